@@ -1,0 +1,38 @@
+//! Vocabulary of the PMIx Standard: identities, values, keys, statuses, states, and the maps that place
+//! processes on nodes. No I/O, no async, no clock.
+
+mod app;
+mod array;
+mod data_type;
+mod enums;
+mod flags;
+mod info;
+pub mod job;
+mod key;
+pub mod keys;
+mod macros;
+pub mod map;
+mod nspace;
+mod proc;
+mod query;
+mod rank;
+mod rank_set;
+mod records;
+mod status;
+mod value;
+
+pub use app::{App, Envar};
+pub use array::DataArray;
+pub use data_type::DataType;
+pub use enums::*;
+pub use flags::*;
+pub use info::{Directives, Info};
+pub use key::{Key, KeyDef, KeyName, KeyNameError, Realm};
+pub use nspace::{Nspace, NspaceError};
+pub use proc::ProcId;
+pub use query::Query;
+pub use rank::{InvalidRank, Rank};
+pub use rank_set::{ParseRankSetError, RankSet};
+pub use records::*;
+pub use status::{Status, StatusKind};
+pub use value::{Pid, Time, Timeval, Value, ValueError, ValueType};
