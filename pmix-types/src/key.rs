@@ -1,0 +1,418 @@
+//! Names of values, with and without the type of the value.
+
+use std::borrow::Borrow;
+use std::cmp::Ordering;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use crate::{DataType, keys};
+
+/// Name of a value: 1 to 511 bytes without NUL. Cheap to clone, compares as text.
+///
+/// # Standard
+/// `pmix_key_t`, `PMIX_MAX_KEYLEN`; rules GEN-01, GEN-02.
+#[derive(Clone)]
+#[doc(alias = "pmix_key_t")]
+pub struct KeyName(Text);
+
+#[derive(Clone)]
+enum Text {
+    Static(&'static str),
+    Shared(Arc<str>),
+}
+
+/// A text that cannot name a value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyNameError {
+    /// Nothing was given.
+    #[error("a key needs at least one character")]
+    Empty,
+    /// Longer than [`KeyName::MAX_LEN`].
+    #[error("a key has at most {max} bytes, this one has {0}", max = KeyName::MAX_LEN)]
+    TooLong(usize),
+    /// Holds a NUL byte, which C peers take for its end.
+    #[error("a key holds no NUL byte, this one has one at byte {0}")]
+    Nul(usize),
+}
+
+impl KeyName {
+    /// Longest key in bytes.
+    #[doc(alias = "PMIX_MAX_KEYLEN")]
+    pub const MAX_LEN: usize = 511;
+
+    /// A checked name.
+    ///
+    /// # Errors
+    /// [`KeyNameError`] if the text is empty, over 511 bytes, or holds NUL.
+    pub fn new(text: impl AsRef<str>) -> Result<Self, KeyNameError> {
+        let text = text.as_ref();
+        check(text)?;
+        Ok(match keys::find(text) {
+            Some(definition) => Self(Text::Static(definition.name)),
+            None => Self(Text::Shared(text.into())),
+        })
+    }
+
+    /// The name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        match &self.0 {
+            Text::Static(text) => text,
+            Text::Shared(text) => text,
+        }
+    }
+
+    /// Whether only host and library may provide values of this name: it starts with `pmix`, with or without a
+    /// dot behind.
+    #[must_use]
+    #[doc(alias = "PMIx_Check_reserved_key")]
+    pub fn is_reserved(&self) -> bool {
+        self.as_str().starts_with("pmix")
+    }
+
+    /// What the Standard's table says of this name; `None` for names outside it.
+    #[must_use]
+    pub fn definition(&self) -> Option<&'static KeyDef> {
+        keys::find(self)
+    }
+}
+
+const fn check(text: &str) -> Result<(), KeyNameError> {
+    let bytes = text.as_bytes();
+    if bytes.is_empty() {
+        return Err(KeyNameError::Empty);
+    }
+    if bytes.len() > KeyName::MAX_LEN {
+        return Err(KeyNameError::TooLong(bytes.len()));
+    }
+    let mut at = 0;
+    while at < bytes.len() {
+        if bytes[at] == 0 {
+            return Err(KeyNameError::Nul(at));
+        }
+        at += 1;
+    }
+    Ok(())
+}
+
+impl Deref for KeyName {
+    type Target = str;
+    fn deref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl Borrow<str> for KeyName {
+    fn borrow(&self) -> &str {
+        self
+    }
+}
+
+impl AsRef<str> for KeyName {
+    fn as_ref(&self) -> &str {
+        self
+    }
+}
+
+impl PartialEq for KeyName {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for KeyName {}
+
+impl PartialEq<str> for KeyName {
+    fn eq(&self, other: &str) -> bool {
+        self.as_str() == other
+    }
+}
+
+impl PartialEq<&str> for KeyName {
+    fn eq(&self, other: &&str) -> bool {
+        self.as_str() == *other
+    }
+}
+
+impl PartialOrd for KeyName {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for KeyName {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.as_str().cmp(other.as_str())
+    }
+}
+
+impl Hash for KeyName {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
+    }
+}
+
+impl fmt::Display for KeyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self)
+    }
+}
+
+impl fmt::Debug for KeyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+impl FromStr for KeyName {
+    type Err = KeyNameError;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::new(text)
+    }
+}
+
+impl TryFrom<&str> for KeyName {
+    type Error = KeyNameError;
+    fn try_from(text: &str) -> Result<Self, Self::Error> {
+        Self::new(text)
+    }
+}
+
+impl TryFrom<String> for KeyName {
+    type Error = KeyNameError;
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Self::new(text)
+    }
+}
+
+impl<T> From<Key<T>> for KeyName {
+    fn from(key: Key<T>) -> Self {
+        Self(Text::Static(key.name))
+    }
+}
+
+impl<T> From<&Key<T>> for KeyName {
+    fn from(key: &Key<T>) -> Self {
+        Self::from(*key)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for KeyName {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self)
+    }
+}
+
+/// Name of a value of type `T`. The Standard's keys are in [`keys`](crate::keys); programs add their own:
+///
+/// ```
+/// use pmix_types::{DataType, Key, keys};
+///
+/// const PORT: Key<u16> = Key::new("myapp.port", DataType::UINT16);
+///
+/// assert_eq!(PORT.name(), "myapp.port");
+/// assert!(!PORT.key_name().is_reserved());
+/// assert!(keys::JOB_SIZE.key_name().is_reserved());
+/// ```
+pub struct Key<T> {
+    name: &'static str,
+    data_type: DataType,
+    value: PhantomData<fn() -> T>,
+}
+
+impl<T> Key<T> {
+    /// A key whose values are of `data_type`; [`DataType::UNDEF`] if that varies.
+    ///
+    /// # Panics
+    /// If the name is empty, over 511 bytes or holds NUL; in a constant this is a compile error.
+    #[must_use]
+    pub const fn new(name: &'static str, data_type: DataType) -> Self {
+        assert!(check(name).is_ok(), "a key has 1 to 511 bytes and no NUL");
+        Self { name, data_type, value: PhantomData }
+    }
+
+    /// The name as text, for example `pmix.job.size`.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Type of the values; [`DataType::UNDEF`] if that varies.
+    #[must_use]
+    pub const fn data_type(&self) -> DataType {
+        self.data_type
+    }
+
+    /// The name without the type of its values.
+    #[must_use]
+    pub fn key_name(&self) -> KeyName {
+        self.into()
+    }
+
+    /// What the Standard's table says of this key; `None` for a program's own key.
+    #[must_use]
+    pub fn definition(&self) -> Option<&'static KeyDef> {
+        keys::find(self.name)
+    }
+}
+
+// Written out because a derive would ask the same of `T`.
+impl<T> Clone for Key<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Key<T> {}
+
+impl<T> PartialEq for Key<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name && self.data_type == other.data_type
+    }
+}
+
+impl<T> Eq for Key<T> {}
+
+impl<T> fmt::Debug for Key<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({:?}, {})", self.name, self.data_type)
+    }
+}
+
+impl<T> fmt::Display for Key<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name)
+    }
+}
+
+/// What the Standard's table says of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeyDef {
+    /// Name of the constant without `PMIX_`, for example `JOB_SIZE`.
+    pub constant: &'static str,
+    /// The key itself, for example `pmix.job.size`.
+    pub name: &'static str,
+    /// Type of the values; `None` if it varies.
+    pub data_type: Option<DataType>,
+    /// Realm the value is looked up in when a request names none.
+    pub realm: Realm,
+    /// Version of the Standard that brought the key; `impl 5.0.0` for a release of the C implementation.
+    pub since: &'static str,
+    /// Since when the key is deprecated; empty if it is not.
+    pub deprecated: &'static str,
+    /// Meaning in a line.
+    pub doc: &'static str,
+}
+
+impl KeyDef {
+    /// Whether the key is an old one that requests should no longer use.
+    #[must_use]
+    pub const fn is_deprecated(&self) -> bool {
+        !self.deprecated.is_empty()
+    }
+}
+
+/// Level a value belongs to.
+///
+/// # Standard
+/// Rule GET-40.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Realm {
+    /// The resources given to a user at one time.
+    Session,
+    /// The processes started by one command.
+    Job,
+    /// The processes of a job that run one program.
+    App,
+    /// One machine.
+    Node,
+    /// One process.
+    Proc,
+    /// Not data of a realm: a directive, qualifier or container.
+    None,
+}
+
+impl Realm {
+    /// Realm in which a value of this name is looked up when the request names none; the process for every name
+    /// that has no realm of its own.
+    ///
+    /// ```
+    /// use pmix_types::{Realm, keys};
+    ///
+    /// assert_eq!(Realm::default_for(keys::JOB_SIZE.name()), Realm::Job);
+    /// assert_eq!(Realm::default_for("myapp.port"), Realm::Proc);
+    /// ```
+    #[must_use]
+    pub fn default_for(name: &str) -> Self {
+        match keys::find(name).map(|definition| definition.realm) {
+            None | Some(Self::None) => Self::Proc,
+            Some(realm) => realm,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn gen_01_four_letters_reserve_a_key() {
+        for (text, reserved) in [
+            ("pmix.job.size", true),
+            ("pmixlike", true),
+            ("pmix", true),
+            ("pmi.x", false),
+            ("app.pmix", false),
+        ] {
+            assert_eq!(KeyName::new(text).unwrap().is_reserved(), reserved, "{text}");
+        }
+    }
+
+    #[test]
+    fn gen_02_key_has_1_to_511_bytes_without_nul() {
+        assert!(KeyName::new("k".repeat(511)).is_ok());
+        assert_eq!(KeyName::new("k".repeat(512)), Err(KeyNameError::TooLong(512)));
+        assert_eq!(KeyName::new("ä".repeat(256)), Err(KeyNameError::TooLong(512)));
+        assert_eq!(KeyName::try_from(""), Err(KeyNameError::Empty));
+        assert_eq!("a\0b".parse::<KeyName>(), Err(KeyNameError::Nul(1)));
+    }
+
+    #[test]
+    fn get_40_process_is_the_realm_of_keys_without_one() {
+        assert_eq!(Realm::default_for("pmix.univ.size"), Realm::Session);
+        assert_eq!(Realm::default_for("pmix.job.size"), Realm::Job);
+        assert_eq!(Realm::default_for("pmix.app.size"), Realm::App);
+        assert_eq!(Realm::default_for("pmix.hname"), Realm::Node);
+        assert_eq!(Realm::default_for("pmix.lrank"), Realm::Proc);
+        assert_eq!(Realm::default_for("pmix.timeout"), Realm::Proc);
+        assert_eq!(Realm::default_for("pmix.nobody.knows"), Realm::Proc);
+        assert_eq!(Realm::default_for("own"), Realm::Proc);
+    }
+
+    #[test]
+    fn names_compare_and_hash_as_text() {
+        let of_key = KeyName::from(keys::JOB_SIZE);
+        let of_text = KeyName(Text::Shared("pmix.job.size".into()));
+        assert_eq!(of_key, of_text);
+        assert!(HashSet::from([of_key]).contains("pmix.job.size"));
+        assert!(KeyName::new("b").unwrap() < of_text);
+    }
+
+    #[test]
+    fn definition_is_found_by_key_and_by_name() {
+        let definition = keys::JOB_SIZE.definition().unwrap();
+        assert_eq!((definition.constant, definition.data_type), ("JOB_SIZE", Some(DataType::UINT32)));
+        assert_eq!(KeyName::new("pmix.job.size").unwrap().definition(), Some(definition));
+        assert_eq!(Key::<u32>::new("own", DataType::UINT32).definition(), None);
+    }
+}
