@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// All generated files with their content.
-pub fn generate() -> Result<Vec<(PathBuf, String)>, Box<dyn Error>> {
+pub(crate) fn generate() -> Result<Vec<(PathBuf, String)>, Box<dyn Error>> {
     let mut files = vec![(source_dir().join("status/table.rs"), status_table()?)];
     let attributes = attributes()?;
     for (family, realms) in FAMILIES {
@@ -31,7 +31,7 @@ pub fn generate() -> Result<Vec<(PathBuf, String)>, Box<dyn Error>> {
 }
 
 /// The rows of a table of the Standard as lists of cells, without the line of titles.
-pub fn read_table(name: &str) -> io::Result<Vec<Vec<String>>> {
+pub(crate) fn read_table(name: &str) -> io::Result<Vec<Vec<String>>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../standard").join(name);
     let text = fs::read_to_string(path)?;
     Ok(text.lines().skip(1).map(|line| line.split('\t').map(str::to_owned).collect()).collect())
@@ -86,7 +86,7 @@ fn status_row(cells: &[String]) -> Result<StatusRow, Box<dyn Error>> {
 }
 
 /// The number of a status; ours, in the range free for users, where no source of the Standard gives one.
-pub fn status_number(c_name: &str, cell: &str) -> Result<i32, Box<dyn Error>> {
+pub(crate) fn status_number(c_name: &str, cell: &str) -> Result<i32, Box<dyn Error>> {
     match c_name {
         // 3000 below PROC_HAS_CONNECTED
         "PMIX_PROC_HAS_DISCONNECTED" => Ok(-3149),
@@ -118,18 +118,19 @@ const FAMILIES: &[(&str, &[&str])] = &[
 ];
 
 /// A row of the table of attributes that the Standard has not removed.
-pub struct Attribute {
-    pub c_name: String,
-    pub name: String,
-    pub c_type: String,
-    pub realm: String,
-    pub since: String,
-    pub mark: String,
-    pub meaning: String,
+#[derive(Debug)]
+pub(crate) struct Attribute {
+    pub(crate) c_name: String,
+    pub(crate) name: String,
+    pub(crate) c_type: String,
+    pub(crate) realm: String,
+    pub(crate) since: String,
+    pub(crate) mark: String,
+    pub(crate) meaning: String,
 }
 
 /// The attributes that have a constant, environment variables included.
-pub fn attributes() -> Result<Vec<Attribute>, Box<dyn Error>> {
+pub(crate) fn attributes() -> Result<Vec<Attribute>, Box<dyn Error>> {
     let mut attributes = Vec::new();
     for cells in read_table("attributes.tsv")? {
         let [c_name, name, c_type, realm, since, mark, _, meaning, ..] =
@@ -197,7 +198,7 @@ fn import_lines(mut imports: BTreeSet<&str>) -> String {
 
 /// Rust type and data type of the values of a C type. Types that mean nothing in another process, and those that
 /// vary, are carried as `Value`.
-pub fn rust_type(c_type: &str) -> Result<(&'static str, &'static str), Box<dyn Error>> {
+pub(crate) fn rust_type(c_type: &str) -> Result<(&'static str, &'static str), Box<dyn Error>> {
     Ok(match c_type {
         "bool" => ("bool", "BOOL"),
         "char*" => ("String", "STRING"),
