@@ -1,5 +1,7 @@
 //! The constants against the Standard's tables.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
+
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::error::Error;
 use std::fmt::{Debug, Display};
