@@ -12,6 +12,7 @@ mod key;
 pub mod keys;
 mod macros;
 pub mod map;
+pub mod message;
 mod nspace;
 mod proc;
 mod query;

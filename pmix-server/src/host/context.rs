@@ -1,0 +1,55 @@
+use std::any::Any;
+use std::sync::Arc;
+use std::time::Instant;
+
+use pmix_types::ProcId;
+use tokio_util::sync::CancellationToken;
+
+use super::HostError;
+
+/// An object of the host's own, given with a client's registration and handed back with its upcalls
+/// (CLI-04).
+pub type HostObject = Arc<dyn Any + Send + Sync>;
+
+/// Who asks, until when, and whether it still matters: given with every upcall.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct UpcallContext {
+    /// Number of this upcall, unique in the server's life; for log lines.
+    pub id: u64,
+    /// The process that asked; for collectives the server itself.
+    pub caller: ProcId,
+    /// User of the caller, as the kernel says (GEN-13).
+    pub uid: u32,
+    /// Group of the caller, as the kernel says (GEN-13).
+    pub gid: u32,
+    /// When the server stops waiting for the answer; `None` if it waits for ever.
+    pub deadline: Option<Instant>,
+    /// The object given when the caller was registered.
+    pub object: Option<HostObject>,
+    pub(crate) cancel: CancellationToken,
+}
+
+impl UpcallContext {
+    /// Waits until the answer is no longer wanted: the deadline passed, or those who asked are gone.
+    ///
+    /// The answer may still be given; it is dropped. Cancel-safe.
+    pub async fn cancelled(&self) {
+        self.cancel.cancelled().await;
+    }
+
+    /// Whether the answer is no longer wanted.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancel.is_cancelled()
+    }
+
+    /// The object given when the caller was registered, as its own type.
+    pub fn object_as<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        self.object.clone()?.downcast().ok()
+    }
+
+    /// The answer of an entry the host does not have (GEN-11).
+    pub(crate) fn not_supported<T>(what: &str) -> Result<T, HostError> {
+        Err(HostError::not_supported(what))
+    }
+}

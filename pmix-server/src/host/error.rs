@@ -1,0 +1,83 @@
+use std::fmt;
+
+use pmix_types::message::Failure;
+use pmix_types::{DirectiveError, Status};
+
+/// What a host answers when an upcall fails.
+pub type HostResult<T> = Result<T, HostError>;
+
+type Source = Box<dyn std::error::Error + Send + Sync>;
+
+/// A failed upcall: a status and a message for the process that asked, and a cause for the server's log.
+///
+/// # Examples
+/// ```
+/// use pmix_server::{HostError, types::Status};
+/// let error = HostError::new(Status::ERR_NOT_FOUND, "no job of that name");
+/// assert_eq!(error.status(), Status::ERR_NOT_FOUND);
+/// ```
+#[derive(Debug)]
+pub struct HostError {
+    status: Status,
+    message: String,
+    source: Option<Source>,
+}
+
+impl HostError {
+    /// A failure with words for the process that asked.
+    pub fn new(status: Status, message: impl Into<String>) -> Self {
+        Self { status, message: message.into(), source: None }
+    }
+
+    /// This host does not do that (GEN-11).
+    pub fn not_supported(what: &str) -> Self {
+        Self::new(Status::ERR_NOT_SUPPORTED, format!("the host does not support {what}"))
+    }
+
+    /// The same with a cause, which goes to the log only.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<Source>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    /// The Standard's status.
+    pub const fn status(&self) -> Status {
+        self.status
+    }
+
+    /// Words for the process that asked; may be empty.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl fmt::Display for HostError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.message.is_empty() { self.status.fmt(f) } else { f.write_str(&self.message) }
+    }
+}
+
+impl std::error::Error for HostError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|source| &**source as &(dyn std::error::Error + 'static))
+    }
+}
+
+impl From<Status> for HostError {
+    fn from(status: Status) -> Self {
+        Self::new(status, "")
+    }
+}
+
+impl From<DirectiveError> for HostError {
+    fn from(error: DirectiveError) -> Self {
+        Self::new(error.status(), error.to_string())
+    }
+}
+
+impl From<HostError> for Failure {
+    fn from(error: HostError) -> Self {
+        Self::new(error.status, error.message)
+    }
+}

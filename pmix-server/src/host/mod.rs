@@ -1,0 +1,230 @@
+//! The host side: what an embedding resource manager implements and is handed.
+
+mod capability;
+mod context;
+mod error;
+mod request;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use pmix_types::{Nspace, ProcId};
+
+pub use capability::{Capabilities, Upcall};
+pub use context::{HostObject, UpcallContext};
+pub use error::{HostError, HostResult};
+pub use request::*;
+
+/// The resource manager, as the server sees it: one method per entry of the Standard's server module.
+///
+/// Every method has an honest default: `ERR_NOT_SUPPORTED`, as for an absent entry (GEN-11), or, for the
+/// two notifications, success, because an absent entry there means "do not tell me" (INI-07).
+///
+/// # You may assume
+/// - Upcalls run as tasks on the runtime that started the server, several at a time, in no fixed order.
+/// - [`ServerHandle`](crate::ServerHandle) may be called from inside any of them.
+/// - `client_connected` comes before any other upcall for that process (CLI-05).
+/// - Collectives come once per node and operation, when all local participants have called (HST-02), and
+///   never twice at a time for the same participants.
+///
+/// # You must
+/// - Declare in [`HostModule::capabilities`] what you serve: what is not declared is not called.
+/// - Not block the thread (GEN-16); awaiting is fine.
+/// - Expect that nobody waits any more, see [`UpcallContext::cancelled`]; a late answer is dropped.
+///
+/// # Standard
+/// `pmix_server_module_t`
+#[async_trait]
+#[doc(alias = "pmix_server_module_t")]
+#[allow(unused_variables)]
+pub trait HostModule: Send + Sync + 'static {
+    /// What this host serves. Read once, when the server starts.
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::none()
+    }
+
+    /// A client has connected and is let in by `Ok`; an error drops its connection (CLI-05).
+    #[doc(alias = "pmix_server_client_connected2_fn_t")]
+    async fn client_connected(&self, cx: &UpcallContext, req: ClientConnected) -> HostResult<()> {
+        Ok(())
+    }
+
+    /// A client has called finalize and waits for the answer (CLI-06).
+    #[doc(alias = "pmix_server_client_finalized_fn_t")]
+    async fn client_finalized(&self, cx: &UpcallContext, req: ClientFinalized) -> HostResult<()> {
+        Ok(())
+    }
+
+    /// Ends processes. `ERR_PARAM_VALUE_NOT_SUPPORTED` if that set cannot be ended; nothing is ended then
+    /// (HST-05).
+    #[doc(alias = "pmix_server_abort_fn_t")]
+    async fn abort(&self, cx: &UpcallContext, req: AbortRequest) -> HostResult<()> {
+        UpcallContext::not_supported("abort")
+    }
+
+    /// Carries out a fence with the other servers; returns the data of all of them, this one's included,
+    /// joined end to end in any order (FEN-09). Not idempotent.
+    ///
+    /// `LOCAL_COLLECTIVE_STATUS` among the directives tells that the local part has failed (FEN-13): the
+    /// others must hear of it, or they wait for ever.
+    #[doc(alias = "pmix_server_fencenb_fn_t")]
+    async fn fence(&self, cx: &UpcallContext, req: FenceRequest) -> HostResult<Bytes> {
+        UpcallContext::not_supported("fences over several nodes")
+    }
+
+    /// Fetches the data of a process from its server, which answers by
+    /// [`ServerHandle::dmodex_request`](crate::ServerHandle::dmodex_request) (DMX-01). Idempotent.
+    #[doc(alias = "pmix_server_dmodex_req_fn_t")]
+    async fn direct_modex(&self, cx: &UpcallContext, req: DirectModexRequest) -> HostResult<Bytes> {
+        UpcallContext::not_supported("direct modex")
+    }
+
+    /// Files data for others to look up; `ERR_DUPLICATE_KEY` if the key is taken in that range (PUB-04).
+    #[doc(alias = "pmix_server_publish_fn_t")]
+    async fn publish(&self, cx: &UpcallContext, req: PublishRequest) -> HostResult<()> {
+        UpcallContext::not_supported("publish")
+    }
+
+    /// Finds published data (PUB-10).
+    #[doc(alias = "pmix_server_lookup_fn_t")]
+    async fn lookup(&self, cx: &UpcallContext, req: LookupRequest) -> HostResult<Found> {
+        UpcallContext::not_supported("lookup")
+    }
+
+    /// Removes what the caller has published (PUB-15).
+    #[doc(alias = "pmix_server_unpublish_fn_t")]
+    async fn unpublish(&self, cx: &UpcallContext, req: UnpublishRequest) -> HostResult<()> {
+        UpcallContext::not_supported("unpublish")
+    }
+
+    /// Starts a job, all or nothing (HST-04); returns its namespace once all processes have started.
+    #[doc(alias = "pmix_server_spawn_fn_t")]
+    async fn spawn(&self, cx: &UpcallContext, req: SpawnRequest) -> HostResult<Nspace> {
+        UpcallContext::not_supported("spawn")
+    }
+
+    /// Connects processes (CON-02).
+    #[doc(alias = "pmix_server_connect_fn_t")]
+    async fn connect(&self, cx: &UpcallContext, req: ConnectRequest) -> HostResult<Connected> {
+        UpcallContext::not_supported("connect")
+    }
+
+    /// Disconnects processes (CON-14).
+    #[doc(alias = "pmix_server_disconnect_fn_t")]
+    async fn disconnect(&self, cx: &UpcallContext, req: DisconnectRequest) -> HostResult<()> {
+        UpcallContext::not_supported("disconnect")
+    }
+
+    /// Asks for events that only the host can see, once per code (HST-06).
+    #[doc(alias = "pmix_server_register_events_fn_t")]
+    async fn register_events(&self, cx: &UpcallContext, req: RegisterEventsRequest) -> HostResult<()> {
+        UpcallContext::not_supported("registration of system events")
+    }
+
+    /// Nobody asks for these codes any more (HST-06).
+    #[doc(alias = "pmix_server_deregister_events_fn_t")]
+    async fn deregister_events(&self, cx: &UpcallContext, req: DeregisterEventsRequest) -> HostResult<()> {
+        UpcallContext::not_supported("registration of system events")
+    }
+
+    /// Carries an event to other servers. Never called with an event the host itself gave (HST-07).
+    #[doc(alias = "pmix_server_notify_event_fn_t")]
+    async fn notify_event(&self, cx: &UpcallContext, req: NotifyEventRequest) -> HostResult<()> {
+        UpcallContext::not_supported("events across servers")
+    }
+
+    /// Answers queries. With `ERR_NOT_SUPPORTED` or `ERR_NOT_FOUND` the server answers from what it knows
+    /// itself. Idempotent. Access control is the host's (QRY-10).
+    #[doc(alias = "pmix_server_query_fn_t")]
+    async fn query(&self, cx: &UpcallContext, req: QueryRequest) -> HostResult<QueryResults> {
+        UpcallContext::not_supported("queries")
+    }
+
+    /// Lets a tool in and gives it an identity, or refuses it (TOL-15). The caller's uid and gid in the
+    /// context are the kernel's word.
+    #[doc(alias = "pmix_server_tool_connection2_fn_t")]
+    async fn tool_connected(&self, cx: &UpcallContext, req: ToolConnected) -> HostResult<ProcId> {
+        UpcallContext::not_supported("tools")
+    }
+
+    /// Logs data (LOG-04). Must not log through PMIx on the same node again (HST-08).
+    #[doc(alias = "pmix_server_log2_fn_t")]
+    async fn log(&self, cx: &UpcallContext, req: LogRequest) -> HostResult<()> {
+        UpcallContext::not_supported("log")
+    }
+
+    /// Changes an allocation (ALC-01).
+    #[doc(alias = "pmix_server_alloc_fn_t")]
+    async fn allocate(&self, cx: &UpcallContext, req: AllocateRequest) -> HostResult<Infos> {
+        UpcallContext::not_supported("allocation requests")
+    }
+
+    /// Signals, pauses, ends processes (JCT-01).
+    #[doc(alias = "pmix_server_job_control_fn_t")]
+    async fn job_control(&self, cx: &UpcallContext, req: JobControlRequest) -> HostResult<Infos> {
+        UpcallContext::not_supported("job control")
+    }
+
+    /// Monitors what the library cannot, or other nodes (HST-09).
+    #[doc(alias = "pmix_server_monitor_fn_t")]
+    async fn monitor(&self, cx: &UpcallContext, req: MonitorRequest) -> HostResult<Infos> {
+        UpcallContext::not_supported("monitoring")
+    }
+
+    /// Makes a credential (CRD-01).
+    #[doc(alias = "pmix_server_get_cred_fn_t")]
+    async fn get_credential(&self, cx: &UpcallContext, req: GetCredentialRequest) -> HostResult<Credential> {
+        UpcallContext::not_supported("credentials")
+    }
+
+    /// Checks a credential; returns what is known of its holder (CRD-02).
+    #[doc(alias = "pmix_server_validate_cred_fn_t")]
+    async fn validate_credential(&self, cx: &UpcallContext, req: ValidateCredentialRequest) -> HostResult<Infos> {
+        UpcallContext::not_supported("credentials")
+    }
+
+    /// Starts or ends forwarding of output (IOF-01).
+    #[doc(alias = "pmix_server_iof_fn_t")]
+    async fn iof_pull(&self, cx: &UpcallContext, req: IofPullRequest) -> HostResult<()> {
+        UpcallContext::not_supported("forwarding of output")
+    }
+
+    /// Hands input to processes (IOF-10).
+    #[doc(alias = "pmix_server_stdin_fn_t")]
+    async fn push_stdin(&self, cx: &UpcallContext, req: PushStdinRequest) -> HostResult<()> {
+        UpcallContext::not_supported("forwarding of input")
+    }
+
+    /// Carries out a group operation with the other servers (GRP-01).
+    #[doc(alias = "pmix_server_grp_fn_t")]
+    async fn group(&self, cx: &UpcallContext, req: GroupRequest) -> HostResult<Infos> {
+        UpcallContext::not_supported("groups")
+    }
+
+    /// Answers questions about a fabric.
+    #[doc(alias = "pmix_server_fabric_fn_t")]
+    async fn fabric(&self, cx: &UpcallContext, req: FabricRequest) -> HostResult<Infos> {
+        UpcallContext::not_supported("fabrics")
+    }
+
+    /// Acts on a session.
+    #[doc(alias = "pmix_server_session_control_fn_t")]
+    async fn session_control(&self, cx: &UpcallContext, req: SessionControlRequest) -> HostResult<Infos> {
+        UpcallContext::not_supported("session control")
+    }
+
+    /// Defines or changes a block of resources.
+    #[doc(alias = "pmix_server_resource_block_fn_t")]
+    async fn resource_block(&self, cx: &UpcallContext, req: ResourceBlockRequest) -> HostResult<()> {
+        UpcallContext::not_supported("resource blocks")
+    }
+}
+
+/// A server without a host: serves local data only (INI-10).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoHost;
+
+impl HostModule for NoHost {}
+
+const _: fn(Arc<dyn HostModule>) = |_| {};

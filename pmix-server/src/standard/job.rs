@@ -1,0 +1,88 @@
+use std::time::Duration;
+
+use pmix_types::{App, Nspace, ProcId, ProcInfo};
+
+use super::{LaunchReport, ProcExit};
+
+/// A job to be started by [`StandardHost::start_job`](super::StandardHost::start_job).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct JobStart {
+    /// Its namespace; must not be in use.
+    pub nspace: Nspace,
+    /// The applications, in rank order; never empty.
+    pub apps: Vec<App>,
+    /// What to do when a process fails.
+    pub on_failure: OnFailure,
+}
+
+impl JobStart {
+    /// A job that is ended two seconds after its first failure.
+    pub const fn new(nspace: Nspace, apps: Vec<App>) -> Self {
+        Self { nspace, apps, on_failure: OnFailure::End { grace: Duration::from_secs(2) } }
+    }
+
+    /// The same with another policy.
+    #[must_use]
+    pub const fn on_failure(mut self, policy: OnFailure) -> Self {
+        self.on_failure = policy;
+        self
+    }
+}
+
+/// What to do with a job when one of its processes ends abnormally: by a signal, or without finalize
+/// although it had connected, or with a code other than 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnFailure {
+    /// Tell the others at once, and end those that are left after this time.
+    End {
+        /// Time they get to react.
+        grace: Duration,
+    },
+    /// Tell the others, and let them go on.
+    Continue,
+}
+
+/// What happens in a job, in the order it happened.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum JobReport {
+    /// A process started, wrote or ended.
+    Proc(LaunchReport),
+    /// A process asked that the job be aborted.
+    Abort {
+        /// Who.
+        by: ProcId,
+        /// With which exit status.
+        status: i32,
+        /// What it said; may be empty.
+        message: String,
+    },
+    /// A process failed: the first of its job.
+    Failed {
+        /// Which.
+        proc: ProcId,
+        /// Its node.
+        node: String,
+        /// Its program.
+        program: String,
+        /// How it ended.
+        exit: ProcExit,
+    },
+    /// All processes have ended; nothing comes after this.
+    Done(JobOutcome),
+}
+
+/// How a job ended.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct JobOutcome {
+    /// Exit code of the job: that of abort if one was called, else of the first process that failed (128
+    /// and the signal for signals), else 0.
+    pub exit_code: i32,
+    /// The process that failed first, and how.
+    pub first_failure: Option<(ProcId, ProcExit)>,
+    /// The process table at the end.
+    pub procs: Vec<ProcInfo>,
+}

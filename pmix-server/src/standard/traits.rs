@@ -1,0 +1,231 @@
+use std::fmt;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use pmix_types::{App, Nspace, ProcId, ProcState, Rank};
+use thiserror::Error;
+use tokio::sync::mpsc;
+
+/// Where processes run: all that a resource manager must bring to be one.
+///
+/// The [`StandardHost`](super::StandardHost) does the rest on top of it.
+#[async_trait]
+pub trait Launcher: Send + Sync + 'static {
+    /// Names of the nodes it can start processes on, this server's own included; never empty.
+    fn nodes(&self) -> Vec<String>;
+
+    /// Starts all processes of a job, or none: on an error nothing is left running.
+    ///
+    /// Reports states and output through `reports` (bounded: waiting for room there is what slows down a
+    /// process whose output nobody reads) from now until each process has ended: for every
+    /// process of the job exactly one [`LaunchReport::Ended`] comes, the last report for it.
+    ///
+    /// # Errors
+    /// [`LaunchError`] names the process, node, program and cause.
+    async fn launch(&self, job: LaunchJob, reports: mpsc::Sender<LaunchReport>) -> Result<(), LaunchError>;
+
+    /// Sends a signal (its number on this system) to processes; those that have ended are skipped.
+    async fn signal(&self, procs: &[ProcId], signal: i32) -> Result<(), LaunchError>;
+
+    /// Ends processes: a request first, and force after the launcher's own grace period.
+    async fn terminate(&self, procs: &[ProcId]) -> Result<(), LaunchError>;
+}
+
+/// A job to start.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LaunchJob {
+    /// Its namespace.
+    pub nspace: Nspace,
+    /// The applications; processes name theirs by index.
+    pub apps: Vec<App>,
+    /// The processes in rank order.
+    pub procs: Vec<LaunchProc>,
+}
+
+impl LaunchJob {
+    /// A job without processes yet.
+    pub const fn new(nspace: Nspace, apps: Vec<App>) -> Self {
+        Self { nspace, apps, procs: Vec::new() }
+    }
+}
+
+/// A process to start.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LaunchProc {
+    /// Its rank.
+    pub rank: Rank,
+    /// Node to start it on.
+    pub node: String,
+    /// Index of its application.
+    pub app: usize,
+    /// Variables it needs to find its server, on top of the application's; they win.
+    pub env: Vec<(String, String)>,
+}
+
+impl LaunchProc {
+    /// Joins the parts.
+    pub const fn new(rank: Rank, node: String, app: usize, env: Vec<(String, String)>) -> Self {
+        Self { rank, node, app, env }
+    }
+}
+
+/// What becomes of a process.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum LaunchReport {
+    /// It runs under this process id.
+    Started {
+        /// The process.
+        proc: ProcId,
+        /// Its process id on its node.
+        pid: i32,
+        /// Its executable as found.
+        executable: String,
+    },
+    /// It wrote something. Bytes as they came: may split lines and characters (IOF-09).
+    Output {
+        /// The process.
+        proc: ProcId,
+        /// Where it wrote.
+        channel: OutputChannel,
+        /// What it wrote; empty when the channel was closed.
+        data: Bytes,
+    },
+    /// It has ended.
+    Ended {
+        /// The process.
+        proc: ProcId,
+        /// How.
+        exit: ProcExit,
+    },
+}
+
+/// Output channels of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs, clippy::exhaustive_enums)]
+pub enum OutputChannel {
+    Stdout,
+    Stderr,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::exhaustive_enums)]
+pub enum ProcExit {
+    /// It returned this code.
+    Code(i32),
+    /// This signal ended it.
+    Signal(i32),
+}
+
+impl ProcExit {
+    /// The code a shell would show: the exit code, or 128 and the signal.
+    pub const fn shell_code(self) -> i32 {
+        match self {
+            Self::Code(code) => code,
+            Self::Signal(signal) => 128 + signal,
+        }
+    }
+
+    /// The process state that says the same.
+    pub const fn state(self) -> ProcState {
+        match self {
+            Self::Code(0) => ProcState::TERMINATED,
+            Self::Code(_) => ProcState::TERM_NON_ZERO,
+            Self::Signal(_) => ProcState::ABORTED_BY_SIG,
+        }
+    }
+}
+
+impl fmt::Display for ProcExit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code(code) => write!(f, "exit code {code}"),
+            Self::Signal(signal) => write!(f, "signal {signal}"),
+        }
+    }
+}
+
+/// Why a job could not be started, or its processes not be reached.
+#[derive(Debug, Error)]
+#[error("{proc} ({program}) on {node}: {reason}")]
+#[non_exhaustive]
+pub struct LaunchError {
+    /// The process.
+    pub proc: ProcId,
+    /// Its node.
+    pub node: String,
+    /// The program.
+    pub program: String,
+    /// What went wrong and what to do.
+    pub reason: String,
+    /// The cause, if the system gave one.
+    #[source]
+    pub source: Option<std::io::Error>,
+}
+
+impl LaunchError {
+    /// Joins the parts; the reason is the system's word.
+    pub fn from_io(proc: ProcId, node: &str, program: &str, source: std::io::Error) -> Self {
+        let reason = source.to_string();
+        Self { proc, node: node.into(), program: program.into(), reason, source: Some(source) }
+    }
+
+    /// Joins the parts.
+    pub fn new(proc: ProcId, node: &str, program: &str, reason: impl Into<String>) -> Self {
+        Self { proc, node: node.into(), program: program.into(), reason: reason.into(), source: None }
+    }
+}
+
+/// Moves opaque bytes between the servers of several nodes.
+///
+/// For one node and for tests: [`MemoryExchange`](super::MemoryExchange).
+#[async_trait]
+pub trait Exchange: Send + Sync + 'static {
+    /// Name of the node this end is on.
+    fn node(&self) -> &str;
+
+    /// Gives `data` to all named nodes and returns what each of them gave under the same operation id, this
+    /// node's own included, in the order of `nodes`. Every node must name the same nodes.
+    ///
+    /// # Errors
+    /// [`ExchangeError`] if a node is gone.
+    ///
+    /// # Cancel safety
+    /// Dropping the future withdraws this node's part if the operation is not complete.
+    async fn all_gather(&self, operation: &str, nodes: &[String], data: Bytes) -> Result<Vec<Bytes>, ExchangeError>;
+
+    /// Asks the server on one node and returns its answer.
+    ///
+    /// # Errors
+    /// [`ExchangeError`] if the node is not known or gone.
+    async fn fetch(&self, node: &str, request: Bytes) -> Result<Bytes, ExchangeError>;
+
+    /// Registers who answers the fetches of other nodes on this one.
+    fn serve(&self, responder: std::sync::Arc<dyn Responder>);
+}
+
+/// Answers the fetches of other nodes.
+#[async_trait]
+pub trait Responder: Send + Sync + 'static {
+    /// The answer to one request.
+    async fn respond(&self, from: &str, request: Bytes) -> Bytes;
+}
+
+/// Why bytes could not be moved.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ExchangeError {
+    /// The node is not part of the exchange, or has left it.
+    #[error("node {node} is not reachable")]
+    Unreachable {
+        /// The node.
+        node: String,
+    },
+    /// Something else.
+    #[error("exchange: {0}")]
+    Other(String),
+}
+

@@ -1,0 +1,76 @@
+use crate::Info;
+
+/// One application of a job: what to start, how often, with what.
+///
+/// # Standard
+/// `pmix_app_t`; rule SPN-01.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[doc(alias = "pmix_app_t")]
+#[non_exhaustive]
+pub struct App {
+    /// Executable: a path, or a name to be found on `PATH`.
+    pub command: String,
+    /// Arguments, the first being the program's own name; empty means only that.
+    pub argv: Vec<String>,
+    /// Environment as `NAME=value`, on top of what the launcher gives; may be empty.
+    pub env: Vec<String>,
+    /// Working directory; `None` leaves it to the launcher.
+    pub cwd: Option<String>,
+    /// Number of processes to start.
+    pub max_procs: i32,
+    /// Directives for this application; they win over those of the job.
+    pub info: Vec<Info>,
+}
+
+impl App {
+    /// So many processes of a command, without arguments.
+    pub fn new(command: impl Into<String>, max_procs: i32) -> Self {
+        let command = command.into();
+        Self { argv: vec![command.clone()], command, max_procs, ..Self::default() }
+    }
+
+    /// Adds an argument.
+    #[must_use]
+    pub fn arg(mut self, arg: impl Into<String>) -> Self {
+        self.argv.push(arg.into());
+        self
+    }
+
+    /// Adds arguments.
+    #[must_use]
+    pub fn args<S: Into<String>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
+        self.argv.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// Sets a variable of the environment.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.push(format!("{name}={value}"));
+        self
+    }
+
+    /// Sets the working directory.
+    #[must_use]
+    pub fn cwd(mut self, dir: impl Into<String>) -> Self {
+        self.cwd = Some(dir.into());
+        self
+    }
+}
+
+/// A change to an environment variable.
+///
+/// # Standard
+/// `pmix_envar_t`
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[doc(alias = "pmix_envar_t")]
+#[allow(clippy::exhaustive_structs)]
+pub struct Envar {
+    /// Name of the variable.
+    pub name: String,
+    /// Its value, or the part to prepend or append.
+    pub value: String,
+    /// Byte between parts when prepending or appending; 0 if there is none.
+    pub separator: u8,
+}

@@ -1,0 +1,316 @@
+use std::fmt;
+
+use thiserror::Error;
+
+use crate::{InfoFlags, Key, KeyName, Status, Value, ValueError, ValueType};
+
+/// A key with its value and flags: a directive, a qualifier, or a piece of information.
+///
+/// # Standard
+/// `pmix_info_t`
+#[derive(Clone, Debug, PartialEq)]
+#[doc(alias = "pmix_info_t")]
+#[allow(clippy::exhaustive_structs)]
+pub struct Info {
+    /// The key.
+    pub key: KeyName,
+    /// Whether it must be carried out, and by whom that was done.
+    pub flags: InfoFlags,
+    /// The value; [`Value::Undef`] for a key given without one, which reads as true.
+    pub value: Value,
+}
+
+impl Info {
+    /// An optional info: who does not know it ignores it (GEN-04).
+    pub fn new<T: ValueType>(key: &Key<T>, value: impl Into<T>) -> Self {
+        Self::dynamic(key.key_name(), value.into().into_value(key.data_type()))
+    }
+
+    /// An info that must be carried out, or the call fails with `ERR_NOT_SUPPORTED` (GEN-05).
+    pub fn required<T: ValueType>(key: &Key<T>, value: impl Into<T>) -> Self {
+        Self { flags: InfoFlags::REQUIRED, ..Self::new(key, value) }
+    }
+
+    /// An info whose key or type is known only at run time.
+    pub fn dynamic(key: KeyName, value: impl Into<Value>) -> Self {
+        Self { key, flags: InfoFlags::empty(), value: value.into() }
+    }
+
+    /// Whether this is an info of that key.
+    pub fn is<T>(&self, key: &Key<T>) -> bool {
+        *self.key == *key.name()
+    }
+
+    /// Reads the value by the type of its key.
+    ///
+    /// # Errors
+    /// [`ValueError`], see there.
+    pub fn get<T: ValueType>(&self) -> Result<T, ValueError> {
+        self.value.get()
+    }
+
+    /// Whether it must be carried out.
+    pub const fn is_required(&self) -> bool {
+        self.flags.contains(InfoFlags::REQUIRED)
+    }
+
+    /// Whether it must be carried out and nobody has done so yet (GEN-05).
+    pub const fn is_unprocessed(&self) -> bool {
+        self.is_required() && !self.flags.contains(InfoFlags::REQUIRED_PROCESSED)
+    }
+}
+
+impl fmt::Display for Info {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.key, self.value)
+    }
+}
+
+/// The infos given with a call, in the order they were given.
+///
+/// # Standard
+/// `pmix_info_t[]` with its count; rules GEN-04..07.
+///
+/// # Examples
+/// ```
+/// use pmix_types::{Directives, keys};
+/// let directives = Directives::new().with(&keys::TIMEOUT, 5).require(&keys::COLLECT_DATA, true);
+/// assert_eq!(directives.get(&keys::TIMEOUT)?, Some(5));
+/// assert!(directives.flag(&keys::COLLECT_DATA)?);
+/// assert!(!directives.flag(&keys::OPTIONAL)?);
+/// # Ok::<(), pmix_types::DirectiveError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Directives(Vec<Info>);
+
+/// A directive that cannot be understood or is not carried out.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum DirectiveError {
+    /// The value has the wrong type or does not fit.
+    #[error("directive {key}: {source}")]
+    Value {
+        /// The directive.
+        key: KeyName,
+        /// What is wrong with its value.
+        source: ValueError,
+    },
+    /// Two instances with different values.
+    #[error("directive {key} is given twice with different values")]
+    Contradiction {
+        /// The directive.
+        key: KeyName,
+    },
+    /// A required directive that nobody carried out.
+    #[error("directive {key} is required, and nothing here supports it")]
+    Unsupported {
+        /// The directive.
+        key: KeyName,
+    },
+}
+
+impl DirectiveError {
+    /// The Standard's status for this failure: `ERR_BAD_PARAM`, or `ERR_NOT_SUPPORTED` for a required
+    /// directive that nobody carried out (GEN-05, GEN-07).
+    pub const fn status(&self) -> Status {
+        match self {
+            Self::Value { .. } | Self::Contradiction { .. } => Status::ERR_BAD_PARAM,
+            Self::Unsupported { .. } => Status::ERR_NOT_SUPPORTED,
+        }
+    }
+}
+
+impl Directives {
+    /// No directives.
+    pub const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Adds an optional directive.
+    #[must_use]
+    pub fn with<T: ValueType>(mut self, key: &Key<T>, value: impl Into<T>) -> Self {
+        self.0.push(Info::new(key, value));
+        self
+    }
+
+    /// Adds a directive that must be carried out.
+    #[must_use]
+    pub fn require<T: ValueType>(mut self, key: &Key<T>, value: impl Into<T>) -> Self {
+        self.0.push(Info::required(key, value));
+        self
+    }
+
+    /// Appends an info.
+    pub fn push(&mut self, info: Info) {
+        self.0.push(info);
+    }
+
+    /// Removes every instance of a key.
+    pub fn remove<T>(&mut self, key: &Key<T>) {
+        self.0.retain(|info| !info.is(key));
+    }
+
+    /// The typed value of a directive; `None` if it is absent.
+    ///
+    /// # Errors
+    /// [`DirectiveError::Value`] for a value of the wrong type, [`DirectiveError::Contradiction`] for two
+    /// instances with different values.
+    pub fn get<T: ValueType>(&self, key: &Key<T>) -> Result<Option<T>, DirectiveError> {
+        let Some(first) = self.get_value(key.name()) else { return Ok(None) };
+        if self.0.iter().any(|info| info.is(key) && info.value != *first) {
+            return Err(DirectiveError::Contradiction { key: key.key_name() });
+        }
+        first.get().map(Some).map_err(|source| DirectiveError::Value { key: key.key_name(), source })
+    }
+
+    /// A boolean directive: true if present and true, or present without value (GEN-06).
+    ///
+    /// # Errors
+    /// As [`Directives::get`].
+    pub fn flag(&self, key: &Key<bool>) -> Result<bool, DirectiveError> {
+        Ok(self.get(key)?.unwrap_or(false))
+    }
+
+    /// The first value of a key, whatever its type.
+    pub fn get_value(&self, key: &str) -> Option<&Value> {
+        self.0.iter().find(|info| *info.key == *key).map(|info| &info.value)
+    }
+
+    /// Whether the key is among them.
+    pub fn contains<T>(&self, key: &Key<T>) -> bool {
+        self.get_value(key.name()).is_some()
+    }
+
+    /// As [`Directives::get`], and marks the directive as carried out (GEN-05).
+    ///
+    /// # Errors
+    /// As [`Directives::get`].
+    pub fn take<T: ValueType>(&mut self, key: &Key<T>) -> Result<Option<T>, DirectiveError> {
+        let found = self.get(key)?;
+        for info in self.0.iter_mut().filter(|info| info.is(key) && info.is_required()) {
+            info.flags |= InfoFlags::REQUIRED_PROCESSED;
+        }
+        Ok(found)
+    }
+
+    /// As [`Directives::flag`], and marks the directive as carried out (GEN-05).
+    ///
+    /// # Errors
+    /// As [`Directives::get`].
+    pub fn take_flag(&mut self, key: &Key<bool>) -> Result<bool, DirectiveError> {
+        Ok(self.take(key)?.unwrap_or(false))
+    }
+
+    /// Refuses required directives that nobody carried out: the check of the last level (GEN-05).
+    ///
+    /// # Errors
+    /// [`DirectiveError::Unsupported`] for the first of them.
+    pub fn deny_unprocessed(&self) -> Result<(), DirectiveError> {
+        match self.0.iter().find(|info| info.is_unprocessed()) {
+            Some(info) => Err(DirectiveError::Unsupported { key: info.key.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// The infos in order.
+    pub fn iter(&self) -> std::slice::Iter<'_, Info> {
+        self.0.iter()
+    }
+
+    /// Number of infos.
+    pub const fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The infos as a slice.
+    pub fn as_slice(&self) -> &[Info] {
+        &self.0
+    }
+
+    /// The infos themselves.
+    pub fn into_vec(self) -> Vec<Info> {
+        self.0
+    }
+}
+
+impl From<Vec<Info>> for Directives {
+    fn from(infos: Vec<Info>) -> Self {
+        Self(infos)
+    }
+}
+
+impl FromIterator<Info> for Directives {
+    fn from_iter<I: IntoIterator<Item = Info>>(infos: I) -> Self {
+        Self(infos.into_iter().collect())
+    }
+}
+
+impl Extend<Info> for Directives {
+    fn extend<I: IntoIterator<Item = Info>>(&mut self, infos: I) {
+        self.0.extend(infos);
+    }
+}
+
+impl<'a> IntoIterator for &'a Directives {
+    type Item = &'a Info;
+    type IntoIter = std::slice::Iter<'a, Info>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
+    }
+}
+
+impl IntoIterator for Directives {
+    type Item = Info;
+    type IntoIter = std::vec::IntoIter<Info>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys;
+
+    #[test]
+    fn gen_04_unknown_optional_directives_are_ignored() {
+        let mut unknown = Directives::new();
+        unknown.push(Info::dynamic("my.own.key".parse().unwrap(), 7));
+        assert_eq!(unknown.deny_unprocessed(), Ok(()));
+    }
+
+    #[test]
+    fn gen_05_a_required_directive_must_be_carried_out() {
+        let mut directives = Directives::new().require(&keys::TIMEOUT, 3).with(&keys::OPTIONAL, true);
+        let refused = directives.deny_unprocessed().unwrap_err();
+        assert_eq!(refused.status(), Status::ERR_NOT_SUPPORTED);
+        assert_eq!(directives.take(&keys::TIMEOUT), Ok(Some(3)));
+        assert_eq!(directives.deny_unprocessed(), Ok(()));
+        assert!(directives.as_slice()[0].flags.contains(InfoFlags::REQUIRED_PROCESSED));
+        assert!(directives.as_slice()[1].flags.is_empty());
+    }
+
+    #[test]
+    fn gen_06_flag_reads_a_bare_key_as_true() {
+        let mut directives = Directives::new();
+        assert_eq!(directives.flag(&keys::IMMEDIATE), Ok(false));
+        directives.push(Info::dynamic(keys::IMMEDIATE.key_name(), Value::Undef));
+        assert_eq!(directives.flag(&keys::IMMEDIATE), Ok(true));
+    }
+
+    #[test]
+    fn gen_07_contradictions_and_wrong_types_are_bad_param() {
+        let same = Directives::new().with(&keys::TIMEOUT, 3).with(&keys::TIMEOUT, 3);
+        assert_eq!(same.get(&keys::TIMEOUT), Ok(Some(3)));
+        let twice = Directives::new().with(&keys::TIMEOUT, 3).with(&keys::TIMEOUT, 4);
+        assert_eq!(twice.get(&keys::TIMEOUT).unwrap_err().status(), Status::ERR_BAD_PARAM);
+        let mut wrong = Directives::new();
+        wrong.push(Info::dynamic(keys::TIMEOUT.key_name(), "soon"));
+        assert_eq!(wrong.get(&keys::TIMEOUT).unwrap_err().status(), Status::ERR_BAD_PARAM);
+    }
+}

@@ -1,0 +1,333 @@
+//! What a process and its server say to each other, as plain types.
+//!
+//! Every transport carries these: the gRPC session of `pmix-proto` today, other wires later. The server's
+//! engine and the client's operations are written against them and know no transport.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::job::JobData;
+use crate::{Directives, Event, Info, KeyName, Pid, ProcId, Query, Scope, Status, Value};
+
+/// The first thing a process says: who it is.
+///
+/// The claim is checked against what the operating system and the registration say (CLI-02, CLI-03).
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Hello {
+    /// Who is calling.
+    pub identity: Identity,
+    /// Its process id, for tables; the kernel's word counts where it is known.
+    pub pid: Pid,
+    /// Directives of its init; may be empty.
+    pub directives: Directives,
+}
+
+impl Hello {
+    /// A greeting without directives.
+    pub const fn new(identity: Identity, pid: Pid) -> Self {
+        Self { identity, pid, directives: Directives::new() }
+    }
+}
+
+/// Role and name of a connecting process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Identity {
+    /// A process that was launched under this id.
+    Client(ProcId),
+    /// A tool, with the id it wishes to have, if any.
+    Tool(Option<ProcId>),
+}
+
+/// The server's answer to [`Hello`]: the process is connected.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Welcome {
+    /// Identity of the process from now on.
+    pub proc: ProcId,
+    /// Identity of the server.
+    pub server: ProcId,
+    /// Name of the node both are on.
+    pub hostname: String,
+    /// Job-level data of the process's own namespace; `None` for a tool.
+    pub job: Option<Arc<JobData>>,
+}
+
+impl Welcome {
+    /// An answer to a process of no job.
+    pub const fn new(proc: ProcId, server: ProcId, hostname: String) -> Self {
+        Self { proc, server, hostname, job: None }
+    }
+
+    /// The same with job-level data.
+    #[must_use]
+    pub fn with_job(mut self, job: Arc<JobData>) -> Self {
+        self.job = Some(job);
+        self
+    }
+}
+
+/// A request of a process to its server. Each is answered exactly once.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Request {
+    /// Files staged data at the server (PUT-06); answered by [`Reply::Done`].
+    Commit(Vec<PutEntry>),
+    /// Asks for data of a process or job; answered by [`Reply::Get`].
+    Get(Get),
+    /// Enters a fence; answered by [`Reply::Fence`].
+    Fence(Fence),
+    /// Asks that processes be aborted; answered by [`Reply::Done`] if the caller survives.
+    Abort(Abort),
+    /// Asks questions; answered by [`Reply::Query`].
+    Query(Vec<Query>),
+    /// Asks for events; answered by [`Reply::Registered`].
+    RegisterEvents(RegisterEvents),
+    /// Ends a registration by its number; answered by [`Reply::Done`].
+    DeregisterEvents(u64),
+    /// Tells of an event; answered by [`Reply::Done`] once it is taken (EVT-17).
+    Notify(Event),
+    /// Says goodbye; answered by [`Reply::Done`], then the connection may close (INI-07).
+    Finalize(Directives),
+}
+
+impl Request {
+    /// The operation's name in the Standard, for log lines and errors.
+    pub const fn operation(&self) -> &'static str {
+        match self {
+            Self::Commit(_) => "commit",
+            Self::Get(_) => "get",
+            Self::Fence(_) => "fence",
+            Self::Abort(_) => "abort",
+            Self::Query(_) => "query",
+            Self::RegisterEvents(_) => "register events",
+            Self::DeregisterEvents(_) => "deregister events",
+            Self::Notify(_) => "notify event",
+            Self::Finalize(_) => "finalize",
+        }
+    }
+}
+
+/// One key put by a process.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::exhaustive_structs)]
+pub struct PutEntry {
+    /// Who may see it.
+    pub scope: Scope,
+    /// The key.
+    pub key: KeyName,
+    /// The value.
+    pub value: Value,
+}
+
+/// A Get that the process could not answer from what it holds.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Get {
+    /// Whose data; rank `WILDCARD` for the job, `UNDEF` if the poster is not known.
+    pub proc: ProcId,
+    /// Which key; `None` for everything that process has put.
+    pub key: Option<KeyName>,
+    /// `IMMEDIATE`, `TIMEOUT`, `GET_REFRESH_CACHE`, realms and the like; may be empty.
+    pub directives: Directives,
+}
+
+impl Get {
+    /// A Get without directives.
+    pub const fn new(proc: ProcId, key: Option<KeyName>) -> Self {
+        Self { proc, key, directives: Directives::new() }
+    }
+}
+
+/// Entry into a fence.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Fence {
+    /// Who takes part; `None` for all of the caller's namespace (FEN-01).
+    pub procs: Option<Vec<ProcId>>,
+    /// `COLLECT_DATA`, `TIMEOUT` and the like; may be empty.
+    pub directives: Directives,
+}
+
+impl Fence {
+    /// A fence without directives.
+    pub const fn new(procs: Option<Vec<ProcId>>) -> Self {
+        Self { procs, directives: Directives::new() }
+    }
+}
+
+/// A wish to abort.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Abort {
+    /// Exit status to be reported.
+    pub status: i32,
+    /// What to tell the user; may be empty.
+    pub message: String,
+    /// Whom; empty for the caller's namespace (ABT-01).
+    pub procs: Vec<ProcId>,
+}
+
+impl Abort {
+    /// Aborts the caller's namespace.
+    pub fn new(status: i32, message: impl Into<String>) -> Self {
+        Self { status, message: message.into(), procs: Vec::new() }
+    }
+}
+
+/// A wish to hear of events.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct RegisterEvents {
+    /// Codes; empty for all (a default handler).
+    pub codes: Vec<Status>,
+    /// Filters and the like; may be empty.
+    pub directives: Directives,
+}
+
+impl RegisterEvents {
+    /// All events of these codes.
+    pub const fn new(codes: Vec<Status>) -> Self {
+        Self { codes, directives: Directives::new() }
+    }
+}
+
+/// The server's answer to a request that did not fail.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Reply {
+    /// Carried out; there is nothing to return.
+    Done,
+    /// The answer to [`Request::Get`].
+    Get(GetReply),
+    /// The fence is complete; the data of all participants if it was collected, else nothing.
+    Fence(Arc<Modex>),
+    /// The results, one info a query (QRY-02), and whether something was missing (QRY-03).
+    Query(QueryReply),
+    /// The registration is in force under this number.
+    Registered(u64),
+}
+
+/// The answer to a Get.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct GetReply {
+    /// The value, where one value answers the question.
+    pub value: Option<Value>,
+    /// What else came along, to be kept: all that the target has put and the caller may see.
+    pub modex: Arc<Modex>,
+    /// Job-level data of a namespace that the caller did not know (GET-33).
+    pub job: Option<Arc<JobData>>,
+}
+
+impl GetReply {
+    /// One value and nothing else.
+    pub fn value(value: Value) -> Self {
+        Self { value: Some(value), ..Self::default() }
+    }
+}
+
+/// The answer to queries.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct QueryReply {
+    /// `SUCCESS`, or `ERR_PARTIAL_SUCCESS` if some keys were not found.
+    pub status: Status,
+    /// One `QUERY_RESULTS` info a query with results; never empty.
+    pub results: Vec<Info>,
+}
+
+impl QueryReply {
+    /// Pairs the two.
+    pub const fn new(status: Status, results: Vec<Info>) -> Self {
+        Self { status, results }
+    }
+}
+
+/// Data that processes have put and committed.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[allow(clippy::exhaustive_structs)]
+pub struct Modex {
+    /// Data by process; a process may occur more than once, later entries win.
+    pub procs: Vec<ProcData>,
+}
+
+/// Data that one process has put and committed.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::exhaustive_structs)]
+pub struct ProcData {
+    /// The process.
+    pub proc: ProcId,
+    /// Its keys with their scopes.
+    pub entries: Vec<PutEntry>,
+}
+
+/// What a server says unasked.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Push {
+    /// An event for these registrations of the process.
+    Event {
+        /// Numbers of the registrations it matches.
+        registrations: Vec<u64>,
+        /// The event.
+        event: Event,
+    },
+    /// Events were left out because the process did not read fast enough.
+    Lagged {
+        /// How many.
+        missed: u64,
+    },
+}
+
+/// Why a request failed: status, words for a reader, and whom it concerns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Failure {
+    /// The Standard's status.
+    pub status: Status,
+    /// What failed and what to do, one line without trailing stop; may be empty.
+    pub message: String,
+    /// Processes that are the reason, such as the dead or missing participants; may be empty.
+    pub procs: Vec<ProcId>,
+}
+
+impl Failure {
+    /// A failure with its explanation.
+    pub fn new(status: Status, message: impl Into<String>) -> Self {
+        Self { status, message: message.into(), procs: Vec::new() }
+    }
+
+    /// The same, naming the processes that are the reason.
+    #[must_use]
+    pub fn with_procs(mut self, procs: Vec<ProcId>) -> Self {
+        self.procs = procs;
+        self
+    }
+}
+
+impl From<Status> for Failure {
+    fn from(status: Status) -> Self {
+        Self::new(status, "")
+    }
+}
+
+impl From<crate::DirectiveError> for Failure {
+    fn from(error: crate::DirectiveError) -> Self {
+        Self::new(error.status(), error.to_string())
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.message.is_empty() {
+            self.status.fmt(f)
+        } else {
+            write!(f, "{} ({})", self.message, self.status)
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+

@@ -1,0 +1,191 @@
+use std::borrow::Borrow;
+use std::fmt;
+use std::ops::Deref;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use thiserror::Error;
+
+/// Name of a namespace: the identity of a job, tool or server. Cheap to clone.
+///
+/// Holds 1 to 255 bytes without NUL; the missing namespace of some records is an `Option` or
+/// [`Nspace::is_empty`] on a value made by [`Nspace::none`].
+///
+/// # Standard
+/// `pmix_nspace_t`, `PMIX_MAX_NSLEN`; rules GEN-02, IDN-03..05.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[doc(alias = "pmix_nspace_t")]
+pub struct Nspace(Arc<str>);
+
+/// A text that cannot name a namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum NspaceError {
+    /// Nothing was given.
+    #[error("a namespace needs at least one character")]
+    Empty,
+    /// Longer than [`Nspace::MAX_LEN`].
+    #[error("a namespace has at most {max} bytes, this one has {0}", max = Nspace::MAX_LEN)]
+    TooLong(usize),
+    /// Holds a NUL byte, which C peers take for its end.
+    #[error("a namespace holds no NUL byte, this one has one at byte {0}")]
+    Nul(usize),
+}
+
+impl Nspace {
+    /// Longest namespace in bytes.
+    #[doc(alias = "PMIX_MAX_NSLEN")]
+    pub const MAX_LEN: usize = 255;
+
+    /// A checked namespace.
+    ///
+    /// # Errors
+    /// [`NspaceError`] if the text is empty, over 255 bytes, or holds NUL.
+    pub fn new(text: impl AsRef<str>) -> Result<Self, NspaceError> {
+        let text = text.as_ref();
+        match text.len() {
+            0 => return Err(NspaceError::Empty),
+            len if len > Self::MAX_LEN => return Err(NspaceError::TooLong(len)),
+            _ => {}
+        }
+        match text.bytes().position(|byte| byte == 0) {
+            Some(at) => Err(NspaceError::Nul(at)),
+            None => Ok(Self(text.into())),
+        }
+    }
+
+    /// The empty namespace: "none", as in the source of an event made by the host.
+    pub fn none() -> Self {
+        Self("".into())
+    }
+
+    /// Whether this is [`Nspace::none`].
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The name of this namespace as seen from another cluster: `cluster:nspace` (IDN-05).
+    ///
+    /// # Errors
+    /// [`NspaceError::TooLong`] if the joined name would not stay below the limit less two, and
+    /// [`NspaceError::Empty`] if the cluster has no name.
+    pub fn qualified(&self, cluster: &str) -> Result<Self, NspaceError> {
+        if cluster.is_empty() || self.is_empty() {
+            return Err(NspaceError::Empty);
+        }
+        let joined = format!("{cluster}:{self}");
+        if joined.len() >= Self::MAX_LEN - 2 {
+            return Err(NspaceError::TooLong(joined.len()));
+        }
+        Self::new(joined)
+    }
+
+    /// Splits `cluster:nspace` at its first colon, but only if `is_cluster` knows the part before it: a
+    /// namespace may hold colons of its own (IDN-05).
+    pub fn split_cluster(&self, is_cluster: impl FnOnce(&str) -> bool) -> (Option<&str>, &str) {
+        match self.0.split_once(':') {
+            Some((cluster, rest)) if !rest.is_empty() && is_cluster(cluster) => (Some(cluster), rest),
+            _ => (None, &self.0),
+        }
+    }
+}
+
+impl Deref for Nspace {
+    type Target = str;
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Borrow<str> for Nspace {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl AsRef<str> for Nspace {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Nspace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl fmt::Debug for Nspace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&*self.0, f)
+    }
+}
+
+impl FromStr for Nspace {
+    type Err = NspaceError;
+    fn from_str(text: &str) -> Result<Self, NspaceError> {
+        Self::new(text)
+    }
+}
+
+impl TryFrom<&str> for Nspace {
+    type Error = NspaceError;
+    fn try_from(text: &str) -> Result<Self, NspaceError> {
+        Self::new(text)
+    }
+}
+
+impl TryFrom<String> for Nspace {
+    type Error = NspaceError;
+    fn try_from(text: String) -> Result<Self, NspaceError> {
+        Self::new(text)
+    }
+}
+
+impl PartialEq<str> for Nspace {
+    fn eq(&self, other: &str) -> bool {
+        &*self.0 == other
+    }
+}
+
+impl PartialEq<&str> for Nspace {
+    fn eq(&self, other: &&str) -> bool {
+        &*self.0 == *other
+    }
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for Nspace {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gen_02_length_is_1_to_255_bytes_without_nul() {
+        assert_eq!(Nspace::new(""), Err(NspaceError::Empty));
+        assert!(Nspace::new("a".repeat(255)).is_ok());
+        assert_eq!(Nspace::new("a".repeat(256)), Err(NspaceError::TooLong(256)));
+        assert_eq!(Nspace::new("a\0b"), Err(NspaceError::Nul(1)));
+    }
+
+    #[test]
+    fn idn_05_cluster_is_split_off_only_if_known() {
+        let job: Nspace = "job:7".parse().unwrap();
+        let far = job.qualified("north").unwrap();
+        assert_eq!(far, "north:job:7");
+        assert_eq!(far.split_cluster(|c| c == "north"), (Some("north"), "job:7"));
+        assert_eq!(job.split_cluster(|c| c == "north"), (None, "job:7"));
+        let long = Nspace::new("x".repeat(250)).unwrap();
+        assert!(matches!(long.qualified("ab"), Err(NspaceError::TooLong(253))));
+    }
+}

@@ -1,0 +1,93 @@
+use std::fmt;
+
+use crate::{Nspace, Rank};
+
+/// Identity of a process, or with a special rank of several: namespace and rank.
+///
+/// Printed as `nspace:rank`.
+///
+/// # Standard
+/// `pmix_proc_t`; rules IDN-02, IDN-03.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[doc(alias = "pmix_proc_t")]
+#[allow(clippy::exhaustive_structs)]
+pub struct ProcId {
+    /// Namespace of the process.
+    pub nspace: Nspace,
+    /// Rank in the namespace, or a special rank.
+    pub rank: Rank,
+}
+
+impl ProcId {
+    /// Joins the two parts.
+    pub const fn new(nspace: Nspace, rank: Rank) -> Self {
+        Self { nspace, rank }
+    }
+
+    /// All processes of a namespace; as the target of a Get, the job itself.
+    pub const fn wildcard(nspace: Nspace) -> Self {
+        Self { nspace, rank: Rank::WILDCARD }
+    }
+
+    /// No process: empty namespace and [`Rank::UNDEF`], as in the source of an event made by the host.
+    pub fn none() -> Self {
+        Self { nspace: Nspace::none(), rank: Rank::UNDEF }
+    }
+
+    /// Another process of the same namespace.
+    pub fn with_rank(&self, rank: Rank) -> Self {
+        Self { nspace: self.nspace.clone(), rank }
+    }
+
+    /// Whether the two name a common process: equal namespaces, and ranks that are equal or either of them
+    /// [`Rank::WILDCARD`] (IDN-02).
+    pub fn matches(&self, other: &Self) -> bool {
+        self.rank.matches(other.rank) && self.nspace == other.nspace
+    }
+
+    /// Whether this can name processes at all: the namespace is not empty and the rank is not
+    /// [`Rank::INVALID`] (IDN-03).
+    pub fn is_valid(&self) -> bool {
+        !self.nspace.is_empty() && self.rank != Rank::INVALID
+    }
+}
+
+impl fmt::Display for ProcId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.nspace, self.rank)
+    }
+}
+
+impl fmt::Debug for ProcId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ProcId({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn proc(nspace: &str, rank: u32) -> ProcId {
+        ProcId::new(nspace.parse().unwrap(), Rank::from_raw(rank))
+    }
+
+    #[test]
+    fn idn_02_ids_match_by_nspace_and_rank_or_wildcard() {
+        let all = ProcId::wildcard("a".parse().unwrap());
+        assert!(proc("a", 1).matches(&proc("a", 1)));
+        assert!(!proc("a", 1).matches(&proc("a", 2)));
+        assert!(all.matches(&proc("a", 2)) && proc("a", 2).matches(&all));
+        assert!(!all.matches(&proc("b", 2)));
+        assert!(!proc("a", 1).matches(&all.with_rank(Rank::UNDEF)));
+    }
+
+    #[test]
+    fn idn_03_empty_nspace_or_invalid_rank_is_no_process() {
+        assert!(proc("a", 0).is_valid());
+        assert!(ProcId::wildcard("a".parse().unwrap()).is_valid());
+        assert!(!ProcId::new(Nspace::none(), Rank::from_raw(0)).is_valid());
+        assert!(!proc("a", 4_294_967_292).is_valid());
+    }
+}

@@ -1,0 +1,268 @@
+//! The Standard's plain structures that can cross a process border.
+
+use bytes::Bytes;
+
+use crate::{
+    CoordView, DataRange, DataType, DeviceTypes, Directives, Info, KeyName, Pid, ProcId, ProcState, Status, Value,
+};
+
+/// A row of a process table.
+///
+/// # Standard
+/// `pmix_proc_info_t`; rule VAL-06.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[doc(alias = "pmix_proc_info_t")]
+#[allow(clippy::exhaustive_structs)]
+pub struct ProcInfo {
+    /// The process.
+    pub proc: ProcId,
+    /// Node it runs on, if known.
+    pub hostname: Option<String>,
+    /// Executable, if known.
+    pub executable: Option<String>,
+    /// Process id on its node; 0 if there is none yet.
+    pub pid: Pid,
+    /// Exit code; 0 until the process ends.
+    pub exit_code: i32,
+    /// Last known state.
+    pub state: ProcState,
+}
+
+impl ProcInfo {
+    /// A row in which only the identity is known.
+    pub const fn new(proc: ProcId) -> Self {
+        Self { proc, hostname: None, executable: None, pid: Pid(0), exit_code: 0, state: ProcState::UNDEF }
+    }
+}
+
+/// A published value with its publisher: a row of a Lookup's result.
+///
+/// # Standard
+/// `pmix_pdata_t`
+#[derive(Clone, Debug, PartialEq)]
+#[doc(alias = "pmix_pdata_t")]
+#[allow(clippy::exhaustive_structs)]
+pub struct Pdata {
+    /// Who published it.
+    pub proc: ProcId,
+    /// Under which key.
+    pub key: KeyName,
+    /// What; [`Value::Undef`] if the key was not found.
+    pub value: Value,
+}
+
+/// A key and a value.
+///
+/// # Standard
+/// `pmix_kval_t`
+#[derive(Clone, Debug, PartialEq)]
+#[doc(alias = "pmix_kval_t")]
+#[allow(clippy::exhaustive_structs)]
+pub struct KeyVal {
+    /// The key.
+    pub key: KeyName,
+    /// Its value.
+    pub value: Value,
+}
+
+/// What a function says of one attribute it supports.
+///
+/// # Standard
+/// `pmix_regattr_t`; rule ATT-04.
+#[derive(Clone, Debug, PartialEq)]
+#[doc(alias = "pmix_regattr_t")]
+#[allow(clippy::exhaustive_structs)]
+pub struct RegAttr {
+    /// Name of the constant, such as `PMIX_TIMEOUT`.
+    pub name: String,
+    /// The key itself, such as `pmix.timeout`.
+    pub key: KeyName,
+    /// Type of its value.
+    pub data_type: DataType,
+    /// Limits: `MIN_VALUE`, `MAX_VALUE`, `ENUM_VALUE`; empty if there are none.
+    pub limits: Vec<Info>,
+    /// Lines for a reader; may be empty.
+    pub description: Vec<String>,
+}
+
+/// Coordinates of a device in a fabric.
+///
+/// # Standard
+/// `pmix_coord_t`
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[doc(alias = "pmix_coord_t")]
+#[allow(clippy::exhaustive_structs)]
+pub struct Coord {
+    /// Logical or physical view.
+    pub view: CoordView,
+    /// One number a dimension.
+    pub coords: Vec<u32>,
+}
+
+/// Place of a device in a fabric.
+///
+/// # Standard
+/// `pmix_geometry_t`
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[doc(alias = "pmix_geometry_t")]
+#[allow(clippy::exhaustive_structs)]
+pub struct Geometry {
+    /// Index of the fabric.
+    pub fabric: u64,
+    /// Unique id of the device.
+    pub uuid: String,
+    /// The operating system's name of the device.
+    pub osname: String,
+    /// One set of coordinates a view.
+    pub coordinates: Vec<Coord>,
+}
+
+/// A communication endpoint of a device.
+///
+/// # Standard
+/// `pmix_endpoint_t`
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[doc(alias = "pmix_endpoint_t")]
+#[allow(clippy::exhaustive_structs)]
+pub struct Endpoint {
+    /// Unique id of the device, if known.
+    pub uuid: Option<String>,
+    /// The operating system's name of the device, if known.
+    pub osname: Option<String>,
+    /// The address, opaque.
+    pub endpoint: Bytes,
+}
+
+/// A device.
+///
+/// # Standard
+/// `pmix_device_t`
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[doc(alias = "pmix_device_t")]
+#[allow(clippy::exhaustive_structs)]
+pub struct Device {
+    /// Unique id.
+    pub uuid: String,
+    /// The operating system's name.
+    pub osname: String,
+    /// Kind of device.
+    pub device_type: DeviceTypes,
+}
+
+/// Distance from a process to a device.
+///
+/// # Standard
+/// `pmix_device_distance_t`
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[doc(alias = "pmix_device_distance_t")]
+#[allow(clippy::exhaustive_structs)]
+pub struct DeviceDistance {
+    /// The device.
+    pub device: Device,
+    /// Smallest distance, relative units; 65535 if not set.
+    pub min: u16,
+    /// Largest distance, relative units; 65535 if not set.
+    pub max: u16,
+}
+
+/// So many resources of one kind.
+///
+/// # Standard
+/// `pmix_resource_unit_t`
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[doc(alias = "pmix_resource_unit_t")]
+#[allow(clippy::exhaustive_structs)]
+pub struct ResourceUnit {
+    /// Kind of resource.
+    pub device_type: DeviceTypes,
+    /// How many.
+    pub count: u64,
+}
+
+/// A process id with its node.
+///
+/// # Standard
+/// `pmix_node_pid_t`
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[doc(alias = "pmix_node_pid_t")]
+#[allow(clippy::exhaustive_structs)]
+pub struct NodePid {
+    /// Name of the node, if known.
+    pub hostname: Option<String>,
+    /// Index of the node.
+    pub nodeid: u32,
+    /// Process id there.
+    pub pid: Pid,
+}
+
+/// An encoded map with the name of its encoding.
+///
+/// # Standard
+/// `pmix_regex2_t`
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[doc(alias = "pmix_regex2_t")]
+#[allow(clippy::exhaustive_structs)]
+pub struct Regex2 {
+    /// Name of the encoding.
+    pub encoding: String,
+    /// The encoded bytes.
+    pub bytes: Bytes,
+}
+
+/// A set of processing units.
+///
+/// # Standard
+/// `pmix_cpuset_t`; the bitmap travels in its list form such as `0-3,8`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[doc(alias = "pmix_cpuset_t")]
+#[allow(clippy::exhaustive_structs)]
+pub struct Cpuset {
+    /// Who made it, such as `hwloc`.
+    pub source: String,
+    /// The units as ranges; `None` if the process is not bound.
+    pub list: Option<String>,
+}
+
+/// Something that happened, told to those who asked.
+///
+/// # Standard
+/// The arguments of `pmix_notification_fn_t`; rules EVT-12, EVT-18.
+#[derive(Clone, Debug, PartialEq)]
+#[doc(alias = "pmix_notification_fn_t")]
+#[non_exhaustive]
+pub struct Event {
+    /// What happened; any integer may be a code.
+    pub code: Status,
+    /// Who says so; [`ProcId::none`] for the host.
+    pub source: ProcId,
+    /// Who is to hear of it.
+    pub range: DataRange,
+    /// More about it, such as `EVENT_AFFECTED_PROC`; may be empty.
+    pub info: Directives,
+}
+
+impl Event {
+    /// An event without further information, for the processes of the source's namespace.
+    pub fn new(code: Status, source: ProcId) -> Self {
+        Self { code, source, range: DataRange::NAMESPACE, info: Directives::new() }
+    }
+
+    /// The same event for another audience.
+    #[must_use]
+    pub const fn with_range(mut self, range: DataRange) -> Self {
+        self.range = range;
+        self
+    }
+
+    /// The same event with one more piece of information.
+    #[must_use]
+    pub fn with_info(mut self, info: Info) -> Self {
+        self.info.push(info);
+        self
+    }
+}

@@ -1,0 +1,613 @@
+use std::fmt;
+
+use bytes::Bytes;
+use thiserror::Error;
+
+use crate::{
+    AllocDirective, AllocInheritance, App, Coord, Cpuset, DataArray, DataRange, DataType, Device, DeviceDistance,
+    DeviceTypes, Endpoint, Envar, Geometry, Info, InfoFlags, IofChannels, JobState, KeyVal, LinkState, Locality,
+    NodePid, Nspace, Pdata, Persistence, ProcId, ProcInfo, ProcState, Query, Rank, RegAttr, Regex2,
+    ResourceBlockDirective, ResourceUnit, Scope, Status, StorageAccessType, StorageAccessibility, StorageMedium,
+    StoragePersistence,
+};
+
+/// Process id of the operating system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[doc(alias = "pid_t")]
+#[allow(clippy::exhaustive_structs)]
+pub struct Pid(pub i32);
+
+/// Seconds since the epoch; may be negative.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[doc(alias = "time_t")]
+#[allow(clippy::exhaustive_structs)]
+pub struct Time(pub i64);
+
+/// Seconds and microseconds; may be negative.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[doc(alias = "timeval")]
+#[allow(clippy::exhaustive_structs)]
+pub struct Timeval {
+    /// Whole seconds.
+    pub sec: i64,
+    /// Microseconds on top.
+    pub usec: i64,
+}
+
+impl fmt::Display for Pid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Calls `$then!` with one line per data type that can be a value: variant, Rust type, type constant.
+///
+/// `Value`, `DataArray` and their conversions to the wire are made from this one list.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! for_each_data_type {
+    ($then:ident) => {
+        $then! {
+            Bool(bool) BOOL, "True or false.";
+            Byte(u8) BYTE, "A raw byte.";
+            String(String) STRING, "Text.";
+            Size(u64) SIZE, "A C `size_t`.";
+            Pid($crate::Pid) PID, "A process id.";
+            Int(i32) INT, "A C `int`.";
+            Int8(i8) INT8, "A signed 8-bit integer.";
+            Int16(i16) INT16, "A signed 16-bit integer.";
+            Int32(i32) INT32, "A signed 32-bit integer.";
+            Int64(i64) INT64, "A signed 64-bit integer.";
+            Uint(u32) UINT, "A C `unsigned int`.";
+            Uint8(u8) UINT8, "An unsigned 8-bit integer.";
+            Uint16(u16) UINT16, "An unsigned 16-bit integer.";
+            Uint32(u32) UINT32, "An unsigned 32-bit integer.";
+            Uint64(u64) UINT64, "An unsigned 64-bit integer.";
+            Float(f32) FLOAT, "A 32-bit float.";
+            Double(f64) DOUBLE, "A 64-bit float.";
+            Timeval($crate::Timeval) TIMEVAL, "Seconds and microseconds.";
+            Time($crate::Time) TIME, "Seconds since the epoch.";
+            Status($crate::Status) STATUS, "A status or event code.";
+            Value(Box<$crate::Value>) VALUE, "A nested value.";
+            Proc($crate::ProcId) PROC, "The identity of a process.";
+            App(Box<$crate::App>) APP, "An application to start.";
+            Info(Box<$crate::Info>) INFO, "A key with flags and value.";
+            Pdata(Box<$crate::Pdata>) PDATA, "A published value.";
+            ByteObject(Bytes) BYTE_OBJECT, "Opaque bytes.";
+            KeyVal(Box<$crate::KeyVal>) KVAL, "A key and a value.";
+            Persistence($crate::Persistence) PERSIST, "How long published data lives.";
+            Scope($crate::Scope) SCOPE, "Who may see put data.";
+            DataRange($crate::DataRange) DATA_RANGE, "Who may see published data or an event.";
+            InfoFlags($crate::InfoFlags) INFO_DIRECTIVES, "Flags of an info.";
+            DataType($crate::DataType) DATA_TYPE, "The number of a data type.";
+            ProcState($crate::ProcState) PROC_STATE, "State of a process.";
+            ProcInfo(Box<$crate::ProcInfo>) PROC_INFO, "A row of a process table.";
+            DataArray(Box<$crate::DataArray>) DATA_ARRAY, "An array of one type.";
+            Rank($crate::Rank) PROC_RANK, "A rank.";
+            Query(Box<$crate::Query>) QUERY, "A query.";
+            CompressedString(String) COMPRESSED_STRING, "Text that C peers send compressed; held expanded.";
+            AllocDirective($crate::AllocDirective) ALLOC_DIRECTIVE, "What to do with an allocation.";
+            IofChannels($crate::IofChannels) IOF_CHANNEL, "Channels of forwarded output and input.";
+            Envar(Box<$crate::Envar>) ENVAR, "A change to an environment variable.";
+            Coord($crate::Coord) COORD, "Coordinates in a fabric.";
+            RegAttr(Box<$crate::RegAttr>) REGATTR, "An attribute a function supports.";
+            Regex(Bytes) REGEX, "An encoded node or process map.";
+            JobState($crate::JobState) JOB_STATE, "State of a job.";
+            LinkState($crate::LinkState) LINK_STATE, "State of a network link.";
+            Cpuset(Box<$crate::Cpuset>) PROC_CPUSET, "A set of processing units.";
+            Geometry(Box<$crate::Geometry>) GEOMETRY, "Place of a device in a fabric.";
+            DeviceDistance(Box<$crate::DeviceDistance>) DEVICE_DIST, "Distance to a device.";
+            Endpoint(Box<$crate::Endpoint>) ENDPOINT, "A communication endpoint.";
+            DeviceTypes($crate::DeviceTypes) DEVTYPE, "Kinds of devices.";
+            Locality($crate::Locality) LOCTYPE, "What two processes share.";
+            CompressedByteObject(Bytes) COMPRESSED_BYTE_OBJECT, "Bytes that C peers send compressed; held expanded.";
+            Nspace($crate::Nspace) PROC_NSPACE, "A namespace.";
+            DataBuffer(Bytes) DATA_BUFFER, "A packed buffer, opaque.";
+            StorageMedium($crate::StorageMedium) STOR_MEDIUM, "Kinds of storage media.";
+            StorageAccessibility($crate::StorageAccessibility) STOR_ACCESS, "Who can reach a storage.";
+            StoragePersistence($crate::StoragePersistence) STOR_PERSIST, "How long a storage keeps data.";
+            StorageAccessType($crate::StorageAccessType) STOR_ACCESS_TYPE, "Ways to use a storage.";
+            Device(Box<$crate::Device>) DEVICE, "A device.";
+            ResourceBlockDirective($crate::ResourceBlockDirective) RESBLOCK_DIRECTIVE, "What to do with a resource block.";
+            ResourceUnit($crate::ResourceUnit) RESOURCE_UNIT, "So many resources of a kind.";
+            NodePid(Box<$crate::NodePid>) NODE_PID, "A process id with its node.";
+            Regex2(Box<$crate::Regex2>) REGEX2, "An encoded map with its encoding's name.";
+            AllocInheritance($crate::AllocInheritance) ALLOC_INHERIT, "Who inherits an allocation.";
+        }
+    };
+}
+
+macro_rules! define_value {
+    ($($variant:ident($type:ty) $constant:ident, $doc:literal;)+) => {
+        /// A value of any type the Standard can carry between processes.
+        ///
+        /// Types that only mean something inside one process (pointers, topologies) have no variant, so
+        /// they cannot cross a border (VAL-04).
+        ///
+        /// # Standard
+        /// `pmix_value_t`; numbers of the types as in `pmix_data_type_t` (VAL-01).
+        ///
+        /// # Examples
+        /// ```
+        /// use pmix_types::{DataType, Value};
+        /// let value = Value::from(42u16);
+        /// assert_eq!(value.data_type(), DataType::UINT16);
+        /// assert_eq!(value.get::<u32>()?, 42);
+        /// assert!(value.get::<String>().is_err());
+        /// # Ok::<(), pmix_types::ValueError>(())
+        /// ```
+        #[derive(Clone, Debug, Default, PartialEq)]
+        #[doc(alias = "pmix_value_t")]
+        #[non_exhaustive]
+        pub enum Value {
+            /// No value: a key given without one, or not found.
+            #[default]
+            Undef,
+            $(#[doc = $doc] $variant($type),)+
+        }
+
+        impl Value {
+            /// The number of this value's type.
+            pub const fn data_type(&self) -> DataType {
+                match self {
+                    Self::Undef => DataType::UNDEF,
+                    $(Self::$variant(_) => DataType::$constant,)+
+                }
+            }
+        }
+    };
+}
+for_each_data_type!(define_value);
+
+/// Why a value cannot be read as the type that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ValueError {
+    /// The value has a type that does not convert.
+    #[error("value is {found}, not {expected}")]
+    TypeMismatch {
+        /// Type that was asked for.
+        expected: DataType,
+        /// Type the value has.
+        found: DataType,
+    },
+    /// The number is too large or too small.
+    #[error("{value} does not fit {expected}")]
+    OutOfRange {
+        /// Type that was asked for.
+        expected: DataType,
+        /// The number, printed.
+        value: String,
+    },
+    /// A negative number was asked for as an unsigned one.
+    #[error("{value} is negative, {expected} has no sign")]
+    ChangeSign {
+        /// Type that was asked for.
+        expected: DataType,
+        /// The number, printed.
+        value: String,
+    },
+    /// The number would be rounded.
+    #[error("{value} would be rounded as {expected}")]
+    LostPrecision {
+        /// Type that was asked for.
+        expected: DataType,
+        /// The number, printed.
+        value: String,
+    },
+}
+
+impl ValueError {
+    /// The Standard's status for this failure (VAL-03, GEN-07).
+    pub const fn status(&self) -> Status {
+        match self {
+            Self::TypeMismatch { .. } => Status::ERR_TYPE_MISMATCH,
+            Self::OutOfRange { .. } => Status::ERR_BAD_PARAM,
+            Self::ChangeSign { .. } => Status::ERR_CHANGE_SIGN,
+            Self::LostPrecision { .. } => Status::ERR_LOST_PRECISION,
+        }
+    }
+}
+
+/// A Rust type that can be the value of a [`Key`](crate::Key).
+pub trait ValueType: Sized {
+    /// The data type a value of this Rust type gets when no key says otherwise.
+    const DATA_TYPE: DataType;
+
+    /// Reads a value. Numbers convert between numeric types as long as nothing is lost (VAL-03).
+    ///
+    /// # Errors
+    /// [`ValueError`], see there.
+    fn from_value(value: &Value) -> Result<Self, ValueError>;
+
+    /// Makes a value of the data type a key asks for; falls back on [`ValueType::DATA_TYPE`] where this
+    /// Rust type has no such form.
+    fn into_value(self, data_type: DataType) -> Value;
+}
+
+impl Value {
+    /// Reads this value as a Rust type.
+    ///
+    /// # Errors
+    /// [`ValueError`], see there.
+    pub fn get<T: ValueType>(&self) -> Result<T, ValueError> {
+        T::from_value(self)
+    }
+
+    /// The text, if this is one.
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::String(text) | Self::CompressedString(text) => Some(text),
+            Self::Nspace(nspace) => Some(nspace),
+            _ => None,
+        }
+    }
+
+    /// The bytes, if this is a byte object, encoded map or buffer.
+    pub const fn as_bytes(&self) -> Option<&Bytes> {
+        match self {
+            Self::ByteObject(bytes)
+            | Self::CompressedByteObject(bytes)
+            | Self::Regex(bytes)
+            | Self::DataBuffer(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// The array, if this is one.
+    pub fn as_array(&self) -> Option<&DataArray> {
+        match self {
+            Self::DataArray(array) => Some(array),
+            _ => None,
+        }
+    }
+
+    /// The infos, if this is an array of them.
+    pub fn as_infos(&self) -> Option<&[Info]> {
+        match self.as_array() {
+            Some(DataArray::Info(infos)) => Some(infos),
+            _ => None,
+        }
+    }
+
+    /// Whether this reads as true: a true boolean, or a key given without value (GEN-06).
+    ///
+    /// # Errors
+    /// [`ValueError::TypeMismatch`] for any other type.
+    pub fn is_true(&self) -> Result<bool, ValueError> {
+        bool::from_value(self)
+    }
+
+    fn number(&self) -> Option<Number> {
+        Some(match *self {
+            Self::Byte(n) | Self::Uint8(n) => Number::Whole(n.into()),
+            Self::Size(n) | Self::Uint64(n) => Number::Whole(n.into()),
+            Self::Pid(Pid(n)) | Self::Int(n) | Self::Int32(n) => Number::Whole(n.into()),
+            Self::Int8(n) => Number::Whole(n.into()),
+            Self::Int16(n) => Number::Whole(n.into()),
+            Self::Int64(n) | Self::Time(Time(n)) => Number::Whole(n.into()),
+            Self::Uint(n) | Self::Uint32(n) => Number::Whole(n.into()),
+            Self::Uint16(n) => Number::Whole(n.into()),
+            Self::Float(n) => Number::Real(n.into()),
+            Self::Double(n) => Number::Real(n),
+            _ => return None,
+        })
+    }
+}
+
+/// A number wide enough for every numeric type.
+enum Number {
+    Whole(i128),
+    Real(f64),
+}
+
+impl Number {
+    fn whole(self, expected: DataType) -> Result<i128, ValueError> {
+        match self {
+            Self::Whole(n) => Ok(n),
+            // f64 holds every whole number of this size or less exactly, so the cast loses nothing
+            Self::Real(n) if n.fract() == 0.0 && n.abs() <= 9_007_199_254_740_992.0 => Ok(n as i128),
+            Self::Real(n) if n.is_finite() && n.fract() != 0.0 => {
+                Err(ValueError::LostPrecision { expected, value: n.to_string() })
+            }
+            Self::Real(n) => Err(ValueError::OutOfRange { expected, value: n.to_string() }),
+        }
+    }
+
+    fn real(self, expected: DataType) -> Result<f64, ValueError> {
+        match self {
+            Self::Real(n) => Ok(n),
+            Self::Whole(n) if (n as f64) as i128 == n => Ok(n as f64),
+            Self::Whole(n) => Err(ValueError::LostPrecision { expected, value: n.to_string() }),
+        }
+    }
+}
+
+fn mismatch(expected: DataType, value: &Value) -> ValueError {
+    ValueError::TypeMismatch { expected, found: value.data_type() }
+}
+
+macro_rules! integer {
+    ($type:ty, $canonical:ident) => {
+        impl ValueType for $type {
+            const DATA_TYPE: DataType = DataType::$canonical;
+
+            fn from_value(value: &Value) -> Result<Self, ValueError> {
+                let expected = Self::DATA_TYPE;
+                let whole = value.number().ok_or_else(|| mismatch(expected, value))?.whole(expected)?;
+                Self::try_from(whole).map_err(|_| {
+                    let value = whole.to_string();
+                    if whole < 0 && Self::MIN == 0 {
+                        ValueError::ChangeSign { expected, value }
+                    } else {
+                        ValueError::OutOfRange { expected, value }
+                    }
+                })
+            }
+
+            fn into_value(self, data_type: DataType) -> Value {
+                integer_into(self.into(), data_type).unwrap_or(Value::from(self))
+            }
+        }
+    };
+}
+
+/// The number as a value of exactly this type, if it is a numeric type that holds it.
+fn integer_into(number: i128, data_type: DataType) -> Option<Value> {
+    Some(match data_type {
+        DataType::BYTE => Value::Byte(number.try_into().ok()?),
+        DataType::SIZE => Value::Size(number.try_into().ok()?),
+        DataType::PID => Value::Pid(Pid(number.try_into().ok()?)),
+        DataType::INT => Value::Int(number.try_into().ok()?),
+        DataType::INT8 => Value::Int8(number.try_into().ok()?),
+        DataType::INT16 => Value::Int16(number.try_into().ok()?),
+        DataType::INT32 => Value::Int32(number.try_into().ok()?),
+        DataType::INT64 => Value::Int64(number.try_into().ok()?),
+        DataType::UINT => Value::Uint(number.try_into().ok()?),
+        DataType::UINT8 => Value::Uint8(number.try_into().ok()?),
+        DataType::UINT16 => Value::Uint16(number.try_into().ok()?),
+        DataType::UINT32 => Value::Uint32(number.try_into().ok()?),
+        DataType::UINT64 => Value::Uint64(number.try_into().ok()?),
+        _ => return None,
+    })
+}
+
+integer!(i8, INT8);
+integer!(i16, INT16);
+integer!(i32, INT32);
+integer!(i64, INT64);
+integer!(u8, UINT8);
+integer!(u16, UINT16);
+integer!(u32, UINT32);
+integer!(u64, UINT64);
+
+impl ValueType for f64 {
+    const DATA_TYPE: DataType = DataType::DOUBLE;
+
+    fn from_value(value: &Value) -> Result<Self, ValueError> {
+        value.number().ok_or_else(|| mismatch(Self::DATA_TYPE, value))?.real(Self::DATA_TYPE)
+    }
+
+    fn into_value(self, _: DataType) -> Value {
+        Value::Double(self)
+    }
+}
+
+impl ValueType for f32 {
+    const DATA_TYPE: DataType = DataType::FLOAT;
+
+    fn from_value(value: &Value) -> Result<Self, ValueError> {
+        let expected = Self::DATA_TYPE;
+        let wide = value.number().ok_or_else(|| mismatch(expected, value))?.real(expected)?;
+        let narrow = wide as Self;
+        if wide.is_nan() || f64::from(narrow) == wide {
+            Ok(narrow)
+        } else if narrow.is_infinite() {
+            Err(ValueError::OutOfRange { expected, value: wide.to_string() })
+        } else {
+            Err(ValueError::LostPrecision { expected, value: wide.to_string() })
+        }
+    }
+
+    fn into_value(self, data_type: DataType) -> Value {
+        if data_type == DataType::DOUBLE { Value::Double(self.into()) } else { Value::Float(self) }
+    }
+}
+
+impl ValueType for bool {
+    const DATA_TYPE: DataType = DataType::BOOL;
+
+    fn from_value(value: &Value) -> Result<Self, ValueError> {
+        match value {
+            Value::Bool(flag) => Ok(*flag),
+            Value::Undef => Ok(true),
+            other => Err(mismatch(Self::DATA_TYPE, other)),
+        }
+    }
+
+    fn into_value(self, _: DataType) -> Value {
+        Value::Bool(self)
+    }
+}
+
+impl ValueType for String {
+    const DATA_TYPE: DataType = DataType::STRING;
+
+    fn from_value(value: &Value) -> Result<Self, ValueError> {
+        value.as_str().map(Self::from).ok_or_else(|| mismatch(Self::DATA_TYPE, value))
+    }
+
+    fn into_value(self, _: DataType) -> Value {
+        Value::String(self)
+    }
+}
+
+impl ValueType for Bytes {
+    const DATA_TYPE: DataType = DataType::BYTE_OBJECT;
+
+    fn from_value(value: &Value) -> Result<Self, ValueError> {
+        value.as_bytes().cloned().ok_or_else(|| mismatch(Self::DATA_TYPE, value))
+    }
+
+    fn into_value(self, data_type: DataType) -> Value {
+        if data_type == DataType::REGEX { Value::Regex(self) } else { Value::ByteObject(self) }
+    }
+}
+
+impl ValueType for Value {
+    const DATA_TYPE: DataType = DataType::UNDEF;
+
+    fn from_value(value: &Value) -> Result<Self, ValueError> {
+        Ok(value.clone())
+    }
+
+    fn into_value(self, _: DataType) -> Value {
+        self
+    }
+}
+
+impl ValueType for Nspace {
+    const DATA_TYPE: DataType = DataType::PROC_NSPACE;
+
+    fn from_value(value: &Value) -> Result<Self, ValueError> {
+        let text = value.as_str().ok_or_else(|| mismatch(Self::DATA_TYPE, value))?;
+        Self::new(text).map_err(|_| mismatch(Self::DATA_TYPE, value))
+    }
+
+    fn into_value(self, data_type: DataType) -> Value {
+        if data_type == DataType::STRING { Value::String(self.to_string()) } else { Value::Nspace(self) }
+    }
+}
+
+macro_rules! same_type {
+    (plain: $($variant:ident($type:ty) $constant:ident),+ $(,)?) => {$(
+        impl ValueType for $type {
+            const DATA_TYPE: DataType = DataType::$constant;
+
+            fn from_value(value: &Value) -> Result<Self, ValueError> {
+                match value {
+                    Value::$variant(inner) => Ok(inner.clone()),
+                    other => Err(mismatch(Self::DATA_TYPE, other)),
+                }
+            }
+
+            fn into_value(self, _: DataType) -> Value {
+                Value::$variant(self)
+            }
+        }
+
+        impl From<$type> for Value {
+            fn from(inner: $type) -> Self {
+                Self::$variant(inner)
+            }
+        }
+    )+};
+    (boxed: $($variant:ident($type:ty) $constant:ident),+ $(,)?) => {$(
+        impl ValueType for $type {
+            const DATA_TYPE: DataType = DataType::$constant;
+
+            fn from_value(value: &Value) -> Result<Self, ValueError> {
+                match value {
+                    Value::$variant(inner) => Ok((**inner).clone()),
+                    other => Err(mismatch(Self::DATA_TYPE, other)),
+                }
+            }
+
+            fn into_value(self, _: DataType) -> Value {
+                Value::$variant(Box::new(self))
+            }
+        }
+
+        impl From<$type> for Value {
+            fn from(inner: $type) -> Self {
+                Self::$variant(Box::new(inner))
+            }
+        }
+    )+};
+}
+
+same_type!(plain:
+    Pid(Pid) PID, Time(Time) TIME, Timeval(Timeval) TIMEVAL, Status(Status) STATUS, Proc(ProcId) PROC,
+    Rank(Rank) PROC_RANK, Persistence(Persistence) PERSIST, Scope(Scope) SCOPE, DataRange(DataRange) DATA_RANGE,
+    InfoFlags(InfoFlags) INFO_DIRECTIVES, DataType(DataType) DATA_TYPE, ProcState(ProcState) PROC_STATE,
+    JobState(JobState) JOB_STATE, LinkState(LinkState) LINK_STATE, AllocDirective(AllocDirective) ALLOC_DIRECTIVE,
+    AllocInheritance(AllocInheritance) ALLOC_INHERIT, IofChannels(IofChannels) IOF_CHANNEL,
+    DeviceTypes(DeviceTypes) DEVTYPE, Locality(Locality) LOCTYPE, StorageMedium(StorageMedium) STOR_MEDIUM,
+    StorageAccessibility(StorageAccessibility) STOR_ACCESS, StoragePersistence(StoragePersistence) STOR_PERSIST,
+    StorageAccessType(StorageAccessType) STOR_ACCESS_TYPE, Coord(Coord) COORD,
+    ResourceBlockDirective(ResourceBlockDirective) RESBLOCK_DIRECTIVE, ResourceUnit(ResourceUnit) RESOURCE_UNIT,
+);
+same_type!(boxed:
+    App(App) APP, Info(Info) INFO, Pdata(Pdata) PDATA, KeyVal(KeyVal) KVAL, ProcInfo(ProcInfo) PROC_INFO,
+    DataArray(DataArray) DATA_ARRAY, Query(Query) QUERY, Envar(Envar) ENVAR, RegAttr(RegAttr) REGATTR,
+    Cpuset(Cpuset) PROC_CPUSET, Geometry(Geometry) GEOMETRY, DeviceDistance(DeviceDistance) DEVICE_DIST,
+    Endpoint(Endpoint) ENDPOINT, Device(Device) DEVICE, NodePid(NodePid) NODE_PID, Regex2(Regex2) REGEX2,
+);
+
+macro_rules! from_plain {
+    ($($type:ty => $variant:ident),+ $(,)?) => {$(
+        impl From<$type> for Value {
+            fn from(inner: $type) -> Self {
+                Self::$variant(inner)
+            }
+        }
+    )+};
+}
+from_plain!(
+    bool => Bool, String => String, i8 => Int8, i16 => Int16, i32 => Int32, i64 => Int64, u8 => Uint8, u16 => Uint16,
+    u32 => Uint32, u64 => Uint64, f32 => Float, f64 => Double, Bytes => ByteObject, Nspace => Nspace,
+);
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::String(text.to_owned())
+    }
+}
+
+impl From<Vec<Info>> for Value {
+    fn from(infos: Vec<Info>) -> Self {
+        DataArray::Info(infos).into()
+    }
+}
+
+impl fmt::Display for Value {
+    /// The bare content for scalars (`42`, `node1`, `job-1:3`), a bracketed list for arrays, and the debug
+    /// form for the rest.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Undef => f.write_str("UNDEF"),
+            Self::Bool(flag) => flag.fmt(f),
+            Self::String(text) | Self::CompressedString(text) => f.write_str(text),
+            Self::Nspace(nspace) => nspace.fmt(f),
+            Self::Float(n) => n.fmt(f),
+            Self::Double(n) => n.fmt(f),
+            Self::Timeval(t) => write!(f, "{}.{:06}", t.sec, t.usec),
+            Self::Status(status) => status.fmt(f),
+            Self::Proc(proc) => proc.fmt(f),
+            Self::Rank(rank) => rank.fmt(f),
+            Self::Persistence(v) => v.fmt(f),
+            Self::Scope(v) => v.fmt(f),
+            Self::DataRange(v) => v.fmt(f),
+            Self::DataType(v) => v.fmt(f),
+            Self::ProcState(v) => v.fmt(f),
+            Self::JobState(v) => v.fmt(f),
+            Self::Value(inner) => inner.fmt(f),
+            Self::Info(info) => info.fmt(f),
+            Self::DataArray(array) => array.fmt(f),
+            Self::Regex(bytes) => write!(f, "{}", bytes.escape_ascii()),
+            Self::ByteObject(bytes) | Self::CompressedByteObject(bytes) | Self::DataBuffer(bytes) => {
+                write!(f, "{} bytes", bytes.len())
+            }
+            other => match other.number() {
+                Some(Number::Whole(n)) => n.fmt(f),
+                _ => write!(f, "{other:?}"),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
