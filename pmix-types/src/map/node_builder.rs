@@ -92,7 +92,7 @@ impl NodeMapBuilder {
         let added = u32::try_from(last - first + 1).map_err(|_| MapError::TooManyNodes { at })?;
         let continues = match &self.open {
             Some(Open::One(previous)) => {
-                family.number_of(previous).is_some_and(|number| number + 1 == first).then_some((first - 1, 1))
+                family.number_of(previous).filter(|number| number + 1 == first).map(|number| (number, 1))
             }
             Some(Open::Many { template: same, first: start, count }) => {
                 (*same == template && *start + u64::from(*count) == first).then_some((*start, *count))

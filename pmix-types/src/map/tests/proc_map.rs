@@ -173,7 +173,7 @@ fn lists_of_nodes() -> impl Strategy<Value = Vec<Vec<u32>>> {
                 .collect::<Vec<Vec<u32>>>()
         },
     );
-    let irregular = vec(vec(prop_oneof![0..12_u32, 4_294_967_230..4_294_967_245], 0..6), 1..4);
+    let irregular = vec(vec(prop_oneof![0..12_u32, 4_294_967_230..4_294_967_245_u32], 0..6), 1..4);
     vec(prop_oneof![regular, irregular], 1..6).prop_map(|parts| parts.concat())
 }
 
