@@ -1,0 +1,69 @@
+//! The apps of a job and their ranks.
+
+use crate::{Rank, RankSet};
+
+use super::table::Table;
+use super::{JobData, names};
+
+/// What is known of an app.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct App {
+    /// Ranks that were said one by one to belong to it. Other ranks may do so too.
+    pub(super) given: RankSet,
+    /// All its ranks, if a process map of its own says so.
+    pub(super) mapped: Option<RankSet>,
+    pub(super) values: Table,
+}
+
+impl App {
+    pub(super) fn heap_bytes(&self) -> usize {
+        let ranges = self.given.range_count() + self.mapped.as_ref().map_or(0, RankSet::range_count);
+        size_of::<Self>() + ranges * size_of::<[u32; 2]>() + self.values.heap_bytes()
+    }
+}
+
+impl JobData {
+    /// Number of the app that a rank belongs to.
+    pub(super) fn app_of(&self, rank: Rank) -> Option<u32> {
+        let holds = |set: &RankSet| set.contains(rank);
+        let given = self.apps.iter().find(|(_, app)| holds(&app.given));
+        let mapped = || self.apps.iter().find(|(_, app)| app.mapped.as_ref().is_some_and(holds));
+        match given.or_else(mapped) {
+            Some((number, _)) => Some(*number),
+            None => self.only_app().filter(|_| self.contains(rank)),
+        }
+    }
+
+    /// Number of the job's app, if it has just one; 0 if nothing is said of apps.
+    pub(super) fn only_app(&self) -> Option<u32> {
+        let count = self.job.get(names::JOB_NUM_APPS).and_then(|value| value.get::<u32>().ok());
+        if count.is_some_and(|count| count > 1) || self.apps.len() > 1 {
+            return None;
+        }
+        let known = self.apps.keys().next().copied();
+        let alone = || self.job.get(names::APPNUM).and_then(|value| value.get().ok());
+        Some(known.or_else(alone).unwrap_or(0))
+    }
+
+    /// All ranks of an app; `None` unless they are known for sure.
+    pub(super) fn ranks_of_app(&self, number: u32) -> Option<RankSet> {
+        if self.only_app() == Some(number) {
+            return self.all_ranks();
+        }
+        let app = self.apps.get(&number)?;
+        if let Some(mapped) = &app.mapped {
+            return Some(mapped.clone());
+        }
+        let told: u64 = self.apps.values().map(|app| app.given.len()).sum();
+        (Some(told) == self.size().map(u64::from)).then(|| app.given.clone())
+    }
+
+    fn all_ranks(&self) -> Option<RankSet> {
+        match (&self.placement, self.size()) {
+            (Some(placement), _) => Some(placement.all_ranks()),
+            (None, Some(0)) => Some(RankSet::new()),
+            (None, Some(size)) => RankSet::from_range(0..=size - 1).ok(),
+            (None, None) => None,
+        }
+    }
+}

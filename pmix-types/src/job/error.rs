@@ -1,0 +1,123 @@
+//! Why job data is refused.
+
+use thiserror::Error;
+
+use crate::map::MapError;
+use crate::{KeyName, Nspace, ParseRankSetError, Rank, Status, ValueError};
+
+/// Job data that cannot be understood. Nothing of the call that gave it has been taken over.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("data of namespace {nspace}: {kind}")]
+#[non_exhaustive]
+pub struct JobError {
+    /// The namespace whose data it is.
+    pub nspace: Nspace,
+    /// What is wrong with it.
+    #[source]
+    pub kind: JobErrorKind,
+}
+
+impl JobError {
+    pub(super) fn new(nspace: &Nspace, kind: JobErrorKind) -> Self {
+        Self { nspace: nspace.clone(), kind }
+    }
+
+    /// The Standard's status for this failure: `ERR_BAD_PARAM`.
+    pub const fn status(&self) -> Status {
+        Status::ERR_BAD_PARAM
+    }
+}
+
+/// What is wrong with job data.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum JobErrorKind {
+    /// A node or process map that cannot be read, or that does not fit the other.
+    #[error("{key}: {source}")]
+    Map {
+        /// The key the map stands under.
+        key: KeyName,
+        /// What is wrong with it.
+        source: MapError,
+    },
+    /// A value of the wrong type or size.
+    #[error("{key}: {source}")]
+    Value {
+        /// The key the value stands under.
+        key: KeyName,
+        /// What is wrong with it.
+        source: ValueError,
+    },
+    /// A text that is not a list of ranks.
+    #[error("{key}: {source}")]
+    Ranks {
+        /// The key the text stands under.
+        key: KeyName,
+        /// What is wrong with it.
+        source: ParseRankSetError,
+    },
+    /// A value of a type that cannot hold what its key needs.
+    #[error("{key} needs {needs}")]
+    Type {
+        /// The key.
+        key: KeyName,
+        /// What its value has to be.
+        needs: &'static str,
+    },
+    /// An array that does not say what it describes.
+    #[error("{array} does not say what it is about; add {needs} to it")]
+    Unnamed {
+        /// Key of the array.
+        array: KeyName,
+        /// The keys that would tell.
+        needs: &'static str,
+    },
+    /// Arrays inside arrays beyond any sense.
+    #[error("arrays are nested more than {limit} deep; give them side by side")]
+    TooDeep {
+        /// The greatest depth that is read.
+        limit: usize,
+    },
+    /// A value of an app that does not say of which.
+    #[error("{key} belongs to an app and the job has several; put it into an APP_INFO_ARRAY with APPNUM")]
+    WhichApp {
+        /// The key.
+        key: KeyName,
+    },
+    /// Data of another job.
+    #[error("{key} names namespace {found}; register that one by itself")]
+    OtherNspace {
+        /// The key that names it.
+        key: KeyName,
+        /// The other namespace.
+        found: String,
+    },
+    /// A process that is none.
+    #[error("{key} is {rank}, which is not the rank of one process")]
+    NotARank {
+        /// The key.
+        key: KeyName,
+        /// The number given.
+        rank: Rank,
+    },
+    /// Two nodes with one number.
+    #[error("NODEID {id} is given to node {first} and to node {second}; give each node its own")]
+    NodeIdTwice {
+        /// The number.
+        id: u32,
+        /// Name of one node.
+        first: String,
+        /// Name of the other.
+        second: String,
+    },
+    /// Two different values where there can be one.
+    #[error("{key} is given as {first} and as {second}; give it once")]
+    Contradiction {
+        /// The key.
+        key: KeyName,
+        /// One value.
+        first: String,
+        /// The other.
+        second: String,
+    },
+}
