@@ -207,3 +207,49 @@ fn reserve(found: &mut Vec<Piece>, more: u32) -> Result<(), MapError> {
     found.reserve(more as usize);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn table(piece: &Piece) -> Vec<Option<u32>> {
+        (piece.first..=piece.last()).map(|rank| piece.node_of(rank)).collect()
+    }
+
+    /// Pieces as they come from groups of nodes: one chunk, one round, or whole rounds.
+    fn piece() -> impl Strategy<Value = Piece> {
+        (1..3_u32, 0..3_u32, 1..4_u32, any::<bool>(), 1..3_u32).prop_map(
+            |(chunk, node, nodes, up, rounds)| match nodes {
+                1 => Piece::on_node(0, chunk, node),
+                _ => {
+                    let (node, step) = if up { (node, 1) } else { (node + nodes - 1, -1) };
+                    let round = Piece::over_nodes(0, chunk, nodes, node, step);
+                    Piece { count: round.count * rounds, ..round }
+                }
+            },
+        )
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn pieces_join_only_if_no_rank_moves(pieces in vec(piece(), 1..8)) {
+            let mut joined: Option<Piece> = None;
+            for mut next in pieces {
+                let Some(before) = &mut joined else {
+                    joined = Some(next);
+                    continue;
+                };
+                next.first = before.last() + 1;
+                let expected = [table(before), table(&next)].concat();
+                if before.absorb(&next) {
+                    prop_assert_eq!(table(before), expected, "{:?}", next);
+                }
+            }
+        }
+    }
+}

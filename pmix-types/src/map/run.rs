@@ -101,7 +101,7 @@ pub(super) fn push_range(runs: &mut Vec<RankRun>, floor: usize, first: u32, last
             open.count += count;
             return;
         }
-        if open.count == 2 && free_last(open, first) {
+        if free_last(open, first) {
             let first = first - 1;
             return runs.push(RankRun { first, step: 1, count: count + 1 });
         }

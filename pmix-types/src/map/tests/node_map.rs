@@ -176,6 +176,8 @@ fn blobs_of_another_length_or_kind_are_refused() {
 fn first_of_repeated_names_is_found() {
     let list: Vec<_> = (0..50).flat_map(|turn| (turn % 3..20).map(|node| format!("n{node:03}"))).collect();
     assert_round_trips(&list);
+    // a short run that starts later does not hide a long one
+    assert_eq!(map("n1,n2,n3,n4,n5,n6,n3,x,n2,n3").position("n5"), Some(4));
 }
 
 /// Names likely to meet the special cases: few letters, digits of all lengths, punctuation of the forms.
