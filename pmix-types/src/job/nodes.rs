@@ -33,6 +33,15 @@ pub(super) struct Entry {
 }
 
 impl Entry {
+    /// Adds a name that the node goes by, if anything is said of the node at all.
+    pub(super) fn be_named(&mut self, name: &str) {
+        match &self.name {
+            Some(given) if given != name => self.add_alias(name),
+            None if self.id.is_some() || !self.values.is_empty() => self.name = Some(name.to_owned()),
+            _ => {}
+        }
+    }
+
     fn aliases(&self) -> impl Iterator<Item = &str> {
         let list = self.values.get(names::HOSTNAME_ALIASES).and_then(Value::as_str).unwrap_or_default();
         list.split(',').map(str::trim).filter(|alias| !alias.is_empty())

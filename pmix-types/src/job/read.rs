@@ -154,14 +154,14 @@ impl Reader<'_> {
 
     fn file_by_realm(&mut self, info: &Info) -> Result<(), JobErrorKind> {
         match info.key.as_str() {
-            names::NODE_MAP | names::NODE_MAP_RAW => self.set_node_map(info),
-            names::PROC_MAP | names::PROC_MAP_RAW => self.set_proc_map(info),
-            names::SESSION_ID => self.set_session_id(info),
-            names::NSPACE => self.check_nspace(&info.key, &typed::<String>(info)?),
-            names::HOSTNAME => Ok(self.draft.local_node.name = Some(typed(info)?)),
-            names::NODEID => Ok(self.draft.local_node.id = Some(typed(info)?)),
+            names::NODE_MAP | names::NODE_MAP_RAW => return self.set_node_map(info),
+            names::PROC_MAP | names::PROC_MAP_RAW => return self.set_proc_map(info),
+            names::SESSION_ID => return self.set_session_id(info),
+            names::NSPACE => return self.check_nspace(&info.key, &typed::<String>(info)?),
+            names::HOSTNAME => self.draft.local_node.name = Some(typed(info)?),
+            names::NODEID => self.draft.local_node.id = Some(typed(info)?),
             // a directive of the call, nothing to know about the job
-            names::REGISTER_NODATA => Ok(()),
+            names::REGISTER_NODATA => {}
             key => {
                 check_type(info)?;
                 match home_of(key) {
@@ -170,9 +170,9 @@ impl Reader<'_> {
                     Realm::Node => self.draft.local_node.values.set(info.key.clone(), info.value.clone()),
                     _ => self.draft.job.push(pair(info)),
                 }
-                Ok(())
             }
         }
+        Ok(())
     }
 
     fn file_in_session(&mut self, info: &Info) -> Result<(), JobErrorKind> {

@@ -32,10 +32,7 @@ impl JobData {
     #[doc(alias = "PMIx_server_register_nspace")]
     pub fn register(&mut self, infos: &[Info], local_hostname: &str) -> Result<(), JobError> {
         let mut draft = read::read(&self.nspace, infos).map_err(|kind| self.error(kind))?;
-        let local = &mut draft.local_node;
-        if !local.values.is_empty() || local.name.is_some() || local.id.is_some() {
-            local.name.get_or_insert_with(|| local_hostname.to_owned());
-        }
+        draft.local_node.be_named(local_hostname);
         let mut next = self.clone();
         next.apply(draft).map_err(|kind| self.error(kind))?;
         *self = next;
