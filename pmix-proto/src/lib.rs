@@ -1,1 +1,87 @@
-//! Under construction.
+//! The protocol of the PMIx crates: protobuf messages and gRPC services, with checked conversions to and from the
+//! types of [`pmix_types`].
+//!
+//! # The protocol
+//! A process keeps one bidirectional gRPC stream to the server of its node ([`v1`], service `Session`). It says
+//! [`Hello`], is told [`Welcome`] with the data of its job, and then sends [`Request`]s, each with an id of its own.
+//! The server answers each with one [`Reply`] or [`Failure`] under the same id, in any order, and sends [`Push`]es
+//! with id 0. A stream that ends without `Finalize` is the death of its process. Foreign tools ask questions by a
+//! call of their own, service `Queries`.
+//!
+//! The files under `proto/pmix/v1` define all of it, with comments that suffice to write another implementation.
+//!
+//! # Versions
+//! Both sides speak a range of whole-numbered versions and use the highest they share, see [`negotiate`]. Version 1
+//! has no optional features.
+//!
+//! # Sizes
+//! Bodies above [`PART_BYTES`] travel in several messages, so that no gRPC message comes near
+//! [`Limits::message_bytes`]. The receiving [`Assembler`] joins them, within [`Limits`].
+//!
+//! # Use
+//! Clients and servers handle domain types only; what crosses the wire is opaque to them:
+//!
+//! ```
+//! use pmix_proto::{Assembler, ClientBody, EncodedBody, Limits, ServerBody, encode_request};
+//! use pmix_types::message::{Fence, Reply, Request};
+//!
+//! // the process sends
+//! let request = Request::Fence(Fence::new(None));
+//! let sent: Vec<_> = encode_request(7, &request).collect();
+//!
+//! // the server receives and answers
+//! let mut assembler = Assembler::new(Limits::default());
+//! let mut answer = Vec::new();
+//! for message in sent {
+//!     if let Some((id, body)) = assembler.accept_client(message)? {
+//!         assert_eq!(body, ClientBody::Request(request.clone()));
+//!         answer.extend(EncodedBody::reply(&Reply::Done).messages(id));
+//!     }
+//! }
+//!
+//! // the process receives
+//! let mut assembler = Assembler::new(Limits::default());
+//! let (id, body) = assembler.accept_server(answer.remove(0))?.ok_or("incomplete")?;
+//! assert_eq!(id, 7);
+//! assert!(matches!(body, ServerBody::Reply(Reply::Done)));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`Hello`]: pmix_types::message::Hello
+//! [`Welcome`]: pmix_types::message::Welcome
+//! [`Request`]: pmix_types::message::Request
+//! [`Reply`]: pmix_types::message::Reply
+//! [`Failure`]: pmix_types::message::Failure
+//! [`Push`]: pmix_types::message::Push
+
+mod assembler;
+mod body;
+pub mod convert;
+pub mod grpc_status;
+pub mod modex;
+mod version;
+
+/// Generated messages and services.
+#[allow(
+    missing_docs,
+    unreachable_pub,
+    unused_qualifications,
+    elided_lifetimes_in_paths,
+    rustdoc::all,
+    clippy::all,
+    reason = "generated"
+)]
+pub mod v1 {
+    include!("gen/pmix.v1.rs");
+}
+
+pub use assembler::{Assembler, Limits};
+pub use body::{
+    ClientBody, EncodedBody, PART_BYTES, ServerBody, decode_client, decode_server, encode_hello,
+    encode_request,
+};
+pub use convert::{ConvertError, MAX_DEPTH, Reason, decode_job, encode_job};
+pub use version::{IMPLEMENTATION, OLDEST_VERSION, VERSION, VersionMismatch, negotiate};
+
+/// Descriptors of all messages and services, encoded, for gRPC reflection.
+pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("gen/pmix.v1.bin");

@@ -1,0 +1,58 @@
+//! Writes the messages and services of `pmix-proto` from its protobuf files: `cargo run -p pmix-proto --example gen`.
+//!
+//! A test generates them again and compares them with the files, so the two cannot drift apart. No `protoc` is
+//! needed.
+
+use std::error::Error;
+use std::fs;
+use std::path::Path;
+
+use prost::Message;
+
+const FILES: [&str; 4] =
+    ["pmix/v1/types.proto", "pmix/v1/query.proto", "pmix/v1/job.proto", "pmix/v1/session.proto"];
+
+/// Cases of `Value` that are boxed in the domain type too, so that a value stays small.
+const BOXED: [&str; 13] = [
+    "app",
+    "data_array",
+    "query",
+    "proc_info",
+    "envar",
+    "cpuset",
+    "geometry",
+    "device_distance",
+    "endpoint",
+    "device",
+    "node_pid",
+    "regex2",
+    "reg_attr",
+];
+
+#[allow(dead_code, reason = "the drift test includes this file as a module")]
+fn main() -> Result<(), Box<dyn Error>> {
+    generate(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/gen"))
+}
+
+/// Writes all generated files into a folder.
+pub(crate) fn generate(out_dir: &Path) -> Result<(), Box<dyn Error>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("proto");
+    let mut descriptors = protox::compile(FILES, [root])?;
+
+    let mut builder = tonic_prost_build::configure()
+        .out_dir(out_dir)
+        .bytes(".")
+        .build_transport(false)
+        .emit_rerun_if_changed(false);
+    for case in BOXED {
+        builder = builder.boxed(format!(".pmix.v1.Value.kind.{case}"));
+    }
+    builder.compile_fds(descriptors.clone())?;
+
+    // Comments are for those who read the protobuf files; reflection does without.
+    for file in &mut descriptors.file {
+        file.source_code_info = None;
+    }
+    fs::write(out_dir.join("pmix.v1.bin"), descriptors.encode_to_vec())?;
+    Ok(())
+}

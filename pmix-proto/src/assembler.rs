@@ -1,0 +1,154 @@
+//! Joins the parts of large bodies.
+
+use std::collections::HashMap;
+
+use bytes::{Bytes, BytesMut};
+use prost::Message;
+
+use crate::convert::At;
+use crate::{ClientBody, ConvertError, PART_BYTES, Reason, ServerBody, v1};
+
+/// How much one side lets the other send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Largest gRPC message in bytes, 4 MiB by default; for the settings of the gRPC library. Must be some way above
+    /// [`PART_BYTES`].
+    pub message_bytes: usize,
+    /// Largest body in bytes, and largest sum of all bodies under way in parts on one connection; 256 MiB by
+    /// default.
+    pub body_bytes: usize,
+    /// Largest number of bodies under way in parts on one connection; 64 by default.
+    pub open_bodies: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { message_bytes: 4 * PART_BYTES, body_bytes: 256 * PART_BYTES, open_bodies: 64 }
+    }
+}
+
+/// Decodes the messages of one connection in one direction and joins bodies that come in parts.
+///
+/// An error concerns the message's id only: the other bodies under way are not affected, and what is still to come of
+/// the refused body is skipped. So a server can answer the id with the error as a failure and go on, once an id. Only
+/// [`Reason::TooManyOpen`] leaves the parts that follow without a body to belong to; whoever receives it ends the
+/// connection.
+#[derive(Debug)]
+pub struct Assembler {
+    limits: Limits,
+    open: HashMap<u64, Assembly>,
+    /// Bytes held for all open bodies.
+    held: usize,
+}
+
+#[derive(Debug)]
+enum Assembly {
+    /// What has come so far.
+    Joining(BytesMut),
+    /// Refused; parts up to the last one are dropped.
+    Skipping,
+}
+
+impl Assembler {
+    /// An assembler with nothing under way.
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, open: HashMap::new(), held: 0 }
+    }
+
+    /// Takes a message of a process. Gives the id and body that it completes, or `None` if more parts are to come.
+    ///
+    /// # Errors
+    /// [`ConvertError`] for a message that breaks the protocol or exceeds a limit, see [`Assembler`].
+    pub fn accept_client(
+        &mut self,
+        message: v1::ClientMessage,
+    ) -> Result<Option<(u64, ClientBody)>, ConvertError> {
+        use v1::client_message::Content;
+
+        let id = message.id;
+        let body = match message.content {
+            Some(Content::Body(body)) => self.whole(id, body)?,
+            Some(Content::Part(part)) => match self.join::<v1::ClientBody>(id, part)? {
+                Some(body) => body,
+                None => return Ok(None),
+            },
+            None => return Err(ConvertError::new(Reason::Missing)).at("content"),
+        };
+        Ok(Some((id, body.try_into()?)))
+    }
+
+    /// Takes a message of a server. Gives the id and body that it completes, or `None` if more parts are to come.
+    ///
+    /// # Errors
+    /// [`ConvertError`] for a message that breaks the protocol or exceeds a limit, see [`Assembler`].
+    pub fn accept_server(
+        &mut self,
+        message: v1::ServerMessage,
+    ) -> Result<Option<(u64, ServerBody)>, ConvertError> {
+        use v1::server_message::Content;
+
+        let id = message.id;
+        let body = match message.content {
+            Some(Content::Body(body)) => self.whole(id, body)?,
+            Some(Content::Part(part)) => match self.join::<v1::ServerBody>(id, part)? {
+                Some(body) => body,
+                None => return Ok(None),
+            },
+            None => return Err(ConvertError::new(Reason::Missing)).at("content"),
+        };
+        Ok(Some((id, body.try_into()?)))
+    }
+
+    fn whole<B>(&self, id: u64, body: B) -> Result<B, ConvertError> {
+        if self.open.contains_key(&id) { Err(ConvertError::new(Reason::Interrupted)) } else { Ok(body) }
+    }
+
+    /// The body that a part completes.
+    fn join<B: Message + Default>(&mut self, id: u64, part: v1::Part) -> Result<Option<B>, ConvertError> {
+        let Some(bytes) = self.append(id, part)? else { return Ok(None) };
+        B::decode(bytes).map(Some).map_err(ConvertError::from)
+    }
+
+    fn append(&mut self, id: u64, v1::Part { data, last }: v1::Part) -> Result<Option<Bytes>, ConvertError> {
+        let Limits { body_bytes, open_bodies, .. } = self.limits;
+        let opened = match self.open.remove(&id) {
+            Some(Assembly::Joining(opened)) => opened,
+            Some(Assembly::Skipping) => {
+                if !last {
+                    self.open.insert(id, Assembly::Skipping);
+                }
+                return Ok(None);
+            }
+            None if !last && self.open.len() >= open_bodies => {
+                return Err(ConvertError::new(Reason::TooManyOpen { limit: open_bodies }));
+            }
+            None => BytesMut::new(),
+        };
+        if self.held + data.len() > body_bytes {
+            let what = if opened.len() == self.held { "the body" } else { "the sum of all bodies under way" };
+            self.held -= opened.len();
+            if !last {
+                self.open.insert(id, Assembly::Skipping);
+            }
+            return Err(ConvertError::new(Reason::TooLarge { what, limit: body_bytes }));
+        }
+        if last {
+            self.held -= opened.len();
+            return Ok(Some(finish(opened, data)));
+        }
+        self.held += data.len();
+        let mut joined = opened;
+        joined.extend_from_slice(&data);
+        self.open.insert(id, Assembly::Joining(joined));
+        Ok(None)
+    }
+}
+
+fn finish(mut opened: BytesMut, data: Bytes) -> Bytes {
+    if opened.is_empty() {
+        return data;
+    }
+    opened.extend_from_slice(&data);
+    opened.freeze()
+}

@@ -1,0 +1,144 @@
+//! Conversions between the domain types and the generated messages.
+//!
+//! Encoding is total. Decoding is checked: what a peer sends either becomes a domain value or a [`ConvertError`]
+//! that says where and why; nothing panics, and nothing missing is filled in.
+//!
+//! An empty namespace is "no process" ([`ProcId::none`](pmix_types::ProcId::none)). Data may hold it: a value, a row
+//! of a table, a publisher, the source of an event. Where a process is named that something is done to or for
+//! (requests, modex data, identities, reasons of a failure), it is an error.
+
+mod array;
+mod error;
+mod job;
+mod records;
+mod reply;
+mod request;
+mod scalar;
+mod table;
+mod value;
+
+pub use error::{ConvertError, Reason};
+pub use job::{decode_job, encode_job};
+pub(crate) use reply::{get_reply, welcome};
+
+pub(crate) use error::At;
+
+/// Deepest nesting of values and arrays within each other.
+///
+/// Three messages lie between a value and one within it at most, so that every value of this depth stays below
+/// the hundred nested messages that protobuf decoders allow.
+pub const MAX_DEPTH: usize = 28;
+
+/// Most text in bytes that the process tables of one body may expand to. A few bytes in a table's column can stand
+/// for a long name in its dictionary, so that the size of the message alone is no bound.
+const MAX_TABLE_TEXT: usize = 256 << 20;
+
+/// A domain type with its form on the wire.
+pub(crate) trait Wire: Sized {
+    type Form;
+
+    fn to_form(&self) -> Self::Form;
+
+    fn from_form(form: Self::Form, scope: &mut Scope) -> Result<Self, ConvertError>;
+}
+
+/// Limits that hold for one body as a whole.
+pub(crate) struct Scope {
+    depth: usize,
+    table_text: usize,
+}
+
+impl Default for Scope {
+    fn default() -> Self {
+        Self { depth: MAX_DEPTH, table_text: MAX_TABLE_TEXT }
+    }
+}
+
+impl Scope {
+    /// Decodes something one level deeper.
+    fn nested<T>(
+        &mut self,
+        decode: impl FnOnce(&mut Self) -> Result<T, ConvertError>,
+    ) -> Result<T, ConvertError> {
+        let too_deep = || ConvertError::new(Reason::TooDeep { limit: MAX_DEPTH });
+        self.depth = self.depth.checked_sub(1).ok_or_else(too_deep)?;
+        let decoded = decode(self);
+        self.depth += 1;
+        decoded
+    }
+
+    /// Accounts for text that a table's dictionary multiplies.
+    fn expand(&mut self, bytes: usize) -> Result<(), ConvertError> {
+        let too_large = || {
+            ConvertError::new(Reason::TooLarge { what: "the text of a process table", limit: MAX_TABLE_TEXT })
+        };
+        self.table_text = self.table_text.checked_sub(bytes).ok_or_else(too_large)?;
+        Ok(())
+    }
+}
+
+/// A message that must be there, but protobuf lets be absent.
+fn required<T: Wire>(form: Option<T::Form>, scope: &mut Scope) -> Result<T, ConvertError> {
+    T::from_form(present(form)?, scope)
+}
+
+fn present<F>(form: Option<F>) -> Result<F, ConvertError> {
+    form.ok_or_else(|| ConvertError::new(Reason::Missing))
+}
+
+impl<T: Wire> Wire for Vec<T> {
+    type Form = Vec<T::Form>;
+
+    fn to_form(&self) -> Self::Form {
+        self.iter().map(T::to_form).collect()
+    }
+
+    fn from_form(forms: Self::Form, scope: &mut Scope) -> Result<Self, ConvertError> {
+        forms.into_iter().enumerate().map(|(index, form)| T::from_form(form, scope).at_index(index)).collect()
+    }
+}
+
+/// What may be absent.
+impl<T: Wire> Wire for Option<T> {
+    type Form = Option<T::Form>;
+
+    fn to_form(&self) -> Self::Form {
+        self.as_ref().map(T::to_form)
+    }
+
+    fn from_form(form: Self::Form, scope: &mut Scope) -> Result<Self, ConvertError> {
+        form.map(|form| T::from_form(form, scope)).transpose()
+    }
+}
+
+impl<T: Wire> Wire for Box<T> {
+    type Form = Box<T::Form>;
+
+    fn to_form(&self) -> Self::Form {
+        Box::new(T::to_form(self))
+    }
+
+    fn from_form(form: Self::Form, scope: &mut Scope) -> Result<Self, ConvertError> {
+        T::from_form(*form, scope).map(Self::new)
+    }
+}
+
+/// `From<&domain>` and `TryFrom<message>` for types that are messages of their own.
+macro_rules! messages {
+    ($($domain:ty => $message:ident),+ $(,)?) => {$(
+        impl From<&$domain> for $crate::v1::$message {
+            fn from(domain: &$domain) -> Self {
+                <$domain as $crate::convert::Wire>::to_form(domain)
+            }
+        }
+
+        impl TryFrom<$crate::v1::$message> for $domain {
+            type Error = $crate::convert::ConvertError;
+
+            fn try_from(message: $crate::v1::$message) -> Result<Self, Self::Error> {
+                <$domain as $crate::convert::Wire>::from_form(message, &mut $crate::convert::Scope::default())
+            }
+        }
+    )+};
+}
+use messages;

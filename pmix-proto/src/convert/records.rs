@@ -1,0 +1,253 @@
+//! The Standard's plain structures.
+
+use pmix_types::{
+    App, Coord, Cpuset, Device, DeviceDistance, Directives, Endpoint, Envar, Event, Geometry, Info, KeyVal,
+    NodePid, Pdata, ProcId, ProcInfo, Query, RegAttr, Regex2, ResourceUnit, Timeval,
+};
+
+use super::scalar::named_nspace;
+use super::value::{to_value_field, value_field};
+use super::{At, ConvertError, Scope, Wire, messages, present, required};
+use crate::v1;
+
+/// A process as data, which may be none.
+impl Wire for ProcId {
+    type Form = v1::Proc;
+
+    fn to_form(&self) -> v1::Proc {
+        v1::Proc { nspace: self.nspace.to_form(), rank: self.rank.to_form() }
+    }
+
+    fn from_form(form: v1::Proc, scope: &mut Scope) -> Result<Self, ConvertError> {
+        let nspace = Wire::from_form(form.nspace, scope).at("nspace")?;
+        Ok(Self { nspace, rank: Wire::from_form(form.rank, scope)? })
+    }
+}
+
+impl From<&ProcId> for v1::Proc {
+    fn from(proc: &ProcId) -> Self {
+        proc.to_form()
+    }
+}
+
+/// A process that is named: the namespace is not empty.
+impl TryFrom<v1::Proc> for ProcId {
+    type Error = ConvertError;
+
+    fn try_from(form: v1::Proc) -> Result<Self, ConvertError> {
+        let nspace = named_nspace(&form.nspace).at("nspace")?;
+        Ok(Self { nspace, rank: pmix_types::Rank::from_raw(form.rank) })
+    }
+}
+
+/// A field that names a process.
+pub(super) fn named(form: Option<v1::Proc>) -> Result<ProcId, ConvertError> {
+    present(form)?.try_into()
+}
+
+/// A list that names processes.
+pub(super) fn all_named(forms: Vec<v1::Proc>) -> Result<Vec<ProcId>, ConvertError> {
+    forms.into_iter().enumerate().map(|(index, form)| ProcId::try_from(form).at_index(index)).collect()
+}
+
+impl Wire for Directives {
+    type Form = Vec<v1::Info>;
+
+    fn to_form(&self) -> Vec<v1::Info> {
+        self.iter().map(Info::to_form).collect()
+    }
+
+    fn from_form(forms: Vec<v1::Info>, scope: &mut Scope) -> Result<Self, ConvertError> {
+        Vec::from_form(forms, scope).map(Self::from)
+    }
+}
+
+/// An event's source may be absent, which is the host.
+impl Wire for Event {
+    type Form = v1::Event;
+
+    fn to_form(&self) -> v1::Event {
+        v1::Event {
+            code: self.code.to_form(),
+            source: Some(self.source.to_form()),
+            range: self.range.to_form(),
+            info: self.info.to_form(),
+        }
+    }
+
+    fn from_form(form: v1::Event, scope: &mut Scope) -> Result<Self, ConvertError> {
+        let source = Option::from_form(form.source, scope).at("source")?.unwrap_or_else(ProcId::none);
+        let range = Wire::from_form(form.range, scope).at("range")?;
+        let mut event = Self::new(Wire::from_form(form.code, scope)?, source).with_range(range);
+        event.info = Wire::from_form(form.info, scope).at("info")?;
+        Ok(event)
+    }
+}
+
+impl Wire for Info {
+    type Form = v1::Info;
+
+    fn to_form(&self) -> v1::Info {
+        v1::Info { key: self.key.to_form(), flags: self.flags.to_form(), value: to_value_field(&self.value) }
+    }
+
+    fn from_form(form: v1::Info, scope: &mut Scope) -> Result<Self, ConvertError> {
+        Ok(Self {
+            key: Wire::from_form(form.key, scope).at("key")?,
+            flags: Wire::from_form(form.flags, scope).at("flags")?,
+            value: value_field(form.value, scope)?,
+        })
+    }
+}
+
+impl Wire for Pdata {
+    type Form = v1::Pdata;
+
+    fn to_form(&self) -> v1::Pdata {
+        v1::Pdata {
+            proc: Some(self.proc.to_form()),
+            key: self.key.to_form(),
+            value: to_value_field(&self.value),
+        }
+    }
+
+    fn from_form(form: v1::Pdata, scope: &mut Scope) -> Result<Self, ConvertError> {
+        Ok(Self {
+            proc: required(form.proc, scope).at("proc")?,
+            key: Wire::from_form(form.key, scope).at("key")?,
+            value: value_field(form.value, scope)?,
+        })
+    }
+}
+
+impl Wire for KeyVal {
+    type Form = v1::KeyVal;
+
+    fn to_form(&self) -> v1::KeyVal {
+        v1::KeyVal { key: self.key.to_form(), value: to_value_field(&self.value) }
+    }
+
+    fn from_form(form: v1::KeyVal, scope: &mut Scope) -> Result<Self, ConvertError> {
+        Ok(Self { key: Wire::from_form(form.key, scope).at("key")?, value: value_field(form.value, scope)? })
+    }
+}
+
+impl Wire for App {
+    type Form = v1::App;
+
+    fn to_form(&self) -> v1::App {
+        v1::App {
+            command: self.command.clone(),
+            argv: self.argv.clone(),
+            env: self.env.clone(),
+            cwd: self.cwd.clone(),
+            max_procs: self.max_procs,
+            info: self.info.to_form(),
+        }
+    }
+
+    fn from_form(form: v1::App, scope: &mut Scope) -> Result<Self, ConvertError> {
+        let mut app = Self::new(form.command, form.max_procs);
+        app.argv = form.argv;
+        app.env = form.env;
+        app.cwd = form.cwd;
+        app.info = Wire::from_form(form.info, scope).at("info")?;
+        Ok(app)
+    }
+}
+
+impl Wire for Query {
+    type Form = v1::Query;
+
+    fn to_form(&self) -> v1::Query {
+        v1::Query { keys: self.keys.to_form(), qualifiers: self.qualifiers.to_form() }
+    }
+
+    fn from_form(form: v1::Query, scope: &mut Scope) -> Result<Self, ConvertError> {
+        let mut query = Self::default();
+        query.keys = Wire::from_form(form.keys, scope).at("keys")?;
+        query.qualifiers = Wire::from_form(form.qualifiers, scope).at("qualifiers")?;
+        Ok(query)
+    }
+}
+
+impl Wire for ProcInfo {
+    type Form = v1::ProcInfo;
+
+    fn to_form(&self) -> v1::ProcInfo {
+        v1::ProcInfo {
+            proc: Some(self.proc.to_form()),
+            hostname: self.hostname.clone(),
+            executable: self.executable.clone(),
+            pid: self.pid.to_form(),
+            exit_code: self.exit_code,
+            state: self.state.to_form(),
+        }
+    }
+
+    fn from_form(form: v1::ProcInfo, scope: &mut Scope) -> Result<Self, ConvertError> {
+        Ok(Self {
+            proc: required(form.proc, scope).at("proc")?,
+            hostname: form.hostname,
+            executable: form.executable,
+            pid: Wire::from_form(form.pid, scope)?,
+            exit_code: form.exit_code,
+            state: Wire::from_form(form.state, scope).at("state")?,
+        })
+    }
+}
+
+impl Wire for DeviceDistance {
+    type Form = v1::DeviceDistance;
+
+    fn to_form(&self) -> v1::DeviceDistance {
+        v1::DeviceDistance {
+            device: Some(self.device.to_form()),
+            min: self.min.to_form(),
+            max: self.max.to_form(),
+        }
+    }
+
+    fn from_form(form: v1::DeviceDistance, scope: &mut Scope) -> Result<Self, ConvertError> {
+        Ok(Self {
+            device: required(form.device, scope).at("device")?,
+            min: Wire::from_form(form.min, scope).at("min")?,
+            max: Wire::from_form(form.max, scope).at("max")?,
+        })
+    }
+}
+
+/// Structures whose fields all have a form of their own, by the same name.
+macro_rules! fields {
+    ($($type:ident { $($field:ident),+ $(,)? })+) => {$(
+        impl Wire for $type {
+            type Form = v1::$type;
+
+            fn to_form(&self) -> v1::$type {
+                v1::$type { $($field: self.$field.to_form()),+ }
+            }
+
+            fn from_form(form: v1::$type, scope: &mut Scope) -> Result<Self, ConvertError> {
+                Ok(Self { $($field: Wire::from_form(form.$field, scope).at(stringify!($field))?),+ })
+            }
+        }
+        messages!($type => $type);
+    )+};
+}
+fields! {
+    RegAttr { name, key, data_type, limits, description }
+    Coord { view, coords }
+    Geometry { fabric, uuid, osname, coordinates }
+    Endpoint { uuid, osname, endpoint }
+    Device { uuid, osname, device_type }
+    ResourceUnit { device_type, count }
+    NodePid { hostname, nodeid, pid }
+    Regex2 { encoding, bytes }
+    Cpuset { source, list }
+    Envar { name, value, separator }
+    Timeval { sec, usec }
+}
+messages!(
+    App => App, DeviceDistance => DeviceDistance, Event => Event, Info => Info, KeyVal => KeyVal, Pdata => Pdata,
+    ProcInfo => ProcInfo, Query => Query,
+);

@@ -1,0 +1,173 @@
+//! What a server says to a process.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use pmix_types::message::{Failure, GetReply, Modex, ProcData, Push, QueryReply, Reply, Welcome};
+
+use super::records::{all_named, named};
+use super::{At, ConvertError, Scope, Wire, decode_job, encode_job, messages, present};
+use crate::v1::server_body::Body;
+use crate::{IMPLEMENTATION, ServerBody, modex, v1};
+
+impl From<&Reply> for v1::ServerBody {
+    fn from(reply: &Reply) -> Self {
+        let body = match reply {
+            Reply::Done => Body::Done(v1::Done {}),
+            Reply::Get(reply) => return get_reply(reply, reply.job.as_deref().map(encode_job)),
+            Reply::Fence(modex) => Body::Fence(v1::FenceReply { modex: modex::encode(modex) }),
+            Reply::Query(reply) => Body::Query(reply.to_form()),
+            Reply::Registered(registration) => {
+                Body::Registered(v1::Registered { registration: *registration })
+            }
+            // A reply this version has no form for; the process takes it for a failure.
+            _ => return Self { body: None },
+        };
+        Self { body: Some(body) }
+    }
+}
+
+impl From<&Failure> for v1::ServerBody {
+    fn from(failure: &Failure) -> Self {
+        Self { body: Some(Body::Failure(failure.to_form())) }
+    }
+}
+
+impl From<&Push> for v1::ServerBody {
+    fn from(push: &Push) -> Self {
+        let body = match push {
+            Push::Event { registrations, event } => Body::Event(v1::EventPush {
+                registrations: registrations.clone(),
+                event: Some(event.to_form()),
+            }),
+            Push::Lagged { missed } => Body::Lagged(v1::Lagged { missed: *missed }),
+            // A push this version has no form for; the process reports it and goes on.
+            _ => return Self { body: None },
+        };
+        Self { body: Some(body) }
+    }
+}
+
+/// A Welcome with job data that is encoded already.
+pub(crate) fn welcome(welcome: &Welcome, version: u32, job: Option<Bytes>) -> v1::ServerBody {
+    let welcome = v1::Welcome {
+        version,
+        implementation: IMPLEMENTATION.to_owned(),
+        features: Vec::new(),
+        proc: Some(welcome.proc.to_form()),
+        server: Some(welcome.server.to_form()),
+        hostname: welcome.hostname.clone(),
+        job,
+    };
+    v1::ServerBody { body: Some(Body::Welcome(welcome)) }
+}
+
+/// A GetReply with job data that is encoded already.
+pub(crate) fn get_reply(reply: &GetReply, job: Option<Bytes>) -> v1::ServerBody {
+    let reply = v1::GetReply { value: reply.value.to_form(), modex: modex::encode(&reply.modex), job };
+    v1::ServerBody { body: Some(Body::Get(reply)) }
+}
+
+impl TryFrom<v1::ServerBody> for ServerBody {
+    type Error = ConvertError;
+
+    fn try_from(form: v1::ServerBody) -> Result<Self, ConvertError> {
+        let scope = &mut Scope::default();
+        Ok(match present(form.body).at("body")? {
+            Body::Welcome(form) => from_welcome(form).at("welcome")?,
+            Body::Failure(form) => Self::Failure(Wire::from_form(form, scope).at("failure")?),
+            Body::Done(v1::Done {}) => Self::Reply(Reply::Done),
+            Body::Get(form) => Self::Reply(Reply::Get(from_get_reply(form, scope).at("get")?)),
+            Body::Fence(form) => {
+                Self::Reply(Reply::Fence(Arc::new(modex::decode(form.modex).at("modex").at("fence")?)))
+            }
+            Body::Query(form) => Self::Reply(Reply::Query(Wire::from_form(form, scope).at("query")?)),
+            Body::Registered(form) => Self::Reply(Reply::Registered(form.registration)),
+            Body::Event(form) => {
+                let event = present(form.event).and_then(|event| Wire::from_form(event, scope));
+                let event = event.at("event").at("event")?;
+                Self::Push(Push::Event { registrations: form.registrations, event })
+            }
+            Body::Lagged(form) => Self::Push(Push::Lagged { missed: form.missed }),
+        })
+    }
+}
+
+fn from_welcome(form: v1::Welcome) -> Result<ServerBody, ConvertError> {
+    let mut welcome =
+        Welcome::new(named(form.proc).at("proc")?, named(form.server).at("server")?, form.hostname);
+    welcome.job = form.job.map(decode_job).transpose().at("job")?.map(Arc::new);
+    Ok(ServerBody::Welcome {
+        welcome,
+        version: form.version,
+        implementation: form.implementation,
+        features: form.features,
+    })
+}
+
+fn from_get_reply(form: v1::GetReply, scope: &mut Scope) -> Result<GetReply, ConvertError> {
+    let mut reply = GetReply::default();
+    reply.value = Wire::from_form(form.value, scope).at("value")?;
+    reply.modex = Arc::new(modex::decode(form.modex).at("modex")?);
+    reply.job = form.job.map(decode_job).transpose().at("job")?.map(Arc::new);
+    Ok(reply)
+}
+
+impl Wire for Failure {
+    type Form = v1::Failure;
+
+    fn to_form(&self) -> v1::Failure {
+        v1::Failure {
+            status: self.status.to_form(),
+            message: self.message.clone(),
+            procs: self.procs.to_form(),
+        }
+    }
+
+    fn from_form(form: v1::Failure, scope: &mut Scope) -> Result<Self, ConvertError> {
+        let status = Wire::from_form(form.status, scope)?;
+        Ok(Self::new(status, form.message).with_procs(all_named(form.procs).at("procs")?))
+    }
+}
+
+impl Wire for QueryReply {
+    type Form = v1::QueryReply;
+
+    fn to_form(&self) -> v1::QueryReply {
+        v1::QueryReply { status: self.status.to_form(), results: self.results.to_form() }
+    }
+
+    fn from_form(form: v1::QueryReply, scope: &mut Scope) -> Result<Self, ConvertError> {
+        let status = Wire::from_form(form.status, scope)?;
+        Ok(Self::new(status, Wire::from_form(form.results, scope).at("results")?))
+    }
+}
+
+impl Wire for Modex {
+    type Form = v1::Modex;
+
+    fn to_form(&self) -> v1::Modex {
+        v1::Modex { procs: self.procs.to_form() }
+    }
+
+    fn from_form(form: v1::Modex, scope: &mut Scope) -> Result<Self, ConvertError> {
+        Ok(Self { procs: Wire::from_form(form.procs, scope).at("procs")? })
+    }
+}
+
+impl Wire for ProcData {
+    type Form = v1::ProcData;
+
+    fn to_form(&self) -> v1::ProcData {
+        v1::ProcData { proc: Some(self.proc.to_form()), entries: self.entries.to_form() }
+    }
+
+    fn from_form(form: v1::ProcData, scope: &mut Scope) -> Result<Self, ConvertError> {
+        Ok(Self {
+            proc: named(form.proc).at("proc")?,
+            entries: Wire::from_form(form.entries, scope).at("entries")?,
+        })
+    }
+}
+
+messages!(Failure => Failure, Modex => Modex, ProcData => ProcData, QueryReply => QueryReply);

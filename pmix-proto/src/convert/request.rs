@@ -1,0 +1,190 @@
+//! What a process says to its server.
+
+use pmix_types::ProcId;
+use pmix_types::message::{Abort, Fence, Get, Hello, Identity, PutEntry, RegisterEvents, Request};
+
+use super::records::{all_named, named};
+use super::value::{to_value_field, value_field};
+use super::{At, ConvertError, Scope, Wire, messages, present};
+use crate::v1::client_body::Body;
+use crate::{ClientBody, IMPLEMENTATION, OLDEST_VERSION, VERSION, v1};
+
+impl From<&Request> for v1::ClientBody {
+    fn from(request: &Request) -> Self {
+        let body = match request {
+            Request::Commit(entries) => Body::Commit(v1::Commit { entries: entries.to_form() }),
+            Request::Get(get) => Body::Get(get.to_form()),
+            Request::Fence(fence) => Body::Fence(fence.to_form()),
+            Request::Abort(abort) => Body::Abort(abort.to_form()),
+            Request::Query(queries) => Body::Query(v1::QueryRequest { queries: queries.to_form() }),
+            Request::RegisterEvents(register) => Body::RegisterEvents(register.to_form()),
+            Request::DeregisterEvents(registration) => {
+                Body::DeregisterEvents(v1::DeregisterEvents { registration: *registration })
+            }
+            Request::Notify(event) => Body::Notify(event.to_form()),
+            Request::Finalize(directives) => {
+                Body::Finalize(v1::Finalize { directives: directives.to_form() })
+            }
+            // A request this version has no form for; the server answers that it does not know it.
+            _ => return Self { body: None },
+        };
+        Self { body: Some(body) }
+    }
+}
+
+impl From<&Hello> for v1::ClientBody {
+    fn from(hello: &Hello) -> Self {
+        let identity = match &hello.identity {
+            Identity::Client(proc) => Some(v1::hello::Identity::Client(proc.to_form())),
+            Identity::Tool(proc) => {
+                Some(v1::hello::Identity::Tool(v1::ToolIdentity { proc: proc.to_form() }))
+            }
+            _ => None,
+        };
+        let hello = v1::Hello {
+            oldest_version: OLDEST_VERSION,
+            newest_version: VERSION,
+            implementation: IMPLEMENTATION.to_owned(),
+            features: Vec::new(),
+            identity,
+            pid: hello.pid.to_form(),
+            directives: hello.directives.to_form(),
+        };
+        Self { body: Some(Body::Hello(hello)) }
+    }
+}
+
+impl TryFrom<v1::ClientBody> for ClientBody {
+    type Error = ConvertError;
+
+    fn try_from(form: v1::ClientBody) -> Result<Self, ConvertError> {
+        let scope = &mut Scope::default();
+        Ok(Self::Request(match present(form.body).at("body")? {
+            Body::Hello(hello) => return client_hello(hello, scope).at("hello"),
+            Body::Commit(commit) => {
+                Request::Commit(Wire::from_form(commit.entries, scope).at("entries").at("commit")?)
+            }
+            Body::Get(get) => Request::Get(Wire::from_form(get, scope).at("get")?),
+            Body::Fence(fence) => Request::Fence(Wire::from_form(fence, scope).at("fence")?),
+            Body::Abort(abort) => Request::Abort(Wire::from_form(abort, scope).at("abort")?),
+            Body::Query(query) => {
+                Request::Query(Wire::from_form(query.queries, scope).at("queries").at("query")?)
+            }
+            Body::RegisterEvents(register) => {
+                Request::RegisterEvents(Wire::from_form(register, scope).at("register_events")?)
+            }
+            Body::DeregisterEvents(deregister) => Request::DeregisterEvents(deregister.registration),
+            Body::Notify(event) => Request::Notify(Wire::from_form(event, scope).at("notify")?),
+            Body::Finalize(finalize) => Request::Finalize(
+                Wire::from_form(finalize.directives, scope).at("directives").at("finalize")?,
+            ),
+        }))
+    }
+}
+
+fn client_hello(form: v1::Hello, scope: &mut Scope) -> Result<ClientBody, ConvertError> {
+    let identity = match present(form.identity).at("identity")? {
+        v1::hello::Identity::Client(proc) => Identity::Client(ProcId::try_from(proc).at("client")?),
+        v1::hello::Identity::Tool(tool) => {
+            Identity::Tool(tool.proc.map(ProcId::try_from).transpose().at("proc").at("tool")?)
+        }
+    };
+    let mut hello = Hello::new(identity, Wire::from_form(form.pid, scope)?);
+    hello.directives = Wire::from_form(form.directives, scope).at("directives")?;
+    Ok(ClientBody::Hello {
+        hello,
+        oldest: form.oldest_version,
+        newest: form.newest_version,
+        implementation: form.implementation,
+        features: form.features,
+    })
+}
+
+impl Wire for PutEntry {
+    type Form = v1::PutEntry;
+
+    fn to_form(&self) -> v1::PutEntry {
+        v1::PutEntry {
+            scope: self.scope.to_form(),
+            key: self.key.to_form(),
+            value: to_value_field(&self.value).map(|value| *value),
+        }
+    }
+
+    fn from_form(form: v1::PutEntry, scope: &mut Scope) -> Result<Self, ConvertError> {
+        Ok(Self {
+            scope: Wire::from_form(form.scope, scope).at("scope")?,
+            key: Wire::from_form(form.key, scope).at("key")?,
+            value: value_field(form.value.map(Box::new), scope)?,
+        })
+    }
+}
+
+impl Wire for Get {
+    type Form = v1::Get;
+
+    fn to_form(&self) -> v1::Get {
+        v1::Get {
+            proc: Some(self.proc.to_form()),
+            key: self.key.to_form(),
+            directives: self.directives.to_form(),
+        }
+    }
+
+    fn from_form(form: v1::Get, scope: &mut Scope) -> Result<Self, ConvertError> {
+        let mut get = Self::new(named(form.proc).at("proc")?, Wire::from_form(form.key, scope).at("key")?);
+        get.directives = Wire::from_form(form.directives, scope).at("directives")?;
+        Ok(get)
+    }
+}
+
+impl Wire for Fence {
+    type Form = v1::Fence;
+
+    fn to_form(&self) -> v1::Fence {
+        v1::Fence {
+            has_procs: self.procs.is_some(),
+            procs: self.procs.as_ref().map(Wire::to_form).unwrap_or_default(),
+            directives: self.directives.to_form(),
+        }
+    }
+
+    fn from_form(form: v1::Fence, scope: &mut Scope) -> Result<Self, ConvertError> {
+        let procs = all_named(form.procs).at("procs")?;
+        let mut fence = Self::new(form.has_procs.then_some(procs));
+        fence.directives = Wire::from_form(form.directives, scope).at("directives")?;
+        Ok(fence)
+    }
+}
+
+impl Wire for Abort {
+    type Form = v1::Abort;
+
+    fn to_form(&self) -> v1::Abort {
+        v1::Abort { status: self.status, message: self.message.clone(), procs: self.procs.to_form() }
+    }
+
+    fn from_form(form: v1::Abort, _: &mut Scope) -> Result<Self, ConvertError> {
+        let mut abort = Self::new(form.status, form.message);
+        abort.procs = all_named(form.procs).at("procs")?;
+        Ok(abort)
+    }
+}
+
+impl Wire for RegisterEvents {
+    type Form = v1::RegisterEvents;
+
+    fn to_form(&self) -> v1::RegisterEvents {
+        v1::RegisterEvents { codes: self.codes.to_form(), directives: self.directives.to_form() }
+    }
+
+    fn from_form(form: v1::RegisterEvents, scope: &mut Scope) -> Result<Self, ConvertError> {
+        let mut register = Self::new(Wire::from_form(form.codes, scope).at("codes")?);
+        register.directives = Wire::from_form(form.directives, scope).at("directives")?;
+        Ok(register)
+    }
+}
+
+messages!(
+    Abort => Abort, Fence => Fence, Get => Get, PutEntry => PutEntry, RegisterEvents => RegisterEvents,
+);

@@ -1,0 +1,92 @@
+//! The one map between the Standard's failures and gRPC's.
+
+use bytes::Bytes;
+use pmix_types::Status;
+use pmix_types::message::Failure;
+use prost::Message;
+use tonic::Code;
+
+use crate::v1;
+
+/// Most processes that the details carry, and most bytes of the message: gRPC sends both in trailers, which are
+/// limited to a few kilobytes.
+const MAX_PROCS: usize = 32;
+const MAX_MESSAGE: usize = 1024;
+
+/// A failure for gRPC: the nearest code, the message, and the failure itself as encoded `Failure` in the details.
+///
+/// Long messages and long lists of processes are cut, see [`from_grpc`] for the way back.
+///
+/// # Examples
+/// ```
+/// use pmix_proto::grpc_status;
+/// use pmix_types::{Status, message::Failure};
+///
+/// let failure = Failure::new(Status::ERR_NOT_FOUND, "no namespace `job-9`");
+/// let grpc = grpc_status::to_grpc(&failure);
+/// assert_eq!(grpc.code(), tonic::Code::NotFound);
+/// assert_eq!(grpc_status::from_grpc(&grpc), failure);
+/// ```
+pub fn to_grpc(failure: &Failure) -> tonic::Status {
+    let mut details = v1::Failure::from(failure);
+    details.message.truncate(details.message.floor_char_boundary(MAX_MESSAGE));
+    details.procs.truncate(MAX_PROCS);
+    let message =
+        if details.message.is_empty() { failure.status.to_string() } else { details.message.clone() };
+    let details = Bytes::from(details.encode_to_vec());
+    tonic::Status::with_details(code(failure.status), message, details)
+}
+
+/// The failure behind a gRPC status: from its details if it has them, otherwise the nearest there is to its code.
+/// Never a success.
+pub fn from_grpc(status: &tonic::Status) -> Failure {
+    carried(status).unwrap_or_else(|| Failure::new(nearest(status.code()), status.message()))
+}
+
+fn carried(status: &tonic::Status) -> Option<Failure> {
+    let details = status.details();
+    // No bytes at all would decode as well: to a success.
+    if details.is_empty() {
+        return None;
+    }
+    let failure = Failure::try_from(v1::Failure::decode(details).ok()?).ok()?;
+    (!failure.status.is_success()).then_some(failure)
+}
+
+const fn code(status: Status) -> Code {
+    match status {
+        Status::ERR_NOT_FOUND | Status::ERR_DATA_VALUE_NOT_FOUND | Status::ERR_PROC_ENTRY_NOT_FOUND => {
+            Code::NotFound
+        }
+        Status::ERR_EXISTS => Code::AlreadyExists,
+        Status::ERR_BAD_PARAM | Status::ERR_TYPE_MISMATCH | Status::ERR_UNPACK_FAILURE => {
+            Code::InvalidArgument
+        }
+        Status::ERR_NO_PERMISSIONS => Code::PermissionDenied,
+        Status::ERR_INVALID_CRED => Code::Unauthenticated,
+        Status::ERR_NOT_SUPPORTED => Code::Unimplemented,
+        Status::ERR_TIMEOUT => Code::DeadlineExceeded,
+        Status::ERR_OUT_OF_RESOURCE | Status::ERR_NOMEM | Status::ERR_RESOURCE_BUSY => {
+            Code::ResourceExhausted
+        }
+        Status::ERR_UNREACH | Status::ERR_LOST_CONNECTION => Code::Unavailable,
+        Status::ERR_INIT => Code::FailedPrecondition,
+        _ => Code::Unknown,
+    }
+}
+
+const fn nearest(code: Code) -> Status {
+    match code {
+        Code::NotFound => Status::ERR_NOT_FOUND,
+        Code::AlreadyExists => Status::ERR_EXISTS,
+        Code::InvalidArgument | Code::OutOfRange => Status::ERR_BAD_PARAM,
+        Code::PermissionDenied => Status::ERR_NO_PERMISSIONS,
+        Code::Unauthenticated => Status::ERR_INVALID_CRED,
+        Code::Unimplemented => Status::ERR_NOT_SUPPORTED,
+        Code::DeadlineExceeded => Status::ERR_TIMEOUT,
+        Code::ResourceExhausted => Status::ERR_OUT_OF_RESOURCE,
+        Code::Unavailable => Status::ERR_LOST_CONNECTION,
+        Code::FailedPrecondition => Status::ERR_INIT,
+        _ => Status::ERROR,
+    }
+}
