@@ -1,5 +1,8 @@
 //! The apps of a job and their ranks.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
+
 use crate::{Rank, RankSet};
 
 use super::table::Table;
@@ -46,16 +49,34 @@ impl JobData {
     }
 
     /// All ranks of an app; `None` unless they are known for sure.
-    pub(super) fn ranks_of_app(&self, number: u32) -> Option<RankSet> {
+    pub(super) fn ranks_of_app(&self, number: u32) -> Option<Cow<'_, RankSet>> {
         if self.only_app() == Some(number) {
-            return self.all_ranks();
+            return self.all_ranks().map(Cow::Owned);
         }
         let app = self.apps.get(&number)?;
         if let Some(mapped) = &app.mapped {
-            return Some(mapped.clone());
+            return Some(Cow::Borrowed(mapped));
         }
         let told: u64 = self.apps.values().map(|app| app.given.len()).sum();
-        (Some(told) == self.size().map(u64::from)).then(|| app.given.clone())
+        (Some(told) == self.size().map(u64::from)).then_some(Cow::Borrowed(&app.given))
+    }
+
+    /// Rank inside its app of each rank for which that is known, in a job of several apps.
+    pub(super) fn app_ranks(&self) -> HashMap<Rank, Rank> {
+        // in the order of precedence that `app_of` has, lowest first
+        let mapped = self.apps.iter().rev().filter_map(|(number, app)| Some((*number, app.mapped.as_ref()?)));
+        let given = self.apps.iter().rev().map(|(number, app)| (*number, &app.given));
+        let app_of =
+            mapped.chain(given).flat_map(|(number, ranks)| ranks.iter().map(move |rank| (rank, number)));
+        let app_of: HashMap<Rank, u32> = app_of.collect();
+
+        let mut app_ranks = HashMap::new();
+        for number in self.apps.keys() {
+            let Some(ranks) = self.ranks_of_app(*number) else { continue };
+            let positions = ranks.iter().zip((0..).map(Rank::from_raw));
+            app_ranks.extend(positions.filter(|(rank, _)| app_of.get(rank) == Some(number)));
+        }
+        app_ranks
     }
 
     fn all_ranks(&self) -> Option<RankSet> {

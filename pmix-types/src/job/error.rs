@@ -13,7 +13,6 @@ pub struct JobError {
     /// The namespace whose data it is.
     pub nspace: Nspace,
     /// What is wrong with it.
-    #[source]
     pub kind: JobErrorKind,
 }
 

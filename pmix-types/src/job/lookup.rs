@@ -137,7 +137,7 @@ impl JobData {
                 (self.apps.contains_key(&number) || self.only_app() == Some(number)).then(|| number.into())
             }
             names::APPLDR => Some(self.ranks_of_app(number)?.first()?.into()),
-            names::APP_SIZE => count(&self.ranks_of_app(number)?),
+            names::APP_SIZE => count(self.ranks_of_app(number)?.as_ref()),
             _ => None,
         }
     }

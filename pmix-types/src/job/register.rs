@@ -1,13 +1,14 @@
 //! Takes registrations over into a job's data.
 
+use std::collections::{BTreeMap, HashMap};
 use std::mem;
 
 use crate::map::Placement;
-use crate::{Info, KeyVal, ParseRankSetError, RankSet, Value, keys};
+use crate::{Info, KeyVal, ParseRankSetError, Rank, RankSet, Value, keys};
 
 use super::nodes::{Entry, Nodes};
 use super::read::{self, Draft};
-use super::table::Table;
+use super::table::{Column, Table};
 use super::{JobData, JobError, JobErrorKind, names};
 
 impl JobData {
@@ -68,12 +69,7 @@ impl JobData {
             }
             set_all(values, newer);
         }
-        for (rank, number) in draft.app_of_rank {
-            for (_, other) in self.apps.iter_mut().filter(|(other, _)| **other != number) {
-                other.given.remove(rank);
-            }
-            self.apps.entry(number).or_default().given.insert(rank);
-        }
+        self.assign_to_apps(draft.app_of_rank);
         self.file_loose_app_values(draft.some_app)?;
         for (key, values) in draft.columns {
             self.columns.entry(key).or_default().extend(values);
@@ -107,6 +103,22 @@ impl JobData {
         Ok(())
     }
 
+    /// Gives ranks the app numbers they were told, the last one if there are several.
+    fn assign_to_apps(&mut self, app_of_rank: Vec<(Rank, u32)>) {
+        let latest: HashMap<Rank, u32> = app_of_rank.into_iter().collect();
+        let told: RankSet = latest.keys().copied().collect();
+        let mut by_app: BTreeMap<u32, Vec<Rank>> = BTreeMap::new();
+        for (rank, number) in latest {
+            by_app.entry(number).or_default().push(rank);
+        }
+        for app in self.apps.values_mut().filter(|app| !app.given.is_disjoint(&told)) {
+            app.given = app.given.difference(&told);
+        }
+        for (number, ranks) in by_app {
+            self.apps.entry(number).or_default().given.extend(ranks);
+        }
+    }
+
     /// Reads the process maps of apps.
     fn place_apps(&mut self) -> Result<(), JobErrorKind> {
         for app in self.apps.values_mut() {
@@ -136,14 +148,26 @@ impl JobData {
     fn compact(&mut self) {
         self.drop_from_job();
         self.drop_from_apps();
-        // as long as the size is not known, only the values of a rank tell that there is such a rank
-        if self.size().is_some() {
+        // without a process map only the values of a rank tell that there is such a rank
+        if self.placement.is_some() {
             let mut columns = mem::take(&mut self.columns);
             for (key, column) in &mut columns {
-                column.retain(|rank, value| self.derive_for_proc(key, rank).as_ref() != Some(value));
+                self.drop_from_column(key, column);
             }
             columns.retain(|_, column| !column.is_empty());
             self.columns = columns;
+        }
+    }
+
+    fn drop_from_column(&self, key: &str, column: &mut Column) {
+        if key == names::APP_RANK && self.only_app().is_none() {
+            // one by one, each would walk through all ranks of its app
+            let app_ranks = self.app_ranks();
+            column.retain(|rank, value| {
+                app_ranks.get(&rank).map(|rank| Value::from(*rank)).as_ref() != Some(value)
+            });
+        } else {
+            column.retain(|rank, value| self.derive_for_proc(key, rank).as_ref() != Some(value));
         }
     }
 

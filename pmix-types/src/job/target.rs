@@ -54,6 +54,8 @@ pub struct Caller<'a> {
 /// the realm of the key decides, and the qualifiers still pick the session, app or node. Without them a node
 /// value is that of the node of the named process, and that of the caller's node for the wildcard.
 ///
+/// The keys `PROCID` and `NSPACE`, which ask for the caller itself (GET-46), are not treated here.
+///
 /// # Errors
 /// [`DirectiveError`] for a directive with a value of the wrong type, for two instances with different
 /// values, and for two directives that name different realms.

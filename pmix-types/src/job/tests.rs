@@ -1,5 +1,7 @@
 //! Tests of job data.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -307,7 +309,7 @@ mod register {
         let with_nodes = app(0, [Info::new(&keys::PROC_MAP, "0;1"), Info::new(&keys::NODE_MAP, "n1,n2")]);
         let mut data = registered(&maps());
         data.register(&[with_nodes], "n0").unwrap();
-        assert_eq!(data.ranks_of_app(0), Some(ranks("0-6")), "the only app has all ranks");
+        assert_eq!(data.ranks_of_app(0), Some(Cow::Owned(ranks("0-6"))), "the only app has all ranks");
     }
 
     #[test]
@@ -613,6 +615,21 @@ mod lookup {
         assert!(data.is_same_node(NodeRef::Name("elsewhere"), NodeRef::Name("elsewhere")));
         assert_eq!(data.local_ranks("c2.example.org"), Some(ranks("5")));
         assert_eq!(find(&data, &keys::HOSTNAME, of(5)), Some("n2".into()));
+    }
+
+    #[test]
+    fn reg_21_peers_keep_their_order_if_cpusets_go_by_it() {
+        let cpusets = DataArray::String(vec!["1".into(), "0".into()]);
+        let data = registered(&maps_and([node(
+            "n1",
+            [
+                Info::new(&keys::LOCAL_PEERS, "6,4"),
+                Info::dynamic(keys::LOCAL_CPUSETS.key_name(), cpusets.clone()),
+            ],
+        )]));
+        assert_eq!(find(&data, &keys::LOCAL_PEERS, on("n1")), Some("6,4".into()));
+        assert_eq!(find(&data, &keys::LOCAL_CPUSETS, on("n1")), Some(cpusets.into()));
+        assert_eq!(find(&data, &keys::LOCAL_SIZE, on("n1")), Some(Value::Uint32(2)));
     }
 
     #[test]
