@@ -353,6 +353,27 @@ mod register {
     }
 
     #[test]
+    fn a_node_with_a_number_of_its_own_does_not_go_by_its_position() {
+        let numbered = node("n1", [Info::new(&keys::NODEID, 7u32)]);
+        let other = array(
+            &keys::NODE_INFO_ARRAY,
+            [Info::new(&keys::NODEID, 1u32), Info::new(&keys::NODE_SIZE, 3u32)],
+        );
+        let data = registered(&maps_and([numbered, other]));
+        assert_eq!(find(&data, &keys::NODE_SIZE, on("n1")), None);
+        assert_eq!(find(&data, &keys::NODE_SIZE, Target::Node(NodeRef::Id(1))), Some(Value::Uint32(3)));
+    }
+
+    #[test]
+    fn reg_06_an_alias_of_two_nodes_means_the_same_one_in_any_order() {
+        let aliased = |name| node(name, [Info::new(&keys::HOSTNAME_ALIASES, "z")]);
+        let named = node("z", [Info::new(&keys::NODE_SIZE, 3u32)]);
+        let forth = registered(&[aliased("x"), aliased("y"), named.clone()]);
+        assert_eq!(find(&forth, &keys::NODE_SIZE, on("x")), Some(Value::Uint32(3)));
+        assert_eq!(registered(&[named, aliased("y"), aliased("x")]), forth);
+    }
+
+    #[test]
     fn a_node_of_the_map_may_be_described_under_its_long_name() {
         let long = node(
             "n1.example.org",
@@ -514,6 +535,17 @@ mod lookup {
         }
         let partly = registered(&maps_and([proc(0, number(0)), proc(1, number(1))]));
         assert_eq!(find(&partly, &keys::APP_SIZE, Target::App(1)), None, "other ranks may be in it too");
+    }
+
+    #[test]
+    fn reg_20_a_given_app_number_goes_before_the_map_of_another_app() {
+        let data = registered(&maps_and([
+            app(0, [Info::new(&keys::PROC_MAP, "0,2;4,6;")]),
+            app(1, [Info::new(&keys::PROC_MAP, "1,3;;5")]),
+            proc(1, [Info::new(&keys::APPNUM, 0u32), Info::new(&keys::APP_RANK, rank(0))]),
+        ]));
+        assert_eq!(find(&data, &keys::APPNUM, of(1)), Some(Value::Uint32(0)));
+        assert_eq!(find(&data, &keys::APP_RANK, of(1)), Some(Value::Rank(rank(0))));
     }
 
     #[test]
