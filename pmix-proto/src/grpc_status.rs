@@ -29,7 +29,9 @@ const MAX_MESSAGE: usize = 1024;
 /// ```
 pub fn to_grpc(failure: &Failure) -> tonic::Status {
     let mut details = v1::Failure::from(failure);
-    details.message.truncate(details.message.floor_char_boundary(MAX_MESSAGE));
+    if let Some((end, _)) = details.message.char_indices().find(|(at, _)| *at >= MAX_MESSAGE) {
+        details.message.truncate(end);
+    }
     details.procs.truncate(MAX_PROCS);
     let message =
         if details.message.is_empty() { failure.status.to_string() } else { details.message.clone() };

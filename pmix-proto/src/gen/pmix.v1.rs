@@ -1031,10 +1031,70 @@ pub mod queries_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Job {
     #[prost(string, tag = "1")]
     pub nspace: ::prost::alloc::string::String,
+    /// Names of the nodes, encoded as a PMIx node map: a tag (`pmix:` or `raw:`), then the expression or list.
+    #[prost(bytes = "bytes", optional, tag = "2")]
+    pub node_map: ::core::option::Option<::prost::bytes::Bytes>,
+    /// Ranks on each of these nodes, encoded as a PMIx process map.
+    #[prost(bytes = "bytes", optional, tag = "3")]
+    pub proc_map: ::core::option::Option<::prost::bytes::Bytes>,
+    /// Values of the host's resources, for every job.
+    #[prost(message, repeated, tag = "4")]
+    pub resources: ::prost::alloc::vec::Vec<KeyVal>,
+    /// Values of the session, its id among them.
+    #[prost(message, repeated, tag = "5")]
+    pub session: ::prost::alloc::vec::Vec<KeyVal>,
+    /// Values of the job.
+    #[prost(message, repeated, tag = "6")]
+    pub job: ::prost::alloc::vec::Vec<KeyVal>,
+    #[prost(message, repeated, tag = "7")]
+    pub apps: ::prost::alloc::vec::Vec<JobApp>,
+    #[prost(message, repeated, tag = "8")]
+    pub nodes: ::prost::alloc::vec::Vec<JobNode>,
+    /// Values that processes were given, one column a key.
+    #[prost(message, repeated, tag = "9")]
+    pub procs: ::prost::alloc::vec::Vec<ProcColumn>,
+}
+/// An application of the job that something is known of.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct JobApp {
+    /// Its APPNUM.
+    #[prost(uint32, tag = "1")]
+    pub number: u32,
+    /// Processes that were given this number, as ranges such as 0-3,8.
+    #[prost(string, tag = "2")]
+    pub ranks: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "3")]
+    pub values: ::prost::alloc::vec::Vec<KeyVal>,
+}
+/// A node that something is known of besides its name.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct JobNode {
+    /// Absent if only its number is known.
+    #[prost(string, optional, tag = "1")]
+    pub name: ::core::option::Option<::prost::alloc::string::String>,
+    /// Absent if it is the position in the node map.
+    #[prost(uint32, optional, tag = "2")]
+    pub id: ::core::option::Option<u32>,
+    #[prost(message, repeated, tag = "3")]
+    pub values: ::prost::alloc::vec::Vec<KeyVal>,
+}
+/// The values of a key for the processes that have one.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ProcColumn {
+    #[prost(string, tag = "1")]
+    pub key: ::prost::alloc::string::String,
+    /// Their ranks, as runs of consecutive ones: run i begins at `first\[i\]` and has `count\[i\]` ranks.
+    #[prost(uint32, repeated, tag = "2")]
+    pub first: ::prost::alloc::vec::Vec<u32>,
+    #[prost(uint32, repeated, tag = "3")]
+    pub count: ::prost::alloc::vec::Vec<u32>,
+    /// A value for each of them. Of element type VALUE (21) where types differ.
+    #[prost(message, optional, tag = "4")]
+    pub values: ::core::option::Option<DataArray>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ClientMessage {
