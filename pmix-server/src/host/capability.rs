@@ -9,6 +9,7 @@ use pmix_types::RegAttr;
 pub enum Upcall {
     ClientConnected,
     ClientFinalized,
+    ClientLost,
     Abort,
     Fence,
     DirectModex,

@@ -19,7 +19,7 @@ pub use request::*;
 /// The resource manager, as the server sees it: one method per entry of the Standard's server module.
 ///
 /// Every method has an honest default: `ERR_NOT_SUPPORTED`, as for an absent entry (GEN-11), or, for the
-/// two notifications, success, because an absent entry there means "do not tell me" (INI-07).
+/// notifications, success, because an absent entry there means "do not tell me" (INI-07).
 ///
 /// # You may assume
 /// - Upcalls run as tasks on the runtime that started the server, several at a time, in no fixed order.
@@ -55,6 +55,12 @@ pub trait HostModule: Send + Sync + 'static {
     async fn client_finalized(&self, cx: &UpcallContext, req: ClientFinalized) -> HostResult<()> {
         Ok(())
     }
+
+    /// A client's last connection has ended without finalize: it is dead, or lost to PMIx. What it was part
+    /// of has already been ended for the others. Numbers of the contexts give the order of several.
+    ///
+    /// An addition to the Standard, whose hosts learn of it by an event.
+    async fn client_lost(&self, cx: &UpcallContext, req: ClientLost) {}
 
     /// Ends processes. `ERR_PARAM_VALUE_NOT_SUPPORTED` if that set cannot be ended; nothing is ended then
     /// (HST-05).
@@ -180,7 +186,11 @@ pub trait HostModule: Send + Sync + 'static {
 
     /// Checks a credential; returns what is known of its holder (CRD-02).
     #[doc(alias = "pmix_server_validate_cred_fn_t")]
-    async fn validate_credential(&self, cx: &UpcallContext, req: ValidateCredentialRequest) -> HostResult<Infos> {
+    async fn validate_credential(
+        &self,
+        cx: &UpcallContext,
+        req: ValidateCredentialRequest,
+    ) -> HostResult<Infos> {
         UpcallContext::not_supported("credentials")
     }
 

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use pmix_types::{
-    AllocDirective, App, DataRange, Directives, Event, FabricOperation, GroupOperation, Info, IofChannels, KeyName,
-    Nspace, Pdata, ProcId, Query, Rank, ResourceBlockDirective, ResourceUnit, Status,
+    AllocDirective, App, DataRange, Directives, Event, FabricOperation, GroupOperation, Info, IofChannels,
+    KeyName, Nspace, Pdata, ProcId, Query, Rank, ResourceBlockDirective, ResourceUnit, Status,
 };
 
 macro_rules! requests {
@@ -44,6 +44,13 @@ requests! {
     ClientFinalized {
         /// The client.
         proc: ProcId,
+    }
+    /// A client's last connection has ended without finalize.
+    ClientLost {
+        /// The client.
+        proc: ProcId,
+        /// What is known of the end.
+        reason: String,
     }
     /// A process asks that processes be aborted (HST-05).
     AbortRequest {
@@ -256,4 +263,3 @@ impl QueryResults {
 
 /// Shared by hosts that answer with infos.
 pub type Infos = Vec<Info>;
-

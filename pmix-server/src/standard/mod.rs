@@ -1,10 +1,16 @@
 //! A ready host for most resource managers: [`StandardHost`] on a [`Launcher`] and an [`Exchange`].
 
+mod host;
 mod job;
+mod memory;
+mod supervise;
 mod traits;
 
+pub use host::StandardHost;
 pub use job::{JobOutcome, JobReport, JobStart, OnFailure};
+pub use memory::MemoryExchange;
+pub use supervise::{Job, StartError};
 pub use traits::{
-    Exchange, ExchangeError, LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher, OutputChannel, ProcExit,
-    Responder,
+    Exchange, ExchangeError, LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher, OutputChannel,
+    ProcExit, Responder,
 };

@@ -187,6 +187,9 @@ pub trait Exchange: Send + Sync + 'static {
     /// Name of the node this end is on.
     fn node(&self) -> &str;
 
+    /// Names of all nodes of the exchange, this one's included.
+    fn nodes(&self) -> Vec<String>;
+
     /// Gives `data` to all named nodes and returns what each of them gave under the same operation id, this
     /// node's own included, in the order of `nodes`. Every node must name the same nodes.
     ///
@@ -195,7 +198,12 @@ pub trait Exchange: Send + Sync + 'static {
     ///
     /// # Cancel safety
     /// Dropping the future withdraws this node's part if the operation is not complete.
-    async fn all_gather(&self, operation: &str, nodes: &[String], data: Bytes) -> Result<Vec<Bytes>, ExchangeError>;
+    async fn all_gather(
+        &self,
+        operation: &str,
+        nodes: &[String],
+        data: Bytes,
+    ) -> Result<Vec<Bytes>, ExchangeError>;
 
     /// Asks the server on one node and returns its answer.
     ///
@@ -228,4 +236,3 @@ pub enum ExchangeError {
     #[error("exchange: {0}")]
     Other(String),
 }
-

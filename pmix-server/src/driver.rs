@@ -1,0 +1,242 @@
+//! The task that owns the engine: feeds it what happens, does what it says, keeps its time.
+//!
+//! It runs on the server's own thread. Front ends hand in [`Event`]s and are spoken to through [`Peer`];
+//! which wire they speak is not known here.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use pmix_types::message::{Failure, Push, Reply, Welcome};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::engine::{CallId, CallValue, Command, ConnId, Engine, HostCall, Input, RequestId};
+use crate::upcalls::Upcalls;
+
+/// Events that may wait for the driver; who brings more waits.
+const INBOX: usize = 4096;
+/// Events handled before the commands they gave are carried out for the last of them.
+const BATCH: usize = 256;
+
+/// The sending side of one connection, in whatever its wire is.
+pub(crate) trait Peer: Send {
+    /// Lets it in.
+    fn accept(&mut self, welcome: Welcome);
+    /// Turns it away; nothing follows.
+    fn refuse(&mut self, failure: &Failure);
+    /// Answers a request.
+    fn reply(&mut self, id: RequestId, result: Result<Reply, Failure>) -> Result<(), PeerOverrun>;
+    /// Says something unasked; may leave it out if the peer does not keep up, and must then tell it so.
+    fn push(&mut self, push: Push);
+}
+
+/// The peer does not read what it asked for.
+#[derive(Debug)]
+pub(crate) struct PeerOverrun;
+
+/// What front ends, the host and timers bring.
+pub(crate) enum Event {
+    /// A connection begins; its first input follows.
+    Open { conn: ConnId, peer: Box<dyn Peer> },
+    /// Something for the engine.
+    Input(Input),
+    /// A request that cannot even be read is answered without the engine, in turn with its answers.
+    Refuse { conn: ConnId, id: RequestId, failure: Failure },
+    /// The host calls, and waits for the answer here.
+    Call { call: HostCall, answer: oneshot::Sender<Result<CallValue, Failure>> },
+    /// The server ends; answered when every connection has been closed.
+    Stop(oneshot::Sender<()>),
+}
+
+/// Where events are brought. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Inbox {
+    events: mpsc::Sender<Event>,
+    next_conn: Arc<AtomicU64>,
+}
+
+impl Inbox {
+    pub(crate) fn new() -> (Self, mpsc::Receiver<Event>) {
+        let (events, receiver) = mpsc::channel(INBOX);
+        (Self { events, next_conn: Arc::default() }, receiver)
+    }
+
+    /// A number for a new connection.
+    pub(crate) fn next_conn(&self) -> ConnId {
+        ConnId(self.next_conn.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Brings an event; false if the server has ended.
+    pub(crate) async fn send(&self, event: Event) -> bool {
+        self.events.send(event).await.is_ok()
+    }
+
+    /// Asks the server to stop without waiting; a full inbox is drained first.
+    pub(crate) fn stop_soon(&self) {
+        let (done, _) = oneshot::channel();
+        if let Err(mpsc::error::TrySendError::Full(event)) = self.events.try_send(Event::Stop(done)) {
+            let events = self.events.clone();
+            // not on a runtime, perhaps: a thread of its own waits for room
+            std::thread::spawn(move || events.blocking_send(event));
+        }
+    }
+
+    /// Calls the library for the host.
+    pub(crate) async fn call(&self, call: HostCall) -> Result<CallValue, Failure> {
+        let (answer, answered) = oneshot::channel();
+        if !self.send(Event::Call { call, answer }).await {
+            return Err(stopped());
+        }
+        answered.await.unwrap_or_else(|_| Err(stopped()))
+    }
+}
+
+fn stopped() -> Failure {
+    Failure::new(pmix_types::Status::ERR_INIT, "the server has stopped")
+}
+
+pub(crate) struct Driver {
+    engine: Engine,
+    upcalls: Upcalls,
+    peers: HashMap<ConnId, Box<dyn Peer>>,
+    calls: HashMap<CallId, oneshot::Sender<Result<CallValue, Failure>>>,
+    next_call: u64,
+    commands: Vec<Command>,
+}
+
+impl Driver {
+    pub(crate) fn new(engine: Engine, upcalls: Upcalls) -> Self {
+        Self {
+            engine,
+            upcalls,
+            peers: HashMap::new(),
+            calls: HashMap::new(),
+            next_call: 0,
+            commands: Vec::new(),
+        }
+    }
+
+    /// Runs until told to stop, or until nobody is left who could bring events.
+    pub(crate) async fn run(mut self, mut inbox: mpsc::Receiver<Event>) {
+        let mut batch = Vec::with_capacity(BATCH);
+        let stop = loop {
+            let received = match self.engine.next_timeout() {
+                Some(at) => {
+                    match tokio::time::timeout_at(at.into(), inbox.recv_many(&mut batch, BATCH)).await {
+                        Ok(received) => received,
+                        Err(_) => {
+                            self.engine.handle_timeout(now(), &mut self.commands);
+                            self.carry_out();
+                            continue;
+                        }
+                    }
+                }
+                None => inbox.recv_many(&mut batch, BATCH).await,
+            };
+            if received == 0 {
+                break None;
+            }
+            let mut stop = None;
+            for event in batch.drain(..) {
+                match event {
+                    Event::Open { conn, peer } => {
+                        self.peers.insert(conn, peer);
+                    }
+                    Event::Input(input) => self.feed(input),
+                    Event::Refuse { conn, id, failure } => {
+                        self.commands.push(Command::Reply { conn, id, result: Err(failure) });
+                        self.carry_out();
+                    }
+                    Event::Call { call, answer } => {
+                        self.next_call += 1;
+                        let id = CallId(self.next_call);
+                        self.calls.insert(id, answer);
+                        self.feed(Input::Call { id, call });
+                    }
+                    Event::Stop(done) => stop = Some(done),
+                }
+            }
+            // a stream of events must not starve the timers
+            if self.engine.next_timeout().is_some_and(|at| at <= now()) {
+                self.engine.handle_timeout(now(), &mut self.commands);
+                self.carry_out();
+            }
+            if stop.is_some() {
+                break stop;
+            }
+        };
+        self.upcalls.cancel_all();
+        drop(self.peers);
+        if let Some(done) = stop {
+            let _ = done.send(());
+        }
+    }
+
+    fn feed(&mut self, input: Input) {
+        if let Input::Lost { conn, .. } = &input {
+            self.peers.remove(conn);
+        }
+        self.engine.handle(now(), input, &mut self.commands);
+        self.carry_out();
+    }
+
+    fn carry_out(&mut self) {
+        let mut commands = std::mem::take(&mut self.commands);
+        let mut overrun = Vec::new();
+        for command in commands.drain(..) {
+            match command {
+                Command::Accept { conn, welcome } => {
+                    tracing::debug!(proc = %welcome.proc, "connected");
+                    if let Some(peer) = self.peers.get_mut(&conn) {
+                        peer.accept(welcome);
+                    }
+                }
+                Command::Refuse { conn, failure } => {
+                    tracing::warn!(reason = %failure, "refused a connection");
+                    if let Some(mut peer) = self.peers.remove(&conn) {
+                        peer.refuse(&failure);
+                    }
+                }
+                Command::Reply { conn, id, result } => {
+                    if let Some(peer) = self.peers.get_mut(&conn)
+                        && peer.reply(id, result).is_err()
+                    {
+                        overrun.push(conn);
+                    }
+                }
+                Command::Push { conn, push } => {
+                    if let Some(peer) = self.peers.get_mut(&conn) {
+                        peer.push(push);
+                    }
+                }
+                Command::Close { conn, reason } => {
+                    tracing::debug!(reason, "closed a connection");
+                    self.peers.remove(&conn);
+                }
+                Command::Upcall { id, caller, deadline, request } => {
+                    self.upcalls.start(id, caller, deadline, request)
+                }
+                Command::CancelUpcall(id) => self.upcalls.cancel(id),
+                Command::Return { id, result } => {
+                    if let Some(answer) = self.calls.remove(&id) {
+                        // the host may have stopped waiting
+                        let _ = answer.send(result);
+                    }
+                }
+            }
+        }
+        // keep the allocation
+        self.commands = commands;
+        for conn in overrun {
+            let reason = "it does not read the answers to its requests".to_owned();
+            tracing::warn!(?conn, reason, "closed a connection");
+            self.feed(Input::Lost { conn, reason });
+        }
+    }
+}
+
+/// The time, from tokio's clock so that tests can pause it.
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}

@@ -1,0 +1,541 @@
+//! Fences: who is expected, who has entered, and the one verdict for all.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use pmix_types::message::{Failure, Fence, Modex, ProcData, PutEntry, Reply};
+use pmix_types::{DataType, Directives, Info, Key, Nspace, ProcId, Rank, RankSet, Status, keys};
+
+use super::ids::Counter;
+use super::registry::Viewer;
+use super::timers::{Timer, deadline};
+use super::{Answer, ConnId, Engine, Out, RequestId, UpcallId, UpcallPurpose, UpcallRequest};
+use crate::blob;
+use crate::host::{FenceRequest, Upcall};
+
+/// Rounds of one set of participants that can be open at a time.
+const MAX_ROUNDS: usize = 1024;
+/// Processes named in a failure; the message names all of them as ranges.
+const MAX_NAMED: usize = 64;
+
+/// Removed from the Standard, still accepted and passed on (FEN-18).
+const COLLECTIVE_ALGO_REQD: Key<bool> = Key::new("pmix.calreqd", DataType::BOOL);
+
+/// What identifies a collective: its participants as they were named, without order and repeats (FEN-03,
+/// FEN-04).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Signature(BTreeMap<Nspace, Named>);
+
+/// How processes of one namespace were named. "All" never equals a full list of ranks (FEN-03).
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Named {
+    all: bool,
+    ranks: RankSet,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Collectives {
+    queues: BTreeMap<Signature, Vec<Round>>,
+    /// To which queue a round belongs.
+    rounds: BTreeMap<u64, Signature>,
+    next: Counter,
+}
+
+/// One fence from its first entry to the last answer.
+#[derive(Debug)]
+struct Round {
+    id: u64,
+    entered: BTreeMap<Nspace, RankSet>,
+    waiting: Vec<(ConnId, RequestId)>,
+    directives: Directives,
+    collect: bool,
+    deadline: Option<Instant>,
+    verdict: Option<Result<Arc<Modex>, Failure>>,
+    host: HostSide,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HostSide {
+    NotAsked,
+    Asked(UpcallId),
+    /// It has answered, or need not be asked.
+    Done,
+}
+
+/// The part of a collective's participants that is on this node.
+#[derive(Debug, Default)]
+struct LocalPart {
+    /// Ranks known by number.
+    ranks: BTreeMap<Nspace, RankSet>,
+    /// Namespaces of which only the number of local processes is known (FEN-10).
+    counts: BTreeMap<Nspace, u64>,
+    /// A namespace is not registered yet (FEN-11).
+    unknown: bool,
+    /// Participants on other nodes.
+    remote: bool,
+}
+
+impl Signature {
+    fn new(caller: &ProcId, procs: Option<Vec<ProcId>>) -> Result<Self, Failure> {
+        let bad = |message: String| Err(Failure::new(Status::ERR_BAD_PARAM, message));
+        let procs = procs.unwrap_or_else(|| vec![ProcId::wildcard(caller.nspace.clone())]);
+        if procs.is_empty() {
+            return bad("a fence needs participants: leave them out for all of the namespace".into());
+        }
+        let mut named = BTreeMap::<Nspace, Named>::new();
+        for proc in procs {
+            if proc.nspace.is_empty() {
+                return bad(format!("participant {proc} has no namespace"));
+            }
+            let part = named.entry(proc.nspace).or_default();
+            match proc.rank {
+                Rank::WILDCARD => part.all = true,
+                rank if rank.is_valid() => {
+                    part.ranks.insert(rank);
+                }
+                rank => return bad(format!("{rank} cannot take part in a fence: name ranks or WILDCARD")),
+            }
+        }
+        let signature = Self(named);
+        if signature.0.get(&caller.nspace).is_some_and(|part| part.all || part.ranks.contains(caller.rank)) {
+            return Ok(signature);
+        }
+        Err(Failure::new(
+            Status::ERR_NOT_A_MEMBER,
+            format!("{caller} is not among the participants of its fence"),
+        ))
+    }
+
+    fn procs(&self) -> Vec<ProcId> {
+        let mut procs = Vec::new();
+        for (nspace, part) in &self.0 {
+            procs.extend(part.ranks.iter().map(|rank| ProcId::new(nspace.clone(), rank)));
+            procs.extend(part.all.then(|| ProcId::wildcard(nspace.clone())));
+        }
+        procs
+    }
+}
+
+impl Round {
+    fn has(&self, proc: &ProcId) -> bool {
+        self.entered.get(&proc.nspace).is_some_and(|ranks| ranks.contains(proc.rank))
+    }
+
+    fn entered(&self, nspace: &str) -> u64 {
+        self.entered.get(nspace).map_or(0, RankSet::len)
+    }
+}
+
+impl Collectives {
+    /// Entered and not answered yet.
+    pub(super) fn waiting(&self) -> usize {
+        self.queues.values().flatten().map(|round| round.waiting.len()).sum()
+    }
+
+    /// The answer has nowhere to go any more; what was contributed stays (FEN-14).
+    pub(super) fn forget(&mut self, conn: ConnId) {
+        for round in self.queues.values_mut().flatten() {
+            round.waiting.retain(|(other, _)| *other != conn);
+        }
+    }
+
+    fn of_nspace(&self, nspace: &Nspace) -> Vec<Signature> {
+        self.queues.keys().filter(|signature| signature.0.contains_key(nspace)).cloned().collect()
+    }
+}
+
+impl Engine {
+    pub(super) fn on_fence(
+        &mut self,
+        now: Instant,
+        conn: ConnId,
+        id: RequestId,
+        caller: ProcId,
+        fence: Fence,
+        out: &mut Out,
+    ) {
+        match self.enter_fence(now, conn, id, &caller, fence) {
+            Ok(signature) => self.drive_fence(&signature, out),
+            Err(failure) => self.reply(conn, id, Err(failure), out),
+        }
+    }
+
+    fn enter_fence(
+        &mut self,
+        now: Instant,
+        conn: ConnId,
+        id: RequestId,
+        caller: &ProcId,
+        fence: Fence,
+    ) -> Result<Signature, Failure> {
+        let signature = Signature::new(caller, fence.procs)?;
+        let mut directives = fence.directives;
+        let until = deadline(now, &mut directives)?;
+        let collect = directives.take_flag(&keys::COLLECT_DATA)?;
+        directives.take_flag(&keys::COLLECT_GENERATED_JOB_INFO)?;
+        // the server keeps the time itself, so the host must not (GEN-12)
+        directives.remove(&keys::TIMEOUT);
+        let local = self.local_part(&signature);
+        if !(local.remote && self.config.capabilities.has(Upcall::Fence)) && !local.unknown {
+            // nobody is above this server for this fence
+            if directives.flag(&COLLECTIVE_ALGO_REQD)? {
+                return Err(Failure::new(
+                    Status::ERR_NOT_SUPPORTED,
+                    "the required collective algorithm is not known here",
+                ));
+            }
+            directives.deny_unprocessed()?;
+        }
+
+        let queue = self.collectives.queues.entry(signature.clone()).or_default();
+        // a process that is in a round already means the next one (FEN-04)
+        let position = match queue.iter().position(|round| !round.has(caller)) {
+            Some(position) => position,
+            None if queue.len() >= MAX_ROUNDS => {
+                let message = format!("{MAX_ROUNDS} fences of these participants are not complete yet");
+                return Err(Failure::new(Status::ERR_RESOURCE_BUSY, message));
+            }
+            None => {
+                let id = self.collectives.next.next();
+                self.collectives.rounds.insert(id, signature.clone());
+                queue.push(Round {
+                    id,
+                    entered: BTreeMap::new(),
+                    waiting: Vec::new(),
+                    directives: Directives::new(),
+                    collect: false,
+                    deadline: None,
+                    verdict: None,
+                    host: HostSide::NotAsked,
+                });
+                queue.len() - 1
+            }
+        };
+        let round = &mut queue[position];
+        round.entered.entry(caller.nspace.clone()).or_default().insert(caller.rank);
+        round.waiting.push((conn, id));
+        // data moves for all if anyone asks for it, so that all get the same (FEN-08)
+        round.collect |= collect;
+        for info in directives {
+            if round.directives.get_value(&info.key).is_none() {
+                round.directives.push(info);
+            }
+        }
+        if let Some(until) = until
+            && round.verdict.is_none()
+            && round.deadline.is_none_or(|held| until < held)
+        {
+            self.timers.clear(round.deadline, Timer::Round(round.id));
+            round.deadline = Some(until);
+            self.timers.set(Some(until), Timer::Round(round.id));
+        }
+        Ok(signature)
+    }
+
+    /// Participants on this node, as far as is known now.
+    fn local_part(&self, signature: &Signature) -> LocalPart {
+        let mut part = LocalPart::default();
+        for (nspace, named) in &signature.0 {
+            let Some(job) = self.jobs.get(nspace) else {
+                part.unknown = true;
+                continue;
+            };
+            let registered = || job.clients.keys().copied().collect::<RankSet>();
+            let local = match &job.local_ranks {
+                Some(ranks) if job.clients.keys().all(|rank| ranks.contains(*rank)) => ranks.clone(),
+                Some(ranks) => ranks | &registered(),
+                None => registered(),
+            };
+            if named.all {
+                match (&job.local_ranks, job.local_count()) {
+                    (None, Some(count)) if count != local.len() => {
+                        part.counts.insert(nspace.clone(), count);
+                    }
+                    _ => {}
+                }
+                let here = part.counts.get(nspace).copied().unwrap_or_else(|| local.len());
+                part.remote |= match job.data.size() {
+                    Some(size) => u64::from(size) > here,
+                    None => self.config.capabilities.has(Upcall::Fence),
+                };
+                part.ranks.insert(nspace.clone(), local);
+            } else {
+                let here = &named.ranks & &local;
+                part.remote |= here.len() < named.ranks.len();
+                part.ranks.insert(nspace.clone(), here);
+            }
+        }
+        part
+    }
+
+    /// Expected here and not entered: those who may still come, and those who cannot any more.
+    fn missing(
+        &self,
+        round: &Round,
+        local: &LocalPart,
+    ) -> (BTreeMap<Nspace, RankSet>, BTreeMap<Nspace, RankSet>) {
+        let (mut awaited, mut departed) = (BTreeMap::new(), BTreeMap::new());
+        for (nspace, expected) in &local.ranks {
+            // the usual case first: all are in
+            if round.entered(nspace) >= expected.len() && !local.counts.contains_key(nspace) {
+                continue;
+            }
+            let absent = match round.entered.get(nspace) {
+                Some(entered) => expected - entered,
+                None => expected.clone(),
+            };
+            let gone = self.jobs.get(nspace).map(|job| &absent & &job.departed).unwrap_or_default();
+            let alive = &absent - &gone;
+            if !alive.is_empty() {
+                awaited.insert(nspace.clone(), alive);
+            }
+            if !gone.is_empty() {
+                departed.insert(nspace.clone(), gone);
+            }
+        }
+        (awaited, departed)
+    }
+
+    /// Whether somebody is awaited whose rank is not even known.
+    fn awaits_unnamed(&self, round: &Round, local: &LocalPart) -> bool {
+        local.unknown
+            || local.counts.iter().any(|(nspace, count)| {
+                let gone = self.jobs.get(nspace).map_or(0, |job| match round.entered.get(nspace) {
+                    Some(entered) => (&job.departed - entered).len(),
+                    None => job.departed.len(),
+                });
+                round.entered(nspace) + gone < *count
+            })
+    }
+
+    pub(super) fn drive_fences_of(&mut self, nspace: &Nspace, out: &mut Out) {
+        for signature in self.collectives.of_nspace(nspace) {
+            self.drive_fence(&signature, out);
+        }
+    }
+
+    /// Does all that can be done now for the fences of one set of participants.
+    fn drive_fence(&mut self, signature: &Signature, out: &mut Out) {
+        let Some(mut queue) = self.collectives.queues.remove(signature) else { return };
+        let local = self.local_part(signature);
+        let host = local.remote && self.config.capabilities.has(Upcall::Fence);
+        let mut host_is_free = true;
+        queue.retain_mut(|round| {
+            let (awaited, departed) = self.missing(round, &local);
+            let all_in = awaited.is_empty() && !self.awaits_unnamed(round, &local);
+            if round.verdict.is_none() && round.host == HostSide::NotAsked {
+                round.verdict = if !departed.is_empty() {
+                    Some(Err(self.departed_failure(&departed)))
+                } else if all_in && !local.remote {
+                    Some(Ok(self.local_modex(round)))
+                } else if all_in && !host {
+                    Some(Err(super::not_supported("a fence over several nodes")))
+                } else {
+                    None
+                };
+            }
+            if host && host_is_free && round.host == HostSide::NotAsked && (all_in || round.verdict.is_some())
+            {
+                round.host = HostSide::Asked(self.ask_host(signature, round, !awaited.is_empty(), out));
+            } else if !host && round.host == HostSide::NotAsked && round.verdict.is_some() {
+                round.host = HostSide::Done;
+            }
+            // the host has one fence of these participants at a time, in their order (FEN-04)
+            host_is_free &= round.host == HostSide::Done;
+            self.settle(round, out);
+            let done = round.verdict.is_some() && round.host == HostSide::Done && all_in;
+            if done {
+                self.collectives.rounds.remove(&round.id);
+            }
+            !done
+        });
+        if !queue.is_empty() {
+            self.collectives.queues.insert(signature.clone(), queue);
+        }
+    }
+
+    /// Gives the verdict to all who wait for it.
+    fn settle(&mut self, round: &mut Round, out: &mut Out) {
+        let Some(verdict) = &round.verdict else { return };
+        if let Some(at) = round.deadline.take() {
+            self.timers.clear(Some(at), Timer::Round(round.id));
+        }
+        for (conn, id) in round.waiting.drain(..) {
+            self.reply(conn, id, verdict.clone().map(Reply::Fence), out);
+        }
+    }
+
+    fn ask_host(
+        &mut self,
+        signature: &Signature,
+        round: &Round,
+        others_remain: bool,
+        out: &mut Out,
+    ) -> UpcallId {
+        let data = match &round.verdict {
+            None if round.collect => blob::encode_modex(&self.collected(round, Viewer::OtherNode)),
+            _ => bytes::Bytes::new(),
+        };
+        let mut directives = round.directives.clone();
+        if let Some(Err(failure)) = &round.verdict {
+            // the local part has failed: the other servers must hear of it (FEN-13)
+            let status = match failure.status {
+                Status::ERR_PROC_TERM_WO_SYNC if others_remain || !round.entered.is_empty() => {
+                    Status::ERR_PARTIAL_SUCCESS
+                }
+                Status::ERR_PROC_TERM_WO_SYNC => Status::ERR_LOST_CONNECTION,
+                status => status,
+            };
+            directives.push(Info::new(&keys::LOCAL_COLLECTIVE_STATUS, status));
+        }
+        let nodes = self.nodes_of(signature);
+        let request = FenceRequest::new(signature.procs(), nodes, data).with_directives(directives);
+        self.upcall(UpcallPurpose::Fence(round.id), self.self_caller(), UpcallRequest::Fence(request), out)
+    }
+
+    fn nodes_of(&self, signature: &Signature) -> Vec<String> {
+        let mut nodes = std::collections::BTreeSet::from([self.config.hostname.clone()]);
+        for (nspace, named) in &signature.0 {
+            let Some(data) = self.jobs.get(nspace).map(|job| &job.data) else { continue };
+            let (Some(map), Some(placement)) = (data.node_map(), data.placement()) else { continue };
+            let ranks = if named.all { placement.all_ranks() } else { named.ranks.clone() };
+            nodes.extend(placement.nodes_of(&ranks).iter().filter_map(|node| map.get(node as usize)));
+        }
+        nodes.into_iter().collect()
+    }
+
+    /// What the participants that have entered have committed.
+    fn collected(&self, round: &Round, viewer: Viewer) -> Modex {
+        let mut procs = Vec::new();
+        for (nspace, ranks) in &round.entered {
+            let Some(job) = self.jobs.get(nspace) else { continue };
+            for rank in ranks.iter() {
+                let Some(put) = job.put.get(&rank) else { continue };
+                let entries: Vec<_> = (put.visible(viewer))
+                    .map(|(key, scope, value)| PutEntry { scope, key: key.clone(), value: value.clone() })
+                    .collect();
+                if !entries.is_empty() {
+                    procs.push(ProcData { proc: ProcId::new(nspace.clone(), rank), entries });
+                }
+            }
+        }
+        Modex { procs }
+    }
+
+    fn local_modex(&mut self, round: &Round) -> Arc<Modex> {
+        self.stats.fences += 1;
+        let modex = if round.collect { self.collected(round, Viewer::SameNode) } else { Modex::default() };
+        Arc::new(modex)
+    }
+
+    /// The host has carried the fence out, or says why not.
+    pub(super) fn on_fence_answer(&mut self, id: u64, result: Result<Answer, Failure>, out: &mut Out) {
+        let Some(signature) = self.collectives.rounds.get(&id).cloned() else { return };
+        let collected = self.fence_outcome(result, out);
+        let Some(queue) = self.collectives.queues.get_mut(&signature) else { return };
+        let Some(position) = queue.iter().position(|round| round.id == id) else { return };
+        let mut round = queue.remove(position);
+        round.host = HostSide::Done;
+        if round.verdict.is_none() {
+            round.verdict = Some(collected.map(|remote| {
+                let mut modex =
+                    if round.collect { self.collected(&round, Viewer::SameNode) } else { Modex::default() };
+                modex.procs.extend(remote);
+                self.stats.fences += 1;
+                Arc::new(modex)
+            }));
+        }
+        self.collectives.queues.entry(signature.clone()).or_default().insert(position, round);
+        self.drive_fence(&signature, out);
+    }
+
+    /// Files what other nodes have sent; returns it.
+    fn fence_outcome(
+        &mut self,
+        result: Result<Answer, Failure>,
+        out: &mut Out,
+    ) -> Result<Vec<ProcData>, Failure> {
+        let blob = match result? {
+            Answer::Blob(blob) => blob,
+            other => {
+                let message = format!("the host answered a fence with {other:?}");
+                return Err(Failure::new(Status::ERROR, message));
+            }
+        };
+        let modex = blob::decode_modex(blob)?;
+        let mut remote = Vec::new();
+        for data in modex.procs {
+            // this node's own part comes back with the rest
+            if self.jobs.get(&data.proc.nspace).is_some_and(|job| job.is_local(data.proc.rank)) {
+                continue;
+            }
+            self.file_remote(&data, out);
+            remote.push(data);
+        }
+        Ok(remote)
+    }
+
+    pub(super) fn on_round_timeout(&mut self, id: u64, out: &mut Out) {
+        let Some(signature) = self.collectives.rounds.get(&id).cloned() else { return };
+        let local = self.local_part(&signature);
+        let Some(mut queue) = self.collectives.queues.remove(&signature) else { return };
+        if let Some(round) = queue.iter_mut().find(|round| round.id == id && round.verdict.is_none()) {
+            let (awaited, _) = self.missing(round, &local);
+            round.deadline = None;
+            round.verdict = Some(Err(timeout_failure(&awaited, local.remote, &self.config.hostname)));
+            if let HostSide::Asked(upcall) = round.host {
+                self.cancel_upcall(upcall, out);
+                round.host = HostSide::Done;
+            }
+        }
+        self.collectives.queues.insert(signature.clone(), queue);
+        self.drive_fence(&signature, out);
+    }
+
+    pub(super) fn fail_fences_of(&mut self, nspace: &Nspace, failure: &Failure, out: &mut Out) {
+        for signature in self.collectives.of_nspace(nspace) {
+            for mut round in self.collectives.queues.remove(&signature).into_iter().flatten() {
+                if let HostSide::Asked(upcall) = round.host {
+                    self.cancel_upcall(upcall, out);
+                }
+                round.verdict.get_or_insert_with(|| Err(failure.clone()));
+                self.settle(&mut round, out);
+                self.collectives.rounds.remove(&round.id);
+            }
+        }
+    }
+
+    /// Names the participants that cannot enter any more, with what is known of their end.
+    fn departed_failure(&self, departed: &BTreeMap<Nspace, RankSet>) -> Failure {
+        let procs = named(departed);
+        let why =
+            procs.first().and_then(|proc| self.client(proc)).and_then(|client| client.departed.as_deref());
+        let message = format!(
+            "{} on {} will not enter the fence: {}",
+            listed(departed),
+            self.config.hostname,
+            why.unwrap_or("it has ended")
+        );
+        Failure::new(Status::ERR_PROC_TERM_WO_SYNC, message).with_procs(procs)
+    }
+}
+
+fn timeout_failure(awaited: &BTreeMap<Nspace, RankSet>, remote: bool, hostname: &str) -> Failure {
+    let message = match (awaited.is_empty(), remote) {
+        (false, _) => format!("fence timed out waiting for {} on {hostname}", listed(awaited)),
+        (true, true) => "fence timed out waiting for other nodes".to_owned(),
+        (true, false) => "fence timed out waiting for processes that are not registered yet".to_owned(),
+    };
+    Failure::new(Status::ERR_TIMEOUT, message).with_procs(named(awaited))
+}
+
+fn listed(ranks: &BTreeMap<Nspace, RankSet>) -> String {
+    ranks.iter().map(|(nspace, ranks)| format!("{nspace}:{ranks}")).collect::<Vec<_>>().join(" and ")
+}
+
+fn named(ranks: &BTreeMap<Nspace, RankSet>) -> Vec<ProcId> {
+    let procs =
+        ranks.iter().flat_map(|(nspace, ranks)| ranks.iter().map(|rank| ProcId::new(nspace.clone(), rank)));
+    procs.take(MAX_NAMED).collect()
+}

@@ -1,0 +1,68 @@
+//! What the engine wants done.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use pmix_types::ProcId;
+use pmix_types::job::JobData;
+use pmix_types::message::{Failure, Push, Reply, Welcome};
+
+use super::ids::{CallId, ConnId, RequestId, UpcallId};
+use super::stats::ServerStats;
+use crate::host::{
+    AbortRequest, ClientConnected, ClientFinalized, ClientLost, DirectModexRequest, FenceRequest, HostObject,
+    QueryRequest, ToolConnected,
+};
+
+/// Something to be done by the shell, in this order.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// Lets a connection in.
+    Accept { conn: ConnId, welcome: Welcome },
+    /// Turns a connection away and closes it; the failure is for the peer and the log.
+    Refuse { conn: ConnId, failure: Failure },
+    /// Answers a request.
+    Reply { conn: ConnId, id: RequestId, result: Result<Reply, Failure> },
+    /// Says something unasked.
+    Push { conn: ConnId, push: Push },
+    /// Closes a connection.
+    Close { conn: ConnId, reason: String },
+    /// Calls the host.
+    Upcall { id: UpcallId, caller: Caller, deadline: Option<Instant>, request: UpcallRequest },
+    /// Nobody waits for this upcall any more.
+    CancelUpcall(UpcallId),
+    /// Answers a call of the host.
+    Return { id: CallId, result: Result<CallValue, Failure> },
+}
+
+/// On whose behalf the host is called.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    pub(crate) proc: ProcId,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) object: Option<HostObject>,
+}
+
+/// An entry of the host module with its arguments.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum UpcallRequest {
+    ClientConnected(ClientConnected),
+    ClientFinalized(ClientFinalized),
+    ClientLost(ClientLost),
+    Abort(AbortRequest),
+    Fence(FenceRequest),
+    DirectModex(DirectModexRequest),
+    Query(QueryRequest),
+    ToolConnected(ToolConnected),
+}
+
+/// What a call of the host returns.
+#[derive(Clone, Debug)]
+pub(crate) enum CallValue {
+    Done,
+    Blob(Bytes),
+    Job(Arc<JobData>),
+    Stats(ServerStats),
+}

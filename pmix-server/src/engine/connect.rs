@@ -1,0 +1,281 @@
+//! Connections: who they are, and how they come and go.
+
+use std::collections::BTreeSet;
+
+use pmix_types::message::{Abort, Failure, Hello, Identity, Reply, Welcome};
+use pmix_types::{Directives, Nspace, ProcId, Status, keys};
+
+use super::registry::Stage;
+use super::{
+    Answer, Caller, Command, ConnId, Engine, Out, PeerCred, RequestId, UpcallPurpose, UpcallRequest,
+    not_supported,
+};
+use crate::host::{AbortRequest, ClientConnected, ClientFinalized, ClientLost, ToolConnected, Upcall};
+
+/// A connection that has said who it is.
+#[derive(Debug)]
+pub(super) struct Conn {
+    pub(super) proc: ProcId,
+    peer: PeerCred,
+    kind: Kind,
+    stage: ConnStage,
+    /// Event registrations it owns.
+    pub(super) registrations: BTreeSet<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Client,
+    Tool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ConnStage {
+    /// The host is asked whether it may come in.
+    Asked,
+    Connected,
+    /// The host is told that it finalizes.
+    Finalizing,
+    Finalized,
+}
+
+impl Engine {
+    /// Who asks, if the connection is in a state to ask.
+    pub(super) fn caller(&self, conn: ConnId) -> Option<Caller> {
+        let held = self.conns.get(&conn).filter(|held| held.stage == ConnStage::Connected)?;
+        let object = self.client(&held.proc).and_then(|client| client.object.clone());
+        Some(Caller { proc: held.proc.clone(), uid: held.peer.uid, gid: held.peer.gid, object })
+    }
+
+    pub(super) fn on_hello(&mut self, conn: ConnId, peer: PeerCred, hello: Hello, out: &mut Out) {
+        let admitted = match hello.identity {
+            Identity::Client(ref proc) => {
+                self.check_client(proc, peer).map(|()| (proc.clone(), Kind::Client))
+            }
+            Identity::Tool(ref wish) => {
+                self.check_tool(peer).map(|()| (wish.clone().unwrap_or_else(ProcId::none), Kind::Tool))
+            }
+            _ => Err(Failure::new(Status::ERR_NOT_SUPPORTED, "this kind of process is not known here")),
+        };
+        let (proc, kind) = match admitted {
+            Ok(admitted) => admitted,
+            Err(failure) => return self.refuse(conn, failure, out),
+        };
+        let held =
+            Conn { proc: proc.clone(), peer, kind, stage: ConnStage::Asked, registrations: BTreeSet::new() };
+        self.conns.insert(conn, held);
+        let object = self.client(&proc).and_then(|client| client.object.clone());
+        let caller = Caller { proc: proc.clone(), uid: peer.uid, gid: peer.gid, object };
+        match kind {
+            Kind::Tool => {
+                let Identity::Tool(wish) = hello.identity else { return };
+                let mut directives = hello.directives;
+                push_identity(&mut directives, peer);
+                let request = ToolConnected::new(wish).with_directives(directives);
+                self.upcall(UpcallPurpose::Tool(conn), caller, UpcallRequest::ToolConnected(request), out);
+            }
+            Kind::Client if self.config.capabilities.has(Upcall::ClientConnected) => {
+                let request = ClientConnected::new(proc).with_directives(hello.directives);
+                self.upcall(
+                    UpcallPurpose::Connect(conn),
+                    caller,
+                    UpcallRequest::ClientConnected(request),
+                    out,
+                );
+            }
+            Kind::Client => self.on_client_admitted(conn, Ok(()), out),
+        }
+    }
+
+    /// The claim of a client against its registration and the kernel's word (CLI-02, CLI-03).
+    fn check_client(&self, proc: &ProcId, peer: PeerCred) -> Result<(), Failure> {
+        let refused = |message: String| Err(Failure::new(Status::ERR_NO_PERMISSIONS, message));
+        let Some(job) = self.jobs.get(&proc.nspace) else {
+            return refused(format!("{proc}: its namespace is not registered with this server"));
+        };
+        let Some(client) = job.clients.get(&proc.rank) else {
+            return refused(format!("{proc} is not registered with this server"));
+        };
+        if (client.uid, client.gid) != (peer.uid, peer.gid) {
+            return refused(format!(
+                "{proc} is registered for uid {} gid {}, but the connection comes from uid {} gid {}",
+                client.uid, client.gid, peer.uid, peer.gid
+            ));
+        }
+        Ok(())
+    }
+
+    /// Tools need the server's leave and a host that decides (TOL-01, SEC-02).
+    fn check_tool(&self, peer: PeerCred) -> Result<(), Failure> {
+        if self.config.tool_support && self.config.capabilities.has(Upcall::ToolConnected) {
+            return Ok(());
+        }
+        let message = format!("tools are not admitted by this server (a tool of uid {} tried)", peer.uid);
+        Err(Failure::new(Status::ERR_NOT_SUPPORTED, message))
+    }
+
+    fn refuse(&mut self, conn: ConnId, failure: Failure, out: &mut Out) {
+        self.conns.remove(&conn);
+        self.stats.refused += 1;
+        out.push(Command::Refuse { conn, failure });
+    }
+
+    pub(super) fn on_client_admitted(&mut self, conn: ConnId, result: Result<(), Failure>, out: &mut Out) {
+        let Some(held) = self.conns.get_mut(&conn) else { return };
+        let (proc, pid) = (held.proc.clone(), held.peer.pid);
+        if let Err(failure) = result {
+            return self.refuse(conn, failure, out);
+        }
+        held.stage = ConnStage::Connected;
+        let Some(job) = self.jobs.get_mut(&proc.nspace) else { return };
+        let Some(client) = job.clients.get_mut(&proc.rank) else { return };
+        client.conns.insert(conn);
+        client.stage = Stage::Connected;
+        client.departed = None;
+        job.departed.remove(proc.rank);
+        if client.pid == 0 {
+            client.pid = pid.unwrap_or(0);
+        }
+        let welcome = Welcome::new(proc, self.config.server.clone(), self.config.hostname.clone());
+        self.stats.connections += 1;
+        out.push(Command::Accept { conn, welcome: welcome.with_job(job.data.clone()) });
+    }
+
+    pub(super) fn on_tool_admitted(&mut self, conn: ConnId, result: Result<Answer, Failure>, out: &mut Out) {
+        let identity = result.and_then(|answer| match answer {
+            Answer::Identity(proc) if proc.is_valid() => Ok(proc),
+            _ => Err(Failure::new(Status::ERR_BAD_PARAM, "the host gave the tool no valid identity")),
+        });
+        let identity = identity.and_then(|proc| {
+            let taken = self.client(&proc).is_some()
+                || self.conns.iter().any(|(other, held)| {
+                    *other != conn && held.stage != ConnStage::Asked && held.proc == proc
+                });
+            if taken {
+                let message = format!("identity {proc} is in use: choose another for the tool");
+                return Err(Failure::new(Status::ERR_EXISTS, message));
+            }
+            Ok(proc)
+        });
+        match identity {
+            Err(failure) => self.refuse(conn, failure, out),
+            Ok(proc) => {
+                let Some(held) = self.conns.get_mut(&conn) else { return };
+                (held.proc, held.stage) = (proc.clone(), ConnStage::Connected);
+                self.stats.connections += 1;
+                let welcome = Welcome::new(proc, self.config.server.clone(), self.config.hostname.clone());
+                out.push(Command::Accept { conn, welcome });
+            }
+        }
+    }
+
+    pub(super) fn on_finalize(&mut self, conn: ConnId, id: RequestId, caller: Caller, out: &mut Out) {
+        let Some(held) = self.conns.get_mut(&conn) else { return };
+        held.stage = ConnStage::Finalizing;
+        if held.kind == Kind::Client && self.config.capabilities.has(Upcall::ClientFinalized) {
+            let request = ClientFinalized::new(caller.proc.clone());
+            self.upcall(
+                UpcallPurpose::Finalize { conn, id },
+                caller,
+                UpcallRequest::ClientFinalized(request),
+                out,
+            );
+        } else {
+            self.on_finalize_done(conn, id, Ok(()), out);
+        }
+    }
+
+    pub(super) fn on_finalize_done(
+        &mut self,
+        conn: ConnId,
+        id: RequestId,
+        result: Result<(), Failure>,
+        out: &mut Out,
+    ) {
+        let Some(held) = self.conns.get_mut(&conn) else { return };
+        held.stage = ConnStage::Finalized;
+        let proc = held.proc.clone();
+        self.drop_registrations(conn);
+        if let Some(client) = self.client_mut(&proc) {
+            client.stage = Stage::Finalized;
+        }
+        self.reply(conn, id, result.map(|()| Reply::Done), out);
+    }
+
+    pub(super) fn on_abort(
+        &mut self,
+        conn: ConnId,
+        id: RequestId,
+        caller: Caller,
+        abort: Abort,
+        out: &mut Out,
+    ) {
+        if !self.config.capabilities.has(Upcall::Abort) {
+            return self.reply(conn, id, Err(not_supported("abort")), out);
+        }
+        let request = AbortRequest::new(abort.status, abort.message, abort.procs);
+        self.upcall(UpcallPurpose::Answer { conn, id }, caller, UpcallRequest::Abort(request), out);
+    }
+
+    /// The connection is gone: what it asked is forgotten, and a process that did not finalize is dead.
+    pub(super) fn on_lost(&mut self, conn: ConnId, reason: &str, out: &mut Out) {
+        let Some((proc, stage)) = self.forget_conn(conn, out) else { return };
+        let Some(client) = self.client_mut(&proc) else { return };
+        let was_connected = client.conns.remove(&conn);
+        if was_connected && client.conns.is_empty() && stage != ConnStage::Finalized {
+            let reason = if reason.is_empty() { "it ended without finalize" } else { reason };
+            let (uid, gid, object) = (client.uid, client.gid, client.object.clone());
+            self.depart(&proc, Stage::Lost, reason, out);
+            if self.config.capabilities.has(Upcall::ClientLost) {
+                let request = ClientLost::new(proc.clone(), reason.to_owned());
+                let caller = Caller { proc, uid, gid, object };
+                self.upcall(UpcallPurpose::Notice, caller, UpcallRequest::ClientLost(request), out);
+            }
+        }
+    }
+
+    /// Drops all that a connection has asked for, without answers.
+    pub(super) fn forget_conn(&mut self, conn: ConnId, out: &mut Out) -> Option<(ProcId, ConnStage)> {
+        self.drop_registrations(conn);
+        let held = self.conns.remove(&conn)?;
+        self.forget_waiters_of(conn, out);
+        self.collectives.forget(conn);
+        let orphans: Vec<_> =
+            (self.upcalls.iter()).filter(|(_, purpose)| purpose.is_for(conn)).map(|(id, _)| *id).collect();
+        for upcall in orphans {
+            self.cancel_upcall(upcall, out);
+        }
+        Some((held.proc, held.stage))
+    }
+
+    /// Connections that claim to be of a namespace and wait for the host's word.
+    pub(super) fn connecting_from(&self, nspace: &Nspace) -> Vec<ConnId> {
+        let waiting = |held: &Conn| held.stage == ConnStage::Asked && held.proc.nspace == *nspace;
+        self.conns.iter().filter(|(_, held)| waiting(held)).map(|(conn, _)| *conn).collect()
+    }
+}
+
+impl UpcallPurpose {
+    /// Whether only this connection wants the answer. An abort goes on although its caller is gone.
+    fn is_for(&self, conn: ConnId) -> bool {
+        match self {
+            Self::Connect(other) | Self::Tool(other) => *other == conn,
+            Self::Finalize { conn: other, .. } | Self::Query { conn: other, .. } => *other == conn,
+            Self::Answer { .. } | Self::Notice | Self::Fence(_) | Self::Fetch(_) => false,
+        }
+    }
+}
+
+/// Adds user and group of the caller, as the kernel says, in place of what the caller claims (GEN-13).
+pub(super) fn push_identity(directives: &mut Directives, peer: impl Into<(u32, u32)>) {
+    let (uid, gid) = peer.into();
+    directives.remove(&keys::USERID);
+    directives.remove(&keys::GRPID);
+    *directives = std::mem::take(directives).with(&keys::USERID, uid).with(&keys::GRPID, gid);
+}
+
+impl From<PeerCred> for (u32, u32) {
+    fn from(peer: PeerCred) -> Self {
+        (peer.uid, peer.gid)
+    }
+}

@@ -1,0 +1,73 @@
+//! What can happen to the engine.
+
+use bytes::Bytes;
+use pmix_types::message::{Failure, Hello, Request};
+use pmix_types::{Directives, Event, Info, Nspace, ProcId};
+
+use super::ids::{CallId, ConnId, RequestId, UpcallId};
+use crate::host::{HostObject, QueryResults};
+
+/// User and process of a connection, as the kernel says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PeerCred {
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    /// `None` if the kernel does not tell.
+    pub(crate) pid: Option<i32>,
+}
+
+/// Something that happened.
+#[derive(Debug)]
+pub(crate) enum Input {
+    /// A connection says who it is; comes once, before all else from it.
+    Hello { conn: ConnId, peer: PeerCred, hello: Hello },
+    /// A connected process asks for something.
+    Request { conn: ConnId, id: RequestId, request: Request },
+    /// A connection is gone; nothing more comes from it.
+    Lost { conn: ConnId, reason: String },
+    /// The host answers an upcall; late and double answers are dropped.
+    HostReply { upcall: UpcallId, result: Result<Answer, Failure> },
+    /// The host calls the library.
+    Call { id: CallId, call: HostCall },
+}
+
+/// The host's answer to an upcall that did not fail.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Answer {
+    Done,
+    Blob(Bytes),
+    Query(QueryResults),
+    Identity(ProcId),
+}
+
+/// A call of the host into the library.
+#[derive(Clone, Debug)]
+pub(crate) enum HostCall {
+    RegisterNspace {
+        nspace: Nspace,
+        local_procs: Option<u32>,
+        infos: Vec<Info>,
+    },
+    DeregisterNspace(Nspace),
+    RegisterClient {
+        proc: ProcId,
+        uid: u32,
+        gid: u32,
+        object: Option<HostObject>,
+    },
+    DeregisterClient(ProcId),
+    /// The process has ended: what waits for it ends too, its data stays.
+    ClientEnded {
+        proc: ProcId,
+        reason: String,
+    },
+    DmodexRequest {
+        proc: ProcId,
+        directives: Directives,
+    },
+    NotifyEvent(Event),
+    /// Asks whether the process is registered, and for its namespace's job data.
+    JobData(Nspace),
+    IsRegistered(ProcId),
+    Stats,
+}

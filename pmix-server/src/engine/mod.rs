@@ -1,0 +1,265 @@
+//! The server's logic as a state machine without I/O.
+//!
+//! `handle` takes what happened and the time, and appends what is to be done; `next_timeout` says when
+//! `handle_timeout` wants to be called. No clock, lock, channel or task in here, no transport, and no order
+//! that depends on hashing: the same inputs give the same commands.
+//!
+//! Invariants, each guarded by the property tests in `tests/`:
+//! 1. Every request is answered exactly once, unless its connection is lost first.
+//! 2. All local participants of a fence get the same verdict.
+//! 3. The host is called for a fence when all local participants have entered or one can no longer enter,
+//!    once, and never twice at a time for the same participants.
+//! 4. No value is shown outside its scope.
+//! 5. When nothing is waiting there is no timer and no upcall under way.
+
+mod collective;
+mod command;
+mod connect;
+mod dmodex;
+mod events;
+mod ids;
+mod input;
+mod kv;
+mod query;
+mod registry;
+mod stats;
+#[cfg(test)]
+mod tests;
+mod timers;
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use pmix_types::message::{Failure, Reply, Request};
+use pmix_types::{Nspace, ProcId, Status};
+
+pub(crate) use command::{CallValue, Caller, Command, UpcallRequest};
+pub(crate) use ids::{CallId, ConnId, RequestId, UpcallId};
+pub(crate) use input::{Answer, HostCall, Input, PeerCred};
+pub(crate) use query::query_results;
+pub use stats::ServerStats;
+
+use crate::host::Capabilities;
+use collective::Collectives;
+use connect::Conn;
+use dmodex::Dmodex;
+use events::Events;
+use ids::Counter;
+use kv::Waiters;
+use registry::Job;
+use timers::{Timer, Timers};
+
+/// What does not change while a server runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    /// Identity of the server.
+    pub(crate) server: ProcId,
+    /// Name of the node.
+    pub(crate) hostname: String,
+    /// What the host serves.
+    pub(crate) capabilities: Capabilities,
+    /// Whether tools may connect at all (TOL-01).
+    pub(crate) tool_support: bool,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    config: Config,
+    jobs: BTreeMap<Nspace, Job>,
+    conns: BTreeMap<ConnId, Conn>,
+    collectives: Collectives,
+    waiters: Waiters,
+    dmodex: Dmodex,
+    events: Events,
+    upcalls: BTreeMap<UpcallId, UpcallPurpose>,
+    next_upcall: Counter,
+    timers: Timers,
+    stats: ServerStats,
+}
+
+/// What the answer to an upcall is for.
+#[derive(Debug)]
+enum UpcallPurpose {
+    Connect(ConnId),
+    Tool(ConnId),
+    Finalize {
+        conn: ConnId,
+        id: RequestId,
+    },
+    /// The host is only told.
+    Notice,
+    /// A request that is answered by the upcall's outcome alone.
+    Answer {
+        conn: ConnId,
+        id: RequestId,
+    },
+    Query {
+        conn: ConnId,
+        id: RequestId,
+        queries: Vec<pmix_types::Query>,
+    },
+    Fence(u64),
+    Fetch(dmodex::FetchKey),
+}
+
+type Out = Vec<Command>;
+
+impl Engine {
+    pub(crate) fn new(config: Config) -> Self {
+        Self {
+            config,
+            jobs: BTreeMap::new(),
+            conns: BTreeMap::new(),
+            collectives: Collectives::default(),
+            waiters: Waiters::default(),
+            dmodex: Dmodex::default(),
+            events: Events::default(),
+            upcalls: BTreeMap::new(),
+            next_upcall: Counter::default(),
+            timers: Timers::default(),
+            stats: ServerStats::default(),
+        }
+    }
+
+    pub(crate) fn handle(&mut self, now: Instant, input: Input, out: &mut Out) {
+        match input {
+            Input::Hello { conn, peer, hello } => self.on_hello(conn, peer, hello, out),
+            Input::Request { conn, id, request } => self.on_request(now, conn, id, request, out),
+            Input::Lost { conn, reason } => self.on_lost(conn, &reason, out),
+            Input::HostReply { upcall, result } => self.on_host_reply(upcall, result, out),
+            Input::Call { id, call } => self.on_call(id, call, out),
+        }
+    }
+
+    /// When [`Engine::handle_timeout`] is due; `None` if nothing is timed.
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        self.timers.first()
+    }
+
+    pub(crate) fn handle_timeout(&mut self, now: Instant, out: &mut Out) {
+        while let Some(timer) = self.timers.pop_due(now) {
+            match timer {
+                Timer::Waiter(waiter) => self.on_waiter_timeout(waiter, out),
+                Timer::Round(round) => self.on_round_timeout(round, out),
+            }
+        }
+    }
+
+    pub(crate) fn stats(&self) -> ServerStats {
+        ServerStats {
+            nspaces: self.jobs.len() as u64,
+            waiting: (self.waiters.len()
+                + self.collectives.waiting()
+                + self.dmodex.held()
+                + self.upcalls.len()) as u64,
+            ..self.stats
+        }
+    }
+
+    fn on_request(&mut self, now: Instant, conn: ConnId, id: RequestId, request: Request, out: &mut Out) {
+        let Some(caller) = self.caller(conn) else {
+            let failure = Failure::new(
+                Status::ERR_INIT,
+                format!("{} before init or after finalize", request.operation()),
+            );
+            out.push(Command::Reply { conn, id, result: Err(failure) });
+            return;
+        };
+        match request {
+            Request::Commit(entries) => self.on_commit(conn, id, &caller.proc, entries, out),
+            Request::Get(get) => self.on_get(now, conn, id, caller.proc, get, out),
+            Request::Fence(fence) => self.on_fence(now, conn, id, caller.proc, fence, out),
+            Request::Abort(abort) => self.on_abort(conn, id, caller, abort, out),
+            Request::Query(queries) => self.on_query(conn, id, caller, queries, out),
+            Request::RegisterEvents(wish) => self.on_register_events(conn, id, wish, out),
+            Request::DeregisterEvents(number) => self.on_deregister_events(conn, id, number, out),
+            Request::Notify(event) => self.on_notify(conn, id, caller.proc, event, out),
+            Request::Finalize(_) => self.on_finalize(conn, id, caller, out),
+            other => {
+                let failure = not_supported(other.operation());
+                out.push(Command::Reply { conn, id, result: Err(failure) });
+            }
+        }
+    }
+
+    fn on_host_reply(&mut self, upcall: UpcallId, result: Result<Answer, Failure>, out: &mut Out) {
+        // late, double or cancelled: nobody waits for it
+        let Some(purpose) = self.upcalls.remove(&upcall) else { return };
+        match purpose {
+            UpcallPurpose::Connect(conn) => self.on_client_admitted(conn, result.map(|_| ()), out),
+            UpcallPurpose::Tool(conn) => self.on_tool_admitted(conn, result, out),
+            UpcallPurpose::Finalize { conn, id } => self.on_finalize_done(conn, id, result.map(|_| ()), out),
+            UpcallPurpose::Notice => {}
+            UpcallPurpose::Answer { conn, id } => self.reply(conn, id, result.map(|_| Reply::Done), out),
+            UpcallPurpose::Query { conn, id, queries } => {
+                self.on_query_answer(conn, id, &queries, result, out)
+            }
+            UpcallPurpose::Fence(round) => self.on_fence_answer(round, result, out),
+            UpcallPurpose::Fetch(key) => self.on_fetched(&key, result, out),
+        }
+    }
+
+    fn on_call(&mut self, id: CallId, call: HostCall, out: &mut Out) {
+        let result = match call {
+            HostCall::RegisterNspace { nspace, local_procs, infos } => {
+                self.on_register_nspace(nspace, local_procs, &infos, out)
+            }
+            HostCall::DeregisterNspace(nspace) => self.on_deregister_nspace(&nspace, out),
+            HostCall::RegisterClient { proc, uid, gid, object } => {
+                self.on_register_client(proc, uid, gid, object, out)
+            }
+            HostCall::DeregisterClient(proc) => self.on_deregister_client(&proc, out),
+            HostCall::ClientEnded { proc, reason } => self.on_client_ended(&proc, &reason, out),
+            HostCall::DmodexRequest { proc, directives } => {
+                // answers by itself, perhaps much later
+                self.on_dmodex_request(id, proc, &directives, out);
+                return;
+            }
+            HostCall::NotifyEvent(event) => self.on_host_event(&event, out),
+            HostCall::JobData(nspace) => {
+                self.job_or_failure(&nspace).map(|job| CallValue::Job(job.data.clone()))
+            }
+            HostCall::IsRegistered(proc) => self.on_is_registered(&proc),
+            HostCall::Stats => Ok(CallValue::Stats(self.stats())),
+        };
+        out.push(Command::Return { id, result });
+    }
+
+    fn reply(&self, conn: ConnId, id: RequestId, result: Result<Reply, Failure>, out: &mut Out) {
+        // a process that is gone needs no answer
+        if self.conns.contains_key(&conn) {
+            out.push(Command::Reply { conn, id, result });
+        }
+    }
+
+    fn upcall(
+        &mut self,
+        purpose: UpcallPurpose,
+        caller: Caller,
+        request: UpcallRequest,
+        out: &mut Out,
+    ) -> UpcallId {
+        let id = UpcallId(self.next_upcall.next());
+        self.stats.upcalls += 1;
+        self.upcalls.insert(id, purpose);
+        out.push(Command::Upcall { id, caller, deadline: None, request });
+        id
+    }
+
+    fn cancel_upcall(&mut self, id: UpcallId, out: &mut Out) {
+        if self.upcalls.remove(&id).is_some() {
+            out.push(Command::CancelUpcall(id));
+        }
+    }
+
+    /// The server itself as caller: of collectives, and of fetches shared by several processes.
+    fn self_caller(&self) -> Caller {
+        let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        Caller { proc: self.config.server.clone(), uid, gid, object: None }
+    }
+}
+
+fn not_supported(what: &str) -> Failure {
+    Failure::new(Status::ERR_NOT_SUPPORTED, format!("{what}: neither this server nor its host supports it"))
+}

@@ -1,0 +1,325 @@
+//! Namespaces and their processes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use pmix_types::job::JobData;
+use pmix_types::message::Failure;
+use pmix_types::{Directives, Info, KeyName, Nspace, ProcId, Rank, RankSet, Scope, Status, Value, keys};
+
+use super::{CallValue, Command, ConnId, Engine, Out};
+use crate::host::HostObject;
+
+/// A namespace that the host has registered.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) data: Arc<JobData>,
+    /// Number of local processes, if the host said so (REG-02).
+    pub(super) local_procs: Option<u32>,
+    /// Which ranks are local, if the job data tells.
+    pub(super) local_ranks: Option<RankSet>,
+    pub(super) clients: BTreeMap<Rank, Client>,
+    /// Local processes that take part in nothing any more.
+    pub(super) departed: RankSet,
+    /// What processes have committed or servers have sent, by rank.
+    pub(super) put: BTreeMap<Rank, PutData>,
+}
+
+/// A local process that the host has registered.
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    pub(super) object: Option<HostObject>,
+    /// Connections let in; more than one for a process that has forked (IDN-07).
+    pub(super) conns: BTreeSet<ConnId>,
+    /// Why it takes part in nothing any more.
+    pub(super) departed: Option<String>,
+    /// Process id of its first connection; 0 if unknown.
+    pub(super) pid: i32,
+    pub(super) stage: Stage,
+}
+
+/// How far a process has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    Registered,
+    Connected,
+    Finalized,
+    /// Its last connection was lost without finalize.
+    Lost,
+    /// The host says it has ended.
+    Ended,
+}
+
+/// Keys of one process with what was put under them, the latest last.
+#[derive(Debug, Default)]
+pub(super) struct PutData(BTreeMap<KeyName, Vec<(Scope, Value)>>);
+
+/// Who looks at put data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Viewer {
+    /// A process on the node of the one that put the data.
+    SameNode,
+    /// A process on another node.
+    OtherNode,
+}
+
+impl Viewer {
+    pub(super) fn sees(self, scope: Scope) -> bool {
+        scope == Scope::GLOBAL || scope == if self == Self::SameNode { Scope::LOCAL } else { Scope::REMOTE }
+    }
+}
+
+impl PutData {
+    /// A later put of the same scope replaces the earlier; `GLOBAL` replaces both of the others (PUT-04).
+    pub(super) fn put(&mut self, scope: Scope, key: KeyName, value: Value) {
+        let held = self.0.entry(key).or_default();
+        if scope == Scope::GLOBAL {
+            held.clear();
+        } else {
+            held.retain(|(other, _)| *other != scope);
+        }
+        held.push((scope, value));
+    }
+
+    pub(super) fn find(&self, key: &str, viewer: Viewer, only: Option<Scope>) -> Option<&Value> {
+        let held = self.0.get(key)?;
+        let visible = |scope: Scope| viewer.sees(scope) && only.is_none_or(|only| only == scope);
+        held.iter().rev().find(|(scope, _)| visible(*scope)).map(|(_, value)| value)
+    }
+
+    pub(super) fn contains(&self, key: &str) -> bool {
+        self.0.contains_key(key)
+    }
+
+    /// All that a viewer may see.
+    pub(super) fn visible(&self, viewer: Viewer) -> impl Iterator<Item = (&KeyName, Scope, &Value)> {
+        self.0.iter().flat_map(move |(key, held)| {
+            held.iter()
+                .filter(move |(scope, _)| viewer.sees(*scope))
+                .map(move |(scope, value)| (key, *scope, value))
+        })
+    }
+}
+
+impl Job {
+    fn new(nspace: Nspace) -> Self {
+        Self {
+            data: Arc::new(JobData::new(nspace)),
+            local_procs: None,
+            local_ranks: None,
+            clients: BTreeMap::new(),
+            departed: RankSet::default(),
+            put: BTreeMap::new(),
+        }
+    }
+
+    /// Whether a process is on this node: the job data says so, or it is registered here.
+    pub(super) fn is_local(&self, rank: Rank) -> bool {
+        self.local_ranks.as_ref().is_some_and(|ranks| ranks.contains(rank))
+            || self.clients.contains_key(&rank)
+    }
+
+    /// Number of local processes, if known.
+    pub(super) fn local_count(&self) -> Option<u64> {
+        self.local_procs.map(u64::from).or_else(|| self.local_ranks.as_ref().map(RankSet::len))
+    }
+
+    /// Whether the job can have such a rank at all.
+    pub(super) fn may_have(&self, rank: Rank) -> bool {
+        match (self.data.placement(), self.data.size()) {
+            (Some(placement), _) => placement.contains(rank) || self.clients.contains_key(&rank),
+            (None, Some(size)) => rank.to_raw() < size || self.clients.contains_key(&rank),
+            (None, None) => true,
+        }
+    }
+
+    pub(super) fn viewer_of(&self, rank: Rank) -> Viewer {
+        if self.is_local(rank) { Viewer::SameNode } else { Viewer::OtherNode }
+    }
+}
+
+impl Engine {
+    pub(super) fn job_or_failure(&self, nspace: &str) -> Result<&Job, Failure> {
+        self.jobs.get(nspace).ok_or_else(|| unknown_nspace(nspace))
+    }
+
+    pub(super) fn client(&self, proc: &ProcId) -> Option<&Client> {
+        self.jobs.get(&proc.nspace)?.clients.get(&proc.rank)
+    }
+
+    pub(super) fn client_mut(&mut self, proc: &ProcId) -> Option<&mut Client> {
+        self.jobs.get_mut(&proc.nspace)?.clients.get_mut(&proc.rank)
+    }
+
+    pub(super) fn on_register_nspace(
+        &mut self,
+        nspace: Nspace,
+        local_procs: Option<u32>,
+        infos: &[Info],
+        out: &mut Out,
+    ) -> Result<CallValue, Failure> {
+        if nspace.is_empty() {
+            return Err(Failure::new(Status::ERR_BAD_PARAM, "a namespace needs a name to be registered"));
+        }
+        let known = self.jobs.get(&nspace);
+        let mut data = known.map_or_else(|| JobData::new(nspace.clone()), |job| (*job.data).clone());
+        let no_data = Directives::from(infos.to_vec()).flag(&keys::REGISTER_NODATA)?;
+        if !no_data {
+            data.register(infos, &self.config.hostname).map_err(|error| {
+                Failure::new(error.status(), format!("register_nspace of {nspace}: {error}"))
+            })?;
+        }
+        let local_ranks = data.local_ranks(&self.config.hostname);
+        if let (Some(given), Some(ranks)) = (local_procs, &local_ranks)
+            && u64::from(given) != ranks.len()
+        {
+            let message = format!(
+                "register_nspace of {nspace}: {given} local processes were given, but the process map puts {} on {} ({ranks})",
+                ranks.len(),
+                self.config.hostname,
+            );
+            return Err(Failure::new(Status::ERR_BAD_PARAM, message));
+        }
+        let job = self.jobs.entry(nspace.clone()).or_insert_with(|| Job::new(nspace.clone()));
+        job.data = Arc::new(data);
+        job.local_procs = local_procs.or(job.local_procs);
+        job.local_ranks = local_ranks;
+        // whatever waited for this namespace can go on (FEN-11, DMX-05)
+        self.drive_fences_of(&nspace, out);
+        self.resume_dmodex_of(&nspace, out);
+        self.recheck_waiters_of_nspace(&nspace, out);
+        Ok(CallValue::Done)
+    }
+
+    /// Takes over the data of a namespace that another server knows (GET-32).
+    pub(super) fn adopt_job(&mut self, data: JobData, out: &mut Out) {
+        let nspace = data.nspace().clone();
+        let job = self.jobs.entry(nspace.clone()).or_insert_with(|| Job::new(nspace.clone()));
+        job.local_ranks = data.local_ranks(&self.config.hostname);
+        job.data = Arc::new(data);
+        self.recheck_waiters_of_nspace(&nspace, out);
+    }
+
+    pub(super) fn on_deregister_nspace(
+        &mut self,
+        nspace: &Nspace,
+        out: &mut Out,
+    ) -> Result<CallValue, Failure> {
+        let Some(job) = self.jobs.remove(nspace) else { return Err(unknown_nspace(nspace)) };
+        let why = format!("namespace {nspace} was deregistered");
+        self.fail_fences_of(nspace, &Failure::new(Status::ERR_INVALID_NAMESPACE, why.clone()), out);
+        self.fail_waiters_of_nspace(nspace, &Failure::new(Status::ERR_NOT_FOUND, why.clone()), out);
+        self.fail_dmodex_of(nspace, &Failure::new(Status::ERR_NOT_FOUND, why.clone()), out);
+        let conns = job.clients.into_values().flat_map(|client| client.conns);
+        let pending = self.connecting_from(nspace);
+        for conn in conns.chain(pending).collect::<Vec<_>>() {
+            self.forget_conn(conn, out);
+            out.push(Command::Close { conn, reason: why.clone() });
+        }
+        Ok(CallValue::Done)
+    }
+
+    pub(super) fn on_register_client(
+        &mut self,
+        proc: ProcId,
+        uid: u32,
+        gid: u32,
+        object: Option<HostObject>,
+        out: &mut Out,
+    ) -> Result<CallValue, Failure> {
+        if !proc.rank.is_valid() {
+            let message = format!("register_client of {proc}: {} is not the rank of one process", proc.rank);
+            return Err(Failure::new(Status::ERR_BAD_PARAM, message));
+        }
+        // a client may be registered before its namespace is: the namespace is then known without data
+        let job = self.jobs.entry(proc.nspace.clone()).or_insert_with(|| Job::new(proc.nspace.clone()));
+        let client = job.clients.entry(proc.rank).or_insert_with(|| Client {
+            uid,
+            gid,
+            object: None,
+            conns: BTreeSet::new(),
+            departed: None,
+            pid: 0,
+            stage: Stage::Registered,
+        });
+        (client.uid, client.gid, client.object) = (uid, gid, object);
+        // registered again: it is started anew
+        if client.conns.is_empty() {
+            (client.departed, client.stage, client.pid) = (None, Stage::Registered, 0);
+            job.departed.remove(proc.rank);
+        }
+        self.resume_dmodex_of(&proc.nspace, out);
+        Ok(CallValue::Done)
+    }
+
+    pub(super) fn on_deregister_client(
+        &mut self,
+        proc: &ProcId,
+        out: &mut Out,
+    ) -> Result<CallValue, Failure> {
+        let reason = "it was deregistered";
+        self.depart(proc, Stage::Ended, reason, out);
+        let Some(job) = self.jobs.get_mut(&proc.nspace) else { return Err(unknown_nspace(&proc.nspace)) };
+        job.put.remove(&proc.rank);
+        let Some(client) = job.clients.remove(&proc.rank) else {
+            return Err(Failure::new(
+                Status::ERR_NOT_FOUND,
+                format!("deregister_client: {proc} is not registered"),
+            ));
+        };
+        for conn in client.conns {
+            self.forget_conn(conn, out);
+            out.push(Command::Close { conn, reason: format!("{proc} was deregistered") });
+        }
+        Ok(CallValue::Done)
+    }
+
+    pub(super) fn on_client_ended(
+        &mut self,
+        proc: &ProcId,
+        reason: &str,
+        out: &mut Out,
+    ) -> Result<CallValue, Failure> {
+        if self.client(proc).is_none() {
+            return Err(Failure::new(
+                Status::ERR_NOT_FOUND,
+                format!("client_ended: {proc} is not registered here"),
+            ));
+        }
+        self.depart(proc, Stage::Ended, reason, out);
+        Ok(CallValue::Done)
+    }
+
+    pub(super) fn on_is_registered(&self, proc: &ProcId) -> Result<CallValue, Failure> {
+        let job = self.job_or_failure(&proc.nspace)?;
+        if job.clients.contains_key(&proc.rank) {
+            return Ok(CallValue::Done);
+        }
+        let message = format!("{proc} is not registered: call register_client before setup_fork");
+        Err(Failure::new(Status::ERR_NOT_FOUND, message))
+    }
+
+    /// A process takes part in nothing any more: what waits for it ends.
+    pub(super) fn depart(&mut self, proc: &ProcId, stage: Stage, reason: &str, out: &mut Out) {
+        let Some(job) = self.jobs.get_mut(&proc.nspace) else { return };
+        let Some(client) = job.clients.get_mut(&proc.rank) else { return };
+        client.stage = stage;
+        if client.departed.is_some() {
+            return;
+        }
+        client.departed = Some(reason.to_owned());
+        job.departed.insert(proc.rank);
+        self.drive_fences_of(&proc.nspace, out);
+        self.on_departed_in_gets(proc, out);
+        self.on_departed_in_dmodex(proc, out);
+    }
+}
+
+pub(super) fn unknown_nspace(nspace: &str) -> Failure {
+    Failure::new(
+        Status::ERR_INVALID_NAMESPACE,
+        format!("namespace {nspace} is not registered with this server"),
+    )
+}

@@ -1,0 +1,54 @@
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use pmix_types::message::Failure;
+use pmix_types::{Directives, Status, keys};
+
+/// Whose time may run out. The order makes simultaneous timeouts deterministic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Timer {
+    Waiter(u64),
+    Round(u64),
+}
+
+/// Deadlines in order of time.
+#[derive(Debug, Default)]
+pub(super) struct Timers(BTreeSet<(Instant, Timer)>);
+
+impl Timers {
+    pub(super) fn set(&mut self, deadline: Option<Instant>, timer: Timer) {
+        self.0.extend(deadline.map(|at| (at, timer)));
+    }
+
+    pub(super) fn clear(&mut self, deadline: Option<Instant>, timer: Timer) {
+        if let Some(at) = deadline {
+            self.0.remove(&(at, timer));
+        }
+    }
+
+    pub(super) fn first(&self) -> Option<Instant> {
+        self.0.first().map(|(at, _)| *at)
+    }
+
+    pub(super) fn pop_due(&mut self, now: Instant) -> Option<Timer> {
+        let (at, timer) = *self.0.first()?;
+        if at > now {
+            return None;
+        }
+        self.0.pop_first();
+        Some(timer)
+    }
+}
+
+/// When the operation's `TIMEOUT` passes: whole seconds, 0 or absent for never (GEN-12).
+pub(super) fn deadline(now: Instant, directives: &mut Directives) -> Result<Option<Instant>, Failure> {
+    match directives.take(&keys::TIMEOUT)? {
+        None | Some(0) => Ok(None),
+        Some(seconds) => match u64::try_from(seconds) {
+            Ok(seconds) => Ok(now.checked_add(Duration::from_secs(seconds))),
+            Err(_) => {
+                Err(Failure::new(Status::ERR_BAD_PARAM, format!("timeout of {seconds} seconds is negative")))
+            }
+        },
+    }
+}

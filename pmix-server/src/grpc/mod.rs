@@ -1,0 +1,131 @@
+//! The gRPC front end: accepts connections on the Unix socket, asks the kernel who is there, and carries
+//! sessions to the driver and back.
+//!
+//! HTTP/2 is driven by hyper directly rather than by tonic's server, so that each connection's end is seen
+//! with its reason, and credentials and limits are ours.
+
+mod peer;
+mod queries;
+mod session;
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use pmix_proto::Limits;
+use pmix_proto::v1::queries_server::QueriesServer;
+use pmix_proto::v1::session_server::SessionServer;
+use tokio::net::{UnixListener, UnixStream};
+use tonic::body::Body;
+use tower::Service;
+use tower::util::BoxCloneSyncService;
+
+use crate::driver::Inbox;
+use crate::engine::PeerCred;
+use peer::Shared;
+use queries::QueryService;
+use session::SessionService;
+
+/// Streams a connection may have open: a session, and a few unary calls beside it.
+const MAX_STREAMS: u32 = 16;
+const STREAM_WINDOW: u32 = 1 << 20;
+const CONNECTION_WINDOW: u32 = 4 << 20;
+
+/// Services of one server; cloned per connection and request.
+#[derive(Clone)]
+struct Services {
+    session: SessionServer<SessionService>,
+    queries: QueriesServer<QueryService>,
+    health: Boxed,
+    reflection: Option<Boxed>,
+}
+
+/// A service whose type its crate does not name.
+type Boxed = BoxCloneSyncService<Request<Body>, Response<Body>, Infallible>;
+
+/// Accepts connections until aborted.
+pub(crate) async fn accept(listener: UnixListener, inbox: Inbox, limits: Limits) {
+    let services = Services::new(inbox, limits).await;
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                tokio::spawn(serve(stream, services.clone()));
+            }
+            Err(error) => {
+                // out of descriptors, most likely: those in use must go on, and the next may fit
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+}
+
+async fn serve(stream: UnixStream, services: Services) {
+    let peer = match stream.peer_cred() {
+        Ok(cred) => PeerCred { uid: cred.uid(), gid: cred.gid(), pid: cred.pid() },
+        Err(error) => {
+            tracing::warn!(%error, "refused a connection: the kernel does not tell who it is");
+            return;
+        }
+    };
+    let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(peer);
+        services.clone().call(request.map(Body::new))
+    });
+    let served = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+        .max_concurrent_streams(MAX_STREAMS)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+    if let Err(error) = served {
+        log_end(peer, &error);
+    }
+}
+
+/// A connection that broke the protocol is worth a warning; one whose process just went away is not.
+fn log_end(peer: PeerCred, error: &hyper::Error) {
+    let reason = std::error::Error::source(error)
+        .map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"));
+    let PeerCred { uid, pid, .. } = peer;
+    let broken = std::error::Error::source(error)
+        .and_then(|cause| cause.downcast_ref::<std::io::Error>())
+        .is_some_and(|io| io.kind() != std::io::ErrorKind::InvalidData);
+    if error.is_canceled() || error.is_closed() || error.is_incomplete_message() || broken {
+        tracing::debug!(uid, pid, reason, "a connection ended");
+    } else {
+        tracing::warn!(uid, pid, reason, "refused a connection that does not speak the protocol");
+    }
+}
+
+impl Services {
+    async fn new(inbox: Inbox, limits: Limits) -> Self {
+        let shared = Arc::new(Shared::new(inbox, limits));
+        let (reporter, health) = tonic_health::server::health_reporter();
+        reporter.set_serving::<SessionServer<SessionService>>().await;
+        let reflection = tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(pmix_proto::FILE_DESCRIPTOR_SET)
+            .build_v1();
+        Self {
+            session: SessionServer::new(SessionService(shared.clone()))
+                .max_decoding_message_size(limits.message_bytes),
+            queries: QueriesServer::new(QueryService(shared)).max_decoding_message_size(limits.message_bytes),
+            health: Boxed::new(health),
+            reflection: reflection.ok().map(Boxed::new),
+        }
+    }
+
+    /// Hands a call to the service its path names.
+    async fn call(mut self, request: Request<Body>) -> Result<Response<Body>, Infallible> {
+        let service = request.uri().path().split('/').nth(1).unwrap_or_default();
+        match (service, &mut self.reflection) {
+            ("pmix.v1.Session", _) => self.session.call(request).await,
+            ("pmix.v1.Queries", _) => self.queries.call(request).await,
+            ("grpc.health.v1.Health", _) => self.health.call(request).await,
+            ("grpc.reflection.v1.ServerReflection", Some(reflection)) => reflection.call(request).await,
+            _ => Ok(tonic::Status::unimplemented("no such service").into_http()),
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The sending side of a session.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use pmix_proto::v1::ServerMessage;
+use pmix_proto::{EncodedBody, Limits};
+use pmix_types::Nspace;
+use pmix_types::job::JobData;
+use pmix_types::message::{Failure, Modex, Push, Reply, Welcome};
+use tokio::sync::mpsc;
+
+use crate::driver::{Inbox, Peer, PeerOverrun};
+use crate::engine::RequestId;
+
+/// Messages that may wait to be read by a process before its connection is closed.
+const OUTBOX: usize = 16 * 1024;
+/// Of these, events leave so many free for answers.
+const EVENT_RESERVE: usize = OUTBOX / 2;
+/// Requests a process may have under way.
+pub(super) const MAX_IN_FLIGHT: usize = 4096;
+
+/// What all sessions of a server share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) inbox: Inbox,
+    pub(super) limits: Limits,
+    encoded: Mutex<Encoded>,
+}
+
+/// Bodies that many processes get, encoded once.
+#[derive(Debug, Default)]
+struct Encoded {
+    fence: Option<(Arc<Modex>, EncodedBody)>,
+    jobs: HashMap<Nspace, (Arc<JobData>, Bytes)>,
+}
+
+impl Shared {
+    pub(super) fn new(inbox: Inbox, limits: Limits) -> Self {
+        Self { inbox, limits, encoded: Mutex::default() }
+    }
+
+    /// The outcome of a fence goes to all its participants, one after the other.
+    fn fence(&self, modex: &Arc<Modex>) -> EncodedBody {
+        let mut encoded = self.lock();
+        match &encoded.fence {
+            Some((held, body)) if Arc::ptr_eq(held, modex) => body.clone(),
+            _ => {
+                let body = EncodedBody::reply(&Reply::Fence(modex.clone()));
+                encoded.fence = Some((modex.clone(), body.clone()));
+                body
+            }
+        }
+    }
+
+    /// Job data goes to every process of its namespace.
+    fn job(&self, job: &Arc<JobData>) -> Bytes {
+        let mut encoded = self.lock();
+        match encoded.jobs.get(job.nspace()) {
+            Some((held, bytes)) if Arc::ptr_eq(held, job) => bytes.clone(),
+            _ => {
+                let bytes = pmix_proto::encode_job(job);
+                // namespaces that are gone are held by nobody else any more
+                encoded.jobs.retain(|_, (held, _)| Arc::strong_count(held) > 1);
+                encoded.jobs.insert(job.nspace().clone(), (job.clone(), bytes.clone()));
+                bytes
+            }
+        }
+    }
+
+    /// Only the server's own thread comes here, so nobody ever waits.
+    fn lock(&self) -> std::sync::MutexGuard<'_, Encoded> {
+        self.encoded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The messages to one process on their way to its stream.
+pub(super) struct SessionPeer {
+    shared: Arc<Shared>,
+    outbox: mpsc::Sender<ServerMessage>,
+    version: u32,
+    in_flight: Arc<std::sync::atomic::AtomicUsize>,
+    missed: u64,
+}
+
+impl SessionPeer {
+    pub(super) fn new(shared: Arc<Shared>, version: u32) -> (Self, mpsc::Receiver<ServerMessage>) {
+        let (outbox, messages) = mpsc::channel(OUTBOX);
+        (Self { shared, outbox, version, in_flight: Arc::default(), missed: 0 }, messages)
+    }
+
+    /// Requests that are not answered yet.
+    pub(super) fn in_flight(&self) -> Arc<std::sync::atomic::AtomicUsize> {
+        self.in_flight.clone()
+    }
+
+    fn send(&self, id: u64, body: &EncodedBody) -> Result<(), PeerOverrun> {
+        for message in body.messages(id) {
+            match self.outbox.try_send(message) {
+                Ok(()) => {}
+                // its process is gone, the driver will hear of it
+                Err(mpsc::error::TrySendError::Closed(_)) => return Ok(()),
+                Err(mpsc::error::TrySendError::Full(_)) => return Err(PeerOverrun),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Peer for SessionPeer {
+    fn accept(&mut self, welcome: Welcome) {
+        let job = welcome.job.as_ref().map(|job| self.shared.job(job));
+        // a fresh outbox has room
+        let _ = self.send(0, &EncodedBody::welcome(&welcome, self.version, job));
+    }
+
+    fn refuse(&mut self, failure: &Failure) {
+        let _ = self.send(0, &EncodedBody::failure(failure));
+    }
+
+    fn reply(&mut self, id: RequestId, result: Result<Reply, Failure>) -> Result<(), PeerOverrun> {
+        self.in_flight.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+        let body = match &result {
+            Ok(Reply::Fence(modex)) => self.shared.fence(modex),
+            Ok(Reply::Get(reply)) => {
+                EncodedBody::get_reply(reply, reply.job.as_ref().map(|job| self.shared.job(job)))
+            }
+            Ok(reply) => EncodedBody::reply(reply),
+            Err(failure) => EncodedBody::failure(failure),
+        };
+        self.send(id.0, &body)
+    }
+
+    fn push(&mut self, push: Push) {
+        if self.outbox.capacity() < EVENT_RESERVE {
+            self.missed += 1;
+            return;
+        }
+        if self.missed > 0 && self.send(0, &EncodedBody::push(&Push::Lagged { missed: self.missed })).is_ok()
+        {
+            self.missed = 0;
+        }
+        // there is room, and one more missed would be told next time
+        if self.send(0, &EncodedBody::push(&push)).is_err() {
+            self.missed += 1;
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Queries as a unary call, for foreign tools: a short session of one question.
+
+use std::sync::Arc;
+
+use pmix_proto::v1::queries_server::Queries;
+use pmix_proto::{ClientBody, decode_client, grpc_status, v1};
+use pmix_types::message::{Failure, Hello, Identity, Push, Reply, Request as Ask, Welcome};
+use pmix_types::{Pid, Query, Status};
+use tokio::sync::oneshot;
+use tonic::{Request, Response};
+
+use super::peer::Shared;
+use crate::driver::{Event, Peer, PeerOverrun};
+use crate::engine::{Input, PeerCred, RequestId};
+
+#[derive(Clone, Debug)]
+pub(super) struct QueryService(pub(super) Arc<Shared>);
+
+#[tonic::async_trait]
+impl Queries for QueryService {
+    async fn query(
+        &self,
+        request: Request<v1::QueryRequest>,
+    ) -> Result<Response<v1::QueryReply>, tonic::Status> {
+        let cred = *request
+            .extensions()
+            .get::<PeerCred>()
+            .ok_or_else(|| tonic::Status::internal("no credentials"))?;
+        let body = v1::ClientBody { body: Some(v1::client_body::Body::Query(request.into_inner())) };
+        let queries = match decode_client(body) {
+            Ok(ClientBody::Request(Ask::Query(queries))) => queries,
+            Ok(_) => return Err(grpc_status::to_grpc(&Status::ERROR.into())),
+            Err(error) => {
+                return Err(grpc_status::to_grpc(&Failure::new(Status::ERR_BAD_PARAM, error.to_string())));
+            }
+        };
+        match self.ask(cred, queries).await {
+            Ok(Reply::Query(reply)) => Ok(Response::new((&reply).into())),
+            Ok(_) => Err(grpc_status::to_grpc(&Status::ERROR.into())),
+            Err(failure) => Err(grpc_status::to_grpc(&failure)),
+        }
+    }
+}
+
+impl QueryService {
+    /// Connects as a tool would, asks, and leaves.
+    async fn ask(&self, cred: PeerCred, queries: Vec<Query>) -> Result<Reply, Failure> {
+        let inbox = &self.0.inbox;
+        let conn = inbox.next_conn();
+        let (admission, admitted) = oneshot::channel();
+        let (answer, answered) = oneshot::channel();
+        inbox
+            .send(Event::Open {
+                conn,
+                peer: Box::new(Once { admission: Some(admission), answer: Some(answer) }),
+            })
+            .await;
+        let hello = Hello::new(Identity::Tool(None), Pid(cred.pid.unwrap_or(0)));
+        inbox.send(Event::Input(Input::Hello { conn, peer: cred, hello })).await;
+        let gone = || Failure::new(Status::ERR_INIT, "the server has stopped");
+        let result = match admitted.await {
+            Ok(Ok(())) => {
+                let request = Ask::Query(queries);
+                inbox.send(Event::Input(Input::Request { conn, id: RequestId(1), request })).await;
+                answered.await.unwrap_or_else(|_| Err(gone()))
+            }
+            Ok(Err(failure)) => Err(failure),
+            Err(_) => Err(gone()),
+        };
+        inbox.send(Event::Input(Input::Lost { conn, reason: String::new() })).await;
+        result
+    }
+}
+
+/// Takes the two answers of the short session.
+struct Once {
+    admission: Option<oneshot::Sender<Result<(), Failure>>>,
+    answer: Option<oneshot::Sender<Result<Reply, Failure>>>,
+}
+
+impl Peer for Once {
+    fn accept(&mut self, _: Welcome) {
+        self.admission.take().map(|admission| admission.send(Ok(())));
+    }
+
+    fn refuse(&mut self, failure: &Failure) {
+        self.admission.take().map(|admission| admission.send(Err(failure.clone())));
+    }
+
+    fn reply(&mut self, _: RequestId, result: Result<Reply, Failure>) -> Result<(), PeerOverrun> {
+        self.answer.take().map(|answer| answer.send(result));
+        Ok(())
+    }
+
+    fn push(&mut self, _: Push) {}
+}

@@ -1,0 +1,169 @@
+//! The receiving side of a session.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures::{Stream, StreamExt};
+use pmix_proto::v1::session_server::Session;
+use pmix_proto::v1::{ClientMessage, ServerMessage};
+use pmix_proto::{Assembler, ClientBody, EncodedBody, Reason, negotiate};
+use pmix_types::Status;
+use pmix_types::message::{Failure, Hello};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Streaming};
+
+use super::peer::{MAX_IN_FLIGHT, SessionPeer, Shared};
+use crate::driver::Event;
+use crate::engine::{ConnId, Input, PeerCred, RequestId};
+
+/// A connection that does not say who it is within this time is closed.
+const HELLO_WITHIN: Duration = Duration::from_secs(10);
+
+#[derive(Clone, Debug)]
+pub(super) struct SessionService(pub(super) Arc<Shared>);
+
+type Outgoing = Pin<Box<dyn Stream<Item = Result<ServerMessage, tonic::Status>> + Send>>;
+
+#[tonic::async_trait]
+impl Session for SessionService {
+    type ConnectStream = Outgoing;
+
+    async fn connect(
+        &self,
+        request: Request<Streaming<ClientMessage>>,
+    ) -> Result<Response<Outgoing>, tonic::Status> {
+        let cred = *request
+            .extensions()
+            .get::<PeerCred>()
+            .ok_or_else(|| tonic::Status::internal("no credentials"))?;
+        let (first, messages) = mpsc::channel(1);
+        let session = Incoming { shared: self.0.clone(), stream: request.into_inner(), cred };
+        // the answer's stream begins with whatever the greeting gives
+        tokio::spawn(session.run(first));
+        let outgoing = ReceiverStream::new(messages).flat_map(ReceiverStream::new).map(Ok);
+        Ok(Response::new(Box::pin(outgoing)))
+    }
+}
+
+struct Incoming {
+    shared: Arc<Shared>,
+    stream: Streaming<ClientMessage>,
+    cred: PeerCred,
+}
+
+impl Incoming {
+    async fn run(mut self, outgoing: mpsc::Sender<mpsc::Receiver<ServerMessage>>) {
+        let mut assembler = Assembler::new(self.shared.limits);
+        let (hello, version) = match tokio::time::timeout(HELLO_WITHIN, self.hello(&mut assembler)).await {
+            Ok(Ok(greeted)) => greeted,
+            Ok(Err(failure)) => return self.refuse(&failure, &outgoing).await,
+            Err(_) => {
+                let failure = Failure::new(Status::ERR_TIMEOUT, "it did not say who it is in time");
+                return self.refuse(&failure, &outgoing).await;
+            }
+        };
+        let conn = self.shared.inbox.next_conn();
+        let (peer, messages) = SessionPeer::new(self.shared.clone(), version);
+        let in_flight = peer.in_flight();
+        if outgoing.send(messages).await.is_err() {
+            return;
+        }
+        drop(outgoing);
+        let inbox = self.shared.inbox.clone();
+        if !inbox.send(Event::Open { conn, peer: Box::new(peer) }).await {
+            return;
+        }
+        inbox.send(Event::Input(Input::Hello { conn, peer: self.cred, hello })).await;
+        let reason = self.requests(conn, &mut assembler, &in_flight).await;
+        inbox.send(Event::Input(Input::Lost { conn, reason })).await;
+    }
+
+    /// The first body must be the greeting, in a version that both speak.
+    async fn hello(&mut self, assembler: &mut Assembler) -> Result<(Hello, u32), Failure> {
+        let bad = |message: String| Failure::new(Status::ERR_BAD_PARAM, message);
+        loop {
+            let message = match self.stream.message().await {
+                Ok(Some(message)) => message,
+                Ok(None) => return Err(bad("it left without a greeting".into())),
+                Err(status) => return Err(bad(format!("its greeting cannot be read: {}", status.message()))),
+            };
+            match assembler.accept_client(message) {
+                Ok(None) => {}
+                Ok(Some((_, ClientBody::Hello { hello, oldest, newest, implementation, .. }))) => {
+                    let version = negotiate(oldest..=newest, &implementation)
+                        .map_err(|mismatch| Failure::new(Status::ERR_NOT_SUPPORTED, mismatch.to_string()))?;
+                    return Ok((hello, version));
+                }
+                Ok(Some(_)) => return Err(bad("it asks before it has said who it is".into())),
+                Err(error) => return Err(bad(format!("its greeting cannot be read: {error}"))),
+            }
+        }
+    }
+
+    async fn refuse(&self, failure: &Failure, outgoing: &mpsc::Sender<mpsc::Receiver<ServerMessage>>) {
+        tracing::warn!(uid = self.cred.uid, pid = self.cred.pid, reason = %failure, "refused a connection");
+        let (last, messages) = mpsc::channel(1);
+        if outgoing.send(messages).await.is_ok() {
+            for message in EncodedBody::failure(failure).messages(0) {
+                let _ = last.send(message).await;
+            }
+        }
+    }
+
+    /// Carries requests to the driver until the process leaves; says why it did.
+    async fn requests(&mut self, conn: ConnId, assembler: &mut Assembler, in_flight: &AtomicUsize) -> String {
+        loop {
+            let message = match self.stream.message().await {
+                Ok(Some(message)) => message,
+                Ok(None) => return String::new(),
+                Err(status) => {
+                    // a process that dies takes its connection with it; anything else is worth a line
+                    if matches!(
+                        status.code(),
+                        tonic::Code::OutOfRange | tonic::Code::Internal | tonic::Code::InvalidArgument
+                    ) {
+                        let reason = format!("it broke the protocol: {}", status.message());
+                        tracing::warn!(
+                            uid = self.cred.uid,
+                            pid = self.cred.pid,
+                            reason,
+                            "closed a connection"
+                        );
+                        return reason;
+                    }
+                    return String::new();
+                }
+            };
+            let id = message.id;
+            let refused = match assembler.accept_client(message) {
+                Ok(None) => continue,
+                Ok(Some((_, ClientBody::Hello { .. }))) => return "it greeted twice".into(),
+                Ok(Some((id, ClientBody::Request(request)))) => {
+                    if in_flight.fetch_add(1, Ordering::Relaxed) < MAX_IN_FLIGHT {
+                        let input = Input::Request { conn, id: RequestId(id), request };
+                        if !self.shared.inbox.send(Event::Input(input)).await {
+                            return String::new();
+                        }
+                        continue;
+                    }
+                    let message = format!("{MAX_IN_FLIGHT} requests of this process are not answered yet");
+                    Failure::new(Status::ERR_RESOURCE_BUSY, message)
+                }
+                Ok(Some(_)) => {
+                    Failure::new(Status::ERR_NOT_SUPPORTED, "this kind of message is not known here")
+                }
+                Err(error) if matches!(error.reason(), Reason::TooManyOpen { .. }) => {
+                    return error.to_string();
+                }
+                Err(error) => {
+                    in_flight.fetch_add(1, Ordering::Relaxed);
+                    Failure::new(Status::ERR_BAD_PARAM, format!("the request cannot be read: {error}"))
+                }
+            };
+            self.shared.inbox.send(Event::Refuse { conn, id: RequestId(id), failure: refused }).await;
+        }
+    }
+}

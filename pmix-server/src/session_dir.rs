@@ -1,0 +1,231 @@
+//! The private directory of a server: its socket, its rendezvous file, and the lock that says it lives.
+//!
+//! ```text
+//! <root>/pmix-<uid>/              ours, mode 0700, checked; shared by our servers on this node
+//!     .lock                       held for a moment while a directory is made or a stale one removed
+//!     <host>.<pid>.<n>/           one server
+//!         lock                    held as long as the server lives
+//!         server.sock
+//!         pmix.<host>.tool.<pid>  rendezvous file for tools
+//! ```
+
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use thiserror::Error;
+use tokio::net::UnixListener;
+
+const GATE: &str = ".lock";
+const LOCK: &str = "lock";
+const SOCKET: &str = "server.sock";
+/// Longest path that fits a socket address, with its NUL.
+const SUN_PATH: usize = 108;
+
+/// Why the private directory cannot be used.
+#[derive(Debug, Error)]
+#[error("session directory {path}: {reason}", path = path.display())]
+#[non_exhaustive]
+pub struct SessionDirError {
+    /// Which file or directory.
+    pub path: PathBuf,
+    /// What is wrong with it and what to do.
+    pub reason: String,
+    /// The cause, if the system gave one.
+    #[source]
+    pub source: Option<io::Error>,
+}
+
+impl SessionDirError {
+    fn new(path: &Path, reason: impl Into<String>) -> Self {
+        Self { path: path.into(), reason: reason.into(), source: None }
+    }
+
+    fn io(path: &Path, what: &str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self { path: path.into(), reason: format!("{what}: {source}"), source: Some(source) }
+    }
+}
+
+/// Removed with everything in it when dropped.
+#[derive(Debug)]
+pub(crate) struct SessionDir {
+    path: PathBuf,
+    base: PathBuf,
+    /// Holds the lock.
+    _lock: File,
+}
+
+/// The directory below which servers make theirs: `PMIX_SERVER_TMPDIR`, `TMPDIR` or `/tmp`.
+pub(crate) fn default_root() -> PathBuf {
+    let set = |name| std::env::var_os(name).filter(|dir| !dir.is_empty()).map(PathBuf::from);
+    set("PMIX_SERVER_TMPDIR").or_else(|| set("TMPDIR")).unwrap_or_else(|| PathBuf::from("/tmp"))
+}
+
+impl SessionDir {
+    /// Makes a directory for this server and removes those that dead servers have left.
+    pub(crate) fn create(root: &Path, hostname: &str, other_users: bool) -> Result<Self, SessionDirError> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let uid = rustix::process::geteuid().as_raw();
+        // users of other accounts may pass through, but not look around
+        let mode = if other_users { 0o711 } else { 0o700 };
+        let base = root.join(format!("pmix-{uid}"));
+        let _gate = enter(&base, mode, uid)?;
+        remove_stale(&base, hostname);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = base.join(format!("{hostname}.{}.{count}", std::process::id()));
+        DirBuilder::new().mode(mode).create(&path).map_err(SessionDirError::io(&path, "cannot create it"))?;
+        let permissions = Permissions::from_mode(mode);
+        fs::set_permissions(&path, permissions).map_err(SessionDirError::io(&path, "cannot set its mode"))?;
+        let lock = open_lock(&path.join(LOCK))?;
+        lock.lock().map_err(SessionDirError::io(&path, "cannot lock it"))?;
+        Ok(Self { path, base, _lock: lock })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.path.join(SOCKET)
+    }
+
+    /// Listens on the socket; must be called on the runtime that will accept.
+    pub(crate) fn listen(&self, other_users: bool) -> Result<UnixListener, SessionDirError> {
+        let socket = self.socket();
+        let listener = if socket.as_os_str().len() < SUN_PATH {
+            UnixListener::bind(&socket)
+        } else {
+            // too long for a socket address: go through the open directory
+            File::open(&self.path)
+                .and_then(|dir| UnixListener::bind(format!("/proc/self/fd/{}/{SOCKET}", dir.as_raw_fd())))
+        };
+        let listener = listener.map_err(SessionDirError::io(&socket, "cannot listen on it"))?;
+        let mode = if other_users { 0o666 } else { 0o600 };
+        fs::set_permissions(&socket, Permissions::from_mode(mode))
+            .map_err(SessionDirError::io(&socket, "cannot set its mode"))?;
+        Ok(listener)
+    }
+
+    /// Writes the file that tools look for (TOL-03): URI, library version, pid, `uid:gid`, one a line.
+    pub(crate) fn write_rendezvous(&self, uri: &str, hostname: &str) -> Result<(), SessionDirError> {
+        let pid = std::process::id();
+        let path = self.path.join(format!("pmix.{hostname}.tool.{pid}"));
+        let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let text = format!("{uri}\n{}\n{pid}\n{uid}:{gid}\n", env!("CARGO_PKG_VERSION"));
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+        file.and_then(|mut file| file.write_all(text.as_bytes()))
+            .map_err(SessionDirError::io(&path, "cannot write it"))
+    }
+}
+
+impl Drop for SessionDir {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.path) {
+            tracing::warn!(path = %self.path.display(), %error, "cannot remove the session directory");
+        }
+        // the last server of this user leaves nothing at all; a newcomer would hold the gate
+        if let Ok(gate) = open_lock(&self.base.join(GATE))
+            && gate.try_lock().is_ok()
+            && only_lock_left(&self.base)
+        {
+            let _ = fs::remove_file(self.base.join(GATE));
+            let _ = fs::remove_dir(&self.base);
+        }
+    }
+}
+
+/// Makes sure of the directory of our servers and holds its gate.
+fn enter(base: &Path, mode: u32, uid: u32) -> Result<File, SessionDirError> {
+    let path = base.join(GATE);
+    loop {
+        make_private(base, mode, uid)?;
+        let gate = match open_lock(&path) {
+            // removed together with the directory by the last server to leave
+            Err(error)
+                if error.source.as_ref().is_some_and(|source| source.kind() == io::ErrorKind::NotFound) =>
+            {
+                continue;
+            }
+            other => other?,
+        };
+        gate.lock().map_err(SessionDirError::io(&path, "cannot lock it"))?;
+        let held = gate.metadata().map_err(SessionDirError::io(&path, "cannot look at it"))?;
+        if fs::symlink_metadata(&path).is_ok_and(|there| there.ino() == held.ino()) {
+            return Ok(gate);
+        }
+    }
+}
+
+fn only_lock_left(base: &Path) -> bool {
+    fs::read_dir(base).is_ok_and(|entries| entries.flatten().all(|entry| entry.file_name() == GATE))
+}
+
+fn make_private(path: &Path, mode: u32, uid: u32) -> Result<(), SessionDirError> {
+    match DirBuilder::new().mode(mode).create(path) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => {
+            return Err(SessionDirError::io(
+                path,
+                "cannot create it, set PMIX_SERVER_TMPDIR to a directory you may write to",
+            )(error));
+        }
+    }
+    let found = fs::symlink_metadata(path).map_err(SessionDirError::io(path, "cannot look at it"))?;
+    if !found.is_dir() {
+        return Err(SessionDirError::new(path, "is no directory (a link or file in its place): remove it"));
+    }
+    if found.uid() != uid {
+        let reason = format!(
+            "belongs to uid {}, not to us (uid {uid}): remove it or set PMIX_SERVER_TMPDIR",
+            found.uid()
+        );
+        return Err(SessionDirError::new(path, reason));
+    }
+    if found.mode() & 0o066 != 0 {
+        let reason =
+            format!("has mode {:04o}, others may look or write: chmod 700 it", found.mode() & 0o7777);
+        return Err(SessionDirError::new(path, reason));
+    }
+    // narrower or wider as this server needs it; a server of the other kind may already be here
+    if mode & !found.mode() & 0o777 != 0 {
+        let permissions = Permissions::from_mode(found.mode() & 0o7777 | mode);
+        fs::set_permissions(path, permissions).map_err(SessionDirError::io(path, "cannot set its mode"))?;
+    }
+    Ok(())
+}
+
+fn open_lock(path: &Path) -> Result<File, SessionDirError> {
+    let nofollow = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(nofollow)
+        .open(path);
+    file.map_err(SessionDirError::io(path, "cannot open it"))
+}
+
+/// Removes directories of servers on this node that do not live any more.
+fn remove_stale(base: &Path, hostname: &str) {
+    let Ok(entries) = fs::read_dir(base) else { return };
+    let prefix = format!("{hostname}.");
+    for entry in entries.flatten() {
+        if !entry.file_name().to_string_lossy().starts_with(&prefix) {
+            continue;
+        }
+        let dir = entry.path();
+        // a live server holds its lock
+        let is_dead = match File::options().write(true).open(dir.join(LOCK)) {
+            Ok(lock) => lock.try_lock().is_ok(),
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        };
+        if is_dead && fs::remove_dir_all(&dir).is_ok() {
+            tracing::info!(path = %dir.display(), "removed what a dead server left");
+        }
+    }
+}

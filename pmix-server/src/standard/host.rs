@@ -1,0 +1,339 @@
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use async_trait::async_trait;
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use pmix_types::message::Failure;
+use pmix_types::{
+    DataArray, Directives, Info, KeyName, Nspace, ProcId, Query, Rank, RankSet, Status, Value, keys,
+};
+
+use super::supervise::{Control, JobEntry};
+use super::{Exchange, Launcher, Responder};
+use crate::engine::query_results;
+use crate::host::{
+    AbortRequest, Capabilities, ClientConnected, ClientFinalized, ClientLost, DirectModexRequest,
+    FenceRequest, HostError, HostModule, HostResult, QueryRequest, QueryResults, ToolConnected, Upcall,
+    UpcallContext,
+};
+use crate::server::ServerHandle;
+
+/// A ready host: give it a [`Launcher`] and an [`Exchange`] and it is a resource manager.
+///
+/// It starts jobs ([`StandardHost::start_job`]), watches them, and serves the upcalls: fences and direct modex
+/// over the exchange, abort, queries with process tables, tools of the same user. Cheap to clone.
+///
+/// Hand it to [`ServerBuilder::host`](crate::ServerBuilder::host), then call [`StandardHost::attach`] with the
+/// server's handle.
+#[derive(Debug)]
+pub struct StandardHost<L, X>(pub(super) Arc<Inner<L, X>>);
+
+#[derive(Debug)]
+pub(super) struct Inner<L, X> {
+    pub(super) launcher: L,
+    pub(super) exchange: X,
+    handle: OnceLock<ServerHandle>,
+    pub(super) jobs: Mutex<BTreeMap<Nspace, JobEntry>>,
+    /// How many fences of the same participants were there: all servers count alike.
+    rounds: Mutex<BTreeMap<String, u64>>,
+    tools: AtomicU32,
+}
+
+impl<L, X> Clone for StandardHost<L, X> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<L: Launcher, X: Exchange> StandardHost<L, X> {
+    /// A host that starts processes with the launcher and reaches other servers through the exchange.
+    pub fn new(launcher: L, exchange: X) -> Self {
+        Self(Arc::new(Inner {
+            launcher,
+            exchange,
+            handle: OnceLock::new(),
+            jobs: Mutex::default(),
+            rounds: Mutex::default(),
+            tools: AtomicU32::new(0),
+        }))
+    }
+
+    /// Gives it the way into the library. A second handle is ignored.
+    pub fn attach(&self, handle: &ServerHandle) {
+        if self.0.handle.set(handle.clone()).is_ok() {
+            let answers = Answers { handle: handle.clone() };
+            self.0.exchange.serve(Arc::new(answers));
+        }
+    }
+
+    pub(super) fn handle(&self) -> HostResult<&ServerHandle> {
+        let missing =
+            || HostError::new(Status::ERR_INIT, "the host has no server: call StandardHost::attach");
+        self.0.handle.get().ok_or_else(missing)
+    }
+
+    pub(super) fn jobs(&self) -> MutexGuard<'_, BTreeMap<Nspace, JobEntry>> {
+        lock(&self.0.jobs)
+    }
+
+    fn control(&self, nspace: &Nspace, control: Control) {
+        if let Some(job) = self.jobs().get(nspace) {
+            // the job may just have ended
+            let _ = job.control.send(control);
+        }
+    }
+
+    /// The next number of an operation of these participants.
+    fn round(&self, participants: &str) -> u64 {
+        let mut rounds = lock(&self.0.rounds);
+        let round = rounds.entry(participants.to_owned()).or_default();
+        *round += 1;
+        *round
+    }
+
+    fn answer_query(&self, query: &Query) -> Vec<Info> {
+        query
+            .keys
+            .iter()
+            .filter_map(|key| Some(Info::dynamic(key.clone(), self.answer_key(key, query)?)))
+            .collect()
+    }
+
+    fn answer_key(&self, key: &KeyName, query: &Query) -> Option<Value> {
+        let jobs = self.jobs();
+        if **key == *keys::QUERY_NAMESPACES.name() {
+            return Some(jobs.keys().map(Nspace::as_str).collect::<Vec<_>>().join(",").into());
+        }
+        let is_local = **key == *keys::QUERY_LOCAL_PROC_TABLE.name();
+        if !is_local && **key != *keys::QUERY_PROC_TABLE.name() {
+            return None;
+        }
+        let nspace: String = query.qualifiers.get(&keys::NSPACE).ok()??;
+        let here = self.0.exchange.node();
+        let rows = jobs.get(nspace.as_str())?.table.iter();
+        let rows = rows.filter(|row| !is_local || row.hostname.as_deref() == Some(here));
+        Some(DataArray::ProcInfo(rows.cloned().collect()).into())
+    }
+}
+
+#[async_trait]
+impl<L: Launcher, X: Exchange> HostModule for StandardHost<L, X> {
+    fn capabilities(&self) -> Capabilities {
+        [
+            Upcall::ClientConnected,
+            Upcall::ClientFinalized,
+            Upcall::ClientLost,
+            Upcall::Abort,
+            Upcall::Fence,
+            Upcall::DirectModex,
+            Upcall::Query,
+            Upcall::ToolConnected,
+        ]
+        .into_iter()
+        .collect()
+    }
+
+    async fn client_connected(&self, _: &UpcallContext, req: ClientConnected) -> HostResult<()> {
+        self.control(&req.proc.nspace, Control::Connected(req.proc.rank));
+        Ok(())
+    }
+
+    async fn client_finalized(&self, _: &UpcallContext, req: ClientFinalized) -> HostResult<()> {
+        self.control(&req.proc.nspace, Control::Finalized(req.proc.rank));
+        Ok(())
+    }
+
+    async fn client_lost(&self, cx: &UpcallContext, req: ClientLost) {
+        self.control(&req.proc.nspace, Control::Lost { rank: req.proc.rank, order: cx.id });
+    }
+
+    async fn abort(&self, cx: &UpcallContext, req: AbortRequest) -> HostResult<()> {
+        let caller = &cx.caller.nspace;
+        if req.procs.iter().any(|proc| !proc.rank.is_wildcard()) {
+            let message = "single processes cannot be aborted here: abort all of a namespace (rank WILDCARD)";
+            return Err(HostError::new(Status::ERR_PARAM_VALUE_NOT_SUPPORTED, message));
+        }
+        let targets: Vec<&Nspace> = if req.procs.is_empty() {
+            vec![caller]
+        } else {
+            req.procs.iter().map(|proc| &proc.nspace).collect()
+        };
+        let jobs = self.jobs();
+        if let Some(stranger) = targets.iter().find(|nspace| !jobs.contains_key(**nspace)) {
+            let message =
+                format!("{stranger} was not started by this resource manager, so it cannot be aborted");
+            return Err(HostError::new(Status::ERR_PARAM_VALUE_NOT_SUPPORTED, message));
+        }
+        for nspace in targets {
+            if let Some(job) = jobs.get(nspace) {
+                let (by, message) = (cx.caller.clone(), req.message.clone());
+                let _ = job.control.send(Control::Abort { by, status: req.status, message });
+            }
+        }
+        Ok(())
+    }
+
+    async fn fence(&self, cx: &UpcallContext, req: FenceRequest) -> HostResult<Bytes> {
+        let participants = participants(&req.procs);
+        let operation = format!("fence {participants} {}", self.round(&participants));
+        let status = req.directives.get(&keys::LOCAL_COLLECTIVE_STATUS)?.unwrap_or(Status::SUCCESS);
+        let mut part = BytesMut::with_capacity(4 + req.data.len());
+        part.put_i32_le(status.to_raw());
+        part.put(req.data);
+        let gathered = tokio::select! {
+            gathered = self.0.exchange.all_gather(&operation, &req.nodes, part.freeze()) => gathered,
+            () = cx.cancelled() => return Err(Status::ERR_TIMEOUT.into()),
+        };
+        let parts = gathered
+            .map_err(|error| HostError::new(Status::ERR_UNREACH, error.to_string()).with_source(error))?;
+        let mut joined = BytesMut::new();
+        for (node, mut part) in req.nodes.iter().zip(parts) {
+            let status = part.try_get_i32_le().map_or(Status::ERR_UNPACK_FAILURE, Status::from_raw);
+            if !status.is_success() {
+                let message = format!("the fence failed on node {node} ({status})");
+                return Err(HostError::new(Status::ERR_PROC_TERM_WO_SYNC, message));
+            }
+            joined.put(part);
+        }
+        Ok(joined.freeze())
+    }
+
+    async fn direct_modex(&self, cx: &UpcallContext, req: DirectModexRequest) -> HostResult<Bytes> {
+        let handle = self.handle()?;
+        let key: Option<String> = req.directives.get(&keys::REQUIRED_KEY)?;
+        let request = encode_request(&req.proc, key.as_deref());
+        let nodes = match handle.job_data(&req.proc.nspace).await {
+            Ok(job) => job.hostname_of(req.proc.rank).into_iter().collect(),
+            // a namespace this server does not know: some other may
+            Err(_) => self.0.exchange.nodes(),
+        };
+        let mut last = Failure::new(Status::ERR_NOT_FOUND, format!("no server knows {}", req.proc));
+        for node in nodes.iter().filter(|node| *node != self.0.exchange.node()) {
+            let answer = tokio::select! {
+                answer = self.0.exchange.fetch(node, request.clone()) => answer,
+                () = cx.cancelled() => return Err(Status::ERR_TIMEOUT.into()),
+            };
+            match answer
+                .map_err(|error| Failure::new(Status::ERR_UNREACH, error.to_string()))
+                .and_then(decode_answer)
+            {
+                Ok(blob) => return Ok(blob),
+                Err(failure) => last = failure,
+            }
+        }
+        Err(HostError::new(last.status, last.message))
+    }
+
+    async fn query(&self, _: &UpcallContext, req: QueryRequest) -> HostResult<QueryResults> {
+        let (mut results, mut missing) = (Vec::new(), false);
+        for query in &req.queries {
+            let answers = self.answer_query(query);
+            missing |= answers.len() < query.keys.len();
+            if !answers.is_empty() {
+                results.push(query_results(query, answers));
+            }
+        }
+        match (results.is_empty(), missing) {
+            // the server may know
+            (true, _) => Err(Status::ERR_NOT_FOUND.into()),
+            (false, true) => Ok(QueryResults::partial(results)),
+            (false, false) => Ok(QueryResults::complete(results)),
+        }
+    }
+
+    /// Tools of the server's own user and of root are let in.
+    async fn tool_connected(&self, cx: &UpcallContext, req: ToolConnected) -> HostResult<ProcId> {
+        let own = rustix::process::geteuid().as_raw();
+        if ![own, 0].contains(&cx.uid) {
+            let message = format!("only tools of uid {own} may connect, this one is of uid {}", cx.uid);
+            return Err(HostError::new(Status::ERR_NO_PERMISSIONS, message));
+        }
+        if let Some(wish) = req.wish {
+            return Ok(wish);
+        }
+        let number = self.0.tools.fetch_add(1, Ordering::Relaxed);
+        let nspace = Nspace::new(format!("{}.tool.{number}", self.handle()?.proc_id().nspace));
+        let nspace = nspace.map_err(|error| HostError::new(Status::ERR_BAD_PARAM, error.to_string()))?;
+        Ok(ProcId::new(nspace, Rank::from_raw(0)))
+    }
+}
+
+/// Answers other servers that want data of processes on this node.
+#[derive(Debug)]
+struct Answers {
+    handle: ServerHandle,
+}
+
+#[async_trait]
+impl Responder for Answers {
+    async fn respond(&self, _: &str, request: Bytes) -> Bytes {
+        let answer = match decode_request(&request) {
+            // only who knows a namespace may speak for it; waiting is for processes
+            Some((proc, _))
+                if proc.rank.is_wildcard() && self.handle.job_data(&proc.nspace).await.is_err() =>
+            {
+                Err(Failure::new(Status::ERR_NOT_FOUND, format!("{} is not known here", proc.nspace)))
+            }
+            Some((proc, key)) => {
+                let directives =
+                    key.map(|key| Info::new(&keys::REQUIRED_KEY, key)).into_iter().collect::<Directives>();
+                self.handle.dmodex_request(&proc, directives).await
+            }
+            None => {
+                Err(Failure::new(Status::ERR_UNPACK_FAILURE, "the request of another server cannot be read"))
+            }
+        };
+        encode_answer(answer)
+    }
+}
+
+/// `nspace NUL rank NUL key`, the key empty if there is none; none of the parts can hold a NUL.
+fn encode_request(proc: &ProcId, key: Option<&str>) -> Bytes {
+    format!("{}\0{}\0{}", proc.nspace, proc.rank.to_raw(), key.unwrap_or_default()).into()
+}
+
+fn decode_request(request: &[u8]) -> Option<(ProcId, Option<String>)> {
+    let mut parts = std::str::from_utf8(request).ok()?.splitn(3, '\0');
+    let nspace = Nspace::new(parts.next()?).ok()?;
+    let rank = Rank::from_raw(parts.next()?.parse().ok()?);
+    let key = parts.next()?;
+    Some((ProcId::new(nspace, rank), (!key.is_empty()).then(|| key.to_owned())))
+}
+
+/// Status, then the blob or the words that explain the failure.
+fn encode_answer(answer: Result<Bytes, Failure>) -> Bytes {
+    let (status, content) = match answer {
+        Ok(blob) => (Status::SUCCESS, blob),
+        Err(failure) => (failure.status, failure.message.into()),
+    };
+    let mut bytes = BytesMut::with_capacity(4 + content.len());
+    bytes.put_i32_le(status.to_raw());
+    bytes.put(content);
+    bytes.freeze()
+}
+
+fn decode_answer(mut answer: Bytes) -> Result<Bytes, Failure> {
+    let status = answer.try_get_i32_le().map_or(Status::ERR_UNPACK_FAILURE, Status::from_raw);
+    if status.is_success() { Ok(answer) } else { Err(Failure::new(status, String::from_utf8_lossy(&answer))) }
+}
+
+/// The participants as text, the same on every server: `job:0-3 other:*`.
+fn participants(procs: &[ProcId]) -> String {
+    let mut ranks = BTreeMap::<&Nspace, RankSet>::new();
+    let mut words = Vec::new();
+    for proc in procs {
+        if proc.rank.is_wildcard() {
+            words.push(format!("{}:*", proc.nspace));
+        } else {
+            ranks.entry(&proc.nspace).or_default().insert(proc.rank);
+        }
+    }
+    words.extend(ranks.iter().map(|(nspace, ranks)| format!("{nspace}:{ranks}")));
+    words.join(" ")
+}
+
+/// A panic elsewhere leaves these tables whole: each lock holds one change.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,547 @@
+//! Jobs that a [`StandardHost`] has started: their start, their watch, their end.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use pmix_types::job::JobSpec;
+use pmix_types::message::Failure;
+use pmix_types::{
+    App, DataRange, Event, Info, Nspace, Pid, ProcId, ProcInfo, ProcState, Rank, RankSet, Status, keys,
+};
+use thiserror::Error;
+use tokio::sync::mpsc;
+
+use super::{
+    Exchange, JobOutcome, JobReport, JobStart, LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher,
+    OnFailure, ProcExit, StandardHost,
+};
+use crate::host::HostError;
+
+/// Reports that may wait to be read: what holds back a process whose output nobody takes.
+const REPORTS: usize = 256;
+/// How long the first process to be lost is waited for, so that its end can be told.
+const FIRST_TO_FAIL: Duration = Duration::from_secs(1);
+
+/// Why a job could not be started.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// A process could not be started; none is left running.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    /// The request makes no sense.
+    #[error("{0}")]
+    Invalid(String),
+    /// The server refused the job.
+    #[error("{0}")]
+    Server(#[from] Failure),
+    /// The host has no server yet.
+    #[error(transparent)]
+    Host(#[from] HostError),
+}
+
+/// A job that was started, as its owner sees it.
+#[derive(Debug)]
+pub struct Job {
+    nspace: Nspace,
+    reports: mpsc::Receiver<JobReport>,
+    control: mpsc::UnboundedSender<Control>,
+}
+
+impl Job {
+    /// Its namespace.
+    pub const fn nspace(&self) -> &Nspace {
+        &self.nspace
+    }
+
+    /// What happens next; `None` after [`JobReport::Done`]. Output that nobody takes holds its process back.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    pub async fn next_report(&mut self) -> Option<JobReport> {
+        self.reports.recv().await
+    }
+
+    /// Sends a signal, by its number, to all processes.
+    pub fn signal(&self, signal: i32) {
+        // an ended job has no process
+        let _ = self.control.send(Control::Signal(signal));
+    }
+
+    /// Ends the job: a request first, force after the launcher's grace period.
+    pub fn terminate(&self) {
+        let _ = self.control.send(Control::Terminate);
+    }
+
+    /// Ends the job at once by force.
+    pub fn kill(&self) {
+        const SIGKILL: i32 = 9;
+        self.signal(SIGKILL);
+    }
+}
+
+/// What is known of a job while it runs.
+#[derive(Debug)]
+pub(super) struct JobEntry {
+    pub(super) control: mpsc::UnboundedSender<Control>,
+    /// In rank order.
+    pub(super) table: Vec<ProcInfo>,
+}
+
+/// What a supervisor is told.
+#[derive(Debug)]
+pub(super) enum Control {
+    Connected(Rank),
+    Finalized(Rank),
+    /// A connection ended without finalize; smaller numbers came first.
+    Lost {
+        rank: Rank,
+        order: u64,
+    },
+    Abort {
+        by: ProcId,
+        status: i32,
+        message: String,
+    },
+    Signal(i32),
+    Terminate,
+}
+
+impl<L: Launcher, X: Exchange> StandardHost<L, X> {
+    /// Starts a job: tells the server of it, launches its processes, and watches them until all have ended.
+    ///
+    /// Ranks are numbered app by app and put on the launcher's nodes in blocks.
+    ///
+    /// # Errors
+    /// [`StartError`] names the process, program, node and cause; nothing is left running or registered.
+    ///
+    /// # Cancel safety
+    /// Not cancel-safe: a dropped future may leave processes running until the launcher is dropped.
+    pub async fn start_job(&self, start: JobStart) -> Result<Job, StartError> {
+        let JobStart { nspace, apps, on_failure } = start;
+        let handle = self.handle()?.clone();
+        let plan = Plan::new(&nspace, &apps, self.0.launcher.nodes())?;
+        let (control, controls) = mpsc::unbounded_channel();
+        {
+            let mut jobs = self.jobs();
+            if jobs.contains_key(&nspace) {
+                return Err(StartError::Invalid(format!("namespace {nspace} is in use: choose another")));
+            }
+            jobs.insert(nspace.clone(), JobEntry { control: control.clone(), table: plan.table(&nspace) });
+        }
+        let (launch_reports, reports_in) = mpsc::channel(REPORTS);
+        let started = async {
+            handle.register_nspace(plan.spec(&nspace)).await?;
+            let job = plan.launch_job(&nspace, &apps, &handle).await?;
+            self.0.launcher.launch(job, launch_reports).await?;
+            Ok::<(), StartError>(())
+        };
+        if let Err(error) = started.await {
+            self.jobs().remove(&nspace);
+            // it may not have come as far as to be registered
+            let _ = handle.deregister_nspace(&nspace).await;
+            return Err(error);
+        }
+        let (reports_out, reports) = mpsc::channel(REPORTS);
+        let supervisor = Supervisor {
+            host: self.clone(),
+            running: plan.all_ranks(),
+            programs: apps.into_iter().map(|app| app.command).collect(),
+            plan,
+            nspace: nspace.clone(),
+            on_failure,
+            connected: BTreeSet::new(),
+            finalized: BTreeSet::new(),
+            lost: BTreeMap::new(),
+            exits: BTreeMap::new(),
+            failing: Failing::No,
+            asked_to_end: false,
+            abort_status: None,
+        };
+        tokio::spawn(supervisor.run(controls, reports_in, reports_out));
+        Ok(Job { nspace, reports, control })
+    }
+
+    /// The process table of a job that was started here and runs; empty for any other.
+    pub fn process_table(&self, nspace: &Nspace) -> Vec<ProcInfo> {
+        self.jobs().get(nspace).map(|job| job.table.clone()).unwrap_or_default()
+    }
+}
+
+/// Where each rank goes, and what it runs.
+#[derive(Debug)]
+struct Plan {
+    /// Nodes in use.
+    nodes: Vec<String>,
+    /// Node and app of each rank.
+    ranks: Vec<(usize, usize)>,
+}
+
+impl Plan {
+    fn new(nspace: &Nspace, apps: &[App], nodes: Vec<String>) -> Result<Self, StartError> {
+        let invalid = |message: String| Err(StartError::Invalid(message));
+        let mut ranks = Vec::new();
+        for (number, app) in apps.iter().enumerate() {
+            match usize::try_from(app.max_procs) {
+                Ok(procs @ 1..) if ranks.len() + procs <= Rank::VALID_BOUND as usize => {
+                    ranks.extend(std::iter::repeat_n((0, number), procs));
+                }
+                _ => {
+                    return invalid(format!(
+                        "{nspace}: {} cannot be started {} times",
+                        app.command, app.max_procs
+                    ));
+                }
+            }
+        }
+        if ranks.is_empty() {
+            return invalid(format!("{nspace}: there is no application to start"));
+        }
+        if nodes.is_empty() {
+            return invalid(format!("{nspace}: the launcher has no node to start it on"));
+        }
+        let per_node = ranks.len().div_ceil(nodes.len());
+        for (rank, (node, _)) in ranks.iter_mut().enumerate() {
+            *node = rank / per_node;
+        }
+        let used = ranks.len().div_ceil(per_node);
+        Ok(Self { nodes: nodes.into_iter().take(used).collect(), ranks })
+    }
+
+    fn ids(&self) -> impl Iterator<Item = (Rank, usize, usize)> + '_ {
+        (0..).map(Rank::from_raw).zip(&self.ranks).map(|(rank, (node, app))| (rank, *node, *app))
+    }
+
+    fn all_ranks(&self) -> BTreeSet<Rank> {
+        self.ids().map(|(rank, ..)| rank).collect()
+    }
+
+    fn table(&self, nspace: &Nspace) -> Vec<ProcInfo> {
+        let row = |(rank, node, _): (Rank, usize, usize)| {
+            let mut row = ProcInfo::new(ProcId::new(nspace.clone(), rank));
+            row.hostname = self.nodes.get(node).cloned();
+            row.state = ProcState::LAUNCH_UNDERWAY;
+            row
+        };
+        self.ids().map(row).collect()
+    }
+
+    fn spec(&self, nspace: &Nspace) -> JobSpec {
+        let mut on_node = vec![RankSet::new(); self.nodes.len()];
+        let mut of_app = BTreeMap::<usize, RankSet>::new();
+        for (rank, node, app) in self.ids() {
+            if let Some(ranks) = on_node.get_mut(node) {
+                ranks.insert(rank);
+            }
+            of_app.entry(app).or_default().insert(rank);
+        }
+        let text = on_node.iter().map(RankSet::to_string).collect::<Vec<_>>().join(";");
+        // sizes fit: Plan::new has checked them
+        let size = self.ranks.len() as u32;
+        let mut spec = JobSpec::new(nspace.clone());
+        spec = spec.clone().node_map(&self.nodes).and_then(|spec| spec.proc_map(&text)).unwrap_or(spec);
+        spec = spec
+            .info(&keys::JOBID, nspace.as_str())
+            .info(&keys::JOB_SIZE, size)
+            .info(&keys::JOB_NUM_APPS, of_app.len() as u32)
+            .info(&keys::MAX_PROCS, size)
+            .session_info(&keys::UNIV_SIZE, size);
+        for (app, ranks) in of_app {
+            spec = spec.app_ranks(app as u32, ranks);
+        }
+        spec
+    }
+
+    /// Registers the processes and makes their environments.
+    async fn launch_job(
+        &self,
+        nspace: &Nspace,
+        apps: &[App],
+        handle: &crate::ServerHandle,
+    ) -> Result<LaunchJob, StartError> {
+        let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let mut job = LaunchJob::new(nspace.clone(), apps.to_vec());
+        for (rank, node, app) in self.ids() {
+            let proc = ProcId::new(nspace.clone(), rank);
+            handle.register_client(&proc, uid, gid, None).await?;
+            let env = handle.setup_fork(&proc).await?.into_vec();
+            job.procs.push(LaunchProc::new(
+                rank,
+                self.nodes.get(node).cloned().unwrap_or_default(),
+                app,
+                env,
+            ));
+        }
+        Ok(job)
+    }
+}
+
+/// How far the failure of a job has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Failing {
+    No,
+    /// The others know of it, this process was the first; its end is awaited so that it can be told.
+    First(Rank),
+    /// It has been told.
+    Told(Rank, ProcExit),
+}
+
+/// Watches one job.
+struct Supervisor<L, X> {
+    host: StandardHost<L, X>,
+    plan: Plan,
+    programs: Vec<String>,
+    nspace: Nspace,
+    on_failure: OnFailure,
+    running: BTreeSet<Rank>,
+    connected: BTreeSet<Rank>,
+    finalized: BTreeSet<Rank>,
+    /// Lost connections in the order they were lost.
+    lost: BTreeMap<u64, Rank>,
+    exits: BTreeMap<Rank, ProcExit>,
+    failing: Failing,
+    /// Its owner or an abort has ended it: what dies now is no failure.
+    asked_to_end: bool,
+    abort_status: Option<i32>,
+}
+
+/// Something the supervisor does at a certain time.
+type Alarm = Option<tokio::time::Instant>;
+
+impl<L: Launcher, X: Exchange> Supervisor<L, X> {
+    async fn run(
+        mut self,
+        mut controls: mpsc::UnboundedReceiver<Control>,
+        mut reports: mpsc::Receiver<LaunchReport>,
+        out: mpsc::Sender<JobReport>,
+    ) {
+        let mut outgoing = std::collections::VecDeque::new();
+        let (mut end_at, mut tell_at): (Alarm, Alarm) = (None, None);
+        while !(self.running.is_empty() && outgoing.is_empty()) {
+            let was = self.failing;
+            tokio::select! {
+                biased;
+                Some(control) = controls.recv() => self.on_control(control, &mut outgoing).await,
+                // one report at a time: who does not take output holds its process back
+                permit = out.reserve(), if !outgoing.is_empty() => {
+                    let report = outgoing.pop_front();
+                    if let (Ok(permit), Some(report)) = (permit, report) {
+                        permit.send(report);
+                    }
+                }
+                Some(report) = reports.recv(), if outgoing.len() < REPORTS => self.on_report(report, &mut outgoing).await,
+                () = until(end_at) => {
+                    end_at = None;
+                    self.end_all().await;
+                }
+                () = until(tell_at) => {
+                    tell_at = None;
+                    self.tell_any(&mut outgoing);
+                }
+                else => break,
+            }
+            if was == Failing::No && self.failing != Failing::No {
+                let now = tokio::time::Instant::now();
+                tell_at = Some(now + FIRST_TO_FAIL);
+                if let OnFailure::End { grace } = self.on_failure {
+                    end_at = Some(now + grace);
+                }
+            }
+        }
+        let outcome = self.outcome();
+        // the namespace is gone before its owner hears of the end
+        self.host.jobs().remove(&self.nspace);
+        if let Ok(handle) = self.host.handle() {
+            let _ = handle.deregister_nspace(&self.nspace).await;
+        }
+        let _ = out.send(JobReport::Done(outcome)).await;
+    }
+
+    async fn on_control(&mut self, control: Control, out: &mut std::collections::VecDeque<JobReport>) {
+        match control {
+            Control::Connected(rank) => {
+                self.connected.insert(rank);
+                self.finalized.remove(&rank);
+                self.set_state(rank, ProcState::CONNECTED);
+            }
+            Control::Finalized(rank) => {
+                self.finalized.insert(rank);
+            }
+            Control::Lost { rank, order } => {
+                self.lost.insert(order, rank);
+                self.fail(rank).await;
+                self.tell(out);
+            }
+            Control::Abort { by, status, message } => {
+                out.push_back(JobReport::Abort { by, status, message });
+                self.abort_status.get_or_insert(status);
+                self.asked_to_end = true;
+                self.end_all().await;
+            }
+            Control::Signal(signal) => {
+                self.asked_to_end |= [2, 9, 15].contains(&signal);
+                let procs = self.running_procs();
+                if let Err(error) = self.host.0.launcher.signal(&procs, signal).await {
+                    tracing::warn!(%error, signal, "cannot signal the job");
+                }
+            }
+            Control::Terminate => {
+                self.asked_to_end = true;
+                self.end_all().await;
+            }
+        }
+    }
+
+    async fn on_report(&mut self, report: LaunchReport, out: &mut std::collections::VecDeque<JobReport>) {
+        match &report {
+            LaunchReport::Started { proc, pid, executable } => {
+                self.with_row(proc.rank, |row| {
+                    row.pid = Pid(*pid);
+                    row.executable = Some(executable.clone());
+                    // it may have connected before this report came
+                    if row.state == ProcState::LAUNCH_UNDERWAY {
+                        row.state = ProcState::RUNNING;
+                    }
+                });
+            }
+            LaunchReport::Output { .. } => {}
+            LaunchReport::Ended { proc, exit } => {
+                let (rank, exit) = (proc.rank, *exit);
+                self.running.remove(&rank);
+                self.exits.insert(rank, exit);
+                let left_early = self.connected.contains(&rank) && !self.finalized.contains(&rank);
+                self.with_row(rank, |row| {
+                    row.exit_code = exit.shell_code();
+                    row.state = if left_early && exit == ProcExit::Code(0) {
+                        ProcState::TERM_WO_SYNC
+                    } else {
+                        exit.state()
+                    };
+                });
+                if let Ok(handle) = self.host.handle() {
+                    let _ = handle.client_ended(proc, format!("it ended with {exit}")).await;
+                }
+                out.push_back(JobReport::Proc(report));
+                if left_early || exit != ProcExit::Code(0) {
+                    self.fail(rank).await;
+                }
+                self.tell(out);
+                return;
+            }
+        }
+        out.push_back(JobReport::Proc(report));
+    }
+
+    /// A process has failed: the others are told, once per process.
+    async fn fail(&mut self, rank: Rank) {
+        if self.asked_to_end {
+            return;
+        }
+        if self.failing == Failing::No {
+            self.failing = Failing::First(rank);
+        }
+        let proc = ProcId::new(self.nspace.clone(), rank);
+        let status = match self.exits.get(&rank) {
+            Some(ProcExit::Signal(_)) => Status::ERR_PROC_ABORTED_BY_SIG,
+            Some(ProcExit::Code(code)) if *code != 0 => Status::ERR_EXIT_NONZERO_TERM,
+            _ => Status::ERR_PROC_TERM_WO_SYNC,
+        };
+        let event = Event::new(Status::ERR_PROC_TERM_WO_SYNC, ProcId::none())
+            .with_range(DataRange::NAMESPACE)
+            .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, proc))
+            .with_info(Info::new(&keys::PROC_TERM_STATUS, status));
+        if let Ok(handle) = self.host.handle() {
+            let _ = handle.notify_event(event).await;
+        }
+    }
+
+    /// Tells the owner how the first process to fail has ended, as soon as that is known.
+    fn tell(&mut self, out: &mut std::collections::VecDeque<JobReport>) {
+        // the one lost first is the cause; others may have died of it and been reported sooner
+        let first = match self.failing {
+            Failing::First(rank) => self.lost.values().next().copied().unwrap_or(rank),
+            _ => return,
+        };
+        if let Some(exit) = self.exits.get(&first).copied() {
+            self.tell_of(first, exit, out);
+        }
+    }
+
+    /// The first one to be lost lives on: tells of any that has ended.
+    fn tell_any(&mut self, out: &mut std::collections::VecDeque<JobReport>) {
+        if let Failing::First(rank) = self.failing
+            && let Some(exit) = self.exits.get(&rank).copied()
+        {
+            self.tell_of(rank, exit, out);
+        }
+    }
+
+    fn tell_of(&mut self, rank: Rank, exit: ProcExit, out: &mut std::collections::VecDeque<JobReport>) {
+        self.failing = Failing::Told(rank, exit);
+        let placed = self.plan.ranks.get(rank.to_raw() as usize).copied();
+        let (node, app) = placed.unwrap_or_default();
+        out.push_back(JobReport::Failed {
+            proc: ProcId::new(self.nspace.clone(), rank),
+            node: self.plan.nodes.get(node).cloned().unwrap_or_default(),
+            program: self.programs.get(app).cloned().unwrap_or_default(),
+            exit,
+        });
+    }
+
+    async fn end_all(&mut self) {
+        let procs = self.running_procs();
+        if !procs.is_empty()
+            && let Err(error) = self.host.0.launcher.terminate(&procs).await
+        {
+            tracing::warn!(%error, "cannot end the job");
+        }
+    }
+
+    fn running_procs(&self) -> Vec<ProcId> {
+        self.running.iter().map(|rank| ProcId::new(self.nspace.clone(), *rank)).collect()
+    }
+
+    fn outcome(&self) -> JobOutcome {
+        let first_failure = match self.failing {
+            Failing::Told(rank, exit) => Some((rank, exit)),
+            Failing::First(rank) => self.exits.get(&rank).map(|exit| (rank, *exit)),
+            // ended on request: what the processes made of it
+            Failing::No => self
+                .exits
+                .iter()
+                .find(|(_, exit)| **exit != ProcExit::Code(0))
+                .map(|(rank, exit)| (*rank, *exit)),
+        };
+        let exit_code = match (self.abort_status, first_failure) {
+            (Some(status), _) => status,
+            // it left without finalize, which is a failure whatever it returned
+            (None, Some((_, ProcExit::Code(0)))) => 1,
+            (None, Some((_, exit))) => exit.shell_code(),
+            (None, None) => 0,
+        };
+        let procs = self.host.process_table(&self.nspace);
+        let first_failure = first_failure.map(|(rank, exit)| (ProcId::new(self.nspace.clone(), rank), exit));
+        JobOutcome { exit_code, first_failure, procs }
+    }
+
+    fn set_state(&self, rank: Rank, state: ProcState) {
+        self.with_row(rank, |row| row.state = state);
+    }
+
+    fn with_row(&self, rank: Rank, change: impl FnOnce(&mut ProcInfo)) {
+        let mut jobs = self.host.jobs();
+        if let Some(row) =
+            jobs.get_mut(&self.nspace).and_then(|job| job.table.get_mut(rank.to_raw() as usize))
+        {
+            change(row);
+        }
+    }
+}
+
+/// Until a time, or for ever.
+async fn until(alarm: Alarm) {
+    match alarm {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,120 @@
+//! Upcalls as tasks on the embedder's runtime.
+
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use futures::FutureExt;
+use pmix_types::Status;
+use pmix_types::message::Failure;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::Instrument;
+
+use crate::driver::{Event, Inbox};
+use crate::engine::{Answer, Caller, Input, UpcallId, UpcallRequest};
+use crate::host::{HostModule, HostResult, UpcallContext};
+
+pub(crate) struct Upcalls {
+    host: Arc<dyn HostModule>,
+    runtime: tokio::runtime::Handle,
+    inbox: Inbox,
+    tracker: TaskTracker,
+    running: Arc<Mutex<HashMap<UpcallId, CancellationToken>>>,
+}
+
+impl Upcalls {
+    pub(crate) fn new(host: Arc<dyn HostModule>, runtime: tokio::runtime::Handle, inbox: Inbox) -> Self {
+        Self { host, runtime, inbox, tracker: TaskTracker::new(), running: Arc::default() }
+    }
+
+    pub(crate) fn start(
+        &self,
+        id: UpcallId,
+        caller: Caller,
+        deadline: Option<Instant>,
+        request: UpcallRequest,
+    ) {
+        let cancel = CancellationToken::new();
+        lock(&self.running).insert(id, cancel.clone());
+        let Caller { proc, uid, gid, object } = caller;
+        let span = tracing::debug_span!("upcall", id = id.0, operation = operation(&request), caller = %proc);
+        let cx = UpcallContext { id: id.0, caller: proc, uid, gid, deadline, object, cancel };
+        let (host, inbox, running) = (self.host.clone(), self.inbox.clone(), self.running.clone());
+        let task = async move {
+            let what = operation(&request);
+            let result = match AssertUnwindSafe(call(&*host, &cx, request)).catch_unwind().await {
+                Ok(result) => result.map_err(|error| {
+                    tracing::debug!(error = %error, cause = ?std::error::Error::source(&error), "the host failed an upcall");
+                    Failure::from(error)
+                }),
+                Err(_) => {
+                    tracing::error!(operation = what, "the host panicked in an upcall");
+                    Err(Failure::new(Status::ERROR, format!("the host failed inside {what}")))
+                }
+            };
+            lock(&running).remove(&id);
+            // the server may have ended meanwhile
+            let _ = inbox.send(Event::Input(Input::HostReply { upcall: id, result })).await;
+        };
+        self.runtime.spawn(self.tracker.track_future(task.instrument(span)));
+    }
+
+    /// Tells the host that nobody waits for the answer.
+    pub(crate) fn cancel(&self, id: UpcallId) {
+        if let Some(token) = lock(&self.running).remove(&id) {
+            token.cancel();
+        }
+    }
+
+    pub(crate) fn cancel_all(&self) {
+        for (_, token) in lock(&self.running).drain() {
+            token.cancel();
+        }
+        self.tracker.close();
+    }
+}
+
+/// A panic elsewhere leaves this table whole: each lock holds one insert or remove.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+const fn operation(request: &UpcallRequest) -> &'static str {
+    match request {
+        UpcallRequest::ClientConnected(_) => "client_connected",
+        UpcallRequest::ClientFinalized(_) => "client_finalized",
+        UpcallRequest::ClientLost(_) => "client_lost",
+        UpcallRequest::Abort(_) => "abort",
+        UpcallRequest::Fence(_) => "fence",
+        UpcallRequest::DirectModex(_) => "direct_modex",
+        UpcallRequest::Query(_) => "query",
+        UpcallRequest::ToolConnected(_) => "tool_connected",
+    }
+}
+
+async fn call(host: &dyn HostModule, cx: &UpcallContext, request: UpcallRequest) -> HostResult<Answer> {
+    Ok(match request {
+        UpcallRequest::ClientConnected(request) => {
+            host.client_connected(cx, request).await?;
+            Answer::Done
+        }
+        UpcallRequest::ClientFinalized(request) => {
+            host.client_finalized(cx, request).await?;
+            Answer::Done
+        }
+        UpcallRequest::ClientLost(request) => {
+            host.client_lost(cx, request).await;
+            Answer::Done
+        }
+        UpcallRequest::Abort(request) => {
+            host.abort(cx, request).await?;
+            Answer::Done
+        }
+        UpcallRequest::Fence(request) => Answer::Blob(host.fence(cx, request).await?),
+        UpcallRequest::DirectModex(request) => Answer::Blob(host.direct_modex(cx, request).await?),
+        UpcallRequest::Query(request) => Answer::Query(host.query(cx, request).await?),
+        UpcallRequest::ToolConnected(request) => Answer::Identity(host.tool_connected(cx, request).await?),
+    })
+}
