@@ -1,0 +1,296 @@
+//! [`LocalLauncher`]: processes on the node of the launcher itself.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use pmix_server::standard::{LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher};
+use pmix_types::{Nspace, ProcId, Rank};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use tokio::process::{Child, Command};
+use tokio::sync::{mpsc, watch};
+
+use crate::guardian::Guardian;
+use crate::program::{Program, spawn_error};
+use crate::supervise::supervise;
+use crate::tree;
+
+/// Starts processes on this node and looks after them. Cheap to clone: all clones are the same launcher.
+///
+/// Processes inherit the environment of the launcher without variables named `PMIX_*`, `OMPI_*` or `PRTE_*`;
+/// on top come those of the application, then those of the server. They read from `/dev/null`, except for
+/// [`first_stdin`](Self::first_stdin). Signals reach a process and all that descends from it. When a process
+/// has ended, what its descendants still write to its output is read for a second at most.
+///
+/// # Examples
+/// ```
+/// use pmix_rm::LocalLauncher;
+/// use pmix_server::standard::{LaunchJob, LaunchProc, LaunchReport, Launcher, ProcExit};
+/// use pmix_types::{App, Nspace, Rank};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let launcher = LocalLauncher::new("here");
+/// let mut job = LaunchJob::new(Nspace::new("job")?, vec![App::new("sh", 1).args(["-c", "exit 3"])]);
+/// job.procs.push(LaunchProc::new(Rank::new(0)?, "here".into(), 0, Vec::new()));
+/// let (reports, mut received) = tokio::sync::mpsc::channel(8);
+/// launcher.launch(job, reports).await?;
+/// let mut last = None;
+/// while let Some(report) = received.recv().await {
+///     last = Some(report);
+/// }
+/// assert!(matches!(last, Some(LaunchReport::Ended { exit: ProcExit::Code(3), .. })));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct LocalLauncher {
+    node: String,
+    grace: Duration,
+    guardian: Option<Arc<Guardian>>,
+    stdin: Arc<Mutex<Option<OwnedFd>>>,
+    running: Arc<Mutex<Running>>,
+}
+
+/// The processes that have not ended.
+type Running = BTreeMap<ProcId, Process>;
+
+/// A process that has not ended.
+#[derive(Clone, Debug)]
+struct Process {
+    pid: Pid,
+    /// Names the process for good, also when its id goes to another one.
+    handle: Arc<OwnedFd>,
+    /// Closed when it has ended.
+    ended: watch::Receiver<()>,
+}
+
+impl LocalLauncher {
+    /// A launcher on the node of this name, without guardian, with a grace period of 5 seconds.
+    ///
+    /// Without guardian each process leads a process group of its own; if the launcher is killed, its processes
+    /// live on.
+    pub fn new(node: impl Into<String>) -> Self {
+        Self {
+            node: node.into(),
+            grace: Duration::from_secs(5),
+            guardian: None,
+            stdin: Arc::default(),
+            running: Arc::default(),
+        }
+    }
+
+    /// The time that processes have to end after they were asked to.
+    #[must_use]
+    pub const fn grace(mut self, time: Duration) -> Self {
+        self.grace = time;
+        self
+    }
+
+    /// Runs all processes in the group of a guardian, so that they end with the launcher.
+    #[must_use]
+    pub fn with_guardian(mut self, guardian: Arc<Guardian>) -> Self {
+        self.guardian = Some(guardian);
+        self
+    }
+
+    /// Standard input for rank 0 of the job started first; everybody else reads from `/dev/null`.
+    #[must_use]
+    pub fn first_stdin(self, stdin: OwnedFd) -> Self {
+        *self.stdin.lock().unwrap_or_else(PoisonError::into_inner) = Some(stdin);
+        self
+    }
+
+    fn running(&self) -> MutexGuard<'_, Running> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn command(&self, program: &Program, proc: &LaunchProc) -> Command {
+        let mut command = Command::new(&program.path);
+        let (name, args) =
+            program.argv.split_first().map_or(("", &[][..]), |(name, args)| (name.as_str(), args));
+        command.arg0(name).args(args);
+        command.env_clear().envs(program.env.iter().map(|(name, value)| (name, value)));
+        command.envs(proc.env.iter().map(|(name, value)| (name, value)));
+        if let Some(cwd) = &program.cwd {
+            // shells and many programs believe PWD
+            command.current_dir(cwd).env("PWD", cwd);
+        }
+        command.stdin(self.stdin_of(proc.rank)).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.process_group(self.guardian.as_ref().map_or(0, |guardian| guardian.group().as_raw_pid()));
+        command.kill_on_drop(true);
+        command
+    }
+
+    fn stdin_of(&self, rank: Rank) -> Stdio {
+        if rank.to_raw() != 0 {
+            return Stdio::null();
+        }
+        let stdin = self.stdin.lock().unwrap_or_else(PoisonError::into_inner).take();
+        stdin.map_or_else(Stdio::null, Stdio::from)
+    }
+
+    /// Starts one process, with the error in words.
+    fn start(&self, program: &Program, proc: &LaunchProc) -> Result<Started, String> {
+        if proc.node != self.node {
+            return Err(format!("node {} is not this one, and this launcher knows no other", proc.node));
+        }
+        let child = self.command(program, proc).spawn().map_err(|error| spawn_error(&error))?;
+        let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+        let pid = pid.ok_or_else(|| String::from("it has no process id"))?;
+        // it cannot have been waited for yet, so the id is still its own
+        let handle = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| error.to_string())?;
+        Ok(Started { rank: proc.rank, app: proc.app, child, pid, handle: Arc::new(handle) })
+    }
+
+    /// Hands a started process to its supervisor.
+    fn look_after(
+        &self,
+        nspace: &Nspace,
+        started: Started,
+        program: &Path,
+        reports: mpsc::Sender<LaunchReport>,
+    ) {
+        let proc = ProcId::new(nspace.clone(), started.rank);
+        let (ending, ended) = watch::channel(());
+        self.running().insert(proc.clone(), Process { pid: started.pid, handle: started.handle, ended });
+        let report = LaunchReport::Started {
+            proc: proc.clone(),
+            pid: started.pid.as_raw_pid(),
+            executable: program.display().to_string(),
+        };
+        let running = Arc::clone(&self.running);
+        tokio::spawn(async move {
+            let _ = reports.send(report).await;
+            let forget = || {
+                running.lock().unwrap_or_else(PoisonError::into_inner).remove(&proc);
+                drop(ending);
+            };
+            supervise(&proc, started.child, &reports, forget).await;
+        });
+    }
+
+    fn alive(&self, procs: &[ProcId]) -> Vec<Process> {
+        let running = self.running();
+        procs.iter().filter_map(|proc| running.get(proc).cloned()).collect()
+    }
+}
+
+/// A process that was started and has no supervisor yet.
+struct Started {
+    rank: Rank,
+    app: usize,
+    child: Child,
+    pid: Pid,
+    handle: Arc<OwnedFd>,
+}
+
+#[async_trait]
+impl Launcher for LocalLauncher {
+    fn nodes(&self) -> Vec<String> {
+        vec![self.node.clone()]
+    }
+
+    async fn launch(&self, job: LaunchJob, reports: mpsc::Sender<LaunchReport>) -> Result<(), LaunchError> {
+        let error = |proc: &LaunchProc, reason| {
+            let program = job.apps.get(proc.app).map_or("", |app| app.command.as_str());
+            LaunchError::new(ProcId::new(job.nspace.clone(), proc.rank), &proc.node, program, reason)
+        };
+        let mut programs: BTreeMap<usize, Program> = BTreeMap::new();
+        for proc in &job.procs {
+            if !programs.contains_key(&proc.app) {
+                let app = job.apps.get(proc.app).ok_or_else(|| error(proc, "no such application".into()))?;
+                programs.insert(proc.app, Program::find(app).map_err(|reason| error(proc, reason))?);
+            }
+        }
+        let mut started = Vec::with_capacity(job.procs.len());
+        for proc in &job.procs {
+            let Some(program) = programs.get(&proc.app) else { continue };
+            match self.start(program, proc) {
+                Ok(process) => started.push(process),
+                Err(reason) => {
+                    end_all(started).await;
+                    return Err(error(proc, reason));
+                }
+            }
+            // starting takes a while; those that run already want to be served
+            tokio::task::yield_now().await;
+        }
+        for process in started {
+            let Some(program) = programs.get(&process.app) else { continue };
+            self.look_after(&job.nspace, process, &program.path, reports.clone());
+        }
+        Ok(())
+    }
+
+    async fn signal(&self, procs: &[ProcId], signal: i32) -> Result<(), LaunchError> {
+        let Some(signal) = Signal::from_named_raw(signal) else {
+            let proc = procs.first().cloned().unwrap_or_else(ProcId::none);
+            return Err(LaunchError::new(proc, &self.node, "", format!("{signal} is not a signal")));
+        };
+        signal_trees(&self.alive(procs), signal);
+        Ok(())
+    }
+
+    async fn terminate(&self, procs: &[ProcId]) -> Result<(), LaunchError> {
+        let mut processes = self.alive(procs);
+        if processes.is_empty() {
+            return Ok(());
+        }
+        let grace = self.grace;
+        // in a task of its own: a caller that stops waiting does not keep the processes alive
+        let ending = tokio::spawn(async move {
+            signal_trees(&processes, Signal::TERM);
+            // a stopped process would not see it
+            signal_trees(&processes, Signal::CONT);
+            let mut left = processes.clone();
+            let all_ended = async {
+                for process in &mut left {
+                    while process.ended.changed().await.is_ok() {}
+                }
+            };
+            if tokio::time::timeout(grace, all_ended).await.is_err() {
+                processes.retain(|process| process.ended.has_changed().is_ok());
+                signal_trees(&processes, Signal::KILL);
+            }
+        });
+        let _ = ending.await;
+        Ok(())
+    }
+}
+
+/// Signals processes and all that descends from them, parents first: a shell must know of the signal before it
+/// sees its child die of it.
+fn signal_trees(processes: &[Process], signal: Signal) {
+    let roots: Vec<Pid> = processes.iter().map(|process| process.pid).collect();
+    let below = tree::descendants(&roots);
+    for process in processes {
+        if let Err(error) = pidfd_send_signal(&*process.handle, signal) {
+            tracing::debug!(pid = process.pid.as_raw_pid(), %error, "process not signalled");
+        }
+    }
+    tree::signal_all(&below, signal);
+}
+
+/// Ends processes of a job that cannot start as a whole.
+async fn end_all(started: Vec<Started>) {
+    let roots: Vec<Pid> = started.iter().map(|process| process.pid).collect();
+    let below = tree::descendants(&roots);
+    for process in &started {
+        let _ = pidfd_send_signal(&*process.handle, Signal::KILL);
+    }
+    tree::signal_all(&below, Signal::KILL);
+    for mut process in started {
+        if let Err(error) = process.child.wait().await {
+            tracing::warn!(%error, "a process of a job that did not start was not waited for");
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "launcher_tests.rs"]
+mod tests;

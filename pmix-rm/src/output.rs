@@ -1,0 +1,137 @@
+//! Whole lines from pieces of output.
+
+use bytes::{Bytes, BytesMut};
+use pmix_server::standard::OutputChannel;
+use pmix_types::Rank;
+
+/// Longest line that is held back until it is complete, in bytes; longer ones pass in pieces.
+pub(crate) const MAX_LINE: usize = 64 * 1024;
+
+/// Collects the output of one channel of one process and hands it out in whole lines.
+///
+/// Without a tag no byte is added or taken away. With one every line begins with it and ends with a newline.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    tag: Option<Vec<u8>>,
+    held: BytesMut,
+    /// The piece given out last did not end its line.
+    inside: bool,
+}
+
+impl Lines {
+    /// Lines as they come, or each with a tag in front.
+    pub(crate) fn new(tag: Option<String>) -> Self {
+        Self { tag: tag.map(String::into_bytes), held: BytesMut::new(), inside: false }
+    }
+
+    /// Takes what was written and returns the lines it completes, to be written at once; may be empty.
+    pub(crate) fn push(&mut self, data: &[u8]) -> Bytes {
+        let complete = match data.iter().rposition(|&byte| byte == b'\n') {
+            Some(newline) => self.held.len() + newline + 1,
+            None => 0,
+        };
+        self.held.extend_from_slice(data);
+        let ready = if self.held.len() - complete > MAX_LINE { self.held.len() } else { complete };
+        let ready = self.held.split_to(ready).freeze();
+        self.tagged(ready)
+    }
+
+    /// The rest, when no more comes; may be empty.
+    pub(crate) fn finish(&mut self) -> Bytes {
+        let rest = self.held.split().freeze();
+        let rest = self.tagged(rest);
+        if self.tag.is_none() || !self.inside {
+            return rest;
+        }
+        self.inside = false;
+        let mut rest = BytesMut::from(rest);
+        rest.extend_from_slice(b"\n");
+        rest.freeze()
+    }
+
+    fn tagged(&mut self, text: Bytes) -> Bytes {
+        let Some(tag) = self.tag.as_deref() else { return text };
+        let mut out = BytesMut::with_capacity(text.len() + tag.len());
+        for line in text.split_inclusive(|&byte| byte == b'\n') {
+            if !self.inside {
+                out.extend_from_slice(tag);
+            }
+            out.extend_from_slice(line);
+            self.inside = !line.ends_with(b"\n");
+        }
+        out.freeze()
+    }
+}
+
+/// The tag of a channel: `[2] `, and `[2]<stderr> ` for errors.
+pub(crate) fn tag(rank: Rank, channel: OutputChannel) -> String {
+    match channel {
+        OutputChannel::Stdout => format!("[{rank}] "),
+        OutputChannel::Stderr => format!("[{rank}]<stderr> "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_line_waits_for_its_end() {
+        let mut lines = Lines::new(None);
+        assert_eq!(lines.push(b"one\ntw"), "one\n");
+        assert_eq!(lines.push(b"o"), "");
+        assert_eq!(lines.push(b"\n\nthree"), "two\n\n");
+        assert_eq!(lines.finish(), "three");
+        assert_eq!(lines.finish(), "");
+    }
+
+    #[test]
+    fn every_line_gets_its_tag_and_its_end() {
+        let rank = Rank::from_raw(3);
+        let mut lines = Lines::new(Some(tag(rank, OutputChannel::Stdout)));
+        assert_eq!(lines.push(b"one\n\nla"), "[3] one\n[3] \n");
+        assert_eq!(lines.finish(), "[3] la\n");
+        let mut lines = Lines::new(Some(tag(rank, OutputChannel::Stderr)));
+        assert_eq!(lines.push(b"oh\n"), "[3]<stderr> oh\n");
+        assert_eq!(lines.finish(), "");
+    }
+
+    #[test]
+    fn a_line_too_long_to_hold_passes_in_pieces_with_one_tag() {
+        let mut lines = Lines::new(Some("> ".into()));
+        let long = vec![b'x'; MAX_LINE + 1];
+        assert_eq!(lines.push(&long).len(), long.len() + 2);
+        assert_eq!(lines.push(b"end\nnext\n"), "end\n> next\n");
+        assert_eq!(lines.push(&long).len(), long.len() + 2);
+        assert_eq!(lines.finish(), "\n");
+    }
+
+    proptest! {
+        #[test]
+        fn no_byte_is_lost_and_no_line_torn(pieces in prop::collection::vec("[a\n]{0,12}", 0..12)) {
+            let mut lines = Lines::new(None);
+            let mut out = Vec::new();
+            for piece in &pieces {
+                let ready = lines.push(piece.as_bytes());
+                prop_assert!(ready.is_empty() || ready.ends_with(b"\n"));
+                out.extend_from_slice(&ready);
+            }
+            out.extend_from_slice(&lines.finish());
+            prop_assert_eq!(out, pieces.concat().into_bytes());
+        }
+
+        #[test]
+        fn tags_do_not_depend_on_the_pieces(pieces in prop::collection::vec("[a\n]{0,12}", 0..12)) {
+            let mut lines = Lines::new(Some("> ".into()));
+            let mut out = Vec::new();
+            for piece in &pieces {
+                out.extend_from_slice(&lines.push(piece.as_bytes()));
+            }
+            out.extend_from_slice(&lines.finish());
+            let expected: String = pieces.concat().lines().map(|line| format!("> {line}\n")).collect();
+            prop_assert_eq!(String::from_utf8(out).unwrap(), expected);
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! The signals `pmixrun` acts on.
+
+use std::io;
+
+use rustix::process::Signal;
+use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
+
+/// A signal that `pmixrun` received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Received {
+    /// End the job; the ranks get this signal.
+    End(Signal),
+    /// Pass it on, nothing else.
+    PassOn(Signal),
+    /// `pmixrun` was stopped, or comes from the background to the foreground.
+    Continue,
+}
+
+/// Receives them from its making on; until then they have their usual effect.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    interrupt: Stream,
+    terminate: Stream,
+    hangup: Stream,
+    user1: Stream,
+    user2: Stream,
+    resume: Stream,
+}
+
+impl Signals {
+    pub(crate) fn receive() -> io::Result<Self> {
+        let stream = |number: Signal| signal(SignalKind::from_raw(number.as_raw()));
+        Ok(Self {
+            interrupt: stream(Signal::INT)?,
+            terminate: stream(Signal::TERM)?,
+            hangup: stream(Signal::HUP)?,
+            user1: stream(Signal::USR1)?,
+            user2: stream(Signal::USR2)?,
+            resume: stream(Signal::CONT)?,
+        })
+    }
+
+    /// The next one. Cancel-safe.
+    pub(crate) async fn next(&mut self) -> Received {
+        tokio::select! {
+            _ = self.interrupt.recv() => Received::End(Signal::INT),
+            _ = self.terminate.recv() => Received::End(Signal::TERM),
+            // the terminal is gone: no reason for the ranks to know how
+            _ = self.hangup.recv() => Received::End(Signal::TERM),
+            _ = self.user1.recv() => Received::PassOn(Signal::USR1),
+            _ = self.user2.recv() => Received::PassOn(Signal::USR2),
+            _ = self.resume.recv() => Received::Continue,
+        }
+    }
+}

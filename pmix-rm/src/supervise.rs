@@ -1,0 +1,113 @@
+//! Looks after one process: its output, its end.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use pmix_server::standard::{LaunchReport, OutputChannel, ProcExit};
+use pmix_types::ProcId;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::Child;
+use tokio::sync::{mpsc, watch};
+
+/// How long a descendant that holds the output of an ended process open may keep it from being reported as
+/// ended.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// Bytes that the pipe of an ended process can hold: what comes after them is not its own.
+const MAX_PIPE: usize = 1024 * 1024;
+
+/// Largest piece of output.
+const CHUNK: usize = 64 * 1024;
+
+/// Reports what a process writes, then its end; `on_exit` is called as soon as it has ended.
+pub(crate) async fn supervise(
+    proc: &ProcId,
+    mut child: Child,
+    reports: &mpsc::Sender<LaunchReport>,
+    on_exit: impl FnOnce(),
+) {
+    let (exited, exit) = watch::channel(false);
+    let out = child.stdout.take().map(|from| pump(proc, OutputChannel::Stdout, from, reports, exit.clone()));
+    let err = child.stderr.take().map(|from| pump(proc, OutputChannel::Stderr, from, reports, exit));
+    let wait = async {
+        let status = tokio::select! {
+            status = child.wait() => status,
+            // nobody listens any more: nobody would end it either
+            () = reports.closed() => {
+                let _ = child.start_kill();
+                child.wait().await
+            }
+        };
+        on_exit();
+        let _ = exited.send(true);
+        status
+    };
+    let (status, (), ()) = tokio::join!(wait, optional(out), optional(err));
+    let exit = match status {
+        Ok(status) => exit_of(status),
+        Err(error) => {
+            tracing::error!(%proc, %error, "process cannot be waited for");
+            ProcExit::Code(1)
+        }
+    };
+    let _ = reports.send(LaunchReport::Ended { proc: proc.clone(), exit }).await;
+}
+
+async fn optional(work: Option<impl Future<Output = ()>>) {
+    if let Some(work) = work {
+        work.await;
+    }
+}
+
+fn exit_of(status: ExitStatus) -> ProcExit {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => ProcExit::Code(code),
+        (None, Some(signal)) => ProcExit::Signal(signal),
+        (None, None) => ProcExit::Code(1),
+    }
+}
+
+/// Reports what comes out of a pipe until it is closed, or until its process has ended and nothing of what
+/// it wrote can be left.
+async fn pump(
+    proc: &ProcId,
+    channel: OutputChannel,
+    mut from: impl AsyncRead + Unpin,
+    reports: &mpsc::Sender<LaunchReport>,
+    mut exit: watch::Receiver<bool>,
+) {
+    let exited = exit.clone();
+    let lingered = async move {
+        let _ = exit.wait_for(|exited| *exited).await;
+        let _ = tokio::time::timeout(LINGER, std::future::pending::<()>()).await;
+    };
+    tokio::pin!(lingered);
+    let mut buffer = BytesMut::new();
+    let mut after_exit = 0;
+    while after_exit <= MAX_PIPE {
+        buffer.reserve(CHUNK);
+        let read = tokio::select! {
+            // what is there is read, however long it takes to be rid of it
+            biased;
+            read = from.read_buf(&mut buffer) => read,
+            () = &mut lingered => break,
+        };
+        match read {
+            Ok(0) => break,
+            Ok(count) if *exited.borrow() => after_exit += count,
+            Ok(_) => {}
+            Err(error) => {
+                tracing::warn!(%proc, ?channel, %error, "output lost");
+                break;
+            }
+        }
+        let data = buffer.split().freeze();
+        if reports.send(LaunchReport::Output { proc: proc.clone(), channel, data }).await.is_err() {
+            return;
+        }
+    }
+    let end = LaunchReport::Output { proc: proc.clone(), channel, data: bytes::Bytes::new() };
+    let _ = reports.send(end).await;
+}
