@@ -92,3 +92,55 @@ const fn nearest(code: Code) -> Status {
         _ => Status::ERROR,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use pmix_types::{ProcId, Rank};
+
+    use super::*;
+
+    #[test]
+    fn every_failure_of_the_table_comes_back() {
+        let proc = ProcId::new("job-1".parse().unwrap(), Rank::from_raw(3));
+        for status in Status::all().filter(|status| !status.is_success()) {
+            let failure = Failure::new(status, "why").with_procs(vec![proc.clone()]);
+            assert_eq!(from_grpc(&to_grpc(&failure)), failure);
+            assert_ne!(to_grpc(&failure).code(), Code::Ok);
+        }
+        let own = Failure::new(Status::from_raw(-123_456), "");
+        assert_eq!(from_grpc(&to_grpc(&own)), own);
+    }
+
+    #[test]
+    fn codes_and_statuses_agree_both_ways() {
+        for code_number in 1..=16 {
+            let grpc = Code::from(code_number);
+            let failure = from_grpc(&tonic::Status::new(grpc, "no details"));
+            assert_eq!(failure.message, "no details");
+            if !matches!(failure.status, Status::ERROR) && grpc != Code::OutOfRange {
+                assert_eq!(code(failure.status), grpc);
+            }
+        }
+    }
+
+    #[test]
+    fn a_failed_call_is_never_a_success() {
+        let success = v1::Failure { status: 0, ..Default::default() }.encode_to_vec();
+        let empty = [vec![], success, vec![0xff; 9]];
+        for details in empty {
+            let status = tonic::Status::with_details(Code::Unavailable, "gone", details.into());
+            assert_eq!(from_grpc(&status), Failure::new(Status::ERR_LOST_CONNECTION, "gone"));
+        }
+    }
+
+    #[test]
+    fn long_failures_are_cut_to_fit_in_trailers() {
+        let proc = ProcId::new("n".repeat(255).parse().unwrap(), Rank::from_raw(3));
+        let failure = Failure::new(Status::ERR_TIMEOUT, "é".repeat(5000)).with_procs(vec![proc; 1000]);
+        let grpc = to_grpc(&failure);
+        assert!(grpc.details().len() + grpc.message().len() < 12_000);
+        let received = from_grpc(&grpc);
+        assert_eq!(received.status, failure.status);
+        assert!(failure.message.starts_with(&received.message) && received.message.len() >= 1000);
+    }
+}

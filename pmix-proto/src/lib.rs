@@ -10,6 +10,13 @@
 //!
 //! The files under `proto/pmix/v1` define all of it, with comments that suffice to write another implementation.
 //!
+//! # What a peer may say
+//! Everything a peer sends either decodes or gives a [`ConvertError`] with the place and the reason. Numbers of the
+//! Standard's open tables are kept also if they are not known. An empty namespace is "no process"
+//! ([`ProcId::none`](pmix_types::ProcId::none)): data may hold it (a value, a row of a table, a publisher, the source
+//! of an event, the processes behind a failure), but where a request, an identity or modex data names a process, it
+//! is an error. Values nest [`MAX_DEPTH`] deep at most.
+//!
 //! # Versions
 //! Both sides speak a range of whole-numbered versions and use the highest they share, see [`negotiate`]. Version 1
 //! has no optional features.
@@ -56,7 +63,7 @@
 
 mod assembler;
 mod body;
-pub mod convert;
+mod convert;
 pub mod grpc_status;
 pub mod modex;
 mod version;

@@ -27,22 +27,21 @@ macro_rules! convert_array {
             type Form = v1::DataArray;
 
             fn to_form(&self) -> v1::DataArray {
-                let elements = match self {
-                    $(Self::$variant(elements) => Some(Elements::$variant(Element::to_column(elements))),)+
-                    // Undef; every other variant stands in the list that makes these arms.
-                    _ => None,
-                };
-                v1::DataArray { elements }
+                v1::DataArray {
+                    elements: match self {
+                        $(Self::$variant(elements) => encoded(elements, Elements::$variant),)+
+                        // Undef; every other variant stands in the list that makes these arms.
+                        _ => None,
+                    },
+                }
             }
 
             fn from_form(form: v1::DataArray, scope: &mut Scope) -> Result<Self, ConvertError> {
-                scope.nested(|scope| {
-                    Ok(match form.elements {
-                        None => Self::Undef,
-                        $(Some(Elements::$variant(column)) => {
-                            Self::$variant(Element::from_column(column, scope).at(stringify!($variant))?)
-                        })+
-                    })
+                scope.nested(|scope| match form.elements {
+                    None => Ok(Self::Undef),
+                    $(Some(Elements::$variant(column)) => {
+                        decoded(column, scope, Self::$variant, stringify!($variant))
+                    })+
                 })
             }
         }
@@ -50,6 +49,22 @@ macro_rules! convert_array {
 }
 pmix_types::for_each_data_type!(convert_array);
 messages!(DataArray => DataArray);
+
+/// One arm of the match above. A function of its own keeps the frame of the match small, which matters where arrays
+/// nest.
+fn encoded<T: Element>(elements: &[T], case: fn(T::Column) -> Elements) -> Option<Elements> {
+    Some(case(T::to_column(elements)))
+}
+
+/// One arm of the match above, as [`encoded`].
+fn decoded<T: Element>(
+    column: T::Column,
+    scope: &mut Scope,
+    variant: fn(Vec<T>) -> DataArray,
+    name: &str,
+) -> Result<DataArray, ConvertError> {
+    T::from_column(column, scope).map(variant).at(name)
+}
 
 /// One byte an element.
 impl Element for u8 {

@@ -2,10 +2,6 @@
 //!
 //! Encoding is total. Decoding is checked: what a peer sends either becomes a domain value or a [`ConvertError`]
 //! that says where and why; nothing panics, and nothing missing is filled in.
-//!
-//! An empty namespace is "no process" ([`ProcId::none`](pmix_types::ProcId::none)). Data may hold it: a value, a row
-//! of a table, a publisher, the source of an event. Where a process is named that something is done to or for
-//! (requests, modex data, identities, reasons of a failure), it is an error.
 
 mod array;
 mod error;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use pmix_types::message::{Failure, GetReply, Modex, ProcData, Push, QueryReply, Reply, Welcome};
 
-use super::records::{all_named, named};
+use super::records::named;
 use super::{At, ConvertError, Scope, Wire, decode_job, encode_job, messages, present};
 use crate::v1::server_body::Body;
 use crate::{IMPLEMENTATION, ServerBody, modex, v1};
@@ -126,7 +126,7 @@ impl Wire for Failure {
 
     fn from_form(form: v1::Failure, scope: &mut Scope) -> Result<Self, ConvertError> {
         let status = Wire::from_form(form.status, scope)?;
-        Ok(Self::new(status, form.message).with_procs(all_named(form.procs).at("procs")?))
+        Ok(Self::new(status, form.message).with_procs(Wire::from_form(form.procs, scope).at("procs")?))
     }
 }
 

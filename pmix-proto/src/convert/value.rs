@@ -1,4 +1,3 @@
-use bytes::Bytes;
 use pmix_types::Value;
 
 use super::{At, ConvertError, Scope, Wire, messages};
@@ -11,22 +10,21 @@ macro_rules! convert_value {
             type Form = v1::Value;
 
             fn to_form(&self) -> v1::Value {
-                let kind = match self {
-                    $(Self::$variant(inner) => Some(Kind::$variant(inner.to_form())),)+
-                    // Undef; every other variant stands in the list that makes these arms.
-                    _ => None,
-                };
-                v1::Value { kind }
+                v1::Value {
+                    kind: match self {
+                        $(Self::$variant(inner) => encoded(inner, Kind::$variant),)+
+                        // Undef; every other variant stands in the list that makes these arms.
+                        _ => None,
+                    },
+                }
             }
 
             fn from_form(form: v1::Value, scope: &mut Scope) -> Result<Self, ConvertError> {
-                scope.nested(|scope| {
-                    Ok(match form.kind {
-                        None => Self::Undef,
-                        $(Some(Kind::$variant(inner)) => {
-                            Self::$variant(<$type>::from_form(inner, scope).at(stringify!($variant))?)
-                        })+
-                    })
+                scope.nested(|scope| match form.kind {
+                    None => Ok(Self::Undef),
+                    $(Some(Kind::$variant(inner)) => {
+                        decoded(inner, scope, Self::$variant, stringify!($variant))
+                    })+
                 })
             }
         }
@@ -34,6 +32,22 @@ macro_rules! convert_value {
 }
 pmix_types::for_each_data_type!(convert_value);
 messages!(Value => Value);
+
+/// One arm of the match above. A function of its own keeps the frame of the match small, which matters where values
+/// nest.
+fn encoded<T: Wire, K>(inner: &T, kind: fn(T::Form) -> K) -> Option<K> {
+    Some(kind(inner.to_form()))
+}
+
+/// One arm of the match above, as [`encoded`].
+fn decoded<T: Wire>(
+    form: T::Form,
+    scope: &mut Scope,
+    variant: fn(T) -> Value,
+    name: &str,
+) -> Result<Value, ConvertError> {
+    T::from_form(form, scope).map(variant).at(name)
+}
 
 /// The value of a key: absent means that there is none.
 pub(super) fn value_field(form: Option<Box<v1::Value>>, scope: &mut Scope) -> Result<Value, ConvertError> {

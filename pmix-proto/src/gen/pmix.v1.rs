@@ -2,8 +2,8 @@
 /// A process, or a set of processes by a special rank.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Proc {
-    /// Empty for "no process", which only data may say: a value, a row of a table, the source of an event. Where a
-    /// process has to be named, an empty namespace is an error.
+    /// Empty for "no process", which only data may say: a value, a row of a table, the source of an event, the reason of
+    /// a failure. Where a process has to be named, an empty namespace is an error.
     #[prost(string, tag = "1")]
     pub nspace: ::prost::alloc::string::String,
     /// From 0; the largest numbers are special: 4294967295 UNDEF, 4294967294 WILDCARD (all of the namespace),
@@ -1098,7 +1098,7 @@ pub struct ProcColumn {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ClientMessage {
-    /// Chosen by the process, not 0 but for Hello, not used for two requests at a time.
+    /// Chosen by the process: 0 for Hello, otherwise anything else that no unanswered request has.
     #[prost(uint64, tag = "1")]
     pub id: u64,
     #[prost(oneof = "client_message::Content", tags = "2, 3")]
@@ -1136,6 +1136,7 @@ pub mod server_message {
 pub struct Part {
     #[prost(bytes = "bytes", tag = "1")]
     pub data: ::prost::bytes::Bytes,
+    /// The body is complete.
     #[prost(bool, tag = "2")]
     pub last: bool,
 }
@@ -1269,8 +1270,10 @@ pub struct Commit {
     #[prost(message, repeated, tag = "1")]
     pub entries: ::prost::alloc::vec::Vec<PutEntry>,
 }
+/// One key that a process has put.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PutEntry {
+    /// Who may see it: 1 local, 2 remote, 3 global, ...
     #[prost(uint32, tag = "1")]
     pub scope: u32,
     #[prost(string, tag = "2")]

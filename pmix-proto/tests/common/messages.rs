@@ -1,0 +1,178 @@
+//! Strategies for what a process and its server say to each other.
+
+use std::sync::Arc;
+
+use pmix_types::job::{AppParts, JobData, NodeParts, Parts};
+use pmix_types::map::{NodeMap, ProcMap};
+use pmix_types::message::{
+    Abort, Failure, Fence, Get, GetReply, Hello, Identity, Modex, ProcData, Push, PutEntry, QueryReply,
+    RegisterEvents, Reply, Request, Welcome,
+};
+use pmix_types::{
+    Directives, Event, Info, KeyName, KeyVal, Pid, ProcId, Query, Rank, RankSet, Scope, Status, Value,
+};
+use proptest::collection::{btree_map, vec};
+use proptest::option;
+use proptest::prelude::*;
+
+use super::{Sample, named_nspace, named_proc, text, values};
+
+fn put_entry() -> impl Strategy<Value = PutEntry> {
+    (Scope::sample(0), KeyName::sample(0), Value::sample(1)).prop_map(|(scope, key, value)| PutEntry {
+        scope,
+        key,
+        value,
+    })
+}
+
+pub(crate) fn modex() -> impl Strategy<Value = Modex> {
+    let proc_data =
+        (named_proc(), vec(put_entry(), 0..3)).prop_map(|(proc, entries)| ProcData { proc, entries });
+    vec(proc_data, 0..3).prop_map(|procs| Modex { procs })
+}
+
+pub(crate) fn hello() -> impl Strategy<Value = Hello> {
+    let identity = prop_oneof![
+        named_proc().prop_map(Identity::Client),
+        option::of(named_proc()).prop_map(Identity::Tool)
+    ];
+    (identity, Pid::sample(0), Directives::sample(1)).prop_map(|(identity, pid, directives)| {
+        let mut hello = Hello::new(identity, pid);
+        hello.directives = directives;
+        hello
+    })
+}
+
+fn get() -> impl Strategy<Value = Get> {
+    (named_proc(), option::of(KeyName::sample(0)), Directives::sample(1)).prop_map(
+        |(proc, key, directives)| {
+            let mut get = Get::new(proc, key);
+            get.directives = directives;
+            get
+        },
+    )
+}
+
+fn fence() -> impl Strategy<Value = Fence> {
+    (option::of(vec(named_proc(), 0..3)), Directives::sample(1)).prop_map(|(procs, directives)| {
+        let mut fence = Fence::new(procs);
+        fence.directives = directives;
+        fence
+    })
+}
+
+fn abort() -> impl Strategy<Value = Abort> {
+    (any::<i32>(), text(), vec(named_proc(), 0..3)).prop_map(|(status, message, procs)| {
+        let mut abort = Abort::new(status, message);
+        abort.procs = procs;
+        abort
+    })
+}
+
+fn register_events() -> impl Strategy<Value = RegisterEvents> {
+    (vec(Status::sample(0), 0..3), Directives::sample(1)).prop_map(|(codes, directives)| {
+        let mut register = RegisterEvents::new(codes);
+        register.directives = directives;
+        register
+    })
+}
+
+pub(crate) fn request() -> impl Strategy<Value = Request> {
+    prop_oneof![
+        vec(put_entry(), 0..3).prop_map(Request::Commit),
+        get().prop_map(Request::Get),
+        fence().prop_map(Request::Fence),
+        abort().prop_map(Request::Abort),
+        vec(Query::sample(1), 0..3).prop_map(Request::Query),
+        register_events().prop_map(Request::RegisterEvents),
+        any::<u64>().prop_map(Request::DeregisterEvents),
+        Event::sample(1).prop_map(Request::Notify),
+        Directives::sample(1).prop_map(Request::Finalize),
+    ]
+}
+
+fn get_reply() -> impl Strategy<Value = GetReply> {
+    (option::of(Value::sample(1)), modex(), option::of(job())).prop_map(|(value, modex, job)| {
+        let mut reply = GetReply::default();
+        (reply.value, reply.modex, reply.job) = (value, Arc::new(modex), job.map(Arc::new));
+        reply
+    })
+}
+
+pub(crate) fn reply() -> impl Strategy<Value = Reply> {
+    let query_reply = (Status::sample(0), vec(Info::sample(1), 0..3));
+    prop_oneof![
+        Just(Reply::Done),
+        get_reply().prop_map(Reply::Get),
+        modex().prop_map(|modex| Reply::Fence(Arc::new(modex))),
+        query_reply.prop_map(|(status, results)| Reply::Query(QueryReply::new(status, results))),
+        any::<u64>().prop_map(Reply::Registered),
+    ]
+}
+
+pub(crate) fn failure() -> impl Strategy<Value = Failure> {
+    (Status::sample(0), text(), vec(ProcId::sample(0), 0..3))
+        .prop_map(|(status, message, procs)| Failure::new(status, message).with_procs(procs))
+}
+
+pub(crate) fn push() -> impl Strategy<Value = Push> {
+    prop_oneof![
+        (vec(any::<u64>(), 0..4), Event::sample(1))
+            .prop_map(|(registrations, event)| Push::Event { registrations, event }),
+        any::<u64>().prop_map(|missed| Push::Lagged { missed }),
+    ]
+}
+
+pub(crate) fn welcome() -> impl Strategy<Value = Welcome> {
+    (named_proc(), named_proc(), text(), option::of(job())).prop_map(|(proc, server, hostname, job)| {
+        let welcome = Welcome::new(proc, server, hostname);
+        match job {
+            Some(job) => welcome.with_job(Arc::new(job)),
+            None => welcome,
+        }
+    })
+}
+
+/// Own keys, so that no value contradicts the maps.
+fn key_vals() -> impl Strategy<Value = Vec<KeyVal>> {
+    let key_val = ("my[.]k[0-9]", Value::sample(1));
+    vec(key_val.prop_map(|(key, value)| KeyVal { key: key.parse().unwrap(), value }), 0..3)
+}
+
+/// Values of a key by rank: of one type or of several.
+fn column() -> impl Strategy<Value = Vec<(Rank, Value)>> {
+    let types = values(1);
+    let one_type =
+        (0..types.len()).prop_flat_map(move |index| btree_map(0..12u32, types[index].clone(), 1..6)).boxed();
+    let mixed = btree_map(0..12u32, Value::sample(1), 1..6);
+    prop_oneof![one_type, mixed]
+        .prop_map(|values| values.into_iter().map(|(rank, value)| (Rank::from_raw(rank), value)).collect())
+}
+
+pub(crate) fn job() -> impl Strategy<Value = JobData> {
+    let maps = (1..4u32, 1..4u32).prop_map(|(nodes, per_node)| {
+        let names: Vec<_> = (0..nodes).map(|node| format!("n{node}")).collect();
+        (NodeMap::from_names(names).unwrap(), ProcMap::block(nodes, per_node).unwrap())
+    });
+    let columns = btree_map("my[.]k[0-9]", column(), 0..3);
+    let values = (key_vals(), key_vals(), key_vals(), key_vals(), key_vals());
+    (named_nspace(), option::of(maps), values, columns).prop_map(|(nspace, maps, values, columns)| {
+        let mut parts = Parts::new(nspace);
+        let (of_app, of_node);
+        (parts.resources, parts.session, parts.job, of_app, of_node) = values;
+        if let Some((nodes, procs)) = maps {
+            let ranks = RankSet::from_range(0..=0).unwrap();
+            parts.apps.push(AppParts { number: 0, ranks, values: of_app });
+            parts.nodes.push(NodeParts { name: Some("n0".into()), id: None, values: of_node });
+            (parts.node_map, parts.proc_map) = (Some(nodes), Some(procs));
+            let known = |(rank, _): &(Rank, Value)| {
+                parts.proc_map.as_ref().is_some_and(|map| u64::from(rank.to_raw()) < map.rank_count())
+            };
+            parts.procs = columns
+                .into_iter()
+                .map(|(key, column)| (key.parse().unwrap(), column.into_iter().filter(known).collect()))
+                .collect();
+        }
+        JobData::from_parts(parts).unwrap()
+    })
+}

@@ -1,0 +1,302 @@
+//! Whatever a peer sends either decodes or is refused with its place and reason; nothing panics.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
+
+use bytes::Bytes;
+use pmix_proto::{
+    Assembler, ConvertError, EncodedBody, Limits, MAX_DEPTH, Reason, decode_client, decode_job, encode_job,
+    encode_request, modex, v1,
+};
+use pmix_types::message::Request;
+use pmix_types::{App, DataArray, Directives, Info, Query, RegAttr, Value};
+use proptest::prelude::*;
+use prost::Message;
+use v1::client_body::Body;
+use v1::value::Kind;
+
+mod common;
+
+use common::{Sample, messages};
+
+fn decode_everything(bytes: &[u8]) {
+    let bytes = Bytes::copy_from_slice(bytes);
+    if let Ok(message) = v1::ClientMessage::decode(bytes.clone()) {
+        let _ = Assembler::new(Limits::default()).accept_client(message);
+    }
+    if let Ok(message) = v1::ServerMessage::decode(bytes.clone()) {
+        let _ = Assembler::new(Limits::default()).accept_server(message);
+    }
+    if let Ok(value) = v1::Value::decode(bytes.clone()) {
+        let _ = Value::try_from(value);
+    }
+    let _ = modex::decode(bytes.clone());
+    let _ = decode_job(bytes);
+}
+
+/// Something valid with some bytes changed, which reaches further than bytes at random.
+fn damaged(valid: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
+    let damage = proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4);
+    (valid, damage).prop_map(|(mut bytes, damage)| {
+        for (index, byte) in damage {
+            if !bytes.is_empty() {
+                let at = index.index(bytes.len());
+                bytes[at] = byte;
+            }
+        }
+        bytes
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_decode_or_are_refused(bytes: Vec<u8>) {
+        decode_everything(&bytes);
+    }
+
+    #[test]
+    fn damaged_requests_decode_or_are_refused(
+        bytes in damaged(messages::request().prop_map(|r| encode_request(1, &r).next().unwrap().encode_to_vec()))
+    ) {
+        decode_everything(&bytes);
+    }
+
+    #[test]
+    fn damaged_replies_decode_or_are_refused(
+        bytes in damaged(messages::reply().prop_map(|reply| {
+            EncodedBody::reply(&reply).messages(1).next().unwrap().encode_to_vec()
+        }))
+    ) {
+        decode_everything(&bytes);
+    }
+
+    #[test]
+    fn damaged_jobs_decode_or_are_refused(bytes in damaged(messages::job().prop_map(|job| encode_job(&job).into()))) {
+        decode_everything(&bytes);
+    }
+
+    #[test]
+    fn damaged_arrays_decode_or_are_refused(
+        bytes in damaged(DataArray::sample(1).prop_map(|array| v1::Value::from(&array.into()).encode_to_vec()))
+    ) {
+        decode_everything(&bytes);
+    }
+}
+
+fn refused(body: Body) -> String {
+    decode_client(v1::ClientBody { body: Some(body) }).unwrap_err().to_string()
+}
+
+fn proc(nspace: &str) -> v1::Proc {
+    v1::Proc { nspace: nspace.into(), rank: 0 }
+}
+
+fn info(key: &str, kind: Kind) -> v1::Info {
+    v1::Info { key: key.into(), flags: 0, value: Some(Box::new(v1::Value { kind: Some(kind) })) }
+}
+
+#[test]
+fn refusals_say_where_and_why() {
+    let procs = vec![proc("a"), proc("a"), proc("a"), proc("")];
+    let fence = v1::Fence { has_procs: true, procs, directives: vec![] };
+    assert_eq!(
+        refused(Body::Fence(fence)),
+        "fence.procs[3].nspace: a namespace needs at least one character"
+    );
+
+    let get = v1::Get { proc: Some(proc(&"x".repeat(256))), ..Default::default() };
+    assert_eq!(
+        refused(Body::Get(get)),
+        "get.proc.nspace: a namespace has at most 255 bytes, this one has 256"
+    );
+
+    let missing = "missing, or of a kind this version does not know";
+    assert_eq!(refused(Body::Get(v1::Get::default())), format!("get.proc: {missing}"));
+    assert_eq!(refused(Body::Hello(v1::Hello::default())), format!("hello.identity: {missing}"));
+    let nothing = decode_client(v1::ClientBody::default()).unwrap_err();
+    assert_eq!(nothing.to_string(), format!("body: {missing}"));
+
+    let entry = v1::PutEntry { scope: 256, key: "k".into(), value: None };
+    let commit = v1::Commit { entries: vec![entry] };
+    assert_eq!(refused(Body::Commit(commit)), "commit.entries[0].scope: 256 is not within 0 to 255");
+
+    let directives = vec![info("k", Kind::Bool(true)), info("", Kind::Bool(true))];
+    let finalize = v1::Finalize { directives };
+    assert_eq!(
+        refused(Body::Finalize(finalize)),
+        "finalize.directives[1].key: a key needs at least one character"
+    );
+}
+
+#[test]
+fn numbers_outside_of_their_type_are_refused() {
+    for (kind, place) in [
+        (Kind::Byte(256), "Byte"),
+        (Kind::Uint8(256), "Uint8"),
+        (Kind::Uint16(65536), "Uint16"),
+        (Kind::Int8(128), "Int8"),
+        (Kind::Int16(-32769), "Int16"),
+        (Kind::DataType(65536), "DataType"),
+        (Kind::IofChannels(65536), "IofChannels"),
+    ] {
+        let error = Value::try_from(v1::Value { kind: Some(kind) }).unwrap_err();
+        assert_eq!(error.path(), place);
+        assert!(matches!(error.reason(), Reason::OutOfRange { .. }), "{error}");
+        assert_eq!(error.status(), pmix_types::Status::ERR_BAD_PARAM);
+    }
+}
+
+fn table(rows: usize) -> v1::ProcInfoTable {
+    v1::ProcInfoTable {
+        procs: Some(v1::ProcTable { nspaces: vec!["a".into()], nspace: vec![0; rows], rank: vec![0; rows] }),
+        hostname: vec![0; rows],
+        executable: vec![0; rows],
+        pid: vec![0; rows],
+        exit_code: vec![0; rows],
+        state: vec![0; rows],
+        ..Default::default()
+    }
+}
+
+fn decode_table(table: v1::ProcInfoTable) -> Result<DataArray, ConvertError> {
+    v1::DataArray { elements: Some(v1::data_array::Elements::ProcInfo(table)) }.try_into()
+}
+
+#[test]
+fn tables_with_uneven_columns_are_refused() {
+    assert_eq!(decode_table(table(3)).unwrap().len(), 3);
+    let shorten: [fn(&mut v1::ProcInfoTable); 7] = [
+        |table| table.hostname.truncate(2),
+        |table| table.executable.truncate(2),
+        |table| table.pid.truncate(2),
+        |table| table.exit_code.truncate(2),
+        |table| table.state.truncate(2),
+        |table| table.procs.as_mut().unwrap().rank.truncate(2),
+        |table| table.procs.as_mut().unwrap().nspaces.clear(),
+    ];
+    for (at, shorten) in shorten.iter().enumerate() {
+        let mut uneven = table(3);
+        shorten(&mut uneven);
+        assert_eq!(decode_table(uneven).unwrap_err().reason(), &Reason::UnevenColumns, "{at}");
+    }
+    let mut outside = table(3);
+    outside.hostname[2] = 1;
+    let error = decode_table(outside).unwrap_err();
+    assert_eq!(error.path(), "ProcInfo.hostname[2]");
+    assert_eq!(decode_table(v1::ProcInfoTable::default()).unwrap_err().path(), "ProcInfo.procs");
+}
+
+#[test]
+fn small_tables_that_unfold_to_gigabytes_are_refused() {
+    let rows = 2000;
+    let mut bomb = table(rows);
+    bomb.executables = vec!["x".repeat(1 << 20)];
+    bomb.executable = vec![1; rows];
+    let error = decode_table(bomb).unwrap_err();
+    assert!(matches!(error.reason(), Reason::TooLarge { .. }), "{error}");
+    assert_eq!(error.status(), pmix_types::Status::ERR_OUT_OF_RESOURCE);
+}
+
+#[test]
+fn columns_of_a_job_that_claim_more_ranks_than_values_are_refused() {
+    let column = v1::ProcColumn {
+        key: "k".into(),
+        first: vec![0],
+        count: vec![u32::MAX],
+        values: Some(v1::DataArray::from(&DataArray::Bool(vec![true]))),
+    };
+    let job = v1::Job { nspace: "a".into(), procs: vec![column], ..Default::default() };
+    let error = decode_job(job.encode_to_vec().into()).unwrap_err();
+    assert_eq!((error.path(), error.reason()), ("procs[0].count", &Reason::UnevenColumns));
+}
+
+type Nest = fn(Value) -> Value;
+
+/// Ways to hold a value within a value, with the messages in between.
+fn nestings() -> Vec<(&'static str, Nest)> {
+    fn one(value: Value) -> Info {
+        Info::dynamic("k".parse().unwrap(), value)
+    }
+    vec![
+        ("value", |inner| Value::Value(Box::new(inner))),
+        ("info", |inner| one(inner).into()),
+        ("infos", |inner| vec![one(inner)].into()),
+        ("app", |inner| {
+            let mut app = App::new("a", 1);
+            app.info.push(one(inner));
+            app.into()
+        }),
+        ("queries", |inner| {
+            let mut query = Query::dynamic(["k".parse().unwrap()]);
+            query.qualifiers = Directives::from(vec![one(inner)]);
+            DataArray::Query(vec![query]).into()
+        }),
+        ("attribute", |inner| {
+            let (name, key, data_type) = ("K".into(), "k".parse().unwrap(), pmix_types::DataType::BOOL);
+            RegAttr { name, key, data_type, limits: vec![one(inner)], description: vec![] }.into()
+        }),
+        ("arrays", |inner| DataArray::DataArray(vec![DataArray::Value(vec![inner])]).into()),
+    ]
+}
+
+fn send(value: Value) -> Result<(), ConvertError> {
+    let request = Request::Finalize(Directives::from(vec![Info::dynamic("k".parse().unwrap(), value)]));
+    let message = encode_request(1, &request).next().unwrap();
+    let message = v1::ClientMessage::decode(&*message.encode_to_vec())?;
+    Assembler::new(Limits::default()).accept_client(message).map(|_| ())
+}
+
+/// How often a value can be nested this way until it is refused.
+fn deepest(nest: Nest) -> usize {
+    let nested = std::iter::successors(Some(Value::Bool(true)), |value| Some(nest(value.clone())));
+    nested.take_while(|value| send(value.clone()).is_ok()).count()
+}
+
+#[test]
+fn values_nest_to_the_limit_and_no_deeper() {
+    for (name, nest) in nestings() {
+        let deepest = deepest(nest);
+        assert!(deepest >= MAX_DEPTH / 3, "{name} nests {deepest} deep");
+        let refused = (0..deepest).fold(Value::Bool(true), |value, _| nest(value));
+        assert_eq!(send(refused).unwrap_err().reason(), &Reason::TooDeep { limit: MAX_DEPTH }, "{name}");
+    }
+    assert_eq!(deepest(|inner| Value::Value(Box::new(inner))), MAX_DEPTH);
+}
+
+/// Encoded values of any depth, the innermost wrapped again and again by hand: the tags of the fields in between,
+/// from the inside out.
+fn wrapped(tags: &[u32], levels: usize) -> Bytes {
+    use prost::encoding::{WireType, encode_key, encode_varint};
+
+    let mut bytes = v1::Value::from(&Value::Bool(true)).encode_to_vec();
+    for tag in tags.iter().cycle().take(tags.len() * levels) {
+        let mut outer = Vec::with_capacity(bytes.len() + 10);
+        encode_key(*tag, WireType::LengthDelimited, &mut outer);
+        encode_varint(bytes.len() as u64, &mut outer);
+        outer.append(&mut bytes);
+        bytes = outer;
+    }
+    bytes.into()
+}
+
+/// A server decodes on threads whose stack it has not chosen.
+#[test]
+fn the_deepest_values_need_little_stack() {
+    for (_, nest) in nestings() {
+        let deepest = deepest(nest) - 1;
+        let value = (0..deepest).fold(Value::Bool(true), |value, _| nest(value));
+        let bytes = v1::Value::from(&value).encode_to_vec();
+        let decode = move || Value::try_from(v1::Value::decode(&*bytes).unwrap()).unwrap();
+        let thread = std::thread::Builder::new().stack_size(512 << 10).spawn(decode).unwrap();
+        assert_eq!(thread.join().unwrap(), value);
+    }
+}
+
+#[test]
+fn thousands_of_levels_are_refused_without_overflow() {
+    // value in value; in info; in info of app; in array of arrays
+    for tags in [&[21][..], &[3, 24], &[3, 6, 23], &[1, 21, 1, 39, 39]] {
+        assert!(v1::Value::decode(wrapped(tags, 3)).is_ok());
+        let error = v1::Value::decode(wrapped(tags, 5000)).map(|_| ()).unwrap_err();
+        assert!(error.to_string().contains("recursion limit"), "{error}");
+    }
+}
