@@ -1,1 +1,88 @@
-//! Under construction.
+//! An async client of the PMIx Standard: what a parallel program needs to find its peers.
+//!
+//! A process that a PMIx launcher has started learns from its server who it is and how its job is laid out,
+//! tells its peers how to reach it, waits for them, and hears when one of them fails. No C library is involved.
+//!
+//! ```text
+//!   your program                             server on the same node
+//!   +---------------------------+            +--------------------+
+//!   | Client --- what it holds: |            |                    |     other nodes,
+//!   |   |        job data,      |  one HTTP/2|  all processes of  |---- the resource
+//!   |   |        own puts,      |   stream   |  the node          |     manager
+//!   |   +------- data of peers  |------------|                    |
+//!   +---------------------------+   socket   +--------------------+
+//! ```
+//!
+//! # A complete program
+//! It runs alone as well as under a launcher such as `pmixrun -n 4`:
+//!
+//! ```
+//! use pmix_client::{Client, Error, ProcId, Rank, Scope, keys};
+//!
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() -> Result<(), Error> {
+//!     let client = Client::from_env().allow_singleton().connect().await?;
+//!     let me = client.proc_id().clone();
+//!     let size = client.job(&me.nspace).get(keys::JOB_SIZE).await?;
+//!
+//!     // tell everybody how to reach this process, then wait until all have done so
+//!     client.put(Scope::GLOBAL, "endpoint", format!("10.0.0.1:{}", 7000 + me.rank.to_raw()))?;
+//!     client.commit().await?;
+//!     client.fence_all().collect_data().await?;
+//!
+//!     // all of this is answered on the spot
+//!     for rank in 0..size {
+//!         let peer = me.with_rank(Rank::from_raw(rank));
+//!         let endpoint: String = client.get(&peer, "endpoint").await?;
+//!         assert_eq!(endpoint, format!("10.0.0.1:{}", 7000 + rank));
+//!     }
+//!     client.finalize().await
+//! }
+//! ```
+//!
+//! # Map
+//! - [`Client`] has all operations; those with options return a builder to be awaited.
+//! - [`ClientBuilder`] says where the server is, if the environment does not.
+//! - [`EventStream`] carries events; it is a [`futures::Stream`] too.
+//! - [`Error`] tells what failed, for whom, and why; [`Error::status`] is the Standard's word for it.
+//! - [`types`] is the vocabulary: ids, keys, values.
+//!
+//! # Promises
+//! - All futures are [`Send`], and each says what happens when it is dropped.
+//! - What the process holds is answered without a word to the server.
+//! - When the server is lost, every call that waits fails at once with [`Error::Lost`], and event streams hear of
+//!   it.
+//! - Reading time limits is the server's job: a `timeout` takes whole seconds, and works as long as the server
+//!   does.
+//!
+//! # Limits
+//! Publish and lookup, spawn, connect and groups are not part of it yet. Peers and nodes are resolved from the data
+//! that the process holds.
+
+mod builder;
+mod client;
+mod env;
+mod error;
+mod events;
+mod key_arg;
+mod ops;
+mod session;
+mod singleton;
+mod store;
+mod sync;
+mod transport;
+mod wire;
+
+pub use builder::ClientBuilder;
+pub use client::{Client, Job};
+pub use error::{
+    ConfigError, Error, LostConnection, MistypedValue, OperationError, ProtocolError, TransportError,
+};
+pub use events::{EventError, EventStream, EventsBuilder};
+pub use key_arg::{AskKey, PutKey};
+pub use ops::{
+    AbortBuilder, FenceBuilder, FinalizeBuilder, GetAllBuilder, GetBuilder, NodeRef, Procs, QueryResult,
+    QueryResults, Target,
+};
+pub use pmix_types as types;
+pub use pmix_types::{Nspace, ProcId, Rank, Scope, Status, Value, keys};

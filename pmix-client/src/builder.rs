@@ -1,0 +1,134 @@
+use std::time::Duration;
+
+use pmix_types::message::{Failure, Hello, Identity};
+use pmix_types::{Directives, Pid, ProcId, Status};
+
+use crate::client::Client;
+use crate::env::{self, Launch};
+use crate::error::Error;
+use crate::session::Session;
+use crate::{singleton, transport};
+
+/// Settings of a [`Client`] that is about to connect.
+///
+/// # Examples
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), pmix_client::Error> {
+/// use pmix_client::Client;
+///
+/// // nothing says where a server is
+/// let refused = Client::builder().connect().await.unwrap_err();
+/// assert!(refused.to_string().starts_with("PMIX_GRPC_URI is not set"));
+///
+/// let alone = Client::builder().allow_singleton().connect().await?;
+/// assert!(alone.is_singleton());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default)]
+#[must_use = "a client has to be connected"]
+pub struct ClientBuilder {
+    uses_environment: bool,
+    uri: Option<String>,
+    proc: Option<ProcId>,
+    allows_singleton: bool,
+    directives: Directives,
+    timeout: Option<Duration>,
+}
+
+impl ClientBuilder {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn from_env() -> Self {
+        Self { uses_environment: true, ..Self::default() }
+    }
+
+    /// The server, as `<namespace>.<rank>;unix:<absolute path of its socket>`, in place of what the environment
+    /// says.
+    pub fn uri(mut self, uri: impl Into<String>) -> Self {
+        self.uri = Some(uri.into());
+        self
+    }
+
+    /// Who the process is, in place of what the environment says. The server checks it.
+    pub fn proc(mut self, proc: ProcId) -> Self {
+        self.proc = Some(proc);
+        self
+    }
+
+    /// Runs without a server if nothing says where one is; see [`Client::singleton`].
+    pub fn allow_singleton(mut self) -> Self {
+        self.allows_singleton = true;
+        self
+    }
+
+    /// Directives of the init.
+    pub fn directives(mut self, directives: Directives) -> Self {
+        self.directives.extend(directives);
+        self
+    }
+
+    /// Limits how long connecting may take; without it there is no limit, for the host may take its time
+    /// (INI-07). The runtime needs its timer for this.
+    pub fn timeout(mut self, limit: Duration) -> Self {
+        self.timeout = Some(limit);
+        self
+    }
+
+    /// Connects to the server and waits until it has admitted the process.
+    ///
+    /// Job-level data of the own namespace is there when the future is ready (INI-03).
+    ///
+    /// # Errors
+    /// [`Error::NotLaunched`] if the environment says nothing of a server, [`Error::Config`] if it or a setting
+    /// makes no sense, [`Error::Transport`] if the server cannot be reached, [`Error::Protocol`] if it speaks no
+    /// version of the protocol that this library speaks, `ERR_TIMEOUT` when the limit has passed, and what the
+    /// server says when it refuses the process.
+    ///
+    /// # Cancel safety
+    /// Safe: dropping the future closes the connection.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with I/O.
+    #[doc(alias = "PMIx_Init")]
+    pub async fn connect(self) -> Result<Client, Error> {
+        let uses_environment = self.uses_environment;
+        let variable = |name: &str| env::process_variable(name).filter(|_| uses_environment);
+        let launch = match Launch::read(self.uri.as_deref(), self.proc.as_ref(), variable) {
+            Ok(launch) => launch,
+            Err(Error::NotLaunched { variable: env::URI }) if self.allows_singleton => {
+                return singleton::start();
+            }
+            Err(error) => return Err(error),
+        };
+        let Some(limit) = self.timeout else { return connect(launch, self.directives).await };
+        let path = launch.uri.path.clone();
+        tokio::time::timeout(limit, connect(launch, self.directives)).await.unwrap_or_else(|_| {
+            let problem = format!("the server at {} has not answered within {limit:?}", path.display());
+            Err(Error::failed("init", Failure::new(Status::ERR_TIMEOUT, problem)))
+        })
+    }
+}
+
+async fn connect(launch: Launch, directives: Directives) -> Result<Client, Error> {
+    let Launch { uri, proc } = launch;
+    let mut hello = Hello::new(Identity::Client(proc.clone()), own_pid());
+    hello.directives = directives;
+    let (session, transport_end) = Session::new(uri.server);
+    let welcome = transport::connect(&uri.path, &hello, transport_end).await?;
+    if welcome.proc != proc {
+        return Err(Error::protocol(format!("it takes this process for {}, which is {proc}", welcome.proc)));
+    }
+    if welcome.server != *session.server() {
+        tracing::warn!(expected = %session.server(), found = %welcome.server, "another server than the URI says");
+    }
+    tracing::info!(%proc, server = %welcome.server, "connected");
+    Ok(Client::new(welcome.proc, welcome.hostname, welcome.job, Some(session)))
+}
+
+fn own_pid() -> Pid {
+    Pid(rustix::process::getpid().as_raw_nonzero().get())
+}

@@ -1,0 +1,161 @@
+//! What a launcher tells its processes: where the server is and who they are.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use pmix_types::{Nspace, ProcId, Rank};
+
+use crate::Error;
+
+/// Where the server is, as `<namespace>.<rank>;unix:<absolute path of the socket>`.
+pub(crate) const URI: &str = "PMIX_GRPC_URI";
+/// Namespace of the process.
+pub(crate) const NAMESPACE: &str = "PMIX_NAMESPACE";
+/// Rank of the process, decimal.
+pub(crate) const RANK: &str = "PMIX_RANK";
+
+/// All that a process needs to find its server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Launch {
+    pub(crate) uri: ServerUri,
+    pub(crate) proc: ProcId,
+}
+
+/// Identity and address of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ServerUri {
+    pub(crate) server: ProcId,
+    pub(crate) path: PathBuf,
+}
+
+impl Launch {
+    /// Reads variables through `variable`; settings made by hand come first.
+    pub(crate) fn read(
+        uri: Option<&str>,
+        proc: Option<&ProcId>,
+        variable: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<Self, Error> {
+        let uri = match uri {
+            Some(uri) => parse_uri("uri", uri)?,
+            None => parse_uri(URI, &required(URI, &variable)?)?,
+        };
+        let proc = match proc {
+            Some(proc) => proc.clone(),
+            None => read_proc(&variable)?,
+        };
+        Ok(Self { uri, proc })
+    }
+}
+
+/// The process's own environment.
+pub(crate) fn process_variable(name: &str) -> Option<OsString> {
+    env::var_os(name)
+}
+
+fn read_proc(variable: impl Fn(&str) -> Option<OsString>) -> Result<ProcId, Error> {
+    let nspace = Nspace::try_from(required(NAMESPACE, &variable)?)
+        .map_err(|error| Error::config(NAMESPACE, format!("names no namespace: {error}")))?;
+    let rank = required(RANK, &variable)?;
+    let rank = rank
+        .parse::<u32>()
+        .ok()
+        .and_then(|rank| Rank::new(rank).ok())
+        .ok_or_else(|| Error::config(RANK, format!("is {rank:?}, which is no rank of a process")))?;
+    Ok(ProcId::new(nspace, rank))
+}
+
+fn required(name: &'static str, variable: impl Fn(&str) -> Option<OsString>) -> Result<String, Error> {
+    let value = variable(name).ok_or(Error::NotLaunched { variable: name })?;
+    value.into_string().map_err(|value| Error::config(name, format!("is not UTF-8: {value:?}")))
+}
+
+fn parse_uri(setting: &'static str, text: &str) -> Result<ServerUri, Error> {
+    text.parse().map_err(|problem| {
+        Error::config(
+            setting,
+            format!("is {text:?}, which {problem}; the form is <namespace>.<rank>;unix:<path of the socket>"),
+        )
+    })
+}
+
+impl FromStr for ServerUri {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (server, address) = text.split_once(';').ok_or("has no semicolon")?;
+        let (nspace, rank) = server.rsplit_once('.').ok_or("has no dot before the semicolon")?;
+        let nspace = Nspace::new(nspace).map_err(|_| "names no namespace")?;
+        let rank = rank.parse().map(Rank::from_raw).map_err(|_| "names no rank")?;
+        let path = address.strip_prefix("unix:").ok_or("is not the address of a Unix socket")?;
+        if !path.starts_with('/') {
+            return Err("has no absolute path");
+        }
+        Ok(Self { server: ProcId::new(nspace, rank), path: path.into() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pmix_types::Status;
+
+    use super::*;
+
+    const GOOD: &str = "srv.node.1.0;unix:/run/user/0/s;1";
+
+    fn vars<'a>(set: &'a [(&str, &str)]) -> impl Fn(&str) -> Option<OsString> + 'a {
+        |name| set.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into())
+    }
+
+    #[test]
+    fn ini_02_the_environment_tells_server_and_own_id() {
+        let launch =
+            Launch::read(None, None, vars(&[(URI, GOOD), (NAMESPACE, "job.7"), (RANK, "12")])).unwrap();
+        assert_eq!(launch.uri.server.to_string(), "srv.node.1:0");
+        assert_eq!(launch.uri.path, PathBuf::from("/run/user/0/s;1"));
+        assert_eq!(launch.proc.to_string(), "job.7:12");
+    }
+
+    #[test]
+    fn ini_02_a_missing_variable_is_named() {
+        let all = [(URI, GOOD), (NAMESPACE, "job"), (RANK, "0")];
+        for missing in 0..all.len() {
+            let error = Launch::read(None, None, vars(&all[..missing])).unwrap_err();
+            assert!(
+                matches!(error, Error::NotLaunched { variable } if variable == all[missing].0),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn ini_02_what_makes_no_sense_is_named() {
+        for (uri, rank) in [
+            ("", "0"),
+            ("srv.0", "0"),
+            ("srv;unix:/s", "0"),
+            (".0;unix:/s", "0"),
+            ("srv.x;unix:/s", "0"),
+            ("srv.0;tcp:/s", "0"),
+            ("srv.0;unix:s", "0"),
+            (GOOD, "-1"),
+            (GOOD, "4294967294"),
+            (GOOD, "*"),
+        ] {
+            let set = [(URI, uri), (NAMESPACE, "job"), (RANK, rank)];
+            let error = Launch::read(None, None, vars(&set)).unwrap_err();
+            assert_eq!(error.status(), Status::ERR_BAD_PARAM, "{uri} {rank}");
+            let culprit = if uri == GOOD { RANK } else { URI };
+            assert!(error.to_string().starts_with(culprit), "{error}");
+        }
+    }
+
+    #[test]
+    fn settings_made_by_hand_come_before_the_environment() {
+        let proc = ProcId::new("mine".parse().unwrap(), "1".parse().unwrap());
+        let launch = Launch::read(Some("a.0;unix:/a"), Some(&proc), vars(&[(URI, GOOD)])).unwrap();
+        assert_eq!(launch.uri.server.to_string(), "a:0");
+        assert_eq!(launch.proc, proc);
+    }
+}

@@ -1,0 +1,264 @@
+//! Why a call failed.
+
+use std::io;
+use std::sync::Arc;
+
+use pmix_types::message::Failure;
+use pmix_types::{DirectiveError, KeyName, KeyNameError, ProcId, Status, ValueError};
+use thiserror::Error;
+
+/// Why a call of a [`Client`](crate::Client) failed.
+///
+/// Match on the meaning with the predicates, or on [`Error::status`]; the variants tell where it went wrong.
+///
+/// # Examples
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), pmix_client::Error> {
+/// use pmix_client::types::Status;
+///
+/// let client = pmix_client::Client::singleton().await?;
+/// let absent = client.get::<u32>(None, "endpoint").await.unwrap_err();
+/// assert!(absent.is_not_found());
+/// assert_eq!(absent.status(), Status::ERR_NOT_FOUND);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operation was refused or did not succeed, by word of the server or of this library.
+    #[error(transparent)]
+    Pmix(Box<OperationError>),
+    /// The environment says nothing of a server: the program was not started by a launcher.
+    #[error(
+        "{variable} is not set: start the program with pmixrun or another PMIx launcher, or call \
+         allow_singleton() to run without one"
+    )]
+    NotLaunched {
+        /// The first variable that is missing.
+        variable: &'static str,
+    },
+    /// The environment or the builder's settings make no sense.
+    #[error(transparent)]
+    Config(Box<ConfigError>),
+    /// No connection to the server came about.
+    #[error(transparent)]
+    Transport(Box<TransportError>),
+    /// The server said something that makes no sense.
+    #[error(transparent)]
+    Protocol(Box<ProtocolError>),
+    /// The connection to the server is gone, and with it the answer to this call.
+    #[error(transparent)]
+    Lost(Arc<LostConnection>),
+    /// The process has finalized (GEN-10).
+    #[error("the client has been finalized; connect again to go on")]
+    Finalized,
+    /// A value is there, but of another type.
+    #[error(transparent)]
+    Value(Box<MistypedValue>),
+}
+
+/// An operation that did not succeed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{operation}{} failed: {failure}", about(.proc.as_ref(), .key.as_ref()))]
+#[non_exhaustive]
+pub struct OperationError {
+    /// What was to be done, such as `fence`.
+    pub operation: &'static str,
+    /// Status, explanation, and the processes that are the reason.
+    pub failure: Failure,
+    /// Whose data it was about, if it was about one process or job.
+    pub proc: Option<ProcId>,
+    /// Which key it was about, if it was about one.
+    pub key: Option<KeyName>,
+}
+
+/// Settings that make no sense.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{setting} {problem}")]
+#[non_exhaustive]
+pub struct ConfigError {
+    /// Name of the environment variable or of the builder's method.
+    pub setting: &'static str,
+    /// What is wrong with it and what it should be.
+    pub problem: String,
+}
+
+/// A server that cannot be reached.
+#[derive(Debug, Error)]
+#[error("cannot connect to the server at {address}: {problem}")]
+#[non_exhaustive]
+pub struct TransportError {
+    /// Where the server should be.
+    pub address: String,
+    /// What went wrong, in a line.
+    pub problem: String,
+    /// What the operating system said, if it was it.
+    #[source]
+    pub source: Option<io::Error>,
+}
+
+/// A message that makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("the server broke the protocol: {problem}")]
+#[non_exhaustive]
+pub struct ProtocolError {
+    /// What was wrong.
+    pub problem: String,
+}
+
+/// A connection that ended without a finalize.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("the connection to server {server} is lost: {reason}")]
+#[non_exhaustive]
+pub struct LostConnection {
+    /// The server at the other end.
+    pub server: ProcId,
+    /// How it ended, as far as it is known.
+    pub reason: String,
+}
+
+/// A value that cannot be read as the type that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("value of {key:?}: {source}")]
+#[non_exhaustive]
+pub struct MistypedValue {
+    /// The key.
+    pub key: KeyName,
+    /// What is wrong with its value.
+    pub source: ValueError,
+}
+
+impl Error {
+    /// The Standard's status for this failure.
+    pub fn status(&self) -> Status {
+        match self {
+            Self::Pmix(error) => error.failure.status,
+            Self::NotLaunched { .. } | Self::Transport(_) => Status::ERR_UNREACH,
+            Self::Config(_) => Status::ERR_BAD_PARAM,
+            Self::Protocol(_) => Status::ERR_COMM_FAILURE,
+            Self::Lost(_) => Status::ERR_LOST_CONNECTION,
+            Self::Finalized => Status::ERR_INIT,
+            Self::Value(error) => error.source.status(),
+        }
+    }
+
+    /// Whether what was asked for does not exist.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self.status(), Status::ERR_NOT_FOUND | Status::ERR_DATA_VALUE_NOT_FOUND)
+    }
+
+    /// Whether the time limit that was given has passed.
+    pub fn is_timeout(&self) -> bool {
+        self.status() == Status::ERR_TIMEOUT
+    }
+
+    /// Whether nobody here can do it: library, server or host.
+    pub fn is_not_supported(&self) -> bool {
+        self.status() == Status::ERR_NOT_SUPPORTED
+    }
+
+    /// Whether the connection to the server is gone; every later call that needs it fails the same way.
+    pub fn is_lost_connection(&self) -> bool {
+        matches!(self, Self::Lost(_))
+    }
+
+    /// Processes that are the reason, such as the dead or missing participants of a fence; empty if none
+    /// are known.
+    pub fn procs(&self) -> &[ProcId] {
+        match self {
+            Self::Pmix(error) => &error.failure.procs,
+            _ => &[],
+        }
+    }
+
+    pub(crate) fn failed(operation: &'static str, failure: impl Into<Failure>) -> Self {
+        Self::Pmix(Box::new(OperationError { operation, failure: failure.into(), proc: None, key: None }))
+    }
+
+    pub(crate) fn bad_param(operation: &'static str, problem: impl Into<String>) -> Self {
+        Self::failed(operation, Failure::new(Status::ERR_BAD_PARAM, problem))
+    }
+
+    /// An operation that needs a server, called without one.
+    pub(crate) fn singleton(operation: &'static str) -> Self {
+        Self::failed(operation, Failure::new(Status::ERR_UNREACH, "the process was started without a server"))
+    }
+
+    pub(crate) fn config(setting: &'static str, problem: impl Into<String>) -> Self {
+        Self::Config(Box::new(ConfigError { setting, problem: problem.into() }))
+    }
+
+    pub(crate) fn protocol(problem: impl Into<String>) -> Self {
+        Self::Protocol(Box::new(ProtocolError { problem: problem.into() }))
+    }
+
+    pub(crate) fn value(key: KeyName, source: ValueError) -> Self {
+        Self::Value(Box::new(MistypedValue { key, source }))
+    }
+
+    /// An answer of the wrong kind.
+    pub(crate) fn unexpected_reply(operation: &'static str) -> Self {
+        Self::protocol(format!("the reply is not one to a {operation}"))
+    }
+
+    /// The same error, saying whose data it was about.
+    pub(crate) fn about(mut self, proc: Option<&ProcId>, key: Option<&KeyName>) -> Self {
+        if let Self::Pmix(error) = &mut self {
+            error.proc = proc.cloned();
+            error.key = key.cloned();
+        }
+        self
+    }
+}
+
+/// ` of "key" for job:3`, or as much of it as is known.
+fn about(proc: Option<&ProcId>, key: Option<&KeyName>) -> String {
+    let key = key.map(|key| format!(" of {key:?}"));
+    let proc = proc.map(|proc| format!(" for {proc}"));
+    [key, proc].into_iter().flatten().collect()
+}
+
+/// A directive that makes no sense fails the operation it was given to.
+pub(crate) fn directive(operation: &'static str) -> impl FnOnce(DirectiveError) -> Error {
+    move |error| Error::failed(operation, error)
+}
+
+/// A text that is no key fails the operation it was given to.
+pub(crate) fn key_name(operation: &'static str) -> impl FnOnce(KeyNameError) -> Error {
+    move |error| Error::bad_param(operation, error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_small_and_says_who_what_and_why() {
+        assert!(size_of::<Error>() <= 3 * size_of::<usize>());
+        let proc = ProcId::new("job-1".parse().unwrap(), "3".parse().unwrap());
+        let failure =
+            Failure::new(Status::ERR_NOT_FOUND, "rank 3 has not put it").with_procs(vec![proc.clone()]);
+        let error = Error::failed("get", failure).about(Some(&proc), Some(&"endpoint".parse().unwrap()));
+        assert_eq!(
+            error.to_string(),
+            r#"get of "endpoint" for job-1:3 failed: rank 3 has not put it (ERR_NOT_FOUND)"#
+        );
+        assert_eq!(error.procs(), [proc]);
+        assert!(error.is_not_found() && !error.is_timeout());
+    }
+
+    #[test]
+    fn every_error_has_a_status() {
+        let missing = Error::NotLaunched { variable: "PMIX_GRPC_URI" };
+        assert_eq!(missing.status(), Status::ERR_UNREACH);
+        assert!(missing.to_string().contains("PMIX_GRPC_URI") && missing.to_string().contains("pmixrun"));
+        assert_eq!(Error::Finalized.status(), Status::ERR_INIT);
+        assert_eq!(Error::config("uri", "is empty").status(), Status::ERR_BAD_PARAM);
+        let server = ProcId::none();
+        let lost = Error::Lost(Arc::new(LostConnection { server, reason: "it closed".into() }));
+        assert!(lost.is_lost_connection());
+        assert_eq!(lost.status(), Status::ERR_LOST_CONNECTION);
+    }
+}

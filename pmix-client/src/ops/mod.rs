@@ -1,0 +1,37 @@
+//! The operations, one file a family.
+
+mod abort;
+mod fence;
+mod finalize;
+mod get;
+mod query;
+mod resolve;
+
+pub use abort::AbortBuilder;
+pub use fence::{FenceBuilder, Procs};
+pub use finalize::FinalizeBuilder;
+pub use get::{GetAllBuilder, GetBuilder, NodeRef, Target};
+pub(crate) use query::query;
+pub use query::{QueryResult, QueryResults};
+pub(crate) use resolve::{resolve_nodes, resolve_peers};
+
+use std::time::Duration;
+
+/// A limit as `TIMEOUT` wants it: whole seconds, rounded up; 0 for none (GEN-12).
+fn whole_seconds(limit: Duration) -> i32 {
+    let rounded_up = limit.as_secs().saturating_add(u64::from(limit.subsec_nanos() > 0));
+    i32::try_from(rounded_up).unwrap_or(i32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gen_12_a_timeout_is_in_whole_seconds_and_0_means_for_ever() {
+        assert_eq!(whole_seconds(Duration::ZERO), 0);
+        assert_eq!(whole_seconds(Duration::from_millis(1)), 1);
+        assert_eq!(whole_seconds(Duration::from_secs(3)), 3);
+        assert_eq!(whole_seconds(Duration::MAX), i32::MAX);
+    }
+}

@@ -1,0 +1,159 @@
+use pmix_types::message::{QueryReply, Reply, Request};
+use pmix_types::{Directives, Info, Key, KeyName, Query, Status, Value, ValueType, keys};
+
+use crate::client::Client;
+use crate::error::Error;
+
+const OPERATION: &str = "query";
+
+/// What [`Client::query`] found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QueryResults {
+    status: Status,
+    results: Vec<QueryResult>,
+    missing: Vec<KeyName>,
+}
+
+/// The answer to one query.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct QueryResult {
+    /// The qualifiers of the query; empty if it had none.
+    pub qualifiers: Directives,
+    /// One info a key that was found, never empty; a key may have a single value or an array.
+    pub infos: Vec<Info>,
+}
+
+impl QueryResults {
+    /// `SUCCESS`, or `ERR_PARTIAL_SUCCESS` if some keys were not found (QRY-03).
+    pub const fn status(&self) -> Status {
+        self.status
+    }
+
+    /// One entry a query that was answered, in the order of the queries.
+    pub fn results(&self) -> &[QueryResult] {
+        &self.results
+    }
+
+    /// Keys that were not found, in the order they were asked for; a key that is asked for in two queries may
+    /// be missing twice.
+    pub fn missing(&self) -> &[KeyName] {
+        &self.missing
+    }
+
+    /// The first value found for a key, by its type; `None` if it was not found.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for a value of another type.
+    pub fn get<T: ValueType>(&self, key: &Key<T>) -> Result<Option<T>, Error> {
+        let read = |value: &Value| value.get().map_err(|error| Error::value(key.key_name(), error));
+        self.get_value(key.name()).map(read).transpose()
+    }
+
+    /// The first value found for a key, whatever its type.
+    pub fn get_value(&self, key: &str) -> Option<&Value> {
+        let mut infos = self.results.iter().flat_map(|result| &result.infos);
+        infos.find(|info| *info.key == *key).map(|info| &info.value)
+    }
+
+    fn new(queries: &[Query], reply: QueryReply) -> Result<Self, Error> {
+        let results: Vec<_> = reply.results.into_iter().map(read_result).collect::<Result<_, _>>()?;
+        let missing = missing_keys(queries, &results);
+        Ok(Self { status: reply.status, results, missing })
+    }
+}
+
+impl QueryResult {
+    /// Whether this can be the answer to a query.
+    fn answers(&self, query: &Query) -> bool {
+        self.infos.iter().all(|info| query.keys.contains(&info.key))
+            && (self.qualifiers.is_empty() || self.qualifiers == query.qualifiers)
+    }
+}
+
+pub(crate) async fn query(client: &Client, queries: Vec<Query>) -> Result<QueryResults, Error> {
+    let session = client.session(OPERATION)?;
+    if queries.is_empty() || queries.iter().any(|query| query.keys.is_empty()) {
+        return Err(Error::bad_param(OPERATION, "every query has to ask for a key"));
+    }
+    match session.request(Request::Query(queries.clone())).await? {
+        Reply::Query(reply) => QueryResults::new(&queries, reply),
+        _ => Err(Error::unexpected_reply(OPERATION)),
+    }
+}
+
+/// Takes a `QUERY_RESULTS` apart: qualifiers first, if there are any, then an info a key (QRY-02).
+fn read_result(info: Info) -> Result<QueryResult, Error> {
+    let Some(infos) = info.value.as_infos().filter(|_| info.is(&keys::QUERY_RESULTS)) else {
+        return Err(Error::protocol(format!("{} is no result of a query", info.key)));
+    };
+    let mut result = QueryResult::default();
+    for info in infos {
+        match info.value.as_infos().filter(|_| info.is(&keys::QUERY_QUALIFIERS)) {
+            Some(qualifiers) => result.qualifiers.extend(qualifiers.iter().cloned()),
+            None => result.infos.push(info.clone()),
+        }
+    }
+    Ok(result)
+}
+
+/// Results come in the order of their queries, but a query without any leaves no gap.
+fn missing_keys(queries: &[Query], results: &[QueryResult]) -> Vec<KeyName> {
+    let mut left = results.iter().peekable();
+    let mut missing = Vec::new();
+    for query in queries {
+        let result = left.next_if(|result| result.answers(query));
+        let has =
+            |key: &KeyName| result.is_some_and(|result| result.infos.iter().any(|info| info.key == *key));
+        missing.extend(query.keys.iter().filter(|key| !has(key)).cloned());
+    }
+    missing
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn result(infos: Vec<Info>) -> Info {
+        Info::dynamic(keys::QUERY_RESULTS.key_name(), infos)
+    }
+
+    #[test]
+    fn qry_02_qry_03_partial_success_is_a_value_with_the_missing_keys() {
+        let queries = [
+            Query::new(&keys::QUERY_QUEUE_LIST),
+            Query::new(&keys::QUERY_NAMESPACES)
+                .key(&keys::QUERY_JOB_STATUS)
+                .qualifier(&keys::NSPACE, "job-1"),
+        ];
+        let qualifiers =
+            Info::dynamic(keys::QUERY_QUALIFIERS.key_name(), vec![Info::new(&keys::NSPACE, "job-1")]);
+        let reply = QueryReply::new(
+            Status::ERR_PARTIAL_SUCCESS,
+            vec![result(vec![qualifiers, Info::new(&keys::QUERY_NAMESPACES, "job-1,job-2")])],
+        );
+        let results = QueryResults::new(&queries, reply).unwrap();
+        assert_eq!(results.status(), Status::ERR_PARTIAL_SUCCESS);
+        assert_eq!(results.get(&keys::QUERY_NAMESPACES).unwrap().as_deref(), Some("job-1,job-2"));
+        assert_eq!(results.results()[0].qualifiers.len(), 1);
+        let missing = [keys::QUERY_QUEUE_LIST.key_name(), keys::QUERY_JOB_STATUS.key_name()];
+        assert_eq!(results.missing(), missing);
+        assert_eq!(results.get(&keys::QUERY_QUEUE_LIST).unwrap(), None);
+    }
+
+    #[test]
+    fn qry_08_a_key_in_two_queries_is_answered_twice() {
+        let queries = [Query::new(&keys::QUERY_NAMESPACES), Query::new(&keys::QUERY_NAMESPACES)];
+        let both = vec![Info::new(&keys::QUERY_NAMESPACES, "a")];
+        let reply = QueryReply::new(Status::SUCCESS, vec![result(both.clone()), result(both)]);
+        let results = QueryResults::new(&queries, reply).unwrap();
+        assert_eq!(results.results().len(), 2);
+        assert!(results.missing().is_empty());
+    }
+
+    #[test]
+    fn a_reply_of_another_shape_is_refused() {
+        let reply = QueryReply::new(Status::SUCCESS, vec![Info::new(&keys::QUERY_NAMESPACES, "a")]);
+        assert!(matches!(QueryResults::new(&[], reply), Err(Error::Protocol(_))));
+    }
+}

@@ -1,0 +1,306 @@
+//! Requests under way, and the end of a connection. Knows no transport: typed messages go out through a
+//! channel and come in through a [`Deliverer`].
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::task::{Context, Poll, ready};
+
+use dashmap::DashMap;
+use pmix_types::message::{Failure, Push, Reply, Request};
+use pmix_types::{Event, ProcId, Status};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::error::{Error, LostConnection};
+use crate::events::{Interest, Router};
+use crate::sync::lock;
+
+/// Requests that may wait for the transport before callers have to.
+const QUEUED_REQUESTS: usize = 64;
+
+/// A request on its way to the transport.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    /// Never 0, and never that of a request under way.
+    pub(crate) id: u64,
+    pub(crate) request: Request,
+}
+
+/// What the transport has received.
+#[derive(Debug)]
+pub(crate) enum Incoming {
+    /// The answer to a request.
+    Reply {
+        id: u64,
+        outcome: Result<Reply, Failure>,
+    },
+    Push(Push),
+}
+
+/// The transport's end of the channels of a session.
+#[derive(Debug)]
+pub(crate) struct TransportEnd {
+    /// Requests in the order they are to be sent. Its end is the end of the conversation.
+    pub(crate) requests: mpsc::Receiver<Outgoing>,
+    /// Requests that nobody waits for.
+    pub(crate) errands: mpsc::UnboundedReceiver<Outgoing>,
+    pub(crate) deliverer: Deliverer,
+    /// Resolves when nobody holds the session any more, so that there is nothing left to receive.
+    pub(crate) abandoned: oneshot::Receiver<()>,
+}
+
+/// One connection to a server.
+#[derive(Debug)]
+pub(crate) struct Session {
+    server: ProcId,
+    outlet: Mutex<Option<Outlet>>,
+    pending: DashMap<u64, Waiter>,
+    last_id: AtomicU64,
+    router: Router,
+    end: OnceLock<End>,
+    _held: oneshot::Sender<()>,
+}
+
+#[derive(Clone, Debug)]
+struct Outlet {
+    requests: mpsc::Sender<Outgoing>,
+    // holds at most one entry a registration, so it needs no bound, and a drop may use it
+    errands: mpsc::UnboundedSender<Outgoing>,
+}
+
+/// Who waits for a reply.
+#[derive(Debug)]
+struct Waiter {
+    operation: &'static str,
+    answer: oneshot::Sender<Result<Reply, Error>>,
+    /// Where the events of a registration go, from the moment the server confirms it (EVT-15).
+    interest: Option<Interest>,
+}
+
+#[derive(Clone, Debug)]
+enum End {
+    Finalized,
+    Lost(Arc<LostConnection>),
+}
+
+impl Session {
+    pub(crate) fn new(server: ProcId) -> (Arc<Self>, TransportEnd) {
+        let (requests, requests_end) = mpsc::channel(QUEUED_REQUESTS);
+        let (errands, errands_end) = mpsc::unbounded_channel();
+        let (held, abandoned) = oneshot::channel();
+        let session = Arc::new(Self {
+            server,
+            outlet: Mutex::new(Some(Outlet { requests, errands })),
+            pending: DashMap::new(),
+            last_id: AtomicU64::new(0),
+            router: Router::default(),
+            end: OnceLock::new(),
+            _held: held,
+        });
+        let deliverer = Deliverer { session: Arc::downgrade(&session), reason: None };
+        let end = TransportEnd { requests: requests_end, errands: errands_end, deliverer, abandoned };
+        (session, end)
+    }
+
+    pub(crate) const fn server(&self) -> &ProcId {
+        &self.server
+    }
+
+    pub(crate) const fn router(&self) -> &Router {
+        &self.router
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.end.get().is_none()
+    }
+
+    /// Sends a request and waits for its reply. Once sent it stands; dropping the future drops the reply.
+    pub(crate) async fn request(&self, request: Request) -> Result<Reply, Error> {
+        self.slot().await?.send(request).await
+    }
+
+    /// As [`Session::request`] for a request that has nothing to return.
+    pub(crate) async fn carry_out(&self, request: Request) -> Result<(), Error> {
+        let operation = request.operation();
+        match self.request(request).await? {
+            Reply::Done => Ok(()),
+            _ => Err(Error::unexpected_reply(operation)),
+        }
+    }
+
+    /// Room for one request. Requests are sent in the order of [`Slot::send`].
+    pub(crate) async fn slot(&self) -> Result<Slot<'_>, Error> {
+        let outlet = lock(&self.outlet).clone().ok_or_else(|| self.end_error())?;
+        let permit = outlet.requests.reserve_owned().await.map_err(|_| self.end_error())?;
+        Ok(Slot { session: self, permit })
+    }
+
+    /// Ends a registration without waiting: safe in a drop, outside of any runtime.
+    pub(crate) fn retire(&self, registration: u64) {
+        self.router.remove(registration);
+        let Some(outlet) = lock(&self.outlet).clone() else { return };
+        let (answer, _) = oneshot::channel();
+        let request = Request::DeregisterEvents(registration);
+        let waiter = Waiter { operation: request.operation(), answer, interest: None };
+        let id = self.expect(waiter);
+        // a transport that is gone has no registrations any more
+        let _ = outlet.errands.send(Outgoing { id, request });
+    }
+
+    /// Ends the conversation after a finalize: what waits and what comes later fails with `ERR_INIT`.
+    pub(crate) fn finish(&self) {
+        self.conclude(End::Finalized);
+        self.router.end();
+    }
+
+    fn lose(&self, reason: String) {
+        let lost = LostConnection { server: self.server.clone(), reason };
+        if self.conclude(End::Lost(Arc::new(lost))) {
+            tracing::debug!(server = %self.server, "connection lost");
+            self.router.lose(&Event::new(Status::ERR_LOST_CONNECTION, self.server.clone()));
+        }
+    }
+
+    /// The first end counts.
+    fn conclude(&self, end: End) -> bool {
+        let is_first = self.end.set(end).is_ok();
+        lock(&self.outlet).take();
+        // whoever waits finds the end in place of a reply
+        self.pending.clear();
+        is_first
+    }
+
+    fn end_error(&self) -> Error {
+        match self.end.get() {
+            Some(End::Finalized) => Error::Finalized,
+            Some(End::Lost(lost)) => Error::Lost(Arc::clone(lost)),
+            None => {
+                let reason = "it was closed on this side".into();
+                Error::Lost(Arc::new(LostConnection { server: self.server.clone(), reason }))
+            }
+        }
+    }
+
+    fn expect(&self, waiter: Waiter) -> u64 {
+        let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
+        self.pending.insert(id, waiter);
+        // an end that came before the line above has not seen this waiter
+        if !self.is_open() {
+            self.pending.remove(&id);
+        }
+        id
+    }
+
+    fn receive(&self, incoming: Incoming) {
+        match incoming {
+            Incoming::Reply { id, outcome } => self.receive_reply(id, outcome),
+            Incoming::Push(Push::Event { registrations, event }) => {
+                self.router.deliver(&registrations, &event)
+            }
+            Incoming::Push(Push::Lagged { missed }) => self.router.lag(missed),
+            Incoming::Push(_) => {}
+        }
+    }
+
+    fn receive_reply(&self, id: u64, outcome: Result<Reply, Failure>) {
+        let Some((_, Waiter { operation, answer, interest })) = self.pending.remove(&id) else {
+            tracing::warn!(id, "reply to a request that is not under way");
+            return;
+        };
+        let registration = match &outcome {
+            Ok(Reply::Registered(registration)) => Some(*registration),
+            _ => None,
+        };
+        if let (Some(registration), Some(interest)) = (registration, interest) {
+            self.router.add(registration, interest);
+        }
+        let outcome = outcome.map_err(|failure| Error::failed(operation, failure));
+        if answer.send(outcome).is_err()
+            && let Some(registration) = registration
+        {
+            // the caller has given up, so nobody would ever read its events
+            self.retire(registration);
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.router.end();
+    }
+}
+
+/// Room for one request in the queue to the transport.
+#[derive(Debug)]
+pub(crate) struct Slot<'a> {
+    session: &'a Session,
+    permit: mpsc::OwnedPermit<Outgoing>,
+}
+
+impl<'a> Slot<'a> {
+    pub(crate) fn send(self, request: Request) -> Answer<'a> {
+        self.send_with(request, None)
+    }
+
+    /// Sends a registration whose events go to `interest`.
+    pub(crate) fn register(self, request: Request, interest: Interest) -> Answer<'a> {
+        self.send_with(request, Some(interest))
+    }
+
+    fn send_with(self, request: Request, interest: Option<Interest>) -> Answer<'a> {
+        let (answer, reply) = oneshot::channel();
+        let id = self.session.expect(Waiter { operation: request.operation(), answer, interest });
+        tracing::trace!(id, operation = request.operation(), "request");
+        self.permit.send(Outgoing { id, request });
+        Answer { session: self.session, reply }
+    }
+}
+
+/// A reply to come.
+#[derive(Debug)]
+#[must_use = "a reply has to be awaited"]
+pub(crate) struct Answer<'a> {
+    session: &'a Session,
+    reply: oneshot::Receiver<Result<Reply, Error>>,
+}
+
+impl Future for Answer<'_> {
+    type Output = Result<Reply, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let reply = ready!(Pin::new(&mut self.reply).poll(context));
+        Poll::Ready(reply.unwrap_or_else(|_| Err(self.session.end_error())))
+    }
+}
+
+/// Brings in what the transport receives. Dropping it, in whatever way the transport ends, ends the session.
+#[derive(Debug)]
+pub(crate) struct Deliverer {
+    session: Weak<Session>,
+    reason: Option<String>,
+}
+
+impl Deliverer {
+    pub(crate) fn deliver(&self, incoming: Incoming) {
+        if let Some(session) = self.session.upgrade() {
+            session.receive(incoming);
+        }
+    }
+
+    /// Ends the session and says why.
+    pub(crate) fn close(mut self, reason: impl Into<String>) {
+        self.reason = Some(reason.into());
+    }
+}
+
+impl Drop for Deliverer {
+    fn drop(&mut self) {
+        if let Some(session) = self.session.upgrade() {
+            session.lose(self.reason.take().unwrap_or_else(|| "the runtime that served it has ended".into()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,217 @@
+use std::time::Duration;
+
+use pmix_types::DataRange;
+use pmix_types::message::RegisterEvents;
+
+use super::*;
+use crate::events::{EventError, Queue};
+
+/// A session and the transport's end of it, played by the test.
+fn pair() -> (Arc<Session>, TransportEnd) {
+    Session::new(ProcId::new("srv".parse().unwrap(), "0".parse().unwrap()))
+}
+
+async fn within<F: Future>(future: F) -> F::Output {
+    tokio::time::timeout(Duration::from_secs(5), future).await.expect("it takes too long")
+}
+
+async fn next(queue: &Queue) -> Option<Result<Event, EventError>> {
+    within(std::future::poll_fn(|context| queue.poll_next(context))).await
+}
+
+fn interest(codes: &[Status], capacity: usize) -> Interest {
+    Interest { codes: codes.to_vec(), queue: Arc::new(Queue::new(capacity)) }
+}
+
+fn event(code: i32) -> Event {
+    Event::new(Status::from_raw(code), ProcId::none())
+}
+
+fn push(registrations: &[u64], code: i32) -> Incoming {
+    Incoming::Push(Push::Event { registrations: registrations.to_vec(), event: event(code) })
+}
+
+/// Registers a stream under a number, as the server would confirm it.
+async fn register(session: &Session, end: &mut TransportEnd, number: u64, interest: &Interest) {
+    let request = Request::RegisterEvents(RegisterEvents::new(interest.codes.clone()));
+    let answer = session.slot().await.unwrap().register(request, interest.clone());
+    let Outgoing { id, .. } = end.requests.recv().await.unwrap();
+    end.deliverer.deliver(Incoming::Reply { id, outcome: Ok(Reply::Registered(number)) });
+    assert!(matches!(answer.await, Ok(Reply::Registered(confirmed)) if confirmed == number));
+}
+
+#[tokio::test]
+async fn replies_find_their_requests_in_any_order() {
+    let (session, mut end) = pair();
+    let slot = || async { session.slot().await.unwrap() };
+    let first = slot().await.send(Request::DeregisterEvents(1));
+    let second = slot().await.send(Request::DeregisterEvents(2));
+    let ids = [end.requests.recv().await.unwrap().id, end.requests.recv().await.unwrap().id];
+    assert_ne!(ids[0], ids[1]);
+    let refused = Failure::new(Status::ERR_BAD_PARAM, "no such registration");
+    end.deliverer.deliver(Incoming::Reply { id: ids[1], outcome: Err(refused) });
+    end.deliverer.deliver(Incoming::Reply { id: ids[0], outcome: Ok(Reply::Done) });
+    assert!(matches!(within(first).await, Ok(Reply::Done)));
+    let error = within(second).await.unwrap_err();
+    assert_eq!(error.to_string(), "deregister events failed: no such registration (ERR_BAD_PARAM)");
+}
+
+#[tokio::test]
+async fn a_second_or_foreign_reply_does_no_harm() {
+    let (session, mut end) = pair();
+    let answer = session.slot().await.unwrap().send(Request::DeregisterEvents(1));
+    let id = end.requests.recv().await.unwrap().id;
+    for id in [id, id, 4711] {
+        end.deliverer.deliver(Incoming::Reply { id, outcome: Ok(Reply::Done) });
+    }
+    assert!(within(answer).await.is_ok());
+    assert!(session.is_open());
+}
+
+#[tokio::test]
+async fn evt_21_a_lost_connection_fails_waiting_and_later_calls_and_is_an_event() {
+    let (session, mut end) = pair();
+    let all = interest(&[], 4);
+    let this = interest(&[Status::ERR_LOST_CONNECTION], 4);
+    let other = interest(&[Status::from_raw(7)], 4);
+    for (number, interest) in [&all, &this, &other].into_iter().enumerate() {
+        register(&session, &mut end, number as u64, interest).await;
+    }
+    let waiting = session.slot().await.unwrap().send(Request::DeregisterEvents(1));
+    end.deliverer.close("the server hung up");
+
+    let error = within(waiting).await.unwrap_err();
+    assert!(error.is_lost_connection());
+    assert_eq!(error.status(), Status::ERR_LOST_CONNECTION);
+    assert_eq!(error.to_string(), "the connection to server srv:0 is lost: the server hung up");
+    let later = within(session.request(Request::DeregisterEvents(2))).await.unwrap_err();
+    assert!(later.is_lost_connection());
+    assert!(!session.is_open());
+    for heard in [&all, &this] {
+        let lost = next(&heard.queue).await.unwrap().unwrap();
+        assert_eq!((lost.code, &lost.source), (Status::ERR_LOST_CONNECTION, session.server()));
+    }
+    for ended in [all, this, other] {
+        assert_eq!(next(&ended.queue).await, Some(Err(EventError::Disconnected)));
+        assert_eq!(next(&ended.queue).await, None);
+    }
+}
+
+#[tokio::test]
+async fn evt_21_a_transport_that_just_goes_away_is_a_lost_connection() {
+    let (session, end) = pair();
+    let waiting = session.slot().await.unwrap().send(Request::DeregisterEvents(1));
+    drop(end);
+    assert!(within(waiting).await.unwrap_err().is_lost_connection());
+    assert!(within(session.request(Request::DeregisterEvents(2))).await.unwrap_err().is_lost_connection());
+}
+
+#[tokio::test]
+async fn gen_10_after_finish_waiting_and_later_calls_give_err_init_and_streams_end() {
+    let (session, mut end) = pair();
+    let all = interest(&[], 4);
+    register(&session, &mut end, 1, &all).await;
+    let waiting = session.slot().await.unwrap().send(Request::DeregisterEvents(1));
+    session.finish();
+    assert_eq!(within(waiting).await.unwrap_err().status(), Status::ERR_INIT);
+    assert_eq!(
+        within(session.request(Request::DeregisterEvents(1))).await.unwrap_err().status(),
+        Status::ERR_INIT
+    );
+    assert_eq!(next(&all.queue).await, None);
+    // the request under way is still sent, then the conversation ends
+    assert!(end.requests.recv().await.is_some());
+    assert!(end.requests.recv().await.is_none() && end.errands.recv().await.is_none());
+    // the end of the connection that follows is no loss
+    drop(end);
+    assert_eq!(
+        within(session.request(Request::DeregisterEvents(1))).await.unwrap_err().status(),
+        Status::ERR_INIT
+    );
+}
+
+#[tokio::test]
+async fn evt_15_events_right_behind_the_confirmation_arrive() {
+    let (session, mut end) = pair();
+    let all = interest(&[], 4);
+    let request = Request::RegisterEvents(RegisterEvents::new(vec![]));
+    let answer = session.slot().await.unwrap().register(request, all.clone());
+    let id = end.requests.recv().await.unwrap().id;
+    // before it is confirmed there is nobody to hear it
+    end.deliverer.deliver(push(&[5], 1));
+    end.deliverer.deliver(Incoming::Reply { id, outcome: Ok(Reply::Registered(5)) });
+    end.deliverer.deliver(push(&[5], 2));
+    end.deliverer.deliver(push(&[6], 3));
+    assert!(within(answer).await.is_ok());
+    assert_eq!(next(&all.queue).await, Some(Ok(event(2))));
+    session.retire(5);
+    end.deliverer.deliver(push(&[5], 4));
+    let mut context = Context::from_waker(std::task::Waker::noop());
+    assert!(all.queue.poll_next(&mut context).is_pending());
+}
+
+#[tokio::test]
+async fn a_registration_whose_caller_gave_up_is_taken_back() {
+    let (session, mut end) = pair();
+    let request = Request::RegisterEvents(RegisterEvents::new(vec![]));
+    drop(session.slot().await.unwrap().register(request, interest(&[], 4)));
+    let id = end.requests.recv().await.unwrap().id;
+    end.deliverer.deliver(Incoming::Reply { id, outcome: Ok(Reply::Registered(9)) });
+    let errand = within(end.errands.recv()).await.unwrap();
+    assert_eq!(errand.request, Request::DeregisterEvents(9));
+    // its reply is expected, and nobody reads it
+    end.deliverer.deliver(Incoming::Reply { id: errand.id, outcome: Ok(Reply::Done) });
+    assert!(session.pending.is_empty());
+}
+
+#[tokio::test]
+async fn a_slow_reader_learns_where_and_how_many_events_are_missing() {
+    let (session, mut end) = pair();
+    let slow = interest(&[], 2);
+    register(&session, &mut end, 1, &slow).await;
+    for code in 1..=4 {
+        end.deliverer.deliver(push(&[1], code));
+    }
+    assert_eq!(next(&slow.queue).await, Some(Ok(event(1))));
+    assert_eq!(next(&slow.queue).await, Some(Ok(event(2))));
+    end.deliverer.deliver(push(&[1], 5));
+    assert_eq!(next(&slow.queue).await, Some(Err(EventError::Lagged { missed: 2 })));
+    assert_eq!(next(&slow.queue).await, Some(Ok(event(5))));
+    end.deliverer.deliver(Incoming::Push(Push::Lagged { missed: 40 }));
+    end.deliverer.deliver(Incoming::Push(Push::Lagged { missed: 2 }));
+    assert_eq!(next(&slow.queue).await, Some(Err(EventError::Lagged { missed: 42 })));
+}
+
+#[tokio::test]
+async fn evt_10_evt_11_local_events_reach_streams_by_code() {
+    let (session, mut end) = pair();
+    let (all, this, other) =
+        (interest(&[], 4), interest(&[Status::from_raw(7)], 4), interest(&[Status::SUCCESS], 4));
+    for (number, interest) in [&all, &this, &other].into_iter().enumerate() {
+        register(&session, &mut end, number as u64, interest).await;
+    }
+    let plain = event(7).with_range(DataRange::PROC_LOCAL);
+    let quiet = plain.clone().with_info(pmix_types::Info::new(&pmix_types::keys::EVENT_NON_DEFAULT, true));
+    session.router().deliver_local(&plain);
+    session.router().deliver_local(&quiet);
+    session.finish();
+    assert_eq!(next(&this.queue).await, Some(Ok(plain.clone())));
+    assert_eq!(next(&this.queue).await, Some(Ok(quiet)));
+    assert_eq!(next(&all.queue).await, Some(Ok(plain)));
+    assert_eq!(next(&all.queue).await, None);
+    assert_eq!(next(&other.queue).await, None);
+}
+
+#[test]
+fn retiring_and_dropping_need_no_runtime() {
+    let (session, mut end) = pair();
+    let all = interest(&[], 4);
+    session.router().add(1, all.clone());
+    session.retire(1);
+    assert!(end.errands.try_recv().is_ok());
+    session.router().add(2, all.clone());
+    drop(session);
+    let mut context = Context::from_waker(std::task::Waker::noop());
+    assert_eq!(all.queue.poll_next(&mut context), Poll::Ready(None));
+    assert!(end.abandoned.try_recv().is_err_and(|error| error == oneshot::error::TryRecvError::Closed));
+}

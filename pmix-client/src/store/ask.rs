@@ -1,0 +1,96 @@
+use pmix_types::message::Get;
+use pmix_types::{DirectiveError, Directives, KeyName, ProcId, Scope, keys};
+
+/// A Get, its directives read.
+#[derive(Clone, Debug)]
+pub(crate) struct Ask {
+    /// Whose data; `None` for the caller's own (GET-01).
+    pub(super) proc: Option<ProcId>,
+    /// Which key; `None` for all that the process has put.
+    pub(super) key: Option<KeyName>,
+    /// As they go to the server.
+    pub(super) directives: Directives,
+    pub(super) optional: bool,
+    pub(super) refresh: bool,
+    pub(super) session_info: bool,
+    pub(super) scope: Option<Scope>,
+    /// A required directive that this process cannot carry out, so that another level must (GEN-05).
+    pub(super) beyond: Option<DirectiveError>,
+}
+
+impl Ask {
+    pub(crate) fn new(
+        proc: Option<ProcId>,
+        key: Option<KeyName>,
+        directives: Directives,
+    ) -> Result<Self, DirectiveError> {
+        let directives = without_memory_notions(directives)?;
+        let mut known = directives.clone();
+        let optional = known.take_flag(&keys::OPTIONAL)?;
+        let refresh = known.take_flag(&keys::GET_REFRESH_CACHE)?;
+        if optional && refresh {
+            return Err(DirectiveError::Contradiction { key: keys::OPTIONAL.key_name() });
+        }
+        let scope = known.take(&keys::DATA_SCOPE)?;
+        let session_info = known.take_flag(&keys::SESSION_INFO)?;
+        for flag in [&keys::IMMEDIATE, &keys::JOB_INFO, &keys::APP_INFO, &keys::NODE_INFO, &keys::PROC_INFO] {
+            known.take_flag(flag)?;
+        }
+        for number in [&keys::SESSION_ID, &keys::APPNUM, &keys::NODEID] {
+            known.take(number)?;
+        }
+        known.take(&keys::HOSTNAME)?;
+        known.take(&keys::TIMEOUT)?;
+        let beyond = known.deny_unprocessed().err();
+        Ok(Self { proc, key, directives, optional, refresh, session_info, scope, beyond })
+    }
+
+    pub(crate) const fn proc(&self) -> Option<&ProcId> {
+        self.proc.as_ref()
+    }
+
+    pub(crate) const fn key(&self) -> Option<&KeyName> {
+        self.key.as_ref()
+    }
+
+    pub(crate) const fn is_refresh(&self) -> bool {
+        self.refresh
+    }
+
+    /// The same question to what this process holds by now.
+    pub(crate) fn local(mut self) -> Self {
+        self.optional = true;
+        self.refresh = false;
+        self.beyond = None;
+        self
+    }
+
+    /// The question where no other level can be asked: all that is required must be carried out here.
+    ///
+    /// # Errors
+    /// [`DirectiveError::Unsupported`] for a required directive that cannot be carried out here.
+    pub(crate) fn last_level(self) -> Result<Self, DirectiveError> {
+        match self.beyond {
+            Some(beyond) => Err(beyond),
+            None => Ok(self.local()),
+        }
+    }
+
+    pub(super) fn request(&self, proc: ProcId) -> Get {
+        let mut get = Get::new(proc, self.key.clone());
+        get.directives = self.directives.clone();
+        get
+    }
+}
+
+/// `GET_STATIC_VALUES` and `GET_POINTER_VALUES` are about C memory: refused if required, else dropped
+/// (GET-09).
+fn without_memory_notions(mut directives: Directives) -> Result<Directives, DirectiveError> {
+    for key in [&keys::GET_STATIC_VALUES, &keys::GET_POINTER_VALUES] {
+        if directives.iter().any(|info| info.is(key) && info.is_required()) {
+            return Err(DirectiveError::Unsupported { key: key.key_name() });
+        }
+        directives.remove(key);
+    }
+    Ok(directives)
+}

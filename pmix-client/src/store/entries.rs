@@ -1,0 +1,70 @@
+use pmix_types::message::PutEntry;
+use pmix_types::{Info, Scope};
+
+/// What one process has put, sorted by key: one allocation a process, most often the one that decoding made.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Entries(Vec<PutEntry>);
+
+impl Entries {
+    /// The entry of a key, if it was put under that scope; `None` as scope accepts any.
+    pub(super) fn get(&self, key: &str, scope: Option<Scope>) -> Option<&PutEntry> {
+        let at = self.position(key).ok()?;
+        self.0.get(at).filter(|entry| is_in(entry, scope))
+    }
+
+    /// Adds an entry in place of an older one of the same key (PUT-04).
+    pub(super) fn insert(&mut self, entry: PutEntry) {
+        match self.position(&entry.key) {
+            Ok(at) => self.0[at] = entry,
+            Err(at) => self.0.insert(at, entry),
+        }
+    }
+
+    /// Adds entries in place of older ones; of two with the same key the later wins.
+    pub(super) fn merge(&mut self, newer: Vec<PutEntry>) {
+        let older = std::mem::replace(&mut self.0, newer);
+        // the sort is stable, so with the newer first and turned around the first of equals is the latest
+        self.0.reverse();
+        self.0.extend(older);
+        self.0.sort_by(|a, b| a.key.cmp(&b.key));
+        self.0.dedup_by(|later, first| later.key == first.key);
+    }
+
+    /// The entries as infos, of one scope or all.
+    pub(super) fn infos(&self, scope: Option<Scope>) -> impl Iterator<Item = Info> + '_ {
+        let wanted = self.0.iter().filter(move |entry| is_in(entry, scope));
+        wanted.map(|entry| Info::dynamic(entry.key.clone(), entry.value.clone()))
+    }
+
+    fn position(&self, key: &str) -> Result<usize, usize> {
+        self.0.binary_search_by(|entry| entry.key.as_str().cmp(key))
+    }
+}
+
+fn is_in(entry: &PutEntry, scope: Option<Scope>) -> bool {
+    scope.is_none_or(|scope| entry.scope == scope)
+}
+
+#[cfg(test)]
+mod tests {
+    use pmix_types::Value;
+
+    use super::*;
+
+    fn entry(key: &str, value: i32) -> PutEntry {
+        PutEntry { scope: Scope::GLOBAL, key: key.parse().unwrap(), value: value.into() }
+    }
+
+    #[test]
+    fn put_04_later_entries_win() {
+        let mut entries = Entries::default();
+        entries.merge(vec![entry("b", 1), entry("a", 1), entry("b", 2)]);
+        entries.merge(vec![entry("a", 3), entry("c", 3)]);
+        entries.insert(entry("c", 4));
+        let all: Vec<_> = entries.infos(None).map(|info| (info.key.to_string(), info.value)).collect();
+        let want = [("a", 3), ("b", 2), ("c", 4)].map(|(key, value)| (key.to_owned(), Value::from(value)));
+        assert_eq!(all, want);
+        assert!(entries.get("a", Some(Scope::LOCAL)).is_none());
+        assert_eq!(entries.get("a", None).unwrap().value, 3.into());
+    }
+}

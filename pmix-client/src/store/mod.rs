@@ -1,0 +1,251 @@
+//! What a process holds: its own puts, data of its peers, and job data. No server, no async.
+//!
+//! [`Store::find`] is the client's part of Get (rules GET-01..09, GET-20, GET-30, GET-40..47): it answers from
+//! here, says that there is no answer, or makes the question for the server.
+
+mod ask;
+mod entries;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use pmix_types::job::{Caller, JobData, Target, target_of};
+use pmix_types::message::{Get, Modex, PutEntry};
+use pmix_types::{DirectiveError, Info, KeyName, Nspace, ProcId, Rank, Scope, Value, keys};
+
+pub(crate) use ask::Ask;
+use entries::Entries;
+
+/// What [`Store::find`] says to a Get.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Found {
+    /// The value.
+    Value(Value),
+    /// All keys of the process, where no key was named.
+    All(Vec<Info>),
+    /// There is none, and the server need not be asked.
+    Nothing,
+    /// The server may know.
+    Ask(Get),
+}
+
+/// A staged commit: what to send, and how to tell later what was sent.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Staged {
+    pub(crate) entries: Vec<PutEntry>,
+    versions: Vec<(KeyName, u64)>,
+}
+
+/// Data by process.
+type ByProc = HashMap<Nspace, HashMap<Rank, Entries>>;
+
+#[derive(Debug)]
+pub(crate) struct Store {
+    me: ProcId,
+    hostname: String,
+    own: Entries,
+    /// Keys put since they were last committed, with the number of that put.
+    uncommitted: BTreeMap<KeyName, u64>,
+    puts: u64,
+    internal: ByProc,
+    peers: ByProc,
+    jobs: HashMap<Nspace, Arc<JobData>>,
+}
+
+impl Store {
+    pub(crate) fn new(me: ProcId, hostname: String, job: Option<Arc<JobData>>) -> Self {
+        let jobs = job.into_iter().map(|job| (job.nspace().clone(), job)).collect();
+        Self {
+            me,
+            hostname,
+            own: Entries::default(),
+            uncommitted: BTreeMap::new(),
+            puts: 0,
+            internal: ByProc::new(),
+            peers: ByProc::new(),
+            jobs,
+        }
+    }
+
+    /// Stages a value of the process itself (PUT-01).
+    pub(crate) fn put(&mut self, entry: PutEntry) {
+        if entry.scope == Scope::INTERNAL {
+            self.uncommitted.remove(&entry.key);
+        } else {
+            self.puts += 1;
+            self.uncommitted.insert(entry.key.clone(), self.puts);
+        }
+        self.own.insert(entry);
+    }
+
+    /// Files a value of any process for this process alone (PUT-09).
+    pub(crate) fn store_internal(&mut self, proc: ProcId, key: KeyName, value: Value) {
+        let of_nspace = self.internal.entry(proc.nspace).or_default();
+        of_nspace.entry(proc.rank).or_default().insert(PutEntry { scope: Scope::INTERNAL, key, value });
+    }
+
+    /// Whether a commit has something to send.
+    pub(crate) fn has_staged(&self) -> bool {
+        !self.uncommitted.is_empty()
+    }
+
+    /// What a commit has to send. It stays staged until [`Store::committed`].
+    pub(crate) fn staged(&self) -> Staged {
+        let entries = self.uncommitted.keys().filter_map(|key| self.own.get(key, None)).cloned().collect();
+        let versions = self.uncommitted.iter().map(|(key, version)| (key.clone(), *version)).collect();
+        Staged { entries, versions }
+    }
+
+    /// Notes that a commit succeeded. Keys put again in the meantime stay staged.
+    pub(crate) fn committed(&mut self, staged: &Staged) {
+        for (key, version) in &staged.versions {
+            if self.uncommitted.get(key) == Some(version) {
+                self.uncommitted.remove(key);
+            }
+        }
+    }
+
+    /// Keeps data of peers.
+    pub(crate) fn keep(&mut self, modex: Modex) {
+        for data in modex.procs {
+            let of_nspace = self.peers.entry(data.proc.nspace).or_default();
+            of_nspace.entry(data.proc.rank).or_default().merge(data.entries);
+        }
+    }
+
+    /// Keeps the description of a job.
+    pub(crate) fn keep_job(&mut self, job: Arc<JobData>) {
+        self.jobs.insert(job.nspace().clone(), job);
+    }
+
+    pub(crate) fn job(&self, nspace: &str) -> Option<&Arc<JobData>> {
+        self.jobs.get(nspace)
+    }
+
+    pub(crate) fn jobs(&self) -> impl Iterator<Item = &Arc<JobData>> {
+        self.jobs.values()
+    }
+
+    /// Answers a Get as far as this process can.
+    pub(crate) fn find(&self, ask: &Ask) -> Result<Found, DirectiveError> {
+        let proc = ask.proc.as_ref().unwrap_or(&self.me);
+        if let Some(beyond) = &ask.beyond {
+            return if ask.optional {
+                Err(beyond.clone())
+            } else {
+                Ok(Found::Ask(ask.request(proc.clone())))
+            };
+        }
+        if ask.refresh {
+            return Ok(Found::Ask(ask.request(proc.clone())));
+        }
+        match &ask.key {
+            None => Ok(self.find_all(proc, ask)),
+            Some(key) => self.find_key(proc, key, ask),
+        }
+    }
+
+    fn find_key(&self, proc: &ProcId, key: &KeyName, ask: &Ask) -> Result<Found, DirectiveError> {
+        if let Some(value) = self.identity(key, ask) {
+            return Ok(Found::Value(value));
+        }
+        // a realm directive asks for a value of the host, not for what a process has filed
+        let stored = if is_about_host_data(ask) { None } else { self.put_value(proc, key, ask.scope) };
+        if let Some(value) = stored {
+            return Ok(Found::Value(value.clone()));
+        }
+        if ask.scope == Some(Scope::INTERNAL) {
+            return Ok(Found::Nothing);
+        }
+        let nspace = if ask.session_info { &self.me.nspace } else { &proc.nspace };
+        let job = self.jobs.get(nspace);
+        let target = target_of(key, proc.rank, &ask.directives, &self.caller(nspace))?;
+        if let Some(value) = job.filter(|_| ask.scope.is_none()).and_then(|job| job.lookup(key, &target)) {
+            return Ok(Found::Value(value));
+        }
+        // job data is there from the start (GET-30), but for sessions that it says nothing of (GET-41)
+        let complete =
+            key.is_reserved() && *nspace == self.me.nspace && job.is_some_and(|job| is_about(job, &target));
+        if job.is_some() && *key == *keys::SPAWNED.name() {
+            return Ok(Found::Value(false.into()));
+        }
+        if ask.optional || complete {
+            return Ok(Found::Nothing);
+        }
+        Ok(Found::Ask(ask.request(proc.clone())))
+    }
+
+    fn find_all(&self, proc: &ProcId, ask: &Ask) -> Found {
+        let filed = of(&self.internal, proc);
+        let peer = of(&self.peers, proc);
+        let is_me = *proc == self.me;
+        if !is_me && !ask.optional {
+            return Found::Ask(ask.request(proc.clone()));
+        }
+        if !is_me && filed.is_none() && peer.is_none() {
+            return Found::Nothing;
+        }
+        let own = is_me.then_some(&self.own);
+        // the same order as for a single key: the first to name a key has its value
+        let mut all: Vec<Info> = Vec::new();
+        for info in [filed, own, peer].into_iter().flatten().flat_map(|entries| entries.infos(ask.scope)) {
+            if all.iter().all(|earlier| earlier.key != info.key) {
+                all.push(info);
+            }
+        }
+        Found::All(all)
+    }
+
+    /// Who the caller is (GET-46).
+    fn identity(&self, key: &str, ask: &Ask) -> Option<Value> {
+        if *key == *keys::PROCID.name() {
+            Some(self.me.clone().into())
+        } else if *key == *keys::NSPACE.name() && ask.proc.is_none() {
+            Some(self.me.nspace.as_str().into())
+        } else {
+            None
+        }
+    }
+
+    /// A value that a process has put, or that was filed for it.
+    fn put_value(&self, proc: &ProcId, key: &str, scope: Option<Scope>) -> Option<&Value> {
+        let filed = || of(&self.internal, proc)?.get(key, scope);
+        let own = || self.own.get(key, scope).filter(|_| self.is_asked(proc));
+        let peer = || of(&self.peers, proc)?.get(key, scope);
+        let any = || self.peers.get(&proc.nspace)?.values().find_map(|entries| entries.get(key, scope));
+        let found = filed().or_else(own).or_else(peer);
+        // nobody knows who has put it (GET-21)
+        found.or_else(|| if proc.rank == Rank::UNDEF { any() } else { None }).map(|entry| &entry.value)
+    }
+
+    /// Whether the caller's own puts are meant.
+    fn is_asked(&self, proc: &ProcId) -> bool {
+        proc.nspace == self.me.nspace && (proc.rank == self.me.rank || proc.rank == Rank::UNDEF)
+    }
+
+    fn caller(&self, nspace: &Nspace) -> Caller<'_> {
+        let rank = (*nspace == self.me.nspace).then_some(self.me.rank);
+        Caller { rank, hostname: &self.hostname }
+    }
+}
+
+fn of<'a>(data: &'a ByProc, proc: &ProcId) -> Option<&'a Entries> {
+    data.get(&proc.nspace)?.get(&proc.rank)
+}
+
+fn is_about_host_data(ask: &Ask) -> bool {
+    [&keys::SESSION_INFO, &keys::JOB_INFO, &keys::APP_INFO, &keys::NODE_INFO]
+        .into_iter()
+        .any(|key| ask.directives.flag(key).unwrap_or(false))
+}
+
+/// Whether the description of a job is the place to look for a target.
+fn is_about(job: &JobData, target: &Target<'_>) -> bool {
+    match target {
+        Target::Session(Some(id)) => job.session_id().is_none_or(|own| own == *id),
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,66 @@
+//! A connection to a server: an HTTP/2 connection over a Unix socket, all of it in one task.
+
+mod socket;
+mod task;
+
+use std::path::Path;
+
+use futures::stream;
+use hyper::client::conn::http2;
+use hyper_util::rt::TokioIo;
+use pmix_types::message::{Hello, Welcome};
+use tokio::sync::oneshot;
+use tokio_stream::wrappers::{ReceiverStream, UnboundedReceiverStream};
+
+use crate::error::{Error, TransportError};
+use crate::session::{Deliverer, TransportEnd};
+use crate::wire::{self, Inbound};
+
+/// Bytes that the server may send ahead: large, so that big replies are not held up by a busy reader.
+const STREAM_WINDOW: u32 = 1 << 20;
+const CONNECTION_WINDOW: u32 = 4 << 20;
+
+/// Connects to the server at a socket, says hello, and serves the session from then on, in a task of its own on
+/// the caller's runtime.
+pub(crate) async fn connect(path: &Path, hello: &Hello, session: TransportEnd) -> Result<Welcome, Error> {
+    let unreachable = |problem: String| {
+        let address = path.display().to_string();
+        Error::Transport(Box::new(TransportError { address, problem, source: None }))
+    };
+    let TransportEnd { requests, errands, deliverer, abandoned } = session;
+    let socket = socket::connect(path).await?;
+    let (spawner, task) = task::new();
+    let (connection, driver) = http2::Builder::new(spawner.clone())
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .handshake(TokioIo::new(socket))
+        .await
+        .map_err(|error| unreachable(format!("it does not speak HTTP/2 ({error})")))?;
+    spawner.spawn(async move {
+        if let Err(error) = driver.await {
+            tracing::debug!(%error, "connection ended");
+        }
+    });
+    tokio::spawn(task.run());
+    let requests = stream::select(ReceiverStream::new(requests), UnboundedReceiverStream::new(errands));
+    let mut inbound =
+        wire::open(connection, hello, requests).await.map_err(|failure| unreachable(failure.to_string()))?;
+    let welcome = inbound.welcome().await?;
+    spawner.spawn(receive(inbound, deliverer, abandoned));
+    Ok(welcome)
+}
+
+/// Hands on what the server says, until the end or until nobody is left to listen.
+async fn receive(mut inbound: Inbound, deliverer: Deliverer, mut abandoned: oneshot::Receiver<()>) {
+    let reason = loop {
+        tokio::select! {
+            biased;
+            incoming = inbound.next() => match incoming {
+                Ok(incoming) => deliverer.deliver(incoming),
+                Err(reason) => break reason,
+            },
+            _ = &mut abandoned => return,
+        }
+    };
+    deliverer.close(reason);
+}

@@ -1,0 +1,115 @@
+//! The one file that names generated clients and protobuf messages: a stream of typed messages each way.
+
+use std::future::Future;
+
+use futures::{Stream, StreamExt, stream};
+use http::{Request, Response, Uri};
+use hyper::body::Incoming as ResponseBody;
+use hyper::client::conn::http2::SendRequest;
+use pmix_proto::v1::ServerMessage;
+use pmix_proto::v1::session_client::SessionClient;
+use pmix_proto::{Assembler, ConvertError, Limits, Reason, ServerBody, grpc_status, negotiate};
+use pmix_types::message::{Failure, Hello, Welcome};
+
+use crate::error::Error;
+use crate::session::{Incoming, Outgoing};
+
+/// Body of the requests on a connection.
+pub(crate) type RequestBody = tonic::body::Body;
+
+/// The server's half of a conversation.
+#[derive(Debug)]
+pub(crate) struct Inbound {
+    messages: tonic::Streaming<ServerMessage>,
+    assembler: Assembler,
+}
+
+/// Opens the conversation: says hello, then what `requests` yields.
+pub(crate) async fn open(
+    connection: SendRequest<RequestBody>,
+    hello: &Hello,
+    requests: impl Stream<Item = Outgoing> + Send + 'static,
+) -> Result<Inbound, Failure> {
+    let limits = Limits::default();
+    let service = tower::service_fn(move |request| send(connection.clone(), request));
+    let mut client = SessionClient::with_origin(service, Uri::from_static("http://localhost"))
+        .max_decoding_message_size(limits.message_bytes)
+        .max_encoding_message_size(limits.message_bytes);
+    let greeting = stream::iter(pmix_proto::encode_hello(hello));
+    let requests = requests.flat_map(|Outgoing { id, request }| {
+        let messages: Vec<_> = pmix_proto::encode_request(id, &request).collect();
+        stream::iter(messages)
+    });
+    let answer = client.connect(greeting.chain(requests)).await;
+    let messages = answer.map_err(|status| grpc_status::from_grpc(&status))?.into_inner();
+    Ok(Inbound { messages, assembler: Assembler::new(limits) })
+}
+
+fn send(
+    mut connection: SendRequest<RequestBody>,
+    request: Request<RequestBody>,
+) -> impl Future<Output = hyper::Result<Response<ResponseBody>>> + Send {
+    async move { connection.send_request(request).await }
+}
+
+impl Inbound {
+    /// The server's answer to the hello.
+    pub(crate) async fn welcome(&mut self) -> Result<Welcome, Error> {
+        match self.body().await {
+            Ok(Some((0, Ok(ServerBody::Welcome { welcome, version, implementation, .. })))) => {
+                negotiate(version..=version, &implementation)
+                    .map_err(|error| Error::protocol(error.to_string()))?;
+                tracing::debug!(version, implementation, "connected");
+                Ok(welcome)
+            }
+            Ok(Some((0, Ok(ServerBody::Failure(failure))))) => Err(Error::failed("init", failure)),
+            Ok(Some((_, Ok(_)))) => Err(Error::protocol("its first words are no welcome")),
+            Ok(Some((_, Err(error)))) => Err(Error::protocol(error.to_string())),
+            Ok(None) => Err(Error::protocol("it hung up without a welcome")),
+            Err(failure) => Err(Error::failed("init", failure)),
+        }
+    }
+
+    /// The next message; an error when the conversation has ended, saying why.
+    ///
+    /// Cancel safe: parts that have come are kept.
+    pub(crate) async fn next(&mut self) -> Result<Incoming, String> {
+        loop {
+            match self.body().await {
+                Ok(Some((0, Ok(ServerBody::Push(push))))) => return Ok(Incoming::Push(push)),
+                Ok(Some((id, Ok(ServerBody::Reply(reply))))) => {
+                    return Ok(Incoming::Reply { id, outcome: Ok(reply) });
+                }
+                Ok(Some((id @ 1.., Ok(ServerBody::Failure(failure))))) => {
+                    return Ok(Incoming::Reply { id, outcome: Err(failure) });
+                }
+                Ok(Some((0, Ok(ServerBody::Failure(failure))))) => return Err(failure.to_string()),
+                Ok(Some((id, Ok(_)))) => {
+                    return Err(format!("the server said under id {id} what makes no sense"));
+                }
+                Ok(Some((_, Err(error)))) if matches!(error.reason(), Reason::TooManyOpen { .. }) => {
+                    return Err(error.to_string());
+                }
+                Ok(Some((0, Err(error)))) => tracing::warn!(%error, "the server said something unknown"),
+                // only this answer is lost, such as one that is too large
+                Ok(Some((id, Err(error)))) => return Ok(Incoming::Reply { id, outcome: Err(error.into()) }),
+                Ok(None) => return Err("the server hung up".to_owned()),
+                Err(failure) => return Err(failure.message),
+            }
+        }
+    }
+
+    /// The next complete body with its id; `None` at the end.
+    async fn body(&mut self) -> Result<Option<(u64, Result<ServerBody, ConvertError>)>, Failure> {
+        loop {
+            let message = self.messages.message().await.map_err(|status| grpc_status::from_grpc(&status))?;
+            let Some(message) = message else { return Ok(None) };
+            let id = message.id;
+            match self.assembler.accept_server(message) {
+                Ok(Some((id, body))) => return Ok(Some((id, Ok(body)))),
+                Ok(None) => {}
+                Err(error) => return Ok(Some((id, Err(error)))),
+            }
+        }
+    }
+}
