@@ -11,7 +11,8 @@ use pmix_proto::{
 };
 use pmix_types::message::{GetReply, Modex, Reply};
 use pmix_types::{
-    DataArray, DataType, Event, Info, InfoFlags, ProcId, ProcInfo, ProcState, Rank, Scope, Status, Value,
+    DataArray, DataType, Event, Info, InfoFlags, ProcId, ProcInfo, ProcState, Query, Rank, Scope, Status,
+    Value,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -100,6 +101,13 @@ proptest! {
     #[test]
     fn infos_survive(info in Info::sample(2)) {
         prop_assert_eq!(through_bytes::<_, v1::Info>(&info), info);
+    }
+
+    #[test]
+    fn queries_of_a_call_survive(queries in proptest::collection::vec(Query::sample(1), 0..3)) {
+        let bytes = v1::QueryRequest::from(&queries[..]).encode_to_vec();
+        let received = Vec::<Query>::try_from(v1::QueryRequest::decode(&*bytes).unwrap());
+        prop_assert_eq!(received.unwrap(), queries);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What a process says to its server.
 
-use pmix_types::ProcId;
 use pmix_types::message::{Abort, Fence, Get, Hello, Identity, PutEntry, RegisterEvents, Request};
+use pmix_types::{ProcId, Query};
 
 use super::records::{all_named, named};
 use super::value::{to_value_field, value_field};
@@ -16,7 +16,7 @@ impl From<&Request> for v1::ClientBody {
             Request::Get(get) => Body::Get(get.to_form()),
             Request::Fence(fence) => Body::Fence(fence.to_form()),
             Request::Abort(abort) => Body::Abort(abort.to_form()),
-            Request::Query(queries) => Body::Query(v1::QueryRequest { queries: queries.to_form() }),
+            Request::Query(queries) => Body::Query(queries.as_slice().into()),
             Request::RegisterEvents(register) => Body::RegisterEvents(register.to_form()),
             Request::DeregisterEvents(registration) => {
                 Body::DeregisterEvents(v1::DeregisterEvents { registration: *registration })
@@ -67,9 +67,7 @@ impl TryFrom<v1::ClientBody> for ClientBody {
             Body::Get(get) => Request::Get(Wire::from_form(get, scope).at("get")?),
             Body::Fence(fence) => Request::Fence(Wire::from_form(fence, scope).at("fence")?),
             Body::Abort(abort) => Request::Abort(Wire::from_form(abort, scope).at("abort")?),
-            Body::Query(query) => {
-                Request::Query(Wire::from_form(query.queries, scope).at("queries").at("query")?)
-            }
+            Body::Query(query) => Request::Query(queries(query, scope).at("query")?),
             Body::RegisterEvents(register) => {
                 Request::RegisterEvents(Wire::from_form(register, scope).at("register_events")?)
             }
@@ -98,6 +96,24 @@ fn client_hello(form: v1::Hello, scope: &mut Scope) -> Result<ClientBody, Conver
         implementation: form.implementation,
         features: form.features,
     })
+}
+
+impl From<&[Query]> for v1::QueryRequest {
+    fn from(queries: &[Query]) -> Self {
+        Self { queries: queries.iter().map(Query::to_form).collect() }
+    }
+}
+
+impl TryFrom<v1::QueryRequest> for Vec<Query> {
+    type Error = ConvertError;
+
+    fn try_from(form: v1::QueryRequest) -> Result<Self, ConvertError> {
+        queries(form, &mut Scope::default())
+    }
+}
+
+fn queries(form: v1::QueryRequest, scope: &mut Scope) -> Result<Vec<Query>, ConvertError> {
+    Wire::from_form(form.queries, scope).at("queries")
 }
 
 impl Wire for PutEntry {
