@@ -29,11 +29,11 @@ struct FirstApp {
     tag_output: bool,
 
     /// End the job after so many seconds, with exit code 124
-    #[arg(long, value_name = "SECONDS", value_parser = parse_timeout)]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = parse_timeout)]
     timeout: Option<Duration>,
 
     /// Time in seconds that ranks have to end after one of them failed, or after a signal
-    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = parse_seconds)]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, default_value = "5", value_parser = parse_seconds)]
     grace: Duration,
 
     /// Print a report on the job, one JSON object, as the last line of standard output
@@ -68,12 +68,7 @@ struct AppArgs {
     wdir: Option<String>,
 
     /// Program, found on PATH if it has no slash, and its arguments
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "PROGRAM [ARGS]"
-    )]
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM [ARGS]")]
     program: Vec<String>,
 }
 

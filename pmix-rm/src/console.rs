@@ -29,7 +29,7 @@ impl Console {
     pub(crate) fn start() -> io::Result<Self> {
         let mut out = File::from(io::stdout().as_fd().try_clone_to_owned()?);
         let mut err = File::from(io::stderr().as_fd().try_clone_to_owned()?);
-        let (writer, mut pieces) = mpsc::channel(QUEUE);
+        let (writer, mut pieces) = mpsc::channel::<(OutputChannel, Bytes)>(QUEUE);
         let (finished, result) = oneshot::channel();
         std::thread::Builder::new().name("console".into()).spawn(move || {
             let written = loop {

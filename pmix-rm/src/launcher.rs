@@ -236,17 +236,18 @@ impl Launcher for LocalLauncher {
         Ok(())
     }
 
+    /// Returns when they were asked; force follows by itself.
     async fn terminate(&self, procs: &[ProcId]) -> Result<(), LaunchError> {
         let mut processes = self.alive(procs);
         if processes.is_empty() {
             return Ok(());
         }
+        signal_trees(&processes, Signal::TERM);
+        // a stopped process would not see it
+        signal_trees(&processes, Signal::CONT);
         let grace = self.grace;
-        // in a task of its own: a caller that stops waiting does not keep the processes alive
-        let ending = tokio::spawn(async move {
-            signal_trees(&processes, Signal::TERM);
-            // a stopped process would not see it
-            signal_trees(&processes, Signal::CONT);
+        // the caller may be who takes the output: it must not wait here while they write their last words
+        tokio::spawn(async move {
             let mut left = processes.clone();
             let all_ended = async {
                 for process in &mut left {
@@ -258,7 +259,6 @@ impl Launcher for LocalLauncher {
                 signal_trees(&processes, Signal::KILL);
             }
         });
-        let _ = ending.await;
         Ok(())
     }
 }

@@ -1,11 +1,90 @@
-//! under work
+//! The reference resource manager for one node: [`LocalLauncher`], which makes a
+//! [`StandardHost`](pmix_server::standard::StandardHost) start processes where it runs itself, and the command `pmixrun`
+//! around it.
+//!
+//! ```text
+//! pmixrun -n 4 ./app args
+//! pmixrun -n 2 ./a : -n 2 --env ROLE=io ./b
+//! ```
+//!
+//! # What `pmixrun` promises
+//! - *Namespace*: `pmixrun.<hostname>.<pid>`, unique on the node as long as it runs.
+//! - *Output* of the ranks comes out whole, in lines that are never mixed; lines longer than 64 KiB pass in
+//!   pieces. `--tag-output` begins each with `[<rank>] `, or `[<rank>]<stderr> `, and ends the last one. A single
+//!   process's output passes as it comes.
+//! - *Standard input* goes to rank 0.
+//! - *Exit code*: 0, or that of the first rank that failed, 128 and the number for a signal; 124 after
+//!   `--timeout`, 141 when the reader of the output has left, 1 if the job could not be started, 2 for a wrong
+//!   command line.
+//! - *Signals*: SIGINT and SIGTERM are passed on (SIGHUP as SIGTERM), and the ranks killed when the grace
+//!   period is over; a second SIGINT kills them at once. SIGUSR1 and SIGUSR2 are passed on.
+//! - *Failure* of one rank: the others are told through PMIx, and ended when the grace period is over.
+//! - *Nothing is left*: ranks run in the process group of a [`Guardian`], which kills them and removes the session
+//!   directory if `pmixrun` itself is killed; in an orderly end also daemons that ranks have made are killed.
+//!   A daemon that left the group survives only if `pmixrun` is killed by force.
+//! - `--json` prints one object as the last line of standard output: `nspace`, `ranks`, `ok`, `exit_code`,
+//!   `duration_seconds`, `ended_by`, `error`, `first_failure` (`rank`, `exit`: `code` or `signal`), `procs`
+//!   (`rank`, `node`, `executable`, `pid`, `exit_code`, `state`), `server` (counters).
+
 mod cli;
+mod console;
 mod guardian;
 mod launcher;
+mod orphans;
 mod output;
 mod program;
+mod report;
+mod run;
+mod signals;
+mod stdin;
 mod supervise;
 mod tree;
 
-pub use guardian::Guardian;
+use std::ffi::OsString;
+use std::io;
+use std::process::ExitCode;
+
+pub use guardian::{Guardian, run as run_guardian};
 pub use launcher::LocalLauncher;
+
+/// First argument that makes `pmixrun` a guardian.
+const GUARDIAN_COMMAND: &str = "__guardian";
+
+/// The command `pmixrun`: does what the arguments say, the command's name first, and returns its exit code.
+///
+/// Takes over standard streams, signals and children of the process, so it is for `main` only. May end the
+/// process instead of returning.
+pub fn pmixrun(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args: Vec<OsString> = args.into_iter().collect();
+    trace();
+    if args.get(1).is_some_and(|arg| arg == GUARDIAN_COMMAND) {
+        return run_guardian();
+    }
+    let plan = match cli::parse(args) {
+        Ok(plan) => plan,
+        Err(error) => {
+            // nothing to be done if it cannot be printed
+            let _ = error.print();
+            return u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from);
+        }
+    };
+    orphans::adopt();
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            tracing::error!(%error, "runtime");
+            return ExitCode::FAILURE;
+        }
+    };
+    let code = runtime.block_on(run::run(plan));
+    // threads that read standard input or write output may never come back
+    std::process::exit(code)
+}
+
+/// Shows what is going on, as `RUST_LOG` says; without it warnings.
+fn trace() {
+    use tracing_subscriber::EnvFilter;
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    // a subscriber that is already there stays
+    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).try_init();
+}

@@ -1,2 +1,7 @@
-//! Under construction.
-fn main() {}
+//! `pmixrun`: see the library.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    pmix_rm::pmixrun(std::env::args_os())
+}

@@ -14,6 +14,8 @@ pub(crate) const MAX_LINE: usize = 64 * 1024;
 pub(crate) struct Lines {
     tag: Option<Vec<u8>>,
     held: BytesMut,
+    /// Longest beginning of a line that is held back.
+    limit: usize,
     /// The piece given out last did not end its line.
     inside: bool,
 }
@@ -21,7 +23,12 @@ pub(crate) struct Lines {
 impl Lines {
     /// Lines as they come, or each with a tag in front.
     pub(crate) fn new(tag: Option<String>) -> Self {
-        Self { tag: tag.map(String::into_bytes), held: BytesMut::new(), inside: false }
+        Self { tag: tag.map(String::into_bytes), held: BytesMut::new(), limit: MAX_LINE, inside: false }
+    }
+
+    /// Bytes as they come, holding nothing back.
+    pub(crate) fn unbuffered() -> Self {
+        Self { limit: 0, ..Self::new(None) }
     }
 
     /// Takes what was written and returns the lines it completes, to be written at once; may be empty.
@@ -31,7 +38,7 @@ impl Lines {
             None => 0,
         };
         self.held.extend_from_slice(data);
-        let ready = if self.held.len() - complete > MAX_LINE { self.held.len() } else { complete };
+        let ready = if self.held.len() - complete > self.limit { self.held.len() } else { complete };
         let ready = self.held.split_to(ready).freeze();
         self.tagged(ready)
     }
@@ -84,6 +91,13 @@ mod tests {
         assert_eq!(lines.push(b"o"), "");
         assert_eq!(lines.push(b"\n\nthree"), "two\n\n");
         assert_eq!(lines.finish(), "three");
+        assert_eq!(lines.finish(), "");
+    }
+
+    #[test]
+    fn a_prompt_passes_unbuffered() {
+        let mut lines = Lines::unbuffered();
+        assert_eq!(lines.push(b"one\nname? "), "one\nname? ");
         assert_eq!(lines.finish(), "");
     }
 

@@ -1,0 +1,139 @@
+//! The report of `--json`.
+
+use std::time::Duration;
+
+use pmix_server::ServerStats;
+use pmix_server::standard::{JobOutcome, ProcExit};
+use pmix_types::{Nspace, ProcInfo};
+use serde::Serialize;
+
+/// How a job went. Fields that do not apply are left out.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    nspace: String,
+    /// Number of processes asked for.
+    ranks: usize,
+    ok: bool,
+    exit_code: i32,
+    duration_seconds: f64,
+    /// Why the job did not end by itself: `SIGINT`, `SIGTERM`, `timeout` or `output`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended_by: Option<&'static str>,
+    /// Why it could not be started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_failure: Option<Failure>,
+    procs: Vec<Proc>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server: Option<Server>,
+}
+
+#[derive(Debug, Serialize)]
+struct Failure {
+    rank: u32,
+    exit: Exit,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Exit {
+    Code(i32),
+    Signal(i32),
+}
+
+#[derive(Debug, Serialize)]
+struct Proc {
+    rank: u32,
+    node: Option<String>,
+    executable: Option<String>,
+    pid: i32,
+    exit_code: i32,
+    state: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Server {
+    connections: u64,
+    refused: u64,
+    fences: u64,
+    gets: u64,
+    commits: u64,
+    bytes_committed: u64,
+    upcalls: u64,
+}
+
+impl Report {
+    /// A job of which nothing is known but its name and size.
+    pub(crate) fn new(nspace: &Nspace, ranks: usize) -> Self {
+        Self {
+            nspace: nspace.to_string(),
+            ranks,
+            ok: false,
+            exit_code: 1,
+            duration_seconds: 0.0,
+            ended_by: None,
+            error: None,
+            first_failure: None,
+            procs: Vec::new(),
+            server: None,
+        }
+    }
+
+    /// It could not be started.
+    pub(crate) fn error(&mut self, error: &str) {
+        self.error = Some(error.to_owned());
+    }
+
+    /// It was started and has ended; `exit_code` is that of `pmixrun`.
+    pub(crate) fn ended(&mut self, outcome: &JobOutcome, exit_code: i32, ended_by: Option<&'static str>) {
+        self.exit_code = exit_code;
+        self.ok = exit_code == 0;
+        self.ended_by = ended_by;
+        self.first_failure = outcome.first_failure.as_ref().map(|(proc, exit)| Failure {
+            rank: proc.rank.to_raw(),
+            exit: match *exit {
+                ProcExit::Code(code) => Exit::Code(code),
+                ProcExit::Signal(signal) => Exit::Signal(signal),
+            },
+        });
+        self.procs = outcome.procs.iter().map(Proc::new).collect();
+    }
+
+    pub(crate) fn duration(&mut self, duration: Duration) {
+        self.duration_seconds = duration.as_secs_f64();
+    }
+
+    pub(crate) fn server(&mut self, stats: &ServerStats) {
+        self.server = Some(Server {
+            connections: stats.connections,
+            refused: stats.refused,
+            fences: stats.fences,
+            gets: stats.gets,
+            commits: stats.commits,
+            bytes_committed: stats.bytes_committed,
+            upcalls: stats.upcalls,
+        });
+    }
+
+    /// One line of JSON.
+    pub(crate) fn to_line(&self) -> String {
+        serde_json::to_string(self).unwrap_or_else(|error| {
+            tracing::error!(%error, "report");
+            String::from("{}")
+        })
+    }
+}
+
+impl Proc {
+    fn new(row: &ProcInfo) -> Self {
+        Self {
+            rank: row.proc.rank.to_raw(),
+            node: row.hostname.clone(),
+            executable: row.executable.clone(),
+            pid: row.pid.0,
+            exit_code: row.exit_code,
+            state: row.state.to_string(),
+        }
+    }
+}

@@ -1,0 +1,514 @@
+//! The command `pmixrun`, with scripts as ranks.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+/// A place for session directories, so that what is left can be seen.
+struct Site {
+    root: TempDir,
+}
+
+impl Site {
+    fn new() -> Self {
+        Self { root: tempfile::tempdir().unwrap() }
+    }
+
+    fn pmixrun(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pmixrun"));
+        command.args(args).env("PMIX_SERVER_TMPDIR", self.root.path()).stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Done {
+        let done = Done(self.pmixrun(args).output().unwrap());
+        assert_eq!(self.left(), Vec::<PathBuf>::new(), "a session directory is left: {done:?}");
+        done
+    }
+
+    /// Starts it with a pipe at each standard stream.
+    fn start(&self, args: &[&str]) -> Running {
+        let mut command = self.pmixrun(args);
+        let child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        Running { child }
+    }
+
+    /// Session directories that are there.
+    fn left(&self) -> Vec<PathBuf> {
+        let users = std::fs::read_dir(self.root.path()).unwrap().map(|entry| entry.unwrap().path());
+        let inside = users.flat_map(|user| std::fs::read_dir(user).into_iter().flatten());
+        inside.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect()
+    }
+}
+
+struct Done(Output);
+
+impl std::fmt::Debug for Done {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}\nstdout: {}\nstderr: {}", self.0.status, self.out(), self.err())
+    }
+}
+
+impl Done {
+    fn code(&self) -> i32 {
+        self.0.status.code().unwrap_or_else(|| panic!("no exit code: {self:?}"))
+    }
+
+    fn out(&self) -> &str {
+        std::str::from_utf8(&self.0.stdout).unwrap()
+    }
+
+    fn err(&self) -> &str {
+        std::str::from_utf8(&self.0.stderr).unwrap()
+    }
+
+    /// Lines of standard output, sorted: ranks write in any order.
+    fn lines(&self) -> Vec<&str> {
+        let mut lines: Vec<_> = self.out().lines().collect();
+        lines.sort_unstable();
+        lines
+    }
+}
+
+struct Running {
+    child: Child,
+}
+
+impl Running {
+    /// Reads so many lines of standard output.
+    fn lines(&mut self, count: usize) -> Vec<String> {
+        // byte by byte: nothing may be lost in a buffer
+        let mut lines = Vec::new();
+        let out = self.child.stdout.as_mut().unwrap();
+        while lines.len() < count {
+            let mut line = Vec::new();
+            for byte in out.bytes() {
+                match byte.unwrap() {
+                    b'\n' => break,
+                    byte => line.push(byte),
+                }
+            }
+            lines.push(String::from_utf8(line).unwrap());
+        }
+        lines
+    }
+
+    /// Reads a line from each of so many ranks: their process ids.
+    fn pids(&mut self, count: usize) -> Vec<Pid> {
+        self.lines(count).iter().map(|line| Pid::from_raw(line.parse().unwrap()).unwrap()).collect()
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    fn finish(self) -> Done {
+        Done(self.child.wait_with_output().unwrap())
+    }
+}
+
+/// Whether a process runs; one that has ended and was not waited for does not.
+fn runs(pid: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_pid())).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.starts_with(" Z") && !rest.starts_with(" X"))
+}
+
+/// Waits for what comes about in another process, with nobody to tell us.
+#[track_caller]
+fn eventually(what: &str, condition: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !condition() {
+        assert!(Instant::now() < deadline, "not within 20 seconds: {what}");
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn several_applications_are_one_job() {
+    let done = Site::new().run(&[
+        "-n",
+        "2",
+        "--env",
+        "ROLE=a",
+        "sh",
+        "-c",
+        "echo $PMIX_NAMESPACE $PMIX_RANK $ROLE",
+        ":", //
+        "-n",
+        "2",
+        "sh",
+        "-c",
+        "echo $PMIX_NAMESPACE $PMIX_RANK $1",
+        "sh",
+        "b",
+    ]);
+    assert_eq!(done.code(), 0, "{done:?}");
+    let nspace = done.lines()[0].split(' ').next().unwrap().to_owned();
+    assert!(nspace.starts_with("pmixrun."), "{nspace}");
+    let expected = ["0 a", "1 a", "2 b", "3 b"].map(|rest| format!("{nspace} {rest}"));
+    assert_eq!(done.lines(), expected);
+    assert_eq!(done.err(), "");
+}
+
+#[test]
+fn directory_and_variables_are_those_of_the_application() {
+    let site = Site::new();
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().canonicalize().unwrap();
+    let mut command = site.pmixrun(&[
+        "--wdir",
+        dir.to_str().unwrap(),
+        "-x",
+        "OMPI_SET=1",
+        "-x",
+        "OMPI_PASSED",
+        "sh",
+        "-c",
+        "pwd; echo $OMPI_SET $OMPI_PASSED $OMPI_LEFT $KEPT",
+    ]);
+    command.env("OMPI_PASSED", "2").env("OMPI_LEFT", "3").env("KEPT", "4");
+    let done = Done(command.output().unwrap());
+    assert_eq!(done.out(), format!("{}\n1 2 4\n", dir.display()), "{done:?}");
+}
+
+#[test]
+fn the_exit_code_is_that_of_the_first_rank_that_failed() {
+    // rank 1 fails; rank 0 fails otherwise, but only when it is ended
+    let text = "if [ $PMIX_RANK = 1 ]; then exit 9; fi; trap 'exit 7' TERM; sleep 1000";
+    let done = Site::new().run(&["-n", "2", "--grace", "0.1", "sh", "-c", text]);
+    assert_eq!(done.code(), 9, "{done:?}");
+    let node = rustix::system::uname().nodename().to_str().unwrap().to_owned();
+    for part in ["pmixrun: ", "sh", "exit code 9", node.as_str()] {
+        assert!(done.err().contains(part), "{part}: {done:?}");
+    }
+}
+
+#[test]
+fn a_signal_that_ends_a_rank_gives_128_and_its_number() {
+    let done = Site::new().run(&["-n", "2", "--grace", "0.1", "sh", "-c", "kill -9 $$"]);
+    assert_eq!(done.code(), 137, "{done:?}");
+    assert!(done.err().contains("signal 9"), "{done:?}");
+}
+
+#[test]
+fn a_rank_killed_from_outside_ends_the_others_and_leaves_nothing() {
+    let site = Site::new();
+    let mut run = site.start(&["-n", "3", "--grace", "0.1", "sh", "-c", "sleep 1000 & echo $$ $!; wait"]);
+    let lines = run.lines(3);
+    let pids: Vec<Pid> = lines
+        .iter()
+        .flat_map(|line| line.split(' '))
+        .map(|pid| Pid::from_raw(pid.parse().unwrap()).unwrap())
+        .collect();
+    assert_eq!(pids.len(), 6);
+    kill_process(pids[2], Signal::KILL).unwrap();
+    let done = run.finish();
+    assert_eq!(done.code(), 137, "{done:?}");
+    for pid in pids {
+        assert!(!runs(pid), "{pid:?} is left");
+    }
+    assert_eq!(site.left(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn descendants_of_a_job_that_ended_well_are_gone_too() {
+    let site = Site::new();
+    let text = "setsid sh -c 'exec sleep 1000' < /dev/null > /dev/null 2>&1 & echo $!; exec sleep 0";
+    let done = site.run(&["sh", "-c", &format!("sleep 1000 > /dev/null 2>&1 & echo $!; {text}")]);
+    assert_eq!(done.code(), 0, "{done:?}");
+    let pids: Vec<i32> = done.out().lines().map(|line| line.parse().unwrap()).collect();
+    assert_eq!(pids.len(), 2);
+    for pid in pids {
+        assert!(!runs(Pid::from_raw(pid).unwrap()), "{pid} is left");
+    }
+}
+
+#[test]
+fn errors_of_a_start_name_program_rank_node_and_cause() {
+    let site = Site::new();
+    let node = rustix::system::uname().nodename().to_str().unwrap().to_owned();
+    let done = site.run(&["-n", "2", "true", ":", "no-such-program"]);
+    assert_eq!((done.code(), done.out()), (1, ""), "{done:?}");
+    for part in ["pmixrun: ", "no-such-program", "2", node.as_str(), "PATH"] {
+        assert!(done.err().contains(part), "{part}: {done:?}");
+    }
+    let done = site.run(&["--wdir", "/no/such/dir", "true"]);
+    assert_eq!(done.code(), 1, "{done:?}");
+    assert!(done.err().contains("/no/such/dir"), "{done:?}");
+    assert_eq!(site.run(&["-n", "0", "true"]).code(), 2);
+    assert_eq!(site.run(&[]).code(), 2);
+    let done = site.run(&["--help"]);
+    assert_eq!(done.code(), 0);
+    assert!(done.out().contains("--timeout"));
+}
+
+#[test]
+fn output_is_whole_and_lines_are_not_torn() {
+    // each write is less than a line, so that lines would be torn by whoever passes them on as they come
+    let text = "i=0; while [ $i -lt 300 ]; do printf 'rank '; printf '%s line ' $PMIX_RANK; echo $i; i=$((i+1)); done";
+    let done = Site::new().run(&["-n", "4", "sh", "-c", text]);
+    assert_eq!(done.code(), 0);
+    let mut expected: Vec<String> =
+        (0..4).flat_map(|rank| (0..300).map(move |line| format!("rank {rank} line {line}"))).collect();
+    expected.sort_unstable();
+    assert_eq!(done.lines(), expected);
+}
+
+#[test]
+fn much_output_is_not_lost_when_its_reader_is_slow() {
+    let site = Site::new();
+    let text = "dd if=/dev/zero bs=1048576 count=8 2>/dev/null; exit 3";
+    let mut run = site.start(&["-n", "2", "--grace", "60", "sh", "-c", text]);
+    let mut out = run.child.stdout.take().unwrap();
+    let mut first = [0; 1000];
+    out.read_exact(&mut first).unwrap();
+    std::thread::park_timeout(Duration::from_millis(300));
+    let mut rest = Vec::new();
+    out.read_to_end(&mut rest).unwrap();
+    assert_eq!(first.len() + rest.len(), 16 * 1024 * 1024);
+    assert_eq!(run.finish().code(), 3);
+}
+
+#[test]
+fn tags_name_rank_and_channel() {
+    let text = "printf 'one\\nlast'; echo oops >&2";
+    let done = Site::new().run(&["-n", "2", "--tag-output", "sh", "-c", text]);
+    assert_eq!(done.lines(), ["[0] last", "[0] one", "[1] last", "[1] one"]);
+    let mut errors: Vec<_> = done.err().lines().collect();
+    errors.sort_unstable();
+    assert_eq!(errors, ["[0]<stderr> oops", "[1]<stderr> oops"]);
+}
+
+#[test]
+fn a_single_process_may_prompt() {
+    let site = Site::new();
+    let mut run = site.start(&["sh", "-c", "printf 'name? '; read name; echo hello $name"]);
+    let mut prompt = [0; 6];
+    run.child.stdout.as_mut().unwrap().read_exact(&mut prompt).unwrap();
+    assert_eq!(&prompt, b"name? ");
+    run.child.stdin.take().unwrap().write_all(b"you\n").unwrap();
+    assert_eq!(run.lines(1), ["hello you"]);
+    assert_eq!(run.finish().code(), 0);
+}
+
+#[test]
+fn rank_zero_reads_standard_input_to_its_end() {
+    let site = Site::new();
+    let mut run = site.start(&["-n", "3", "--tag-output", "cat"]);
+    run.child.stdin.take().unwrap().write_all(b"one\ntwo\n").unwrap();
+    let done = run.finish();
+    assert_eq!((done.code(), done.out()), (0, "[0] one\n[0] two\n"), "{done:?}");
+}
+
+#[test]
+fn open_standard_input_does_not_keep_pmixrun() {
+    let site = Site::new();
+    let mut run = site.start(&["-n", "2", "true"]);
+    let stdin = run.child.stdin.take();
+    assert_eq!(run.finish().code(), 0);
+    drop(stdin);
+}
+
+#[test]
+fn json_is_the_last_line_and_one_object() {
+    let done = Site::new().run(&["-n", "2", "--json", "sh", "-c", "printf unfinished; exit $PMIX_RANK"]);
+    assert_eq!(done.code(), 1, "{done:?}");
+    let (output, line) = done.out().trim_end().rsplit_once('\n').unwrap();
+    assert_eq!(output, "unfinishedunfinished");
+    let report: serde_json::Value = serde_json::from_str(line).unwrap();
+    assert!(report["nspace"].as_str().unwrap().starts_with("pmixrun."));
+    assert_eq!((&report["ranks"], &report["exit_code"]), (&2.into(), &1.into()));
+    assert_eq!(report["ok"], false);
+    assert_eq!(report["first_failure"], serde_json::json!({"rank": 1, "exit": {"code": 1}}));
+    assert!(report["duration_seconds"].as_f64().unwrap() > 0.0);
+    assert_eq!(report["server"]["connections"], 0);
+    let procs = report["procs"].as_array().unwrap();
+    assert_eq!(procs.len(), 2);
+    assert!(procs[1]["executable"].as_str().unwrap().ends_with("/sh"));
+    assert!(procs[1]["pid"].as_i64().unwrap() > 0);
+    assert_eq!(procs[1]["exit_code"], 1);
+
+    let done = Site::new().run(&["--json", "no-such-program"]);
+    let report: serde_json::Value = serde_json::from_str(done.out()).unwrap();
+    assert_eq!(report["ok"], false);
+    assert!(report["error"].as_str().unwrap().contains("no-such-program"));
+}
+
+#[test]
+fn a_job_that_takes_too_long_ends_with_124() {
+    let text = "trap '' TERM; sleep 1000";
+    let done = Site::new().run(&["-n", "2", "--timeout", "0.2", "--grace", "0.2", "sh", "-c", text]);
+    assert_eq!(done.code(), 124, "{done:?}");
+    assert!(done.err().contains("--timeout"), "{done:?}");
+}
+
+#[test]
+fn sigterm_reaches_the_ranks() {
+    let site = Site::new();
+    let mut run =
+        site.start(&["-n", "2", "sh", "-c", "trap 'echo bye; exit 5' TERM; echo $$; sleep 1000 & wait"]);
+    run.pids(2);
+    run.signal(Signal::TERM);
+    let done = run.finish();
+    assert_eq!((done.code(), done.out()), (5, "bye\nbye\n"), "{done:?}");
+    assert!(!done.err().contains("failed"), "what was asked for is no failure: {done:?}");
+}
+
+#[test]
+fn ranks_that_end_by_the_signal_give_its_code() {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 143)] {
+        let site = Site::new();
+        // the shell waits for its child, which must hear of the signal too
+        let mut run = site.start(&["-n", "2", "sh", "-c", "echo $$; sleep 1000; echo not reached"]);
+        let pids = run.pids(2);
+        run.signal(signal);
+        let done = run.finish();
+        assert_eq!((done.code(), done.out()), (code, ""), "{signal:?}: {done:?}");
+        assert!(pids.into_iter().all(|pid| !runs(pid)));
+        assert_eq!(site.left(), Vec::<PathBuf>::new());
+    }
+}
+
+#[test]
+fn signals_for_users_are_passed_on() {
+    let site = Site::new();
+    let mut run = site.start(&[
+        "sh",
+        "-c",
+        "trap 'exit 6' USR2; trap 'echo one' USR1; echo $$; while :; do wait; sleep 1000 & wait; done",
+    ]);
+    run.pids(1);
+    run.signal(Signal::USR1);
+    assert_eq!(run.lines(1), ["one"]);
+    run.signal(Signal::USR2);
+    assert_eq!(run.finish().code(), 6);
+}
+
+#[test]
+fn a_second_sigint_ends_at_once() {
+    let site = Site::new();
+    let mut run = site.start(&[
+        "-n",
+        "2",
+        "--grace",
+        "1000",
+        "sh",
+        "-c",
+        "trap 'echo no' INT; echo $$; while :; do sleep 1000; done",
+    ]);
+    let pids = run.pids(2);
+    run.signal(Signal::INT);
+    assert_eq!(run.lines(2), ["no", "no"]);
+    run.signal(Signal::INT);
+    let done = run.finish();
+    assert_eq!(done.code(), 130, "{done:?}");
+    assert!(pids.into_iter().all(|pid| !runs(pid)));
+    assert_eq!(site.left(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_second_sigint_ends_also_when_nobody_reads_the_output() {
+    let site = Site::new();
+    let mut run = site.start(&["-n", "2", "--grace", "1000", "sh", "-c", "echo $$; trap '' INT; yes"]);
+    run.lines(1);
+    let mut err = BufReader::new(run.child.stderr.take().unwrap());
+    run.signal(Signal::INT);
+    // the message stands in the same queue as the output, so it cannot be waited for: the other signal
+    // ends the job as well, whether the first was seen or not
+    eventually("the first signal is taken", || !is_pending(&run.child, Signal::INT));
+    run.signal(Signal::INT);
+    assert_eq!(run.child.wait().unwrap().code(), Some(130));
+    let mut rest = String::new();
+    err.read_line(&mut rest).unwrap();
+    assert_eq!(site.left(), Vec::<PathBuf>::new());
+}
+
+/// Whether a signal waits to be delivered.
+fn is_pending(child: &Child, signal: Signal) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("ShdPnd:")).unwrap();
+    u64::from_str_radix(line.trim(), 16).unwrap() >> (signal.as_raw() - 1) & 1 == 1
+}
+
+#[test]
+fn a_reader_that_leaves_ends_the_job() {
+    let site = Site::new();
+    let mut run = site.start(&["-n", "2", "sh", "-c", "while echo $$; do :; done"]);
+    run.lines(1);
+    drop(run.child.stdout.take());
+    let done = run.finish();
+    assert_eq!(done.code(), 141, "{done:?}");
+    assert!(!done.err().contains("panic"), "{done:?}");
+    assert_eq!(site.left(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn ranks_end_with_a_launcher_that_was_killed() {
+    let site = Site::new();
+    let mut run =
+        site.start(&["-n", "2", "sh", "-c", "trap '' TERM INT HUP; sleep 1000 & echo $$; echo $!; wait"]);
+    let pids = run.pids(4);
+    assert_eq!(site.left().len(), 1);
+    run.signal(Signal::KILL);
+    assert_eq!(run.finish().0.status.signal(), Some(9));
+    eventually("ranks and their children end", || pids.iter().all(|&pid| !runs(pid)));
+    eventually("the session directory is removed", || site.left().is_empty());
+}
+
+#[test]
+fn the_next_start_clears_what_a_killed_launcher_left() {
+    let site = Site::new();
+    let mut run = site.start(&["sh", "-c", "echo $PPID; echo $$; exec sleep 1000"]);
+    let pids = run.pids(2);
+    let guardian = group_of(pids[1]);
+    assert_eq!(pids[0], Pid::from_child(&run.child));
+    // without guardian nobody clears up
+    kill_process(guardian, Signal::KILL).unwrap();
+    eventually("the guardian ends", || !runs(guardian));
+    run.signal(Signal::KILL);
+    run.finish();
+    kill_process(pids[1], Signal::KILL).unwrap();
+    assert_eq!(site.left().len(), 1);
+    // also asserts that no directory is left
+    assert_eq!(site.run(&["true"]).code(), 0);
+}
+
+/// The process group of a process, which is also its guardian.
+fn group_of(pid: Pid) -> Pid {
+    rustix::process::getpgid(Some(pid)).unwrap()
+}
+
+#[test]
+fn a_signal_to_the_whole_group_does_not_end_the_guardian() {
+    let site = Site::new();
+    let mut run = site.start(&["sh", "-c", "trap '' TERM INT HUP; echo $$; read line; echo $line"]);
+    let pid = run.pids(1)[0];
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        rustix::process::kill_process_group(group_of(pid), signal).unwrap();
+    }
+    run.child.stdin.take().unwrap().write_all(b"still there\n").unwrap();
+    assert_eq!(run.lines(1), ["still there"]);
+    assert!(runs(group_of(pid)) || !runs(pid), "the guardian outlives the signals");
+    assert_eq!(run.finish().code(), 0);
+}
+
+#[test]
+fn sessions_side_by_side_do_not_disturb_each_other() {
+    let site = Site::new();
+    let mut first = site.start(&["sh", "-c", "echo $$; read line; echo $line"]);
+    first.pids(1);
+    let second = Done(site.pmixrun(&["-n", "2", "echo", "hello"]).output().unwrap());
+    assert_eq!((second.code(), second.out()), (0, "hello\nhello\n"), "{second:?}");
+    assert_eq!(site.left().len(), 1);
+    first.child.stdin.take().unwrap().write_all(b"done\n").unwrap();
+    assert_eq!(first.lines(1), ["done"]);
+    assert_eq!(first.finish().code(), 0);
+    assert!(site.left().is_empty());
+    assert!(Path::new(site.root.path()).exists());
+}
