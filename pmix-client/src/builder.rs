@@ -4,7 +4,7 @@ use pmix_types::message::{Failure, Hello, Identity};
 use pmix_types::{Directives, Pid, ProcId, Status};
 
 use crate::client::Client;
-use crate::env::{self, Launch};
+use crate::env::{self, Launch, ServerUri};
 use crate::error::Error;
 use crate::session::Session;
 use crate::{singleton, transport};
@@ -32,6 +32,7 @@ pub struct ClientBuilder {
     uses_environment: bool,
     uri: Option<String>,
     proc: Option<ProcId>,
+    is_tool: bool,
     allows_singleton: bool,
     directives: Directives,
     timeout: Option<Duration>,
@@ -56,6 +57,19 @@ impl ClientBuilder {
     /// Who the process is, in place of what the environment says. The server checks it.
     pub fn proc(mut self, proc: ProcId) -> Self {
         self.proc = Some(proc);
+        self
+    }
+
+    /// Connects as a tool: a process that no launcher has announced, so that the host decides whether it may come
+    /// in (TOL-15).
+    ///
+    /// `wish` is the identity it would like to have; without one the host assigns one (TOL-09). What it is in the
+    /// end [`Client::proc_id`] tells. A tool belongs to no job: it has no job data of its own. Most programs want
+    /// the crate `pmix-tool`, which finds the server too.
+    #[doc(alias = "PMIx_tool_init")]
+    pub fn tool(mut self, wish: Option<ProcId>) -> Self {
+        self.is_tool = true;
+        self.proc = wish;
         self
     }
 
@@ -97,35 +111,44 @@ impl ClientBuilder {
     pub async fn connect(self) -> Result<Client, Error> {
         let uses_environment = self.uses_environment;
         let variable = |name: &str| env::process_variable(name).filter(|_| uses_environment);
-        let launch = match Launch::read(self.uri.as_deref(), self.proc.as_ref(), variable) {
+        let launch = if self.is_tool {
+            ServerUri::read(self.uri.as_deref(), variable).map(|uri| (uri, Identity::Tool(self.proc)))
+        } else {
+            Launch::read(self.uri.as_deref(), self.proc.as_ref(), variable)
+                .map(|Launch { uri, proc }| (uri, Identity::Client(proc)))
+        };
+        let (uri, identity) = match launch {
             Ok(launch) => launch,
             Err(Error::NotLaunched { variable: env::URI }) if self.allows_singleton => {
                 return singleton::start();
             }
             Err(error) => return Err(error),
         };
-        let Some(limit) = self.timeout else { return connect(launch, self.directives).await };
-        let path = launch.uri.path.clone();
-        tokio::time::timeout(limit, connect(launch, self.directives)).await.unwrap_or_else(|_| {
+        let path = uri.path.clone();
+        let connected = connect(uri, identity, self.directives);
+        let Some(limit) = self.timeout else { return connected.await };
+        tokio::time::timeout(limit, connected).await.unwrap_or_else(|_| {
             let problem = format!("the server at {} has not answered within {limit:?}", path.display());
             Err(Error::failed("init", Failure::new(Status::ERR_TIMEOUT, problem)))
         })
     }
 }
 
-async fn connect(launch: Launch, directives: Directives) -> Result<Client, Error> {
-    let Launch { uri, proc } = launch;
-    let mut hello = Hello::new(Identity::Client(proc.clone()), own_pid());
+async fn connect(uri: ServerUri, identity: Identity, directives: Directives) -> Result<Client, Error> {
+    let mut hello = Hello::new(identity, own_pid());
     hello.directives = directives;
     let (session, transport_end) = Session::new(uri.server);
     let welcome = transport::connect(&uri.path, &hello, transport_end).await?;
-    if welcome.proc != proc {
+    // a host may give a tool another identity than it wished for
+    if let Identity::Client(proc) = &hello.identity
+        && welcome.proc != *proc
+    {
         return Err(Error::protocol(format!("it takes this process for {}, which is {proc}", welcome.proc)));
     }
     if welcome.server != *session.server() {
         tracing::warn!(expected = %session.server(), found = %welcome.server, "another server than the URI says");
     }
-    tracing::info!(%proc, server = %welcome.server, "connected");
+    tracing::info!(proc = %welcome.proc, server = %welcome.server, "connected");
     Ok(Client::new(welcome.proc, welcome.hostname, welcome.job, Some(session)))
 }
 

@@ -37,15 +37,25 @@ impl Launch {
         proc: Option<&ProcId>,
         variable: impl Fn(&str) -> Option<OsString>,
     ) -> Result<Self, Error> {
-        let uri = match uri {
-            Some(uri) => parse_uri("uri", uri)?,
-            None => parse_uri(URI, &required(URI, &variable)?)?,
-        };
+        let uri = ServerUri::read(uri, &variable)?;
         let proc = match proc {
             Some(proc) => proc.clone(),
             None => read_proc(&variable)?,
         };
         Ok(Self { uri, proc })
+    }
+}
+
+impl ServerUri {
+    /// What was set by hand, else the variable.
+    pub(crate) fn read(
+        uri: Option<&str>,
+        variable: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<Self, Error> {
+        match uri {
+            Some(uri) => parse_uri("uri", uri),
+            None => parse_uri(URI, &required(URI, variable)?),
+        }
     }
 }
 

@@ -4,13 +4,13 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll, ready};
 
 use dashmap::DashMap;
 use pmix_types::message::{Failure, Push, Reply, Request};
 use pmix_types::{Event, ProcId, Status};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{SetOnce, mpsc, oneshot};
 
 use crate::error::{Error, LostConnection};
 use crate::events::{Interest, Router};
@@ -58,7 +58,7 @@ pub(crate) struct Session {
     pending: DashMap<u64, Waiter>,
     last_id: AtomicU64,
     router: Router,
-    end: OnceLock<End>,
+    end: SetOnce<End>,
     _held: oneshot::Sender<()>,
 }
 
@@ -95,7 +95,7 @@ impl Session {
             pending: DashMap::new(),
             last_id: AtomicU64::new(0),
             router: Router::default(),
-            end: OnceLock::new(),
+            end: SetOnce::new(),
             _held: held,
         });
         let deliverer = Deliverer { session: Arc::downgrade(&session), reason: None };
@@ -132,8 +132,14 @@ impl Session {
     /// Room for one request. Requests are sent in the order of [`Slot::send`].
     pub(crate) async fn slot(&self) -> Result<Slot<'_>, Error> {
         let outlet = lock(&self.outlet).clone().ok_or_else(|| self.end_error())?;
-        let permit = outlet.requests.reserve_owned().await.map_err(|_| self.end_error())?;
-        Ok(Slot { session: self, permit })
+        match outlet.requests.reserve_owned().await {
+            Ok(permit) => Ok(Slot { session: self, permit }),
+            Err(_) => {
+                // the transport has stopped to send and is about to say why
+                self.end.wait().await;
+                Err(self.end_error())
+            }
+        }
     }
 
     /// Ends a registration without waiting: safe in a drop, outside of any runtime.

@@ -1,0 +1,427 @@
+//! What the operations send, and what they make of the answers.
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use common::{FakeServer, entry, job, me, modex, proc, within};
+use pmix_client::types::message::{Failure, Get, GetReply, QueryReply, Reply, Request};
+use pmix_client::types::{DataRange, Directives, Event, Info, Query, Status, keys};
+use pmix_client::{Client, Error, EventStream, Procs, Scope, Value};
+
+fn is_send_sync<T: Send + Sync>() {}
+
+fn is_send<T: Send>(value: T) -> T {
+    value
+}
+
+#[tokio::test]
+async fn put_02_put_03_puts_that_cannot_be_are_refused() {
+    let mut server = FakeServer::start();
+    let (client, _conversation) = server.connected().await;
+    for reserved in ["pmix.mine", "pmixer"] {
+        let refused = client.put(Scope::GLOBAL, reserved, 1).unwrap_err();
+        assert_eq!(refused.status(), Status::ERR_BAD_PARAM);
+        assert!(refused.to_string().contains(reserved), "{refused}");
+    }
+    assert_eq!(client.put(Scope::GLOBAL, "", 1).unwrap_err().status(), Status::ERR_BAD_PARAM);
+    for scope in [Scope::UNDEF, Scope::DEL_LOCAL, Scope::DEL_GLOBAL, Scope::from_raw(77)] {
+        assert!(client.put(scope, "k", 1).unwrap_err().is_not_supported());
+    }
+    for scope in [Scope::LOCAL, Scope::REMOTE, Scope::GLOBAL, Scope::INTERNAL] {
+        client.put(scope, "k", 1).unwrap();
+    }
+    let no_process = pmix_client::ProcId::none();
+    assert_eq!(client.store_internal(&no_process, "k", 1).unwrap_err().status(), Status::ERR_BAD_PARAM);
+}
+
+#[tokio::test]
+async fn put_06_put_07_a_commit_sends_what_changed_and_nothing_if_nothing_did() {
+    let mut server = FakeServer::start();
+    let (client, mut conversation) = server.connected().await;
+    client.commit().await.unwrap();
+    client.put(Scope::INTERNAL, "secret", 1).unwrap();
+    client.store_internal(&proc("far", 1), "k", 1).unwrap();
+    client.commit().await.unwrap();
+
+    client.put(Scope::GLOBAL, "k", 1).unwrap();
+    let refuse = Failure::new(Status::ERR_NOMEM, "full");
+    let (refused, ()) = tokio::join!(client.commit(), async {
+        let (id, request) = conversation.request().await;
+        assert_eq!(request, Request::Commit(vec![entry("k", 1)]));
+        conversation.fail(id, refuse).await;
+    });
+    assert_eq!(refused.unwrap_err().status(), Status::ERR_NOMEM);
+
+    // nothing is lost by a failure
+    client.put(Scope::GLOBAL, "l", 2).unwrap();
+    let (committed, ()) = tokio::join!(client.commit(), async {
+        let (id, request) = conversation.request().await;
+        assert_eq!(request, Request::Commit(vec![entry("k", 1), entry("l", 2)]));
+        conversation.reply(id, Reply::Done).await;
+    });
+    committed.unwrap();
+    client.commit().await.unwrap();
+    drop(client);
+    conversation.end().await;
+}
+
+#[tokio::test]
+async fn get_20_get_33_answers_are_kept_so_that_later_gets_ask_nobody() {
+    let mut server = FakeServer::start();
+    let (client, mut conversation) = server.connected().await;
+    let far = proc("far", 2);
+    let asked = client.get::<i32>(&far, "k").immediate().timeout(Duration::from_millis(2500));
+    let (value, ()) = tokio::join!(within(asked.into_future()), async {
+        let (id, request) = conversation.request().await;
+        let mut get = Get::new(far.clone(), Some("k".parse().unwrap()));
+        get.directives = Directives::new().with(&keys::IMMEDIATE, true).with(&keys::TIMEOUT, 3);
+        assert_eq!(request, Request::Get(get));
+        let mut reply = GetReply::value(7.into());
+        reply.modex = modex(far.clone(), vec![entry("k", 7), entry("l", 8)]);
+        reply.job = Some(job("far"));
+        conversation.reply(id, Reply::Get(reply)).await;
+    });
+    assert_eq!(value.unwrap(), 7);
+    assert_eq!(client.get::<i32>(&far, "k").await.unwrap(), 7);
+    assert_eq!(client.get::<i32>(&far, "l").await.unwrap(), 8);
+    assert_eq!(client.job(&far.nspace).get(keys::JOB_SIZE).await.unwrap(), 4);
+    drop(client);
+    conversation.end().await;
+}
+
+#[tokio::test]
+async fn a_value_of_another_type_is_an_error_that_names_the_key() {
+    let mut server = FakeServer::start();
+    let (client, _conversation) = server.connected().await;
+    client.put(Scope::GLOBAL, "k", "text").unwrap();
+    let error = client.get::<u32>(None, "k").await.unwrap_err();
+    assert!(matches!(error, Error::Value(_)));
+    assert_eq!(error.status(), Status::ERR_TYPE_MISMATCH);
+    assert!(error.to_string().starts_with(r#"value of "k""#), "{error}");
+    let value: Value = client.get(None, "k").await.unwrap();
+    assert_eq!(value, "text".into());
+}
+
+#[tokio::test]
+async fn get_failures_say_whose_key_and_why() {
+    let mut server = FakeServer::start();
+    let (client, mut conversation) = server.connected().await;
+    let (error, ()) = tokio::join!(client.get::<u32>(proc("job", 3), "k"), async {
+        let (id, _) = conversation.request().await;
+        let failure =
+            Failure::new(Status::ERR_TIMEOUT, "rank 3 has not committed it").with_procs(vec![proc("job", 3)]);
+        conversation.fail(id, failure).await;
+    });
+    let error = error.unwrap_err();
+    assert!(error.is_timeout());
+    assert_eq!(error.procs(), [proc("job", 3)]);
+    assert_eq!(
+        error.to_string(),
+        r#"get of "k" for job:3 failed: rank 3 has not committed it (ERR_TIMEOUT)"#
+    );
+    // found here, so without the server
+    let optional = client.get::<u32>(proc("job", 3), "k").optional().await.unwrap_err();
+    assert!(optional.is_not_found());
+}
+
+#[tokio::test]
+async fn get_08_refresh_updates_the_cache_and_survives_a_server_that_has_nothing() {
+    let mut server = FakeServer::start();
+    let (client, mut conversation) = server.connected().await;
+    let peer = proc("job", 0);
+    for round in 1..=2 {
+        let (value, ()) = tokio::join!(client.get::<i32>(&peer, "k").refresh_cache(), async {
+            let (id, request) = conversation.request().await;
+            assert!(
+                matches!(request, Request::Get(get) if get.directives.contains(&keys::GET_REFRESH_CACHE))
+            );
+            let mut reply = GetReply::default();
+            reply.modex = modex(peer.clone(), vec![entry("k", round)]);
+            conversation.reply(id, Reply::Get(reply)).await;
+        });
+        assert_eq!(value.unwrap(), round);
+    }
+    for (key, found) in [("k", true), ("absent", false)] {
+        let (value, ()) = tokio::join!(client.get::<i32>(&peer, key).refresh_cache(), async {
+            let (id, _) = conversation.request().await;
+            conversation.fail(id, Failure::new(Status::ERR_NOT_FOUND, "nothing new")).await;
+        });
+        assert_eq!(value.map_err(|error| error.is_not_found()), if found { Ok(2) } else { Err(true) });
+    }
+}
+
+#[tokio::test]
+async fn all_keys_of_a_peer_come_from_the_server() {
+    let mut server = FakeServer::start();
+    let (client, mut conversation) = server.connected().await;
+    for entries in [vec![], vec![entry("k", 1), entry("l", 2)]] {
+        let (all, ()) = tokio::join!(client.get_all(proc("job", 0)), async {
+            let (id, request) = conversation.request().await;
+            assert_eq!(request, Request::Get(Get::new(proc("job", 0), None)));
+            let mut reply = GetReply::default();
+            reply.modex = modex(proc("job", 0), entries.clone());
+            conversation.reply(id, Reply::Get(reply)).await;
+        });
+        let all: Vec<_> = all.unwrap().into_iter().map(|info| info.key).collect();
+        assert_eq!(all, entries.into_iter().map(|entry| entry.key).collect::<Vec<_>>());
+    }
+}
+
+#[tokio::test]
+async fn fen_01_fen_06_a_fence_brings_the_data_it_collects() {
+    let mut server = FakeServer::start();
+    let (client, mut conversation) = server.connected().await;
+    let fence = client.fence_all().collect_data().timeout(Duration::from_secs(9));
+    let (fenced, ()) = tokio::join!(within(fence.into_future()), async {
+        let (id, request) = conversation.request().await;
+        let Request::Fence(fence) = request else { panic!("{request:?}") };
+        assert_eq!(fence.procs, None);
+        assert_eq!(
+            fence.directives,
+            Directives::new().with(&keys::COLLECT_DATA, true).with(&keys::TIMEOUT, 9)
+        );
+        conversation.reply(id, Reply::Fence(modex(proc("job", 0), vec![entry("k", "here")]))).await;
+    });
+    fenced.unwrap();
+    let value: String = client.get(proc("job", 0), "k").await.unwrap();
+    assert_eq!(value, "here");
+    drop(client);
+    conversation.end().await;
+}
+
+#[tokio::test]
+async fn fen_05_an_empty_set_is_refused_and_the_reasons_of_a_failure_are_named() {
+    let mut server = FakeServer::start();
+    let (client, mut conversation) = server.connected().await;
+    let empty = client.fence(vec![]).await.unwrap_err();
+    assert_eq!(empty.status(), Status::ERR_BAD_PARAM);
+    let set = Procs::from([me(), proc("job", 3)]);
+    let (failed, ()) = tokio::join!(client.fence(set), async {
+        let (id, request) = conversation.request().await;
+        assert!(matches!(request, Request::Fence(fence) if fence.procs == Some(vec![me(), proc("job", 3)])));
+        let failure =
+            Failure::new(Status::ERR_PARTIAL_SUCCESS, "rank 3 has died").with_procs(vec![proc("job", 3)]);
+        conversation.fail(id, failure).await;
+    });
+    assert_eq!(failed.unwrap_err().procs(), [proc("job", 3)]);
+}
+
+#[tokio::test]
+async fn requests_under_way_at_once_get_their_own_answers_in_any_order() {
+    const COUNT: u32 = 50;
+    let mut server = FakeServer::start();
+    let (client, mut conversation) = server.connected().await;
+    let gets: Vec<_> = (0..COUNT)
+        .map(|rank| {
+            let client = client.clone();
+            tokio::spawn(async move { client.get::<u32>(proc("far", rank), "k").await })
+        })
+        .collect();
+    let mut open = Vec::new();
+    for _ in 0..COUNT {
+        let (id, request) = conversation.request().await;
+        let Request::Get(get) = request else { panic!("{request:?}") };
+        open.push((id, get.proc.rank.to_raw()));
+    }
+    for (id, rank) in open.into_iter().rev() {
+        conversation.reply(id, Reply::Get(GetReply::value(rank.into()))).await;
+    }
+    for (rank, get) in (0..).zip(gets) {
+        assert_eq!(within(get).await.unwrap().unwrap(), rank);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_multi_threaded_runtime_will_do() {
+    let mut server = FakeServer::start();
+    let (client, mut conversation) = server.connected().await;
+    let answering = tokio::spawn(async move {
+        for _ in 0..400 {
+            let (id, request) = conversation.request().await;
+            let Request::Get(get) = request else { panic!("{request:?}") };
+            conversation.reply(id, Reply::Get(GetReply::value(get.proc.rank.to_raw().into()))).await;
+        }
+    });
+    let tasks: Vec<_> = (0..8)
+        .map(|task| {
+            let client = client.clone();
+            tokio::spawn(async move {
+                for get in 0..50 {
+                    let rank = task * 100 + get;
+                    assert_eq!(client.get::<u32>(proc("far", rank), "k").await.unwrap(), rank);
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        within(task).await.unwrap();
+    }
+    within(answering).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_dropped_call_leaves_the_connection_in_order() {
+    let mut server = FakeServer::start();
+    let (client, mut conversation) = server.connected().await;
+    let given_up = async {
+        tokio::select! {
+            answer = client.get::<u32>(proc("far", 1), "k").into_future() => panic!("{answer:?}"),
+            request = conversation.request() => request.0,
+        }
+    };
+    let late = given_up.await;
+    let (value, ()) = tokio::join!(client.get::<u32>(proc("far", 2), "k"), async {
+        let (id, _) = conversation.request().await;
+        conversation.reply(late, Reply::Get(GetReply::value(1u32.into()))).await;
+        conversation.reply(id, Reply::Get(GetReply::value(2u32.into()))).await;
+    });
+    assert_eq!(value.unwrap(), 2);
+}
+
+#[tokio::test]
+async fn large_values_travel_in_parts_both_ways() {
+    let large = |byte: u8, mib: usize| Bytes::from(vec![byte; (mib << 20) + 17]);
+    let mut server = FakeServer::start();
+    let (client, mut conversation) = server.connected().await;
+    client.put(Scope::GLOBAL, "big", large(1, 6)).unwrap();
+    let (committed, ()) = tokio::join!(within(client.commit()), async {
+        let (id, request) = conversation.request().await;
+        assert_eq!(request, Request::Commit(vec![entry("big", large(1, 6))]));
+        conversation.reply(id, Reply::Done).await;
+    });
+    committed.unwrap();
+    let (value, ()) = tokio::join!(within(client.get::<Bytes>(proc("far", 0), "big").into_future()), async {
+        let (id, _) = conversation.request().await;
+        let mut reply = GetReply::default();
+        reply.modex = modex(proc("far", 0), vec![entry("big", large(2, 9))]);
+        conversation.reply(id, Reply::Get(reply)).await;
+    });
+    assert_eq!(value.unwrap(), large(2, 9));
+}
+
+#[tokio::test]
+async fn a_reply_of_the_wrong_kind_fails_its_call_only() {
+    let mut server = FakeServer::start();
+    let (client, mut conversation) = server.connected().await;
+    let (wrong, ()) = tokio::join!(client.fence_all(), async {
+        let (id, _) = conversation.request().await;
+        conversation.reply(id, Reply::Registered(1)).await;
+    });
+    assert!(matches!(wrong, Err(Error::Protocol(_))), "{wrong:?}");
+    assert!(client.is_connected());
+}
+
+#[tokio::test]
+async fn abt_01_an_abort_names_status_message_and_processes() {
+    let mut server = FakeServer::start();
+    let (client, mut conversation) = server.connected().await;
+    let (aborted, ()) = tokio::join!(client.abort(3, "enough").procs([proc("job", 2)]), async {
+        let (id, request) = conversation.request().await;
+        let Request::Abort(abort) = request else { panic!("{request:?}") };
+        assert_eq!((abort.status, abort.message.as_str(), abort.procs), (3, "enough", vec![proc("job", 2)]));
+        conversation.fail(id, Status::ERR_NOT_SUPPORTED.into()).await;
+    });
+    assert!(aborted.unwrap_err().is_not_supported());
+}
+
+#[tokio::test]
+async fn qry_03_a_query_that_is_answered_in_part_succeeds() {
+    let mut server = FakeServer::start();
+    let (client, mut conversation) = server.connected().await;
+    let asked = Query::new(&keys::QUERY_NAMESPACES).key(&keys::QUERY_QUEUE_LIST);
+    let (results, ()) = tokio::join!(client.query([asked.clone()]), async {
+        let (id, request) = conversation.request().await;
+        assert_eq!(request, Request::Query(vec![asked.clone()]));
+        let found = vec![Info::new(&keys::QUERY_NAMESPACES, "job")];
+        let found = Info::dynamic(keys::QUERY_RESULTS.key_name(), found);
+        conversation.reply(id, Reply::Query(QueryReply::new(Status::ERR_PARTIAL_SUCCESS, vec![found]))).await;
+    });
+    let results = results.unwrap();
+    assert_eq!(results.get(&keys::QUERY_NAMESPACES).unwrap().unwrap(), "job");
+    assert_eq!(results.missing(), [keys::QUERY_QUEUE_LIST.key_name()]);
+    assert_eq!(client.query([]).await.unwrap_err().status(), Status::ERR_BAD_PARAM);
+}
+
+#[tokio::test]
+async fn evt_11_evt_17_an_event_goes_to_the_server_unless_it_is_for_this_process_alone() {
+    let mut server = FakeServer::start();
+    let (client, mut conversation) = server.connected().await;
+    let (events, ()) = tokio::join!(client.events([]), async {
+        let (id, _) = conversation.request().await;
+        conversation.reply(id, Reply::Registered(1)).await;
+    });
+    let mut events = events.unwrap();
+    let event = Event::new(Status::from_raw(5), me());
+    let local = event.clone().with_range(DataRange::PROC_LOCAL);
+    client.notify(local.clone()).await.unwrap();
+    assert_eq!(within(events.recv()).await, Some(Ok(local)));
+    let (notified, ()) = tokio::join!(client.notify(event.clone()), async {
+        let (id, request) = conversation.request().await;
+        assert_eq!(request, Request::Notify(event.clone()));
+        conversation.reply(id, Reply::Done).await;
+    });
+    notified.unwrap();
+}
+
+#[tokio::test]
+async fn res_01_res_02_peers_and_nodes_are_those_of_the_own_job() {
+    let mut server = FakeServer::start();
+    let (client, mut conversation) = server.connected().await;
+    assert_eq!(client.resolve_peers(None, None).await.unwrap(), [proc("job", 0), proc("job", 1)]);
+    assert_eq!(client.resolve_nodes(Some(&me().nspace)).await.unwrap(), ["n0", "n1"]);
+    drop(client);
+    conversation.end().await;
+}
+
+#[tokio::test]
+async fn a_process_alone_does_all_that_needs_nobody_else() {
+    let client = Client::singleton().await.unwrap();
+    let me = client.proc_id().clone();
+    assert!(client.is_singleton() && !client.is_connected() && client.server_id().is_none());
+    assert!(me.nspace.starts_with("singleton.") && me.nspace.ends_with(&std::process::id().to_string()));
+    client.put(Scope::GLOBAL, "k", 5).unwrap();
+    client.commit().await.unwrap();
+    client.fence_all().collect_data().await.unwrap();
+    assert_eq!(client.get::<i32>(&me, "k").await.unwrap(), 5);
+    assert_eq!(client.job(&me.nspace).get(keys::JOB_SIZE).await.unwrap(), 1);
+    assert_eq!(client.get(None, keys::HOSTNAME).await.unwrap(), client.hostname());
+    assert!(client.get::<i32>(&me, "absent").await.unwrap_err().is_not_found());
+    let refused = client.get::<i32>(&me, "k").directives(Directives::new().require(&keys::WAIT, 1)).await;
+    assert!(refused.unwrap_err().is_not_supported());
+
+    let unreachable = [
+        client.get::<i32>(proc("far", 0), "k").await.unwrap_err(),
+        client.fence([me.clone(), proc("far", 0)]).await.unwrap_err(),
+        client.abort(1, "").await.unwrap_err(),
+        client.query([Query::new(&keys::QUERY_NAMESPACES)]).await.unwrap_err(),
+        client.events([]).await.unwrap_err(),
+        client.notify(Event::new(Status::SUCCESS, me.clone())).await.unwrap_err(),
+    ];
+    for error in unreachable {
+        assert_eq!(error.status(), Status::ERR_UNREACH, "{error}");
+    }
+    let outsider = client.fence([proc("far", 0)]).await.unwrap_err();
+    assert_eq!(outsider.status(), Status::ERR_NOT_A_MEMBER);
+    let clone = client.clone();
+    client.finalize().embed_barrier().await.unwrap();
+    assert_eq!(clone.put(Scope::GLOBAL, "k", 6).unwrap_err().status(), Status::ERR_INIT);
+}
+
+#[tokio::test]
+async fn futures_and_handles_can_cross_threads() {
+    is_send_sync::<Client>();
+    is_send_sync::<Error>();
+    is_send_sync::<EventStream>();
+    let client = Client::singleton().await.unwrap();
+    drop(is_send(client.get::<u32>(None, "k").into_future()));
+    drop(is_send(client.fence_all().into_future()));
+    drop(is_send(client.commit()));
+    drop(is_send(client.events([]).into_future()));
+    drop(is_send(client.query([])));
+    drop(is_send(client.notify(Event::new(Status::SUCCESS, me()))));
+    drop(is_send(Client::from_env().connect()));
+    let _ = Arc::new(is_send(client.finalize().into_future()));
+}
