@@ -8,6 +8,8 @@ mod enums;
 mod flags;
 mod info;
 pub mod job;
+#[cfg(feature = "serde")]
+mod json;
 mod key;
 pub mod keys;
 mod macros;

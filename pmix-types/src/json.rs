@@ -1,0 +1,104 @@
+//! What values look like as JSON, for tools that print them.
+//!
+//! Numbers, texts, booleans and arrays are what they are in JSON, and no value is `null`. Numbers with names
+//! (statuses, states, scopes, types) and sets of flags are texts, as [`Display`](std::fmt::Display) writes them.
+//! Structures are objects with the fields of the Rust type: a process is `{"nspace": "job-1", "rank": 3}`, an info
+//! is `{"key": "pmix.job.size", "value": 4}`, with `"flags"` if it has any. Bytes of any kind are
+//! `{"bytes": "00ff"}`, in lower-case hex, so that they cannot be taken for a text.
+//!
+//! The form is for readers and their scripts. It does not tell a 16-bit number from a 64-bit one, so it cannot be
+//! read back.
+
+use bytes::Bytes;
+use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
+
+use crate::{
+    App, DataArray, Device, DeviceDistance, Directives, Endpoint, Info, KeyVal, Pdata, Query, RegAttr,
+    Regex2, ResourceUnit, Value,
+};
+
+/// Opaque bytes.
+struct Hex<'a>(&'a Bytes);
+
+impl Serialize for Hex<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(1))?;
+        map.serialize_entry("bytes", &format!("{:x}", self.0))?;
+        map.end()
+    }
+}
+
+macro_rules! serialize_value {
+    // bytes have no form of their own
+    (one $held:ident, $serializer:ident, Bytes) => { Hex($held).serialize($serializer) };
+    (one $held:ident, $serializer:ident, $($type:tt)+) => { $held.serialize($serializer) };
+    (many $held:ident, $serializer:ident, Bytes) => { $serializer.collect_seq($held.iter().map(Hex)) };
+    (many $held:ident, $serializer:ident, $($type:tt)+) => { $held.serialize($serializer) };
+
+    ($($variant:ident($($type:tt)+) $constant:ident, $doc:literal;)+) => {
+        impl Serialize for Value {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                match self {
+                    Self::Undef => serializer.serialize_none(),
+                    $(Self::$variant(held) => serialize_value!(one held, serializer, $($type)+),)+
+                }
+            }
+        }
+
+        impl Serialize for DataArray {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                match self {
+                    Self::Undef => serializer.collect_seq([(); 0]),
+                    $(Self::$variant(held) => serialize_value!(many held, serializer, $($type)+),)+
+                }
+            }
+        }
+    };
+}
+crate::for_each_data_type!(serialize_value);
+
+impl Serialize for Info {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_struct("Info", 2 + usize::from(!self.flags.is_empty()))?;
+        fields.serialize_field("key", &self.key)?;
+        fields.serialize_field("value", &self.value)?;
+        if !self.flags.is_empty() {
+            fields.serialize_field("flags", &self.flags)?;
+        }
+        fields.end()
+    }
+}
+
+impl Serialize for Directives {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.as_slice().serialize(serializer)
+    }
+}
+
+/// Writes structures field by field; a field after `hex` holds bytes.
+macro_rules! serialize_fields {
+    ($($Type:ident { $($field:ident),+ $(; hex $bytes:ident)? })+) => { $(
+        impl Serialize for $Type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                const FIELDS: &[&str] = &[$(stringify!($field),)+ $(stringify!($bytes))?];
+                let mut fields = serializer.serialize_struct(stringify!($Type), FIELDS.len())?;
+                $(fields.serialize_field(stringify!($field), &self.$field)?;)+
+                $(fields.serialize_field(stringify!($bytes), &Hex(&self.$bytes))?;)?
+                fields.end()
+            }
+        }
+    )+ };
+}
+
+serialize_fields! {
+    App { command, argv, env, cwd, max_procs, info }
+    Device { uuid, osname, device_type }
+    DeviceDistance { device, min, max }
+    Endpoint { uuid, osname; hex endpoint }
+    KeyVal { key, value }
+    Pdata { proc, key, value }
+    Query { keys, qualifiers }
+    RegAttr { name, key, data_type, limits, description }
+    Regex2 { encoding; hex bytes }
+    ResourceUnit { device_type, count }
+}
