@@ -1,4 +1,60 @@
-//! Under construction.
+//! The PMIx server as a library: what a resource manager embeds to serve the processes of its nodes.
+//!
+//! ```text
+//!   your resource manager          this crate                                processes
+//!  +----------------------+   +----------------------------------+
+//!  |  HostModule  <-------|---|-- upcalls       engine           |      Unix socket
+//!  |  (or StandardHost)   |   |   (your runtime)   ^             | <--> pmix-client
+//!  |  ServerHandle -------|-->|-- calls -----------+-- sessions  | <--> pmix-tool
+//!  +----------------------+   +----------------------------------+
+//! ```
+//!
+//! - [`Server`] listens on a Unix socket in a private directory and runs on a thread of its own.
+//! - [`HostModule`] is what the resource manager implements: one method per entry of the Standard's server module,
+//!   each with an honest default, declared by its [`Capabilities`].
+//! - [`ServerHandle`] is the way back: register namespaces and clients, make a process's environment, answer direct
+//!   modex, notify events.
+//! - [`standard::StandardHost`] implements nearly all of `HostModule` on two small traits,
+//!   [`standard::Launcher`] and [`standard::Exchange`]: what most resource managers want.
+//!
+//! # Example
+//! A server without a host: it registers a job of two processes and says what each of them needs in its environment.
+//! ```
+//! use pmix_server::types::job::JobSpec;
+//! use pmix_server::types::{ProcId, Rank};
+//! use pmix_server::{NoHost, Server};
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let dir = tempfile::tempdir()?;
+//! let server = Server::builder().host(NoHost).hostname("node1").session_root(dir.path()).start().await?;
+//! let handle = server.handle();
+//! handle.register_nspace(JobSpec::new("job-1".parse()?).node_map(["node1"])?.proc_map("0-1")?).await?;
+//! # let (uid, gid) = (0, 0);
+//! for rank in 0..2 {
+//!     let proc = ProcId::new("job-1".parse()?, Rank::new(rank)?);
+//!     handle.register_client(&proc, uid, gid, None).await?;
+//!     let mut command = std::process::Command::new("./app");
+//!     handle.setup_fork(&proc).await?.apply(&mut command);
+//!     // command.spawn()? would start it
+//! }
+//! assert_eq!(server.stats().await.nspaces, 1);
+//! server.stop().await;
+//! # Ok(()) }
+//! ```
+//!
+//! # Threads
+//! The server owns one thread with a current-thread runtime; engine, sessions and sockets live there, without locks.
+//! Upcalls run on the tokio runtime the server was started from, so a slow host never delays a process that does not
+//! need it.
+//!
+//! # Security
+//! The socket lies in a directory of mode 0700 that belongs to us. Who connects is known from the kernel, and must be
+//! the user and group the process was registered with; anything else is refused, with the reason in the log
+//! (`tracing`), before a request is read. Message sizes, requests under way and queues are bounded.
+//!
+//! # Limits
+//! Publish, spawn, connect, groups, log and the other upcalls beyond those of [`standard::StandardHost`]'s
+//! capabilities exist in [`HostModule`], but no client request reaches them yet; see `COVERAGE.md`.
 
 mod blob;
 mod driver;
