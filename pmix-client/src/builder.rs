@@ -17,11 +17,11 @@ use crate::{singleton, transport};
 /// # async fn main() -> Result<(), pmix_client::Error> {
 /// use pmix_client::Client;
 ///
-/// // nothing says where a server is
-/// let refused = Client::builder().connect().await.unwrap_err();
+/// // not started by a launcher, as its environment shows
+/// let refused = Client::from_env().connect().await.unwrap_err();
 /// assert!(refused.to_string().starts_with("PMIX_GRPC_URI is not set"));
 ///
-/// let alone = Client::builder().allow_singleton().connect().await?;
+/// let alone = Client::from_env().allow_singleton().connect().await?;
 /// assert!(alone.is_singleton());
 /// # Ok(())
 /// # }
@@ -73,7 +73,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Runs without a server if nothing says where one is; see [`Client::singleton`].
+    /// Runs without a server if no URI is given and the environment has none either; see [`Client::singleton`].
     pub fn allow_singleton(mut self) -> Self {
         self.allows_singleton = true;
         self
@@ -122,6 +122,7 @@ impl ClientBuilder {
             Err(Error::NotLaunched { variable: env::URI }) if self.allows_singleton => {
                 return singleton::start();
             }
+            Err(Error::NotLaunched { variable }) if !uses_environment => return Err(not_given(variable)),
             Err(error) => return Err(error),
         };
         let path = uri.path.clone();
@@ -132,6 +133,12 @@ impl ClientBuilder {
             Err(Error::failed("init", Failure::new(Status::ERR_TIMEOUT, problem)))
         })
     }
+}
+
+/// What was to come from the builder and not from the environment.
+fn not_given(variable: &str) -> Error {
+    let setting = if variable == env::URI { "uri" } else { "proc" };
+    Error::config(setting, "is not given: set it, or start from Client::from_env()")
 }
 
 async fn connect(uri: ServerUri, identity: Identity, directives: Directives) -> Result<Client, Error> {
@@ -154,4 +161,18 @@ async fn connect(uri: ServerUri, identity: Identity, directives: Directives) -> 
 
 fn own_pid() -> Pid {
     Pid(rustix::process::getpid().as_raw_nonzero().get())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_builder_without_environment_names_the_setting_that_is_missing() {
+        let none = Client::builder().connect().await.unwrap_err();
+        assert!(none.to_string().starts_with("uri is not given"), "{none}");
+        let half = Client::builder().uri("srv.0;unix:/s").connect().await.unwrap_err();
+        assert!(half.to_string().starts_with("proc is not given"), "{half}");
+        assert!(Client::builder().allow_singleton().connect().await.unwrap().is_singleton());
+    }
 }

@@ -13,6 +13,14 @@ pub trait PutKey: sealed::Sealed {
 
 /// What can be asked for: a [`Key`], which has the type of its values, or a text or [`KeyName`], for which the
 /// caller chooses the type.
+///
+/// A [`Key`] read as another type does not compile:
+/// ```compile_fail
+/// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
+/// let size: String = client.get(None, pmix_client::keys::JOB_SIZE).await?;
+/// # Ok(())
+/// # }
+/// ```
 pub trait AskKey<T>: PutKey {}
 
 mod sealed {

@@ -1,7 +1,5 @@
 //! The one file that names generated clients and protobuf messages: a stream of typed messages each way.
 
-use std::future::Future;
-
 use futures::{Stream, StreamExt, stream};
 use http::{Request, Response, Uri};
 use hyper::body::Incoming as ResponseBody;
@@ -45,11 +43,11 @@ pub(crate) async fn open(
     Ok(Inbound { messages, assembler: Assembler::new(limits) })
 }
 
-fn send(
+async fn send(
     mut connection: SendRequest<RequestBody>,
     request: Request<RequestBody>,
-) -> impl Future<Output = hyper::Result<Response<ResponseBody>>> + Send {
-    async move { connection.send_request(request).await }
+) -> hyper::Result<Response<ResponseBody>> {
+    connection.send_request(request).await
 }
 
 impl Inbound {

@@ -1,5 +1,7 @@
 //! How a client connects, is refused, loses its server and leaves.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
+
 mod common;
 
 use std::time::Duration;

@@ -274,6 +274,19 @@ fn get_33_job_data_of_another_nspace_is_kept() {
 }
 
 #[test]
+fn get_40_get_48_without_a_directive_a_key_has_its_own_realm() {
+    let store = store();
+    for target in [proc("a", 3), ProcId::wildcard(nspace("a"))] {
+        assert_eq!(find(&store, target.clone(), keys::JOB_SIZE.name()), value(4u32));
+        assert_eq!(find(&store, target, keys::UNIV_SIZE.name()), value(64u32));
+    }
+    assert_eq!(find(&store, proc("a", 3), keys::APPNUM.name()), value(1u32));
+    assert_eq!(find(&store, proc("a", 3), keys::APP_SIZE.name()), value(1u32));
+    assert_eq!(find(&store, proc("a", 3), keys::HOSTNAME.name()), value("n1"));
+    assert_eq!(find(&store, ProcId::wildcard(nspace("a")), keys::HOSTNAME.name()), value("n0"));
+}
+
+#[test]
 fn get_41_session_info_ignores_the_process() {
     let store = store();
     let session = Directives::new().with(&keys::SESSION_INFO, true);

@@ -1,6 +1,7 @@
 //! A server played by the test: it reads and says what the test tells it to.
 
 #![allow(dead_code, unreachable_pub, reason = "not every test uses all of it")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests may fail them")]
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
