@@ -1,1 +1,28 @@
-//! Under construction.
+//! Fixtures for tests over real sockets: nodes, clusters, real processes, log lines.
+//!
+//! ```
+//! use pmix_tests::{TestNode, on_both_runtimes};
+//!
+//! on_both_runtimes(async || {
+//!     let node = TestNode::start(2).await;
+//!     let (a, b) = (node.client(0).await, node.client(1).await);
+//!     let (a, b) = tokio::join!(a.fence_all(), b.fence_all());
+//!     a.and(b).unwrap();
+//! });
+//! ```
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a fixture that fails is a failed test")]
+
+mod cluster;
+mod logs;
+mod node;
+mod programs;
+mod raw;
+mod runtime;
+
+pub use cluster::TestCluster;
+pub use logs::Logs;
+pub use node::{NullLauncher, TestNode, TestNodeBuilder};
+pub use programs::{Running, program, rank_program};
+pub use raw::RawSession;
+pub use runtime::{DEADLINE, on_both_runtimes, within};

@@ -1,0 +1,127 @@
+//! A process of a job under test, driven by its arguments: see [`Act`].
+//!
+//! Says on standard output what it is about to do, one line a step; errors go to standard error with exit code 3.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is how it talks to the test")]
+
+use std::process::ExitCode;
+use std::str::FromStr;
+
+use pmix_client::types::Value;
+use pmix_client::{Client, Error, Rank, Scope, keys};
+use rustix::process::{Signal, getpid, kill_process};
+
+/// What to do after connecting.
+#[derive(Debug)]
+enum Act {
+    /// `fence`: fence of all, finalize.
+    Fence,
+    /// `fence-then-exit CODE`: fence of all, finalize, exit with this code.
+    FenceThenExit(u8),
+    /// `fence-without RANK`: this rank blocks, the others enter a fence of all.
+    FenceWithout(u32),
+    /// `die-before-fence RANK`: this rank kills itself, the others enter a fence of all.
+    DieBeforeFence(u32),
+    /// `put-commit-get N`: puts so many keys, fence with data, reads those of all ranks, finalize.
+    PutCommitGet(u32),
+    /// `abort CODE`: rank 0 aborts the job with this status, the others block.
+    Abort(i32),
+    /// `block`: nothing more, for ever.
+    Block,
+    /// `leave`: exits with 0 and without finalize.
+    Leave,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let Some(act) = Act::parse(&args) else {
+        eprintln!("what is {args:?}?");
+        return ExitCode::from(2);
+    };
+    match run(act).await {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            let procs: Vec<_> = error.procs().iter().map(ToString::to_string).collect();
+            eprintln!("{:?}: {error} [{}]", error.status(), procs.join(" "));
+            ExitCode::from(3)
+        }
+    }
+}
+
+async fn run(act: Act) -> Result<u8, Error> {
+    let client = Client::from_env().connect().await?;
+    let me = client.proc_id().clone();
+    let rank = me.rank.to_raw();
+    println!(
+        "{me} connected to {} on {}",
+        client.server_id().map_or_else(String::new, ToString::to_string),
+        client.hostname()
+    );
+    match act {
+        Act::Block => block().await,
+        Act::Leave => return Ok(0),
+        Act::FenceWithout(absent) if rank == absent => block().await,
+        Act::DieBeforeFence(victim) if rank == victim => {
+            println!("dying");
+            let _ = kill_process(getpid(), Signal::KILL);
+            block().await
+        }
+        Act::Abort(status) if rank == 0 => {
+            println!("aborting");
+            client.abort(status, "told to").await?;
+            block().await
+        }
+        Act::Abort(_) => block().await,
+        Act::PutCommitGet(keys) => put_commit_get(&client, keys).await?,
+        Act::Fence | Act::FenceThenExit(_) | Act::FenceWithout(_) | Act::DieBeforeFence(_) => {
+            println!("fencing");
+            client.fence_all().await?;
+        }
+    }
+    client.finalize().await?;
+    println!("finalized");
+    Ok(if let Act::FenceThenExit(code) = act { code } else { 0 })
+}
+
+async fn put_commit_get(client: &Client, keys: u32) -> Result<(), Error> {
+    let me = client.proc_id().clone();
+    for number in 0..keys {
+        client.put(Scope::GLOBAL, format!("key-{number}"), format!("{me} {number}"))?;
+    }
+    client.commit().await?;
+    client.fence_all().collect_data().await?;
+    let size = client.job(&me.nspace).get(keys::JOB_SIZE).await?;
+    for peer in (0..size).map(|rank| me.with_rank(Rank::from_raw(rank))) {
+        for number in 0..keys {
+            let value: Value = client.get(&peer, format!("key-{number}")).await?;
+            assert_eq!(value.as_str(), Some(format!("{peer} {number}").as_str()));
+        }
+    }
+    println!("read {} values", size * keys);
+    Ok(())
+}
+
+async fn block() -> ! {
+    println!("blocked");
+    std::future::pending().await
+}
+
+impl Act {
+    fn parse(args: &[String]) -> Option<Self> {
+        fn number<T: FromStr>(args: &[String]) -> Option<T> {
+            args.get(1)?.parse().ok()
+        }
+        Some(match args.first()?.as_str() {
+            "fence" => Self::Fence,
+            "fence-then-exit" => Self::FenceThenExit(number(args)?),
+            "fence-without" => Self::FenceWithout(number(args)?),
+            "die-before-fence" => Self::DieBeforeFence(number(args)?),
+            "put-commit-get" => Self::PutCommitGet(number(args)?),
+            "abort" => Self::Abort(number(args)?),
+            "block" => Self::Block,
+            "leave" => Self::Leave,
+            _ => return None,
+        })
+    }
+}

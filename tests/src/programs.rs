@@ -1,0 +1,134 @@
+//! Real processes.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+use pmix_client::ProcId;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStderr, ChildStdout, Command};
+
+use crate::{TestNode, within};
+
+/// The program whose behaviour its arguments say; cargo builds it with the tests.
+pub fn rank_program() -> PathBuf {
+    built("pmix-test-rank")
+}
+
+/// A program of another package.
+///
+/// Cargo builds only the programs of the package under test, so the first caller has the package built, in the
+/// same target directory and profile.
+///
+/// # Panics
+/// If it does not build.
+pub fn program(package: &str, name: &str) -> PathBuf {
+    static BUILT: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let mut done = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    if !done.contains(package) {
+        let directory = directory();
+        let mut cargo = std::process::Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.args(["build", "--quiet", "--bins", "--package", package]);
+        cargo.arg("--target-dir").arg(directory.parent().unwrap());
+        if directory.ends_with("release") {
+            cargo.arg("--release");
+        }
+        cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
+        assert!(cargo.status().unwrap().success(), "{package} does not build");
+        done.insert(package.to_owned());
+    }
+    built(name)
+}
+
+/// Where the profile's programs are: tests run from `deps` in there.
+fn directory() -> PathBuf {
+    let test = env::current_exe().unwrap();
+    let deps = test.parent().unwrap();
+    deps.parent().unwrap().to_owned()
+}
+
+fn built(name: &str) -> PathBuf {
+    let path = directory().join(name);
+    assert!(path.exists(), "{} is not built", path.display());
+    path
+}
+
+/// A process with its output. Killed when dropped.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    stdout: Lines<BufReader<ChildStdout>>,
+    stderr: ChildStderr,
+}
+
+impl Running {
+    /// Starts a command with nothing to read.
+    pub fn start(command: std::process::Command) -> Self {
+        let mut command = Command::from(command);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap()).lines();
+        let stderr = child.stderr.take().unwrap();
+        Self { child, stdout, stderr }
+    }
+
+    /// Starts the rank program as a process of a node's job.
+    pub async fn rank(node: &TestNode, proc: &ProcId, args: &[&str]) -> Self {
+        Self::start(Self::rank_command(node, proc, args).await)
+    }
+
+    /// The command that starts the rank program as a process of a node's job.
+    pub async fn rank_command(node: &TestNode, proc: &ProcId, args: &[&str]) -> std::process::Command {
+        let mut command = std::process::Command::new(rank_program());
+        node.handle().setup_fork(proc).await.unwrap().apply(&mut command);
+        command.args(args);
+        command
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> i32 {
+        i32::try_from(self.child.id().expect("it has ended")).unwrap()
+    }
+
+    /// Ends it as `kill -9` does.
+    pub fn kill(&self) {
+        kill_process(Pid::from_raw(self.pid()).unwrap(), Signal::KILL).unwrap();
+    }
+
+    /// The next line of its standard output; `None` when it is closed.
+    pub async fn line(&mut self) -> Option<String> {
+        within(self.stdout.next_line()).await.unwrap()
+    }
+
+    /// Reads up to a line that has these words.
+    pub async fn line_with(&mut self, words: &str) -> String {
+        loop {
+            let line = self.line().await.unwrap_or_else(|| panic!("it ended without saying {words:?}"));
+            if line.contains(words) {
+                return line;
+            }
+        }
+    }
+
+    /// Waits for its end; what it had left to say on standard output and error.
+    pub async fn end(mut self) -> (ExitStatus, String, String) {
+        let (mut out, mut err) = (String::new(), String::new());
+        let status = within(async {
+            let lines = async {
+                while let Some(line) = self.stdout.next_line().await.unwrap() {
+                    out.push_str(&line);
+                    out.push('\n');
+                }
+            };
+            let errors = self.stderr.read_to_string(&mut err);
+            let (status, (), errors) = tokio::join!(self.child.wait(), lines, errors);
+            errors.unwrap();
+            status.unwrap()
+        })
+        .await;
+        (status, out, err)
+    }
+}

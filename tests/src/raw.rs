@@ -1,0 +1,113 @@
+//! A session without the client library: for what no proper client says.
+
+use std::convert::Infallible;
+use std::path::Path;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use http::{Request, Response, Uri};
+use hyper::body::{Frame, Incoming};
+use hyper::client::conn::http2::{self, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use pmix_proto::v1::session_client::SessionClient;
+use pmix_proto::v1::{ClientMessage, ServerMessage};
+use pmix_proto::{Assembler, Limits, ServerBody};
+use tokio::net::UnixStream;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::body::Body;
+
+use crate::within;
+
+/// A session in raw messages.
+#[derive(Debug)]
+pub struct RawSession {
+    /// What is sent here goes out as it is; dropped, the sending side ends.
+    pub outgoing: mpsc::UnboundedSender<ClientMessage>,
+    incoming: tonic::Streaming<ServerMessage>,
+    assembler: Assembler,
+}
+
+impl RawSession {
+    /// Opens a session with these first messages.
+    ///
+    /// # Errors
+    /// That of the call.
+    pub async fn open(
+        socket: &Path,
+        first: impl IntoIterator<Item = ClientMessage>,
+    ) -> Result<Self, tonic::Status> {
+        Self::open_as(socket, first.into_iter().collect(), |body| body).await
+    }
+
+    /// Opens a session that sends these bytes in place of gRPC messages, and nothing after them.
+    ///
+    /// # Errors
+    /// That of the call.
+    pub async fn open_with_bytes(socket: &Path, bytes: impl Into<Bytes>) -> Result<Self, tonic::Status> {
+        let bytes = bytes.into();
+        Self::open_as(socket, Vec::new(), move |_| Body::new(Unfinished(Some(bytes.clone())))).await
+    }
+
+    async fn open_as(
+        socket: &Path,
+        first: Vec<ClientMessage>,
+        change: impl Fn(Body) -> Body,
+    ) -> Result<Self, tonic::Status> {
+        let connection = connect(socket).await;
+        let service =
+            tower::service_fn(|request: Request<Body>| send(connection.clone(), request.map(&change)));
+        let mut client = SessionClient::with_origin(service, Uri::from_static("http://localhost"))
+            .max_encoding_message_size(usize::MAX);
+        let (outgoing, messages) = mpsc::unbounded_channel();
+        let messages = stream::iter(first).chain(UnboundedReceiverStream::new(messages));
+        let incoming = within(client.connect(messages)).await?.into_inner();
+        Ok(Self { outgoing, incoming, assembler: Assembler::new(Limits::default()) })
+    }
+
+    /// The next body with its id; `None` at the end.
+    ///
+    /// # Errors
+    /// That of the stream.
+    pub async fn next(&mut self) -> Result<Option<(u64, ServerBody)>, tonic::Status> {
+        while let Some(message) = within(self.incoming.next()).await {
+            if let Some(body) = self.assembler.accept_server(message?).unwrap() {
+                return Ok(Some(body));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A body that begins with these bytes and never ends.
+struct Unfinished(Option<Bytes>);
+
+impl hyper::body::Body for Unfinished {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0.take().map_or(Poll::Pending, |bytes| Poll::Ready(Some(Ok(Frame::data(bytes)))))
+    }
+}
+
+/// Opens an HTTP/2 connection.
+async fn connect(socket: &Path) -> SendRequest<Body> {
+    let stream = UnixStream::connect(socket).await.unwrap();
+    let builder = http2::Builder::new(TokioExecutor::new());
+    let (connection, driver) = builder.handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(driver);
+    connection
+}
+
+async fn send(
+    mut connection: SendRequest<Body>,
+    request: Request<Body>,
+) -> hyper::Result<Response<Incoming>> {
+    connection.send_request(request).await
+}
