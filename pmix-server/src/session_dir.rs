@@ -229,3 +229,100 @@ fn remove_stale(base: &Path, hostname: &str) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn base(root: &Path) -> PathBuf {
+        root.join(format!("pmix-{}", rustix::process::geteuid().as_raw()))
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::symlink_metadata(path).unwrap().mode() & 0o777
+    }
+
+    #[test]
+    fn directories_are_private_and_leave_nothing() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = SessionDir::create(root.path(), "n0", false).unwrap();
+        assert_eq!((mode(&base(root.path())), mode(dir.path())), (0o700, 0o700));
+        let second = SessionDir::create(root.path(), "n0", false).unwrap();
+        assert_ne!(dir.path(), second.path());
+        drop(dir);
+        assert!(second.path().exists());
+        drop(second);
+        assert!(!base(root.path()).exists());
+    }
+
+    #[test]
+    fn links_files_and_wide_modes_are_refused_with_the_path_and_what_to_do() {
+        let root = tempfile::tempdir().unwrap();
+        let base = base(root.path());
+        let elsewhere = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), &base).unwrap();
+        let refused = SessionDir::create(root.path(), "n0", false).unwrap_err().to_string();
+        assert!(refused.contains(base.to_str().unwrap()) && refused.contains("remove it"), "{refused}");
+        fs::remove_file(&base).unwrap();
+
+        fs::create_dir(&base).unwrap();
+        fs::set_permissions(&base, Permissions::from_mode(0o777)).unwrap();
+        let refused = SessionDir::create(root.path(), "n0", false).unwrap_err().to_string();
+        assert!(refused.contains("mode 0777") && refused.contains("chmod 700"), "{refused}");
+    }
+
+    #[test]
+    fn a_directory_of_somebody_else_is_refused_naming_the_owner() {
+        let root = tempfile::tempdir().unwrap();
+        let base = base(root.path());
+        fs::create_dir(&base).unwrap();
+        fs::set_permissions(&base, Permissions::from_mode(0o700)).unwrap();
+        let own = rustix::process::geteuid().as_raw();
+        // whose directory it is decides, so asking for another user's is the same case
+        let refused = make_private(&base, 0o700, own + 1).unwrap_err().to_string();
+        assert!(refused.contains(&format!("belongs to uid {own}")), "{refused}");
+    }
+
+    #[test]
+    fn what_dead_servers_left_is_removed_and_live_ones_stay() {
+        let root = tempfile::tempdir().unwrap();
+        let live = SessionDir::create(root.path(), "n0", false).unwrap();
+        let dead = base(root.path()).join("n0.1.0");
+        fs::create_dir(&dead).unwrap();
+        fs::write(dead.join(LOCK), "").unwrap();
+        fs::write(dead.join(SOCKET), "").unwrap();
+        let other_node = base(root.path()).join("n1.1.0");
+        fs::create_dir(&other_node).unwrap();
+        let _next = SessionDir::create(root.path(), "n0", false).unwrap();
+        assert!(!dead.exists());
+        assert!(live.path().exists());
+        assert!(other_node.exists(), "another node's directory is not ours to judge");
+    }
+
+    #[tokio::test]
+    async fn sockets_below_long_paths_can_be_reached() {
+        let root = tempfile::tempdir().unwrap();
+        let deep = root.path().join("d".repeat(120));
+        fs::create_dir(&deep).unwrap();
+        let dir = SessionDir::create(&deep, "n0", false).unwrap();
+        assert!(dir.socket().as_os_str().len() > SUN_PATH);
+        let listener = dir.listen(false).unwrap();
+        assert_eq!(mode(&dir.socket()), 0o600);
+        let open = File::open(dir.path()).unwrap();
+        let short = format!("/proc/self/fd/{}/{SOCKET}", open.as_raw_fd());
+        let (_client, accepted) = tokio::join!(tokio::net::UnixStream::connect(short), listener.accept());
+        accepted.unwrap();
+    }
+
+    #[test]
+    fn tol_03_the_rendezvous_file_is_named_for_host_and_pid() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = SessionDir::create(root.path(), "n0", false).unwrap();
+        dir.write_rendezvous("srv.0;unix:/x", "n0").unwrap();
+        let path = dir.path().join(format!("pmix.n0.tool.{}", std::process::id()));
+        assert_eq!(mode(&path), 0o600);
+        let text = fs::read_to_string(path).unwrap();
+        assert_eq!(text.lines().next(), Some("srv.0;unix:/x"));
+        assert_eq!(text.lines().nth(2), Some(std::process::id().to_string().as_str()));
+    }
+}

@@ -143,3 +143,49 @@ impl Drop for Withdrawal<'_> {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(nodes: &[&str]) -> Vec<String> {
+        nodes.iter().map(|node| (*node).to_owned()).collect()
+    }
+
+    #[tokio::test]
+    async fn everybody_gets_all_parts_in_the_order_of_the_nodes() {
+        let ends = MemoryExchange::cluster(["a", "b", "c"]);
+        let nodes = names(&["c", "a", "b"]);
+        let gather = |end: usize| ends[end].all_gather("op", &nodes, Bytes::from(ends[end].node().to_owned()));
+        let (a, b, c) = tokio::join!(gather(0), gather(1), gather(2));
+        for parts in [a, b, c] {
+            assert_eq!(parts.unwrap(), ["c", "a", "b"]);
+        }
+        assert!(lock(&ends[0].hub.gathers).is_empty(), "nothing is kept of a complete operation");
+    }
+
+    #[tokio::test]
+    async fn a_part_is_withdrawn_when_its_future_is_dropped() {
+        let ends = MemoryExchange::cluster(["a", "b"]);
+        let nodes = names(&["a", "b"]);
+        {
+            let mut first = std::pin::pin!(ends[0].all_gather("op", &nodes, "old".into()));
+            assert!(futures::poll!(&mut first).is_pending());
+        }
+        assert!(lock(&ends[0].hub.gathers).is_empty());
+        let (a, b) = tokio::join!(
+            ends[0].all_gather("op", &nodes, "new".into()),
+            ends[1].all_gather("op", &nodes, "b".into())
+        );
+        assert_eq!(a.unwrap(), ["new", "b"]);
+        assert_eq!(b.unwrap(), ["new", "b"]);
+    }
+
+    #[tokio::test]
+    async fn unknown_nodes_are_named() {
+        let alone = MemoryExchange::single("a");
+        let gathered = alone.all_gather("op", &names(&["a", "x"]), Bytes::new()).await;
+        assert!(gathered.unwrap_err().to_string().contains("node x"));
+        assert!(alone.fetch("y", Bytes::new()).await.unwrap_err().to_string().contains("node y"));
+    }
+}
