@@ -52,7 +52,7 @@
 //! - What the process holds is answered without a word to the server.
 //! - When the server is lost, every call that waits fails at once with [`Error::Lost`], and event streams hear of
 //!   it.
-//! - Reading time limits is the server's job: a `timeout` takes whole seconds, and works as long as the server
+//! - Time limits are kept by the server (GEN-12): a `timeout` takes whole seconds, and works as long as the server
 //!   does.
 //!
 //! # Limits

@@ -168,16 +168,16 @@ async fn evt_21_the_loss_of_the_server_fails_what_waits_and_what_comes_and_is_an
 }
 
 #[tokio::test]
-async fn a_client_leaves_with_an_answer_and_its_clones_get_err_init() {
-    gen_10_ini_07_finalize_waits_for_the_server(false).await;
+async fn gen_10_ini_07_finalize_waits_for_the_server_and_clones_get_err_init() {
+    finalize_with(false).await;
 }
 
 #[tokio::test]
 async fn ini_06_a_barrier_comes_before_the_goodbye_if_asked_for() {
-    gen_10_ini_07_finalize_waits_for_the_server(true).await;
+    finalize_with(true).await;
 }
 
-async fn gen_10_ini_07_finalize_waits_for_the_server(with_barrier: bool) {
+async fn finalize_with(with_barrier: bool) {
     let mut server = FakeServer::start();
     let (client, mut conversation) = server.connected().await;
     let clone = client.clone();

@@ -47,7 +47,10 @@ fn is_in(entry: &PutEntry, scope: Option<Scope>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use pmix_types::Value;
+    use proptest::prelude::*;
 
     use super::*;
 
@@ -66,5 +69,31 @@ mod tests {
         assert_eq!(all, want);
         assert!(entries.get("a", Some(Scope::LOCAL)).is_none());
         assert_eq!(entries.get("a", None).unwrap().value, 3.into());
+    }
+
+    proptest! {
+        /// Whatever comes in whatever pieces, it is a map whose later entries win.
+        #[test]
+        fn put_04_entries_are_a_map(
+            batches in prop::collection::vec(prop::collection::vec(("[a-d]", any::<i32>()), 0..6), 0..6),
+            by_one in any::<bool>(),
+        ) {
+            let mut entries = Entries::default();
+            let mut model = BTreeMap::new();
+            for batch in batches {
+                model.extend(batch.clone());
+                let batch: Vec<_> = batch.iter().map(|(key, value)| entry(key, *value)).collect();
+                if by_one {
+                    batch.into_iter().for_each(|entry| entries.insert(entry));
+                } else {
+                    entries.merge(batch);
+                }
+            }
+            for key in ["a", "b", "c", "d"] {
+                let found = entries.get(key, None).map(|entry| entry.value.clone());
+                prop_assert_eq!(found, model.get(key).map(|value| Value::from(*value)));
+            }
+            prop_assert_eq!(entries.infos(None).count(), model.len());
+        }
     }
 }
