@@ -1,0 +1,196 @@
+//! Runs each example as a user would, and looks at what it prints.
+//!
+//! `cargo test` builds the examples before the tests. With `--test` it does not: build them with
+//! `cargo build --examples` then.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use pmix_rm::LocalLauncher;
+use pmix_server::Server;
+use pmix_server::standard::{JobReport, JobStart, LaunchReport, MemoryExchange, StandardHost};
+use pmix_server::types::{App, Nspace};
+use serde_json::Value;
+
+/// The program of an example, which lies beside the directory of the tests.
+fn program(name: &str) -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let profile = test.parent().and_then(|deps| deps.parent()).unwrap();
+    let program = profile.join("examples").join(name);
+    assert!(program.exists(), "{} is not built: cargo build --examples", program.display());
+    program
+}
+
+/// A command for an example that keeps its files in a directory of its own, which has to be empty in the end.
+struct Run {
+    command: Command,
+    root: tempfile::TempDir,
+}
+
+fn example(name: &str) -> Run {
+    let root = tempfile::tempdir().unwrap();
+    let mut command = Command::new(program(name));
+    for (variable, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"PMIX_"))
+    {
+        command.env_remove(variable);
+    }
+    command.env("TMPDIR", root.path());
+    Run { command, root }
+}
+
+impl Run {
+    fn args<const N: usize>(mut self, args: [&str; N]) -> Self {
+        self.command.args(args);
+        self
+    }
+
+    fn env(mut self, name: &str, value: &str) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    fn output(mut self) -> (Output, String, String) {
+        let output = self.command.output().unwrap();
+        let left: Vec<_> = self.root.path().read_dir().unwrap().collect();
+        assert!(left.is_empty(), "left behind: {left:?}");
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+        (output, stdout, stderr)
+    }
+
+    /// What it prints, in sorted lines, for ranks print in any order.
+    fn lines(self) -> Vec<String> {
+        let (output, stdout, stderr) = self.output();
+        assert!(output.status.success(), "{}\n{stdout}\n{stderr}", output.status);
+        assert_eq!(stderr, "");
+        let mut lines: Vec<_> = stdout.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    }
+}
+
+#[test]
+fn hello_runs_alone() {
+    let lines = example("hello").lines();
+    assert_eq!(lines.len(), 1);
+    assert!(lines[0].starts_with("rank 0 of 1 on "), "{lines:?}");
+    assert!(lines[0].ends_with(": peers none (alone, without a server)"), "{lines:?}");
+}
+
+#[test]
+fn hello_says_what_is_wrong() {
+    let (output, stdout, stderr) = example("hello").env("PMIX_GRPC_URI", "nonsense").output();
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(stdout, "");
+    assert!(stderr.starts_with("hello: ") && stderr.lines().count() == 1, "{stderr}");
+}
+
+#[test]
+fn hello_finds_its_peers_under_a_foreign_resource_manager() {
+    let hello = program("hello");
+    let lines = example("mini_rm").args(["6", hello.to_str().unwrap()]).lines();
+    let hellos: Vec<_> = lines.iter().filter(|line| line.starts_with("rank ")).collect();
+    assert_eq!(hellos.len(), 6, "{lines:?}");
+    for (rank, line) in hellos.iter().enumerate() {
+        assert!(line.starts_with(&format!("rank {rank} of 6 on ")), "{line}");
+        assert!(line.ends_with(" and 1 more"), "{line}");
+    }
+    assert_eq!(lines.iter().filter(|line| line.ends_with(": exit status: 0")).count(), 6, "{lines:?}");
+}
+
+#[test]
+fn mini_rm_starts_itself() {
+    let lines = example("mini_rm").lines();
+    assert_eq!(lines.len(), 4, "{lines:?}");
+    assert_eq!(lines.iter().filter(|line| line.ends_with(" sees 2 processes")).count(), 2, "{lines:?}");
+}
+
+#[test]
+fn mini_rm_ends_an_aborted_job() {
+    let (output, stdout, _) = example("mini_rm").env("MINI_RM_ABORT", "yes").output();
+    assert_eq!(output.status.code(), Some(7), "{stdout}");
+    assert!(stdout.contains(":1 aborts the job: asked to\n"), "{stdout}");
+}
+
+#[test]
+fn mini_rm_passes_exit_codes_on() {
+    let (output, stdout, _) = example("mini_rm").args(["2", "sh", "-c", "exit 3"]).output();
+    assert_eq!(output.status.code(), Some(3), "{stdout}");
+    assert_eq!(stdout.matches(": exit status: 3\n").count(), 2, "{stdout}");
+}
+
+#[test]
+fn tour_tells_what_it_does() {
+    let (output, stdout, stderr) = example("tour").output();
+    assert!(output.status.success(), "{stdout}\n{stderr}");
+    assert_eq!(stdout.matches("tool    sees rank ").count(), 4, "{stdout}");
+    assert!(stdout.contains("done    2 fences, 20 gets, 232 bytes"), "{stdout}");
+}
+
+#[test]
+fn tour_reports_in_json() {
+    let lines = example("tour").args(["--json"]).lines();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    let report: Value = serde_json::from_str(&lines[0]).unwrap();
+    assert_eq!((&report["ok"], &report["ranks"]), (&Value::from(true), &Value::from(4)));
+    assert_eq!((&report["fences"], &report["gets"]), (&Value::from(2), &Value::from(20)));
+    assert!(report["bytes"].as_u64() > Some(0));
+    let rows = report["proc_table"].as_array().unwrap();
+    assert_eq!(rows.len(), 4);
+    for (rank, row) in rows.iter().enumerate() {
+        assert_eq!(row["rank"], rank);
+        assert_eq!((row["hostname"].as_str(), row["state"].as_str()), (Some("tour-node"), Some("CONNECTED")));
+        assert!(row["nspace"].as_str().unwrap().starts_with("tour-"), "{row}");
+        assert!(row["executable"].as_str().unwrap().ends_with("/tour"), "{row}");
+        assert!(row["pid"].as_i64() > Some(0), "{row}");
+    }
+}
+
+#[tokio::test]
+async fn query_tool_finds_a_server_and_its_job() {
+    let root = tempfile::tempdir().unwrap();
+    // cat lives until this end of the pipe is closed
+    let (reader, writer) = std::io::pipe().unwrap();
+    let launcher = LocalLauncher::new("here").first_stdin(reader.into());
+    let host = StandardHost::new(launcher, MemoryExchange::single("here"));
+    let server = Server::builder().host(host.clone()).hostname("here").session_root(root.path());
+    let server = server.tool_support(true).start().await.unwrap();
+    host.attach(server.handle());
+    let nspace = Nspace::new("job-1").unwrap();
+    let mut job = host.start_job(JobStart::new(nspace, vec![App::new("cat", 1)])).await.unwrap();
+    while !matches!(job.next_report().await, Some(JobReport::Proc(LaunchReport::Started { .. }))) {}
+
+    let pid = std::process::id().to_string();
+    for select in [vec!["--uri", server.handle().uri()], vec!["--pid", &pid], vec![]] {
+        let mut tool = tokio::process::Command::new(program("query_tool"));
+        let output = tool.args(&select).env("PMIX_SERVER_TMPDIR", root.path()).output().await.unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let stdout = String::from_utf8(output.stdout).unwrap();
+        let lines: Vec<_> = stdout.lines().collect();
+        assert_eq!(lines.len(), 2, "{select:?}: {stdout}\n{stderr}");
+        assert_eq!(lines[0], "job-1, size 1");
+        assert!(lines[1].starts_with("     0 here ") && lines[1].ends_with("/cat"), "{stdout}");
+        assert!(lines[1].contains(" RUNNING "), "{stdout}");
+    }
+
+    drop(writer);
+    while job.next_report().await.is_some() {}
+    server.stop().await;
+}
+
+#[test]
+fn query_tool_says_that_there_is_no_server() {
+    let (output, stdout, stderr) = example("query_tool").output();
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(stdout, "");
+    assert!(stderr.starts_with("query_tool: no PMIx server "), "{stderr}");
+}
+
+#[test]
+fn two_nodes_reach_each_other() {
+    let lines = example("two_nodes").lines();
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    assert!(lines[0].starts_with("direct modex: rank 1 on n1 got "), "{lines:?}");
+    assert!(lines[1].starts_with("fence: two-nodes:0 has n1:7000 of two-nodes:1"), "{lines:?}");
+    assert!(lines[2].starts_with("fence: two-nodes:1 has n0:7000 of two-nodes:0"), "{lines:?}");
+}
