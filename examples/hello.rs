@@ -4,7 +4,7 @@
 //! launcher that speaks this PMIx, and alone:
 //!
 //! ```text
-//! cargo build --examples
+//! cargo build -p pmix-rm -p pmix-examples --bins --examples
 //! target/debug/pmixrun -n 4 target/debug/examples/hello
 //! target/debug/examples/hello
 //! ```

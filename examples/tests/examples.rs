@@ -3,6 +3,8 @@
 //! `cargo test` builds the examples before the tests. With `--test` it does not: build them with
 //! `cargo build --examples` then.
 
+#![allow(clippy::unwrap_used)]
+
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
