@@ -148,8 +148,14 @@ impl ServerBuilder {
             Shared { server: server.clone(), hostname: hostname.clone(), uri, dir: dir.path().into() };
         let handle = ServerHandle { inbox: inbox.clone(), shared: Arc::new(shared) };
         let host = (self.host)(handle.clone());
-        let config =
-            Config { server, hostname, capabilities: host.capabilities(), tool_support: self.tool_support };
+        let config = Config {
+            server,
+            uid: rustix::process::geteuid().as_raw(),
+            gid: rustix::process::getegid().as_raw(),
+            hostname,
+            capabilities: host.capabilities(),
+            tool_support: self.tool_support,
+        };
         let driver = Driver::new(Engine::new(config), Upcalls::new(host, runtime, inbox.clone()));
 
         let reactor = tokio::runtime::Builder::new_current_thread()

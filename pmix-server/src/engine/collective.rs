@@ -7,10 +7,10 @@ use std::time::Instant;
 use pmix_types::message::{Failure, Fence, Modex, ProcData, PutEntry, Reply};
 use pmix_types::{DataType, Directives, Info, Key, Nspace, ProcId, Rank, RankSet, Status, keys};
 
-use super::ids::Counter;
+use super::ids::{Counter, ReplyTo};
 use super::registry::Viewer;
 use super::timers::{Timer, deadline};
-use super::{Answer, ConnId, Engine, Out, RequestId, UpcallId, UpcallPurpose, UpcallRequest};
+use super::{Answer, Asked, ConnId, Engine, Out, UpcallId, UpcallPurpose, UpcallRequest};
 use crate::blob;
 use crate::host::{FenceRequest, Upcall};
 
@@ -47,9 +47,11 @@ pub(super) struct Collectives {
 struct Round {
     id: u64,
     entered: BTreeMap<Nspace, RankSet>,
-    waiting: Vec<(ConnId, RequestId)>,
+    waiting: Vec<ReplyTo>,
     directives: Directives,
     collect: bool,
+    /// Nobody is awaited here any more; who comes later means the next round.
+    complete: bool,
     deadline: Option<Instant>,
     verdict: Option<Result<Arc<Modex>, Failure>>,
     host: HostSide,
@@ -70,7 +72,7 @@ struct LocalPart {
     ranks: BTreeMap<Nspace, RankSet>,
     /// Namespaces of which only the number of local processes is known (FEN-10).
     counts: BTreeMap<Nspace, u64>,
-    /// A namespace is not registered yet (FEN-11).
+    /// A namespace is not registered yet (FEN-11), or a rank that was named may still be (FEN-10).
     unknown: bool,
     /// Participants on other nodes.
     remote: bool,
@@ -136,7 +138,7 @@ impl Collectives {
     /// The answer has nowhere to go any more; what was contributed stays (FEN-14).
     pub(super) fn forget(&mut self, conn: ConnId) {
         for round in self.queues.values_mut().flatten() {
-            round.waiting.retain(|(other, _)| *other != conn);
+            round.waiting.retain(|to| to.conn != conn);
         }
     }
 
@@ -146,38 +148,25 @@ impl Collectives {
 }
 
 impl Engine {
-    pub(super) fn on_fence(
-        &mut self,
-        now: Instant,
-        conn: ConnId,
-        id: RequestId,
-        caller: ProcId,
-        fence: Fence,
-        out: &mut Out,
-    ) {
-        match self.enter_fence(now, conn, id, &caller, fence) {
+    pub(super) fn on_fence(&mut self, asked: &Asked, fence: Fence, out: &mut Out) {
+        match self.enter_fence(asked, fence) {
             Ok(signature) => self.drive_fence(&signature, out),
-            Err(failure) => self.reply(conn, id, Err(failure), out),
+            Err(failure) => self.reply(asked.to, Err(failure), out),
         }
     }
 
-    fn enter_fence(
-        &mut self,
-        now: Instant,
-        conn: ConnId,
-        id: RequestId,
-        caller: &ProcId,
-        fence: Fence,
-    ) -> Result<Signature, Failure> {
+    fn enter_fence(&mut self, asked: &Asked, fence: Fence) -> Result<Signature, Failure> {
+        let caller = &asked.by.proc;
         let signature = Signature::new(caller, fence.procs)?;
         let mut directives = fence.directives;
-        let until = deadline(now, &mut directives)?;
+        let until = deadline(asked.at, &mut directives)?;
         let collect = directives.take_flag(&keys::COLLECT_DATA)?;
         directives.take_flag(&keys::COLLECT_GENERATED_JOB_INFO)?;
         // the server keeps the time itself, so the host must not (GEN-12)
         directives.remove(&keys::TIMEOUT);
         let local = self.local_part(&signature);
-        if !(local.remote && self.config.capabilities.has(Upcall::Fence)) && !local.unknown {
+        let goes_up = local.remote && self.config.capabilities.has(Upcall::Fence);
+        if !goes_up && !local.unknown {
             // nobody is above this server for this fence
             if directives.flag(&COLLECTIVE_ALGO_REQD)? {
                 return Err(Failure::new(
@@ -190,7 +179,7 @@ impl Engine {
 
         let queue = self.collectives.queues.entry(signature.clone()).or_default();
         // a process that is in a round already means the next one (FEN-04)
-        let position = match queue.iter().position(|round| !round.has(caller)) {
+        let position = match queue.iter().position(|round| !round.complete && !round.has(caller)) {
             Some(position) => position,
             None if queue.len() >= MAX_ROUNDS => {
                 let message = format!("{MAX_ROUNDS} fences of these participants are not complete yet");
@@ -205,6 +194,7 @@ impl Engine {
                     waiting: Vec::new(),
                     directives: Directives::new(),
                     collect: false,
+                    complete: false,
                     deadline: None,
                     verdict: None,
                     host: HostSide::NotAsked,
@@ -214,7 +204,7 @@ impl Engine {
         };
         let round = &mut queue[position];
         round.entered.entry(caller.nspace.clone()).or_default().insert(caller.rank);
-        round.waiting.push((conn, id));
+        round.waiting.push(asked.to);
         // data moves for all if anyone asks for it, so that all get the same (FEN-08)
         round.collect |= collect;
         for info in directives {
@@ -241,12 +231,7 @@ impl Engine {
                 part.unknown = true;
                 continue;
             };
-            let registered = || job.clients.keys().copied().collect::<RankSet>();
-            let local = match &job.local_ranks {
-                Some(ranks) if job.clients.keys().all(|rank| ranks.contains(*rank)) => ranks.clone(),
-                Some(ranks) => ranks | &registered(),
-                None => registered(),
-            };
+            let local = job.known_local();
             if named.all {
                 match (&job.local_ranks, job.local_count()) {
                     (None, Some(count)) if count != local.len() => {
@@ -262,7 +247,9 @@ impl Engine {
                 part.ranks.insert(nspace.clone(), local);
             } else {
                 let here = &named.ranks & &local;
-                part.remote |= here.len() < named.ranks.len();
+                let elsewhere = here.len() < named.ranks.len();
+                part.unknown |= elsewhere && job.awaits_clients();
+                part.remote |= elsewhere;
                 part.ranks.insert(nspace.clone(), here);
             }
         }
@@ -277,10 +264,6 @@ impl Engine {
     ) -> (BTreeMap<Nspace, RankSet>, BTreeMap<Nspace, RankSet>) {
         let (mut awaited, mut departed) = (BTreeMap::new(), BTreeMap::new());
         for (nspace, expected) in &local.ranks {
-            // the usual case first: all are in
-            if round.entered(nspace) >= expected.len() && !local.counts.contains_key(nspace) {
-                continue;
-            }
             let absent = match round.entered.get(nspace) {
                 Some(entered) => expected - entered,
                 None => expected.clone(),
@@ -324,27 +307,31 @@ impl Engine {
         queue.retain_mut(|round| {
             let (awaited, departed) = self.missing(round, &local);
             let all_in = awaited.is_empty() && !self.awaits_unnamed(round, &local);
+            round.complete |= all_in;
             if round.verdict.is_none() && round.host == HostSide::NotAsked {
                 round.verdict = if !departed.is_empty() {
                     Some(Err(self.departed_failure(&departed)))
-                } else if all_in && !local.remote {
+                } else if round.complete && !local.remote {
                     Some(Ok(self.local_modex(round)))
-                } else if all_in && !host {
+                } else if round.complete && !host {
                     Some(Err(super::not_supported("a fence over several nodes")))
                 } else {
                     None
                 };
             }
-            if host && host_is_free && round.host == HostSide::NotAsked && (all_in || round.verdict.is_some())
+            if host
+                && host_is_free
+                && round.host == HostSide::NotAsked
+                && (round.complete || round.verdict.is_some())
             {
                 round.host = HostSide::Asked(self.ask_host(signature, round, !awaited.is_empty(), out));
-            } else if !host && round.host == HostSide::NotAsked && round.verdict.is_some() {
+            } else if !host && !local.unknown && round.host == HostSide::NotAsked && round.verdict.is_some() {
                 round.host = HostSide::Done;
             }
             // the host has one fence of these participants at a time, in their order (FEN-04)
             host_is_free &= round.host == HostSide::Done;
             self.settle(round, out);
-            let done = round.verdict.is_some() && round.host == HostSide::Done && all_in;
+            let done = round.verdict.is_some() && round.host == HostSide::Done && round.complete;
             if done {
                 self.collectives.rounds.remove(&round.id);
             }
@@ -361,8 +348,8 @@ impl Engine {
         if let Some(at) = round.deadline.take() {
             self.timers.clear(Some(at), Timer::Round(round.id));
         }
-        for (conn, id) in round.waiting.drain(..) {
-            self.reply(conn, id, verdict.clone().map(Reply::Fence), out);
+        for to in round.waiting.drain(..) {
+            self.reply(to, verdict.clone().map(Reply::Fence), out);
         }
     }
 
@@ -381,7 +368,7 @@ impl Engine {
         if let Some(Err(failure)) = &round.verdict {
             // the local part has failed: the other servers must hear of it (FEN-13)
             let status = match failure.status {
-                Status::ERR_PROC_TERM_WO_SYNC if others_remain || !round.entered.is_empty() => {
+                Status::ERR_PROC_TERM_WO_SYNC if others_remain || self.any_alive(&round.entered) => {
                     Status::ERR_PARTIAL_SUCCESS
                 }
                 Status::ERR_PROC_TERM_WO_SYNC => Status::ERR_LOST_CONNECTION,
@@ -392,6 +379,12 @@ impl Engine {
         let nodes = self.nodes_of(signature);
         let request = FenceRequest::new(signature.procs(), nodes, data).with_directives(directives);
         self.upcall(UpcallPurpose::Fence(round.id), self.self_caller(), UpcallRequest::Fence(request), out)
+    }
+
+    fn any_alive(&self, procs: &BTreeMap<Nspace, RankSet>) -> bool {
+        procs
+            .iter()
+            .any(|(nspace, ranks)| self.jobs.get(nspace).is_some_and(|job| !ranks.is_subset(&job.departed)))
     }
 
     fn nodes_of(&self, signature: &Signature) -> Vec<String> {

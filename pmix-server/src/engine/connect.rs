@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use pmix_types::message::{Abort, Failure, Hello, Identity, Reply, Welcome};
-use pmix_types::{Directives, Nspace, ProcId, Status, keys};
+use pmix_types::{Directives, ProcId, Status, keys};
 
+use super::ids::ReplyTo;
 use super::registry::Stage;
 use super::{
-    Answer, Caller, Command, ConnId, Engine, Out, PeerCred, RequestId, UpcallPurpose, UpcallRequest,
+    Answer, Asked, Caller, Command, ConnId, Engine, Out, PeerCred, UpcallPurpose, UpcallRequest,
     not_supported,
 };
 use crate::host::{AbortRequest, ClientConnected, ClientFinalized, ClientLost, ToolConnected, Upcall};
@@ -43,8 +44,14 @@ impl Engine {
     /// Who asks, if the connection is in a state to ask.
     pub(super) fn caller(&self, conn: ConnId) -> Option<Caller> {
         let held = self.conns.get(&conn).filter(|held| held.stage == ConnStage::Connected)?;
-        let object = self.client(&held.proc).and_then(|client| client.object.clone());
-        Some(Caller { proc: held.proc.clone(), uid: held.peer.uid, gid: held.peer.gid, object })
+        Some(self.caller_of(held))
+    }
+
+    /// The object is a client's own (CLI-04): a tool gets none, whatever name it goes by.
+    fn caller_of(&self, held: &Conn) -> Caller {
+        let client = self.client(&held.proc).filter(|_| held.kind == Kind::Client);
+        let object = client.and_then(|client| client.object.clone());
+        Caller { proc: held.proc.clone(), uid: held.peer.uid, gid: held.peer.gid, object }
     }
 
     pub(super) fn on_hello(&mut self, conn: ConnId, peer: PeerCred, hello: Hello, out: &mut Out) {
@@ -63,9 +70,8 @@ impl Engine {
         };
         let held =
             Conn { proc: proc.clone(), peer, kind, stage: ConnStage::Asked, registrations: BTreeSet::new() };
+        let caller = self.caller_of(&held);
         self.conns.insert(conn, held);
-        let object = self.client(&proc).and_then(|client| client.object.clone());
-        let caller = Caller { proc: proc.clone(), uid: peer.uid, gid: peer.gid, object };
         match kind {
             Kind::Tool => {
                 let Identity::Tool(wish) = hello.identity else { return };
@@ -169,68 +175,57 @@ impl Engine {
         }
     }
 
-    pub(super) fn on_finalize(&mut self, conn: ConnId, id: RequestId, caller: Caller, out: &mut Out) {
-        let Some(held) = self.conns.get_mut(&conn) else { return };
+    pub(super) fn on_finalize(&mut self, asked: Asked, out: &mut Out) {
+        let Asked { by: caller, to, .. } = asked;
+        let Some(held) = self.conns.get_mut(&to.conn) else { return };
         held.stage = ConnStage::Finalizing;
-        if held.kind == Kind::Client && self.config.capabilities.has(Upcall::ClientFinalized) {
-            let request = ClientFinalized::new(caller.proc.clone());
-            self.upcall(
-                UpcallPurpose::Finalize { conn, id },
-                caller,
-                UpcallRequest::ClientFinalized(request),
-                out,
-            );
-        } else {
-            self.on_finalize_done(conn, id, Ok(()), out);
-        }
-    }
-
-    pub(super) fn on_finalize_done(
-        &mut self,
-        conn: ConnId,
-        id: RequestId,
-        result: Result<(), Failure>,
-        out: &mut Out,
-    ) {
-        let Some(held) = self.conns.get_mut(&conn) else { return };
-        held.stage = ConnStage::Finalized;
-        let proc = held.proc.clone();
-        self.drop_registrations(conn);
-        if let Some(client) = self.client_mut(&proc) {
+        let is_client = held.kind == Kind::Client;
+        if let Some(client) = self.client_mut(&caller.proc).filter(|_| is_client) {
             client.stage = Stage::Finalized;
         }
-        self.reply(conn, id, result.map(|()| Reply::Done), out);
+        if is_client && self.config.capabilities.has(Upcall::ClientFinalized) {
+            let request = ClientFinalized::new(caller.proc.clone());
+            self.upcall(UpcallPurpose::Finalize(to), caller, UpcallRequest::ClientFinalized(request), out);
+        } else {
+            self.on_finalize_done(to, Ok(()), out);
+        }
     }
 
-    pub(super) fn on_abort(
-        &mut self,
-        conn: ConnId,
-        id: RequestId,
-        caller: Caller,
-        abort: Abort,
-        out: &mut Out,
-    ) {
+    pub(super) fn on_finalize_done(&mut self, to: ReplyTo, result: Result<(), Failure>, out: &mut Out) {
+        let Some(held) = self.conns.get_mut(&to.conn) else { return };
+        held.stage = ConnStage::Finalized;
+        self.drop_registrations(to.conn);
+        self.reply(to, result.map(|()| Reply::Done), out);
+    }
+
+    pub(super) fn on_abort(&mut self, asked: Asked, abort: Abort, out: &mut Out) {
         if !self.config.capabilities.has(Upcall::Abort) {
-            return self.reply(conn, id, Err(not_supported("abort")), out);
+            return self.reply(asked.to, Err(not_supported("abort")), out);
         }
         let request = AbortRequest::new(abort.status, abort.message, abort.procs);
-        self.upcall(UpcallPurpose::Answer { conn, id }, caller, UpcallRequest::Abort(request), out);
+        self.upcall(UpcallPurpose::Answer(asked.to), asked.by, UpcallRequest::Abort(request), out);
     }
 
     /// The connection is gone: what it asked is forgotten, and a process that did not finalize is dead.
     pub(super) fn on_lost(&mut self, conn: ConnId, reason: &str, out: &mut Out) {
         let Some((proc, stage)) = self.forget_conn(conn, out) else { return };
         let Some(client) = self.client_mut(&proc) else { return };
-        let was_connected = client.conns.remove(&conn);
-        if was_connected && client.conns.is_empty() && stage != ConnStage::Finalized {
-            let reason = if reason.is_empty() { "it ended without finalize" } else { reason };
-            let (uid, gid, object) = (client.uid, client.gid, client.object.clone());
-            self.depart(&proc, Stage::Lost, reason, out);
-            if self.config.capabilities.has(Upcall::ClientLost) {
-                let request = ClientLost::new(proc.clone(), reason.to_owned());
-                let caller = Caller { proc, uid, gid, object };
-                self.upcall(UpcallPurpose::Notice, caller, UpcallRequest::ClientLost(request), out);
-            }
+        if !client.conns.remove(&conn) || stage != ConnStage::Connected {
+            return;
+        }
+        let caller =
+            Caller { proc: proc.clone(), uid: client.uid, gid: client.gid, object: client.object.clone() };
+        let others = client.conns.clone();
+        let is_connected = |held: &Conn| held.stage == ConnStage::Connected;
+        if others.iter().any(|other| self.conns.get(other).is_some_and(is_connected)) {
+            // a clone goes on for it (IDN-07)
+            return;
+        }
+        let reason = if reason.is_empty() { "it ended without finalize" } else { reason };
+        self.depart(&proc, Stage::Lost, reason, out);
+        if self.config.capabilities.has(Upcall::ClientLost) {
+            let request = ClientLost::new(proc, reason.to_owned());
+            self.upcall(UpcallPurpose::Notice, caller, UpcallRequest::ClientLost(request), out);
         }
     }
 
@@ -248,10 +243,15 @@ impl Engine {
         Some((held.proc, held.stage))
     }
 
-    /// Connections that claim to be of a namespace and wait for the host's word.
-    pub(super) fn connecting_from(&self, nspace: &Nspace) -> Vec<ConnId> {
-        let waiting = |held: &Conn| held.stage == ConnStage::Asked && held.proc.nspace == *nspace;
-        self.conns.iter().filter(|(_, held)| waiting(held)).map(|(conn, _)| *conn).collect()
+    /// Closes the connections of clients, also of those that wait for the host's word.
+    pub(super) fn close_clients(&mut self, whose: impl Fn(&ProcId) -> bool, reason: &str, out: &mut Out) {
+        let of_client = |held: &Conn| held.kind == Kind::Client && whose(&held.proc);
+        let conns: Vec<_> =
+            self.conns.iter().filter(|(_, held)| of_client(held)).map(|(conn, _)| *conn).collect();
+        for conn in conns {
+            self.forget_conn(conn, out);
+            out.push(Command::Close { conn, reason: reason.to_owned() });
+        }
     }
 }
 
@@ -260,8 +260,8 @@ impl UpcallPurpose {
     fn is_for(&self, conn: ConnId) -> bool {
         match self {
             Self::Connect(other) | Self::Tool(other) => *other == conn,
-            Self::Finalize { conn: other, .. } | Self::Query { conn: other, .. } => *other == conn,
-            Self::Answer { .. } | Self::Notice | Self::Fence(_) | Self::Fetch(_) => false,
+            Self::Finalize(to) | Self::Query { to, .. } => to.conn == conn,
+            Self::Answer(_) | Self::Notice | Self::Fence(_) | Self::Fetch(_) => false,
         }
     }
 }

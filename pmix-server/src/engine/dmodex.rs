@@ -148,7 +148,10 @@ impl Engine {
         }
         let fail =
             |status, message: String| Some(Err(Failure::new(status, message).with_procs(vec![proc.clone()])));
-        if !job.is_local(proc.rank) {
+        if !job.is_local(proc.rank) && job.end_of(proc.rank).is_none() {
+            if job.awaits_clients() {
+                return None;
+            }
             return fail(
                 Status::ERR_NOT_FOUND,
                 format!("{proc} is not a process of {}", self.config.hostname),
@@ -166,8 +169,8 @@ impl Engine {
                 _ => return Some(Ok(blob::encode_modex(&modex_of(proc, put, Viewer::OtherNode)))),
             }
         }
-        let departed = job.clients.get(&proc.rank).and_then(|client| client.departed.as_ref())?;
-        fail(Status::ERR_NOT_FOUND, format!("{proc} has ended without putting what is wanted: {departed}"))
+        let end = job.end_of(proc.rank)?;
+        fail(Status::ERR_NOT_FOUND, format!("{proc} has ended without putting what is wanted: {end}"))
     }
 
     fn recheck_dmodex(&mut self, concerns: impl Fn(&ProcId) -> bool, out: &mut Out) {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use pmix_types::message::{Failure, Push, RegisterEvents, Reply};
 use pmix_types::{DataArray, DataRange, Event, ProcId, Status, keys};
 
-use super::ids::Counter;
-use super::{CallValue, Command, ConnId, Engine, Out, RequestId};
+use super::ids::{Counter, ReplyTo};
+use super::{Asked, CallValue, Command, ConnId, Engine, Out};
 
 #[derive(Debug, Default)]
 pub(super) struct Events {
@@ -24,34 +24,28 @@ struct Registration {
 }
 
 impl Engine {
-    pub(super) fn on_register_events(
-        &mut self,
-        conn: ConnId,
-        id: RequestId,
-        wish: RegisterEvents,
-        out: &mut Out,
-    ) {
+    pub(super) fn on_register_events(&mut self, to: ReplyTo, wish: RegisterEvents, out: &mut Out) {
         let affected = match wish.directives.get(&keys::EVENT_AFFECTED_PROC) {
             Ok(affected) => affected,
-            Err(error) => return self.reply(conn, id, Err(error.into()), out),
+            Err(error) => return self.reply(to, Err(error.into()), out),
         };
         let number = self.events.next.next();
-        self.events.registrations.insert(number, Registration { conn, codes: wish.codes, affected });
-        if let Some(held) = self.conns.get_mut(&conn) {
+        self.events.registrations.insert(number, Registration { conn: to.conn, codes: wish.codes, affected });
+        if let Some(held) = self.conns.get_mut(&to.conn) {
             held.registrations.insert(number);
         }
-        self.reply(conn, id, Ok(Reply::Registered(number)), out);
+        self.reply(to, Ok(Reply::Registered(number)), out);
     }
 
-    pub(super) fn on_deregister_events(&mut self, conn: ConnId, id: RequestId, number: u64, out: &mut Out) {
-        let is_own = self.conns.get_mut(&conn).is_some_and(|held| held.registrations.remove(&number));
+    pub(super) fn on_deregister_events(&mut self, to: ReplyTo, number: u64, out: &mut Out) {
+        let is_own = self.conns.get_mut(&to.conn).is_some_and(|held| held.registrations.remove(&number));
         let result = if is_own {
             self.events.registrations.remove(&number);
             Ok(Reply::Done)
         } else {
             Err(Failure::new(Status::ERR_BAD_PARAM, format!("there is no event registration {number}")))
         };
-        self.reply(conn, id, result, out);
+        self.reply(to, result, out);
     }
 
     pub(super) fn drop_registrations(&mut self, conn: ConnId) {
@@ -61,18 +55,11 @@ impl Engine {
         }
     }
 
-    pub(super) fn on_notify(
-        &mut self,
-        conn: ConnId,
-        id: RequestId,
-        source: ProcId,
-        mut event: Event,
-        out: &mut Out,
-    ) {
+    pub(super) fn on_notify(&mut self, asked: Asked, mut event: Event, out: &mut Out) {
         // the source is who sent it, whatever it claims
-        event.source = source;
+        event.source = asked.by.proc;
         self.deliver(&event, out);
-        self.reply(conn, id, Ok(Reply::Done), out);
+        self.reply(asked.to, Ok(Reply::Done), out);
     }
 
     pub(super) fn on_host_event(&mut self, event: &Event, out: &mut Out) -> Result<CallValue, Failure> {

@@ -19,6 +19,13 @@ id! {
     CallId;
 }
 
+/// Where the answer to a request goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ReplyTo {
+    pub(super) conn: ConnId,
+    pub(super) id: RequestId,
+}
+
 /// Hands out ids of one kind.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(u64);

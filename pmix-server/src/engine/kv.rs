@@ -6,27 +6,29 @@ use std::time::Instant;
 
 use pmix_types::job::{Caller as JobCaller, target_of};
 use pmix_types::message::{Failure, Get, GetReply, Modex, ProcData, PutEntry, Reply};
-use pmix_types::{KeyName, Nspace, ProcId, Rank, Scope, Status, Value, keys};
+use pmix_types::{Directives, KeyName, Nspace, ProcId, Rank, Scope, Status, Value, keys};
 
 use super::dmodex::FetchKey;
-use super::ids::Counter;
-use super::registry::{PutData, Viewer, unknown_nspace};
+use super::ids::{Counter, ReplyTo};
+use super::registry::{Job, PutData, Viewer, unknown_nspace};
 use super::timers::{Timer, deadline};
-use super::{ConnId, Engine, Out, RequestId};
+use super::{Asked, ConnId, Engine, Out};
 use crate::host::Upcall;
 
-/// A get that cannot be answered yet.
+/// A get, until it is answered.
 #[derive(Debug)]
 pub(super) struct Waiter {
-    pub(super) conn: ConnId,
-    pub(super) id: RequestId,
-    pub(super) asker: ProcId,
-    pub(super) target: ProcId,
-    pub(super) key: Option<KeyName>,
-    pub(super) scope: Option<Scope>,
-    pub(super) deadline: Option<Instant>,
+    to: ReplyTo,
+    asker: ProcId,
+    target: ProcId,
+    key: Option<KeyName>,
+    directives: Directives,
+    scope: Option<Scope>,
+    immediate: bool,
+    refresh: bool,
+    deadline: Option<Instant>,
     /// The fetch from another node that it shares with others (GET-25).
-    pub(super) fetch: Option<FetchKey>,
+    fetch: Option<FetchKey>,
 }
 
 /// Waiting gets, found by number, target and connection.
@@ -35,6 +37,37 @@ pub(super) struct Waiters {
     all: BTreeMap<u64, Waiter>,
     by_target: BTreeMap<ProcId, BTreeSet<u64>>,
     next: Counter,
+}
+
+impl Waiter {
+    fn new(asked: Asked, get: Get) -> Result<Self, Failure> {
+        let Asked { at, by, to } = asked;
+        let Get { proc: mut target, key, mut directives, .. } = get;
+        if target.nspace.is_empty() {
+            target.nspace = by.proc.nspace.clone();
+        }
+        let is_one = target.rank.is_valid() || (target.rank == Rank::UNDEF && key.is_some());
+        if !is_one && target.rank != Rank::WILDCARD {
+            let message = format!("get of {} from {target}: name a process or a key", key_text(key.as_ref()));
+            return Err(Failure::new(Status::ERR_BAD_PARAM, message));
+        }
+        Ok(Self {
+            to,
+            asker: by.proc,
+            target,
+            key,
+            deadline: deadline(at, &mut directives)?,
+            immediate: directives.take_flag(&keys::IMMEDIATE)?,
+            refresh: directives.take_flag(&keys::GET_REFRESH_CACHE)?,
+            scope: directives.take(&keys::DATA_SCOPE)?,
+            directives,
+            fetch: None,
+        })
+    }
+
+    fn is_job_level(&self) -> bool {
+        self.target.rank == Rank::WILDCARD || self.key.as_ref().is_some_and(KeyName::is_reserved)
+    }
 }
 
 impl Waiters {
@@ -82,17 +115,11 @@ pub(super) enum Look {
 }
 
 impl Engine {
-    pub(super) fn on_commit(
-        &mut self,
-        conn: ConnId,
-        id: RequestId,
-        proc: &ProcId,
-        entries: Vec<PutEntry>,
-        out: &mut Out,
-    ) {
+    pub(super) fn on_commit(&mut self, asked: &Asked, entries: Vec<PutEntry>, out: &mut Out) {
+        let proc = &asked.by.proc;
         let result = self.commit(proc, entries);
         let committed = result.is_ok();
-        self.reply(conn, id, result.map(|()| Reply::Done), out);
+        self.reply(asked.to, result.map(|()| Reply::Done), out);
         if committed {
             self.recheck_waiters_on(proc, out);
             self.recheck_dmodex_on(proc, out);
@@ -135,93 +162,65 @@ impl Engine {
         self.recheck_waiters_on(&data.proc, out);
     }
 
-    pub(super) fn on_get(
-        &mut self,
-        now: Instant,
-        conn: ConnId,
-        id: RequestId,
-        asker: ProcId,
-        get: Get,
-        out: &mut Out,
-    ) {
+    pub(super) fn on_get(&mut self, asked: Asked, get: Get, out: &mut Out) {
         self.stats.gets += 1;
-        match self.answer_get(now, conn, id, asker, get, out) {
-            Ok(Some(found)) => self.reply(conn, id, Ok(Reply::Get(found)), out),
-            Ok(None) => {}
-            Err(failure) => self.reply(conn, id, Err(failure), out),
+        let to = asked.to;
+        match Waiter::new(asked, get) {
+            Ok(waiter) => self.serve(waiter, out),
+            Err(failure) => self.reply(to, Err(failure), out),
         }
     }
 
-    /// The answer, or `None` if it will come later.
-    fn answer_get(
-        &mut self,
-        now: Instant,
-        conn: ConnId,
-        id: RequestId,
-        asker: ProcId,
-        mut get: Get,
-        out: &mut Out,
-    ) -> Result<Option<GetReply>, Failure> {
-        if get.proc.nspace.is_empty() {
-            get.proc.nspace = asker.nspace.clone();
+    fn serve(&mut self, waiter: Waiter, out: &mut Out) {
+        let to = waiter.to;
+        if let Some(result) = self.answer_get(waiter, out).transpose() {
+            self.reply(to, result.map(Reply::Get), out);
         }
-        let directives = &mut get.directives;
-        let until = deadline(now, directives)?;
-        let immediate = directives.take_flag(&keys::IMMEDIATE)?;
-        let refresh = directives.take_flag(&keys::GET_REFRESH_CACHE)?;
-        let scope = directives.take(&keys::DATA_SCOPE)?;
-        let is_job_level =
-            get.proc.rank == Rank::WILDCARD || get.key.as_ref().is_some_and(KeyName::is_reserved);
-        if !self.jobs.contains_key(&get.proc.nspace) {
-            if immediate || !self.config.capabilities.has(Upcall::DirectModex) {
-                let mut failure = unknown_nspace(&get.proc.nspace);
-                failure.status = Status::ERR_NOT_FOUND;
-                return Err(failure);
+    }
+
+    /// The answer, or `None` if it will come later; in the order of GET-20.
+    fn answer_get(&mut self, waiter: Waiter, out: &mut Out) -> Result<Option<GetReply>, Failure> {
+        let (mut fetch_anew, mut stop) = (false, waiter.immediate);
+        if let Some(job) = self.jobs.get(&waiter.target.nspace) {
+            if waiter.is_job_level() {
+                return self.job_level(&waiter, job).map(Some);
             }
-        } else if is_job_level {
-            return self.job_level(&asker, &get).map(Some);
+            // a refresh of data from another node must not be answered from the cache (GET-08)
+            let rank = waiter.target.rank;
+            let can_fetch = rank.is_valid() && !job.is_local(rank) && self.fetches();
+            fetch_anew = waiter.refresh && can_fetch;
+            stop |= waiter.refresh && !can_fetch;
         }
-        let waiter = Waiter {
-            conn,
-            id,
-            asker,
-            target: if is_job_level { ProcId::wildcard(get.proc.nspace) } else { get.proc },
-            key: get.key,
-            scope,
-            deadline: until,
-            fetch: None,
-        };
-        // a refresh of data from another node must not be answered from the cache (GET-08)
-        let is_remote = waiter.target.rank.is_valid()
-            && self.jobs.get(&waiter.target.nspace).is_none_or(|job| !job.is_local(waiter.target.rank));
-        if !(refresh && is_remote) {
+        if !fetch_anew {
             match self.look(&waiter) {
                 Look::Found(reply) => return Ok(Some(reply)),
                 Look::OutOfScope => return Err(outside_scope(&waiter)),
+                Look::NotThere if stop => {
+                    return Err(not_found(&waiter, "its server does not have it, and the get does not wait"));
+                }
                 Look::NotThere => {}
             }
         }
-        if immediate && !refresh {
-            return Err(not_found(&waiter, "its server does not have it, and the get was immediate"));
-        }
-        self.hold(waiter, get.directives, out).map(|()| None)
+        self.hold(waiter, out).map(|()| None)
+    }
+
+    fn fetches(&self) -> bool {
+        self.config.capabilities.has(Upcall::DirectModex)
     }
 
     /// Job-level and other reserved data: it exists from the start, so nobody waits for it (GET-30).
-    fn job_level(&self, asker: &ProcId, get: &Get) -> Result<GetReply, Failure> {
-        let job = self.job_or_failure(&get.proc.nspace)?;
-        let is_own = asker.nspace == get.proc.nspace;
+    fn job_level(&self, waiter: &Waiter, job: &Job) -> Result<GetReply, Failure> {
+        let Waiter { asker, target, .. } = waiter;
+        let is_own = asker.nspace == target.nspace;
         let mut reply = GetReply::default();
         // the asker keeps what it did not have, or wants anew (GET-08, GET-33)
-        reply.job = (!is_own || get.key.is_none() || get.directives.contains(&keys::GET_REFRESH_CACHE))
-            .then(|| job.data.clone());
-        if let Some(key) = &get.key {
+        reply.job = (!is_own || waiter.key.is_none() || waiter.refresh).then(|| job.data.clone());
+        if let Some(key) = &waiter.key {
             let caller = JobCaller { rank: is_own.then_some(asker.rank), hostname: &self.config.hostname };
-            let target = target_of(key, get.proc.rank, &get.directives, &caller)?;
-            reply.value = job.data.lookup(key, &target);
+            let realm = target_of(key, target.rank, &waiter.directives, &caller)?;
+            reply.value = job.data.lookup(key, &realm);
             if reply.value.is_none() {
-                let message = format!("{}: the host gave no {key}", get.proc);
-                return Err(Failure::new(Status::ERR_NOT_FOUND, message));
+                return Err(not_found(waiter, "the host did not give it"));
             }
         }
         Ok(reply)
@@ -255,31 +254,25 @@ impl Engine {
     }
 
     /// Keeps a get until it can be answered.
-    fn hold(
-        &mut self,
-        mut waiter: Waiter,
-        directives: pmix_types::Directives,
-        out: &mut Out,
-    ) -> Result<(), Failure> {
-        let job = self.jobs.get(&waiter.target.nspace);
+    fn hold(&mut self, mut waiter: Waiter, out: &mut Out) -> Result<(), Failure> {
         let rank = waiter.target.rank;
-        let is_here = job.is_some_and(|job| rank == Rank::UNDEF || job.is_local(rank));
-        if is_here {
-            let departed =
-                job.and_then(|job| job.clients.get(&rank)).and_then(|client| client.departed.as_deref());
-            if let Some(reason) = departed {
-                return Err(not_found(&waiter, reason).with_procs(vec![waiter.target.clone()]));
+        match self.jobs.get(&waiter.target.nspace) {
+            // all about the job first, whatever is wanted of it (GET-32)
+            None => waiter.fetch = Some((ProcId::wildcard(waiter.target.nspace.clone()), None)),
+            Some(job) if rank == Rank::UNDEF || job.is_local(rank) => {
+                if let Some(reason) = job.end_of(rank) {
+                    return Err(not_found(&waiter, reason).with_procs(vec![waiter.target.clone()]));
+                }
             }
-        } else {
-            if job.is_some_and(|job| rank != Rank::WILDCARD && !job.may_have(rank)) {
-                return Err(not_found(&waiter, "the job has no such rank"));
-            }
-            if !self.config.capabilities.has(Upcall::DirectModex) {
-                return Err(not_found(&waiter, "it is on another node, and the host has no direct modex"));
-            }
-            waiter.fetch = Some((waiter.target.clone(), waiter.key.clone()));
+            Some(job) if !job.may_have(rank) => return Err(not_found(&waiter, "the job has no such rank")),
+            // a refresh wants what there is, and does not wait for the key (GET-08)
+            Some(_) if waiter.refresh => waiter.fetch = Some((waiter.target.clone(), None)),
+            Some(_) => waiter.fetch = Some((waiter.target.clone(), waiter.key.clone())),
         }
-        let (until, fetch) = (waiter.deadline, waiter.fetch.clone());
+        if waiter.fetch.is_some() && !self.fetches() {
+            return Err(not_found(&waiter, "it is on another node, and the host has no direct modex"));
+        }
+        let (until, fetch, directives) = (waiter.deadline, waiter.fetch.clone(), waiter.directives.clone());
         let number = self.waiters.insert(waiter);
         self.timers.set(until, Timer::Waiter(number));
         if let Some(key) = fetch {
@@ -291,7 +284,7 @@ impl Engine {
     /// Ends a wait with its outcome.
     pub(super) fn answer_waiter(&mut self, number: u64, result: Result<GetReply, Failure>, out: &mut Out) {
         let Some(waiter) = self.drop_waiter(number, out) else { return };
-        self.reply(waiter.conn, waiter.id, result.map(Reply::Get), out);
+        self.reply(waiter.to, result.map(Reply::Get), out);
     }
 
     fn drop_waiter(&mut self, number: u64, out: &mut Out) -> Option<Waiter> {
@@ -304,7 +297,7 @@ impl Engine {
     }
 
     pub(super) fn forget_waiters_of(&mut self, conn: ConnId, out: &mut Out) {
-        for number in self.waiters.where_(|waiter| waiter.conn == conn) {
+        for number in self.waiters.where_(|waiter| waiter.to.conn == conn) {
             self.drop_waiter(number, out);
         }
     }
@@ -326,13 +319,12 @@ impl Engine {
         }
     }
 
-    /// A namespace became known: who waits for its job data can be answered.
+    /// A namespace became known: gets that waited for that go on.
     pub(super) fn recheck_waiters_of_nspace(&mut self, nspace: &Nspace, out: &mut Out) {
-        for number in self.waiters.on(&ProcId::wildcard(nspace.clone())) {
-            let Some(waiter) = self.waiters.get(number) else { continue };
-            let get = Get::new(waiter.target.clone(), waiter.key.clone());
-            let result = self.job_level(&waiter.asker, &get);
-            self.answer_waiter(number, result, out);
+        let job = (ProcId::wildcard(nspace.clone()), None);
+        for number in self.waiters.where_(|waiter| waiter.fetch.as_ref() == Some(&job)) {
+            let Some(waiter) = self.drop_waiter(number, out) else { continue };
+            self.serve(Waiter { fetch: None, ..waiter }, out);
         }
     }
 

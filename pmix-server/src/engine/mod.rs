@@ -44,7 +44,7 @@ use collective::Collectives;
 use connect::Conn;
 use dmodex::Dmodex;
 use events::Events;
-use ids::Counter;
+use ids::{Counter, ReplyTo};
 use kv::Waiters;
 use registry::Job;
 use timers::{Timer, Timers};
@@ -54,6 +54,9 @@ use timers::{Timer, Timers};
 pub(crate) struct Config {
     /// Identity of the server.
     pub(crate) server: ProcId,
+    /// User and group it runs as.
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
     /// Name of the node.
     pub(crate) hostname: String,
     /// What the host serves.
@@ -83,24 +86,25 @@ pub(crate) struct Engine {
 enum UpcallPurpose {
     Connect(ConnId),
     Tool(ConnId),
-    Finalize {
-        conn: ConnId,
-        id: RequestId,
-    },
+    Finalize(ReplyTo),
     /// The host is only told.
     Notice,
     /// A request that is answered by the upcall's outcome alone.
-    Answer {
-        conn: ConnId,
-        id: RequestId,
-    },
+    Answer(ReplyTo),
     Query {
-        conn: ConnId,
-        id: RequestId,
+        to: ReplyTo,
         queries: Vec<pmix_types::Query>,
     },
     Fence(u64),
     Fetch(dmodex::FetchKey),
+}
+
+/// When and by whom something was asked.
+#[derive(Debug)]
+struct Asked {
+    at: Instant,
+    by: Caller,
+    to: ReplyTo,
 }
 
 type Out = Vec<Command>;
@@ -125,7 +129,7 @@ impl Engine {
     pub(crate) fn handle(&mut self, now: Instant, input: Input, out: &mut Out) {
         match input {
             Input::Hello { conn, peer, hello } => self.on_hello(conn, peer, hello, out),
-            Input::Request { conn, id, request } => self.on_request(now, conn, id, request, out),
+            Input::Request { conn, id, request } => self.on_request(now, ReplyTo { conn, id }, request, out),
             Input::Lost { conn, reason } => self.on_lost(conn, &reason, out),
             Input::HostReply { upcall, result } => self.on_host_reply(upcall, result, out),
             Input::Call { id, call } => self.on_call(id, call, out),
@@ -157,28 +161,28 @@ impl Engine {
         }
     }
 
-    fn on_request(&mut self, now: Instant, conn: ConnId, id: RequestId, request: Request, out: &mut Out) {
-        let Some(caller) = self.caller(conn) else {
+    fn on_request(&mut self, at: Instant, to: ReplyTo, request: Request, out: &mut Out) {
+        let Some(caller) = self.caller(to.conn) else {
             let failure = Failure::new(
                 Status::ERR_INIT,
                 format!("{} before init or after finalize", request.operation()),
             );
-            out.push(Command::Reply { conn, id, result: Err(failure) });
+            out.push(Command::Reply { conn: to.conn, id: to.id, result: Err(failure) });
             return;
         };
+        let asked = Asked { at, by: caller, to };
         match request {
-            Request::Commit(entries) => self.on_commit(conn, id, &caller.proc, entries, out),
-            Request::Get(get) => self.on_get(now, conn, id, caller.proc, get, out),
-            Request::Fence(fence) => self.on_fence(now, conn, id, caller.proc, fence, out),
-            Request::Abort(abort) => self.on_abort(conn, id, caller, abort, out),
-            Request::Query(queries) => self.on_query(conn, id, caller, queries, out),
-            Request::RegisterEvents(wish) => self.on_register_events(conn, id, wish, out),
-            Request::DeregisterEvents(number) => self.on_deregister_events(conn, id, number, out),
-            Request::Notify(event) => self.on_notify(conn, id, caller.proc, event, out),
-            Request::Finalize(_) => self.on_finalize(conn, id, caller, out),
+            Request::Commit(entries) => self.on_commit(&asked, entries, out),
+            Request::Get(get) => self.on_get(asked, get, out),
+            Request::Fence(fence) => self.on_fence(&asked, fence, out),
+            Request::Abort(abort) => self.on_abort(asked, abort, out),
+            Request::Query(queries) => self.on_query(asked, queries, out),
+            Request::RegisterEvents(wish) => self.on_register_events(to, wish, out),
+            Request::DeregisterEvents(number) => self.on_deregister_events(to, number, out),
+            Request::Notify(event) => self.on_notify(asked, event, out),
+            Request::Finalize(_) => self.on_finalize(asked, out),
             other => {
-                let failure = not_supported(other.operation());
-                out.push(Command::Reply { conn, id, result: Err(failure) });
+                self.reply(to, Err(not_supported(other.operation())), out);
             }
         }
     }
@@ -189,12 +193,10 @@ impl Engine {
         match purpose {
             UpcallPurpose::Connect(conn) => self.on_client_admitted(conn, result.map(|_| ()), out),
             UpcallPurpose::Tool(conn) => self.on_tool_admitted(conn, result, out),
-            UpcallPurpose::Finalize { conn, id } => self.on_finalize_done(conn, id, result.map(|_| ()), out),
+            UpcallPurpose::Finalize(to) => self.on_finalize_done(to, result.map(|_| ()), out),
             UpcallPurpose::Notice => {}
-            UpcallPurpose::Answer { conn, id } => self.reply(conn, id, result.map(|_| Reply::Done), out),
-            UpcallPurpose::Query { conn, id, queries } => {
-                self.on_query_answer(conn, id, &queries, result, out)
-            }
+            UpcallPurpose::Answer(to) => self.reply(to, result.map(|_| Reply::Done), out),
+            UpcallPurpose::Query { to, queries } => self.on_query_answer(to, &queries, result, out),
             UpcallPurpose::Fence(round) => self.on_fence_answer(round, result, out),
             UpcallPurpose::Fetch(key) => self.on_fetched(&key, result, out),
         }
@@ -207,7 +209,7 @@ impl Engine {
             }
             HostCall::DeregisterNspace(nspace) => self.on_deregister_nspace(&nspace, out),
             HostCall::RegisterClient { proc, uid, gid, object } => {
-                self.on_register_client(proc, uid, gid, object, out)
+                self.on_register_client(Caller { proc, uid, gid, object }, out)
             }
             HostCall::DeregisterClient(proc) => self.on_deregister_client(&proc, out),
             HostCall::ClientEnded { proc, reason } => self.on_client_ended(&proc, &reason, out),
@@ -226,7 +228,8 @@ impl Engine {
         out.push(Command::Return { id, result });
     }
 
-    fn reply(&self, conn: ConnId, id: RequestId, result: Result<Reply, Failure>, out: &mut Out) {
+    fn reply(&self, to: ReplyTo, result: Result<Reply, Failure>, out: &mut Out) {
+        let ReplyTo { conn, id } = to;
         // a process that is gone needs no answer
         if self.conns.contains_key(&conn) {
             out.push(Command::Reply { conn, id, result });
@@ -255,8 +258,8 @@ impl Engine {
 
     /// The server itself as caller: of collectives, and of fetches shared by several processes.
     fn self_caller(&self) -> Caller {
-        let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        Caller { proc: self.config.server.clone(), uid, gid, object: None }
+        let Config { server, uid, gid, .. } = &self.config;
+        Caller { proc: server.clone(), uid: *uid, gid: *gid, object: None }
     }
 }
 

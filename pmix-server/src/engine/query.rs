@@ -6,36 +6,34 @@ use pmix_types::{
 };
 
 use super::connect::push_identity;
+use super::ids::ReplyTo;
 use super::registry::{Job, Stage, unknown_nspace};
-use super::{Answer, Caller, ConnId, Engine, Out, RequestId, UpcallPurpose, UpcallRequest};
+use super::{Answer, Asked, Engine, Out, UpcallPurpose, UpcallRequest};
 use crate::host::{QueryRequest, Upcall};
 
 impl Engine {
-    pub(super) fn on_query(
-        &mut self,
-        conn: ConnId,
-        id: RequestId,
-        caller: Caller,
-        queries: Vec<Query>,
-        out: &mut Out,
-    ) {
+    pub(super) fn on_query(&mut self, asked: Asked, queries: Vec<Query>, out: &mut Out) {
         if let Err(failure) = check(&queries) {
-            return self.reply(conn, id, Err(failure), out);
+            return self.reply(asked.to, Err(failure), out);
         }
         if !self.config.capabilities.has(Upcall::Query) {
             let result = self.own_answers(&queries).map(Reply::Query);
-            return self.reply(conn, id, result, out);
+            return self.reply(asked.to, result, out);
         }
         let mut directives = Directives::new();
-        push_identity(&mut directives, (caller.uid, caller.gid));
+        push_identity(&mut directives, (asked.by.uid, asked.by.gid));
         let request = QueryRequest::new(queries.clone()).with_directives(directives);
-        self.upcall(UpcallPurpose::Query { conn, id, queries }, caller, UpcallRequest::Query(request), out);
+        self.upcall(
+            UpcallPurpose::Query { to: asked.to, queries },
+            asked.by,
+            UpcallRequest::Query(request),
+            out,
+        );
     }
 
     pub(super) fn on_query_answer(
         &mut self,
-        conn: ConnId,
-        id: RequestId,
+        to: ReplyTo,
         queries: &[Query],
         result: Result<Answer, Failure>,
         out: &mut Out,
@@ -50,7 +48,7 @@ impl Engine {
             }
             Err(failure) => Err(failure),
         };
-        self.reply(conn, id, result.map(Reply::Query), out);
+        self.reply(to, result.map(Reply::Query), out);
     }
 
     /// One `QUERY_RESULTS` for each query with a result (QRY-02).

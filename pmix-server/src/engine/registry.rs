@@ -7,8 +7,11 @@ use pmix_types::job::JobData;
 use pmix_types::message::Failure;
 use pmix_types::{Directives, Info, KeyName, Nspace, ProcId, Rank, RankSet, Scope, Status, Value, keys};
 
-use super::{CallValue, Command, ConnId, Engine, Out};
+use super::{CallValue, Caller, ConnId, Engine, Out};
 use crate::host::HostObject;
+
+/// The end of a process that nothing else is known of.
+const DEREGISTERED: &str = "it was deregistered";
 
 /// A namespace that the host has registered.
 #[derive(Debug)]
@@ -19,6 +22,8 @@ pub(super) struct Job {
     /// Which ranks are local, if the job data tells.
     pub(super) local_ranks: Option<RankSet>,
     pub(super) clients: BTreeMap<Rank, Client>,
+    /// All ranks that were ever registered here: a fence waits for them whatever became of them.
+    seen: RankSet,
     /// Local processes that take part in nothing any more.
     pub(super) departed: RankSet,
     /// What processes have committed or servers have sent, by rank.
@@ -110,6 +115,7 @@ impl Job {
             local_procs: None,
             local_ranks: None,
             clients: BTreeMap::new(),
+            seen: RankSet::default(),
             departed: RankSet::default(),
             put: BTreeMap::new(),
         }
@@ -124,6 +130,22 @@ impl Job {
     /// Number of local processes, if known.
     pub(super) fn local_count(&self) -> Option<u64> {
         self.local_procs.map(u64::from).or_else(|| self.local_ranks.as_ref().map(RankSet::len))
+    }
+
+    /// Local processes that are known by number, also those that are no longer registered.
+    pub(super) fn known_local(&self) -> RankSet {
+        self.local_ranks.as_ref().map_or_else(|| self.seen.clone(), |ranks| ranks | &self.seen)
+    }
+
+    /// Whether more local processes are to be registered whose ranks are not known yet (FEN-10).
+    pub(super) fn awaits_clients(&self) -> bool {
+        self.local_ranks.is_none() && self.local_count().is_some_and(|count| self.known_local().len() < count)
+    }
+
+    /// Why a local process takes part in nothing any more; `None` if it does.
+    pub(super) fn end_of(&self, rank: Rank) -> Option<&str> {
+        let reason = || self.clients.get(&rank)?.departed.as_deref();
+        self.departed.contains(rank).then(|| reason().unwrap_or(DEREGISTERED))
     }
 
     /// Whether the job can have such a rank at all.
@@ -207,34 +229,26 @@ impl Engine {
         nspace: &Nspace,
         out: &mut Out,
     ) -> Result<CallValue, Failure> {
-        let Some(job) = self.jobs.remove(nspace) else { return Err(unknown_nspace(nspace)) };
+        if self.jobs.remove(nspace).is_none() {
+            return Err(unknown_nspace(nspace));
+        }
         let why = format!("namespace {nspace} was deregistered");
         self.fail_fences_of(nspace, &Failure::new(Status::ERR_INVALID_NAMESPACE, why.clone()), out);
         self.fail_waiters_of_nspace(nspace, &Failure::new(Status::ERR_NOT_FOUND, why.clone()), out);
         self.fail_dmodex_of(nspace, &Failure::new(Status::ERR_NOT_FOUND, why.clone()), out);
-        let conns = job.clients.into_values().flat_map(|client| client.conns);
-        let pending = self.connecting_from(nspace);
-        for conn in conns.chain(pending).collect::<Vec<_>>() {
-            self.forget_conn(conn, out);
-            out.push(Command::Close { conn, reason: why.clone() });
-        }
+        self.close_clients(|proc| proc.nspace == *nspace, &why, out);
         Ok(CallValue::Done)
     }
 
-    pub(super) fn on_register_client(
-        &mut self,
-        proc: ProcId,
-        uid: u32,
-        gid: u32,
-        object: Option<HostObject>,
-        out: &mut Out,
-    ) -> Result<CallValue, Failure> {
+    pub(super) fn on_register_client(&mut self, client: Caller, out: &mut Out) -> Result<CallValue, Failure> {
+        let Caller { proc, uid, gid, object } = client;
         if !proc.rank.is_valid() {
             let message = format!("register_client of {proc}: {} is not the rank of one process", proc.rank);
             return Err(Failure::new(Status::ERR_BAD_PARAM, message));
         }
         // a client may be registered before its namespace is: the namespace is then known without data
         let job = self.jobs.entry(proc.nspace.clone()).or_insert_with(|| Job::new(proc.nspace.clone()));
+        job.seen.insert(proc.rank);
         let client = job.clients.entry(proc.rank).or_insert_with(|| Client {
             uid,
             gid,
@@ -250,6 +264,7 @@ impl Engine {
             (client.departed, client.stage, client.pid) = (None, Stage::Registered, 0);
             job.departed.remove(proc.rank);
         }
+        self.drive_fences_of(&proc.nspace, out);
         self.resume_dmodex_of(&proc.nspace, out);
         Ok(CallValue::Done)
     }
@@ -259,19 +274,17 @@ impl Engine {
         proc: &ProcId,
         out: &mut Out,
     ) -> Result<CallValue, Failure> {
-        let reason = "it was deregistered";
-        self.depart(proc, Stage::Ended, reason, out);
-        let Some(job) = self.jobs.get_mut(&proc.nspace) else { return Err(unknown_nspace(&proc.nspace)) };
-        job.put.remove(&proc.rank);
-        let Some(client) = job.clients.remove(&proc.rank) else {
+        if !self.job_or_failure(&proc.nspace)?.clients.contains_key(&proc.rank) {
             return Err(Failure::new(
                 Status::ERR_NOT_FOUND,
                 format!("deregister_client: {proc} is not registered"),
             ));
-        };
-        for conn in client.conns {
-            self.forget_conn(conn, out);
-            out.push(Command::Close { conn, reason: format!("{proc} was deregistered") });
+        }
+        self.depart(proc, Stage::Ended, DEREGISTERED, out);
+        self.close_clients(|other| other == proc, &format!("{proc} was deregistered"), out);
+        if let Some(job) = self.jobs.get_mut(&proc.nspace) {
+            job.put.remove(&proc.rank);
+            job.clients.remove(&proc.rank);
         }
         Ok(CallValue::Done)
     }
