@@ -29,7 +29,6 @@ async fn main() -> Result<()> {
         let host = StandardHost::new(LocalLauncher::new(node), exchange);
         let server = Server::builder().hostname(node).host(host.clone()).session_root(root.path());
         let server = server.nspace(format!("server-{node}")).start().await?;
-        host.attach(server.handle());
         servers.push(server);
     }
 

@@ -157,7 +157,6 @@ async fn query_tool_finds_a_server_and_its_job() {
     let host = StandardHost::new(launcher, MemoryExchange::single("here"));
     let server = Server::builder().host(host.clone()).hostname("here").session_root(root.path());
     let server = server.tool_support(true).start().await.unwrap();
-    host.attach(server.handle());
     let nspace = Nspace::new("job-1").unwrap();
     let mut job = host.start_job(JobStart::new(nspace, vec![App::new("cat", 1)])).await.unwrap();
     while !matches!(job.next_report().await, Some(JobReport::Proc(LaunchReport::Started { .. }))) {}

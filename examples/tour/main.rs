@@ -55,7 +55,6 @@ async fn tour(say: impl Fn(String)) -> Result<Value> {
     let host = StandardHost::new(LocalLauncher::new(NODE), MemoryExchange::single(NODE));
     let server = Server::builder().host(host.clone()).hostname(NODE).session_root(root.path());
     let server = server.tool_support(true).start().await?;
-    host.attach(server.handle());
     say(format!("server  {}", server.handle().uri()));
 
     let program = std::env::current_exe()?.display().to_string();

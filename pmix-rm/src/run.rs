@@ -97,7 +97,6 @@ async fn launch(
     let host = StandardHost::new(launcher, MemoryExchange::single(node));
     let server = Server::builder().host(host.clone()).hostname(node).tool_support(true).start().await;
     let server = server.map_err(|error| format!("{node}: {}", with_causes(&error)))?;
-    host.attach(server.handle());
 
     let code = async {
         guardian

@@ -148,6 +148,7 @@ impl ServerBuilder {
             Shared { server: server.clone(), hostname: hostname.clone(), uri, dir: dir.path().into() };
         let handle = ServerHandle { inbox: inbox.clone(), shared: Arc::new(shared) };
         let host = (self.host)(handle.clone());
+        host.started(&handle);
         let config = Config {
             server,
             uid: rustix::process::geteuid().as_raw(),

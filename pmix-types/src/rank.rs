@@ -62,6 +62,18 @@ impl Rank {
         Self(raw)
     }
 
+    /// The ranks of a job of this size, from 0.
+    ///
+    /// # Examples
+    /// ```
+    /// use pmix_types::Rank;
+    /// assert_eq!(Rank::first(2).collect::<Vec<_>>(), [Rank::new(0)?, Rank::new(1)?]);
+    /// # Ok::<(), pmix_types::InvalidRank>(())
+    /// ```
+    pub fn first(count: u32) -> impl DoubleEndedIterator<Item = Self> + ExactSizeIterator {
+        (0..count.min(Self::VALID_BOUND) as usize).map(|rank| Self(rank as u32))
+    }
+
     /// The number a wire carries.
     pub const fn to_raw(self) -> u32 {
         self.0

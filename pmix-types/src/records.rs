@@ -248,6 +248,9 @@ pub struct Event {
 
 impl Event {
     /// An event without further information, for the processes of the source's namespace.
+    ///
+    /// An event of the host has no namespace (its source is [`ProcId::none`]): it reaches the namespaces of the
+    /// processes it names as affected, so give it `EVENT_AFFECTED_PROC` or another range.
     pub fn new(code: Status, source: ProcId) -> Self {
         Self { code, source, range: DataRange::NAMESPACE, info: Directives::new() }
     }

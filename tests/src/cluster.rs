@@ -32,7 +32,6 @@ impl TestCluster {
             let builder = TestNode::builder(0).hostname(&format!("n{number}"));
             let builder = builder.host(host.clone()).job(spec, first..first + per_node);
             let node = builder.start().await;
-            host.attach(node.handle());
             cluster.nodes.push(node);
         }
         cluster

@@ -49,7 +49,6 @@ impl TestNode {
     pub async fn with_standard_host(ranks: u32) -> Self {
         let host = StandardHost::new(NullLauncher, MemoryExchange::single("n0"));
         let node = Self::builder(ranks).host(host.clone()).start().await;
-        host.attach(node.handle());
         node
     }
 

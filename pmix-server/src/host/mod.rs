@@ -3,6 +3,7 @@
 mod capability;
 mod context;
 mod error;
+mod forward;
 mod request;
 
 use std::sync::Arc;
@@ -10,6 +11,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use pmix_types::{Nspace, ProcId};
+
+use crate::server::ServerHandle;
 
 pub use capability::{Capabilities, Upcall};
 pub use context::{HostObject, UpcallContext};
@@ -43,6 +46,10 @@ pub trait HostModule: Send + Sync + 'static {
     fn capabilities(&self) -> Capabilities {
         Capabilities::none()
     }
+
+    /// The server has been made and is about to serve: the way back into the library. Called once, before any
+    /// upcall.
+    fn started(&self, handle: &ServerHandle) {}
 
     /// A client has connected and is let in by `Ok`; an error drops its connection (CLI-05).
     #[doc(alias = "pmix_server_client_connected2_fn_t")]

@@ -24,8 +24,7 @@ use crate::server::ServerHandle;
 /// It starts jobs ([`StandardHost::start_job`]), watches them, and serves the upcalls: fences and direct modex
 /// over the exchange, abort, queries with process tables, tools of the same user. Cheap to clone.
 ///
-/// Hand it to [`ServerBuilder::host`](crate::ServerBuilder::host), then call [`StandardHost::attach`] with the
-/// server's handle.
+/// Hand a clone to [`ServerBuilder::host`](crate::ServerBuilder::host) and keep one to start jobs with.
 #[derive(Debug)]
 pub struct StandardHost<L, X>(pub(super) Arc<Inner<L, X>>);
 
@@ -59,17 +58,13 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         }))
     }
 
-    /// Gives it the way into the library. A second handle is ignored.
-    pub fn attach(&self, handle: &ServerHandle) {
-        if self.0.handle.set(handle.clone()).is_ok() {
-            let answers = Answers { handle: handle.clone() };
-            self.0.exchange.serve(Arc::new(answers));
-        }
-    }
-
     pub(super) fn handle(&self) -> HostResult<&ServerHandle> {
-        let missing =
-            || HostError::new(Status::ERR_INIT, "the host has no server: call StandardHost::attach");
+        let missing = || {
+            HostError::new(
+                Status::ERR_INIT,
+                "the host has no server yet: give it to Server::builder().host() and start that",
+            )
+        };
         self.0.handle.get().ok_or_else(missing)
     }
 
@@ -132,6 +127,14 @@ impl<L: Launcher, X: Exchange> HostModule for StandardHost<L, X> {
         ]
         .into_iter()
         .collect()
+    }
+
+    /// A second server is ignored: one host serves one node.
+    fn started(&self, handle: &ServerHandle) {
+        if self.0.handle.set(handle.clone()).is_ok() {
+            let answers = Answers { handle: handle.clone() };
+            self.0.exchange.serve(Arc::new(answers));
+        }
     }
 
     async fn client_connected(&self, _: &UpcallContext, req: ClientConnected) -> HostResult<()> {
