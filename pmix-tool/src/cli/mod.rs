@@ -1,0 +1,148 @@
+//! The command line: one file a subcommand, and what they share.
+
+mod ps;
+mod qualifier;
+mod query;
+mod render;
+mod selection;
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use thiserror::Error;
+
+/// Asks the PMIx servers of this user on this node what runs
+#[derive(Debug, Parser)]
+#[command(name = "pmix", version, after_help = AFTER_HELP)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Ps(ps::Args),
+    Query(query::Args),
+}
+
+const AFTER_HELP: &str = "\
+Servers are found by the files they leave below PMIX_SERVER_TMPDIR, TMPDIR or /tmp.
+
+Exit code: 0 if there was something to print; 1 if not, or if no server could be asked; 2 if the command line is \
+wrong.
+
+RUST_LOG=debug shows on standard error what pmix does.";
+
+/// Why a command ends with exit code 1 and a word on standard error.
+#[derive(Debug, Error)]
+enum Trouble {
+    #[error(transparent)]
+    Tool(#[from] pmix_tool::Error),
+    #[error("standard output: {0}")]
+    Output(#[from] io::Error),
+    #[error("cannot start: {0}")]
+    Runtime(io::Error),
+    #[error("{0}")]
+    Other(String),
+}
+
+/// Where a command writes.
+struct Console<'a> {
+    out: &'a mut dyn Write,
+    /// For people: what went wrong and what is missing.
+    err: &'a mut dyn Write,
+    /// Columns of the terminal that standard output goes to, if it does.
+    width: Option<usize>,
+}
+
+/// Runs a command line, the name of the command first.
+pub(crate) fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // nobody is left to be told if this fails
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    trace();
+    let (mut out, mut err) = (io::BufWriter::new(io::stdout().lock()), io::stderr());
+    let mut console = Console { out: &mut out, err: &mut err, width: terminal_width() };
+    let outcome = run(cli, &mut console).and_then(|code| {
+        console.out.flush()?;
+        Ok(code)
+    });
+    match outcome {
+        Ok(code) => code,
+        // whoever reads has seen enough, as with `pmix ps | head -1`
+        Err(Trouble::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(trouble) => {
+            console.complain(&trouble.to_string());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Trouble::Runtime)?;
+    runtime.block_on(async {
+        match cli.command {
+            Command::Ps(args) => ps::run(args, console).await,
+            Command::Query(args) => query::run(args, console).await,
+        }
+    })
+}
+
+impl Console<'_> {
+    fn complain(&mut self, problem: &str) {
+        // standard error that is closed is no reason to fail
+        let _ = writeln!(self.err, "pmix: {problem}");
+    }
+
+    fn json(&mut self, report: &impl serde::Serialize) -> io::Result<()> {
+        serde_json::to_writer_pretty(&mut self.out, report)?;
+        writeln!(self.out)
+    }
+}
+
+fn terminal_width() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    (size.ws_col > 0).then(|| size.ws_col.into())
+}
+
+/// Shows what is going on, as `RUST_LOG` says; without it warnings.
+fn trace() {
+    use tracing_subscriber::EnvFilter;
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    // a subscriber that is already there stays
+    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).try_init();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn tol_06_one_server_is_selected_at_most() {
+        assert!(Cli::try_parse_from(["pmix", "ps", "--pid", "1"]).is_ok());
+        assert!(Cli::try_parse_from(["pmix", "ps", "--pid", "1", "--server", "s"]).is_err());
+        assert!(Cli::try_parse_from(["pmix", "query", "k", "--uri", "u", "--file", "f"]).is_err());
+    }
+
+    #[test]
+    fn a_query_needs_keys_or_a_list() {
+        assert!(Cli::try_parse_from(["pmix", "query"]).is_err());
+        assert!(Cli::try_parse_from(["pmix", "query", "--list"]).is_ok());
+        assert!(Cli::try_parse_from(["pmix", "query", "--list", "ns"]).is_ok());
+        assert!(Cli::try_parse_from(["pmix", "query", "pmix.qry.nope"]).is_err());
+    }
+}

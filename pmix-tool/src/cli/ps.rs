@@ -1,0 +1,138 @@
+//! `pmix ps`: jobs and their processes.
+
+use std::process::ExitCode;
+
+use pmix_tool::{Error, Nspace, ProcInfo, Status, Tool, ToolBuilder, discover};
+use serde::Serialize;
+
+use super::render::{PROC_HEADER, PROC_NUMBERS, proc_row, write_table};
+use super::selection::Selection;
+use super::{Console, Trouble};
+
+/// Lists running jobs with their processes
+///
+/// Without a server selected it asks all live servers of this user on this node. EXIT is the exit code of processes
+/// that have ended; - stands for what is not known.
+///
+/// The JSON report is one object: {"servers": [{"nspace", "pid", "uri", "jobs": [{"nspace", "procs": [{"proc":
+/// {"nspace", "rank"}, "hostname", "executable", "pid", "exit_code", "state"}]}]}]}. The pid of a server selected
+/// with --uri is null; that of a process is 0 before it starts. The list is empty if no server could be asked.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit code: 0 if the table could be printed; 1 if no server runs or none could be asked, \
+                        or if a job that was named is not there; 2 if the command line is wrong."
+)]
+pub(super) struct Args {
+    /// Only these jobs
+    #[arg(value_name = "NSPACE")]
+    jobs: Vec<Nspace>,
+
+    /// Print one JSON object in place of the table
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    selection: Selection,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Report {
+    servers: Vec<ServerReport>,
+}
+
+#[derive(Debug, Serialize)]
+struct ServerReport {
+    nspace: Nspace,
+    pid: Option<u32>,
+    uri: String,
+    jobs: Vec<JobReport>,
+}
+
+#[derive(Debug, Serialize)]
+struct JobReport {
+    nspace: Nspace,
+    procs: Vec<ProcInfo>,
+}
+
+pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
+    let mut report = Report::default();
+    for tool in candidates(&args.selection)? {
+        match ask(tool, &args.jobs).await {
+            Ok(server) => report.servers.push(server),
+            Err(error) => console.complain(&error.to_string()),
+        }
+    }
+    if args.json {
+        console.json(&report)?;
+    } else {
+        report.write(console)?;
+    }
+    let absent: Vec<_> = args.jobs.iter().filter(|job| !report.has(job)).collect();
+    if !report.servers.is_empty() {
+        absent.iter().for_each(|job| console.complain(&format!("no job {job} runs here")));
+    }
+    let is_complete = !report.servers.is_empty() && absent.is_empty();
+    Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The server selected, or all that live.
+fn candidates(selection: &Selection) -> Result<Vec<ToolBuilder>, Error> {
+    if !selection.is_any() {
+        return Ok(vec![selection.builder()]);
+    }
+    let live = discover()?.into_iter().filter(|server| server.is_alive);
+    let builders: Vec<_> = live.map(|server| selection.builder().server(server)).collect();
+    // looking for the only one says best why there is none
+    Ok(if builders.is_empty() { vec![selection.builder()] } else { builders })
+}
+
+async fn ask(builder: ToolBuilder, wanted: &[Nspace]) -> Result<ServerReport, Error> {
+    let tool = builder.connect().await?;
+    let mut jobs = Vec::new();
+    for nspace in tool.namespaces().await? {
+        if wanted.is_empty() || wanted.contains(&nspace) {
+            jobs.extend(ask_job(&tool, nspace).await?);
+        }
+    }
+    let report = ServerReport {
+        nspace: tool.server_id().nspace.clone(),
+        pid: tool.server_info().map(|info| info.pid),
+        uri: tool.server_uri().to_owned(),
+        jobs,
+    };
+    // what was asked for is here, however the goodbye goes
+    if let Err(error) = tool.finalize().await {
+        tracing::debug!(%error, "finalize");
+    }
+    Ok(report)
+}
+
+/// `None` if the job has ended since it was listed.
+async fn ask_job(tool: &Tool, nspace: Nspace) -> Result<Option<JobReport>, Error> {
+    match tool.proc_table(&nspace).await {
+        Ok(procs) => Ok(Some(JobReport { nspace, procs })),
+        Err(error) if error.is_not_found() || error.status() == Status::ERR_INVALID_NAMESPACE => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+impl Report {
+    fn has(&self, nspace: &Nspace) -> bool {
+        self.servers.iter().flat_map(|server| &server.jobs).any(|job| job.nspace == *nspace)
+    }
+
+    /// One table a server, with a title if there are several.
+    fn write(&self, console: &mut Console<'_>) -> std::io::Result<()> {
+        for (index, server) in self.servers.iter().enumerate() {
+            if index > 0 {
+                writeln!(console.out)?;
+            }
+            if let (2.., Some(pid)) = (self.servers.len(), server.pid) {
+                writeln!(console.out, "server {}, pid {pid}:", server.nspace)?;
+            }
+            let rows = server.jobs.iter().flat_map(|job| &job.procs).map(proc_row).collect();
+            write_table(console.out, &PROC_HEADER, rows, &PROC_NUMBERS, console.width)?;
+        }
+        Ok(())
+    }
+}

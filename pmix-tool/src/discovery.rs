@@ -1,0 +1,313 @@
+//! Finds servers by the files they leave for tools.
+
+use std::fmt;
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use pmix_types::{Nspace, ProcId, Rank};
+
+use crate::error::{Error, RendezvousError};
+
+const LOCK: &str = "lock";
+/// More than any rendezvous file has.
+const MAX_BYTES: u64 = 64 * 1024;
+
+/// A server, as its rendezvous file describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServerInfo {
+    /// Where it is reached: `<nspace>.<rank>;unix:<path of its socket>`.
+    pub uri: String,
+    /// The server's own identity.
+    pub proc: ProcId,
+    /// Its process id.
+    pub pid: u32,
+    /// Name of its node as its host calls it; `None` if the file has not the usual name.
+    pub host: Option<String>,
+    /// User it runs as: the owner of the file.
+    pub uid: u32,
+    /// Version of the server's library; `None` if the file does not tell.
+    pub version: Option<String>,
+    /// The server's own directory, where its socket is.
+    pub dir: PathBuf,
+    /// Whether the server lives, as far as files can tell: it holds the lock of its directory, or has a socket
+    /// without one.
+    pub is_alive: bool,
+}
+
+impl ServerInfo {
+    /// Reads a rendezvous file (TOL-03).
+    ///
+    /// # Errors
+    /// [`Error::Rendezvous`] if it cannot be read or is none.
+    pub fn read(file: impl AsRef<Path>) -> Result<Self, Error> {
+        let path = file.as_ref();
+        let (text, uid) = read(path).map_err(|error| RendezvousError::io(path, "cannot be read", error))?;
+        let mut lines = text.lines().map(str::trim);
+        let uri = lines.next().unwrap_or_default();
+        let no_rendezvous = |line: &str| RendezvousError::new(path, format!("is no rendezvous file: {line}"));
+        let (proc, socket) = parse_uri(uri)
+            .ok_or_else(|| no_rendezvous("its first line is not <namespace>.<rank>;unix:<absolute path>"))?;
+        let version = lines.next().filter(|version| !version.is_empty()).map(str::to_owned);
+        let name = path.file_name().and_then(|name| name.to_str()).and_then(parse_file_name);
+        let pid = lines.next().and_then(|line| line.parse().ok()).or_else(|| name.map(|(_, pid)| pid));
+        let pid = pid.ok_or_else(|| no_rendezvous("its third line is not the server's pid"))?;
+        let host = name.map(|(host, _)| host.to_owned());
+        let dir = socket.parent().unwrap_or(socket).to_owned();
+        let is_alive = is_alive(socket, &dir);
+        Ok(Self { uri: uri.to_owned(), proc, pid, host, uid, version, dir, is_alive })
+    }
+
+    /// The server's own namespace.
+    pub const fn nspace(&self) -> &Nspace {
+        &self.proc.nspace
+    }
+}
+
+impl fmt::Display for ServerInfo {
+    /// Pid and namespace: what selects it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "pid {} ({})", self.pid, self.proc.nspace)
+    }
+}
+
+/// The directory below which servers of all users make theirs: the first of `PMIX_SERVER_TMPDIR` and `TMPDIR` that
+/// is set and not empty, else `/tmp` (TOL-03).
+pub fn session_root() -> PathBuf {
+    let set = |name| std::env::var_os(name).filter(|dir| !dir.is_empty()).map(PathBuf::from);
+    set("PMIX_SERVER_TMPDIR").or_else(|| set("TMPDIR")).unwrap_or_else(|| PathBuf::from("/tmp"))
+}
+
+/// Servers of this user on this node that admit tools, by pid; also dead ones whose files are still there.
+///
+/// # Errors
+/// As [`discover_in`].
+pub fn discover() -> Result<Vec<ServerInfo>, Error> {
+    discover_in(&session_root())
+}
+
+/// As [`discover`], below a given directory in place of [`session_root`].
+///
+/// What dead servers have left is not removed; the next server does that. A file that makes no sense is skipped
+/// with a warning in the log.
+///
+/// # Errors
+/// [`Error::Rendezvous`] if there is a directory of this user's servers that cannot be read, or that others could
+/// have put there or changed.
+///
+/// # Examples
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let empty = tempfile::tempdir()?;
+/// assert!(pmix_tool::discover_in(empty.path())?.is_empty());
+/// # Ok(())
+/// # }
+/// ```
+pub fn discover_in(root: &Path) -> Result<Vec<ServerInfo>, Error> {
+    let base = user_dir(root);
+    match fs::symlink_metadata(&base) {
+        Ok(metadata) => check_private(&base, &metadata)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(RendezvousError::io(&base, "cannot be looked at", error).into()),
+    }
+    let entries =
+        fs::read_dir(&base).map_err(|error| RendezvousError::io(&base, "cannot be listed", error))?;
+    let mut servers: Vec<_> = entries.flatten().filter_map(|entry| read_server_dir(&entry.path())).collect();
+    servers.sort_by(|a, b| (a.pid, &a.proc, &a.dir).cmp(&(b.pid, &b.proc, &b.dir)));
+    Ok(servers)
+}
+
+/// The directory of this user's servers.
+pub(crate) fn user_dir(root: &Path) -> PathBuf {
+    root.join(format!("pmix-{}", rustix::process::geteuid().as_raw()))
+}
+
+/// Whoever may write here could pass himself off as a server of ours (TOL-05).
+fn check_private(path: &Path, metadata: &fs::Metadata) -> Result<(), RendezvousError> {
+    let uid = rustix::process::geteuid().as_raw();
+    if !metadata.is_dir() {
+        return Err(RendezvousError::new(path, "is no directory (a link or file in its place): remove it"));
+    }
+    if metadata.uid() != uid {
+        let problem = format!(
+            "belongs to uid {}, not to this user (uid {uid}), so what is in it cannot be trusted: set \
+             PMIX_SERVER_TMPDIR to the directory the server was started with",
+            metadata.uid()
+        );
+        return Err(RendezvousError::new(path, problem));
+    }
+    if metadata.mode() & 0o022 != 0 {
+        let mode = metadata.mode() & 0o7777;
+        let problem = format!("has mode {mode:04o}, so that others may write to it: chmod 700 it");
+        return Err(RendezvousError::new(path, problem));
+    }
+    Ok(())
+}
+
+/// The server of a directory `<host>.<pid>.<n>`; `None` if it is no such directory or admits no tools.
+fn read_server_dir(dir: &Path) -> Option<ServerInfo> {
+    let mut parts = dir.file_name()?.to_str()?.rsplitn(3, '.').skip(1);
+    let (pid, host) = (parts.next()?, parts.next()?);
+    let file = dir.join(format!("pmix.{host}.tool.{pid}"));
+    match ServerInfo::read(&file) {
+        Ok(info) => Some(info),
+        Err(_) if !file.exists() => None,
+        Err(error) => {
+            tracing::warn!(%error, "skipped");
+            None
+        }
+    }
+}
+
+fn read(path: &Path) -> io::Result<(String, u32)> {
+    let file = File::open(path)?;
+    let uid = file.metadata()?.uid();
+    let mut text = String::new();
+    file.take(MAX_BYTES).read_to_string(&mut text)?;
+    Ok((text, uid))
+}
+
+/// Server and socket of `<namespace>.<rank>;unix:<absolute path>`.
+pub(crate) fn parse_uri(uri: &str) -> Option<(ProcId, &Path)> {
+    let (server, address) = uri.split_once(';')?;
+    let (nspace, rank) = server.rsplit_once('.')?;
+    let server = ProcId::new(Nspace::new(nspace).ok()?, Rank::new(rank.parse().ok()?).ok()?);
+    let socket = Path::new(address.strip_prefix("unix:")?);
+    socket.is_absolute().then_some((server, socket))
+}
+
+/// Host and pid of `pmix.<host>.tool.<pid>`.
+fn parse_file_name(name: &str) -> Option<(&str, u32)> {
+    let (host, pid) = name.strip_prefix("pmix.")?.rsplit_once(".tool.")?;
+    Some((host, pid.parse().ok()?))
+}
+
+/// A live server holds the lock of its directory. Asking to share it leaves tools out of each other's way.
+fn is_alive(socket: &Path, dir: &Path) -> bool {
+    match File::open(dir.join(LOCK)).map(|lock| lock.try_lock_shared()) {
+        Ok(Ok(())) => false,
+        Ok(Err(TryLockError::WouldBlock)) => true,
+        // a server of another make, or a lock that tells nothing: connecting will
+        Ok(Err(TryLockError::Error(_))) | Err(_) => socket.exists(),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::fs::DirBuilder;
+    use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+
+    use super::*;
+
+    /// Directories as servers make them, alive as long as this exists.
+    pub(crate) struct FakeServers {
+        pub(crate) root: tempfile::TempDir,
+        locks: Vec<File>,
+    }
+
+    impl FakeServers {
+        pub(crate) fn new() -> Self {
+            let root = tempfile::tempdir().unwrap();
+            DirBuilder::new().mode(0o700).create(user_dir(root.path())).unwrap();
+            Self { root, locks: Vec::new() }
+        }
+
+        pub(crate) fn add(&mut self, nspace: &str, pid: u32, is_alive: bool) -> PathBuf {
+            let dir = user_dir(self.root.path()).join(format!("node.1.{pid}.0"));
+            fs::create_dir(&dir).unwrap();
+            let lock = File::create(dir.join(LOCK)).unwrap();
+            if is_alive {
+                lock.lock().unwrap();
+                self.locks.push(lock);
+            }
+            let text = format!("{nspace}.0;unix:{}/server.sock\n0.1.0\n{pid}\n1:1\n", dir.display());
+            let file = dir.join(format!("pmix.node.1.tool.{pid}"));
+            fs::write(&file, text).unwrap();
+            file
+        }
+    }
+
+    #[test]
+    fn tol_03_servers_are_found_by_their_files() {
+        let mut fakes = FakeServers::new();
+        fakes.add("srv.b", 20, true);
+        fakes.add("srv.a", 7, true);
+        let found = discover_in(fakes.root.path()).unwrap();
+        let [a, b] = &found[..] else { panic!("{found:?}") };
+        assert_eq!((a.pid, a.nspace().as_str(), a.proc.rank), (7, "srv.a", Rank::from_raw(0)));
+        assert_eq!((a.host.as_deref(), a.version.as_deref()), (Some("node.1"), Some("0.1.0")));
+        assert_eq!(a.uri, format!("srv.a.0;unix:{}/server.sock", a.dir.display()));
+        assert_eq!(a.uid, rustix::process::geteuid().as_raw());
+        assert_eq!((b.pid, b.to_string().as_str()), (20, "pid 20 (srv.b)"));
+    }
+
+    #[test]
+    fn tol_07_a_dead_server_is_told_from_a_live_one() {
+        let mut fakes = FakeServers::new();
+        fakes.add("dead", 1, false);
+        fakes.add("live", 2, true);
+        let alive =
+            |servers: Vec<ServerInfo>| servers.iter().map(|server| server.is_alive).collect::<Vec<_>>();
+        assert_eq!(alive(discover_in(fakes.root.path()).unwrap()), [false, true]);
+        // looking does not disturb a server that looks for the same
+        let lock = File::open(user_dir(fakes.root.path()).join("node.1.1.0").join(LOCK)).unwrap();
+        assert!(lock.try_lock().is_ok());
+        drop(lock);
+        fakes.locks.clear();
+        assert_eq!(alive(discover_in(fakes.root.path()).unwrap()), [false, false]);
+    }
+
+    #[test]
+    fn tol_03_what_makes_no_sense_is_skipped() {
+        let mut fakes = FakeServers::new();
+        let base = user_dir(fakes.root.path());
+        for (dir, file, text) in [
+            ("n.1.0", "pmix.n.tool.1", ""),
+            ("n.2.0", "pmix.n.tool.2", "no uri\n"),
+            ("n.3.0", "pmix.n.tool.3", "srv.x;unix:/s\n"),
+            ("n.4.0", "other", "srv.0;unix:/s\n"),
+            ("short", "pmix.n.tool.5", "srv.0;unix:/s\n"),
+        ] {
+            fs::create_dir(base.join(dir)).unwrap();
+            fs::write(base.join(dir).join(file), text).unwrap();
+        }
+        fs::write(base.join(".lock"), "").unwrap();
+        fakes.add("good", 9, true);
+        let found = discover_in(fakes.root.path()).unwrap();
+        assert_eq!(found.iter().map(|server| server.pid).collect::<Vec<_>>(), [9]);
+    }
+
+    #[test]
+    fn tol_05_a_directory_that_others_may_write_to_is_not_trusted() {
+        let fakes = FakeServers::new();
+        let base = user_dir(fakes.root.path());
+        fs::set_permissions(&base, fs::Permissions::from_mode(0o711)).unwrap();
+        assert!(discover_in(fakes.root.path()).is_ok());
+        fs::set_permissions(&base, fs::Permissions::from_mode(0o770)).unwrap();
+        let error = discover_in(fakes.root.path()).unwrap_err().to_string();
+        assert!(error.contains(&base.display().to_string()) && error.contains("mode 0770"), "{error}");
+        fs::remove_dir(&base).unwrap();
+        std::os::unix::fs::symlink("/tmp", &base).unwrap();
+        let error = discover_in(fakes.root.path()).unwrap_err().to_string();
+        assert!(error.contains("is no directory"), "{error}");
+    }
+
+    #[test]
+    fn tol_03_a_file_elsewhere_is_read_by_its_lines() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("rendezvous");
+        let socket = dir.path().join("socket");
+        let text = format!("srv.0;unix:{}\n0.1.0\n77\n0:0\n", socket.display());
+        fs::write(&file, text).unwrap();
+        let info = ServerInfo::read(&file).unwrap();
+        assert_eq!((info.pid, info.host, info.is_alive), (77, None, false));
+        fs::write(&socket, "").unwrap();
+        assert!(ServerInfo::read(&file).unwrap().is_alive);
+        fs::write(&file, "srv.0;unix:/s\n").unwrap();
+        assert!(ServerInfo::read(&file).unwrap_err().to_string().contains("third line"));
+        let missing = ServerInfo::read(dir.path().join("missing")).unwrap_err();
+        assert!(missing.to_string().contains("cannot be read"), "{missing}");
+    }
+}

@@ -1,0 +1,136 @@
+//! The library against a real server in the same process.
+
+mod common;
+
+use std::os::unix::net::UnixListener;
+use std::time::Duration;
+
+use common::{Host, proc, rows, start};
+use pmix_server::Server;
+use pmix_tool::types::{Directives, Rank};
+use pmix_tool::{Error, ProcInfo, Query, Status, Tool, discover_in, keys};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tol_03_tol_07_a_tool_finds_the_only_server_and_leaves_it() {
+    let root = tempfile::tempdir().unwrap();
+    let server = start(root.path(), "srv", Host::default(), &["job-1"]).await;
+    let tool = Tool::builder().session_root(root.path()).connect().await.unwrap();
+    assert_eq!(*tool.server_id(), proc("srv", 0));
+    assert_eq!(tool.server_uri(), server.handle().uri());
+    let info = tool.server_info().unwrap();
+    assert_eq!((info.pid, info.host.as_deref()), (std::process::id(), Some("n0")));
+    assert!(info.is_alive && info.version.is_some());
+    assert_eq!(info.dir, server.handle().session_dir());
+
+    let other = tool.clone();
+    tool.finalize().await.unwrap();
+    assert_eq!(other.namespaces().await.unwrap_err().status(), Status::ERR_INIT);
+    server.stop().await;
+    assert!(discover_in(root.path()).unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tol_06_tol_07_several_servers_need_a_selection() {
+    let root = tempfile::tempdir().unwrap();
+    let a = start(root.path(), "srv.a", Host::default(), &[]).await;
+    let b = start(root.path(), "srv.b", Host::default(), &[]).await;
+    let builder = || Tool::builder().session_root(root.path());
+    let error = builder().connect().await.unwrap_err();
+    assert!(matches!(&error, Error::Ambiguous(error) if error.candidates.len() == 2), "{error}");
+    assert!(error.to_string().contains("(srv.a)") && error.to_string().contains("(srv.b)"), "{error}");
+
+    let by_nspace = builder().nspace("srv.b".parse().unwrap()).connect().await.unwrap();
+    assert_eq!(*by_nspace.server_id(), proc("srv.b", 0));
+    let by_uri = builder().uri(a.handle().uri()).connect().await.unwrap();
+    assert_eq!(*by_uri.server_id(), proc("srv.a", 0));
+    assert!(by_uri.server_info().is_none());
+    let file = b.handle().session_dir().join(format!("pmix.n0.tool.{}", std::process::id()));
+    let by_file = builder().rendezvous_file(file).connect().await.unwrap();
+    assert_eq!(*by_file.server_id(), proc("srv.b", 0));
+
+    a.stop().await;
+    let by_pid = builder().pid(std::process::id()).connect().await.unwrap();
+    assert_eq!(*by_pid.server_id(), proc("srv.b", 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tol_09_identity_is_as_wished_or_from_the_host_and_never_taken() {
+    let root = tempfile::tempdir().unwrap();
+    let _server = start(root.path(), "srv", Host::default(), &["job-1"]).await;
+    let builder = || Tool::builder().session_root(root.path());
+    let given = builder().connect().await.unwrap();
+    assert_eq!(*given.proc_id(), proc("tool.0", 0));
+    let wished = builder().identity(proc("debugger", 5)).connect().await.unwrap();
+    assert_eq!(*wished.proc_id(), proc("debugger", 5));
+    for taken in [proc("debugger", 5), proc("job-1", 0)] {
+        let error = builder().identity(taken).connect().await.unwrap_err();
+        assert_eq!(error.status(), Status::ERR_EXISTS, "{error}");
+    }
+    wished.finalize().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tol_01_tol_15_the_server_and_its_host_may_refuse() {
+    let root = tempfile::tempdir().unwrap();
+    let strict = Host { refuses: true, ..Host::default() };
+    let _server = start(root.path(), "srv", strict, &[]).await;
+    let error = Tool::builder().session_root(root.path()).connect().await.unwrap_err();
+    assert_eq!(error.status(), Status::ERR_NO_PERMISSIONS);
+    assert!(error.to_string().contains("no tools today"), "{error}");
+
+    let closed = Server::builder().hostname("n0").session_root(root.path()).start().await.unwrap();
+    assert_eq!(discover_in(root.path()).unwrap().len(), 1);
+    let error = Tool::builder().uri(closed.handle().uri()).connect().await.unwrap_err();
+    assert_eq!(error.status(), Status::ERR_NOT_SUPPORTED);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn qry_11_qry_12_namespaces_and_tables_from_server_and_host() {
+    let root = tempfile::tempdir().unwrap();
+    let server = start(root.path(), "srv", Host::default(), &["job-1", "job-2"]).await;
+    let tool = Tool::builder().session_root(root.path()).connect().await.unwrap();
+    let names: Vec<_> = tool.namespaces().await.unwrap();
+    assert_eq!(names, ["job-1", "job-2"]);
+    let ranks = |rows: Vec<ProcInfo>| rows.iter().map(|row| row.proc.rank).collect::<Vec<_>>();
+    assert_eq!(ranks(tool.proc_table(&names[0]).await.unwrap()), [0, 1].map(Rank::from_raw));
+    assert_eq!(ranks(tool.local_proc_table(&names[0]).await.unwrap()), [0, 1].map(Rank::from_raw));
+    let error = tool.proc_table(&"nowhere".parse().unwrap()).await.unwrap_err();
+    assert_eq!(error.status(), Status::ERR_INVALID_NAMESPACE);
+    server.stop().await;
+    assert_eq!(tool.namespaces().await.unwrap_err().status(), Status::ERR_LOST_CONNECTION);
+
+    let host = Host { jobs: vec![("job-9", rows("job-9"))], ..Host::default() };
+    let _server = start(root.path(), "srv", host, &[]).await;
+    let tool = Tool::builder().session_root(root.path()).connect().await.unwrap();
+    assert_eq!(tool.proc_table(&"job-9".parse().unwrap()).await.unwrap(), rows("job-9"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn qry_02_qry_03_qry_04_partial_results_name_what_is_missing() {
+    let root = tempfile::tempdir().unwrap();
+    let _server = start(root.path(), "srv", Host::default(), &["job-1"]).await;
+    let tool = Tool::builder().session_root(root.path()).connect().await.unwrap();
+    let all = tool.query([Query::new(&keys::JOB_SIZE).qualifier(&keys::NSPACE, "job-1")]).await.unwrap();
+    assert_eq!(all.status(), Status::SUCCESS);
+    assert_eq!(all.get(&keys::JOB_SIZE).unwrap(), Some(2));
+    assert_eq!(all.results()[0].qualifiers, Directives::new().with(&keys::NSPACE, "job-1"));
+
+    let some = Query::new(&keys::QUERY_NAMESPACES).key(&keys::QUERY_QUEUE_LIST);
+    let some = tool.query([some]).await.unwrap();
+    assert_eq!(some.status(), Status::ERR_PARTIAL_SUCCESS);
+    assert_eq!(some.missing(), [keys::QUERY_QUEUE_LIST.key_name()]);
+
+    let none = tool.query([Query::new(&keys::QUERY_QUEUE_LIST)]).await.unwrap_err();
+    assert!(none.is_not_found(), "{none}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_says_nothing_is_given_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("server.sock");
+    let _silent = UnixListener::bind(&socket).unwrap();
+    let uri = format!("srv.0;unix:{}", socket.display());
+    let error = Tool::builder().uri(uri).timeout(Duration::from_millis(20)).connect().await.unwrap_err();
+    assert!(error.is_timeout(), "{error}");
+    assert!(error.to_string().contains(&socket.display().to_string()), "{error}");
+}

@@ -1,0 +1,163 @@
+//! The command `pmix` against real servers.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
+
+mod common;
+
+use common::{Host, pmix, rows, start, stderr, stdout};
+use serde_json::{Value, json};
+
+fn read(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn qry_11_ps_prints_the_processes_of_all_jobs() {
+    let root = tempfile::tempdir().unwrap();
+    let host = Host { jobs: vec![("a", rows("a")), ("b", rows("b"))], ..Host::default() };
+    let _server = start(root.path(), "srv", host, &[]).await;
+    let output = pmix(root.path(), &["ps"]).await;
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let expected = "\
+NSPACE  RANK  HOST   PID  STATE          EXIT  EXECUTABLE
+a          0  n0    4711  CONNECTED         -  /opt/app/solver
+a          1  n0    4712  TERM_NON_ZERO     3  /opt/app/solver
+b          0  n0    4711  CONNECTED         -  /opt/app/solver
+b          1  n0    4712  TERM_NON_ZERO     3  /opt/app/solver
+";
+    assert_eq!(stdout(&output), expected);
+
+    let one = pmix(root.path(), &["ps", "b"]).await;
+    assert_eq!(stdout(&one).lines().count(), 3);
+    assert!(!stdout(&one).contains("\na "), "{}", stdout(&one));
+    let absent = pmix(root.path(), &["ps", "b", "c"]).await;
+    assert_eq!(absent.status.code(), Some(1));
+    assert_eq!(stderr(&absent), "pmix: no job c runs here\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn qry_11_ps_prints_one_json_object() {
+    let root = tempfile::tempdir().unwrap();
+    let host = Host { jobs: vec![("a", rows("a"))], ..Host::default() };
+    let server = start(root.path(), "srv", host, &[]).await;
+    let output = pmix(root.path(), &["ps", "--json"]).await;
+    assert_eq!(output.status.code(), Some(0));
+    let proc = |rank, pid, exit_code, state| {
+        json!({"proc": {"nspace": "a", "rank": rank}, "hostname": "n0", "executable": "/opt/app/solver",
+               "pid": pid, "exit_code": exit_code, "state": state})
+    };
+    let procs = [proc(0, 4711, 0, "CONNECTED"), proc(1, 4712, 3, "TERM_NON_ZERO")];
+    let expected = json!({"servers": [{
+        "nspace": "srv", "pid": std::process::id(), "uri": server.handle().uri(),
+        "jobs": [{"nspace": "a", "procs": procs}],
+    }]});
+    assert_eq!(read(&stdout(&output)), expected);
+
+    let by_uri = pmix(root.path(), &["ps", "--json", "--uri", server.handle().uri()]).await;
+    assert_eq!(read(&stdout(&by_uri))["servers"][0]["pid"], Value::Null);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tol_07_ps_asks_all_live_servers_or_the_one_selected() {
+    let root = tempfile::tempdir().unwrap();
+    let _a = start(root.path(), "srv.a", Host::default(), &["job-a"]).await;
+    let _b = start(root.path(), "srv.b", Host::default(), &["job-b"]).await;
+    let both = stdout(&pmix(root.path(), &["ps"]).await);
+    let title = format!("server srv.a, pid {}:\nNSPACE ", std::process::id());
+    assert!(both.starts_with(&title) && both.contains("\n\nserver srv.b, pid"), "{both}");
+    assert!(both.contains("\njob-a      0  n0      -  PREPPED") && both.contains("\njob-b "), "{both}");
+
+    let one = stdout(&pmix(root.path(), &["ps", "--server", "srv.b"]).await);
+    assert!(one.starts_with("NSPACE") && !one.contains("job-a") && one.contains("job-b"), "{one}");
+    let named = pmix(root.path(), &["ps", "job-a"]).await;
+    assert_eq!(named.status.code(), Some(0), "one of the servers has it: {}", stderr(&named));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tol_07_no_server_is_exit_code_1_and_a_word_on_standard_error() {
+    let root = tempfile::tempdir().unwrap();
+    for args in [&["ps"][..], &["query", "QUERY_NAMESPACES"], &["ps", "--json"]] {
+        let output = pmix(root.path(), args).await;
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        let complaint = stderr(&output);
+        assert!(complaint.starts_with("pmix: no PMIx server of this user runs on this node"), "{complaint}");
+        assert!(complaint.contains(&root.path().display().to_string()), "{complaint}");
+        if args.contains(&"--json") {
+            assert_eq!(read(&stdout(&output)), json!({"servers": []}));
+        } else {
+            assert_eq!(stdout(&output), "");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn qry_02_qry_03_query_prints_what_is_found_and_names_the_rest() {
+    let root = tempfile::tempdir().unwrap();
+    let _server = start(root.path(), "srv", Host::default(), &["job-1", "job-2"]).await;
+    let all = pmix(root.path(), &["query", "PMIX_QUERY_NAMESPACES"]).await;
+    assert_eq!((all.status.code(), stdout(&all).as_str()), (Some(0), "pmix.qry.ns: job-1,job-2\n"));
+
+    let keys = ["query", "QUERY_NAMESPACES", "QUERY_QUEUE_LIST"];
+    let some = pmix(root.path(), &keys).await;
+    assert_eq!(some.status.code(), Some(0));
+    assert_eq!(stdout(&some), "pmix.qry.ns: job-1,job-2\n");
+    assert_eq!(stderr(&some), "pmix: not found: pmix.qry.qlst\n");
+    let some = pmix(root.path(), &[&keys[..], &["--json"]].concat()).await;
+    let expected = json!({"server": "srv", "status": "ERR_PARTIAL_SUCCESS",
+        "results": {"pmix.qry.ns": "job-1,job-2"}, "missing": ["pmix.qry.qlst"]});
+    assert_eq!(read(&stdout(&some)), expected);
+
+    let none = pmix(root.path(), &["query", "QUERY_QUEUE_LIST", "--json"]).await;
+    assert_eq!(none.status.code(), Some(1));
+    let expected =
+        json!({"server": "srv", "status": "ERR_NOT_FOUND", "results": {}, "missing": ["pmix.qry.qlst"]});
+    assert_eq!(read(&stdout(&none)), expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn qry_01_qry_05_qualifiers_go_with_the_query() {
+    let root = tempfile::tempdir().unwrap();
+    let _server = start(root.path(), "srv", Host::default(), &["job-1"]).await;
+    let size = pmix(root.path(), &["query", "pmix.job.size", "-q", "pmix.nspace=job-1", "--json"]).await;
+    assert_eq!(read(&stdout(&size))["results"], json!({"pmix.job.size": 2}));
+    let table = pmix(root.path(), &["query", "QUERY_PROC_TABLE", "--qualifier", "NSPACE=job-1"]).await;
+    let expected = "\
+pmix.qry.ptable:
+  NSPACE  RANK  HOST  PID  STATE    EXIT  EXECUTABLE
+  job-1      0  n0      -  PREPPED     -  -
+";
+    assert!(stdout(&table).starts_with(expected), "{}", stdout(&table));
+
+    let both = ["query", "pmix.job.size", "-q", "PROCID=job-1:0", "-q", "NSPACE=job-1"];
+    let both = pmix(root.path(), &both).await;
+    assert_eq!(both.status.code(), Some(1));
+    assert!(stderr(&both).contains("give one or the other"), "{}", stderr(&both));
+    let wrong = pmix(root.path(), &["query", "pmix.job.size", "-q", "RANK=x"]).await;
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(stderr(&wrong).contains(r#"value of pmix.rank: "x" is not a rank"#), "{}", stderr(&wrong));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tol_07_query_lists_the_servers_to_choose_from() {
+    let root = tempfile::tempdir().unwrap();
+    let _a = start(root.path(), "srv.a", Host::default(), &[]).await;
+    let _b = start(root.path(), "srv.b", Host::default(), &["job-b"]).await;
+    let output = pmix(root.path(), &["query", "QUERY_NAMESPACES"]).await;
+    assert_eq!(output.status.code(), Some(1));
+    let complaint = stderr(&output);
+    assert!(complaint.contains("(srv.a)") && complaint.contains("(srv.b)"), "{complaint}");
+    assert!(complaint.contains("--server"), "{complaint}");
+    let output = pmix(root.path(), &["query", "QUERY_NAMESPACES", "--server", "srv.b"]).await;
+    assert_eq!(stdout(&output), "pmix.qry.ns: job-b\n");
+}
+
+#[tokio::test]
+async fn query_lists_the_keys_of_the_standard_without_a_server() {
+    let root = tempfile::tempdir().unwrap();
+    let all = stdout(&pmix(root.path(), &["query", "--list"]).await);
+    assert!(all.contains("pmix.qry.ns ") && all.contains("QUERY_NAMESPACES") && !all.contains("JOB_SIZE"));
+    let some = stdout(&pmix(root.path(), &["query", "--list", "job_size"]).await);
+    assert!(some.contains("pmix.job.size  JOB_SIZE  UINT32"), "{some}");
+    let none = pmix(root.path(), &["query", "--list", "no such thing"]).await;
+    assert_eq!(none.status.code(), Some(1));
+}
