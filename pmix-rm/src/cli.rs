@@ -16,6 +16,18 @@ pub(crate) struct Plan {
     pub(crate) json: bool,
 }
 
+impl Plan {
+    /// Number of processes.
+    pub(crate) fn ranks(&self) -> usize {
+        self.apps.iter().map(|app| usize::try_from(app.max_procs).unwrap_or(0)).sum()
+    }
+
+    /// Whether there is only one process.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.ranks() == 1
+    }
+}
+
 /// Launches a job of one or more applications on this node, with a PMIx server beside it.
 ///
 /// Several applications are separated by a colon; ranks count on from one to the next:
@@ -91,8 +103,8 @@ RUST_LOG=debug shows on standard error what pmixrun does.";
 /// What clap says: also the texts of `--help` and `--version`.
 pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Plan, clap::Error> {
     let args: Vec<OsString> = args.into_iter().collect();
-    let (name, args) =
-        args.split_first().map_or((OsString::from("pmixrun"), &[][..]), |(name, rest)| (name.clone(), rest));
+    let name = args.first().cloned().unwrap_or_default();
+    let args = args.get(1..).unwrap_or_default();
     let mut segments = args.split(|arg| arg == ":").map(|segment| std::iter::once(&name).chain(segment));
 
     let first = segments.next().into_iter().flatten();

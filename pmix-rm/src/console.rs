@@ -1,62 +1,47 @@
-//! Standard output and error of `pmixrun`, written by a thread of their own: a reader that is slow, or
-//! that has stopped reading, holds up the ranks' output but not the server.
+//! Standard output and error of `pmixrun`, each written by a thread of its own: a reader that is slow, or
+//! that has stopped reading, holds up the ranks' output but not the server, nor the other channel.
 
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use bytes::Bytes;
 use pmix_server::standard::OutputChannel;
 use rustix::event::{PollFd, PollFlags, poll};
 use tokio::sync::{mpsc, oneshot};
 
-/// Pieces on their way to the thread.
+/// Pieces on their way to a thread.
 const QUEUE: usize = 16;
 
-/// Collects what is to be written and passes it to the thread that writes.
+/// What is written where.
 #[derive(Debug)]
 pub(crate) struct Console {
-    waiting: VecDeque<(OutputChannel, Bytes)>,
-    /// `None` when nothing is to be written any more.
-    writer: Option<mpsc::Sender<(OutputChannel, Bytes)>>,
-    result: oneshot::Receiver<io::Result<()>>,
+    out: Stream,
+    err: Stream,
     /// Standard output is inside a line.
     inside: bool,
 }
 
 impl Console {
     pub(crate) fn start() -> io::Result<Self> {
-        let mut out = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-        let mut err = File::from(io::stderr().as_fd().try_clone_to_owned()?);
-        let (writer, mut pieces) = mpsc::channel::<(OutputChannel, Bytes)>(QUEUE);
-        let (finished, result) = oneshot::channel();
-        std::thread::Builder::new().name("console".into()).spawn(move || {
-            let written = loop {
-                match pieces.blocking_recv() {
-                    Some((OutputChannel::Stdout, piece)) => match write_all(&mut out, &piece) {
-                        Ok(()) => {}
-                        Err(error) => break Err(error),
-                    },
-                    // there is nowhere left to complain
-                    Some((OutputChannel::Stderr, piece)) => drop(write_all(&mut err, &piece)),
-                    None => break Ok(()),
-                }
-            };
-            let _ = finished.send(written);
-        })?;
-        Ok(Self { waiting: VecDeque::new(), writer: Some(writer), result, inside: false })
+        Ok(Self {
+            out: Stream::start("stdout", io::stdout().as_fd().try_clone_to_owned()?)?,
+            err: Stream::start("stderr", io::stderr().as_fd().try_clone_to_owned()?)?,
+            inside: false,
+        })
     }
 
     /// Takes a piece to be written at once.
     pub(crate) fn put(&mut self, channel: OutputChannel, piece: Bytes) {
-        if self.writer.is_none() || piece.is_empty() {
-            return;
+        match channel {
+            _ if piece.is_empty() => {}
+            OutputChannel::Stdout => {
+                self.inside = !piece.ends_with(b"\n");
+                self.out.put(piece);
+            }
+            OutputChannel::Stderr => self.err.put(piece),
         }
-        if channel == OutputChannel::Stdout {
-            self.inside = !piece.ends_with(b"\n");
-        }
-        self.waiting.push_back((channel, piece));
     }
 
     /// Takes a message of `pmixrun` itself.
@@ -70,32 +55,28 @@ impl Console {
         self.put(OutputChannel::Stdout, Bytes::from(format!("{start}{line}\n")));
     }
 
-    /// Whether pieces wait for the thread: then no more should come.
+    /// Whether pieces wait for a thread: then no more should come.
     pub(crate) fn is_behind(&self) -> bool {
-        !self.waiting.is_empty()
+        self.out.is_behind() || self.err.is_behind()
     }
 
     /// Hands over one of the pieces that wait. Cancel-safe.
     ///
     /// # Errors
-    /// Standard output cannot be written to; from now on nothing is written.
+    /// Standard output cannot be written to; from now on nothing is written there.
     pub(crate) async fn advance(&mut self) -> io::Result<()> {
-        let Some(writer) = &self.writer else { return Ok(()) };
-        if let Ok(room) = writer.reserve().await {
-            if let Some(piece) = self.waiting.pop_front() {
-                room.send(piece);
-            }
-            return Ok(());
+        tokio::select! {
+            written = self.out.advance(), if self.out.is_behind() => written,
+            // if errors cannot be shown there is nowhere left to complain
+            _ = self.err.advance(), if self.err.is_behind() => Ok(()),
+            else => Ok(()),
         }
-        let result = (&mut self.result).await;
-        self.silence();
-        result.unwrap_or_else(|_| Err(io::Error::other("the console thread is gone")))
     }
 
-    /// Drops what is not yet written, and all that comes.
+    /// Drops the ranks' output that is not yet written, and all that comes.
     pub(crate) fn silence(&mut self) {
-        self.waiting.clear();
-        self.writer = None;
+        self.out.silence();
+        self.err.silence();
     }
 
     /// Waits until everything is written.
@@ -103,12 +84,75 @@ impl Console {
     /// # Errors
     /// As for [`advance`](Self::advance).
     pub(crate) async fn finish(&mut self) -> io::Result<()> {
+        let (written, _) = tokio::join!(self.out.finish(), self.err.finish());
+        written
+    }
+}
+
+/// One channel and its thread.
+#[derive(Debug)]
+struct Stream {
+    waiting: VecDeque<Bytes>,
+    /// `None` when nothing is to be written any more.
+    writer: Option<mpsc::Sender<Bytes>>,
+    result: oneshot::Receiver<io::Result<()>>,
+}
+
+impl Stream {
+    fn start(name: &str, file: OwnedFd) -> io::Result<Self> {
+        let mut file = File::from(file);
+        let (writer, mut pieces) = mpsc::channel::<Bytes>(QUEUE);
+        let (finished, result) = oneshot::channel();
+        std::thread::Builder::new().name(name.into()).spawn(move || {
+            let written = loop {
+                let Some(piece) = pieces.blocking_recv() else { break Ok(()) };
+                if let Err(error) = write_all(&mut file, &piece) {
+                    break Err(error);
+                }
+            };
+            let _ = finished.send(written);
+        })?;
+        Ok(Self { waiting: VecDeque::new(), writer: Some(writer), result })
+    }
+
+    fn put(&mut self, piece: Bytes) {
+        if self.writer.is_some() {
+            self.waiting.push_back(piece);
+        }
+    }
+
+    fn is_behind(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    async fn advance(&mut self) -> io::Result<()> {
+        let Some(writer) = &self.writer else { return Ok(()) };
+        if let Ok(room) = writer.reserve().await {
+            if let Some(piece) = self.waiting.pop_front() {
+                room.send(piece);
+            }
+            return Ok(());
+        }
+        let result = self.outcome().await;
+        self.silence();
+        result
+    }
+
+    fn silence(&mut self) {
+        self.waiting.clear();
+        self.writer = None;
+    }
+
+    async fn finish(&mut self) -> io::Result<()> {
         while self.is_behind() {
             self.advance().await?;
         }
-        if self.writer.take().is_none() {
-            return Ok(());
-        }
+        // the thread ends when it has written what it was given
+        if self.writer.take().is_some() { self.outcome().await } else { Ok(()) }
+    }
+
+    /// What the thread says in the end; it must have no reason to go on.
+    async fn outcome(&mut self) -> io::Result<()> {
         (&mut self.result).await.unwrap_or_else(|_| Err(io::Error::other("the console thread is gone")))
     }
 }

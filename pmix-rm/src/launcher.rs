@@ -1,6 +1,7 @@
 //! [`LocalLauncher`]: processes on the node of the launcher itself.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::Stdio;
@@ -202,9 +203,9 @@ impl Launcher for LocalLauncher {
         };
         let mut programs: BTreeMap<usize, Program> = BTreeMap::new();
         for proc in &job.procs {
-            if !programs.contains_key(&proc.app) {
+            if let Entry::Vacant(entry) = programs.entry(proc.app) {
                 let app = job.apps.get(proc.app).ok_or_else(|| error(proc, "no such application".into()))?;
-                programs.insert(proc.app, Program::find(app).map_err(|reason| error(proc, reason))?);
+                entry.insert(Program::find(app).map_err(|reason| error(proc, reason))?);
             }
         }
         let mut started = Vec::with_capacity(job.procs.len());

@@ -34,11 +34,12 @@ mod orphans;
 mod output;
 mod program;
 mod report;
-mod run;
+mod session;
 mod signals;
 mod stdin;
 mod supervise;
 mod tree;
+mod watch;
 
 use std::ffi::OsString;
 use std::io;
@@ -76,7 +77,10 @@ pub fn pmixrun(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let code = runtime.block_on(run::run(plan));
+    let code = runtime.block_on(session::run(plan)).unwrap_or_else(|error| {
+        tracing::error!(%error, "standard streams and signals");
+        session::NOT_STARTED
+    });
     // threads that read standard input or write output may never come back
     std::process::exit(code)
 }

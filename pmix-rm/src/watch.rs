@@ -1,150 +1,35 @@
-//! What `pmixrun` does with a [`Plan`]: server, launcher, job, and clearing up behind them.
+//! A job on its way: output, signals, time limits, the end.
 
 use std::collections::BTreeMap;
 use std::io;
-use std::process::Command;
-use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use std::time::Duration;
 
-use pmix_server::Server;
-use pmix_server::standard::{
-    Job, JobOutcome, JobReport, JobStart, LaunchReport, MemoryExchange, OnFailure, OutputChannel,
-    StandardHost,
-};
-use pmix_types::{Nspace, ProcId};
+use pmix_server::standard::{Job, JobOutcome, JobReport, LaunchReport, OutputChannel};
+use pmix_types::ProcId;
 use rustix::process::Signal;
-use rustix::system::uname;
 use tokio::time::Instant;
 
 use crate::cli::Plan;
 use crate::console::Console;
 use crate::output::{Lines, tag};
-use crate::report::Report;
+use crate::session::NOT_STARTED;
 use crate::signals::{Received, Signals};
-use crate::{GUARDIAN_COMMAND, Guardian, LocalLauncher, orphans, stdin};
 
-/// Exit code of a job that could not be started.
-const NOT_STARTED: i32 = 1;
 /// Exit code of a job that took too long, as that of timeout(1).
 const TIMED_OUT: i32 = 124;
 /// Exit code when nobody reads the output: 128 and SIGPIPE, as a shell would show it.
-const NO_READER: i32 = 141;
-/// Longest time between the request to end and force that a launcher takes within the end of a failed job.
-const LAUNCHER_GRACE: Duration = Duration::from_secs(2);
-
-/// Runs a job and returns the exit code for it.
-pub(crate) async fn run(plan: Plan) -> i32 {
-    let started = Instant::now();
-    let node = uname().nodename().to_string_lossy().into_owned();
-    let ranks = plan.apps.iter().map(|app| usize::try_from(app.max_procs).unwrap_or(0)).sum();
-    let (mut console, mut signals, nspace) = match prepare(&node) {
-        Ok(prepared) => prepared,
-        Err(error) => {
-            tracing::error!(%error, "cannot start");
-            return NOT_STARTED;
-        }
-    };
-    let json = plan.json;
-    let mut report = Report::new(&nspace, ranks);
-    let code = match launch(plan, &node, nspace, &mut console, &mut signals, &mut report).await {
-        Ok(code) => code,
-        Err(error) => {
-            console.say(&error);
-            report.error(&error);
-            NOT_STARTED
-        }
-    };
-    if json {
-        report.duration(started.elapsed());
-        console.put_line(&report.to_line());
-    }
-    tokio::select! {
-        written = console.finish() => if is_broken(&written) { NO_READER } else { code },
-        // whoever holds up the output does not hold us
-        Received::End(_) = signals.next() => code,
-    }
-}
-
-fn prepare(node: &str) -> io::Result<(Console, Signals, Nspace)> {
-    let nspace = Nspace::new(format!("pmixrun.{node}.{}", std::process::id())).map_err(io::Error::other)?;
-    Ok((Console::start()?, Signals::receive()?, nspace))
-}
-
-fn is_broken(written: &io::Result<()>) -> bool {
-    written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
-}
-
-/// Sets up all that a job needs, runs it, and leaves nothing behind; the error says why it did not start.
-async fn launch(
-    plan: Plan,
-    node: &str,
-    nspace: Nspace,
-    console: &mut Console,
-    signals: &mut Signals,
-    report: &mut Report,
-) -> Result<i32, String> {
-    let mut command = Command::new("/proc/self/exe");
-    command.arg(GUARDIAN_COMMAND);
-    let guardian = Guardian::start(command).map_err(|error| format!("{node}: guardian: {error}"))?;
-    let guardian = Arc::new(guardian);
-    let (rank_zero, continued) =
-        stdin::for_rank_zero().map_err(|error| format!("{node}: standard input: {error}"))?;
-    let launcher = LocalLauncher::new(node)
-        .with_guardian(Arc::clone(&guardian))
-        .grace(plan.grace.min(LAUNCHER_GRACE))
-        .first_stdin(rank_zero);
-    let host = StandardHost::new(launcher, MemoryExchange::single(node));
-    let server = Server::builder().host(host.clone()).hostname(node).tool_support(true).start().await;
-    let server = server.map_err(|error| format!("{node}: {}", with_causes(&error)))?;
-
-    let code = async {
-        guardian
-            .protect(server.handle().session_dir())
-            .map_err(|error| format!("{node}: guardian: {error}"))?;
-        let grace = plan.grace;
-        let start = JobStart::new(nspace, plan.apps.clone()).on_failure(OnFailure::End { grace });
-        let job = host.start_job(start).await.map_err(|error| with_causes(&error))?;
-        let mut run = Run::new(plan, job, console, continued);
-        let (outcome, code) = run.to_end(signals).await?;
-        report.ended(&outcome, code, run.ending.map(Ending::name));
-        Ok(code)
-    };
-    let code = code.await;
-
-    report.server(&server.stats().await);
-    server.stop().await;
-    if let Err(error) = guardian.finish() {
-        tracing::warn!(%error, "guardian");
-    }
-    orphans::end();
-    code
-}
-
-/// An error with those that caused it, where they say something new.
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = error.source();
-    }
-    text
-}
+pub(crate) const NO_READER: i32 = 141;
 
 /// Why a job is made to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ending {
+pub(crate) enum Ending {
     Signal(Signal),
     Timeout,
     Output,
 }
 
 impl Ending {
-    const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Signal(Signal::INT) => "SIGINT",
             Self::Signal(_) => "SIGTERM",
@@ -154,14 +39,16 @@ impl Ending {
     }
 }
 
-/// A job on its way.
-struct Run<'a> {
+/// Watches a job.
+#[derive(Debug)]
+pub(crate) struct Watch<'a> {
     plan: Plan,
     job: Job,
     console: &'a mut Console,
     lines: BTreeMap<(ProcId, OutputChannel), Lines>,
     continued: Sender<()>,
-    ending: Option<Ending>,
+    /// Why it is made to end, if it is.
+    pub(crate) ending: Option<Ending>,
     /// Standard output took no more, and not because its reader left.
     output_lost: bool,
     timeout_at: Option<Instant>,
@@ -170,8 +57,8 @@ struct Run<'a> {
     killed: bool,
 }
 
-impl<'a> Run<'a> {
-    fn new(plan: Plan, job: Job, console: &'a mut Console, continued: Sender<()>) -> Self {
+impl<'a> Watch<'a> {
+    pub(crate) fn new(plan: Plan, job: Job, console: &'a mut Console, continued: Sender<()>) -> Self {
         let timeout_at = plan.timeout.map(|time| Instant::now() + time);
         Self {
             plan,
@@ -187,7 +74,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    async fn to_end(&mut self, signals: &mut Signals) -> Result<(JobOutcome, i32), String> {
+    /// Lets it run; what became of it and the exit code for that.
+    pub(crate) async fn until_done(&mut self, signals: &mut Signals) -> Result<(JobOutcome, i32), String> {
         loop {
             tokio::select! {
                 signal = signals.next() => self.on_signal(signal),
@@ -249,7 +137,7 @@ impl<'a> Run<'a> {
     fn on_output_lost(&mut self, error: &io::Error) {
         if error.kind() != io::ErrorKind::BrokenPipe {
             self.output_lost = true;
-            tracing::error!(%error, "cannot write to standard output: the job is ended");
+            self.console.say(format_args!("cannot write to standard output: {error}; the job is ended"));
         }
         self.end(Ending::Output, Signal::TERM);
     }
@@ -311,13 +199,6 @@ impl<'a> Run<'a> {
                 (_, code) => code,
             },
         }
-    }
-}
-
-impl Plan {
-    /// Whether there is only one process.
-    fn is_alone(&self) -> bool {
-        matches!(self.apps.as_slice(), [app] if app.max_procs == 1)
     }
 }
 
