@@ -25,7 +25,7 @@ struct Which {
     #[arg(long)]
     pid: Option<u32>,
 
-    /// The server at this address: <namespace>.<rank>;unix:<path of its socket>
+    /// The server at this address: NAMESPACE.RANK;unix:PATH, with the path of its socket
     #[arg(long)]
     uri: Option<String>,
 
