@@ -1,0 +1,199 @@
+//! Queries and aborts.
+
+use std::sync::{Arc, Mutex};
+
+use pmix_client::types::{DataArray, Info, ProcState, Query, Status, Value};
+use pmix_client::{ProcId, keys};
+use pmix_server::host::{AbortRequest, QueryRequest, QueryResults};
+use pmix_server::types::job::JobSpec;
+use pmix_server::{Capabilities, HostError, HostModule, HostResult, Upcall, UpcallContext, async_trait};
+use pmix_tests::{TestNode, on_both_runtimes, within};
+
+#[test]
+fn qry_12_namespaces_are_a_comma_list() {
+    on_both_runtimes(async || {
+        let node = TestNode::start(1).await;
+        node.add_job(JobSpec::new("other".parse().unwrap()), []).await;
+        let client = node.client(0).await;
+        let results = within(client.query([Query::new(&keys::QUERY_NAMESPACES)])).await.unwrap();
+        assert_eq!(results.status(), Status::SUCCESS);
+        assert_eq!(results.get(&keys::QUERY_NAMESPACES).unwrap().unwrap(), "job,other");
+    });
+}
+
+#[test]
+fn qry_11_val_06_the_process_table_of_a_job_in_rank_order() {
+    on_both_runtimes(async || {
+        let spec = JobSpec::new("job".parse().unwrap());
+        let spec = spec.node_map(["n0", "n1"]).unwrap().proc_map("0,2;1").unwrap();
+        let node = TestNode::builder(0).job(spec, [0, 2]).start().await;
+        let client = node.client(0).await;
+        let own_pid = i32::try_from(std::process::id()).unwrap();
+        for (key, ranks) in
+            [(&keys::QUERY_PROC_TABLE, vec![0, 1, 2]), (&keys::QUERY_LOCAL_PROC_TABLE, vec![0, 2])]
+        {
+            let query = Query::new(key).qualifier(&keys::NSPACE, "job");
+            let results = within(client.query([query])).await.unwrap();
+            let Some(DataArray::ProcInfo(rows)) = results.get(key).unwrap() else { panic!("{results:?}") };
+            let procs: Vec<ProcId> = rows.iter().map(|row| row.proc.clone()).collect();
+            assert_eq!(procs, ranks.iter().map(|rank| node.proc(*rank)).collect::<Vec<_>>());
+            assert_eq!((rows[0].pid.0, rows[0].state), (own_pid, ProcState::CONNECTED));
+            assert_eq!((rows[0].hostname.as_deref(), rows[0].exit_code), (Some("n0"), 0));
+            let last = rows.last().unwrap();
+            assert_eq!((last.pid.0, last.state), (0, ProcState::PREPPED));
+        }
+    });
+}
+
+#[tokio::test]
+async fn qry_11_a_process_table_needs_a_namespace() {
+    let node = TestNode::start(1).await;
+    let client = node.client(0).await;
+    let error = within(client.query([Query::new(&keys::QUERY_PROC_TABLE)])).await.unwrap_err();
+    assert_eq!(error.status(), Status::ERR_BAD_PARAM, "{error}");
+    assert!(error.to_string().contains(keys::NSPACE.name()), "{error}");
+}
+
+#[tokio::test]
+async fn qry_03_qry_04_some_all_or_nothing_is_found() {
+    let node = TestNode::start(1).await;
+    let client = node.client(0).await;
+    let some = Query::new(&keys::QUERY_NAMESPACES).key(&keys::QUERY_QUEUE_LIST);
+    let results = within(client.query([some])).await.unwrap();
+    assert_eq!(results.status(), Status::ERR_PARTIAL_SUCCESS);
+    assert_eq!(results.missing(), [keys::QUERY_QUEUE_LIST.key_name()]);
+    let error = within(client.query([Query::new(&keys::QUERY_QUEUE_LIST)])).await.unwrap_err();
+    assert!(error.is_not_found(), "{error}");
+}
+
+#[tokio::test]
+async fn qry_01_qry_08_several_queries_are_answered_each() {
+    let node = TestNode::start(2).await;
+    let client = node.client(0).await;
+    let size = Query::new(&keys::JOB_SIZE).qualifier(&keys::NSPACE, "job");
+    let queries = [Query::new(&keys::QUERY_NAMESPACES), size, Query::new(&keys::QUERY_NAMESPACES)];
+    let results = within(client.query(queries)).await.unwrap();
+    assert_eq!(results.results().len(), 3);
+    assert_eq!(results.get(&keys::JOB_SIZE).unwrap(), Some(2));
+    assert_eq!(results.results()[0].infos, results.results()[2].infos);
+}
+
+#[tokio::test]
+async fn qry_05_a_process_is_named_in_one_way() {
+    let node = TestNode::start(1).await;
+    let client = node.client(0).await;
+    let both = Query::new(&keys::QUERY_NAMESPACES)
+        .qualifier(&keys::PROCID, node.proc(0))
+        .qualifier(&keys::NSPACE, "job");
+    let error = within(client.query([both])).await.unwrap_err();
+    assert_eq!(error.status(), Status::ERR_BAD_PARAM, "{error}");
+}
+
+/// Notes what it is asked, and answers queries for the queue list only.
+#[derive(Clone, Debug, Default)]
+struct Oracle {
+    asked: Arc<Mutex<Vec<(ProcId, QueryRequest)>>>,
+    aborts: Arc<Mutex<Vec<(ProcId, AbortRequest)>>>,
+}
+
+#[async_trait]
+impl HostModule for Oracle {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::none().with(Upcall::Query).with(Upcall::Abort)
+    }
+
+    async fn query(&self, cx: &UpcallContext, req: QueryRequest) -> HostResult<QueryResults> {
+        self.asked.lock().unwrap().push((cx.caller.clone(), req.clone()));
+        let query = &req.queries[0];
+        if query.keys.contains(&keys::QUERY_AUTHORIZATIONS.key_name()) {
+            panic!("a host that panics");
+        }
+        if !query.keys.contains(&keys::QUERY_QUEUE_LIST.key_name()) {
+            return Err(HostError::not_supported("that"));
+        }
+        let answer = vec![Info::new(&keys::QUERY_QUEUE_LIST, "short,long")];
+        Ok(QueryResults::complete(vec![Info::dynamic(keys::QUERY_RESULTS.key_name(), answer)]))
+    }
+
+    async fn abort(&self, cx: &UpcallContext, req: AbortRequest) -> HostResult<()> {
+        self.aborts.lock().unwrap().push((cx.caller.clone(), req.clone()));
+        match req.procs.is_empty() {
+            true => Ok(()),
+            false => Err(HostError::new(Status::ERR_PARAM_VALUE_NOT_SUPPORTED, "all or nothing")),
+        }
+    }
+}
+
+#[test]
+fn qry_10_gen_13_the_host_is_asked_with_the_callers_identity_by_the_kernels_word() {
+    on_both_runtimes(async || {
+        let host = Oracle::default();
+        let node = TestNode::with_host(2, host.clone()).await;
+        let client = node.client(1).await;
+        let query = Query::new(&keys::QUERY_QUEUE_LIST).qualifier(&keys::HOSTNAME, "n0");
+        let results = within(client.query([query.clone()])).await.unwrap();
+        assert_eq!(results.get(&keys::QUERY_QUEUE_LIST).unwrap().unwrap(), "short,long");
+        let asked = host.asked.lock().unwrap();
+        let [(caller, request)] = asked.as_slice() else { panic!("{asked:?}") };
+        assert_eq!((caller, &request.queries), (&node.proc(1), &vec![query]));
+        let uid = rustix::process::geteuid().as_raw();
+        assert_eq!(request.directives.get(&keys::USERID).unwrap(), Some(uid));
+        let gid = rustix::process::getegid().as_raw();
+        assert_eq!(request.directives.get(&keys::GRPID).unwrap(), Some(gid));
+    });
+}
+
+#[tokio::test]
+async fn qry_10_what_the_host_does_not_support_the_server_answers_itself() {
+    let node = TestNode::with_host(1, Oracle::default()).await;
+    let client = node.client(0).await;
+    let results = within(client.query([Query::new(&keys::QUERY_NAMESPACES)])).await.unwrap();
+    assert_eq!(results.get_value(keys::QUERY_NAMESPACES.name()), Some(&Value::from("job")));
+}
+
+#[test]
+fn a_host_that_panics_in_a_query_fails_it() {
+    on_both_runtimes(async || {
+        let node = TestNode::with_host(1, Oracle::default()).await;
+        let client = node.client(0).await;
+        let error = within(client.query([Query::new(&keys::QUERY_AUTHORIZATIONS)])).await.unwrap_err();
+        assert_eq!(error.status(), Status::ERROR);
+        assert!(error.to_string().contains("inside query"), "{error}");
+    });
+}
+
+#[test]
+fn abt_01_hst_05_abort_reaches_the_host_as_it_was_said() {
+    on_both_runtimes(async || {
+        let host = Oracle::default();
+        let node = TestNode::with_host(2, host.clone()).await;
+        let client = node.client(1).await;
+        within(client.abort(-7, "enough")).await.unwrap();
+        let error = within(client.abort(0, "").procs([node.proc(0)])).await.unwrap_err();
+        assert_eq!(error.status(), Status::ERR_PARAM_VALUE_NOT_SUPPORTED, "{error}");
+        assert!(error.to_string().contains("all or nothing"), "{error}");
+        let aborts = host.aborts.lock().unwrap();
+        let [(caller, whole), (_, one)] = aborts.as_slice() else { panic!("{aborts:?}") };
+        assert_eq!(*caller, node.proc(1));
+        assert_eq!((whole.status, whole.message.as_str(), whole.procs.len()), (-7, "enough", 0));
+        assert_eq!((one.status, &one.procs), (0, &vec![node.proc(0)]));
+    });
+}
+
+#[tokio::test]
+async fn gen_11_without_such_an_entry_a_call_is_not_supported() {
+    let node = TestNode::start(1).await;
+    let client = node.client(0).await;
+    let error = within(client.abort(1, "")).await.unwrap_err();
+    assert!(error.is_not_supported(), "{error}");
+    assert!(error.to_string().contains("abort"), "{error}");
+}
+
+#[tokio::test]
+async fn hst_05_the_standard_host_aborts_only_what_it_has_started() {
+    let node = TestNode::with_standard_host(1).await;
+    let client = node.client(0).await;
+    let error = within(client.abort(1, "")).await.unwrap_err();
+    assert_eq!(error.status(), Status::ERR_PARAM_VALUE_NOT_SUPPORTED, "{error}");
+    assert!(error.to_string().contains("job"), "{error}");
+}
