@@ -16,9 +16,9 @@ use super::{Console, Trouble};
 ///
 /// Without a server selected it asks the only live one of this user on this node.
 ///
-/// The JSON report is one object: {"server", "status", "results": {KEY: VALUE}, "missing": [KEY]}. Numbers, texts and
-/// arrays are what they are in JSON; a process is {"nspace", "rank"}, an info {"key", "value"}, bytes are {"bytes":
-/// HEX}.
+/// The JSON report is one object: {"server", "status", "results": {KEY: VALUE, ...}, "missing": [KEY, ...]}.
+/// Numbers, texts and arrays are what they are in JSON; a process is {"nspace", "rank"}, an info {"key", "value"},
+/// bytes are {"bytes": HEX}.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct Args {
