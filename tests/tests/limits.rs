@@ -70,7 +70,7 @@ fn a_commit_above_the_limit_is_refused_and_the_connection_goes_on() {
         let (a, b) = (node.client(0).await, node.client(1).await);
         a.put(Scope::GLOBAL, "big", blob(9 * MIB)).unwrap();
         let error = within(a.commit()).await.unwrap_err();
-        assert_eq!(error.status(), Status::ERR_BAD_PARAM, "{error}");
+        assert_eq!(error.status(), Status::ERR_OUT_OF_RESOURCE, "{error}");
         assert!(error.to_string().contains(&(8 * MIB).to_string()), "it names the limit: {error}");
         // replaced by something smaller it goes through
         publish(&a, "big", blob(7 * MIB)).await;

@@ -181,6 +181,9 @@ impl Engine {
     /// The answer, or `None` if it will come later; in the order of GET-20.
     fn answer_get(&mut self, waiter: Waiter, out: &mut Out) -> Result<Option<GetReply>, Failure> {
         let (mut fetch_anew, mut stop) = (false, waiter.immediate);
+        if self.is_last_level(&waiter) {
+            deny_unknown(&waiter.directives)?;
+        }
         if let Some(job) = self.jobs.get(&waiter.target.nspace) {
             if waiter.is_job_level() {
                 return self.job_level(&waiter, job).map(Some);
@@ -202,6 +205,13 @@ impl Engine {
             }
         }
         self.hold(waiter, out).map(|()| None)
+    }
+
+    /// Whether no other level can carry out what this server cannot (GEN-05).
+    fn is_last_level(&self, waiter: &Waiter) -> bool {
+        let rank = waiter.target.rank;
+        let stays = |job: &Job| waiter.is_job_level() || rank == Rank::UNDEF || job.is_local(rank);
+        waiter.immediate || !self.fetches() || self.jobs.get(&waiter.target.nspace).is_some_and(stays)
     }
 
     fn fetches(&self) -> bool {
@@ -349,6 +359,19 @@ impl Engine {
         let failure = Failure::new(Status::ERR_TIMEOUT, message).with_procs(vec![waiter.target.clone()]);
         self.answer_waiter(number, Err(failure), out);
     }
+}
+
+/// Refuses required directives that a server does not know (GEN-05); those of realms are read later.
+fn deny_unknown(directives: &Directives) -> Result<(), Failure> {
+    let mut rest = directives.clone();
+    for realm in [&keys::SESSION_INFO, &keys::JOB_INFO, &keys::APP_INFO, &keys::NODE_INFO, &keys::PROC_INFO] {
+        rest.remove(realm);
+    }
+    for number in [&keys::SESSION_ID, &keys::APPNUM, &keys::NODEID] {
+        rest.remove(number);
+    }
+    rest.remove(&keys::HOSTNAME);
+    Ok(rest.deny_unprocessed()?)
 }
 
 /// All that a process has put and a viewer may see.

@@ -160,7 +160,7 @@ impl Incoming {
                 }
                 Err(error) => {
                     in_flight.fetch_add(1, Ordering::Relaxed);
-                    Failure::new(Status::ERR_BAD_PARAM, format!("the request cannot be read: {error}"))
+                    Failure::new(error.status(), format!("the request cannot be read: {error}"))
                 }
             };
             self.shared.inbox.send(Event::Refuse { conn, id: RequestId(id), failure: refused }).await;
