@@ -14,6 +14,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a fixture that fails is a failed test")]
 
 mod cluster;
+pub mod coverage;
 mod logs;
 mod node;
 mod programs;

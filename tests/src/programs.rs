@@ -95,7 +95,12 @@ impl Running {
 
     /// Ends it as `kill -9` does.
     pub fn kill(&self) {
-        kill_process(Pid::from_raw(self.pid()).unwrap(), Signal::KILL).unwrap();
+        self.signal(Signal::KILL);
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_raw(self.pid()).unwrap(), signal).unwrap();
     }
 
     /// The next line of its standard output; `None` when it is closed.

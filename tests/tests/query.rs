@@ -197,3 +197,51 @@ async fn hst_05_the_standard_host_aborts_only_what_it_has_started() {
     assert_eq!(error.status(), Status::ERR_PARAM_VALUE_NOT_SUPPORTED, "{error}");
     assert!(error.to_string().contains("job"), "{error}");
 }
+
+/// Answers the first query only after the second.
+#[derive(Debug, Default)]
+struct LastInFirstOut {
+    second: tokio::sync::Notify,
+}
+
+#[async_trait]
+impl HostModule for LastInFirstOut {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::none().with(Upcall::Query)
+    }
+
+    async fn query(&self, _: &UpcallContext, req: QueryRequest) -> HostResult<QueryResults> {
+        let key = req.queries[0].keys[0].clone();
+        match key == keys::QUERY_QUEUE_LIST.key_name() {
+            true => self.second.notified().await,
+            false => self.second.notify_one(),
+        }
+        let answer = vec![Info::dynamic(key, "answered")];
+        Ok(QueryResults::complete(vec![Info::dynamic(keys::QUERY_RESULTS.key_name(), answer)]))
+    }
+}
+
+#[test]
+fn gen_16_an_upcall_that_takes_its_time_holds_up_no_other() {
+    on_both_runtimes(async || {
+        let node = TestNode::with_host(1, LastInFirstOut::default()).await;
+        let client = node.client(0).await;
+        let slow = {
+            let client = client.clone();
+            tokio::spawn(async move { client.query([Query::new(&keys::QUERY_QUEUE_LIST)]).await })
+        };
+        node.until_waiting(1).await;
+        within(client.query([Query::new(&keys::QUERY_NAMESPACES)])).await.unwrap();
+        let results = within(slow).await.unwrap().unwrap();
+        assert_eq!(results.get(&keys::QUERY_QUEUE_LIST).unwrap().unwrap(), "answered");
+    });
+}
+
+#[tokio::test]
+async fn qry_07_qualifiers_that_do_not_apply_are_ignored() {
+    let node = TestNode::start(1).await;
+    let client = node.client(0).await;
+    let query = Query::new(&keys::QUERY_NAMESPACES).qualifier(&keys::HOSTNAME, "elsewhere");
+    let results = within(client.query([query])).await.unwrap();
+    assert_eq!(results.get(&keys::QUERY_NAMESPACES).unwrap().unwrap(), "job");
+}

@@ -1,0 +1,244 @@
+//! Who is refused, with which reason in the log, while a job goes on.
+
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+
+use pmix_client::types::message::{Hello, Identity};
+use pmix_client::types::{Pid, Status};
+use pmix_client::{Client, Nspace, ProcId, Rank};
+use pmix_proto::ServerBody;
+use pmix_server::host::ToolConnected;
+use pmix_server::{Capabilities, HostModule, HostResult, Upcall, UpcallContext, async_trait};
+use pmix_tests::{Logs, RawSession, Running, TestNode, on_both_runtimes, within};
+use rustix::process::geteuid;
+
+/// A node that other users reach, and the job of two that goes on.
+async fn node() -> (TestNode, [Client; 2]) {
+    let node = TestNode::builder(2).server(|server| server.other_users(true)).start().await;
+    let clients = [node.client(0).await, node.client(1).await];
+    (node, clients)
+}
+
+/// A process of another job, which is to be registered.
+fn other() -> ProcId {
+    ProcId::new(Nspace::new("other").unwrap(), Rank::from_raw(2))
+}
+
+/// The job does what jobs do, and nobody but the two is connected.
+async fn goes_on(node: &TestNode, clients: &[Client; 2]) {
+    let (a, b) = within(async { tokio::join!(clients[0].fence_all(), clients[1].fence_all()) }).await;
+    a.and(b).unwrap();
+    let stats = node.stats().await;
+    assert_eq!((stats.connections, stats.waiting), (2, 0));
+}
+
+#[test]
+fn cli_02_sec_01_sec_03_a_client_with_the_wrong_uid_is_refused_while_the_job_goes_on() {
+    on_both_runtimes(async || {
+        let (node, clients) = node().await;
+        let logs = Logs::start();
+        let (proc, uid) = (other(), geteuid().as_raw());
+        node.handle().register_client(&proc, uid + 1, 0, None).await.unwrap();
+        let error = node.connect(&proc).await.unwrap_err();
+        assert_eq!(error.status(), Status::ERR_NO_PERMISSIONS);
+        let reason = format!("other:2 is registered for uid {}", uid + 1);
+        assert!(error.to_string().contains(&reason), "{error}");
+        let line = logs.line_with(&["refused a connection", &reason]).await;
+        assert!(line.contains(&format!("comes from uid {uid}")), "{line}");
+        assert_eq!(node.stats().await.refused, 1);
+        goes_on(&node, &clients).await;
+    });
+}
+
+#[tokio::test]
+async fn cli_02_a_wrong_group_is_refused_as_well() {
+    let (node, clients) = node().await;
+    let proc = other();
+    node.handle().register_client(&proc, geteuid().as_raw(), 54321, None).await.unwrap();
+    let error = node.connect(&proc).await.unwrap_err();
+    assert_eq!(error.status(), Status::ERR_NO_PERMISSIONS);
+    assert!(error.to_string().contains("gid 54321"), "{error}");
+    goes_on(&node, &clients).await;
+}
+
+/// Only root can become another user; for all others the tests above do.
+#[tokio::test]
+async fn cli_02_sec_01_a_process_of_another_user_is_refused_by_the_kernels_word() {
+    const NOBODY: u32 = 65534;
+    if !geteuid().is_root() {
+        return;
+    }
+    let (node, clients) = node().await;
+    let logs = Logs::start();
+    let proc = other();
+    node.register(&proc).await;
+    // the program must be where that user can run it, and the socket where it can be reached
+    let public = tempfile::Builder::new().prefix("pmix-test-").tempdir().unwrap();
+    let program = public.path().join("rank");
+    std::fs::copy(pmix_tests::rank_program(), &program).unwrap();
+    for dir in [public.path(), node.root()] {
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(dir, open).unwrap();
+    }
+    let mut command = std::process::Command::new(program);
+    node.handle().setup_fork(&proc).await.unwrap().apply(&mut command);
+    command.arg("fence").uid(NOBODY).gid(NOBODY).current_dir("/");
+    let (status, _, err) = Running::start(command).end().await;
+    assert_eq!(status.code(), Some(3), "{err}");
+    assert!(err.contains("ERR_NO_PERMISSIONS") && err.contains("comes from uid 65534"), "{err}");
+    logs.line_with(&["refused a connection", "comes from uid 65534"]).await;
+    goes_on(&node, &clients).await;
+}
+
+#[tokio::test]
+async fn sec_01_without_leave_other_users_do_not_even_reach_the_socket() {
+    use std::os::unix::fs::PermissionsExt;
+    let node = TestNode::start(1).await;
+    let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(node.handle().session_dir()), 0o700);
+    assert_eq!(mode(&node.socket()), 0o600);
+}
+
+#[test]
+fn cli_03_sec_03_an_unregistered_rank_or_namespace_is_refused_while_the_job_goes_on() {
+    on_both_runtimes(async || {
+        let (node, clients) = node().await;
+        let logs = Logs::start();
+        let strange_job = ProcId::new(Nspace::new("strange").unwrap(), Rank::from_raw(0));
+        for (proc, reason) in [
+            (node.proc(17), "job:17 is not registered"),
+            (strange_job, "strange:0: its namespace is not registered"),
+        ] {
+            let error = node.connect(&proc).await.unwrap_err();
+            assert_eq!(error.status(), Status::ERR_NO_PERMISSIONS);
+            assert!(error.to_string().contains(reason), "{error}");
+            logs.line_with(&["refused a connection", reason]).await;
+        }
+        goes_on(&node, &clients).await;
+    });
+}
+
+#[tokio::test]
+async fn a_random_byte_stream_is_refused_while_the_job_goes_on() {
+    let (node, clients) = node().await;
+    let logs = Logs::start();
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut noise = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8
+    };
+    let mut stream = UnixStream::connect(node.socket()).unwrap();
+    let bytes: Vec<u8> = (0..100_000).map(|_| noise()).collect();
+    // it may hang up before it has read all
+    let _ = stream.write_all(&bytes);
+    let own = std::process::id().to_string();
+    logs.line_with(&["refused a connection that does not speak the protocol", &own]).await;
+    goes_on(&node, &clients).await;
+}
+
+#[tokio::test]
+async fn what_looks_like_http_2_at_first_is_refused_while_the_job_goes_on() {
+    let (node, clients) = node().await;
+    let logs = Logs::start();
+    let mut stream = UnixStream::connect(node.socket()).unwrap();
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
+    // a frame of the greatest length there is, of a type that has none
+    stream.write_all(&[0xff, 0xff, 0xff, 0x04, 0, 0, 0, 0, 0]).unwrap();
+    logs.line_with(&["refused a connection that does not speak the protocol"]).await;
+    goes_on(&node, &clients).await;
+}
+
+#[test]
+fn a_length_prefix_of_1_gib_is_refused_while_the_job_goes_on() {
+    on_both_runtimes(async || {
+        let (node, clients) = node().await;
+        let logs = Logs::start();
+        // not compressed, 1 GiB, and the first bytes of it
+        let prefix = [&[0][..], &(1_u32 << 30).to_be_bytes(), b"begins"].concat();
+        let mut session = RawSession::open_with_bytes(&node.socket(), prefix).await.unwrap();
+        let Ok(Some((0, ServerBody::Failure(failure)))) = session.next().await else { panic!("not refused") };
+        assert_eq!(failure.status, Status::ERR_BAD_PARAM);
+        assert!(failure.message.contains("1073741824"), "{failure}");
+        logs.line_with(&["refused a connection", "1073741824"]).await;
+        goes_on(&node, &clients).await;
+    });
+}
+
+#[tokio::test]
+async fn who_asks_before_it_has_said_who_it_is_is_refused() {
+    use pmix_client::types::message::{Fence, Request};
+    let (node, clients) = node().await;
+    let request = pmix_proto::encode_request(1, &Request::Fence(Fence::new(None)));
+    let mut session = RawSession::open(&node.socket(), request).await.unwrap();
+    let Ok(Some((_, ServerBody::Failure(failure)))) = session.next().await else { panic!("not refused") };
+    assert!(failure.message.contains("before it has said who it is"), "{failure}");
+    assert!(session.next().await.unwrap().is_none());
+    goes_on(&node, &clients).await;
+}
+
+#[tokio::test]
+async fn who_greets_twice_is_gone() {
+    let (node, clients) = node().await;
+    node.register(&other()).await;
+    let hello = Hello::new(Identity::Client(other()), Pid(1));
+    let twice = pmix_proto::encode_hello(&hello).chain(pmix_proto::encode_hello(&hello));
+    let mut session = RawSession::open(&node.socket(), twice).await.unwrap();
+    assert!(matches!(session.next().await, Ok(Some((0, ServerBody::Welcome { .. })))));
+    assert!(!matches!(session.next().await, Ok(Some(_))), "nothing follows");
+    let error = within(clients[0].get::<u32>(other(), "key")).await.unwrap_err();
+    assert!(error.to_string().contains("greeted twice"), "it counts as dead: {error}");
+}
+
+#[tokio::test]
+async fn who_hangs_up_without_a_word_leaves_nothing() {
+    let (node, clients) = node().await;
+    for _ in 0..10 {
+        drop(UnixStream::connect(node.socket()).unwrap());
+        let _ = RawSession::open(&node.socket(), []).await;
+    }
+    goes_on(&node, &clients).await;
+}
+
+/// Says hello as a tool; the server's first words.
+async fn tool(node: &TestNode) -> ServerBody {
+    let hello = Hello::new(Identity::Tool(None), Pid(1));
+    let mut session = RawSession::open(&node.socket(), pmix_proto::encode_hello(&hello)).await.unwrap();
+    session.next().await.unwrap().unwrap().1
+}
+
+/// Lets every tool in.
+struct Gatekeeper;
+
+#[async_trait]
+impl HostModule for Gatekeeper {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::none().with(Upcall::ToolConnected)
+    }
+
+    async fn tool_connected(&self, cx: &UpcallContext, req: ToolConnected) -> HostResult<ProcId> {
+        assert_eq!(cx.uid, geteuid().as_raw());
+        assert_eq!(req.directives.get(&pmix_client::keys::USERID)?, Some(cx.uid));
+        Ok(ProcId::new(Nspace::new("tool").unwrap(), Rank::from_raw(0)))
+    }
+}
+
+#[tokio::test]
+async fn tol_01_tol_15_sec_02_tools_need_the_servers_leave_and_a_host_that_decides() {
+    let with_support = |node: pmix_tests::TestNodeBuilder| node.server(|server| server.tool_support(true));
+    let closed = [
+        TestNode::start(1).await,
+        TestNode::with_host(1, Gatekeeper).await,
+        with_support(TestNode::builder(1)).start().await,
+    ];
+    for node in &closed {
+        let ServerBody::Failure(failure) = tool(node).await else { panic!("a tool was let in") };
+        assert_eq!(failure.status, Status::ERR_NOT_SUPPORTED, "{failure}");
+    }
+    let open = with_support(TestNode::builder(1)).host(Gatekeeper).start().await;
+    let ServerBody::Welcome { welcome, .. } = tool(&open).await else { panic!("the tool was refused") };
+    assert_eq!(welcome.proc.to_string(), "tool:0");
+    assert!(welcome.job.is_none());
+}
