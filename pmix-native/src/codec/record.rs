@@ -1,0 +1,207 @@
+//! Types that travel as several fields.
+
+use pmix_types as t;
+use pmix_types::DataType;
+
+use super::int::Integer;
+use super::text::{
+    kinds, read_bytes, read_key, read_nspace, read_string, read_text, write_bytes, write_text,
+};
+use super::value::{read_value, write_value};
+use super::{CodecError, Kind, Problem, Reader, Writer, kind};
+
+kinds! {
+    Timeval(t::Timeval) TIMEVAL,
+        |r| Ok(t::Timeval { sec: i64::get(r)?, usec: i64::get(r)? }),
+        |w, time| {
+            time.sec.put(w);
+            time.usec.put(w);
+            Ok(())
+        };
+    Proc(t::ProcId) PROC,
+        |r| Ok(t::ProcId { nspace: read_nspace(r)?, rank: kind::Rank::read(r)? }),
+        |w, proc| {
+            write_text(w, Some(&proc.nspace))?;
+            kind::Rank::write(w, &proc.rank)
+        };
+    Value(t::Value) VALUE, read_value, write_value;
+    Info(t::Info) INFO,
+        |r| Ok(t::Info { key: read_key(r)?, flags: kind::InfoFlags::read(r)?, value: read_value(r)? }),
+        |w, info| {
+            write_text(w, Some(&info.key))?;
+            kind::InfoFlags::write(w, &info.flags)?;
+            write_value(w, &info.value)
+        };
+    KeyVal(t::KeyVal) KVAL,
+        |r| Ok(t::KeyVal { key: read_key(r)?, value: read_value(r)? }),
+        |w, pair| {
+            write_text(w, Some(&pair.key))?;
+            write_value(w, &pair.value)
+        };
+    Pdata(t::Pdata) PDATA,
+        |r| Ok(t::Pdata { proc: kind::Proc::read(r)?, key: read_key(r)?, value: read_value(r)? }),
+        |w, data| {
+            kind::Proc::write(w, &data.proc)?;
+            write_text(w, Some(&data.key))?;
+            write_value(w, &data.value)
+        };
+    ProcInfo(t::ProcInfo) PROC_INFO,
+        |r| Ok(t::ProcInfo {
+            proc: kind::Proc::read(r)?,
+            hostname: kind::Text::read(r)?,
+            executable: kind::Text::read(r)?,
+            pid: r.one::<kind::Pid>()?,
+            exit_code: 0,
+            state: kind::ProcState::read(r)?,
+        }),
+        |w, row| {
+            kind::Proc::write(w, &row.proc)?;
+            write_text(w, row.hostname.as_deref())?;
+            write_text(w, row.executable.as_deref())?;
+            w.one::<kind::Pid>(&row.pid)?;
+            kind::ProcState::write(w, &row.state)
+        };
+    Query(t::Query) QUERY, read_query, write_query;
+    App(t::App) APP, read_app, write_app;
+    Envar(t::Envar) ENVAR,
+        |r| Ok(t::Envar { name: read_string(r)?, value: read_string(r)?, separator: r.byte()? }),
+        |w, envar| {
+            write_text(w, Some(&envar.name))?;
+            write_text(w, Some(&envar.value))?;
+            w.byte(envar.separator);
+            Ok(())
+        };
+    Coord(t::Coord) COORD,
+        |r| Ok(t::Coord { view: t::CoordView::from_raw(r.byte()?), coords: read_sized::<kind::Uint32>(r)? }),
+        |w, coord| {
+            w.byte(coord.view.to_raw());
+            write_sized::<kind::Uint32>(w, &coord.coords)
+        };
+    RegAttr(t::RegAttr) REGATTR,
+        |r| Ok(t::RegAttr {
+            name: read_string(r)?,
+            key: read_key(r)?,
+            data_type: r.data_type()?,
+            limits: Vec::new(),
+            description: read_counted::<kind::String>(r)?,
+        }),
+        |w, attr| {
+            write_text(w, Some(&attr.name))?;
+            write_text(w, Some(&attr.key))?;
+            w.tag(attr.data_type);
+            write_counted::<kind::String>(w, &attr.description)
+        };
+    Geometry(t::Geometry) GEOMETRY,
+        |r| Ok(t::Geometry {
+            fabric: r.one::<kind::Size>()?,
+            uuid: read_string(r)?,
+            osname: read_string(r)?,
+            coordinates: read_sized::<kind::Coord>(r)?,
+        }),
+        |w, geometry| {
+            w.one::<kind::Size>(&geometry.fabric)?;
+            write_text(w, Some(&geometry.uuid))?;
+            write_text(w, Some(&geometry.osname))?;
+            write_sized::<kind::Coord>(w, &geometry.coordinates)
+        };
+    DeviceDistance(t::DeviceDistance) DEVICE_DIST,
+        |r| Ok(t::DeviceDistance {
+            device: t::Device {
+                uuid: read_string(r)?,
+                osname: read_string(r)?,
+                device_type: kind::DeviceTypes::read(r)?,
+            },
+            min: u16::get(r)?,
+            max: u16::get(r)?,
+        }),
+        |w, distance| {
+            write_text(w, Some(&distance.device.uuid))?;
+            write_text(w, Some(&distance.device.osname))?;
+            kind::DeviceTypes::write(w, &distance.device.device_type)?;
+            distance.min.put(w);
+            distance.max.put(w);
+            Ok(())
+        };
+    Endpoint(t::Endpoint) ENDPOINT,
+        |r| Ok(t::Endpoint {
+            uuid: kind::Text::read(r)?,
+            osname: read_text(r)?.map(str::to_owned),
+            endpoint: read_bytes(r)?,
+        }),
+        |w, endpoint| {
+            write_text(w, endpoint.uuid.as_deref())?;
+            write_text(w, endpoint.osname.as_deref())?;
+            write_bytes(w, &endpoint.endpoint)
+        };
+}
+
+fn read_query(reader: &mut Reader<'_>) -> Result<t::Query, CodecError> {
+    let mut query = t::Query::dynamic(read_counted::<kind::KeyText>(reader)?);
+    query.qualifiers = reader.nested(read_sized::<kind::Info>)?.into();
+    Ok(query)
+}
+
+fn write_query(writer: &mut Writer, query: &t::Query) -> Result<(), CodecError> {
+    write_counted::<kind::KeyText>(writer, &query.keys)?;
+    writer.nested(|writer| write_sized::<kind::Info>(writer, query.qualifiers.as_slice()))
+}
+
+fn read_app(reader: &mut Reader<'_>) -> Result<t::App, CodecError> {
+    let mut app = t::App::default();
+    app.command = read_string(reader)?;
+    app.argv = {
+        let start = reader.offset();
+        let count = reader.one::<kind::Int>()?;
+        read_many::<kind::String>(reader, start, count)?
+    };
+    app.env = read_counted::<kind::String>(reader)?;
+    app.cwd = read_text(reader)?.map(str::to_owned);
+    app.max_procs = reader.one::<kind::Int>()?;
+    app.info = reader.nested(read_sized::<kind::Info>)?;
+    Ok(app)
+}
+
+fn write_app(writer: &mut Writer, app: &t::App) -> Result<(), CodecError> {
+    write_text(writer, Some(&app.command))?;
+    let argc = count(writer, app.argv.len())?;
+    writer.one::<kind::Int>(&argc)?;
+    writer.run::<kind::String>(&app.argv)?;
+    write_counted::<kind::String>(writer, &app.env)?;
+    write_text(writer, app.cwd.as_deref())?;
+    writer.one::<kind::Int>(&app.max_procs)?;
+    writer.nested(|writer| write_sized::<kind::Info>(writer, &app.info))
+}
+
+/// Values behind a count of type SIZE.
+pub(super) fn read_sized<K: Kind>(reader: &mut Reader<'_>) -> Result<Vec<K::Rust>, CodecError> {
+    let count = reader.one::<kind::Size>()?;
+    reader.run::<K>(count)
+}
+
+pub(super) fn write_sized<K: Kind>(writer: &mut Writer, values: &[K::Rust]) -> Result<(), CodecError> {
+    writer.one::<kind::Size>(&(values.len() as u64))?;
+    writer.run::<K>(values)
+}
+
+/// Values behind a count of type INT32.
+fn read_counted<K: Kind>(reader: &mut Reader<'_>) -> Result<Vec<K::Rust>, CodecError> {
+    let start = reader.offset();
+    let count = i32::get(reader)?;
+    read_many::<K>(reader, start, count)
+}
+
+fn read_many<K: Kind>(reader: &mut Reader<'_>, start: usize, count: i32) -> Result<Vec<K::Rust>, CodecError> {
+    match u64::try_from(count) {
+        Ok(count) => reader.run::<K>(count),
+        Err(_) => reader.problem(start, Problem::Count(count.into())),
+    }
+}
+
+fn write_counted<K: Kind>(writer: &mut Writer, values: &[K::Rust]) -> Result<(), CodecError> {
+    count(writer, values.len())?.put(writer);
+    writer.run::<K>(values)
+}
+
+fn count(writer: &Writer, length: usize) -> Result<i32, CodecError> {
+    i32::try_from(length).map_err(|_| Problem::Range(DataType::INT32).at(writer.len()))
+}

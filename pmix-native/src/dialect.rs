@@ -1,0 +1,129 @@
+use std::fmt;
+use std::str::FromStr;
+
+use pmix_types::DataType;
+
+/// How payloads of a connection are encoded; the connecting side names it, the server follows.
+///
+/// # Examples
+/// ```
+/// use pmix_native::Dialect;
+/// assert_eq!("v41".parse(), Ok(Dialect::V41));
+/// assert_eq!(Dialect::V3.uri_variable(), "PMIX_SERVER_URI3");
+/// assert!("v20".parse::<Dialect>().is_err());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[doc(alias = "bfrops")]
+#[non_exhaustive]
+pub enum Dialect {
+    /// Fixed-width integers; since PMIx 2.1.
+    V21,
+    /// Fixed-width integers; since PMIx 3.0.
+    V3,
+    /// Integers of variable length; since PMIx 4.0.
+    V4,
+    /// Integers of variable length; since PMIx 4.1. Releases up to 6 speak it.
+    V41,
+}
+
+/// A dialect that is not spoken here.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("dialect {0:?} is not spoken here; v41, v4, v3 and v21 are")]
+pub struct UnknownDialect(pub String);
+
+impl Dialect {
+    /// All dialects, newest first: the order in which a process looks for the server's address.
+    pub const ALL: [Self; 4] = [Self::V41, Self::V4, Self::V3, Self::V21];
+
+    /// The name used in the connect message.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::V21 => "v21",
+            Self::V3 => "v3",
+            Self::V4 => "v4",
+            Self::V41 => "v41",
+        }
+    }
+
+    /// The environment variable by which a server offers this dialect.
+    #[doc(alias = "PMIX_SERVER_URI41")]
+    pub const fn uri_variable(self) -> &'static str {
+        match self {
+            Self::V21 => "PMIX_SERVER_URI21",
+            Self::V3 => "PMIX_SERVER_URI3",
+            Self::V4 => "PMIX_SERVER_URI4",
+            Self::V41 => "PMIX_SERVER_URI41",
+        }
+    }
+
+    /// Whether integers of 16 bits and more have variable length.
+    pub const fn is_flexible(self) -> bool {
+        matches!(self, Self::V4 | Self::V41)
+    }
+
+    /// Whether every peer of this dialect can read values of this type.
+    ///
+    /// Values carry no length, so a peer that meets a type it does not know loses the rest of the message.
+    pub const fn knows(self, data_type: DataType) -> bool {
+        let last = match self {
+            Self::V21 => DataType::ALLOC_DIRECTIVE,
+            Self::V3 => DataType::ENVAR,
+            Self::V4 => DataType::COMPRESSED_BYTE_OBJECT,
+            Self::V41 => DataType::STOR_ACCESS_TYPE,
+        };
+        data_type.to_raw() <= last.to_raw()
+    }
+}
+
+impl fmt::Display for Dialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Dialect {
+    type Err = UnknownDialect;
+    fn from_str(text: &str) -> Result<Self, UnknownDialect> {
+        Self::ALL
+            .into_iter()
+            .find(|dialect| dialect.name() == text)
+            .ok_or_else(|| UnknownDialect(text.to_owned()))
+    }
+}
+
+/// Dialect and kind of buffer: all that decides what the bytes of a payload mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(clippy::exhaustive_structs)]
+pub struct Encoding {
+    /// The dialect.
+    pub dialect: Dialect,
+    /// Whether each item tells its type. Debug builds of C libraries do so, others do not.
+    pub described: bool,
+}
+
+impl Encoding {
+    /// Items without their types, as nearly all peers send them.
+    pub const fn plain(dialect: Dialect) -> Self {
+        Self { dialect, described: false }
+    }
+
+    /// Items with their types.
+    pub const fn described(dialect: Dialect) -> Self {
+        Self { dialect, described: true }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dialects_know_types_up_to_their_release() {
+        for dialect in Dialect::ALL {
+            assert!(dialect.knows(DataType::STRING) && !dialect.knows(DataType::DEVICE));
+            assert_eq!(dialect.name().parse(), Ok(dialect));
+        }
+        assert!(Dialect::V41.knows(DataType::PROC_NSPACE) && !Dialect::V4.knows(DataType::PROC_NSPACE));
+        assert!(Dialect::V3.knows(DataType::ENVAR) && !Dialect::V21.knows(DataType::ENVAR));
+    }
+}
