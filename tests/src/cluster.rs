@@ -30,9 +30,8 @@ impl TestCluster {
             let spec = more(spec.ranks_block(nodes, per_node).unwrap());
             let first = number * per_node;
             let builder = TestNode::builder(0).hostname(&format!("n{number}"));
-            let builder = builder.host(host.clone()).job(spec, first..first + per_node);
-            let node = builder.start().await;
-            cluster.nodes.push(node);
+            let builder = builder.host(host).job(spec, first..first + per_node);
+            cluster.nodes.push(builder.start().await);
         }
         cluster
     }

@@ -47,9 +47,7 @@ impl TestNode {
 
     /// A node with a [`StandardHost`] that cannot launch anything.
     pub async fn with_standard_host(ranks: u32) -> Self {
-        let host = StandardHost::new(NullLauncher, MemoryExchange::single("n0"));
-        let node = Self::builder(ranks).host(host.clone()).start().await;
-        node
+        Self::with_host(ranks, StandardHost::new(NullLauncher, MemoryExchange::single("n0"))).await
     }
 
     /// Settings of a node with a job of so many ranks.

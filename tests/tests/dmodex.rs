@@ -1,5 +1,7 @@
 //! Direct modex between servers, both ways.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 

@@ -1,5 +1,7 @@
 //! Events: registration, audience, and what is heard when the server goes.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
+
 use pmix_client::types::message::{Hello, Identity, Request};
 use pmix_client::types::{DataArray, DataRange, Event, Info, Pid, Status, Value};
 use pmix_client::{Client, EventError, EventStream, Nspace, ProcId, Rank, keys};
@@ -15,7 +17,7 @@ async fn listen(client: &Client, codes: impl IntoIterator<Item = Status>) -> Eve
 }
 
 async fn next(events: &mut EventStream) -> Event {
-    within(events.recv()).await.expect("the stream goes on").expect("an event")
+    within(events.recv()).await.unwrap().unwrap()
 }
 
 /// Sends an event that is heard by all who hear anything, so that what comes before it has come.

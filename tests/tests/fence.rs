@@ -1,5 +1,7 @@
 //! Fences on one node and over several.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 

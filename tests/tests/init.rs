@@ -1,5 +1,7 @@
 //! Connecting and finalizing.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
+
 use std::sync::{Arc, Mutex};
 
 use pmix_client::types::Status;

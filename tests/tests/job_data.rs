@@ -1,5 +1,7 @@
 //! Job data: realms, other namespaces, registration again, resolving.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
+
 use std::collections::BTreeMap;
 
 use pmix_client::types::job::JobSpec;

@@ -1,5 +1,7 @@
 //! Large values, and what is larger than allowed.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
+
 use bytes::Bytes;
 use pmix_client::types::{Status, Value};
 use pmix_client::{Client, Scope};

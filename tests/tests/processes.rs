@@ -1,5 +1,7 @@
 //! Real processes: of a server in this process, and of `pmixrun`.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -190,6 +192,24 @@ async fn pmixrun_reports_a_rank_that_dies_before_the_fence() {
     let (status, _, err) = run_ranks(&dir, "4", &["die-before-fence", "1"]).end().await;
     assert_eq!(status.code(), Some(137), "{err}");
     assert!(named(&err, 1), "{err}");
+    nothing_is_left(&dir);
+}
+
+#[tokio::test]
+async fn evt_20_the_others_hear_of_a_death_as_an_event() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut run = run_ranks(&dir, "4", &["listen-without", "2"]);
+    for _ in 0..3 {
+        run.line_with("listening").await;
+    }
+    kill(pid_of(&dir, 2));
+    let (status, out, err) = run.end().await;
+    assert_eq!(status.code(), Some(137), "{err}");
+    for rank in [0, 1, 3] {
+        let heard = format!("[{rank}] heard ERR_PROC_TERM_WO_SYNC about pmixrun.");
+        let told = out.lines().any(|line| line.starts_with(&heard) && line.ends_with(":2"));
+        assert!(told, "rank {rank}: {out}");
+    }
     nothing_is_left(&dir);
 }
 

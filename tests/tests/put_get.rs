@@ -1,5 +1,7 @@
 //! Put, commit and get on one node.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
+
 use std::time::Duration;
 
 use pmix_client::types::job::JobSpec;

@@ -1,5 +1,7 @@
 //! Queries and aborts.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
+
 use std::sync::{Arc, Mutex};
 
 use pmix_client::types::{DataArray, Info, ProcState, Query, Status, Value};

@@ -1,5 +1,7 @@
 //! Who is refused, with which reason in the log, while a job goes on.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
+
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;

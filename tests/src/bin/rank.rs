@@ -7,7 +7,7 @@
 use std::process::ExitCode;
 use std::str::FromStr;
 
-use pmix_client::types::Value;
+use pmix_client::types::{Status, Value};
 use pmix_client::{Client, Error, Rank, Scope, keys};
 use rustix::process::{Signal, getpid, kill_process};
 
@@ -22,6 +22,8 @@ enum Act {
     FenceWithout(u32),
     /// `die-before-fence RANK`: this rank kills itself, the others enter a fence of all.
     DieBeforeFence(u32),
+    /// `listen-without RANK`: this rank blocks, the others wait for the event that one of them has died.
+    ListenWithout(u32),
     /// `put-commit-get N`: puts so many keys, fence with data, reads those of all ranks, finalize.
     PutCommitGet(u32),
     /// `abort CODE`: rank 0 aborts the job with this status, the others block.
@@ -61,7 +63,8 @@ async fn run(act: Act) -> Result<u8, Error> {
     match act {
         Act::Block => block().await,
         Act::Leave => return Ok(0),
-        Act::FenceWithout(absent) if rank == absent => block().await,
+        Act::FenceWithout(absent) | Act::ListenWithout(absent) if rank == absent => block().await,
+        Act::ListenWithout(_) => listen(&client).await?,
         Act::DieBeforeFence(victim) if rank == victim => {
             println!("dying");
             let _ = kill_process(getpid(), Signal::KILL);
@@ -102,6 +105,23 @@ async fn put_commit_get(client: &Client, keys: u32) -> Result<(), Error> {
     Ok(())
 }
 
+async fn listen(client: &Client) -> Result<(), Error> {
+    let mut events = client.events([Status::ERR_PROC_TERM_WO_SYNC]).await?;
+    println!("listening");
+    match events.recv().await {
+        Some(Ok(event)) => {
+            let affected = event.info.get(&keys::EVENT_AFFECTED_PROC).ok().flatten();
+            println!(
+                "heard {} about {}",
+                event.code,
+                affected.map_or_else(String::new, |proc| proc.to_string())
+            );
+        }
+        other => println!("heard {other:?}"),
+    }
+    Ok(())
+}
+
 async fn block() -> ! {
     println!("blocked");
     std::future::pending().await
@@ -117,6 +137,7 @@ impl Act {
             "fence-then-exit" => Self::FenceThenExit(number(args)?),
             "fence-without" => Self::FenceWithout(number(args)?),
             "die-before-fence" => Self::DieBeforeFence(number(args)?),
+            "listen-without" => Self::ListenWithout(number(args)?),
             "put-commit-get" => Self::PutCommitGet(number(args)?),
             "abort" => Self::Abort(number(args)?),
             "block" => Self::Block,
