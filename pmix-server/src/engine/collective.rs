@@ -135,6 +135,11 @@ impl Collectives {
         self.queues.values().flatten().map(|round| round.waiting.len()).sum()
     }
 
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.queues.is_empty() && self.rounds.is_empty()
+    }
+
     /// The answer has nowhere to go any more; what was contributed stays (FEN-14).
     pub(super) fn forget(&mut self, conn: ConnId) {
         for round in self.queues.values_mut().flatten() {

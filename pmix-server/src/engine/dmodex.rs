@@ -37,6 +37,11 @@ struct Held {
 }
 
 impl Dmodex {
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.fetches.is_empty() && self.held.is_empty()
+    }
+
     pub(super) const fn held(&self) -> usize {
         self.held.len()
     }

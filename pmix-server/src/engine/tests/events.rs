@@ -1,0 +1,200 @@
+//! Events: registrations and delivery.
+
+use pmix_types::message::{Push, RegisterEvents, Reply, Request};
+use pmix_types::{DataArray, DataRange, Directives, Event, Info, ProcId, Status, keys};
+
+use super::super::{Command, HostCall};
+use super::harness::*;
+
+const CODE: Status = Status::ERR_NODE_DOWN;
+
+/// Two jobs of two processes each, all connected.
+fn world() -> (Harness, Vec<Peer>) {
+    let mut t = Harness::new([]);
+    t.job("a", "0-1");
+    t.job("b", "0-1");
+    let procs = [proc("a", 0), proc("a", 1), proc("b", 0), proc("b", 1)];
+    let peers = procs.iter().map(|proc| t.connect(proc)).collect();
+    (t, peers)
+}
+
+#[track_caller]
+fn register(t: &mut Harness, peer: &Peer, codes: Vec<Status>) -> u64 {
+    register_wish(t, peer, RegisterEvents::new(codes))
+}
+
+#[track_caller]
+fn register_wish(t: &mut Harness, peer: &Peer, wish: RegisterEvents) -> u64 {
+    let to = t.ask(peer, Request::RegisterEvents(wish));
+    match t.ok(to) {
+        Reply::Registered(number) => number,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn push(peer: &Peer, registrations: &[u64], event: &Event) -> Command {
+    let push = Push::Event { registrations: registrations.to_vec(), event: event.clone() };
+    Command::Push { conn: peer.conn, push }
+}
+
+fn about(event: Event, procs: Vec<ProcId>) -> Event {
+    event.with_info(Info::new(&keys::EVENT_AFFECTED_PROCS, DataArray::Proc(procs)))
+}
+
+#[track_caller]
+fn host_event(t: &mut Harness, event: &Event) {
+    assert!(t.called(HostCall::NotifyEvent(event.clone())).is_ok());
+}
+
+#[test]
+fn evt_09_evt_18_codes_pick_the_registrations() {
+    let (mut t, peers) = world();
+    let one = register(&mut t, &peers[0], vec![CODE]);
+    let several = register(&mut t, &peers[0], vec![Status::ERR_TIMEOUT, CODE]);
+    register(&mut t, &peers[0], vec![Status::ERR_TIMEOUT]);
+    let all = register(&mut t, &peers[1], vec![]);
+    let event = Event::new(CODE, ProcId::none()).with_range(DataRange::LOCAL);
+    host_event(&mut t, &event);
+    t.expect([push(&peers[0], &[one, several], &event), push(&peers[1], &[all], &event)]);
+    let own = Event::new(Status::from_raw(7), ProcId::none()).with_range(DataRange::LOCAL);
+    host_event(&mut t, &own);
+    t.expect([push(&peers[1], &[all], &own)]);
+    t.finish();
+}
+
+#[test]
+fn evt_09_evt_11_the_range_picks_the_receivers() {
+    let (mut t, peers) = world();
+    let numbers: Vec<u64> = peers.iter().map(|peer| register(&mut t, peer, vec![])).collect();
+    let custom = |procs| {
+        Event::new(CODE, proc("a", 0))
+            .with_range(DataRange::CUSTOM)
+            .with_info(Info::new(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(procs)))
+    };
+    let range = |range| Event::new(CODE, proc("a", 0)).with_range(range);
+    let cases = [
+        (range(DataRange::LOCAL), vec![0, 1, 2, 3]),
+        (range(DataRange::SESSION), vec![0, 1, 2, 3]),
+        (range(DataRange::GLOBAL), vec![0, 1, 2, 3]),
+        (range(DataRange::NAMESPACE), vec![0, 1]),
+        (range(DataRange::PROC_LOCAL), vec![0]),
+        (range(DataRange::RM), vec![]),
+        (range(DataRange::UNDEF), vec![]),
+        (range(DataRange::CUSTOM), vec![]),
+        (custom(vec![proc("b", 1), proc("a", 1)]), vec![1, 3]),
+        (custom(vec![all_of("b")]), vec![2, 3]),
+    ];
+    for (event, receivers) in cases {
+        let to = t.ask(&peers[0], Request::Notify(event.clone()));
+        let pushes: Vec<_> = receivers
+            .into_iter()
+            .map(|index: usize| push(&peers[index], &[numbers[index]], &event))
+            .collect();
+        for expected in pushes {
+            assert_same(&t.next(), &expected);
+        }
+        t.done(to);
+    }
+    t.finish();
+}
+
+#[test]
+fn evt_12_an_event_of_the_host_concerns_the_namespace_it_is_about() {
+    let (mut t, peers) = world();
+    let numbers: Vec<u64> = peers.iter().map(|peer| register(&mut t, peer, vec![CODE])).collect();
+    let event = about(Event::new(CODE, ProcId::none()), vec![proc("b", 1)]);
+    host_event(&mut t, &event);
+    t.expect([push(&peers[2], &numbers[2..3], &event), push(&peers[3], &numbers[3..], &event)]);
+    let about_nobody = Event::new(CODE, ProcId::none());
+    host_event(&mut t, &about_nobody);
+    t.finish();
+}
+
+#[test]
+fn evt_09_a_registration_may_be_about_one_process() {
+    let (mut t, peers) = world();
+    let mut wish = RegisterEvents::new(vec![CODE]);
+    wish.directives = Directives::new().with(&keys::EVENT_AFFECTED_PROC, proc("b", 0));
+    let number = register_wish(&mut t, &peers[0], wish);
+    let local = |procs| about(Event::new(CODE, ProcId::none()).with_range(DataRange::LOCAL), procs);
+    host_event(&mut t, &local(vec![proc("b", 1)]));
+    t.quiet();
+    for procs in [vec![proc("a", 0), proc("b", 0)], vec![all_of("b")]] {
+        host_event(&mut t, &local(procs.clone()));
+        t.expect([push(&peers[0], &[number], &local(procs))]);
+    }
+    let single = Event::new(CODE, ProcId::none())
+        .with_range(DataRange::LOCAL)
+        .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, proc("b", 0)));
+    host_event(&mut t, &single);
+    t.expect([push(&peers[0], &[number], &single)]);
+    t.finish();
+}
+
+#[test]
+fn gen_07_a_filter_of_the_wrong_type_is_bad_param() {
+    let (mut t, peers) = world();
+    let mut wish = RegisterEvents::new(vec![]);
+    wish.directives.push(Info::dynamic(keys::EVENT_AFFECTED_PROC.key_name(), "a:0"));
+    let to = t.ask(&peers[0], Request::RegisterEvents(wish));
+    t.fails(to, Status::ERR_BAD_PARAM);
+    let event = Event::new(CODE, ProcId::none()).with_range(DataRange::LOCAL);
+    host_event(&mut t, &event);
+    t.finish();
+}
+
+#[test]
+fn evt_15_nothing_comes_before_registration_or_after_deregistration() {
+    let (mut t, peers) = world();
+    let event = Event::new(CODE, ProcId::none()).with_range(DataRange::LOCAL);
+    host_event(&mut t, &event);
+    t.quiet();
+    let number = register(&mut t, &peers[0], vec![]);
+    host_event(&mut t, &event);
+    t.expect([push(&peers[0], &[number], &event)]);
+    let to = t.ask(&peers[0], Request::DeregisterEvents(number));
+    t.done(to);
+    host_event(&mut t, &event);
+    t.finish();
+}
+
+#[test]
+fn evt_15_goodbye_and_death_end_registrations() {
+    let (mut t, peers) = world();
+    register(&mut t, &peers[0], vec![]);
+    register(&mut t, &peers[1], vec![]);
+    let to = t.ask(&peers[0], Request::Finalize(Directives::new()));
+    t.done(to);
+    t.lose(&peers[1]);
+    host_event(&mut t, &Event::new(CODE, ProcId::none()).with_range(DataRange::LOCAL));
+    t.finish();
+}
+
+#[test]
+fn evt_16_deregistering_what_is_not_ones_own_is_bad_param() {
+    let (mut t, peers) = world();
+    let number = register(&mut t, &peers[0], vec![]);
+    let unknown = t.ask(&peers[0], Request::DeregisterEvents(number + 1));
+    t.fails(unknown, Status::ERR_BAD_PARAM);
+    let foreign = t.ask(&peers[1], Request::DeregisterEvents(number));
+    t.fails(foreign, Status::ERR_BAD_PARAM);
+    let own = t.ask(&peers[0], Request::DeregisterEvents(number));
+    t.done(own);
+    let twice = t.ask(&peers[0], Request::DeregisterEvents(number));
+    t.fails(twice, Status::ERR_BAD_PARAM);
+    t.finish();
+}
+
+#[test]
+fn evt_17_notify_completes_whoever_listens_and_its_source_is_its_sender() {
+    let (mut t, peers) = world();
+    let to = t.ask(&peers[0], Request::Notify(Event::new(CODE, proc("a", 0))));
+    t.done(to);
+    let number = register(&mut t, &peers[1], vec![]);
+    let to = t.ask(&peers[0], Request::Notify(Event::new(CODE, proc("b", 1))));
+    t.expect([
+        push(&peers[1], &[number], &Event::new(CODE, proc("a", 0))),
+        Command::Reply { conn: to.conn, id: to.id, result: Ok(Reply::Done) },
+    ]);
+    t.finish();
+}

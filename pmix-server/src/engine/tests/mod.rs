@@ -1,0 +1,17 @@
+mod abort;
+mod connect;
+mod death;
+mod dmodex;
+mod events;
+mod fence;
+mod fence_host;
+mod get;
+mod get_remote;
+mod harness;
+mod job_data;
+// mod prop_cluster;
+// mod prop_engine;
+mod purity;
+mod put;
+mod query;
+mod registry;

@@ -1,0 +1,99 @@
+//! Commit: what is filed, and what is refused.
+
+use pmix_types::{Scope, Status, Value, keys};
+
+use super::harness::*;
+
+#[test]
+fn put_02_a_reserved_key_is_refused_and_nothing_is_filed() {
+    let (mut t, peers) = Harness::local(2);
+    for name in [keys::JOB_SIZE.name(), "pmix.mine", "pmixer"] {
+        let to =
+            t.ask(&peers[0], commit([entry(Scope::GLOBAL, "mine", 1u32), entry(Scope::GLOBAL, name, 2u32)]));
+        let failure = t.fails(to, Status::ERR_BAD_PARAM);
+        assert!(failure.message.contains(name), "{failure}");
+    }
+    let to = t.ask(&peers[1], get(proc("job", 0), "mine").with(&keys::IMMEDIATE, true));
+    t.fails(to, Status::ERR_NOT_FOUND);
+    assert_eq!(t.engine.stats().commits, 0);
+    t.finish();
+}
+
+#[test]
+fn put_03_scopes_that_no_server_files_are_not_supported() {
+    let (mut t, peers) = Harness::local(1);
+    for scope in [Scope::UNDEF, Scope::INTERNAL, Scope::from_raw(77)] {
+        let to = t.ask(&peers[0], commit([entry(scope, "k", 1u32)]));
+        t.fails(to, Status::ERR_NOT_SUPPORTED);
+    }
+    t.finish();
+}
+
+#[test]
+fn put_03_put_06_put_08_processes_of_the_node_see_local_and_global_data() {
+    let (mut t, peers) = Harness::local(2);
+    t.commits(
+        &peers[0],
+        [entry(Scope::LOCAL, "l", 1u32), entry(Scope::GLOBAL, "g", 2u32), entry(Scope::REMOTE, "r", 3u32)],
+    );
+    let (l, g, r) = (
+        t.ask(&peers[1], get(proc("job", 0), "l")),
+        t.ask(&peers[1], get(proc("job", 0), "g")),
+        t.ask(&peers[1], get(proc("job", 0), "r")),
+    );
+    let seen =
+        modex([data_of(&proc("job", 0), [entry(Scope::GLOBAL, "g", 2u32), entry(Scope::LOCAL, "l", 1u32)])]);
+    for (to, value) in [(l, 1u32), (g, 2)] {
+        let reply = t.got(to);
+        assert_eq!(reply.value, Some(Value::Uint32(value)));
+        assert_eq!(*reply.modex, seen);
+        assert!(reply.job.is_none());
+    }
+    t.fails(r, Status::ERR_EXISTS_OUTSIDE_SCOPE);
+    t.finish();
+}
+
+#[test]
+fn put_04_a_key_put_again_is_replaced_scope_by_scope() {
+    let (mut t, peers) = Harness::local(2);
+    let (owner, target) = (&peers[0], proc("job", 0));
+    let mut sees = |puts: Vec<_>, expected: Option<u32>| {
+        t.commits(owner, puts);
+        let to = t.ask(&peers[1], get(target.clone(), "k"));
+        match expected {
+            Some(value) => assert_eq!(t.value(to), Value::Uint32(value)),
+            None => assert_eq!(t.fails(to, Status::ERR_EXISTS_OUTSIDE_SCOPE).procs, []),
+        }
+    };
+    sees(vec![entry(Scope::REMOTE, "k", 1u32)], None);
+    sees(vec![entry(Scope::LOCAL, "k", 2u32)], Some(2));
+    // for other nodes only: this one keeps what it had
+    sees(vec![entry(Scope::REMOTE, "k", 3u32)], Some(2));
+    sees(vec![entry(Scope::GLOBAL, "k", 4u32)], Some(4));
+    sees(vec![entry(Scope::LOCAL, "k", 5u32)], Some(5));
+    sees(vec![entry(Scope::LOCAL, "k", 6u32), entry(Scope::GLOBAL, "k", 7u32)], Some(7));
+    t.finish();
+}
+
+#[test]
+fn put_05_put_06_a_commit_moves_data_to_this_server_only() {
+    let (mut t, a, b) = Harness::two_nodes([crate::host::Upcall::Fence, crate::host::Upcall::DirectModex]);
+    let waits = t.ask(&b, get(a.proc.clone(), "k"));
+    t.quiet();
+    let to = t.ask(&a, commit([entry(Scope::GLOBAL, "k", 1u32)]));
+    t.done(to);
+    assert_eq!(t.value(waits), Value::Uint32(1));
+    t.finish();
+}
+
+#[test]
+fn put_07_a_commit_of_nothing_succeeds() {
+    let (mut t, peers) = Harness::local(2);
+    t.commits(&peers[0], []);
+    // everything it has put is nothing, and that is an answer
+    let to = t.ask(&peers[1], get_all(proc("job", 0)));
+    let reply = t.got(to);
+    assert_eq!(reply.value, None);
+    assert_eq!(*reply.modex, modex([data_of(&proc("job", 0), [])]));
+    t.finish();
+}
