@@ -92,7 +92,8 @@ impl Session {
         let session = Arc::new(Self {
             server,
             outlet: Mutex::new(Some(Outlet { requests, errands })),
-            pending: DashMap::new(),
+            // two shards: more would be for many threads, and DashMap asks the system how many there are
+            pending: DashMap::with_shard_amount(2),
             last_id: AtomicU64::new(0),
             router: Router::default(),
             end: SetOnce::new(),

@@ -66,6 +66,8 @@ mod body;
 mod convert;
 pub mod grpc_status;
 pub mod modex;
+#[cfg(feature = "stream")]
+pub mod stream;
 mod version;
 
 /// Generated messages and services.

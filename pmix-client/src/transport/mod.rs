@@ -19,6 +19,8 @@ use crate::wire::{self, Inbound};
 /// Bytes that the server may send ahead: large, so that big replies are not held up by a busy reader.
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 4 << 20;
+/// Largest frame: that of a whole part, so that a large body is not read in crumbs.
+const FRAME: u32 = 1 << 20;
 
 /// Connects to the server at a socket, says hello, and serves the session from then on, in a task of its own on
 /// the caller's runtime.
@@ -33,6 +35,7 @@ pub(crate) async fn connect(path: &Path, hello: &Hello, session: TransportEnd) -
     let (connection, driver) = http2::Builder::new(spawner.clone())
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_frame_size(FRAME)
         .handshake(TokioIo::new(socket))
         .await
         .map_err(|error| unreachable(format!("it does not speak HTTP/2 ({error})")))?;

@@ -3,6 +3,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
+use pmix_proto::stream::LocalStream;
 use rustix::fs::{Mode, OFlags};
 use tokio::net::UnixStream;
 
@@ -12,8 +13,9 @@ use crate::error::{Error, TransportError};
 const MAX_PATH: usize = 107;
 
 /// Connects to the socket at a path of any length.
-pub(super) async fn connect(path: &Path) -> Result<UnixStream, Error> {
-    connect_any_length(path).await.map_err(|error| {
+pub(super) async fn connect(path: &Path) -> Result<LocalStream, Error> {
+    let connected = connect_any_length(path).await.and_then(|socket| LocalStream::new(socket.into_std()?));
+    connected.map_err(|error| {
         let problem = match error.kind() {
             io::ErrorKind::NotFound => {
                 "there is no such socket; the server has ended, or the URI is an old one"

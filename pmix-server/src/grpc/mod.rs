@@ -15,6 +15,7 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use pmix_proto::Limits;
+use pmix_proto::stream::LocalStream;
 use pmix_proto::v1::queries_server::QueriesServer;
 use pmix_proto::v1::session_server::SessionServer;
 use tokio::net::{UnixListener, UnixStream};
@@ -32,6 +33,8 @@ use session::SessionService;
 const MAX_STREAMS: u32 = 16;
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 4 << 20;
+/// Largest frame: that of a whole part, so that a large body is not read in crumbs.
+const FRAME: u32 = 1 << 20;
 
 /// Services of one server; cloned per connection and request.
 #[derive(Clone)]
@@ -63,8 +66,9 @@ pub(crate) async fn accept(listener: UnixListener, inbox: Inbox, limits: Limits)
 }
 
 async fn serve(stream: UnixStream, services: Services) {
-    let peer = match stream.peer_cred() {
-        Ok(cred) => PeerCred { uid: cred.uid(), gid: cred.gid(), pid: cred.pid() },
+    let known = stream.peer_cred().and_then(|cred| Ok((cred, LocalStream::new(stream.into_std()?)?)));
+    let (peer, stream) = match known {
+        Ok((cred, stream)) => (PeerCred { uid: cred.uid(), gid: cred.gid(), pid: cred.pid() }, stream),
         Err(error) => {
             tracing::warn!(%error, "refused a connection: the kernel does not tell who it is");
             return;
@@ -78,6 +82,7 @@ async fn serve(stream: UnixStream, services: Services) {
         .max_concurrent_streams(MAX_STREAMS)
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_frame_size(FRAME)
         .serve_connection(TokioIo::new(stream), service)
         .await;
     if let Err(error) = served {

@@ -156,7 +156,8 @@ mod tests {
     async fn everybody_gets_all_parts_in_the_order_of_the_nodes() {
         let ends = MemoryExchange::cluster(["a", "b", "c"]);
         let nodes = names(&["c", "a", "b"]);
-        let gather = |end: usize| ends[end].all_gather("op", &nodes, Bytes::from(ends[end].node().to_owned()));
+        let gather =
+            |end: usize| ends[end].all_gather("op", &nodes, Bytes::from(ends[end].node().to_owned()));
         let (a, b, c) = tokio::join!(gather(0), gather(1), gather(2));
         for parts in [a, b, c] {
             assert_eq!(parts.unwrap(), ["c", "a", "b"]);
