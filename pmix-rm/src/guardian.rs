@@ -51,6 +51,11 @@ impl Guardian {
         self.group
     }
 
+    /// Whether it lives on when its group gets this signal.
+    pub(crate) fn ignores(signal: Signal) -> bool {
+        signal == Signal::CONT || IGNORED.contains(&signal.as_raw())
+    }
+
     /// Has it remove a directory if the launcher ends without [`finish`](Self::finish).
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use pmix_server::standard::{LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher};
 use pmix_types::{Nspace, ProcId, Rank};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
 use tokio::process::{Child, Command};
 use tokio::sync::{mpsc, watch};
 
@@ -24,7 +24,7 @@ use crate::tree;
 ///
 /// Processes inherit the environment of the launcher without variables named `PMIX_*`, `OMPI_*` or `PRTE_*`;
 /// on top come those of the application, then those of the server. They read from `/dev/null`, except for
-/// [`first_stdin`](Self::first_stdin). Signals reach a process and all that descends from it. When a process
+/// [`first_stdin`](Self::first_stdin). Signals reach a process and what it has started. When a process
 /// has ended, what its descendants still write to its output is read for a second at most.
 ///
 /// # Examples
@@ -179,6 +179,24 @@ impl LocalLauncher {
         let running = self.running();
         procs.iter().filter_map(|proc| running.get(proc).cloned()).collect()
     }
+
+    /// Signals processes and what descends from them.
+    ///
+    /// To a group a signal comes at one moment, as from a terminal; where a group cannot be used, a child that is
+    /// made at that very moment may miss it.
+    fn reach(&self, processes: &[Process], signal: Signal) {
+        match &self.guardian {
+            None => {
+                for process in processes {
+                    signal_group(process.pid, signal);
+                }
+            }
+            Some(guardian) if Guardian::ignores(signal) && self.running().len() == processes.len() => {
+                signal_group(guardian.group(), signal);
+            }
+            Some(_) => signal_trees(processes, signal),
+        }
+    }
 }
 
 /// A process that was started and has no supervisor yet.
@@ -233,7 +251,7 @@ impl Launcher for LocalLauncher {
             let proc = procs.first().cloned().unwrap_or_else(ProcId::none);
             return Err(LaunchError::new(proc, &self.node, "", format!("{signal} is not a signal")));
         };
-        signal_trees(&self.alive(procs), signal);
+        self.reach(&self.alive(procs), signal);
         Ok(())
     }
 
@@ -243,10 +261,10 @@ impl Launcher for LocalLauncher {
         if processes.is_empty() {
             return Ok(());
         }
-        signal_trees(&processes, Signal::TERM);
+        self.reach(&processes, Signal::TERM);
         // a stopped process would not see it
-        signal_trees(&processes, Signal::CONT);
-        let grace = self.grace;
+        self.reach(&processes, Signal::CONT);
+        let launcher = self.clone();
         // the caller may be who takes the output: it must not wait here while they write their last words
         tokio::spawn(async move {
             let mut left = processes.clone();
@@ -255,12 +273,18 @@ impl Launcher for LocalLauncher {
                     while process.ended.changed().await.is_ok() {}
                 }
             };
-            if tokio::time::timeout(grace, all_ended).await.is_err() {
+            if tokio::time::timeout(launcher.grace, all_ended).await.is_err() {
                 processes.retain(|process| process.ended.has_changed().is_ok());
-                signal_trees(&processes, Signal::KILL);
+                launcher.reach(&processes, Signal::KILL);
             }
         });
         Ok(())
+    }
+}
+
+fn signal_group(group: Pid, signal: Signal) {
+    if let Err(error) = kill_process_group(group, signal) {
+        tracing::debug!(group = group.as_raw_pid(), %error, "group not signalled");
     }
 }
 

@@ -368,7 +368,8 @@ fn ranks_that_end_by_the_signal_give_its_code() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 143)] {
         let site = Site::new();
         // the shell waits for its child, which must hear of the signal too
-        let mut run = site.start(&["-n", "2", "sh", "-c", "echo $$; sleep 1000; echo not reached"]);
+        let text = "sh -c 'echo $$; exec sleep 1000'; echo not reached";
+        let mut run = site.start(&["-n", "2", "sh", "-c", text]);
         let pids = run.pids(2);
         run.signal(signal);
         let done = run.finish();
@@ -403,7 +404,7 @@ fn a_second_sigint_ends_at_once() {
         "1000",
         "sh",
         "-c",
-        "trap 'echo no' INT; echo $$; while :; do sleep 1000; done",
+        "trap 'echo no' INT; echo $$; while :; do sleep 1000 & wait; done",
     ]);
     let pids = run.pids(2);
     run.signal(Signal::INT);
