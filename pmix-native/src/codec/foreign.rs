@@ -4,7 +4,7 @@ use pmix_types::{DataArray, DataType, Value};
 
 use super::text::{read_text, write_text};
 use super::value::{read_body, write_body};
-use super::{CodecError, Problem, Reader, Writer, kind};
+use super::{CodecError, Kind, Problem, Reader, Writer, kind};
 
 /// What stands at one place of a record.
 #[derive(Clone, Copy, Debug)]
@@ -192,6 +192,24 @@ fn read_topology(reader: &mut Reader<'_>) -> Result<Vec<Value>, CodecError> {
     let Some(text) = read_text(reader)? else { return Ok(Vec::new()) };
     let support = bytes::Bytes::copy_from_slice(reader.take(TOPOLOGY_SUPPORT)?);
     Ok(vec![text.into(), support.into()])
+}
+
+impl Kind for kind::Topology {
+    type Rust = Value;
+    const DATA_TYPE: DataType = DataType::TOPO;
+
+    fn read(reader: &mut Reader<'_>) -> Result<Value, CodecError> {
+        let parts = read_topology(reader)?;
+        Ok(if parts.is_empty() { Value::Undef } else { carried(DataType::TOPO, parts).into() })
+    }
+
+    fn write(writer: &mut Writer, value: &Value) -> Result<(), CodecError> {
+        match Record::of(value) {
+            Some(record) if record.data_type == DataType::TOPO => write(writer, record),
+            _ if *value == Value::Undef => write_text(writer, None),
+            _ => Err(Problem::Unsuited("value is no topology").at(writer.len())),
+        }
+    }
 }
 
 pub(super) fn write(writer: &mut Writer, record: Record<'_>) -> Result<(), CodecError> {

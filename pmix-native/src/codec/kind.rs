@@ -60,6 +60,7 @@ markers! {
     KeyText, "A key as text.";
     Buffer, "Packed items.";
     Command, "Number of a request.";
+    Topology, "A hardware topology, held as the module's documentation says; `Undef` for none.";
 }
 
 /// Packed items within a message.

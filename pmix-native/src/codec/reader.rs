@@ -208,6 +208,16 @@ impl<'a> Reader<'a> {
         Err(problem.into().at(start))
     }
 
+    /// A reader of bytes that were found in this message, within the same bounds.
+    pub(crate) const fn inner<'b>(&self, data: &'b [u8]) -> Reader<'b> {
+        Reader::new(self.encoding, self.limits, data)
+    }
+
+    /// Takes over what an inner reader has left of the bound on expansion.
+    pub(crate) const fn adopt_limits(&mut self, inner: &Reader<'_>) {
+        self.limits.expanded = inner.limits.expanded;
+    }
+
     pub(super) fn spend_expansion(&mut self, bytes: usize) {
         self.limits.expanded = self.limits.expanded.saturating_sub(bytes);
     }

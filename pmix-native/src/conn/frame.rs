@@ -1,0 +1,193 @@
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use thiserror::Error;
+
+/// Tags with a meaning.
+pub mod tag {
+    /// An event that a server pushes.
+    pub const EVENT: u32 = 0;
+    /// A sign of life of a client: no payload, no reply.
+    pub const HEARTBEAT: u32 = 1;
+    /// Forwarded output and input.
+    pub const IOF: u32 = 2;
+    /// The first request of a client; each further one takes the next tag. A reply has the tag of its request.
+    pub const FIRST_REQUEST: u32 = 101;
+}
+
+/// A message on its way: where it belongs, and its bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::exhaustive_structs)]
+pub struct Frame {
+    /// The number a client got when it connected; 0 from a server. Nobody checks it.
+    pub index: u32,
+    /// What it is or belongs to, see [`tag`].
+    pub tag: u32,
+    /// The message. Empty for a heartbeat only: a client takes an empty reply for the end of the connection.
+    pub payload: Bytes,
+}
+
+/// Why frames can no longer be told apart, or a frame cannot be sent.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum FrameError {
+    /// The payload is larger than allowed.
+    #[error("message of {length} bytes; {max} are allowed")]
+    TooLarge {
+        /// Bytes of the payload.
+        length: usize,
+        /// Bytes allowed.
+        max: usize,
+    },
+    /// The connection has failed; never from this crate.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+/// Cuts what arrives into frames, and writes frames.
+///
+/// No room is made for a message before its bytes arrive, whatever length it announces. With the `tokio` feature
+/// this is a decoder and encoder of `tokio_util::codec`.
+///
+/// # Examples
+/// ```
+/// use bytes::BytesMut;
+/// use pmix_native::conn::{Frame, Framing, tag};
+///
+/// let framing = Framing::default();
+/// let frame = Frame { index: 1, tag: tag::FIRST_REQUEST, payload: vec![2, 0].into() };
+/// let mut wire = BytesMut::new();
+/// framing.encode(&frame, &mut wire)?;
+/// assert_eq!(wire[..], [0, 0, 0, 1, 0, 0, 0, 101, 0, 0, 0, 2, 0, 0, 0, 0, 2, 0]);
+/// assert_eq!(framing.decode(&mut wire)?, Some(frame));
+/// # Ok::<(), pmix_native::conn::FrameError>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Framing {
+    max_payload: usize,
+}
+
+impl Framing {
+    /// Bytes before each payload.
+    pub const HEADER: usize = 16;
+    /// Most bytes of a payload unless said otherwise: 256 MiB. Blobs of several megabytes are common.
+    pub const MAX_PAYLOAD: usize = 256 << 20;
+
+    /// Frames with payloads of so many bytes at most.
+    pub const fn new(max_payload: usize) -> Self {
+        Self { max_payload }
+    }
+
+    /// Takes a frame off the front of what has arrived; `None` if more must arrive first.
+    ///
+    /// # Errors
+    /// [`FrameError::TooLarge`]; the connection is lost then.
+    pub fn decode(&self, arrived: &mut BytesMut) -> Result<Option<Frame>, FrameError> {
+        let mut header = &arrived[..];
+        let (Ok(index), Ok(tag), Ok(length), Ok(_padding)) =
+            (header.try_get_u32(), header.try_get_u32(), header.try_get_u32(), header.try_get_u32())
+        else {
+            return Ok(None);
+        };
+        let length = self.checked(usize::try_from(length).unwrap_or(usize::MAX))?;
+        if header.len() < length {
+            return Ok(None);
+        }
+        arrived.advance(Self::HEADER);
+        Ok(Some(Frame { index, tag, payload: arrived.split_to(length).freeze() }))
+    }
+
+    /// Appends a frame to what is to be sent.
+    ///
+    /// # Errors
+    /// [`FrameError::TooLarge`]; nothing is appended then.
+    pub fn encode(&self, frame: &Frame, sent: &mut BytesMut) -> Result<(), FrameError> {
+        let length = self.checked(frame.payload.len())?;
+        let too_large = |_| FrameError::TooLarge { length, max: u32::MAX as usize };
+        let length = u32::try_from(length).map_err(too_large)?;
+        sent.reserve(Self::HEADER + frame.payload.len());
+        sent.put_u32(frame.index);
+        sent.put_u32(frame.tag);
+        sent.put_u32(length);
+        sent.put_u32(0);
+        sent.put_slice(&frame.payload);
+        Ok(())
+    }
+
+    const fn checked(&self, length: usize) -> Result<usize, FrameError> {
+        if length > self.max_payload {
+            return Err(FrameError::TooLarge { length, max: self.max_payload });
+        }
+        Ok(length)
+    }
+}
+
+impl Default for Framing {
+    fn default() -> Self {
+        Self::new(Self::MAX_PAYLOAD)
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl tokio_util::codec::Decoder for Framing {
+    type Item = Frame;
+    type Error = FrameError;
+
+    fn decode(&mut self, arrived: &mut BytesMut) -> Result<Option<Frame>, FrameError> {
+        Self::decode(self, arrived)
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl tokio_util::codec::Encoder<Frame> for Framing {
+    type Error = FrameError;
+
+    fn encode(&mut self, frame: Frame, sent: &mut BytesMut) -> Result<(), FrameError> {
+        Self::encode(self, &frame, sent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_large_length_is_refused_before_anything_is_set_aside() {
+        let framing = Framing::new(100);
+        let mut arrived = BytesMut::from(&[0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 101, 0, 0, 0, 0][..]);
+        assert!(matches!(framing.decode(&mut arrived), Err(FrameError::TooLarge { length: 101, max: 100 })));
+        arrived[11] = 100;
+        let before = arrived.capacity();
+        assert!(framing.decode(&mut arrived).unwrap().is_none());
+        assert_eq!(arrived.capacity(), before);
+        let large = Frame { index: 0, tag: 0, payload: vec![0; 101].into() };
+        assert!(framing.encode(&large, &mut BytesMut::new()).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn frames_come_back_however_they_arrive(
+            payloads in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..50), 0..6),
+            step in 1usize..40,
+        ) {
+            let framing = Framing::default();
+            let frames: Vec<_> = (0u32..)
+                .zip(payloads)
+                .map(|(tag, payload)| Frame { index: tag ^ 7, tag, payload: payload.into() })
+                .collect();
+            let mut wire = BytesMut::new();
+            for frame in &frames {
+                framing.encode(frame, &mut wire).unwrap();
+            }
+            let (mut arrived, mut read) = (BytesMut::new(), Vec::new());
+            for chunk in wire.chunks(step) {
+                arrived.put_slice(chunk);
+                while let Some(frame) = framing.decode(&mut arrived).unwrap() {
+                    read.push(frame);
+                }
+            }
+            prop_assert!(arrived.is_empty());
+            prop_assert_eq!(read, frames);
+        }
+    }
+}

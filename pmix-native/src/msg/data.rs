@@ -1,0 +1,203 @@
+//! Data of jobs and processes, as several messages carry it.
+
+use bytes::Bytes;
+use pmix_types::{KeyName, KeyVal, Nspace, ProcId, Rank, Value};
+
+use super::Context;
+use crate::codec::{CodecError, Problem, Reader, Writer, kind};
+
+/// Key under which the data of one rank comes, packed.
+const PROC_BLOB: &str = "pmix.pblob";
+
+/// Data of a job, or of several of its processes.
+///
+/// The receiver files pairs under the job; some of them are arrays with the data of a node, an application or a
+/// session (`pmix.node.arr`, `pmix.app.arr`, `pmix.ssn.arr`).
+#[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::exhaustive_structs)]
+pub struct NspaceData {
+    /// The job.
+    pub nspace: Nspace,
+    /// What is known of it, in order.
+    pub entries: Vec<Entry>,
+}
+
+/// Data of a process, or of a job where the rank is `WILDCARD`.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::exhaustive_structs)]
+pub struct ProcData {
+    /// The process.
+    pub proc: ProcId,
+    /// What is known of it, in order.
+    pub entries: Vec<Entry>,
+}
+
+/// A piece of the data of a job.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Entry {
+    /// A key with its value.
+    Pair(KeyVal),
+    /// All data of one rank.
+    #[doc(alias = "pmix.pblob")]
+    Rank(RankData),
+}
+
+/// Data of one rank.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::exhaustive_structs)]
+pub struct RankData {
+    /// The rank.
+    pub rank: Rank,
+    /// Its keys with their values, in order.
+    pub pairs: Vec<KeyVal>,
+}
+
+impl From<KeyVal> for Entry {
+    fn from(pair: KeyVal) -> Self {
+        Self::Pair(pair)
+    }
+}
+
+impl NspaceData {
+    /// Nothing known of a job.
+    pub const fn new(nspace: Nspace) -> Self {
+        Self { nspace, entries: Vec::new() }
+    }
+
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, CodecError> {
+        Ok(Self { nspace: reader.item::<kind::JobName>()?, entries: read_entries(reader)? })
+    }
+
+    pub(super) fn write(&self, writer: &mut Writer) -> Result<(), CodecError> {
+        writer.item::<kind::JobName>(&self.nspace)?;
+        write_entries(writer, &self.entries)
+    }
+
+    /// Reads what [`NspaceData::pack`] made.
+    ///
+    /// # Errors
+    /// [`CodecError`], with offsets in `bytes`.
+    pub fn unpack(context: &Context, bytes: &[u8]) -> Result<Self, CodecError> {
+        Self::read(&mut context.reader(bytes))
+    }
+
+    /// The data as bytes of a byte object.
+    ///
+    /// # Errors
+    /// [`CodecError`] if a value has a type that the dialect lacks.
+    pub fn pack(&self, context: &Context) -> Result<Bytes, CodecError> {
+        let mut writer = context.writer();
+        self.write(&mut writer)?;
+        Ok(writer.finish())
+    }
+}
+
+impl ProcData {
+    /// Nothing known of a process.
+    pub const fn new(proc: ProcId) -> Self {
+        Self { proc, entries: Vec::new() }
+    }
+
+    /// Reads what [`ProcData::pack`] made.
+    ///
+    /// # Errors
+    /// [`CodecError`], with offsets in `bytes`.
+    pub fn unpack(context: &Context, bytes: &[u8]) -> Result<Self, CodecError> {
+        read_proc_data(&mut context.reader(bytes))
+    }
+
+    /// The data as bytes of a byte object.
+    ///
+    /// # Errors
+    /// [`CodecError`] if a value has a type that the dialect lacks.
+    pub fn pack(&self, context: &Context) -> Result<Bytes, CodecError> {
+        let mut writer = context.writer();
+        writer.item::<kind::Proc>(&self.proc)?;
+        write_entries(&mut writer, &self.entries)?;
+        Ok(writer.finish())
+    }
+}
+
+/// Entries up to the end of the buffer.
+pub(super) fn read_entries(reader: &mut Reader<'_>) -> Result<Vec<Entry>, CodecError> {
+    let mut entries = Vec::new();
+    while !reader.is_empty() {
+        let KeyVal { key, value } = reader.item::<kind::KeyVal>()?;
+        entries.push(match value {
+            Value::ByteObject(bytes) if key == PROC_BLOB => Entry::Rank(read_rank(reader, &bytes)?),
+            value => Entry::Pair(KeyVal { key, value }),
+        });
+    }
+    Ok(entries)
+}
+
+pub(super) fn write_entries(writer: &mut Writer, entries: &[Entry]) -> Result<(), CodecError> {
+    entries.iter().try_for_each(|entry| match entry {
+        Entry::Pair(pair) => writer.item::<kind::KeyVal>(pair),
+        Entry::Rank(rank) => {
+            let key = KeyName::new(PROC_BLOB).map_err(|error| Problem::from(error).at(writer.len()))?;
+            let value = Value::ByteObject(write_rank(writer, rank)?);
+            writer.item::<kind::KeyVal>(&KeyVal { key, value })
+        }
+    })
+}
+
+fn read_rank(outer: &mut Reader<'_>, bytes: &[u8]) -> Result<RankData, CodecError> {
+    let mut reader = outer.inner(bytes);
+    let rank = reader.item::<kind::Rank>()?;
+    let pairs = read_pairs(&mut reader)?;
+    outer.adopt_limits(&reader);
+    Ok(RankData { rank, pairs })
+}
+
+fn write_rank(outer: &Writer, data: &RankData) -> Result<Bytes, CodecError> {
+    let mut writer = Writer::new(outer.encoding());
+    writer.item::<kind::Rank>(&data.rank)?;
+    write_pairs(&mut writer, &data.pairs)?;
+    Ok(writer.finish())
+}
+
+/// Pairs up to the end of the buffer.
+fn read_pairs(reader: &mut Reader<'_>) -> Result<Vec<KeyVal>, CodecError> {
+    let mut pairs = Vec::new();
+    while !reader.is_empty() {
+        pairs.push(reader.item::<kind::KeyVal>()?);
+    }
+    Ok(pairs)
+}
+
+/// As [`read_pairs`], but what was read before an error is kept.
+pub(super) fn read_some_pairs(reader: &mut Reader<'_>) -> (Vec<KeyVal>, Option<CodecError>) {
+    let mut pairs = Vec::new();
+    while !reader.is_empty() {
+        match reader.item::<kind::KeyVal>() {
+            Ok(pair) => pairs.push(pair),
+            Err(error) => return (pairs, Some(error)),
+        }
+    }
+    (pairs, None)
+}
+
+pub(super) fn write_pairs(writer: &mut Writer, pairs: &[KeyVal]) -> Result<(), CodecError> {
+    pairs.iter().try_for_each(|pair| writer.item::<kind::KeyVal>(pair))
+}
+
+/// Byte objects up to the end of the buffer, each read as `T`. They share the bound on expansion.
+pub(super) fn read_objects<T>(
+    reader: &mut Reader<'_>,
+    read: impl Fn(&mut Reader<'_>) -> Result<T, CodecError>,
+) -> Result<Vec<T>, CodecError> {
+    let mut objects = Vec::new();
+    while !reader.is_empty() {
+        let bytes = reader.item::<kind::ByteObject>()?;
+        let mut inner = reader.inner(&bytes);
+        objects.push(read(&mut inner)?);
+        reader.adopt_limits(&inner);
+    }
+    Ok(objects)
+}
+
+pub(super) fn read_proc_data(reader: &mut Reader<'_>) -> Result<ProcData, CodecError> {
+    Ok(ProcData { proc: reader.item::<kind::Proc>()?, entries: read_entries(reader)? })
+}

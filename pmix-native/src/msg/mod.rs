@@ -1,0 +1,43 @@
+//! Requests, replies and pushes as types.
+//!
+//! A request starts with a [`Command`]; [`Request::decode`] and [`Request::encode`] are the two ends of it. A reply
+//! does not say what it answers, so [`Reply::decode`] wants the command. Pushes are told apart by their tag, see
+//! [`Frame`](crate::conn::Frame).
+//!
+//! ```
+//! use pmix_native::msg::{Body, Command, Context, Get, Reply, Request};
+//! use pmix_native::{Dialect, Encoding, Version};
+//! use pmix_types::{ProcId, Rank, Status};
+//!
+//! let context = Context::new(Encoding::plain(Dialect::V41), Version::new(4, 2, 2));
+//! let proc = ProcId::new("demo".parse()?, Rank::from_raw(1));
+//! let request = Request::Get(Get::new(proc, Some("demo-1".parse()?)));
+//!
+//! let bytes = request.encode(&context)?;
+//! assert_eq!(bytes[..2], [2, 4]); // one COMMAND, number 4
+//! assert_eq!(Request::decode(&context, &bytes)?, request);
+//!
+//! let reply = Reply::from(Status::ERR_NOT_FOUND);
+//! let bytes = reply.encode(&context)?;
+//! assert_eq!(bytes[..], [2, 0x5b]);
+//! assert_eq!(Reply::decode(&context, Command::GET, &bytes)?.status, Status::ERR_NOT_FOUND);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! What stands behind the known end of a message is ignored, because later releases may put more there.
+
+mod command;
+mod data;
+mod push;
+mod reply;
+mod request;
+
+pub use command::Command;
+pub use data::{Entry, NspaceData, ProcData, RankData};
+pub use push::{IofDelivery, Push};
+pub use reply::{Body, Credential, GroupResult, Reply, Spawned};
+pub use request::{
+    Abort, Allocate, Collective, CommitPart, Context, DeviceDistances, Get, Group, IofDeregister, IofPull,
+    IofPush, JobControl, Log, Lookup, Monitor, Notify, Publish, RegisterEvents, Request, ResolvePeers, Spawn,
+    ValidateCredential,
+};

@@ -1,0 +1,116 @@
+use bytes::Bytes;
+use pmix_types::{DataRange, Directives, Event, IofChannels, ProcId};
+
+use super::{Command, Context};
+use crate::codec::{CodecError, Problem, Reader, Writer, kind};
+use crate::conn::tag;
+
+/// What a server says unasked.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Push {
+    /// An event.
+    Event(Event),
+    /// Output, or input for the receiver.
+    Iof(IofDelivery),
+}
+
+/// Forwarded output or input.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct IofDelivery {
+    /// Who has written it.
+    pub source: ProcId,
+    /// Where.
+    pub channels: IofChannels,
+    /// The receiver's number from its wish for output; 0 for its default handler.
+    pub id: u64,
+    /// More about it; may be empty.
+    pub info: Directives,
+    /// What was written. Receivers ignore an empty one.
+    pub data: Bytes,
+}
+
+impl IofDelivery {
+    /// Output of a process for the receiver's default handler.
+    pub fn new(source: ProcId, channels: IofChannels, data: Bytes) -> Self {
+        Self { source, channels, id: 0, info: Directives::new(), data }
+    }
+}
+
+impl Push {
+    /// The tag it is sent under.
+    pub const fn tag(&self) -> u32 {
+        match self {
+            Self::Event(_) => tag::EVENT,
+            Self::Iof(_) => tag::IOF,
+        }
+    }
+
+    /// Reads a push that came under this tag; `None` if the tag is not one of pushes.
+    ///
+    /// An event without range, as some servers send it, gets range `UNDEF`.
+    ///
+    /// # Errors
+    /// [`CodecError`] if the payload is no such push.
+    pub fn decode(context: &Context, tag: u32, payload: &[u8]) -> Result<Option<Self>, CodecError> {
+        let mut reader = context.reader(payload);
+        Ok(match tag {
+            tag::EVENT => Some(Self::Event(read_event(&mut reader)?)),
+            tag::IOF => Some(Self::Iof(read_iof(&mut reader)?)),
+            _ => None,
+        })
+    }
+
+    /// Writes the push.
+    ///
+    /// # Errors
+    /// [`CodecError`] if a value has a type that the dialect lacks.
+    pub fn encode(&self, context: &Context) -> Result<Bytes, CodecError> {
+        let mut writer = context.writer();
+        match self {
+            Self::Event(event) => write_event(&mut writer, event)?,
+            Self::Iof(delivery) => write_iof(&mut writer, delivery)?,
+        }
+        Ok(writer.finish())
+    }
+}
+
+fn read_event(reader: &mut Reader<'_>) -> Result<Event, CodecError> {
+    let start = reader.offset();
+    let command = reader.item::<kind::Command>()?;
+    if command != Command::NOTIFY.to_raw() {
+        return reader.problem(start, Problem::Command(command));
+    }
+    let code = reader.item::<kind::Status>()?;
+    let mut event = Event::new(code, reader.item::<kind::Proc>()?);
+    event.info = reader.list::<kind::Info>()?.into();
+    event.range = if reader.is_empty() { DataRange::UNDEF } else { reader.item::<kind::DataRange>()? };
+    Ok(event)
+}
+
+fn write_event(writer: &mut Writer, event: &Event) -> Result<(), CodecError> {
+    writer.item::<kind::Command>(&Command::NOTIFY.to_raw())?;
+    writer.item::<kind::Status>(&event.code)?;
+    writer.item::<kind::Proc>(&event.source)?;
+    writer.list::<kind::Info>(event.info.as_slice())?;
+    writer.item::<kind::DataRange>(&event.range)
+}
+
+fn read_iof(reader: &mut Reader<'_>) -> Result<IofDelivery, CodecError> {
+    Ok(IofDelivery {
+        source: reader.item::<kind::Proc>()?,
+        channels: reader.item::<kind::IofChannels>()?,
+        id: reader.item::<kind::Size>()?,
+        info: reader.list::<kind::Info>()?.into(),
+        data: reader.item::<kind::ByteObject>()?,
+    })
+}
+
+fn write_iof(writer: &mut Writer, delivery: &IofDelivery) -> Result<(), CodecError> {
+    writer.item::<kind::Proc>(&delivery.source)?;
+    writer.item::<kind::IofChannels>(&delivery.channels)?;
+    writer.item::<kind::Size>(&delivery.id)?;
+    writer.list::<kind::Info>(delivery.info.as_slice())?;
+    writer.item::<kind::ByteObject>(&delivery.data)
+}

@@ -1,0 +1,239 @@
+use bytes::Bytes;
+use pmix_types::{DeviceDistance, Info, Nspace, Pdata, ProcId, Status};
+
+use super::data::{Entry, NspaceData, ProcData, read_entries, read_objects, read_proc_data, write_entries};
+use super::{Command, Context};
+use crate::codec::{CodecError, Problem, Reader, Writer, kind};
+
+/// What a server answers. Only the answer to [`Request::Job`](super::Request::Job) goes without its status.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::exhaustive_structs)]
+pub struct Reply {
+    /// How it went.
+    pub status: Status,
+    /// What comes with it.
+    pub body: Body,
+}
+
+/// What comes with the status of a reply.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Body {
+    /// Nothing: most answers, and all failures.
+    Empty,
+    /// The data of the caller's job.
+    Job(NspaceData),
+    /// Everything that is known of the process, and before it, for a process of another job, of that job.
+    Get(Vec<ProcData>),
+    /// What was found, by publisher and key.
+    Lookup(Vec<Pdata>),
+    /// The new job.
+    Spawn(Spawned),
+    /// The data of each of the other jobs.
+    Connect(Vec<NspaceData>),
+    /// Results.
+    Info(Vec<Info>),
+    /// The credential.
+    Credential(Credential),
+    /// The server's number for the wish for output.
+    Iof(u64),
+    /// The new group.
+    Group(GroupResult),
+    /// Distances, one a device.
+    Distances(Vec<DeviceDistance>),
+    /// Processes.
+    Peers(Vec<ProcId>),
+    /// Names of nodes, joined by commas; `None` if there are none.
+    Nodes(Option<String>),
+}
+
+/// A job that was started.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::exhaustive_structs)]
+pub struct Spawned {
+    /// Its name; empty if the server does not say.
+    pub nspace: Nspace,
+    /// Its data; may be empty.
+    pub entries: Vec<Entry>,
+}
+
+/// A credential.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::exhaustive_structs)]
+pub struct Credential {
+    /// The credential itself, opaque.
+    pub credential: Bytes,
+    /// More about it; may be empty.
+    pub info: Vec<Info>,
+}
+
+/// What the members of a new group are told. What of it travels depends on the client's library.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[allow(clippy::exhaustive_structs)]
+pub struct GroupResult {
+    /// The members; since 5.0.
+    pub members: Vec<ProcId>,
+    /// The context id, if one was assigned; libraries before 6.0 take 0 for none.
+    pub context_id: Option<u64>,
+    /// Data of the members' other jobs; in 5.x only.
+    pub jobs: Vec<NspaceData>,
+    /// What the members have contributed; since 6.0.
+    pub info: Vec<Info>,
+}
+
+impl From<Status> for Reply {
+    fn from(status: Status) -> Self {
+        Self { status, body: Body::Empty }
+    }
+}
+
+impl From<Body> for Reply {
+    fn from(body: Body) -> Self {
+        Self { status: Status::SUCCESS, body }
+    }
+}
+
+impl Reply {
+    /// Reads the answer to a request with this command.
+    ///
+    /// # Errors
+    /// [`CodecError`] if the payload is no answer to it.
+    pub fn decode(context: &Context, command: Command, payload: &[u8]) -> Result<Self, CodecError> {
+        if command == Command::REQ {
+            return read_job(context, payload);
+        }
+        let mut reader = context.reader(payload);
+        let status = reader.item::<kind::Status>()?;
+        let body =
+            if reader.is_empty() { Body::Empty } else { read_body(context, &mut reader, command, status)? };
+        Ok(Self { status, body })
+    }
+
+    /// Writes the answer. `OPERATION_SUCCEEDED`, which no client expects, goes as `SUCCESS`.
+    ///
+    /// # Errors
+    /// [`CodecError`] if a value has a type that the dialect lacks.
+    pub fn encode(&self, context: &Context) -> Result<Bytes, CodecError> {
+        let mut writer = context.writer();
+        if let Body::Job(job) = &self.body {
+            job.write(&mut writer)?;
+            return Ok(writer.finish());
+        }
+        let status = if self.status == Status::OPERATION_SUCCEEDED { Status::SUCCESS } else { self.status };
+        writer.item::<kind::Status>(&status)?;
+        write_body(context, &mut writer, &self.body)?;
+        Ok(writer.finish())
+    }
+}
+
+/// Job data, or a bare status if that was refused.
+fn read_job(context: &Context, payload: &[u8]) -> Result<Reply, CodecError> {
+    let error = match NspaceData::unpack(context, payload) {
+        Ok(job) => return Ok(Body::Job(job).into()),
+        Err(error) => error,
+    };
+    let mut reader = context.reader(payload);
+    match reader.item::<kind::Status>() {
+        Ok(status) if reader.is_empty() => Ok(status.into()),
+        _ => Err(error),
+    }
+}
+
+fn read_body(
+    context: &Context,
+    r: &mut Reader<'_>,
+    command: Command,
+    status: Status,
+) -> Result<Body, CodecError> {
+    Ok(match command {
+        Command::GET => Body::Get(read_objects(r, read_proc_data)?),
+        Command::LOOKUP if status == Status::SUCCESS => Body::Lookup(r.list::<kind::Pdata>()?),
+        Command::SPAWN => {
+            Body::Spawn(Spawned { nspace: r.item::<kind::JobName>()?, entries: read_entries(r)? })
+        }
+        Command::CONNECT => Body::Connect(read_objects(r, NspaceData::read)?),
+        Command::QUERY
+        | Command::ALLOCATE
+        | Command::JOB_CONTROL
+        | Command::MONITOR
+        | Command::VALIDATE_CREDENTIAL
+        | Command::FABRIC_REGISTER
+        | Command::FABRIC_UPDATE => Body::Info(r.list::<kind::Info>()?),
+        Command::GET_CREDENTIAL => Body::Credential(Credential {
+            credential: r.item::<kind::ByteObject>()?,
+            info: r.list::<kind::Info>()?,
+        }),
+        Command::IOF_PULL => Body::Iof(r.item::<kind::Size>()?),
+        Command::GROUP_CONSTRUCT => Body::Group(read_group(context, r)?),
+        Command::DEVICE_DISTANCES => Body::Distances(r.list::<kind::DeviceDistance>()?),
+        Command::RESOLVE_PEERS => Body::Peers(r.list::<kind::Proc>()?),
+        Command::RESOLVE_NODES => Body::Nodes(r.item::<kind::Text>()?),
+        _ => Body::Empty,
+    })
+}
+
+fn write_body(context: &Context, w: &mut Writer, body: &Body) -> Result<(), CodecError> {
+    match body {
+        Body::Empty => Ok(()),
+        Body::Job(_) => Err(Problem::Unsuited("job data goes without a status").at(w.len())),
+        Body::Get(procs) => procs
+            .iter()
+            .try_for_each(|data| data.pack(context).and_then(|bytes| w.item::<kind::ByteObject>(&bytes))),
+        Body::Lookup(found) => w.list::<kind::Pdata>(found),
+        Body::Spawn(spawned) => {
+            w.item::<kind::JobName>(&spawned.nspace)?;
+            write_entries(w, &spawned.entries)
+        }
+        Body::Connect(jobs) => write_jobs(context, w, jobs),
+        Body::Info(info) => w.list::<kind::Info>(info),
+        Body::Credential(credential) => {
+            w.item::<kind::ByteObject>(&credential.credential)?;
+            w.list::<kind::Info>(&credential.info)
+        }
+        Body::Iof(id) => w.item::<kind::Size>(id),
+        Body::Group(group) => write_group(context, w, group),
+        Body::Distances(distances) => w.list::<kind::DeviceDistance>(distances),
+        Body::Peers(procs) => w.list::<kind::Proc>(procs),
+        Body::Nodes(nodes) => w.item::<kind::Text>(nodes),
+    }
+}
+
+fn write_jobs(context: &Context, writer: &mut Writer, jobs: &[NspaceData]) -> Result<(), CodecError> {
+    jobs.iter()
+        .try_for_each(|job| job.pack(context).and_then(|bytes| writer.item::<kind::ByteObject>(&bytes)))
+}
+
+fn read_group(context: &Context, r: &mut Reader<'_>) -> Result<GroupResult, CodecError> {
+    let mut group = GroupResult::default();
+    let release = context.client.major;
+    if release >= 5 {
+        group.members = r.list::<kind::Proc>()?;
+    }
+    if release < 6 || r.item::<kind::Bool>()? {
+        group.context_id = Some(r.item::<kind::Size>()?);
+    }
+    match release {
+        5 => group.jobs = read_objects(r, NspaceData::read)?,
+        6.. if !r.is_empty() => group.info = r.list::<kind::Info>()?,
+        _ => {}
+    }
+    Ok(group)
+}
+
+fn write_group(context: &Context, w: &mut Writer, group: &GroupResult) -> Result<(), CodecError> {
+    let release = context.client.major;
+    if release >= 5 {
+        w.list::<kind::Proc>(&group.members)?;
+    }
+    if release >= 6 {
+        w.item::<kind::Bool>(&group.context_id.is_some())?;
+    }
+    if release < 6 || group.context_id.is_some() {
+        w.item::<kind::Size>(&group.context_id.unwrap_or(0))?;
+    }
+    match release {
+        5 => write_jobs(context, w, &group.jobs),
+        6.. => w.list::<kind::Info>(&group.info),
+        _ => Ok(()),
+    }
+}
