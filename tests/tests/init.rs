@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use pmix_client::types::Status;
 use pmix_client::types::message::{Hello, Identity};
@@ -13,28 +13,29 @@ use pmix_server::host::{ClientConnected, ClientFinalized, ClientLost};
 use pmix_server::types::Pid;
 use pmix_server::{Capabilities, HostError, HostModule, HostResult, Upcall, UpcallContext, async_trait};
 use pmix_tests::{RawSession, TestNode, on_both_runtimes, within};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 /// Notes what it is told; lets a process in or go for each permit.
 #[derive(Clone, Debug)]
 struct Doorkeeper {
-    told: Arc<Mutex<Vec<String>>>,
+    told: watch::Sender<Vec<String>>,
     permits: Arc<Semaphore>,
 }
 
 impl Doorkeeper {
     fn new(permits: usize) -> Self {
-        Self { told: Arc::default(), permits: Arc::new(Semaphore::new(permits)) }
+        Self { told: watch::Sender::default(), permits: Arc::new(Semaphore::new(permits)) }
     }
 
     async fn note(&self, what: &str, cx: &UpcallContext, proc: &ProcId) {
         let object = cx.object_as::<&str>().map_or("", |object| *object);
-        self.told.lock().unwrap().push(format!("{what} {proc} {object}"));
+        self.told.send_modify(|told| told.push(format!("{what} {proc} {object}")));
         self.permits.acquire().await.unwrap().forget();
     }
 
-    fn told(&self) -> Vec<String> {
-        self.told.lock().unwrap().clone()
+    /// All that it was told, once that is so much.
+    async fn told(&self, count: usize) -> Vec<String> {
+        within(self.told.subscribe().wait_for(|told| told.len() >= count)).await.unwrap().clone()
     }
 }
 
@@ -94,18 +95,16 @@ fn ini_07_cli_04_init_and_finalize_wait_for_the_host() {
         node.handle().register_client(&proc, uid, gid, Some(Arc::new("its object"))).await.unwrap();
 
         let connecting = tokio::spawn(Client::builder().uri(node.handle().uri()).proc(proc).connect());
-        node.until_waiting(1).await;
+        assert_eq!(host.told(1).await, ["connected job:0 its object"]);
         assert!(!connecting.is_finished(), "the host has not answered");
-        assert_eq!(host.told(), ["connected job:0 its object"]);
         host.permits.add_permits(1);
         let client = within(connecting).await.unwrap().unwrap();
 
         let finalizing = tokio::spawn(client.finalize().into_future());
-        node.until_waiting(1).await;
+        assert_eq!(host.told(2).await[1], "finalized job:0 its object");
         assert!(!finalizing.is_finished(), "the host has not answered");
         host.permits.add_permits(1);
         within(finalizing).await.unwrap().unwrap();
-        assert_eq!(host.told(), ["connected job:0 its object", "finalized job:0 its object"]);
     });
 }
 
@@ -114,8 +113,7 @@ async fn cli_06_a_process_that_just_ends_is_lost_and_not_finalized() {
     let host = Doorkeeper::new(100);
     let node = TestNode::with_host(1, host.clone()).await;
     drop(node.client(0).await);
-    node.until(|stats| stats.upcalls == 2 && stats.waiting == 0).await;
-    assert_eq!(host.told(), ["connected job:0 ", "lost job:0 "]);
+    assert_eq!(host.told(2).await, ["connected job:0 ", "lost job:0 "]);
 }
 
 /// Refuses everybody.
@@ -196,7 +194,8 @@ fn ini_08_a_process_that_finalized_may_connect_again_and_take_part() {
             own.and(theirs).unwrap();
             within(client.finalize()).await.unwrap();
         }
-        assert!(!host.told().iter().any(|told| told.starts_with("lost")), "{:?}", host.told());
+        let told = host.told(5).await;
+        assert!(!told.iter().any(|told| told.starts_with("lost")), "{told:?}");
     });
 }
 
