@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use pmix_proto::Limits;
 use pmix_types::message::{Failure, Hello, Identity};
 use pmix_types::{Directives, Pid, ProcId, Status};
 
@@ -36,6 +37,7 @@ pub struct ClientBuilder {
     allows_singleton: bool,
     directives: Directives,
     timeout: Option<Duration>,
+    limits: Limits,
 }
 
 impl ClientBuilder {
@@ -92,6 +94,12 @@ impl ClientBuilder {
         self
     }
 
+    /// Limits what the server may send, in bytes. An answer above it fails the call it belongs to, and no other.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
     /// Connects to the server and waits until it has admitted the process.
     ///
     /// Job-level data of the own namespace is there when the future is ready (INI-03).
@@ -126,7 +134,7 @@ impl ClientBuilder {
             Err(error) => return Err(error),
         };
         let path = uri.path.clone();
-        let connected = connect(uri, identity, self.directives);
+        let connected = connect(uri, identity, self.directives, self.limits);
         let Some(limit) = self.timeout else { return connected.await };
         tokio::time::timeout(limit, connected).await.unwrap_or_else(|_| {
             let problem = format!("the server at {} has not answered within {limit:?}", path.display());
@@ -141,11 +149,16 @@ fn not_given(variable: &str) -> Error {
     Error::config(setting, "is not given: set it, or start from Client::from_env()")
 }
 
-async fn connect(uri: ServerUri, identity: Identity, directives: Directives) -> Result<Client, Error> {
+async fn connect(
+    uri: ServerUri,
+    identity: Identity,
+    directives: Directives,
+    limits: Limits,
+) -> Result<Client, Error> {
     let mut hello = Hello::new(identity, own_pid());
     hello.directives = directives;
     let (session, transport_end) = Session::new(uri.server);
-    let welcome = transport::connect(&uri.path, &hello, transport_end).await?;
+    let welcome = transport::connect(&uri.path, &hello, limits, transport_end).await?;
     // a host may give a tool another identity than it wished for
     if let Identity::Client(proc) = &hello.identity
         && welcome.proc != *proc

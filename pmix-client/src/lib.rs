@@ -84,5 +84,6 @@ pub use ops::{
     AbortBuilder, FenceBuilder, FinalizeBuilder, GetAllBuilder, GetBuilder, NodeRef, Procs, QueryResult,
     QueryResults, Target,
 };
+pub use pmix_proto::Limits;
 pub use pmix_types as types;
 pub use pmix_types::{Nspace, ProcId, Rank, Scope, Status, Value, keys};

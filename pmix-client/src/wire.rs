@@ -26,9 +26,9 @@ pub(crate) struct Inbound {
 pub(crate) async fn open(
     connection: SendRequest<RequestBody>,
     hello: &Hello,
+    limits: Limits,
     requests: impl Stream<Item = Outgoing> + Send + 'static,
 ) -> Result<Inbound, Failure> {
-    let limits = Limits::default();
     let service = tower::service_fn(move |request| send(connection.clone(), request));
     let mut client = SessionClient::with_origin(service, Uri::from_static("http://localhost"))
         .max_decoding_message_size(limits.message_bytes)

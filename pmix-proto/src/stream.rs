@@ -29,7 +29,7 @@ impl LocalStream {
     /// That of the operating system if it does not let the socket be watched.
     pub fn new(socket: UnixStream) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
-        Ok(Self { socket: AsyncFd::with_interest(socket, Interest::READABLE)?, full: None })
+        Ok(Self { socket: watch(socket, Interest::READABLE)?, full: None })
     }
 
     /// The socket itself.
@@ -56,13 +56,21 @@ impl LocalStream {
             match write(self.socket.get_ref()) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     let again = self.socket.get_ref().try_clone()?;
-                    self.full = Some(AsyncFd::with_interest(again, Interest::WRITABLE)?);
+                    self.full = Some(watch(again, Interest::WRITABLE)?);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 written => return Poll::Ready(written),
             }
         }
     }
+}
+
+#[expect(
+    deprecated,
+    reason = "unsound only for types whose descriptor may change; a std socket keeps its own"
+)]
+fn watch(socket: UnixStream, interest: Interest) -> io::Result<AsyncFd<UnixStream>> {
+    AsyncFd::with_interest(socket, interest)
 }
 
 impl AsyncRead for LocalStream {

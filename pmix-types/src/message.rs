@@ -330,4 +330,3 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
-

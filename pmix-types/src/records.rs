@@ -3,7 +3,8 @@
 use bytes::Bytes;
 
 use crate::{
-    CoordView, DataRange, DataType, DeviceTypes, Directives, Info, KeyName, Pid, ProcId, ProcState, Status, Value,
+    CoordView, DataRange, DataType, DeviceTypes, Directives, Info, KeyName, Pid, ProcId, ProcState, Status,
+    Value,
 };
 
 /// A row of a process table.

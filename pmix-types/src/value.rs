@@ -4,11 +4,11 @@ use bytes::Bytes;
 use thiserror::Error;
 
 use crate::{
-    AllocDirective, AllocInheritance, App, Coord, Cpuset, DataArray, DataRange, DataType, Device, DeviceDistance,
-    DeviceTypes, Endpoint, Envar, Geometry, Info, InfoFlags, IofChannels, JobState, KeyVal, LinkState, Locality,
-    NodePid, Nspace, Pdata, Persistence, ProcId, ProcInfo, ProcState, Query, Rank, RegAttr, Regex2,
-    ResourceBlockDirective, ResourceUnit, Scope, Status, StorageAccessType, StorageAccessibility, StorageMedium,
-    StoragePersistence,
+    AllocDirective, AllocInheritance, App, Coord, Cpuset, DataArray, DataRange, DataType, Device,
+    DeviceDistance, DeviceTypes, Endpoint, Envar, Geometry, Info, InfoFlags, IofChannels, JobState, KeyVal,
+    LinkState, Locality, NodePid, Nspace, Pdata, Persistence, ProcId, ProcInfo, ProcState, Query, Rank,
+    RegAttr, Regex2, ResourceBlockDirective, ResourceUnit, Scope, Status, StorageAccessType,
+    StorageAccessibility, StorageMedium, StoragePersistence,
 };
 
 /// Process id of the operating system.

@@ -255,12 +255,12 @@ async fn rank() -> Result<()> {
         }
         _ => {
             // ranks spread over the job, each asked once
-            let size: u32 = client.job(&me.nspace).get(&keys::JOB_SIZE).await?;
+            let size: u32 = client.job(&me.nspace).get(keys::JOB_SIZE).await?;
             let count = size.min(1000);
             for index in 0..count {
                 let rank = Rank::new(index * (size / count))?;
                 let begin = Instant::now();
-                let name: String = client.get(me.with_rank(rank), &keys::HOSTNAME).await?;
+                let name: String = client.get(me.with_rank(rank), keys::HOSTNAME).await?;
                 samples.add("hostname", begin);
                 if !name.starts_with("node") {
                     return Err(format!("rank {rank} is on {name}").into());
@@ -278,7 +278,7 @@ async fn rank() -> Result<()> {
 /// Exchanges one key of every rank, overwritten each round, and checks what the peers have put in the first.
 async fn collect(client: &Client, bytes: usize, rounds: u32, samples: &mut Samples) -> Result<()> {
     let me = client.proc_id().clone();
-    let size: u32 = client.job(&me.nspace).get(&keys::JOB_SIZE).await?;
+    let size: u32 = client.job(&me.nspace).get(keys::JOB_SIZE).await?;
     for round in 0..rounds {
         client.put(Scope::GLOBAL, "bench.modex", content(me.rank.to_raw(), round, bytes))?;
         client.commit().await?;

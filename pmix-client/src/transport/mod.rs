@@ -8,6 +8,7 @@ use std::path::Path;
 use futures::stream;
 use hyper::client::conn::http2;
 use hyper_util::rt::TokioIo;
+use pmix_proto::Limits;
 use pmix_types::message::{Hello, Welcome};
 use tokio::sync::oneshot;
 use tokio_stream::wrappers::{ReceiverStream, UnboundedReceiverStream};
@@ -24,7 +25,12 @@ const FRAME: u32 = 1 << 20;
 
 /// Connects to the server at a socket, says hello, and serves the session from then on, in a task of its own on
 /// the caller's runtime.
-pub(crate) async fn connect(path: &Path, hello: &Hello, session: TransportEnd) -> Result<Welcome, Error> {
+pub(crate) async fn connect(
+    path: &Path,
+    hello: &Hello,
+    limits: Limits,
+    session: TransportEnd,
+) -> Result<Welcome, Error> {
     let unreachable = |problem: String| {
         let address = path.display().to_string();
         Error::Transport(Box::new(TransportError { address, problem, source: None }))
@@ -46,8 +52,9 @@ pub(crate) async fn connect(path: &Path, hello: &Hello, session: TransportEnd) -
     });
     tokio::spawn(task.run());
     let requests = stream::select(ReceiverStream::new(requests), UnboundedReceiverStream::new(errands));
-    let mut inbound =
-        wire::open(connection, hello, requests).await.map_err(|failure| unreachable(failure.to_string()))?;
+    let mut inbound = wire::open(connection, hello, limits, requests)
+        .await
+        .map_err(|failure| unreachable(failure.to_string()))?;
     let welcome = inbound.welcome().await?;
     spawner.spawn(receive(inbound, deliverer, abandoned));
     Ok(welcome)

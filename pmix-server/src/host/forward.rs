@@ -62,8 +62,6 @@ forward! {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     /// Every entry of the trait must be forwarded: a default would answer in place of the host.
     #[test]
     fn every_entry_is_forwarded() {

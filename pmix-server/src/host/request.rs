@@ -19,7 +19,7 @@ macro_rules! requests {
 
         impl $name {
             /// Joins the parts, without directives.
-            #[allow(clippy::too_many_arguments)]
+            #[allow(clippy::too_many_arguments, clippy::new_without_default)]
             pub const fn new($($field: $type),*) -> Self {
                 Self { $($field,)* directives: Directives::new() }
             }

@@ -12,7 +12,9 @@ fn gen_06_a_key_without_value_is_true() {
 
 #[test]
 fn gen_19_rank_status_and_data_type_are_no_integers() {
-    for value in [Value::Rank(Rank::from_raw(3)), Value::Status(Status::SUCCESS), Value::DataType(DataType::INT)] {
+    for value in
+        [Value::Rank(Rank::from_raw(3)), Value::Status(Status::SUCCESS), Value::DataType(DataType::INT)]
+    {
         assert!(matches!(value.get::<u32>(), Err(ValueError::TypeMismatch { .. })), "{value:?}");
         assert!(matches!(value.get::<i64>(), Err(ValueError::TypeMismatch { .. })), "{value:?}");
     }
