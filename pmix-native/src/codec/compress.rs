@@ -30,6 +30,9 @@ pub(super) fn expand(packed: &[u8], limit: usize) -> Result<Vec<u8>, Problem> {
     let read = ZlibDecoder::new(stream).take(most as u64 + 1).read_to_end(&mut content);
     match read {
         Ok(length) if lengths.contains(&length) => Ok(content),
+        Ok(length) if length > most && lengths.iter().any(|length| *length > limit) => {
+            Err(Problem::Expansion(limit))
+        }
         _ => Err(Problem::Compressed),
     }
 }
@@ -57,7 +60,8 @@ mod tests {
         // a bomb that says it is small
         let mut liar = bomb.clone();
         liar[..HEADER].copy_from_slice(&100u32.to_le_bytes());
-        assert_eq!(expand(&liar, 1 << 20), Err(Problem::Compressed));
+        assert!(expand(&liar, 1 << 20).is_err());
+        assert_eq!(expand(&liar, 2 << 30), Err(Problem::Compressed));
         assert_eq!(expand(&bomb[..bomb.len() / 2], 20 << 20), Err(Problem::Compressed));
         assert_eq!(expand(&bomb[..3], 20 << 20), Err(Problem::Compressed));
     }

@@ -13,7 +13,7 @@
 //! writer.item::<kind::Status>(&Status::SUCCESS)?;
 //! writer.list::<kind::String>(&["a".to_owned()])?;
 //! let bytes = writer.finish();
-//! assert_eq!(bytes, [2, 0, 2, 1, 2, 4, b'a', 0]);
+//! assert_eq!(bytes[..], [2, 0, 2, 1, 2, 4, b'a', 0]);
 //!
 //! let mut reader = Reader::new(encoding, Limits::default(), &bytes);
 //! assert_eq!(reader.item::<kind::Status>()?, Status::SUCCESS);
@@ -32,6 +32,7 @@
 //! - floating point numbers travel with six decimals;
 //! - [`Cpuset::source`](pmix_types::Cpuset::source), [`ProcInfo::exit_code`](pmix_types::ProcInfo::exit_code) and
 //!   [`RegAttr::limits`](pmix_types::RegAttr::limits) do not travel;
+//! - integers of variable length are written in their shortest form, which others need not use;
 //! - compressed texts are compressed anew, which may give other bytes for the same text.
 //!
 //! # Types that are no values here

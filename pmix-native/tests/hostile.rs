@@ -1,0 +1,197 @@
+//! Messages that want to be misread: none may panic, take long, or take much memory.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+mod common;
+
+use std::fs;
+
+use common::{Direction, Vector, vectors};
+use pmix_native::codec::{Limits, Problem, Reader, Writer, kind};
+use pmix_native::msg::{Context, Reply, Request};
+use pmix_native::{Dialect, Encoding, Version};
+use pmix_types::{Info, KeyName, KeyVal, Scope, Value};
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+/// A change to a message.
+#[derive(Clone, Debug)]
+enum Change {
+    Flip(Index, u8),
+    Set(Index, u8),
+    Insert(Index, Vec<u8>),
+    Delete(Index, usize),
+    Repeat(Index, usize),
+    Cut(Index),
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    let at = any::<Index>;
+    prop_oneof![
+        (at(), 0u8..8).prop_map(|(at, bit)| Change::Flip(at, bit)),
+        (at(), prop_oneof![any::<u8>(), Just(0), Just(0x7f), Just(0x80), Just(0xff)])
+            .prop_map(|(at, byte)| Change::Set(at, byte)),
+        (at(), prop::collection::vec(any::<u8>(), 1..9)).prop_map(|(at, bytes)| Change::Insert(at, bytes)),
+        (at(), 1usize..9).prop_map(|(at, count)| Change::Delete(at, count)),
+        (at(), 1usize..40).prop_map(|(at, count)| Change::Repeat(at, count)),
+        at().prop_map(Change::Cut),
+    ]
+}
+
+impl Change {
+    fn apply(&self, bytes: &mut Vec<u8>) {
+        if bytes.is_empty() {
+            return;
+        }
+        let length = bytes.len();
+        let end = |start: usize, count: usize| length.min(start + count);
+        match self {
+            Self::Flip(at, bit) => bytes[at.index(length)] ^= 1 << bit,
+            Self::Set(at, byte) => bytes[at.index(length)] = *byte,
+            Self::Insert(at, more) => {
+                drop(bytes.splice(at.index(length)..at.index(length), more.iter().copied()))
+            }
+            Self::Delete(at, count) => drop(bytes.drain(at.index(length)..end(at.index(length), *count))),
+            Self::Repeat(at, count) => {
+                bytes.extend_from_within(at.index(length)..end(at.index(length), *count))
+            }
+            Self::Cut(at) => bytes.truncate(at.index(length)),
+        }
+    }
+}
+
+/// Decodes; what decodes must also encode and then mean the same, unless numbers were rounded or the message is of
+/// a form that is not sent.
+fn check(vector: &Vector, bytes: &[u8]) {
+    let Ok(message) = vector.decode(bytes) else { return };
+    let Ok(encoded) = message.encode(&vector.context) else { return };
+    let again = vector.decode(&encoded).unwrap_or_else(|error| panic!("{error}: {message:?}"));
+    let same = again.encode(&vector.context).unwrap();
+    assert_eq!(same, encoded, "{message:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(20_000))]
+
+    #[test]
+    fn changed_messages_are_read_or_refused(
+        which: Index,
+        changes in prop::collection::vec(change(), 1..5),
+    ) {
+        thread_local!(static VECTORS: Vec<Vector> = vectors());
+        VECTORS.with(|vectors| {
+            let vector = &vectors[which.index(vectors.len())];
+            let mut bytes = vector.bytes.clone();
+            changes.iter().for_each(|change| change.apply(&mut bytes));
+            check(vector, &bytes);
+        });
+    }
+}
+
+#[test]
+fn messages_cut_anywhere_are_read_or_refused() {
+    for vector in vectors().iter().filter(|vector| vector.direction != Direction::Connect) {
+        for cut in 0..vector.bytes.len() {
+            let _ = vector.decode(&vector.bytes[..cut]);
+        }
+    }
+}
+
+fn context(encoding: Encoding) -> Context {
+    Context::new(encoding, Version::new(4, 2, 2))
+}
+
+/// Most memory this process has ever held, in kilobytes.
+fn peak() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+/// A commit of one pair with this value.
+fn commit(encoding: Encoding, value: Value) -> Vec<u8> {
+    let pair = KeyVal { key: KeyName::new("bomb").unwrap(), value };
+    let request = Request::Commit(vec![pmix_native::msg::CommitPart::new(Scope::LOCAL, vec![pair])]);
+    request.encode(&context(encoding)).unwrap().to_vec()
+}
+
+#[test]
+fn counts_make_no_room_before_there_are_bytes() {
+    let before = peak();
+    for dialect in Dialect::ALL {
+        let encoding = Encoding::plain(dialect);
+        for element_type in 1..=75u16 {
+            for count in [1 << 20, u64::from(u32::MAX), 1 << 40, u64::MAX] {
+                let mut writer = Writer::new(encoding);
+                // an array in the form of a list, whose head is two numbers
+                writer.items::<kind::Uint16>(&[39, element_type]).unwrap();
+                let mut bytes = writer.finish().to_vec();
+                let mut size = Writer::new(encoding);
+                size.items::<kind::Size>(&[count]).unwrap();
+                // without the count of the item
+                let skip = if dialect.is_flexible() { 1 } else { 4 };
+                bytes.extend_from_slice(&size.finish()[skip..]);
+                bytes[..skip].copy_from_slice(if skip == 1 { &[2] } else { &[0, 0, 0, 1] });
+                bytes.extend([0; 64]);
+                let mut reader = Reader::new(encoding, Limits::default(), &bytes);
+                let error = reader.item::<kind::Value>().unwrap_err();
+                assert!(
+                    matches!(error.problem, Problem::End { .. } | Problem::UnknownType(_)),
+                    "{dialect} {element_type} {count}: {error}"
+                );
+            }
+        }
+    }
+    // lists of requests, and keys of a lookup
+    for bytes in
+        [&[2, 3, 2, 0xff, 0xff, 0xff, 0xff, 0x0f][..], &[2, 7, 2, 0, 2, 0xff, 0xff, 0xff, 0xff, 0x0f]]
+    {
+        assert!(Request::decode(&context(Encoding::plain(Dialect::V41)), bytes).is_err());
+    }
+    assert!(peak() - before < 64 << 10, "{} kB", peak() - before);
+}
+
+#[test]
+fn compressed_contents_are_bounded_for_the_whole_message() {
+    let encoding = Encoding::plain(Dialect::V41);
+    let zeros = Value::CompressedString("0".repeat(8 << 20));
+    let infos: Vec<_> = (0..8).map(|_| Info::dynamic(KeyName::new("z").unwrap(), zeros.clone())).collect();
+    let bytes = commit(encoding, infos.into());
+    assert!(bytes.len() < 100_000);
+    let Request::Commit(parts) = Request::decode(&context(encoding), &bytes).unwrap() else {
+        panic!("no commit")
+    };
+    let unread = parts[0].unread.clone().unwrap();
+    assert!(matches!(unread.problem, Problem::Expansion(_)), "{unread}");
+    // with room for it, it is read
+    let mut roomy = context(encoding);
+    roomy.limits = roomy.limits.with_expanded(64 << 20);
+    let Request::Commit(parts) = Request::decode(&roomy, &bytes).unwrap() else { panic!("no commit") };
+    assert_eq!(parts[0].unread, None);
+}
+
+#[test]
+fn an_unknown_type_in_a_commit_spoils_only_what_is_behind_it() {
+    let encoding = Encoding::plain(Dialect::V41);
+    let pair = |key: &str, value| KeyVal { key: KeyName::new(key).unwrap(), value };
+    let pairs =
+        vec![pair("one", Value::Uint8(1)), pair("two", Value::Uint8(2)), pair("three", Value::Uint8(3))];
+    let part = pmix_native::msg::CommitPart::new(Scope::REMOTE, pairs.clone());
+    let mut bytes = Request::Commit(vec![part.clone(), part]).encode(&context(encoding)).unwrap().to_vec();
+    let two = bytes.windows(4).position(|window| window == b"two\0").unwrap();
+    assert_eq!(bytes[two + 4], 12);
+    bytes[two + 4] = 44;
+    let Request::Commit(parts) = Request::decode(&context(encoding), &bytes).unwrap() else {
+        panic!("no commit")
+    };
+    assert_eq!(parts[0].pairs, pairs[..1]);
+    let unread = parts[0].unread.clone().unwrap();
+    assert_eq!(unread.problem, Problem::UnknownType(pmix_types::DataType::from_raw(44)));
+    assert_eq!((&parts[1].pairs, &parts[1].unread), (&pairs, &None));
+}
+
+#[test]
+fn replies_of_nothing_are_refused() {
+    for vector in vectors().iter().filter(|vector| vector.direction == Direction::Reply) {
+        assert!(Reply::decode(&vector.context, vector.command(), &[]).is_err(), "{}", vector.name);
+    }
+}
