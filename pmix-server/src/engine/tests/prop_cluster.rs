@@ -1,0 +1,1 @@
+//! Several engines under one host.
