@@ -125,6 +125,17 @@ fn fen_06_no_data_moves_unless_asked_for() {
 }
 
 #[test]
+fn fen_07_generated_job_info_alone_brings_no_put_data() {
+    let (mut t, peers) = Harness::local(2);
+    t.commits(&peers[0], [entry(Scope::GLOBAL, "k", 1u32)]);
+    let generated = || fence_all().require(&keys::COLLECT_GENERATED_JOB_INFO, true);
+    for to in [t.ask(&peers[0], generated()), t.ask(&peers[1], generated())] {
+        assert_eq!(t.fenced(to), modex([]));
+    }
+    t.finish();
+}
+
+#[test]
 fn fen_08_one_who_asks_for_data_asks_for_all() {
     for asks in [0, 1] {
         let (mut t, peers) = Harness::local(2);

@@ -286,7 +286,7 @@ impl Cluster {
         match (expect, outcome) {
             (Expect::Done, Ok(Reply::Done)) => {}
             (Expect::Fence { step, members, collect }, outcome) => {
-                let verdict = *self.verdicts.entry(step).or_insert(outcome.is_ok());
+                let verdict = *self.verdicts.entry(step).or_insert_with(|| outcome.is_ok());
                 assert_eq!(
                     outcome.is_ok(),
                     verdict,
