@@ -78,6 +78,9 @@ pub enum Problem {
     /// Compressed content expands to more than [`Limits::expanded`](super::Limits::expanded).
     #[error("compressed content is larger than {0} bytes")]
     Expansion(usize),
+    /// Values would take more than [`Limits::memory`](super::Limits::memory).
+    #[error("values take too much memory")]
+    Memory,
     /// An encoded map has no known form.
     #[error("encoded map of unknown form")]
     Regex,
@@ -103,6 +106,7 @@ impl CodecError {
             Problem::Mismatch { .. } => Status::ERR_PACK_MISMATCH,
             Problem::UnknownType(_) => Status::ERR_UNKNOWN_DATA_TYPE,
             Problem::NotInDialect { .. } => Status::ERR_NOT_SUPPORTED,
+            Problem::Memory | Problem::Expansion(_) => Status::ERR_OUT_OF_RESOURCE,
             Problem::Unsuited(_) => Status::ERR_PACK_FAILURE,
             Problem::Nspace(_) | Problem::Key(_) | Problem::Command(_) => Status::ERR_BAD_PARAM,
             _ => Status::ERR_UNPACK_FAILURE,

@@ -154,6 +154,8 @@ fn carried(data_type: DataType, fields: impl IntoIterator<Item = Value>) -> Data
 /// A value of such a type, or the error that nobody knows the type.
 pub(super) fn read(reader: &mut Reader<'_>, start: usize, data_type: DataType) -> Result<Value, CodecError> {
     reader.nested(|reader| {
+        // the type, before the fields
+        reader.charge::<Value>(1)?;
         let values = match fields(data_type) {
             Some(layout) => {
                 layout.iter().map(|field| read_field(reader, *field)).collect::<Result<_, _>>()?
@@ -167,6 +169,7 @@ pub(super) fn read(reader: &mut Reader<'_>, start: usize, data_type: DataType) -
 
 fn read_field(reader: &mut Reader<'_>, field: Field) -> Result<Value, CodecError> {
     let start = reader.offset();
+    reader.charge::<Value>(1)?;
     match field {
         One(data_type) => read_body(reader, start, data_type),
         Many(data_type) => {

@@ -152,9 +152,16 @@ mod tests {
     proptest! {
         #[test]
         fn integers_come_back(a: u16, b: i16, c: u32, d: i32, e: u64, f: i64, g: u8, h: i8, shift in 0u32..64) {
-            (round_trip(a), round_trip(b), round_trip(c), round_trip(d));
-            (round_trip(e), round_trip(f), round_trip(g), round_trip(h));
-            (round_trip(e >> shift), round_trip(f >> shift));
+            round_trip(a);
+            round_trip(b);
+            round_trip(c);
+            round_trip(d);
+            round_trip(e);
+            round_trip(f);
+            round_trip(g);
+            round_trip(h);
+            round_trip(e >> shift);
+            round_trip(f >> shift);
         }
     }
 }

@@ -24,8 +24,8 @@
 //!
 //! # What a peer may send
 //! Any bytes either decode or give a [`CodecError`]; the reader never panics. Counts are checked against the bytes
-//! that are left before anything is set aside for them, nesting ends at [`Limits::depth`], and compressed texts
-//! expand to [`Limits::expanded`] bytes a message at most.
+//! that are left before anything is set aside for them, nesting ends at [`Limits::depth`], compressed texts
+//! expand to [`Limits::expanded`] bytes a message at most, and all values take [`Limits::memory`] at most.
 //!
 //! # What does not come back as it was
 //! - a NULL text where a value must be given becomes the empty text;

@@ -12,11 +12,16 @@ pub struct Limits {
     pub depth: u8,
     /// How many bytes all compressed contents of a message may expand to.
     pub expanded: usize,
+    /// How many bytes the values of a message may take when decoded, without their texts and bytes, which take as
+    /// much as on the wire. A value of one byte on the wire takes some forty here.
+    pub memory: usize,
 }
 
 impl Limits {
     /// Most bytes to which compressed contents of a message expand unless said otherwise: 32 MiB.
     pub const EXPANDED: usize = 32 << 20;
+    /// Most bytes that the values of a message take unless said otherwise: 256 MiB.
+    pub const MEMORY: usize = 256 << 20;
     /// Deepest nesting unless said otherwise.
     pub const DEPTH: u8 = 28;
 
@@ -24,6 +29,13 @@ impl Limits {
     #[must_use]
     pub const fn with_expanded(mut self, bytes: usize) -> Self {
         self.expanded = bytes;
+        self
+    }
+
+    /// The same with another bound on what values take, in bytes.
+    #[must_use]
+    pub const fn with_memory(mut self, bytes: usize) -> Self {
+        self.memory = bytes;
         self
     }
 
@@ -37,7 +49,7 @@ impl Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { depth: Self::DEPTH, expanded: Self::EXPANDED }
+        Self { depth: Self::DEPTH, expanded: Self::EXPANDED, memory: Self::MEMORY }
     }
 }
 
@@ -76,7 +88,7 @@ impl<'a> Reader<'a> {
         self.encoding
     }
 
-    /// The bounds, of which expansion shrinks as compressed contents are read.
+    /// The bounds, of which expansion and memory shrink as contents are read.
     pub const fn limits(&self) -> Limits {
         self.limits
     }
@@ -135,6 +147,7 @@ impl<'a> Reader<'a> {
 
     /// One value inside an item.
     pub(super) fn one<K: Kind>(&mut self) -> Result<K::Rust, CodecError> {
+        self.charge::<K::Rust>(1)?;
         self.run_tag::<K>()?;
         K::read(self)
     }
@@ -148,6 +161,7 @@ impl<'a> Reader<'a> {
         if count == 0 {
             return Ok(Vec::new());
         }
+        self.charge::<K::Rust>(count)?;
         self.run_tag::<K>()?;
         let mut values = Vec::with_capacity(first_capacity::<K::Rust>(count));
         for _ in 0..count {
@@ -213,9 +227,18 @@ impl<'a> Reader<'a> {
         Reader::new(self.encoding, self.limits, data)
     }
 
-    /// Takes over what an inner reader has left of the bound on expansion.
+    /// Takes over what an inner reader has left of the bounds.
     pub(crate) const fn adopt_limits(&mut self, inner: &Reader<'_>) {
         self.limits.expanded = inner.limits.expanded;
+        self.limits.memory = inner.limits.memory;
+    }
+
+    /// Takes the room for so many values out of the bound on memory.
+    pub(super) fn charge<T>(&mut self, count: u64) -> Result<(), CodecError> {
+        let bytes = usize::try_from(count).ok().and_then(|count| count.checked_mul(size_of::<T>()));
+        let left = bytes.and_then(|bytes| self.limits.memory.checked_sub(bytes));
+        self.limits.memory = left.ok_or_else(|| Problem::Memory.at(self.at))?;
+        Ok(())
     }
 
     pub(super) fn spend_expansion(&mut self, bytes: usize) {

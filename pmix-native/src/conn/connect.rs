@@ -335,7 +335,7 @@ mod tests {
     /// The worked example: a client of release 4.2.2.
     const CLIENT: &[u8] =
         b"\xff\xff\xff\xff\xff\xff\xff\xff\x36\0\0\0\0\0\0\0native\0\0\0\0\x08\0\0\0\0\0\0\0\0\
-        \0679280641\0\0\0\0\04.2.2rc2\0v41\0\x01hash\0\0";
+        \x00679280641\0\0\0\0\x004.2.2rc2\0v41\0\x01hash\0\0";
 
     #[test]
     fn a_client_of_the_c_library_is_understood() {

@@ -27,17 +27,20 @@
 //! What stands behind the known end of a message is ignored, because later releases may put more there.
 
 mod command;
+mod context;
 mod data;
 mod push;
 mod reply;
 mod request;
+mod wire;
 
 pub use command::Command;
+pub use context::Context;
 pub use data::{Entry, NspaceData, ProcData, RankData};
 pub use push::{IofDelivery, Push};
 pub use reply::{Body, Credential, GroupResult, Reply, Spawned};
 pub use request::{
-    Abort, Allocate, Collective, CommitPart, Context, DeviceDistances, Get, Group, IofDeregister, IofPull,
-    IofPush, JobControl, Log, Lookup, Monitor, Notify, Publish, RegisterEvents, Request, ResolvePeers, Spawn,
+    Abort, Allocate, Collective, CommitPart, DeviceDistances, Get, Group, IofDeregister, IofPull, IofPush,
+    JobControl, Log, Lookup, Monitor, Notify, Publish, RegisterEvents, Request, ResolvePeers, Spawn,
     ValidateCredential,
 };

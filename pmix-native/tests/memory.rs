@@ -1,0 +1,52 @@
+//! Lying counts take no memory. Alone in its process, because the process is what the kernel measures.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+use std::fs;
+
+use pmix_native::codec::{Limits, Problem, Reader, Writer, kind};
+use pmix_native::msg::{Context, Request};
+use pmix_native::{Dialect, Encoding, Version};
+
+/// Most memory this process has ever held, in kilobytes.
+fn peak() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+#[test]
+fn counts_make_no_room_before_there_are_bytes() {
+    let before = peak();
+    for dialect in Dialect::ALL {
+        let encoding = Encoding::plain(dialect);
+        for element_type in 1..=75u16 {
+            for count in [1 << 20, u64::from(u32::MAX), 1 << 40, u64::MAX] {
+                let mut writer = Writer::new(encoding);
+                // an array in the form of a list, whose head is two numbers
+                writer.items::<kind::Uint16>(&[39, element_type]).unwrap();
+                let mut bytes = writer.finish().to_vec();
+                let mut size = Writer::new(encoding);
+                size.items::<kind::Size>(&[count]).unwrap();
+                // without the count of the item
+                let skip = if dialect.is_flexible() { 1 } else { 4 };
+                bytes.extend_from_slice(&size.finish()[skip..]);
+                bytes[..skip].copy_from_slice(if skip == 1 { &[2] } else { &[0, 0, 0, 1] });
+                bytes.extend([0; 64]);
+                let mut reader = Reader::new(encoding, Limits::default(), &bytes);
+                let error = reader.item::<kind::Value>().unwrap_err();
+                assert!(
+                    matches!(error.problem, Problem::End { .. } | Problem::UnknownType(_)),
+                    "{dialect} {element_type} {count}: {error}"
+                );
+            }
+        }
+    }
+    let context = Context::new(Encoding::plain(Dialect::V41), Version::new(4, 2, 2));
+    // lists of requests, and keys of a lookup
+    for bytes in
+        [&[2, 3, 2, 0xff, 0xff, 0xff, 0xff, 0x0f][..], &[2, 7, 2, 0, 2, 0xff, 0xff, 0xff, 0xff, 0x0f]]
+    {
+        assert!(Request::decode(&context, bytes).is_err());
+    }
+    assert!(peak() - before < 64 << 10, "{} kB", peak() - before);
+}
