@@ -102,7 +102,13 @@ impl Session {
             .grace(grace.min(LAUNCHER_GRACE))
             .first_stdin(rank_zero);
         let host = StandardHost::new(launcher, MemoryExchange::single(node));
-        let server = Server::builder().host(host.clone()).hostname(node).tool_support(true).start().await;
+        let server = Server::builder()
+            .host(host.clone())
+            .hostname(node)
+            .tool_support(true)
+            .native_wire(pmix_server::NativeWire::WithOpenMpi4)
+            .start()
+            .await;
         let server = server.map_err(|error| format!("{node}: {}", with_causes(&error)))?;
         let protected = guardian.protect(server.handle().session_dir());
         protected.map_err(|error| format!("{node}: guardian: {error}"))?;

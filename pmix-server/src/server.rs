@@ -14,6 +14,7 @@ use crate::driver::{Driver, Inbox};
 use crate::engine::{CallValue, Config, Engine, HostCall, ServerStats};
 use crate::grpc;
 use crate::host::{HostModule, HostObject, NoHost};
+use crate::native;
 use crate::session_dir::{SessionDir, SessionDirError, default_root};
 use crate::upcalls::Upcalls;
 
@@ -54,6 +55,9 @@ pub enum ServerError {
     /// The name given for the server is no namespace.
     #[error("server namespace: {0}")]
     Nspace(#[from] NspaceError),
+    /// The loopback port of the native wire cannot be opened.
+    #[error("cannot listen on the loopback interface: {0}")]
+    Tcp(#[source] std::io::Error),
     /// There is no tokio runtime to run upcalls on.
     #[error("a server must be started from within a tokio runtime, its upcalls run there")]
     NoRuntime,
@@ -68,7 +72,23 @@ pub struct ServerBuilder {
     session_root: Option<PathBuf>,
     tool_support: bool,
     other_users: bool,
+    native: NativeWire,
     limits: pmix_proto::Limits,
+}
+
+/// Whether and how a server speaks OpenPMIx's own protocol beside its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NativeWire {
+    /// It does not.
+    #[default]
+    Off,
+    /// It does.
+    On,
+    /// It does, and programs of Open MPI 4 find out from their environment that they were launched: without the
+    /// marker (`JSM_JSRUN_PORT=0`, which nothing else reads) they start alone. It also turns Open MPI 4's own binding
+    /// of processes off.
+    WithOpenMpi4,
 }
 
 type HostMaker = Box<dyn FnOnce(ServerHandle) -> Arc<dyn HostModule> + Send>;
@@ -117,6 +137,13 @@ impl ServerBuilder {
         self
     }
 
+    /// Whether programs linked with the C library (OpenPMIx) may connect too, on a loopback TCP port with its own
+    /// protocol. Off by default. Processes of both kinds can be in the same job.
+    pub const fn native_wire(mut self, wire: NativeWire) -> Self {
+        self.native = wire;
+        self
+    }
+
     /// Limits of messages, in bytes.
     pub const fn limits(mut self, limits: pmix_proto::Limits) -> Self {
         self.limits = limits;
@@ -144,8 +171,27 @@ impl ServerBuilder {
         }
 
         let (inbox, events) = Inbox::new();
-        let shared =
-            Shared { server: server.clone(), hostname: hostname.clone(), uri, dir: dir.path().into() };
+        let reactor = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(ServerError::Thread)?;
+        let entered = reactor.enter();
+        let listener = dir.listen(self.other_users)?;
+        let (native, native_uri) = match self.native {
+            NativeWire::Off => (None, None),
+            _ => {
+                let (listener, uri) = native::listen(&server).map_err(ServerError::Tcp)?;
+                (Some(listener), Some((uri, self.native)))
+            }
+        };
+        drop(entered);
+        let shared = Shared {
+            server: server.clone(),
+            hostname: hostname.clone(),
+            uri,
+            dir: dir.path().into(),
+            native: native_uri,
+        };
         let handle = ServerHandle { inbox: inbox.clone(), shared: Arc::new(shared) };
         let host = (self.host)(handle.clone());
         host.started(&handle);
@@ -158,23 +204,17 @@ impl ServerBuilder {
             tool_support: self.tool_support,
         };
         let driver = Driver::new(Engine::new(config), Upcalls::new(host, runtime, inbox.clone()));
-
-        let reactor = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(ServerError::Thread)?;
-        let listener = {
-            let _entered = reactor.enter();
-            dir.listen(self.other_users)?
-        };
         let limits = self.limits;
+        let identity = handle.proc_id().clone();
         let thread = std::thread::Builder::new().name("pmix-server".into()).spawn(move || {
             reactor.block_on(async move {
-                let accepting = tokio::spawn(grpc::accept(listener, inbox, limits));
+                tokio::spawn(grpc::accept(listener, inbox.clone(), limits));
+                if let Some(listener) = native {
+                    tokio::spawn(native::accept(listener, inbox, identity));
+                }
                 driver.run(events).await;
-                accepting.abort();
             });
-            // connections end with their runtime
+            // listeners and connections end with their runtime
         });
         let thread = thread.map_err(ServerError::Thread)?;
         Ok(Server { handle, thread: Some(thread), dir: Some(dir) })
@@ -203,6 +243,7 @@ impl Server {
             session_root: None,
             tool_support: false,
             other_users: false,
+            native: NativeWire::Off,
             limits: pmix_proto::Limits::default(),
         }
     }
@@ -258,6 +299,7 @@ struct Shared {
     hostname: String,
     uri: String,
     dir: PathBuf,
+    native: Option<(pmix_native::conn::ServerUri, NativeWire)>,
 }
 
 impl fmt::Debug for ServerHandle {
@@ -413,7 +455,20 @@ impl ServerHandle {
             ("PMIX_GRPC_URI", self.shared.uri.clone()),
             ("PMIX_HOSTNAME", self.shared.hostname.clone()),
         ];
-        Ok(Environment(vars.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()))
+        let mut environment: Vec<_> =
+            vars.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        if let Some((uri, wire)) = &self.shared.native {
+            let mut launch =
+                pmix_native::env::Launch::new(uri.clone(), proc.clone(), self.shared.hostname.clone());
+            launch.server_tmpdir = Some(self.shared.dir.clone());
+            launch.open_mpi_4 = *wire == NativeWire::WithOpenMpi4;
+            for (name, value) in launch.variables() {
+                if !environment.iter().any(|(held, _)| held == name) {
+                    environment.push((name.to_owned(), value));
+                }
+            }
+        }
+        Ok(Environment(environment))
     }
 
     /// The data of a local process for the server of another node, as soon as it has committed; with

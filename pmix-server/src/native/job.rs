@@ -1,0 +1,160 @@
+//! Job data as the C library wants it: spelled out, node by node and rank by rank.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use pmix_native::Encoding;
+use pmix_native::codec::CodecError;
+use pmix_native::msg::{Body, Context, Entry, NspaceData, RankData, Reply};
+use pmix_types::job::{JobData, NodeRef, Target};
+use pmix_types::{DataArray, Info, Key, KeyVal, Nspace, ProcId, Rank, Value, keys};
+
+/// Encoded job data by namespace and encoding, made once and shared by all clients.
+#[derive(Debug, Default)]
+pub(super) struct JobCache(Mutex<HashMap<(Nspace, Encoding), (Arc<JobData>, Bytes)>>);
+
+impl JobCache {
+    /// The reply to a client's first request.
+    pub(super) fn reply(
+        &self,
+        job: &Arc<JobData>,
+        server: &ProcId,
+        context: &Context,
+    ) -> Result<Bytes, CodecError> {
+        let place = (job.nspace().clone(), context.encoding);
+        if let Some((held, bytes)) = self.lock().get(&place)
+            && Arc::ptr_eq(held, job)
+        {
+            return Ok(bytes.clone());
+        }
+        let bytes = Reply::from(Body::Job(spell_out(job, server))).encode(context)?;
+        let mut jobs = self.lock();
+        // namespaces that are gone are held by nobody else any more
+        jobs.retain(|_, (held, _)| Arc::strong_count(held) > 1);
+        jobs.insert(place, (job.clone(), bytes.clone()));
+        Ok(bytes)
+    }
+
+    /// Only the server's own thread comes here, so nobody ever waits.
+    fn lock(&self) -> MutexGuard<'_, HashMap<(Nspace, Encoding), (Arc<JobData>, Bytes)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Everything a client can ask of its job without asking the server.
+pub(super) fn spell_out(job: &JobData, server: &ProcId) -> NspaceData {
+    let mut data = NspaceData::new(job.nspace().clone());
+    let mut job_level = Values(job, Target::Job, Vec::new());
+    job_level.put(&keys::SERVER_NSPACE, Some(Value::String(server.nspace.to_string())));
+    job_level.put(&keys::SERVER_RANK, Some(Value::Rank(server.rank)));
+    job_level.look_up(&keys::JOB_SIZE);
+    job_level.look_up(&keys::NUM_NODES);
+    // Open MPI 4 does not start without it
+    let max_procs = job.lookup(keys::MAX_PROCS.name(), &Target::Job);
+    job_level.put(&keys::MAX_PROCS, max_procs.or_else(|| job.size().map(Value::Uint32)));
+    job_level.given(&[&keys::NODE_MAP.key_name(), &keys::PROC_MAP.key_name()]);
+    data.entries.extend(job_level.2.into_iter().map(Entry::Pair));
+    data.entries.extend(session(job).into_iter().map(Entry::Pair));
+    data.entries.extend(apps(job).into_iter().map(Entry::Pair));
+    data.entries.extend(nodes(job).into_iter().map(Entry::Pair));
+    data.entries.extend(ranks(job).map(Entry::Rank));
+    data
+}
+
+/// Collects values of one target, each key once.
+struct Values<'a>(&'a JobData, Target<'a>, Vec<KeyVal>);
+
+impl Values<'_> {
+    fn put<T>(&mut self, key: &Key<T>, value: Option<Value>) {
+        if let Some(value) = value {
+            self.2.push(KeyVal { key: key.key_name(), value });
+        }
+    }
+
+    fn look_up<T>(&mut self, key: &Key<T>) {
+        self.put(key, self.0.lookup(key.name(), &self.1));
+    }
+
+    /// All that the host gave, but for keys that are there already and those that only servers need.
+    fn given(&mut self, left_out: &[&pmix_types::KeyName]) {
+        for pair in self.0.given(&self.1) {
+            let is_there = self.2.iter().any(|held| held.key == pair.key);
+            if !is_there && !left_out.contains(&&pair.key) {
+                self.2.push(pair);
+            }
+        }
+    }
+
+    fn into_array<T>(self, key: &Key<T>) -> Option<KeyVal> {
+        let infos: Vec<_> = self.2.into_iter().map(|pair| Info::dynamic(pair.key, pair.value)).collect();
+        (!infos.is_empty()).then(|| KeyVal { key: key.key_name(), value: DataArray::Info(infos).into() })
+    }
+}
+
+/// An array only with the session's id: Open MPI 5 does not start with one that has none.
+fn session(job: &JobData) -> Vec<KeyVal> {
+    let mut values = Values(job, Target::Session(None), Vec::new());
+    match job.session_id() {
+        Some(id) => {
+            values.put(&keys::SESSION_ID, Some(Value::Uint32(id)));
+            values.given(&[]);
+            values.into_array(&keys::SESSION_INFO_ARRAY).into_iter().collect()
+        }
+        None => {
+            values.given(&[]);
+            values.2
+        }
+    }
+}
+
+fn apps(job: &JobData) -> Vec<KeyVal> {
+    let count = job.lookup(keys::JOB_NUM_APPS.name(), &Target::Job).and_then(|count| count.get().ok());
+    let app = |number: u32| {
+        let mut values = Values(job, Target::App(number), Vec::new());
+        values.put(&keys::APPNUM, Some(Value::Uint32(number)));
+        values.look_up(&keys::APP_SIZE);
+        values.look_up(&keys::APPLDR);
+        values.given(&[]);
+        values.into_array(&keys::APP_INFO_ARRAY)
+    };
+    // as many as the host says, within what a job can sensibly have
+    (0..count.unwrap_or(1).min(job.size().unwrap_or(1))).filter_map(app).collect()
+}
+
+fn nodes(job: &JobData) -> Vec<KeyVal> {
+    let Some(map) = job.node_map() else { return Vec::new() };
+    let node = |(name, index): (String, u32)| {
+        let mut values = Values(job, Target::Node(NodeRef::Name(&name)), Vec::new());
+        values.put(&keys::HOSTNAME, Some(Value::String(name.clone())));
+        let id = job.lookup(keys::NODEID.name(), &values.1);
+        values.put(&keys::NODEID, id.or(Some(Value::Uint32(index))));
+        values.look_up(&keys::LOCAL_PEERS);
+        values.look_up(&keys::LOCAL_SIZE);
+        values.look_up(&keys::LOCALLDR);
+        values.given(&[]);
+        let infos: Vec<_> = values.2.into_iter().map(|pair| Info::dynamic(pair.key, pair.value)).collect();
+        KeyVal { key: keys::NODE_INFO_ARRAY.key_name(), value: DataArray::Info(infos).into() }
+    };
+    map.iter().map(|name| name.to_string()).zip(0..).map(node).collect()
+}
+
+fn ranks(job: &JobData) -> impl Iterator<Item = RankData> + '_ {
+    Rank::first(job.size().unwrap_or(0)).map(|rank| {
+        let mut values = Values(job, Target::Proc(rank), Vec::new());
+        values.look_up(&keys::LOCAL_RANK);
+        // the rank among all jobs on the node; with one job there it is the local rank
+        let node_rank = job.lookup(keys::NODE_RANK.name(), &values.1);
+        values.put(
+            &keys::NODE_RANK,
+            node_rank.or_else(|| job.lookup(keys::LOCAL_RANK.name(), &Target::Proc(rank))),
+        );
+        values.look_up(&keys::GLOBAL_RANK);
+        values.look_up(&keys::APP_RANK);
+        values.look_up(&keys::APPNUM);
+        values.look_up(&keys::HOSTNAME);
+        values.look_up(&keys::NODEID);
+        values.given(&[]);
+        RankData { rank, pairs: values.2 }
+    })
+}

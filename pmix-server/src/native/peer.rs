@@ -1,0 +1,193 @@
+//! The sending side of a native session.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::{Bytes, BytesMut};
+use pmix_native::conn::{ClientAnswer, Frame, Framing, ToolAnswer};
+use pmix_native::msg::{Context, Push as NativePush, Reply as Answer};
+use pmix_types::job::JobData;
+use pmix_types::message::{Failure, Push, Reply, Welcome};
+use pmix_types::{ProcId, Status};
+use tokio::sync::{mpsc, oneshot};
+
+use super::Shared;
+use super::translate::{AnswerAs, answer};
+use crate::driver::{Peer, PeerOverrun};
+use crate::engine::RequestId;
+
+/// Frames that may wait to be read by a process before its connection is closed.
+const OUTBOX: usize = 16 * 1024;
+/// Requests a process may have under way.
+pub(super) const MAX_IN_FLIGHT: usize = 4096;
+
+/// How the server answers the connect message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Greeting {
+    Client,
+    Tool { wants_identity: bool },
+}
+
+/// What both sides of a session hold.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    pub(super) context: Context,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Requests under way, with the form of their answers.
+    pending: HashMap<u64, AnswerAs>,
+    /// Codes of each event registration.
+    registrations: BTreeMap<u64, Vec<Status>>,
+}
+
+impl Ledger {
+    pub(super) fn new(context: Context) -> Self {
+        Self { context, state: Mutex::default() }
+    }
+
+    /// Notes a request; false if there are too many under way.
+    pub(super) fn expect(&self, id: u64, form: AnswerAs) -> bool {
+        let mut state = self.lock();
+        let has_room = state.pending.len() < MAX_IN_FLIGHT;
+        if has_room {
+            state.pending.insert(id, form);
+        }
+        has_room
+    }
+
+    /// Takes codes out of the registrations; returns those that are empty now. No codes means the default handlers.
+    pub(super) fn retire(&self, codes: &[Status]) -> Vec<u64> {
+        let mut state = self.lock();
+        let mut ended = Vec::new();
+        state.registrations.retain(|number, held| {
+            let concerned =
+                if codes.is_empty() { held.is_empty() } else { held.iter().any(|code| codes.contains(code)) };
+            held.retain(|code| !codes.contains(code));
+            let is_over = concerned && held.is_empty();
+            ended.extend(is_over.then_some(*number));
+            !is_over
+        });
+        ended
+    }
+
+    /// Both sides run on the server's own thread, so nobody ever waits.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The frames to one process on their way to its socket.
+pub(super) struct NativePeer {
+    shared: Arc<Shared>,
+    ledger: Arc<Ledger>,
+    greeting: Greeting,
+    admitted: Option<oneshot::Sender<(ProcId, Option<Arc<JobData>>)>>,
+    outbox: mpsc::Sender<Bytes>,
+    proc: ProcId,
+}
+
+impl NativePeer {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        ledger: Arc<Ledger>,
+        greeting: Greeting,
+        admitted: oneshot::Sender<(ProcId, Option<Arc<JobData>>)>,
+    ) -> (Self, mpsc::Sender<Bytes>, mpsc::Receiver<Bytes>) {
+        let (outbox, frames) = mpsc::channel(OUTBOX);
+        let peer = Self {
+            shared,
+            ledger,
+            greeting,
+            admitted: Some(admitted),
+            outbox: outbox.clone(),
+            proc: ProcId::none(),
+        };
+        (peer, outbox, frames)
+    }
+
+    fn send(&self, bytes: Bytes) -> Result<(), PeerOverrun> {
+        match self.outbox.try_send(bytes) {
+            // a process that is gone: the driver will hear of it
+            Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
+            Err(mpsc::error::TrySendError::Full(_)) => Err(PeerOverrun),
+        }
+    }
+}
+
+/// A frame of the server.
+pub(super) fn frame(tag: u32, payload: Bytes) -> Bytes {
+    let mut sent = BytesMut::with_capacity(Framing::HEADER + payload.len());
+    match Framing::default().encode(&Frame { index: 0, tag, payload }, &mut sent) {
+        Ok(()) => sent.freeze(),
+        Err(error) => {
+            tracing::warn!(%error, "a message is too large to be sent");
+            Bytes::new()
+        }
+    }
+}
+
+/// The reply as bytes; a bare status if a value has a type that the dialect lacks.
+pub(super) fn encode(context: &Context, reply: &Answer) -> Bytes {
+    reply.encode(context).unwrap_or_else(|error| {
+        tracing::warn!(%error, "an answer cannot be written in the dialect of its process");
+        Answer::from(Status::ERR_PACK_FAILURE).encode(context).unwrap_or_default()
+    })
+}
+
+impl Peer for NativePeer {
+    fn accept(&mut self, welcome: Welcome) {
+        self.proc = welcome.proc.clone();
+        let greeting = match self.greeting {
+            Greeting::Client => ClientAnswer { index: 0 }.encode(),
+            Greeting::Tool { wants_identity } => {
+                let assigned = wants_identity.then(|| welcome.proc.clone());
+                ToolAnswer { assigned, server: welcome.server }.encode()
+            }
+        };
+        let _ = self.send(greeting);
+        if let Some(admitted) = self.admitted.take() {
+            let _ = admitted.send((welcome.proc, welcome.job));
+        }
+    }
+
+    /// Clients are refused by closing the socket: they take no status at this point.
+    fn refuse(&mut self, failure: &Failure) {
+        if self.greeting != Greeting::Client {
+            let _ = self.send(ToolAnswer::refusal(failure.status));
+        }
+        self.admitted = None;
+    }
+
+    fn reply(&mut self, id: RequestId, result: Result<Reply, Failure>) -> Result<(), PeerOverrun> {
+        let form = self.ledger.lock().pending.remove(&id.0);
+        // an errand of the session's own, nobody waits for it
+        let (Some(form), Ok(tag)) = (form, u32::try_from(id.0)) else { return Ok(()) };
+        if let (Ok(Reply::Registered(number)), AnswerAs::Registration(codes)) = (&result, &form) {
+            self.ledger.lock().registrations.insert(*number, codes.clone());
+        }
+        let reply = match result {
+            Ok(reply) => answer(&self.shared.server, reply, form),
+            Err(failure) => failure.status.into(),
+        };
+        self.send(frame(tag, encode(&self.ledger.context, &reply)))
+    }
+
+    fn push(&mut self, push: Push) {
+        // a process's own library has run its handlers already
+        let Push::Event { event, .. } = push else { return };
+        if event.source == self.proc {
+            return;
+        }
+        let push = NativePush::Event(event);
+        match push.encode(&self.ledger.context) {
+            Ok(payload) if self.outbox.capacity() > OUTBOX / 2 => {
+                let _ = self.send(frame(push.tag(), payload));
+            }
+            Ok(_) => tracing::warn!(proc = %self.proc, "left out an event: the process does not read"),
+            Err(error) => tracing::warn!(%error, "an event cannot be written in the dialect of its process"),
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Requests of the native wire as those of the engine, and replies back.
+
+use std::collections::BTreeMap;
+
+use pmix_native::msg::{Body, CommitPart, Entry, ProcData, Reply as Answer, Request as Ask};
+use pmix_types::message::{Abort, Fence, Get, GetReply, PutEntry, RegisterEvents, Reply, Request};
+use pmix_types::{Directives, Event, KeyName, KeyVal, ProcId, Scope, Status};
+
+use super::job::spell_out;
+
+/// What becomes of a native request.
+#[derive(Debug)]
+pub(super) enum Task {
+    /// The engine answers it; the answer is given as this says.
+    Ask(Request, AnswerAs),
+    /// Its answer is job data, which the session holds.
+    Job,
+    /// Registrations of these codes end; nobody waits for an answer.
+    Deregister(Vec<Status>),
+    /// It is not supported.
+    Refuse,
+}
+
+/// The form of an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum AnswerAs {
+    Status,
+    Get {
+        proc: ProcId,
+        key: Option<KeyName>,
+    },
+    Info,
+    /// A registration of these codes: its number is kept, its answer a status.
+    Registration(Vec<Status>),
+}
+
+pub(super) fn task(caller: &ProcId, ask: Ask) -> Task {
+    match ask {
+        Ask::Job => Task::Job,
+        Ask::Abort(abort) => {
+            let mut wish = Abort::new(abort.status.to_raw(), abort.message.unwrap_or_default());
+            wish.procs = abort.procs;
+            Task::Ask(Request::Abort(wish), AnswerAs::Status)
+        }
+        Ask::Commit(parts) => Task::Ask(Request::Commit(entries(caller, parts)), AnswerAs::Status),
+        Ask::Fence(fence) => {
+            let mut enter = Fence::new((!fence.procs.is_empty()).then_some(fence.procs));
+            enter.directives = fence.info;
+            Task::Ask(Request::Fence(enter), AnswerAs::Status)
+        }
+        Ask::Get(get) => {
+            let mut wanted = Get::new(get.proc.clone(), get.key.clone());
+            wanted.directives = get.info;
+            Task::Ask(Request::Get(wanted), AnswerAs::Get { proc: get.proc, key: get.key })
+        }
+        Ask::Finalize => Task::Ask(Request::Finalize(Directives::new()), AnswerAs::Status),
+        Ask::Notify(notify) => {
+            let mut event = Event::new(notify.code, caller.clone()).with_range(notify.range);
+            event.info = notify.info;
+            Task::Ask(Request::Notify(event), AnswerAs::Status)
+        }
+        Ask::RegisterEvents(wish) => {
+            let mut register = RegisterEvents::new(wish.codes.clone());
+            register.directives = wish.info;
+            Task::Ask(Request::RegisterEvents(register), AnswerAs::Registration(wish.codes))
+        }
+        Ask::DeregisterEvents(codes) => Task::Deregister(codes),
+        Ask::Query(queries) => Task::Ask(Request::Query(queries), AnswerAs::Info),
+        _ => Task::Refuse,
+    }
+}
+
+/// What was put for local and for remote processes comes in two parts, and what was put for all in both: it is filed
+/// once. Reserved keys are dropped, as the C library drops them.
+fn entries(caller: &ProcId, parts: Vec<CommitPart>) -> Vec<PutEntry> {
+    let mut local = BTreeMap::new();
+    let mut entries = Vec::new();
+    for part in parts {
+        if let Some(error) = &part.unread {
+            tracing::warn!(%caller, scope = %part.scope, %error, "the rest of a commit cannot be read");
+        }
+        for KeyVal { key, value } in part.pairs.into_iter().filter(|pair| !pair.key.is_reserved()) {
+            match part.scope {
+                Scope::LOCAL => {
+                    local.insert(key, value);
+                }
+                Scope::REMOTE if local.get(&key) == Some(&value) => {
+                    local.remove(&key);
+                    entries.push(PutEntry { scope: Scope::GLOBAL, key, value });
+                }
+                scope => entries.push(PutEntry { scope, key, value }),
+            }
+        }
+    }
+    entries.extend(local.into_iter().map(|(key, value)| PutEntry { scope: Scope::LOCAL, key, value }));
+    entries
+}
+
+pub(super) fn answer(server: &ProcId, reply: Reply, form: AnswerAs) -> Answer {
+    match (reply, form) {
+        (Reply::Get(found), AnswerAs::Get { proc, key }) => {
+            Body::Get(found_data(server, found, proc, key)).into()
+        }
+        (Reply::Query(found), AnswerAs::Info) => {
+            Answer { status: found.status, body: Body::Info(found.results) }
+        }
+        (Reply::Done | Reply::Fence(_) | Reply::Registered(_), _) => Status::SUCCESS.into(),
+        // the engine answers each request in its own form
+        _ => Status::ERROR.into(),
+    }
+}
+
+/// Everything that came along with what was asked for: of another job, its data first.
+fn found_data(server: &ProcId, found: GetReply, proc: ProcId, key: Option<KeyName>) -> Vec<ProcData> {
+    let mut all = Vec::new();
+    if let Some(job) = &found.job {
+        let whole = ProcId::wildcard(job.nspace().clone());
+        all.push(ProcData { proc: whole, entries: spell_out(job, server).entries });
+    }
+    for data in &found.modex.procs {
+        let pair =
+            |entry: &PutEntry| Entry::Pair(KeyVal { key: entry.key.clone(), value: entry.value.clone() });
+        all.push(ProcData { proc: data.proc.clone(), entries: data.entries.iter().map(pair).collect() });
+    }
+    if let (Some(value), Some(key), true) = (found.value, key, found.modex.procs.is_empty()) {
+        all.push(ProcData { proc, entries: vec![Entry::Pair(KeyVal { key, value })] });
+    }
+    all
+}
