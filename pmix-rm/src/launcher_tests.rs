@@ -216,10 +216,10 @@ async fn signals_reach_a_process_and_what_it_started() {
 
 #[tokio::test]
 async fn those_that_do_not_end_when_asked_are_killed() {
-    let launcher = LocalLauncher::new("here").grace(Duration::from_millis(200));
+    let launcher = LocalLauncher::new("here").grace(Duration::from_secs(1));
     let apps = vec![
         script("trap '' TERM; echo ready; sleep 1000", 1),
-        script("trap 'exit 4' TERM; echo ready; sleep 1000 & wait", 1),
+        script("trap 'kill -9 $!; exit 4' TERM; echo ready; sleep 1000 & wait", 1),
     ];
     let mut watch = Watch::start(&launcher, apps).await;
     watch.until_written(0, "ready").await;

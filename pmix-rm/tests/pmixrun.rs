@@ -122,6 +122,12 @@ fn runs(pid: Pid) -> bool {
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.starts_with(" Z") && !rest.starts_with(" X"))
 }
 
+/// Name of the program a process runs.
+fn program(pid: Pid) -> String {
+    let name = std::fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_pid())).unwrap_or_default();
+    name.trim_end().to_owned()
+}
+
 /// Waits for what comes about in another process, with nobody to tell us.
 #[track_caller]
 fn eventually(what: &str, condition: impl Fn() -> bool) {
@@ -371,6 +377,8 @@ fn ranks_that_end_by_the_signal_give_its_code() {
         let text = "sh -c 'echo $$; exec sleep 1000'; echo not reached";
         let mut run = site.start(&["-n", "2", "sh", "-c", text]);
         let pids = run.pids(2);
+        // a shell that is about to become another program may miss a signal
+        eventually("the children sleep", || pids.iter().all(|&pid| program(pid) == "sleep"));
         run.signal(signal);
         let done = run.finish();
         assert_eq!((done.code(), done.out()), (code, ""), "{signal:?}: {done:?}");
