@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pmix_native::msg::{Body, CommitPart, Entry, ProcData, Reply as Answer, Request as Ask};
 use pmix_types::message::{Abort, Fence, Get, GetReply, PutEntry, RegisterEvents, Reply, Request};
-use pmix_types::{Directives, Event, KeyName, KeyVal, ProcId, Scope, Status};
+use pmix_types::{Directives, Event, Info, KeyName, KeyVal, ProcId, Scope, Status, keys};
 
 use super::job::spell_out;
 
@@ -50,7 +50,9 @@ pub(super) fn task(caller: &ProcId, ask: Ask) -> Task {
         }
         Ask::Get(get) => {
             let mut wanted = Get::new(get.proc.clone(), get.key.clone());
-            wanted.directives = get.info;
+            // a nameless node is the caller's own
+            let nameless = |info: &Info| info.is(&keys::HOSTNAME) && info.value.as_str() == Some("");
+            wanted.directives = get.info.into_iter().filter(|info| !nameless(info)).collect();
             Task::Ask(Request::Get(wanted), AnswerAs::Get { proc: get.proc, key: get.key })
         }
         Ask::Finalize => Task::Ask(Request::Finalize(Directives::new()), AnswerAs::Status),
