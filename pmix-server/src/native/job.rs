@@ -53,7 +53,7 @@ pub(super) fn spell_out(job: &JobData, server: &ProcId) -> NspaceData {
     // Open MPI 4 does not start without it
     let max_procs = job.lookup(keys::MAX_PROCS.name(), &Target::Job);
     job_level.put(&keys::MAX_PROCS, max_procs.or_else(|| job.size().map(Value::Uint32)));
-    job_level.given(&[&keys::NODE_MAP.key_name(), &keys::PROC_MAP.key_name()]);
+    job_level.given();
     data.entries.extend(job_level.2.into_iter().map(Entry::Pair));
     data.entries.extend(session(job).into_iter().map(Entry::Pair));
     data.entries.extend(apps(job).into_iter().map(Entry::Pair));
@@ -76,11 +76,13 @@ impl Values<'_> {
         self.put(key, self.0.lookup(key.name(), &self.1));
     }
 
-    /// All that the host gave, but for keys that are there already and those that only servers need.
-    fn given(&mut self, left_out: &[&pmix_types::KeyName]) {
+    /// All that the host gave, but for keys that are there already and the maps: their type is one that older
+    /// dialects lack, and what they say is spelled out.
+    fn given(&mut self) {
+        let maps = [keys::NODE_MAP.key_name(), keys::PROC_MAP.key_name()];
         for pair in self.0.given(&self.1) {
             let is_there = self.2.iter().any(|held| held.key == pair.key);
-            if !is_there && !left_out.contains(&&pair.key) {
+            if !is_there && !maps.contains(&pair.key) {
                 self.2.push(pair);
             }
         }
@@ -98,11 +100,11 @@ fn session(job: &JobData) -> Vec<KeyVal> {
     match job.session_id() {
         Some(id) => {
             values.put(&keys::SESSION_ID, Some(Value::Uint32(id)));
-            values.given(&[]);
+            values.given();
             values.into_array(&keys::SESSION_INFO_ARRAY).into_iter().collect()
         }
         None => {
-            values.given(&[]);
+            values.given();
             values.2
         }
     }
@@ -115,7 +117,7 @@ fn apps(job: &JobData) -> Vec<KeyVal> {
         values.put(&keys::APPNUM, Some(Value::Uint32(number)));
         values.look_up(&keys::APP_SIZE);
         values.look_up(&keys::APPLDR);
-        values.given(&[]);
+        values.given();
         values.into_array(&keys::APP_INFO_ARRAY)
     };
     // as many as the host says, within what a job can sensibly have
@@ -132,7 +134,7 @@ fn nodes(job: &JobData) -> Vec<KeyVal> {
         values.look_up(&keys::LOCAL_PEERS);
         values.look_up(&keys::LOCAL_SIZE);
         values.look_up(&keys::LOCALLDR);
-        values.given(&[]);
+        values.given();
         let infos: Vec<_> = values.2.into_iter().map(|pair| Info::dynamic(pair.key, pair.value)).collect();
         KeyVal { key: keys::NODE_INFO_ARRAY.key_name(), value: DataArray::Info(infos).into() }
     };
@@ -154,7 +156,7 @@ fn ranks(job: &JobData) -> impl Iterator<Item = RankData> + '_ {
         values.look_up(&keys::APPNUM);
         values.look_up(&keys::HOSTNAME);
         values.look_up(&keys::NODEID);
-        values.given(&[]);
+        values.given();
         RankData { rank, pairs: values.2 }
     })
 }
