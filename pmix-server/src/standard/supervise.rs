@@ -374,7 +374,10 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
             }
             Control::Abort { by, status, message } => {
                 out.push_back(JobReport::Abort { by, status, message });
-                self.abort_status.get_or_insert(status);
+                // after a failure it is one of its effects: MPI libraries abort when they hear that a peer is lost
+                if self.failing == Failing::No {
+                    self.abort_status.get_or_insert(status);
+                }
                 self.asked_to_end = true;
                 self.end_all().await;
             }
