@@ -150,6 +150,25 @@ fn fen_13_a_fence_that_broke_while_another_was_with_the_host_is_reported_in_its_
 }
 
 #[test]
+fn fen_13_who_is_back_while_the_host_has_the_broken_fence_is_in_the_next() {
+    let (mut t, a, b) = Harness::two_nodes(HOST);
+    let to = t.ask(&a, fence_all());
+    t.lose(&b);
+    let (id, _) = fence_upcall(&mut t);
+    t.fails(to, Status::ERR_PROC_TERM_WO_SYNC);
+    let again = t.connect(&b.proc);
+    let next = [t.ask(&again, fence_all()), t.ask(&a, fence_all())];
+    t.quiet();
+    t.answer(id, Err(failure(Status::ERR_PARTIAL_SUCCESS)));
+    let (id, _) = fence_upcall(&mut t);
+    t.answer(id, Ok(Answer::Blob(blob([]))));
+    for to in next {
+        t.fenced(to);
+    }
+    t.finish();
+}
+
+#[test]
 fn fen_16_a_death_after_the_handover_changes_nothing() {
     let (mut t, a, b) = Harness::two_nodes(HOST);
     t.ask(&a, fence_all());
