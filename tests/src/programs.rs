@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 
@@ -44,7 +44,7 @@ pub fn program(package: &str, name: &str) -> PathBuf {
 }
 
 /// Where the profile's programs are: tests run from `deps` in there.
-fn directory() -> PathBuf {
+pub(crate) fn directory() -> PathBuf {
     let test = env::current_exe().unwrap();
     let deps = test.parent().unwrap();
     deps.parent().unwrap().to_owned()
@@ -54,6 +54,42 @@ fn built(name: &str) -> PathBuf {
     let path = directory().join(name);
     assert!(path.exists(), "{} is not built", path.display());
     path
+}
+
+/// Processes whose environment names the session directory: ranks, guardian, `pmixrun` itself. Process ids and
+/// command lines.
+pub fn processes_of(dir: &Path) -> Vec<(i32, String)> {
+    let wanted = format!("PMIX_SERVER_TMPDIR={}", dir.display());
+    let below = dir.to_str().unwrap().as_bytes();
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
+            continue;
+        };
+        let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+        let ours = environment.split(|byte| *byte == 0).any(|variable| {
+            variable == wanted.as_bytes() || variable.windows(below.len()).any(|part| part == below)
+        });
+        if ours && pid != i32::try_from(std::process::id()).unwrap() {
+            let words = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            found.push((pid, String::from_utf8_lossy(&words).replace('\0', " ")));
+        }
+    }
+    found
+}
+
+/// The process id of a rank: the child that has its rank in its environment.
+///
+/// # Panics
+/// If there is none.
+pub fn pid_of(dir: &Path, rank: u32) -> i32 {
+    let wanted = format!("PMIX_RANK={rank}");
+    let is_it = |pid: &i32| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+    };
+    let found = processes_of(dir).into_iter().map(|(pid, _)| pid).find(is_it);
+    found.unwrap_or_else(|| panic!("no process of rank {rank}"))
 }
 
 /// A process with its output. Killed when dropped.

@@ -2,11 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use pmix_tests::{Running, TestNode, program, rank_program, within};
+use pmix_tests::{Running, TestNode, pid_of, processes_of, program, rank_program, within};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tempfile::TempDir;
 
@@ -78,27 +78,6 @@ async fn until_connected(run: &mut Running, ranks: usize) {
     }
 }
 
-/// Processes whose environment names the session directory: ranks, guardian, `pmixrun` itself.
-fn processes_of(dir: &Path) -> Vec<(i32, String)> {
-    let wanted = format!("PMIX_SERVER_TMPDIR={}", dir.display());
-    let below = dir.to_str().unwrap().as_bytes();
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
-            continue;
-        };
-        let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
-        let ours = environment.split(|byte| *byte == 0).any(|variable| {
-            variable == wanted.as_bytes() || variable.windows(below.len()).any(|part| part == below)
-        });
-        if ours && pid != i32::try_from(std::process::id()).unwrap() {
-            let words = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-            found.push((pid, String::from_utf8_lossy(&words).replace('\0', " ")));
-        }
-    }
-    found
-}
-
 /// Whether `pmixrun` tells that this rank was killed.
 fn named(err: &str, rank: u32) -> bool {
     let words = [format!(":{rank} ("), "signal 9".to_owned()];
@@ -117,17 +96,6 @@ fn nothing_is_left(dir: &TempDir) {
     assert_eq!(processes_of(dir.path()), []);
     let files: Vec<_> = dir.path().read_dir().unwrap().flatten().map(|entry| entry.path()).collect();
     assert!(files.is_empty(), "{files:?}");
-}
-
-/// The process id of a rank: the child that has its rank in its environment.
-fn pid_of(dir: &TempDir, rank: u32) -> i32 {
-    let wanted = format!("PMIX_RANK={rank}");
-    let is_it = |pid: &i32| {
-        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
-    };
-    let found = processes_of(dir.path()).into_iter().map(|(pid, _)| pid).find(is_it);
-    found.unwrap_or_else(|| panic!("no process of rank {rank}"))
 }
 
 #[tokio::test]
@@ -173,7 +141,7 @@ async fn fen_13_pmixrun_names_the_rank_that_was_killed_inside_a_fence() {
         blocked |= line.contains("[3] blocked");
     }
     let killed = Instant::now();
-    kill(pid_of(&dir, 3));
+    kill(pid_of(dir.path(), 3));
     let (status, _, err) = run.end().await;
     let took = killed.elapsed();
     assert_eq!(status.code(), Some(137), "{err}");
@@ -202,7 +170,7 @@ async fn evt_20_the_others_hear_of_a_death_as_an_event() {
     for _ in 0..3 {
         run.line_with("listening").await;
     }
-    kill(pid_of(&dir, 2));
+    kill(pid_of(dir.path(), 2));
     let (status, out, err) = run.end().await;
     assert_eq!(status.code(), Some(137), "{err}");
     for rank in [0, 1, 3] {
@@ -240,7 +208,7 @@ async fn pmix_ps_shows_the_ranks_and_their_process_ids_while_they_run() {
     let (status, table, err) = Running::start(ps).end().await;
     assert!(status.success(), "{err}");
     for rank in 0..3 {
-        let pid = pid_of(&dir, rank).to_string();
+        let pid = pid_of(dir.path(), rank).to_string();
         let has = |line: &str| {
             let words: Vec<_> = line.split(|c: char| !c.is_ascii_alphanumeric()).collect();
             words.contains(&rank.to_string().as_str()) && words.contains(&pid.as_str())
@@ -257,7 +225,7 @@ async fn the_ranks_end_when_pmixrun_is_killed() {
     let dir = tempfile::tempdir().unwrap();
     let mut run = run_ranks(&dir, "3", &["block"]);
     until_connected(&mut run, 3).await;
-    let ranks: Vec<_> = (0..3).map(|rank| pid_of(&dir, rank)).collect();
+    let ranks: Vec<_> = (0..3).map(|rank| pid_of(dir.path(), rank)).collect();
     assert!(ranks.iter().all(|pid| test_kill_process(Pid::from_raw(*pid).unwrap()).is_ok()));
     run.kill();
     within(async {

@@ -1,0 +1,37 @@
+/* An MPI program that does what its arguments say:
+ *   hello                 says who it is
+ *   barrier-without RANK  this rank stays away, the others enter a barrier
+ *   abort CODE            rank 0 aborts with this code, the others wait for it in a barrier */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int main(int argc, char **argv)
+{
+    int rank, size;
+    const char *act = argc > 1 ? argv[1] : "hello";
+    const int number = argc > 2 ? atoi(argv[2]) : 0;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (0 == strcmp(act, "hello")) {
+        printf("hello from rank %d of %d\n", rank, size);
+    } else if (0 == strcmp(act, "abort")) {
+        if (0 == rank) MPI_Abort(MPI_COMM_WORLD, number);
+        MPI_Barrier(MPI_COMM_WORLD);
+    } else if (0 == strcmp(act, "barrier-without")) {
+        if (rank == number) {
+            printf("staying away\n");
+            for (;;) pause();
+        }
+        printf("entering the barrier\n");
+        MPI_Barrier(MPI_COMM_WORLD);
+        printf("left the barrier\n");
+    }
+    MPI_Finalize();
+    return 0;
+}

