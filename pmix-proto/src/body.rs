@@ -136,6 +136,15 @@ impl EncodedBody {
         Self(Pieces::of(push.into()))
     }
 
+    /// Its encoded size in bytes, without what each message adds.
+    pub fn size(&self) -> usize {
+        match &self.0 {
+            Pieces::Whole(body) => body.encoded_len(),
+            Pieces::Parts(data) => data.len(),
+            Pieces::Sent => 0,
+        }
+    }
+
     /// The messages that carry it under an id, to be sent in this order: one, or several that share the encoded
     /// bytes if it is larger than [`PART_BYTES`].
     pub fn messages(&self, id: u64) -> impl Iterator<Item = v1::ServerMessage> + Send + use<> {

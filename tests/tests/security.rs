@@ -7,8 +7,8 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 
 use pmix_client::types::message::{Hello, Identity};
-use pmix_client::types::{Pid, Status};
-use pmix_client::{Client, Nspace, ProcId, Rank};
+use pmix_client::types::{Info, Pid, Status, Value};
+use pmix_client::{Client, Nspace, ProcId, Rank, Scope};
 use pmix_proto::ServerBody;
 use pmix_server::host::ToolConnected;
 use pmix_server::{Capabilities, HostModule, HostResult, Upcall, UpcallContext, async_trait};
@@ -186,9 +186,9 @@ async fn who_greets_twice_is_gone() {
     let (node, clients) = node().await;
     node.register(&other()).await;
     let hello = Hello::new(Identity::Client(other()), Pid(1));
-    let twice = pmix_proto::encode_hello(&hello).chain(pmix_proto::encode_hello(&hello));
-    let mut session = RawSession::open(&node.socket(), twice).await.unwrap();
+    let mut session = RawSession::open(&node.socket(), pmix_proto::encode_hello(&hello)).await.unwrap();
     assert!(matches!(session.next().await, Ok(Some((0, ServerBody::Welcome { .. })))));
+    pmix_proto::encode_hello(&hello).for_each(|message| session.outgoing.send(message).unwrap());
     assert!(!matches!(session.next().await, Ok(Some(_))), "nothing follows");
     let error = within(clients[0].get::<u32>(other(), "key")).await.unwrap_err();
     assert!(error.to_string().contains("greeted twice"), "it counts as dead: {error}");
@@ -243,4 +243,52 @@ async fn tol_01_tol_15_sec_02_tools_need_the_servers_leave_and_a_host_that_decid
     let ServerBody::Welcome { welcome, .. } = tool(&open).await else { panic!("the tool was refused") };
     assert_eq!(welcome.proc.to_string(), "tool:0");
     assert!(welcome.job.is_none());
+}
+
+#[tokio::test]
+async fn sec_03_nothing_is_read_of_a_process_that_was_refused() {
+    let (node, clients) = node().await;
+    let hello = Hello::new(Identity::Client(other()), Pid(1));
+    let mut session = RawSession::open(&node.socket(), pmix_proto::encode_hello(&hello)).await.unwrap();
+    let Ok(Some((_, ServerBody::Failure(_)))) = session.next().await else { panic!("not refused") };
+    assert!(session.next().await.is_ok_and(|next| next.is_none()));
+    // what it would go on to send has nowhere to go: the server has closed that direction too
+    within(session.outgoing.closed()).await;
+    goes_on(&node, &clients).await;
+}
+
+#[tokio::test]
+async fn a_greeting_in_parts_is_refused_before_it_is_held() {
+    let (node, clients) = node().await;
+    node.register(&other()).await;
+    let mut hello = Hello::new(Identity::Client(other()), Pid(1));
+    hello.directives.push(Info::dynamic("padding".try_into().unwrap(), vec_value(2 << 20)));
+    let mut session = RawSession::open(&node.socket(), pmix_proto::encode_hello(&hello)).await.unwrap();
+    let Ok(Some((_, ServerBody::Failure(failure)))) = session.next().await else { panic!("not refused") };
+    assert!(failure.message.contains("65536"), "{failure}");
+    goes_on(&node, &clients).await;
+}
+
+fn vec_value(size: usize) -> Value {
+    Value::ByteObject(vec![7; size].into())
+}
+
+#[tokio::test]
+async fn who_does_not_read_its_answers_is_shown_out() {
+    use pmix_client::types::message::{Get, Request};
+    let logs = Logs::start();
+    let (node, clients) = node().await;
+    node.register(&other()).await;
+    let hello = Hello::new(Identity::Client(other()), Pid(1));
+    clients[0].put(Scope::GLOBAL, "big", vec_value(900 << 10)).unwrap();
+    within(clients[0].commit()).await.unwrap();
+    let mut session = RawSession::open(&node.socket(), pmix_proto::encode_hello(&hello)).await.unwrap();
+    assert!(matches!(session.next().await, Ok(Some((0, ServerBody::Welcome { .. })))));
+    let get = Request::Get(Get::new(clients[0].proc_id().clone(), Some("big".try_into().unwrap())));
+    for id in 1..200 {
+        pmix_proto::encode_request(id, &get).for_each(|message| drop(session.outgoing.send(message)));
+    }
+    logs.line_with(&["closed a connection", "does not read"]).await;
+    let (a, b) = within(async { tokio::join!(clients[0].fence_all(), clients[1].fence_all()) }).await;
+    a.and(b).unwrap();
 }

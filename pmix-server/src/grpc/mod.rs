@@ -9,7 +9,10 @@ mod queries;
 mod session;
 
 use std::convert::Infallible;
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -19,6 +22,8 @@ use pmix_proto::stream::LocalStream;
 use pmix_proto::v1::queries_server::QueriesServer;
 use pmix_proto::v1::session_server::SessionServer;
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Notify;
+use tokio::time::Instant;
 use tonic::body::Body;
 use tower::Service;
 use tower::util::BoxCloneSyncService;
@@ -30,7 +35,9 @@ use queries::QueryService;
 use session::SessionService;
 
 /// Streams a connection may have open: a session, and a few unary calls beside it.
-const MAX_STREAMS: u32 = 16;
+const MAX_STREAMS: u32 = 8;
+/// How long accepting pauses when the system has no descriptor for one more connection.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 4 << 20;
 /// Largest frame: that of a whole part, so that a large body is not read in crumbs.
@@ -48,7 +55,23 @@ struct Services {
 /// A service whose type its crate does not name.
 type Boxed = BoxCloneSyncService<Request<Body>, Response<Body>, Infallible>;
 
-/// Accepts connections until aborted.
+/// What is known of a connection: given to its calls.
+#[derive(Debug)]
+struct Connection {
+    peer: PeerCred,
+    /// A session has begun on it; there can be only one.
+    has_session: AtomicBool,
+    /// Told by its first call.
+    called: Notify,
+}
+
+impl Connection {
+    fn of<B>(request: &tonic::Request<B>) -> Result<&Arc<Self>, tonic::Status> {
+        request.extensions().get().ok_or_else(|| tonic::Status::internal("the connection is not known"))
+    }
+}
+
+/// Accepts connections until its task is dropped.
 pub(crate) async fn accept(listener: UnixListener, inbox: Inbox, limits: Limits) {
     let services = Services::new(inbox, limits).await;
     loop {
@@ -57,9 +80,9 @@ pub(crate) async fn accept(listener: UnixListener, inbox: Inbox, limits: Limits)
                 tokio::spawn(serve(stream, services.clone()));
             }
             Err(error) => {
-                // out of descriptors, most likely: those in use must go on, and the next may fit
+                // out of descriptors, most likely: those in use must go on, and one may become free
                 tracing::warn!(%error, "cannot accept a connection");
-                tokio::task::yield_now().await;
+                tokio::time::sleep_until(Instant::now() + ACCEPT_AGAIN).await;
             }
         }
     }
@@ -74,17 +97,36 @@ async fn serve(stream: UnixStream, services: Services) {
             return;
         }
     };
+    let connection =
+        Arc::new(Connection { peer, has_session: AtomicBool::new(false), called: Notify::new() });
+    let calls = connection.clone();
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(peer);
+        calls.called.notify_one();
+        request.extensions_mut().insert(calls.clone());
         services.clone().call(request.map(Body::new))
     });
-    let served = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
-        .max_concurrent_streams(MAX_STREAMS)
-        .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
-        .max_frame_size(FRAME)
-        .serve_connection(TokioIo::new(stream), service)
-        .await;
+    let mut serving = pin!(
+        hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+            .max_concurrent_streams(MAX_STREAMS)
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_frame_size(FRAME)
+            .serve_connection(TokioIo::new(stream), service)
+    );
+    let first_call = async {
+        tokio::select! {
+            served = serving.as_mut() => Some(served),
+            () = connection.called.notified() => None,
+        }
+    };
+    let served = match tokio::time::timeout(session::HELLO_WITHIN, first_call).await {
+        Ok(Some(served)) => served,
+        Ok(None) => serving.await,
+        Err(_) => {
+            let PeerCred { uid, pid, .. } = peer;
+            return tracing::warn!(uid, pid, "refused a connection: it did not ask for anything in time");
+        }
+    };
     if let Err(error) = served {
         log_end(peer, &error);
     }

@@ -1,22 +1,26 @@
 //! The sending side of a session.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use pmix_proto::v1::ServerMessage;
-use pmix_proto::{EncodedBody, Limits};
+use pmix_proto::{EncodedBody, Limits, PART_BYTES};
 use pmix_types::Nspace;
 use pmix_types::job::JobData;
 use pmix_types::message::{Failure, Modex, Push, Reply, Welcome};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::driver::{Inbox, Peer, PeerOverrun};
 use crate::engine::RequestId;
 
 /// Messages that may wait to be read by a process before its connection is closed.
 const OUTBOX: usize = 16 * 1024;
-/// Of these, events leave so many free for answers.
+/// Bytes that may wait likewise; one body may be larger.
+const OUTBOX_BYTES: usize = 64 << 20;
+/// Of the messages, events leave so many free for answers.
 const EVENT_RESERVE: usize = OUTBOX / 2;
 /// Requests a process may have under way.
 pub(super) const MAX_IN_FLIGHT: usize = 4096;
@@ -75,29 +79,78 @@ impl Shared {
     }
 }
 
+/// A message to a process, and how much of the outbox it takes.
+pub(super) struct Queued {
+    message: ServerMessage,
+    bytes: usize,
+    held: Arc<AtomicUsize>,
+}
+
+impl Queued {
+    /// Takes it out of the outbox.
+    pub(super) fn take(self) -> ServerMessage {
+        self.held.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.message
+    }
+}
+
 /// The messages to one process on their way to its stream.
 pub(super) struct SessionPeer {
     shared: Arc<Shared>,
-    outbox: mpsc::Sender<ServerMessage>,
+    outbox: mpsc::Sender<Queued>,
+    /// Bytes in the outbox.
+    held: Arc<AtomicUsize>,
     version: u32,
-    in_flight: Arc<std::sync::atomic::AtomicUsize>,
+    in_flight: Arc<AtomicUsize>,
     missed: u64,
+    admission: Option<oneshot::Sender<()>>,
+    /// Ends the receiving side with this one: who was refused or closed is not listened to any more.
+    _end: DropGuard,
+}
+
+/// What the receiving side of a session knows of its sending side.
+pub(super) struct Link {
+    pub(super) messages: mpsc::Receiver<Queued>,
+    /// Resolves when the process is let in, or with an error if it is not.
+    pub(super) admitted: oneshot::Receiver<()>,
+    /// Cancelled when nothing more will be said to the process.
+    pub(super) ended: CancellationToken,
+    /// Requests that are not answered yet.
+    pub(super) in_flight: Arc<AtomicUsize>,
 }
 
 impl SessionPeer {
-    pub(super) fn new(shared: Arc<Shared>, version: u32) -> (Self, mpsc::Receiver<ServerMessage>) {
+    pub(super) fn new(shared: Arc<Shared>, version: u32) -> (Self, Link) {
         let (outbox, messages) = mpsc::channel(OUTBOX);
-        (Self { shared, outbox, version, in_flight: Arc::default(), missed: 0 }, messages)
+        let (admission, admitted) = oneshot::channel();
+        let ended = CancellationToken::new();
+        let in_flight = Arc::new(AtomicUsize::new(0));
+        let peer = Self {
+            shared,
+            outbox,
+            held: Arc::default(),
+            version,
+            in_flight: in_flight.clone(),
+            missed: 0,
+            admission: Some(admission),
+            _end: ended.clone().drop_guard(),
+        };
+        (peer, Link { messages, admitted, ended, in_flight })
     }
 
-    /// Requests that are not answered yet.
-    pub(super) fn in_flight(&self) -> Arc<std::sync::atomic::AtomicUsize> {
-        self.in_flight.clone()
-    }
-
+    /// Puts a body into the outbox. One that is larger than the outbox finds room in an empty one.
     fn send(&self, id: u64, body: &EncodedBody) -> Result<(), PeerOverrun> {
+        let bytes = body.size();
+        let held = self.held.load(Ordering::Relaxed);
+        if held > 0 && held + bytes > OUTBOX_BYTES {
+            return Err(PeerOverrun);
+        }
+        let mut rest = bytes;
+        self.held.fetch_add(bytes, Ordering::Relaxed);
         for message in body.messages(id) {
-            match self.outbox.try_send(message) {
+            let bytes = rest.min(PART_BYTES);
+            rest -= bytes;
+            match self.outbox.try_send(Queued { message, bytes, held: self.held.clone() }) {
                 Ok(()) => {}
                 // its process is gone, the driver will hear of it
                 Err(mpsc::error::TrySendError::Closed(_)) => return Ok(()),
@@ -113,6 +166,9 @@ impl Peer for SessionPeer {
         let job = welcome.job.as_ref().map(|job| self.shared.job(job));
         // a fresh outbox has room
         let _ = self.send(0, &EncodedBody::welcome(&welcome, self.version, job));
+        if let Some(admission) = self.admission.take() {
+            let _ = admission.send(());
+        }
     }
 
     fn refuse(&mut self, failure: &Failure) {
@@ -120,7 +176,7 @@ impl Peer for SessionPeer {
     }
 
     fn reply(&mut self, id: RequestId, result: Result<Reply, Failure>) -> Result<(), PeerOverrun> {
-        self.in_flight.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+        self.in_flight.fetch_sub(1, Ordering::Relaxed);
         let body = match &result {
             Ok(Reply::Fence(modex)) => self.shared.fence(modex),
             Ok(Reply::Get(reply)) => {

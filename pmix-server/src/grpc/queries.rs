@@ -9,9 +9,10 @@ use pmix_types::{Pid, Query, Status};
 use tokio::sync::oneshot;
 use tonic::{Request, Response};
 
+use super::Connection;
 use super::peer::Shared;
 use crate::driver::{Event, Peer, PeerOverrun};
-use crate::engine::{Input, PeerCred, RequestId};
+use crate::engine::{ConnId, Input, PeerCred, RequestId};
 
 #[derive(Clone, Debug)]
 pub(super) struct QueryService(pub(super) Arc<Shared>);
@@ -22,10 +23,7 @@ impl Queries for QueryService {
         &self,
         request: Request<v1::QueryRequest>,
     ) -> Result<Response<v1::QueryReply>, tonic::Status> {
-        let cred = *request
-            .extensions()
-            .get::<PeerCred>()
-            .ok_or_else(|| tonic::Status::internal("no credentials"))?;
+        let cred = Connection::of(&request)?.peer;
         let body = v1::ClientBody { body: Some(v1::client_body::Body::Query(request.into_inner())) };
         let queries = match decode_client(body) {
             Ok(ClientBody::Request(Ask::Query(queries))) => queries,
@@ -34,41 +32,40 @@ impl Queries for QueryService {
                 return Err(grpc_status::to_grpc(&Failure::new(Status::ERR_BAD_PARAM, error.to_string())));
             }
         };
-        match self.ask(cred, queries).await {
-            Ok(Reply::Query(reply)) => Ok(Response::new((&reply).into())),
-            Ok(_) => Err(grpc_status::to_grpc(&Status::ERROR.into())),
-            Err(failure) => Err(grpc_status::to_grpc(&failure)),
+        let (mut answer, answered) = oneshot::channel();
+        let service = self.clone();
+        // a caller that hangs up drops this call, and the session must end all the same
+        tokio::spawn(async move {
+            let conn = service.0.inbox.next_conn();
+            tokio::select! {
+                result = service.ask(conn, cred, queries) => drop(answer.send(result)),
+                () = answer.closed() => {}
+            }
+            service.0.inbox.send(Event::Input(Input::Lost { conn, reason: String::new() })).await;
+        });
+        match answered.await {
+            Ok(Ok(Reply::Query(reply))) => Ok(Response::new((&reply).into())),
+            Ok(Err(failure)) => Err(grpc_status::to_grpc(&failure)),
+            Ok(Ok(_)) | Err(_) => Err(grpc_status::to_grpc(&Status::ERROR.into())),
         }
     }
 }
 
 impl QueryService {
-    /// Connects as a tool would, asks, and leaves.
-    async fn ask(&self, cred: PeerCred, queries: Vec<Query>) -> Result<Reply, Failure> {
+    /// Connects as a tool would, and asks.
+    async fn ask(&self, conn: ConnId, cred: PeerCred, queries: Vec<Query>) -> Result<Reply, Failure> {
         let inbox = &self.0.inbox;
-        let conn = inbox.next_conn();
         let (admission, admitted) = oneshot::channel();
         let (answer, answered) = oneshot::channel();
-        inbox
-            .send(Event::Open {
-                conn,
-                peer: Box::new(Once { admission: Some(admission), answer: Some(answer) }),
-            })
-            .await;
+        let peer = Once { admission: Some(admission), answer: Some(answer) };
+        inbox.send(Event::Open { conn, peer: Box::new(peer) }).await;
         let hello = Hello::new(Identity::Tool(None), Pid(cred.pid.unwrap_or(0)));
         inbox.send(Event::Input(Input::Hello { conn, peer: cred, hello })).await;
         let gone = || Failure::new(Status::ERR_INIT, "the server has stopped");
-        let result = match admitted.await {
-            Ok(Ok(())) => {
-                let request = Ask::Query(queries);
-                inbox.send(Event::Input(Input::Request { conn, id: RequestId(1), request })).await;
-                answered.await.unwrap_or_else(|_| Err(gone()))
-            }
-            Ok(Err(failure)) => Err(failure),
-            Err(_) => Err(gone()),
-        };
-        inbox.send(Event::Input(Input::Lost { conn, reason: String::new() })).await;
-        result
+        admitted.await.unwrap_or_else(|_| Err(gone()))?;
+        let request = Ask::Query(queries);
+        inbox.send(Event::Input(Input::Request { conn, id: RequestId(1), request })).await;
+        answered.await.unwrap_or_else(|_| Err(gone()))
     }
 }
 

@@ -11,16 +11,20 @@ use pmix_proto::v1::{ClientMessage, ServerMessage};
 use pmix_proto::{Assembler, ClientBody, EncodedBody, Reason, negotiate};
 use pmix_types::Status;
 use pmix_types::message::{Failure, Hello};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Streaming};
 
-use super::peer::{MAX_IN_FLIGHT, SessionPeer, Shared};
+use super::Connection;
+use super::peer::{Link, MAX_IN_FLIGHT, Queued, SessionPeer, Shared};
 use crate::driver::Event;
 use crate::engine::{ConnId, Input, PeerCred, RequestId};
 
 /// A connection that does not say who it is within this time is closed.
-const HELLO_WITHIN: Duration = Duration::from_secs(10);
+pub(super) const HELLO_WITHIN: Duration = Duration::from_secs(10);
+
+/// Largest greeting that is held in parts; one in a single message is limited as any message.
+const HELLO_BYTES: usize = 64 << 10;
 
 #[derive(Clone, Debug)]
 pub(super) struct SessionService(pub(super) Arc<Shared>);
@@ -35,18 +39,23 @@ impl Session for SessionService {
         &self,
         request: Request<Streaming<ClientMessage>>,
     ) -> Result<Response<Outgoing>, tonic::Status> {
-        let cred = *request
-            .extensions()
-            .get::<PeerCred>()
-            .ok_or_else(|| tonic::Status::internal("no credentials"))?;
+        let connection = Connection::of(&request)?;
+        if connection.has_session.swap(true, Ordering::Relaxed) {
+            return Err(tonic::Status::already_exists(
+                "this connection has a session: open another connection",
+            ));
+        }
+        let cred = connection.peer;
         let (first, messages) = mpsc::channel(1);
         let session = Incoming { shared: self.0.clone(), stream: request.into_inner(), cred };
         // the answer's stream begins with whatever the greeting gives
         tokio::spawn(session.run(first));
-        let outgoing = ReceiverStream::new(messages).flat_map(ReceiverStream::new).map(Ok);
+        let outgoing = ReceiverStream::new(messages).flatten().map(Ok);
         Ok(Response::new(Box::pin(outgoing)))
     }
 }
+
+type Messages = Pin<Box<dyn Stream<Item = ServerMessage> + Send>>;
 
 struct Incoming {
     shared: Arc<Shared>,
@@ -55,9 +64,8 @@ struct Incoming {
 }
 
 impl Incoming {
-    async fn run(mut self, outgoing: mpsc::Sender<mpsc::Receiver<ServerMessage>>) {
-        let mut assembler = Assembler::new(self.shared.limits);
-        let (hello, version) = match tokio::time::timeout(HELLO_WITHIN, self.hello(&mut assembler)).await {
+    async fn run(mut self, outgoing: mpsc::Sender<Messages>) {
+        let (hello, version) = match tokio::time::timeout(HELLO_WITHIN, self.hello()).await {
             Ok(Ok(greeted)) => greeted,
             Ok(Err(failure)) => return self.refuse(&failure, &outgoing).await,
             Err(_) => {
@@ -66,8 +74,9 @@ impl Incoming {
             }
         };
         let conn = self.shared.inbox.next_conn();
-        let (peer, messages) = SessionPeer::new(self.shared.clone(), version);
-        let in_flight = peer.in_flight();
+        let (peer, Link { messages, admitted, ended, in_flight }) =
+            SessionPeer::new(self.shared.clone(), version);
+        let messages: Messages = Box::pin(ReceiverStream::new(messages).map(Queued::take));
         if outgoing.send(messages).await.is_err() {
             return;
         }
@@ -77,12 +86,39 @@ impl Incoming {
             return;
         }
         inbox.send(Event::Input(Input::Hello { conn, peer: self.cred, hello })).await;
-        let reason = self.requests(conn, &mut assembler, &in_flight).await;
+        // nothing is read of a process that is not let in, and no more of one that is shown out
+        let reason = tokio::select! {
+            biased;
+            () = ended.cancelled() => return,
+            reason = self.talk(conn, admitted, &in_flight) => reason,
+        };
         inbox.send(Event::Input(Input::Lost { conn, reason })).await;
     }
 
+    async fn talk(
+        &mut self,
+        conn: ConnId,
+        admitted: oneshot::Receiver<()>,
+        in_flight: &AtomicUsize,
+    ) -> String {
+        tokio::select! {
+            biased;
+            admitted = admitted => match admitted {
+                Ok(()) => self.requests(conn, in_flight).await,
+                Err(_) => String::new(),
+            },
+            early = self.stream.message() => match early {
+                Ok(Some(_)) => "it asks before it is let in".into(),
+                Ok(None) | Err(_) => String::new(),
+            },
+        }
+    }
+
     /// The first body must be the greeting, in a version that both speak.
-    async fn hello(&mut self, assembler: &mut Assembler) -> Result<(Hello, u32), Failure> {
+    async fn hello(&mut self) -> Result<(Hello, u32), Failure> {
+        let mut limits = self.shared.limits;
+        limits.body_bytes = HELLO_BYTES;
+        let mut assembler = Assembler::new(limits);
         let bad = |message: String| Failure::new(Status::ERR_BAD_PARAM, message);
         loop {
             let message = match self.stream.message().await {
@@ -103,18 +139,15 @@ impl Incoming {
         }
     }
 
-    async fn refuse(&self, failure: &Failure, outgoing: &mpsc::Sender<mpsc::Receiver<ServerMessage>>) {
+    async fn refuse(&self, failure: &Failure, outgoing: &mpsc::Sender<Messages>) {
         tracing::warn!(uid = self.cred.uid, pid = self.cred.pid, reason = %failure, "refused a connection");
-        let (last, messages) = mpsc::channel(1);
-        if outgoing.send(messages).await.is_ok() {
-            for message in EncodedBody::failure(failure).messages(0) {
-                let _ = last.send(message).await;
-            }
-        }
+        let last = EncodedBody::failure(failure).messages(0);
+        let _ = outgoing.send(Box::pin(futures::stream::iter(last))).await;
     }
 
     /// Carries requests to the driver until the process leaves; says why it did.
-    async fn requests(&mut self, conn: ConnId, assembler: &mut Assembler, in_flight: &AtomicUsize) -> String {
+    async fn requests(&mut self, conn: ConnId, in_flight: &AtomicUsize) -> String {
+        let mut assembler = Assembler::new(self.shared.limits);
         loop {
             let message = match self.stream.message().await {
                 Ok(Some(message)) => message,
