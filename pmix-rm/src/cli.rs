@@ -86,14 +86,14 @@ struct AppArgs {
 
 const USAGE: &str = "pmixrun [OPTIONS] [-n N] PROGRAM [ARGS]... [: [-n N] PROGRAM [ARGS]...]...";
 
+// each paragraph one line: clap breaks them as wide as the terminal
 const AFTER_HELP: &str = "\
-Rank 0 reads pmixrun's standard input, the others read nothing. SIGINT, SIGTERM and SIGHUP are passed on to the
-ranks, which have the grace period to end; a second SIGINT ends them at once. SIGUSR1 and SIGUSR2 are only passed
-on.
+Rank 0 reads pmixrun's standard input, the others read nothing. SIGINT, SIGTERM and SIGHUP are passed on to the \
+ranks, which have the grace period to end; a second SIGINT ends them at once. SIGUSR1 and SIGUSR2 are only passed on.
 
-Exit code: 0 if all ranks ended well; else that of the rank that failed first, 128 and the signal's number if a
-signal ended it; 124 after --timeout; 141 if nobody reads the output any more; 1 if the job could not be
-started; 2 if the command line is wrong.
+Exit code: 0 if all ranks ended well; else that of the rank that failed first, 128 and the signal's number if a \
+signal ended it; 124 after --timeout; 141 if nobody reads the output any more; 1 if the job could not be started; \
+2 if the command line is wrong.
 
 RUST_LOG=debug shows on standard error what pmixrun does.";
 

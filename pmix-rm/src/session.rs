@@ -3,7 +3,6 @@
 use std::io;
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use pmix_server::standard::{JobOutcome, JobStart, MemoryExchange, OnFailure, StandardHost};
@@ -78,7 +77,6 @@ struct Session {
     guardian: Arc<Guardian>,
     host: StandardHost<LocalLauncher, MemoryExchange>,
     server: Server,
-    continued: Sender<()>,
 }
 
 /// What became of a job.
@@ -95,8 +93,7 @@ impl Session {
         command.arg(GUARDIAN_COMMAND);
         let guardian = Guardian::start(command).map_err(|error| format!("{node}: guardian: {error}"))?;
         let guardian = Arc::new(guardian);
-        let (rank_zero, continued) =
-            stdin::for_rank_zero().map_err(|error| format!("{node}: standard input: {error}"))?;
+        let rank_zero = stdin::for_rank_zero().map_err(|error| format!("{node}: standard input: {error}"))?;
         let launcher = LocalLauncher::new(node)
             .with_guardian(Arc::clone(&guardian))
             .grace(grace.min(LAUNCHER_GRACE))
@@ -112,7 +109,7 @@ impl Session {
         let server = server.map_err(|error| format!("{node}: {}", with_causes(&error)))?;
         let protected = guardian.protect(server.handle().session_dir());
         protected.map_err(|error| format!("{node}: guardian: {error}"))?;
-        Ok(Self { node: node.to_owned(), guardian, host, server, continued })
+        Ok(Self { node: node.to_owned(), guardian, host, server })
     }
 
     /// Runs the job to its end; the error says why it did not start.
@@ -126,7 +123,7 @@ impl Session {
         let grace = plan.grace;
         let start = JobStart::new(nspace, plan.apps.clone()).on_failure(OnFailure::End { grace });
         let job = self.host.start_job(start).await.map_err(|error| with_causes(&error))?;
-        let mut watch = Watch::new(plan, job, console, self.continued.clone());
+        let mut watch = Watch::new(plan, job, console);
         let (outcome, code) =
             watch.until_done(signals).await.map_err(|error| format!("{}: {error}", self.node))?;
         Ok(Ended { outcome, code, by: watch.ending })

@@ -12,8 +12,6 @@ pub(crate) enum Received {
     End(Signal),
     /// Pass it on, nothing else.
     PassOn(Signal),
-    /// `pmixrun` was stopped, or comes from the background to the foreground.
-    Continue,
 }
 
 /// Receives them from its making on; until then they have their usual effect.
@@ -24,7 +22,6 @@ pub(crate) struct Signals {
     hangup: Stream,
     user1: Stream,
     user2: Stream,
-    resume: Stream,
 }
 
 impl Signals {
@@ -36,7 +33,6 @@ impl Signals {
             hangup: stream(Signal::HUP)?,
             user1: stream(Signal::USR1)?,
             user2: stream(Signal::USR2)?,
-            resume: stream(Signal::CONT)?,
         })
     }
 
@@ -49,7 +45,6 @@ impl Signals {
             _ = self.hangup.recv() => Received::End(Signal::TERM),
             _ = self.user1.recv() => Received::PassOn(Signal::USR1),
             _ = self.user2.recv() => Received::PassOn(Signal::USR2),
-            _ = self.resume.recv() => Received::Continue,
         }
     }
 }

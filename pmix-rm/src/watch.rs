@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::mpsc::Sender;
 
 use pmix_server::standard::{Job, JobOutcome, JobReport, LaunchReport, OutputChannel};
 use pmix_types::ProcId;
@@ -46,7 +45,6 @@ pub(crate) struct Watch<'a> {
     job: Job,
     console: &'a mut Console,
     lines: BTreeMap<(ProcId, OutputChannel), Lines>,
-    continued: Sender<()>,
     /// Why it is made to end, if it is.
     pub(crate) ending: Option<Ending>,
     /// Standard output took no more, and not because its reader left.
@@ -58,14 +56,13 @@ pub(crate) struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    pub(crate) fn new(plan: Plan, job: Job, console: &'a mut Console, continued: Sender<()>) -> Self {
+    pub(crate) fn new(plan: Plan, job: Job, console: &'a mut Console) -> Self {
         let timeout_at = plan.timeout.map(|time| Instant::now() + time);
         Self {
             plan,
             job,
             console,
             lines: BTreeMap::new(),
-            continued,
             ending: None,
             output_lost: false,
             timeout_at,
@@ -116,8 +113,6 @@ impl<'a> Watch<'a> {
                 }
             }
             Received::PassOn(signal) => self.job.signal(signal.as_raw()),
-            // the thread is gone if standard input is no terminal
-            Received::Continue => drop(self.continued.send(())),
         }
     }
 
