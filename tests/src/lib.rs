@@ -27,5 +27,5 @@ pub use logs::Logs;
 pub use node::{NullLauncher, TestNode, TestNodeBuilder};
 pub use peers::Peer;
 pub use programs::{Running, pid_of, processes_of, program, rank_program};
-pub use raw::RawSession;
+pub use raw::{RawSession, query_once};
 pub use runtime::{DEADLINE, on_both_runtimes, within};

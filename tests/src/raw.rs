@@ -11,8 +11,10 @@ use http::{Request, Response, Uri};
 use hyper::body::{Frame, Incoming};
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use pmix_client::types::Query;
+use pmix_proto::v1::queries_client::QueriesClient;
 use pmix_proto::v1::session_client::SessionClient;
-use pmix_proto::v1::{ClientMessage, ServerMessage};
+use pmix_proto::v1::{ClientMessage, QueryReply, QueryRequest, ServerMessage};
 use pmix_proto::{Assembler, Limits, ServerBody};
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
@@ -79,6 +81,17 @@ impl RawSession {
         }
         Ok(None)
     }
+}
+
+/// Asks by the unary call for foreign tools.
+///
+/// # Errors
+/// That of the call.
+pub async fn query_once(socket: &Path, queries: &[Query]) -> Result<QueryReply, tonic::Status> {
+    let connection = connect(socket).await;
+    let service = tower::service_fn(|request: Request<Body>| send(connection.clone(), request));
+    let mut client = QueriesClient::with_origin(service, Uri::from_static("http://localhost"));
+    Ok(client.query(QueryRequest::from(queries)).await?.into_inner())
 }
 
 /// A body that begins with these bytes and never ends.

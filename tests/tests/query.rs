@@ -5,11 +5,11 @@
 use std::sync::{Arc, Mutex};
 
 use pmix_client::types::{DataArray, Info, ProcState, Query, Status, Value};
-use pmix_client::{ProcId, keys};
-use pmix_server::host::{AbortRequest, QueryRequest, QueryResults};
+use pmix_client::{ProcId, Rank, keys};
+use pmix_server::host::{AbortRequest, QueryRequest, QueryResults, ToolConnected};
 use pmix_server::types::job::JobSpec;
 use pmix_server::{Capabilities, HostError, HostModule, HostResult, Upcall, UpcallContext, async_trait};
-use pmix_tests::{TestNode, on_both_runtimes, within};
+use pmix_tests::{TestNode, on_both_runtimes, query_once, within};
 
 #[test]
 fn qry_12_namespaces_are_a_comma_list() {
@@ -246,4 +246,38 @@ async fn qry_07_qualifiers_that_do_not_apply_are_ignored() {
     let query = Query::new(&keys::QUERY_NAMESPACES).qualifier(&keys::HOSTNAME, "elsewhere");
     let results = within(client.query([query])).await.unwrap();
     assert_eq!(results.get(&keys::QUERY_NAMESPACES).unwrap().unwrap(), "job");
+}
+
+/// Lets tools in and never answers them.
+struct Silent;
+
+#[async_trait]
+impl HostModule for Silent {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::none().with(Upcall::Query).with(Upcall::ToolConnected)
+    }
+
+    async fn tool_connected(&self, _: &UpcallContext, _: ToolConnected) -> HostResult<ProcId> {
+        Ok(ProcId::new("tool".parse().unwrap(), Rank::from_raw(0)))
+    }
+
+    async fn query(&self, cx: &UpcallContext, _: QueryRequest) -> HostResult<QueryResults> {
+        cx.cancelled().await;
+        Err(Status::ERR_TIMEOUT.into())
+    }
+}
+
+#[tokio::test]
+async fn a_unary_query_that_is_hung_up_leaves_nothing() {
+    let node = TestNode::builder(1).host(Silent).server(|server| server.tool_support(true)).start().await;
+    let query = [Query::new(&keys::QUERY_NAMESPACES)];
+    {
+        let socket = node.socket();
+        let mut asked = std::pin::pin!(query_once(&socket, &query));
+        tokio::select! {
+            answer = &mut asked => panic!("answered: {answer:?}"),
+            () = node.until_waiting(1) => {}
+        }
+    }
+    within(node.until_waiting(0)).await;
 }
