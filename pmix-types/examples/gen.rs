@@ -140,10 +140,10 @@ pub(crate) fn attributes() -> Result<Vec<Attribute>, Box<dyn Error>> {
         }
         let name = match c_name.as_str() {
             // named in RFC 0003, but no source gives its text
-            "PMIX_CONNECT_EARLY_TERM_ALLOWED" => "pmix.cnt.eterm".to_owned(),
+            "PMIX_CONNECT_EARLY_TERM_ALLOWED" => "pmix.cnct.eterm".to_owned(),
             _ => name,
         };
-        let since = if since == "seed" { "RFC0003".to_owned() } else { since };
+        let since = if since == "source" { "RFC0003".to_owned() } else { since };
         attributes.push(Attribute { c_name, name, c_type, realm, since, mark, meaning: sentence(&meaning) });
     }
     Ok(attributes)
@@ -258,11 +258,11 @@ fn short(c_name: &str) -> &str {
 
 /// The meaning as a sentence, without notes on where the table has it from.
 fn sentence(meaning: &str) -> String {
-    let meaning = match meaning.find(" (seed ") {
+    let meaning = match meaning.find(" (source ") {
         Some(note) => &meaning[..note],
         None => meaning,
     };
-    let meaning = meaning.replace(" and seed", "").replace("RFC0003: ", "");
+    let meaning = meaning.replace(" and source", "").replace("RFC0003: ", "");
     let words: Vec<_> = meaning.split(' ').map(quote_markup).collect();
     let text = words.join(" ");
     let mut letters = text.chars();

@@ -95,7 +95,7 @@ super::keys! {
     CONNECT_OPTIONAL: bool = "pmix.cnt.opt", BOOL, None, "impl 3.0.0";
     /// No error if a process ends without having disconnected.
     #[doc(alias = "PMIX_CONNECT_EARLY_TERM_ALLOWED")]
-    CONNECT_EARLY_TERM_ALLOWED: bool = "pmix.cnt.eterm", BOOL, None, "RFC0003";
+    CONNECT_EARLY_TERM_ALLOWED: bool = "pmix.cnct.eterm", BOOL, None, "RFC0003";
     /// Only exchange job-level data; no new namespace or rank.
     #[doc(alias = "PMIX_CONNECT_XCHG_ONLY")]
     CONNECT_XCHG_ONLY: bool = "pmix.cnt.xchg", BOOL, None, "impl 3.0.0";
