@@ -6,10 +6,15 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use pmix_tests::{Peer, Running, pid_of, processes_of, program, rank_program};
+use bytes::BytesMut;
+use pmix_native::conn::{Connect, Peer as Who};
+use pmix_native::{Dialect, Encoding};
+use pmix_server::NativeWire;
+use pmix_tests::{Peer, Running, TestNode, pid_of, processes_of, program, rank_program, within};
 use rustix::fs::{CWD, FileType, Mode};
 use rustix::process::{Pid, Signal, kill_process};
-use tempfile::TempDir;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpListener;
 
 /// How the C library is made to speak a dialect: it takes the first of these variables that it finds. And the greatest
 /// data type it can send then.
@@ -71,15 +76,42 @@ fn each_data_type_passes_between_c_clients_in_each_dialect() {
     });
 }
 
-/// The test above would be worth nothing if the C library spoke its newest dialect all the time.
-#[test]
-fn a_c_client_without_the_newer_addresses_speaks_an_older_dialect() {
-    let Some(zoo) = Peer::Libpmix.program("pmix_zoo") else { return };
-    let dir = tempfile::tempdir().unwrap();
-    let variables = ["-u", "PMIX_SERVER_URI41", "-u", "PMIX_SERVER_URI4"];
-    let args = [&["-n", "2", "env"][..], &variables, &[zoo.to_str().unwrap(), "69"]].concat();
-    let (code, out, err) = run(pmixrun(dir.path(), &args));
-    assert_ne!(code, Some(0), "types of v41 passed in v3:\n{out}{err}");
+/// The tests above would be worth little if the C library spoke its newest dialect all the time.
+#[tokio::test]
+async fn a_c_client_speaks_as_the_addresses_and_the_buffer_type_say() {
+    let Some(client) = Peer::Libpmix.program("pmix_basic") else { return };
+    let node = TestNode::builder(1).server(|server| server.native_wire(NativeWire::On)).start().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("listener.0;tcp4://{}", listener.local_addr().unwrap());
+    for (dialect, removed, _) in DIALECTS {
+        for buffers in BUFFERS {
+            let mut command = Command::new(&client);
+            node.handle().setup_fork(&node.proc(0)).await.unwrap().apply(&mut command);
+            for other in Dialect::ALL.map(Dialect::uri_variable) {
+                command.env(other, &address);
+            }
+            removed.iter().for_each(|variable| {
+                command.env_remove(variable);
+            });
+            command.env("PMIX_BFROP_BUFFER_TYPE", buffers);
+            let client = Running::start(command);
+            let (mut stream, _) = within(listener.accept()).await.unwrap();
+            let mut arrived = BytesMut::new();
+            let connect = loop {
+                assert_ne!(within(stream.read_buf(&mut arrived)).await.unwrap(), 0);
+                if let Some(connect) = Connect::decode(&mut arrived).unwrap() {
+                    break connect;
+                }
+            };
+            let described = buffers == BUFFERS[1];
+            assert_eq!(connect.encoding, Encoding { dialect: dialect.parse().unwrap(), described });
+            assert_eq!(connect.peer, Who::Client(node.proc(0)));
+            // hanging up is how a client is refused
+            drop(stream);
+            let (status, out, _) = client.end().await;
+            assert!(!status.success() && out.contains("FAIL init"), "{out}");
+        }
+    }
 }
 
 #[tokio::test]
@@ -170,7 +202,7 @@ fn abt_01_mpi_abort_of_open_mpi_5_gives_its_code_to_the_job() {
 /// A killed rank ends the job; how long the others may take is up to the launcher's option.
 async fn mpi_death(mpi: Peer, launcher: &[&str]) {
     let Some(acts) = mpi.program("mpi_acts") else { return };
-    let dir: TempDir = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let mut job =
         mpirun(dir.path(), "4", &[launcher, &[acts.to_str().unwrap(), "barrier-without", "0"]].concat());
     job.stdin(std::process::Stdio::null());

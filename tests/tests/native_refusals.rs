@@ -1,0 +1,211 @@
+//! Who is refused on the port for C clients, with which reason in the log, while a job goes on.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
+
+use bytes::{BufMut, Bytes, BytesMut};
+use pmix_client::{Client, Nspace, ProcId, Rank};
+use pmix_native::conn::{ClientAnswer, Connect, Frame, Framing, Peer as Who, Security, ServerUri, User, tag};
+use pmix_native::msg::{Context, Reply};
+use pmix_native::{Dialect, Encoding, Version};
+use pmix_server::NativeWire;
+use pmix_server::types::Status;
+use pmix_tests::{Logs, TestNode, on_both_runtimes, within};
+use rustix::process::{getegid, geteuid};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// A node with both front ends, and the job of two that goes on.
+async fn node() -> (TestNode, [Client; 2]) {
+    let node = TestNode::builder(2).server(|server| server.native_wire(NativeWire::On)).start().await;
+    let clients = [node.client(0).await, node.client(1).await];
+    (node, clients)
+}
+
+/// A process of another job, which is to be registered.
+fn other() -> ProcId {
+    ProcId::new(Nspace::new("other").unwrap(), Rank::from_raw(2))
+}
+
+/// The job does what jobs do.
+async fn goes_on(node: &TestNode, clients: &[Client; 2]) {
+    node.until_waiting(0).await;
+    let (a, b) = within(async { tokio::join!(clients[0].fence_all(), clients[1].fence_all()) }).await;
+    a.and(b).unwrap();
+}
+
+/// Connects to the address that a launched process finds in its environment.
+async fn open(node: &TestNode) -> TcpStream {
+    let env = node.handle().setup_fork(&node.proc(0)).await.unwrap();
+    let uri = env.iter().find(|(name, _)| *name == "PMIX_SERVER_URI41").unwrap().1.to_owned();
+    let address = uri.parse::<ServerUri>().unwrap().address;
+    assert!(address.ip().is_loopback());
+    TcpStream::connect(address).await.unwrap()
+}
+
+fn myself() -> User {
+    User { uid: geteuid().as_raw(), gid: getegid().as_raw() }
+}
+
+fn plain() -> Encoding {
+    Encoding::plain(Dialect::V41)
+}
+
+fn connect_as(peer: Who, user: User) -> Connect {
+    Connect::new(peer, Security::native(user), plain(), "4.2.2")
+}
+
+/// Nothing comes but the end, in whatever form.
+async fn is_closed(mut stream: TcpStream) {
+    let mut answer = Vec::new();
+    let _ = within(stream.read_to_end(&mut answer)).await;
+    assert_eq!(answer, b"");
+}
+
+/// Sends something and is refused for a reason.
+async fn refused(node: &TestNode, clients: &[Client; 2], sent: &[u8], reason: &[&str]) {
+    let logs = Logs::start();
+    let mut stream = open(node).await;
+    // it may hang up before it has read all
+    let _ = stream.write_all(sent).await;
+    logs.line_with(&[&["refused a connection"], reason].concat()).await;
+    is_closed(stream).await;
+    assert_eq!(node.stats().await.connections, 2, "nobody else was let in");
+    goes_on(node, clients).await;
+}
+
+async fn refused_connect(node: &TestNode, clients: &[Client; 2], connect: &Connect, reason: &[&str]) {
+    refused(node, clients, &connect.encode().unwrap(), reason).await;
+}
+
+#[test]
+fn sec_01_sec_03_who_claims_another_uid_is_refused_by_the_kernels_word() {
+    on_both_runtimes(async || {
+        let (node, clients) = node().await;
+        let User { uid, gid } = myself();
+        // the registration would let it in
+        node.handle().register_client(&other(), uid + 1, gid, None).await.unwrap();
+        let connect = connect_as(Who::Client(other()), User { uid: uid + 1, gid });
+        let socket = format!("its socket belongs to uid {uid}");
+        refused_connect(&node, &clients, &connect, &[&format!("uid {}", uid + 1), &socket]).await;
+    });
+}
+
+#[tokio::test]
+async fn cli_02_who_is_registered_for_another_uid_is_refused() {
+    let (node, clients) = node().await;
+    let User { uid, gid } = myself();
+    node.handle().register_client(&other(), uid + 1, gid, None).await.unwrap();
+    let connect = connect_as(Who::Client(other()), myself());
+    let reason = format!("other:2 is registered for uid {}", uid + 1);
+    refused_connect(&node, &clients, &connect, &[&reason]).await;
+}
+
+#[tokio::test]
+async fn cli_03_an_unregistered_rank_or_namespace_is_refused() {
+    let (node, clients) = node().await;
+    let strange = ProcId::new(Nspace::new("strange").unwrap(), Rank::from_raw(0));
+    for (proc, reason) in
+        [(node.proc(17), "job:17 is not registered"), (strange, "strange:0: its namespace is not registered")]
+    {
+        refused_connect(&node, &clients, &connect_as(Who::Client(proc), myself()), &[reason]).await;
+    }
+}
+
+#[tokio::test]
+async fn sec_01_credentials_that_cannot_be_checked_are_refused() {
+    let (node, clients) = node().await;
+    node.register(&other()).await;
+    for mechanism in ["munge", "none"] {
+        let mut connect = connect_as(Who::Client(other()), myself());
+        connect.security = Security { mechanism: mechanism.into(), credential: Bytes::new() };
+        refused_connect(&node, &clients, &connect, &[mechanism]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_random_byte_stream_is_refused() {
+    let (node, clients) = node().await;
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut noise = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8
+    };
+    let bytes: Vec<u8> = (0..100_000).map(|_| noise()).collect();
+    refused(&node, &clients, &bytes, &["that does not speak the protocol"]).await;
+}
+
+#[tokio::test]
+async fn a_connect_message_that_is_too_long_is_refused_by_its_header() {
+    let (node, clients) = node().await;
+    // wrong in either byte order
+    let mut header = BytesMut::from(&[0xff; 8][..]);
+    header.put_u32(0x7f00_007f);
+    header.put_u32(0);
+    let reason = [0x7f00_007f_u32.to_string(), Connect::MAX_PAYLOAD.to_string()];
+    refused(&node, &clients, &header, &[&reason[0], &reason[1]]).await;
+}
+
+#[tokio::test]
+async fn who_hangs_up_without_a_word_leaves_nothing() {
+    let (node, clients) = node().await;
+    for _ in 0..10 {
+        drop(open(&node).await);
+    }
+    goes_on(&node, &clients).await;
+}
+
+/// A process of another job that has been let in.
+async fn admitted(node: &TestNode) -> TcpStream {
+    node.register(&other()).await;
+    let mut stream = open(node).await;
+    stream.write_all(&connect_as(Who::Client(other()), myself()).encode().unwrap()).await.unwrap();
+    let mut answer = vec![0; ClientAnswer { index: 0 }.encode().len()];
+    within(stream.read_exact(&mut answer)).await.unwrap();
+    assert_eq!(answer, ClientAnswer { index: 0 }.encode());
+    stream
+}
+
+#[tokio::test]
+async fn a_frame_that_is_too_long_ends_its_connection() {
+    let (node, clients) = node().await;
+    let logs = Logs::start();
+    let mut stream = admitted(&node).await;
+    for word in [0, tag::FIRST_REQUEST, u32::MAX, 0] {
+        stream.write_u32(word).await.unwrap();
+    }
+    logs.line_with(&["closed a connection that broke the protocol", "other:2"]).await;
+    is_closed(stream).await;
+    goes_on(&node, &clients).await;
+}
+
+#[tokio::test]
+async fn a_request_that_cannot_be_read_is_answered_and_its_connection_stays() {
+    let (node, clients) = node().await;
+    let logs = Logs::start();
+    let mut stream = admitted(&node).await;
+    let context = Context::new(plain(), "4.2.2".parse::<Version>().unwrap());
+    // a fence of more processes than there are bytes; a number that is no command
+    for (payload, status) in [
+        (&[2, 3, 2, 0xff, 0xff, 3, 2][..], Status::ERR_UNPACK_FAILURE),
+        (&[2, 200], Status::ERR_NOT_SUPPORTED),
+    ] {
+        let mut sent = BytesMut::new();
+        let request = Frame { index: 0, tag: tag::FIRST_REQUEST, payload: Bytes::copy_from_slice(payload) };
+        Framing::default().encode(&request, &mut sent).unwrap();
+        stream.write_all(&sent).await.unwrap();
+        let mut arrived = BytesMut::new();
+        let reply = loop {
+            if let Some(frame) = Framing::default().decode(&mut arrived).unwrap() {
+                break frame;
+            }
+            assert_ne!(within(stream.read_buf(&mut arrived)).await.unwrap(), 0);
+        };
+        assert_eq!(reply.tag, tag::FIRST_REQUEST);
+        assert_eq!(reply.payload, Reply::from(status).encode(&context).unwrap());
+    }
+    logs.line_with(&["a request cannot be read", "other:2"]).await;
+    drop(stream);
+    goes_on(&node, &clients).await;
+}
