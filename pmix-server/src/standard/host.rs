@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -6,11 +6,12 @@ use async_trait::async_trait;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use pmix_types::message::Failure;
 use pmix_types::{
-    DataArray, Directives, Info, KeyName, Nspace, ProcId, Query, Rank, RankSet, Status, Value, keys,
+    DataArray, DataType, Directives, Info, Key, KeyName, Nspace, ProcId, Query, Rank, RankSet, Status, Value,
+    keys,
 };
 
 use super::supervise::{Control, JobEntry};
-use super::{Exchange, Launcher, Responder};
+use super::{Exchange, ExchangeError, Launcher, Responder};
 use crate::engine::query_results;
 use crate::host::{
     AbortRequest, Capabilities, ClientConnected, ClientFinalized, ClientLost, DirectModexRequest,
@@ -19,10 +20,17 @@ use crate::host::{
 };
 use crate::server::ServerHandle;
 
+/// Removed from the Standard, still understood: whether an algorithm must be used (FEN-18).
+const COLLECTIVE_ALGO_REQD: Key<bool> = Key::new("pmix.calreqd", DataType::BOOL);
+
 /// A ready host: give it a [`Launcher`] and an [`Exchange`] and it is a resource manager.
 ///
 /// It starts jobs ([`StandardHost::start_job`]), watches them, and serves the upcalls: fences and direct modex
 /// over the exchange, abort, queries with process tables, tools of the same user. Cheap to clone.
+///
+/// A directive that is required and that it does not know is refused with `ERR_NOT_SUPPORTED` (GEN-05); a fence
+/// is refused for all of its participants. The name of a job that spans several servers must not be used again:
+/// they number its fences, and may still remember those of the old one.
 ///
 /// Hand a clone to [`ServerBuilder::host`](crate::ServerBuilder::host) and keep one to start jobs with.
 #[derive(Debug)]
@@ -34,9 +42,17 @@ pub(super) struct Inner<L, X> {
     pub(super) exchange: X,
     handle: OnceLock<ServerHandle>,
     pub(super) jobs: Mutex<BTreeMap<Nspace, JobEntry>>,
-    /// How many fences of the same participants were there: all servers count alike.
-    rounds: Mutex<BTreeMap<String, u64>>,
+    /// Fences so far by their participants: all servers count alike.
+    rounds: Mutex<BTreeMap<String, Rounds>>,
     tools: AtomicU32,
+}
+
+/// The fences of one set of participants.
+#[derive(Debug)]
+struct Rounds {
+    nspaces: BTreeSet<Nspace>,
+    /// How many have begun.
+    count: u64,
 }
 
 impl<L, X> Clone for StandardHost<L, X> {
@@ -79,12 +95,27 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         }
     }
 
-    /// The next number of an operation of these participants.
-    fn round(&self, participants: &str) -> u64 {
+    /// The number of a fence that begins, from 1.
+    fn round(&self, participants: &str, procs: &[ProcId]) -> u64 {
         let mut rounds = lock(&self.0.rounds);
-        let round = rounds.entry(participants.to_owned()).or_default();
-        *round += 1;
-        *round
+        let rounds = rounds.entry(participants.to_owned()).or_insert_with(|| Rounds {
+            nspaces: procs.iter().map(|proc| proc.nspace.clone()).collect(),
+            count: 0,
+        });
+        rounds.count += 1;
+        rounds.count
+    }
+
+    /// Forgets the fences of namespaces that the server does not know any more.
+    async fn forget_ended(&self) {
+        let Ok(handle) = self.handle() else { return };
+        let named: BTreeSet<Nspace> =
+            lock(&self.0.rounds).values().flat_map(|rounds| rounds.nspaces.iter().cloned()).collect();
+        for nspace in named {
+            if handle.job_data(&nspace).await.is_err() {
+                lock(&self.0.rounds).retain(|_, rounds| !rounds.nspaces.contains(&nspace));
+            }
+        }
     }
 
     fn answer_query(&self, query: &Query) -> Vec<Info> {
@@ -152,6 +183,7 @@ impl<L: Launcher, X: Exchange> HostModule for StandardHost<L, X> {
     }
 
     async fn abort(&self, cx: &UpcallContext, req: AbortRequest) -> HostResult<()> {
+        req.directives.deny_unprocessed()?;
         let caller = &cx.caller.nspace;
         if req.procs.iter().any(|proc| !proc.rank.is_wildcard()) {
             let message = "single processes cannot be aborted here: abort all of a namespace (rank WILDCARD)";
@@ -178,33 +210,33 @@ impl<L: Launcher, X: Exchange> HostModule for StandardHost<L, X> {
     }
 
     async fn fence(&self, cx: &UpcallContext, req: FenceRequest) -> HostResult<Bytes> {
-        let participants = participants(&req.procs);
-        let operation = format!("fence {participants} {}", self.round(&participants));
-        let status = req.directives.get(&keys::LOCAL_COLLECTIVE_STATUS)?.unwrap_or(Status::SUCCESS);
-        let mut part = BytesMut::with_capacity(4 + req.data.len());
-        part.put_i32_le(status.to_raw());
-        part.put(req.data);
+        let FenceRequest { procs, nodes, data, directives } = req;
+        let participants = participants(&procs);
+        let round = self.round(&participants, &procs);
+        if round == 1 {
+            // now and then is enough
+            self.forget_ended().await;
+        }
+        // a refusal must reach all nodes, so it goes the way of the data
+        let part = encode_answer(check_fence(directives).map(|()| data));
+        let operation = format!("fence {participants} {round}");
         let gathered = tokio::select! {
-            gathered = self.0.exchange.all_gather(&operation, &req.nodes, part.freeze()) => gathered,
+            // first, so that the other nodes hear even of a fence that is cancelled already
+            biased;
+            gathered = self.0.exchange.all_gather(&operation, &nodes, part) => gathered,
             () = cx.cancelled() => return Err(Status::ERR_TIMEOUT.into()),
         };
-        let parts = gathered
-            .map_err(|error| HostError::new(Status::ERR_UNREACH, error.to_string()).with_source(error))?;
         let mut joined = BytesMut::new();
-        for (node, mut part) in req.nodes.iter().zip(parts) {
-            let status = part.try_get_i32_le().map_or(Status::ERR_UNPACK_FAILURE, Status::from_raw);
-            if !status.is_success() {
-                let message = format!("the fence failed on node {node} ({status})");
-                return Err(HostError::new(Status::ERR_PROC_TERM_WO_SYNC, message));
-            }
-            joined.put(part);
+        for (node, part) in nodes.iter().zip(gathered.map_err(exchange_failure)?) {
+            joined.put(decode_answer(part).map_err(|failure| failed_on(node, &failure))?);
         }
         Ok(joined.freeze())
     }
 
-    async fn direct_modex(&self, cx: &UpcallContext, req: DirectModexRequest) -> HostResult<Bytes> {
+    async fn direct_modex(&self, cx: &UpcallContext, mut req: DirectModexRequest) -> HostResult<Bytes> {
         let handle = self.handle()?;
-        let key: Option<String> = req.directives.get(&keys::REQUIRED_KEY)?;
+        let key: Option<String> = req.directives.take(&keys::REQUIRED_KEY)?;
+        req.directives.deny_unprocessed()?;
         let request = encode_request(&req.proc, key.as_deref());
         let nodes = match handle.job_data(&req.proc.nspace).await {
             Ok(job) => job.hostname_of(req.proc.rank).into_iter().collect(),
@@ -228,7 +260,16 @@ impl<L: Launcher, X: Exchange> HostModule for StandardHost<L, X> {
         Err(HostError::new(last.status, last.message))
     }
 
-    async fn query(&self, _: &UpcallContext, req: QueryRequest) -> HostResult<QueryResults> {
+    async fn query(&self, _: &UpcallContext, mut req: QueryRequest) -> HostResult<QueryResults> {
+        take_identity(&mut req.directives)?;
+        req.directives.deny_unprocessed()?;
+        for query in &req.queries {
+            let mut qualifiers = query.qualifiers.clone();
+            qualifiers.take::<String>(&keys::NSPACE)?;
+            // what is answered here is never a copy
+            qualifiers.take_flag(&keys::QUERY_REFRESH_CACHE)?;
+            qualifiers.deny_unprocessed()?;
+        }
         let (mut results, mut missing) = (Vec::new(), false);
         for query in &req.queries {
             let answers = self.answer_query(query);
@@ -246,7 +287,9 @@ impl<L: Launcher, X: Exchange> HostModule for StandardHost<L, X> {
     }
 
     /// Tools of the server's own user and of root are let in.
-    async fn tool_connected(&self, cx: &UpcallContext, req: ToolConnected) -> HostResult<ProcId> {
+    async fn tool_connected(&self, cx: &UpcallContext, mut req: ToolConnected) -> HostResult<ProcId> {
+        take_identity(&mut req.directives)?;
+        req.directives.deny_unprocessed()?;
         let own = rustix::process::geteuid().as_raw();
         if ![own, 0].contains(&cx.uid) {
             let message = format!("only tools of uid {own} may connect, this one is of uid {}", cx.uid);
@@ -289,6 +332,42 @@ impl Responder for Answers {
         };
         encode_answer(answer)
     }
+}
+
+/// Whether this node can take part in a fence, with what the host knows of directives.
+fn check_fence(mut directives: Directives) -> Result<(), Failure> {
+    let local = directives.take(&keys::LOCAL_COLLECTIVE_STATUS)?.unwrap_or(Status::SUCCESS);
+    if !local.is_success() {
+        return Err(local.into());
+    }
+    if directives.take_flag(&COLLECTIVE_ALGO_REQD)? {
+        return Err(HostError::not_supported("the collective algorithm that is required").into());
+    }
+    Ok(directives.deny_unprocessed()?)
+}
+
+fn failed_on(node: &str, failure: &Failure) -> HostError {
+    let status = match failure.status {
+        // how many are left there matters to that node only (FEN-13)
+        Status::ERR_PARTIAL_SUCCESS | Status::ERR_LOST_CONNECTION => Status::ERR_PROC_TERM_WO_SYNC,
+        status => status,
+    };
+    HostError::new(status, format!("the fence failed on node {node}: {failure}"))
+}
+
+fn exchange_failure(error: ExchangeError) -> HostError {
+    let status = match error {
+        ExchangeError::Abandoned { .. } => Status::ERR_TIMEOUT,
+        _ => Status::ERR_UNREACH,
+    };
+    HostError::new(status, error.to_string()).with_source(error)
+}
+
+/// The identity that comes with a request is that of the context.
+fn take_identity(directives: &mut Directives) -> HostResult<()> {
+    directives.take::<u32>(&keys::USERID)?;
+    directives.take::<u32>(&keys::GRPID)?;
+    Ok(())
 }
 
 /// `nspace NUL rank NUL key`, the key empty if there is none; none of the parts can hold a NUL.

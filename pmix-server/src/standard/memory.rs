@@ -1,6 +1,6 @@
 //! An exchange between servers of one process.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -33,14 +33,18 @@ struct Hub {
     responders: Mutex<BTreeMap<String, Arc<dyn Responder>>>,
 }
 
-/// One all-gather under way.
+/// One all-gather, from its first node to its last: kept until every node has come and gone, so that one that
+/// comes late hears how it ended.
 struct Gather {
     parts: BTreeMap<String, Bytes>,
-    /// Tells everybody when all parts are there.
-    complete: watch::Sender<Option<Arc<Vec<Bytes>>>>,
-    /// Nodes that have not taken the result yet.
-    waiting: usize,
+    /// Tells everybody how it ended.
+    outcome: watch::Sender<Option<Outcome>>,
+    /// Nodes that have taken the outcome or have given the operation up.
+    gone: BTreeSet<String>,
 }
+
+/// All parts, or the node that gave the operation up.
+type Outcome = Result<Arc<Vec<Bytes>>, String>;
 
 impl std::fmt::Debug for Hub {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -83,28 +87,28 @@ impl Exchange for MemoryExchange {
         if let Some(stranger) = nodes.iter().find(|node| !self.hub.nodes.contains(node)) {
             return Err(ExchangeError::Unreachable { node: stranger.clone() });
         }
-        let mut complete = {
+        let mut outcome = {
             let mut gathers = lock(&self.hub.gathers);
             let gather = gathers.entry(operation.to_owned()).or_insert_with(|| Gather {
                 parts: BTreeMap::new(),
-                complete: watch::Sender::new(None),
-                waiting: nodes.len(),
+                outcome: watch::Sender::new(None),
+                gone: BTreeSet::new(),
             });
             gather.parts.insert(self.node.clone(), data);
-            if nodes.iter().all(|node| gather.parts.contains_key(node)) {
+            if gather.outcome.borrow().is_none() && nodes.iter().all(|node| gather.parts.contains_key(node)) {
                 let parts = nodes.iter().filter_map(|node| gather.parts.get(node).cloned()).collect();
-                gather.complete.send_replace(Some(Arc::new(parts)));
+                gather.outcome.send_replace(Some(Ok(Arc::new(parts))));
             }
-            gather.complete.subscribe()
+            gather.outcome.subscribe()
         };
-        let withdrawal = Withdrawal { exchange: self, operation };
-        let parts = match complete.wait_for(Option::is_some).await {
-            Ok(parts) => parts.clone(),
-            Err(_) => None,
-        };
-        drop(withdrawal);
-        let parts = parts.ok_or_else(|| ExchangeError::Other(format!("{operation} was abandoned")))?;
-        Ok(parts.to_vec())
+        let departure = Departure { exchange: self, operation, nodes: nodes.len() };
+        let ended = outcome.wait_for(Option::is_some).await.ok().and_then(|outcome| outcome.clone());
+        drop(departure);
+        match ended {
+            Some(Ok(parts)) => Ok(parts.to_vec()),
+            Some(Err(node)) => Err(ExchangeError::Abandoned { node }),
+            None => Err(ExchangeError::Other(format!("{operation} was forgotten"))),
+        }
     }
 
     async fn fetch(&self, node: &str, request: Bytes) -> Result<Bytes, ExchangeError> {
@@ -118,22 +122,25 @@ impl Exchange for MemoryExchange {
     }
 }
 
-/// Leaves an all-gather: with the result, or without it when the future is dropped.
-struct Withdrawal<'a> {
+/// Leaves an all-gather: with its outcome, or by giving it up for all when the future is dropped.
+struct Departure<'a> {
     exchange: &'a MemoryExchange,
     operation: &'a str,
+    /// How many take part.
+    nodes: usize,
 }
 
-impl Drop for Withdrawal<'_> {
+impl Drop for Departure<'_> {
     fn drop(&mut self) {
         let mut gathers = lock(&self.exchange.hub.gathers);
         let Some(gather) = gathers.get_mut(self.operation) else { return };
-        if gather.complete.borrow().is_some() {
-            gather.waiting = gather.waiting.saturating_sub(1);
-        } else {
-            gather.parts.remove(&self.exchange.node);
-        }
-        if gather.waiting == 0 || gather.parts.is_empty() {
+        gather.outcome.send_if_modified(|outcome| {
+            let given_up = outcome.is_none();
+            outcome.get_or_insert_with(|| Err(self.exchange.node.clone()));
+            given_up
+        });
+        gather.gone.insert(self.exchange.node.clone());
+        if gather.gone.len() >= self.nodes {
             gathers.remove(self.operation);
         }
     }
@@ -166,20 +173,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_part_is_withdrawn_when_its_future_is_dropped() {
-        let ends = MemoryExchange::cluster(["a", "b"]);
-        let nodes = names(&["a", "b"]);
+    async fn who_drops_its_future_ends_the_operation_for_those_who_wait_and_those_who_come_late() {
+        let ends = MemoryExchange::cluster(["a", "b", "c"]);
+        let nodes = names(&["a", "b", "c"]);
+        let mut waiting = std::pin::pin!(ends[1].all_gather("op", &nodes, "b".into()));
+        assert!(futures::poll!(&mut waiting).is_pending());
         {
-            let mut first = std::pin::pin!(ends[0].all_gather("op", &nodes, "old".into()));
+            let mut first = std::pin::pin!(ends[0].all_gather("op", &nodes, "a".into()));
             assert!(futures::poll!(&mut first).is_pending());
         }
-        assert!(lock(&ends[0].hub.gathers).is_empty());
-        let (a, b) = tokio::join!(
-            ends[0].all_gather("op", &nodes, "new".into()),
-            ends[1].all_gather("op", &nodes, "b".into())
-        );
-        assert_eq!(a.unwrap(), ["new", "b"]);
-        assert_eq!(b.unwrap(), ["new", "b"]);
+        let late = ends[2].all_gather("op", &nodes, "c".into());
+        for gathered in [waiting.await, late.await] {
+            assert!(matches!(gathered, Err(ExchangeError::Abandoned { node }) if node == "a"));
+        }
+        assert!(lock(&ends[0].hub.gathers).is_empty(), "nothing is kept when all have come");
     }
 
     #[tokio::test]

@@ -194,10 +194,12 @@ pub trait Exchange: Send + Sync + 'static {
     /// node's own included, in the order of `nodes`. Every node must name the same nodes.
     ///
     /// # Errors
-    /// [`ExchangeError`] if a node is gone.
+    /// [`ExchangeError::Abandoned`] on every node if one of them has given the operation up, on those that
+    /// come to it later too; another [`ExchangeError`] if a node is gone.
     ///
     /// # Cancel safety
-    /// Dropping the future withdraws this node's part if the operation is not complete.
+    /// Dropping the future of an operation that is not complete gives it up for all nodes: none of them may be
+    /// left waiting.
     async fn all_gather(
         &self,
         operation: &str,
@@ -229,6 +231,12 @@ pub enum ExchangeError {
     /// The node is not part of the exchange, or has left it.
     #[error("node {node} is not reachable")]
     Unreachable {
+        /// The node.
+        node: String,
+    },
+    /// A node has given the operation up before all had come to it.
+    #[error("node {node} has given it up: its time is over, or those who asked for it are gone")]
+    Abandoned {
         /// The node.
         node: String,
     },

@@ -1,0 +1,102 @@
+//! The standard host over several nodes: directives it does not know, and fences that one node gives up.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
+
+use std::time::Duration;
+
+use pmix_client::types::{Directives, Info, InfoFlags, Status};
+use pmix_client::{Client, Error, Scope};
+use pmix_tests::{TestCluster, on_both_runtimes, within};
+use tokio::task::JoinHandle;
+
+fn fence(client: &Client, directives: Directives) -> JoinHandle<Result<(), Error>> {
+    let client = client.clone();
+    tokio::spawn(async move { client.fence_all().directives(directives).await })
+}
+
+fn directive(key: &str, flags: InfoFlags, value: bool) -> Directives {
+    let mut info = Info::dynamic(key.parse().unwrap(), value);
+    info.flags = flags;
+    Directives::from(vec![info])
+}
+
+/// The outcomes of a fence of all in which the first process gives directives.
+async fn fence_of_all(clients: &[Client], first: Directives) -> Vec<Result<(), Error>> {
+    let mut directives = Some(first);
+    let fences: Vec<_> =
+        clients.iter().map(|client| fence(client, directives.take().unwrap_or_default())).collect();
+    let mut outcomes = Vec::new();
+    for fence in fences {
+        outcomes.push(within(fence).await.unwrap());
+    }
+    outcomes
+}
+
+#[test]
+fn gen_05_hst_03_fen_18_a_fence_with_a_directive_nobody_knows_is_refused_on_all_nodes() {
+    on_both_runtimes(async || {
+        let cluster = TestCluster::new(2, 1).await;
+        let clients = cluster.clients().await;
+        let refused = [
+            directive("pmix.calreqd", InfoFlags::REQUIRED, true),
+            directive("pmix.calreqd", InfoFlags::empty(), true),
+            directive("my.own.key", InfoFlags::REQUIRED, true),
+        ];
+        for directives in refused {
+            for outcome in fence_of_all(&clients, directives).await {
+                let error = outcome.unwrap_err();
+                assert!(error.is_not_supported(), "{error}");
+                assert!(error.to_string().contains("n0"), "the node that refused is named: {error}");
+            }
+        }
+        let accepted = [
+            directive("pmix.calreqd", InfoFlags::REQUIRED, false),
+            directive("my.own.key", InfoFlags::empty(), true),
+            Directives::new(),
+        ];
+        for directives in accepted {
+            for outcome in fence_of_all(&clients, directives).await {
+                outcome.unwrap();
+            }
+        }
+    });
+}
+
+#[tokio::test]
+async fn gen_05_hst_03_a_direct_modex_with_a_required_directive_nobody_knows_is_refused() {
+    let cluster = TestCluster::new(2, 1).await;
+    let clients = cluster.clients().await;
+    clients[1].put(Scope::GLOBAL, "key", "value").unwrap();
+    within(clients[1].commit()).await.unwrap();
+    let get = clients[0].get::<String>(cluster.proc(1), "key");
+    let wish = directive("my.own.key", InfoFlags::REQUIRED, true);
+    let error = within(async { get.directives(wish).await }).await.unwrap_err();
+    assert!(error.is_not_supported(), "{error}");
+    let found = within(async { clients[0].get::<String>(cluster.proc(1), "key").await }).await;
+    assert_eq!(found.unwrap(), "value");
+}
+
+#[test]
+fn fen_17_a_timeout_on_one_node_ends_the_fence_on_all_and_the_next_one_is_in_step() {
+    on_both_runtimes(async || {
+        let cluster = TestCluster::new(3, 1).await;
+        let clients = cluster.clients().await;
+        // one other node waits with it, one comes when it is over
+        let waiting = fence(&clients[1], Directives::new());
+        let impatient = within(async { clients[0].fence_all().timeout(Duration::from_secs(1)).await }).await;
+        assert!(impatient.unwrap_err().is_timeout());
+        let error = within(waiting).await.unwrap().unwrap_err();
+        assert_eq!(error.status(), Status::ERR_TIMEOUT, "{error}");
+        assert!(error.to_string().contains("n0"), "{error}");
+        let late = within(fence(&clients[2], Directives::new())).await.unwrap().unwrap_err();
+        assert!(late.is_timeout(), "{late}");
+        for _ in 0..2 {
+            for outcome in fence_of_all(&clients, Directives::new()).await {
+                outcome.unwrap();
+            }
+        }
+        for node in cluster.nodes() {
+            assert_eq!(node.stats().await.waiting, 0);
+        }
+    });
+}
