@@ -12,7 +12,10 @@ use pmix_types::{DataArray, Info, Key, KeyVal, Nspace, ProcId, Rank, Value, keys
 
 /// Encoded job data by namespace and encoding, made once and shared by all clients.
 #[derive(Debug, Default)]
-pub(super) struct JobCache(Mutex<HashMap<(Nspace, Encoding), (Arc<JobData>, Bytes)>>);
+pub(super) struct JobCache(Mutex<Replies>);
+
+/// Each with the job data it was made from.
+type Replies = HashMap<(Nspace, Encoding), (Arc<JobData>, Bytes)>;
 
 impl JobCache {
     /// The reply to a client's first request.
@@ -37,7 +40,7 @@ impl JobCache {
     }
 
     /// Only the server's own thread comes here, so nobody ever waits.
-    fn lock(&self) -> MutexGuard<'_, HashMap<(Nspace, Encoding), (Arc<JobData>, Bytes)>> {
+    fn lock(&self) -> MutexGuard<'_, Replies> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
