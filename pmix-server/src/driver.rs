@@ -166,8 +166,10 @@ impl Driver {
                 break stop;
             }
         };
-        self.upcalls.cancel_all();
         drop(self.peers);
+        // calls of the host fail from here on, so no upcall waits for one
+        drop((inbox, batch, self.calls));
+        self.upcalls.end().await;
         if let Some(done) = stop {
             let _ = done.send(());
         }

@@ -263,6 +263,8 @@ impl Server {
 
     /// Closes all connections, ends the thread and removes the private directory.
     ///
+    /// Upcalls under way are cancelled and have one second to end; then they are dropped.
+    ///
     /// # Cancel safety
     /// Cancel-safe: dropping the server does the same without waiting.
     #[doc(alias = "PMIx_server_finalize")]

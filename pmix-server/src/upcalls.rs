@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use pmix_types::Status;
@@ -16,17 +16,29 @@ use crate::driver::{Event, Inbox};
 use crate::engine::{Answer, Caller, Input, UpcallId, UpcallRequest};
 use crate::host::{HostModule, HostResult, UpcallContext};
 
+/// How long upcalls may go on when the server has stopped.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 pub(crate) struct Upcalls {
     host: Arc<dyn HostModule>,
     runtime: tokio::runtime::Handle,
     inbox: Inbox,
     tracker: TaskTracker,
     running: Arc<Mutex<HashMap<UpcallId, CancellationToken>>>,
+    /// Ends all tasks by force.
+    abort: CancellationToken,
 }
 
 impl Upcalls {
     pub(crate) fn new(host: Arc<dyn HostModule>, runtime: tokio::runtime::Handle, inbox: Inbox) -> Self {
-        Self { host, runtime, inbox, tracker: TaskTracker::new(), running: Arc::default() }
+        Self {
+            host,
+            runtime,
+            inbox,
+            tracker: TaskTracker::new(),
+            running: Arc::default(),
+            abort: CancellationToken::new(),
+        }
     }
 
     pub(crate) fn start(
@@ -58,6 +70,13 @@ impl Upcalls {
             // the server may have ended meanwhile
             let _ = inbox.send(Event::Input(Input::HostReply { upcall: id, result })).await;
         };
+        let abort = self.abort.clone();
+        let task = async move {
+            tokio::select! {
+                () = task => {}
+                () = abort.cancelled() => {}
+            }
+        };
         self.runtime.spawn(self.tracker.track_future(task.instrument(span)));
     }
 
@@ -68,11 +87,16 @@ impl Upcalls {
         }
     }
 
-    pub(crate) fn cancel_all(&self) {
+    /// Tells the host that the server stops, waits a moment for the upcalls to end, and drops the rest.
+    pub(crate) async fn end(self) {
         for (_, token) in lock(&self.running).drain() {
             token.cancel();
         }
         self.tracker.close();
+        if tokio::time::timeout(LAST_WORDS, self.tracker.wait()).await.is_err() {
+            tracing::warn!(upcalls = self.tracker.len(), "dropped upcalls that do not end with the server");
+            self.abort.cancel();
+        }
     }
 }
 

@@ -191,6 +191,14 @@ async fn abt_01_pmixrun_gives_the_status_of_an_abort() {
 }
 
 #[tokio::test]
+async fn abt_01_an_abort_with_status_0_is_no_success() {
+    let dir = tempfile::tempdir().unwrap();
+    let (status, _, err) = run_ranks(&dir, "4", &["abort", "0"]).end().await;
+    assert_eq!(status.code(), Some(1), "{err}");
+    nothing_is_left(&dir);
+}
+
+#[tokio::test]
 async fn a_rank_that_leaves_without_finalize_has_failed() {
     let dir = tempfile::tempdir().unwrap();
     let (status, _, err) = run_ranks(&dir, "2", &["leave"]).end().await;

@@ -2,11 +2,17 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
+use pmix_client::types::job::JobSpec;
 use pmix_client::types::{Directives, Info, InfoFlags, Status};
-use pmix_client::{Client, Error, Scope};
-use pmix_tests::{TestCluster, on_both_runtimes, within};
+use pmix_client::{Client, Error, Nspace, Scope};
+use pmix_server::host::FenceRequest;
+use pmix_server::{Capabilities, HostModule, HostResult, Upcall, UpcallContext, async_trait};
+use pmix_tests::{TestCluster, TestNode, on_both_runtimes, within};
 use tokio::task::JoinHandle;
 
 fn fence(client: &Client, directives: Directives) -> JoinHandle<Result<(), Error>> {
@@ -97,6 +103,69 @@ fn fen_17_a_timeout_on_one_node_ends_the_fence_on_all_and_the_next_one_is_in_ste
         }
         for node in cluster.nodes() {
             assert_eq!(node.stats().await.waiting, 0);
+        }
+    });
+}
+
+/// Waits in every fence, and for nothing that could come.
+struct Stubborn {
+    /// Whether it ends when it is cancelled.
+    heeds: bool,
+    ended: Arc<AtomicBool>,
+}
+
+/// Notes that its upcall is over, however it ended.
+struct Over(Arc<AtomicBool>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+#[async_trait]
+impl HostModule for Stubborn {
+    fn capabilities(&self) -> Capabilities {
+        [Upcall::Fence].into_iter().collect()
+    }
+
+    async fn fence(&self, cx: &UpcallContext, _: FenceRequest) -> HostResult<Bytes> {
+        let _over = Over(self.ended.clone());
+        cx.cancelled().await;
+        if !self.heeds {
+            std::future::pending::<()>().await;
+        }
+        // what a host still has to do takes some turns
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        Err(Status::ERR_TIMEOUT.into())
+    }
+}
+
+#[test]
+fn a_server_that_stops_waits_for_its_upcalls_and_drops_those_that_do_not_end() {
+    on_both_runtimes(async || {
+        for heeds in [true, false] {
+            let ended = Arc::new(AtomicBool::new(false));
+            let spec = JobSpec::new(Nspace::new("job").unwrap());
+            let spec = spec.node_map(["n0", "n1"]).unwrap().ranks_block(2, 1).unwrap();
+            let host = Stubborn { heeds, ended: ended.clone() };
+            let node = TestNode::builder(0).host(host).job(spec, [0]).start().await;
+            let client = node.client(0).await;
+            let waiting = fence(&client, Directives::new());
+            node.until(|stats| stats.upcalls == 1).await;
+            node.stop().await;
+            within(waiting).await.unwrap().unwrap_err();
+            if heeds {
+                assert!(ended.load(Ordering::SeqCst), "stop has waited for it");
+            }
+            within(async {
+                while !ended.load(Ordering::SeqCst) {
+                    tokio::task::yield_now().await;
+                }
+            })
+            .await;
         }
     });
 }

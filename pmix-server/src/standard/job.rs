@@ -78,8 +78,8 @@ pub enum JobReport {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct JobOutcome {
-    /// Exit code of the job: that of abort if one was called, else of the first process that failed (128
-    /// and the signal for signals), else 0.
+    /// Exit code of the job: the status of abort if one was called (1 if that status is 0: aborted is no
+    /// success), else that of the first process that failed (128 and the signal for signals), else 0.
     pub exit_code: i32,
     /// The process that failed first, and how.
     pub first_failure: Option<(ProcId, ProcExit)>,

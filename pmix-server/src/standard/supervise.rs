@@ -154,6 +154,7 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
             finalized: BTreeSet::new(),
             lost: BTreeMap::new(),
             exits: BTreeMap::new(),
+            announced: BTreeSet::new(),
             failing: Failing::No,
             asked_to_end: false,
             abort_status: None,
@@ -299,6 +300,8 @@ struct Supervisor<L, X> {
     /// Lost connections in the order they were lost.
     lost: BTreeMap<u64, Rank>,
     exits: BTreeMap<Rank, ProcExit>,
+    /// Those whose failure the others have been told of.
+    announced: BTreeSet<Rank>,
     failing: Failing,
     /// Its owner or an abort has ended it: what dies now is no failure.
     asked_to_end: bool,
@@ -362,6 +365,8 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
             Control::Connected(rank) => {
                 self.connected.insert(rank);
                 self.finalized.remove(&rank);
+                // it is back: another failure is news again
+                self.announced.remove(&rank);
                 self.set_state(rank, ProcState::CONNECTED);
             }
             Control::Finalized(rank) => {
@@ -437,7 +442,8 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
 
     /// A process has failed: the others are told, once per process.
     async fn fail(&mut self, rank: Rank) {
-        if self.asked_to_end {
+        // a lost connection and an end are two signs of one failure
+        if self.asked_to_end || !self.announced.insert(rank) {
             return;
         }
         if self.failing == Failing::No {
@@ -516,6 +522,8 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
                 .map(|(rank, exit)| (*rank, *exit)),
         };
         let exit_code = match (self.abort_status, first_failure) {
+            // aborted is not done, whatever the caller thinks of it
+            (Some(0), _) => 1,
             (Some(status), _) => status,
             // it left without finalize, which is a failure whatever it returned
             (None, Some((_, ProcExit::Code(0)))) => 1,
