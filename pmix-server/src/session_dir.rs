@@ -129,6 +129,7 @@ impl Drop for SessionDir {
         // the last server of this user leaves nothing at all; a newcomer would hold the gate
         if let Ok(gate) = open_lock(&self.base.join(GATE))
             && gate.try_lock().is_ok()
+            && is_at(&gate, &self.base.join(GATE))
             && only_lock_left(&self.base)
         {
             let _ = fs::remove_file(self.base.join(GATE));
@@ -141,7 +142,9 @@ impl Drop for SessionDir {
 fn enter(base: &Path, mode: u32, uid: u32) -> Result<File, SessionDirError> {
     let path = base.join(GATE);
     loop {
-        make_private(base, mode, uid)?;
+        if !make_private(base, mode, uid)? {
+            continue;
+        }
         let gate = match open_lock(&path) {
             // removed together with the directory by the last server to leave
             Err(error)
@@ -152,10 +155,17 @@ fn enter(base: &Path, mode: u32, uid: u32) -> Result<File, SessionDirError> {
             other => other?,
         };
         gate.lock().map_err(SessionDirError::io(&path, "cannot lock it"))?;
-        let held = gate.metadata().map_err(SessionDirError::io(&path, "cannot look at it"))?;
-        if fs::symlink_metadata(&path).is_ok_and(|there| there.ino() == held.ino()) {
+        if is_at(&gate, &path) {
             return Ok(gate);
         }
+    }
+}
+
+/// Whether an open file is the one at that path: it may have been removed, and another be there.
+fn is_at(file: &File, path: &Path) -> bool {
+    match (file.metadata(), fs::symlink_metadata(path)) {
+        (Ok(held), Ok(there)) => (held.dev(), held.ino()) == (there.dev(), there.ino()),
+        _ => false,
     }
 }
 
@@ -163,7 +173,8 @@ fn only_lock_left(base: &Path) -> bool {
     fs::read_dir(base).is_ok_and(|entries| entries.flatten().all(|entry| entry.file_name() == GATE))
 }
 
-fn make_private(path: &Path, mode: u32, uid: u32) -> Result<(), SessionDirError> {
+/// Makes the directory or checks the one that is there; false if that was removed meanwhile.
+fn make_private(path: &Path, mode: u32, uid: u32) -> Result<bool, SessionDirError> {
     match DirBuilder::new().mode(mode).create(path) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -174,7 +185,10 @@ fn make_private(path: &Path, mode: u32, uid: u32) -> Result<(), SessionDirError>
             )(error));
         }
     }
-    let found = fs::symlink_metadata(path).map_err(SessionDirError::io(path, "cannot look at it"))?;
+    let found = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        found => found.map_err(SessionDirError::io(path, "cannot look at it"))?,
+    };
     if !found.is_dir() {
         return Err(SessionDirError::new(path, "is no directory (a link or file in its place): remove it"));
     }
@@ -193,9 +207,12 @@ fn make_private(path: &Path, mode: u32, uid: u32) -> Result<(), SessionDirError>
     // narrower or wider as this server needs it; a server of the other kind may already be here
     if mode & !found.mode() & 0o777 != 0 {
         let permissions = Permissions::from_mode(found.mode() & 0o7777 | mode);
-        fs::set_permissions(path, permissions).map_err(SessionDirError::io(path, "cannot set its mode"))?;
+        match fs::set_permissions(path, permissions) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            set => set.map_err(SessionDirError::io(path, "cannot set its mode"))?,
+        }
     }
-    Ok(())
+    Ok(true)
 }
 
 fn open_lock(path: &Path) -> Result<File, SessionDirError> {
@@ -213,9 +230,8 @@ fn open_lock(path: &Path) -> Result<File, SessionDirError> {
 /// Removes directories of servers on this node that do not live any more.
 fn remove_stale(base: &Path, hostname: &str) {
     let Ok(entries) = fs::read_dir(base) else { return };
-    let prefix = format!("{hostname}.");
     for entry in entries.flatten() {
-        if !entry.file_name().to_string_lossy().starts_with(&prefix) {
+        if host_of(&entry.file_name().to_string_lossy()) != Some(hostname) {
             continue;
         }
         let dir = entry.path();
@@ -228,6 +244,14 @@ fn remove_stale(base: &Path, hostname: &str) {
             tracing::info!(path = %dir.display(), "removed what a dead server left");
         }
     }
+}
+
+/// The host part of `<host>.<pid>.<n>`; names of hosts may have dots.
+fn host_of(name: &str) -> Option<&str> {
+    let is_number = |part: &&str| part.parse::<u32>().is_ok();
+    let (rest, _) = name.rsplit_once('.').filter(|(_, count)| is_number(count))?;
+    let (host, _) = rest.rsplit_once('.').filter(|(_, pid)| is_number(pid))?;
+    Some(host)
 }
 
 #[cfg(test)]
@@ -293,10 +317,43 @@ mod tests {
         fs::write(dead.join(SOCKET), "").unwrap();
         let other_node = base(root.path()).join("n1.1.0");
         fs::create_dir(&other_node).unwrap();
+        let longer_name = base(root.path()).join("n0.example.1.0");
+        fs::create_dir(&longer_name).unwrap();
         let _next = SessionDir::create(root.path(), "n0", false).unwrap();
         assert!(!dead.exists());
+        assert!(longer_name.exists(), "a node whose name only begins like ours");
         assert!(live.path().exists());
         assert!(other_node.exists(), "another node's directory is not ours to judge");
+    }
+
+    #[test]
+    fn the_host_of_a_directory_is_all_but_its_two_numbers() {
+        assert_eq!(host_of("n1.12.0"), Some("n1"));
+        assert_eq!(host_of("n1.example.12.0"), Some("n1.example"));
+        assert_eq!(host_of("10.0.0.1.12.0"), Some("10.0.0.1"));
+        for other in ["", GATE, "n1", "n1.12", "n1.example.12", "n1.12.x"] {
+            assert_eq!(host_of(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn servers_that_come_and_go_at_the_same_time_do_not_harm_each_other() {
+        let root = tempfile::tempdir().unwrap();
+        let start = std::sync::Barrier::new(8);
+        std::thread::scope(|threads| {
+            for _ in 0..8 {
+                threads.spawn(|| {
+                    start.wait();
+                    for _ in 0..50 {
+                        let dir = SessionDir::create(root.path(), "n0", false).unwrap();
+                        assert!(dir.path().join(LOCK).exists(), "nobody takes a live one for stale");
+                    }
+                });
+            }
+        });
+        let last = SessionDir::create(root.path(), "n0", false).unwrap();
+        drop(last);
+        assert!(!base(root.path()).exists(), "the last one to leave leaves nothing");
     }
 
     #[tokio::test]
