@@ -8,7 +8,7 @@ use pmix_types::message::{Failure, Fence, Modex, ProcData, PutEntry, Reply};
 use pmix_types::{DataType, Directives, Info, Key, Nspace, ProcId, Rank, RankSet, Status, keys};
 
 use super::ids::{Counter, ReplyTo};
-use super::registry::Viewer;
+use super::registry::{Job, Viewer};
 use super::timers::{Timer, deadline};
 use super::{Answer, Asked, ConnId, Engine, Out, UpcallId, UpcallPurpose, UpcallRequest};
 use crate::blob;
@@ -72,7 +72,9 @@ struct LocalPart {
     ranks: BTreeMap<Nspace, RankSet>,
     /// Namespaces of which only the number of local processes is known (FEN-10).
     counts: BTreeMap<Nspace, u64>,
-    /// A namespace is not registered yet (FEN-11), or a rank that was named may still be (FEN-10).
+    /// A namespace is not registered yet (FEN-11).
+    unregistered: bool,
+    /// A rank that was named may still be registered (FEN-10).
     unknown: bool,
     /// Participants on other nodes.
     remote: bool,
@@ -171,7 +173,7 @@ impl Engine {
         directives.remove(&keys::TIMEOUT);
         let local = self.local_part(&signature);
         let goes_up = local.remote && self.config.capabilities.has(Upcall::Fence);
-        if !goes_up && !local.unknown {
+        if !goes_up && !local.unknown && !local.unregistered {
             // nobody is above this server for this fence
             if directives.flag(&COLLECTIVE_ALGO_REQD)? {
                 return Err(Failure::new(
@@ -232,8 +234,13 @@ impl Engine {
     fn local_part(&self, signature: &Signature) -> LocalPart {
         let mut part = LocalPart::default();
         for (nspace, named) in &signature.0 {
-            let Some(job) = self.jobs.get(nspace) else {
-                part.unknown = true;
+            let job = self.jobs.get(nspace);
+            let Some(job) = job.filter(|job| job.registered) else {
+                part.unregistered = true;
+                // clients may be registered before their namespace is
+                let local = job.map(Job::known_local).unwrap_or_default();
+                let here = if named.all { local } else { &named.ranks & &local };
+                part.ranks.insert(nspace.clone(), here);
                 continue;
             };
             let local = job.known_local();
@@ -287,14 +294,18 @@ impl Engine {
 
     /// Whether somebody is awaited whose rank is not even known.
     fn awaits_unnamed(&self, round: &Round, local: &LocalPart) -> bool {
-        local.unknown
-            || local.counts.iter().any(|(nspace, count)| {
-                let gone = self.jobs.get(nspace).map_or(0, |job| match round.entered.get(nspace) {
-                    Some(entered) => (&job.departed - entered).len(),
-                    None => job.departed.len(),
-                });
-                round.entered(nspace) + gone < *count
-            })
+        local.unregistered || local.unknown || self.awaits_counted(round, local)
+    }
+
+    /// Whether fewer have entered than the host has announced (FEN-10).
+    fn awaits_counted(&self, round: &Round, local: &LocalPart) -> bool {
+        local.counts.iter().any(|(nspace, count)| {
+            let gone = self.jobs.get(nspace).map_or(0, |job| match round.entered.get(nspace) {
+                Some(entered) => (&job.departed - entered).len(),
+                None => job.departed.len(),
+            });
+            round.entered(nspace) + gone < *count
+        })
     }
 
     pub(super) fn drive_fences_of(&mut self, nspace: &Nspace, out: &mut Out) {
@@ -330,13 +341,19 @@ impl Engine {
                 && (round.complete || round.verdict.is_some())
             {
                 round.host = HostSide::Asked(self.ask_host(signature, round, !awaited.is_empty(), out));
-            } else if !host && !local.unknown && round.host == HostSide::NotAsked && round.verdict.is_some() {
+            } else if !host
+                && !local.unknown
+                && !local.unregistered
+                && round.host == HostSide::NotAsked
+                && round.verdict.is_some()
+            {
                 round.host = HostSide::Done;
             }
             // the host has one fence of these participants at a time, in their order (FEN-04)
             host_is_free &= round.host == HostSide::Done;
             self.settle(round, out);
             let done = round.verdict.is_some() && round.host == HostSide::Done && round.complete;
+            let done = done || awaited.is_empty() && self.is_hopeless(round, &local);
             if done {
                 self.collectives.rounds.remove(&round.id);
             }
@@ -345,6 +362,22 @@ impl Engine {
         if !queue.is_empty() {
             self.collectives.queues.insert(signature.clone(), queue);
         }
+    }
+
+    /// Whether a fence has failed of which only processes of unregistered namespaces are awaited.
+    ///
+    /// It is not kept for them, as they may never come: if they do, they begin the next fence. Other servers must
+    /// still hear of a death, though, as soon as all namespaces are known (FEN-13).
+    fn is_hopeless(&self, round: &Round, local: &LocalPart) -> bool {
+        let Some(Err(failure)) = &round.verdict else { return false };
+        let goes_up = self.config.capabilities.has(Upcall::Fence);
+        let is_told = match round.host {
+            HostSide::Asked(_) => false,
+            HostSide::Done => true,
+            HostSide::NotAsked if failure.status == Status::ERR_PROC_TERM_WO_SYNC => !goes_up,
+            HostSide::NotAsked => !goes_up || !local.remote,
+        };
+        local.unregistered && is_told && !self.awaits_counted(round, local)
     }
 
     /// Gives the verdict to all who wait for it.

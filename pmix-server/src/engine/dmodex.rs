@@ -147,7 +147,7 @@ impl Engine {
     /// The answer, or `None` if it must wait.
     fn dmodex_answer(&self, held: &Held) -> Option<Result<Bytes, Failure>> {
         let Held { proc, key, .. } = held;
-        let job = self.jobs.get(&proc.nspace)?;
+        let job = self.jobs.get(&proc.nspace).filter(|job| job.registered)?;
         if proc.rank == Rank::WILDCARD {
             return Some(Ok(blob::encode_job(&job.data)));
         }

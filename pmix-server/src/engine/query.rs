@@ -76,7 +76,8 @@ impl Engine {
 
     fn own_answer(&self, key: &str, qualifiers: &Directives) -> Result<Option<Value>, Failure> {
         if key == keys::QUERY_NAMESPACES.name() {
-            let names: Vec<&str> = self.jobs.keys().map(Nspace::as_str).collect();
+            let registered = self.jobs.iter().filter(|(_, job)| job.registered);
+            let names: Vec<&str> = registered.map(|(nspace, _)| nspace.as_str()).collect();
             return Ok(Some(names.join(",").into()));
         }
         let is_local_table = key == keys::QUERY_LOCAL_PROC_TABLE.name();

@@ -3,20 +3,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use pmix_types::job::JobData;
+use pmix_types::job::{JobData, JobError, Target};
 use pmix_types::message::Failure;
 use pmix_types::{Directives, Info, KeyName, Nspace, ProcId, Rank, RankSet, Scope, Status, Value, keys};
 
-use super::{CallValue, Caller, ConnId, Engine, Out};
+use super::{CallValue, Caller, Config, ConnId, Engine, Out};
 use crate::host::HostObject;
 
 /// The end of a process that nothing else is known of.
 const DEREGISTERED: &str = "it was deregistered";
 
-/// A namespace that the host has registered.
+/// A namespace that is known here: mostly because the host has registered it.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) data: Arc<JobData>,
+    /// Not so if it is known through a client alone (CLI-01), or from another server (GET-32).
+    pub(super) registered: bool,
     /// Number of local processes, if the host said so (REG-02).
     pub(super) local_procs: Option<u32>,
     /// Which ranks are local, if the job data tells.
@@ -112,6 +114,7 @@ impl Job {
     fn new(nspace: Nspace) -> Self {
         Self {
             data: Arc::new(JobData::new(nspace)),
+            registered: false,
             local_procs: None,
             local_ranks: None,
             clients: BTreeMap::new(),
@@ -185,13 +188,14 @@ impl Engine {
         if nspace.is_empty() {
             return Err(Failure::new(Status::ERR_BAD_PARAM, "a namespace needs a name to be registered"));
         }
-        let known = self.jobs.get(&nspace);
-        let mut data = known.map_or_else(|| JobData::new(nspace.clone()), |job| (*job.data).clone());
         let no_data = Directives::from(infos.to_vec()).flag(&keys::REGISTER_NODATA)?;
+        // what the host says replaces what another server has said
+        let known = self.jobs.get(&nspace).filter(|job| job.registered || no_data);
+        let mut data = known.map_or_else(|| JobData::new(nspace.clone()), |job| (*job.data).clone());
         if !no_data {
-            data.register(infos, &self.config.hostname).map_err(|error| {
-                Failure::new(error.status(), format!("register_nspace of {nspace}: {error}"))
-            })?;
+            data.register(infos, &self.config.hostname).and_then(|()| self.name_server(&mut data)).map_err(
+                |error| Failure::new(error.status(), format!("register_nspace of {nspace}: {error}")),
+            )?;
         }
         let local_ranks = data.local_ranks(&self.config.hostname);
         if let (Some(given), Some(ranks)) = (local_procs, &local_ranks)
@@ -206,6 +210,7 @@ impl Engine {
         }
         let job = self.jobs.entry(nspace.clone()).or_insert_with(|| Job::new(nspace.clone()));
         job.data = Arc::new(data);
+        job.registered = true;
         job.local_procs = local_procs.or(job.local_procs);
         job.local_ranks = local_ranks;
         // whatever waited for this namespace can go on (FEN-11, DMX-05)
@@ -215,7 +220,22 @@ impl Engine {
         Ok(CallValue::Done)
     }
 
-    /// Takes over the data of a namespace that another server knows (GET-32).
+    /// Adds this server as the job's own, unless the host has named one (CLI-09).
+    fn name_server(&self, data: &mut JobData) -> Result<(), JobError> {
+        let given = |name| data.lookup(name, &Target::Job).is_some();
+        if given(keys::SERVER_NSPACE.name()) || given(keys::SERVER_RANK.name()) {
+            return Ok(());
+        }
+        let Config { server, hostname, .. } = &self.config;
+        let named = [
+            Info::new(&keys::SERVER_NSPACE, server.nspace.to_string()),
+            Info::new(&keys::SERVER_RANK, server.rank),
+        ];
+        data.register(&named, hostname)
+    }
+
+    /// Takes over the data of a namespace that another server knows (GET-32). It counts as registered only when
+    /// the host registers it here; that replaces the data.
     pub(super) fn adopt_job(&mut self, data: JobData, out: &mut Out) {
         let nspace = data.nspace().clone();
         let job = self.jobs.entry(nspace.clone()).or_insert_with(|| Job::new(nspace.clone()));

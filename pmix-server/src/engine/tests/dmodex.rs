@@ -194,3 +194,17 @@ fn dmx_02_several_requests_are_each_answered_once() {
     }
     t.finish();
 }
+
+#[test]
+fn dmx_05_a_namespace_known_through_a_client_alone_is_waited_for() {
+    let mut t = Harness::new([]);
+    t.register_client(&proc("job", 0));
+    let job = t.call(wanted(all_of("job")));
+    let there = t.call(wanted(proc("job", 1)));
+    t.quiet();
+    t.register(spec("job", "0;1"), None);
+    assert!(t.returned(job).is_ok());
+    let result = t.returned(there);
+    refused(result, Status::ERR_NOT_FOUND);
+    t.finish();
+}

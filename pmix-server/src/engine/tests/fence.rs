@@ -403,3 +403,61 @@ fn fen_04_rounds_have_a_limit() {
     }
     t.finish();
 }
+
+#[test]
+fn fen_11_reg_01_a_job_known_through_a_client_alone_is_not_registered_yet() {
+    let mut t = Harness::new([]);
+    t.register_client(&proc("job", 0));
+    let a = t.connect(&proc("job", 0));
+    let first = t.ask(&a, fence_all());
+    t.quiet();
+    t.register(spec("job", "0-1"), None);
+    t.register_client(&proc("job", 1));
+    let b = t.connect(&proc("job", 1));
+    let second = t.ask(&b, fence_all());
+    t.fenced(first);
+    t.fenced(second);
+    t.finish();
+}
+
+#[test]
+fn fen_11_reg_03_a_registration_without_data_is_one() {
+    let mut t = Harness::new([]);
+    t.register_client(&proc("job", 0));
+    let a = t.connect(&proc("job", 0));
+    let to = t.ask(&a, fence_all());
+    t.quiet();
+    let infos = vec![Info::new(&keys::REGISTER_NODATA, true)];
+    let call = HostCall::RegisterNspace { nspace: nspace("job"), local_procs: Some(1), infos };
+    let call = t.call(call);
+    t.fenced(to);
+    assert!(t.returned(call).is_ok());
+    t.finish();
+}
+
+#[test]
+fn fen_11_fen_17_a_fence_with_a_namespace_that_never_comes_leaves_nothing() {
+    let (mut t, peers) = Harness::local(2);
+    for name in ["never", "neither"] {
+        let procs = || fence([all_of("job"), all_of(name)]).with(&keys::TIMEOUT, 1);
+        let calls = [t.ask(&peers[0], procs()), t.ask(&peers[1], procs())];
+        t.advance(1);
+        for to in calls {
+            t.fails(to, Status::ERR_TIMEOUT);
+        }
+        assert!(t.engine.collectives.is_empty(), "{:?}", t.engine.collectives);
+    }
+    t.finish();
+}
+
+#[test]
+fn fen_13_fen_17_who_is_known_still_gets_the_verdict_of_such_a_fence() {
+    let (mut t, peers) = Harness::local(2);
+    let procs = || fence([all_of("job"), all_of("never")]).with(&keys::TIMEOUT, 1);
+    let first = t.ask(&peers[0], procs());
+    t.advance(1);
+    t.fails(first, Status::ERR_TIMEOUT);
+    let late = t.ask(&peers[1], procs());
+    t.fails(late, Status::ERR_TIMEOUT);
+    t.finish();
+}

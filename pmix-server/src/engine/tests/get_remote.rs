@@ -365,3 +365,30 @@ fn get_23_everything_of_a_process_needs_no_key() {
     assert_eq!((reply.value, (*reply.modex).clone()), (None, modex([remote("k", 1)])));
     t.finish();
 }
+
+#[test]
+fn get_32_reg_01_reg_11_the_host_replaces_and_drops_what_another_server_has_said() {
+    let (mut t, a, _) = Harness::two_nodes(HOST);
+    let univ_size = || get_key(all_of("other"), &keys::UNIV_SIZE);
+    let fetch = |t: &mut Harness| {
+        let to = t.ask(&a, univ_size());
+        let (id, _) = modex_upcall(t);
+        t.answer(id, Ok(Answer::Blob(job_blob("other"))));
+        assert_eq!(t.value(to), Value::Uint32(16));
+    };
+    fetch(&mut t);
+    // not listed as one of this server's
+    let query = pmix_types::Query::new(&keys::QUERY_NAMESPACES);
+    let to = t.ask(&a, pmix_types::message::Request::Query(vec![query]));
+    let reply = format!("{:?}", t.ok(to));
+    assert!(reply.contains("job") && !reply.contains("other"), "{reply}");
+
+    assert!(t.called(HostCall::DeregisterNspace(nspace("other"))).is_ok());
+    fetch(&mut t);
+    t.register(spec("other", ";0-1"), None);
+    let to = t.ask(&a, get_key(all_of("other"), &keys::JOB_SIZE));
+    assert_eq!(t.value(to), Value::Uint32(2));
+    let to = t.ask(&a, univ_size());
+    t.fails(to, Status::ERR_NOT_FOUND);
+    t.finish();
+}

@@ -137,12 +137,20 @@ fn gen_07_two_realms_at_once_are_bad_param() {
 }
 
 #[test]
-fn cli_09_the_server_of_a_job_is_what_the_host_says() {
+fn cli_09_the_server_of_a_job_is_this_one_unless_the_host_says_otherwise() {
+    let (mut t, peers) = Harness::local(1);
+    check(&mut t, &peers[0], get_key(all_of("job"), &keys::SERVER_NSPACE), "server");
+    check(&mut t, &peers[0], get_key(all_of("job"), &keys::SERVER_RANK), Rank::from_raw(0));
+    t.finish();
+
     let mut t = Harness::new([]);
     t.register(spec("job", "0").info(&keys::SERVER_NSPACE, "daemons"), None);
     t.register_client(&proc("job", 0));
     let peer = t.connect(&proc("job", 0));
     check(&mut t, &peer, get_key(all_of("job"), &keys::SERVER_NSPACE), "daemons");
+    // half an identity of each would be nobody's
+    let to = t.ask(&peer, get_key(all_of("job"), &keys::SERVER_RANK));
+    t.fails(to, Status::ERR_NOT_FOUND);
     t.finish();
 }
 

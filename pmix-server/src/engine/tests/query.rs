@@ -217,3 +217,15 @@ fn qry_12_sizes_and_names_are_known_here() {
     assert_eq!(reply, QueryReply::new(Status::SUCCESS, vec![expected]));
     t.finish();
 }
+
+#[test]
+fn qry_12_reg_01_only_registered_names_are_listed() {
+    let (mut t, peers) = Harness::local(1);
+    t.register_client(&proc("early", 0));
+    let reply = answered(&mut t, &peers[0], vec![names()]);
+    assert_eq!(reply, QueryReply::new(Status::SUCCESS, vec![results([names_are("job")])]));
+    t.register(spec("early", "0"), None);
+    let reply = answered(&mut t, &peers[0], vec![names()]);
+    assert_eq!(reply, QueryReply::new(Status::SUCCESS, vec![results([names_are("early,job")])]));
+    t.finish();
+}
