@@ -11,8 +11,9 @@ use pmix_types::message::{Failure, Push, Reply, Welcome};
 use super::ids::{CallId, ConnId, RequestId, UpcallId};
 use super::stats::ServerStats;
 use crate::host::{
-    AbortRequest, ClientConnected, ClientFinalized, ClientLost, DirectModexRequest, FenceRequest, HostObject,
-    QueryRequest, ToolConnected,
+    AbortRequest, ClientConnected, ClientFinalized, ClientLost, ConnectRequest, DirectModexRequest,
+    DisconnectRequest, FenceRequest, HostObject, JobControlRequest, LogRequest, LookupRequest,
+    PublishRequest, QueryRequest, SpawnRequest, ToolConnected, UnpublishRequest,
 };
 
 /// Something to be done by the shell, in this order.
@@ -56,6 +57,14 @@ pub(crate) enum UpcallRequest {
     DirectModex(DirectModexRequest),
     Query(QueryRequest),
     ToolConnected(ToolConnected),
+    Publish(PublishRequest),
+    Lookup(LookupRequest),
+    Unpublish(UnpublishRequest),
+    Spawn(SpawnRequest),
+    Connect(ConnectRequest),
+    Disconnect(DisconnectRequest),
+    JobControl(JobControlRequest),
+    Log(LogRequest),
 }
 
 /// What a call of the host returns.

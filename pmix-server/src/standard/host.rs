@@ -8,21 +8,25 @@ use pmix_types::message::Failure;
 use pmix_types::{
     DataArray, Directives, Info, KeyName, Nspace, ProcId, Query, Rank, RankSet, Status, Value, keys,
 };
+use tokio::sync::watch;
 
+use super::store::{Look, Store, User};
 use super::supervise::{Control, JobEntry};
-use super::{Exchange, Launcher, Responder};
+use super::{Exchange, JobReport, LaunchReport, Launcher, OutputChannel, Responder};
 use crate::engine::query_results;
 use crate::host::{
-    AbortRequest, Capabilities, ClientConnected, ClientFinalized, ClientLost, DirectModexRequest,
-    FenceRequest, HostError, HostModule, HostResult, QueryRequest, QueryResults, ToolConnected, Upcall,
-    UpcallContext,
+    AbortRequest, Capabilities, ClientConnected, ClientFinalized, ClientLost, ConnectRequest, Connected,
+    DirectModexRequest, DisconnectRequest, FenceRequest, Found, HostError, HostModule, HostResult,
+    LogRequest, LookupRequest, PublishRequest, QueryRequest, QueryResults, SpawnRequest, ToolConnected,
+    UnpublishRequest, Upcall, UpcallContext,
 };
 use crate::server::ServerHandle;
 
 /// A ready host: give it a [`Launcher`] and an [`Exchange`] and it is a resource manager.
 ///
 /// It starts jobs ([`StandardHost::start_job`]), watches them, and serves the upcalls: fences and direct modex
-/// over the exchange, abort, queries with process tables, tools of the same user. Cheap to clone.
+/// over the exchange, connect and disconnect, abort, published data on this node, spawn, log, queries with process
+/// tables, tools of the same user. Cheap to clone.
 ///
 /// Hand a clone to [`ServerBuilder::host`](crate::ServerBuilder::host) and keep one to start jobs with.
 #[derive(Debug)]
@@ -37,6 +41,11 @@ pub(super) struct Inner<L, X> {
     /// How many fences of the same participants were there: all servers count alike.
     rounds: Mutex<BTreeMap<String, u64>>,
     tools: AtomicU32,
+    /// Jobs that processes have started.
+    pub(super) spawned: AtomicU32,
+    store: Mutex<Store>,
+    /// Tells lookups that wait of new data.
+    published: watch::Sender<()>,
 }
 
 impl<L, X> Clone for StandardHost<L, X> {
@@ -55,6 +64,9 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
             jobs: Mutex::default(),
             rounds: Mutex::default(),
             tools: AtomicU32::new(0),
+            spawned: AtomicU32::new(0),
+            store: Mutex::default(),
+            published: watch::Sender::new(()),
         }))
     }
 
@@ -72,6 +84,10 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         lock(&self.0.jobs)
     }
 
+    pub(super) fn store(&self) -> MutexGuard<'_, Store> {
+        lock(&self.0.store)
+    }
+
     fn control(&self, nspace: &Nspace, control: Control) {
         if let Some(job) = self.jobs().get(nspace) {
             // the job may just have ended
@@ -85,6 +101,43 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         let round = rounds.entry(participants.to_owned()).or_default();
         *round += 1;
         *round
+    }
+
+    /// Gives the other nodes' servers this one's part of an operation, and returns all parts joined; fails if the
+    /// operation failed on one of them.
+    async fn gather(
+        &self,
+        cx: &UpcallContext,
+        what: &str,
+        procs: &[ProcId],
+        nodes: &[String],
+        directives: &Directives,
+        data: Bytes,
+    ) -> HostResult<Bytes> {
+        let id: Option<String> = directives.get(&keys::CONNECT_ID)?;
+        let participants = participants(procs);
+        let operation = format!("{what} {participants} {}", id.as_deref().unwrap_or_default());
+        let operation = format!("{operation} {}", self.round(&operation));
+        let status = directives.get(&keys::LOCAL_COLLECTIVE_STATUS)?.unwrap_or(Status::SUCCESS);
+        let mut part = BytesMut::with_capacity(4 + data.len());
+        part.put_i32_le(status.to_raw());
+        part.put(data);
+        let gathered = tokio::select! {
+            gathered = self.0.exchange.all_gather(&operation, nodes, part.freeze()) => gathered,
+            () = cx.cancelled() => return Err(Status::ERR_TIMEOUT.into()),
+        };
+        let parts = gathered
+            .map_err(|error| HostError::new(Status::ERR_UNREACH, error.to_string()).with_source(error))?;
+        let mut joined = BytesMut::new();
+        for (node, mut part) in nodes.iter().zip(parts) {
+            let status = part.try_get_i32_le().map_or(Status::ERR_UNPACK_FAILURE, Status::from_raw);
+            if !status.is_success() {
+                let message = format!("the {what} failed on node {node} ({status})");
+                return Err(HostError::new(Status::ERR_PROC_TERM_WO_SYNC, message));
+            }
+            joined.put(part);
+        }
+        Ok(joined.freeze())
     }
 
     fn answer_query(&self, query: &Query) -> Vec<Info> {
@@ -124,6 +177,13 @@ impl<L: Launcher, X: Exchange> HostModule for StandardHost<L, X> {
             Upcall::DirectModex,
             Upcall::Query,
             Upcall::ToolConnected,
+            Upcall::Publish,
+            Upcall::Lookup,
+            Upcall::Unpublish,
+            Upcall::Spawn,
+            Upcall::Connect,
+            Upcall::Disconnect,
+            Upcall::Log,
         ]
         .into_iter()
         .collect()
@@ -178,28 +238,89 @@ impl<L: Launcher, X: Exchange> HostModule for StandardHost<L, X> {
     }
 
     async fn fence(&self, cx: &UpcallContext, req: FenceRequest) -> HostResult<Bytes> {
-        let participants = participants(&req.procs);
-        let operation = format!("fence {participants} {}", self.round(&participants));
-        let status = req.directives.get(&keys::LOCAL_COLLECTIVE_STATUS)?.unwrap_or(Status::SUCCESS);
-        let mut part = BytesMut::with_capacity(4 + req.data.len());
-        part.put_i32_le(status.to_raw());
-        part.put(req.data);
-        let gathered = tokio::select! {
-            gathered = self.0.exchange.all_gather(&operation, &req.nodes, part.freeze()) => gathered,
-            () = cx.cancelled() => return Err(Status::ERR_TIMEOUT.into()),
-        };
-        let parts = gathered
-            .map_err(|error| HostError::new(Status::ERR_UNREACH, error.to_string()).with_source(error))?;
-        let mut joined = BytesMut::new();
-        for (node, mut part) in req.nodes.iter().zip(parts) {
-            let status = part.try_get_i32_le().map_or(Status::ERR_UNPACK_FAILURE, Status::from_raw);
-            if !status.is_success() {
-                let message = format!("the fence failed on node {node} ({status})");
-                return Err(HostError::new(Status::ERR_PROC_TERM_WO_SYNC, message));
+        self.gather(cx, "fence", &req.procs, &req.nodes, &req.directives, req.data).await
+    }
+
+    async fn connect(&self, cx: &UpcallContext, req: ConnectRequest) -> HostResult<Connected> {
+        let mut connected = Connected::default();
+        connected.data =
+            self.gather(cx, "connect", &req.procs, &req.nodes, &req.directives, req.data).await?;
+        Ok(connected)
+    }
+
+    async fn disconnect(&self, cx: &UpcallContext, req: DisconnectRequest) -> HostResult<()> {
+        let nodes = self.0.exchange.nodes();
+        self.gather(cx, "disconnect", &req.procs, &nodes, &req.directives, Bytes::new()).await?;
+        Ok(())
+    }
+
+    async fn publish(&self, cx: &UpcallContext, req: PublishRequest) -> HostResult<()> {
+        self.store().publish(&user(cx), req.data, &req.directives)?;
+        self.0.published.send_replace(());
+        Ok(())
+    }
+
+    async fn lookup(&self, cx: &UpcallContext, req: LookupRequest) -> HostResult<Found> {
+        let look = Look::new(user(cx), req.keys, &req.directives)?;
+        let mut published = self.0.published.subscribe();
+        loop {
+            let found = self.store().look(&look);
+            if let Some(found) = found {
+                return found;
             }
-            joined.put(part);
+            tokio::select! {
+                _ = published.changed() => {}
+                () = cx.cancelled() => return Err(Status::ERR_TIMEOUT.into()),
+            }
         }
-        Ok(joined.freeze())
+    }
+
+    async fn unpublish(&self, cx: &UpcallContext, req: UnpublishRequest) -> HostResult<()> {
+        self.store().unpublish(&cx.caller, &req.keys, &req.directives)
+    }
+
+    async fn spawn(&self, cx: &UpcallContext, req: SpawnRequest) -> HostResult<Nspace> {
+        self.spawn_child(&cx.caller, req).await
+    }
+
+    /// What goes to standard output or error becomes output of the caller.
+    async fn log(&self, cx: &UpcallContext, req: LogRequest) -> HostResult<()> {
+        let reports = self.jobs().get(&cx.caller.nspace).map(|job| job.reports.clone());
+        let Some(reports) = reports else {
+            return UpcallContext::not_supported("log for a process of no job");
+        };
+        let once = req.directives.flag(&keys::LOG_ONCE)?;
+        let (mut done, mut failed) = (0, None);
+        for info in &req.data {
+            let channel = match () {
+                () if info.is(&keys::LOG_STDOUT) => Some(OutputChannel::Stdout),
+                () if info.is(&keys::LOG_STDERR) => Some(OutputChannel::Stderr),
+                () => None,
+            };
+            match (channel, info.get::<String>()) {
+                (Some(channel), Ok(mut text)) => {
+                    if !text.ends_with('\n') {
+                        text.push('\n');
+                    }
+                    let output = LaunchReport::Output { proc: cx.caller.clone(), channel, data: text.into() };
+                    // an owner that is gone reads nothing
+                    let _ = reports.send(JobReport::Proc(output)).await;
+                    done += 1;
+                    if once {
+                        return Ok(());
+                    }
+                }
+                _ => failed = failed.or(Some(info)),
+            }
+        }
+        match failed {
+            None => Ok(()),
+            Some(info) if done == 0 || info.is_required() => {
+                let message = format!("log: nothing can be written to {} here", info.key);
+                Err(HostError::new(Status::ERR_NOT_SUPPORTED, message))
+            }
+            Some(_) => Err(Status::ERR_PARTIAL_SUCCESS.into()),
+        }
     }
 
     async fn direct_modex(&self, cx: &UpcallContext, req: DirectModexRequest) -> HostResult<Bytes> {
@@ -260,6 +381,11 @@ impl<L: Launcher, X: Exchange> HostModule for StandardHost<L, X> {
         let nspace = nspace.map_err(|error| HostError::new(Status::ERR_BAD_PARAM, error.to_string()))?;
         Ok(ProcId::new(nspace, Rank::from_raw(0)))
     }
+}
+
+/// Who asks, as the kernel says.
+fn user(cx: &UpcallContext) -> User {
+    User { proc: cx.caller.clone(), uid: cx.uid, gid: cx.gid }
 }
 
 /// Answers other servers that want data of processes on this node.
