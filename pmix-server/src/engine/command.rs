@@ -8,6 +8,7 @@ use pmix_types::ProcId;
 use pmix_types::job::JobData;
 use pmix_types::message::{Failure, Push, Reply, Welcome};
 
+use super::cleanup::Cleanup;
 use super::ids::{CallId, ConnId, RequestId, UpcallId};
 use super::stats::ServerStats;
 use crate::host::{
@@ -33,6 +34,8 @@ pub(crate) enum Command {
     Upcall { id: UpcallId, caller: Caller, deadline: Option<Instant>, request: UpcallRequest },
     /// Nobody waits for this upcall any more.
     CancelUpcall(UpcallId),
+    /// Removes what ended processes have left.
+    Cleanup(Cleanup),
     /// Answers a call of the host.
     Return { id: CallId, result: Result<CallValue, Failure> },
 }

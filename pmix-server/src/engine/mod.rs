@@ -13,6 +13,7 @@
 //! 5. When nothing is waiting there is no timer and no upcall under way.
 
 mod assembly;
+mod cleanup;
 mod collective;
 mod command;
 mod connect;
@@ -36,6 +37,7 @@ use std::time::Instant;
 use pmix_types::message::{Failure, Reply, Request};
 use pmix_types::{Nspace, ProcId, Status};
 
+pub(crate) use cleanup::{Cleanup, DirCleanup};
 pub(crate) use command::{CallValue, Caller, Command, UpcallRequest};
 pub(crate) use ids::{CallId, ConnId, RequestId, UpcallId};
 pub(crate) use input::{Answer, HostCall, Input, PeerCred};
@@ -43,6 +45,7 @@ pub(crate) use query::query_results;
 pub use stats::ServerStats;
 
 use crate::host::Capabilities;
+use cleanup::Cleanups;
 use collective::Collectives;
 use connect::Conn;
 use dmodex::Dmodex;
@@ -76,6 +79,7 @@ pub(crate) struct Engine {
     jobs: BTreeMap<Nspace, Job>,
     conns: BTreeMap<ConnId, Conn>,
     collectives: Collectives,
+    cleanups: Cleanups,
     waiters: Waiters,
     dmodex: Dmodex,
     events: Events,
@@ -122,6 +126,7 @@ impl Engine {
             jobs: BTreeMap::new(),
             conns: BTreeMap::new(),
             collectives: Collectives::default(),
+            cleanups: Cleanups::default(),
             waiters: Waiters::default(),
             dmodex: Dmodex::default(),
             events: Events::default(),
@@ -193,6 +198,9 @@ impl Engine {
             Request::Spawn(spawn) => self.on_spawn(asked, spawn, out),
             Request::Connect(connect) => self.on_connect(&asked, connect, out),
             Request::Disconnect(disconnect) => self.on_disconnect(&asked, disconnect, out),
+            Request::JobControl(control) if cleanup::is_cleanup(&control.directives) => {
+                self.on_cleanup(&asked, control, out);
+            }
             Request::JobControl(control) => self.on_job_control(asked, control, out),
             Request::Log(log) => self.on_log(asked, log, out),
             Request::Finalize(_) => self.on_finalize(asked, out),

@@ -238,6 +238,7 @@ impl Engine {
         self.fail_waiters_of_nspace(nspace, &Failure::new(Status::ERR_NOT_FOUND, why.clone()), out);
         self.fail_dmodex_of(nspace, &Failure::new(Status::ERR_NOT_FOUND, why.clone()), out);
         self.close_clients(|proc| proc.nspace == *nspace, &why, out);
+        self.clean_up_all_of(nspace, out);
         Ok(CallValue::Done)
     }
 
@@ -328,6 +329,7 @@ impl Engine {
         self.drive_collectives_of(&proc.nspace, out);
         self.on_departed_in_gets(proc, out);
         self.on_departed_in_dmodex(proc, out);
+        self.clean_up_after(proc, out);
     }
 }
 
