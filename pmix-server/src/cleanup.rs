@@ -148,7 +148,7 @@ mod tests {
             fs::write(root.join(file), "x").unwrap();
         }
         std::os::unix::fs::symlink(root.join("outside"), root.join("top/link")).unwrap();
-        let stat = rustix::fs::stat(&root.join("top/a")).unwrap();
+        let stat = rustix::fs::stat(root.join("top/a")).unwrap();
         let cleanup = Cleanup { uid: stat.st_uid, gid: stat.st_gid, ..Cleanup::default() };
         (scene, root, cleanup)
     }

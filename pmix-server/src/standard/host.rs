@@ -242,10 +242,8 @@ impl<L: Launcher, X: Exchange> HostModule for StandardHost<L, X> {
     }
 
     async fn connect(&self, cx: &UpcallContext, req: ConnectRequest) -> HostResult<Connected> {
-        let mut connected = Connected::default();
-        connected.data =
-            self.gather(cx, "connect", &req.procs, &req.nodes, &req.directives, req.data).await?;
-        Ok(connected)
+        let data = self.gather(cx, "connect", &req.procs, &req.nodes, &req.directives, req.data).await?;
+        Ok(Connected { data, ..Connected::default() })
     }
 
     async fn disconnect(&self, cx: &UpcallContext, req: DisconnectRequest) -> HostResult<()> {

@@ -117,7 +117,7 @@ pub(super) enum Control {
     /// One of its processes has started a job, which ends with this one.
     Child {
         nspace: Nspace,
-        control: mpsc::UnboundedSender<Control>,
+        control: mpsc::UnboundedSender<Self>,
     },
     /// A job that it started has ended.
     ChildEnded {
