@@ -11,6 +11,7 @@ use std::time::Instant;
 use pmix_types::message::{Failure, Push, Reply, Welcome};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::cleanup::clean_up;
 use crate::engine::{CallId, CallValue, Command, ConnId, Engine, HostCall, Input, RequestId};
 use crate::upcalls::Upcalls;
 
@@ -218,6 +219,9 @@ impl Driver {
                 }
                 Command::Upcall { id, caller, deadline, request } => {
                     self.upcalls.start(id, caller, deadline, request)
+                }
+                Command::Cleanup(cleanup) => {
+                    tokio::task::spawn_blocking(move || clean_up(&cleanup));
                 }
                 Command::CancelUpcall(id) => self.upcalls.cancel(id),
                 Command::Return { id, result } => {

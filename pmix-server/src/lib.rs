@@ -57,6 +57,7 @@
 //! capabilities exist in [`HostModule`], but no client request reaches them yet; see `COVERAGE.md`.
 
 mod blob;
+mod cleanup;
 mod driver;
 mod engine;
 mod grpc;

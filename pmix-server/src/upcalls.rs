@@ -115,6 +115,14 @@ const fn operation(request: &UpcallRequest) -> &'static str {
         UpcallRequest::DirectModex(_) => "direct_modex",
         UpcallRequest::Query(_) => "query",
         UpcallRequest::ToolConnected(_) => "tool_connected",
+        UpcallRequest::Publish(_) => "publish",
+        UpcallRequest::Lookup(_) => "lookup",
+        UpcallRequest::Unpublish(_) => "unpublish",
+        UpcallRequest::Spawn(_) => "spawn",
+        UpcallRequest::Connect(_) => "connect",
+        UpcallRequest::Disconnect(_) => "disconnect",
+        UpcallRequest::JobControl(_) => "job_control",
+        UpcallRequest::Log(_) => "log",
     }
 }
 
@@ -140,5 +148,25 @@ async fn call(host: &dyn HostModule, cx: &UpcallContext, request: UpcallRequest)
         UpcallRequest::DirectModex(request) => Answer::Blob(host.direct_modex(cx, request).await?),
         UpcallRequest::Query(request) => Answer::Query(host.query(cx, request).await?),
         UpcallRequest::ToolConnected(request) => Answer::Identity(host.tool_connected(cx, request).await?),
+        UpcallRequest::Publish(request) => {
+            host.publish(cx, request).await?;
+            Answer::Done
+        }
+        UpcallRequest::Lookup(request) => Answer::Found(host.lookup(cx, request).await?),
+        UpcallRequest::Unpublish(request) => {
+            host.unpublish(cx, request).await?;
+            Answer::Done
+        }
+        UpcallRequest::Spawn(request) => Answer::Spawned(host.spawn(cx, request).await?),
+        UpcallRequest::Connect(request) => Answer::Connected(host.connect(cx, request).await?),
+        UpcallRequest::Disconnect(request) => {
+            host.disconnect(cx, request).await?;
+            Answer::Done
+        }
+        UpcallRequest::JobControl(request) => Answer::Info(host.job_control(cx, request).await?),
+        UpcallRequest::Log(request) => {
+            host.log(cx, request).await?;
+            Answer::Done
+        }
     })
 }

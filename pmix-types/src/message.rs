@@ -7,7 +7,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::job::JobData;
-use crate::{Directives, Event, Info, KeyName, Pid, ProcId, Query, Scope, Status, Value};
+use crate::{
+    App, Directives, Event, Info, KeyName, Nspace, Pdata, Pid, ProcId, Query, Rank, Scope, Status, Value,
+};
 
 /// The first thing a process says: who it is.
 ///
@@ -88,6 +90,22 @@ pub enum Request {
     DeregisterEvents(u64),
     /// Tells of an event; answered by [`Reply::Done`] once it is taken (EVT-17).
     Notify(Event),
+    /// Files data for others to look up; answered by [`Reply::Done`] once it can be found (PUB-03).
+    Publish(Publish),
+    /// Looks published data up; answered by [`Reply::Lookup`].
+    Lookup(Lookup),
+    /// Takes back what the process has published; answered by [`Reply::Done`].
+    Unpublish(Unpublish),
+    /// Asks that a job be started; answered by [`Reply::Spawn`] once all its processes have started.
+    Spawn(Spawn),
+    /// Enters a connect; answered by [`Reply::Connect`].
+    Connect(Connect),
+    /// Enters a disconnect; answered by [`Reply::Done`].
+    Disconnect(Disconnect),
+    /// Asks for something to be done to processes, or to files when they have ended; answered by [`Reply::Info`].
+    JobControl(JobControl),
+    /// Asks that data be logged; answered by [`Reply::Done`] once it is handed over.
+    Log(Log),
     /// Says goodbye; answered by [`Reply::Done`], then the connection may close (INI-07).
     Finalize(Directives),
 }
@@ -104,6 +122,14 @@ impl Request {
             Self::RegisterEvents(_) => "register events",
             Self::DeregisterEvents(_) => "deregister events",
             Self::Notify(_) => "notify event",
+            Self::Publish(_) => "publish",
+            Self::Lookup(_) => "lookup",
+            Self::Unpublish(_) => "unpublish",
+            Self::Spawn(_) => "spawn",
+            Self::Connect(_) => "connect",
+            Self::Disconnect(_) => "disconnect",
+            Self::JobControl(_) => "job control",
+            Self::Log(_) => "log",
             Self::Finalize(_) => "finalize",
         }
     }
@@ -193,6 +219,79 @@ impl RegisterEvents {
     }
 }
 
+/// Declares requests that are one list and directives.
+macro_rules! requests {
+    ($($(#[$doc:meta])* $name:ident { $(#[$field_doc:meta])* $field:ident: $type:ty, $(#[$directives_doc:meta])* })+) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq)]
+        #[non_exhaustive]
+        pub struct $name {
+            $(#[$field_doc])*
+            pub $field: $type,
+            $(#[$directives_doc])*
+            pub directives: Directives,
+        }
+
+        impl $name {
+            /// The request without directives.
+            pub const fn new($field: $type) -> Self {
+                Self { $field, directives: Directives::new() }
+            }
+        }
+    )+};
+}
+
+requests! {
+    /// Data to be published.
+    Publish {
+        /// Keys and values. Directives among them are told from data by their keys (PUB-02).
+        data: Vec<Info>,
+        /// `RANGE`, `PERSISTENCE` and the like; may be empty.
+    }
+    /// A look at published data.
+    Lookup {
+        /// The keys; never empty.
+        keys: Vec<KeyName>,
+        /// `RANGE`, `WAIT`, `TIMEOUT` and the like; may be empty.
+    }
+    /// Published data that is to be taken back.
+    Unpublish {
+        /// The keys; empty for all data of the caller (PUB-15).
+        keys: Vec<KeyName>,
+        /// `RANGE` and the like; may be empty.
+    }
+    /// A job to be started.
+    Spawn {
+        /// Its applications; never empty.
+        apps: Vec<App>,
+        /// Directives for the whole job; may be empty.
+    }
+    /// Entry into a connect.
+    Connect {
+        /// Who takes part, the caller included; never empty (CON-03).
+        procs: Vec<ProcId>,
+        /// `CONNECT_ID`, `TIMEOUT` and the like; may be empty.
+    }
+    /// Entry into a disconnect.
+    Disconnect {
+        /// Who takes part, as named when they connected.
+        procs: Vec<ProcId>,
+        /// `CONNECT_ID`, `TIMEOUT` and the like; may be empty.
+    }
+    /// A wish to control processes.
+    JobControl {
+        /// Whom; empty for the caller's namespace (JCT-01).
+        targets: Vec<ProcId>,
+        /// What to do.
+    }
+    /// Data to be logged.
+    Log {
+        /// Channels and messages, in order (LOG-01).
+        data: Vec<Info>,
+        /// How to write them; may be empty.
+    }
+}
+
 /// The server's answer to a request that did not fail.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -207,6 +306,14 @@ pub enum Reply {
     Query(QueryReply),
     /// The registration is in force under this number.
     Registered(u64),
+    /// What was found, and whether something was missing (PUB-12).
+    Lookup(LookupReply),
+    /// The new job.
+    Spawn(SpawnReply),
+    /// The processes are connected.
+    Connect(ConnectReply),
+    /// Results of the request; may be empty.
+    Info(Vec<Info>),
 }
 
 /// The answer to a Get.
@@ -243,6 +350,52 @@ impl QueryReply {
     pub const fn new(status: Status, results: Vec<Info>) -> Self {
         Self { status, results }
     }
+}
+
+/// The answer to a lookup.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct LookupReply {
+    /// `SUCCESS`, or `ERR_PARTIAL_SUCCESS` if some keys were not found.
+    pub status: Status,
+    /// What was found, with its publishers; never empty.
+    pub found: Vec<Pdata>,
+}
+
+impl LookupReply {
+    /// Pairs the two.
+    pub const fn new(status: Status, found: Vec<Pdata>) -> Self {
+        Self { status, found }
+    }
+}
+
+/// The answer to a spawn.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SpawnReply {
+    /// Namespace of the new job.
+    pub nspace: Nspace,
+    /// Its job-level data (SPN-04); `None` if the server does not know it.
+    pub job: Option<Arc<JobData>>,
+}
+
+impl SpawnReply {
+    /// A job whose data is not known.
+    pub const fn new(nspace: Nspace) -> Self {
+        Self { nspace, job: None }
+    }
+}
+
+/// The answer to a connect.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ConnectReply {
+    /// Job-level data of the other namespaces that took part (CON-08).
+    pub jobs: Vec<Arc<JobData>>,
+    /// Namespace of the assembly, if the host made one (CON-06).
+    pub nspace: Option<Nspace>,
+    /// Rank of the caller in it.
+    pub rank: Option<Rank>,
 }
 
 /// Data that processes have put and committed.

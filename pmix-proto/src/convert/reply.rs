@@ -3,9 +3,14 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use pmix_types::message::{Failure, GetReply, Modex, ProcData, Push, QueryReply, Reply, Welcome};
+use pmix_types::job::JobData;
+use pmix_types::message::{
+    ConnectReply, Failure, GetReply, LookupReply, Modex, ProcData, Push, QueryReply, Reply, SpawnReply,
+    Welcome,
+};
 
 use super::records::named;
+use super::scalar::named_nspace;
 use super::{At, ConvertError, Scope, Wire, decode_job, encode_job, messages, present};
 use crate::v1::server_body::Body;
 use crate::{IMPLEMENTATION, ServerBody, modex, v1};
@@ -20,6 +25,17 @@ impl From<&Reply> for v1::ServerBody {
             Reply::Registered(registration) => {
                 Body::Registered(v1::Registered { registration: *registration })
             }
+            Reply::Lookup(reply) => Body::Lookup(reply.to_form()),
+            Reply::Spawn(reply) => Body::Spawn(v1::SpawnReply {
+                nspace: reply.nspace.to_form(),
+                job: reply.job.as_deref().map(encode_job),
+            }),
+            Reply::Connect(reply) => Body::Connect(v1::ConnectReply {
+                jobs: reply.jobs.iter().map(|job| encode_job(job)).collect(),
+                nspace: reply.nspace.to_form(),
+                rank: reply.rank.to_form(),
+            }),
+            Reply::Info(info) => Body::Info(v1::InfoReply { info: info.to_form() }),
             // A reply this version has no form for; the process takes it for a failure.
             _ => return Self { body: None },
         };
@@ -83,6 +99,14 @@ impl TryFrom<v1::ServerBody> for ServerBody {
             }
             Body::Query(form) => Self::Reply(Reply::Query(Wire::from_form(form, scope).at("query")?)),
             Body::Registered(form) => Self::Reply(Reply::Registered(form.registration)),
+            Body::Lookup(form) => Self::Reply(Reply::Lookup(Wire::from_form(form, scope).at("lookup")?)),
+            Body::Spawn(form) => Self::Reply(Reply::Spawn(from_spawn_reply(form).at("spawn")?)),
+            Body::Connect(form) => {
+                Self::Reply(Reply::Connect(from_connect_reply(form, scope).at("connect")?))
+            }
+            Body::Info(form) => {
+                Self::Reply(Reply::Info(Wire::from_form(form.info, scope).at("info").at("info")?))
+            }
             Body::Event(form) => {
                 let event = present(form.event).and_then(|event| Wire::from_form(event, scope));
                 let event = event.at("event").at("event")?;
@@ -96,7 +120,7 @@ impl TryFrom<v1::ServerBody> for ServerBody {
 fn from_welcome(form: v1::Welcome) -> Result<ServerBody, ConvertError> {
     let mut welcome =
         Welcome::new(named(form.proc).at("proc")?, named(form.server).at("server")?, form.hostname);
-    welcome.job = form.job.map(decode_job).transpose().at("job")?.map(Arc::new);
+    welcome.job = form.job.map(job).transpose().at("job")?;
     Ok(ServerBody::Welcome {
         welcome,
         version: form.version,
@@ -109,8 +133,40 @@ fn from_get_reply(form: v1::GetReply, scope: &mut Scope) -> Result<GetReply, Con
     let mut reply = GetReply::default();
     reply.value = Wire::from_form(form.value, scope).at("value")?;
     reply.modex = Arc::new(modex::decode(form.modex).at("modex")?);
-    reply.job = form.job.map(decode_job).transpose().at("job")?.map(Arc::new);
+    reply.job = form.job.map(job).transpose().at("job")?;
     Ok(reply)
+}
+
+fn from_spawn_reply(form: v1::SpawnReply) -> Result<SpawnReply, ConvertError> {
+    let mut reply = SpawnReply::new(named_nspace(&form.nspace).at("nspace")?);
+    reply.job = form.job.map(job).transpose().at("job")?;
+    Ok(reply)
+}
+
+fn from_connect_reply(form: v1::ConnectReply, scope: &mut Scope) -> Result<ConnectReply, ConvertError> {
+    let mut reply = ConnectReply::default();
+    let jobs = form.jobs.into_iter().enumerate().map(|(index, bytes)| job(bytes).at_index(index));
+    reply.jobs = jobs.collect::<Result<_, _>>().at("jobs")?;
+    reply.nspace = form.nspace.map(|nspace| named_nspace(&nspace)).transpose().at("nspace")?;
+    reply.rank = Wire::from_form(form.rank, scope)?;
+    Ok(reply)
+}
+
+fn job(bytes: Bytes) -> Result<Arc<JobData>, ConvertError> {
+    decode_job(bytes).map(Arc::new)
+}
+
+impl Wire for LookupReply {
+    type Form = v1::LookupReply;
+
+    fn to_form(&self) -> v1::LookupReply {
+        v1::LookupReply { status: self.status.to_form(), found: self.found.to_form() }
+    }
+
+    fn from_form(form: v1::LookupReply, scope: &mut Scope) -> Result<Self, ConvertError> {
+        let status = Wire::from_form(form.status, scope)?;
+        Ok(Self::new(status, Wire::from_form(form.found, scope).at("found")?))
+    }
 }
 
 impl Wire for Failure {

@@ -1,6 +1,9 @@
 //! What a process says to its server.
 
-use pmix_types::message::{Abort, Fence, Get, Hello, Identity, PutEntry, RegisterEvents, Request};
+use pmix_types::message::{
+    Abort, Connect, Disconnect, Fence, Get, Hello, Identity, JobControl, Log, Lookup, Publish, PutEntry,
+    RegisterEvents, Request, Spawn, Unpublish,
+};
 use pmix_types::{ProcId, Query};
 
 use super::records::{all_named, named};
@@ -22,6 +25,14 @@ impl From<&Request> for v1::ClientBody {
                 Body::DeregisterEvents(v1::DeregisterEvents { registration: *registration })
             }
             Request::Notify(event) => Body::Notify(event.to_form()),
+            Request::Publish(request) => Body::Publish(request.to_form()),
+            Request::Lookup(request) => Body::Lookup(request.to_form()),
+            Request::Unpublish(request) => Body::Unpublish(request.to_form()),
+            Request::Spawn(request) => Body::Spawn(request.to_form()),
+            Request::Connect(request) => Body::Connect(request.to_form()),
+            Request::Disconnect(request) => Body::Disconnect(request.to_form()),
+            Request::JobControl(request) => Body::JobControl(request.to_form()),
+            Request::Log(request) => Body::Log(request.to_form()),
             Request::Finalize(directives) => {
                 Body::Finalize(v1::Finalize { directives: directives.to_form() })
             }
@@ -73,6 +84,14 @@ impl TryFrom<v1::ClientBody> for ClientBody {
             }
             Body::DeregisterEvents(deregister) => Request::DeregisterEvents(deregister.registration),
             Body::Notify(event) => Request::Notify(Wire::from_form(event, scope).at("notify")?),
+            Body::Publish(form) => Request::Publish(Wire::from_form(form, scope).at("publish")?),
+            Body::Lookup(form) => Request::Lookup(Wire::from_form(form, scope).at("lookup")?),
+            Body::Unpublish(form) => Request::Unpublish(Wire::from_form(form, scope).at("unpublish")?),
+            Body::Spawn(form) => Request::Spawn(Wire::from_form(form, scope).at("spawn")?),
+            Body::Connect(form) => Request::Connect(Wire::from_form(form, scope).at("connect")?),
+            Body::Disconnect(form) => Request::Disconnect(Wire::from_form(form, scope).at("disconnect")?),
+            Body::JobControl(form) => Request::JobControl(Wire::from_form(form, scope).at("job_control")?),
+            Body::Log(form) => Request::Log(Wire::from_form(form, scope).at("log")?),
             Body::Finalize(finalize) => Request::Finalize(
                 Wire::from_form(finalize.directives, scope).at("directives").at("finalize")?,
             ),
@@ -199,6 +218,35 @@ impl Wire for RegisterEvents {
         register.directives = Wire::from_form(form.directives, scope).at("directives")?;
         Ok(register)
     }
+}
+
+/// Requests that are one list and directives; the list by a function that checks it.
+macro_rules! lists {
+    ($($request:ident { $field:ident by $read:expr })+) => {$(
+        impl Wire for $request {
+            type Form = v1::$request;
+
+            fn to_form(&self) -> v1::$request {
+                v1::$request { $field: self.$field.to_form(), directives: self.directives.to_form() }
+            }
+
+            fn from_form(form: v1::$request, scope: &mut Scope) -> Result<Self, ConvertError> {
+                let mut request = Self::new($read(form.$field, scope).at(stringify!($field))?);
+                request.directives = Wire::from_form(form.directives, scope).at("directives")?;
+                Ok(request)
+            }
+        }
+    )+};
+}
+lists! {
+    Publish { data by Wire::from_form }
+    Lookup { keys by Wire::from_form }
+    Unpublish { keys by Wire::from_form }
+    Spawn { apps by Wire::from_form }
+    Connect { procs by |procs, _: &mut Scope| all_named(procs) }
+    Disconnect { procs by |procs, _: &mut Scope| all_named(procs) }
+    JobControl { targets by |targets, _: &mut Scope| all_named(targets) }
+    Log { data by Wire::from_form }
 }
 
 messages!(

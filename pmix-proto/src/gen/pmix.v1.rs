@@ -1142,7 +1142,10 @@ pub struct Part {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ClientBody {
-    #[prost(oneof = "client_body::Body", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10")]
+    #[prost(
+        oneof = "client_body::Body",
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18"
+    )]
     pub body: ::core::option::Option<client_body::Body>,
 }
 /// Nested message and enum types in `ClientBody`.
@@ -1169,11 +1172,30 @@ pub mod client_body {
         Notify(super::Event),
         #[prost(message, tag = "10")]
         Finalize(super::Finalize),
+        #[prost(message, tag = "11")]
+        Publish(super::Publish),
+        #[prost(message, tag = "12")]
+        Lookup(super::Lookup),
+        #[prost(message, tag = "13")]
+        Unpublish(super::Unpublish),
+        #[prost(message, tag = "14")]
+        Spawn(super::Spawn),
+        #[prost(message, tag = "15")]
+        Connect(super::Connect),
+        #[prost(message, tag = "16")]
+        Disconnect(super::Disconnect),
+        #[prost(message, tag = "17")]
+        JobControl(super::JobControl),
+        #[prost(message, tag = "18")]
+        Log(super::Log),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ServerBody {
-    #[prost(oneof = "server_body::Body", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9")]
+    #[prost(
+        oneof = "server_body::Body",
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13"
+    )]
     pub body: ::core::option::Option<server_body::Body>,
 }
 /// Nested message and enum types in `ServerBody`.
@@ -1198,6 +1220,14 @@ pub mod server_body {
         Event(super::EventPush),
         #[prost(message, tag = "9")]
         Lagged(super::Lagged),
+        #[prost(message, tag = "10")]
+        Lookup(super::LookupReply),
+        #[prost(message, tag = "11")]
+        Spawn(super::SpawnReply),
+        #[prost(message, tag = "12")]
+        Connect(super::ConnectReply),
+        #[prost(message, tag = "13")]
+        Info(super::InfoReply),
     }
 }
 /// Versions are whole numbers; a side speaks all from `oldest` to `newest` and the highest common one is used.
@@ -1374,6 +1404,97 @@ pub struct EventPush {
 pub struct Lagged {
     #[prost(uint64, tag = "1")]
     pub missed: u64,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Publish {
+    /// Directives may be among them.
+    #[prost(message, repeated, tag = "1")]
+    pub data: ::prost::alloc::vec::Vec<Info>,
+    #[prost(message, repeated, tag = "2")]
+    pub directives: ::prost::alloc::vec::Vec<Info>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Lookup {
+    #[prost(string, repeated, tag = "1")]
+    pub keys: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "2")]
+    pub directives: ::prost::alloc::vec::Vec<Info>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct LookupReply {
+    /// Success, or that some keys were not found.
+    #[prost(sint32, tag = "1")]
+    pub status: i32,
+    #[prost(message, repeated, tag = "2")]
+    pub found: ::prost::alloc::vec::Vec<Pdata>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Unpublish {
+    /// Empty: all that the process has published.
+    #[prost(string, repeated, tag = "1")]
+    pub keys: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "2")]
+    pub directives: ::prost::alloc::vec::Vec<Info>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Spawn {
+    #[prost(message, repeated, tag = "1")]
+    pub apps: ::prost::alloc::vec::Vec<App>,
+    #[prost(message, repeated, tag = "2")]
+    pub directives: ::prost::alloc::vec::Vec<Info>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SpawnReply {
+    #[prost(string, tag = "1")]
+    pub nspace: ::prost::alloc::string::String,
+    /// An encoded Job.
+    #[prost(bytes = "bytes", optional, tag = "2")]
+    pub job: ::core::option::Option<::prost::bytes::Bytes>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Connect {
+    #[prost(message, repeated, tag = "1")]
+    pub procs: ::prost::alloc::vec::Vec<Proc>,
+    #[prost(message, repeated, tag = "2")]
+    pub directives: ::prost::alloc::vec::Vec<Info>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ConnectReply {
+    /// An encoded Job for each of the other namespaces.
+    #[prost(bytes = "bytes", repeated, tag = "1")]
+    pub jobs: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    /// A namespace for the assembly, and the caller's rank in it.
+    #[prost(string, optional, tag = "2")]
+    pub nspace: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(uint32, optional, tag = "3")]
+    pub rank: ::core::option::Option<u32>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Disconnect {
+    #[prost(message, repeated, tag = "1")]
+    pub procs: ::prost::alloc::vec::Vec<Proc>,
+    #[prost(message, repeated, tag = "2")]
+    pub directives: ::prost::alloc::vec::Vec<Info>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct JobControl {
+    /// Empty: the caller's namespace.
+    #[prost(message, repeated, tag = "1")]
+    pub targets: ::prost::alloc::vec::Vec<Proc>,
+    #[prost(message, repeated, tag = "2")]
+    pub directives: ::prost::alloc::vec::Vec<Info>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Log {
+    #[prost(message, repeated, tag = "1")]
+    pub data: ::prost::alloc::vec::Vec<Info>,
+    #[prost(message, repeated, tag = "2")]
+    pub directives: ::prost::alloc::vec::Vec<Info>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct InfoReply {
+    #[prost(message, repeated, tag = "1")]
+    pub info: ::prost::alloc::vec::Vec<Info>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Finalize {

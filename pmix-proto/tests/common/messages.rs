@@ -5,11 +5,13 @@ use std::sync::Arc;
 use pmix_types::job::{AppParts, JobData, NodeParts, Parts};
 use pmix_types::map::{NodeMap, ProcMap};
 use pmix_types::message::{
-    Abort, Failure, Fence, Get, GetReply, Hello, Identity, Modex, ProcData, Push, PutEntry, QueryReply,
-    RegisterEvents, Reply, Request, Welcome,
+    Abort, Connect, ConnectReply, Disconnect, Failure, Fence, Get, GetReply, Hello, Identity, JobControl,
+    Log, Lookup, LookupReply, Modex, ProcData, Publish, Push, PutEntry, QueryReply, RegisterEvents, Reply,
+    Request, Spawn, SpawnReply, Unpublish, Welcome,
 };
 use pmix_types::{
-    Directives, Event, Info, KeyName, KeyVal, Pid, ProcId, Query, Rank, RankSet, Scope, Status, Value,
+    App, Directives, Event, Info, KeyName, KeyVal, Pdata, Pid, ProcId, Query, Rank, RankSet, Scope, Status,
+    Value,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option;
@@ -77,17 +79,42 @@ fn register_events() -> impl Strategy<Value = RegisterEvents> {
     })
 }
 
+/// A request that is one list and directives.
+macro_rules! list_request {
+    ($request:ident, $items:expr) => {
+        (vec($items, 0..3), Directives::sample(1)).prop_map(|(items, directives)| {
+            let mut request = $request::new(items);
+            request.directives = directives;
+            Request::$request(request)
+        })
+    };
+}
+
+fn list_requests() -> impl Strategy<Value = Request> {
+    prop_oneof![
+        list_request!(Publish, Info::sample(1)),
+        list_request!(Lookup, KeyName::sample(0)),
+        list_request!(Unpublish, KeyName::sample(0)),
+        list_request!(Spawn, App::sample(1)),
+        list_request!(Connect, named_proc()),
+        list_request!(Disconnect, named_proc()),
+        list_request!(JobControl, named_proc()),
+        list_request!(Log, Info::sample(1)),
+    ]
+}
+
 pub(crate) fn request() -> impl Strategy<Value = Request> {
     prop_oneof![
-        vec(put_entry(), 0..3).prop_map(Request::Commit),
-        get().prop_map(Request::Get),
-        fence().prop_map(Request::Fence),
-        abort().prop_map(Request::Abort),
-        vec(Query::sample(1), 0..3).prop_map(Request::Query),
-        register_events().prop_map(Request::RegisterEvents),
-        any::<u64>().prop_map(Request::DeregisterEvents),
-        Event::sample(1).prop_map(Request::Notify),
-        Directives::sample(1).prop_map(Request::Finalize),
+        8 => list_requests(),
+        1 => vec(put_entry(), 0..3).prop_map(Request::Commit),
+        1 => get().prop_map(Request::Get),
+        1 => fence().prop_map(Request::Fence),
+        1 => abort().prop_map(Request::Abort),
+        1 => vec(Query::sample(1), 0..3).prop_map(Request::Query),
+        1 => register_events().prop_map(Request::RegisterEvents),
+        1 => any::<u64>().prop_map(Request::DeregisterEvents),
+        1 => Event::sample(1).prop_map(Request::Notify),
+        1 => Directives::sample(1).prop_map(Request::Finalize),
     ]
 }
 
@@ -107,6 +134,22 @@ pub(crate) fn reply() -> impl Strategy<Value = Reply> {
         modex().prop_map(|modex| Reply::Fence(Arc::new(modex))),
         query_reply.prop_map(|(status, results)| Reply::Query(QueryReply::new(status, results))),
         any::<u64>().prop_map(Reply::Registered),
+        (Status::sample(0), vec(Pdata::sample(1), 0..3))
+            .prop_map(|(status, found)| Reply::Lookup(LookupReply::new(status, found))),
+        (named_nspace(), option::of(job())).prop_map(|(nspace, job)| {
+            let mut reply = SpawnReply::new(nspace);
+            reply.job = job.map(Arc::new);
+            Reply::Spawn(reply)
+        }),
+        (vec(job(), 0..3), option::of(named_nspace()), option::of(Rank::sample(0))).prop_map(
+            |(jobs, nspace, rank)| {
+                let mut reply = ConnectReply::default();
+                (reply.jobs, reply.nspace, reply.rank) =
+                    (jobs.into_iter().map(Arc::new).collect(), nspace, rank);
+                Reply::Connect(reply)
+            }
+        ),
+        vec(Info::sample(1), 0..3).prop_map(Reply::Info),
     ]
 }
 

@@ -1,18 +1,20 @@
-//! Fences: who is expected, who has entered, and the one verdict for all.
+//! Operations of many: who is expected, who has entered, and the one verdict for all.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
 use pmix_types::message::{Failure, Fence, Modex, ProcData, PutEntry, Reply};
-use pmix_types::{DataType, Directives, Info, Key, Nspace, ProcId, Rank, RankSet, Status, keys};
+use pmix_types::{DataType, Directives, Info, Key, Nspace, ProcId, RankSet, Status, keys};
 
+use super::assembly::{Assembled, Assemblies};
 use super::ids::{Counter, ReplyTo};
 use super::registry::{Job, Viewer};
+use super::signature::{Operation, Signature};
 use super::timers::{Timer, deadline};
 use super::{Answer, Asked, ConnId, Engine, Out, UpcallId, UpcallPurpose, UpcallRequest};
 use crate::blob;
-use crate::host::{FenceRequest, Upcall};
+use crate::host::{ConnectRequest, DisconnectRequest, FenceRequest};
 
 /// Rounds of one set of participants that can be open at a time.
 const MAX_ROUNDS: usize = 1024;
@@ -22,27 +24,33 @@ const MAX_NAMED: usize = 64;
 /// Removed from the Standard, still accepted and passed on (FEN-18).
 const COLLECTIVE_ALGO_REQD: Key<bool> = Key::new("pmix.calreqd", DataType::BOOL);
 
-/// What identifies a collective: its participants as they were named, without order and repeats (FEN-03,
-/// FEN-04).
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Signature(BTreeMap<Nspace, Named>);
-
-/// How processes of one namespace were named. "All" never equals a full list of ranks (FEN-03).
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct Named {
-    all: bool,
-    ranks: RankSet,
-}
-
 #[derive(Debug, Default)]
 pub(super) struct Collectives {
     queues: BTreeMap<Signature, Vec<Round>>,
     /// To which queue a round belongs.
     rounds: BTreeMap<u64, Signature>,
     next: Counter,
+    /// Who is connected.
+    pub(super) assemblies: Assemblies,
 }
 
-/// One fence from its first entry to the last answer.
+/// Entry of a process into a collective.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) operation: Operation,
+    pub(super) procs: Vec<ProcId>,
+    pub(super) directives: Directives,
+}
+
+/// What a collective has come to.
+#[derive(Clone, Debug)]
+pub(super) enum Outcome {
+    Fenced(Arc<Modex>),
+    Connected(Arc<Assembled>),
+    Disconnected,
+}
+
+/// One operation from its first entry to the last answer.
 #[derive(Debug)]
 struct Round {
     id: u64,
@@ -50,10 +58,12 @@ struct Round {
     waiting: Vec<ReplyTo>,
     directives: Directives,
     collect: bool,
+    /// Who has ended is not waited for (CON-12).
+    optional: bool,
     /// Nobody is awaited here any more; who comes later means the next round.
     complete: bool,
     deadline: Option<Instant>,
-    verdict: Option<Result<Arc<Modex>, Failure>>,
+    verdict: Option<Result<Outcome, Failure>>,
     host: HostSide,
 }
 
@@ -78,47 +88,6 @@ struct LocalPart {
     unknown: bool,
     /// Participants on other nodes.
     remote: bool,
-}
-
-impl Signature {
-    fn new(caller: &ProcId, procs: Option<Vec<ProcId>>) -> Result<Self, Failure> {
-        let bad = |message: String| Err(Failure::new(Status::ERR_BAD_PARAM, message));
-        let procs = procs.unwrap_or_else(|| vec![ProcId::wildcard(caller.nspace.clone())]);
-        if procs.is_empty() {
-            return bad("a fence needs participants: leave them out for all of the namespace".into());
-        }
-        let mut named = BTreeMap::<Nspace, Named>::new();
-        for proc in procs {
-            if proc.nspace.is_empty() {
-                return bad(format!("participant {proc} has no namespace"));
-            }
-            let part = named.entry(proc.nspace).or_default();
-            match proc.rank {
-                Rank::WILDCARD => part.all = true,
-                rank if rank.is_valid() => {
-                    part.ranks.insert(rank);
-                }
-                rank => return bad(format!("{rank} cannot take part in a fence: name ranks or WILDCARD")),
-            }
-        }
-        let signature = Self(named);
-        if signature.0.get(&caller.nspace).is_some_and(|part| part.all || part.ranks.contains(caller.rank)) {
-            return Ok(signature);
-        }
-        Err(Failure::new(
-            Status::ERR_NOT_A_MEMBER,
-            format!("{caller} is not among the participants of its fence"),
-        ))
-    }
-
-    fn procs(&self) -> Vec<ProcId> {
-        let mut procs = Vec::new();
-        for (nspace, part) in &self.0 {
-            procs.extend(part.ranks.iter().map(|rank| ProcId::new(nspace.clone(), rank)));
-            procs.extend(part.all.then(|| ProcId::wildcard(nspace.clone())));
-        }
-        procs
-    }
 }
 
 impl Round {
@@ -150,31 +119,39 @@ impl Collectives {
     }
 
     fn of_nspace(&self, nspace: &Nspace) -> Vec<Signature> {
-        self.queues.keys().filter(|signature| signature.0.contains_key(nspace)).cloned().collect()
+        self.queues.keys().filter(|signature| signature.procs.contains_key(nspace)).cloned().collect()
     }
 }
 
 impl Engine {
     pub(super) fn on_fence(&mut self, asked: &Asked, fence: Fence, out: &mut Out) {
-        match self.enter_fence(asked, fence) {
-            Ok(signature) => self.drive_fence(&signature, out),
+        let procs = fence.procs.unwrap_or_else(|| vec![ProcId::wildcard(asked.by.proc.nspace.clone())]);
+        self.on_enter(asked, Entry { operation: Operation::Fence, procs, directives: fence.directives }, out);
+    }
+
+    /// A process enters: goes as far as that allows.
+    pub(super) fn on_enter(&mut self, asked: &Asked, entry: Entry, out: &mut Out) {
+        match self.enter(asked, entry) {
+            Ok(signature) => self.drive(&signature, out),
             Err(failure) => self.reply(asked.to, Err(failure), out),
         }
     }
 
-    fn enter_fence(&mut self, asked: &Asked, fence: Fence) -> Result<Signature, Failure> {
+    fn enter(&mut self, asked: &Asked, entry: Entry) -> Result<Signature, Failure> {
         let caller = &asked.by.proc;
-        let signature = Signature::new(caller, fence.procs)?;
-        let mut directives = fence.directives;
+        let Entry { operation, procs, mut directives } = entry;
+        let signature = Signature::new(operation, caller, procs)?;
+        self.check_assembly(&signature)?;
         let until = deadline(asked.at, &mut directives)?;
         let collect = directives.take_flag(&keys::COLLECT_DATA)?;
+        let optional = directives.take_flag(&keys::CONNECT_OPTIONAL)?;
         directives.take_flag(&keys::COLLECT_GENERATED_JOB_INFO)?;
         // the server keeps the time itself, so the host must not (GEN-12)
         directives.remove(&keys::TIMEOUT);
         let local = self.local_part(&signature);
-        let goes_up = local.remote && self.config.capabilities.has(Upcall::Fence);
+        let goes_up = local.remote && self.config.capabilities.has(signature.operation.upcall());
         if !goes_up && !local.unknown && !local.unregistered {
-            // nobody is above this server for this fence
+            // nobody is above this server for this operation
             if directives.flag(&COLLECTIVE_ALGO_REQD)? {
                 return Err(Failure::new(
                     Status::ERR_NOT_SUPPORTED,
@@ -189,7 +166,10 @@ impl Engine {
         let position = match queue.iter().position(|round| !round.complete && !round.has(caller)) {
             Some(position) => position,
             None if queue.len() >= MAX_ROUNDS => {
-                let message = format!("{MAX_ROUNDS} fences of these participants are not complete yet");
+                let message = format!(
+                    "{MAX_ROUNDS} operations of these participants are not complete yet: {}",
+                    signature.operation.name()
+                );
                 return Err(Failure::new(Status::ERR_RESOURCE_BUSY, message));
             }
             None => {
@@ -201,6 +181,7 @@ impl Engine {
                     waiting: Vec::new(),
                     directives: Directives::new(),
                     collect: false,
+                    optional: false,
                     complete: false,
                     deadline: None,
                     verdict: None,
@@ -214,6 +195,7 @@ impl Engine {
         round.waiting.push(asked.to);
         // data moves for all if anyone asks for it, so that all get the same (FEN-08)
         round.collect |= collect;
+        round.optional |= optional;
         for info in directives {
             if round.directives.get_value(&info.key).is_none() {
                 round.directives.push(info);
@@ -233,7 +215,7 @@ impl Engine {
     /// Participants on this node, as far as is known now.
     fn local_part(&self, signature: &Signature) -> LocalPart {
         let mut part = LocalPart::default();
-        for (nspace, named) in &signature.0 {
+        for (nspace, named) in &signature.procs {
             let job = self.jobs.get(nspace);
             let Some(job) = job.filter(|job| job.registered) else {
                 part.unregistered = true;
@@ -254,7 +236,7 @@ impl Engine {
                 let here = part.counts.get(nspace).copied().unwrap_or_else(|| local.len());
                 part.remote |= match job.data.size() {
                     Some(size) => u64::from(size) > here,
-                    None => self.config.capabilities.has(Upcall::Fence),
+                    None => self.config.capabilities.has(signature.operation.upcall()),
                 };
                 part.ranks.insert(nspace.clone(), local);
             } else {
@@ -308,29 +290,30 @@ impl Engine {
         })
     }
 
-    pub(super) fn drive_fences_of(&mut self, nspace: &Nspace, out: &mut Out) {
+    pub(super) fn drive_collectives_of(&mut self, nspace: &Nspace, out: &mut Out) {
         for signature in self.collectives.of_nspace(nspace) {
-            self.drive_fence(&signature, out);
+            self.drive(&signature, out);
         }
     }
 
-    /// Does all that can be done now for the fences of one set of participants.
-    fn drive_fence(&mut self, signature: &Signature, out: &mut Out) {
+    /// Does all that can be done now for the operations of one signature.
+    fn drive(&mut self, signature: &Signature, out: &mut Out) {
         let Some(mut queue) = self.collectives.queues.remove(signature) else { return };
         let local = self.local_part(signature);
-        let host = local.remote && self.config.capabilities.has(Upcall::Fence);
+        let host = local.remote && self.config.capabilities.has(signature.operation.upcall());
         let mut host_is_free = true;
         queue.retain_mut(|round| {
             let (awaited, departed) = self.missing(round, &local);
             let all_in = awaited.is_empty() && !self.awaits_unnamed(round, &local);
             round.complete |= all_in;
             if round.verdict.is_none() && round.host == HostSide::NotAsked {
-                round.verdict = if !departed.is_empty() {
-                    Some(Err(self.departed_failure(&departed)))
+                round.verdict = if !departed.is_empty() && !round.optional {
+                    Some(Err(self.departed_failure(&signature.operation, &departed)))
                 } else if round.complete && !local.remote {
-                    Some(Ok(self.local_modex(round)))
+                    Some(Ok(self.local_outcome(signature, round)))
                 } else if round.complete && !host {
-                    Some(Err(super::not_supported("a fence over several nodes")))
+                    let what = format!("a {} over several nodes", signature.operation.name());
+                    Some(Err(super::not_supported(&what)))
                 } else {
                     None
                 };
@@ -349,11 +332,11 @@ impl Engine {
             {
                 round.host = HostSide::Done;
             }
-            // the host has one fence of these participants at a time, in their order (FEN-04)
+            // the host has one operation of these participants at a time, in their order (FEN-04)
             host_is_free &= round.host == HostSide::Done;
             self.settle(round, out);
             let done = round.verdict.is_some() && round.host == HostSide::Done && round.complete;
-            let done = done || awaited.is_empty() && self.is_hopeless(round, &local);
+            let done = done || awaited.is_empty() && self.is_hopeless(signature, round, &local);
             if done {
                 self.collectives.rounds.remove(&round.id);
             }
@@ -368,9 +351,9 @@ impl Engine {
     ///
     /// It is not kept for them, as they may never come: if they do, they begin the next fence. Other servers must
     /// still hear of a death, though, as soon as all namespaces are known (FEN-13).
-    fn is_hopeless(&self, round: &Round, local: &LocalPart) -> bool {
+    fn is_hopeless(&self, signature: &Signature, round: &Round, local: &LocalPart) -> bool {
         let Some(Err(failure)) = &round.verdict else { return false };
-        let goes_up = self.config.capabilities.has(Upcall::Fence);
+        let goes_up = self.config.capabilities.has(signature.operation.upcall());
         let is_told = match round.host {
             HostSide::Asked(_) => false,
             HostSide::Done => true,
@@ -387,7 +370,20 @@ impl Engine {
             self.timers.clear(Some(at), Timer::Round(round.id));
         }
         for to in round.waiting.drain(..) {
-            self.reply(to, verdict.clone().map(Reply::Fence), out);
+            let result = verdict.clone().map(|outcome| self.reply_of(outcome, to.conn));
+            self.reply(to, result, out);
+        }
+    }
+
+    /// What one participant is told.
+    fn reply_of(&self, outcome: Outcome, conn: ConnId) -> Reply {
+        match outcome {
+            Outcome::Fenced(modex) => Reply::Fence(modex),
+            Outcome::Connected(assembled) => {
+                let caller = self.conns.get(&conn).map(|held| &held.proc);
+                caller.map_or(Reply::Done, |caller| Reply::Connect(assembled.reply_to(caller)))
+            }
+            Outcome::Disconnected => Reply::Done,
         }
     }
 
@@ -414,9 +410,20 @@ impl Engine {
             };
             directives.push(Info::new(&keys::LOCAL_COLLECTIVE_STATUS, status));
         }
-        let nodes = self.nodes_of(signature);
-        let request = FenceRequest::new(signature.procs(), nodes, data).with_directives(directives);
-        self.upcall(UpcallPurpose::Fence(round.id), self.self_caller(), UpcallRequest::Fence(request), out)
+        let (procs, nodes) = (signature.procs(), self.nodes_of(signature));
+        let request = match &signature.operation {
+            Operation::Fence => {
+                UpcallRequest::Fence(FenceRequest::new(procs, nodes, data).with_directives(directives))
+            }
+            Operation::Connect(_) => {
+                let jobs = self.local_jobs(signature);
+                UpcallRequest::Connect(ConnectRequest::new(procs, nodes, jobs).with_directives(directives))
+            }
+            Operation::Disconnect(_) => {
+                UpcallRequest::Disconnect(DisconnectRequest::new(procs, None).with_directives(directives))
+            }
+        };
+        self.upcall(UpcallPurpose::Collective(round.id), self.self_caller(), request, out)
     }
 
     fn any_alive(&self, procs: &BTreeMap<Nspace, RankSet>) -> bool {
@@ -427,7 +434,7 @@ impl Engine {
 
     fn nodes_of(&self, signature: &Signature) -> Vec<String> {
         let mut nodes = std::collections::BTreeSet::from([self.config.hostname.clone()]);
-        for (nspace, named) in &signature.0 {
+        for (nspace, named) in &signature.procs {
             let Some(data) = self.jobs.get(nspace).map(|job| &job.data) else { continue };
             let (Some(map), Some(placement)) = (data.node_map(), data.placement()) else { continue };
             let ranks = if named.all { placement.all_ranks() } else { named.ranks.clone() };
@@ -454,46 +461,62 @@ impl Engine {
         Modex { procs }
     }
 
-    fn local_modex(&mut self, round: &Round) -> Arc<Modex> {
-        self.stats.fences += 1;
-        let modex = if round.collect { self.collected(round, Viewer::SameNode) } else { Modex::default() };
-        Arc::new(modex)
+    /// What an operation comes to that no other node takes part in.
+    fn local_outcome(&mut self, signature: &Signature, round: &Round) -> Outcome {
+        match signature.operation {
+            Operation::Fence => self.fenced(round, Vec::new()),
+            Operation::Connect(_) => self.connected(signature, Default::default()),
+            Operation::Disconnect(_) => self.disconnected(signature),
+        }
     }
 
-    /// The host has carried the fence out, or says why not.
-    pub(super) fn on_fence_answer(&mut self, id: u64, result: Result<Answer, Failure>, out: &mut Out) {
+    fn fenced(&mut self, round: &Round, remote: Vec<ProcData>) -> Outcome {
+        self.stats.fences += 1;
+        let mut modex =
+            if round.collect { self.collected(round, Viewer::SameNode) } else { Modex::default() };
+        modex.procs.extend(remote);
+        Outcome::Fenced(Arc::new(modex))
+    }
+
+    /// The host has carried the operation out, or says why not.
+    pub(super) fn on_collective_answer(&mut self, id: u64, result: Result<Answer, Failure>, out: &mut Out) {
         let Some(signature) = self.collectives.rounds.get(&id).cloned() else { return };
-        let collected = self.fence_outcome(result, out);
         let Some(queue) = self.collectives.queues.get_mut(&signature) else { return };
         let Some(position) = queue.iter().position(|round| round.id == id) else { return };
         let mut round = queue.remove(position);
         round.host = HostSide::Done;
-        if round.verdict.is_none() {
-            round.verdict = Some(collected.map(|remote| {
-                let mut modex =
-                    if round.collect { self.collected(&round, Viewer::SameNode) } else { Modex::default() };
-                modex.procs.extend(remote);
-                self.stats.fences += 1;
-                Arc::new(modex)
-            }));
-        }
+        let outcome = self.host_outcome(&signature, &round, result, out);
+        round.verdict.get_or_insert(outcome);
         self.collectives.queues.entry(signature.clone()).or_default().insert(position, round);
-        self.drive_fence(&signature, out);
+        self.drive(&signature, out);
+    }
+
+    fn host_outcome(
+        &mut self,
+        signature: &Signature,
+        round: &Round,
+        result: Result<Answer, Failure>,
+        out: &mut Out,
+    ) -> Result<Outcome, Failure> {
+        match (&signature.operation, result?) {
+            (Operation::Fence, Answer::Blob(blob)) => {
+                let remote = self.file_fenced(blob, out)?;
+                Ok(self.fenced(round, remote))
+            }
+            (Operation::Connect(_), Answer::Connected(connected)) => {
+                self.adopt_jobs(&connected.data, out)?;
+                Ok(self.connected(signature, connected))
+            }
+            (Operation::Disconnect(_), Answer::Done) => Ok(self.disconnected(signature)),
+            (operation, other) => {
+                let message = format!("the host answered a {} with {other:?}", operation.name());
+                Err(Failure::new(Status::ERROR, message))
+            }
+        }
     }
 
     /// Files what other nodes have sent; returns it.
-    fn fence_outcome(
-        &mut self,
-        result: Result<Answer, Failure>,
-        out: &mut Out,
-    ) -> Result<Vec<ProcData>, Failure> {
-        let blob = match result? {
-            Answer::Blob(blob) => blob,
-            other => {
-                let message = format!("the host answered a fence with {other:?}");
-                return Err(Failure::new(Status::ERROR, message));
-            }
-        };
+    fn file_fenced(&mut self, blob: bytes::Bytes, out: &mut Out) -> Result<Vec<ProcData>, Failure> {
         let modex = blob::decode_modex(blob)?;
         let mut remote = Vec::new();
         for data in modex.procs {
@@ -514,17 +537,22 @@ impl Engine {
         if let Some(round) = queue.iter_mut().find(|round| round.id == id && round.verdict.is_none()) {
             let (awaited, _) = self.missing(round, &local);
             round.deadline = None;
-            round.verdict = Some(Err(timeout_failure(&awaited, local.remote, &self.config.hostname)));
+            round.verdict = Some(Err(timeout_failure(
+                &signature.operation,
+                &awaited,
+                local.remote,
+                &self.config.hostname,
+            )));
             if let HostSide::Asked(upcall) = round.host {
                 self.cancel_upcall(upcall, out);
                 round.host = HostSide::Done;
             }
         }
         self.collectives.queues.insert(signature.clone(), queue);
-        self.drive_fence(&signature, out);
+        self.drive(&signature, out);
     }
 
-    pub(super) fn fail_fences_of(&mut self, nspace: &Nspace, failure: &Failure, out: &mut Out) {
+    pub(super) fn fail_collectives_of(&mut self, nspace: &Nspace, failure: &Failure, out: &mut Out) {
         for signature in self.collectives.of_nspace(nspace) {
             for mut round in self.collectives.queues.remove(&signature).into_iter().flatten() {
                 if let HostSide::Asked(upcall) = round.host {
@@ -538,25 +566,32 @@ impl Engine {
     }
 
     /// Names the participants that cannot enter any more, with what is known of their end.
-    fn departed_failure(&self, departed: &BTreeMap<Nspace, RankSet>) -> Failure {
+    fn departed_failure(&self, operation: &Operation, departed: &BTreeMap<Nspace, RankSet>) -> Failure {
         let procs = named(departed);
         let why =
             procs.first().and_then(|proc| self.client(proc)).and_then(|client| client.departed.as_deref());
         let message = format!(
-            "{} on {} will not enter the fence: {}",
+            "{} on {} will not enter the {}: {}",
             listed(departed),
             self.config.hostname,
+            operation.name(),
             why.unwrap_or("it has ended")
         );
         Failure::new(Status::ERR_PROC_TERM_WO_SYNC, message).with_procs(procs)
     }
 }
 
-fn timeout_failure(awaited: &BTreeMap<Nspace, RankSet>, remote: bool, hostname: &str) -> Failure {
+fn timeout_failure(
+    operation: &Operation,
+    awaited: &BTreeMap<Nspace, RankSet>,
+    remote: bool,
+    hostname: &str,
+) -> Failure {
+    let operation = operation.name();
     let message = match (awaited.is_empty(), remote) {
-        (false, _) => format!("fence timed out waiting for {} on {hostname}", listed(awaited)),
-        (true, true) => "fence timed out waiting for other nodes".to_owned(),
-        (true, false) => "fence timed out waiting for processes that are not registered yet".to_owned(),
+        (false, _) => format!("{operation} timed out waiting for {} on {hostname}", listed(awaited)),
+        (true, true) => format!("{operation} timed out waiting for other nodes"),
+        (true, false) => format!("{operation} timed out waiting for processes that are not registered yet"),
     };
     Failure::new(Status::ERR_TIMEOUT, message).with_procs(named(awaited))
 }

@@ -8,11 +8,13 @@ use pmix_types::ProcId;
 use pmix_types::job::JobData;
 use pmix_types::message::{Failure, Push, Reply, Welcome};
 
+use super::cleanup::Cleanup;
 use super::ids::{CallId, ConnId, RequestId, UpcallId};
 use super::stats::ServerStats;
 use crate::host::{
-    AbortRequest, ClientConnected, ClientFinalized, ClientLost, DirectModexRequest, FenceRequest, HostObject,
-    QueryRequest, ToolConnected,
+    AbortRequest, ClientConnected, ClientFinalized, ClientLost, ConnectRequest, DirectModexRequest,
+    DisconnectRequest, FenceRequest, HostObject, JobControlRequest, LogRequest, LookupRequest,
+    PublishRequest, QueryRequest, SpawnRequest, ToolConnected, UnpublishRequest,
 };
 
 /// Something to be done by the shell, in this order.
@@ -32,6 +34,8 @@ pub(crate) enum Command {
     Upcall { id: UpcallId, caller: Caller, deadline: Option<Instant>, request: UpcallRequest },
     /// Nobody waits for this upcall any more.
     CancelUpcall(UpcallId),
+    /// Removes what ended processes have left.
+    Cleanup(Cleanup),
     /// Answers a call of the host.
     Return { id: CallId, result: Result<CallValue, Failure> },
 }
@@ -56,6 +60,14 @@ pub(crate) enum UpcallRequest {
     DirectModex(DirectModexRequest),
     Query(QueryRequest),
     ToolConnected(ToolConnected),
+    Publish(PublishRequest),
+    Lookup(LookupRequest),
+    Unpublish(UnpublishRequest),
+    Spawn(SpawnRequest),
+    Connect(ConnectRequest),
+    Disconnect(DisconnectRequest),
+    JobControl(JobControlRequest),
+    Log(LogRequest),
 }
 
 /// What a call of the host returns.

@@ -261,7 +261,8 @@ impl UpcallPurpose {
         match self {
             Self::Connect(other) | Self::Tool(other) => *other == conn,
             Self::Finalize(to) | Self::Query { to, .. } => to.conn == conn,
-            Self::Answer(_) | Self::Notice | Self::Fence(_) | Self::Fetch(_) => false,
+            Self::Forward(asked) => asked.only_looks() && asked.to.conn == conn,
+            Self::Answer(_) | Self::Notice | Self::Collective(_) | Self::Fetch(_) => false,
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 use pmix_types::message::{Failure, Hello, Request};
-use pmix_types::{Directives, Event, Info, Nspace, ProcId};
+use pmix_types::{Directives, Event, Info, Nspace, Pdata, ProcId};
 
 use super::ids::{CallId, ConnId, RequestId, UpcallId};
-use crate::host::{HostObject, QueryResults};
+use crate::host::{Connected, HostObject, QueryResults};
 
 /// User and process of a connection, as the kernel says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +38,10 @@ pub(crate) enum Answer {
     Blob(Bytes),
     Query(QueryResults),
     Identity(ProcId),
+    Found(Vec<Pdata>),
+    Spawned(Nspace),
+    Connected(Connected),
+    Info(Vec<Info>),
 }
 
 /// A call of the host into the library.

@@ -12,16 +12,20 @@
 //! 4. No value is shown outside its scope.
 //! 5. When nothing is waiting there is no timer and no upcall under way.
 
+mod assembly;
+mod cleanup;
 mod collective;
 mod command;
 mod connect;
 mod dmodex;
 mod events;
+mod forward;
 mod ids;
 mod input;
 mod kv;
 mod query;
 mod registry;
+mod signature;
 mod stats;
 #[cfg(test)]
 mod tests;
@@ -33,6 +37,7 @@ use std::time::Instant;
 use pmix_types::message::{Failure, Reply, Request};
 use pmix_types::{Nspace, ProcId, Status};
 
+pub(crate) use cleanup::{Cleanup, DirCleanup};
 pub(crate) use command::{CallValue, Caller, Command, UpcallRequest};
 pub(crate) use ids::{CallId, ConnId, RequestId, UpcallId};
 pub(crate) use input::{Answer, HostCall, Input, PeerCred};
@@ -40,10 +45,12 @@ pub(crate) use query::query_results;
 pub use stats::ServerStats;
 
 use crate::host::Capabilities;
+use cleanup::Cleanups;
 use collective::Collectives;
 use connect::Conn;
 use dmodex::Dmodex;
 use events::Events;
+use forward::Forwarded;
 use ids::{Counter, ReplyTo};
 use kv::Waiters;
 use registry::Job;
@@ -72,6 +79,7 @@ pub(crate) struct Engine {
     jobs: BTreeMap<Nspace, Job>,
     conns: BTreeMap<ConnId, Conn>,
     collectives: Collectives,
+    cleanups: Cleanups,
     waiters: Waiters,
     dmodex: Dmodex,
     events: Events,
@@ -95,7 +103,9 @@ enum UpcallPurpose {
         to: ReplyTo,
         queries: Vec<pmix_types::Query>,
     },
-    Fence(u64),
+    /// A request that is the host's to carry out.
+    Forward(Forwarded),
+    Collective(u64),
     Fetch(dmodex::FetchKey),
 }
 
@@ -116,6 +126,7 @@ impl Engine {
             jobs: BTreeMap::new(),
             conns: BTreeMap::new(),
             collectives: Collectives::default(),
+            cleanups: Cleanups::default(),
             waiters: Waiters::default(),
             dmodex: Dmodex::default(),
             events: Events::default(),
@@ -146,6 +157,7 @@ impl Engine {
             match timer {
                 Timer::Waiter(waiter) => self.on_waiter_timeout(waiter, out),
                 Timer::Round(round) => self.on_round_timeout(round, out),
+                Timer::Upcall(upcall) => self.on_upcall_timeout(upcall, out),
             }
         }
     }
@@ -180,6 +192,17 @@ impl Engine {
             Request::RegisterEvents(wish) => self.on_register_events(to, wish, out),
             Request::DeregisterEvents(number) => self.on_deregister_events(to, number, out),
             Request::Notify(event) => self.on_notify(asked, event, out),
+            Request::Publish(publish) => self.on_publish(asked, publish, out),
+            Request::Lookup(lookup) => self.on_lookup(asked, lookup, out),
+            Request::Unpublish(unpublish) => self.on_unpublish(asked, unpublish, out),
+            Request::Spawn(spawn) => self.on_spawn(asked, spawn, out),
+            Request::Connect(connect) => self.on_connect(&asked, connect, out),
+            Request::Disconnect(disconnect) => self.on_disconnect(&asked, disconnect, out),
+            Request::JobControl(control) if cleanup::is_cleanup(&control.directives) => {
+                self.on_cleanup(&asked, control, out);
+            }
+            Request::JobControl(control) => self.on_job_control(asked, control, out),
+            Request::Log(log) => self.on_log(asked, log, out),
             Request::Finalize(_) => self.on_finalize(asked, out),
             other => {
                 self.reply(to, Err(not_supported(other.operation())), out);
@@ -197,7 +220,8 @@ impl Engine {
             UpcallPurpose::Notice => {}
             UpcallPurpose::Answer(to) => self.reply(to, result.map(|_| Reply::Done), out),
             UpcallPurpose::Query { to, queries } => self.on_query_answer(to, &queries, result, out),
-            UpcallPurpose::Fence(round) => self.on_fence_answer(round, result, out),
+            UpcallPurpose::Forward(asked) => self.on_forwarded(upcall, asked, result, out),
+            UpcallPurpose::Collective(round) => self.on_collective_answer(round, result, out),
             UpcallPurpose::Fetch(key) => self.on_fetched(&key, result, out),
         }
     }
@@ -251,7 +275,10 @@ impl Engine {
     }
 
     fn cancel_upcall(&mut self, id: UpcallId, out: &mut Out) {
-        if self.upcalls.remove(&id).is_some() {
+        if let Some(purpose) = self.upcalls.remove(&id) {
+            if let UpcallPurpose::Forward(asked) = purpose {
+                self.timers.clear(asked.deadline, Timer::Upcall(id));
+            }
             out.push(Command::CancelUpcall(id));
         }
     }

@@ -214,7 +214,7 @@ impl Engine {
         job.local_procs = local_procs.or(job.local_procs);
         job.local_ranks = local_ranks;
         // whatever waited for this namespace can go on (FEN-11, DMX-05)
-        self.drive_fences_of(&nspace, out);
+        self.drive_collectives_of(&nspace, out);
         self.resume_dmodex_of(&nspace, out);
         self.recheck_waiters_of_nspace(&nspace, out);
         Ok(CallValue::Done)
@@ -252,11 +252,13 @@ impl Engine {
         if self.jobs.remove(nspace).is_none() {
             return Err(unknown_nspace(nspace));
         }
+        self.collectives.assemblies.forget(nspace);
         let why = format!("namespace {nspace} was deregistered");
-        self.fail_fences_of(nspace, &Failure::new(Status::ERR_INVALID_NAMESPACE, why.clone()), out);
+        self.fail_collectives_of(nspace, &Failure::new(Status::ERR_INVALID_NAMESPACE, why.clone()), out);
         self.fail_waiters_of_nspace(nspace, &Failure::new(Status::ERR_NOT_FOUND, why.clone()), out);
         self.fail_dmodex_of(nspace, &Failure::new(Status::ERR_NOT_FOUND, why.clone()), out);
         self.close_clients(|proc| proc.nspace == *nspace, &why, out);
+        self.clean_up_all_of(nspace, out);
         Ok(CallValue::Done)
     }
 
@@ -284,7 +286,7 @@ impl Engine {
             (client.departed, client.stage, client.pid) = (None, Stage::Registered, 0);
             job.departed.remove(proc.rank);
         }
-        self.drive_fences_of(&proc.nspace, out);
+        self.drive_collectives_of(&proc.nspace, out);
         self.resume_dmodex_of(&proc.nspace, out);
         Ok(CallValue::Done)
     }
@@ -344,9 +346,10 @@ impl Engine {
         }
         client.departed = Some(reason.to_owned());
         job.departed.insert(proc.rank);
-        self.drive_fences_of(&proc.nspace, out);
+        self.drive_collectives_of(&proc.nspace, out);
         self.on_departed_in_gets(proc, out);
         self.on_departed_in_dmodex(proc, out);
+        self.clean_up_after(proc, out);
     }
 }
 

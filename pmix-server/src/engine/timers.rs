@@ -4,11 +4,14 @@ use std::time::{Duration, Instant};
 use pmix_types::message::Failure;
 use pmix_types::{Directives, Status, keys};
 
+use super::UpcallId;
+
 /// Whose time may run out. The order makes simultaneous timeouts deterministic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timer {
     Waiter(u64),
     Round(u64),
+    Upcall(UpcallId),
 }
 
 /// Deadlines in order of time.

@@ -38,6 +38,21 @@ pub enum Upcall {
     ResourceBlock,
 }
 
+impl Upcall {
+    /// The operation's name, for messages.
+    pub(crate) const fn operation(self) -> &'static str {
+        match self {
+            Self::Publish => "publish",
+            Self::Lookup => "lookup",
+            Self::Unpublish => "unpublish",
+            Self::Spawn => "spawn",
+            Self::JobControl => "job control",
+            Self::Log => "log",
+            _ => "this operation",
+        }
+    }
+}
+
 /// Which upcalls a host serves, and which attributes each of them takes.
 ///
 /// Read once when the server starts. An upcall that is not declared is never made: the server answers as

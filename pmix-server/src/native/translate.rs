@@ -2,8 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use pmix_native::msg::{Body, CommitPart, Entry, ProcData, Reply as Answer, Request as Ask};
-use pmix_types::message::{Abort, Fence, Get, GetReply, PutEntry, RegisterEvents, Reply, Request};
+use pmix_native::msg::{
+    Body, Collective, CommitPart, Entry, Log as NativeLog, ProcData, Reply as Answer, Request as Ask, Spawned,
+};
+use pmix_types::message::{
+    Abort, Connect, Disconnect, Fence, Get, GetReply, JobControl, Log, Lookup, Publish, PutEntry,
+    RegisterEvents, Reply, Request, Spawn, SpawnReply, Unpublish,
+};
 use pmix_types::{Directives, Event, Info, KeyName, KeyVal, ProcId, Scope, Status, keys};
 
 use super::job::spell_out;
@@ -30,6 +35,9 @@ pub(super) enum AnswerAs {
         key: Option<KeyName>,
     },
     Info,
+    Found,
+    Spawned,
+    Connected,
     /// A registration of these codes: its number is kept, its answer a status.
     Registration(Vec<Status>),
 }
@@ -68,8 +76,53 @@ pub(super) fn task(caller: &ProcId, ask: Ask) -> Task {
         }
         Ask::DeregisterEvents(codes) => Task::Deregister(codes),
         Ask::Query(queries) => Task::Ask(Request::Query(queries), AnswerAs::Info),
+        Ask::Publish(publish) => {
+            Task::Ask(Request::Publish(Publish::new(publish.info.into_vec())), AnswerAs::Status)
+        }
+        Ask::Lookup(lookup) => {
+            let mut look = Lookup::new(lookup.keys);
+            look.directives = lookup.info;
+            Task::Ask(Request::Lookup(look), AnswerAs::Found)
+        }
+        Ask::Unpublish(lookup) => {
+            let mut unpublish = Unpublish::new(lookup.keys);
+            unpublish.directives = lookup.info;
+            Task::Ask(Request::Unpublish(unpublish), AnswerAs::Status)
+        }
+        Ask::Spawn(wish) => {
+            let mut spawn = Spawn::new(wish.apps);
+            spawn.directives = wish.info;
+            Task::Ask(Request::Spawn(spawn), AnswerAs::Spawned)
+        }
+        Ask::Connect(Collective { procs, info, .. }) => {
+            let mut connect = Connect::new(procs);
+            connect.directives = info;
+            Task::Ask(Request::Connect(connect), AnswerAs::Connected)
+        }
+        Ask::Disconnect(Collective { procs, info, .. }) => {
+            let mut disconnect = Disconnect::new(procs);
+            disconnect.directives = info;
+            Task::Ask(Request::Disconnect(disconnect), AnswerAs::Status)
+        }
+        Ask::JobControl(wish) => {
+            let mut control = JobControl::new(wish.targets);
+            control.directives = wish.info;
+            Task::Ask(Request::JobControl(control), AnswerAs::Info)
+        }
+        Ask::Log(said) => Task::Ask(Request::Log(log(said)), AnswerAs::Status),
         _ => Task::Refuse,
     }
+}
+
+/// The time of a native message is a field of its own, unless the process gives it as a directive.
+fn log(said: NativeLog) -> Log {
+    let NativeLog { data, time, info, .. } = said;
+    let mut log = Log::new(data.into_vec());
+    log.directives = info;
+    if let Some(time) = time.filter(|_| !log.directives.contains(&keys::LOG_TIMESTAMP)) {
+        log.directives.push(Info::new(&keys::LOG_TIMESTAMP, time));
+    }
+    log
 }
 
 /// What was put for local and for remote processes comes in two parts, and what was put for all in both: it is filed
@@ -105,6 +158,16 @@ pub(super) fn answer(server: &ProcId, reply: Reply, form: AnswerAs) -> Answer {
         }
         (Reply::Query(found), AnswerAs::Info) => {
             Answer { status: found.status, body: Body::Info(found.results) }
+        }
+        (Reply::Info(info), AnswerAs::Info) => Body::Info(info).into(),
+        // the C library reads what was found only behind a success
+        (Reply::Lookup(reply), AnswerAs::Found) => Body::Lookup(reply.found).into(),
+        (Reply::Spawn(SpawnReply { nspace, job, .. }), AnswerAs::Spawned) => {
+            let entries = job.map(|job| spell_out(&job, server).entries).unwrap_or_default();
+            Body::Spawn(Spawned { nspace, entries }).into()
+        }
+        (Reply::Connect(reply), AnswerAs::Connected) => {
+            Body::Connect(reply.jobs.iter().map(|job| spell_out(job, server)).collect()).into()
         }
         (Reply::Done | Reply::Fence(_) | Reply::Registered(_), _) => Status::SUCCESS.into(),
         // the engine answers each request in its own form

@@ -9,14 +9,17 @@ use pmix_types::{
     DataArray, DataType, Directives, Info, Key, KeyName, Nspace, ProcId, Query, Rank, RankSet, Status, Value,
     keys,
 };
+use tokio::sync::watch;
 
+use super::store::{Look, Store, User};
 use super::supervise::{Control, JobEntry};
-use super::{Exchange, ExchangeError, Launcher, Responder};
+use super::{Exchange, ExchangeError, JobReport, LaunchReport, Launcher, OutputChannel, Responder};
 use crate::engine::query_results;
 use crate::host::{
-    AbortRequest, Capabilities, ClientConnected, ClientFinalized, ClientLost, DirectModexRequest,
-    FenceRequest, HostError, HostModule, HostResult, QueryRequest, QueryResults, ToolConnected, Upcall,
-    UpcallContext,
+    AbortRequest, Capabilities, ClientConnected, ClientFinalized, ClientLost, ConnectRequest, Connected,
+    DirectModexRequest, DisconnectRequest, FenceRequest, Found, HostError, HostModule, HostResult,
+    LogRequest, LookupRequest, PublishRequest, QueryRequest, QueryResults, SpawnRequest, ToolConnected,
+    UnpublishRequest, Upcall, UpcallContext,
 };
 use crate::server::ServerHandle;
 
@@ -26,7 +29,8 @@ const COLLECTIVE_ALGO_REQD: Key<bool> = Key::new("pmix.calreqd", DataType::BOOL)
 /// A ready host: give it a [`Launcher`] and an [`Exchange`] and it is a resource manager.
 ///
 /// It starts jobs ([`StandardHost::start_job`]), watches them, and serves the upcalls: fences and direct modex
-/// over the exchange, abort, queries with process tables, tools of the same user. Cheap to clone.
+/// over the exchange, connect and disconnect, abort, published data on this node, spawn, log, queries with process
+/// tables, tools of the same user. Cheap to clone.
 ///
 /// A directive that is required and that it does not know is refused with `ERR_NOT_SUPPORTED` (GEN-05); a fence
 /// is refused for all of its participants. The name of a job that spans several servers must not be used again:
@@ -45,6 +49,11 @@ pub(super) struct Inner<L, X> {
     /// Fences so far by their participants: all servers count alike.
     rounds: Mutex<BTreeMap<String, Rounds>>,
     tools: AtomicU32,
+    /// Jobs that processes have started.
+    pub(super) spawned: AtomicU32,
+    store: Mutex<Store>,
+    /// Tells lookups that wait of new data.
+    published: watch::Sender<()>,
 }
 
 /// The fences of one set of participants.
@@ -71,6 +80,9 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
             jobs: Mutex::default(),
             rounds: Mutex::default(),
             tools: AtomicU32::new(0),
+            spawned: AtomicU32::new(0),
+            store: Mutex::default(),
+            published: watch::Sender::new(()),
         }))
     }
 
@@ -86,6 +98,10 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
 
     pub(super) fn jobs(&self) -> MutexGuard<'_, BTreeMap<Nspace, JobEntry>> {
         lock(&self.0.jobs)
+    }
+
+    pub(super) fn store(&self) -> MutexGuard<'_, Store> {
+        lock(&self.0.store)
     }
 
     fn control(&self, nspace: &Nspace, control: Control) {
@@ -116,6 +132,33 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
                 lock(&self.0.rounds).retain(|_, rounds| !rounds.nspaces.contains(&nspace));
             }
         }
+    }
+
+    /// Gives the other nodes' servers this one's part of an operation, and returns all parts joined; fails if the
+    /// operation failed on one of them.
+    async fn gather(&self, cx: &UpcallContext, gathering: Gathering) -> HostResult<Bytes> {
+        let Gathering { what, procs, nodes, mut directives, data } = gathering;
+        let id: Option<String> = directives.take(&keys::CONNECT_ID)?;
+        let participants = format!("{what} {} {}", participants(&procs), id.as_deref().unwrap_or_default());
+        let round = self.round(&participants, &procs);
+        if round == 1 {
+            // now and then is enough
+            self.forget_ended().await;
+        }
+        // a refusal must reach all nodes, so it goes the way of the data
+        let part = encode_answer(check_collective(directives).map(|()| data));
+        let operation = format!("{participants} {round}");
+        let gathered = tokio::select! {
+            // first, so that the other nodes hear even of an operation that is cancelled already
+            biased;
+            gathered = self.0.exchange.all_gather(&operation, &nodes, part) => gathered,
+            () = cx.cancelled() => return Err(Status::ERR_TIMEOUT.into()),
+        };
+        let mut joined = BytesMut::new();
+        for (node, part) in nodes.iter().zip(gathered.map_err(exchange_failure)?) {
+            joined.put(decode_answer(part).map_err(|failure| failed_on(what, node, &failure))?);
+        }
+        Ok(joined.freeze())
     }
 
     fn answer_query(&self, query: &Query) -> Vec<Info> {
@@ -155,6 +198,13 @@ impl<L: Launcher, X: Exchange> HostModule for StandardHost<L, X> {
             Upcall::DirectModex,
             Upcall::Query,
             Upcall::ToolConnected,
+            Upcall::Publish,
+            Upcall::Lookup,
+            Upcall::Unpublish,
+            Upcall::Spawn,
+            Upcall::Connect,
+            Upcall::Disconnect,
+            Upcall::Log,
         ]
         .into_iter()
         .collect()
@@ -211,26 +261,89 @@ impl<L: Launcher, X: Exchange> HostModule for StandardHost<L, X> {
 
     async fn fence(&self, cx: &UpcallContext, req: FenceRequest) -> HostResult<Bytes> {
         let FenceRequest { procs, nodes, data, directives } = req;
-        let participants = participants(&procs);
-        let round = self.round(&participants, &procs);
-        if round == 1 {
-            // now and then is enough
-            self.forget_ended().await;
+        self.gather(cx, Gathering { what: "fence", procs, nodes, directives, data }).await
+    }
+
+    async fn connect(&self, cx: &UpcallContext, req: ConnectRequest) -> HostResult<Connected> {
+        let ConnectRequest { procs, nodes, data, directives } = req;
+        let data = self.gather(cx, Gathering { what: "connect", procs, nodes, directives, data }).await?;
+        Ok(Connected { data, ..Connected::default() })
+    }
+
+    async fn disconnect(&self, cx: &UpcallContext, req: DisconnectRequest) -> HostResult<()> {
+        let DisconnectRequest { procs, directives, .. } = req;
+        let (nodes, data) = (self.0.exchange.nodes(), Bytes::new());
+        self.gather(cx, Gathering { what: "disconnect", procs, nodes, directives, data }).await?;
+        Ok(())
+    }
+
+    async fn publish(&self, cx: &UpcallContext, req: PublishRequest) -> HostResult<()> {
+        self.store().publish(&user(cx), req.data, &req.directives)?;
+        self.0.published.send_replace(());
+        Ok(())
+    }
+
+    async fn lookup(&self, cx: &UpcallContext, req: LookupRequest) -> HostResult<Found> {
+        let look = Look::new(user(cx), req.keys, &req.directives)?;
+        let mut published = self.0.published.subscribe();
+        loop {
+            let found = self.store().look(&look);
+            if let Some(found) = found {
+                return found;
+            }
+            tokio::select! {
+                _ = published.changed() => {}
+                () = cx.cancelled() => return Err(Status::ERR_TIMEOUT.into()),
+            }
         }
-        // a refusal must reach all nodes, so it goes the way of the data
-        let part = encode_answer(check_fence(directives).map(|()| data));
-        let operation = format!("fence {participants} {round}");
-        let gathered = tokio::select! {
-            // first, so that the other nodes hear even of a fence that is cancelled already
-            biased;
-            gathered = self.0.exchange.all_gather(&operation, &nodes, part) => gathered,
-            () = cx.cancelled() => return Err(Status::ERR_TIMEOUT.into()),
+    }
+
+    async fn unpublish(&self, cx: &UpcallContext, req: UnpublishRequest) -> HostResult<()> {
+        self.store().unpublish(&cx.caller, &req.keys, &req.directives)
+    }
+
+    async fn spawn(&self, cx: &UpcallContext, req: SpawnRequest) -> HostResult<Nspace> {
+        self.spawn_child(&cx.caller, req).await
+    }
+
+    /// What goes to standard output or error becomes output of the caller.
+    async fn log(&self, cx: &UpcallContext, req: LogRequest) -> HostResult<()> {
+        let reports = self.jobs().get(&cx.caller.nspace).map(|job| job.reports.clone());
+        let Some(reports) = reports else {
+            return UpcallContext::not_supported("log for a process of no job");
         };
-        let mut joined = BytesMut::new();
-        for (node, part) in nodes.iter().zip(gathered.map_err(exchange_failure)?) {
-            joined.put(decode_answer(part).map_err(|failure| failed_on(node, &failure))?);
+        let once = req.directives.flag(&keys::LOG_ONCE)?;
+        let (mut done, mut failed) = (0, None);
+        for info in &req.data {
+            let channel = match () {
+                () if info.is(&keys::LOG_STDOUT) => Some(OutputChannel::Stdout),
+                () if info.is(&keys::LOG_STDERR) => Some(OutputChannel::Stderr),
+                () => None,
+            };
+            match (channel, info.get::<String>()) {
+                (Some(channel), Ok(mut text)) => {
+                    if !text.ends_with('\n') {
+                        text.push('\n');
+                    }
+                    let output = LaunchReport::Output { proc: cx.caller.clone(), channel, data: text.into() };
+                    // an owner that is gone reads nothing
+                    let _ = reports.send(JobReport::Proc(output)).await;
+                    done += 1;
+                    if once {
+                        return Ok(());
+                    }
+                }
+                _ => failed = failed.or(Some(info)),
+            }
         }
-        Ok(joined.freeze())
+        match failed {
+            None => Ok(()),
+            Some(info) if done == 0 || info.is_required() => {
+                let message = format!("log: nothing can be written to {} here", info.key);
+                Err(HostError::new(Status::ERR_NOT_SUPPORTED, message))
+            }
+            Some(_) => Err(Status::ERR_PARTIAL_SUCCESS.into()),
+        }
     }
 
     async fn direct_modex(&self, cx: &UpcallContext, mut req: DirectModexRequest) -> HostResult<Bytes> {
@@ -305,6 +418,20 @@ impl<L: Launcher, X: Exchange> HostModule for StandardHost<L, X> {
     }
 }
 
+/// Who asks, as the kernel says.
+fn user(cx: &UpcallContext) -> User {
+    User { proc: cx.caller.clone(), uid: cx.uid, gid: cx.gid }
+}
+
+/// This node's part of an operation of several nodes.
+struct Gathering {
+    what: &'static str,
+    procs: Vec<ProcId>,
+    nodes: Vec<String>,
+    directives: Directives,
+    data: Bytes,
+}
+
 /// Answers other servers that want data of processes on this node.
 #[derive(Debug)]
 struct Answers {
@@ -335,7 +462,7 @@ impl Responder for Answers {
 }
 
 /// Whether this node can take part in a fence, with what the host knows of directives.
-fn check_fence(mut directives: Directives) -> Result<(), Failure> {
+fn check_collective(mut directives: Directives) -> Result<(), Failure> {
     let local = directives.take(&keys::LOCAL_COLLECTIVE_STATUS)?.unwrap_or(Status::SUCCESS);
     if !local.is_success() {
         return Err(local.into());
@@ -346,13 +473,13 @@ fn check_fence(mut directives: Directives) -> Result<(), Failure> {
     Ok(directives.deny_unprocessed()?)
 }
 
-fn failed_on(node: &str, failure: &Failure) -> HostError {
+fn failed_on(what: &str, node: &str, failure: &Failure) -> HostError {
     let status = match failure.status {
         // how many are left there matters to that node only (FEN-13)
         Status::ERR_PARTIAL_SUCCESS | Status::ERR_LOST_CONNECTION => Status::ERR_PROC_TERM_WO_SYNC,
         status => status,
     };
-    HostError::new(status, format!("the fence failed on node {node}: {failure}"))
+    HostError::new(status, format!("the {what} failed on node {node}: {failure}"))
 }
 
 fn exchange_failure(error: ExchangeError) -> HostError {

@@ -14,18 +14,27 @@ pub struct JobStart {
     pub apps: Vec<App>,
     /// What to do when a process fails.
     pub on_failure: OnFailure,
+    /// The process that asked for it, if a process did: its processes are told (SPN-04).
+    pub parent: Option<ProcId>,
 }
 
 impl JobStart {
     /// A job that is ended two seconds after its first failure.
     pub const fn new(nspace: Nspace, apps: Vec<App>) -> Self {
-        Self { nspace, apps, on_failure: OnFailure::End { grace: Duration::from_secs(2) } }
+        Self { nspace, apps, on_failure: OnFailure::End { grace: Duration::from_secs(2) }, parent: None }
     }
 
     /// The same with another policy.
     #[must_use]
     pub const fn on_failure(mut self, policy: OnFailure) -> Self {
         self.on_failure = policy;
+        self
+    }
+
+    /// The same as child of a process.
+    #[must_use]
+    pub fn parent(mut self, parent: ProcId) -> Self {
+        self.parent = Some(parent);
         self
     }
 }
@@ -70,7 +79,8 @@ pub enum JobReport {
         /// How it ended.
         exit: ProcExit,
     },
-    /// All processes have ended; nothing comes after this.
+    /// All processes have ended, and so have the jobs they started, whose reports come here too; nothing comes after
+    /// this.
     Done(JobOutcome),
 }
 
@@ -79,7 +89,8 @@ pub enum JobReport {
 #[non_exhaustive]
 pub struct JobOutcome {
     /// Exit code of the job: the status of abort if one was called (1 if that status is 0: aborted is no
-    /// success), else that of the first process that failed (128 and the signal for signals), else 0.
+    /// success), else that of the first process that failed (128 and the signal for signals), else that of a job
+    /// it started which failed, else 0.
     pub exit_code: i32,
     /// The process that failed first, and how.
     pub first_failure: Option<(ProcId, ProcExit)>,

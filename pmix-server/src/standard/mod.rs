@@ -3,6 +3,9 @@
 mod host;
 mod job;
 mod memory;
+mod plan;
+mod spawn;
+mod store;
 mod supervise;
 mod traits;
 

@@ -3,17 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use pmix_types::job::JobSpec;
 use pmix_types::message::Failure;
 use pmix_types::{
-    App, DataRange, Event, Info, Nspace, Pid, ProcId, ProcInfo, ProcState, Rank, RankSet, Status, keys,
+    DataRange, Event, Info, Nspace, Persistence, Pid, ProcId, ProcInfo, ProcState, Rank, Status, keys,
 };
 use thiserror::Error;
 use tokio::sync::mpsc;
 
+use super::plan::Plan;
 use super::{
-    Exchange, JobOutcome, JobReport, JobStart, LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher,
-    OnFailure, ProcExit, StandardHost,
+    Exchange, JobOutcome, JobReport, JobStart, LaunchError, LaunchReport, Launcher, OnFailure, ProcExit,
+    StandardHost,
 };
 use crate::host::HostError;
 
@@ -73,6 +73,11 @@ impl Job {
         let _ = self.control.send(Control::Terminate);
     }
 
+    /// The way to its supervisor.
+    pub(super) fn sender(&self) -> mpsc::UnboundedSender<Control> {
+        self.control.clone()
+    }
+
     /// Ends the job at once by force.
     pub fn kill(&self) {
         const SIGKILL: i32 = 9;
@@ -84,6 +89,10 @@ impl Job {
 #[derive(Debug)]
 pub(super) struct JobEntry {
     pub(super) control: mpsc::UnboundedSender<Control>,
+    /// To its owner.
+    pub(super) reports: mpsc::Sender<JobReport>,
+    /// What is done when it fails; holds for the jobs it starts too.
+    pub(super) on_failure: OnFailure,
     /// In rank order.
     pub(super) table: Vec<ProcInfo>,
 }
@@ -105,6 +114,16 @@ pub(super) enum Control {
     },
     Signal(i32),
     Terminate,
+    /// One of its processes has started a job, which ends with this one.
+    Child {
+        nspace: Nspace,
+        control: mpsc::UnboundedSender<Self>,
+    },
+    /// A job that it started has ended.
+    ChildEnded {
+        nspace: Nspace,
+        outcome: JobOutcome,
+    },
 }
 
 impl<L: Launcher, X: Exchange> StandardHost<L, X> {
@@ -118,20 +137,25 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     /// # Cancel safety
     /// Not cancel-safe: a dropped future may leave processes running until the launcher is dropped.
     pub async fn start_job(&self, start: JobStart) -> Result<Job, StartError> {
-        let JobStart { nspace, apps, on_failure } = start;
+        let JobStart { nspace, apps, on_failure, parent } = start;
         let handle = self.handle()?.clone();
         let plan = Plan::new(&nspace, &apps, self.0.launcher.nodes())?;
         let (control, controls) = mpsc::unbounded_channel();
+        let (reports_out, reports) = mpsc::channel(REPORTS);
         {
             let mut jobs = self.jobs();
             if jobs.contains_key(&nspace) {
                 return Err(StartError::Invalid(format!("namespace {nspace} is in use: choose another")));
             }
-            jobs.insert(nspace.clone(), JobEntry { control: control.clone(), table: plan.table(&nspace) });
+            let (control, table) = (control.clone(), plan.table(&nspace));
+            jobs.insert(
+                nspace.clone(),
+                JobEntry { control, reports: reports_out.clone(), on_failure, table },
+            );
         }
         let (launch_reports, reports_in) = mpsc::channel(REPORTS);
         let started = async {
-            handle.register_nspace(plan.spec(&nspace)).await?;
+            handle.register_nspace(plan.spec(&nspace, parent.as_ref())).await?;
             let job = plan.launch_job(&nspace, &apps, &handle).await?;
             self.0.launcher.launch(job, launch_reports).await?;
             Ok::<(), StartError>(())
@@ -142,7 +166,6 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
             let _ = handle.deregister_nspace(&nspace).await;
             return Err(error);
         }
-        let (reports_out, reports) = mpsc::channel(REPORTS);
         let supervisor = Supervisor {
             host: self.clone(),
             running: plan.all_ranks(),
@@ -158,6 +181,8 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
             failing: Failing::No,
             asked_to_end: false,
             abort_status: None,
+            children: BTreeMap::new(),
+            child_failure: None,
         };
         tokio::spawn(supervisor.run(controls, reports_in, reports_out));
         Ok(Job { nspace, reports, control })
@@ -166,114 +191,6 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     /// The process table of a job that was started here and runs; empty for any other.
     pub fn process_table(&self, nspace: &Nspace) -> Vec<ProcInfo> {
         self.jobs().get(nspace).map(|job| job.table.clone()).unwrap_or_default()
-    }
-}
-
-/// Where each rank goes, and what it runs.
-#[derive(Debug)]
-struct Plan {
-    /// Nodes in use.
-    nodes: Vec<String>,
-    /// Node and app of each rank.
-    ranks: Vec<(usize, usize)>,
-}
-
-impl Plan {
-    fn new(nspace: &Nspace, apps: &[App], nodes: Vec<String>) -> Result<Self, StartError> {
-        let invalid = |message: String| Err(StartError::Invalid(message));
-        let mut ranks = Vec::new();
-        for (number, app) in apps.iter().enumerate() {
-            match usize::try_from(app.max_procs) {
-                Ok(procs @ 1..) if ranks.len() + procs <= Rank::VALID_BOUND as usize => {
-                    ranks.extend(std::iter::repeat_n((0, number), procs));
-                }
-                _ => {
-                    return invalid(format!(
-                        "{nspace}: {} cannot be started {} times",
-                        app.command, app.max_procs
-                    ));
-                }
-            }
-        }
-        if ranks.is_empty() {
-            return invalid(format!("{nspace}: there is no application to start"));
-        }
-        if nodes.is_empty() {
-            return invalid(format!("{nspace}: the launcher has no node to start it on"));
-        }
-        let per_node = ranks.len().div_ceil(nodes.len());
-        for (rank, (node, _)) in ranks.iter_mut().enumerate() {
-            *node = rank / per_node;
-        }
-        let used = ranks.len().div_ceil(per_node);
-        Ok(Self { nodes: nodes.into_iter().take(used).collect(), ranks })
-    }
-
-    fn ids(&self) -> impl Iterator<Item = (Rank, usize, usize)> + '_ {
-        (0..).map(Rank::from_raw).zip(&self.ranks).map(|(rank, (node, app))| (rank, *node, *app))
-    }
-
-    fn all_ranks(&self) -> BTreeSet<Rank> {
-        self.ids().map(|(rank, ..)| rank).collect()
-    }
-
-    fn table(&self, nspace: &Nspace) -> Vec<ProcInfo> {
-        let row = |(rank, node, _): (Rank, usize, usize)| {
-            let mut row = ProcInfo::new(ProcId::new(nspace.clone(), rank));
-            row.hostname = self.nodes.get(node).cloned();
-            row.state = ProcState::LAUNCH_UNDERWAY;
-            row
-        };
-        self.ids().map(row).collect()
-    }
-
-    fn spec(&self, nspace: &Nspace) -> JobSpec {
-        let mut on_node = vec![RankSet::new(); self.nodes.len()];
-        let mut of_app = BTreeMap::<usize, RankSet>::new();
-        for (rank, node, app) in self.ids() {
-            if let Some(ranks) = on_node.get_mut(node) {
-                ranks.insert(rank);
-            }
-            of_app.entry(app).or_default().insert(rank);
-        }
-        let text = on_node.iter().map(RankSet::to_string).collect::<Vec<_>>().join(";");
-        // sizes fit: Plan::new has checked them
-        let size = self.ranks.len() as u32;
-        let mut spec = JobSpec::new(nspace.clone());
-        spec = spec.clone().node_map(&self.nodes).and_then(|spec| spec.proc_map(&text)).unwrap_or(spec);
-        spec = spec
-            .info(&keys::JOBID, nspace.as_str())
-            .info(&keys::JOB_SIZE, size)
-            .info(&keys::JOB_NUM_APPS, of_app.len() as u32)
-            .info(&keys::MAX_PROCS, size)
-            .session_info(&keys::UNIV_SIZE, size);
-        for (app, ranks) in of_app {
-            spec = spec.app_ranks(app as u32, ranks);
-        }
-        spec
-    }
-
-    /// Registers the processes and makes their environments.
-    async fn launch_job(
-        &self,
-        nspace: &Nspace,
-        apps: &[App],
-        handle: &crate::ServerHandle,
-    ) -> Result<LaunchJob, StartError> {
-        let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        let mut job = LaunchJob::new(nspace.clone(), apps.to_vec());
-        for (rank, node, app) in self.ids() {
-            let proc = ProcId::new(nspace.clone(), rank);
-            handle.register_client(&proc, uid, gid, None).await?;
-            let env = handle.setup_fork(&proc).await?.into_vec();
-            job.procs.push(LaunchProc::new(
-                rank,
-                self.nodes.get(node).cloned().unwrap_or_default(),
-                app,
-                env,
-            ));
-        }
-        Ok(job)
     }
 }
 
@@ -306,6 +223,10 @@ struct Supervisor<L, X> {
     /// Its owner or an abort has ended it: what dies now is no failure.
     asked_to_end: bool,
     abort_status: Option<i32>,
+    /// Jobs that its processes have started and that run.
+    children: BTreeMap<Nspace, mpsc::UnboundedSender<Control>>,
+    /// How the first of them to fail has ended.
+    child_failure: Option<JobOutcome>,
 }
 
 /// Something the supervisor does at a certain time.
@@ -320,8 +241,8 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
     ) {
         let mut outgoing = std::collections::VecDeque::new();
         let (mut end_at, mut tell_at): (Alarm, Alarm) = (None, None);
-        while !(self.running.is_empty() && outgoing.is_empty()) {
-            let was = self.failing;
+        while !(self.running.is_empty() && self.children.is_empty() && outgoing.is_empty()) {
+            let was = self.has_failed();
             tokio::select! {
                 biased;
                 Some(control) = controls.recv() => self.on_control(control, &mut outgoing).await,
@@ -343,7 +264,7 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
                 }
                 else => break,
             }
-            if was == Failing::No && self.failing != Failing::No {
+            if !was && self.has_failed() {
                 let now = tokio::time::Instant::now();
                 tell_at = Some(now + FIRST_TO_FAIL);
                 if let OnFailure::End { grace } = self.on_failure {
@@ -354,6 +275,13 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
         let outcome = self.outcome();
         // the namespace is gone before its owner hears of the end
         self.host.jobs().remove(&self.nspace);
+        controls.close();
+        while let Ok(control) = controls.try_recv() {
+            // a job that was started while this one ended
+            if let Control::Child { control, .. } = control {
+                let _ = control.send(Control::Terminate);
+            }
+        }
         if let Ok(handle) = self.host.handle() {
             let _ = handle.deregister_nspace(&self.nspace).await;
         }
@@ -392,6 +320,17 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
                 if let Err(error) = self.host.0.launcher.signal(&procs, signal).await {
                     tracing::warn!(%error, signal, "cannot signal the job");
                 }
+                self.tell_children(|| Control::Signal(signal));
+            }
+            Control::Child { nspace, control } => {
+                self.children.insert(nspace, control);
+            }
+            Control::ChildEnded { nspace, outcome } => {
+                self.children.remove(&nspace);
+                // what ends on request is no failure
+                if outcome.exit_code != 0 && !self.asked_to_end {
+                    self.child_failure.get_or_insert(outcome);
+                }
             }
             Control::Terminate => {
                 self.asked_to_end = true;
@@ -417,6 +356,7 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
                 let (rank, exit) = (proc.rank, *exit);
                 self.running.remove(&rank);
                 self.exits.insert(rank, exit);
+                self.forget_published(proc);
                 let left_early = self.connected.contains(&rank) && !self.finalized.contains(&rank);
                 self.with_row(rank, |row| {
                     row.exit_code = exit.shell_code();
@@ -497,7 +437,29 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
         });
     }
 
+    fn has_failed(&self) -> bool {
+        self.failing != Failing::No || self.child_failure.is_some()
+    }
+
+    /// What a process has published may end with it, or with the last one of its application.
+    fn forget_published(&self, ended: &ProcId) {
+        let app_of = |rank: Rank| self.plan.ranks.get(rank.to_raw() as usize).map(|(_, app)| *app);
+        let app = app_of(ended.rank);
+        let mut store = self.host.store();
+        store.ended(Persistence::PROC, |proc| proc == ended);
+        if !self.running.iter().any(|rank| app_of(*rank) == app) {
+            store.ended(Persistence::APP, |proc| proc.nspace == self.nspace && app_of(proc.rank) == app);
+        }
+    }
+
+    fn tell_children(&self, control: impl Fn() -> Control) {
+        for child in self.children.values() {
+            let _ = child.send(control());
+        }
+    }
+
     async fn end_all(&mut self) {
+        self.tell_children(|| Control::Terminate);
         let procs = self.running_procs();
         if !procs.is_empty()
             && let Err(error) = self.host.0.launcher.terminate(&procs).await
@@ -521,7 +483,7 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
                 .find(|(_, exit)| **exit != ProcExit::Code(0))
                 .map(|(rank, exit)| (*rank, *exit)),
         };
-        let exit_code = match (self.abort_status, first_failure) {
+        let own_code = match (self.abort_status, first_failure) {
             // aborted is not done, whatever the caller thinks of it
             (Some(0), _) => 1,
             (Some(status), _) => status,
@@ -532,7 +494,13 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
         };
         let procs = self.host.process_table(&self.nspace);
         let first_failure = first_failure.map(|(rank, exit)| (ProcId::new(self.nspace.clone(), rank), exit));
-        JobOutcome { exit_code, first_failure, procs }
+        match &self.child_failure {
+            // ended because of it
+            Some(child) if self.abort_status.is_none() && self.failing == Failing::No => {
+                JobOutcome { procs, ..child.clone() }
+            }
+            _ => JobOutcome { exit_code: own_code, first_failure, procs },
+        }
     }
 
     fn set_state(&self, rank: Rank, state: ProcState) {

@@ -111,6 +111,9 @@ impl With for Request {
         match self {
             Self::Get(get) => &mut get.directives,
             Self::Fence(fence) => &mut fence.directives,
+            Self::Lookup(lookup) => &mut lookup.directives,
+            Self::Connect(connect) => &mut connect.directives,
+            Self::JobControl(control) => &mut control.directives,
             other => panic!("{} has no directives here", other.operation()),
         }
     }

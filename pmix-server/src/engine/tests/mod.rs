@@ -1,4 +1,6 @@
 mod abort;
+mod assembly;
+mod cleanup;
 mod connect;
 mod death;
 mod dmodex;
@@ -8,6 +10,7 @@ mod fence_host;
 mod get;
 mod get_remote;
 mod harness;
+mod host_requests;
 mod job_data;
 mod prop_cluster;
 mod prop_engine;

@@ -390,6 +390,7 @@ impl World {
                     self.check_reply(conn, asked.expect("one answer to one request"), &result);
                 }
                 Command::Push { .. } => panic!("nobody asked for events"),
+                Command::Cleanup(_) => panic!("nobody asked for files to be removed"),
                 Command::Upcall { id, deadline, request, .. } => {
                     assert_eq!(deadline, None);
                     self.check_upcall(&request);

@@ -1,0 +1,194 @@
+//! Removes what processes have left, as they have asked for (JCT-03).
+//!
+//! Never through a symbolic link, and only what belongs to the user and group of who asked: the server may have rights
+//! that its processes lack. Whatever cannot be removed stays.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, openat, statat, unlinkat};
+
+use crate::engine::{Cleanup, DirCleanup};
+
+/// Directories within each other that are cleared.
+const MAX_DEPTH: usize = 64;
+
+/// Does what can be done.
+pub(crate) fn clean_up(cleanup: &Cleanup) {
+    for file in &cleanup.files {
+        note(file, remove_named(cleanup, file));
+    }
+    let mut dirs: Vec<_> = cleanup.dirs.iter().collect();
+    // the deepest first
+    dirs.sort_by_key(|(dir, _)| std::cmp::Reverse(dir.components().count()));
+    for (dir, kind) in dirs {
+        note(dir, clear_named(cleanup, dir, *kind));
+    }
+}
+
+fn note(path: &Path, result: io::Result<()>) {
+    if let Err(error) = result {
+        tracing::debug!(path = %path.display(), %error, "not cleaned up");
+    }
+}
+
+fn remove_named(cleanup: &Cleanup, file: &Path) -> io::Result<()> {
+    let (parent, name) = open_parent(file)?;
+    remove_file(cleanup, parent.as_fd(), name)
+}
+
+fn clear_named(cleanup: &Cleanup, dir: &Path, kind: DirCleanup) -> io::Result<()> {
+    let (parent, name) = open_parent(dir)?;
+    let opened = open_dir(parent.as_fd(), name)?;
+    if !is_own(cleanup, opened.as_fd())? {
+        return Ok(());
+    }
+    clear(cleanup, dir, opened, kind, 0)?;
+    if !kind.leave_top && !is_ignored(cleanup, dir) {
+        // stays if it is not empty
+        unlinkat(&parent, name, AtFlags::REMOVEDIR)?;
+    }
+    Ok(())
+}
+
+/// Empties a directory as far as it goes.
+fn clear(cleanup: &Cleanup, path: &Path, opened: OwnedFd, kind: DirCleanup, depth: usize) -> io::Result<()> {
+    for entry in Dir::read_from(&opened)? {
+        let entry = entry?;
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        if name == "." || name == ".." {
+            continue;
+        }
+        let below: PathBuf = path.join(name);
+        let is_dir = statat(&opened, name, AtFlags::SYMLINK_NOFOLLOW)
+            .map(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)?;
+        let removed = if is_dir {
+            if kind.recursive && depth < MAX_DEPTH {
+                clear_below(cleanup, &opened, name, &below, kind, depth + 1)
+            } else {
+                Ok(())
+            }
+        } else if kind.only_empty || is_ignored(cleanup, &below) {
+            Ok(())
+        } else {
+            remove_file(cleanup, opened.as_fd(), name)
+        };
+        note(&below, removed);
+    }
+    Ok(())
+}
+
+#[expect(clippy::too_many_arguments, reason = "the walk carries its whole position")]
+fn clear_below(
+    cleanup: &Cleanup,
+    parent: &OwnedFd,
+    name: &OsStr,
+    path: &Path,
+    kind: DirCleanup,
+    depth: usize,
+) -> io::Result<()> {
+    let opened = open_dir(parent.as_fd(), name)?;
+    if is_own(cleanup, opened.as_fd())? && !is_ignored(cleanup, path) {
+        clear(cleanup, path, opened, kind, depth)?;
+        unlinkat(parent, name, AtFlags::REMOVEDIR)?;
+    }
+    Ok(())
+}
+
+/// A symbolic link goes itself, not what it leads to.
+fn remove_file(cleanup: &Cleanup, parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
+    let stat = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    let is_dir = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+    if !is_dir && (stat.st_uid, stat.st_gid) == (cleanup.uid, cleanup.gid) {
+        unlinkat(parent, name, AtFlags::empty())?;
+    }
+    Ok(())
+}
+
+fn is_own(cleanup: &Cleanup, file: BorrowedFd<'_>) -> io::Result<bool> {
+    let stat = fstat(file)?;
+    Ok((stat.st_uid, stat.st_gid) == (cleanup.uid, cleanup.gid))
+}
+
+fn is_ignored(cleanup: &Cleanup, path: &Path) -> bool {
+    cleanup.ignored.contains(path)
+        || path.file_name().is_some_and(|name| cleanup.ignored.contains(Path::new(name)))
+}
+
+/// The directory that holds a path, reached without links, and the path's name in it.
+fn open_parent(path: &Path) -> io::Result<(OwnedFd, &OsStr)> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut opened = open_dir(CWD, OsStr::new("/"))?;
+    for part in path.parent().into_iter().flat_map(Path::components).skip(1) {
+        opened = open_dir(opened.as_fd(), part.as_os_str())?;
+    }
+    Ok((opened, name))
+}
+
+fn open_dir(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(openat(parent, name, flags, Mode::empty())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// A directory `top` with a file, a directory with a file, a link to a directory outside, and what belongs to it.
+    fn scene() -> (tempfile::TempDir, PathBuf, Cleanup) {
+        let scene = tempfile::tempdir().unwrap();
+        let root = scene.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("top/sub")).unwrap();
+        fs::create_dir(root.join("outside")).unwrap();
+        for file in ["top/a", "top/keep", "top/sub/b", "outside/c"] {
+            fs::write(root.join(file), "x").unwrap();
+        }
+        std::os::unix::fs::symlink(root.join("outside"), root.join("top/link")).unwrap();
+        let stat = rustix::fs::stat(root.join("top/a")).unwrap();
+        let cleanup = Cleanup { uid: stat.st_uid, gid: stat.st_gid, ..Cleanup::default() };
+        (scene, root, cleanup)
+    }
+
+    fn left(root: &Path) -> Vec<&'static str> {
+        let all = ["top", "top/a", "top/keep", "top/sub", "top/sub/b", "top/link", "outside/c"];
+        all.into_iter().filter(|path| root.join(path).symlink_metadata().is_ok()).collect()
+    }
+
+    #[test]
+    fn jct_03_a_recursive_directory_goes_without_what_its_links_lead_to() {
+        let (_scene, root, mut cleanup) = scene();
+        cleanup.dirs.insert(root.join("top"), DirCleanup { recursive: true, ..DirCleanup::default() });
+        clean_up(&cleanup);
+        assert_eq!(left(&root), ["outside/c"]);
+    }
+
+    #[test]
+    fn jct_03_flags_say_what_stays() {
+        let (_scene, root, mut cleanup) = scene();
+        cleanup.ignored.insert("keep".into());
+        cleanup.dirs.insert(root.join("top"), DirCleanup { leave_top: true, ..DirCleanup::default() });
+        clean_up(&cleanup);
+        assert_eq!(left(&root), ["top", "top/keep", "top/sub", "top/sub/b", "outside/c"]);
+        let only_empty = DirCleanup { recursive: true, only_empty: true, leave_top: true };
+        fs::remove_file(root.join("top/sub/b")).unwrap();
+        cleanup.dirs.insert(root.join("top"), only_empty);
+        clean_up(&cleanup);
+        assert_eq!(left(&root), ["top", "top/keep", "outside/c"]);
+    }
+
+    #[test]
+    fn jct_03_files_of_others_and_behind_links_stay() {
+        let (_scene, root, mut cleanup) = scene();
+        cleanup.files.extend([root.join("top/a"), root.join("top/link/c"), root.join("top/sub")]);
+        let stranger = Cleanup { uid: cleanup.uid + 1, ..cleanup.clone() };
+        clean_up(&stranger);
+        assert_eq!(left(&root).len(), 7);
+        clean_up(&cleanup);
+        assert_eq!(left(&root), ["top", "top/keep", "top/sub", "top/sub/b", "top/link", "outside/c"]);
+    }
+}

@@ -1,0 +1,218 @@
+//! Requests whose work is the host's: passed up with the caller's identity, timed here, answered in their own form.
+
+use std::time::Instant;
+
+use pmix_types::message::{
+    Failure, JobControl, Log, Lookup, LookupReply, Publish, Reply, Spawn, SpawnReply, Unpublish,
+};
+use pmix_types::{DataRange, Directives, Info, KeyName, Pdata, Persistence, Status, keys};
+
+use super::connect::push_identity;
+use super::ids::ReplyTo;
+use super::timers::{Timer, deadline};
+use super::{Answer, Asked, Command, Engine, Out, UpcallId, UpcallPurpose, UpcallRequest, not_supported};
+use crate::host::{
+    JobControlRequest, LogRequest, LookupRequest, PublishRequest, SpawnRequest, UnpublishRequest, Upcall,
+};
+
+/// A request that the host carries out.
+#[derive(Debug)]
+pub(super) struct Forwarded {
+    pub(super) to: ReplyTo,
+    pub(super) deadline: Option<Instant>,
+    form: Form,
+}
+
+/// How the host's answer is given to the process.
+#[derive(Debug)]
+enum Form {
+    Done,
+    /// What was found of these keys.
+    Found(Vec<KeyName>),
+    Spawned,
+    Info,
+}
+
+impl Forwarded {
+    /// Whether the host need not go on when the caller is gone: it only waits.
+    pub(super) const fn only_looks(&self) -> bool {
+        matches!(self.form, Form::Found(_))
+    }
+}
+
+impl Engine {
+    pub(super) fn on_publish(&mut self, asked: Asked, publish: Publish, out: &mut Out) {
+        let Publish { data, directives, .. } = publish;
+        // what is a directive by its key is no data, wherever it stands (PUB-02)
+        let (among, data): (Vec<_>, Vec<_>) = data.into_iter().partition(is_publish_directive);
+        let mut directives = directives;
+        directives.extend(among);
+        let result = if data.is_empty() {
+            Err(bad_param("there is no data to publish"))
+        } else {
+            fill_in_range(&mut directives).and_then(|()| fill_in_persistence(&mut directives))
+        };
+        self.pass_up(asked, Upcall::Publish, Form::Done, result.map(|()| directives), out, |directives| {
+            UpcallRequest::Publish(PublishRequest::new(data).with_directives(directives))
+        });
+    }
+
+    pub(super) fn on_lookup(&mut self, asked: Asked, lookup: Lookup, out: &mut Out) {
+        let Lookup { keys, mut directives, .. } = lookup;
+        let result = if keys.is_empty() {
+            Err(bad_param("a lookup needs keys"))
+        } else {
+            fill_in_range(&mut directives)
+        };
+        let form = Form::Found(keys.clone());
+        self.pass_up(asked, Upcall::Lookup, form, result.map(|()| directives), out, |directives| {
+            UpcallRequest::Lookup(LookupRequest::new(keys).with_directives(directives))
+        });
+    }
+
+    pub(super) fn on_unpublish(&mut self, asked: Asked, unpublish: Unpublish, out: &mut Out) {
+        let Unpublish { keys, mut directives, .. } = unpublish;
+        let result = fill_in_range(&mut directives);
+        self.pass_up(asked, Upcall::Unpublish, Form::Done, result.map(|()| directives), out, |directives| {
+            UpcallRequest::Unpublish(UnpublishRequest::new(keys).with_directives(directives))
+        });
+    }
+
+    pub(super) fn on_spawn(&mut self, asked: Asked, spawn: Spawn, out: &mut Out) {
+        let Spawn { apps, directives, .. } = spawn;
+        let result =
+            if apps.is_empty() { Err(bad_param("there is no application to start")) } else { Ok(directives) };
+        self.pass_up(asked, Upcall::Spawn, Form::Spawned, result, out, |directives| {
+            UpcallRequest::Spawn(SpawnRequest::new(apps).with_directives(directives))
+        });
+    }
+
+    pub(super) fn on_job_control(&mut self, asked: Asked, control: JobControl, out: &mut Out) {
+        let JobControl { targets, directives, .. } = control;
+        self.pass_up(asked, Upcall::JobControl, Form::Info, Ok(directives), out, |directives| {
+            UpcallRequest::JobControl(JobControlRequest::new(targets).with_directives(directives))
+        });
+    }
+
+    pub(super) fn on_log(&mut self, asked: Asked, log: Log, out: &mut Out) {
+        let Log { data, directives, .. } = log;
+        let result = if data.is_empty() { Err(bad_param("there is nothing to log")) } else { Ok(directives) };
+        self.pass_up(asked, Upcall::Log, Form::Done, result, out, |directives| {
+            UpcallRequest::Log(LogRequest::new(data).with_directives(directives))
+        });
+    }
+
+    /// Calls the host, if it serves this, with the caller's identity (GEN-13) and without the time limit, which is
+    /// kept here (GEN-12).
+    #[expect(clippy::too_many_arguments, reason = "the requests differ in each of them")]
+    fn pass_up(
+        &mut self,
+        asked: Asked,
+        upcall: Upcall,
+        form: Form,
+        directives: Result<Directives, Failure>,
+        out: &mut Out,
+        request: impl FnOnce(Directives) -> UpcallRequest,
+    ) {
+        let Asked { at, by, to } = asked;
+        let timed = directives.and_then(|mut directives| {
+            if !self.config.capabilities.has(upcall) {
+                return Err(not_supported(upcall.operation()));
+            }
+            let until = deadline(at, &mut directives)?;
+            directives.remove(&keys::TIMEOUT);
+            push_identity(&mut directives, (by.uid, by.gid));
+            Ok((directives, until))
+        });
+        match timed {
+            Err(failure) => self.reply(to, Err(failure), out),
+            Ok((directives, deadline)) => {
+                let purpose = UpcallPurpose::Forward(Forwarded { to, deadline, form });
+                let id = self.upcall(purpose, by, request(directives), out);
+                self.timers.set(deadline, Timer::Upcall(id));
+            }
+        }
+    }
+
+    pub(super) fn on_forwarded(
+        &mut self,
+        upcall: UpcallId,
+        asked: Forwarded,
+        result: Result<Answer, Failure>,
+        out: &mut Out,
+    ) {
+        self.timers.clear(asked.deadline, Timer::Upcall(upcall));
+        let result = result.and_then(|answer| match (asked.form, answer) {
+            (Form::Done, Answer::Done) => Ok(Reply::Done),
+            (Form::Found(keys), Answer::Found(found)) => found_reply(&keys, found),
+            (Form::Info, Answer::Info(info)) => Ok(Reply::Info(info)),
+            (Form::Spawned, Answer::Spawned(nspace)) => {
+                let mut reply = SpawnReply::new(nspace);
+                reply.job = self.jobs.get(&reply.nspace).map(|job| job.data.clone());
+                Ok(Reply::Spawn(reply))
+            }
+            (form, answer) => {
+                let message = format!("the host answered {answer:?} where {form:?} was asked for");
+                Err(Failure::new(Status::ERROR, message))
+            }
+        });
+        self.reply(asked.to, result, out);
+    }
+
+    pub(super) fn on_upcall_timeout(&mut self, upcall: UpcallId, out: &mut Out) {
+        if let Some(UpcallPurpose::Forward(asked)) = self.upcalls.remove(&upcall) {
+            out.push(Command::CancelUpcall(upcall));
+            let failure = Failure::new(Status::ERR_TIMEOUT, "the host did not answer in the time given");
+            self.reply(asked.to, Err(failure), out);
+        }
+    }
+}
+
+/// Which keys were asked for and not found is told by the status (PUB-12).
+fn found_reply(keys: &[KeyName], found: Vec<Pdata>) -> Result<Reply, Failure> {
+    let missing: Vec<_> =
+        keys.iter().filter(|key| !found.iter().any(|data| data.key == **key)).map(KeyName::as_str).collect();
+    match (found.is_empty(), missing.is_empty()) {
+        (true, _) => {
+            let message = format!("nothing is published under {}", missing.join(", "));
+            Err(Failure::new(Status::ERR_NOT_FOUND, message))
+        }
+        (false, false) => Ok(Reply::Lookup(LookupReply::new(Status::ERR_PARTIAL_SUCCESS, found))),
+        (false, true) => Ok(Reply::Lookup(LookupReply::new(Status::SUCCESS, found))),
+    }
+}
+
+/// Keys that say how to publish, rather than what (PUB-02).
+fn is_publish_directive(info: &Info) -> bool {
+    [
+        keys::RANGE.name(),
+        keys::PERSISTENCE.name(),
+        keys::TIMEOUT.name(),
+        keys::ACCESS_PERMISSIONS.name(),
+        keys::ACCESS_USERIDS.name(),
+        keys::ACCESS_GRPIDS.name(),
+        keys::EVENT_CUSTOM_RANGE.name(),
+        keys::USERID.name(),
+        keys::GRPID.name(),
+    ]
+    .contains(&info.key.as_str())
+}
+
+/// Hosts expect other defaults, so that they are always told (PUB-01).
+fn fill_in_range(directives: &mut Directives) -> Result<(), Failure> {
+    if directives.take(&keys::RANGE)?.is_none() {
+        directives.push(Info::new(&keys::RANGE, DataRange::SESSION));
+    }
+    Ok(())
+}
+
+fn fill_in_persistence(directives: &mut Directives) -> Result<(), Failure> {
+    if directives.take(&keys::PERSISTENCE)?.is_none() {
+        directives.push(Info::new(&keys::PERSISTENCE, Persistence::APP));
+    }
+    Ok(())
+}
+
+fn bad_param(message: &str) -> Failure {
+    Failure::new(Status::ERR_BAD_PARAM, message)
+}

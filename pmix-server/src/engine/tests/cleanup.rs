@@ -1,0 +1,90 @@
+//! Files that are removed when processes have ended.
+
+use pmix_types::message::{JobControl, Reply, Request};
+use pmix_types::{Directives, ProcId, Status, keys};
+
+use super::super::ids::ReplyTo;
+use super::super::{Cleanup, Command, DirCleanup, HostCall};
+use super::harness::*;
+
+fn register(targets: impl IntoIterator<Item = ProcId>, directives: Directives) -> Request {
+    let mut control = JobControl::new(targets.into_iter().collect());
+    control.directives = directives;
+    Request::JobControl(control)
+}
+
+fn files(list: &str) -> Directives {
+    Directives::new().with(&keys::REGISTER_CLEANUP, list)
+}
+
+fn dirs(list: &str) -> Directives {
+    Directives::new().with(&keys::REGISTER_CLEANUP_DIR, list)
+}
+
+fn wanted(paths: &[&str]) -> Cleanup {
+    let files = paths.iter().map(Into::into).collect();
+    Cleanup { uid: USER.0, gid: USER.1, files, ..Cleanup::default() }
+}
+
+#[track_caller]
+fn registered(t: &mut Harness, to: ReplyTo) {
+    assert_same(&t.ok(to), &Reply::Info(vec![]));
+}
+
+#[test]
+fn jct_03_files_of_a_process_go_with_it_and_those_of_the_namespace_with_the_last() {
+    let (mut t, peers) = Harness::local(2);
+    let to = t.ask(&peers[0], register([proc("job", 0)], files("/tmp/a,/tmp/b")));
+    registered(&mut t, to);
+    let to = t.ask(&peers[0], register([], files("/tmp/job")));
+    registered(&mut t, to);
+    t.lose(&peers[0]);
+    t.expect([Command::Cleanup(wanted(&["/tmp/a", "/tmp/b"]))]);
+    let ended = HostCall::ClientEnded { proc: proc("job", 1), reason: "exit code 0".into() };
+    t.feed(super::super::Input::Call { id: super::super::CallId(99), call: ended });
+    assert_same(&t.next(), &Command::Cleanup(wanted(&["/tmp/job"])));
+    t.next();
+    t.finish();
+}
+
+#[test]
+fn jct_03_flags_of_repeats_are_joined() {
+    let (mut t, peers) = Harness::local(1);
+    let asked = [
+        dirs("/tmp/d").with(&keys::CLEANUP_RECURSIVE, true),
+        dirs("/tmp/d,/tmp/e").with(&keys::CLEANUP_LEAVE_TOPDIR, true),
+        dirs("/tmp/e").with(&keys::CLEANUP_IGNORE, "keep"),
+    ];
+    for directives in asked {
+        let to = t.ask(&peers[0], register([proc("job", 0)], directives));
+        registered(&mut t, to);
+    }
+    t.lose(&peers[0]);
+    let leave = DirCleanup { leave_top: true, ..DirCleanup::default() };
+    let mut expected = wanted(&[]);
+    expected.dirs =
+        [("/tmp/d".into(), DirCleanup { recursive: true, ..leave }), ("/tmp/e".into(), leave)].into();
+    expected.ignored = ["keep".into()].into();
+    t.expect([Command::Cleanup(expected)]);
+    t.finish();
+}
+
+#[test]
+fn jct_03_what_cannot_be_registered_is_refused_whole() {
+    let (mut t, peers) = Harness::local(1);
+    let cases = [
+        (files("relative"), Status::ERR_BAD_PARAM),
+        (files("/tmp/../etc/x"), Status::ERR_BAD_PARAM),
+        (files("/tmp/a").with(&keys::CLEANUP_IGNORE, "/tmp/a"), Status::ERR_CONFLICTING_CLEANUP_DIRECTIVES),
+    ];
+    for (directives, status) in cases {
+        let to = t.ask(&peers[0], register([], directives));
+        t.fails(to, status);
+    }
+    let to = t.ask(&peers[0], register([proc("job", 7)], files("/tmp/a")));
+    t.fails(to, Status::ERR_NOT_FOUND);
+    let to = t.ask(&peers[0], register([all_of("none")], files("/tmp/a")));
+    t.fails(to, Status::ERR_INVALID_NAMESPACE);
+    t.lose(&peers[0]);
+    t.finish();
+}

@@ -1,0 +1,196 @@
+//! Requests that the host carries out: publish, lookup, unpublish, spawn, log, job control.
+
+use pmix_types::message::{JobControl, Log, Lookup, LookupReply, Publish, Reply, Request, Spawn, Unpublish};
+use pmix_types::{App, DataRange, Directives, Info, Pdata, Persistence, Status, Value, keys};
+
+use super::super::{Answer, UpcallRequest};
+use super::harness::*;
+use crate::host::{
+    JobControlRequest, LogRequest, LookupRequest, PublishRequest, SpawnRequest, UnpublishRequest, Upcall,
+};
+
+const HOST: [Upcall; 6] =
+    [Upcall::Publish, Upcall::Lookup, Upcall::Unpublish, Upcall::Spawn, Upcall::Log, Upcall::JobControl];
+
+/// One connected process under a host that serves everything here.
+fn one() -> (Harness, Peer) {
+    let mut t = Harness::new(HOST);
+    t.job("job", "0");
+    let peer = t.connect(&proc("job", 0));
+    (t, peer)
+}
+
+fn info(name: &str, value: u32) -> Info {
+    Info::dynamic(key(name), value)
+}
+
+/// What the caller is known by goes up with its directives.
+fn identified(directives: Directives) -> Directives {
+    directives.with(&keys::USERID, USER.0).with(&keys::GRPID, USER.1)
+}
+
+#[track_caller]
+fn upcall_is(t: &mut Harness, expected: UpcallRequest) -> super::super::UpcallId {
+    let (id, caller, request) = t.upcall();
+    assert_eq!((caller.proc, (caller.uid, caller.gid)), (proc("job", 0), USER));
+    assert_eq!(request, expected);
+    id
+}
+
+#[test]
+fn pub_01_pub_02_gen_13_defaults_are_filled_in_and_directives_told_from_data() {
+    let (mut t, peer) = one();
+    let to = t.ask(&peer, Request::Publish(Publish::new(vec![info("k", 1)])));
+    let defaults =
+        Directives::new().with(&keys::RANGE, DataRange::SESSION).with(&keys::PERSISTENCE, Persistence::APP);
+    let request = PublishRequest::new(vec![info("k", 1)]).with_directives(identified(defaults));
+    let id = upcall_is(&mut t, UpcallRequest::Publish(request));
+    t.answer(id, Ok(Answer::Done));
+    t.done(to);
+
+    let given = [
+        Info::new(&keys::PERSISTENCE, Persistence::PROC),
+        info("k", 1),
+        Info::new(&keys::RANGE, DataRange::LOCAL),
+        Info::new(&keys::USERID, 0u32),
+    ];
+    let to = t.ask(&peer, Request::Publish(Publish::new(given.to_vec())));
+    let directives =
+        Directives::new().with(&keys::PERSISTENCE, Persistence::PROC).with(&keys::RANGE, DataRange::LOCAL);
+    let request = PublishRequest::new(vec![info("k", 1)]).with_directives(identified(directives));
+    let id = upcall_is(&mut t, UpcallRequest::Publish(request));
+    t.answer(id, Err(failure(Status::ERR_DUPLICATE_KEY)));
+    t.fails(to, Status::ERR_DUPLICATE_KEY);
+
+    let only_directives = vec![Info::new(&keys::RANGE, DataRange::LOCAL)];
+    let to = t.ask(&peer, Request::Publish(Publish::new(only_directives)));
+    t.fails(to, Status::ERR_BAD_PARAM);
+    t.finish();
+}
+
+#[test]
+fn pub_11_pub_12_a_lookup_tells_what_is_missing() {
+    let (mut t, peer) = one();
+    let found = |name| Pdata { proc: proc("other", 3), key: key(name), value: Value::Uint32(1) };
+    let cases = [
+        (vec![found("a"), found("b")], Some(Status::SUCCESS)),
+        (vec![found("b")], Some(Status::ERR_PARTIAL_SUCCESS)),
+        (vec![], None),
+    ];
+    for (answer, status) in cases {
+        let to = t.ask(&peer, Request::Lookup(Lookup::new(vec![key("a"), key("b")])));
+        let directives = identified(Directives::new().with(&keys::RANGE, DataRange::SESSION));
+        let request = LookupRequest::new(vec![key("a"), key("b")]).with_directives(directives);
+        let id = upcall_is(&mut t, UpcallRequest::Lookup(request));
+        t.answer(id, Ok(Answer::Found(answer.clone())));
+        match status {
+            Some(status) => assert_same(&t.ok(to), &Reply::Lookup(LookupReply::new(status, answer))),
+            None => drop(t.fails(to, Status::ERR_NOT_FOUND)),
+        }
+    }
+    let to = t.ask(&peer, Request::Lookup(Lookup::new(vec![])));
+    t.fails(to, Status::ERR_BAD_PARAM);
+    t.finish();
+}
+
+#[test]
+fn gen_12_pub_13_the_server_keeps_the_time_of_a_lookup() {
+    let (mut t, peer) = one();
+    let wait = Request::Lookup(Lookup::new(vec![key("a")])).with(&keys::WAIT, 0).with(&keys::TIMEOUT, 5);
+    for answered in [true, false] {
+        let to = t.ask(&peer, wait.clone());
+        let (id, _, request) = t.upcall();
+        let UpcallRequest::Lookup(request) = request else { panic!("{request:?}") };
+        assert!(request.directives.contains(&keys::WAIT) && !request.directives.contains(&keys::TIMEOUT));
+        t.advance(4);
+        if answered {
+            t.answer(id, Err(failure(Status::ERR_NOT_FOUND)));
+            t.fails(to, Status::ERR_NOT_FOUND);
+        } else {
+            t.advance(1);
+            t.expect_cancel_then_timeout(id, to);
+            t.answer(id, Ok(Answer::Found(vec![])));
+        }
+        t.quiet();
+    }
+    // nobody waits any more
+    t.ask(&peer, wait);
+    let (id, ..) = t.upcall();
+    t.lose(&peer);
+    t.cancelled(id);
+    t.finish();
+}
+
+#[test]
+fn pub_15_unpublish_without_keys_means_all() {
+    let (mut t, peer) = one();
+    let to = t.ask(&peer, Request::Unpublish(Unpublish::new(vec![])));
+    let directives = identified(Directives::new().with(&keys::RANGE, DataRange::SESSION));
+    let request = UnpublishRequest::new(vec![]).with_directives(directives);
+    let id = upcall_is(&mut t, UpcallRequest::Unpublish(request));
+    t.answer(id, Ok(Answer::Done));
+    t.done(to);
+    t.finish();
+}
+
+#[test]
+fn spn_01_spn_04_the_parent_gets_name_and_data_of_its_child() {
+    let (mut t, peer) = one();
+    let apps = vec![App::new("prog", 2)];
+    let to = t.ask(&peer, Request::Spawn(Spawn::new(apps.clone())));
+    let request = SpawnRequest::new(apps.clone()).with_directives(identified(Directives::new()));
+    let id = upcall_is(&mut t, UpcallRequest::Spawn(request));
+    t.register(spec("child", "0-1"), None);
+    t.answer(id, Ok(Answer::Spawned(nspace("child"))));
+    let Reply::Spawn(reply) = t.ok(to) else { panic!("no spawn") };
+    assert_eq!(reply.nspace, nspace("child"));
+    assert_eq!(reply.job.unwrap().size(), Some(2));
+
+    let to = t.ask(&peer, Request::Spawn(Spawn::new(apps)));
+    let (id, ..) = t.upcall();
+    t.answer(id, Err(failure(Status::ERR_JOB_FAILED_TO_LAUNCH)));
+    t.fails(to, Status::ERR_JOB_FAILED_TO_LAUNCH);
+    let to = t.ask(&peer, Request::Spawn(Spawn::new(vec![])));
+    t.fails(to, Status::ERR_BAD_PARAM);
+    t.finish();
+}
+
+#[test]
+fn log_04_jct_01_what_the_server_cannot_do_goes_up() {
+    let (mut t, peer) = one();
+    let said = vec![Info::new(&keys::LOG_STDERR, "hello")];
+    let to = t.ask(&peer, Request::Log(Log::new(said.clone())));
+    let request = LogRequest::new(said).with_directives(identified(Directives::new()));
+    let id = upcall_is(&mut t, UpcallRequest::Log(request));
+    t.answer(id, Ok(Answer::Done));
+    t.done(to);
+
+    let pause = Request::JobControl(JobControl::new(vec![])).with(&keys::JOB_CTRL_PAUSE, true);
+    let to = t.ask(&peer, pause);
+    let directives = identified(Directives::new().with(&keys::JOB_CTRL_PAUSE, true));
+    let id = upcall_is(
+        &mut t,
+        UpcallRequest::JobControl(JobControlRequest::new(vec![]).with_directives(directives)),
+    );
+    t.answer(id, Ok(Answer::Info(vec![info("k", 1)])));
+    assert_same(&t.ok(to), &Reply::Info(vec![info("k", 1)]));
+    t.finish();
+}
+
+#[test]
+fn gen_11_pub_17_without_an_entry_of_the_host_nothing_is_supported() {
+    let (mut t, peers) = Harness::local(1);
+    let requests = [
+        Request::Publish(Publish::new(vec![info("k", 1)])),
+        Request::Lookup(Lookup::new(vec![key("k")])),
+        Request::Unpublish(Unpublish::new(vec![])),
+        Request::Spawn(Spawn::new(vec![App::new("prog", 1)])),
+        Request::Log(Log::new(vec![info("k", 1)])),
+        Request::JobControl(JobControl::new(vec![])),
+    ];
+    for request in requests {
+        let to = t.ask(&peers[0], request);
+        t.fails(to, Status::ERR_NOT_SUPPORTED);
+    }
+    t.finish();
+}

@@ -1,0 +1,191 @@
+use super::*;
+
+fn user(name: &str, rank: u32, uid: u32) -> User {
+    let proc = ProcId::new(name.parse().unwrap(), pmix_types::Rank::from_raw(rank));
+    User { proc, uid, gid: uid + 1 }
+}
+
+fn key(name: &str) -> KeyName {
+    name.parse().unwrap()
+}
+
+fn data(pairs: &[(&str, u32)]) -> Vec<Info> {
+    pairs.iter().map(|(name, value)| Info::dynamic(key(name), *value)).collect()
+}
+
+fn in_range(range: DataRange) -> Directives {
+    Directives::new().with(&keys::RANGE, range)
+}
+
+fn lasting(persistence: Persistence) -> Directives {
+    Directives::new().with(&keys::PERSISTENCE, persistence)
+}
+
+fn look(
+    store: &mut Store,
+    asker: &User,
+    names: &[&str],
+    directives: &Directives,
+) -> Option<Result<Vec<u32>, Status>> {
+    let look = Look::new(asker.clone(), names.iter().map(|name| key(name)).collect(), directives).unwrap();
+    let result = store.look(&look)?;
+    let values = result.map(|found| found.iter().map(|data| data.value.get().unwrap()).collect());
+    Some(values.map_err(|error| error.status()))
+}
+
+fn find(store: &mut Store, asker: &User, name: &str) -> Option<u32> {
+    match look(store, asker, &[name], &in_range(DataRange::GLOBAL)).unwrap() {
+        Ok(values) => Some(values[0]),
+        Err(status) => {
+            assert_eq!(status, Status::ERR_NOT_FOUND);
+            None
+        }
+    }
+}
+
+#[test]
+fn pub_04_a_taken_key_refuses_the_whole_call() {
+    let mut store = Store::default();
+    let (a, b) = (user("job", 0, 7), user("job", 1, 7));
+    store.publish(&a, data(&[("k", 1)]), &Directives::new()).unwrap();
+    let refused = store.publish(&b, data(&[("other", 2), ("k", 3)]), &Directives::new()).unwrap_err();
+    assert_eq!(refused.status(), Status::ERR_DUPLICATE_KEY);
+    assert_eq!(find(&mut store, &b, "k"), Some(1));
+    assert_eq!(find(&mut store, &b, "other"), None);
+}
+
+#[test]
+fn pub_05_pub_14_ranges_are_apart_and_the_narrowest_wins() {
+    let mut store = Store::default();
+    let (a, b) = (user("job", 0, 7), user("else", 0, 7));
+    for (range, value) in [(DataRange::GLOBAL, 1), (DataRange::PROC_LOCAL, 2), (DataRange::NAMESPACE, 3)] {
+        store.publish(&a, data(&[("k", value)]), &in_range(range)).unwrap();
+    }
+    assert_eq!(find(&mut store, &a, "k"), Some(2));
+    assert_eq!(find(&mut store, &user("job", 1, 7), "k"), Some(3));
+    assert_eq!(find(&mut store, &b, "k"), Some(1));
+}
+
+#[test]
+fn pub_06_pub_07_pub_10_both_must_be_in_range_of_each_other() {
+    let mut store = Store::default();
+    let (a, peer, stranger) = (user("job", 0, 7), user("job", 1, 7), user("else", 0, 7));
+    store.publish(&a, data(&[("n", 1)]), &in_range(DataRange::NAMESPACE)).unwrap();
+    store.publish(&a, data(&[("g", 2)]), &in_range(DataRange::GLOBAL)).unwrap();
+    store.publish(&a, data(&[("rm", 3)]), &in_range(DataRange::RM)).unwrap();
+    assert_eq!(find(&mut store, &peer, "n"), Some(1));
+    assert_eq!(find(&mut store, &stranger, "n"), None);
+    assert_eq!(find(&mut store, &a, "rm"), None);
+    assert_eq!(find(&mut store, &stranger, "g"), Some(2));
+    let own = in_range(DataRange::NAMESPACE);
+    assert_eq!(look(&mut store, &stranger, &["g"], &own), Some(Err(Status::ERR_NOT_FOUND)));
+    assert_eq!(look(&mut store, &peer, &["g"], &own), Some(Ok(vec![2])));
+}
+
+#[test]
+fn pub_06_a_custom_range_is_those_listed() {
+    let mut store = Store::default();
+    let (a, listed, other) = (user("job", 0, 7), user("job", 1, 7), user("job", 2, 7));
+    let directives = in_range(DataRange::CUSTOM)
+        .with(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(vec![listed.proc.clone()]));
+    store.publish(&a, data(&[("k", 1)]), &directives).unwrap();
+    assert_eq!(find(&mut store, &listed, "k"), Some(1));
+    assert_eq!(find(&mut store, &other, "k"), None);
+}
+
+#[test]
+fn pub_08_data_lives_as_long_as_was_said() {
+    let mut store = Store::default();
+    let a = user("job", 0, 7);
+    let kinds = [
+        ("indef", Persistence::INDEF),
+        ("proc", Persistence::PROC),
+        ("app", Persistence::APP),
+        ("session", Persistence::SESSION),
+        ("once", Persistence::FIRST_READ),
+    ];
+    for (name, persistence) in kinds {
+        store.publish(&a, data(&[(name, 1)]), &lasting(persistence)).unwrap();
+    }
+    assert_eq!(find(&mut store, &a, "once"), Some(1));
+    assert_eq!(find(&mut store, &a, "once"), None);
+    store.ended(Persistence::PROC, |proc| proc.rank.to_raw() == 1);
+    assert_eq!(find(&mut store, &a, "proc"), Some(1));
+    store.ended(Persistence::PROC, |proc| *proc == a.proc);
+    assert_eq!(find(&mut store, &a, "proc"), None);
+    assert_eq!(find(&mut store, &a, "app"), Some(1));
+    store.ended(Persistence::APP, |proc| *proc == a.proc);
+    assert_eq!(find(&mut store, &a, "app"), None);
+    assert_eq!(find(&mut store, &a, "session"), Some(1));
+    assert_eq!(find(&mut store, &a, "indef"), Some(1));
+}
+
+#[test]
+fn pub_09_pub_12_other_users_see_only_what_is_opened_to_them() {
+    let mut store = Store::default();
+    let (a, stranger) = (user("job", 0, 7), user("job", 1, 8));
+    store.publish(&a, data(&[("closed", 1)]), &Directives::new()).unwrap();
+    let permissions = Info::new(&keys::ACCESS_USERIDS, DataArray::Uint32(vec![8]));
+    let opened = Directives::new().with(&keys::ACCESS_PERMISSIONS, DataArray::Info(vec![permissions]));
+    store.publish(&a, data(&[("open", 2)]), &opened).unwrap();
+    let any = Directives::new();
+    assert_eq!(look(&mut store, &stranger, &["closed"], &any), Some(Err(Status::ERR_NO_PERMISSIONS)));
+    assert_eq!(look(&mut store, &stranger, &["closed", "none"], &any), Some(Err(Status::ERR_NOT_FOUND)));
+    assert_eq!(look(&mut store, &stranger, &["closed", "open"], &any), Some(Ok(vec![2])));
+    // whom it names is all that may see it, but itself
+    assert_eq!(look(&mut store, &user("job", 2, 7), &["open"], &any), Some(Err(Status::ERR_NO_PERMISSIONS)));
+    assert_eq!(look(&mut store, &a, &["open"], &any), Some(Ok(vec![2])));
+    // users do not take each other's keys
+    store.publish(&stranger, data(&[("closed", 3)]), &any).unwrap();
+    assert_eq!(look(&mut store, &stranger, &["closed"], &any), Some(Ok(vec![3])));
+}
+
+#[test]
+fn pub_11_publishers_are_told() {
+    let mut store = Store::default();
+    let a = user("job", 3, 7);
+    store.publish(&a, data(&[("k", 1)]), &Directives::new()).unwrap();
+    let look = Look::new(user("job", 0, 7), vec![key("k")], &Directives::new()).unwrap();
+    let found = store.look(&look).unwrap().unwrap();
+    assert_eq!(found, [Pdata { proc: a.proc, key: key("k"), value: Value::Uint32(1) }]);
+}
+
+#[test]
+fn pub_13_waits_for_some_or_all_keys() {
+    let mut store = Store::default();
+    let a = user("job", 0, 7);
+    let waits = |value: Value| Directives::from(vec![Info::dynamic(keys::WAIT.key_name(), value)]);
+    let names = ["x", "y"];
+    let all = [Value::Undef, Value::Bool(true), Value::Int(0), Value::Int(2), Value::Int(9)];
+    for value in all.clone() {
+        assert_eq!(look(&mut store, &a, &names, &waits(value)), None);
+    }
+    assert_eq!(look(&mut store, &a, &names, &waits(false.into())), Some(Err(Status::ERR_NOT_FOUND)));
+    store.publish(&a, data(&[("y", 1)]), &Directives::new()).unwrap();
+    for value in all.clone() {
+        assert_eq!(look(&mut store, &a, &names, &waits(value)), None);
+    }
+    assert_eq!(look(&mut store, &a, &names, &waits(Value::Int(1))), Some(Ok(vec![1])));
+    store.publish(&a, data(&[("x", 2)]), &Directives::new()).unwrap();
+    for value in all {
+        assert_eq!(look(&mut store, &a, &names, &waits(value)), Some(Ok(vec![2, 1])));
+    }
+    let refused = Look::new(a, vec![key("x")], &waits(Value::Int(-1))).unwrap_err();
+    assert_eq!(refused.status(), Status::ERR_BAD_PARAM);
+}
+
+#[test]
+fn pub_15_pub_16_only_the_publisher_takes_back_and_only_in_that_range() {
+    let mut store = Store::default();
+    let (a, b) = (user("job", 0, 7), user("job", 1, 7));
+    store.publish(&a, data(&[("k", 1), ("l", 2)]), &in_range(DataRange::GLOBAL)).unwrap();
+    store.unpublish(&b.proc, &[key("k")], &in_range(DataRange::GLOBAL)).unwrap();
+    store.unpublish(&a.proc, &[key("k")], &Directives::new()).unwrap();
+    assert_eq!(find(&mut store, &b, "k"), Some(1));
+    store.unpublish(&a.proc, &[key("k"), key("unknown")], &in_range(DataRange::GLOBAL)).unwrap();
+    assert_eq!(find(&mut store, &b, "k"), None);
+    store.publish(&b, data(&[("k", 5)]), &in_range(DataRange::GLOBAL)).unwrap();
+    store.unpublish(&a.proc, &[], &in_range(DataRange::GLOBAL)).unwrap();
+    assert_eq!(find(&mut store, &b, "k"), Some(5));
+    assert_eq!(find(&mut store, &b, "l"), None);
+}
