@@ -216,9 +216,7 @@ impl Driver {
                     tracing::debug!(reason, "closed a connection");
                     self.peers.remove(&conn);
                 }
-                Command::Upcall { id, caller, deadline, request } => {
-                    self.upcalls.start(id, caller, deadline, request)
-                }
+                Command::Upcall { id, caller, request } => self.upcalls.start(id, caller, request),
                 Command::CancelUpcall(id) => self.upcalls.cancel(id),
                 Command::Return { id, result } => {
                     if let Some(answer) = self.calls.remove(&id) {
