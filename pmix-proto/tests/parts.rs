@@ -136,3 +136,16 @@ fn messages_without_content_and_bodies_that_are_none_are_refused() {
     let error = assembler.accept_client(part(1, 10, true)).unwrap_err();
     assert!(matches!(error.reason(), Reason::Malformed(_)), "{error}");
 }
+
+#[test]
+fn completed_bodies_count_no_more() {
+    let mut assembler = Assembler::new(limits(5 * PART_BYTES, 8));
+    let request = commit(2 * PART_BYTES);
+    // together they are far above the limit of what may be under way
+    for id in 1..=20 {
+        let received: Vec<_> = encode_request(id, &request)
+            .filter_map(|message| assembler.accept_client(message).unwrap())
+            .collect();
+        assert_eq!(received, [(id, ClientBody::Request(request.clone()))]);
+    }
+}

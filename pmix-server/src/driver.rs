@@ -217,9 +217,7 @@ impl Driver {
                     tracing::debug!(reason, "closed a connection");
                     self.peers.remove(&conn);
                 }
-                Command::Upcall { id, caller, deadline, request } => {
-                    self.upcalls.start(id, caller, deadline, request)
-                }
+                Command::Upcall { id, caller, request } => self.upcalls.start(id, caller, request),
                 Command::Cleanup(cleanup) => {
                     tokio::task::spawn_blocking(move || clean_up(&cleanup));
                 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::FutureExt;
 use pmix_types::Status;
@@ -41,18 +41,12 @@ impl Upcalls {
         }
     }
 
-    pub(crate) fn start(
-        &self,
-        id: UpcallId,
-        caller: Caller,
-        deadline: Option<Instant>,
-        request: UpcallRequest,
-    ) {
+    pub(crate) fn start(&self, id: UpcallId, caller: Caller, request: UpcallRequest) {
         let cancel = CancellationToken::new();
         lock(&self.running).insert(id, cancel.clone());
         let Caller { proc, uid, gid, object } = caller;
         let span = tracing::debug_span!("upcall", id = id.0, operation = operation(&request), caller = %proc);
-        let cx = UpcallContext { id: id.0, caller: proc, uid, gid, deadline, object, cancel };
+        let cx = UpcallContext { id: id.0, caller: proc, uid, gid, object, cancel };
         let (host, inbox, running) = (self.host.clone(), self.inbox.clone(), self.running.clone());
         let task = async move {
             let what = operation(&request);

@@ -1,5 +1,7 @@
 //! What the processes of a job hear of a death.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
+
 use std::sync::{Arc, Mutex};
 
 use pmix_client::types::{App, DataRange, Event, Status};

@@ -38,7 +38,7 @@ async fn heard(events: &mut EventStream) -> Vec<Status> {
 }
 
 #[test]
-fn evt_09_evt_18_evt_19_who_has_registered_hears_of_it() {
+fn evt_09_evt_18_who_has_registered_hears_of_it() {
     on_both_runtimes(async || {
         let node = TestNode::start(3).await;
         let (a, b, c) = (node.client(0).await, node.client(1).await, node.client(2).await);

@@ -1,7 +1,6 @@
 //! What the engine wants done.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use bytes::Bytes;
 use pmix_types::ProcId;
@@ -31,7 +30,7 @@ pub(crate) enum Command {
     /// Closes a connection.
     Close { conn: ConnId, reason: String },
     /// Calls the host.
-    Upcall { id: UpcallId, caller: Caller, deadline: Option<Instant>, request: UpcallRequest },
+    Upcall { id: UpcallId, caller: Caller, request: UpcallRequest },
     /// Nobody waits for this upcall any more.
     CancelUpcall(UpcallId),
     /// Removes what ended processes have left.

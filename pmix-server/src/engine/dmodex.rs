@@ -165,7 +165,7 @@ impl Engine {
         if let Some(put) = job.put.get(&proc.rank) {
             match key {
                 Some(key) if put.find(key, Viewer::OtherNode, None).is_none() => {
-                    if put.contains(key) {
+                    if put.hides(key, Viewer::OtherNode) {
                         let message =
                             format!("{key} of {proc} was put in a scope that leaves other nodes out");
                         return fail(Status::ERR_EXISTS_OUTSIDE_SCOPE, message);

@@ -8,6 +8,9 @@ use pmix_types::{DataArray, DataRange, Event, ProcId, Status, keys};
 use super::ids::{Counter, ReplyTo};
 use super::{Asked, CallValue, Command, ConnId, Engine, Out};
 
+/// Event registrations that one connection may hold.
+const MAX_REGISTRATIONS: usize = 1024;
+
 #[derive(Debug, Default)]
 pub(super) struct Events {
     registrations: BTreeMap<u64, Registration>,
@@ -29,11 +32,15 @@ impl Engine {
             Ok(affected) => affected,
             Err(error) => return self.reply(to, Err(error.into()), out),
         };
-        let number = self.events.next.next();
-        self.events.registrations.insert(number, Registration { conn: to.conn, codes: wish.codes, affected });
-        if let Some(held) = self.conns.get_mut(&to.conn) {
-            held.registrations.insert(number);
+        let Some(held) = self.conns.get_mut(&to.conn) else { return };
+        if held.registrations.len() >= MAX_REGISTRATIONS {
+            let message =
+                format!("{} has {MAX_REGISTRATIONS} event registrations, which is the limit", held.proc);
+            return self.reply(to, Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message)), out);
         }
+        let number = self.events.next.next();
+        held.registrations.insert(number);
+        self.events.registrations.insert(number, Registration { conn: to.conn, codes: wish.codes, affected });
         self.reply(to, Ok(Reply::Registered(number)), out);
     }
 

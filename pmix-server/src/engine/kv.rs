@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use pmix_types::job::{Caller as JobCaller, target_of};
 use pmix_types::message::{Failure, Get, GetReply, Modex, ProcData, PutEntry, Reply};
-use pmix_types::{Directives, KeyName, Nspace, ProcId, Rank, Scope, Status, Value, keys};
+use pmix_types::{DataArray, Directives, KeyName, Nspace, ProcId, Rank, Scope, Status, Value, keys};
 
 use super::dmodex::FetchKey;
 use super::ids::{Counter, ReplyTo};
@@ -14,6 +14,9 @@ use super::registry::{Job, PutData, Viewer, unknown_nspace};
 use super::timers::{Timer, deadline};
 use super::{Asked, ConnId, Engine, Out};
 use crate::host::Upcall;
+
+/// What the values that one process has put may take.
+const MAX_PUT_BYTES: u64 = 1 << 30;
 
 /// A get, until it is answered.
 #[derive(Debug)]
@@ -143,12 +146,26 @@ impl Engine {
             }
         }
         let Some(job) = self.jobs.get_mut(&proc.nspace) else { return Err(unknown_nspace(&proc.nspace)) };
-        self.stats.commits += 1;
+        let bytes = entries.iter().map(|entry| value_bytes(&entry.value)).sum::<u64>();
         let put = job.put.entry(proc.rank).or_default();
+        let may_overflow = put.bytes() + bytes > MAX_PUT_BYTES;
+        // what is replaced takes nothing any more, which only the outcome tells
+        let before = may_overflow.then(|| put.clone());
         for PutEntry { scope, key, value } in entries {
-            self.stats.bytes_committed += value_bytes(&value);
             put.put(scope, key, value);
         }
+        if let Some(before) = before
+            && put.bytes() > MAX_PUT_BYTES
+        {
+            let message = format!(
+                "commit: {proc} would hold {} bytes of values, the limit is {MAX_PUT_BYTES}",
+                put.bytes()
+            );
+            *put = before;
+            return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
+        }
+        self.stats.commits += 1;
+        self.stats.bytes_committed += bytes;
         Ok(())
     }
 
@@ -253,7 +270,7 @@ impl Engine {
         if let Some(key) = &waiter.key {
             match put.find(key, viewer, waiter.scope) {
                 Some(value) => reply.value = Some(value.clone()),
-                None if put.contains(key) => return Look::OutOfScope,
+                None if put.hides(key, viewer) => return Look::OutOfScope,
                 None => return Look::NotThere,
             }
         }
@@ -400,9 +417,17 @@ pub(super) fn outside_scope(waiter: &Waiter) -> Failure {
     Failure::new(Status::ERR_EXISTS_OUTSIDE_SCOPE, message)
 }
 
-fn value_bytes(value: &Value) -> u64 {
+/// What a value takes, nearly: its content without what holds it; elements of arrays count as one number each.
+pub(super) fn value_bytes(value: &Value) -> u64 {
     let size = match value {
         Value::String(text) => text.len(),
+        Value::DataArray(array) => match &**array {
+            DataArray::String(texts) => texts.iter().map(String::len).sum(),
+            DataArray::Info(infos) => {
+                return infos.iter().map(|info| value_bytes(&info.value)).sum();
+            }
+            other => other.len() * size_of::<u64>(),
+        },
         other => other.as_bytes().map_or(size_of::<u64>(), bytes::Bytes::len),
     };
     size as u64

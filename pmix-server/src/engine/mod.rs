@@ -270,7 +270,7 @@ impl Engine {
         let id = UpcallId(self.next_upcall.next());
         self.stats.upcalls += 1;
         self.upcalls.insert(id, purpose);
-        out.push(Command::Upcall { id, caller, deadline: None, request });
+        out.push(Command::Upcall { id, caller, request });
         id
     }
 

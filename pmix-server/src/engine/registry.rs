@@ -7,6 +7,7 @@ use pmix_types::job::{JobData, JobError, Target};
 use pmix_types::message::Failure;
 use pmix_types::{Directives, Info, KeyName, Nspace, ProcId, Rank, RankSet, Scope, Status, Value, keys};
 
+use super::kv::value_bytes;
 use super::{CallValue, Caller, Config, ConnId, Engine, Out};
 use crate::host::HostObject;
 
@@ -60,8 +61,12 @@ pub(super) enum Stage {
 }
 
 /// Keys of one process with what was put under them, the latest last.
-#[derive(Debug, Default)]
-pub(super) struct PutData(BTreeMap<KeyName, Vec<(Scope, Value)>>);
+#[derive(Clone, Debug, Default)]
+pub(super) struct PutData {
+    entries: BTreeMap<KeyName, Vec<(Scope, Value)>>,
+    /// What the values take, see [`value_bytes`].
+    bytes: u64,
+}
 
 /// Who looks at put data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,28 +86,33 @@ impl Viewer {
 impl PutData {
     /// A later put of the same scope replaces the earlier; `GLOBAL` replaces both of the others (PUT-04).
     pub(super) fn put(&mut self, scope: Scope, key: KeyName, value: Value) {
-        let held = self.0.entry(key).or_default();
-        if scope == Scope::GLOBAL {
-            held.clear();
-        } else {
-            held.retain(|(other, _)| *other != scope);
+        let held = self.entries.entry(key).or_default();
+        let is_replaced = |other: Scope| scope == Scope::GLOBAL || other == scope;
+        for (_, old) in held.extract_if(.., |(other, _)| is_replaced(*other)) {
+            self.bytes -= value_bytes(&old);
         }
+        self.bytes += value_bytes(&value);
         held.push((scope, value));
     }
 
+    pub(super) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     pub(super) fn find(&self, key: &str, viewer: Viewer, only: Option<Scope>) -> Option<&Value> {
-        let held = self.0.get(key)?;
+        let held = self.entries.get(key)?;
         let visible = |scope: Scope| viewer.sees(scope) && only.is_none_or(|only| only == scope);
         held.iter().rev().find(|(scope, _)| visible(*scope)).map(|(_, value)| value)
     }
 
-    pub(super) fn contains(&self, key: &str) -> bool {
-        self.0.contains_key(key)
+    /// Whether a key is there, but only in scopes that leave the viewer out (GET-06).
+    pub(super) fn hides(&self, key: &str, viewer: Viewer) -> bool {
+        self.entries.get(key).is_some_and(|held| !held.iter().any(|(scope, _)| viewer.sees(*scope)))
     }
 
     /// All that a viewer may see.
     pub(super) fn visible(&self, viewer: Viewer) -> impl Iterator<Item = (&KeyName, Scope, &Value)> {
-        self.0.iter().flat_map(move |(key, held)| {
+        self.entries.iter().flat_map(move |(key, held)| {
             held.iter()
                 .filter(move |(scope, _)| viewer.sees(*scope))
                 .map(move |(scope, value)| (key, *scope, value))

@@ -1,6 +1,5 @@
 use std::any::Any;
 use std::sync::Arc;
-use std::time::Instant;
 
 use pmix_types::ProcId;
 use tokio_util::sync::CancellationToken;
@@ -11,7 +10,7 @@ use super::HostError;
 /// (CLI-04).
 pub type HostObject = Arc<dyn Any + Send + Sync>;
 
-/// Who asks, until when, and whether it still matters: given with every upcall.
+/// Who asks, and whether it still matters: given with every upcall.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct UpcallContext {
@@ -23,15 +22,13 @@ pub struct UpcallContext {
     pub uid: u32,
     /// Group of the caller, as the kernel says (GEN-13).
     pub gid: u32,
-    /// When the server stops waiting for the answer; `None` if it waits for ever.
-    pub deadline: Option<Instant>,
     /// The object given when the caller was registered.
     pub object: Option<HostObject>,
     pub(crate) cancel: CancellationToken,
 }
 
 impl UpcallContext {
-    /// Waits until the answer is no longer wanted: the deadline passed, or those who asked are gone.
+    /// Waits until the answer is no longer wanted: the time of all who asked is over, or those who asked are gone.
     ///
     /// The answer may still be given; it is dropped. Cancel-safe.
     pub async fn cancelled(&self) {

@@ -198,3 +198,19 @@ fn evt_17_notify_completes_whoever_listens_and_its_source_is_its_sender() {
     ]);
     t.finish();
 }
+
+#[test]
+fn registrations_of_one_connection_are_limited() {
+    let (mut t, peers) = world();
+    let numbers: Vec<_> = (0..1024).map(|_| register(&mut t, &peers[0], vec![CODE])).collect();
+    let more = || Request::RegisterEvents(RegisterEvents::new(vec![CODE]));
+    let to = t.ask(&peers[0], more());
+    let failure = t.fails(to, Status::ERR_OUT_OF_RESOURCE);
+    assert!(failure.message.contains("1024"), "{failure}");
+    // that of one leaves others alone, and one given back is free again
+    register(&mut t, &peers[1], vec![CODE]);
+    let to = t.ask(&peers[0], Request::DeregisterEvents(numbers[0]));
+    t.done(to);
+    register(&mut t, &peers[0], vec![CODE]);
+    t.finish();
+}

@@ -30,7 +30,26 @@ fn get_05_a_scope_limits_the_search() {
         let to = t.ask(&peers[1], get(proc("job", 0), "k").with(&keys::DATA_SCOPE, scope));
         assert_eq!(t.value(to), Value::Uint32(value));
     }
-    let to = t.ask(&peers[1], get(proc("job", 0), "k").with(&keys::DATA_SCOPE, Scope::REMOTE));
+    // the asker may see the key, so it is only not there under that scope
+    let remote = || get(proc("job", 0), "k").with(&keys::DATA_SCOPE, Scope::REMOTE);
+    let to = t.ask(&peers[1], remote().with(&keys::IMMEDIATE, true));
+    t.fails(to, Status::ERR_NOT_FOUND);
+    let to = t.ask(&peers[1], remote().with(&keys::TIMEOUT, 1));
+    t.quiet();
+    t.advance(1);
+    t.fails(to, Status::ERR_TIMEOUT);
+    t.finish();
+}
+
+#[test]
+fn get_05_get_06_a_get_under_a_scope_waits_until_that_is_put() {
+    let (mut t, peers) = Harness::local(2);
+    t.commits(&peers[0], [entry(Scope::GLOBAL, "k", 1u32), entry(Scope::REMOTE, "hidden", 3u32)]);
+    let to = t.ask(&peers[1], get(proc("job", 0), "k").with(&keys::DATA_SCOPE, Scope::LOCAL));
+    t.quiet();
+    t.commits(&peers[0], [entry(Scope::LOCAL, "k", 2u32)]);
+    assert_eq!(t.value(to), Value::Uint32(2));
+    let to = t.ask(&peers[1], get(proc("job", 0), "hidden").with(&keys::DATA_SCOPE, Scope::LOCAL));
     t.fails(to, Status::ERR_EXISTS_OUTSIDE_SCOPE);
     t.finish();
 }

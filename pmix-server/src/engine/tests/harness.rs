@@ -403,7 +403,7 @@ impl Harness {
     #[track_caller]
     pub(super) fn upcall(&mut self) -> (UpcallId, Caller, UpcallRequest) {
         match self.next() {
-            Command::Upcall { id, caller, deadline: None, request } => (id, caller, request),
+            Command::Upcall { id, caller, request } => (id, caller, request),
             other => panic!("expected an upcall, not {other:?}"),
         }
     }

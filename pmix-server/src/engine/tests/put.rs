@@ -97,3 +97,20 @@ fn put_07_a_commit_of_nothing_succeeds() {
     assert_eq!(*reply.modex, modex([data_of(&proc("job", 0), [])]));
     t.finish();
 }
+
+#[test]
+fn put_04_what_one_process_holds_is_limited_and_replaced_values_count_no_more() {
+    let (mut t, peers) = Harness::local(1);
+    // shared by all values, so that the test takes little
+    let half = Value::ByteObject(bytes::Bytes::from(vec![0; 1 << 29]));
+    for name in ["a", "b", "b"] {
+        t.commits(&peers[0], [entry(Scope::GLOBAL, name, half.clone())]);
+    }
+    let to = t.ask(&peers[0], commit([entry(Scope::GLOBAL, "c", 1u32)]));
+    let failure = t.fails(to, Status::ERR_OUT_OF_RESOURCE);
+    assert!(failure.message.contains("the limit is 1073741824"), "{failure}");
+    let to = t.ask(&peers[0], get(proc("job", 0), "c").with(&keys::IMMEDIATE, true));
+    t.fails(to, Status::ERR_NOT_FOUND);
+    t.commits(&peers[0], [entry(Scope::GLOBAL, "a", 1u32), entry(Scope::GLOBAL, "c", 1u32)]);
+    t.finish();
+}
