@@ -53,8 +53,8 @@
 //! (`tracing`), before a request is read. Message sizes, requests under way and queues are bounded.
 //!
 //! # Limits
-//! Publish, spawn, connect, groups, log and the other upcalls beyond those of [`standard::StandardHost`]'s
-//! capabilities exist in [`HostModule`], but no client request reaches them yet; see `COVERAGE.md`.
+//! What a client can ask and what is only an entry of [`HostModule`] so far stands in `COVERAGE.md`. Published data and
+//! spawned jobs of [`standard::StandardHost`] are those of one node.
 
 mod blob;
 mod cleanup;
