@@ -26,7 +26,7 @@ pub use request::*;
 ///
 /// # You may assume
 /// - Upcalls run as tasks on the runtime that started the server, several at a time, in no fixed order.
-/// - [`ServerHandle`](crate::ServerHandle) may be called from inside any of them.
+/// - [`ServerHandle`] may be called from inside any of them.
 /// - `client_connected` comes before any other upcall for that process (CLI-05).
 /// - Collectives come once per node and operation, when all local participants have called (HST-02), and
 ///   never twice at a time for the same participants.
