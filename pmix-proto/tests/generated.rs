@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-#[path = "../examples/gen.rs"]
+#[path = "../examples/gen_proto.rs"]
 mod generator;
 
 #[test]
@@ -17,6 +17,10 @@ fn generated_files_are_up_to_date() {
     assert_eq!(names, ["pmix.v1.bin", "pmix.v1.rs"]);
     for name in names {
         let same = fs::read(fresh.join(&name)).unwrap() == fs::read(committed.join(&name)).unwrap();
-        assert!(same, "src/gen/{} is out of date: cargo run -p pmix-proto --example gen", name.display());
+        assert!(
+            same,
+            "src/gen/{} is out of date: cargo run -p pmix-proto --example gen_proto",
+            name.display()
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Writes the messages and services of `pmix-proto` from its protobuf files: `cargo run -p pmix-proto --example gen`.
+//! Writes the messages and services of `pmix-proto` from its protobuf files: `cargo run -p pmix-proto --example gen_proto`.
 //!
 //! A test generates them again and compares them with the files, so the two cannot drift apart. No `protoc` is
 //! needed.
