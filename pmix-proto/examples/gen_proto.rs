@@ -9,8 +9,13 @@ use std::path::Path;
 
 use prost::Message;
 
-const FILES: [&str; 4] =
-    ["pmix/v1/types.proto", "pmix/v1/query.proto", "pmix/v1/job.proto", "pmix/v1/session.proto"];
+const FILES: [&str; 5] = [
+    "pmix/v1/types.proto",
+    "pmix/v1/query.proto",
+    "pmix/v1/job.proto",
+    "pmix/v1/session.proto",
+    "pmix/v1/host.proto",
+];
 
 /// Cases of `Value` that are boxed in the domain type too, so that a value stays small.
 const BOXED: [&str; 13] = [

@@ -1794,3 +1794,52 @@ pub mod session_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct HostRequest {
+    /// On whose behalf, with the user and group that its node's kernel knows it by; a server where nobody else asks.
+    #[prost(message, optional, tag = "1")]
+    pub caller: ::core::option::Option<Proc>,
+    #[prost(uint32, tag = "2")]
+    pub uid: u32,
+    #[prost(uint32, tag = "3")]
+    pub gid: u32,
+    #[prost(oneof = "host_request::Content", tags = "4, 5")]
+    pub content: ::core::option::Option<host_request::Content>,
+}
+/// Nested message and enum types in `HostRequest`.
+pub mod host_request {
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Content {
+        #[prost(message, tag = "4")]
+        DirectModex(super::DirectModex),
+        /// What the caller has asked its own server for.
+        #[prost(message, tag = "5")]
+        Request(super::ClientBody),
+    }
+}
+/// Asks for what a process has put; rank WILDCARD for the job-level data of its namespace.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DirectModex {
+    #[prost(message, optional, tag = "1")]
+    pub proc: ::core::option::Option<Proc>,
+    /// The key that is needed; absent for all.
+    #[prost(string, optional, tag = "2")]
+    pub key: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct HostReply {
+    #[prost(oneof = "host_reply::Content", tags = "1, 2")]
+    pub content: ::core::option::Option<host_reply::Content>,
+}
+/// Nested message and enum types in `HostReply`.
+pub mod host_reply {
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Content {
+        /// The answer to DirectModex.
+        #[prost(bytes, tag = "1")]
+        Blob(::prost::bytes::Bytes),
+        /// The answer to all else, which may be a Failure.
+        #[prost(message, tag = "2")]
+        Body(super::ServerBody),
+    }
+}

@@ -1,9 +1,15 @@
 //! A ready host for most resource managers: [`StandardHost`] on a [`Launcher`] and an [`Exchange`].
 
+mod collective;
+mod dmodex;
 mod host;
 mod job;
+mod log;
 mod memory;
+mod peer;
 mod plan;
+mod publish;
+mod query;
 mod spawn;
 mod store;
 mod supervise;

@@ -4,7 +4,7 @@ use pmix_types::{
     DataArray, DataRange, Directives, Info, KeyName, Pdata, Persistence, ProcId, Status, Value, keys,
 };
 
-use crate::host::{HostError, HostResult};
+use crate::host::{HostError, HostResult, UpcallContext};
 
 /// A process with the user and group that the kernel knows it by.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,6 +12,13 @@ pub(super) struct User {
     pub(super) proc: ProcId,
     pub(super) uid: u32,
     pub(super) gid: u32,
+}
+
+impl User {
+    /// Who asks, as the kernel says.
+    pub(super) fn of(cx: &UpcallContext) -> Self {
+        Self { proc: cx.caller.clone(), uid: cx.uid, gid: cx.gid }
+    }
 }
 
 /// What the processes of one node have published.
