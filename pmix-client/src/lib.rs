@@ -56,7 +56,7 @@
 //!   does.
 //!
 //! # Limits
-//! Publish and lookup, spawn, connect and groups are not part of it yet. Peers and nodes are resolved from the data
+//! Spawn, connect and groups are not part of it yet. Peers and nodes are resolved from the data
 //! that the process holds.
 
 mod builder;
@@ -81,8 +81,8 @@ pub use error::{
 pub use events::{EventError, EventStream, EventsBuilder};
 pub use key_arg::{AskKey, PutKey};
 pub use ops::{
-    AbortBuilder, FenceBuilder, FinalizeBuilder, GetAllBuilder, GetBuilder, NodeRef, Procs, QueryResult,
-    QueryResults, Target,
+    AbortBuilder, FenceBuilder, FinalizeBuilder, GetAllBuilder, GetBuilder, LookupBuilder, NodeRef, Procs,
+    PublishBuilder, Published, QueryResult, QueryResults, Target, UnpublishBuilder,
 };
 pub use pmix_proto::Limits;
 pub use pmix_types as types;

@@ -4,16 +4,22 @@ mod abort;
 mod fence;
 mod finalize;
 mod get;
+mod lookup;
+mod publish;
 mod query;
 mod resolve;
+mod unpublish;
 
 pub use abort::AbortBuilder;
 pub use fence::{FenceBuilder, Procs};
 pub use finalize::FinalizeBuilder;
 pub use get::{GetAllBuilder, GetBuilder, NodeRef, Target};
+pub use lookup::{LookupBuilder, Published};
+pub use publish::PublishBuilder;
 pub(crate) use query::query;
 pub use query::{QueryResult, QueryResults};
 pub(crate) use resolve::{resolve_nodes, resolve_peers};
+pub use unpublish::UnpublishBuilder;
 
 use std::time::Duration;
 
