@@ -81,9 +81,12 @@ pub use error::{
 pub use events::{EventError, EventStream, EventsBuilder};
 pub use key_arg::{AskKey, PutKey};
 pub use ops::{
-    AbortBuilder, FenceBuilder, FinalizeBuilder, GetAllBuilder, GetBuilder, LookupBuilder, NodeRef, Procs,
-    PublishBuilder, Published, QueryResult, QueryResults, Target, UnpublishBuilder,
+    AbortBuilder, AllocateBuilder, CredentialBuilder, FenceBuilder, FinalizeBuilder, GetAllBuilder,
+    GetBuilder, JobControlBuilder, LogBuilder, Logged, LookupBuilder, MonitorBuilder, NodeRef, Procs,
+    PublishBuilder, Published, QueryResult, QueryResults, ResourceBlockBuilder, SessionControlBuilder,
+    Target, UnpublishBuilder, ValidateCredentialBuilder,
 };
 pub use pmix_proto::Limits;
 pub use pmix_types as types;
+pub use pmix_types::message::Credential;
 pub use pmix_types::{Nspace, ProcId, Rank, Scope, Status, Value, keys};

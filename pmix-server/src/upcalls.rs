@@ -117,6 +117,12 @@ const fn operation(request: &UpcallRequest) -> &'static str {
         UpcallRequest::Disconnect(_) => "disconnect",
         UpcallRequest::JobControl(_) => "job_control",
         UpcallRequest::Log(_) => "log",
+        UpcallRequest::Allocate(_) => "allocate",
+        UpcallRequest::Monitor(_) => "monitor",
+        UpcallRequest::GetCredential(_) => "get_credential",
+        UpcallRequest::ValidateCredential(_) => "validate_credential",
+        UpcallRequest::SessionControl(_) => "session_control",
+        UpcallRequest::ResourceBlock(_) => "resource_block",
     }
 }
 
@@ -158,6 +164,17 @@ async fn call(host: &dyn HostModule, cx: &UpcallContext, request: UpcallRequest)
             Answer::Done
         }
         UpcallRequest::JobControl(request) => Answer::Info(host.job_control(cx, request).await?),
+        UpcallRequest::Allocate(request) => Answer::Info(host.allocate(cx, request).await?),
+        UpcallRequest::Monitor(request) => Answer::Info(host.monitor(cx, request).await?),
+        UpcallRequest::GetCredential(request) => Answer::Credential(host.get_credential(cx, request).await?),
+        UpcallRequest::ValidateCredential(request) => {
+            Answer::Info(host.validate_credential(cx, request).await?)
+        }
+        UpcallRequest::SessionControl(request) => Answer::Info(host.session_control(cx, request).await?),
+        UpcallRequest::ResourceBlock(request) => {
+            host.resource_block(cx, request).await?;
+            Answer::Done
+        }
         UpcallRequest::Log(request) => {
             host.log(cx, request).await?;
             Answer::Done

@@ -3,6 +3,8 @@
 //! Every transport carries these: the gRPC session of `pmix-proto` today, other wires later. The server's
 //! engine and the client's operations are written against them and know no transport.
 
+mod manage;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -10,6 +12,8 @@ use crate::job::JobData;
 use crate::{
     App, Directives, Event, Info, KeyName, Nspace, Pdata, Pid, ProcId, Query, Rank, Scope, Status, Value,
 };
+
+pub use manage::{Allocate, Credential, Monitor, ResourceBlock, SessionControl, ValidateCredential};
 
 /// The first thing a process says: who it is.
 ///
@@ -106,6 +110,18 @@ pub enum Request {
     JobControl(JobControl),
     /// Asks that data be logged; answered by [`Reply::Done`] once it is handed over.
     Log(Log),
+    /// Asks for resources; answered by [`Reply::Info`].
+    Allocate(Allocate),
+    /// Asks for monitoring; answered by [`Reply::Info`].
+    Monitor(Monitor),
+    /// Asks for a credential; answered by [`Reply::Credential`].
+    GetCredential(Directives),
+    /// Asks whether a credential is valid; answered by [`Reply::Info`] if it is.
+    ValidateCredential(ValidateCredential),
+    /// Asks that something be done to a session; answered by [`Reply::Info`].
+    SessionControl(SessionControl),
+    /// Defines or changes a block of resources; answered by [`Reply::Done`].
+    ResourceBlock(ResourceBlock),
     /// Says goodbye; answered by [`Reply::Done`], then the connection may close (INI-07).
     Finalize(Directives),
 }
@@ -130,6 +146,12 @@ impl Request {
             Self::Disconnect(_) => "disconnect",
             Self::JobControl(_) => "job control",
             Self::Log(_) => "log",
+            Self::Allocate(_) => "allocation",
+            Self::Monitor(_) => "monitoring",
+            Self::GetCredential(_) => "get credential",
+            Self::ValidateCredential(_) => "validate credential",
+            Self::SessionControl(_) => "session control",
+            Self::ResourceBlock(_) => "resource block",
             Self::Finalize(_) => "finalize",
         }
     }
@@ -314,6 +336,8 @@ pub enum Reply {
     Connect(ConnectReply),
     /// Results of the request; may be empty.
     Info(Vec<Info>),
+    /// The credential.
+    Credential(Credential),
 }
 
 /// The answer to a Get.

@@ -1,10 +1,14 @@
 //! The operations, one file a family.
 
 mod abort;
+mod builder;
 mod fence;
 mod finalize;
 mod get;
+mod job_control;
+mod log;
 mod lookup;
+mod manage;
 mod publish;
 mod query;
 mod resolve;
@@ -14,7 +18,13 @@ pub use abort::AbortBuilder;
 pub use fence::{FenceBuilder, Procs};
 pub use finalize::FinalizeBuilder;
 pub use get::{GetAllBuilder, GetBuilder, NodeRef, Target};
+pub use job_control::JobControlBuilder;
+pub use log::{LogBuilder, Logged};
 pub use lookup::{LookupBuilder, Published};
+pub use manage::{
+    AllocateBuilder, CredentialBuilder, MonitorBuilder, ResourceBlockBuilder, SessionControlBuilder,
+    ValidateCredentialBuilder,
+};
 pub use publish::PublishBuilder;
 pub(crate) use query::query;
 pub use query::{QueryResult, QueryResults};

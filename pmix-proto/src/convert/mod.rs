@@ -6,6 +6,7 @@
 mod array;
 mod error;
 mod job;
+mod manage;
 mod records;
 mod reply;
 mod request;

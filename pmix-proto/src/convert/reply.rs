@@ -36,6 +36,7 @@ impl From<&Reply> for v1::ServerBody {
                 rank: reply.rank.to_form(),
             }),
             Reply::Info(info) => Body::Info(v1::InfoReply { info: info.to_form() }),
+            Reply::Credential(credential) => Body::Credential(credential.to_form()),
             // A reply this version has no form for; the process takes it for a failure.
             _ => return Self { body: None },
         };
@@ -106,6 +107,9 @@ impl TryFrom<v1::ServerBody> for ServerBody {
             }
             Body::Info(form) => {
                 Self::Reply(Reply::Info(Wire::from_form(form.info, scope).at("info").at("info")?))
+            }
+            Body::Credential(form) => {
+                Self::Reply(Reply::Credential(Wire::from_form(form, scope).at("credential")?))
             }
             Body::Event(form) => {
                 let event = present(form.event).and_then(|event| Wire::from_form(event, scope));

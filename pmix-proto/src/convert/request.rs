@@ -8,7 +8,7 @@ use pmix_types::{ProcId, Query};
 
 use super::records::{all_named, named};
 use super::value::{to_value_field, value_field};
-use super::{At, ConvertError, Scope, Wire, messages, present};
+use super::{At, ConvertError, Scope, Wire, manage, messages, present};
 use crate::v1::client_body::Body;
 use crate::{ClientBody, IMPLEMENTATION, OLDEST_VERSION, VERSION, v1};
 
@@ -33,6 +33,12 @@ impl From<&Request> for v1::ClientBody {
             Request::Disconnect(request) => Body::Disconnect(request.to_form()),
             Request::JobControl(request) => Body::JobControl(request.to_form()),
             Request::Log(request) => Body::Log(request.to_form()),
+            Request::Allocate(request) => Body::Allocate(request.to_form()),
+            Request::Monitor(request) => Body::Monitor(request.to_form()),
+            Request::GetCredential(directives) => Body::Credential(manage::wanted(directives)),
+            Request::ValidateCredential(request) => Body::Credential(manage::to_check(request)),
+            Request::SessionControl(request) => Body::SessionControl(request.to_form()),
+            Request::ResourceBlock(request) => Body::ResourceBlock(request.to_form()),
             Request::Finalize(directives) => {
                 Body::Finalize(v1::Finalize { directives: directives.to_form() })
             }
@@ -92,6 +98,15 @@ impl TryFrom<v1::ClientBody> for ClientBody {
             Body::Disconnect(form) => Request::Disconnect(Wire::from_form(form, scope).at("disconnect")?),
             Body::JobControl(form) => Request::JobControl(Wire::from_form(form, scope).at("job_control")?),
             Body::Log(form) => Request::Log(Wire::from_form(form, scope).at("log")?),
+            Body::Allocate(form) => Request::Allocate(Wire::from_form(form, scope).at("allocate")?),
+            Body::Monitor(form) => Request::Monitor(Wire::from_form(form, scope).at("monitor")?),
+            Body::Credential(form) => manage::credential_request(form, scope).at("credential")?,
+            Body::SessionControl(form) => {
+                Request::SessionControl(Wire::from_form(form, scope).at("session_control")?)
+            }
+            Body::ResourceBlock(form) => {
+                Request::ResourceBlock(Wire::from_form(form, scope).at("resource_block")?)
+            }
             Body::Finalize(finalize) => Request::Finalize(
                 Wire::from_form(finalize.directives, scope).at("directives").at("finalize")?,
             ),

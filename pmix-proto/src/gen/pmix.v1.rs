@@ -1144,7 +1144,7 @@ pub struct Part {
 pub struct ClientBody {
     #[prost(
         oneof = "client_body::Body",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 40, 41, 42, 43, 44"
     )]
     pub body: ::core::option::Option<client_body::Body>,
 }
@@ -1188,13 +1188,23 @@ pub mod client_body {
         JobControl(super::JobControl),
         #[prost(message, tag = "18")]
         Log(super::Log),
+        #[prost(message, tag = "40")]
+        Allocate(super::Allocate),
+        #[prost(message, tag = "41")]
+        Monitor(super::Monitor),
+        #[prost(message, tag = "42")]
+        Credential(super::CredentialRequest),
+        #[prost(message, tag = "43")]
+        SessionControl(super::SessionControl),
+        #[prost(message, tag = "44")]
+        ResourceBlock(super::ResourceBlock),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ServerBody {
     #[prost(
         oneof = "server_body::Body",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 30"
     )]
     pub body: ::core::option::Option<server_body::Body>,
 }
@@ -1228,6 +1238,8 @@ pub mod server_body {
         Connect(super::ConnectReply),
         #[prost(message, tag = "13")]
         Info(super::InfoReply),
+        #[prost(message, tag = "30")]
+        Credential(super::CredentialReply),
     }
 }
 /// Versions are whole numbers; a side speaks all from `oldest` to `newest` and the highest common one is used.
@@ -1489,6 +1501,58 @@ pub struct Log {
     #[prost(message, repeated, tag = "1")]
     pub data: ::prost::alloc::vec::Vec<Info>,
     #[prost(message, repeated, tag = "2")]
+    pub directives: ::prost::alloc::vec::Vec<Info>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Allocate {
+    #[prost(uint32, tag = "1")]
+    pub directive: u32,
+    #[prost(message, repeated, tag = "2")]
+    pub directives: ::prost::alloc::vec::Vec<Info>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Monitor {
+    /// What is to be monitored.
+    #[prost(message, optional, tag = "1")]
+    pub monitor: ::core::option::Option<Info>,
+    /// The event to raise.
+    #[prost(sint32, tag = "2")]
+    pub code: i32,
+    #[prost(message, repeated, tag = "3")]
+    pub directives: ::prost::alloc::vec::Vec<Info>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CredentialRequest {
+    /// One that is to be checked; absent: one is wanted.
+    #[prost(bytes = "bytes", optional, tag = "1")]
+    pub credential: ::core::option::Option<::prost::bytes::Bytes>,
+    #[prost(message, repeated, tag = "2")]
+    pub directives: ::prost::alloc::vec::Vec<Info>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CredentialReply {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub credential: ::prost::bytes::Bytes,
+    /// About the issuer.
+    #[prost(message, repeated, tag = "2")]
+    pub info: ::prost::alloc::vec::Vec<Info>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SessionControl {
+    #[prost(uint32, tag = "1")]
+    pub session: u32,
+    #[prost(message, repeated, tag = "2")]
+    pub directives: ::prost::alloc::vec::Vec<Info>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ResourceBlock {
+    #[prost(uint32, tag = "1")]
+    pub directive: u32,
+    #[prost(string, tag = "2")]
+    pub block: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "3")]
+    pub units: ::prost::alloc::vec::Vec<ResourceUnit>,
+    #[prost(message, repeated, tag = "4")]
     pub directives: ::prost::alloc::vec::Vec<Info>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]

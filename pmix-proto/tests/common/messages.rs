@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use pmix_types::job::{AppParts, JobData, NodeParts, Parts};
 use pmix_types::map::{NodeMap, ProcMap};
 use pmix_types::message::{
-    Abort, Connect, ConnectReply, Disconnect, Failure, Fence, Get, GetReply, Hello, Identity, JobControl,
-    Log, Lookup, LookupReply, Modex, ProcData, Publish, Push, PutEntry, QueryReply, RegisterEvents, Reply,
-    Request, Spawn, SpawnReply, Unpublish, Welcome,
+    Abort, Allocate, Connect, ConnectReply, Credential, Disconnect, Failure, Fence, Get, GetReply, Hello,
+    Identity, JobControl, Log, Lookup, LookupReply, Modex, Monitor, ProcData, Publish, Push, PutEntry,
+    QueryReply, RegisterEvents, Reply, Request, ResourceBlock, SessionControl, Spawn, SpawnReply, Unpublish,
+    ValidateCredential, Welcome,
 };
 use pmix_types::{
-    App, Directives, Event, Info, KeyName, KeyVal, Pdata, Pid, ProcId, Query, Rank, RankSet, Scope, Status,
-    Value,
+    App, Directives, Event, Info, KeyName, KeyVal, Pdata, Pid, ProcId, Query, Rank, RankSet, ResourceUnit,
+    Scope, Status, Value,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option;
@@ -103,9 +105,37 @@ fn list_requests() -> impl Strategy<Value = Request> {
     ]
 }
 
+fn manage_requests() -> impl Strategy<Value = Request> {
+    let bytes = || vec(any::<u8>(), 0..5).prop_map(Bytes::from);
+    let request = prop_oneof![
+        any::<u8>().prop_map(|number| Request::Allocate(Allocate::new(number.into()))),
+        (Info::sample(1), Status::sample(0))
+            .prop_map(|(info, code)| Request::Monitor(Monitor::new(info, code))),
+        Just(Request::GetCredential(Directives::new())),
+        bytes().prop_map(|bytes| Request::ValidateCredential(ValidateCredential::new(bytes))),
+        any::<u32>().prop_map(|session| Request::SessionControl(SessionControl::new(session))),
+        (any::<u8>(), text(), vec(ResourceUnit::sample(0), 0..3)).prop_map(|(number, block, units)| {
+            Request::ResourceBlock(ResourceBlock::new(number.into(), block, units))
+        }),
+    ];
+    (request, Directives::sample(1)).prop_map(|(mut request, given)| {
+        match &mut request {
+            Request::Allocate(Allocate { directives, .. })
+            | Request::Monitor(Monitor { directives, .. })
+            | Request::GetCredential(directives)
+            | Request::ValidateCredential(ValidateCredential { directives, .. })
+            | Request::SessionControl(SessionControl { directives, .. })
+            | Request::ResourceBlock(ResourceBlock { directives, .. }) => *directives = given,
+            other => panic!("{} is none of them", other.operation()),
+        }
+        request
+    })
+}
+
 pub(crate) fn request() -> impl Strategy<Value = Request> {
     prop_oneof![
         8 => list_requests(),
+        6 => manage_requests(),
         1 => vec(put_entry(), 0..3).prop_map(Request::Commit),
         1 => get().prop_map(Request::Get),
         1 => fence().prop_map(Request::Fence),
@@ -150,6 +180,8 @@ pub(crate) fn reply() -> impl Strategy<Value = Reply> {
             }
         ),
         vec(Info::sample(1), 0..3).prop_map(Reply::Info),
+        (vec(any::<u8>(), 0..5), vec(Info::sample(1), 0..3))
+            .prop_map(|(bytes, info)| Reply::Credential(Credential::new(bytes.into(), info))),
     ]
 }
 

@@ -11,9 +11,10 @@ use super::cleanup::Cleanup;
 use super::ids::{CallId, ConnId, RequestId, UpcallId};
 use super::stats::ServerStats;
 use crate::host::{
-    AbortRequest, ClientConnected, ClientFinalized, ClientLost, ConnectRequest, DirectModexRequest,
-    DisconnectRequest, FenceRequest, HostObject, JobControlRequest, LogRequest, LookupRequest,
-    PublishRequest, QueryRequest, SpawnRequest, ToolConnected, UnpublishRequest,
+    AbortRequest, AllocateRequest, ClientConnected, ClientFinalized, ClientLost, ConnectRequest,
+    DirectModexRequest, DisconnectRequest, FenceRequest, GetCredentialRequest, HostObject, JobControlRequest,
+    LogRequest, LookupRequest, MonitorRequest, PublishRequest, QueryRequest, ResourceBlockRequest,
+    SessionControlRequest, SpawnRequest, ToolConnected, UnpublishRequest, ValidateCredentialRequest,
 };
 
 /// Something to be done by the shell, in this order.
@@ -67,6 +68,12 @@ pub(crate) enum UpcallRequest {
     Disconnect(DisconnectRequest),
     JobControl(JobControlRequest),
     Log(LogRequest),
+    Allocate(AllocateRequest),
+    Monitor(MonitorRequest),
+    GetCredential(GetCredentialRequest),
+    ValidateCredential(ValidateCredentialRequest),
+    SessionControl(SessionControlRequest),
+    ResourceBlock(ResourceBlockRequest),
 }
 
 /// What a call of the host returns.

@@ -25,12 +25,13 @@ pub(super) struct Forwarded {
 
 /// How the host's answer is given to the process.
 #[derive(Debug)]
-enum Form {
+pub(super) enum Form {
     Done,
     /// What was found of these keys.
     Found(Vec<KeyName>),
     Spawned,
     Info,
+    Credential,
 }
 
 impl Forwarded {
@@ -105,7 +106,7 @@ impl Engine {
     /// Calls the host, if it serves this, with the caller's identity (GEN-13) and without the time limit, which is
     /// kept here (GEN-12).
     #[expect(clippy::too_many_arguments, reason = "the requests differ in each of them")]
-    fn pass_up(
+    pub(super) fn pass_up(
         &mut self,
         asked: Asked,
         upcall: Upcall,
@@ -146,6 +147,7 @@ impl Engine {
             (Form::Done, Answer::Done) => Ok(Reply::Done),
             (Form::Found(keys), Answer::Found(found)) => found_reply(&keys, found),
             (Form::Info, Answer::Info(info)) => Ok(Reply::Info(info)),
+            (Form::Credential, Answer::Credential(credential)) => Ok(Reply::Credential(credential)),
             (Form::Spawned, Answer::Spawned(nspace)) => {
                 let mut reply = SpawnReply::new(nspace);
                 reply.job = self.jobs.get(&reply.nspace).map(|job| job.data.clone());

@@ -1,7 +1,7 @@
 //! What can happen to the engine.
 
 use bytes::Bytes;
-use pmix_types::message::{Failure, Hello, Request};
+use pmix_types::message::{Credential, Failure, Hello, Request};
 use pmix_types::{Directives, Event, Info, Nspace, Pdata, ProcId};
 
 use super::ids::{CallId, ConnId, RequestId, UpcallId};
@@ -42,6 +42,7 @@ pub(crate) enum Answer {
     Spawned(Nspace),
     Connected(Connected),
     Info(Vec<Info>),
+    Credential(Credential),
 }
 
 /// A call of the host into the library.

@@ -23,6 +23,7 @@ mod forward;
 mod ids;
 mod input;
 mod kv;
+mod manage;
 mod query;
 mod registry;
 mod signature;
@@ -204,9 +205,7 @@ impl Engine {
             Request::JobControl(control) => self.on_job_control(asked, control, out),
             Request::Log(log) => self.on_log(asked, log, out),
             Request::Finalize(_) => self.on_finalize(asked, out),
-            other => {
-                self.reply(to, Err(not_supported(other.operation())), out);
-            }
+            other => self.on_manage(asked, other, out),
         }
     }
 

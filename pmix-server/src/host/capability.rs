@@ -48,6 +48,12 @@ impl Upcall {
             Self::Spawn => "spawn",
             Self::JobControl => "job control",
             Self::Log => "log",
+            Self::Allocate => "allocation",
+            Self::Monitor => "monitoring",
+            Self::GetCredential => "get credential",
+            Self::ValidateCredential => "validate credential",
+            Self::SessionControl => "session control",
+            Self::ResourceBlock => "resource block",
             _ => "this operation",
         }
     }

@@ -1,6 +1,7 @@
 //! What the upcalls carry. Each is owned, open to new fields, and made by the server.
 
 use bytes::Bytes;
+pub use pmix_types::message::Credential;
 use pmix_types::{
     AllocDirective, App, DataRange, Directives, Event, FabricOperation, GroupOperation, Info, IofChannels,
     KeyName, Nspace, Pdata, ProcId, Query, Rank, ResourceBlockDirective, ResourceUnit, Status,
@@ -227,16 +228,6 @@ pub struct Connected {
     pub ranks: Vec<(ProcId, Rank)>,
     /// Job-level data of the other namespaces, joined end to end.
     pub data: Bytes,
-}
-
-/// A credential with what is known of its issuer (CRD-01).
-#[derive(Clone, Debug, Default, PartialEq)]
-#[non_exhaustive]
-pub struct Credential {
-    /// Opaque bytes.
-    pub credential: Bytes,
-    /// About the issuer; may be empty.
-    pub info: Vec<Info>,
 }
 
 /// The answer to queries: results and whether all was found (QRY-03).

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use pmix_native::msg::{
-    Body, Collective, CommitPart, Entry, Log as NativeLog, ProcData, Reply as Answer, Request as Ask, Spawned,
+    Body, Collective, CommitPart, Credential, Entry, Log as NativeLog, ProcData, Reply as Answer,
+    Request as Ask, Spawned,
 };
 use pmix_types::message::{
-    Abort, Connect, Disconnect, Fence, Get, GetReply, JobControl, Log, Lookup, Publish, PutEntry,
-    RegisterEvents, Reply, Request, Spawn, SpawnReply, Unpublish,
+    Abort, Allocate, Connect, Disconnect, Fence, Get, GetReply, JobControl, Log, Lookup, Monitor, Publish,
+    PutEntry, RegisterEvents, Reply, Request, Spawn, SpawnReply, Unpublish, ValidateCredential,
 };
 use pmix_types::{Directives, Event, Info, KeyName, KeyVal, ProcId, Scope, Status, keys};
 
@@ -35,6 +36,7 @@ pub(super) enum AnswerAs {
         key: Option<KeyName>,
     },
     Info,
+    Credential,
     Found,
     Spawned,
     Connected,
@@ -110,6 +112,22 @@ pub(super) fn task(caller: &ProcId, ask: Ask) -> Task {
             Task::Ask(Request::JobControl(control), AnswerAs::Info)
         }
         Ask::Log(said) => Task::Ask(Request::Log(log(said)), AnswerAs::Status),
+        Ask::Allocate(wish) => {
+            let mut allocate = Allocate::new(wish.directive);
+            allocate.directives = wish.info;
+            Task::Ask(Request::Allocate(allocate), AnswerAs::Info)
+        }
+        Ask::Monitor(wish) => {
+            let mut monitor = Monitor::new(wish.monitor, wish.event);
+            monitor.directives = wish.info;
+            Task::Ask(Request::Monitor(monitor), AnswerAs::Info)
+        }
+        Ask::GetCredential(info) => Task::Ask(Request::GetCredential(info), AnswerAs::Credential),
+        Ask::ValidateCredential(wish) => {
+            let mut validate = ValidateCredential::new(wish.credential);
+            validate.directives = wish.info;
+            Task::Ask(Request::ValidateCredential(validate), AnswerAs::Info)
+        }
         _ => Task::Refuse,
     }
 }
@@ -160,6 +178,9 @@ pub(super) fn answer(server: &ProcId, reply: Reply, form: AnswerAs) -> Answer {
             Answer { status: found.status, body: Body::Info(found.results) }
         }
         (Reply::Info(info), AnswerAs::Info) => Body::Info(info).into(),
+        (Reply::Credential(found), AnswerAs::Credential) => {
+            Body::Credential(Credential { credential: found.credential, info: found.info }).into()
+        }
         // the C library reads what was found only behind a success
         (Reply::Lookup(reply), AnswerAs::Found) => Body::Lookup(reply.found).into(),
         (Reply::Spawn(SpawnReply { nspace, job, .. }), AnswerAs::Spawned) => {

@@ -1,0 +1,155 @@
+use std::path::PathBuf;
+
+use pmix_types::message::{JobControl, Request};
+use pmix_types::{Directives, Info, Key, ProcId, keys};
+
+use super::builder::{builder, infos};
+use crate::client::Client;
+use crate::error::Error;
+
+impl Client {
+    /// Has processes signalled, paused or ended, or files removed when they have ended; await the builder.
+    ///
+    /// No targets stand for the own namespace, rank `WILDCARD` for all of one (JCT-01).
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
+    /// client.job_control([]).register_cleanup(["/tmp/scratch.dat"]).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "PMIx_Job_control")]
+    #[doc(alias = "PMIx_Job_control_nb")]
+    pub fn job_control(&self, targets: impl IntoIterator<Item = ProcId>) -> JobControlBuilder<'_> {
+        JobControlBuilder::of(self, targets.into_iter().collect())
+    }
+}
+
+/// What a request consists of.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wish {
+    targets: Vec<ProcId>,
+    directives: Directives,
+    /// A path that cannot be named in a list.
+    unfit: Option<PathBuf>,
+}
+
+builder! {
+    /// A request to control processes, or to clean up after them, that is about to be sent; await it for its results.
+    /// See [`Client::job_control`].
+    ///
+    /// # Errors
+    /// When awaited: `ERR_BAD_PARAM` for a request that asks for nothing or for what excludes each other,
+    /// `ERR_NOT_SUPPORTED` for what neither server nor host can do, `ERR_NOT_FOUND` or `ERR_INVALID_NAMESPACE` for
+    /// targets that are not known, `ERR_NO_PERMISSIONS` for those of another user,
+    /// `ERR_CONFLICTING_CLEANUP_DIRECTIVES` for files that are to be removed and to be kept, `ERR_TIMEOUT`,
+    /// `ERR_UNREACH` for a singleton, [`Error::Lost`], `ERR_INIT` after finalize.
+    ///
+    /// # Cancel safety
+    /// Not safe: once sent, the request takes its course.
+    JobControlBuilder(Wish) -> Vec<Info>
+}
+
+impl<'a> JobControlBuilder<'a> {
+    pub(crate) fn of(client: &'a Client, targets: Vec<ProcId>) -> Self {
+        Self::new(client, Wish { targets, ..Wish::default() })
+    }
+
+    /// A label of the caller's own, to cancel the request by.
+    #[doc(alias = "PMIX_JOB_CTRL_ID")]
+    pub fn id(self, id: impl Into<String>) -> Self {
+        self.directive(&keys::JOB_CTRL_ID, id)
+    }
+
+    /// Cancels the request with this label; with an empty one, all of the caller's.
+    #[doc(alias = "PMIX_JOB_CTRL_CANCEL")]
+    pub fn cancel(self, id: impl Into<String>) -> Self {
+        self.directive(&keys::JOB_CTRL_CANCEL, id)
+    }
+
+    /// Sends a signal by its number.
+    #[doc(alias = "PMIX_JOB_CTRL_SIGNAL")]
+    pub fn signal(self, signal: i32) -> Self {
+        self.directive(&keys::JOB_CTRL_SIGNAL, signal)
+    }
+
+    /// Ends the targets at once.
+    #[doc(alias = "PMIX_JOB_CTRL_KILL")]
+    pub fn kill(self) -> Self {
+        self.directive(&keys::JOB_CTRL_KILL, true)
+    }
+
+    /// Asks the targets to end, and ends them if they do not.
+    #[doc(alias = "PMIX_JOB_CTRL_TERMINATE")]
+    pub fn terminate(self) -> Self {
+        self.directive(&keys::JOB_CTRL_TERMINATE, true)
+    }
+
+    /// Stops the targets until they are resumed.
+    #[doc(alias = "PMIX_JOB_CTRL_PAUSE")]
+    pub fn pause(self) -> Self {
+        self.directive(&keys::JOB_CTRL_PAUSE, true)
+    }
+
+    /// Lets paused targets go on.
+    #[doc(alias = "PMIX_JOB_CTRL_RESUME")]
+    pub fn resume(self) -> Self {
+        self.directive(&keys::JOB_CTRL_RESUME, true)
+    }
+
+    /// Removes these files when the target, or the last process of a namespace on this node, has ended (JCT-03).
+    /// Paths are absolute, UTF-8, and without commas.
+    #[doc(alias = "PMIX_REGISTER_CLEANUP")]
+    pub fn register_cleanup<P: Into<PathBuf>>(self, files: impl IntoIterator<Item = P>) -> Self {
+        self.paths(&keys::REGISTER_CLEANUP, files)
+    }
+
+    /// Removes the files in these directories, and the directories, when the target has ended (JCT-03).
+    #[doc(alias = "PMIX_REGISTER_CLEANUP_DIR")]
+    pub fn register_cleanup_dir<P: Into<PathBuf>>(self, dirs: impl IntoIterator<Item = P>) -> Self {
+        self.paths(&keys::REGISTER_CLEANUP_DIR, dirs)
+    }
+
+    /// Keeps these, whole paths or names of files.
+    #[doc(alias = "PMIX_CLEANUP_IGNORE")]
+    pub fn cleanup_ignore<P: Into<PathBuf>>(self, paths: impl IntoIterator<Item = P>) -> Self {
+        self.paths(&keys::CLEANUP_IGNORE, paths)
+    }
+
+    /// Clears directories with all that is below them.
+    #[doc(alias = "PMIX_CLEANUP_RECURSIVE")]
+    pub fn cleanup_recursive(self) -> Self {
+        self.directive(&keys::CLEANUP_RECURSIVE, true)
+    }
+
+    /// Keeps the directories that were named, and clears them only.
+    #[doc(alias = "PMIX_CLEANUP_LEAVE_TOPDIR")]
+    pub fn cleanup_leave_topdir(self) -> Self {
+        self.directive(&keys::CLEANUP_LEAVE_TOPDIR, true)
+    }
+
+    /// The Standard carries paths in one text, joined by commas.
+    fn paths<P: Into<PathBuf>>(mut self, key: &Key<String>, paths: impl IntoIterator<Item = P>) -> Self {
+        let mut list = Vec::new();
+        for path in paths.into_iter().map(Into::into) {
+            match path.to_str() {
+                Some(text) if !text.contains(',') => list.push(text.to_owned()),
+                _ => self.request.unfit = Some(path),
+            }
+        }
+        self.directive(key, list.join(","))
+    }
+
+    async fn ask(self) -> Result<Vec<Info>, Error> {
+        let Wish { targets, directives, unfit } = self.request;
+        let mut control = JobControl::new(targets);
+        control.directives = directives;
+        let request = Request::JobControl(control);
+        if let Some(path) = unfit {
+            let message = format!("{} cannot be named: it has a comma or is no UTF-8", path.display());
+            return Err(Error::bad_param(request.operation(), message));
+        }
+        infos(self.client, request).await
+    }
+}

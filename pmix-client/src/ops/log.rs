@@ -1,0 +1,146 @@
+use bytes::Bytes;
+use pmix_types::message::{Log, Request};
+use pmix_types::{Info, Key, ProcId, Status, Time, ValueType, keys};
+
+use super::builder::builder;
+use crate::client::Client;
+use crate::error::Error;
+
+impl Client {
+    /// Logs messages on channels; await the builder.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
+    /// use pmix_client::Logged;
+    ///
+    /// let logged = client.log().syslog("out of paper").stderr("out of paper").once().await?;
+    /// assert_eq!(logged, Logged::Fully);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "PMIx_Log")]
+    #[doc(alias = "PMIx_Log_nb")]
+    pub const fn log(&self) -> LogBuilder<'_> {
+        LogBuilder::new(self, Log::new(Vec::new()))
+    }
+}
+
+builder! {
+    /// Messages that are about to be logged; await it. See [`Client::log`].
+    ///
+    /// Channels are written to in the order they are given (LOG-01). Without a channel there must be a
+    /// [`message`](Self::message), which goes to all that are there (LOG-02).
+    ///
+    /// # Errors
+    /// When awaited: `ERR_BAD_PARAM` if there is nothing to log, `ERR_NOT_SUPPORTED` or another status if no channel
+    /// worked or a required one did not (LOG-05), `ERR_TIMEOUT`, `ERR_UNREACH` for a singleton, [`Error::Lost`],
+    /// `ERR_INIT` after finalize.
+    ///
+    /// # Cancel safety
+    /// Not safe: once sent, the messages are logged.
+    LogBuilder(Log) -> Logged
+}
+
+/// How far messages have come. They are handed over then, which does not say that anybody has read them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::exhaustive_enums)]
+pub enum Logged {
+    /// To every channel; with [`LogBuilder::once`], to one.
+    Fully,
+    /// Some channels have failed, none of them a required one (LOG-05).
+    Partially,
+}
+
+impl LogBuilder<'_> {
+    /// Text for the standard error of the job.
+    #[doc(alias = "PMIX_LOG_STDERR")]
+    pub fn stderr(self, text: impl Into<String>) -> Self {
+        self.channel(&keys::LOG_STDERR, text)
+    }
+
+    /// Text for the standard output of the job.
+    #[doc(alias = "PMIX_LOG_STDOUT")]
+    pub fn stdout(self, text: impl Into<String>) -> Self {
+        self.channel(&keys::LOG_STDOUT, text)
+    }
+
+    /// Text for the syslog: the global one, or that of this node where there is none.
+    #[doc(alias = "PMIX_LOG_SYSLOG")]
+    pub fn syslog(self, text: impl Into<String>) -> Self {
+        self.channel(&keys::LOG_SYSLOG, text)
+    }
+
+    /// Text for the syslog of this node.
+    #[doc(alias = "PMIX_LOG_LOCAL_SYSLOG")]
+    pub fn local_syslog(self, text: impl Into<String>) -> Self {
+        self.channel(&keys::LOG_LOCAL_SYSLOG, text)
+    }
+
+    /// Text for the syslog of the system's gateway node.
+    #[doc(alias = "PMIX_LOG_GLOBAL_SYSLOG")]
+    pub fn global_syslog(self, text: impl Into<String>) -> Self {
+        self.channel(&keys::LOG_GLOBAL_SYSLOG, text)
+    }
+
+    /// A message for no channel of its own.
+    #[doc(alias = "PMIX_LOG_MSG")]
+    pub fn message(self, text: impl Into<Bytes>) -> Self {
+        self.channel(&keys::LOG_MSG, text)
+    }
+
+    /// What another channel is to log.
+    pub fn channel<D: ValueType>(self, key: &Key<D>, message: impl Into<D>) -> Self {
+        self.data([Info::new(key, message)])
+    }
+
+    /// What further channels are to log; may be marked as required.
+    pub fn data(mut self, infos: impl IntoIterator<Item = Info>) -> Self {
+        self.request.data.extend(infos);
+        self
+    }
+
+    /// Stops at the first channel that works.
+    #[doc(alias = "PMIX_LOG_ONCE")]
+    pub fn once(self) -> Self {
+        self.directive(&keys::LOG_ONCE, true)
+    }
+
+    /// Priority of what goes to a syslog, from 0 (emergency) to 7 (debug); 3 (error) if not given (LOG-06).
+    #[doc(alias = "PMIX_LOG_SYSLOG_PRI")]
+    pub fn priority(self, priority: i32) -> Self {
+        self.directive(&keys::LOG_SYSLOG_PRI, priority)
+    }
+
+    /// Who says it, if not the caller.
+    #[doc(alias = "PMIX_LOG_SOURCE")]
+    pub fn source(self, source: ProcId) -> Self {
+        self.directive(&keys::LOG_SOURCE, source)
+    }
+
+    /// When it was said, in seconds since 1970.
+    #[doc(alias = "PMIX_LOG_TIMESTAMP")]
+    pub fn timestamp(self, time: Time) -> Self {
+        self.directive(&keys::LOG_TIMESTAMP, time)
+    }
+
+    /// Puts the time into the text: the one given, or that of its writing.
+    #[doc(alias = "PMIX_LOG_TIMESTAMP_OUTPUT")]
+    pub fn timestamp_output(self) -> Self {
+        self.directive(&keys::LOG_TIMESTAMP_OUTPUT, true)
+    }
+
+    /// Puts the name of the channel and of the process before the text.
+    #[doc(alias = "PMIX_LOG_TAG_OUTPUT")]
+    pub fn tag_output(self) -> Self {
+        self.directive(&keys::LOG_TAG_OUTPUT, true)
+    }
+
+    async fn ask(self) -> Result<Logged, Error> {
+        let request = Request::Log(self.request);
+        match self.client.session(request.operation())?.carry_out(request).await {
+            Err(error) if error.status() == Status::ERR_PARTIAL_SUCCESS => Ok(Logged::Partially),
+            result => result.map(|()| Logged::Fully),
+        }
+    }
+}
