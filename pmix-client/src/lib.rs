@@ -56,7 +56,7 @@
 //!   does.
 //!
 //! # Limits
-//! Spawn, connect and groups are not part of it yet. Peers and nodes are resolved from the data
+//! Groups are not part of it yet. Peers and nodes are resolved from the data
 //! that the process holds.
 
 mod builder;
@@ -81,10 +81,11 @@ pub use error::{
 pub use events::{EventError, EventStream, EventsBuilder};
 pub use key_arg::{AskKey, PutKey};
 pub use ops::{
-    AbortBuilder, AllocateBuilder, CredentialBuilder, FenceBuilder, FinalizeBuilder, GetAllBuilder,
-    GetBuilder, JobControlBuilder, LogBuilder, Logged, LookupBuilder, MonitorBuilder, NodeRef, Procs,
-    PublishBuilder, Published, QueryResult, QueryResults, ResourceBlockBuilder, SessionControlBuilder,
-    Target, UnpublishBuilder, ValidateCredentialBuilder,
+    AbortBuilder, AllocateBuilder, ConnectBuilder, Connection, CredentialBuilder, DisconnectBuilder,
+    FenceBuilder, FinalizeBuilder, GetAllBuilder, GetBuilder, JobControlBuilder, LogBuilder, Logged,
+    LookupBuilder, MonitorBuilder, NodeRef, Procs, PublishBuilder, Published, QueryResult, QueryResults,
+    ResourceBlockBuilder, SessionControlBuilder, SpawnBuilder, Target, UnpublishBuilder,
+    ValidateCredentialBuilder,
 };
 pub use pmix_proto::Limits;
 pub use pmix_types as types;

@@ -104,7 +104,7 @@ pub enum Request {
     Spawn(Spawn),
     /// Enters a connect; answered by [`Reply::Connect`].
     Connect(Connect),
-    /// Enters a disconnect; answered by [`Reply::Done`].
+    /// Enters a disconnect, or leaves a group; answered by [`Reply::Done`].
     Disconnect(Disconnect),
     /// Asks for something to be done to processes, or to files when they have ended; answered by [`Reply::Info`].
     JobControl(JobControl),
@@ -294,12 +294,6 @@ requests! {
         procs: Vec<ProcId>,
         /// `CONNECT_ID`, `TIMEOUT` and the like; may be empty.
     }
-    /// Entry into a disconnect.
-    Disconnect {
-        /// Who takes part, as named when they connected.
-        procs: Vec<ProcId>,
-        /// `CONNECT_ID`, `TIMEOUT` and the like; may be empty.
-    }
     /// A wish to control processes.
     JobControl {
         /// Whom; empty for the caller's namespace (JCT-01).
@@ -311,6 +305,30 @@ requests! {
         /// Channels and messages, in order (LOG-01).
         data: Vec<Info>,
         /// How to write them; may be empty.
+    }
+}
+
+/// The end of a connection: of all of it, or for the caller alone (CON-14).
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Disconnect {
+    /// Who takes part, as named when they connected; empty if the group is named by its namespace.
+    pub procs: Vec<ProcId>,
+    /// Namespace of the group that the caller alone leaves.
+    pub nspace: Option<Nspace>,
+    /// `CONNECT_ID`, `TIMEOUT` and the like; may be empty.
+    pub directives: Directives,
+}
+
+impl Disconnect {
+    /// Entry into the disconnect of all who have connected.
+    pub const fn new(procs: Vec<ProcId>) -> Self {
+        Self { procs, nspace: None, directives: Directives::new() }
+    }
+
+    /// The caller leaves a group.
+    pub const fn leave(nspace: Nspace) -> Self {
+        Self { procs: Vec::new(), nspace: Some(nspace), directives: Directives::new() }
     }
 }
 

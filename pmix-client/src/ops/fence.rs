@@ -28,6 +28,14 @@ impl Procs {
     pub fn nspace(nspace: Nspace) -> Self {
         ProcId::wildcard(nspace).into()
     }
+
+    /// The processes as named, for operations that need names.
+    pub(super) fn named(self, operation: &'static str) -> Result<Vec<ProcId>, Error> {
+        match self.0 {
+            Some(procs) if !procs.is_empty() => Ok(procs),
+            _ => Err(Error::bad_param(operation, "the participants have to be named")),
+        }
+    }
 }
 
 impl From<ProcId> for Procs {

@@ -7,6 +7,7 @@ use pmix_types::message::{
 use pmix_types::{ProcId, Query};
 
 use super::records::{all_named, named};
+use super::scalar::named_nspace;
 use super::value::{to_value_field, value_field};
 use super::{At, ConvertError, Scope, Wire, manage, messages, present};
 use crate::v1::client_body::Body;
@@ -235,6 +236,25 @@ impl Wire for RegisterEvents {
     }
 }
 
+impl Wire for Disconnect {
+    type Form = v1::Disconnect;
+
+    fn to_form(&self) -> v1::Disconnect {
+        v1::Disconnect {
+            procs: self.procs.to_form(),
+            directives: self.directives.to_form(),
+            nspace: self.nspace.to_form(),
+        }
+    }
+
+    fn from_form(form: v1::Disconnect, scope: &mut Scope) -> Result<Self, ConvertError> {
+        let mut disconnect = Self::new(all_named(form.procs).at("procs")?);
+        disconnect.nspace = form.nspace.map(|nspace| named_nspace(&nspace)).transpose().at("nspace")?;
+        disconnect.directives = Wire::from_form(form.directives, scope).at("directives")?;
+        Ok(disconnect)
+    }
+}
+
 /// Requests that are one list and directives; the list by a function that checks it.
 macro_rules! lists {
     ($($request:ident { $field:ident by $read:expr })+) => {$(
@@ -259,7 +279,6 @@ lists! {
     Unpublish { keys by Wire::from_form }
     Spawn { apps by Wire::from_form }
     Connect { procs by |procs, _: &mut Scope| all_named(procs) }
-    Disconnect { procs by |procs, _: &mut Scope| all_named(procs) }
     JobControl { targets by |targets, _: &mut Scope| all_named(targets) }
     Log { data by Wire::from_form }
 }

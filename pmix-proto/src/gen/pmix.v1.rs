@@ -1483,10 +1483,14 @@ pub struct ConnectReply {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Disconnect {
+    /// All who have connected; empty if the caller alone leaves a group.
     #[prost(message, repeated, tag = "1")]
     pub procs: ::prost::alloc::vec::Vec<Proc>,
     #[prost(message, repeated, tag = "2")]
     pub directives: ::prost::alloc::vec::Vec<Info>,
+    /// Namespace of the group that the caller alone leaves.
+    #[prost(string, optional, tag = "3")]
+    pub nspace: ::core::option::Option<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct JobControl {

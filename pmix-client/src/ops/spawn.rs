@@ -1,0 +1,156 @@
+use std::future::IntoFuture;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use pmix_types::message::{Reply, Request, Spawn};
+use pmix_types::{App, Directives, Envar, Nspace, keys};
+
+use super::{directive_methods, whole_seconds};
+use crate::client::Client;
+use crate::error::Error;
+use crate::sync::write;
+
+const OPERATION: &str = "spawn";
+
+/// A job that is about to be started; await it for its namespace. See [`Client::spawn`].
+///
+/// What is said here holds for all applications of the job; what an [`App`] says of itself wins (SPN-01).
+///
+/// # Errors
+/// When awaited: `ERR_BAD_PARAM` without applications, `ERR_NOT_SUPPORTED` if the host starts no jobs or not with a
+/// directive that is required, one of the `ERR_JOB_*` statuses if a process could not be started (SPN-06), and then
+/// none is left running; `ERR_TIMEOUT` if that took too long, `ERR_UNREACH` for a singleton, [`Error::Lost`] if the
+/// connection is or gets lost, `ERR_INIT` after finalize, and what the host says.
+///
+/// # Cancel safety
+/// Not safe: once sent, the job is started; dropping the future only drops its name.
+#[derive(Clone, Debug)]
+#[must_use = "a job is started when this is awaited"]
+pub struct SpawnBuilder<'a> {
+    client: &'a Client,
+    apps: Vec<App>,
+    directives: Directives,
+}
+
+impl<'a> SpawnBuilder<'a> {
+    pub(crate) const fn new(client: &'a Client, apps: Vec<App>) -> Self {
+        Self { client, apps, directives: Directives::new() }
+    }
+
+    /// The directory to start in.
+    #[doc(alias = "PMIX_WDIR")]
+    pub fn wdir(self, dir: impl Into<String>) -> Self {
+        self.directive(&keys::WDIR, dir)
+    }
+
+    /// Where programs that are named without a path are installed: they are looked for in its `bin`, their libraries
+    /// in its `lib`.
+    #[doc(alias = "PMIX_PREFIX")]
+    pub fn prefix(self, dir: impl Into<String>) -> Self {
+        self.directive(&keys::PREFIX, dir)
+    }
+
+    /// The nodes to use, their names parted by commas.
+    #[doc(alias = "PMIX_HOST")]
+    pub fn host(self, nodes: impl Into<String>) -> Self {
+        self.directive(&keys::HOST, nodes)
+    }
+
+    /// A file that names the nodes to use, one a line.
+    #[doc(alias = "PMIX_HOSTFILE")]
+    pub fn hostfile(self, file: impl Into<String>) -> Self {
+        self.directive(&keys::HOSTFILE, file)
+    }
+
+    /// Sets a variable of the environment, whatever it was (SPN-03).
+    #[doc(alias = "PMIX_SET_ENVAR")]
+    pub fn set_envar(self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.directive(&keys::SET_ENVAR, envar(name, value, '\0'))
+    }
+
+    /// Sets a variable of the environment unless it is set.
+    #[doc(alias = "PMIX_ADD_ENVAR")]
+    pub fn add_envar(self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.directive(&keys::ADD_ENVAR, envar(name, value, '\0'))
+    }
+
+    /// Removes a variable of the environment.
+    #[doc(alias = "PMIX_UNSET_ENVAR")]
+    pub fn unset_envar(self, name: impl Into<String>) -> Self {
+        self.directive(&keys::UNSET_ENVAR, name)
+    }
+
+    /// Puts a value before that of a variable, parted by an ASCII `separator`.
+    #[doc(alias = "PMIX_PREPEND_ENVAR")]
+    pub fn prepend_envar(self, name: impl Into<String>, value: impl Into<String>, separator: char) -> Self {
+        self.directive(&keys::PREPEND_ENVAR, envar(name, value, separator))
+    }
+
+    /// Puts a value after that of a variable, parted by an ASCII `separator`.
+    #[doc(alias = "PMIX_APPEND_ENVAR")]
+    pub fn append_envar(self, name: impl Into<String>, value: impl Into<String>, separator: char) -> Self {
+        self.directive(&keys::APPEND_ENVAR, envar(name, value, separator))
+    }
+
+    /// Makes a value the first of a variable: where else it stands in there, it is removed.
+    #[doc(alias = "PMIX_FIRST_ENVAR")]
+    pub fn first_envar(self, name: impl Into<String>, value: impl Into<String>, separator: char) -> Self {
+        self.directive(&keys::FIRST_ENVAR, envar(name, value, separator))
+    }
+
+    /// Ends the job with `ERR_TIMEOUT` if it is not done by then; rounded up to whole seconds, zero means no limit
+    /// (SPN-06). [`SpawnBuilder::timeout`] limits the start instead.
+    #[doc(alias = "PMIX_JOB_TIMEOUT")]
+    pub fn job_timeout(self, limit: Duration) -> Self {
+        self.directive(&keys::JOB_TIMEOUT, whole_seconds(limit))
+    }
+
+    /// Asks for an event `EVENT_JOB_END` when the job is done (SPN-05).
+    #[doc(alias = "PMIX_NOTIFY_COMPLETION")]
+    pub fn notify_completion(self) -> Self {
+        self.directive(&keys::NOTIFY_COMPLETION, true)
+    }
+
+    /// Asks for events when the job starts, has been launched and is done: `EVENT_JOB_START`, `LAUNCH_COMPLETE` and
+    /// `EVENT_JOB_END` (SPN-05).
+    #[doc(alias = "PMIX_NOTIFY_JOB_EVENTS")]
+    pub fn notify_job_events(self) -> Self {
+        self.directive(&keys::NOTIFY_JOB_EVENTS, true)
+    }
+
+    directive_methods!();
+
+    async fn start(self) -> Result<Nspace, Error> {
+        let client = self.client;
+        client.check()?;
+        if self.apps.is_empty() {
+            return Err(Error::bad_param(OPERATION, "there is no application to start"));
+        }
+        let mut spawn = Spawn::new(self.apps);
+        spawn.directives = self.directives;
+        match client.session(OPERATION)?.request(Request::Spawn(spawn)).await? {
+            Reply::Spawn(reply) => {
+                if let Some(job) = reply.job {
+                    write(client.store()).keep_job(job);
+                }
+                Ok(reply.nspace)
+            }
+            _ => Err(Error::unexpected_reply(OPERATION)),
+        }
+    }
+}
+
+impl<'a> IntoFuture for SpawnBuilder<'a> {
+    type Output = Result<Nspace, Error>;
+    type IntoFuture = BoxFuture<'a, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.start())
+    }
+}
+
+/// A separator that is no ASCII has no place in the type, and none is used.
+fn envar(name: impl Into<String>, value: impl Into<String>, separator: char) -> Envar {
+    let separator = u8::try_from(separator).ok().filter(u8::is_ascii).unwrap_or(0);
+    Envar { name: name.into(), value: value.into(), separator }
+}
