@@ -397,15 +397,28 @@ impl Client {
     /// Processes on a node.
     ///
     /// `node` absent means the local node; `nspace` absent means all namespaces that are known (RES-11). The
-    /// answer comes from the data the process holds. It is empty if the node has no process of the namespace,
-    /// or is not known (RES-08).
+    /// server answers, and asks its host first (RES-03, RES-04); a process without a connection answers from
+    /// what it holds (RES-02). The answer is empty if the node has no process of the namespace, or is not known
+    /// (RES-08).
     ///
     /// # Errors
     /// `ERR_INVALID_NAMESPACE` for a namespace that is not known (RES-06), `ERR_DATA_VALUE_NOT_FOUND` if
-    /// nothing was said of the processes on the node (RES-10), `ERR_INIT` after finalize.
+    /// nothing was said of the processes on the node (RES-10), what the host says (RES-05), [`Error::Lost`] if
+    /// the connection gets lost, `ERR_INIT` after finalize.
     ///
     /// # Cancel safety
-    /// Safe.
+    /// Safe: the answer is dropped.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), pmix_client::Error> {
+    /// let client = pmix_client::Client::singleton().await?;
+    /// assert_eq!(client.resolve_peers(None, None).await?, [client.proc_id().clone()]);
+    /// assert_eq!(client.resolve_nodes(None).await?, [client.hostname()]);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[doc(alias = "PMIx_Resolve_peers")]
     pub async fn resolve_peers(
         &self,
@@ -413,24 +426,24 @@ impl Client {
         nspace: Option<&Nspace>,
     ) -> Result<Vec<ProcId>, Error> {
         self.check()?;
-        let node = node.unwrap_or_else(|| self.hostname());
-        crate::ops::resolve_peers(&read(&self.inner.store), node, nspace)
+        crate::ops::resolve_peers(self, node, nspace).await
     }
 
     /// Names of the nodes of a namespace, in its order and without repeats; empty if it has none (RES-07).
     ///
-    /// `nspace` absent means all namespaces that are known (RES-11). The answer comes from the data the
-    /// process holds.
+    /// `nspace` absent means all namespaces that are known (RES-11). Who answers is as with
+    /// [`Client::resolve_peers`].
     ///
     /// # Errors
-    /// `ERR_INVALID_NAMESPACE` for a namespace that is not known (RES-06), `ERR_INIT` after finalize.
+    /// `ERR_INVALID_NAMESPACE` for a namespace that is not known (RES-06), what the host says (RES-05),
+    /// [`Error::Lost`] if the connection gets lost, `ERR_INIT` after finalize.
     ///
     /// # Cancel safety
-    /// Safe.
+    /// Safe: the answer is dropped.
     #[doc(alias = "PMIx_Resolve_nodes")]
     pub async fn resolve_nodes(&self, nspace: Option<&Nspace>) -> Result<Vec<String>, Error> {
         self.check()?;
-        crate::ops::resolve_nodes(&read(&self.inner.store), nspace)
+        crate::ops::resolve_nodes(self, nspace).await
     }
 
     /// Listens for events of these codes, or of all if there are none; await the builder.

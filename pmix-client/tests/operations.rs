@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use common::{FakeServer, entry, job, me, modex, proc, within};
-use pmix_client::types::message::{Failure, Get, GetReply, QueryReply, Reply, Request};
+use pmix_client::types::message::{Failure, Get, GetReply, QueryReply, Reply, Request, ResolvePeers};
 use pmix_client::types::{DataRange, Directives, Event, Info, Query, Status, keys};
 use pmix_client::{Client, Error, EventStream, Procs, Scope, Value};
 
@@ -366,13 +366,48 @@ async fn evt_11_evt_17_an_event_goes_to_the_server_unless_it_is_for_this_process
 }
 
 #[tokio::test]
-async fn res_01_res_02_peers_and_nodes_are_those_of_the_own_job() {
+async fn res_03_a_connected_client_asks_its_server() {
     let mut server = FakeServer::start();
     let (client, mut conversation) = server.connected().await;
+    let nspace = me().nspace;
+    let (peers, ()) = tokio::join!(client.resolve_peers(Some("n7"), Some(&nspace)), async {
+        let (id, request) = conversation.request().await;
+        let ask = ResolvePeers::new(Some("n7".into()), Some(me().nspace));
+        assert_eq!(request, Request::ResolvePeers(ask));
+        conversation.reply(id, Reply::Procs(vec![proc("far", 3)])).await;
+    });
+    assert_eq!(peers.unwrap(), [proc("far", 3)]);
+    let (nodes, ()) = tokio::join!(client.resolve_nodes(None), async {
+        let (id, request) = conversation.request().await;
+        assert_eq!(request, Request::ResolveNodes(None));
+        conversation.reply(id, Reply::Nodes(vec!["n9".into()])).await;
+    });
+    assert_eq!(nodes.unwrap(), ["n9"]);
+    let (peers, ()) = tokio::join!(client.resolve_peers(None, None), async {
+        let (id, _) = conversation.request().await;
+        conversation.reply(id, Reply::Done).await;
+    });
+    assert!(matches!(peers, Err(Error::Protocol(_))), "{peers:?}");
+}
+
+#[tokio::test]
+async fn res_01_res_02_without_a_connection_the_own_data_answers() {
+    let mut server = FakeServer::start();
+    let (client, conversation) = server.connected().await;
+    let mut events = {
+        let mut conversation = conversation;
+        let (events, ()) = tokio::join!(client.events([Status::ERR_LOST_CONNECTION]), async {
+            let (id, _) = conversation.request().await;
+            conversation.reply(id, Reply::Registered(1)).await;
+        });
+        events.unwrap()
+    };
+    within(events.recv()).await;
+    assert!(!client.is_connected());
     assert_eq!(client.resolve_peers(None, None).await.unwrap(), [proc("job", 0), proc("job", 1)]);
     assert_eq!(client.resolve_nodes(Some(&me().nspace)).await.unwrap(), ["n0", "n1"]);
-    drop(client);
-    conversation.end().await;
+    let alone = Client::singleton().await.unwrap();
+    assert_eq!(alone.resolve_peers(None, None).await.unwrap(), [alone.proc_id().clone()]);
 }
 
 #[tokio::test]

@@ -36,6 +36,7 @@ mod nodes;
 mod parts;
 mod read;
 mod register;
+mod resolve;
 mod spec;
 mod table;
 mod target;
@@ -44,6 +45,7 @@ mod tests;
 
 pub use error::{JobError, JobErrorKind};
 pub use parts::{AppParts, NodeParts, Parts};
+pub use resolve::{resolve_nodes, resolve_peers};
 pub use spec::JobSpec;
 pub use target::{Caller, NodeRef, Target, target_of};
 

@@ -122,6 +122,10 @@ pub enum Request {
     SessionControl(SessionControl),
     /// Defines or changes a block of resources; answered by [`Reply::Done`].
     ResourceBlock(ResourceBlock),
+    /// Asks who is on a node; answered by [`Reply::Procs`].
+    ResolvePeers(ResolvePeers),
+    /// Asks which nodes a namespace has, or all of them together if it is `None`; answered by [`Reply::Nodes`].
+    ResolveNodes(Option<Nspace>),
     /// Says goodbye; answered by [`Reply::Done`], then the connection may close (INI-07).
     Finalize(Directives),
 }
@@ -152,6 +156,8 @@ impl Request {
             Self::ValidateCredential(_) => "validate credential",
             Self::SessionControl(_) => "session control",
             Self::ResourceBlock(_) => "resource block",
+            Self::ResolvePeers(_) => "resolve peers",
+            Self::ResolveNodes(_) => "resolve nodes",
             Self::Finalize(_) => "finalize",
         }
     }
@@ -221,6 +227,23 @@ impl Abort {
     /// Aborts the caller's namespace.
     pub fn new(status: i32, message: impl Into<String>) -> Self {
         Self { status, message: message.into(), procs: Vec::new() }
+    }
+}
+
+/// A question who is on a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ResolvePeers {
+    /// Name of the node; `None` for the caller's own.
+    pub node: Option<String>,
+    /// Of which namespace; `None` for all that are known.
+    pub nspace: Option<Nspace>,
+}
+
+impl ResolvePeers {
+    /// Pairs the two.
+    pub const fn new(node: Option<String>, nspace: Option<Nspace>) -> Self {
+        Self { node, nspace }
     }
 }
 
@@ -356,6 +379,10 @@ pub enum Reply {
     Info(Vec<Info>),
     /// The credential.
     Credential(Credential),
+    /// Processes; may be empty.
+    Procs(Vec<ProcId>),
+    /// Names of nodes, in order and without repeats; may be empty.
+    Nodes(Vec<String>),
 }
 
 /// The answer to a Get.

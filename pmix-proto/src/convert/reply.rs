@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use pmix_types::ProcId;
 use pmix_types::job::JobData;
 use pmix_types::message::{
     ConnectReply, Failure, GetReply, LookupReply, Modex, ProcData, Push, QueryReply, Reply, SpawnReply,
     Welcome,
 };
 
+use super::array::Element;
 use super::records::named;
 use super::scalar::named_nspace;
 use super::{At, ConvertError, Scope, Wire, decode_job, encode_job, messages, present};
@@ -37,6 +39,8 @@ impl From<&Reply> for v1::ServerBody {
             }),
             Reply::Info(info) => Body::Info(v1::InfoReply { info: info.to_form() }),
             Reply::Credential(credential) => Body::Credential(credential.to_form()),
+            Reply::Procs(procs) => Body::Procs(ProcId::to_column(procs)),
+            Reply::Nodes(nodes) => Body::Nodes(v1::NodesReply { nodes: nodes.clone() }),
             // A reply this version has no form for; the process takes it for a failure.
             _ => return Self { body: None },
         };
@@ -111,6 +115,8 @@ impl TryFrom<v1::ServerBody> for ServerBody {
             Body::Credential(form) => {
                 Self::Reply(Reply::Credential(Wire::from_form(form, scope).at("credential")?))
             }
+            Body::Procs(form) => Self::Reply(Reply::Procs(ProcId::from_column(form, scope).at("procs")?)),
+            Body::Nodes(form) => Self::Reply(Reply::Nodes(form.nodes)),
             Body::Event(form) => {
                 let event = present(form.event).and_then(|event| Wire::from_form(event, scope));
                 let event = event.at("event").at("event")?;

@@ -2,9 +2,9 @@
 
 use pmix_types::message::{
     Abort, Connect, Disconnect, Fence, Get, Hello, Identity, JobControl, Log, Lookup, Publish, PutEntry,
-    RegisterEvents, Request, Spawn, Unpublish,
+    RegisterEvents, Request, ResolvePeers, Spawn, Unpublish,
 };
-use pmix_types::{ProcId, Query};
+use pmix_types::{Nspace, ProcId, Query};
 
 use super::records::{all_named, named};
 use super::scalar::named_nspace;
@@ -40,6 +40,12 @@ impl From<&Request> for v1::ClientBody {
             Request::ValidateCredential(request) => Body::Credential(manage::to_check(request)),
             Request::SessionControl(request) => Body::SessionControl(request.to_form()),
             Request::ResourceBlock(request) => Body::ResourceBlock(request.to_form()),
+            Request::ResolvePeers(ask) => {
+                Body::ResolvePeers(v1::ResolvePeers { node: ask.node.clone(), nspace: ask.nspace.to_form() })
+            }
+            Request::ResolveNodes(nspace) => {
+                Body::ResolveNodes(v1::ResolveNodes { nspace: nspace.to_form() })
+            }
             Request::Finalize(directives) => {
                 Body::Finalize(v1::Finalize { directives: directives.to_form() })
             }
@@ -108,6 +114,13 @@ impl TryFrom<v1::ClientBody> for ClientBody {
             Body::ResourceBlock(form) => {
                 Request::ResourceBlock(Wire::from_form(form, scope).at("resource_block")?)
             }
+            Body::ResolvePeers(form) => {
+                let nspace = optional_nspace(form.nspace).at("resolve_peers")?;
+                Request::ResolvePeers(ResolvePeers::new(form.node, nspace))
+            }
+            Body::ResolveNodes(form) => {
+                Request::ResolveNodes(optional_nspace(form.nspace).at("resolve_nodes")?)
+            }
             Body::Finalize(finalize) => Request::Finalize(
                 Wire::from_form(finalize.directives, scope).at("directives").at("finalize")?,
             ),
@@ -131,6 +144,10 @@ fn client_hello(form: v1::Hello, scope: &mut Scope) -> Result<ClientBody, Conver
         implementation: form.implementation,
         features: form.features,
     })
+}
+
+fn optional_nspace(form: Option<String>) -> Result<Option<Nspace>, ConvertError> {
+    form.map(|nspace| named_nspace(&nspace)).transpose().at("nspace")
 }
 
 impl From<&[Query]> for v1::QueryRequest {

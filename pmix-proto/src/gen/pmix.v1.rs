@@ -1144,7 +1144,7 @@ pub struct Part {
 pub struct ClientBody {
     #[prost(
         oneof = "client_body::Body",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 40, 41, 42, 43, 44"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 40, 41, 42, 43, 44, 25, 26"
     )]
     pub body: ::core::option::Option<client_body::Body>,
 }
@@ -1198,13 +1198,17 @@ pub mod client_body {
         SessionControl(super::SessionControl),
         #[prost(message, tag = "44")]
         ResourceBlock(super::ResourceBlock),
+        #[prost(message, tag = "25")]
+        ResolvePeers(super::ResolvePeers),
+        #[prost(message, tag = "26")]
+        ResolveNodes(super::ResolveNodes),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ServerBody {
     #[prost(
         oneof = "server_body::Body",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 30"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 30, 20, 21"
     )]
     pub body: ::core::option::Option<server_body::Body>,
 }
@@ -1240,6 +1244,10 @@ pub mod server_body {
         Info(super::InfoReply),
         #[prost(message, tag = "30")]
         Credential(super::CredentialReply),
+        #[prost(message, tag = "20")]
+        Procs(super::ProcTable),
+        #[prost(message, tag = "21")]
+        Nodes(super::NodesReply),
     }
 }
 /// Versions are whole numbers; a side speaks all from `oldest` to `newest` and the highest common one is used.
@@ -1563,6 +1571,27 @@ pub struct ResourceBlock {
 pub struct InfoReply {
     #[prost(message, repeated, tag = "1")]
     pub info: ::prost::alloc::vec::Vec<Info>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ResolvePeers {
+    /// Absent: the caller's node.
+    #[prost(string, optional, tag = "1")]
+    pub node: ::core::option::Option<::prost::alloc::string::String>,
+    /// Absent: all namespaces that are known.
+    #[prost(string, optional, tag = "2")]
+    pub nspace: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ResolveNodes {
+    /// Absent: all namespaces that are known.
+    #[prost(string, optional, tag = "1")]
+    pub nspace: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NodesReply {
+    /// In order, without repeats.
+    #[prost(string, repeated, tag = "1")]
+    pub nodes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Finalize {

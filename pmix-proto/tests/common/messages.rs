@@ -8,8 +8,8 @@ use pmix_types::map::{NodeMap, ProcMap};
 use pmix_types::message::{
     Abort, Allocate, Connect, ConnectReply, Credential, Disconnect, Failure, Fence, Get, GetReply, Hello,
     Identity, JobControl, Log, Lookup, LookupReply, Modex, Monitor, ProcData, Publish, Push, PutEntry,
-    QueryReply, RegisterEvents, Reply, Request, ResourceBlock, SessionControl, Spawn, SpawnReply, Unpublish,
-    ValidateCredential, Welcome,
+    QueryReply, RegisterEvents, Reply, Request, ResolvePeers, ResourceBlock, SessionControl, Spawn,
+    SpawnReply, Unpublish, ValidateCredential, Welcome,
 };
 use pmix_types::{
     App, Directives, Event, Info, KeyName, KeyVal, Pdata, Pid, ProcId, Query, Rank, RankSet, ResourceUnit,
@@ -137,17 +137,29 @@ fn manage_requests() -> impl Strategy<Value = Request> {
     })
 }
 
+fn resolve() -> impl Strategy<Value = Request> {
+    (any::<bool>(), option::of(text()), option::of(named_nspace())).prop_map(|(peers, node, nspace)| {
+        match peers {
+            true => Request::ResolvePeers(ResolvePeers::new(node, nspace)),
+            false => Request::ResolveNodes(nspace),
+        }
+    })
+}
+
 pub(crate) fn request() -> impl Strategy<Value = Request> {
     prop_oneof![
         8 => list_requests(),
         6 => manage_requests(),
+        2 => resolve(),
         1 => vec(put_entry(), 0..3).prop_map(Request::Commit),
         1 => get().prop_map(Request::Get),
         1 => fence().prop_map(Request::Fence),
         1 => abort().prop_map(Request::Abort),
         1 => vec(Query::sample(1), 0..3).prop_map(Request::Query),
-        1 => register_events().prop_map(Request::RegisterEvents),
-        1 => any::<u64>().prop_map(Request::DeregisterEvents),
+        2 => prop_oneof![
+            register_events().prop_map(Request::RegisterEvents),
+            any::<u64>().prop_map(Request::DeregisterEvents),
+        ],
         1 => Event::sample(1).prop_map(Request::Notify),
         1 => Directives::sample(1).prop_map(Request::Finalize),
     ]
@@ -187,6 +199,10 @@ pub(crate) fn reply() -> impl Strategy<Value = Reply> {
         vec(Info::sample(1), 0..3).prop_map(Reply::Info),
         (vec(any::<u8>(), 0..5), vec(Info::sample(1), 0..3))
             .prop_map(|(bytes, info)| Reply::Credential(Credential::new(bytes.into(), info))),
+        prop_oneof![
+            vec(ProcId::sample(0), 0..3).prop_map(Reply::Procs),
+            vec(text(), 0..3).prop_map(Reply::Nodes),
+        ],
     ]
 }
 

@@ -260,7 +260,7 @@ impl UpcallPurpose {
     fn is_for(&self, conn: ConnId) -> bool {
         match self {
             Self::Connect(other) | Self::Tool(other) => *other == conn,
-            Self::Finalize(to) | Self::Query { to, .. } => to.conn == conn,
+            Self::Finalize(to) | Self::Query { to, .. } | Self::Resolve { to, .. } => to.conn == conn,
             Self::Forward(asked) => asked.only_looks() && asked.to.conn == conn,
             Self::Answer(_) | Self::Notice | Self::Collective(_) | Self::Fetch(_) => false,
         }

@@ -26,6 +26,7 @@ mod kv;
 mod manage;
 mod query;
 mod registry;
+mod resolve;
 mod signature;
 mod stats;
 #[cfg(test)]
@@ -103,6 +104,10 @@ enum UpcallPurpose {
     Query {
         to: ReplyTo,
         queries: Vec<pmix_types::Query>,
+    },
+    Resolve {
+        to: ReplyTo,
+        what: resolve::Resolve,
     },
     /// A request that is the host's to carry out.
     Forward(Forwarded),
@@ -204,6 +209,8 @@ impl Engine {
             }
             Request::JobControl(control) => self.on_job_control(asked, control, out),
             Request::Log(log) => self.on_log(asked, log, out),
+            Request::ResolvePeers(ask) => self.on_resolve_peers(asked, ask, out),
+            Request::ResolveNodes(nspace) => self.on_resolve_nodes(asked, nspace, out),
             Request::Finalize(_) => self.on_finalize(asked, out),
             other => self.on_manage(asked, other, out),
         }
@@ -219,6 +226,7 @@ impl Engine {
             UpcallPurpose::Notice => {}
             UpcallPurpose::Answer(to) => self.reply(to, result.map(|_| Reply::Done), out),
             UpcallPurpose::Query { to, queries } => self.on_query_answer(to, &queries, result, out),
+            UpcallPurpose::Resolve { to, what } => self.on_resolve_answer(to, &what, result, out),
             UpcallPurpose::Forward(asked) => self.on_forwarded(upcall, asked, result, out),
             UpcallPurpose::Collective(round) => self.on_collective_answer(round, result, out),
             UpcallPurpose::Fetch(key) => self.on_fetched(&key, result, out),

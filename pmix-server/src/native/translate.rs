@@ -8,9 +8,9 @@ use pmix_native::msg::{
 };
 use pmix_types::message::{
     Abort, Allocate, Connect, Disconnect, Fence, Get, GetReply, JobControl, Log, Lookup, Monitor, Publish,
-    PutEntry, RegisterEvents, Reply, Request, Spawn, SpawnReply, Unpublish, ValidateCredential,
+    PutEntry, RegisterEvents, Reply, Request, ResolvePeers, Spawn, SpawnReply, Unpublish, ValidateCredential,
 };
-use pmix_types::{Directives, Event, Info, KeyName, KeyVal, ProcId, Scope, Status, keys};
+use pmix_types::{Directives, Event, Info, KeyName, KeyVal, Nspace, ProcId, Scope, Status, keys};
 
 use super::job::spell_out;
 
@@ -37,6 +37,8 @@ pub(super) enum AnswerAs {
     },
     Info,
     Credential,
+    Peers,
+    Nodes,
     Found,
     Spawned,
     Connected,
@@ -78,6 +80,11 @@ pub(super) fn task(caller: &ProcId, ask: Ask) -> Task {
         }
         Ask::DeregisterEvents(codes) => Task::Deregister(codes),
         Ask::Query(queries) => Task::Ask(Request::Query(queries), AnswerAs::Info),
+        Ask::ResolvePeers(ask) => {
+            let wanted = ResolvePeers::new(ask.node, named(ask.nspace));
+            Task::Ask(Request::ResolvePeers(wanted), AnswerAs::Peers)
+        }
+        Ask::ResolveNodes(nspace) => Task::Ask(Request::ResolveNodes(named(nspace)), AnswerAs::Nodes),
         Ask::Publish(publish) => {
             Task::Ask(Request::Publish(Publish::new(publish.info.into_vec())), AnswerAs::Status)
         }
@@ -132,6 +139,11 @@ pub(super) fn task(caller: &ProcId, ask: Ask) -> Task {
     }
 }
 
+/// A namespace without a name stands for none in particular.
+fn named(nspace: Nspace) -> Option<Nspace> {
+    (!nspace.is_empty()).then_some(nspace)
+}
+
 /// The time of a native message is a field of its own, unless the process gives it as a directive.
 fn log(said: NativeLog) -> Log {
     let NativeLog { data, time, info, .. } = said;
@@ -176,6 +188,10 @@ pub(super) fn answer(server: &ProcId, reply: Reply, form: AnswerAs) -> Answer {
         }
         (Reply::Query(found), AnswerAs::Info) => {
             Answer { status: found.status, body: Body::Info(found.results) }
+        }
+        (Reply::Procs(procs), AnswerAs::Peers) => Body::Peers(procs).into(),
+        (Reply::Nodes(nodes), AnswerAs::Nodes) => {
+            Body::Nodes((!nodes.is_empty()).then(|| nodes.join(","))).into()
         }
         (Reply::Info(info), AnswerAs::Info) => Body::Info(info).into(),
         (Reply::Credential(found), AnswerAs::Credential) => {

@@ -18,3 +18,4 @@ mod purity;
 mod put;
 mod query;
 mod registry;
+mod resolve;
