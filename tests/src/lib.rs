@@ -15,6 +15,7 @@
 
 mod cluster;
 pub mod coverage;
+mod launcher;
 mod logs;
 mod node;
 mod peers;
@@ -23,6 +24,7 @@ mod raw;
 mod runtime;
 
 pub use cluster::TestCluster;
+pub use launcher::{Asked, TestLauncher};
 pub use logs::Logs;
 pub use node::{NullLauncher, TestNode, TestNodeBuilder};
 pub use peers::Peer;

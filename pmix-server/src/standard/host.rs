@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use super::peer::Answers;
 use super::store::{Store, User};
 use super::supervise::{Control, JobEntry};
+use super::syslog::Syslog;
 use super::{Exchange, Launcher};
 use crate::host::{
     AbortRequest, Capabilities, ClientConnected, ClientFinalized, ClientLost, ConnectRequest, Connected,
@@ -47,6 +48,7 @@ pub(super) struct Inner<L, X> {
     /// Jobs that processes have started.
     pub(super) spawned: AtomicU32,
     store: Mutex<Store>,
+    syslog: OnceLock<Syslog>,
     /// Tells lookups that wait of new data.
     pub(super) published: watch::Sender<()>,
 }
@@ -57,6 +59,17 @@ pub(super) struct Rounds {
     pub(super) nspaces: BTreeSet<Nspace>,
     /// How many have begun.
     pub(super) count: u64,
+}
+
+impl<L, X> Inner<L, X> {
+    /// The way to this node's syslog; that of most systems, unless another is given first.
+    pub(super) fn syslog(&self) -> &Syslog {
+        self.syslog.get_or_init(Syslog::default)
+    }
+
+    pub(super) fn set_syslog(&self, syslog: Syslog) {
+        let _ = self.syslog.set(syslog);
+    }
 }
 
 impl<L, X> Clone for StandardHost<L, X> {
@@ -77,6 +90,7 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
             tools: AtomicU32::new(0),
             spawned: AtomicU32::new(0),
             store: Mutex::default(),
+            syslog: OnceLock::new(),
             published: watch::Sender::new(()),
         }))
     }

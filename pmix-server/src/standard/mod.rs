@@ -13,6 +13,7 @@ mod query;
 mod spawn;
 mod store;
 mod supervise;
+mod syslog;
 mod traits;
 
 pub use host::StandardHost;

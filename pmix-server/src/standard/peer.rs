@@ -45,6 +45,9 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     async fn answer(&self, ask: Ask) -> Result<Told, Failure> {
         match ask {
             Ask::DirectModex { proc, key } => self.give_data(&proc, key).await.map(Told::Blob),
+            Ask::Request { caller, request: Request::Log(log) } => {
+                self.write_log_of(&caller, log).await.map(Told::Reply)
+            }
             Ask::Request { request, .. } => {
                 let message =
                     format!("the host of another node does not take a {} from here", request.operation());

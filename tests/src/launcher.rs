@@ -1,0 +1,120 @@
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use pmix_client::types::App;
+use pmix_client::{Nspace, ProcId};
+use pmix_server::standard::{
+    Exchange, Job, JobStart, LaunchError, LaunchJob, LaunchReport, Launcher, MemoryExchange, OnFailure,
+    ProcExit, StandardHost,
+};
+use tokio::sync::{mpsc, watch};
+
+use crate::{TestNode, within};
+
+/// Starts no process: those of its jobs are tasks of the test, and it remembers what is asked of it.
+///
+/// A signal 9 ends a process, and so does a wish to terminate.
+#[derive(Clone, Debug)]
+pub struct TestLauncher(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    node: String,
+    running: Mutex<BTreeMap<ProcId, mpsc::Sender<LaunchReport>>>,
+    asked: watch::Sender<Vec<Asked>>,
+}
+
+/// What a [`TestLauncher`] was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::exhaustive_enums)]
+pub enum Asked {
+    /// A signal for processes.
+    Signal(Vec<ProcId>, i32),
+    /// The end of processes.
+    Terminate(Vec<ProcId>),
+}
+
+impl TestLauncher {
+    /// A launcher for a node.
+    pub fn new(node: &str) -> Self {
+        let shared =
+            Shared { node: node.into(), running: Mutex::default(), asked: watch::Sender::new(Vec::new()) };
+        Self(Arc::new(shared))
+    }
+
+    /// What it was asked for so far, in order.
+    pub fn asked(&self) -> Vec<Asked> {
+        self.0.asked.borrow().clone()
+    }
+
+    /// Waits until it was asked for so much.
+    pub async fn until_asked(&self, count: usize) -> Vec<Asked> {
+        let mut asked = self.0.asked.subscribe();
+        within(asked.wait_for(|asked| asked.len() >= count)).await.unwrap().clone()
+    }
+
+    /// Ends a process.
+    pub async fn end(&self, proc: &ProcId, exit: ProcExit) {
+        let reports = self.0.running.lock().unwrap().remove(proc);
+        if let Some(reports) = reports {
+            reports.send(LaunchReport::Ended { proc: proc.clone(), exit }).await.unwrap();
+        }
+    }
+
+    /// A node under a [`StandardHost`] with this launcher and a job of so many ranks, which has started.
+    pub async fn node(
+        &self,
+        nspace: &str,
+        ranks: i32,
+    ) -> (TestNode, StandardHost<Self, MemoryExchange>, Job) {
+        let host = StandardHost::new(self.clone(), MemoryExchange::single(&*self.0.node));
+        let node = self.node_of(host.clone()).await;
+        let job = self.start(&host, nspace, ranks).await;
+        (node, host, job)
+    }
+
+    /// A node under this host, without a job.
+    pub async fn node_of<X: Exchange>(&self, host: StandardHost<Self, X>) -> TestNode {
+        TestNode::builder(0).nspace("registered").hostname(&self.0.node).host(host).start().await
+    }
+
+    /// Starts a job of so many ranks.
+    pub async fn start<X: Exchange>(&self, host: &StandardHost<Self, X>, nspace: &str, ranks: i32) -> Job {
+        let start = JobStart::new(Nspace::new(nspace).unwrap(), vec![App::new("program", ranks)]);
+        within(host.start_job(start.on_failure(OnFailure::Continue))).await.unwrap()
+    }
+}
+
+#[async_trait]
+impl Launcher for TestLauncher {
+    fn nodes(&self) -> Vec<String> {
+        vec![self.0.node.clone()]
+    }
+
+    async fn launch(&self, job: LaunchJob, reports: mpsc::Sender<LaunchReport>) -> Result<(), LaunchError> {
+        for proc in job.procs {
+            let proc = ProcId::new(job.nspace.clone(), proc.rank);
+            self.0.running.lock().unwrap().insert(proc, reports.clone());
+        }
+        Ok(())
+    }
+
+    async fn signal(&self, procs: &[ProcId], signal: i32) -> Result<(), LaunchError> {
+        self.0.asked.send_modify(|asked| asked.push(Asked::Signal(procs.to_vec(), signal)));
+        if signal == 9 {
+            for proc in procs {
+                self.end(proc, ProcExit::Signal(9)).await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn terminate(&self, procs: &[ProcId]) -> Result<(), LaunchError> {
+        self.0.asked.send_modify(|asked| asked.push(Asked::Terminate(procs.to_vec())));
+        for proc in procs {
+            self.end(proc, ProcExit::Signal(15)).await;
+        }
+        Ok(())
+    }
+}
