@@ -5,8 +5,8 @@ use std::thread::JoinHandle;
 
 use bytes::Bytes;
 use pmix_types::job::{JobData, JobSpec};
-use pmix_types::message::Failure;
-use pmix_types::{Directives, Event, Info, Nspace, NspaceError, ProcId, Rank, Status};
+use pmix_types::message::{Failure, Output};
+use pmix_types::{Directives, Event, Info, IofChannels, Nspace, NspaceError, ProcId, Rank, Status};
 use thiserror::Error;
 use tokio::sync::oneshot;
 
@@ -501,6 +501,35 @@ impl ServerHandle {
     #[doc(alias = "PMIx_Notify_event")]
     pub async fn notify_event(&self, event: Event) -> Result<(), Failure> {
         self.call(HostCall::NotifyEvent(event)).await
+    }
+
+    /// Hands over output of a process: the server finds those who have asked for it (IOF-05). Ready when the bytes
+    /// are no longer needed.
+    ///
+    /// Output that nobody has asked for yet is kept for whoever asks first, if the namespace is registered: the
+    /// first 64 KiB of each channel of each process, 16 MiB in all. `IOF_CACHE_SIZE` and `IOF_DROP_OLDEST` in
+    /// `info` change that; they are not passed on. `IOF_COMPLETE` says that the channel is closed (IOF-08).
+    /// Calls for one channel must be made one after the other to keep its order (IOF-09).
+    ///
+    /// A process that reads too slowly never holds this back: it loses output and is told how much.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` for a directive in `info` of the wrong type, `ERR_INIT` after the server has stopped.
+    /// Says nothing about delivery.
+    ///
+    /// # Cancel safety
+    /// As [`ServerHandle::register_nspace`].
+    #[doc(alias = "PMIx_server_IOF_deliver")]
+    pub async fn iof_deliver(
+        &self,
+        source: &ProcId,
+        channels: IofChannels,
+        data: Bytes,
+        info: Directives,
+    ) -> Result<(), Failure> {
+        let mut output = Output::new(source.clone(), channels, data);
+        output.info = info;
+        self.call(HostCall::IofDeliver(output)).await
     }
 
     /// The job-level data the server holds of a namespace.

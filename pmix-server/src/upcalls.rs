@@ -123,6 +123,8 @@ const fn operation(request: &UpcallRequest) -> &'static str {
         UpcallRequest::ValidateCredential(_) => "validate_credential",
         UpcallRequest::SessionControl(_) => "session_control",
         UpcallRequest::ResourceBlock(_) => "resource_block",
+        UpcallRequest::IofPull(_) => "iof_pull",
+        UpcallRequest::PushStdin(_) => "push_stdin",
     }
 }
 
@@ -177,6 +179,14 @@ async fn call(host: &dyn HostModule, cx: &UpcallContext, request: UpcallRequest)
         }
         UpcallRequest::Log(request) => {
             host.log(cx, request).await?;
+            Answer::Done
+        }
+        UpcallRequest::IofPull(request) => {
+            host.iof_pull(cx, request).await?;
+            Answer::Done
+        }
+        UpcallRequest::PushStdin(request) => {
+            host.push_stdin(cx, request).await?;
             Answer::Done
         }
     })

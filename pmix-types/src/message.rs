@@ -8,9 +8,12 @@ mod manage;
 use std::fmt;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use crate::job::JobData;
 use crate::{
-    App, Directives, Event, Info, KeyName, Nspace, Pdata, Pid, ProcId, Query, Rank, Scope, Status, Value,
+    App, Directives, Event, Info, IofChannels, KeyName, Nspace, Pdata, Pid, ProcId, Query, Rank, Scope,
+    Status, Value,
 };
 
 pub use manage::{Allocate, Credential, Monitor, ResourceBlock, SessionControl, ValidateCredential};
@@ -126,6 +129,12 @@ pub enum Request {
     ResolvePeers(ResolvePeers),
     /// Asks which nodes a namespace has, or all of them together if it is `None`; answered by [`Reply::Nodes`].
     ResolveNodes(Option<Nspace>),
+    /// Asks for output of processes; answered by [`Reply::Registered`].
+    IofPull(IofPull),
+    /// Ends a wish for output by its number, after what is held back for it was sent; answered by [`Reply::Done`].
+    IofDeregister(u64),
+    /// Hands input to processes; answered by [`Reply::Done`] once it is taken (IOF-10).
+    IofPush(IofPush),
     /// Says goodbye; answered by [`Reply::Done`], then the connection may close (INI-07).
     Finalize(Directives),
 }
@@ -158,6 +167,9 @@ impl Request {
             Self::ResourceBlock(_) => "resource block",
             Self::ResolvePeers(_) => "resolve peers",
             Self::ResolveNodes(_) => "resolve nodes",
+            Self::IofPull(_) => "pull output",
+            Self::IofDeregister(_) => "deregister output",
+            Self::IofPush(_) => "push input",
             Self::Finalize(_) => "finalize",
         }
     }
@@ -261,6 +273,44 @@ impl RegisterEvents {
     /// All events of these codes.
     pub const fn new(codes: Vec<Status>) -> Self {
         Self { codes, directives: Directives::new() }
+    }
+}
+
+/// A wish for output of processes.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct IofPull {
+    /// Whose; rank `WILDCARD` for all of a namespace. Never empty.
+    pub procs: Vec<ProcId>,
+    /// Which channels; standard input cannot be among them (IOF-02).
+    pub channels: IofChannels,
+    /// `IOF_COPY`, `IOF_BUFFERING_SIZE` and the like; may be empty.
+    pub directives: Directives,
+}
+
+impl IofPull {
+    /// A wish without directives.
+    pub const fn new(procs: Vec<ProcId>, channels: IofChannels) -> Self {
+        Self { procs, channels, directives: Directives::new() }
+    }
+}
+
+/// Input for processes.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct IofPush {
+    /// For whom; rank `WILDCARD` for all of a namespace. Never empty.
+    pub targets: Vec<ProcId>,
+    /// The input; may be empty, with `IOF_COMPLETE` at its end.
+    pub data: Bytes,
+    /// `IOF_COMPLETE` and the like; may be empty.
+    pub directives: Directives,
+}
+
+impl IofPush {
+    /// Input without directives.
+    pub const fn new(targets: Vec<ProcId>, data: Bytes) -> Self {
+        Self { targets, data, directives: Directives::new() }
     }
 }
 
@@ -501,6 +551,41 @@ pub enum Push {
         /// How many.
         missed: u64,
     },
+    /// Output for a registration of the process.
+    Output {
+        /// Number of the registration.
+        registration: u64,
+        /// The output.
+        output: Output,
+    },
+    /// Output was left out because the process did not read fast enough.
+    OutputLost {
+        /// Number of the registration it was for.
+        registration: u64,
+        /// How many bytes.
+        bytes: u64,
+    },
+}
+
+/// Output of a process.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Output {
+    /// Who has written it; rank `WILDCARD` for word about all of a namespace.
+    pub source: ProcId,
+    /// Where.
+    pub channels: IofChannels,
+    /// What was written, in pieces that may split lines and characters (IOF-09); may be empty.
+    pub data: Bytes,
+    /// More about it, such as `IOF_COMPLETE`; may be empty.
+    pub info: Directives,
+}
+
+impl Output {
+    /// Output without further information.
+    pub const fn new(source: ProcId, channels: IofChannels, data: Bytes) -> Self {
+        Self { source, channels, data, info: Directives::new() }
+    }
 }
 
 /// Why a request failed: status, words for a reader, and whom it concerns.

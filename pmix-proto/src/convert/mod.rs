@@ -5,6 +5,7 @@
 
 mod array;
 mod error;
+mod iof;
 mod job;
 mod manage;
 mod records;

@@ -13,7 +13,7 @@ use pmix_types::message::{
 use super::array::Element;
 use super::records::named;
 use super::scalar::named_nspace;
-use super::{At, ConvertError, Scope, Wire, decode_job, encode_job, messages, present};
+use super::{At, ConvertError, Scope, Wire, decode_job, encode_job, iof, messages, present};
 use crate::v1::server_body::Body;
 use crate::{IMPLEMENTATION, ServerBody, modex, v1};
 
@@ -62,6 +62,10 @@ impl From<&Push> for v1::ServerBody {
                 event: Some(event.to_form()),
             }),
             Push::Lagged { missed } => Body::Lagged(v1::Lagged { missed: *missed }),
+            Push::Output { registration, output } => Body::Output(iof::output_push(*registration, output)),
+            Push::OutputLost { registration, bytes } => {
+                Body::OutputLost(v1::OutputLost { registration: *registration, bytes: *bytes })
+            }
             // A push this version has no form for; the process reports it and goes on.
             _ => return Self { body: None },
         };
@@ -123,6 +127,14 @@ impl TryFrom<v1::ServerBody> for ServerBody {
                 Self::Push(Push::Event { registrations: form.registrations, event })
             }
             Body::Lagged(form) => Self::Push(Push::Lagged { missed: form.missed }),
+            Body::Output(form) => {
+                let registration = form.registration;
+                let output = iof::output(form, scope).at("output")?;
+                Self::Push(Push::Output { registration, output })
+            }
+            Body::OutputLost(form) => {
+                Self::Push(Push::OutputLost { registration: form.registration, bytes: form.bytes })
+            }
         })
     }
 }

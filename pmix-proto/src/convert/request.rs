@@ -46,6 +46,11 @@ impl From<&Request> for v1::ClientBody {
             Request::ResolveNodes(nspace) => {
                 Body::ResolveNodes(v1::ResolveNodes { nspace: nspace.to_form() })
             }
+            Request::IofPull(request) => Body::IofPull(request.to_form()),
+            Request::IofDeregister(registration) => {
+                Body::IofDeregister(v1::IofDeregister { registration: *registration })
+            }
+            Request::IofPush(request) => Body::IofPush(request.to_form()),
             Request::Finalize(directives) => {
                 Body::Finalize(v1::Finalize { directives: directives.to_form() })
             }
@@ -121,6 +126,9 @@ impl TryFrom<v1::ClientBody> for ClientBody {
             Body::ResolveNodes(form) => {
                 Request::ResolveNodes(optional_nspace(form.nspace).at("resolve_nodes")?)
             }
+            Body::IofPull(form) => Request::IofPull(Wire::from_form(form, scope).at("iof_pull")?),
+            Body::IofDeregister(form) => Request::IofDeregister(form.registration),
+            Body::IofPush(form) => Request::IofPush(Wire::from_form(form, scope).at("iof_push")?),
             Body::Finalize(finalize) => Request::Finalize(
                 Wire::from_form(finalize.directives, scope).at("directives").at("finalize")?,
             ),

@@ -1144,7 +1144,7 @@ pub struct Part {
 pub struct ClientBody {
     #[prost(
         oneof = "client_body::Body",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 40, 41, 42, 43, 44, 25, 26"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 40, 41, 42, 43, 44, 25, 26, 30, 31, 32"
     )]
     pub body: ::core::option::Option<client_body::Body>,
 }
@@ -1202,13 +1202,19 @@ pub mod client_body {
         ResolvePeers(super::ResolvePeers),
         #[prost(message, tag = "26")]
         ResolveNodes(super::ResolveNodes),
+        #[prost(message, tag = "30")]
+        IofPull(super::IofPull),
+        #[prost(message, tag = "31")]
+        IofDeregister(super::IofDeregister),
+        #[prost(message, tag = "32")]
+        IofPush(super::IofPush),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ServerBody {
     #[prost(
         oneof = "server_body::Body",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 30, 20, 21"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 30, 20, 21, 25, 26"
     )]
     pub body: ::core::option::Option<server_body::Body>,
 }
@@ -1248,6 +1254,10 @@ pub mod server_body {
         Procs(super::ProcTable),
         #[prost(message, tag = "21")]
         Nodes(super::NodesReply),
+        #[prost(message, tag = "25")]
+        Output(super::OutputPush),
+        #[prost(message, tag = "26")]
+        OutputLost(super::OutputLost),
     }
 }
 /// Versions are whole numbers; a side speaks all from `oldest` to `newest` and the highest common one is used.
@@ -1566,6 +1576,54 @@ pub struct ResourceBlock {
     pub units: ::prost::alloc::vec::Vec<ResourceUnit>,
     #[prost(message, repeated, tag = "4")]
     pub directives: ::prost::alloc::vec::Vec<Info>,
+}
+/// Asks for output of processes.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct IofPull {
+    #[prost(message, repeated, tag = "1")]
+    pub procs: ::prost::alloc::vec::Vec<Proc>,
+    /// A mask: 2 standard output, 4 standard error, 8 diagnostics.
+    #[prost(uint32, tag = "2")]
+    pub channels: u32,
+    #[prost(message, repeated, tag = "3")]
+    pub directives: ::prost::alloc::vec::Vec<Info>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct IofDeregister {
+    #[prost(uint64, tag = "1")]
+    pub registration: u64,
+}
+/// Input for processes.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct IofPush {
+    #[prost(message, repeated, tag = "1")]
+    pub targets: ::prost::alloc::vec::Vec<Proc>,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub data: ::prost::bytes::Bytes,
+    #[prost(message, repeated, tag = "3")]
+    pub directives: ::prost::alloc::vec::Vec<Info>,
+}
+/// Output of a process. Bytes as they were written: a piece may split lines and characters.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct OutputPush {
+    #[prost(uint64, tag = "1")]
+    pub registration: u64,
+    #[prost(message, optional, tag = "2")]
+    pub source: ::core::option::Option<Proc>,
+    #[prost(uint32, tag = "3")]
+    pub channels: u32,
+    #[prost(bytes = "bytes", tag = "4")]
+    pub data: ::prost::bytes::Bytes,
+    #[prost(message, repeated, tag = "5")]
+    pub info: ::prost::alloc::vec::Vec<Info>,
+}
+/// Output was left out because the process does not read fast enough.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct OutputLost {
+    #[prost(uint64, tag = "1")]
+    pub registration: u64,
+    #[prost(uint64, tag = "2")]
+    pub bytes: u64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct InfoReply {

@@ -7,13 +7,13 @@ use pmix_types::job::{AppParts, JobData, NodeParts, Parts};
 use pmix_types::map::{NodeMap, ProcMap};
 use pmix_types::message::{
     Abort, Allocate, Connect, ConnectReply, Credential, Disconnect, Failure, Fence, Get, GetReply, Hello,
-    Identity, JobControl, Log, Lookup, LookupReply, Modex, Monitor, ProcData, Publish, Push, PutEntry,
-    QueryReply, RegisterEvents, Reply, Request, ResolvePeers, ResourceBlock, SessionControl, Spawn,
-    SpawnReply, Unpublish, ValidateCredential, Welcome,
+    Identity, IofPull, IofPush, JobControl, Log, Lookup, LookupReply, Modex, Monitor, Output, ProcData,
+    Publish, Push, PutEntry, QueryReply, RegisterEvents, Reply, Request, ResolvePeers, ResourceBlock,
+    SessionControl, Spawn, SpawnReply, Unpublish, ValidateCredential, Welcome,
 };
 use pmix_types::{
-    App, Directives, Event, Info, KeyName, KeyVal, Pdata, Pid, ProcId, Query, Rank, RankSet, ResourceUnit,
-    Scope, Status, Value,
+    App, Directives, Event, Info, IofChannels, KeyName, KeyVal, Pdata, Pid, ProcId, Query, Rank, RankSet,
+    ResourceUnit, Scope, Status, Value,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option;
@@ -79,6 +79,36 @@ fn register_events() -> impl Strategy<Value = RegisterEvents> {
         register.directives = directives;
         register
     })
+}
+
+fn iof_pull() -> impl Strategy<Value = IofPull> {
+    (vec(named_proc(), 0..3), IofChannels::sample(0), Directives::sample(1)).prop_map(
+        |(procs, channels, directives)| {
+            let mut pull = IofPull::new(procs, channels);
+            pull.directives = directives;
+            pull
+        },
+    )
+}
+
+fn iof_push() -> impl Strategy<Value = IofPush> {
+    (vec(named_proc(), 0..3), vec(any::<u8>(), 0..9), Directives::sample(1)).prop_map(
+        |(targets, data, directives)| {
+            let mut push = IofPush::new(targets, data.into());
+            push.directives = directives;
+            push
+        },
+    )
+}
+
+fn output() -> impl Strategy<Value = Output> {
+    (named_proc(), IofChannels::sample(0), vec(any::<u8>(), 0..9), Directives::sample(1)).prop_map(
+        |(source, channels, data, info)| {
+            let mut output = Output::new(source, channels, data.into());
+            output.info = info;
+            output
+        },
+    )
 }
 
 /// A request that is one list and directives.
@@ -161,6 +191,11 @@ pub(crate) fn request() -> impl Strategy<Value = Request> {
             any::<u64>().prop_map(Request::DeregisterEvents),
         ],
         1 => Event::sample(1).prop_map(Request::Notify),
+        2 => prop_oneof![
+            iof_pull().prop_map(Request::IofPull),
+            any::<u64>().prop_map(Request::IofDeregister),
+            iof_push().prop_map(Request::IofPush),
+        ],
         1 => Directives::sample(1).prop_map(Request::Finalize),
     ]
 }
@@ -216,6 +251,8 @@ pub(crate) fn push() -> impl Strategy<Value = Push> {
         (vec(any::<u64>(), 0..4), Event::sample(1))
             .prop_map(|(registrations, event)| Push::Event { registrations, event }),
         any::<u64>().prop_map(|missed| Push::Lagged { missed }),
+        (any::<u64>(), output()).prop_map(|(registration, output)| Push::Output { registration, output }),
+        any::<(u64, u64)>().prop_map(|(registration, bytes)| Push::OutputLost { registration, bytes }),
     ]
 }
 

@@ -12,9 +12,10 @@ use super::ids::{CallId, ConnId, RequestId, UpcallId};
 use super::stats::ServerStats;
 use crate::host::{
     AbortRequest, AllocateRequest, ClientConnected, ClientFinalized, ClientLost, ConnectRequest,
-    DirectModexRequest, DisconnectRequest, FenceRequest, GetCredentialRequest, HostObject, JobControlRequest,
-    LogRequest, LookupRequest, MonitorRequest, PublishRequest, QueryRequest, ResourceBlockRequest,
-    SessionControlRequest, SpawnRequest, ToolConnected, UnpublishRequest, ValidateCredentialRequest,
+    DirectModexRequest, DisconnectRequest, FenceRequest, GetCredentialRequest, HostObject, IofPullRequest,
+    JobControlRequest, LogRequest, LookupRequest, MonitorRequest, PublishRequest, PushStdinRequest,
+    QueryRequest, ResourceBlockRequest, SessionControlRequest, SpawnRequest, ToolConnected, UnpublishRequest,
+    ValidateCredentialRequest,
 };
 
 /// Something to be done by the shell, in this order.
@@ -74,6 +75,8 @@ pub(crate) enum UpcallRequest {
     ValidateCredential(ValidateCredentialRequest),
     SessionControl(SessionControlRequest),
     ResourceBlock(ResourceBlockRequest),
+    IofPull(IofPullRequest),
+    PushStdin(PushStdinRequest),
 }
 
 /// What a call of the host returns.

@@ -195,6 +195,7 @@ impl Engine {
         let Some(held) = self.conns.get_mut(&to.conn) else { return };
         held.stage = ConnStage::Finalized;
         self.drop_registrations(to.conn);
+        self.drop_pulls(to.conn, out);
         self.reply(to, result.map(|()| Reply::Done), out);
     }
 
@@ -232,6 +233,8 @@ impl Engine {
     /// Drops all that a connection has asked for, without answers.
     pub(super) fn forget_conn(&mut self, conn: ConnId, out: &mut Out) -> Option<(ProcId, ConnStage)> {
         self.drop_registrations(conn);
+        self.drop_pulls(conn, out);
+        self.inputs.forget(conn);
         let held = self.conns.remove(&conn)?;
         self.forget_waiters_of(conn, out);
         self.collectives.forget(conn);
@@ -262,6 +265,8 @@ impl UpcallPurpose {
             Self::Connect(other) | Self::Tool(other) => *other == conn,
             Self::Finalize(to) | Self::Query { to, .. } | Self::Resolve { to, .. } => to.conn == conn,
             Self::Forward(asked) => asked.only_looks() && asked.to.conn == conn,
+            // what has begun at the host must be ended there
+            Self::Pull { .. } | Self::Input(_) => false,
             Self::Answer(_) | Self::Notice | Self::Collective(_) | Self::Fetch(_) => false,
         }
     }

@@ -1,7 +1,7 @@
 //! What can happen to the engine.
 
 use bytes::Bytes;
-use pmix_types::message::{Credential, Failure, Hello, Request};
+use pmix_types::message::{Credential, Failure, Hello, Output, Request};
 use pmix_types::{Directives, Event, Info, Nspace, Pdata, ProcId};
 
 use super::ids::{CallId, ConnId, RequestId, UpcallId};
@@ -71,6 +71,8 @@ pub(crate) enum HostCall {
         directives: Directives,
     },
     NotifyEvent(Event),
+    /// Output of a process, for whoever asked for it.
+    IofDeliver(Output),
     /// Asks whether the process is registered, and for its namespace's job data.
     JobData(Nspace),
     IsRegistered(ProcId),

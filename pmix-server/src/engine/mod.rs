@@ -22,6 +22,9 @@ mod events;
 mod forward;
 mod ids;
 mod input;
+mod iof;
+mod iof_cache;
+mod iof_push;
 mod kv;
 mod manage;
 mod query;
@@ -54,6 +57,8 @@ use dmodex::Dmodex;
 use events::Events;
 use forward::Forwarded;
 use ids::{Counter, ReplyTo};
+use iof::Iof;
+use iof_push::Inputs;
 use kv::Waiters;
 use registry::Job;
 use timers::{Timer, Timers};
@@ -85,6 +90,8 @@ pub(crate) struct Engine {
     waiters: Waiters,
     dmodex: Dmodex,
     events: Events,
+    iof: Iof,
+    inputs: Inputs,
     upcalls: BTreeMap<UpcallId, UpcallPurpose>,
     next_upcall: Counter,
     timers: Timers,
@@ -113,6 +120,13 @@ enum UpcallPurpose {
     Forward(Forwarded),
     Collective(u64),
     Fetch(dmodex::FetchKey),
+    /// A wish for output, by its number.
+    Pull {
+        number: u64,
+        to: ReplyTo,
+    },
+    /// Input for processes.
+    Input(ReplyTo),
 }
 
 /// When and by whom something was asked.
@@ -136,6 +150,8 @@ impl Engine {
             waiters: Waiters::default(),
             dmodex: Dmodex::default(),
             events: Events::default(),
+            iof: Iof::default(),
+            inputs: Inputs::default(),
             upcalls: BTreeMap::new(),
             next_upcall: Counter::default(),
             timers: Timers::default(),
@@ -149,7 +165,7 @@ impl Engine {
             Input::Request { conn, id, request } => self.on_request(now, ReplyTo { conn, id }, request, out),
             Input::Lost { conn, reason } => self.on_lost(conn, &reason, out),
             Input::HostReply { upcall, result } => self.on_host_reply(upcall, result, out),
-            Input::Call { id, call } => self.on_call(id, call, out),
+            Input::Call { id, call } => self.on_call(now, id, call, out),
         }
     }
 
@@ -164,6 +180,7 @@ impl Engine {
                 Timer::Waiter(waiter) => self.on_waiter_timeout(waiter, out),
                 Timer::Round(round) => self.on_round_timeout(round, out),
                 Timer::Upcall(upcall) => self.on_upcall_timeout(upcall, out),
+                Timer::Output(number) => self.on_output_timeout(number, out),
             }
         }
     }
@@ -174,6 +191,7 @@ impl Engine {
             waiting: (self.waiters.len()
                 + self.collectives.waiting()
                 + self.dmodex.held()
+                + self.inputs.waiting()
                 + self.upcalls.len()) as u64,
             ..self.stats
         }
@@ -211,6 +229,9 @@ impl Engine {
             Request::Log(log) => self.on_log(asked, log, out),
             Request::ResolvePeers(ask) => self.on_resolve_peers(asked, ask, out),
             Request::ResolveNodes(nspace) => self.on_resolve_nodes(asked, nspace, out),
+            Request::IofPull(wish) => self.on_iof_pull(asked, wish, out),
+            Request::IofDeregister(number) => self.on_iof_deregister(&asked, number, out),
+            Request::IofPush(input) => self.on_iof_push(asked, input, out),
             Request::Finalize(_) => self.on_finalize(asked, out),
             other => self.on_manage(asked, other, out),
         }
@@ -229,11 +250,13 @@ impl Engine {
             UpcallPurpose::Resolve { to, what } => self.on_resolve_answer(to, &what, result, out),
             UpcallPurpose::Forward(asked) => self.on_forwarded(upcall, asked, result, out),
             UpcallPurpose::Collective(round) => self.on_collective_answer(round, result, out),
+            UpcallPurpose::Pull { number, to } => self.on_pulled(number, to, result.map(|_| ()), out),
+            UpcallPurpose::Input(to) => self.on_input_taken(to, result.map(|_| ()), out),
             UpcallPurpose::Fetch(key) => self.on_fetched(&key, result, out),
         }
     }
 
-    fn on_call(&mut self, id: CallId, call: HostCall, out: &mut Out) {
+    fn on_call(&mut self, now: Instant, id: CallId, call: HostCall, out: &mut Out) {
         let result = match call {
             HostCall::RegisterNspace { nspace, local_procs, infos } => {
                 self.on_register_nspace(nspace, local_procs, &infos, out)
@@ -249,6 +272,7 @@ impl Engine {
                 self.on_dmodex_request(id, proc, &directives, out);
                 return;
             }
+            HostCall::IofDeliver(output) => self.on_iof_deliver(now, output, out),
             HostCall::NotifyEvent(event) => self.on_host_event(&event, out),
             HostCall::JobData(nspace) => {
                 self.job_or_failure(&nspace).map(|job| CallValue::Job(job.data.clone()))

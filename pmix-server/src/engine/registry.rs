@@ -267,6 +267,7 @@ impl Engine {
         self.fail_collectives_of(nspace, &Failure::new(Status::ERR_INVALID_NAMESPACE, why.clone()), out);
         self.fail_waiters_of_nspace(nspace, &Failure::new(Status::ERR_NOT_FOUND, why.clone()), out);
         self.fail_dmodex_of(nspace, &Failure::new(Status::ERR_NOT_FOUND, why.clone()), out);
+        self.end_output_of(nspace, out);
         self.close_clients(|proc| proc.nspace == *nspace, &why, out);
         self.clean_up_all_of(nspace, out);
         Ok(CallValue::Done)

@@ -12,6 +12,8 @@ pub(super) enum Timer {
     Waiter(u64),
     Round(u64),
     Upcall(UpcallId),
+    /// Output that is collected for a wish.
+    Output(u64),
 }
 
 /// Deadlines in order of time.

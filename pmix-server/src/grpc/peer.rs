@@ -1,6 +1,6 @@
 //! The sending side of a session.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,7 +9,7 @@ use pmix_proto::v1::ServerMessage;
 use pmix_proto::{EncodedBody, Limits, PART_BYTES};
 use pmix_types::Nspace;
 use pmix_types::job::JobData;
-use pmix_types::message::{Failure, Modex, Push, Reply, Welcome};
+use pmix_types::message::{Failure, Modex, Output, Push, Reply, Welcome};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -22,6 +22,8 @@ const OUTBOX: usize = 16 * 1024;
 const OUTBOX_BYTES: usize = 64 << 20;
 /// Of the messages, events leave so many free for answers.
 const EVENT_RESERVE: usize = OUTBOX / 2;
+/// Bytes that may wait before output is left out.
+const OUTPUT_BYTES: usize = 8 << 20;
 /// Requests a process may have under way.
 pub(super) const MAX_IN_FLIGHT: usize = 4096;
 
@@ -103,6 +105,8 @@ pub(super) struct SessionPeer {
     version: u32,
     in_flight: Arc<AtomicUsize>,
     missed: u64,
+    /// Bytes of output left out that the process has not been told of, by registration.
+    lost: BTreeMap<u64, u64>,
     admission: Option<oneshot::Sender<()>>,
     /// Ends the receiving side with this one: who was refused or closed is not listened to any more.
     _end: DropGuard,
@@ -132,6 +136,7 @@ impl SessionPeer {
             version,
             in_flight: in_flight.clone(),
             missed: 0,
+            lost: BTreeMap::new(),
             admission: Some(admission),
             _end: ended.clone().drop_guard(),
         };
@@ -158,6 +163,28 @@ impl SessionPeer {
             }
         }
         Ok(())
+    }
+
+    /// Output is left out where it would fill the outbox; word without bytes, such as that of the end, always goes.
+    fn push_output(&mut self, registration: u64, mut output: Output) {
+        let has_room =
+            self.outbox.capacity() >= EVENT_RESERVE && self.held.load(Ordering::Relaxed) < OUTPUT_BYTES;
+        if !has_room && !output.data.is_empty() {
+            *self.lost.entry(registration).or_default() += output.data.len() as u64;
+            if output.info.is_empty() {
+                return;
+            }
+            output.data = Bytes::new();
+        }
+        if let Some(bytes) = self.lost.get(&registration).copied()
+            && self.send(0, &EncodedBody::push(&Push::OutputLost { registration, bytes })).is_ok()
+        {
+            self.lost.remove(&registration);
+        }
+        let bytes = output.data.len() as u64;
+        if self.send(0, &EncodedBody::push(&Push::Output { registration, output })).is_err() {
+            *self.lost.entry(registration).or_default() += bytes;
+        }
     }
 }
 
@@ -189,6 +216,10 @@ impl Peer for SessionPeer {
     }
 
     fn push(&mut self, push: Push) {
+        let push = match push {
+            Push::Output { registration, output } => return self.push_output(registration, output),
+            push => push,
+        };
         if self.outbox.capacity() < EVENT_RESERVE {
             self.missed += 1;
             return;

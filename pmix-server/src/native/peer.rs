@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::{Bytes, BytesMut};
 use pmix_native::conn::{ClientAnswer, Frame, Framing, ToolAnswer};
-use pmix_native::msg::{Context, Push as NativePush, Reply as Answer};
+use pmix_native::msg::{Context, IofDelivery, Push as NativePush, Reply as Answer};
 use pmix_types::job::JobData;
-use pmix_types::message::{Failure, Push, Reply, Welcome};
+use pmix_types::message::{Failure, Output, Push, Reply, Welcome};
 use pmix_types::{ProcId, Status};
 use tokio::sync::{mpsc, oneshot};
 
@@ -18,6 +18,8 @@ use crate::engine::RequestId;
 
 /// Frames that may wait to be read by a process before its connection is closed.
 const OUTBOX: usize = 16 * 1024;
+/// Frames that may wait before output is left out: each may be large.
+const OUTPUT_FRAMES: usize = 128;
 /// Requests a process may have under way.
 pub(super) const MAX_IN_FLIGHT: usize = 4096;
 
@@ -41,6 +43,8 @@ struct State {
     pending: HashMap<u64, AnswerAs>,
     /// Codes of each event registration.
     registrations: BTreeMap<u64, Vec<Status>>,
+    /// The process's own number of each wish for output.
+    pulls: BTreeMap<u64, u64>,
 }
 
 impl Ledger {
@@ -115,6 +119,24 @@ impl NativePeer {
             Err(mpsc::error::TrySendError::Full(_)) => Err(PeerOverrun),
         }
     }
+
+    /// The C library has no word for output that was left out: it is logged.
+    fn push_output(&self, registration: u64, output: Output) {
+        let Some(own) = self.ledger.lock().pulls.get(&registration).copied() else { return };
+        let lost = output.data.len();
+        let mut delivery = IofDelivery::new(output.source, output.channels, output.data);
+        (delivery.id, delivery.info) = (own, output.info);
+        let push = NativePush::Iof(delivery);
+        match push.encode(&self.ledger.context) {
+            Ok(payload) if lost == 0 || self.outbox.capacity() > OUTBOX - OUTPUT_FRAMES => {
+                let _ = self.send(frame(push.tag(), payload));
+            }
+            Ok(_) => {
+                tracing::warn!(proc = %self.proc, bytes = lost, "left out output: the process does not read")
+            }
+            Err(error) => tracing::warn!(%error, "output cannot be written in the dialect of its process"),
+        }
+    }
 }
 
 /// A frame of the server.
@@ -168,6 +190,15 @@ impl Peer for NativePeer {
         if let (Ok(Reply::Registered(number)), AnswerAs::Registration(codes)) = (&result, &form) {
             self.ledger.lock().registrations.insert(*number, codes.clone());
         }
+        match (&result, &form) {
+            (Ok(Reply::Registered(number)), AnswerAs::Pull(own)) => {
+                self.ledger.lock().pulls.insert(*number, *own);
+            }
+            (_, AnswerAs::PullEnd(number)) => {
+                self.ledger.lock().pulls.remove(number);
+            }
+            _ => {}
+        }
         let reply = match result {
             Ok(reply) => answer(&self.shared.server, reply, form),
             Err(failure) => failure.status.into(),
@@ -177,7 +208,11 @@ impl Peer for NativePeer {
 
     fn push(&mut self, push: Push) {
         // a process's own library has run its handlers already
-        let Push::Event { event, .. } = push else { return };
+        let event = match push {
+            Push::Event { event, .. } => event,
+            Push::Output { registration, output } => return self.push_output(registration, output),
+            _ => return,
+        };
         if event.source == self.proc {
             return;
         }

@@ -7,8 +7,9 @@ use pmix_native::msg::{
     Request as Ask, Spawned,
 };
 use pmix_types::message::{
-    Abort, Allocate, Connect, Disconnect, Fence, Get, GetReply, JobControl, Log, Lookup, Monitor, Publish,
-    PutEntry, RegisterEvents, Reply, Request, ResolvePeers, Spawn, SpawnReply, Unpublish, ValidateCredential,
+    Abort, Allocate, Connect, Disconnect, Fence, Get, GetReply, IofPull, IofPush, JobControl, Log, Lookup,
+    Monitor, Publish, PutEntry, RegisterEvents, Reply, Request, ResolvePeers, Spawn, SpawnReply, Unpublish,
+    ValidateCredential,
 };
 use pmix_types::{Directives, Event, Info, KeyName, KeyVal, Nspace, ProcId, Scope, Status, keys};
 
@@ -44,6 +45,10 @@ pub(super) enum AnswerAs {
     Connected,
     /// A registration of these codes: its number is kept, its answer a status.
     Registration(Vec<Status>),
+    /// A wish for output, with the process's own number for it: the server's number is kept and answered.
+    Pull(u64),
+    /// The end of the wish with this number of the server.
+    PullEnd(u64),
 }
 
 pub(super) fn task(caller: &ProcId, ask: Ask) -> Task {
@@ -117,6 +122,17 @@ pub(super) fn task(caller: &ProcId, ask: Ask) -> Task {
             let mut control = JobControl::new(wish.targets);
             control.directives = wish.info;
             Task::Ask(Request::JobControl(control), AnswerAs::Info)
+        }
+        Ask::IofPull(wish) => {
+            let mut pull = IofPull::new(wish.procs, wish.channels);
+            pull.directives = wish.info;
+            Task::Ask(Request::IofPull(pull), AnswerAs::Pull(wish.id))
+        }
+        Ask::IofDeregister(end) => Task::Ask(Request::IofDeregister(end.id), AnswerAs::PullEnd(end.id)),
+        Ask::IofPush(input) => {
+            let mut push = IofPush::new(input.targets, input.data);
+            push.directives = input.info;
+            Task::Ask(Request::IofPush(push), AnswerAs::Status)
         }
         Ask::Log(said) => Task::Ask(Request::Log(log(said)), AnswerAs::Status),
         Ask::Allocate(wish) => {
@@ -206,6 +222,7 @@ pub(super) fn answer(server: &ProcId, reply: Reply, form: AnswerAs) -> Answer {
         (Reply::Connect(reply), AnswerAs::Connected) => {
             Body::Connect(reply.jobs.iter().map(|job| spell_out(job, server)).collect()).into()
         }
+        (Reply::Registered(number), AnswerAs::Pull(_)) => Body::Iof(number).into(),
         (Reply::Done | Reply::Fence(_) | Reply::Registered(_), _) => Status::SUCCESS.into(),
         // the engine answers each request in its own form
         _ => Status::ERROR.into(),

@@ -114,6 +114,8 @@ impl With for Request {
             Self::Lookup(lookup) => &mut lookup.directives,
             Self::Connect(connect) => &mut connect.directives,
             Self::JobControl(control) => &mut control.directives,
+            Self::IofPull(wish) => &mut wish.directives,
+            Self::IofPush(input) => &mut input.directives,
             other => panic!("{} has no directives here", other.operation()),
         }
     }
@@ -338,6 +340,11 @@ impl Harness {
     #[track_caller]
     pub(super) fn expect(&mut self, commands: impl IntoIterator<Item = Command>) {
         assert_same(&self.out.drain(..).collect::<Vec<_>>(), &commands.into_iter().collect::<Vec<_>>());
+    }
+
+    /// All that came of it.
+    pub(super) fn drain(&mut self) -> Vec<Command> {
+        self.out.drain(..).collect()
     }
 
     #[track_caller]

@@ -11,6 +11,8 @@ mod get;
 mod get_remote;
 mod harness;
 mod host_requests;
+mod iof;
+mod iof_prop;
 mod job_data;
 mod prop_cluster;
 mod prop_engine;

@@ -1,0 +1,191 @@
+//! Output that nobody takes yet.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::BytesMut;
+use pmix_types::message::{Failure, Output};
+use pmix_types::{Directives, IofChannels, Nspace, ProcId, keys};
+
+/// Bytes kept of each channel of a process, unless directives say otherwise.
+pub(super) const CACHE_SIZE: usize = 64 << 10;
+/// Bytes kept of all processes together.
+pub(super) const CACHE_TOTAL: usize = 16 << 20;
+/// Pieces kept of each channel of a process; only those with information of their own are pieces.
+const MAX_PIECES: usize = 256;
+/// What a piece takes beside its bytes.
+const OVERHEAD: usize = 256;
+
+/// How much is kept, and what gives way when it is more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CacheRule {
+    size: usize,
+    drop_oldest: bool,
+}
+
+impl Default for CacheRule {
+    fn default() -> Self {
+        Self { size: CACHE_SIZE, drop_oldest: false }
+    }
+}
+
+impl CacheRule {
+    /// What the directives say; `None` if they say nothing.
+    pub(super) fn read(directives: &Directives) -> Result<Option<Self>, Failure> {
+        let size = directives.get(&keys::IOF_CACHE_SIZE)?;
+        let drop_oldest = directives.flag(&keys::IOF_DROP_OLDEST)?;
+        let is_said = size.is_some() || drop_oldest || directives.contains(&keys::IOF_DROP_NEWEST);
+        let size = size.map_or(CACHE_SIZE, |size: u32| size as usize);
+        Ok(is_said.then_some(Self { size, drop_oldest }))
+    }
+}
+
+/// Output of processes by channel, in the order it came, with notes where some of it is missing.
+#[derive(Debug, Default)]
+pub(super) struct Cache {
+    sources: BTreeMap<Source, Held>,
+    /// Bytes and overhead of all.
+    taken: usize,
+}
+
+/// A channel of a process: what has an order of its own (IOF-09).
+pub(super) type Source = (ProcId, IofChannels);
+
+#[derive(Debug, Default)]
+struct Held {
+    pieces: VecDeque<Piece>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+enum Piece {
+    Data { data: BytesMut, info: Directives },
+    Lost(u64),
+}
+
+/// What comes out of the cache.
+#[derive(Debug, PartialEq)]
+pub(super) enum Cached {
+    Output(Output),
+    Lost(u64),
+}
+
+impl Cache {
+    pub(super) fn push(&mut self, output: Output, rule: CacheRule) {
+        let Output { source, channels, data, info, .. } = output;
+        let held = self.sources.entry((source, channels)).or_default();
+        let before = held.taken();
+        let room = CACHE_TOTAL.saturating_sub(self.taken);
+        held.push(&data, info, CacheRule { size: rule.size.min(held.bytes + room), ..rule });
+        self.taken = self.taken + held.taken() - before;
+    }
+
+    /// Takes out what is wanted.
+    pub(super) fn take(&mut self, mut wanted: impl FnMut(&ProcId, IofChannels) -> bool) -> Vec<Cached> {
+        let mut taken = Vec::new();
+        self.sources.retain(|(source, channels), held| {
+            if !wanted(source, *channels) {
+                return true;
+            }
+            self.taken -= held.taken();
+            taken.extend(std::mem::take(&mut held.pieces).into_iter().map(|piece| match piece {
+                Piece::Lost(bytes) => Cached::Lost(bytes),
+                Piece::Data { data, info } => {
+                    let mut output = Output::new(source.clone(), *channels, data.freeze());
+                    output.info = info;
+                    Cached::Output(output)
+                }
+            }));
+            false
+        });
+        taken
+    }
+
+    /// Forgets a namespace.
+    pub(super) fn forget(&mut self, nspace: &Nspace) {
+        self.take(|source, _| source.nspace == *nspace);
+    }
+}
+
+impl Held {
+    fn taken(&self) -> usize {
+        self.bytes + self.pieces.len() * OVERHEAD
+    }
+
+    fn push(&mut self, data: &[u8], info: Directives, rule: CacheRule) {
+        let excess = (self.bytes + data.len()).saturating_sub(rule.size);
+        let data = if rule.drop_oldest {
+            let kept = self.drop_front(excess);
+            data.get(kept..).unwrap_or_default()
+        } else {
+            let (kept, lost) = data.split_at(data.len().saturating_sub(excess));
+            self.append(kept);
+            self.note_lost(lost.len());
+            &[]
+        };
+        self.append(data);
+        if !info.is_empty() && self.pieces.len() < MAX_PIECES {
+            // the word about a piece stands behind it
+            self.pieces.push_back(Piece::Data { data: BytesMut::new(), info });
+        }
+    }
+
+    fn append(&mut self, more: &[u8]) {
+        if more.is_empty() {
+            return;
+        }
+        self.bytes += more.len();
+        let has_room = self.pieces.len() < MAX_PIECES;
+        match self.pieces.back_mut() {
+            Some(Piece::Data { data, info }) if info.is_empty() => data.extend_from_slice(more),
+            _ if has_room => {
+                self.pieces.push_back(Piece::Data { data: more.into(), info: Directives::new() });
+            }
+            _ => {
+                self.bytes -= more.len();
+                self.note_lost(more.len());
+            }
+        }
+    }
+
+    fn note_lost(&mut self, bytes: usize) {
+        match self.pieces.back_mut() {
+            _ if bytes == 0 => {}
+            Some(Piece::Lost(lost)) => *lost += bytes as u64,
+            _ => self.pieces.push_back(Piece::Lost(bytes as u64)),
+        }
+    }
+
+    /// Drops so many bytes from the front; returns how many there were not.
+    fn drop_front(&mut self, mut excess: usize) -> usize {
+        let mut lost = 0;
+        let mut kept = VecDeque::new();
+        while excess > 0 {
+            match self.pieces.pop_front() {
+                None => break,
+                Some(Piece::Lost(bytes)) => lost += bytes,
+                Some(Piece::Data { mut data, info }) => {
+                    let dropped = excess.min(data.len());
+                    bytes::Buf::advance(&mut data, dropped);
+                    (self.bytes, excess, lost) =
+                        (self.bytes - dropped, excess - dropped, lost + dropped as u64);
+                    if !data.is_empty() {
+                        self.pieces.push_front(Piece::Data { data, info });
+                    } else if !info.is_empty() {
+                        kept.push_back(Piece::Data { data, info });
+                    }
+                }
+            }
+        }
+        // what is left over comes out of the piece that is about to be added
+        lost += excess as u64;
+        while let Some(piece) = kept.pop_back() {
+            self.pieces.push_front(piece);
+        }
+        match self.pieces.front_mut() {
+            _ if lost == 0 => {}
+            Some(Piece::Lost(held)) => *held += lost,
+            _ => self.pieces.push_front(Piece::Lost(lost)),
+        }
+        excess
+    }
+}
