@@ -199,6 +199,75 @@ fn replies_come_back() {
     }
 }
 
+/// libpmix 5 writes an item of no processes where the count before it says that there are none.
+#[test]
+fn an_empty_item_behind_a_count_of_none_is_skipped() {
+    let context = Context::new(Encoding::plain(Dialect::V41), Version::new(5, 0, 11));
+    let bytes = [2, 28, 2, 4, b'g', 0, 2, 0, 0, 2, 0];
+    assert_eq!(Request::decode(&context, &bytes), Ok(Request::GroupDestruct(Group::new("g".into()))));
+}
+
+/// A process of an old dialect gets everything but what its library cannot read.
+#[test]
+fn values_that_a_dialect_cannot_carry_are_left_out_one_by_one() {
+    let strange = || Value::Nspace(nspace());
+    let infos = |with: bool| {
+        let mut infos = vec![Info::new(&keys::HOSTNAME, "vm"), Info::new(&keys::LOCAL_SIZE, 2u32)];
+        if with {
+            infos.insert(1, Info::dynamic("x".parse().unwrap(), strange()));
+            let array = Value::from(vec![Info::dynamic("y".parse().unwrap(), strange())]);
+            infos.push(Info::dynamic("z".parse().unwrap(), array));
+        } else {
+            infos.push(Info::dynamic("z".parse().unwrap(), Value::from(Vec::<Info>::new())));
+        }
+        infos
+    };
+    let entries = |with: bool| {
+        let mut pairs = vec![pair("a", 1u32), pair("c", "end")];
+        if with {
+            pairs.insert(1, pair("b", strange()));
+        }
+        let rank = Entry::Rank(RankData { rank: Rank::from_raw(0), pairs: pairs.clone() });
+        let array = Entry::from(pair("pmix.node.arr", infos(with)));
+        pairs.into_iter().map(Entry::from).chain([array, rank]).collect::<Vec<_>>()
+    };
+    let replies = |with: bool| {
+        let pdata = |key: &str, value| Pdata { proc: procs().remove(0), key: key.parse().unwrap(), value };
+        let mut found = vec![pdata("a", 1u8.into()), pdata("c", 2u8.into())];
+        if with {
+            found.insert(1, pdata("b", strange()));
+        }
+        let job = NspaceData { nspace: nspace(), entries: entries(with) };
+        let proc = ProcData { proc: procs().remove(0), entries: entries(with) };
+        [
+            (Command::REQ, Reply::from(Body::Job(job.clone()))),
+            (Command::GET, Body::Get(vec![proc]).into()),
+            (Command::CONNECT, Body::Connect(vec![job]).into()),
+            (Command::LOOKUP, Body::Lookup(found).into()),
+            (Command::QUERY, Body::Info(infos(with)).into()),
+        ]
+    };
+    for described in [false, true] {
+        let context = |dialect| Context::new(Encoding { dialect, described }, Version::new(3, 2, 0));
+        for ((command, whole), (_, rest)) in replies(true).into_iter().zip(replies(false)) {
+            let sent = |dialect| {
+                let bytes = whole.encode(&context(dialect)).unwrap();
+                Reply::decode(&context(dialect), command, &bytes).unwrap()
+            };
+            assert_eq!(sent(Dialect::V41), whole, "{command}");
+            assert_eq!(sent(Dialect::V3), rest, "{command}");
+        }
+        let event = |with: bool| {
+            let mut event = Event::new(Status::from_raw(-7), procs().remove(0));
+            event.info = infos(with).into();
+            Push::Event(event)
+        };
+        let bytes = event(true).encode(&context(Dialect::V3)).unwrap();
+        let arrived = Push::decode(&context(Dialect::V3), event(true).tag(), &bytes).unwrap();
+        assert_eq!(arrived, Some(event(false)));
+    }
+}
+
 #[test]
 fn group_results_depend_on_the_clients_release() {
     for context in contexts() {

@@ -121,6 +121,7 @@ impl<'a> Reader<'a> {
     pub fn list<K: Kind>(&mut self) -> Result<Vec<K::Rust>, CodecError> {
         let expected = self.item::<super::kind::Size>()?;
         if expected == 0 {
+            self.skip_empty::<K>();
             return Ok(Vec::new());
         }
         let start = self.at;
@@ -129,6 +130,14 @@ impl<'a> Reader<'a> {
             return Err(Problem::Count(count.into()).at(start));
         }
         self.run::<K>(expected)
+    }
+
+    /// Some releases write an item of no values behind a count of 0; no other item has none.
+    fn skip_empty<K: Kind>(&mut self) {
+        let start = self.at;
+        if !matches!(self.count::<K>(), Ok(0)) {
+            self.at = start;
+        }
     }
 
     /// The head of an item: its count, and its type if it is described.

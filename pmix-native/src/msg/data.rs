@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use pmix_types::{KeyName, KeyVal, Nspace, ProcId, Rank, Value};
 
-use super::Context;
+use super::{Context, lossy};
 use crate::codec::{CodecError, Problem, Reader, Writer, kind};
 
 /// Key under which the data of one rank comes, packed.
@@ -82,10 +82,10 @@ impl NspaceData {
         Self::read(&mut context.reader(bytes))
     }
 
-    /// The data as bytes of a byte object.
+    /// The data as bytes of a byte object. Keys whose values the dialect cannot carry are left out.
     ///
     /// # Errors
-    /// [`CodecError`] if a value has a type that the dialect lacks.
+    /// [`CodecError`] if the whole cannot be written.
     pub fn pack(&self, context: &Context) -> Result<Bytes, CodecError> {
         let mut writer = context.writer();
         self.write(&mut writer)?;
@@ -107,10 +107,10 @@ impl ProcData {
         read_proc_data(&mut context.reader(bytes))
     }
 
-    /// The data as bytes of a byte object.
+    /// The data as bytes of a byte object. Keys whose values the dialect cannot carry are left out.
     ///
     /// # Errors
-    /// [`CodecError`] if a value has a type that the dialect lacks.
+    /// [`CodecError`] if the whole cannot be written.
     pub fn pack(&self, context: &Context) -> Result<Bytes, CodecError> {
         let mut writer = context.writer();
         writer.item::<kind::Proc>(&self.proc)?;
@@ -134,7 +134,10 @@ pub(super) fn read_entries(reader: &mut Reader<'_>) -> Result<Vec<Entry>, CodecE
 
 pub(super) fn write_entries(writer: &mut Writer, entries: &[Entry]) -> Result<(), CodecError> {
     entries.iter().try_for_each(|entry| match entry {
-        Entry::Pair(pair) => writer.item::<kind::KeyVal>(pair),
+        Entry::Pair(pair) => {
+            lossy::pair(writer, pair);
+            Ok(())
+        }
         Entry::Rank(rank) => {
             let key = KeyName::new(PROC_BLOB).map_err(|error| Problem::from(error).at(writer.len()))?;
             let value = Value::ByteObject(write_rank(writer, rank)?);
@@ -154,7 +157,7 @@ fn read_rank(outer: &mut Reader<'_>, bytes: &[u8]) -> Result<RankData, CodecErro
 fn write_rank(outer: &Writer, data: &RankData) -> Result<Bytes, CodecError> {
     let mut writer = Writer::new(outer.encoding());
     writer.item::<kind::Rank>(&data.rank)?;
-    write_pairs(&mut writer, &data.pairs)?;
+    lossy::pairs(&mut writer, &data.pairs);
     Ok(writer.finish())
 }
 

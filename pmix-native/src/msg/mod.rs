@@ -29,6 +29,7 @@
 mod command;
 mod context;
 mod data;
+mod lossy;
 mod push;
 mod reply;
 mod request;

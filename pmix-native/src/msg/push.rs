@@ -1,7 +1,7 @@
 use bytes::Bytes;
 use pmix_types::{DataRange, Directives, Event, IofChannels, ProcId};
 
-use super::{Command, Context};
+use super::{Command, Context, lossy};
 use crate::codec::{CodecError, Problem, Reader, Writer, kind};
 use crate::conn::tag;
 
@@ -62,10 +62,10 @@ impl Push {
         })
     }
 
-    /// Writes the push.
+    /// Writes the push. Infos that the dialect cannot carry are left out.
     ///
     /// # Errors
-    /// [`CodecError`] if a value has a type that the dialect lacks.
+    /// [`CodecError`] if there are more infos than a message can count.
     pub fn encode(&self, context: &Context) -> Result<Bytes, CodecError> {
         let mut writer = context.writer();
         match self {
@@ -93,7 +93,7 @@ fn write_event(writer: &mut Writer, event: &Event) -> Result<(), CodecError> {
     writer.item::<kind::Command>(&Command::NOTIFY.to_raw())?;
     writer.item::<kind::Status>(&event.code)?;
     writer.item::<kind::Proc>(&event.source)?;
-    writer.list::<kind::Info>(event.info.as_slice())?;
+    lossy::infos(writer, event.info.as_slice())?;
     writer.item::<kind::DataRange>(&event.range)
 }
 
@@ -111,6 +111,6 @@ fn write_iof(writer: &mut Writer, delivery: &IofDelivery) -> Result<(), CodecErr
     writer.item::<kind::Proc>(&delivery.source)?;
     writer.item::<kind::IofChannels>(&delivery.channels)?;
     writer.item::<kind::Size>(&delivery.id)?;
-    writer.list::<kind::Info>(delivery.info.as_slice())?;
+    lossy::infos(writer, delivery.info.as_slice())?;
     writer.item::<kind::ByteObject>(&delivery.data)
 }

@@ -2,7 +2,7 @@ use bytes::Bytes;
 use pmix_types::{DeviceDistance, Info, Nspace, Pdata, ProcId, Status};
 
 use super::data::{Entry, NspaceData, ProcData, read_entries, read_objects, read_proc_data, write_entries};
-use super::{Command, Context};
+use super::{Command, Context, lossy};
 use crate::codec::{CodecError, Problem, Reader, Writer, kind};
 
 /// What a server answers. Only the answer to [`Request::Job`](super::Request::Job) goes without its status.
@@ -109,10 +109,11 @@ impl Reply {
         Ok(Self { status, body })
     }
 
-    /// Writes the answer. `OPERATION_SUCCEEDED`, which no client expects, goes as `SUCCESS`.
+    /// Writes the answer. `OPERATION_SUCCEEDED`, which no client expects, goes as `SUCCESS`. Keys whose values the
+    /// dialect cannot carry are left out, also from arrays of infos.
     ///
     /// # Errors
-    /// [`CodecError`] if a value has a type that the dialect lacks.
+    /// [`CodecError`] if the answer as a whole cannot be written, such as one with more values than can be counted.
     pub fn encode(&self, context: &Context) -> Result<Bytes, CodecError> {
         let mut writer = context.writer();
         if let Body::Job(job) = &self.body {
@@ -179,16 +180,16 @@ fn write_body(context: &Context, w: &mut Writer, body: &Body) -> Result<(), Code
         Body::Get(procs) => procs
             .iter()
             .try_for_each(|data| data.pack(context).and_then(|bytes| w.item::<kind::ByteObject>(&bytes))),
-        Body::Lookup(found) => w.list::<kind::Pdata>(found),
+        Body::Lookup(found) => lossy::list::<kind::Pdata>(w, found, |one| &one.key),
         Body::Spawn(spawned) => {
             w.item::<kind::JobName>(&spawned.nspace)?;
             write_entries(w, &spawned.entries)
         }
         Body::Connect(jobs) => write_jobs(context, w, jobs),
-        Body::Info(info) => w.list::<kind::Info>(info),
+        Body::Info(info) => lossy::infos(w, info),
         Body::Credential(credential) => {
             w.item::<kind::ByteObject>(&credential.credential)?;
-            w.list::<kind::Info>(&credential.info)
+            lossy::infos(w, &credential.info)
         }
         Body::Iof(id) => w.item::<kind::Size>(id),
         Body::Group(group) => write_group(context, w, group),
@@ -233,7 +234,7 @@ fn write_group(context: &Context, w: &mut Writer, group: &GroupResult) -> Result
     }
     match release {
         5 => write_jobs(context, w, &group.jobs),
-        6.. => w.list::<kind::Info>(&group.info),
+        6.. => lossy::infos(w, &group.info),
         _ => Ok(()),
     }
 }
