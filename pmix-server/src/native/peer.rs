@@ -151,7 +151,7 @@ pub(super) fn frame(tag: u32, payload: Bytes) -> Bytes {
     }
 }
 
-/// The reply as bytes; a bare status if a value has a type that the dialect lacks.
+/// The reply as bytes; a bare status if it cannot be written.
 pub(super) fn encode(context: &Context, reply: &Answer) -> Bytes {
     reply.encode(context).unwrap_or_else(|error| {
         tracing::warn!(%error, "an answer cannot be written in the dialect of its process");
@@ -200,7 +200,7 @@ impl Peer for NativePeer {
             _ => {}
         }
         let reply = match result {
-            Ok(reply) => answer(&self.shared.server, reply, form),
+            Ok(reply) => answer(&self.shared.server, self.ledger.context.client, reply, form),
             Err(failure) => failure.status.into(),
         };
         self.send(frame(tag, encode(&self.ledger.context, &reply)))

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pmix_native::Version;
 use pmix_native::msg::{
     Body, Collective, CommitPart, Credential, Entry, Log as NativeLog, ProcData, Reply as Answer,
     Request as Ask, Spawned,
@@ -11,7 +12,9 @@ use pmix_types::message::{
     Monitor, Publish, PutEntry, RegisterEvents, Reply, Request, ResolvePeers, Spawn, SpawnReply, Unpublish,
     ValidateCredential,
 };
-use pmix_types::{Directives, Event, Info, KeyName, KeyVal, Nspace, ProcId, Scope, Status, keys};
+use pmix_types::{
+    DataArray, Directives, Event, Info, KeyName, KeyVal, Nspace, ProcId, Scope, Status, Value, keys,
+};
 
 use super::job::spell_out;
 
@@ -91,7 +94,9 @@ pub(super) fn task(caller: &ProcId, ask: Ask) -> Task {
         }
         Ask::ResolveNodes(nspace) => Task::Ask(Request::ResolveNodes(named(nspace)), AnswerAs::Nodes),
         Ask::Publish(publish) => {
-            Task::Ask(Request::Publish(Publish::new(publish.info.into_vec())), AnswerAs::Status)
+            let plain = |info: Info| Info { value: plain(info.value.clone()), ..info };
+            let data = publish.info.into_vec().into_iter().map(plain).collect();
+            Task::Ask(Request::Publish(Publish::new(data)), AnswerAs::Status)
         }
         Ask::Lookup(lookup) => {
             let mut look = Lookup::new(lookup.keys);
@@ -171,6 +176,16 @@ fn log(said: NativeLog) -> Log {
     log
 }
 
+/// Text and bytes that a process sends compressed are held as what they are: of the libraries that get them some do
+/// not expand them, and processes of the other wire have asked for plain ones.
+fn plain(value: Value) -> Value {
+    match value {
+        Value::CompressedString(text) => Value::String(text),
+        Value::CompressedByteObject(bytes) => Value::ByteObject(bytes),
+        other => other,
+    }
+}
+
 /// What was put for local and for remote processes comes in two parts, and what was put for all in both: it is filed
 /// once. Reserved keys are dropped, as the C library drops them.
 fn entries(caller: &ProcId, parts: Vec<CommitPart>) -> Vec<PutEntry> {
@@ -181,6 +196,7 @@ fn entries(caller: &ProcId, parts: Vec<CommitPart>) -> Vec<PutEntry> {
             tracing::warn!(%caller, scope = %part.scope, %error, "the rest of a commit cannot be read");
         }
         for KeyVal { key, value } in part.pairs.into_iter().filter(|pair| !pair.key.is_reserved()) {
+            let value = plain(value);
             match part.scope {
                 Scope::LOCAL => {
                     local.insert(key, value);
@@ -197,13 +213,14 @@ fn entries(caller: &ProcId, parts: Vec<CommitPart>) -> Vec<PutEntry> {
     entries
 }
 
-pub(super) fn answer(server: &ProcId, reply: Reply, form: AnswerAs) -> Answer {
+pub(super) fn answer(server: &ProcId, library: Version, reply: Reply, form: AnswerAs) -> Answer {
     match (reply, form) {
         (Reply::Get(found), AnswerAs::Get { proc, key }) => {
             Body::Get(found_data(server, found, proc, key)).into()
         }
         (Reply::Query(found), AnswerAs::Info) => {
-            Answer { status: found.status, body: Body::Info(found.results) }
+            let results = if library.major < 6 { one_by_key(found.results) } else { found.results };
+            Answer { status: found.status, body: Body::Info(results) }
         }
         (Reply::Procs(procs), AnswerAs::Peers) => Body::Peers(procs).into(),
         (Reply::Nodes(nodes), AnswerAs::Nodes) => {
@@ -227,6 +244,24 @@ pub(super) fn answer(server: &ProcId, reply: Reply, form: AnswerAs) -> Answer {
         // the engine answers each request in its own form
         _ => Status::ERROR.into(),
     }
+}
+
+/// Answers as programs written for libraries before 6.0 take them: an info for each key, whichever query asked for it
+/// (QRY-02).
+fn one_by_key(results: Vec<Info>) -> Vec<Info> {
+    let mut all = Vec::new();
+    for info in results {
+        match info.value {
+            Value::DataArray(array) if info.key == *keys::QUERY_RESULTS.name() => match *array {
+                DataArray::Info(answers) => {
+                    all.extend(answers.into_iter().filter(|answer| !answer.is(&keys::QUERY_QUALIFIERS)));
+                }
+                other => all.push(Info::dynamic(info.key, other)),
+            },
+            _ => all.push(info),
+        }
+    }
+    all
 }
 
 /// Everything that came along with what was asked for: of another job, its data first.
