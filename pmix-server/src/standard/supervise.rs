@@ -308,7 +308,7 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
             Control::Abort { by, status, message } => {
                 out.push_back(JobReport::Abort { by, status, message });
                 // after a failure it is one of its effects: MPI libraries abort when they hear that a peer is lost
-                if self.failing == Failing::No {
+                if !self.has_failed() {
                     self.abort_status.get_or_insert(status);
                 }
                 self.asked_to_end = true;
@@ -386,7 +386,8 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
         if self.asked_to_end || !self.announced.insert(rank) {
             return;
         }
-        if self.failing == Failing::No {
+        // after the failure of a child job it is one of its effects
+        if self.failing == Failing::No && self.child_failure.is_none() {
             self.failing = Failing::First(rank);
         }
         let proc = ProcId::new(self.nspace.clone(), rank);
