@@ -125,6 +125,9 @@ const fn operation(request: &UpcallRequest) -> &'static str {
         UpcallRequest::ResourceBlock(_) => "resource_block",
         UpcallRequest::IofPull(_) => "iof_pull",
         UpcallRequest::PushStdin(_) => "push_stdin",
+        UpcallRequest::RegisterEvents(_) => "register_events",
+        UpcallRequest::DeregisterEvents(_) => "deregister_events",
+        UpcallRequest::NotifyEvent(_) => "notify_event",
     }
 }
 
@@ -187,6 +190,18 @@ async fn call(host: &dyn HostModule, cx: &UpcallContext, request: UpcallRequest)
         }
         UpcallRequest::PushStdin(request) => {
             host.push_stdin(cx, request).await?;
+            Answer::Done
+        }
+        UpcallRequest::RegisterEvents(request) => {
+            host.register_events(cx, request).await?;
+            Answer::Done
+        }
+        UpcallRequest::DeregisterEvents(request) => {
+            host.deregister_events(cx, request).await?;
+            Answer::Done
+        }
+        UpcallRequest::NotifyEvent(request) => {
+            host.notify_event(cx, request).await?;
             Answer::Done
         }
     })

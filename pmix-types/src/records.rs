@@ -3,8 +3,8 @@
 use bytes::Bytes;
 
 use crate::{
-    CoordView, DataRange, DataType, DeviceTypes, Directives, Info, KeyName, Pid, ProcId, ProcState, Status,
-    Value,
+    CoordView, DataArray, DataRange, DataType, DeviceTypes, Directives, Info, KeyName, Pid, ProcId,
+    ProcState, Status, Value, keys,
 };
 
 /// A row of a process table.
@@ -268,5 +268,31 @@ impl Event {
     pub fn with_info(mut self, info: Info) -> Self {
         self.info.push(info);
         self
+    }
+
+    /// Whom the event is about, by `EVENT_AFFECTED_PROC` and `EVENT_AFFECTED_PROCS`; empty if it does not say.
+    pub fn affected_procs(&self) -> Vec<ProcId> {
+        let mut procs: Vec<ProcId> =
+            self.info.get(&keys::EVENT_AFFECTED_PROC).ok().flatten().into_iter().collect();
+        if let Ok(Some(DataArray::Proc(several))) = self.info.get(&keys::EVENT_AFFECTED_PROCS) {
+            procs.extend(several);
+        }
+        procs
+    }
+
+    /// Who is to hear of an event of range `CUSTOM`, by `EVENT_CUSTOM_RANGE`; ranks may be `WILDCARD`. Empty if it
+    /// does not say, which is nobody.
+    pub fn custom_range(&self) -> Vec<ProcId> {
+        match self.info.get(&keys::EVENT_CUSTOM_RANGE) {
+            Ok(Some(DataArray::Proc(procs))) => procs,
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// An event whose source is filled in by whoever passes it on.
+impl From<Status> for Event {
+    fn from(code: Status) -> Self {
+        Self::new(code, ProcId::none())
     }
 }

@@ -12,9 +12,10 @@ use super::ids::{CallId, ConnId, RequestId, UpcallId};
 use super::stats::ServerStats;
 use crate::host::{
     AbortRequest, AllocateRequest, ClientConnected, ClientFinalized, ClientLost, ConnectRequest,
-    DirectModexRequest, DisconnectRequest, FenceRequest, GetCredentialRequest, HostObject, IofPullRequest,
-    JobControlRequest, LogRequest, LookupRequest, MonitorRequest, PublishRequest, PushStdinRequest,
-    QueryRequest, ResourceBlockRequest, SessionControlRequest, SpawnRequest, ToolConnected, UnpublishRequest,
+    DeregisterEventsRequest, DirectModexRequest, DisconnectRequest, FenceRequest, GetCredentialRequest,
+    HostObject, IofPullRequest, JobControlRequest, LogRequest, LookupRequest, MonitorRequest,
+    NotifyEventRequest, PublishRequest, PushStdinRequest, QueryRequest, RegisterEventsRequest,
+    ResourceBlockRequest, SessionControlRequest, SpawnRequest, ToolConnected, UnpublishRequest,
     ValidateCredentialRequest,
 };
 
@@ -77,6 +78,9 @@ pub(crate) enum UpcallRequest {
     ResourceBlock(ResourceBlockRequest),
     IofPull(IofPullRequest),
     PushStdin(PushStdinRequest),
+    RegisterEvents(RegisterEventsRequest),
+    DeregisterEvents(DeregisterEventsRequest),
+    NotifyEvent(NotifyEventRequest),
 }
 
 /// What a call of the host returns.

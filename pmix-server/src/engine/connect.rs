@@ -194,7 +194,7 @@ impl Engine {
     pub(super) fn on_finalize_done(&mut self, to: ReplyTo, result: Result<(), Failure>, out: &mut Out) {
         let Some(held) = self.conns.get_mut(&to.conn) else { return };
         held.stage = ConnStage::Finalized;
-        self.drop_registrations(to.conn);
+        self.drop_registrations(to.conn, out);
         self.drop_pulls(to.conn, out);
         self.reply(to, result.map(|()| Reply::Done), out);
     }
@@ -232,10 +232,14 @@ impl Engine {
 
     /// Drops all that a connection has asked for, without answers.
     pub(super) fn forget_conn(&mut self, conn: ConnId, out: &mut Out) -> Option<(ProcId, ConnStage)> {
-        self.drop_registrations(conn);
+        self.drop_registrations(conn, out);
+        self.forget_untaken_events(conn);
         self.drop_pulls(conn, out);
         self.inputs.forget(conn);
         let held = self.conns.remove(&conn)?;
+        if held.kind == Kind::Tool {
+            self.forget_events_of(&held.proc);
+        }
         self.forget_waiters_of(conn, out);
         self.collectives.forget(conn);
         let orphans: Vec<_> =
@@ -267,7 +271,12 @@ impl UpcallPurpose {
             Self::Forward(asked) => asked.only_looks() && asked.to.conn == conn,
             // what has begun at the host must be ended there
             Self::Pull { .. } | Self::Input(_) => false,
-            Self::Answer(_) | Self::Notice | Self::Collective(_) | Self::Fetch(_) => false,
+            Self::Answer(_)
+            | Self::Notice
+            | Self::Collective(_)
+            | Self::Fetch(_)
+            | Self::EventUp(_)
+            | Self::Watch(_) => false,
         }
     }
 }

@@ -127,6 +127,10 @@ enum UpcallPurpose {
     },
     /// Input for processes.
     Input(ReplyTo),
+    /// The host has an event of this process.
+    EventUp(ProcId),
+    /// The host is to watch codes, or not to any more.
+    Watch(events::Watched),
 }
 
 /// When and by whom something was asked.
@@ -188,6 +192,7 @@ impl Engine {
     pub(crate) fn stats(&self) -> ServerStats {
         ServerStats {
             nspaces: self.jobs.len() as u64,
+            events_kept: self.events.kept() as u64,
             waiting: (self.waiters.len()
                 + self.collectives.waiting()
                 + self.dmodex.held()
@@ -213,7 +218,7 @@ impl Engine {
             Request::Fence(fence) => self.on_fence(&asked, fence, out),
             Request::Abort(abort) => self.on_abort(asked, abort, out),
             Request::Query(queries) => self.on_query(asked, queries, out),
-            Request::RegisterEvents(wish) => self.on_register_events(to, wish, out),
+            Request::RegisterEvents(wish) => self.on_register_events(asked, wish, out),
             Request::DeregisterEvents(number) => self.on_deregister_events(to, number, out),
             Request::Notify(event) => self.on_notify(asked, event, out),
             Request::Publish(publish) => self.on_publish(asked, publish, out),
@@ -253,6 +258,8 @@ impl Engine {
             UpcallPurpose::Pull { number, to } => self.on_pulled(number, to, result.map(|_| ()), out),
             UpcallPurpose::Input(to) => self.on_input_taken(to, result.map(|_| ()), out),
             UpcallPurpose::Fetch(key) => self.on_fetched(&key, result, out),
+            UpcallPurpose::EventUp(source) => self.on_event_handed_up(&source, out),
+            UpcallPurpose::Watch(watched) => self.on_watch_answer(watched, result.is_ok(), out),
         }
     }
 

@@ -270,6 +270,7 @@ impl Engine {
         self.end_output_of(nspace, out);
         self.close_clients(|proc| proc.nspace == *nspace, &why, out);
         self.clean_up_all_of(nspace, out);
+        self.forget_events_of_nspace(nspace);
         Ok(CallValue::Done)
     }
 
@@ -361,6 +362,7 @@ impl Engine {
         self.on_departed_in_gets(proc, out);
         self.on_departed_in_dmodex(proc, out);
         self.clean_up_after(proc, out);
+        self.forget_events_of(proc);
     }
 }
 

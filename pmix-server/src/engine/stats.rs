@@ -18,6 +18,8 @@ pub struct ServerStats {
     pub upcalls: u64,
     /// Namespaces known now.
     pub nspaces: u64,
+    /// Events kept now for processes that ask for them later.
+    pub events_kept: u64,
     /// Requests waiting for an answer now: held gets, entered fences, upcalls under way.
     pub waiting: u64,
 }

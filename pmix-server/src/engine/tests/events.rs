@@ -5,12 +5,13 @@ use pmix_types::{DataArray, DataRange, Directives, Event, Info, ProcId, Status, 
 
 use super::super::{Command, HostCall};
 use super::harness::*;
+use crate::host::Upcall;
 
 const CODE: Status = Status::ERR_NODE_DOWN;
 
 /// Two jobs of two processes each, all connected.
-fn world() -> (Harness, Vec<Peer>) {
-    let mut t = Harness::new([]);
+pub(super) fn world(upcalls: impl IntoIterator<Item = Upcall>) -> (Harness, Vec<Peer>) {
+    let mut t = Harness::new(upcalls);
     t.job("a", "0-1");
     t.job("b", "0-1");
     let procs = [proc("a", 0), proc("a", 1), proc("b", 0), proc("b", 1)];
@@ -19,12 +20,12 @@ fn world() -> (Harness, Vec<Peer>) {
 }
 
 #[track_caller]
-fn register(t: &mut Harness, peer: &Peer, codes: Vec<Status>) -> u64 {
+pub(super) fn register(t: &mut Harness, peer: &Peer, codes: Vec<Status>) -> u64 {
     register_wish(t, peer, RegisterEvents::new(codes))
 }
 
 #[track_caller]
-fn register_wish(t: &mut Harness, peer: &Peer, wish: RegisterEvents) -> u64 {
+pub(super) fn register_wish(t: &mut Harness, peer: &Peer, wish: RegisterEvents) -> u64 {
     let to = t.ask(peer, Request::RegisterEvents(wish));
     match t.ok(to) {
         Reply::Registered(number) => number,
@@ -32,23 +33,27 @@ fn register_wish(t: &mut Harness, peer: &Peer, wish: RegisterEvents) -> u64 {
     }
 }
 
-fn push(peer: &Peer, registrations: &[u64], event: &Event) -> Command {
+pub(super) fn push(peer: &Peer, registrations: &[u64], event: &Event) -> Command {
     let push = Push::Event { registrations: registrations.to_vec(), event: event.clone() };
     Command::Push { conn: peer.conn, push }
 }
 
-fn about(event: Event, procs: Vec<ProcId>) -> Event {
+pub(super) fn about(event: Event, procs: Vec<ProcId>) -> Event {
     event.with_info(Info::new(&keys::EVENT_AFFECTED_PROCS, DataArray::Proc(procs)))
 }
 
+pub(super) fn uncached(event: Event) -> Event {
+    event.with_info(Info::new(&keys::EVENT_DO_NOT_CACHE, true))
+}
+
 #[track_caller]
-fn host_event(t: &mut Harness, event: &Event) {
+pub(super) fn host_event(t: &mut Harness, event: &Event) {
     assert!(t.called(HostCall::NotifyEvent(event.clone())).is_ok());
 }
 
 #[test]
 fn evt_09_evt_18_codes_pick_the_registrations() {
-    let (mut t, peers) = world();
+    let (mut t, peers) = world([]);
     let one = register(&mut t, &peers[0], vec![CODE]);
     let several = register(&mut t, &peers[0], vec![Status::ERR_TIMEOUT, CODE]);
     register(&mut t, &peers[0], vec![Status::ERR_TIMEOUT]);
@@ -64,7 +69,7 @@ fn evt_09_evt_18_codes_pick_the_registrations() {
 
 #[test]
 fn evt_09_evt_11_the_range_picks_the_receivers() {
-    let (mut t, peers) = world();
+    let (mut t, peers) = world([]);
     let numbers: Vec<u64> = peers.iter().map(|peer| register(&mut t, peer, vec![])).collect();
     let custom = |procs| {
         Event::new(CODE, proc("a", 0))
@@ -100,7 +105,7 @@ fn evt_09_evt_11_the_range_picks_the_receivers() {
 
 #[test]
 fn evt_12_an_event_of_the_host_concerns_the_namespace_it_is_about() {
-    let (mut t, peers) = world();
+    let (mut t, peers) = world([]);
     let numbers: Vec<u64> = peers.iter().map(|peer| register(&mut t, peer, vec![CODE])).collect();
     let event = about(Event::new(CODE, ProcId::none()), vec![proc("b", 1)]);
     host_event(&mut t, &event);
@@ -112,7 +117,7 @@ fn evt_12_an_event_of_the_host_concerns_the_namespace_it_is_about() {
 
 #[test]
 fn evt_09_a_registration_may_be_about_one_process() {
-    let (mut t, peers) = world();
+    let (mut t, peers) = world([]);
     let mut wish = RegisterEvents::new(vec![CODE]);
     wish.directives = Directives::new().with(&keys::EVENT_AFFECTED_PROC, proc("b", 0));
     let number = register_wish(&mut t, &peers[0], wish);
@@ -132,8 +137,76 @@ fn evt_09_a_registration_may_be_about_one_process() {
 }
 
 #[test]
+fn evt_09_a_range_in_a_registration_is_about_the_source() {
+    let (mut t, peers) = world([]);
+    let number = |t: &mut Harness, range| {
+        let mut wish = RegisterEvents::new(vec![CODE]);
+        wish.directives = Directives::new().with(&keys::RANGE, range);
+        register_wish(t, &peers[0], wish)
+    };
+    let of_nspace = number(&mut t, DataRange::NAMESPACE);
+    let of_node = number(&mut t, DataRange::LOCAL);
+    let of_host = number(&mut t, DataRange::RM);
+    let all = number(&mut t, DataRange::GLOBAL);
+    let event = |source| uncached(Event::new(CODE, source).with_range(DataRange::GLOBAL));
+    let cases = [
+        (proc("a", 1), vec![of_nspace, of_node, all]),
+        (proc("b", 1), vec![of_node, all]),
+        // on another node, told by the host
+        (proc("a", 7), vec![of_nspace, all]),
+        (ProcId::none(), vec![of_node, of_host, all]),
+    ];
+    for (source, numbers) in cases {
+        host_event(&mut t, &event(source.clone()));
+        t.expect([push(&peers[0], &numbers, &event(source))]);
+    }
+    t.finish();
+}
+
+#[test]
+fn evt_10_an_event_that_is_not_for_default_handlers() {
+    let (mut t, peers) = world([]);
+    register(&mut t, &peers[0], vec![]);
+    let named = register(&mut t, &peers[0], vec![CODE]);
+    let event = uncached(Event::new(CODE, ProcId::none()).with_range(DataRange::LOCAL))
+        .with_info(Info::new(&keys::EVENT_NON_DEFAULT, true));
+    host_event(&mut t, &event);
+    t.expect([push(&peers[0], &[named], &event)]);
+    t.finish();
+}
+
+#[test]
+fn evt_11_a_session_is_that_of_the_source_where_sessions_are_told_apart() {
+    let mut t = Harness::new([]);
+    for (name, session) in [("a", Some(1)), ("b", Some(2)), ("c", None)] {
+        let spec = spec(name, "0");
+        let spec = session.into_iter().fold(spec, |spec, id: u32| spec.session_info(&keys::SESSION_ID, id));
+        t.register(spec, None);
+        t.register_client(&proc(name, 0));
+    }
+    let peers = ["a", "b", "c"].map(|name| t.connect(&proc(name, 0)));
+    let numbers = peers.each_ref().map(|peer| register(&mut t, peer, vec![]));
+    let event = Event::new(CODE, proc("a", 5)).with_range(DataRange::SESSION);
+    host_event(&mut t, &event);
+    t.expect([0, 2].map(|index: usize| push(&peers[index], &[numbers[index]], &event)));
+    t.finish();
+}
+
+#[test]
+fn gen_05_a_required_directive_that_nobody_knows_is_refused() {
+    let (mut t, peers) = world([]);
+    let mut wish = RegisterEvents::new(vec![CODE]);
+    wish.directives = Directives::new().require(&keys::EVENT_HDLR_FIRST, true).require(&keys::WAIT, 1);
+    let to = t.ask(&peers[0], Request::RegisterEvents(wish.clone()));
+    t.fails(to, Status::ERR_NOT_SUPPORTED);
+    wish.directives.remove(&keys::WAIT);
+    register_wish(&mut t, &peers[0], wish);
+    t.finish();
+}
+
+#[test]
 fn gen_07_a_filter_of_the_wrong_type_is_bad_param() {
-    let (mut t, peers) = world();
+    let (mut t, peers) = world([]);
     let mut wish = RegisterEvents::new(vec![]);
     wish.directives.push(Info::dynamic(keys::EVENT_AFFECTED_PROC.key_name(), "a:0"));
     let to = t.ask(&peers[0], Request::RegisterEvents(wish));
@@ -145,8 +218,8 @@ fn gen_07_a_filter_of_the_wrong_type_is_bad_param() {
 
 #[test]
 fn evt_15_nothing_comes_before_registration_or_after_deregistration() {
-    let (mut t, peers) = world();
-    let event = Event::new(CODE, ProcId::none()).with_range(DataRange::LOCAL);
+    let (mut t, peers) = world([]);
+    let event = uncached(Event::new(CODE, ProcId::none()).with_range(DataRange::LOCAL));
     host_event(&mut t, &event);
     t.quiet();
     let number = register(&mut t, &peers[0], vec![]);
@@ -160,7 +233,7 @@ fn evt_15_nothing_comes_before_registration_or_after_deregistration() {
 
 #[test]
 fn evt_15_goodbye_and_death_end_registrations() {
-    let (mut t, peers) = world();
+    let (mut t, peers) = world([]);
     register(&mut t, &peers[0], vec![]);
     register(&mut t, &peers[1], vec![]);
     let to = t.ask(&peers[0], Request::Finalize(Directives::new()));
@@ -172,7 +245,7 @@ fn evt_15_goodbye_and_death_end_registrations() {
 
 #[test]
 fn evt_16_deregistering_what_is_not_ones_own_is_bad_param() {
-    let (mut t, peers) = world();
+    let (mut t, peers) = world([]);
     let number = register(&mut t, &peers[0], vec![]);
     let unknown = t.ask(&peers[0], Request::DeregisterEvents(number + 1));
     t.fails(unknown, Status::ERR_BAD_PARAM);
@@ -187,13 +260,14 @@ fn evt_16_deregistering_what_is_not_ones_own_is_bad_param() {
 
 #[test]
 fn evt_17_notify_completes_whoever_listens_and_its_source_is_its_sender() {
-    let (mut t, peers) = world();
-    let to = t.ask(&peers[0], Request::Notify(Event::new(CODE, proc("a", 0))));
+    let (mut t, peers) = world([]);
+    let event = |source| uncached(Event::new(CODE, source));
+    let to = t.ask(&peers[0], Request::Notify(event(proc("a", 0))));
     t.done(to);
     let number = register(&mut t, &peers[1], vec![]);
-    let to = t.ask(&peers[0], Request::Notify(Event::new(CODE, proc("b", 1))));
+    let to = t.ask(&peers[0], Request::Notify(event(proc("b", 1))));
     t.expect([
-        push(&peers[1], &[number], &Event::new(CODE, proc("a", 0))),
+        push(&peers[1], &[number], &event(proc("a", 0))),
         Command::Reply { conn: to.conn, id: to.id, result: Ok(Reply::Done) },
     ]);
     t.finish();
@@ -201,7 +275,7 @@ fn evt_17_notify_completes_whoever_listens_and_its_source_is_its_sender() {
 
 #[test]
 fn registrations_of_one_connection_are_limited() {
-    let (mut t, peers) = world();
+    let (mut t, peers) = world([]);
     let numbers: Vec<_> = (0..1024).map(|_| register(&mut t, &peers[0], vec![CODE])).collect();
     let more = || Request::RegisterEvents(RegisterEvents::new(vec![CODE]));
     let to = t.ask(&peers[0], more());

@@ -357,6 +357,11 @@ impl Harness {
         self.out.pop_front().expect("a command")
     }
 
+    /// The next command, if there is one.
+    pub(super) fn take(&mut self) -> Option<Command> {
+        self.out.pop_front()
+    }
+
     #[track_caller]
     pub(super) fn outcome(&mut self, to: ReplyTo) -> Outcome {
         match self.next() {

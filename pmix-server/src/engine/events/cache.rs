@@ -1,0 +1,151 @@
+use std::collections::{BTreeMap, VecDeque};
+
+use pmix_types::{Event, Info, Nspace, ProcId, RankSet, keys};
+
+use super::{Audience, Jobs};
+use crate::engine::kv::value_bytes;
+
+/// Events that are kept although they are for no job in particular: a ring (EVT-13).
+const RING: usize = 512;
+/// Events that are kept for the processes of certain jobs.
+const MAX_OF_JOBS: usize = 1024;
+/// What all of them may take; the oldest go first.
+const MAX_BYTES: u64 = 16 << 20;
+/// What an info takes besides its value, about.
+const INFO_BYTES: u64 = 64;
+
+/// Events for those who register later (EVT-13), in order of arrival.
+#[derive(Debug, Default)]
+pub(super) struct Cache {
+    kept: VecDeque<Kept>,
+    arrived: u64,
+    bytes: u64,
+}
+
+#[derive(Debug)]
+struct Kept {
+    arrival: u64,
+    event: Event,
+    audience: Audience,
+    had: Had,
+    bytes: u64,
+}
+
+/// Processes that have had an event: compact, as it is mostly all of a job on this node.
+#[derive(Debug, Default)]
+pub(super) struct Had(BTreeMap<Nspace, RankSet>);
+
+impl Had {
+    pub(super) fn insert(&mut self, proc: &ProcId) {
+        self.0.entry(proc.nspace.clone()).or_default().insert(proc.rank);
+    }
+
+    fn contains(&self, proc: &ProcId) -> bool {
+        self.0.get(&proc.nspace).is_some_and(|ranks| ranks.contains(proc.rank))
+    }
+}
+
+impl Cache {
+    pub(super) fn len(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// Keeps an event, unless it says otherwise or nobody is left who could ask for it.
+    pub(super) fn keep(&mut self, event: &Event, audience: Audience, had: Had, jobs: &Jobs) {
+        let bytes = event.info.iter().map(|Info { value, .. }| value_bytes(value) + INFO_BYTES).sum();
+        let is_unwanted = event.info.flag(&keys::EVENT_DO_NOT_CACHE).unwrap_or(false);
+        if is_unwanted || bytes > MAX_BYTES || audience.is_settled(&had, jobs) {
+            return;
+        }
+        let limit = if audience.is_of_jobs() { MAX_OF_JOBS } else { RING };
+        let of_jobs = audience.is_of_jobs();
+        self.arrived += 1;
+        self.bytes += bytes;
+        self.kept.push_back(Kept { arrival: self.arrived, event: event.clone(), audience, had, bytes });
+        if self.kept.iter().filter(|kept| kept.audience.is_of_jobs() == of_jobs).count() > limit {
+            self.drop_oldest(|kept| kept.audience.is_of_jobs() == of_jobs);
+        }
+        while self.bytes > MAX_BYTES {
+            self.drop_oldest(|_| true);
+        }
+    }
+
+    /// What a process may still hear of, with the number of its arrival, the oldest first.
+    pub(super) fn kept_for<'a>(
+        &'a self,
+        receiver: &'a ProcId,
+        jobs: &'a Jobs,
+    ) -> impl Iterator<Item = (u64, &'a Event)> {
+        self.kept
+            .iter()
+            .filter(|kept| !kept.had.contains(receiver) && kept.audience.includes(receiver, jobs))
+            .map(|kept| (kept.arrival, &kept.event))
+    }
+
+    /// A process has had these now; those that all have had are not kept any longer.
+    pub(super) fn had(&mut self, arrivals: &[u64], receiver: &ProcId, jobs: &Jobs) {
+        self.retain(|kept| {
+            if arrivals.binary_search(&kept.arrival).is_err() {
+                return true;
+            }
+            kept.had.insert(receiver);
+            !kept.audience.is_settled(&kept.had, jobs)
+        });
+    }
+
+    pub(super) fn forget_proc(&mut self, proc: &ProcId) {
+        for kept in &mut self.kept {
+            if let Some(ranks) = kept.had.0.get_mut(&proc.nspace) {
+                ranks.remove(proc.rank);
+            }
+        }
+    }
+
+    pub(super) fn forget_nspace(&mut self, nspace: &Nspace) {
+        self.retain(|kept| {
+            kept.had.0.remove(nspace);
+            let Audience::Named(procs) = &mut kept.audience else { return true };
+            procs.retain(|proc| proc.nspace != *nspace);
+            !procs.is_empty()
+        });
+    }
+
+    fn drop_oldest(&mut self, which: impl Fn(&Kept) -> bool) {
+        if let Some(dropped) = self.kept.iter().position(which).and_then(|oldest| self.kept.remove(oldest)) {
+            self.bytes -= dropped.bytes;
+        }
+    }
+
+    fn retain(&mut self, mut keeps: impl FnMut(&mut Kept) -> bool) {
+        let bytes = &mut self.bytes;
+        self.kept.retain_mut(|kept| {
+            let stays = keeps(kept);
+            if !stays {
+                *bytes -= kept.bytes;
+            }
+            stays
+        });
+    }
+}
+
+impl Audience {
+    /// Whether these are processes of certain jobs, so that it can be known when all have had an event.
+    const fn is_of_jobs(&self) -> bool {
+        matches!(self, Self::Named(_))
+    }
+
+    /// Whether all local processes it is for have had the event.
+    fn is_settled(&self, had: &Had, jobs: &Jobs) -> bool {
+        let Self::Named(procs) = self else { return false };
+        procs.iter().all(|proc| {
+            // a job that is not known may come yet
+            let Some(job) = jobs.get(&proc.nspace) else { return false };
+            let due = |rank| !job.departed.contains(rank) && !had.contains(&proc.with_rank(rank));
+            if proc.rank.is_wildcard() {
+                !job.awaits_clients() && !job.known_local().iter().any(due)
+            } else {
+                job.data.contains(proc.rank) && !(job.is_local(proc.rank) && due(proc.rank))
+            }
+        })
+    }
+}

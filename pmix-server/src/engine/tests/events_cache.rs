@@ -1,0 +1,172 @@
+//! Events that are kept for those who register later.
+
+use pmix_types::message::{RegisterEvents, Request};
+use pmix_types::{DataArray, DataRange, Directives, Event, Info, ProcId, Status, keys};
+
+use super::super::{Command, HostCall};
+use super::events::*;
+use super::harness::*;
+
+fn event(number: i32) -> Event {
+    Event::new(Status::from_raw(number), ProcId::none()).with_range(DataRange::LOCAL)
+}
+
+fn of_job(number: i32) -> Event {
+    Event::new(Status::from_raw(number), proc("a", 5))
+}
+
+/// The codes of what comes with a registration for everything.
+#[track_caller]
+fn codes_kept_for(t: &mut Harness, peer: &Peer) -> Vec<i32> {
+    let number = register(t, peer, vec![]);
+    let mut codes = Vec::new();
+    while let Some(command) = t.take() {
+        let Command::Push { push: pmix_types::message::Push::Event { registrations, event }, .. } = command
+        else {
+            panic!("{command:?}");
+        };
+        assert_eq!(registrations, [number]);
+        codes.push(event.code.to_raw());
+    }
+    codes
+}
+
+#[test]
+fn evt_13_who_registers_later_gets_what_matches_in_order_of_arrival() {
+    let (mut t, peers) = world([]);
+    for number in [3, 1, 2, 1] {
+        host_event(&mut t, &event(number));
+    }
+    let number = register(&mut t, &peers[0], vec![Status::from_raw(1), Status::from_raw(2)]);
+    t.expect([1, 2, 1].map(|code| push(&peers[0], &[number], &event(code))));
+    assert_eq!(codes_kept_for(&mut t, &peers[2]), [3, 1, 2, 1]);
+    t.finish();
+}
+
+#[test]
+fn evt_13_what_is_kept_is_filtered_like_any_event() {
+    let (mut t, peers) = world([]);
+    host_event(&mut t, &event(1).with_info(Info::new(&keys::EVENT_NON_DEFAULT, true)));
+    host_event(&mut t, &about(event(2), vec![proc("b", 1)]));
+    host_event(&mut t, &event(3).with_range(DataRange::RM));
+    let mut wish = RegisterEvents::new(vec![]);
+    wish.directives = Directives::new().with(&keys::EVENT_AFFECTED_PROC, proc("b", 0));
+    register_wish(&mut t, &peers[0], wish);
+    t.quiet();
+    assert_eq!(codes_kept_for(&mut t, &peers[0]), [2]);
+    let named = register(&mut t, &peers[0], vec![Status::from_raw(1), Status::from_raw(3)]);
+    t.expect([push(&peers[0], &[named], &event(1).with_info(Info::new(&keys::EVENT_NON_DEFAULT, true)))]);
+    t.finish();
+}
+
+#[test]
+fn evt_13_a_range_holds_for_latecomers_too() {
+    let (mut t, peers) = world([]);
+    host_event(&mut t, &of_job(1));
+    let custom = DataArray::Proc(vec![proc("b", 1)]);
+    let custom =
+        of_job(2).with_range(DataRange::CUSTOM).with_info(Info::new(&keys::EVENT_CUSTOM_RANGE, custom));
+    host_event(&mut t, &custom);
+    let kept: Vec<_> = peers.iter().map(|peer| codes_kept_for(&mut t, peer)).collect();
+    assert_eq!(kept, [vec![1], vec![1], vec![], vec![2]]);
+    t.finish();
+}
+
+#[test]
+fn evt_13_do_not_cache() {
+    let (mut t, peers) = world([]);
+    let number = register(&mut t, &peers[0], vec![]);
+    host_event(&mut t, &uncached(event(1)));
+    t.expect([push(&peers[0], &[number], &uncached(event(1)))]);
+    assert_eq!(codes_kept_for(&mut t, &peers[1]), [0; 0]);
+    t.finish();
+}
+
+#[test]
+fn evt_14_no_process_gets_an_event_twice() {
+    let (mut t, peers) = world([]);
+    let first = register(&mut t, &peers[0], vec![Status::from_raw(1)]);
+    host_event(&mut t, &event(1));
+    t.expect([push(&peers[0], &[first], &event(1))]);
+    host_event(&mut t, &event(2));
+    // live first, then kept; and what was kept is had too
+    assert_eq!(codes_kept_for(&mut t, &peers[0]), [2]);
+    assert_eq!(codes_kept_for(&mut t, &peers[0]), [0; 0]);
+    let to = t.ask(&peers[0], Request::Finalize(Directives::new()));
+    t.done(to);
+    let again = t.connect(&peers[0].proc);
+    assert_eq!(codes_kept_for(&mut t, &again), [0; 0], "the same process has connected again");
+    t.lose(&again);
+    t.register_client(&peers[0].proc);
+    let another = t.connect(&peers[0].proc);
+    assert_eq!(codes_kept_for(&mut t, &another), [1, 2], "another process under the same name");
+    t.finish();
+}
+
+#[test]
+fn evt_13_those_for_no_job_are_a_ring_of_512() {
+    let (mut t, peers) = world([]);
+    host_event(&mut t, &of_job(1));
+    for number in 1..=600 {
+        host_event(&mut t, &event(1000 + number));
+    }
+    let kept = codes_kept_for(&mut t, &peers[0]);
+    assert_eq!(kept.len(), 513);
+    assert_eq!(
+        (kept[0], kept[1], kept[512]),
+        (1, 1089, 1600),
+        "the job's is kept until its processes had it"
+    );
+    t.finish();
+}
+
+#[test]
+fn evt_13_an_event_of_a_job_is_kept_until_its_local_processes_had_it() {
+    let (mut t, peers) = world([]);
+    host_event(&mut t, &of_job(1));
+    assert_eq!(codes_kept_for(&mut t, &peers[0]), [1]);
+    assert_eq!(t.engine.stats().events_kept, 1);
+    assert_eq!(codes_kept_for(&mut t, &peers[1]), [1]);
+    assert_eq!(t.engine.stats().events_kept, 0);
+    // all hear it live
+    host_event(&mut t, &of_job(2));
+    t.next();
+    t.next();
+    assert_eq!(t.engine.stats().events_kept, 0);
+    // one that has died is not waited for
+    t.lose(&peers[1]);
+    host_event(&mut t, &of_job(3));
+    t.next();
+    assert_eq!(t.engine.stats().events_kept, 0);
+    t.finish();
+}
+
+#[test]
+fn evt_13_what_is_kept_is_bounded_in_number_and_bytes() {
+    let (mut t, _) = world([]);
+    for number in 0..3000 {
+        host_event(&mut t, &of_job(number));
+    }
+    assert_eq!(t.engine.stats().events_kept, 1024);
+    let large = |bytes: usize| event(1).with_info(Info::new(&keys::EVENT_TEXT_MESSAGE, "x".repeat(bytes)));
+    host_event(&mut t, &large(17 << 20));
+    assert_eq!(t.engine.stats().events_kept, 1024, "one that is too large is not kept");
+    for _ in 0..20 {
+        host_event(&mut t, &large(1 << 20));
+    }
+    assert_eq!(t.engine.stats().events_kept, 15, "the oldest make room");
+    t.finish();
+}
+
+#[test]
+fn evt_13_a_new_job_of_the_same_name_does_not_hear_of_the_old_one() {
+    let (mut t, _) = world([]);
+    host_event(&mut t, &of_job(1));
+    host_event(&mut t, &event(2));
+    assert!(t.called(HostCall::DeregisterNspace(nspace("a"))).is_ok());
+    while t.take().is_some() {}
+    t.job("a", "0-1");
+    let peer = t.connect(&proc("a", 0));
+    assert_eq!(codes_kept_for(&mut t, &peer), [2]);
+    t.finish();
+}

@@ -1,0 +1,229 @@
+use crate::message::Failure;
+use crate::{DataArray, DataRange, Directives, Event, Key, ProcId, Status, keys};
+
+/// Which events a registration asks for: by code, by whom they are about, and by who tells of them.
+///
+/// Client and server judge by the same rules, so that an event that never leaves the process is filtered like
+/// any other.
+///
+/// # Standard
+/// The directives of `PMIx_Register_event_handler`; rules EVT-09, EVT-10.
+///
+/// # Examples
+/// ```
+/// use pmix_types::{Directives, Event, EventFilter, Info, ProcId, Status, keys};
+/// let (me, peer): (ProcId, ProcId) =
+///     (ProcId::new("job".parse()?, "0".parse()?), ProcId::new("job".parse()?, "1".parse()?));
+/// let mut directives = Directives::new().with(&keys::EVENT_AFFECTED_PROC, peer.clone());
+/// let filter = EventFilter::new(vec![Status::ERR_PROC_TERM_WO_SYNC], &mut directives)?;
+///
+/// let event = Event::new(Status::ERR_PROC_TERM_WO_SYNC, ProcId::none());
+/// assert!(!filter.accepts(&event, &me, |_| true));
+/// let event = event.with_info(Info::new(&keys::EVENT_AFFECTED_PROC, peer));
+/// assert!(filter.accepts(&event, &me, |_| true));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventFilter {
+    codes: Vec<Status>,
+    affected: Vec<ProcId>,
+    source: Option<Source>,
+}
+
+/// Whose events are wanted, seen from the receiver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Source {
+    Host,
+    Node,
+    Nspace,
+    Process,
+    These(Vec<ProcId>),
+}
+
+impl EventFilter {
+    /// The filter of a registration: codes (empty for all, a default handler), and the directives
+    /// `EVENT_AFFECTED_PROC`, `EVENT_AFFECTED_PROCS`, `RANGE` and `EVENT_CUSTOM_RANGE`, which are marked as
+    /// carried out.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` for a directive of the wrong type, one that is given twice with different values, and for
+    /// the range `CUSTOM` without processes; `ERR_PARAM_VALUE_NOT_SUPPORTED` for a range that is not known.
+    pub fn new(codes: Vec<Status>, directives: &mut Directives) -> Result<Self, Failure> {
+        let one = directives.take(&keys::EVENT_AFFECTED_PROC)?;
+        let several = take_procs(directives, &keys::EVENT_AFFECTED_PROCS)?;
+        let affected = one.into_iter().chain(several.unwrap_or_default()).collect();
+        let custom = take_procs(directives, &keys::EVENT_CUSTOM_RANGE)?;
+        let source = match directives.take(&keys::RANGE)? {
+            None | Some(DataRange::UNDEF | DataRange::SESSION | DataRange::GLOBAL) => None,
+            Some(DataRange::RM) => Some(Source::Host),
+            Some(DataRange::LOCAL) => Some(Source::Node),
+            Some(DataRange::NAMESPACE) => Some(Source::Nspace),
+            Some(DataRange::PROC_LOCAL) => Some(Source::Process),
+            Some(DataRange::CUSTOM) => Some(Source::These(custom.ok_or_else(|| {
+                Failure::new(Status::ERR_BAD_PARAM, "range CUSTOM needs the processes: EVENT_CUSTOM_RANGE")
+            })?)),
+            Some(other) => {
+                let message = format!("events cannot be filtered by range {other}");
+                return Err(Failure::new(Status::ERR_PARAM_VALUE_NOT_SUPPORTED, message));
+            }
+        };
+        Ok(Self { codes, affected, source })
+    }
+
+    /// The codes; empty for all.
+    pub fn codes(&self) -> &[Status] {
+        &self.codes
+    }
+
+    /// Whether the registration of `receiver` asks for this event. Whether the event is for the receiver at all is
+    /// another question. `is_local` says which processes are on the receiver's node.
+    ///
+    /// An event of the host has no place: it passes the filters `LOCAL` and, if it is about a process of the
+    /// receiver's namespace, `NAMESPACE`.
+    pub fn accepts(&self, event: &Event, receiver: &ProcId, is_local: impl Fn(&ProcId) -> bool) -> bool {
+        self.wants_code(event) && self.wants_affected(event) && self.wants_source(event, receiver, is_local)
+    }
+
+    fn wants_code(&self, event: &Event) -> bool {
+        if self.codes.is_empty() {
+            // not for default handlers (EVT-10)
+            !event.info.flag(&keys::EVENT_NON_DEFAULT).unwrap_or(false)
+        } else {
+            self.codes.contains(&event.code)
+        }
+    }
+
+    fn wants_affected(&self, event: &Event) -> bool {
+        self.affected.is_empty()
+            || (event.affected_procs().iter())
+                .any(|proc| self.affected.iter().any(|wanted| wanted.matches(proc)))
+    }
+
+    fn wants_source(&self, event: &Event, receiver: &ProcId, is_local: impl Fn(&ProcId) -> bool) -> bool {
+        let is_of_host = event.source.nspace.is_empty();
+        match &self.source {
+            None => true,
+            Some(Source::Host) => is_of_host,
+            Some(Source::Node) => is_of_host || is_local(&event.source),
+            Some(Source::Nspace) if is_of_host => {
+                event.affected_procs().iter().any(|proc| proc.nspace == receiver.nspace)
+            }
+            Some(Source::Nspace) => event.source.nspace == receiver.nspace,
+            Some(Source::Process) => event.source == *receiver,
+            Some(Source::These(procs)) => procs.iter().any(|proc| proc.matches(&event.source)),
+        }
+    }
+}
+
+/// A directive that lists processes.
+fn take_procs(directives: &mut Directives, key: &Key<DataArray>) -> Result<Option<Vec<ProcId>>, Failure> {
+    match directives.take(key)? {
+        None => Ok(None),
+        Some(DataArray::Proc(procs)) => Ok(Some(procs)),
+        Some(other) => {
+            let message =
+                format!("directive {}: an array of {}, not of PROC", key.key_name(), other.element_type());
+            Err(Failure::new(Status::ERR_BAD_PARAM, message))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Info;
+
+    fn proc(nspace: &str, rank: u32) -> ProcId {
+        ProcId::new(nspace.parse().unwrap(), crate::Rank::from_raw(rank))
+    }
+
+    fn event() -> Event {
+        Event::new(Status::from_raw(7), proc("a", 1))
+    }
+
+    fn filter(directives: Directives) -> EventFilter {
+        EventFilter::new(vec![], &mut directives.clone()).unwrap()
+    }
+
+    #[test]
+    fn evt_10_default_handlers_do_not_hear_of_what_is_not_for_them() {
+        let private = event().with_info(Info::new(&keys::EVENT_NON_DEFAULT, true));
+        let default = EventFilter::default();
+        let named = EventFilter::new(vec![event().code], &mut Directives::new()).unwrap();
+        assert!(default.accepts(&event(), &proc("a", 0), |_| true));
+        assert!(!default.accepts(&private, &proc("a", 0), |_| true));
+        assert!(named.accepts(&private, &proc("a", 0), |_| true));
+    }
+
+    #[test]
+    fn evt_09_a_range_filters_by_the_source() {
+        let by = |range| filter(Directives::new().with(&keys::RANGE, range));
+        let of_host = Event::new(event().code, ProcId::none());
+        let about = of_host.clone().with_info(Info::new(&keys::EVENT_AFFECTED_PROC, proc("a", 5)));
+        let (same, foreign, itself) = (proc("a", 0), proc("b", 0), proc("a", 1));
+        // range, then: same namespace, another namespace, the source itself, source elsewhere, host, host about it
+        let cases = [
+            (DataRange::GLOBAL, [true, true, true, true, true, true]),
+            (DataRange::SESSION, [true, true, true, true, true, true]),
+            (DataRange::LOCAL, [true, true, true, false, true, true]),
+            (DataRange::NAMESPACE, [true, false, true, true, false, true]),
+            (DataRange::PROC_LOCAL, [false, false, true, false, false, false]),
+            (DataRange::RM, [false, false, false, false, true, true]),
+        ];
+        for (range, expected) in cases {
+            let filter = by(range);
+            let found = [
+                filter.accepts(&event(), &same, |_| true),
+                filter.accepts(&event(), &foreign, |_| true),
+                filter.accepts(&event(), &itself, |_| true),
+                filter.accepts(&event(), &same, |_| false),
+                filter.accepts(&of_host, &same, |_| true),
+                filter.accepts(&about, &same, |_| true),
+            ];
+            assert_eq!(found, expected, "{range}");
+        }
+        let custom = |procs| {
+            let procs = DataArray::Proc(procs);
+            filter(
+                Directives::new()
+                    .with(&keys::RANGE, DataRange::CUSTOM)
+                    .with(&keys::EVENT_CUSTOM_RANGE, procs),
+            )
+        };
+        assert!(custom(vec![proc("b", 0), proc("a", 1)]).accepts(&event(), &same, |_| true));
+        assert!(custom(vec![ProcId::wildcard(same.nspace.clone())]).accepts(&event(), &same, |_| true));
+        assert!(!custom(vec![proc("a", 2)]).accepts(&event(), &same, |_| true));
+    }
+
+    #[test]
+    fn evt_09_the_affected_may_be_one_or_several() {
+        let one = Directives::new().with(&keys::EVENT_AFFECTED_PROC, proc("a", 2));
+        let both = one.clone().with(&keys::EVENT_AFFECTED_PROCS, DataArray::Proc(vec![proc("a", 3)]));
+        let about = |rank| event().with_info(Info::new(&keys::EVENT_AFFECTED_PROC, proc("a", rank)));
+        for (directives, ranks) in [(one, vec![2]), (both, vec![2, 3])] {
+            let filter = filter(directives);
+            let heard: Vec<_> =
+                (0..5).filter(|rank| filter.accepts(&about(*rank), &proc("b", 0), |_| true)).collect();
+            assert_eq!(heard, ranks);
+            assert!(!filter.accepts(&event(), &proc("b", 0), |_| true));
+        }
+    }
+
+    #[test]
+    fn gen_05_gen_07_directives_are_taken_and_wrong_ones_refused() {
+        let mut directives = Directives::new().require(&keys::EVENT_AFFECTED_PROC, proc("a", 2));
+        EventFilter::new(vec![], &mut directives).unwrap();
+        assert!(directives.deny_unprocessed().is_ok());
+        let wrong = [
+            Directives::new().with(&keys::RANGE, DataRange::CUSTOM),
+            Directives::new().with(&keys::EVENT_AFFECTED_PROCS, DataArray::Uint8(vec![1].into())),
+        ];
+        for mut directives in wrong {
+            let failure = EventFilter::new(vec![], &mut directives).unwrap_err();
+            assert_eq!(failure.status, Status::ERR_BAD_PARAM, "{failure}");
+        }
+        let mut unknown = Directives::new().with(&keys::RANGE, DataRange::from_raw(77));
+        let failure = EventFilter::new(vec![], &mut unknown).unwrap_err();
+        assert_eq!(failure.status, Status::ERR_PARAM_VALUE_NOT_SUPPORTED);
+    }
+}
