@@ -216,7 +216,7 @@ mod tests {
         assert!(directives.deny_unprocessed().is_ok());
         let wrong = [
             Directives::new().with(&keys::RANGE, DataRange::CUSTOM),
-            Directives::new().with(&keys::EVENT_AFFECTED_PROCS, DataArray::Uint8(vec![1].into())),
+            Directives::new().with(&keys::EVENT_AFFECTED_PROCS, DataArray::Uint8(vec![1])),
         ];
         for mut directives in wrong {
             let failure = EventFilter::new(vec![], &mut directives).unwrap_err();
