@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex, RwLock};
 
 use pmix_types::job::JobData;
 use pmix_types::message::{Failure, PutEntry, Reply, Request};
-use pmix_types::{App, DataRange, Event, Nspace, ProcId, Query, Scope, Status, Value, ValueType};
+use pmix_types::{App, Event, Nspace, ProcId, Query, Scope, Status, Value, ValueType};
 
 use crate::builder::ClientBuilder;
 use crate::error::{Error, key_name};
-use crate::events::EventsBuilder;
+use crate::events::{EventsBuilder, HandlerBuilder, NotifyBuilder};
 use crate::key_arg::{AskKey, PutKey};
 use crate::ops::{
     AbortBuilder, ConnectBuilder, DisconnectBuilder, FenceBuilder, FinalizeBuilder, GetAllBuilder,
@@ -471,25 +471,37 @@ impl Client {
         EventsBuilder::new(self, codes.into_iter().collect())
     }
 
-    /// Tells others of an event, as far as its range goes.
+    /// Calls a handler for events of these codes, or of all if there are none.
+    ///
+    /// The handlers of a process form a chain: each sees what those before it have made of the event, and may end the
+    /// chain (EVT-06). Streams of [`Client::events`] stand beside the chain and hear everything. See
+    /// [`HandlerBuilder::handle`] for an example.
+    #[doc(alias = "PMIx_Register_event_handler")]
+    pub fn on_event(&self, codes: impl IntoIterator<Item = Status>) -> HandlerBuilder<'_> {
+        HandlerBuilder::new(self, codes.into_iter().collect())
+    }
+
+    /// Tells others of an event, as far as its range goes; await the builder. A bare code is an event for the own
+    /// namespace.
     ///
     /// Ready when the server has taken it, which says nothing of its delivery (EVT-17). An event for
-    /// [`DataRange::PROC_LOCAL`] goes to this process's own streams and nowhere else (EVT-11).
+    /// [`DataRange::PROC_LOCAL`](pmix_types::DataRange::PROC_LOCAL) goes to this process's own streams and handlers
+    /// and nowhere else (EVT-11). Its source is this process, whatever the event says.
     ///
-    /// # Errors
-    /// `ERR_UNREACH` for a singleton, [`Error::Lost`] if the connection is or gets lost, `ERR_INIT` after
-    /// finalize, and what the server says.
+    /// # Examples
+    /// ```no_run
+    /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
+    /// use pmix_client::keys;
+    /// use pmix_client::types::{DataRange, Status};
     ///
-    /// # Cancel safety
-    /// Once sent the event stands.
+    /// let code = Status::from_raw(1); // positive codes are free for programs
+    /// client.notify(code).range(DataRange::SESSION).info(&keys::EVENT_TEXT_MESSAGE, "hello").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[doc(alias = "PMIx_Notify_event")]
-    pub async fn notify(&self, event: Event) -> Result<(), Error> {
-        let session = self.session("notify event")?;
-        if event.range == DataRange::PROC_LOCAL {
-            session.router().deliver_local(&event);
-            return Ok(());
-        }
-        session.carry_out(Request::Notify(event)).await
+    pub fn notify(&self, event: impl Into<Event>) -> NotifyBuilder<'_> {
+        NotifyBuilder::new(self, event.into())
     }
 
     /// Says goodbye to the server; await the builder.

@@ -43,7 +43,7 @@
 //! # Map
 //! - [`Client`] has all operations; those with options return a builder to be awaited.
 //! - [`ClientBuilder`] says where the server is, if the environment does not.
-//! - [`EventStream`] carries events; it is a [`futures::Stream`] too.
+//! - [`EventStream`] carries events; it is a [`futures::Stream`] too. [`Client::on_event`] calls handlers instead.
 //! - [`Error`] tells what failed, for whom, and why; [`Error::status`] is the Standard's word for it.
 //! - [`types`] is the vocabulary: ids, keys, values.
 //!
@@ -78,7 +78,10 @@ pub use client::{Client, Job};
 pub use error::{
     ConfigError, Error, LostConnection, MistypedValue, OperationError, ProtocolError, TransportError,
 };
-pub use events::{EventError, EventStream, EventsBuilder};
+pub use events::{
+    EventError, EventStream, EventsBuilder, HandlerBuilder, HandlerCall, HandlerOutcome, HandlerRegistration,
+    HandlerResult, NotifyBuilder,
+};
 pub use key_arg::{AskKey, PutKey};
 pub use ops::{
     AbortBuilder, AllocateBuilder, ConnectBuilder, Connection, CredentialBuilder, DisconnectBuilder,

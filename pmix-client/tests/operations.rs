@@ -357,7 +357,7 @@ async fn evt_11_evt_17_an_event_goes_to_the_server_unless_it_is_for_this_process
     let local = event.clone().with_range(DataRange::PROC_LOCAL);
     client.notify(local.clone()).await.unwrap();
     assert_eq!(within(events.recv()).await, Some(Ok(local)));
-    let (notified, ()) = tokio::join!(client.notify(event.clone()), async {
+    let (notified, ()) = tokio::join!(client.notify(event.clone()).into_future(), async {
         let (id, request) = conversation.request().await;
         assert_eq!(request, Request::Notify(event.clone()));
         conversation.reply(id, Reply::Done).await;
@@ -455,7 +455,8 @@ async fn futures_and_handles_can_cross_threads() {
     drop(is_send(client.commit()));
     drop(is_send(client.events([]).into_future()));
     drop(is_send(client.query([])));
-    drop(is_send(client.notify(Event::new(Status::SUCCESS, me()))));
+    drop(is_send(client.notify(Event::new(Status::SUCCESS, me())).into_future()));
+    drop(is_send(client.on_event([]).handle(|_| async {})));
     drop(is_send(Client::from_env().connect()));
     drop(is_send(client.finalize().into_future()));
 }

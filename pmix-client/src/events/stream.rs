@@ -5,11 +5,12 @@ use std::task::{Context, Poll};
 
 use futures::future::BoxFuture;
 use futures::stream::Stream;
-use pmix_types::message::{RegisterEvents, Reply, Request};
-use pmix_types::{Directives, Event, Info, Key, Status, ValueType};
+use pmix_types::message::{Failure, RegisterEvents, Reply, Request};
+use pmix_types::{DataRange, Directives, Event, EventFilter, Info, Key, ProcId, Status, ValueType, keys};
 use thiserror::Error;
 
-use super::{Interest, Queue};
+use super::placement::Placement;
+use super::{Interest, Listener, Queue, filters};
 use crate::client::Client;
 use crate::error::Error;
 use crate::session::Session;
@@ -55,23 +56,20 @@ impl<'a> EventsBuilder<'a> {
         self
     }
 
-    /// Adds a directive, such as `EVENT_AFFECTED_PROC` as a filter.
-    pub fn directive<T: ValueType>(mut self, key: &Key<T>, value: impl Into<T>) -> Self {
-        self.request.directives.push(Info::new(key, value));
-        self
-    }
-
-    /// Adds directives.
-    pub fn directives(mut self, directives: Directives) -> Self {
-        self.request.directives.extend(directives);
-        self
-    }
+    filters!(request.directives);
 
     async fn register(self) -> Result<EventStream, Error> {
-        let session = self.client.session("register events")?;
-        let queue = Arc::new(Queue::new(self.capacity));
-        let interest = Interest { codes: self.request.codes.clone(), queue: Arc::clone(&queue) };
-        let reply = session.slot().await?.register(Request::RegisterEvents(self.request), interest);
+        let Self { client, mut request, capacity } = self;
+        let session = client.session("register events")?;
+        let failed = |failure| Error::failed("register events", failure);
+        if Placement::is_required(&request.directives) {
+            let message = "a stream has no place among handlers: use on_event";
+            return Err(failed(Failure::new(Status::ERR_NOT_SUPPORTED, message)));
+        }
+        let filter = EventFilter::new(request.codes.clone(), &mut request.directives).map_err(failed)?;
+        let queue = Arc::new(Queue::new(capacity));
+        let interest = Interest { filter, listener: Listener::Stream(Arc::clone(&queue)) };
+        let reply = session.slot().await?.register(Request::RegisterEvents(request), interest);
         match reply.await? {
             Reply::Registered(registration) => {
                 Ok(EventStream { registration: Some(registration), session: Arc::downgrade(session), queue })

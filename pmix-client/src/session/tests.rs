@@ -1,10 +1,10 @@
 use std::time::Duration;
 
-use pmix_types::DataRange;
 use pmix_types::message::RegisterEvents;
+use pmix_types::{DataRange, Directives, EventFilter};
 
 use super::*;
-use crate::events::{EventError, Queue};
+use crate::events::{EventError, Listener, Queue};
 
 /// A session and the transport's end of it, played by the test.
 fn pair() -> (Arc<Session>, TransportEnd) {
@@ -15,12 +15,21 @@ async fn within<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(Duration::from_secs(5), future).await.expect("it takes too long")
 }
 
+/// The queue of an interest in a stream.
+fn queue(interest: &Interest) -> &Queue {
+    match &interest.listener {
+        Listener::Stream(queue) => queue,
+        Listener::Handler(handler) => panic!("{handler:?} is no stream"),
+    }
+}
+
 async fn next(queue: &Queue) -> Option<Result<Event, EventError>> {
     within(std::future::poll_fn(|context| queue.poll_next(context))).await
 }
 
 fn interest(codes: &[Status], capacity: usize) -> Interest {
-    Interest { codes: codes.to_vec(), queue: Arc::new(Queue::new(capacity)) }
+    let filter = EventFilter::new(codes.to_vec(), &mut Directives::new()).unwrap();
+    Interest { filter, listener: Listener::Stream(Arc::new(Queue::new(capacity))) }
 }
 
 fn event(code: i32) -> Event {
@@ -33,7 +42,7 @@ fn push(registrations: &[u64], code: i32) -> Incoming {
 
 /// Registers a stream under a number, as the server would confirm it.
 async fn register(session: &Session, end: &mut TransportEnd, number: u64, interest: &Interest) {
-    let request = Request::RegisterEvents(RegisterEvents::new(interest.codes.clone()));
+    let request = Request::RegisterEvents(RegisterEvents::new(interest.filter.codes().to_vec()));
     let answer = session.slot().await.unwrap().register(request, interest.clone());
     let Outgoing { id, .. } = end.requests.recv().await.unwrap();
     end.deliverer.deliver(Incoming::Reply { id, outcome: Ok(Reply::Registered(number)) });
@@ -88,12 +97,12 @@ async fn evt_21_a_lost_connection_fails_waiting_and_later_calls_and_is_an_event(
     assert!(later.is_lost_connection());
     assert!(!session.is_open());
     for heard in [&all, &this] {
-        let lost = next(&heard.queue).await.unwrap().unwrap();
+        let lost = next(queue(heard)).await.unwrap().unwrap();
         assert_eq!((lost.code, &lost.source), (Status::ERR_LOST_CONNECTION, session.server()));
     }
     for ended in [all, this, other] {
-        assert_eq!(next(&ended.queue).await, Some(Err(EventError::Disconnected)));
-        assert_eq!(next(&ended.queue).await, None);
+        assert_eq!(next(queue(&ended)).await, Some(Err(EventError::Disconnected)));
+        assert_eq!(next(queue(&ended)).await, None);
     }
 }
 
@@ -118,7 +127,7 @@ async fn gen_10_after_finish_waiting_and_later_calls_give_err_init_and_streams_e
         within(session.request(Request::DeregisterEvents(1))).await.unwrap_err().status(),
         Status::ERR_INIT
     );
-    assert_eq!(next(&all.queue).await, None);
+    assert_eq!(next(queue(&all)).await, None);
     // the request under way is still sent, then the conversation ends
     assert!(end.requests.recv().await.is_some());
     assert!(end.requests.recv().await.is_none() && end.errands.recv().await.is_none());
@@ -143,11 +152,11 @@ async fn evt_15_events_right_behind_the_confirmation_arrive() {
     end.deliverer.deliver(push(&[5], 2));
     end.deliverer.deliver(push(&[6], 3));
     assert!(within(answer).await.is_ok());
-    assert_eq!(next(&all.queue).await, Some(Ok(event(2))));
+    assert_eq!(next(queue(&all)).await, Some(Ok(event(2))));
     session.retire(5);
     end.deliverer.deliver(push(&[5], 4));
     let mut context = Context::from_waker(std::task::Waker::noop());
-    assert!(all.queue.poll_next(&mut context).is_pending());
+    assert!(queue(&all).poll_next(&mut context).is_pending());
 }
 
 #[tokio::test]
@@ -172,14 +181,14 @@ async fn a_slow_reader_learns_where_and_how_many_events_are_missing() {
     for code in 1..=4 {
         end.deliverer.deliver(push(&[1], code));
     }
-    assert_eq!(next(&slow.queue).await, Some(Ok(event(1))));
-    assert_eq!(next(&slow.queue).await, Some(Ok(event(2))));
+    assert_eq!(next(queue(&slow)).await, Some(Ok(event(1))));
+    assert_eq!(next(queue(&slow)).await, Some(Ok(event(2))));
     end.deliverer.deliver(push(&[1], 5));
-    assert_eq!(next(&slow.queue).await, Some(Err(EventError::Lagged { missed: 2 })));
-    assert_eq!(next(&slow.queue).await, Some(Ok(event(5))));
+    assert_eq!(next(queue(&slow)).await, Some(Err(EventError::Lagged { missed: 2 })));
+    assert_eq!(next(queue(&slow)).await, Some(Ok(event(5))));
     end.deliverer.deliver(Incoming::Push(Push::Lagged { missed: 40 }));
     end.deliverer.deliver(Incoming::Push(Push::Lagged { missed: 2 }));
-    assert_eq!(next(&slow.queue).await, Some(Err(EventError::Lagged { missed: 42 })));
+    assert_eq!(next(queue(&slow)).await, Some(Err(EventError::Lagged { missed: 42 })));
 }
 
 #[tokio::test]
@@ -195,11 +204,11 @@ async fn evt_10_evt_11_local_events_reach_streams_by_code() {
     session.router().deliver_local(&plain);
     session.router().deliver_local(&quiet);
     session.finish();
-    assert_eq!(next(&this.queue).await, Some(Ok(plain.clone())));
-    assert_eq!(next(&this.queue).await, Some(Ok(quiet)));
-    assert_eq!(next(&all.queue).await, Some(Ok(plain)));
-    assert_eq!(next(&all.queue).await, None);
-    assert_eq!(next(&other.queue).await, None);
+    assert_eq!(next(queue(&this)).await, Some(Ok(plain.clone())));
+    assert_eq!(next(queue(&this)).await, Some(Ok(quiet)));
+    assert_eq!(next(queue(&all)).await, Some(Ok(plain)));
+    assert_eq!(next(queue(&all)).await, None);
+    assert_eq!(next(queue(&other)).await, None);
 }
 
 #[test]
@@ -212,6 +221,6 @@ fn retiring_and_dropping_need_no_runtime() {
     session.router().add(2, all.clone());
     drop(session);
     let mut context = Context::from_waker(std::task::Waker::noop());
-    assert_eq!(all.queue.poll_next(&mut context), Poll::Ready(None));
+    assert_eq!(queue(&all).poll_next(&mut context), Poll::Ready(None));
     assert!(end.abandoned.try_recv().is_err_and(|error| error == oneshot::error::TryRecvError::Closed));
 }

@@ -1,0 +1,222 @@
+use std::future::Future;
+use std::sync::{Arc, Weak};
+
+use pmix_types::message::{RegisterEvents, Reply, Request};
+use pmix_types::{DataRange, Directives, EventFilter, Info, Key, ProcId, Status, ValueType, keys};
+
+use super::handler::{Handler, HandlerCall, HandlerOutcome};
+use super::placement::Placement;
+use super::{Interest, Listener, filters};
+use crate::client::Client;
+use crate::error::Error;
+use crate::session::Session;
+
+const OPERATION: &str = "register events";
+
+/// A handler that is about to be registered: say where it stands in the chain, then give it to
+/// [`HandlerBuilder::handle`]. See [`Client::on_event`].
+///
+/// The chain runs in this order (EVT-01): the first handler; those for one code; those for several codes; those for
+/// all codes; the last handler. Within such a category a new handler stands in front unless it says otherwise
+/// (EVT-02).
+#[derive(Clone, Debug)]
+#[must_use = "a handler is registered by `handle`"]
+pub struct HandlerBuilder<'a> {
+    client: &'a Client,
+    codes: Vec<Status>,
+    directives: Directives,
+}
+
+impl<'a> HandlerBuilder<'a> {
+    pub(crate) const fn new(client: &'a Client, codes: Vec<Status>) -> Self {
+        Self { client, codes, directives: Directives::new() }
+    }
+
+    /// Gives it a name, for others to stand beside it and to know its results; no two handlers of a process may
+    /// have the same (EVT-05).
+    #[doc(alias = "PMIX_EVENT_HDLR_NAME")]
+    pub fn name(self, name: impl Into<String>) -> Self {
+        self.directive(&keys::EVENT_HDLR_NAME, name)
+    }
+
+    /// Runs before all others; there is one such handler at a time (EVT-03).
+    #[doc(alias = "PMIX_EVENT_HDLR_FIRST")]
+    pub fn first(self) -> Self {
+        self.directive(&keys::EVENT_HDLR_FIRST, true)
+    }
+
+    /// Runs after all others, unless one of them ends the chain; there is one such handler at a time (EVT-03).
+    #[doc(alias = "PMIX_EVENT_HDLR_LAST")]
+    pub fn last(self) -> Self {
+        self.directive(&keys::EVENT_HDLR_LAST, true)
+    }
+
+    /// Stays the first of its category; each has one at a time (EVT-02).
+    #[doc(alias = "PMIX_EVENT_HDLR_FIRST_IN_CATEGORY")]
+    pub fn first_in_category(self) -> Self {
+        self.directive(&keys::EVENT_HDLR_FIRST_IN_CATEGORY, true)
+    }
+
+    /// Stays the last of its category; each has one at a time (EVT-02).
+    #[doc(alias = "PMIX_EVENT_HDLR_LAST_IN_CATEGORY")]
+    pub fn last_in_category(self) -> Self {
+        self.directive(&keys::EVENT_HDLR_LAST_IN_CATEGORY, true)
+    }
+
+    /// Stands right before the handler of this name, which must be of the same category (EVT-04).
+    #[doc(alias = "PMIX_EVENT_HDLR_BEFORE")]
+    pub fn before(self, name: impl Into<String>) -> Self {
+        self.directive(&keys::EVENT_HDLR_BEFORE, name)
+    }
+
+    /// Stands right after the handler of this name, which must be of the same category (EVT-04).
+    #[doc(alias = "PMIX_EVENT_HDLR_AFTER")]
+    pub fn after(self, name: impl Into<String>) -> Self {
+        self.directive(&keys::EVENT_HDLR_AFTER, name)
+    }
+
+    /// Stands in front of its category, as it does if nothing is said.
+    #[doc(alias = "PMIX_EVENT_HDLR_PREPEND")]
+    pub fn prepend(self) -> Self {
+        self.directive(&keys::EVENT_HDLR_PREPEND, true)
+    }
+
+    /// Stands at the end of its category.
+    #[doc(alias = "PMIX_EVENT_HDLR_APPEND")]
+    pub fn append(self) -> Self {
+        self.directive(&keys::EVENT_HDLR_APPEND, true)
+    }
+
+    filters!(directives);
+
+    /// Registers the handler. It is called for each event that it asks for, one at a time, from a task of the
+    /// client's: it may take its time and may call the client, but later events wait for it, up to 512 of them. See
+    /// [`HandlerRegistration`] for its end.
+    ///
+    /// The closure returns a future with what it has done: nothing, a [`Status`], or a [`HandlerOutcome`] with
+    /// results for the handlers that follow. One that panics has failed with `ERROR`; the chain goes on.
+    ///
+    /// A closure that holds a clone of the client keeps the connection open until the handler is deregistered or the
+    /// client is finalized.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
+    /// use pmix_client::HandlerOutcome;
+    /// use pmix_client::types::Status;
+    ///
+    /// let registration = client
+    ///     .on_event([Status::ERR_PROC_TERM_WO_SYNC])
+    ///     .name("mourner")
+    ///     .first()
+    ///     .handle(|call| async move {
+    ///         println!("lost: {:?}", call.event.affected_procs());
+    ///         HandlerOutcome::action_complete()
+    ///     })
+    ///     .await?;
+    /// // ...
+    /// registration.deregister().await
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `ERR_EVENT_REGISTRATION` if the name or place is taken, or if the handler is to stand beside one that is not
+    /// there or of another category; `ERR_BAD_PARAM` for directives that exclude each other; `ERR_OUT_OF_RESOURCE`
+    /// if the process has too many registrations; `ERR_UNREACH` for a singleton, [`Error::Lost`] if the connection is
+    /// or gets lost, `ERR_INIT` after finalize.
+    ///
+    /// # Cancel safety
+    /// Dropping the future before it is ready makes no registration, or takes it back.
+    #[doc(alias = "PMIx_Register_event_handler")]
+    pub async fn handle<H, F, R>(self, handler: H) -> Result<HandlerRegistration, Error>
+    where
+        H: FnMut(HandlerCall) -> F + Send + 'static,
+        F: Future<Output = R> + Send + 'static,
+        R: Into<HandlerOutcome> + 'static,
+    {
+        let Self { client, codes, mut directives } = self;
+        let session = client.session(OPERATION)?;
+        let failed = |failure| Error::failed(OPERATION, failure);
+        let placement = Placement::take(&mut directives).map_err(failed)?;
+        let filter = EventFilter::new(codes.clone(), &mut directives).map_err(failed)?;
+        let id = session.router().seat(codes.len(), &placement).map_err(failed)?;
+        let handler = Arc::new(Handler::new(id, placement.name, handler));
+        // from here on the place is freed whatever happens
+        let mut registration = HandlerRegistration {
+            number: None,
+            handler: Arc::clone(&handler),
+            session: Arc::downgrade(session),
+        };
+        let mut request = RegisterEvents::new(codes);
+        request.directives = directives;
+        let interest = Interest { filter, listener: Listener::Handler(handler) };
+        let reply = session.slot().await?.register(Request::RegisterEvents(request), interest);
+        match reply.await? {
+            Reply::Registered(number) => {
+                registration.number = Some(number);
+                Ok(registration)
+            }
+            _ => Err(Error::unexpected_reply(OPERATION)),
+        }
+    }
+}
+
+/// A handler in the chain. Dropping it deregisters the handler without waiting; [`HandlerRegistration::deregister`]
+/// waits and reports errors.
+///
+/// A call that is under way goes on to its end; none begins after that, and the handler's name and place are free.
+///
+/// It does not keep the connection open. When the connection is lost, a handler that listens for
+/// `ERR_LOST_CONNECTION` is called a last time (EVT-21).
+#[derive(Debug)]
+#[must_use = "dropping a registration ends it"]
+pub struct HandlerRegistration {
+    /// `None` until the server has confirmed it, and once it has been given up.
+    number: Option<u64>,
+    handler: Arc<Handler>,
+    session: Weak<Session>,
+}
+
+impl HandlerRegistration {
+    /// Name of the handler; empty if it has none.
+    pub fn name(&self) -> &str {
+        &self.handler.name
+    }
+
+    /// Events lost so far because handlers took too long, or the process did not read fast enough. In the latter
+    /// case some may have been for others.
+    pub fn missed(&self) -> u64 {
+        self.handler.missed()
+    }
+
+    /// Ends the registration. No call of the handler begins after this (EVT-15).
+    ///
+    /// # Errors
+    /// Those of the connection; if it is gone, so is the registration.
+    ///
+    /// # Cancel safety
+    /// The registration ends all the same when the future is dropped.
+    #[doc(alias = "PMIx_Deregister_event_handler")]
+    pub async fn deregister(mut self) -> Result<(), Error> {
+        let Some(session) = self.session.upgrade() else { return Ok(()) };
+        let slot = session.slot().await?;
+        match self.number.take() {
+            Some(number) => {
+                session.router().remove(number);
+                session.router().unseat(self.handler.id);
+                slot.send(Request::DeregisterEvents(number)).await.map(drop)
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for HandlerRegistration {
+    fn drop(&mut self) {
+        let Some(session) = self.session.upgrade() else { return };
+        session.router().unseat(self.handler.id);
+        if let Some(number) = self.number.take() {
+            session.retire(number);
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The task in which a process's handlers run, so that none of them can hold up the connection.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use pmix_types::{Event, Status};
+use tokio::sync::mpsc;
+
+use super::handler::{Handler, HandlerCall, HandlerResult};
+
+/// Events that may wait for the handlers to come to an end with an earlier one.
+const CAPACITY: usize = 512;
+
+/// Runs the chains, one event after the other. Dropped, it comes to an end with what it was given.
+#[derive(Clone, Debug)]
+pub(crate) struct Runner {
+    runs: mpsc::UnboundedSender<Run>,
+    /// How many wait: what keeps the channel bounded.
+    waiting: Arc<AtomicUsize>,
+}
+
+/// An event and its handlers in the order of the chain.
+#[derive(Debug)]
+struct Run {
+    event: Event,
+    handlers: Vec<Arc<Handler>>,
+}
+
+impl Runner {
+    /// Starts on the runtime of the caller.
+    pub(crate) fn start() -> Self {
+        let (runs, received) = mpsc::unbounded_channel();
+        let waiting = Arc::new(AtomicUsize::new(0));
+        tokio::spawn(run(received, waiting.clone()));
+        Self { runs, waiting }
+    }
+
+    /// Hands an event to handlers; if too many wait already they are told that they have missed one.
+    pub(crate) fn hand(&self, event: &Event, handlers: Vec<Arc<Handler>>) {
+        if self.waiting.load(Ordering::Acquire) >= CAPACITY {
+            handlers.iter().for_each(|handler| handler.miss(1));
+        } else {
+            self.hand_surely(event, handlers);
+        }
+    }
+
+    /// Hands over an event that is the last one.
+    pub(crate) fn hand_surely(&self, event: &Event, handlers: Vec<Arc<Handler>>) {
+        if handlers.is_empty() {
+            return;
+        }
+        self.waiting.fetch_add(1, Ordering::AcqRel);
+        if let Err(mpsc::error::SendError(run)) = self.runs.send(Run { event: event.clone(), handlers }) {
+            // its runtime has ended
+            run.handlers.iter().for_each(|handler| handler.miss(1));
+        }
+    }
+}
+
+async fn run(mut runs: mpsc::UnboundedReceiver<Run>, waiting: Arc<AtomicUsize>) {
+    while let Some(Run { event, handlers }) = runs.recv().await {
+        waiting.fetch_sub(1, Ordering::AcqRel);
+        run_chain(event, &handlers).await;
+    }
+}
+
+/// Each handler sees what those before it have said (EVT-07), until one ends the chain (EVT-06).
+async fn run_chain(event: Event, handlers: &[Arc<Handler>]) {
+    let mut earlier = Vec::new();
+    // one that was deregistered meanwhile is not called any more (EVT-15)
+    for handler in handlers.iter().filter(|handler| !handler.is_retired()) {
+        let call = HandlerCall { event: event.clone(), earlier: earlier.clone() };
+        let outcome = handler.run(call).await;
+        if outcome.status == Status::EVENT_ACTION_COMPLETE {
+            return;
+        }
+        let name = handler.name.clone();
+        earlier.push(HandlerResult { name, status: outcome.status, results: outcome.results });
+    }
+}
