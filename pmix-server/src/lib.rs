@@ -66,6 +66,8 @@ mod native;
 mod server;
 mod session_dir;
 pub mod standard;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod upcalls;
 
 pub use async_trait::async_trait;

@@ -332,6 +332,12 @@ impl Environment {
 }
 
 impl ServerHandle {
+    /// Where front ends bring what happens.
+    #[cfg(feature = "testing")]
+    pub(crate) const fn inbox(&self) -> &Inbox {
+        &self.inbox
+    }
+
     /// Identity of the server.
     pub fn proc_id(&self) -> &ProcId {
         &self.shared.server

@@ -1,0 +1,116 @@
+//! Fence.
+
+use std::time::SystemTime;
+
+use pmix_types::{Directives, Info, InfoFlags, KeyName, Scope, Status, Value, keys};
+
+use super::super::rank::{Checked, Rank, broken, ensure, must, must_fail};
+use super::{Check, family};
+
+family! {
+    fence_waits_for_all ["FEN-01", "FEN-09"], "no fence ends before all have entered";
+    fence_brings_data ["FEN-06", "FEN-09"], "COLLECT_DATA brings what all have committed";
+    rounds_do_not_mix ["FEN-04"], "fences of one set are served in the order each process called them";
+    subsets_do_not_wait_for_others ["FEN-03", "FEN-04"], "only the participants of a fence are waited for";
+    a_stranger_may_not_enter ["FEN-05"], "the caller must take part";
+    a_fence_ends_in_time ["FEN-17", "GEN-12"], "TIMEOUT ends a fence for all who wait";
+    an_unknown_requirement_is_refused ["GEN-05", "HST-03"], "a directive that must be known, and is not, is refused";
+    an_unknown_wish_is_ignored ["GEN-04"], "a directive that need not be known is ignored";
+}
+
+/// The last rank says when it entered, late: whoever has left before did not wait for it. Clocks of the nodes must agree
+/// to within half of that lateness.
+async fn fence_waits_for_all(rank: &Rank) -> Checked {
+    rank.needs(2)?;
+    let key = rank.key("entered")?;
+    if rank.is_last() {
+        rank.be_late().await;
+        rank.commit(Scope::GLOBAL, key.clone(), now()).await?;
+    }
+    rank.sync(None).await?;
+    let left = now();
+    let entered = must("get", rank.get(&rank.last(), &key, Directives::new()).await?)?;
+    ensure(matches!(entered, Value::Uint64(entered) if left + TOLERANCE > entered), || {
+        format!("left the fence at {left} ms, while the last participant entered at {entered} ms")
+    })?;
+    rank.sync(None).await
+}
+
+/// Milliseconds that clocks of two nodes may differ by.
+const TOLERANCE: u64 = 75;
+
+/// Milliseconds since 1970.
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+async fn fence_brings_data(rank: &Rank) -> Checked {
+    let key = rank.key("endpoint")?;
+    rank.commit(Scope::GLOBAL, key.clone(), rank.number()).await?;
+    must("fence", rank.fence(None, Directives::new().with(&keys::COLLECT_DATA, true)).await?)?;
+    for number in 0..rank.size() {
+        let proc = rank.peer(number);
+        let found = rank.get(&proc, &key, Directives::new().with(&keys::IMMEDIATE, true)).await?;
+        let value = must(&format!("value of {proc} after a fence that collects"), found)?;
+        ensure(value == Value::Uint32(number), || format!("{proc} has {value:?}"))?;
+    }
+    rank.sync(None).await
+}
+
+async fn rounds_do_not_mix(rank: &Rank) -> Checked {
+    for round in 0..5u32 {
+        let key = rank.key(&format!("round.{round}"))?;
+        rank.commit(Scope::GLOBAL, key.clone(), round).await?;
+        must("fence", rank.fence(None, Directives::new().with(&keys::COLLECT_DATA, true)).await?)?;
+        let found = rank.get(&rank.last(), &key, Directives::new().with(&keys::IMMEDIATE, true)).await?;
+        must(&format!("data of round {round}"), found)?;
+    }
+    Ok(())
+}
+
+async fn subsets_do_not_wait_for_others(rank: &Rank) -> Checked {
+    rank.needs(3)?;
+    let some = vec![rank.peer(0), rank.last()];
+    if rank.is_first() {
+        rank.sync(Some(some)).await?;
+    } else if rank.is_last() {
+        // order does not matter
+        rank.sync(Some(some.into_iter().rev().collect())).await?;
+    }
+    rank.sync(None).await
+}
+
+async fn a_stranger_may_not_enter(rank: &Rank) -> Checked {
+    rank.needs(2)?;
+    if rank.is_first() {
+        let refused = rank.fence(Some(vec![rank.last()]), Directives::new()).await?;
+        must_fail("a fence of others", refused, &[Status::ERR_NOT_A_MEMBER])?;
+    }
+    rank.sync(None).await
+}
+
+async fn a_fence_ends_in_time(rank: &Rank) -> Checked {
+    rank.needs(2)?;
+    let all: Vec<_> = (0..rank.size()).map(|number| rank.peer(number)).collect();
+    if !rank.is_last() {
+        let late = rank.fence(Some(all), Directives::new().with(&keys::TIMEOUT, 1)).await?;
+        must_fail("a fence that one does not enter", late, &[Status::ERR_TIMEOUT])?;
+    }
+    rank.sync(None).await
+}
+
+async fn an_unknown_requirement_is_refused(rank: &Rank) -> Checked {
+    let unknown = Info { flags: InfoFlags::REQUIRED, ..unknown()? };
+    let refused = rank.fence(None, Directives::from(vec![unknown])).await?;
+    must_fail("a fence with a requirement that nobody knows", refused, &[Status::ERR_NOT_SUPPORTED])
+}
+
+async fn an_unknown_wish_is_ignored(rank: &Rank) -> Checked {
+    must("a fence with a wish that nobody knows", rank.fence(None, Directives::from(vec![unknown()?])).await?)
+}
+
+fn unknown() -> Checked<Info> {
+    let key = KeyName::new("check.unknown.directive").map_err(|error| broken(error.to_string()))?;
+    Ok(Info::dynamic(key, true))
+}

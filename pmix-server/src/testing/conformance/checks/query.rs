@@ -1,0 +1,80 @@
+//! Queries.
+
+use pmix_types::{Info, KeyName, Query, Status, Value, keys};
+
+use super::super::rank::{Checked, Rank, broken, ensure, must, must_fail};
+use super::{Check, family};
+
+family! {
+    namespaces_can_be_queried ["QRY-01", "QRY-12"], "the namespaces are a list with commas that holds the own one";
+    an_unknown_key_is_not_found ["QRY-03", "QRY-04"], "keys that nobody knows are not found";
+    a_partial_result_says_so ["QRY-03"], "missing keys are told by the status";
+    a_process_is_named_once ["QRY-05"], "PROCID does not go with NSPACE or RANK";
+    the_process_table_is_in_order ["QRY-11"], "a process table holds every rank, in order";
+    every_query_has_its_answer ["QRY-02", "QRY-08"], "the same key in two queries is answered twice";
+}
+
+async fn namespaces_can_be_queried(rank: &Rank) -> Checked {
+    let reply = must("query", rank.query(vec![Query::new(&keys::QUERY_NAMESPACES)]).await?)?;
+    let found = found(&reply.results, keys::QUERY_NAMESPACES.name());
+    let names = found.first().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default();
+    let has_own = names.split(',').any(|name| name == rank.me().nspace.as_str());
+    ensure(has_own, || format!("the namespaces are {names:?}"))
+}
+
+async fn an_unknown_key_is_not_found(rank: &Rank) -> Checked {
+    let answer = rank.query(vec![Query::dynamic([unknown()?])]).await?;
+    must_fail("a query of a key that nobody knows", answer, &[Status::ERR_NOT_FOUND])
+}
+
+async fn a_partial_result_says_so(rank: &Rank) -> Checked {
+    let known = Query::new(&keys::QUERY_NAMESPACES);
+    let reply = must("query", rank.query(vec![known, Query::dynamic([unknown()?])]).await?)?;
+    ensure(reply.status == Status::ERR_PARTIAL_SUCCESS, || format!("the status is {}", reply.status))?;
+    ensure(!reply.results.is_empty(), || "a partial result is empty".into())
+}
+
+async fn a_process_is_named_once(rank: &Rank) -> Checked {
+    let me = rank.me().clone();
+    let query = Query::new(&keys::QUERY_PROC_TABLE).qualifier(&keys::NSPACE, me.nspace.as_str());
+    let answer = rank.query(vec![query.qualifier(&keys::PROCID, me)]).await?;
+    must_fail("a query with PROCID and NSPACE", answer, &[Status::ERR_BAD_PARAM])
+}
+
+async fn the_process_table_is_in_order(rank: &Rank) -> Checked {
+    let query = Query::new(&keys::QUERY_PROC_TABLE).qualifier(&keys::NSPACE, rank.me().nspace.as_str());
+    let reply = must("query", rank.query(vec![query]).await?)?;
+    let found = found(&reply.results, keys::QUERY_PROC_TABLE.name());
+    let Some(Value::DataArray(table)) = found.first() else {
+        return Err(broken(format!("the process table is {found:?}")));
+    };
+    let pmix_types::DataArray::ProcInfo(rows) = &**table else {
+        return Err(broken("the process table holds no process records"));
+    };
+    let ranks: Vec<u32> = rows.iter().map(|row| row.proc.rank.to_raw()).collect();
+    ensure(ranks == (0..rank.size()).collect::<Vec<_>>(), || format!("the table's ranks are {ranks:?}"))
+}
+
+async fn every_query_has_its_answer(rank: &Rank) -> Checked {
+    let query = || Query::new(&keys::QUERY_NAMESPACES);
+    let reply = must("query", rank.query(vec![query(), query()]).await?)?;
+    let found = found(&reply.results, keys::QUERY_NAMESPACES.name());
+    ensure(found.len() == 2, || format!("two queries have {} answers", found.len()))
+}
+
+/// The values of a key, in the order of the queries.
+fn found<'a>(results: &'a [Info], key: &str) -> Vec<&'a Value> {
+    let mut values = Vec::new();
+    for result in results {
+        if let Value::DataArray(array) = &result.value
+            && let pmix_types::DataArray::Info(infos) = &**array
+        {
+            values.extend(infos.iter().filter(|info| *info.key == *key).map(|info| &info.value));
+        }
+    }
+    values
+}
+
+fn unknown() -> Checked<KeyName> {
+    KeyName::new("check.unknown.key").map_err(|error| broken(error.to_string()))
+}

@@ -1,0 +1,106 @@
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// What all checks found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Report {
+    /// One entry a check, in the order they ran.
+    pub outcomes: Vec<Outcome>,
+}
+
+/// What one check found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Outcome {
+    /// Name of the check.
+    pub check: String,
+    /// The rules that it shows, as `FEN-02`.
+    pub rules: Vec<String>,
+    /// What the rules say, in a few words.
+    pub title: String,
+    /// What was found.
+    pub verdict: Verdict,
+}
+
+/// What was found.
+///
+/// Of the ranks of a job the first that does not pass counts: the others may fail only because it has left them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", tag = "verdict", content = "reason")]
+#[allow(clippy::exhaustive_enums)]
+pub enum Verdict {
+    /// The rules are kept.
+    Passed,
+    /// It could not be checked, for this reason.
+    Skipped(String),
+    /// A rule is broken, in this way.
+    Failed(String),
+}
+
+impl Report {
+    /// Whether no rule was found broken.
+    pub fn passed(&self) -> bool {
+        self.failed().next().is_none()
+    }
+
+    /// The checks that found a rule broken.
+    pub fn failed(&self) -> impl Iterator<Item = &Outcome> {
+        self.outcomes.iter().filter(|outcome| matches!(outcome.verdict, Verdict::Failed(_)))
+    }
+
+    /// The report as one JSON object: `{"outcomes": [{"check", "rules", "title", "verdict": {..}}]}`.
+    ///
+    /// # Errors
+    /// None that is known: everything in it can be written.
+    pub fn to_json(&self) -> Result<String, serde_json::Error> {
+        serde_json::to_string_pretty(self)
+    }
+}
+
+/// One line a check, and a line that counts.
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (mut passed, mut skipped, mut failed) = (0, 0, 0);
+        for Outcome { check, rules, title, verdict } in &self.outcomes {
+            let rules = rules.join(" ");
+            match verdict {
+                Verdict::Passed => {
+                    passed += 1;
+                    writeln!(f, "pass  {rules:<16} {title}")?;
+                }
+                Verdict::Skipped(reason) => {
+                    skipped += 1;
+                    writeln!(f, "skip  {rules:<16} {title} [{check}]: {reason}")?;
+                }
+                Verdict::Failed(reason) => {
+                    failed += 1;
+                    writeln!(f, "FAIL  {rules:<16} {title} [{check}]: {reason}")?;
+                }
+            }
+        }
+        write!(f, "{passed} passed, {failed} failed, {skipped} skipped")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_json_and_back() {
+        let outcome = Outcome {
+            check: "c".into(),
+            rules: vec!["FEN-02".into()],
+            title: "t".into(),
+            verdict: Verdict::Failed("why".into()),
+        };
+        let report = Report { outcomes: vec![outcome] };
+        let json = report.to_json().unwrap();
+        assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
+        assert!(!report.passed());
+        assert!(report.to_string().contains("FAIL  FEN-02"));
+        assert!(report.to_string().ends_with("0 passed, 1 failed, 0 skipped"));
+    }
+}

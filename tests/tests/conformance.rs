@@ -1,0 +1,97 @@
+//! The conformance checks find nothing at the hosts that are ours, and find every host that is wrong on purpose.
+
+use std::time::Duration;
+
+use pmix_server::standard::{MemoryExchange, StandardHost};
+use pmix_server::testing::conformance::{Conformance, Report, Verdict, checks};
+use pmix_server::testing::wrong::{Fault, Faulty};
+use pmix_server::{HostModule, NoHost};
+use pmix_tests::NullLauncher;
+
+type Standard = StandardHost<NullLauncher, MemoryExchange>;
+
+fn standard(nodes: &[String]) -> Vec<Standard> {
+    let exchanges = MemoryExchange::cluster(nodes);
+    exchanges.into_iter().map(|exchange| StandardHost::new(NullLauncher, exchange)).collect()
+}
+
+/// Long enough for the checks' own limits of a second, short enough for hosts that never answer.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+async fn run<H: HostModule>(nodes: u32, make: impl Fn(&[String]) -> Vec<H>, only: &[&str]) -> Report {
+    let checks = Conformance::new(make).nodes(nodes).patience(PATIENCE).only(only.iter().copied());
+    checks.run().await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_standard_host_keeps_the_rules_on_two_nodes() {
+    let report = run(2, standard, &[]).await;
+    assert!(report.passed(), "{report}");
+    let skipped: Vec<_> =
+        report.outcomes.iter().filter(|outcome| outcome.verdict != Verdict::Passed).collect();
+    assert!(skipped.is_empty(), "{report}");
+    assert_eq!(report.outcomes.len(), checks().len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_standard_host_keeps_the_rules_on_one_node_and_on_three() {
+    for nodes in [1, 3] {
+        let report = run(nodes, standard, &[]).await;
+        assert!(report.passed(), "{report}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_host_what_is_local_keeps_the_rules() {
+    let report = run(1, |nodes| nodes.iter().map(|_| NoHost).collect::<Vec<_>>(), &[]).await;
+    assert!(report.passed(), "{report}");
+}
+
+/// The check that must find a fault.
+fn finder(fault: Fault) -> &'static str {
+    match fault {
+        Fault::HastyFence => "fence_waits_for_all",
+        Fault::FenceWithoutData => "fence_brings_data",
+        Fault::CarelessFence => "an_unknown_requirement_is_refused",
+        Fault::HastyConnect => "connect_waits_for_all",
+        Fault::TwinRanks => "ranks_of_an_assembly_are_unique",
+        Fault::SilentDirectModex | Fault::GarbledDirectModex => "a_get_waits_for_the_commit",
+        Fault::ForgetfulPublish | Fault::SilentLookup => "publish_can_be_looked_up",
+        Fault::PublicBoard => "private_data_stays_private",
+        Fault::PanickingQuery => "the_process_table_is_in_order",
+        Fault::LyingQuery => "an_unknown_key_is_not_found",
+        Fault::BackwardTable => "the_process_table_is_in_order",
+        Fault::MuteEvents => "an_event_reaches_the_namespace",
+        Fault::PanickingConnection => "job_data_is_there_from_the_start",
+        other => panic!("no check is named for {other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_wrong_host_is_found_and_no_server_hangs() {
+    for fault in Fault::ALL {
+        let report = run(2, |nodes| Faulty::all(standard(nodes), fault), &[finder(fault)]).await;
+        assert!(!report.passed(), "{fault:?} was not found: {report}");
+        assert!(!report.to_string().contains("stuck"), "{fault:?}: {report}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_board_for_all_breaks_several_rules() {
+    let names = [
+        "a_duplicate_is_refused",
+        "private_data_stays_private",
+        "local_data_stays_on_its_node",
+        "namespaces_are_a_range",
+        "lookups_have_a_range",
+        "first_read_is_the_last",
+    ];
+    let report = run(2, |nodes| Faulty::all(standard(nodes), Fault::PublicBoard), &names).await;
+    assert_eq!(report.failed().count(), names.len(), "{report}");
+}
+
+#[tokio::test]
+async fn a_check_that_does_not_exist_is_named() {
+    let unknown = Conformance::new(standard).only(["no_such_check"]).run().await.unwrap_err();
+    assert_eq!(unknown.to_string(), "there is no check no_such_check");
+}
