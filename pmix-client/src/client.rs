@@ -128,6 +128,21 @@ impl Client {
         !self.is_finalized() && self.inner.session.as_deref().is_some_and(Session::is_open)
     }
 
+    /// Sends a request as it is and returns what the server replies.
+    ///
+    /// For programs that test servers or carry requests for others. Nothing that the process holds is asked or
+    /// changed; events of a registration made this way are dropped: use [`Client::events`].
+    ///
+    /// # Errors
+    /// What the server says; [`Error::Lost`] if the connection is or gets lost, `ERR_UNREACH` for a singleton,
+    /// `ERR_INIT` after finalize.
+    ///
+    /// # Cancel safety
+    /// Once sent the request goes on; dropping the future only drops the reply.
+    pub async fn request(&self, request: Request) -> Result<Reply, Error> {
+        self.session(request.operation())?.request(request).await
+    }
+
     /// Stages a value under a key of this process; [`Client::commit`] shows it to others.
     ///
     /// Putting a key again replaces its value and scope (PUT-04). Until the commit only this process sees it

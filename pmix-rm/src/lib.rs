@@ -1,6 +1,7 @@
 //! The reference resource manager for one node: [`LocalLauncher`], which makes a
 //! [`StandardHost`](pmix_server::standard::StandardHost) start processes where it runs itself, and the command `pmixrun`
-//! around it.
+//! around it; `pmix-check` tells whether a resource manager, this one or another, keeps the
+//! Standard's rules.
 //!
 //! ```text
 //! pmixrun -n 4 ./app args
@@ -26,6 +27,7 @@
 //!   `duration_seconds`, `ended_by`, `error`, `first_failure` (`rank`, `exit`: `code` or `signal`), `procs`
 //!   (`rank`, `node`, `executable`, `pid`, `exit_code`, `state`), `server` (counters).
 
+mod check;
 mod cli;
 mod console;
 mod guardian;
@@ -83,6 +85,13 @@ pub fn pmixrun(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     });
     // threads that read standard input or write output may never come back
     std::process::exit(code)
+}
+
+/// The command `pmix-check`: checks a running resource manager, the command's name first in the arguments, and returns
+/// its exit code. For `main` only.
+pub fn check(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    trace();
+    check::run(args.into_iter().collect())
 }
 
 /// Shows what is going on, as `RUST_LOG` says; without it warnings.

@@ -1,12 +1,13 @@
 //! Hosts that break one rule each: they show that the [checks](super::conformance) find it, and that nothing a host
 //! does can hang or crash its server.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use pmix_types::{DataArray, Info, InfoFlags, Nspace, Pdata, ProcId, Rank, Value, keys};
+use pmix_types::{DataArray, Info, InfoFlags, Nspace, Pdata, ProcId, ProcInfo, Rank, Status, Value, keys};
 
+use crate::engine::query_results;
 use crate::host::*;
 use crate::server::ServerHandle;
 
@@ -74,6 +75,7 @@ pub struct Faulty<H> {
     host: H,
     fault: Fault,
     board: Board,
+    handle: OnceLock<ServerHandle>,
 }
 
 /// What was published on all nodes, for [`Fault::PublicBoard`].
@@ -83,11 +85,29 @@ impl<H: HostModule> Faulty<H> {
     /// Gives the hosts of all nodes the same fault.
     pub fn all(hosts: impl IntoIterator<Item = H>, fault: Fault) -> Vec<Self> {
         let board = Board::default();
-        hosts.into_iter().map(|host| Self { host, fault, board: board.clone() }).collect()
+        hosts
+            .into_iter()
+            .map(|host| Self { host, fault, board: board.clone(), handle: OnceLock::new() })
+            .collect()
     }
 
     fn has(&self, fault: Fault) -> bool {
         self.fault == fault
+    }
+
+    /// The table of the first namespace that is asked for, from the last rank to the first.
+    async fn backward_table(&self, req: &QueryRequest) -> HostResult<QueryResults> {
+        let query = req.queries.first().ok_or(Status::ERR_NOT_FOUND)?;
+        let nspace: String = query.qualifiers.get(&keys::NSPACE)?.ok_or(Status::ERR_NOT_FOUND)?;
+        let nspace = Nspace::new(nspace).map_err(|_| Status::ERR_BAD_PARAM)?;
+        let handle = self.handle.get().ok_or(Status::ERR_INIT)?;
+        let job = handle.job_data(&nspace).await.map_err(|failure| failure.status)?;
+        let rows = Rank::first(job.size().unwrap_or(0))
+            .rev()
+            .map(|rank| ProcInfo::new(ProcId::new(nspace.clone(), rank)));
+        let table = Value::from(DataArray::ProcInfo(rows.collect()));
+        let answer = Info::dynamic(keys::QUERY_PROC_TABLE.key_name(), table);
+        Ok(QueryResults::complete(vec![query_results(query, vec![answer])]))
     }
 
     fn board(&self) -> std::sync::MutexGuard<'_, Vec<Pdata>> {
@@ -116,6 +136,8 @@ faulty! {
         }
 
         fn started(&self, handle: &ServerHandle) {
+            // one host, one server
+            let _ = self.handle.set(handle.clone());
             self.host.started(handle);
         }
 
@@ -187,14 +209,11 @@ faulty! {
 
         async fn query(&self, cx: &UpcallContext, req: QueryRequest) -> HostResult<QueryResults> {
             assert!(!self.has(Fault::PanickingQuery), "a host that panics");
-            if self.has(Fault::LyingQuery) {
-                return Ok(QueryResults::complete(Vec::new()));
+            match self.fault {
+                Fault::LyingQuery => Ok(QueryResults::complete(Vec::new())),
+                Fault::BackwardTable => self.backward_table(&req).await,
+                _ => self.host.query(cx, req).await,
             }
-            let mut results = self.host.query(cx, req).await?;
-            if self.has(Fault::BackwardTable) {
-                results.results.iter_mut().for_each(reverse_tables);
-            }
-            Ok(results)
         }
     }
     client_finalized(ClientFinalized) -> HostResult<()>;
@@ -224,16 +243,4 @@ faulty! {
 fn careless(directives: pmix_types::Directives) -> pmix_types::Directives {
     let optional = |info: Info| Info { flags: info.flags - InfoFlags::REQUIRED, ..info };
     directives.into_iter().map(optional).collect()
-}
-
-fn reverse_tables(info: &mut Info) {
-    if let Value::DataArray(array) = &mut info.value {
-        match &mut **array {
-            DataArray::ProcInfo(rows) => rows.reverse(),
-            DataArray::Info(infos) if info.key.as_str() == keys::QUERY_RESULTS.name() => {
-                infos.iter_mut().for_each(reverse_tables);
-            }
-            _ => {}
-        }
-    }
 }

@@ -304,7 +304,7 @@ impl Rank {
     }
 
     pub(super) async fn request(&self, request: Request) -> Checked<Answer<Reply>> {
-        self.ask(request).await
+        supported(self.ask(request).await?)
     }
 }
 

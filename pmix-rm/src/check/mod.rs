@@ -1,0 +1,235 @@
+//! The command `pmix-check`: whether a running resource manager keeps the Standard's rules.
+//!
+//! Every check is a job of its own: the launcher starts this very program once a rank, told which check it is. Each
+//! rank prints its verdict as a line of output; the first one that is not a pass counts.
+
+mod grpc;
+mod native;
+
+use std::ffi::OsString;
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::process::{ExitCode, Stdio};
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum};
+use pmix_client::Client;
+use pmix_server::testing::conformance::{Check, Report, Verdict, checks, run_rank};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::process::Command;
+
+use grpc::GrpcSession;
+use native::NativeSession;
+
+/// Checks whether a running resource manager keeps the rules of the PMIx Standard.
+///
+/// Runs small parallel programs under its launcher and reports by rule. Exit code: 0 if no rule was found broken, 1 if
+/// one was, 2 for a wrong command line.
+///
+///     pmix-check
+///     pmix-check --wire native -- mpirun -n 4
+#[derive(Debug, Parser)]
+#[command(name = "pmix-check", version, verbatim_doc_comment)]
+struct Args {
+    /// How the processes speak with their server: this library's gRPC, or the C library's own protocol
+    #[arg(long, value_enum, default_value = "grpc")]
+    wire: Wire,
+
+    /// Run only this check; may be given several times
+    #[arg(long, value_name = "CHECK")]
+    only: Vec<String>,
+
+    /// Print the report as one JSON object
+    #[arg(long)]
+    json: bool,
+
+    /// Print the names of all checks, with their rules
+    #[arg(long)]
+    list: bool,
+
+    /// Seconds after which a request counts as never answered
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = clap::value_parser!(u64).range(2..))]
+    patience: u64,
+
+    /// Be one rank of a check
+    #[arg(long, value_name = "CHECK", hide = true)]
+    rank_of: Option<String>,
+
+    /// The launcher with its options, to which this program is added; `pmixrun -n 4` if not given
+    #[arg(last = true, value_name = "LAUNCHER")]
+    launcher: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Wire {
+    Grpc,
+    Native,
+}
+
+/// Starts the line of output that holds a rank's verdict.
+const VERDICT: &str = "pmix-check-verdict ";
+/// Time for a job of a check beyond what its requests may take.
+const JOB_WITHIN: Duration = Duration::from_secs(60);
+/// Bytes of a launcher's words that are repeated.
+const WORDS: usize = 1000;
+
+/// Does what the arguments say, the command's name first, and returns its exit code.
+pub(crate) fn run(args: Vec<OsString>) -> ExitCode {
+    let args = match Args::try_parse_from(args) {
+        Ok(args) => args,
+        Err(error) => {
+            // nothing to be done if it cannot be printed
+            let _ = error.print();
+            return u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from);
+        }
+    };
+    if let Some(unknown) = args.only.iter().chain(&args.rank_of).find(|name| find(name).is_none()) {
+        tracing::error!("there is no check {unknown}; --list prints them");
+        return ExitCode::from(2);
+    }
+    if args.list {
+        let lines = checks().iter().map(|check| format!("{:<44} {}", check.name, check.rules.join(" ")));
+        return print(&lines.collect::<Vec<_>>().join("\n"));
+    }
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            tracing::error!(%error, "runtime");
+            return ExitCode::FAILURE;
+        }
+    };
+    if let Some(check) = args.rank_of.as_deref().and_then(find) {
+        let verdict = runtime.block_on(be_a_rank(check, &args));
+        return match serde_json::to_string(&verdict) {
+            Ok(line) => print(&format!("{VERDICT}{line}")),
+            Err(_) => ExitCode::FAILURE,
+        };
+    }
+    match runtime.block_on(run_all(&args)) {
+        Ok(report) => conclude(&report, args.json),
+        Err(error) => {
+            tracing::error!(%error, "cannot launch");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn find(name: &str) -> Option<&'static Check> {
+    checks().iter().find(|check| check.name == name)
+}
+
+fn conclude(report: &Report, json: bool) -> ExitCode {
+    let text = if json { report.to_json().unwrap_or_default() } else { report.to_string() };
+    let printed = print(&text);
+    if report.passed() { printed } else { ExitCode::FAILURE }
+}
+
+fn print(text: &str) -> ExitCode {
+    match writeln!(io::stdout(), "{text}") {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+async fn be_a_rank(check: &Check, args: &Args) -> Verdict {
+    let patience = Duration::from_secs(args.patience);
+    match args.wire {
+        Wire::Grpc => match Client::from_env().connect().await {
+            Ok(client) => {
+                let verdict = run_rank(check, GrpcSession::new(client.clone()), patience).await;
+                end(verdict, client.finalize().await.map_err(|error| error.to_string()))
+            }
+            Err(error) => Verdict::Failed(format!("a rank cannot connect: {error}")),
+        },
+        Wire::Native => match NativeSession::connect().await {
+            Ok(session) => {
+                let session = std::sync::Arc::new(session);
+                let verdict = run_rank(check, session.clone(), patience).await;
+                end(verdict, session.finalize().await.map_err(|error| error.to_string()))
+            }
+            Err(reason) => Verdict::Failed(format!("a rank cannot connect: {reason}")),
+        },
+    }
+}
+
+/// A rank that passes must also be able to leave.
+fn end(verdict: Verdict, left: Result<(), String>) -> Verdict {
+    match left {
+        Err(reason) if verdict == Verdict::Passed => Verdict::Failed(format!("finalize: {reason}")),
+        _ => verdict,
+    }
+}
+
+async fn run_all(args: &Args) -> io::Result<Report> {
+    let own = std::env::current_exe()?;
+    let launcher = match args.launcher.is_empty() {
+        true => vec![own.with_file_name("pmixrun").into(), "-n".into(), "4".into()],
+        false => args.launcher.clone(),
+    };
+    let mut report = Report::default();
+    for check in checks() {
+        if args.only.is_empty() || args.only.iter().any(|name| name == check.name) {
+            let verdict = match check.both_jobs {
+                true => Verdict::Skipped("it needs a second job".into()),
+                false => run_job(check, args, &launcher, &own).await?,
+            };
+            report.outcomes.push(check.outcome(verdict));
+        }
+    }
+    Ok(report)
+}
+
+/// Runs a check as a job of its own.
+async fn run_job(check: &Check, args: &Args, launcher: &[OsString], own: &PathBuf) -> io::Result<Verdict> {
+    let Some((program, options)) = launcher.split_first() else {
+        return Err(io::Error::other("there is no launcher"));
+    };
+    let wire = args.wire.to_possible_value();
+    let mut command = Command::new(program);
+    command.args(options).arg(own).args(["--rank-of", check.name, "--patience", &args.patience.to_string()]);
+    command.args(["--wire", wire.as_ref().map_or("grpc", |wire| wire.get_name())]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    let mut job = command
+        .spawn()
+        .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", program.to_string_lossy())))?;
+    let (Some(output), Some(mut words)) = (job.stdout.take(), job.stderr.take()) else {
+        return Err(io::Error::other("the launcher's output cannot be read"));
+    };
+    let words = tokio::spawn(async move {
+        let mut text = Vec::new();
+        let _ = words.read_to_end(&mut text).await;
+        text
+    });
+    let within = JOB_WITHIN + Duration::from_secs(args.patience);
+    let ended = tokio::time::timeout(within, async {
+        let verdict = first_verdict(output).await?;
+        job.wait().await.map(|status| (verdict, status))
+    });
+    let Ok(ended) = ended.await else {
+        // dropping it kills the launcher
+        return Ok(Verdict::Failed(format!("the job did not end within {within:?}")));
+    };
+    Ok(match ended? {
+        (Some(verdict), status) if verdict != Verdict::Passed || status.success() => verdict,
+        (_, status) => {
+            let words = words.await.unwrap_or_default();
+            let words =
+                String::from_utf8_lossy(words.get(..WORDS.min(words.len())).unwrap_or_default()).into_owned();
+            Verdict::Failed(format!("the launcher ended with {status}: {}", words.trim()))
+        }
+    })
+}
+
+/// The first verdict that is not a pass, or a pass if there are only such.
+async fn first_verdict(output: impl tokio::io::AsyncRead + Unpin) -> io::Result<Option<Verdict>> {
+    let mut lines = BufReader::new(output).lines();
+    let mut found = None;
+    while let Some(line) = lines.next_line().await? {
+        // launchers may put a tag in front
+        let verdict = line.split_once(VERDICT).and_then(|(_, json)| serde_json::from_str(json).ok());
+        if matches!(found, None | Some(Verdict::Passed)) {
+            found = verdict.or(found);
+        }
+    }
+    Ok(found)
+}
