@@ -16,9 +16,9 @@ use super::syslog::Syslog;
 use super::{Exchange, Launcher};
 use crate::host::{
     AbortRequest, Capabilities, ClientConnected, ClientFinalized, ClientLost, ConnectRequest, Connected,
-    DirectModexRequest, DisconnectRequest, FenceRequest, Found, HostError, HostModule, HostResult,
-    LogRequest, LookupRequest, PublishRequest, QueryRequest, QueryResults, SpawnRequest, ToolConnected,
-    UnpublishRequest, Upcall, UpcallContext,
+    DirectModexRequest, DisconnectRequest, FenceRequest, Found, HostError, HostModule, HostResult, Infos,
+    JobControlRequest, LogRequest, LookupRequest, PublishRequest, QueryRequest, QueryResults, SpawnRequest,
+    ToolConnected, UnpublishRequest, Upcall, UpcallContext,
 };
 use crate::server::ServerHandle;
 
@@ -185,6 +185,7 @@ impl<L: Launcher, X: Exchange> HostModule for StandardHost<L, X> {
             Upcall::Connect,
             Upcall::Disconnect,
             Upcall::Log,
+            Upcall::JobControl,
         ]
         .into_iter()
         .collect()
@@ -246,6 +247,10 @@ impl<L: Launcher, X: Exchange> HostModule for StandardHost<L, X> {
 
     async fn log(&self, cx: &UpcallContext, req: LogRequest) -> HostResult<()> {
         self.write_log(cx, req).await
+    }
+
+    async fn job_control(&self, cx: &UpcallContext, req: JobControlRequest) -> HostResult<Infos> {
+        self.control_jobs(cx, req).await
     }
 
     async fn direct_modex(&self, cx: &UpcallContext, req: DirectModexRequest) -> HostResult<Bytes> {

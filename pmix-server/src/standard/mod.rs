@@ -4,6 +4,7 @@ mod collective;
 mod dmodex;
 mod host;
 mod job;
+mod job_control;
 mod log;
 mod memory;
 mod peer;

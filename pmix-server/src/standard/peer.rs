@@ -48,6 +48,9 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
             Ask::Request { caller, request: Request::Log(log) } => {
                 self.write_log_of(&caller, log).await.map(Told::Reply)
             }
+            Ask::Request { caller, request: Request::JobControl(control) } => {
+                self.control_for(&caller, control).await.map(Told::Reply)
+            }
             Ask::Request { request, .. } => {
                 let message =
                     format!("the host of another node does not take a {} from here", request.operation());

@@ -8,8 +8,9 @@ use pmix_types::{
     DataRange, Event, Info, Nspace, Persistence, Pid, ProcId, ProcInfo, ProcState, Rank, Status, keys,
 };
 use thiserror::Error;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
+use super::job_control::Act;
 use super::plan::Plan;
 use super::{
     Exchange, JobOutcome, JobReport, JobStart, LaunchError, LaunchReport, Launcher, OnFailure, ProcExit,
@@ -114,6 +115,13 @@ pub(super) enum Control {
     },
     Signal(i32),
     Terminate,
+    /// A process has asked for it.
+    Act {
+        /// Whom; `None` for all, and for the jobs they have started.
+        ranks: Option<BTreeSet<Rank>>,
+        act: Act,
+        done: oneshot::Sender<Result<(), LaunchError>>,
+    },
     /// One of its processes has started a job, which ends with this one.
     Child {
         nspace: Nspace,
@@ -315,12 +323,14 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
                 self.end_all().await;
             }
             Control::Signal(signal) => {
-                self.asked_to_end |= [2, 9, 15].contains(&signal);
-                let procs = self.running_procs();
-                if let Err(error) = self.host.0.launcher.signal(&procs, signal).await {
+                if let Err(error) = self.act(None, Act::Signal(signal)).await {
                     tracing::warn!(%error, signal, "cannot signal the job");
                 }
-                self.tell_children(|| Control::Signal(signal));
+            }
+            Control::Act { ranks, act, done } => {
+                let acted = self.act(ranks, act).await;
+                // who asked may be gone, not least by what it asked for
+                let _ = done.send(acted);
             }
             Control::Child { nspace, control } => {
                 self.children.insert(nspace, control);
@@ -456,6 +466,29 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
     fn tell_children(&self, control: impl Fn() -> Control) {
         for child in self.children.values() {
             let _ = child.send(control());
+        }
+    }
+
+    /// Acts on those of these processes that run, or on all and the jobs they have started.
+    async fn act(&mut self, ranks: Option<BTreeSet<Rank>>, act: Act) -> Result<(), LaunchError> {
+        let mut procs = self.running_procs();
+        match &ranks {
+            Some(ranks) => procs.retain(|proc| ranks.contains(&proc.rank)),
+            None => {
+                self.asked_to_end |= match act {
+                    Act::Signal(signal) => [2, 9, 15].contains(&signal),
+                    Act::Terminate => true,
+                };
+                self.tell_children(|| match act {
+                    Act::Signal(signal) => Control::Signal(signal),
+                    Act::Terminate => Control::Terminate,
+                });
+            }
+        }
+        match act {
+            _ if procs.is_empty() => Ok(()),
+            Act::Signal(signal) => self.host.0.launcher.signal(&procs, signal).await,
+            Act::Terminate => self.host.0.launcher.terminate(&procs).await,
         }
     }
 

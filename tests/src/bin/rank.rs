@@ -28,6 +28,8 @@ enum Act {
     PutCommitGet(u32),
     /// `abort CODE`: rank 0 aborts the job with this status, the others block.
     Abort(i32),
+    /// `kill-peer RANK`: all fence, then rank 0 has this rank killed, which blocks.
+    KillPeer(u32),
     /// `block`: nothing more, for ever.
     Block,
     /// `leave`: exits with 0 and without finalize.
@@ -76,6 +78,16 @@ async fn run(act: Act) -> Result<u8, Error> {
             block().await
         }
         Act::Abort(_) => block().await,
+        Act::KillPeer(victim) => {
+            client.fence_all().await?;
+            if rank == victim {
+                block().await;
+            }
+            if rank == 0 {
+                client.job_control([client.proc_id().with_rank(Rank::from_raw(victim))]).kill().await?;
+                println!("killed");
+            }
+        }
         Act::PutCommitGet(keys) => put_commit_get(&client, keys).await?,
         Act::Fence | Act::FenceThenExit(_) | Act::FenceWithout(_) | Act::DieBeforeFence(_) => {
             println!("fencing");
@@ -139,6 +151,7 @@ impl Act {
             "die-before-fence" => Self::DieBeforeFence(number(args)?),
             "listen-without" => Self::ListenWithout(number(args)?),
             "put-commit-get" => Self::PutCommitGet(number(args)?),
+            "kill-peer" => Self::KillPeer(number(args)?),
             "abort" => Self::Abort(number(args)?),
             "block" => Self::Block,
             "leave" => Self::Leave,

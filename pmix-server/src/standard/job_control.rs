@@ -1,0 +1,212 @@
+//! Control of processes: signals, pauses and ends (JCT-01, JCT-02).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pmix_types::message::{Failure, JobControl, Reply, Request};
+use pmix_types::{Directives, Info, Nspace, ProcId, Rank, Status, keys};
+use tokio::sync::oneshot;
+
+use super::host::take_identity;
+use super::peer::{Ask, Told};
+use super::store::User;
+use super::supervise::Control;
+use super::{Exchange, Launcher, StandardHost};
+use crate::host::{HostError, HostResult, Infos, JobControlRequest, UpcallContext};
+
+/// Numbers of signals on this system.
+mod signal {
+    pub(super) const KILL: i32 = rustix::process::Signal::KILL.as_raw();
+    pub(super) const CONT: i32 = rustix::process::Signal::CONT.as_raw();
+    pub(super) const STOP: i32 = rustix::process::Signal::STOP.as_raw();
+}
+
+/// What is to be done to processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Act {
+    Signal(i32),
+    Terminate,
+}
+
+/// Processes of one namespace; `None` for all of it.
+type Ranks = Option<BTreeSet<Rank>>;
+
+impl<L: Launcher, X: Exchange> StandardHost<L, X> {
+    /// Acts on all targets that run, or fails without acting on any that this node has started.
+    pub(super) async fn control_jobs(&self, cx: &UpcallContext, req: JobControlRequest) -> HostResult<Infos> {
+        let JobControlRequest { targets, directives } = req;
+        let wish = Wish::new(directives.clone())?;
+        let Some(act) = wish.act else {
+            return wish.cancel();
+        };
+        let caller = User::of(cx);
+        let targets = by_nspace(targets, &caller.proc);
+        let (here, elsewhere): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            targets.into_iter().partition(|(nspace, _)| self.jobs().contains_key(nspace));
+        self.check_targets(&caller, &here)?;
+        for (nspace, ranks) in elsewhere {
+            self.control_elsewhere(cx, &caller, named(&nspace, ranks), &directives).await?;
+        }
+        self.act(here, act).await?;
+        Ok(Vec::new())
+    }
+
+    /// Has the node that started a job act on it.
+    async fn control_elsewhere(
+        &self,
+        cx: &UpcallContext,
+        caller: &User,
+        targets: Vec<ProcId>,
+        directives: &Directives,
+    ) -> HostResult<()> {
+        let mut failure = Failure::new(
+            Status::ERR_NOT_FOUND,
+            format!("no resource manager here has started {}", targets.first().unwrap_or(&caller.proc)),
+        );
+        let mut control = JobControl::new(targets);
+        control.directives.clone_from(directives);
+        let ask = Ask::Request { caller: caller.clone(), request: Request::JobControl(control) };
+        let own = self.0.exchange.node();
+        for node in self.0.exchange.nodes().iter().filter(|node| *node != own) {
+            match self.ask(cx, node, &ask).await {
+                Ok(Told::Reply(_)) => return Ok(()),
+                Ok(Told::Blob(_)) => failure = super::peer::unreadable("answer"),
+                Err(told) if told.status == Status::ERR_NOT_FOUND => {}
+                Err(told) => failure = told,
+            }
+        }
+        Err(HostError::new(failure.status, failure.message))
+    }
+
+    /// Acts on processes of jobs that were started here, for a process of another node.
+    pub(super) async fn control_for(&self, caller: &User, control: JobControl) -> Result<Reply, Failure> {
+        let act = Wish::new(control.directives)?.act.ok_or(Status::ERR_BAD_PARAM)?;
+        let targets = by_nspace(control.targets, &caller.proc);
+        self.check_targets(caller, &targets)?;
+        self.act(targets, act).await?;
+        Ok(Reply::Info(Vec::new()))
+    }
+
+    /// Only the user that jobs run as, and root, may control them.
+    fn check_targets(&self, caller: &User, targets: &BTreeMap<Nspace, Ranks>) -> HostResult<()> {
+        let own = rustix::process::geteuid().as_raw();
+        if ![own, 0].contains(&caller.uid) {
+            let message = format!("only uid {own} may control its jobs, not uid {}", caller.uid);
+            return Err(HostError::new(Status::ERR_NO_PERMISSIONS, message));
+        }
+        let jobs = self.jobs();
+        let unknown =
+            |what: String| HostError::new(Status::ERR_NOT_FOUND, format!("{what} does not run here"));
+        for (nspace, ranks) in targets {
+            let job = jobs.get(nspace).ok_or_else(|| unknown(format!("job {nspace}")))?;
+            let missing =
+                ranks.iter().flatten().find(|rank| !job.table.iter().any(|row| row.proc.rank == **rank));
+            if let Some(rank) = missing {
+                return Err(unknown(format!("process {nspace}:{rank}")));
+            }
+        }
+        Ok(())
+    }
+
+    async fn act(&self, targets: BTreeMap<Nspace, Ranks>, act: Act) -> HostResult<()> {
+        for (nspace, ranks) in targets {
+            let (done, carried_out) = oneshot::channel();
+            let control = Control::Act { ranks, act, done };
+            // an ended job has no process to act on
+            if self.jobs().get(&nspace).is_some_and(|job| job.control.send(control).is_ok())
+                && let Ok(Err(error)) = carried_out.await
+            {
+                return Err(HostError::new(Status::ERROR, error.to_string()).with_source(error));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Directives that ask for nothing, or for what is done here.
+const KNOWN: [&str; 9] = [
+    keys::USERID.name(),
+    keys::GRPID.name(),
+    keys::JOB_CTRL_ID.name(),
+    keys::JOB_CTRL_SIGNAL.name(),
+    keys::JOB_CTRL_KILL.name(),
+    keys::JOB_CTRL_PAUSE.name(),
+    keys::JOB_CTRL_RESUME.name(),
+    keys::JOB_CTRL_TERMINATE.name(),
+    keys::JOB_CTRL_CANCEL.name(),
+];
+
+/// What the directives ask for.
+#[derive(Debug)]
+struct Wish {
+    act: Option<Act>,
+    /// Label of the earlier request that is to be cancelled; empty for all.
+    cancel: Option<String>,
+}
+
+impl Wish {
+    fn new(mut directives: Directives) -> HostResult<Self> {
+        take_identity(&mut directives)?;
+        directives.take::<String>(&keys::JOB_CTRL_ID)?;
+        let flags = [
+            (&keys::JOB_CTRL_KILL, Act::Signal(signal::KILL)),
+            (&keys::JOB_CTRL_PAUSE, Act::Signal(signal::STOP)),
+            (&keys::JOB_CTRL_RESUME, Act::Signal(signal::CONT)),
+            (&keys::JOB_CTRL_TERMINATE, Act::Terminate),
+        ];
+        let mut acts: Vec<_> =
+            directives.take(&keys::JOB_CTRL_SIGNAL)?.map(Act::Signal).into_iter().collect();
+        for (flag, act) in flags {
+            if directives.take_flag(flag)? {
+                acts.push(act);
+            }
+        }
+        let cancel = directives.take(&keys::JOB_CTRL_CANCEL)?;
+        directives.deny_unprocessed()?;
+        let unknown: Vec<_> =
+            directives.iter().map(|info| info.key.as_str()).filter(|key| !KNOWN.contains(key)).collect();
+        match (&*acts, &cancel) {
+            ([], None) if !unknown.is_empty() => {
+                Err(HostError::not_supported(&format!("job control by {}", unknown.join(", "))))
+            }
+            ([act], None) => Ok(Self { act: Some(*act), cancel }),
+            ([], Some(_)) => Ok(Self { act: None, cancel }),
+            _ => {
+                let message = "a request controls processes in one way: this one says several, or none";
+                Err(HostError::new(Status::ERR_BAD_PARAM, message))
+            }
+        }
+    }
+
+    /// Requests are carried out at once, so that none is left to be cancelled.
+    fn cancel(self) -> HostResult<Infos> {
+        match self.cancel.as_deref() {
+            None | Some("") => Ok(Vec::<Info>::new()),
+            Some(id) => {
+                let message = format!("no request {id} is under way: it may have been carried out");
+                Err(HostError::new(Status::ERR_NOT_FOUND, message))
+            }
+        }
+    }
+}
+
+/// The targets by namespace; without any, the caller's own (JCT-01).
+fn by_nspace(targets: Vec<ProcId>, caller: &ProcId) -> BTreeMap<Nspace, Ranks> {
+    let mut all = BTreeMap::<Nspace, Ranks>::new();
+    if targets.is_empty() {
+        all.insert(caller.nspace.clone(), None);
+    }
+    for ProcId { nspace, rank } in targets {
+        let ranks = all.entry(nspace).or_insert_with(|| Some(BTreeSet::new()));
+        match ranks {
+            _ if rank.is_wildcard() => *ranks = None,
+            Some(ranks) => drop(ranks.insert(rank)),
+            None => {}
+        }
+    }
+    all
+}
+
+fn named(nspace: &Nspace, ranks: Ranks) -> Vec<ProcId> {
+    let named = |rank| ProcId::new(nspace.clone(), rank);
+    ranks.map_or_else(|| vec![named(Rank::WILDCARD)], |ranks| ranks.into_iter().map(named).collect())
+}
