@@ -538,6 +538,39 @@ impl ServerHandle {
         self.call(HostCall::IofDeliver(output)).await
     }
 
+    /// Gives processes a name in common, which their clients can get and query, and tells local processes by the event
+    /// `PROCESS_SET_DEFINE` (PST-02). Members may be of several namespaces and nodes; every server whose processes are
+    /// to know the set must be told. Once more with the same members changes nothing.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` without members, and for a name that is empty or has a comma; `ERR_EXISTS` if the set has other
+    /// members, as a set never changes (PST-01).
+    ///
+    /// # Cancel safety
+    /// As [`ServerHandle::register_nspace`].
+    #[doc(alias = "PMIx_server_define_process_set")]
+    pub async fn define_process_set(
+        &self,
+        name: impl Into<String>,
+        members: impl IntoIterator<Item = ProcId>,
+    ) -> Result<(), Failure> {
+        let members = members.into_iter().collect();
+        self.call(HostCall::DefinePset { name: name.into(), members }).await
+    }
+
+    /// Forgets the name of a set, and tells local processes by the event `PROCESS_SET_DELETE` (PST-02). Nothing
+    /// happens to its members.
+    ///
+    /// # Errors
+    /// `ERR_NOT_FOUND` if there is no such set.
+    ///
+    /// # Cancel safety
+    /// As [`ServerHandle::register_nspace`].
+    #[doc(alias = "PMIx_server_delete_process_set")]
+    pub async fn delete_process_set(&self, name: &str) -> Result<(), Failure> {
+        self.call(HostCall::DeletePset(name.to_owned())).await
+    }
+
     /// The job-level data the server holds of a namespace.
     ///
     /// # Errors

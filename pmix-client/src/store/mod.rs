@@ -160,12 +160,18 @@ impl Store {
         let nspace = if ask.session_info { &self.me.nspace } else { &proc.nspace };
         let job = self.jobs.get(nspace);
         let target = target_of(key, proc.rank, &ask.directives, &self.caller(nspace))?;
-        if let Some(value) = job.filter(|_| ask.scope.is_none()).and_then(|job| job.lookup(key, &target)) {
+        // sets are defined while processes run: the server knows the latest
+        let changes = *key == *keys::PSET_NAMES.name() && !ask.optional;
+        if let Some(value) =
+            job.filter(|_| ask.scope.is_none() && !changes).and_then(|job| job.lookup(key, &target))
+        {
             return Ok(Found::Value(value));
         }
         // job data is there from the start (GET-30), but for sessions that it says nothing of (GET-41)
-        let complete =
-            key.is_reserved() && *nspace == self.me.nspace && job.is_some_and(|job| is_about(job, &target));
+        let complete = !changes
+            && key.is_reserved()
+            && *nspace == self.me.nspace
+            && job.is_some_and(|job| is_about(job, &target));
         if job.is_some() && *key == *keys::SPAWNED.name() {
             return Ok(Found::Value(false.into()));
         }

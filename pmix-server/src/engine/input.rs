@@ -73,6 +73,11 @@ pub(crate) enum HostCall {
     NotifyEvent(Event),
     /// Output of a process, for whoever asked for it.
     IofDeliver(Output),
+    DefinePset {
+        name: String,
+        members: Vec<ProcId>,
+    },
+    DeletePset(String),
     /// Asks whether the process is registered, and for its namespace's job data.
     JobData(Nspace),
     IsRegistered(ProcId),

@@ -246,6 +246,9 @@ impl Engine {
             let caller = JobCaller { rank: is_own.then_some(asker.rank), hostname: &self.config.hostname };
             let realm = target_of(key, target.rank, &waiter.directives, &caller)?;
             reply.value = job.data.lookup(key, &realm);
+            if *key == *keys::PSET_NAMES.name() {
+                reply.value = self.pset_names(reply.value.as_ref(), target);
+            }
             if reply.value.is_none() {
                 return Err(not_found(waiter, "the host did not give it"));
             }

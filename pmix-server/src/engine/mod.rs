@@ -27,6 +27,7 @@ mod iof_cache;
 mod iof_push;
 mod kv;
 mod manage;
+mod psets;
 mod query;
 mod registry;
 mod resolve;
@@ -60,6 +61,7 @@ use ids::{Counter, ReplyTo};
 use iof::Iof;
 use iof_push::Inputs;
 use kv::Waiters;
+use psets::Psets;
 use registry::Job;
 use timers::{Timer, Timers};
 
@@ -87,6 +89,7 @@ pub(crate) struct Engine {
     conns: BTreeMap<ConnId, Conn>,
     collectives: Collectives,
     cleanups: Cleanups,
+    psets: Psets,
     waiters: Waiters,
     dmodex: Dmodex,
     events: Events,
@@ -151,6 +154,7 @@ impl Engine {
             conns: BTreeMap::new(),
             collectives: Collectives::default(),
             cleanups: Cleanups::default(),
+            psets: Psets::default(),
             waiters: Waiters::default(),
             dmodex: Dmodex::default(),
             events: Events::default(),
@@ -281,6 +285,8 @@ impl Engine {
             }
             HostCall::IofDeliver(output) => self.on_iof_deliver(now, output, out),
             HostCall::NotifyEvent(event) => self.on_host_event(&event, out),
+            HostCall::DefinePset { name, members } => self.on_define_pset(name, members, out),
+            HostCall::DeletePset(name) => self.on_delete_pset(&name, out),
             HostCall::JobData(nspace) => {
                 self.job_or_failure(&nspace).map(|job| CallValue::Job(job.data.clone()))
             }

@@ -75,6 +75,9 @@ impl Engine {
     }
 
     fn own_answer(&self, key: &str, qualifiers: &Directives) -> Result<Option<Value>, Failure> {
+        if let Some(value) = self.psets.answer(key, qualifiers)? {
+            return Ok(Some(value));
+        }
         if key == keys::QUERY_NAMESPACES.name() {
             let registered = self.jobs.iter().filter(|(_, job)| job.registered);
             let names: Vec<&str> = registered.map(|(nspace, _)| nspace.as_str()).collect();
