@@ -9,6 +9,7 @@ use bytes::Bytes;
 use pmix_types::{Directives, Nspace, ProcId, Rank, Status, keys};
 use tokio::sync::watch;
 
+use super::cluster::Shared;
 use super::peer::Answers;
 use super::store::{Store, User};
 use super::supervise::{Control, JobEntry};
@@ -38,15 +39,12 @@ pub struct StandardHost<L, X>(pub(super) Arc<Inner<L, X>>);
 
 #[derive(Debug)]
 pub(super) struct Inner<L, X> {
-    pub(super) launcher: L,
+    pub(super) shared: Arc<Shared<L, X>>,
     pub(super) exchange: X,
     handle: OnceLock<ServerHandle>,
-    pub(super) jobs: Mutex<BTreeMap<Nspace, JobEntry>>,
     /// Fences so far by their participants: all servers count alike.
     pub(super) rounds: Mutex<BTreeMap<String, Rounds>>,
     tools: AtomicU32,
-    /// Jobs that processes have started.
-    pub(super) spawned: AtomicU32,
     store: Mutex<Store>,
     syslog: OnceLock<Syslog>,
     /// Tells lookups that wait of new data.
@@ -80,15 +78,22 @@ impl<L, X> Clone for StandardHost<L, X> {
 
 impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     /// A host that starts processes with the launcher and reaches other servers through the exchange.
+    ///
+    /// It starts them on its own node; [`StandardHost::cluster`] makes hosts for several.
     pub fn new(launcher: L, exchange: X) -> Self {
+        let shared = Arc::new(Shared::new(launcher));
+        let host = Self::on_node(shared.clone(), exchange);
+        shared.belongs_to([&host]);
+        host
+    }
+
+    pub(super) fn on_node(shared: Arc<Shared<L, X>>, exchange: X) -> Self {
         Self(Arc::new(Inner {
-            launcher,
+            shared,
             exchange,
             handle: OnceLock::new(),
-            jobs: Mutex::default(),
             rounds: Mutex::default(),
             tools: AtomicU32::new(0),
-            spawned: AtomicU32::new(0),
             store: Mutex::default(),
             syslog: OnceLock::new(),
             published: watch::Sender::new(()),
@@ -106,7 +111,7 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     }
 
     pub(super) fn jobs(&self) -> MutexGuard<'_, BTreeMap<Nspace, JobEntry>> {
-        lock(&self.0.jobs)
+        lock(&self.0.shared.jobs)
     }
 
     pub(super) fn store(&self) -> MutexGuard<'_, Store> {

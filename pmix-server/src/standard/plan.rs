@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pmix_types::job::JobSpec;
 use pmix_types::{App, Nspace, ProcId, ProcInfo, ProcState, Rank, RankSet, keys};
 
+use super::cluster::Servers;
 use super::{LaunchJob, LaunchProc, StartError};
 
 /// Where each rank goes, and what it runs.
@@ -17,6 +18,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
+    /// Puts the ranks on nodes in blocks, whose sizes differ by one at most.
     pub(super) fn new(nspace: &Nspace, apps: &[App], nodes: Vec<String>) -> Result<Self, StartError> {
         let invalid = |message: String| Err(StartError::Invalid(message));
         let mut ranks = Vec::new();
@@ -39,11 +41,10 @@ impl Plan {
         if nodes.is_empty() {
             return invalid(format!("{nspace}: the launcher has no node to start it on"));
         }
-        let per_node = ranks.len().div_ceil(nodes.len());
+        let (count, used) = (ranks.len(), nodes.len().min(ranks.len()));
         for (rank, (node, _)) in ranks.iter_mut().enumerate() {
-            *node = rank / per_node;
+            *node = rank * used / count;
         }
-        let used = ranks.len().div_ceil(per_node);
         Ok(Self { nodes: nodes.into_iter().take(used).collect(), ranks })
     }
 
@@ -97,25 +98,32 @@ impl Plan {
         spec
     }
 
-    /// Registers the processes and makes their environments.
+    /// Name of the node a rank is on.
+    pub(super) fn node_of(&self, rank: Rank) -> Option<&str> {
+        let (node, _) = self.ranks.get(rank.to_raw() as usize)?;
+        self.nodes.get(*node).map(String::as_str)
+    }
+
+    /// Registers each process with the server of its node, and makes the environment in which it finds that.
     pub(super) async fn launch_job(
         &self,
         nspace: &Nspace,
         apps: &[App],
-        handle: &crate::ServerHandle,
+        servers: &Servers,
     ) -> Result<LaunchJob, StartError> {
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let mut job = LaunchJob::new(nspace.clone(), apps.to_vec());
-        for (rank, node, app) in self.ids() {
+        for (rank, _, app) in self.ids() {
             let proc = ProcId::new(nspace.clone(), rank);
-            handle.register_client(&proc, uid, gid, None).await?;
-            let env = handle.setup_fork(&proc).await?.into_vec();
-            job.procs.push(LaunchProc::new(
-                rank,
-                self.nodes.get(node).cloned().unwrap_or_default(),
-                app,
-                env,
-            ));
+            let node = self.node_of(rank).unwrap_or_default();
+            let server = servers.of(node).ok_or_else(|| {
+                StartError::Invalid(format!(
+                    "{proc}: node {node} has no server here; launcher and exchange must name nodes alike"
+                ))
+            })?;
+            server.register_client(&proc, uid, gid, None).await?;
+            let env = server.setup_fork(&proc).await?.into_vec();
+            job.procs.push(LaunchProc::new(rank, node.to_owned(), app, env));
         }
         Ok(job)
     }
@@ -124,4 +132,31 @@ impl Plan {
 /// Processes that this node has room for at least: how many a job may grow to by spawning.
 fn places() -> u32 {
     std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many of so many ranks come on each of so many nodes.
+    fn blocks(ranks: i32, nodes: usize) -> Vec<usize> {
+        let nodes = (0..nodes).map(|node| format!("n{node}")).collect();
+        let plan = Plan::new(&Nspace::new("job").unwrap(), &[App::new("app", ranks)], nodes).unwrap();
+        let placed: Vec<usize> = plan.ids().map(|(_, node, _)| node).collect();
+        assert!(placed.is_sorted(), "blocks: {placed:?}");
+        (0..plan.nodes.len()).map(|node| placed.iter().filter(|other| **other == node).count()).collect()
+    }
+
+    #[test]
+    fn ranks_are_spread_in_even_blocks() {
+        assert_eq!(blocks(4, 1), [4]);
+        assert_eq!(blocks(4, 2), [2, 2]);
+        assert_eq!(blocks(4, 3), [2, 1, 1]);
+        assert_eq!(blocks(8, 3), [3, 3, 2]);
+    }
+
+    #[test]
+    fn a_job_smaller_than_the_nodes_leaves_the_last_ones_out() {
+        assert_eq!(blocks(2, 3), [1, 1]);
+    }
 }

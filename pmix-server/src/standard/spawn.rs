@@ -15,7 +15,7 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     pub(super) async fn spawn_child(&self, parent: &ProcId, req: SpawnRequest) -> HostResult<Nspace> {
         let SpawnRequest { apps, directives, .. } = req;
         let apps = apps.into_iter().map(|app| with_directives(app, &directives)).collect::<Result<_, _>>()?;
-        let number = self.0.spawned.fetch_add(1, Ordering::Relaxed) + 1;
+        let number = self.0.shared.spawned.fetch_add(1, Ordering::Relaxed) + 1;
         let nspace = Nspace::new(format!("{}.{number}", parent.nspace))
             .map_err(|error| HostError::new(Status::ERR_BAD_PARAM, error.to_string()))?;
         let mut start = JobStart::new(nspace.clone(), apps).parent(parent.clone());

@@ -10,6 +10,7 @@ use pmix_types::{
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 
+use super::cluster::Servers;
 use super::job_control::Act;
 use super::plan::Plan;
 use super::{
@@ -135,9 +136,9 @@ pub(super) enum Control {
 }
 
 impl<L: Launcher, X: Exchange> StandardHost<L, X> {
-    /// Starts a job: tells the server of it, launches its processes, and watches them until all have ended.
+    /// Starts a job: tells the servers of it, launches its processes, and watches them until all have ended.
     ///
-    /// Ranks are numbered app by app and put on the launcher's nodes in blocks.
+    /// Ranks are numbered app by app and put on the launcher's nodes in blocks, as even as possible.
     ///
     /// # Errors
     /// [`StartError`] names the process, program, node and cause; nothing is left running or registered.
@@ -146,8 +147,8 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     /// Not cancel-safe: a dropped future may leave processes running until the launcher is dropped.
     pub async fn start_job(&self, start: JobStart) -> Result<Job, StartError> {
         let JobStart { nspace, apps, on_failure, parent } = start;
-        let handle = self.handle()?.clone();
-        let plan = Plan::new(&nspace, &apps, self.0.launcher.nodes())?;
+        let servers = self.servers()?;
+        let plan = Plan::new(&nspace, &apps, self.0.shared.launcher.nodes())?;
         let (control, controls) = mpsc::unbounded_channel();
         let (reports_out, reports) = mpsc::channel(REPORTS);
         {
@@ -163,19 +164,20 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         }
         let (launch_reports, reports_in) = mpsc::channel(REPORTS);
         let started = async {
-            handle.register_nspace(plan.spec(&nspace, parent.as_ref())).await?;
-            let job = plan.launch_job(&nspace, &apps, &handle).await?;
-            self.0.launcher.launch(job, launch_reports).await?;
+            servers.register_nspace(&plan.spec(&nspace, parent.as_ref())).await?;
+            let job = plan.launch_job(&nspace, &apps, &servers).await?;
+            self.0.shared.launcher.launch(job, launch_reports).await?;
             Ok::<(), StartError>(())
         };
         if let Err(error) = started.await {
             self.jobs().remove(&nspace);
             // it may not have come as far as to be registered
-            let _ = handle.deregister_nspace(&nspace).await;
+            servers.deregister_nspace(&nspace).await;
             return Err(error);
         }
         let supervisor = Supervisor {
             host: self.clone(),
+            servers,
             running: plan.all_ranks(),
             programs: apps.into_iter().map(|app| app.command).collect(),
             plan,
@@ -183,7 +185,7 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
             on_failure,
             connected: BTreeSet::new(),
             finalized: BTreeSet::new(),
-            lost: BTreeMap::new(),
+            lost: Vec::new(),
             exits: BTreeMap::new(),
             announced: BTreeSet::new(),
             failing: Failing::No,
@@ -215,6 +217,7 @@ enum Failing {
 /// Watches one job.
 struct Supervisor<L, X> {
     host: StandardHost<L, X>,
+    servers: Servers,
     plan: Plan,
     programs: Vec<String>,
     nspace: Nspace,
@@ -222,8 +225,8 @@ struct Supervisor<L, X> {
     running: BTreeSet<Rank>,
     connected: BTreeSet<Rank>,
     finalized: BTreeSet<Rank>,
-    /// Lost connections in the order they were lost.
-    lost: BTreeMap<u64, Rank>,
+    /// Processes whose connection was lost, in that order, each once; with the order its server has given it.
+    lost: Vec<(Rank, u64)>,
     exits: BTreeMap<Rank, ProcExit>,
     /// Those whose failure the others have been told of.
     announced: BTreeSet<Rank>,
@@ -290,9 +293,7 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
                 let _ = control.send(Control::Terminate);
             }
         }
-        if let Ok(handle) = self.host.handle() {
-            let _ = handle.deregister_nspace(&self.nspace).await;
-        }
+        self.servers.deregister_nspace(&self.nspace).await;
         let _ = out.send(JobReport::Done(outcome)).await;
     }
 
@@ -309,7 +310,7 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
                 self.finalized.insert(rank);
             }
             Control::Lost { rank, order } => {
-                self.lost.insert(order, rank);
+                self.note_lost(rank, order);
                 self.fail(rank).await;
                 self.tell(out);
             }
@@ -376,8 +377,8 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
                         exit.state()
                     };
                 });
-                if let Ok(handle) = self.host.handle() {
-                    let _ = handle.client_ended(proc, format!("it ended with {exit}")).await;
+                if let Some(server) = self.plan.node_of(rank).and_then(|node| self.servers.of(node)) {
+                    let _ = server.client_ended(proc, format!("it ended with {exit}")).await;
                 }
                 out.push_back(JobReport::Proc(report));
                 if left_early || exit != ProcExit::Code(0) {
@@ -410,16 +411,26 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
             .with_range(DataRange::NAMESPACE)
             .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, proc))
             .with_info(Info::new(&keys::PROC_TERM_STATUS, status));
-        if let Ok(handle) = self.host.handle() {
-            let _ = handle.notify_event(event).await;
+        self.servers.notify_event(&event).await;
+    }
+
+    /// News of one server may overtake each other on their way, which their numbers show; those of several are taken in
+    /// the order they come.
+    fn note_lost(&mut self, rank: Rank, order: u64) {
+        if self.lost.iter().any(|(lost, _)| *lost == rank) {
+            return;
         }
+        let node = self.plan.node_of(rank);
+        let is_later = |&(lost, number): &(Rank, u64)| number > order && self.plan.node_of(lost) == node;
+        let place = self.lost.iter().position(is_later).unwrap_or(self.lost.len());
+        self.lost.insert(place, (rank, order));
     }
 
     /// Tells the owner how the first process to fail has ended, as soon as that is known.
     fn tell(&mut self, out: &mut std::collections::VecDeque<JobReport>) {
         // the one lost first is the cause; others may have died of it and been reported sooner
         let first = match self.failing {
-            Failing::First(rank) => self.lost.values().next().copied().unwrap_or(rank),
+            Failing::First(rank) => self.lost.first().map_or(rank, |(lost, _)| *lost),
             _ => return,
         };
         if let Some(exit) = self.exits.get(&first).copied() {
@@ -438,11 +449,10 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
 
     fn tell_of(&mut self, rank: Rank, exit: ProcExit, out: &mut std::collections::VecDeque<JobReport>) {
         self.failing = Failing::Told(rank, exit);
-        let placed = self.plan.ranks.get(rank.to_raw() as usize).copied();
-        let (node, app) = placed.unwrap_or_default();
+        let app = self.plan.ranks.get(rank.to_raw() as usize).map_or(0, |(_, app)| *app);
         out.push_back(JobReport::Failed {
             proc: ProcId::new(self.nspace.clone(), rank),
-            node: self.plan.nodes.get(node).cloned().unwrap_or_default(),
+            node: self.plan.node_of(rank).unwrap_or_default().to_owned(),
             program: self.programs.get(app).cloned().unwrap_or_default(),
             exit,
         });
@@ -456,10 +466,13 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
     fn forget_published(&self, ended: &ProcId) {
         let app_of = |rank: Rank| self.plan.ranks.get(rank.to_raw() as usize).map(|(_, app)| *app);
         let app = app_of(ended.rank);
-        let mut store = self.host.store();
-        store.ended(Persistence::PROC, |proc| proc == ended);
-        if !self.running.iter().any(|rank| app_of(*rank) == app) {
-            store.ended(Persistence::APP, |proc| proc.nspace == self.nspace && app_of(proc.rank) == app);
+        let app_ended = !self.running.iter().any(|rank| app_of(*rank) == app);
+        for host in self.host.on_all_nodes() {
+            let mut store = host.store();
+            store.ended(Persistence::PROC, |proc| proc == ended);
+            if app_ended {
+                store.ended(Persistence::APP, |proc| proc.nspace == self.nspace && app_of(proc.rank) == app);
+            }
         }
     }
 
@@ -487,8 +500,8 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
         }
         match act {
             _ if procs.is_empty() => Ok(()),
-            Act::Signal(signal) => self.host.0.launcher.signal(&procs, signal).await,
-            Act::Terminate => self.host.0.launcher.terminate(&procs).await,
+            Act::Signal(signal) => self.host.0.shared.launcher.signal(&procs, signal).await,
+            Act::Terminate => self.host.0.shared.launcher.terminate(&procs).await,
         }
     }
 
@@ -496,7 +509,7 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
         self.tell_children(|| Control::Terminate);
         let procs = self.running_procs();
         if !procs.is_empty()
-            && let Err(error) = self.host.0.launcher.terminate(&procs).await
+            && let Err(error) = self.host.0.shared.launcher.terminate(&procs).await
         {
             tracing::warn!(%error, "cannot end the job");
         }
