@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use clap::{Args, Parser};
+use clap::{Args, Parser, ValueEnum};
+use pmix_server::NativeWire;
 use pmix_types::App;
 
 /// What `pmixrun` was asked to do.
@@ -12,8 +13,14 @@ pub(crate) struct Plan {
     pub(crate) apps: Vec<App>,
     pub(crate) tag_output: bool,
     pub(crate) timeout: Option<Duration>,
+    /// Between the failure of a process and the request to the others to end.
+    pub(crate) reaction: Duration,
+    /// Between a request to end and force.
     pub(crate) grace: Duration,
     pub(crate) json: bool,
+    /// Number of pretended nodes; `None` is the node itself.
+    pub(crate) vnodes: Option<u16>,
+    pub(crate) native: NativeWire,
 }
 
 impl Plan {
@@ -44,9 +51,21 @@ struct FirstApp {
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = parse_timeout)]
     timeout: Option<Duration>,
 
-    /// Time in seconds that ranks have to end after one of them failed, or after a signal
+    /// Time in seconds that ranks have to react to the failure of one of them before they are asked to end
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, default_value = "0.3", value_parser = parse_seconds)]
+    reaction: Duration,
+
+    /// Time in seconds that ranks have to end after they were asked to, or after a signal; then they are killed
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, default_value = "5", value_parser = parse_seconds)]
     grace: Duration,
+
+    /// Divide the ranks in blocks over K pretended nodes, HOST-v0, HOST-v1, ..: each with a server of its own
+    #[arg(long, value_name = "K", value_parser = parse_vnodes)]
+    vnodes: Option<u16>,
+
+    /// Which programs linked with the C library of PMIx are served
+    #[arg(long, value_name = "WHICH", value_enum, default_value_t = Native::OpenMpi4)]
+    native: Native,
 
     /// Print a report on the job, one JSON object, as the last line of standard output
     #[arg(long)]
@@ -62,6 +81,28 @@ struct FirstApp {
 struct FurtherApp {
     #[command(flatten)]
     app: AppArgs,
+}
+
+/// [`NativeWire`] in the words of the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Native {
+    /// None: the servers open no port
+    Off,
+    /// All but those of Open MPI 4, which start alone
+    On,
+    /// All: JSM_JSRUN_PORT=0 in the environment tells Open MPI 4 that it was launched, and not to bind ranks to cores
+    #[value(name = "open-mpi-4")]
+    OpenMpi4,
+}
+
+impl From<Native> for NativeWire {
+    fn from(native: Native) -> Self {
+        match native {
+            Native::Off => Self::Off,
+            Native::On => Self::On,
+            Native::OpenMpi4 => Self::WithOpenMpi4,
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -91,6 +132,9 @@ const AFTER_HELP: &str = "\
 Rank 0 reads pmixrun's standard input, the others read nothing. SIGINT, SIGTERM and SIGHUP are passed on to the \
 ranks, which have the grace period to end; a second SIGINT ends them at once. SIGUSR1 and SIGUSR2 are only passed on.
 
+When a rank fails the others hear of it through PMIx and have the reaction time to end by themselves. Then they get \
+SIGTERM, and when the grace period is over SIGKILL.
+
 Exit code: 0 if all ranks ended well; else that of the rank that failed first, 128 and the signal's number if a \
 signal ended it; 124 after --timeout; 141 if nobody reads the output any more; 1 if the job could not be started; \
 2 if the command line is wrong.
@@ -108,12 +152,13 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cl
     let mut segments = args.split(|arg| arg == ":").map(|segment| std::iter::once(&name).chain(segment));
 
     let first = segments.next().into_iter().flatten();
-    let FirstApp { tag_output, timeout, grace, json, app } = FirstApp::try_parse_from(first)?;
+    let FirstApp { tag_output, timeout, reaction, grace, json, vnodes, native, app } =
+        FirstApp::try_parse_from(first)?;
     let mut apps = vec![app.into_app()?];
     for segment in segments {
         apps.push(FurtherApp::try_parse_from(segment)?.app.into_app()?);
     }
-    Ok(Plan { apps, tag_output, timeout, grace, json })
+    Ok(Plan { apps, tag_output, timeout, reaction, grace, json, vnodes, native: native.into() })
 }
 
 impl AppArgs {
@@ -149,6 +194,16 @@ fn parse_count(text: &str) -> Result<u16, String> {
         Ok(count) => u16::try_from(count).map_err(|_| format!("at most {} processes", u16::MAX)),
         Err(_) if text == "p" => Err("write -n N or --np N".into()),
         Err(_) => Err("not a number of processes".into()),
+    }
+}
+
+/// Most pretended nodes: each has a server with a thread of its own.
+const MAX_VNODES: u16 = 256;
+
+fn parse_vnodes(text: &str) -> Result<u16, String> {
+    match text.parse() {
+        Ok(count @ 1..=MAX_VNODES) => Ok(count),
+        _ => Err(format!("from 1 to {MAX_VNODES} nodes can be pretended")),
     }
 }
 
@@ -211,8 +266,17 @@ mod tests {
 
     #[test]
     fn times_are_seconds() {
-        let plan = plan("--timeout 1.5 --grace 0 ./a").unwrap();
+        let plan = plan("--timeout 1.5 --grace 0 --reaction 2 ./a").unwrap();
         assert_eq!((plan.timeout, plan.grace), (Some(Duration::from_millis(1500)), Duration::ZERO));
+        assert_eq!(plan.reaction, Duration::from_secs(2));
+    }
+
+    #[test]
+    fn all_programs_run_on_the_node_itself_if_nothing_is_said() {
+        let given = plan("--vnodes 3 --native off ./a").unwrap();
+        assert_eq!((given.vnodes, given.native), (Some(3), NativeWire::Off));
+        let default = plan("./a").unwrap();
+        assert_eq!((default.vnodes, default.native), (None, NativeWire::WithOpenMpi4));
     }
 
     #[test]
@@ -227,6 +291,9 @@ mod tests {
             ("-n many ./a", "not a number"),
             ("--timeout 0 ./a", "no time"),
             ("--timeout -1 ./a", "timeout"),
+            ("--vnodes 0 ./a", "from 1 to 256"),
+            ("--vnodes 257 ./a", "from 1 to 256"),
+            ("--native yes ./a", "open-mpi-4"),
             ("--no-such-option ./a", "--no-such-option"),
             ("./a : --json ./b", "--json"),
         ] {
@@ -239,5 +306,6 @@ mod tests {
     fn help_names_exit_codes_and_separator() {
         let help = plan("--help").unwrap_err();
         assert!(help.contains("124") && help.contains(" : ") && help.contains("--grace"), "{help}");
+        assert!(help.contains("--vnodes") && help.contains("JSM_JSRUN_PORT"), "{help}");
     }
 }

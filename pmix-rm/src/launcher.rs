@@ -50,7 +50,7 @@ use crate::tree;
 /// ```
 #[derive(Clone, Debug)]
 pub struct LocalLauncher {
-    node: String,
+    nodes: Vec<String>,
     grace: Duration,
     guardian: Option<Arc<Guardian>>,
     stdin: Arc<Mutex<Option<OwnedFd>>>,
@@ -76,8 +76,17 @@ impl LocalLauncher {
     /// Without guardian each process leads a process group of its own; if the launcher is killed, its processes
     /// live on.
     pub fn new(node: impl Into<String>) -> Self {
+        Self::pretending([node])
+    }
+
+    /// The same for several nodes which are pretended: the processes of all of them run on this one.
+    ///
+    /// Open MPI is told in the environment what it cannot know: that these nodes reach each other on the loopback
+    /// interface only (`OMPI_MCA_btl_tcp_if_include`), and where each keeps shared memory, as Open MPI 4 names it by the
+    /// system's name of the node (`OMPI_MCA_btl_vader_backing_directory`). What an application sets itself wins.
+    pub fn pretending<S: Into<String>>(nodes: impl IntoIterator<Item = S>) -> Self {
         Self {
-            node: node.into(),
+            nodes: nodes.into_iter().map(Into::into).collect(),
             grace: Duration::from_secs(5),
             guardian: None,
             stdin: Arc::default(),
@@ -115,7 +124,11 @@ impl LocalLauncher {
         let (name, args) =
             program.argv.split_first().map_or(("", &[][..]), |(name, args)| (name.as_str(), args));
         command.arg0(name).args(args);
-        command.env_clear().envs(program.env.iter().map(|(name, value)| (name, value)));
+        command.env_clear();
+        if self.nodes.len() > 1 {
+            command.envs(pretence(&proc.env));
+        }
+        command.envs(program.env.iter().map(|(name, value)| (name, value)));
         command.envs(proc.env.iter().map(|(name, value)| (name, value)));
         if let Some(cwd) = &program.cwd {
             // shells and many programs believe PWD
@@ -137,7 +150,7 @@ impl LocalLauncher {
 
     /// Starts one process, with the error in words.
     fn start(&self, program: &Program, proc: &LaunchProc) -> Result<Started, String> {
-        if proc.node != self.node {
+        if !self.nodes.contains(&proc.node) {
             return Err(format!("node {} is not this one, and this launcher knows no other", proc.node));
         }
         let child = self.command(program, proc).spawn().map_err(|error| spawn_error(&error))?;
@@ -199,6 +212,16 @@ impl LocalLauncher {
     }
 }
 
+/// What tells Open MPI on a pretended node of the pretence, given the variables that tell of the node's server.
+fn pretence(env: &[(String, String)]) -> Vec<(&'static str, &str)> {
+    let mut told = vec![("OMPI_MCA_btl_tcp_if_include", "lo")];
+    // gone with the server; there only if it serves Open MPI at all
+    if let Some((_, directory)) = env.iter().find(|(name, _)| name == "PMIX_SERVER_TMPDIR") {
+        told.push(("OMPI_MCA_btl_vader_backing_directory", directory));
+    }
+    told
+}
+
 /// A process that was started and has no supervisor yet.
 struct Started {
     rank: Rank,
@@ -211,7 +234,7 @@ struct Started {
 #[async_trait]
 impl Launcher for LocalLauncher {
     fn nodes(&self) -> Vec<String> {
-        vec![self.node.clone()]
+        self.nodes.clone()
     }
 
     async fn launch(&self, job: LaunchJob, reports: mpsc::Sender<LaunchReport>) -> Result<(), LaunchError> {
@@ -249,7 +272,12 @@ impl Launcher for LocalLauncher {
     async fn signal(&self, procs: &[ProcId], signal: i32) -> Result<(), LaunchError> {
         let Some(signal) = Signal::from_named_raw(signal) else {
             let proc = procs.first().cloned().unwrap_or_else(ProcId::none);
-            return Err(LaunchError::new(proc, &self.node, "", format!("{signal} is not a signal")));
+            return Err(LaunchError::new(
+                proc,
+                &self.nodes.join(","),
+                "",
+                format!("{signal} is not a signal"),
+            ));
         };
         self.reach(&self.alive(procs), signal);
         Ok(())

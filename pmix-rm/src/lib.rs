@@ -6,6 +6,7 @@
 //! ```text
 //! pmixrun -n 4 ./app args
 //! pmixrun -n 2 ./a : -n 2 --env ROLE=io ./b
+//! pmixrun -n 8 --vnodes 3 ./app
 //! ```
 //!
 //! # What `pmixrun` promises
@@ -19,7 +20,13 @@
 //!   command line.
 //! - *Signals*: SIGINT and SIGTERM are passed on (SIGHUP as SIGTERM), and the ranks killed when the grace
 //!   period is over; a second SIGINT kills them at once. SIGUSR1 and SIGUSR2 are passed on.
-//! - *Failure* of one rank: the others are told through PMIx, and ended when the grace period is over.
+//! - *Failure* of one rank: the others are told through PMIx, and have the reaction time (`--reaction`, 0.3 seconds)
+//!   to end by themselves; then they get SIGTERM, and when the grace period (`--grace`, 5 seconds) is over SIGKILL.
+//! - *Pretended nodes*: `--vnodes K` divides the ranks in even blocks over `<hostname>-v0`, `<hostname>-v1` and so on.
+//!   Each of these has a server with a socket and port of its own; what concerns several of them goes over an
+//!   exchange, as between real nodes. Tools find the first one, which knows all processes.
+//! - *Programs of the C library* of PMIx are served, those of Open MPI 4 too, which find a mark of it in their
+//!   environment. `--native on` leaves out the mark, `--native off` all of it.
 //! - *Nothing is left*: ranks run in the process group of a [`Guardian`], which kills them and removes the session
 //!   directory if `pmixrun` itself is killed; in an orderly end also daemons that ranks have made are killed.
 //!   A daemon that left the group survives only if `pmixrun` is killed by force.

@@ -104,15 +104,17 @@ impl Report {
         self.duration_seconds = duration.as_secs_f64();
     }
 
-    pub(crate) fn server(&mut self, stats: &ServerStats) {
+    /// Counters of the servers of all nodes.
+    pub(crate) fn servers(&mut self, stats: &[ServerStats]) {
+        let sum = |counter: fn(&ServerStats) -> u64| stats.iter().map(counter).sum();
         self.server = Some(Server {
-            connections: stats.connections,
-            refused: stats.refused,
-            fences: stats.fences,
-            gets: stats.gets,
-            commits: stats.commits,
-            bytes_committed: stats.bytes_committed,
-            upcalls: stats.upcalls,
+            connections: sum(|stats| stats.connections),
+            refused: sum(|stats| stats.refused),
+            fences: sum(|stats| stats.fences),
+            gets: sum(|stats| stats.gets),
+            commits: sum(|stats| stats.commits),
+            bytes_committed: sum(|stats| stats.bytes_committed),
+            upcalls: sum(|stats| stats.upcalls),
         });
     }
 

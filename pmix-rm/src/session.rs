@@ -3,7 +3,6 @@
 use std::io;
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
 
 use pmix_server::standard::{JobOutcome, JobStart, MemoryExchange, OnFailure, StandardHost};
 use pmix_server::{Server, ServerStats};
@@ -20,8 +19,6 @@ use crate::{GUARDIAN_COMMAND, Guardian, LocalLauncher, orphans, stdin};
 
 /// Exit code when the job could not be started, or `pmixrun` not do its work.
 pub(crate) const NOT_STARTED: i32 = 1;
-/// Longest time between the request to end and force when a failed job is ended.
-const LAUNCHER_GRACE: Duration = Duration::from_secs(2);
 
 /// Runs a job and returns the exit code for it.
 ///
@@ -36,10 +33,10 @@ pub(crate) async fn run(plan: Plan) -> io::Result<i32> {
     let mut report = Report::new(&nspace, plan.ranks());
     let json = plan.json;
 
-    let result = match Session::start(&node, plan.grace).await {
+    let result = match Session::start(&node, &plan).await {
         Ok(session) => {
             let result = session.job(plan, nspace, &mut console, &mut signals).await;
-            report.server(&session.end().await);
+            report.servers(&session.end().await);
             result
         }
         Err(error) => Err(error),
@@ -75,8 +72,10 @@ pub(crate) async fn run(plan: Plan) -> io::Result<i32> {
 struct Session {
     node: String,
     guardian: Arc<Guardian>,
+    /// Starts jobs on all nodes.
     host: StandardHost<LocalLauncher, MemoryExchange>,
-    server: Server,
+    /// One for each node.
+    servers: Vec<Server>,
 }
 
 /// What became of a job.
@@ -88,28 +87,35 @@ struct Ended {
 
 impl Session {
     /// Sets up all that a job needs; the error says on which node what is missing.
-    async fn start(node: &str, grace: Duration) -> Result<Self, String> {
+    async fn start(node: &str, plan: &Plan) -> Result<Self, String> {
         let mut command = Command::new("/proc/self/exe");
         command.arg(GUARDIAN_COMMAND);
         let guardian = Guardian::start(command).map_err(|error| format!("{node}: guardian: {error}"))?;
         let guardian = Arc::new(guardian);
         let rank_zero = stdin::for_rank_zero().map_err(|error| format!("{node}: standard input: {error}"))?;
-        let launcher = LocalLauncher::new(node)
+        let nodes = node_names(node, plan);
+        let launcher = LocalLauncher::pretending(&nodes)
             .with_guardian(Arc::clone(&guardian))
-            .grace(grace.min(LAUNCHER_GRACE))
+            .grace(plan.grace)
             .first_stdin(rank_zero);
-        let host = StandardHost::new(launcher, MemoryExchange::single(node));
-        let server = Server::builder()
-            .host(host.clone())
-            .hostname(node)
-            .tool_support(true)
-            .native_wire(pmix_server::NativeWire::WithOpenMpi4)
-            .start()
-            .await;
-        let server = server.map_err(|error| format!("{node}: {}", with_causes(&error)))?;
-        let protected = guardian.protect(server.handle().session_dir());
-        protected.map_err(|error| format!("{node}: guardian: {error}"))?;
-        Ok(Self { node: node.to_owned(), guardian, host, server })
+        let hosts = StandardHost::cluster(launcher, MemoryExchange::cluster(&nodes));
+        let mut servers = Vec::with_capacity(nodes.len());
+        for (node, host) in nodes.iter().zip(&hosts) {
+            let server = Server::builder()
+                .host(host.clone())
+                .hostname(node)
+                // any of them knows all the jobs, and a tool that looks for the one server here must find one
+                .tool_support(servers.is_empty())
+                .native_wire(plan.native)
+                .start()
+                .await;
+            let server = server.map_err(|error| format!("{node}: {}", with_causes(&error)))?;
+            let protected = guardian.protect(server.handle().session_dir());
+            protected.map_err(|error| format!("{node}: guardian: {error}"))?;
+            servers.push(server);
+        }
+        let host = hosts.into_iter().next().ok_or_else(|| format!("{node}: there is no node"))?;
+        Ok(Self { node: node.to_owned(), guardian, host, servers })
     }
 
     /// Runs the job to its end; the error says why it did not start.
@@ -120,8 +126,8 @@ impl Session {
         console: &mut Console,
         signals: &mut Signals,
     ) -> Result<Ended, String> {
-        let grace = plan.grace;
-        let start = JobStart::new(nspace, plan.apps.clone()).on_failure(OnFailure::End { grace });
+        let start =
+            JobStart::new(nspace, plan.apps.clone()).on_failure(OnFailure::End { grace: plan.reaction });
         let job = self.host.start_job(start).await.map_err(|error| with_causes(&error))?;
         let mut watch = Watch::new(plan, job, console);
         let (outcome, code) =
@@ -130,14 +136,25 @@ impl Session {
     }
 
     /// Leaves nothing behind.
-    async fn end(self) -> ServerStats {
-        let stats = self.server.stats().await;
-        self.server.stop().await;
+    async fn end(self) -> Vec<ServerStats> {
+        let mut stats = Vec::with_capacity(self.servers.len());
+        for server in self.servers {
+            stats.push(server.stats().await);
+            server.stop().await;
+        }
         if let Err(error) = self.guardian.finish() {
             tracing::warn!(%error, "guardian");
         }
         orphans::end();
         stats
+    }
+}
+
+/// The node itself, or those that are pretended on it.
+fn node_names(node: &str, plan: &Plan) -> Vec<String> {
+    match plan.vnodes {
+        None => vec![node.to_owned()],
+        Some(count) => (0..count).map(|number| format!("{node}-v{number}")).collect(),
     }
 }
 

@@ -148,12 +148,7 @@ impl<'a> Watch<'a> {
                 self.console.say(format_args!("{by} called abort with status {status}{message}"));
             }
             JobReport::Failed { proc, node, program, exit } if self.ending.is_none() => {
-                let grace = self.plan.grace.as_secs_f64();
-                let rest = if self.plan.is_alone() {
-                    String::new()
-                } else {
-                    format!("; the others have {grace} seconds to end")
-                };
+                let rest = if self.plan.is_alone() { "" } else { "; the job is ended" };
                 self.console.say(format_args!("{proc} ({program}) on {node} failed: {exit}{rest}"));
             }
             report => tracing::debug!(?report, "job"),

@@ -26,21 +26,36 @@ pub fn rank_program() -> PathBuf {
 /// # Panics
 /// If it does not build.
 pub fn program(package: &str, name: &str) -> PathBuf {
+    build(&["--bins", "--package", package]);
+    built(name)
+}
+
+/// An example's program, built like those of other packages.
+///
+/// # Panics
+/// If it does not build.
+pub fn example(name: &str) -> PathBuf {
+    build(&["--package", "pmix-examples", "--example", name]);
+    built(&format!("examples/{name}"))
+}
+
+/// Has cargo build what these arguments name, once.
+fn build(what: &[&str]) {
     static BUILT: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let mut done = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
-    if !done.contains(package) {
+    let words = what.join(" ");
+    if !done.contains(&words) {
         let directory = directory();
         let mut cargo = std::process::Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.args(["build", "--quiet", "--bins", "--package", package]);
+        cargo.args(["build", "--quiet"]).args(what);
         cargo.arg("--target-dir").arg(directory.parent().unwrap());
         if directory.ends_with("release") {
             cargo.arg("--release");
         }
         cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
-        assert!(cargo.status().unwrap().success(), "{package} does not build");
-        done.insert(package.to_owned());
+        assert!(cargo.status().unwrap().success(), "{words} does not build");
+        done.insert(words);
     }
-    built(name)
 }
 
 /// Where the profile's programs are: tests run from `deps` in there.

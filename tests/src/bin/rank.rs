@@ -26,6 +26,8 @@ enum Act {
     ListenWithout(u32),
     /// `put-commit-get N`: puts so many keys, fence with data, reads those of all ranks, finalize.
     PutCommitGet(u32),
+    /// `where`: says where it is and who is beside it, finalize.
+    Where,
     /// `abort CODE`: rank 0 aborts the job with this status, the others block.
     Abort(i32),
     /// `kill-peer RANK`: all fence, then rank 0 has this rank killed, which blocks.
@@ -89,6 +91,7 @@ async fn run(act: Act) -> Result<u8, Error> {
             }
         }
         Act::PutCommitGet(keys) => put_commit_get(&client, keys).await?,
+        Act::Where => tell_where(&client).await?,
         Act::Fence | Act::FenceThenExit(_) | Act::FenceWithout(_) | Act::DieBeforeFence(_) => {
             println!("fencing");
             client.fence_all().await?;
@@ -114,6 +117,24 @@ async fn put_commit_get(client: &Client, keys: u32) -> Result<(), Error> {
         }
     }
     println!("read {} values", size * keys);
+    Ok(())
+}
+
+async fn tell_where(client: &Client) -> Result<(), Error> {
+    let me = client.proc_id();
+    let job = client.job(&me.nspace);
+    let (nodes, ranks) = (job.get(keys::NUM_NODES).await?, job.get(keys::LOCAL_SIZE).await?);
+    let peers: String = job.get(keys::LOCAL_PEERS).await?;
+    let node = client.get(me, keys::NODEID).await?;
+    let local_rank = client.get(me, keys::LOCAL_RANK).await?;
+    let mut hosts = Vec::new();
+    for rank in (0..job.get(keys::JOB_SIZE).await?).map(Rank::from_raw) {
+        hosts.push(client.get(me.with_rank(rank), keys::HOSTNAME).await?);
+    }
+    println!(
+        "node {node} of {nodes}, local rank {local_rank} of {ranks}, peers {peers}, hosts {}",
+        hosts.join(",")
+    );
     Ok(())
 }
 
@@ -152,6 +173,7 @@ impl Act {
             "listen-without" => Self::ListenWithout(number(args)?),
             "put-commit-get" => Self::PutCommitGet(number(args)?),
             "kill-peer" => Self::KillPeer(number(args)?),
+            "where" => Self::Where,
             "abort" => Self::Abort(number(args)?),
             "block" => Self::Block,
             "leave" => Self::Leave,
