@@ -4,15 +4,14 @@ use std::sync::{Arc, Mutex, RwLock};
 
 use pmix_types::job::JobData;
 use pmix_types::message::{Failure, PutEntry, Reply, Request};
-use pmix_types::{App, Event, Nspace, ProcId, Query, Scope, Status, Value, ValueType};
+use pmix_types::{Event, Nspace, ProcId, Query, Scope, Status, Value, ValueType};
 
 use crate::builder::ClientBuilder;
 use crate::error::{Error, key_name};
 use crate::events::{EventsBuilder, HandlerBuilder, NotifyBuilder};
 use crate::key_arg::{AskKey, PutKey};
 use crate::ops::{
-    AbortBuilder, ConnectBuilder, DisconnectBuilder, FenceBuilder, FinalizeBuilder, GetAllBuilder,
-    GetBuilder, Procs, QueryResults, SpawnBuilder, Target,
+    AbortBuilder, FenceBuilder, FinalizeBuilder, GetAllBuilder, GetBuilder, Procs, QueryResults, Target,
 };
 use crate::session::Session;
 use crate::store::Store;
@@ -316,73 +315,6 @@ impl Client {
     /// Waits for all processes of the own namespace (FEN-01); await the builder.
     pub fn fence_all(&self) -> FenceBuilder<'_> {
         self.fence(Procs::own_nspace())
-    }
-
-    /// Makes processes of several namespaces known to each other, so that the host treats them as one application
-    /// (CON-01); await the builder.
-    ///
-    /// Ready when all named processes have called it (CON-02), in whatever order they name them (CON-03). After it the
-    /// job data of the other namespaces is answered on the spot (CON-08), and the whole can be addressed by the
-    /// namespace of the [`Connection`](crate::Connection), if the host makes one (CON-07).
-    ///
-    /// # Examples
-    /// ```no_run
-    /// # async fn example(client: pmix_client::Client, child: pmix_client::Nspace) -> Result<(), pmix_client::Error> {
-    /// use pmix_client::{ProcId, keys};
-    ///
-    /// let both = [ProcId::wildcard(client.proc_id().nspace.clone()), ProcId::wildcard(child.clone())];
-    /// let connection = client.connect(both.clone()).await?;
-    /// println!("{} processes, I am {:?}", client.job(&child).get(keys::JOB_SIZE).await?, connection.rank);
-    /// client.disconnect(both).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[doc(alias = "PMIx_Connect")]
-    #[doc(alias = "PMIx_Connect_nb")]
-    pub fn connect(&self, procs: impl Into<Procs>) -> ConnectBuilder<'_> {
-        ConnectBuilder::new(self, procs.into())
-    }
-
-    /// Ends a connection together with all who have connected; await the builder.
-    ///
-    /// The processes are named as they were when they connected, or by the namespace of the
-    /// [`Connection`](crate::Connection). What is known of the other namespaces stays (CON-16).
-    #[doc(alias = "PMIx_Disconnect")]
-    #[doc(alias = "PMIx_Disconnect_nb")]
-    pub fn disconnect(&self, procs: impl Into<Procs>) -> DisconnectBuilder<'_> {
-        DisconnectBuilder::all(self, procs.into())
-    }
-
-    /// Leaves a connection alone, without waiting for the others (CON-14); await the builder.
-    ///
-    /// `nspace` is the namespace of the [`Connection`](crate::Connection). Collectives of those who stay do not wait for
-    /// the caller any more.
-    #[doc(alias = "PMIx_Disconnect")]
-    pub fn disconnect_nspace(&self, nspace: &Nspace) -> DisconnectBuilder<'_> {
-        DisconnectBuilder::caller(self, nspace.clone())
-    }
-
-    /// Starts a job; await the builder for its namespace.
-    ///
-    /// Ready when all its processes have started (SPN-01); if one of them cannot be, none is left. The new job is
-    /// connected to the caller's (CON-18), and its data is answered on the spot from then on (SPN-04).
-    ///
-    /// # Examples
-    /// ```no_run
-    /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
-    /// use pmix_client::keys;
-    /// use pmix_client::types::App;
-    ///
-    /// let workers = App::new("./worker", 4).arg("--fast").env("THREADS", "2");
-    /// let child = client.spawn([workers]).wdir("/tmp").notify_completion().await?;
-    /// assert_eq!(client.job(&child).get(keys::JOB_SIZE).await?, 4);
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[doc(alias = "PMIx_Spawn")]
-    #[doc(alias = "PMIx_Spawn_nb")]
-    pub fn spawn(&self, apps: impl IntoIterator<Item = App>) -> SpawnBuilder<'_> {
-        SpawnBuilder::new(self, apps.into_iter().collect())
     }
 
     /// Has the host end processes, by default all of the own namespace (ABT-01); await the builder.

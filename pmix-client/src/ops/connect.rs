@@ -1,14 +1,57 @@
-use std::future::IntoFuture;
-use std::time::Duration;
-
-use futures::future::BoxFuture;
 use pmix_types::message::{Connect, Disconnect, Reply, Request};
-use pmix_types::{Directives, Nspace, ProcId, Rank, keys};
+use pmix_types::{Nspace, ProcId, Rank, keys};
 
-use super::{Procs, directive_methods, whole_seconds};
+use super::Procs;
+use super::builder::builder;
 use crate::client::Client;
 use crate::error::Error;
 use crate::sync::write;
+
+impl Client {
+    /// Makes processes of several namespaces known to each other, so that the host treats them as one application
+    /// (CON-01); await the builder.
+    ///
+    /// Ready when all named processes have called it (CON-02), in whatever order they name them (CON-03). After it the
+    /// job data of the other namespaces is answered on the spot (CON-08), and the whole can be addressed by the
+    /// namespace of the [`Connection`](crate::Connection), if the host makes one (CON-07).
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # async fn example(client: pmix_client::Client, child: pmix_client::Nspace) -> Result<(), pmix_client::Error> {
+    /// use pmix_client::{ProcId, keys};
+    ///
+    /// let both = [ProcId::wildcard(client.proc_id().nspace.clone()), ProcId::wildcard(child.clone())];
+    /// let connection = client.connect(both.clone()).await?;
+    /// println!("{} processes, I am {:?}", client.job(&child).get(keys::JOB_SIZE).await?, connection.rank);
+    /// client.disconnect(both).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "PMIx_Connect")]
+    #[doc(alias = "PMIx_Connect_nb")]
+    pub fn connect(&self, procs: impl Into<Procs>) -> ConnectBuilder<'_> {
+        ConnectBuilder::new(self, Connect::new(procs.into().named()))
+    }
+
+    /// Ends a connection together with all who have connected; await the builder.
+    ///
+    /// The processes are named as they were when they connected, or by the namespace of the
+    /// [`Connection`](crate::Connection). What is known of the other namespaces stays (CON-16).
+    #[doc(alias = "PMIx_Disconnect")]
+    #[doc(alias = "PMIx_Disconnect_nb")]
+    pub fn disconnect(&self, procs: impl Into<Procs>) -> DisconnectBuilder<'_> {
+        DisconnectBuilder::new(self, Disconnect::new(procs.into().named()))
+    }
+
+    /// Leaves a connection alone, without waiting for the others (CON-14); await the builder.
+    ///
+    /// `nspace` is the namespace of the [`Connection`](crate::Connection). Collectives of those who stay do not wait for
+    /// the caller any more.
+    #[doc(alias = "PMIx_Disconnect")]
+    pub fn disconnect_nspace(&self, nspace: &Nspace) -> DisconnectBuilder<'_> {
+        DisconnectBuilder::new(self, Disconnect::leave(nspace.clone()))
+    }
+}
 
 /// What a connect has come to: how the processes can be addressed together.
 ///
@@ -47,31 +90,23 @@ impl Connection {
     }
 }
 
-/// A connect that is about to be entered; await it. See [`Client::connect`].
-///
-/// # Errors
-/// When awaited: `ERR_BAD_PARAM` for an empty set and for [`Procs::own_nspace`], as the participants have to be named
-/// (CON-03), `ERR_NOT_A_MEMBER` if the caller is not one of them, `ERR_INVALID_OPERATION` if they are connected
-/// already or the caller is in such a connect (CON-05, CON-15), `ERR_PROC_TERM_WO_SYNC` with the participants that
-/// have ended in [`Error::procs`] (CON-12), `ERR_TIMEOUT` with the missing ones, `ERR_UNREACH` for a singleton,
-/// [`Error::Lost`] if the connection to the server is or gets lost, `ERR_INIT` after finalize, and what the host says.
-///
-/// # Cancel safety
-/// Not safe: once sent, the caller takes part; dropping the future only drops the result, and the data of the other
-/// namespaces is not kept.
-#[derive(Clone, Debug)]
-#[must_use = "a connect is entered when it is awaited"]
-pub struct ConnectBuilder<'a> {
-    client: &'a Client,
-    procs: Procs,
-    directives: Directives,
+builder! {
+    /// A connect that is about to be entered; await it. See [`Client::connect`].
+    ///
+    /// # Errors
+    /// When awaited: `ERR_BAD_PARAM` for an empty set and for [`Procs::own_nspace`], as the participants have to be named
+    /// (CON-03), `ERR_NOT_A_MEMBER` if the caller is not one of them, `ERR_INVALID_OPERATION` if they are connected
+    /// already or the caller is in such a connect (CON-05, CON-15), `ERR_PROC_TERM_WO_SYNC` with the participants that
+    /// have ended in [`Error::procs`] (CON-12), `ERR_TIMEOUT` with the missing ones, `ERR_UNREACH` for a singleton,
+    /// [`Error::Lost`] if the connection to the server is or gets lost, `ERR_INIT` after finalize, and what the host says.
+    ///
+    /// # Cancel safety
+    /// Not safe: once sent, the caller takes part; dropping the future only drops the result, and the data of the other
+    /// namespaces is not kept.
+    ConnectBuilder(Connect) -> Connection
 }
 
-impl<'a> ConnectBuilder<'a> {
-    pub(crate) const fn new(client: &'a Client, procs: Procs) -> Self {
-        Self { client, procs, directives: Directives::new() }
-    }
-
+impl ConnectBuilder<'_> {
     /// Tells this connect from others of the same processes, so that there can be several at a time; all participants
     /// must give the same text (CON-04).
     #[doc(alias = "PMIX_CONNECT_ID")]
@@ -112,15 +147,12 @@ impl<'a> ConnectBuilder<'a> {
         self.directive(&keys::CONNECT_XCHG_ONLY, true)
     }
 
-    directive_methods!();
-
-    async fn enter(self) -> Result<Connection, Error> {
+    async fn ask(self) -> Result<Connection, Error> {
         const OPERATION: &str = "connect";
-        let client = self.client;
-        client.check()?;
-        let mut connect = Connect::new(self.procs.named(OPERATION)?);
-        connect.directives = self.directives;
-        match client.session(OPERATION)?.request(Request::Connect(connect)).await? {
+        let Self { client, request } = self;
+        let session = client.session(OPERATION)?;
+        check_named(OPERATION, &request.procs)?;
+        match session.request(Request::Connect(request)).await? {
             Reply::Connect(reply) => {
                 let mut store = write(client.store());
                 reply.jobs.into_iter().for_each(|job| store.keep_job(job));
@@ -131,50 +163,23 @@ impl<'a> ConnectBuilder<'a> {
     }
 }
 
-impl<'a> IntoFuture for ConnectBuilder<'a> {
-    type Output = Result<Connection, Error>;
-    type IntoFuture = BoxFuture<'a, Self::Output>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.enter())
-    }
+builder! {
+    /// The end of a connection, about to be asked for; await it. See [`Client::disconnect`] and
+    /// [`Client::disconnect_nspace`].
+    ///
+    /// # Errors
+    /// When awaited: `ERR_INVALID_OPERATION` if the named processes are not connected, or the caller is not one of the
+    /// group any more, `ERR_INVALID_NAMESPACE` if there is no such group (CON-14), `ERR_BAD_PARAM` for an empty set and
+    /// for [`Procs::own_nspace`], `ERR_NOT_A_MEMBER` if the caller is not part of the set, `ERR_TIMEOUT` with the missing
+    /// participants in [`Error::procs`], `ERR_UNREACH` for a singleton, [`Error::Lost`] if the connection to the server is
+    /// or gets lost, `ERR_INIT` after finalize, and what the host says.
+    ///
+    /// # Cancel safety
+    /// Not safe: once sent, the caller takes part; dropping the future only drops the result.
+    DisconnectBuilder(Disconnect) -> ()
 }
 
-/// The end of a connection, about to be asked for; await it. See [`Client::disconnect`] and
-/// [`Client::disconnect_nspace`].
-///
-/// # Errors
-/// When awaited: `ERR_INVALID_OPERATION` if the named processes are not connected, or the caller is not one of the
-/// group any more, `ERR_INVALID_NAMESPACE` if there is no such group (CON-14), `ERR_BAD_PARAM` for an empty set and
-/// for [`Procs::own_nspace`], `ERR_NOT_A_MEMBER` if the caller is not part of the set, `ERR_TIMEOUT` with the missing
-/// participants in [`Error::procs`], `ERR_UNREACH` for a singleton, [`Error::Lost`] if the connection to the server is
-/// or gets lost, `ERR_INIT` after finalize, and what the host says.
-///
-/// # Cancel safety
-/// Not safe: once sent, the caller takes part; dropping the future only drops the result.
-#[derive(Clone, Debug)]
-#[must_use = "a disconnect is asked for when it is awaited"]
-pub struct DisconnectBuilder<'a> {
-    client: &'a Client,
-    whom: Whom,
-    directives: Directives,
-}
-
-#[derive(Clone, Debug)]
-enum Whom {
-    All(Procs),
-    Caller(Nspace),
-}
-
-impl<'a> DisconnectBuilder<'a> {
-    pub(crate) const fn all(client: &'a Client, procs: Procs) -> Self {
-        Self { client, whom: Whom::All(procs), directives: Directives::new() }
-    }
-
-    pub(crate) const fn caller(client: &'a Client, nspace: Nspace) -> Self {
-        Self { client, whom: Whom::Caller(nspace), directives: Directives::new() }
-    }
-
+impl DisconnectBuilder<'_> {
     /// The text that was given when they connected, if there was one (CON-04).
     #[doc(alias = "PMIX_CONNECT_ID")]
     pub fn id(self, id: impl Into<String>) -> Self {
@@ -187,26 +192,19 @@ impl<'a> DisconnectBuilder<'a> {
         self.directive(&keys::CONNECT_NOTIFY_EACH, true)
     }
 
-    directive_methods!();
-
-    async fn enter(self) -> Result<(), Error> {
+    async fn ask(self) -> Result<(), Error> {
         const OPERATION: &str = "disconnect";
-        let client = self.client;
-        client.check()?;
-        let mut disconnect = match self.whom {
-            Whom::All(procs) => Disconnect::new(procs.named(OPERATION)?),
-            Whom::Caller(nspace) => Disconnect::leave(nspace),
-        };
-        disconnect.directives = self.directives;
-        client.session(OPERATION)?.carry_out(Request::Disconnect(disconnect)).await
+        let session = self.client.session(OPERATION)?;
+        if self.request.nspace.is_none() {
+            check_named(OPERATION, &self.request.procs)?;
+        }
+        session.carry_out(Request::Disconnect(self.request)).await
     }
 }
 
-impl<'a> IntoFuture for DisconnectBuilder<'a> {
-    type Output = Result<(), Error>;
-    type IntoFuture = BoxFuture<'a, Self::Output>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.enter())
+fn check_named(operation: &'static str, procs: &[ProcId]) -> Result<(), Error> {
+    if procs.is_empty() {
+        return Err(Error::bad_param(operation, "the participants have to be named"));
     }
+    Ok(())
 }

@@ -29,12 +29,9 @@ impl Procs {
         ProcId::wildcard(nspace).into()
     }
 
-    /// The processes as named, for operations that need names.
-    pub(super) fn named(self, operation: &'static str) -> Result<Vec<ProcId>, Error> {
-        match self.0 {
-            Some(procs) if !procs.is_empty() => Ok(procs),
-            _ => Err(Error::bad_param(operation, "the participants have to be named")),
-        }
+    /// The processes as named; none for the whole of the caller's namespace.
+    pub(super) fn named(self) -> Vec<ProcId> {
+        self.0.unwrap_or_default()
     }
 }
 

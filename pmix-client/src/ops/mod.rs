@@ -37,34 +37,6 @@ pub use unpublish::UnpublishBuilder;
 
 use std::time::Duration;
 
-/// The methods of a builder with a field `directives` that every operation with a time limit has.
-macro_rules! directive_methods {
-    () => {
-        /// Limits the wait; rounded up to whole seconds, zero means no limit (GEN-12).
-        #[doc(alias = "PMIX_TIMEOUT")]
-        pub fn timeout(self, limit: Duration) -> Self {
-            self.directive(&pmix_types::keys::TIMEOUT, whole_seconds(limit))
-        }
-
-        /// Adds an optional directive.
-        pub fn directive<D: pmix_types::ValueType>(
-            mut self,
-            key: &pmix_types::Key<D>,
-            value: impl Into<D>,
-        ) -> Self {
-            self.directives.push(pmix_types::Info::new(key, value));
-            self
-        }
-
-        /// Adds directives, which may be required ones.
-        pub fn directives(mut self, directives: Directives) -> Self {
-            self.directives.extend(directives);
-            self
-        }
-    };
-}
-use directive_methods;
-
 /// A limit as `TIMEOUT` wants it: whole seconds, rounded up; 0 for none (GEN-12).
 fn whole_seconds(limit: Duration) -> i32 {
     let rounded_up = limit.as_secs().saturating_add(u64::from(limit.subsec_nanos() > 0));

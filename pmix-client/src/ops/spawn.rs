@@ -1,42 +1,58 @@
-use std::future::IntoFuture;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
 use pmix_types::message::{Reply, Request, Spawn};
-use pmix_types::{App, Directives, Envar, Nspace, keys};
+use pmix_types::{App, Envar, Nspace, keys};
 
-use super::{directive_methods, whole_seconds};
+use super::builder::builder;
+use super::whole_seconds;
 use crate::client::Client;
 use crate::error::Error;
 use crate::sync::write;
 
 const OPERATION: &str = "spawn";
 
-/// A job that is about to be started; await it for its namespace. See [`Client::spawn`].
-///
-/// What is said here holds for all applications of the job; what an [`App`] says of itself wins (SPN-01).
-///
-/// # Errors
-/// When awaited: `ERR_BAD_PARAM` without applications, `ERR_NOT_SUPPORTED` if the host starts no jobs or not with a
-/// directive that is required, one of the `ERR_JOB_*` statuses if a process could not be started (SPN-06), and then
-/// none is left running; `ERR_TIMEOUT` if that took too long, `ERR_UNREACH` for a singleton, [`Error::Lost`] if the
-/// connection is or gets lost, `ERR_INIT` after finalize, and what the host says.
-///
-/// # Cancel safety
-/// Not safe: once sent, the job is started; dropping the future only drops its name.
-#[derive(Clone, Debug)]
-#[must_use = "a job is started when this is awaited"]
-pub struct SpawnBuilder<'a> {
-    client: &'a Client,
-    apps: Vec<App>,
-    directives: Directives,
+impl Client {
+    /// Starts a job; await the builder for its namespace.
+    ///
+    /// Ready when all its processes have started (SPN-01); if one of them cannot be, none is left. The new job is
+    /// connected to the caller's (CON-18), and its data is answered on the spot from then on (SPN-04).
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
+    /// use pmix_client::keys;
+    /// use pmix_client::types::App;
+    ///
+    /// let workers = App::new("./worker", 4).arg("--fast").env("THREADS", "2");
+    /// let child = client.spawn([workers]).wdir("/tmp").notify_completion().await?;
+    /// assert_eq!(client.job(&child).get(keys::JOB_SIZE).await?, 4);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "PMIx_Spawn")]
+    #[doc(alias = "PMIx_Spawn_nb")]
+    pub fn spawn(&self, apps: impl IntoIterator<Item = App>) -> SpawnBuilder<'_> {
+        SpawnBuilder::new(self, Spawn::new(apps.into_iter().collect()))
+    }
 }
 
-impl<'a> SpawnBuilder<'a> {
-    pub(crate) const fn new(client: &'a Client, apps: Vec<App>) -> Self {
-        Self { client, apps, directives: Directives::new() }
-    }
+builder! {
+    /// A job that is about to be started; await it for its namespace. See [`Client::spawn`].
+    ///
+    /// What is said here holds for all applications of the job; what an [`App`] says of itself wins (SPN-01).
+    ///
+    /// # Errors
+    /// When awaited: `ERR_BAD_PARAM` without applications, `ERR_NOT_SUPPORTED` if the host starts no jobs or not with a
+    /// directive that is required, one of the `ERR_JOB_*` statuses if a process could not be started (SPN-06), and then
+    /// none is left running; `ERR_TIMEOUT` if that took too long, `ERR_UNREACH` for a singleton, [`Error::Lost`] if the
+    /// connection is or gets lost, `ERR_INIT` after finalize, and what the host says.
+    ///
+    /// # Cancel safety
+    /// Not safe: once sent, the job is started; dropping the future only drops its name.
+    SpawnBuilder(Spawn) -> Nspace
+}
 
+impl SpawnBuilder<'_> {
     /// The directory to start in.
     #[doc(alias = "PMIX_WDIR")]
     pub fn wdir(self, dir: impl Into<String>) -> Self {
@@ -118,17 +134,13 @@ impl<'a> SpawnBuilder<'a> {
         self.directive(&keys::NOTIFY_JOB_EVENTS, true)
     }
 
-    directive_methods!();
-
-    async fn start(self) -> Result<Nspace, Error> {
-        let client = self.client;
-        client.check()?;
-        if self.apps.is_empty() {
+    async fn ask(self) -> Result<Nspace, Error> {
+        let Self { client, request } = self;
+        let session = client.session(OPERATION)?;
+        if request.apps.is_empty() {
             return Err(Error::bad_param(OPERATION, "there is no application to start"));
         }
-        let mut spawn = Spawn::new(self.apps);
-        spawn.directives = self.directives;
-        match client.session(OPERATION)?.request(Request::Spawn(spawn)).await? {
+        match session.request(Request::Spawn(request)).await? {
             Reply::Spawn(reply) => {
                 if let Some(job) = reply.job {
                     write(client.store()).keep_job(job);
@@ -137,15 +149,6 @@ impl<'a> SpawnBuilder<'a> {
             }
             _ => Err(Error::unexpected_reply(OPERATION)),
         }
-    }
-}
-
-impl<'a> IntoFuture for SpawnBuilder<'a> {
-    type Output = Result<Nspace, Error>;
-    type IntoFuture = BoxFuture<'a, Self::Output>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.start())
     }
 }
 

@@ -130,7 +130,7 @@ fn list_requests() -> impl Strategy<Value = Request> {
         list_request!(Spawn, App::sample(1)),
         list_request!(Connect, named_proc()),
         list_request!(Disconnect, named_proc()),
-        (super::named_nspace(), Directives::sample(1)).prop_map(|(nspace, directives)| {
+        (named_nspace(), Directives::sample(1)).prop_map(|(nspace, directives)| {
             let mut request = Disconnect::leave(nspace);
             request.directives = directives;
             Request::Disconnect(request)
