@@ -7,7 +7,8 @@ use std::time::Instant;
 use pmix_types::message::{Failure, Fence, Modex, ProcData, PutEntry, Reply};
 use pmix_types::{DataType, Directives, Info, Key, Nspace, ProcId, RankSet, Status, keys};
 
-use super::assembly::{Assembled, Assemblies};
+use super::assemblies::{Absent, Assemblies, Terms};
+use super::assembly::Assembled;
 use super::ids::{Counter, ReplyTo};
 use super::registry::{Job, Viewer};
 use super::signature::{Operation, Signature};
@@ -58,8 +59,8 @@ struct Round {
     waiting: Vec<ReplyTo>,
     directives: Directives,
     collect: bool,
-    /// Who has ended is not waited for (CON-12).
-    optional: bool,
+    /// What a connect or disconnect is to be like.
+    terms: Terms,
     /// Nobody is awaited here any more; who comes later means the next round.
     complete: bool,
     deadline: Option<Instant>,
@@ -88,11 +89,19 @@ struct LocalPart {
     unknown: bool,
     /// Participants on other nodes.
     remote: bool,
+    /// Members of a connected group that are not waited for.
+    absent: Absent,
 }
 
 impl Round {
     fn has(&self, proc: &ProcId) -> bool {
         self.entered.get(&proc.nspace).is_some_and(|ranks| ranks.contains(proc.rank))
+    }
+
+    /// Whether it goes on without those who have ended (CON-12). Who has ended is not connected any more, whatever the
+    /// others do.
+    const fn is_lenient(&self, operation: &Operation) -> bool {
+        self.terms.optional || matches!(operation, Operation::Disconnect(_))
     }
 
     fn entered(&self, nspace: &str) -> u64 {
@@ -131,26 +140,26 @@ impl Engine {
 
     /// A process enters: goes as far as that allows.
     pub(super) fn on_enter(&mut self, asked: &Asked, entry: Entry, out: &mut Out) {
-        match self.enter(asked, entry) {
+        match self.enter(asked, entry, out) {
             Ok(signature) => self.drive(&signature, out),
             Err(failure) => self.reply(asked.to, Err(failure), out),
         }
     }
 
-    fn enter(&mut self, asked: &Asked, entry: Entry) -> Result<Signature, Failure> {
+    fn enter(&mut self, asked: &Asked, entry: Entry, out: &mut Out) -> Result<Signature, Failure> {
         let caller = &asked.by.proc;
         let Entry { operation, procs, mut directives } = entry;
-        let signature = Signature::new(operation, caller, procs)?;
-        self.check_assembly(&signature)?;
+        let signature = Signature::new(operation, caller, procs, &self.collectives.assemblies)?;
+        let terms =
+            if signature.operation.is_hosts() { Terms::take(&mut directives)? } else { Terms::default() };
+        self.check_assembly(&signature, caller, terms)?;
         let until = deadline(asked.at, &mut directives)?;
         let collect = directives.take_flag(&keys::COLLECT_DATA)?;
-        let optional = directives.take_flag(&keys::CONNECT_OPTIONAL)?;
         directives.take_flag(&keys::COLLECT_GENERATED_JOB_INFO)?;
         // the server keeps the time itself, so the host must not (GEN-12)
         directives.remove(&keys::TIMEOUT);
         let local = self.local_part(&signature);
-        let goes_up = local.remote && self.config.capabilities.has(signature.operation.upcall());
-        if !goes_up && !local.unknown && !local.unregistered {
+        if !self.is_for_host(&signature, &local) && !local.unknown && !local.unregistered {
             // nobody is above this server for this operation
             if directives.flag(&COLLECTIVE_ALGO_REQD)? {
                 return Err(Failure::new(
@@ -162,6 +171,13 @@ impl Engine {
         }
 
         let queue = self.collectives.queues.entry(signature.clone()).or_default();
+        if signature.operation.is_hosts()
+            && queue.iter().any(|round| round.verdict.is_none() && round.has(caller))
+        {
+            let name = signature.operation.name();
+            let message = format!("{caller} is in a {name} of these processes already");
+            return Err(Failure::new(Status::ERR_INVALID_OPERATION, message));
+        }
         // a process that is in a round already means the next one (FEN-04)
         let position = match queue.iter().position(|round| !round.complete && !round.has(caller)) {
             Some(position) => position,
@@ -181,7 +197,7 @@ impl Engine {
                     waiting: Vec::new(),
                     directives: Directives::new(),
                     collect: false,
-                    optional: false,
+                    terms: Terms::default(),
                     complete: false,
                     deadline: None,
                     verdict: None,
@@ -195,7 +211,8 @@ impl Engine {
         round.waiting.push(asked.to);
         // data moves for all if anyone asks for it, so that all get the same (FEN-08)
         round.collect |= collect;
-        round.optional |= optional;
+        let asks_others = terms.notify_requested && !round.terms.notify_requested;
+        round.terms.join(terms);
         for info in directives {
             if round.directives.get_value(&info.key).is_none() {
                 round.directives.push(info);
@@ -209,7 +226,17 @@ impl Engine {
             round.deadline = Some(until);
             self.timers.set(Some(until), Timer::Round(round.id));
         }
+        if signature.operation.is_hosts() {
+            let (terms, entered) = (round.terms, round.entered.clone());
+            self.tell_of_entry(&signature, caller, terms, &entered, asks_others, out);
+        }
         Ok(signature)
+    }
+
+    /// Whether the host carries the operation out, or has a say in it.
+    fn is_for_host(&self, signature: &Signature, local: &LocalPart) -> bool {
+        (local.remote || signature.operation.is_hosts())
+            && self.config.capabilities.has(signature.operation.upcall())
     }
 
     /// Participants on this node, as far as is known now.
@@ -218,9 +245,14 @@ impl Engine {
         for (nspace, named) in &signature.procs {
             let job = self.jobs.get(nspace);
             let Some(job) = job.filter(|job| job.registered) else {
-                part.unregistered = true;
                 // clients may be registered before their namespace is
                 let local = job.map(Job::known_local).unwrap_or_default();
+                // who is connected may be a job of other nodes, which the host knows of
+                let is_elsewhere = local.is_empty()
+                    && signature.operation.is_hosts()
+                    && self.config.capabilities.has(signature.operation.upcall());
+                part.remote |= is_elsewhere;
+                part.unregistered |= !is_elsewhere;
                 let here = if named.all { local } else { &named.ranks & &local };
                 part.ranks.insert(nspace.clone(), here);
                 continue;
@@ -247,6 +279,7 @@ impl Engine {
                 part.ranks.insert(nspace.clone(), here);
             }
         }
+        part.absent = self.collectives.assemblies.absent(signature);
         part
     }
 
@@ -258,11 +291,14 @@ impl Engine {
     ) -> (BTreeMap<Nspace, RankSet>, BTreeMap<Nspace, RankSet>) {
         let (mut awaited, mut departed) = (BTreeMap::new(), BTreeMap::new());
         for (nspace, expected) in &local.ranks {
-            let absent = match round.entered.get(nspace) {
+            let mut absent = match round.entered.get(nspace) {
                 Some(entered) => expected - entered,
                 None => expected.clone(),
             };
-            let gone = self.jobs.get(nspace).map(|job| &absent & &job.departed).unwrap_or_default();
+            if let Some(excused) = local.absent.excused.get(nspace) {
+                absent = &absent - excused;
+            }
+            let gone = &absent & &self.departed_of(nspace, local);
             let alive = &absent - &gone;
             if !alive.is_empty() {
                 awaited.insert(nspace.clone(), alive);
@@ -282,12 +318,24 @@ impl Engine {
     /// Whether fewer have entered than the host has announced (FEN-10).
     fn awaits_counted(&self, round: &Round, local: &LocalPart) -> bool {
         local.counts.iter().any(|(nspace, count)| {
-            let gone = self.jobs.get(nspace).map_or(0, |job| match round.entered.get(nspace) {
-                Some(entered) => (&job.departed - entered).len(),
-                None => job.departed.len(),
-            });
-            round.entered(nspace) + gone < *count
+            let mut gone = self.departed_of(nspace, local);
+            if let Some(excused) = local.absent.excused.get(nspace) {
+                gone = &gone | excused;
+            }
+            if let Some(entered) = round.entered.get(nspace) {
+                gone = &gone - entered;
+            }
+            round.entered(nspace) + gone.len() < *count
         })
+    }
+
+    /// Local processes that will not enter any more.
+    fn departed_of(&self, nspace: &Nspace, local: &LocalPart) -> RankSet {
+        let departed = self.jobs.get(nspace).map(|job| job.departed.clone()).unwrap_or_default();
+        match local.absent.ended.get(nspace) {
+            Some(ended) => &departed | ended,
+            None => departed,
+        }
     }
 
     pub(super) fn drive_collectives_of(&mut self, nspace: &Nspace, out: &mut Out) {
@@ -300,29 +348,28 @@ impl Engine {
     fn drive(&mut self, signature: &Signature, out: &mut Out) {
         let Some(mut queue) = self.collectives.queues.remove(signature) else { return };
         let local = self.local_part(signature);
-        let host = local.remote && self.config.capabilities.has(signature.operation.upcall());
+        let asks = self.is_for_host(signature, &local);
+        // other nodes must hear of it even if it has failed
+        let host = asks && local.remote;
         let mut host_is_free = true;
         queue.retain_mut(|round| {
             let (awaited, departed) = self.missing(round, &local);
             let all_in = awaited.is_empty() && !self.awaits_unnamed(round, &local);
             round.complete |= all_in;
             if round.verdict.is_none() && round.host == HostSide::NotAsked {
-                round.verdict = if !departed.is_empty() && !round.optional {
+                round.verdict = if !departed.is_empty() && !round.is_lenient(&signature.operation) {
                     Some(Err(self.departed_failure(&signature.operation, &departed)))
-                } else if round.complete && !local.remote {
-                    Some(Ok(self.local_outcome(signature, round)))
-                } else if round.complete && !host {
+                } else if round.complete && !local.remote && !asks {
+                    Some(self.local_outcome(signature, round))
+                } else if round.complete && !asks {
                     let what = format!("a {} over several nodes", signature.operation.name());
                     Some(Err(super::not_supported(&what)))
                 } else {
                     None
                 };
             }
-            if host
-                && host_is_free
-                && round.host == HostSide::NotAsked
-                && (round.complete || round.verdict.is_some())
-            {
+            let has_to_ask = if round.verdict.is_some() { host } else { asks && round.complete };
+            if has_to_ask && host_is_free && round.host == HostSide::NotAsked {
                 round.host = HostSide::Asked(self.ask_host(signature, round, !awaited.is_empty(), out));
             } else if !host
                 && !local.unknown
@@ -462,12 +509,12 @@ impl Engine {
     }
 
     /// What an operation comes to that no other node takes part in.
-    fn local_outcome(&mut self, signature: &Signature, round: &Round) -> Outcome {
-        match signature.operation {
+    fn local_outcome(&mut self, signature: &Signature, round: &Round) -> Result<Outcome, Failure> {
+        Ok(match signature.operation {
             Operation::Fence => self.fenced(round, Vec::new()),
-            Operation::Connect(_) => self.connected(signature, Default::default()),
+            Operation::Connect(_) => self.connected(signature, round.terms, Default::default())?,
             Operation::Disconnect(_) => self.disconnected(signature),
-        }
+        })
     }
 
     fn fenced(&mut self, round: &Round, remote: Vec<ProcData>) -> Outcome {
@@ -505,7 +552,7 @@ impl Engine {
             }
             (Operation::Connect(_), Answer::Connected(connected)) => {
                 self.adopt_jobs(&connected.data, out)?;
-                Ok(self.connected(signature, connected))
+                self.connected(signature, round.terms, connected)
             }
             (Operation::Disconnect(_), Answer::Done) => Ok(self.disconnected(signature)),
             (operation, other) => {

@@ -182,6 +182,8 @@ impl Engine {
         let is_client = held.kind == Kind::Client;
         if let Some(client) = self.client_mut(&caller.proc).filter(|_| is_client) {
             client.stage = Stage::Finalized;
+            self.end_membership(&caller.proc, out);
+            self.drive_collectives_of(&caller.proc.nspace, out);
         }
         if is_client && self.config.capabilities.has(Upcall::ClientFinalized) {
             let request = ClientFinalized::new(caller.proc.clone());

@@ -5,7 +5,7 @@ use std::time::Instant;
 use pmix_types::message::{
     Failure, JobControl, Log, Lookup, LookupReply, Publish, Reply, Spawn, SpawnReply, Unpublish,
 };
-use pmix_types::{DataRange, Directives, Info, KeyName, Pdata, Persistence, Status, keys};
+use pmix_types::{DataRange, Directives, Info, KeyName, Nspace, Pdata, Persistence, Status, keys};
 
 use super::connect::push_identity;
 use super::ids::ReplyTo;
@@ -30,6 +30,11 @@ pub(super) enum Form {
     /// What was found of these keys.
     Found(Vec<KeyName>),
     Spawned,
+    /// The caller has left a connected group (CON-14).
+    Left {
+        nspace: Nspace,
+        notify_each: bool,
+    },
     Info,
     Credential,
 }
@@ -152,6 +157,10 @@ impl Engine {
                 let mut reply = SpawnReply::new(nspace);
                 reply.job = self.jobs.get(&reply.nspace).map(|job| job.data.clone());
                 Ok(Reply::Spawn(reply))
+            }
+            (Form::Left { nspace, notify_each }, Answer::Done) => {
+                self.on_left(asked.to.conn, &nspace, notify_each, out);
+                Ok(Reply::Done)
             }
             (form, answer) => {
                 let message = format!("the host answered {answer:?} where {form:?} was asked for");

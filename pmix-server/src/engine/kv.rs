@@ -179,8 +179,10 @@ impl Engine {
         self.recheck_waiters_on(&data.proc, out);
     }
 
-    pub(super) fn on_get(&mut self, asked: Asked, get: Get, out: &mut Out) {
+    pub(super) fn on_get(&mut self, asked: Asked, mut get: Get, out: &mut Out) {
         self.stats.gets += 1;
+        // a process may be named by its rank among those who have connected (CON-07)
+        get.proc = self.collectives.assemblies.member(&get.proc).unwrap_or(get.proc);
         let to = asked.to;
         match Waiter::new(asked, get) {
             Ok(waiter) => self.serve(waiter, out),

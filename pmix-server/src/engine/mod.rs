@@ -12,6 +12,7 @@
 //! 4. No value is shown outside its scope.
 //! 5. When nothing is waiting there is no timer and no upcall under way.
 
+mod assemblies;
 mod assembly;
 mod cleanup;
 mod collective;
@@ -230,7 +231,7 @@ impl Engine {
             Request::Unpublish(unpublish) => self.on_unpublish(asked, unpublish, out),
             Request::Spawn(spawn) => self.on_spawn(asked, spawn, out),
             Request::Connect(connect) => self.on_connect(&asked, connect, out),
-            Request::Disconnect(disconnect) => self.on_disconnect(&asked, disconnect, out),
+            Request::Disconnect(disconnect) => self.on_disconnect(asked, disconnect, out),
             Request::JobControl(control) if cleanup::is_cleanup(&control.directives) => {
                 self.on_cleanup(&asked, control, out);
             }

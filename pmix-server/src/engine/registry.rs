@@ -262,9 +262,9 @@ impl Engine {
         if self.jobs.remove(nspace).is_none() {
             return Err(unknown_nspace(nspace));
         }
-        self.collectives.assemblies.forget(nspace);
         let why = format!("namespace {nspace} was deregistered");
         self.fail_collectives_of(nspace, &Failure::new(Status::ERR_INVALID_NAMESPACE, why.clone()), out);
+        self.collectives.assemblies.forget(nspace);
         self.fail_waiters_of_nspace(nspace, &Failure::new(Status::ERR_NOT_FOUND, why.clone()), out);
         self.fail_dmodex_of(nspace, &Failure::new(Status::ERR_NOT_FOUND, why.clone()), out);
         self.end_output_of(nspace, out);
@@ -358,6 +358,7 @@ impl Engine {
         }
         client.departed = Some(reason.to_owned());
         job.departed.insert(proc.rank);
+        self.end_membership(proc, out);
         self.drive_collectives_of(&proc.nspace, out);
         self.on_departed_in_gets(proc, out);
         self.on_departed_in_dmodex(proc, out);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use pmix_types::message::Failure;
 use pmix_types::{Nspace, ProcId, Rank, RankSet, Status};
 
+use super::assemblies::Assemblies;
 use crate::host::Upcall;
 
 /// What processes do together.
@@ -34,14 +35,26 @@ impl Operation {
             Self::Disconnect(_) => Upcall::Disconnect,
         }
     }
+
+    /// Whether the host has a say in it although all participants are on this node: who is connected is one
+    /// application for it (CON-01).
+    pub(super) const fn is_hosts(&self) -> bool {
+        !matches!(self, Self::Fence)
+    }
 }
+
+/// Participants by namespace.
+pub(super) type Members = BTreeMap<Nspace, Named>;
 
 /// What identifies a collective: its operation, and its participants as they were named, without order and repeats
 /// (FEN-03, FEN-04, CON-04).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Signature {
     pub(super) operation: Operation,
-    pub(super) procs: BTreeMap<Nspace, Named>,
+    /// The participants by their own namespaces.
+    pub(super) procs: Members,
+    /// As they were named, if some were by the namespace of a connected group (CON-07); else empty.
+    pub(super) groups: Members,
 }
 
 /// How processes of one namespace were named. "All" never equals a full list of ranks (FEN-03).
@@ -51,41 +64,82 @@ pub(super) struct Named {
     pub(super) ranks: RankSet,
 }
 
+impl Named {
+    pub(super) fn contains(&self, rank: Rank) -> bool {
+        self.all || self.ranks.contains(rank)
+    }
+
+    fn join(&mut self, other: &Self) {
+        self.all |= other.all;
+        self.ranks = &self.ranks | &other.ranks;
+    }
+}
+
 impl Signature {
-    pub(super) fn new(operation: Operation, caller: &ProcId, procs: Vec<ProcId>) -> Result<Self, Failure> {
+    pub(super) fn new(
+        operation: Operation,
+        caller: &ProcId,
+        procs: Vec<ProcId>,
+        groups: &Assemblies,
+    ) -> Result<Self, Failure> {
         let name = operation.name();
         let bad = |message: String| Err(Failure::new(Status::ERR_BAD_PARAM, message));
         if procs.is_empty() {
             return bad(format!("a {name} needs participants"));
         }
-        let mut named = BTreeMap::<Nspace, Named>::new();
+        let (mut as_named, mut members, mut by_group) = (Members::new(), Members::new(), false);
         for proc in procs {
             if proc.nspace.is_empty() {
                 return bad(format!("participant {proc} has no namespace"));
             }
-            let part = named.entry(proc.nspace).or_default();
-            match proc.rank {
-                Rank::WILDCARD => part.all = true,
-                rank if rank.is_valid() => {
-                    part.ranks.insert(rank);
-                }
-                rank => return bad(format!("{rank} cannot take part in a {name}: name ranks or WILDCARD")),
+            if proc.rank != Rank::WILDCARD && !proc.rank.is_valid() {
+                return bad(format!("{} cannot take part in a {name}: name ranks or WILDCARD", proc.rank));
             }
+            match groups.members(&proc) {
+                Some(meant) => {
+                    by_group = true;
+                    for (nspace, part) in meant? {
+                        members.entry(nspace).or_default().join(&part);
+                    }
+                }
+                None => name_in(&mut members, &proc),
+            }
+            name_in(&mut as_named, &proc);
         }
-        if named.get(&caller.nspace).is_some_and(|part| part.all || part.ranks.contains(caller.rank)) {
-            return Ok(Self { operation, procs: named });
+        if !contains(&members, caller) {
+            let message = format!("{caller} is not among the participants of its {name}");
+            return Err(Failure::new(Status::ERR_NOT_A_MEMBER, message));
         }
-        let message = format!("{caller} is not among the participants of its {name}");
-        Err(Failure::new(Status::ERR_NOT_A_MEMBER, message))
+        // a connect is of the processes, whatever they were connected as before
+        let groups = if by_group && !operation.is_hosts() { as_named } else { Members::new() };
+        Ok(Self { operation, procs: members, groups })
     }
 
     /// The participants as they were named.
     pub(super) fn procs(&self) -> Vec<ProcId> {
-        let mut procs = Vec::new();
-        for (nspace, part) in &self.procs {
-            procs.extend(part.ranks.iter().map(|rank| ProcId::new(nspace.clone(), rank)));
-            procs.extend(part.all.then(|| ProcId::wildcard(nspace.clone())));
-        }
-        procs
+        named_procs(if self.groups.is_empty() { &self.procs } else { &self.groups })
     }
+}
+
+fn name_in(members: &mut Members, proc: &ProcId) {
+    let part = members.entry(proc.nspace.clone()).or_default();
+    if proc.rank.is_wildcard() {
+        part.all = true;
+    } else {
+        part.ranks.insert(proc.rank);
+    }
+}
+
+pub(super) fn contains(members: &Members, proc: &ProcId) -> bool {
+    members.get(&proc.nspace).is_some_and(|part| part.contains(proc.rank))
+}
+
+/// The members one by one, a wildcard for all of a namespace.
+pub(super) fn named_procs(members: &Members) -> Vec<ProcId> {
+    let mut procs = Vec::new();
+    for (nspace, part) in members {
+        procs.extend(part.ranks.iter().map(|rank| ProcId::new(nspace.clone(), rank)));
+        procs.extend(part.all.then(|| ProcId::wildcard(nspace.clone())));
+    }
+    procs
 }

@@ -123,6 +123,7 @@ impl Engine {
     pub(super) fn on_notify(&mut self, asked: Asked, mut event: Event, out: &mut Out) {
         // the source is who sent it, whatever it claims
         event.source = asked.by.proc.clone();
+        self.resolve_range(&mut event);
         self.deliver(&event, out);
         self.pass_event_up(asked, event, out);
     }

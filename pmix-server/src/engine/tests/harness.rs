@@ -113,6 +113,7 @@ impl With for Request {
             Self::Fence(fence) => &mut fence.directives,
             Self::Lookup(lookup) => &mut lookup.directives,
             Self::Connect(connect) => &mut connect.directives,
+            Self::Disconnect(disconnect) => &mut disconnect.directives,
             Self::JobControl(control) => &mut control.directives,
             Self::IofPull(wish) => &mut wish.directives,
             Self::IofPush(input) => &mut input.directives,

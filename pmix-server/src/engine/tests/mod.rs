@@ -2,6 +2,7 @@ mod abort;
 mod assembly;
 mod cleanup;
 mod connect;
+mod connected;
 mod death;
 mod dmodex;
 mod events;
