@@ -1,5 +1,6 @@
 //! Connect and disconnect: collectives that make processes of several namespaces known to each other.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -23,6 +24,25 @@ pub(super) struct Assembled {
     jobs: Vec<Arc<JobData>>,
     nspace: Option<Nspace>,
     numbering: Arc<Numbering>,
+}
+
+/// How a process has entered a connect or disconnect.
+#[derive(Debug)]
+pub(super) struct Entered {
+    /// What was asked for so far.
+    pub(super) terms: Terms,
+    /// Who is in.
+    pub(super) already: BTreeMap<Nspace, RankSet>,
+    /// It is the first to have the others asked (CON-11).
+    pub(super) asks_others: bool,
+}
+
+/// Something that members of a group are to hear.
+#[derive(Debug)]
+struct Notice {
+    event: Event,
+    /// Those on other nodes too, through the host.
+    beyond: bool,
 }
 
 impl Assembled {
@@ -135,23 +155,22 @@ impl Engine {
         }
     }
 
-    /// Tells those who want to know that a process has entered. `news`: what it has asked for first.
+    /// Tells those who want to know that a process has entered.
     pub(super) fn tell_of_entry(
         &mut self,
         signature: &Signature,
         caller: &ProcId,
-        terms: Terms,
-        entered: &std::collections::BTreeMap<Nspace, RankSet>,
-        asks_others: bool,
+        entered: &Entered,
         out: &mut Out,
     ) {
+        let Entered { terms, already, asks_others } = entered;
         let Some(id) = set_id(signature) else { return };
         let connects = matches!(signature.operation, Operation::Connect(_));
-        if connects && asks_others {
+        if connects && *asks_others {
             let event = self.event_of(Status::CONNECT_REQUESTED, caller, &id);
             let is_in =
-                |proc: &ProcId| entered.get(&proc.nspace).is_some_and(|ranks| ranks.contains(proc.rank));
-            self.tell(&id.1, is_in, event, true, out);
+                |proc: &ProcId| already.get(&proc.nspace).is_some_and(|ranks| ranks.contains(proc.rank));
+            self.tell(&id.1, is_in, Notice { event, beyond: true }, out);
         }
         let was_agreed =
             self.collectives.assemblies.of_member(&id, caller).is_some_and(|held| held.terms.notify_each);
@@ -205,7 +224,7 @@ impl Engine {
         for members in self.collectives.assemblies.end(proc) {
             let event = Event::new(Status::ERR_PROC_TERM_WO_SYNC, self.config.server.clone())
                 .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, proc.clone()));
-            self.tell(&members, |other| other == proc, event, true, out);
+            self.tell(&members, |other| other == proc, Notice { event, beyond: true }, out);
         }
         self.drop_abandoned();
     }
@@ -235,7 +254,7 @@ impl Engine {
         let event = self.event_of(code, proc, id);
         // who connects is told of on its node only (CON-10)
         let beyond = code == Status::PROC_HAS_DISCONNECTED;
-        self.tell(&id.1, |other| other == proc, event, beyond, out);
+        self.tell(&id.1, |other| other == proc, Notice { event, beyond }, out);
     }
 
     /// An event about a process and the set it is in.
@@ -250,15 +269,9 @@ impl Engine {
         }
     }
 
-    /// Gives an event to the members on this node but some, and `beyond` it to those on others through the host.
-    fn tell(
-        &mut self,
-        members: &Members,
-        but: impl Fn(&ProcId) -> bool,
-        event: Event,
-        beyond: bool,
-        out: &mut Out,
-    ) {
+    /// Tells the members but some of something.
+    fn tell(&mut self, members: &Members, but: impl Fn(&ProcId) -> bool, notice: Notice, out: &mut Out) {
+        let Notice { event, beyond } = notice;
         let (mut here, mut elsewhere) = (Vec::new(), false);
         for (nspace, named) in members {
             let job = self.jobs.get(nspace);

@@ -8,7 +8,7 @@ use pmix_types::message::{Failure, Fence, Modex, ProcData, PutEntry, Reply};
 use pmix_types::{DataType, Directives, Info, Key, Nspace, ProcId, RankSet, Status, keys};
 
 use super::assemblies::{Absent, Assemblies, Terms};
-use super::assembly::Assembled;
+use super::assembly::{Assembled, Entered};
 use super::ids::{Counter, ReplyTo};
 use super::registry::{Job, Viewer};
 use super::signature::{Operation, Signature};
@@ -227,8 +227,8 @@ impl Engine {
             self.timers.set(Some(until), Timer::Round(round.id));
         }
         if signature.operation.is_hosts() {
-            let (terms, entered) = (round.terms, round.entered.clone());
-            self.tell_of_entry(&signature, caller, terms, &entered, asks_others, out);
+            let entered = Entered { terms: round.terms, already: round.entered.clone(), asks_others };
+            self.tell_of_entry(&signature, caller, &entered, out);
         }
         Ok(signature)
     }
@@ -247,10 +247,11 @@ impl Engine {
             let Some(job) = job.filter(|job| job.registered) else {
                 // clients may be registered before their namespace is
                 let local = job.map(Job::known_local).unwrap_or_default();
-                // who is connected may be a job of other nodes, which the host knows of
-                let is_elsewhere = local.is_empty()
-                    && signature.operation.is_hosts()
-                    && self.config.capabilities.has(signature.operation.upcall());
+                // a job of other nodes only, as their servers say; who connects need not be known here before
+                let is_far =
+                    job.is_some_and(|job| job.data.placement().is_some()) || signature.operation.is_hosts();
+                let is_elsewhere =
+                    is_far && local.is_empty() && self.config.capabilities.has(signature.operation.upcall());
                 part.remote |= is_elsewhere;
                 part.unregistered |= !is_elsewhere;
                 let here = if named.all { local } else { &named.ranks & &local };

@@ -1,4 +1,4 @@
-//! Fences, connects and disconnects of several nodes: one all-gather each.
+//! Operations of several nodes, fences among them: one all-gather each.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,9 +8,7 @@ use pmix_types::{DataType, Directives, Key, Nspace, ProcId, RankSet, Status, key
 
 use super::host::{Rounds, lock};
 use super::{Exchange, ExchangeError, Launcher, StandardHost};
-use crate::host::{
-    ConnectRequest, Connected, DisconnectRequest, FenceRequest, HostError, HostResult, UpcallContext,
-};
+use crate::host::{FenceRequest, HostError, HostResult, UpcallContext};
 
 /// Removed from the Standard, still understood: whether an algorithm must be used (FEN-18).
 const COLLECTIVE_ALGO_REQD: Key<bool> = Key::new("pmix.calreqd", DataType::BOOL);
@@ -18,39 +16,32 @@ const COLLECTIVE_ALGO_REQD: Key<bool> = Key::new("pmix.calreqd", DataType::BOOL)
 impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     pub(super) async fn carry_out_fence(&self, cx: &UpcallContext, req: FenceRequest) -> HostResult<Bytes> {
         let FenceRequest { procs, nodes, data, directives } = req;
-        self.gather(cx, Gathering { what: "fence", procs, nodes, directives, data }).await
+        let gathering = Gathering { what: "fence", procs, nodes, directives, data: Ok(data) };
+        let mut joined = BytesMut::new();
+        self.gather(cx, gathering).await?.into_iter().for_each(|part| joined.put(part));
+        Ok(joined.freeze())
     }
 
-    pub(super) async fn carry_out_connect(
-        &self,
-        cx: &UpcallContext,
-        req: ConnectRequest,
-    ) -> HostResult<Connected> {
-        let ConnectRequest { procs, nodes, data, directives } = req;
-        let data = self.gather(cx, Gathering { what: "connect", procs, nodes, directives, data }).await?;
-        Ok(Connected { data, ..Connected::default() })
-    }
-
-    pub(super) async fn carry_out_disconnect(
-        &self,
-        cx: &UpcallContext,
-        req: DisconnectRequest,
-    ) -> HostResult<()> {
-        let DisconnectRequest { procs, directives, .. } = req;
-        let (nodes, data) = (self.0.exchange.nodes(), Bytes::new());
-        self.gather(cx, Gathering { what: "disconnect", procs, nodes, directives, data }).await?;
-        Ok(())
-    }
-
-    /// The number of a fence that begins, from 1.
-    fn round(&self, participants: &str, procs: &[ProcId]) -> u64 {
-        let mut rounds = lock(&self.0.rounds);
-        let rounds = rounds.entry(participants.to_owned()).or_insert_with(|| Rounds {
-            nspaces: procs.iter().map(|proc| proc.nspace.clone()).collect(),
-            count: 0,
-        });
-        rounds.count += 1;
-        rounds.count
+    /// The number of an operation that begins, from 1.
+    async fn round(&self, participants: &str, procs: &[ProcId]) -> u64 {
+        if !lock(&self.0.rounds).contains_key(participants) {
+            // now and then is enough
+            self.forget_ended().await;
+            // what is not known here cannot end here
+            let mut nspaces = self.owners(procs);
+            if let Ok(handle) = self.handle() {
+                for nspace in nspaces.clone() {
+                    if handle.job_data(&nspace).await.is_err() {
+                        nspaces.remove(&nspace);
+                    }
+                }
+            }
+            lock(&self.0.rounds).insert(participants.to_owned(), Rounds { nspaces, count: 0 });
+        }
+        lock(&self.0.rounds).get_mut(participants).map_or(0, |rounds| {
+            rounds.count += 1;
+            rounds.count
+        })
     }
 
     /// Forgets the fences of namespaces that the server does not know any more.
@@ -61,23 +52,20 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         for nspace in named {
             if handle.job_data(&nspace).await.is_err() {
                 lock(&self.0.rounds).retain(|_, rounds| !rounds.nspaces.contains(&nspace));
+                lock(&self.0.assemblies).retain(|_, members| !members.contains(&nspace));
             }
         }
     }
 
-    /// Gives the other nodes' servers this one's part of an operation, and returns all parts joined; fails if the
-    /// operation failed on one of them.
-    async fn gather(&self, cx: &UpcallContext, gathering: Gathering) -> HostResult<Bytes> {
+    /// Gives the other nodes' servers this one's part of an operation, and returns all parts in the order of the nodes;
+    /// fails if the operation failed on one of them.
+    pub(super) async fn gather(&self, cx: &UpcallContext, gathering: Gathering) -> HostResult<Vec<Bytes>> {
         let Gathering { what, procs, nodes, mut directives, data } = gathering;
         let id: Option<String> = directives.take(&keys::CONNECT_ID)?;
         let participants = format!("{what} {} {}", participants(&procs), id.as_deref().unwrap_or_default());
-        let round = self.round(&participants, &procs);
-        if round == 1 {
-            // now and then is enough
-            self.forget_ended().await;
-        }
+        let round = self.round(&participants, &procs).await;
         // a refusal must reach all nodes, so it goes the way of the data
-        let part = encode_answer(check_collective(directives).map(|()| data));
+        let part = encode_answer(check_collective(directives).and(data));
         let operation = format!("{participants} {round}");
         let gathered = tokio::select! {
             // first, so that the other nodes hear even of an operation that is cancelled already
@@ -85,21 +73,21 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
             gathered = self.0.exchange.all_gather(&operation, &nodes, part) => gathered,
             () = cx.cancelled() => return Err(Status::ERR_TIMEOUT.into()),
         };
-        let mut joined = BytesMut::new();
-        for (node, part) in nodes.iter().zip(gathered.map_err(exchange_failure)?) {
-            joined.put(decode_answer(part).map_err(|failure| failed_on(what, node, &failure))?);
-        }
-        Ok(joined.freeze())
+        let parts = nodes.iter().zip(gathered.map_err(exchange_failure)?);
+        parts
+            .map(|(node, part)| decode_answer(part).map_err(|failure| failed_on(what, node, &failure)))
+            .collect()
     }
 }
 
 /// This node's part of an operation of several nodes.
-struct Gathering {
-    what: &'static str,
-    procs: Vec<ProcId>,
-    nodes: Vec<String>,
-    directives: Directives,
-    data: Bytes,
+pub(super) struct Gathering {
+    pub(super) what: &'static str,
+    pub(super) procs: Vec<ProcId>,
+    pub(super) nodes: Vec<String>,
+    pub(super) directives: Directives,
+    /// For the other nodes, or why this one cannot take part.
+    pub(super) data: Result<Bytes, Failure>,
 }
 
 /// Whether this node can take part in a fence, with what the host knows of directives.

@@ -44,6 +44,10 @@ pub(super) struct Inner<L, X> {
     handle: OnceLock<ServerHandle>,
     /// Fences so far by their participants: all servers count alike.
     pub(super) rounds: Mutex<BTreeMap<String, Rounds>>,
+    /// Namespaces of connected groups with those of their members.
+    pub(super) assemblies: Mutex<BTreeMap<Nspace, BTreeSet<Nspace>>>,
+    /// Names for them that were proposed from here.
+    pub(super) assembled: AtomicU32,
     tools: AtomicU32,
     store: Mutex<Store>,
     syslog: OnceLock<Syslog>,
@@ -93,6 +97,8 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
             exchange,
             handle: OnceLock::new(),
             rounds: Mutex::default(),
+            assemblies: Mutex::default(),
+            assembled: AtomicU32::new(0),
             tools: AtomicU32::new(0),
             store: Mutex::default(),
             syslog: OnceLock::new(),

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod collective;
+mod connect;
 mod dmodex;
 mod host;
 mod job;
