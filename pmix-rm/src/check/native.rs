@@ -77,7 +77,7 @@ impl NativeSession {
         let context = Context::new(launched.encoding, launched.version);
         let waiting = Waiting::default();
         let (events_in, events) = mpsc::channel(EVENTS);
-        tokio::spawn(read(reading, arrived, context.clone(), waiting.clone(), events_in.clone()));
+        tokio::spawn(read(reading, arrived, context, waiting.clone(), events_in.clone()));
         let writing = Mutex::new(Writing { half, index: answer.index, next_tag: tag::FIRST_REQUEST });
         let (codes, events) = (Lock::default(), Mutex::new(events));
         let mut session = Self { proc, context, job: Vec::new(), writing, waiting, codes, events_in, events };
