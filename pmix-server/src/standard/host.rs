@@ -18,8 +18,8 @@ use super::{Exchange, Launcher};
 use crate::host::{
     AbortRequest, Capabilities, ClientConnected, ClientFinalized, ClientLost, ConnectRequest, Connected,
     DirectModexRequest, DisconnectRequest, FenceRequest, Found, HostError, HostModule, HostResult, Infos,
-    JobControlRequest, LogRequest, LookupRequest, PublishRequest, QueryRequest, QueryResults, SpawnRequest,
-    ToolConnected, UnpublishRequest, Upcall, UpcallContext,
+    JobControlRequest, LogRequest, LookupRequest, NotifyEventRequest, PublishRequest, QueryRequest,
+    QueryResults, SpawnRequest, ToolConnected, UnpublishRequest, Upcall, UpcallContext,
 };
 use crate::server::ServerHandle;
 
@@ -27,7 +27,7 @@ use crate::server::ServerHandle;
 ///
 /// It starts jobs ([`StandardHost::start_job`]), watches them, and serves the upcalls: fences and direct modex
 /// over the exchange, connect and disconnect, abort, published data on this node, spawn, log, queries with process
-/// tables, tools of the same user. Cheap to clone.
+/// tables, events for the processes of other nodes, tools of the same user. Cheap to clone.
 ///
 /// A directive that is required and that it does not know is refused with `ERR_NOT_SUPPORTED` (GEN-05); a fence
 /// is refused for all of its participants. The name of a job that spans several servers must not be used again:
@@ -197,6 +197,7 @@ impl<L: Launcher, X: Exchange> HostModule for StandardHost<L, X> {
             Upcall::Disconnect,
             Upcall::Log,
             Upcall::JobControl,
+            Upcall::NotifyEvent,
         ]
         .into_iter()
         .collect()
@@ -221,7 +222,11 @@ impl<L: Launcher, X: Exchange> HostModule for StandardHost<L, X> {
     }
 
     async fn client_lost(&self, cx: &UpcallContext, req: ClientLost) {
-        self.control(&req.proc.nspace, Control::Lost { rank: req.proc.rank, order: cx.id });
+        if self.jobs().contains_key(&req.proc.nspace) {
+            self.control(&req.proc.nspace, Control::Lost { rank: req.proc.rank, order: cx.id });
+        } else {
+            self.announce_loss(cx, req.proc).await;
+        }
     }
 
     async fn abort(&self, cx: &UpcallContext, req: AbortRequest) -> HostResult<()> {
@@ -262,6 +267,10 @@ impl<L: Launcher, X: Exchange> HostModule for StandardHost<L, X> {
 
     async fn job_control(&self, cx: &UpcallContext, req: JobControlRequest) -> HostResult<Infos> {
         self.control_jobs(cx, req).await
+    }
+
+    async fn notify_event(&self, cx: &UpcallContext, req: NotifyEventRequest) -> HostResult<()> {
+        self.carry_event(cx, req).await
     }
 
     async fn direct_modex(&self, cx: &UpcallContext, req: DirectModexRequest) -> HostResult<Bytes> {

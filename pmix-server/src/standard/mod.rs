@@ -4,6 +4,7 @@ mod cluster;
 mod collective;
 mod connect;
 mod dmodex;
+mod events;
 mod host;
 mod job;
 mod job_control;

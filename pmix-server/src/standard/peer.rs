@@ -51,6 +51,9 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
             Ask::Request { caller, request: Request::JobControl(control) } => {
                 self.control_for(&caller, control).await.map(Told::Reply)
             }
+            Ask::Request { request: Request::Notify(event), .. } => {
+                self.take_event(event).await.map(Told::Reply)
+            }
             Ask::Request { request, .. } => {
                 let message =
                     format!("the host of another node does not take a {} from here", request.operation());
