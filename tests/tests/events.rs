@@ -2,12 +2,19 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
 
+use std::future::poll_fn;
+use std::task::Poll;
+
 use pmix_client::types::message::{Hello, Identity, Request};
 use pmix_client::types::{DataArray, DataRange, Event, Info, Pid, Status, Value};
-use pmix_client::{Client, EventError, EventStream, Nspace, ProcId, Rank, keys};
+use pmix_client::{
+    Client, EventError, EventStream, HandlerBuilder, HandlerCall, HandlerOutcome, HandlerRegistration,
+    Nspace, ProcId, Rank, keys,
+};
 use pmix_proto::ServerBody;
 use pmix_server::types::job::JobSpec;
 use pmix_tests::{RawSession, TestNode, on_both_runtimes, within};
+use tokio::sync::mpsc;
 
 const CODE: Status = Status::from_raw(-4242);
 const OTHER: Status = Status::from_raw(77);
@@ -255,4 +262,164 @@ fn evt_21_when_the_server_stops_pending_and_later_calls_fail_and_listeners_hear_
         assert_eq!(client.job(&client.proc_id().nspace).get(keys::JOB_SIZE).await.unwrap(), 2);
         assert!(within(client.finalize()).await.unwrap_err().is_lost_connection());
     });
+}
+
+#[test]
+fn evt_13_evt_14_who_listens_later_hears_what_was_told_once() {
+    on_both_runtimes(async || {
+        let node = TestNode::start(2).await;
+        let (a, b) = (node.client(0).await, node.client(1).await);
+        for number in [3, 1, 2] {
+            within(a.notify(Status::from_raw(number))).await.unwrap();
+        }
+        within(a.notify(CODE).do_not_cache()).await.unwrap();
+        let mut late = listen(&b, []).await;
+        let mut later = listen(&b, []).await;
+        mark(&a).await;
+        assert_eq!(heard(&mut late).await, [3, 1, 2].map(Status::from_raw));
+        assert_eq!(heard(&mut later).await, [], "the process has had them");
+    });
+}
+
+#[tokio::test]
+async fn evt_10_evt_11_the_builder_says_for_whom_an_event_is() {
+    let node = TestNode::start(3).await;
+    let clients = node.clients().await;
+    let mut named = Vec::new();
+    let mut all = Vec::new();
+    for client in &clients {
+        named.push(listen(client, [CODE, OTHER]).await);
+        all.push(listen(client, []).await);
+    }
+    let event = clients[0].notify(CODE).custom_range([node.proc(1)]).non_default();
+    within(event.affected_procs([node.proc(2)]).info(&keys::EVENT_TEXT_MESSAGE, "psst")).await.unwrap();
+    let event = next(&mut named[1]).await;
+    assert_eq!((event.code, &event.source), (CODE, clients[0].proc_id()));
+    assert_eq!(event.affected_procs(), [node.proc(2)]);
+    assert_eq!(event.info.get(&keys::EVENT_TEXT_MESSAGE).unwrap().as_deref(), Some("psst"));
+    mark(&clients[0]).await;
+    for stream in named.iter_mut().chain(&mut all) {
+        assert_eq!(heard(stream).await, []);
+    }
+}
+
+#[tokio::test]
+async fn evt_09_a_stream_of_what_certain_processes_tell() {
+    let node = TestNode::start(3).await;
+    let clients = node.clients().await;
+    let mut of_two = within(clients[0].events([]).sources([node.proc(2)])).await.unwrap();
+    let mut own = within(clients[0].events([]).source_range(DataRange::PROC_LOCAL)).await.unwrap();
+    for (client, code) in clients.iter().zip([10, 11, 12]) {
+        within(client.notify(Status::from_raw(code))).await.unwrap();
+    }
+    assert_eq!(next(&mut of_two).await.code, Status::from_raw(12));
+    assert_eq!(next(&mut own).await.code, Status::from_raw(10));
+}
+
+/// A handler that passes on what it is called with, if anybody wants to know.
+async fn handle(
+    handler: HandlerBuilder<'_>,
+    outcome: HandlerOutcome,
+) -> (HandlerRegistration, mpsc::UnboundedReceiver<HandlerCall>) {
+    let (calls, called) = mpsc::unbounded_channel();
+    let registration = within(handler.handle(move |call| {
+        let _ = calls.send(call);
+        let outcome = outcome.clone();
+        async move { outcome }
+    }));
+    (registration.await.unwrap(), called)
+}
+
+fn names(call: &HandlerCall) -> Vec<&str> {
+    call.earlier.iter().map(|result| result.name.as_str()).collect()
+}
+
+#[test]
+fn evt_01_evt_04_evt_07_evt_08_the_handlers_of_a_process_run_in_the_order_of_the_chain() {
+    on_both_runtimes(async || {
+        let node = TestNode::start(2).await;
+        let (a, b) = (node.client(0).await, node.client(1).await);
+        let seen = HandlerOutcome::partial_action_taken().with_result(&keys::EVENT_TEXT_MESSAGE, "seen");
+        let ok = HandlerOutcome::from(());
+        let (_last, mut last) = handle(b.on_event([CODE]).name("last").last(), ok.clone()).await;
+        let (_all, _) = handle(b.on_event([]).name("all"), seen.clone()).await;
+        let (_two, _) = handle(b.on_event([CODE]).name("two"), seen.clone()).await;
+        let (_one, _) = handle(b.on_event([CODE]).name("one").before("two"), seen.clone()).await;
+        let (_three, _) = handle(b.on_event([CODE]).name("three").append(), seen.clone()).await;
+        let (_deaf, mut deaf) = handle(b.on_event([Status::ERR_PROC_ABORTED]).first(), ok).await;
+        let mut stream = listen(&b, [CODE]).await;
+        within(a.notify(CODE)).await.unwrap();
+        let call = within(last.recv()).await.unwrap();
+        assert_eq!(names(&call), ["one", "two", "three", "all"]);
+        assert!(call.earlier.iter().all(|result| result.status == Status::EVENT_PARTIAL_ACTION_TAKEN));
+        assert_eq!(call.earlier[0].results, seen.results);
+        assert_eq!(call.event.source, node.proc(0));
+        assert_eq!(next(&mut stream).await, call.event, "streams stand beside the chain");
+        assert!(deaf.try_recv().is_err());
+    });
+}
+
+#[tokio::test]
+async fn evt_03_evt_05_a_place_and_a_name_are_free_again_with_the_end_of_the_registration() {
+    let node = TestNode::start(1).await;
+    let client = node.client(0).await;
+    let wish = || client.on_event([CODE]).name("n").first();
+    let (first, _) = handle(wish(), ().into()).await;
+    assert_eq!(first.name(), "n");
+    for refused in [client.on_event([]).name("n"), client.on_event([]).first()] {
+        let error = within(refused.handle(|_| async {})).await.unwrap_err();
+        assert_eq!(error.status(), Status::ERR_EVENT_REGISTRATION, "{error}");
+    }
+    within(first.deregister()).await.unwrap();
+    let (second, mut called) = handle(wish(), ().into()).await;
+    within(client.notify(CODE).do_not_cache()).await.unwrap();
+    within(called.recv()).await.unwrap();
+    drop(second);
+    let (_third, mut called) = handle(wish(), ().into()).await;
+    within(client.notify(CODE)).await.unwrap();
+    assert_eq!(names(&within(called.recv()).await.unwrap()), [""; 0]);
+}
+
+#[tokio::test]
+async fn evt_03_a_registration_that_the_server_refuses_or_nobody_waits_for_frees_its_place() {
+    let node = TestNode::start(1).await;
+    let client = node.client(0).await;
+    let too_many = client.on_event((0..2000).map(Status::from_raw)).first();
+    let error = within(too_many.handle(|_| async {})).await.unwrap_err();
+    assert_eq!(error.status(), Status::ERR_OUT_OF_RESOURCE);
+    {
+        let mut dropped = std::pin::pin!(client.on_event([]).first().handle(|_| async {}));
+        let polled = poll_fn(|context| Poll::Ready(dropped.as_mut().poll(context).is_pending()));
+        assert!(polled.await);
+    }
+    let (_first, mut called) = handle(client.on_event([]).first(), ().into()).await;
+    within(client.notify(CODE).range(DataRange::PROC_LOCAL)).await.unwrap();
+    assert_eq!(within(called.recv()).await.unwrap().event.source, node.proc(0));
+}
+
+#[tokio::test]
+async fn evt_15_evt_22_a_handler_owns_what_it_needs_and_may_call_the_client() {
+    let node = TestNode::start(1).await;
+    let client = node.client(0).await;
+    let (answers, mut answered) = mpsc::unbounded_channel();
+    let own = client.clone();
+    let mut object = vec!["object"];
+    let registration = within(client.on_event([CODE]).handle(move |_| {
+        object.push("called");
+        let (own, answers, seen) = (own.clone(), answers.clone(), object.clone());
+        async move {
+            own.notify(OTHER).await.unwrap();
+            answers.send(seen).unwrap();
+            HandlerOutcome::action_complete()
+        }
+    }));
+    let registration = registration.await.unwrap();
+    let mut others = listen(&client, [OTHER]).await;
+    within(client.notify(CODE)).await.unwrap();
+    assert_eq!(within(answered.recv()).await.unwrap(), ["object", "called"]);
+    assert_eq!(next(&mut others).await.code, OTHER);
+    within(registration.deregister()).await.unwrap();
+    within(client.notify(CODE)).await.unwrap();
+    mark(&client).await;
+    assert_eq!(within(answered.recv()).await, None, "the closure is gone with its registration");
 }

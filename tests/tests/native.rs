@@ -80,6 +80,27 @@ fn each_data_type_passes_between_clients_of_libpmix_5_in_each_dialect() {
     zoo(Peer::Libpmix5);
 }
 
+fn events(library: Peer) {
+    in_all_dialects(library, "3", "pmix_events", |out, code, all| {
+        assert_eq!(code, Some(0), "{all}");
+        assert!(!out.contains("FAIL"), "{all}");
+        for rank in 1..3 {
+            assert!(out.contains(&format!("{rank} kept 41 in 1 calls\n")), "{all}");
+            assert!(out.contains(&format!("{rank} chain singlesingle value 42\n")), "{all}");
+        }
+    });
+}
+
+#[test]
+fn evt_06_evt_10_evt_13_evt_14_a_c_client_gets_what_was_kept_in_each_dialect() {
+    events(Peer::Libpmix);
+}
+
+#[test]
+fn evt_06_evt_10_evt_13_evt_14_a_client_of_libpmix_5_gets_what_was_kept_in_each_dialect() {
+    events(Peer::Libpmix5);
+}
+
 /// Operations that are not served (yet) on this wire: whoever serves one takes it out.
 const REFUSED: [&str; 7] = [
     "allocate",
