@@ -1,6 +1,7 @@
 //! The command line of `pmixrun`: from arguments to a [`Plan`].
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, ValueEnum};
@@ -21,6 +22,8 @@ pub(crate) struct Plan {
     /// Number of pretended nodes; `None` is the node itself.
     pub(crate) vnodes: Option<u16>,
     pub(crate) native: NativeWire,
+    /// Where data is kept that is published for good.
+    pub(crate) store: Option<PathBuf>,
 }
 
 impl Plan {
@@ -70,6 +73,10 @@ struct FirstApp {
     /// Print a report on the job, one JSON object, as the last line of standard output
     #[arg(long)]
     json: bool,
+
+    /// Keep data that ranks publish until it is unpublished (INDEF) in this file, and publish what it holds
+    #[arg(long, value_name = "FILE")]
+    store: Option<PathBuf>,
 
     #[command(flatten)]
     app: AppArgs,
@@ -152,13 +159,13 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cl
     let mut segments = args.split(|arg| arg == ":").map(|segment| std::iter::once(&name).chain(segment));
 
     let first = segments.next().into_iter().flatten();
-    let FirstApp { tag_output, timeout, reaction, grace, json, vnodes, native, app } =
+    let FirstApp { tag_output, timeout, reaction, grace, json, vnodes, native, store, app } =
         FirstApp::try_parse_from(first)?;
     let mut apps = vec![app.into_app()?];
     for segment in segments {
         apps.push(FurtherApp::try_parse_from(segment)?.app.into_app()?);
     }
-    Ok(Plan { apps, tag_output, timeout, reaction, grace, json, vnodes, native: native.into() })
+    Ok(Plan { apps, tag_output, timeout, reaction, grace, json, vnodes, native: native.into(), store })
 }
 
 impl AppArgs {

@@ -98,7 +98,12 @@ impl Session {
             .with_guardian(Arc::clone(&guardian))
             .grace(plan.grace)
             .first_stdin(rank_zero);
-        let hosts = StandardHost::cluster(launcher, MemoryExchange::cluster(&nodes));
+        let mut hosts = StandardHost::cluster(launcher, MemoryExchange::cluster(&nodes));
+        if let (Some(file), Some(host)) = (&plan.store, hosts.first_mut()) {
+            // the first node keeps what is published on all
+            let durable = host.clone().with_durable_store(file);
+            *host = durable.map_err(|error| format!("{node}: --store {error}"))?;
+        }
         let mut servers = Vec::with_capacity(nodes.len());
         for (node, host) in nodes.iter().zip(&hosts) {
             let server = Server::builder()

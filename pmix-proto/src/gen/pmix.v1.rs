@@ -1958,7 +1958,7 @@ pub struct HostRequest {
     pub uid: u32,
     #[prost(uint32, tag = "3")]
     pub gid: u32,
-    #[prost(oneof = "host_request::Content", tags = "4, 5")]
+    #[prost(oneof = "host_request::Content", tags = "4, 5, 20, 21, 22")]
     pub content: ::core::option::Option<host_request::Content>,
 }
 /// Nested message and enum types in `HostRequest`.
@@ -1970,6 +1970,15 @@ pub mod host_request {
         /// What the caller has asked its own server for.
         #[prost(message, tag = "5")]
         Request(super::ClientBody),
+        /// What the caller publishes, looks up or takes back.
+        #[prost(message, tag = "20")]
+        Published(super::PublishedRequest),
+        /// Something is over, and with it what was published to be kept no longer; answered by Done.
+        #[prost(message, tag = "21")]
+        Over(super::Over),
+        /// Nobody waits for the answer to the PublishedRequest of this ticket any more; answered by Done.
+        #[prost(uint64, tag = "22")]
+        GiveUp(u64),
     }
 }
 /// Asks for what a process has put; rank WILDCARD for the job-level data of its namespace.
@@ -1997,4 +2006,52 @@ pub mod host_reply {
         #[prost(message, tag = "2")]
         Body(super::ServerBody),
     }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PublishedRequest {
+    /// Publish, Lookup or Unpublish. A Lookup that has waited for some seconds is answered Done: ask again.
+    #[prost(message, optional, tag = "1")]
+    pub request: ::core::option::Option<ClientBody>,
+    /// Number of the session of the caller's job; absent if the job was given none.
+    #[prost(uint32, optional, tag = "2")]
+    pub session: ::core::option::Option<u32>,
+    /// Number of the request among those of its node.
+    #[prost(uint64, tag = "3")]
+    pub ticket: u64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Over {
+    #[prost(oneof = "over::What", tags = "1, 2, 3")]
+    pub what: ::core::option::Option<over::What>,
+}
+/// Nested message and enum types in `Over`.
+pub mod over {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum What {
+        #[prost(message, tag = "1")]
+        Procs(super::ProcsOver),
+        /// A namespace, as far as its processes were on the node that says so.
+        #[prost(string, tag = "2")]
+        Nspace(::prost::alloc::string::String),
+        #[prost(message, tag = "3")]
+        Session(super::SessionOver),
+    }
+}
+/// Processes of a namespace, as long as which data was to be kept.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ProcsOver {
+    #[prost(string, tag = "1")]
+    pub nspace: ::prost::alloc::string::String,
+    /// Ranks as text, such as 0-3,7; absent for all.
+    #[prost(string, optional, tag = "2")]
+    pub ranks: ::core::option::Option<::prost::alloc::string::String>,
+    /// pmix_persistence_t
+    #[prost(uint32, tag = "3")]
+    pub persistence: u32,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SessionOver {
+    /// Its number; absent for that of jobs that were given none.
+    #[prost(uint32, optional, tag = "1")]
+    pub number: ::core::option::Option<u32>,
 }

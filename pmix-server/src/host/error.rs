@@ -76,6 +76,13 @@ impl From<DirectiveError> for HostError {
     }
 }
 
+/// What another node's host answered. The processes that are the reason are not passed on.
+impl From<Failure> for HostError {
+    fn from(failure: Failure) -> Self {
+        Self::new(failure.status, failure.message)
+    }
+}
+
 impl From<HostError> for Failure {
     fn from(error: HostError) -> Self {
         Self::new(error.status, error.message)

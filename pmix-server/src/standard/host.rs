@@ -7,11 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use async_trait::async_trait;
 use bytes::Bytes;
 use pmix_types::{Directives, Nspace, ProcId, Rank, Status, keys};
-use tokio::sync::watch;
 
 use super::cluster::Shared;
 use super::peer::Answers;
-use super::store::{Store, User};
+use super::publish::Publishing;
 use super::supervise::{Control, JobEntry};
 use super::syslog::Syslog;
 use super::{Exchange, Launcher};
@@ -26,8 +25,15 @@ use crate::server::ServerHandle;
 /// A ready host: give it a [`Launcher`] and an [`Exchange`] and it is a resource manager.
 ///
 /// It starts jobs ([`StandardHost::start_job`]), watches them, and serves the upcalls: fences and direct modex
-/// over the exchange, connect and disconnect, abort, published data on this node, spawn, log, queries with process
+/// over the exchange, connect and disconnect, abort, published data of all nodes, spawn, log, queries with process
 /// tables, events for the processes of other nodes, tools of the same user. Cheap to clone.
+///
+/// Published data of all nodes is kept by one of them: the first by name. When that one cannot be reached, publish,
+/// lookup and unpublish fail with `ERR_UNREACH`. What each user may have published is bounded: see
+/// [`PublishLimits`](super::PublishLimits).
+/// The jobs it has started end what their processes have published for that long; for jobs that others have
+/// started, a lost connection ends a process, and deregistration the job. A session ends when
+/// [`StandardHost::end_session`] says so.
 ///
 /// A directive that is required and that it does not know is refused with `ERR_NOT_SUPPORTED` (GEN-05); a fence
 /// is refused for all of its participants. The name of a job that spans several servers must not be used again:
@@ -49,10 +55,8 @@ pub(super) struct Inner<L, X> {
     /// Names for them that were proposed from here.
     pub(super) assembled: AtomicU32,
     tools: AtomicU32,
-    store: Mutex<Store>,
     syslog: OnceLock<Syslog>,
-    /// Tells lookups that wait of new data.
-    pub(super) published: watch::Sender<()>,
+    pub(super) publishing: Publishing,
 }
 
 /// The fences of one set of participants.
@@ -100,9 +104,8 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
             assemblies: Mutex::default(),
             assembled: AtomicU32::new(0),
             tools: AtomicU32::new(0),
-            store: Mutex::default(),
             syslog: OnceLock::new(),
-            published: watch::Sender::new(()),
+            publishing: Publishing::default(),
         }))
     }
 
@@ -118,10 +121,6 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
 
     pub(super) fn jobs(&self) -> MutexGuard<'_, BTreeMap<Nspace, JobEntry>> {
         lock(&self.0.shared.jobs)
-    }
-
-    pub(super) fn store(&self) -> MutexGuard<'_, Store> {
-        lock(&self.0.store)
     }
 
     fn control(&self, nspace: &Nspace, control: Control) {
@@ -222,6 +221,7 @@ impl<L: Launcher, X: Exchange> HostModule for StandardHost<L, X> {
     }
 
     async fn client_lost(&self, cx: &UpcallContext, req: ClientLost) {
+        self.forget_lost(&req.proc);
         if self.jobs().contains_key(&req.proc.nspace) {
             self.control(&req.proc.nspace, Control::Lost { rank: req.proc.rank, order: cx.id });
         } else {
@@ -246,15 +246,15 @@ impl<L: Launcher, X: Exchange> HostModule for StandardHost<L, X> {
     }
 
     async fn publish(&self, cx: &UpcallContext, req: PublishRequest) -> HostResult<()> {
-        self.file(&User::of(cx), req)
+        self.publish_data(cx, req).await
     }
 
     async fn lookup(&self, cx: &UpcallContext, req: LookupRequest) -> HostResult<Found> {
-        self.find(cx, req).await
+        self.look_up(cx, req).await
     }
 
     async fn unpublish(&self, cx: &UpcallContext, req: UnpublishRequest) -> HostResult<()> {
-        self.take_back(&User::of(cx), req)
+        self.unpublish_data(cx, req).await
     }
 
     async fn spawn(&self, cx: &UpcallContext, req: SpawnRequest) -> HostResult<Nspace> {

@@ -5,6 +5,8 @@ mod collective;
 mod connect;
 mod dmodex;
 mod events;
+#[cfg(feature = "durable")]
+mod durable;
 mod host;
 mod job;
 mod job_control;
@@ -20,9 +22,12 @@ mod supervise;
 mod syslog;
 mod traits;
 
+#[cfg(feature = "durable")]
+pub use durable::DurableError;
 pub use host::StandardHost;
 pub use job::{JobOutcome, JobReport, JobStart, OnFailure};
 pub use memory::MemoryExchange;
+pub use store::PublishLimits;
 pub use supervise::{Job, StartError};
 pub use traits::{
     Exchange, ExchangeError, LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher, OutputChannel,

@@ -6,11 +6,11 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use pmix_proto::{ServerBody, v1};
 use pmix_types::message::{Failure, Reply, Request};
-use pmix_types::{ProcId, Status};
+use pmix_types::{Nspace, Persistence, ProcId, Status};
 use prost::Message;
 
 use super::host::Inner;
-use super::store::User;
+use super::store::{Over, Party, User};
 use super::{Exchange, Launcher, Responder, StandardHost};
 use crate::host::UpcallContext;
 
@@ -21,6 +21,12 @@ pub(super) enum Ask {
     DirectModex { proc: ProcId, key: Option<String> },
     /// What a process has asked its own server for.
     Request { caller: User, request: Request },
+    /// What a process publishes, looks up or takes back; the ticket is its node's.
+    Published { asker: Party, request: Request, ticket: u64 },
+    /// With this goes what was published to be kept no longer.
+    Over(Over),
+    /// Nobody waits any more for what was asked with this ticket.
+    GiveUp(u64),
 }
 
 /// The answer to it.
@@ -42,7 +48,7 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         }
     }
 
-    async fn answer(&self, ask: Ask) -> Result<Told, Failure> {
+    async fn answer(&self, from: &str, ask: Ask) -> Result<Told, Failure> {
         match ask {
             Ask::DirectModex { proc, key } => self.give_data(&proc, key).await.map(Told::Blob),
             Ask::Request { caller, request: Request::Log(log) } => {
@@ -59,6 +65,17 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
                     format!("the host of another node does not take a {} from here", request.operation());
                 Err(Failure::new(Status::ERR_NOT_SUPPORTED, message))
             }
+            Ask::Published { asker, request, ticket } => {
+                self.serve_publisher(asker, request, ticket).await.map(Told::Reply)
+            }
+            Ask::Over(over) => {
+                self.store().forget(&over);
+                Ok(Told::Reply(Reply::Done))
+            }
+            Ask::GiveUp(ticket) => {
+                self.give_up(from, ticket);
+                Ok(Told::Reply(Reply::Done))
+            }
         }
     }
 }
@@ -69,9 +86,9 @@ pub(super) struct Answers<L, X>(pub(super) Weak<Inner<L, X>>);
 
 #[async_trait]
 impl<L: Launcher, X: Exchange> Responder for Answers<L, X> {
-    async fn respond(&self, _: &str, request: Bytes) -> Bytes {
-        let answer = match (self.0.upgrade(), decode(request)) {
-            (Some(host), Some(ask)) => StandardHost(host).answer(ask).await,
+    async fn respond(&self, from: &str, request: Bytes) -> Bytes {
+        let answer = match (self.0.upgrade(), decode(from, request)) {
+            (Some(host), Some(ask)) => StandardHost(host).answer(from, ask).await,
             (None, _) => Err(Failure::new(Status::ERR_UNREACH, "the host of this node is gone")),
             (_, None) => Err(unreadable("request")),
         };
@@ -79,7 +96,7 @@ impl<L: Launcher, X: Exchange> Responder for Answers<L, X> {
     }
 }
 
-fn encode(ask: &Ask) -> Bytes {
+pub(super) fn encode(ask: &Ask) -> Bytes {
     let content = |content| v1::HostRequest { caller: None, uid: 0, gid: 0, content: Some(content) };
     let message = match ask {
         Ask::DirectModex { proc, key } => {
@@ -92,11 +109,24 @@ fn encode(ask: &Ask) -> Bytes {
             gid: *gid,
             ..content(v1::host_request::Content::Request(request.into()))
         },
+        Ask::Published { asker: Party { user: User { proc, uid, gid }, session, .. }, request, ticket } => {
+            let request = Some(request.into());
+            let published = v1::PublishedRequest { request, session: *session, ticket: *ticket };
+            v1::HostRequest {
+                caller: Some(proc.into()),
+                uid: *uid,
+                gid: *gid,
+                ..content(v1::host_request::Content::Published(published))
+            }
+        }
+        Ask::Over(over) => content(v1::host_request::Content::Over(encode_over(over))),
+        Ask::GiveUp(ticket) => content(v1::host_request::Content::GiveUp(*ticket)),
     };
     message.encode_to_vec().into()
 }
 
-fn decode(bytes: Bytes) -> Option<Ask> {
+/// Reads the question of a node.
+fn decode(from: &str, bytes: Bytes) -> Option<Ask> {
     let v1::HostRequest { caller, uid, gid, content } = v1::HostRequest::decode(bytes).ok()?;
     Some(match content? {
         v1::host_request::Content::DirectModex(v1::DirectModex { proc, key }) => {
@@ -107,6 +137,40 @@ fn decode(bytes: Bytes) -> Option<Ask> {
             let pmix_proto::ClientBody::Request(request) = body.try_into().ok()? else { return None };
             Ask::Request { caller, request }
         }
+        v1::host_request::Content::Published(v1::PublishedRequest { request, session, ticket }) => {
+            let user = User { proc: caller?.try_into().ok()?, uid, gid };
+            let pmix_proto::ClientBody::Request(request) = request?.try_into().ok()? else { return None };
+            Ask::Published { asker: Party { user, node: from.to_owned(), session }, request, ticket }
+        }
+        v1::host_request::Content::Over(over) => Ask::Over(decode_over(from, over)?),
+        v1::host_request::Content::GiveUp(ticket) => Ask::GiveUp(ticket),
+    })
+}
+
+fn encode_over(over: &Over) -> v1::Over {
+    let what = match over {
+        Over::Procs { nspace, ranks, persistence } => v1::over::What::Procs(v1::ProcsOver {
+            nspace: nspace.to_string(),
+            ranks: ranks.as_ref().map(ToString::to_string),
+            persistence: persistence.to_raw().into(),
+        }),
+        Over::Nspace { nspace, .. } => v1::over::What::Nspace(nspace.to_string()),
+        Over::Session(number) => v1::over::What::Session(v1::SessionOver { number: *number }),
+    };
+    v1::Over { what: Some(what) }
+}
+
+fn decode_over(from: &str, over: v1::Over) -> Option<Over> {
+    Some(match over.what? {
+        v1::over::What::Procs(v1::ProcsOver { nspace, ranks, persistence }) => Over::Procs {
+            nspace: Nspace::new(nspace).ok()?,
+            ranks: ranks.map(|ranks| ranks.parse()).transpose().ok()?,
+            persistence: Persistence::from_raw(persistence.try_into().ok()?),
+        },
+        v1::over::What::Nspace(nspace) => {
+            Over::Nspace { nspace: Nspace::new(nspace).ok()?, node: from.to_owned() }
+        }
+        v1::over::What::Session(v1::SessionOver { number }) => Over::Session(number),
     })
 }
 

@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::cluster::Servers;
 use super::job_control::Act;
 use super::plan::Plan;
+use super::store::Over;
 use super::{
     Exchange, JobOutcome, JobReport, JobStart, LaunchError, LaunchReport, Launcher, OnFailure, ProcExit,
     StandardHost,
@@ -294,6 +295,9 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
             }
         }
         self.servers.deregister_nspace(&self.nspace).await;
+        for host in self.host.on_all_nodes() {
+            host.forget_job(&self.nspace);
+        }
         let _ = out.send(JobReport::Done(outcome)).await;
     }
 
@@ -367,7 +371,6 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
                 let (rank, exit) = (proc.rank, *exit);
                 self.running.remove(&rank);
                 self.exits.insert(rank, exit);
-                self.forget_published(proc);
                 let left_early = self.connected.contains(&rank) && !self.finalized.contains(&rank);
                 self.with_row(rank, |row| {
                     row.exit_code = exit.shell_code();
@@ -377,6 +380,8 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
                         exit.state()
                     };
                 });
+                // after the table says so: what is published from now on is known to come late
+                self.forget_published(rank);
                 if let Some(server) = self.plan.node_of(rank).and_then(|node| self.servers.of(node)) {
                     let _ = server.client_ended(proc, format!("it ended with {exit}")).await;
                 }
@@ -463,16 +468,17 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
     }
 
     /// What a process has published may end with it, or with the last one of its application.
-    fn forget_published(&self, ended: &ProcId) {
+    fn forget_published(&self, ended: Rank) {
         let app_of = |rank: Rank| self.plan.ranks.get(rank.to_raw() as usize).map(|(_, app)| *app);
-        let app = app_of(ended.rank);
-        let app_ended = !self.running.iter().any(|rank| app_of(*rank) == app);
-        for host in self.host.on_all_nodes() {
-            let mut store = host.store();
-            store.ended(Persistence::PROC, |proc| proc == ended);
-            if app_ended {
-                store.ended(Persistence::APP, |proc| proc.nspace == self.nspace && app_of(proc.rank) == app);
-            }
+        let app = app_of(ended);
+        let forget = |ranks, persistence| {
+            let nspace = self.nspace.clone();
+            self.host.forget_published(Over::Procs { nspace, ranks: Some(ranks), persistence });
+        };
+        forget([ended].into_iter().collect(), Persistence::PROC);
+        if !self.running.iter().any(|rank| app_of(*rank) == app) {
+            let members = self.plan.all_ranks().into_iter().filter(|rank| app_of(*rank) == app);
+            forget(members.collect(), Persistence::APP);
         }
     }
 

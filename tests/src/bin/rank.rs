@@ -7,7 +7,7 @@
 use std::process::ExitCode;
 use std::str::FromStr;
 
-use pmix_client::types::{Status, Value};
+use pmix_client::types::{Persistence, Status, Value};
 use pmix_client::{Client, Error, Rank, Scope, keys};
 use rustix::process::{Signal, getpid, kill_process};
 
@@ -32,6 +32,10 @@ enum Act {
     Abort(i32),
     /// `kill-peer RANK`: all fence, then rank 0 has this rank killed, which blocks.
     KillPeer(u32),
+    /// `publish KEY VALUE`: publishes it for good, then blocks.
+    Publish(String, String),
+    /// `look-up KEY`: says what is published and by whom, finalize.
+    LookUp(String),
     /// `block`: nothing more, for ever.
     Block,
     /// `leave`: exits with 0 and without finalize.
@@ -89,6 +93,16 @@ async fn run(act: Act) -> Result<u8, Error> {
                 client.job_control([client.proc_id().with_rank(Rank::from_raw(victim))]).kill().await?;
                 println!("killed");
             }
+        }
+        Act::Publish(ref key, ref value) => {
+            client.publish().data(key, value.as_str()).persistence(Persistence::INDEF).await?;
+            println!("published");
+            block().await
+        }
+        Act::LookUp(ref key) => {
+            let found = client.lookup([key]).await?;
+            let publisher = found.publisher(key).map(ToString::to_string).unwrap_or_default();
+            println!("found {} of {publisher}", found.get::<String>(key)?.unwrap_or_default());
         }
         Act::PutCommitGet(keys) => put_commit_get(&client, keys).await?,
         Act::Where => tell_where(&client).await?,
@@ -175,6 +189,8 @@ impl Act {
             "kill-peer" => Self::KillPeer(number(args)?),
             "where" => Self::Where,
             "abort" => Self::Abort(number(args)?),
+            "publish" => Self::Publish(args.get(1)?.clone(), args.get(2)?.clone()),
+            "look-up" => Self::LookUp(args.get(1)?.clone()),
             "block" => Self::Block,
             "leave" => Self::Leave,
             _ => return None,

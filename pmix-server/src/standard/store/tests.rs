@@ -1,8 +1,25 @@
+use pmix_types::{DataArray, Value, keys};
+
 use super::*;
 
-fn user(name: &str, rank: u32, uid: u32) -> User {
-    let proc = ProcId::new(name.parse().unwrap(), pmix_types::Rank::from_raw(rank));
-    User { proc, uid, gid: uid + 1 }
+fn user(name: &str, rank: u32, uid: u32) -> Party {
+    on_node(name, rank, uid, "n0")
+}
+
+fn on_node(name: &str, rank: u32, uid: u32, node: &str) -> Party {
+    let proc = ProcId::new(name.parse().unwrap(), Rank::from_raw(rank));
+    Party { user: User { proc, uid, gid: uid + 1 }, node: node.to_owned(), session: None }
+}
+
+/// Publishes as a host without disk does.
+fn publish(store: &mut Store, by: &Party, data: Vec<Info>, directives: &Directives) -> Result<(), Status> {
+    let numbers = store.admit(by.clone(), data, directives.clone()).map_err(|error| error.status())?;
+    store.show(&numbers);
+    Ok(())
+}
+
+fn unpublish(store: &mut Store, by: &Party, keys: &[KeyName], directives: &Directives) {
+    store.unpublish(&by.user, keys, directives.clone()).unwrap();
 }
 
 fn key(name: &str) -> KeyName {
@@ -11,6 +28,11 @@ fn key(name: &str) -> KeyName {
 
 fn data(pairs: &[(&str, u32)]) -> Vec<Info> {
     pairs.iter().map(|(name, value)| Info::dynamic(key(name), *value)).collect()
+}
+
+fn over(nspace: &str, ranks: &str, persistence: Persistence) -> Over {
+    let ranks = Some(ranks.parse().unwrap());
+    Over::Procs { nspace: nspace.parse().unwrap(), ranks, persistence }
 }
 
 fn in_range(range: DataRange) -> Directives {
@@ -23,17 +45,22 @@ fn lasting(persistence: Persistence) -> Directives {
 
 fn look(
     store: &mut Store,
-    asker: &User,
+    asker: &Party,
     names: &[&str],
     directives: &Directives,
 ) -> Option<Result<Vec<u32>, Status>> {
-    let look = Look::new(asker.clone(), names.iter().map(|name| key(name)).collect(), directives).unwrap();
-    let result = store.look(&look)?;
-    let values = result.map(|found| found.iter().map(|data| data.value.get().unwrap()).collect());
-    Some(values.map_err(|error| error.status()))
+    let keys = names.iter().map(|name| key(name)).collect();
+    match store.look(Look::new(asker.clone(), keys, directives.clone()).unwrap()) {
+        Ok(Ok(found)) => Some(Ok(found.iter().map(|data| data.value.get().unwrap()).collect())),
+        Ok(Err(error)) => Some(Err(error.status())),
+        Err(place) => {
+            store.leave(place.number);
+            None
+        }
+    }
 }
 
-fn find(store: &mut Store, asker: &User, name: &str) -> Option<u32> {
+fn find(store: &mut Store, asker: &Party, name: &str) -> Option<u32> {
     match look(store, asker, &[name], &in_range(DataRange::GLOBAL)).unwrap() {
         Ok(values) => Some(values[0]),
         Err(status) => {
@@ -47,9 +74,9 @@ fn find(store: &mut Store, asker: &User, name: &str) -> Option<u32> {
 fn pub_04_a_taken_key_refuses_the_whole_call() {
     let mut store = Store::default();
     let (a, b) = (user("job", 0, 7), user("job", 1, 7));
-    store.publish(&a, data(&[("k", 1)]), &Directives::new()).unwrap();
-    let refused = store.publish(&b, data(&[("other", 2), ("k", 3)]), &Directives::new()).unwrap_err();
-    assert_eq!(refused.status(), Status::ERR_DUPLICATE_KEY);
+    publish(&mut store, &a, data(&[("k", 1)]), &Directives::new()).unwrap();
+    let refused = publish(&mut store, &b, data(&[("other", 2), ("k", 3)]), &Directives::new()).unwrap_err();
+    assert_eq!(refused, Status::ERR_DUPLICATE_KEY);
     assert_eq!(find(&mut store, &b, "k"), Some(1));
     assert_eq!(find(&mut store, &b, "other"), None);
 }
@@ -59,7 +86,7 @@ fn pub_05_pub_14_ranges_are_apart_and_the_narrowest_wins() {
     let mut store = Store::default();
     let (a, b) = (user("job", 0, 7), user("else", 0, 7));
     for (range, value) in [(DataRange::GLOBAL, 1), (DataRange::PROC_LOCAL, 2), (DataRange::NAMESPACE, 3)] {
-        store.publish(&a, data(&[("k", value)]), &in_range(range)).unwrap();
+        publish(&mut store, &a, data(&[("k", value)]), &in_range(range)).unwrap();
     }
     assert_eq!(find(&mut store, &a, "k"), Some(2));
     assert_eq!(find(&mut store, &user("job", 1, 7), "k"), Some(3));
@@ -70,9 +97,9 @@ fn pub_05_pub_14_ranges_are_apart_and_the_narrowest_wins() {
 fn pub_06_pub_07_pub_10_both_must_be_in_range_of_each_other() {
     let mut store = Store::default();
     let (a, peer, stranger) = (user("job", 0, 7), user("job", 1, 7), user("else", 0, 7));
-    store.publish(&a, data(&[("n", 1)]), &in_range(DataRange::NAMESPACE)).unwrap();
-    store.publish(&a, data(&[("g", 2)]), &in_range(DataRange::GLOBAL)).unwrap();
-    store.publish(&a, data(&[("rm", 3)]), &in_range(DataRange::RM)).unwrap();
+    publish(&mut store, &a, data(&[("n", 1)]), &in_range(DataRange::NAMESPACE)).unwrap();
+    publish(&mut store, &a, data(&[("g", 2)]), &in_range(DataRange::GLOBAL)).unwrap();
+    publish(&mut store, &a, data(&[("rm", 3)]), &in_range(DataRange::RM)).unwrap();
     assert_eq!(find(&mut store, &peer, "n"), Some(1));
     assert_eq!(find(&mut store, &stranger, "n"), None);
     assert_eq!(find(&mut store, &a, "rm"), None);
@@ -87,8 +114,8 @@ fn pub_06_a_custom_range_is_those_listed() {
     let mut store = Store::default();
     let (a, listed, other) = (user("job", 0, 7), user("job", 1, 7), user("job", 2, 7));
     let directives = in_range(DataRange::CUSTOM)
-        .with(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(vec![listed.proc.clone()]));
-    store.publish(&a, data(&[("k", 1)]), &directives).unwrap();
+        .with(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(vec![listed.user.proc.clone()]));
+    publish(&mut store, &a, data(&[("k", 1)]), &directives).unwrap();
     assert_eq!(find(&mut store, &listed, "k"), Some(1));
     assert_eq!(find(&mut store, &other, "k"), None);
 }
@@ -105,16 +132,16 @@ fn pub_08_data_lives_as_long_as_was_said() {
         ("once", Persistence::FIRST_READ),
     ];
     for (name, persistence) in kinds {
-        store.publish(&a, data(&[(name, 1)]), &lasting(persistence)).unwrap();
+        publish(&mut store, &a, data(&[(name, 1)]), &lasting(persistence)).unwrap();
     }
     assert_eq!(find(&mut store, &a, "once"), Some(1));
     assert_eq!(find(&mut store, &a, "once"), None);
-    store.ended(Persistence::PROC, |proc| proc.rank.to_raw() == 1);
+    store.forget(&over("job", "1", Persistence::PROC));
     assert_eq!(find(&mut store, &a, "proc"), Some(1));
-    store.ended(Persistence::PROC, |proc| *proc == a.proc);
+    store.forget(&over("job", "0", Persistence::PROC));
     assert_eq!(find(&mut store, &a, "proc"), None);
     assert_eq!(find(&mut store, &a, "app"), Some(1));
-    store.ended(Persistence::APP, |proc| *proc == a.proc);
+    store.forget(&over("job", "0-7", Persistence::APP));
     assert_eq!(find(&mut store, &a, "app"), None);
     assert_eq!(find(&mut store, &a, "session"), Some(1));
     assert_eq!(find(&mut store, &a, "indef"), Some(1));
@@ -124,10 +151,10 @@ fn pub_08_data_lives_as_long_as_was_said() {
 fn pub_09_pub_12_other_users_see_only_what_is_opened_to_them() {
     let mut store = Store::default();
     let (a, stranger) = (user("job", 0, 7), user("job", 1, 8));
-    store.publish(&a, data(&[("closed", 1)]), &Directives::new()).unwrap();
+    publish(&mut store, &a, data(&[("closed", 1)]), &Directives::new()).unwrap();
     let permissions = Info::new(&keys::ACCESS_USERIDS, DataArray::Uint32(vec![8]));
     let opened = Directives::new().with(&keys::ACCESS_PERMISSIONS, DataArray::Info(vec![permissions]));
-    store.publish(&a, data(&[("open", 2)]), &opened).unwrap();
+    publish(&mut store, &a, data(&[("open", 2)]), &opened).unwrap();
     let any = Directives::new();
     assert_eq!(look(&mut store, &stranger, &["closed"], &any), Some(Err(Status::ERR_NO_PERMISSIONS)));
     assert_eq!(look(&mut store, &stranger, &["closed", "none"], &any), Some(Err(Status::ERR_NOT_FOUND)));
@@ -136,7 +163,7 @@ fn pub_09_pub_12_other_users_see_only_what_is_opened_to_them() {
     assert_eq!(look(&mut store, &user("job", 2, 7), &["open"], &any), Some(Err(Status::ERR_NO_PERMISSIONS)));
     assert_eq!(look(&mut store, &a, &["open"], &any), Some(Ok(vec![2])));
     // users do not take each other's keys
-    store.publish(&stranger, data(&[("closed", 3)]), &any).unwrap();
+    publish(&mut store, &stranger, data(&[("closed", 3)]), &any).unwrap();
     assert_eq!(look(&mut store, &stranger, &["closed"], &any), Some(Ok(vec![3])));
 }
 
@@ -144,10 +171,10 @@ fn pub_09_pub_12_other_users_see_only_what_is_opened_to_them() {
 fn pub_11_publishers_are_told() {
     let mut store = Store::default();
     let a = user("job", 3, 7);
-    store.publish(&a, data(&[("k", 1)]), &Directives::new()).unwrap();
-    let look = Look::new(user("job", 0, 7), vec![key("k")], &Directives::new()).unwrap();
-    let found = store.look(&look).unwrap().unwrap();
-    assert_eq!(found, [Pdata { proc: a.proc, key: key("k"), value: Value::Uint32(1) }]);
+    publish(&mut store, &a, data(&[("k", 1)]), &Directives::new()).unwrap();
+    let look = Look::new(user("job", 0, 7), vec![key("k")], Directives::new()).unwrap();
+    let found = store.look(look).unwrap().unwrap();
+    assert_eq!(found, [Pdata { proc: a.user.proc, key: key("k"), value: Value::Uint32(1) }]);
 }
 
 #[test]
@@ -161,16 +188,16 @@ fn pub_13_waits_for_some_or_all_keys() {
         assert_eq!(look(&mut store, &a, &names, &waits(value)), None);
     }
     assert_eq!(look(&mut store, &a, &names, &waits(false.into())), Some(Err(Status::ERR_NOT_FOUND)));
-    store.publish(&a, data(&[("y", 1)]), &Directives::new()).unwrap();
+    publish(&mut store, &a, data(&[("y", 1)]), &Directives::new()).unwrap();
     for value in all.clone() {
         assert_eq!(look(&mut store, &a, &names, &waits(value)), None);
     }
     assert_eq!(look(&mut store, &a, &names, &waits(Value::Int(1))), Some(Ok(vec![1])));
-    store.publish(&a, data(&[("x", 2)]), &Directives::new()).unwrap();
+    publish(&mut store, &a, data(&[("x", 2)]), &Directives::new()).unwrap();
     for value in all {
         assert_eq!(look(&mut store, &a, &names, &waits(value)), Some(Ok(vec![2, 1])));
     }
-    let refused = Look::new(a, vec![key("x")], &waits(Value::Int(-1))).unwrap_err();
+    let refused = Look::new(a, vec![key("x")], waits(Value::Int(-1))).unwrap_err();
     assert_eq!(refused.status(), Status::ERR_BAD_PARAM);
 }
 
@@ -178,14 +205,14 @@ fn pub_13_waits_for_some_or_all_keys() {
 fn pub_15_pub_16_only_the_publisher_takes_back_and_only_in_that_range() {
     let mut store = Store::default();
     let (a, b) = (user("job", 0, 7), user("job", 1, 7));
-    store.publish(&a, data(&[("k", 1), ("l", 2)]), &in_range(DataRange::GLOBAL)).unwrap();
-    store.unpublish(&b.proc, &[key("k")], &in_range(DataRange::GLOBAL)).unwrap();
-    store.unpublish(&a.proc, &[key("k")], &Directives::new()).unwrap();
+    publish(&mut store, &a, data(&[("k", 1), ("l", 2)]), &in_range(DataRange::GLOBAL)).unwrap();
+    unpublish(&mut store, &b, &[key("k")], &in_range(DataRange::GLOBAL));
+    unpublish(&mut store, &a, &[key("k")], &Directives::new());
     assert_eq!(find(&mut store, &b, "k"), Some(1));
-    store.unpublish(&a.proc, &[key("k"), key("unknown")], &in_range(DataRange::GLOBAL)).unwrap();
+    unpublish(&mut store, &a, &[key("k"), key("unknown")], &in_range(DataRange::GLOBAL));
     assert_eq!(find(&mut store, &b, "k"), None);
-    store.publish(&b, data(&[("k", 5)]), &in_range(DataRange::GLOBAL)).unwrap();
-    store.unpublish(&a.proc, &[], &in_range(DataRange::GLOBAL)).unwrap();
+    publish(&mut store, &b, data(&[("k", 5)]), &in_range(DataRange::GLOBAL)).unwrap();
+    unpublish(&mut store, &a, &[], &in_range(DataRange::GLOBAL));
     assert_eq!(find(&mut store, &b, "k"), Some(5));
     assert_eq!(find(&mut store, &b, "l"), None);
 }
