@@ -1,5 +1,7 @@
 //! What publish, lookup and unpublish send, and what is made of the answers.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
+
 mod common;
 
 use std::time::Duration;

@@ -2,11 +2,17 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
 
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use pmix_client::types::{DataRange, Persistence, Status};
-use pmix_client::{Client, Error, Published, Scope};
-use pmix_tests::{TestNode, on_both_runtimes, within};
+use pmix_client::{Client, Error, Nspace, ProcId, Published, Rank, Scope};
+use pmix_server::standard::{MemoryExchange, StandardHost};
+use pmix_tests::{NullLauncher, Running, TestNode, on_both_runtimes, program, rank_program, within};
+use rustix::process::geteuid;
 use tokio::task::JoinHandle;
 
 /// Looks one key up, with all that can be seen in range.
@@ -150,4 +156,81 @@ async fn pub_08_what_is_to_be_read_once_is_gone_then_and_the_rest_is_not() {
         assert_eq!(find(&clients[1], "once").await, once);
         assert_eq!(find(&clients[1], "often").await, often);
     }
+}
+
+/// Only root can become another user; for all others tests of the host with two user ids do.
+#[tokio::test]
+async fn pub_09_pub_12_another_user_finds_only_what_is_opened_to_it() {
+    const NOBODY: u32 = 65534;
+    if !geteuid().is_root() {
+        return;
+    }
+    let node = TestNode::builder(1)
+        .host(StandardHost::new(NullLauncher, MemoryExchange::single("n0")))
+        .server(|server| server.other_users(true))
+        .start()
+        .await;
+    let client = node.client(0).await;
+    within(client.publish().data("closed", "secret")).await.unwrap();
+    within(client.publish().data("user", "for you").access([NOBODY], [])).await.unwrap();
+    within(client.publish().data("group", "for you").access([], [NOBODY])).await.unwrap();
+    within(client.publish().data("others", "for others").access([1, 2], [3])).await.unwrap();
+    // the program must be where that user can run it, and the socket where it can be reached
+    let public = tempfile::Builder::new().prefix("pmix-test-").tempdir().unwrap();
+    let rank = public.path().join("rank");
+    std::fs::copy(rank_program(), &rank).unwrap();
+    for dir in [public.path(), node.root()] {
+        std::fs::set_permissions(dir, PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    let proc = ProcId::new(Nspace::new("other").unwrap(), Rank::from_raw(0));
+    node.handle().register_client(&proc, NOBODY, NOBODY, None).await.unwrap();
+    for (key, words) in [
+        ("closed", "ERR_NO_PERMISSIONS"),
+        ("others", "ERR_NO_PERMISSIONS"),
+        ("user", "found for you of job:0"),
+        ("group", "found for you of job:0"),
+    ] {
+        let mut command = Command::new(&rank);
+        node.handle().setup_fork(&proc).await.unwrap().apply(&mut command);
+        command.args(["look-up", key]).uid(NOBODY).gid(NOBODY).current_dir("/");
+        let (_, out, err) = Running::start(command).end().await;
+        assert!(out.contains(words) || err.contains(words), "{key}: {out}{err}");
+    }
+}
+
+/// `pmixrun` with a file for published data, and a rank that does something.
+fn pmixrun(dir: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(program("pmix-rm", "pmixrun"));
+    command.arg("--store").arg(dir.join("published")).arg(rank_program()).args(args);
+    command.env("PMIX_SERVER_TMPDIR", dir);
+    command
+}
+
+#[tokio::test]
+async fn pub_03_pub_08_what_is_published_for_good_outlives_a_killed_server() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut first = Running::start(pmixrun(dir.path(), &["publish", "service", "10.0.0.1:7000"]));
+    let line = first.line_with("connected to").await;
+    let publisher = line.split(' ').next().unwrap().to_owned();
+    first.line_with("published").await;
+    first.kill();
+    first.end().await;
+    for _ in 0..2 {
+        let (status, out, err) = Running::start(pmixrun(dir.path(), &["look-up", "service"])).end().await;
+        assert!(status.success(), "{out}{err}");
+        assert!(out.contains(&format!("found 10.0.0.1:7000 of {publisher}")), "{out}");
+    }
+    // the key is still taken
+    let (_, out, err) = Running::start(pmixrun(dir.path(), &["publish", "service", "other"])).end().await;
+    assert!(err.contains("ERR_DUPLICATE_KEY"), "{out}{err}");
+}
+
+#[tokio::test]
+async fn a_store_that_cannot_be_used_stops_pmixrun_with_clear_words() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("published"), "notes of somebody").unwrap();
+    let (status, _, err) = Running::start(pmixrun(dir.path(), &["look-up", "service"])).end().await;
+    assert_eq!(status.code(), Some(1));
+    assert!(err.contains("--store") && err.contains("is no store of published data"), "{err}");
+    assert_eq!(std::fs::read_to_string(dir.path().join("published")).unwrap(), "notes of somebody");
 }

@@ -145,7 +145,7 @@ fn pub_13_waits_of_other_nodes_end_with_the_asker_and_with_their_time() {
         wait.abort();
         assert!(wait.await.unwrap_err().is_cancelled());
         drop(clients);
-        cluster.node(1).until(|stats| stats.connections == 0 && stats.waiting == 0).await;
+        cluster.node(1).until_waiting(0).await;
     });
 }
 

@@ -110,10 +110,7 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     /// # Ok(()) }
     /// ```
     pub fn with_durable_store(self, path: impl AsRef<Path>) -> Result<Self, DurableError> {
-        let path = path.as_ref();
-        // the crate below does not promise to find all damage without a panic
-        let opened = catch_unwind(AssertUnwindSafe(|| open(path)));
-        let (file, items) = opened.unwrap_or_else(|_| Err(damaged(path, "its pages make no sense")))?;
+        let (file, items) = open(path.as_ref())?;
         self.keep_on(Arc::new(file), items);
         Ok(self)
     }
@@ -154,15 +151,41 @@ impl Disk for StoreFile {
 
 /// Opens or makes a file, and reads what it holds.
 fn open(path: &Path) -> Result<(StoreFile, Vec<(u64, Item)>), DurableError> {
+    let io = |source| DurableError::Io { path: path.to_owned(), source };
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
-    let file = file.map_err(|source| DurableError::Io { path: path.to_owned(), source })?;
-    let mut database = open_database(file).map_err(|error| explain(path, error))?;
-    let is_whole = database.check_integrity().map_err(|error| explain(path, error))?;
-    if is_new(&database).map_err(|error| damaged(path, error))? {
-        set(&database, FORMAT, CURRENT).map_err(|error| damaged(path, error))?;
-        return Ok((StoreFile(database), Vec::new()));
+    let file = file.map_err(io)?;
+    let lock = file.try_clone().map_err(io)?;
+    // the crate below does not promise to find all damage without a panic
+    let opened = catch_unwind(AssertUnwindSafe(|| open_database(path, file)));
+    let opened = opened.unwrap_or_else(|_| Err(damaged(path, "its pages make no sense")));
+    if let Err(DurableError::Damaged { .. }) = &opened {
+        // what is not dropped holds it
+        lock.unlock().map_err(io)?;
     }
-    match about(&database, FORMAT).map_err(|error| damaged(path, error))? {
+    opened
+}
+
+fn open_database(path: &Path, file: File) -> Result<(StoreFile, Vec<(u64, Item)>), DurableError> {
+    let mut database = Database::builder().create_file(file).map_err(|error| explain(path, error))?;
+    match examine(path, &mut database) {
+        Ok(items) => Ok((StoreFile(database), items)),
+        Err(error) => {
+            if let DurableError::Damaged { .. } = error {
+                // when it is dropped it would write, which makes it worse or panics
+                std::mem::forget(database);
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Makes sure that a database is ours and whole, and reads it.
+fn examine(path: &Path, database: &mut Database) -> Result<Vec<(u64, Item)>, DurableError> {
+    if is_new(database).map_err(|error| damaged(path, error))? {
+        set(database, FORMAT, CURRENT).map_err(|error| damaged(path, error))?;
+        return Ok(Vec::new());
+    }
+    match about(database, FORMAT).map_err(|error| damaged(path, error))? {
         Some(CURRENT) => {}
         Some(found) => return Err(DurableError::Format { path: path.to_owned(), found }),
         None => {
@@ -170,19 +193,14 @@ fn open(path: &Path) -> Result<(StoreFile, Vec<(u64, Item)>), DurableError> {
             return Err(DurableError::Foreign { path: path.to_owned(), problem });
         }
     }
-    if !is_whole {
+    if !database.check_integrity().map_err(|error| explain(path, error))? {
         // the check has dropped what it could not read: the next start must not take the rest for all
-        set(&database, DAMAGED, 1).map_err(|error| damaged(path, error))?;
+        set(database, DAMAGED, 1).map_err(|error| damaged(path, error))?;
     }
-    if about(&database, DAMAGED).map_err(|error| damaged(path, error))?.is_some() {
+    if about(database, DAMAGED).map_err(|error| damaged(path, error))?.is_some() {
         return Err(damaged(path, "some of it does not agree with its checksums"));
     }
-    let items = read(&database, path)?;
-    Ok((StoreFile(database), items))
-}
-
-fn open_database(file: File) -> Result<Database, DatabaseError> {
-    Database::builder().create_file(file)
+    read(database, path)
 }
 
 fn is_new(database: &Database) -> Result<bool, redb::Error> {
@@ -316,3 +334,7 @@ impl Record {
         })
     }
 }
+
+#[cfg(test)]
+#[path = "durable_tests.rs"]
+mod tests;

@@ -298,13 +298,15 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         };
         let patience = waits.as_ref().map(|_| PATIENCE);
         let mut wait = Wait::new(self, place, waits);
-        tokio::select! {
-            biased;
-            answer = &mut wait.place.answer => match answer {
-                Ok(found) => Ok(Some(found)),
-                Err(_) => Err(Status::ERR_TIMEOUT.into()),
-            },
-            () = patience_ends(patience) => {
+        let answer = match patience {
+            Some(patience) => tokio::time::timeout(patience, &mut wait.place.answer).await.ok(),
+            None => Some((&mut wait.place.answer).await),
+        };
+        match answer {
+            Some(Ok(found)) => Ok(Some(found)),
+            // given up
+            Some(Err(_)) => Err(Status::ERR_TIMEOUT.into()),
+            None => {
                 wait.leave();
                 // it may have come at this very moment
                 Ok(wait.place.answer.try_recv().ok())
@@ -442,14 +444,6 @@ impl Outbox {
     }
 }
 
-/// Until the time is over, if there is an end to it.
-async fn patience_ends(patience: Option<Duration>) {
-    match patience {
-        Some(patience) => tokio::time::sleep(patience).await,
-        None => std::future::pending().await,
-    }
-}
-
 /// Does slow work elsewhere, to its end also when the future is dropped.
 async fn on_disk(work: impl FnOnce() -> Result<(), String> + Send + 'static) -> HostResult<()> {
     let problem = match tokio::task::spawn_blocking(work).await {
@@ -460,3 +454,7 @@ async fn on_disk(work: impl FnOnce() -> Result<(), String> + Send + 'static) -> 
     let message = format!("the store of published data cannot be written: {problem}");
     Err(HostError::new(Status::ERR_FILE_WRITE_FAILURE, message))
 }
+
+#[cfg(test)]
+#[path = "publish_tests.rs"]
+mod tests;
