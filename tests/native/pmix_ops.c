@@ -113,7 +113,7 @@ static void requests_to_the_host(void)
 
     PMIX_INFO_LOAD(&info[0], PMIX_REGISTER_CLEANUP, "/nonexistent/file", PMIX_STRING);
     say("register-cleanup", PMIx_Job_control(&me, 1, info, 1, &results, &count));
-    PMIX_INFO_LOAD(&info[0], PMIX_JOB_CTRL_PAUSE, &yes, PMIX_BOOL);
+    PMIX_INFO_LOAD(&info[0], PMIX_JOB_CTRL_RESUME, &yes, PMIX_BOOL);
     say("job-control", PMIx_Job_control(&me, 1, info, 1, &results, &count));
 
     PMIX_INFO_LOAD(&info[0], PMIX_MONITOR_HEARTBEAT, &yes, PMIX_BOOL);

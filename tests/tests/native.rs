@@ -102,15 +102,8 @@ fn evt_06_evt_10_evt_13_evt_14_a_client_of_libpmix_5_gets_what_was_kept_in_each_
 }
 
 /// Operations that are not served (yet) on this wire: whoever serves one takes it out.
-const REFUSED: [&str; 7] = [
-    "allocate",
-    "job-control",
-    "monitor",
-    "get-credential",
-    "validate-credential",
-    "group-construct",
-    "group-destruct",
-];
+const REFUSED: [&str; 6] =
+    ["allocate", "monitor", "get-credential", "validate-credential", "group-construct", "group-destruct"];
 
 fn operations(library: Peer) {
     let Some(ops) = library.program("pmix_ops") else { return };

@@ -14,7 +14,7 @@ async fn heard(events: &mut EventStream) -> Event {
 }
 
 async fn names_of(client: &Client, proc: &ProcId) -> Result<Vec<String>, Status> {
-    match within(client.get(proc, &keys::PSET_NAMES)).await {
+    match within(client.get(proc, keys::PSET_NAMES)).await {
         Ok(DataArray::String(names)) => Ok(names),
         Ok(other) => panic!("{other:?}"),
         Err(error) => Err(error.status()),

@@ -4,9 +4,9 @@ mod cluster;
 mod collective;
 mod connect;
 mod dmodex;
-mod events;
 #[cfg(feature = "durable")]
 mod durable;
+mod events;
 mod host;
 mod job;
 mod job_control;

@@ -45,6 +45,10 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     fn answer_key(&self, key: &KeyName, query: &Query) -> Option<Value> {
         let jobs = self.jobs();
         if **key == *keys::QUERY_NAMESPACES.name() {
+            // jobs that others have started are known to the server only
+            if jobs.is_empty() {
+                return None;
+            }
             return Some(jobs.keys().map(Nspace::as_str).collect::<Vec<_>>().join(",").into());
         }
         let is_local = **key == *keys::QUERY_LOCAL_PROC_TABLE.name();
