@@ -53,8 +53,8 @@
 //! (`tracing`), before a request is read. Message sizes, requests under way and queues are bounded.
 //!
 //! # Limits
-//! What a client can ask and what is only an entry of [`HostModule`] so far stands in `COVERAGE.md`. Published data and
-//! spawned jobs of [`standard::StandardHost`] are those of one node.
+//! What a client can ask and what is only an entry of [`HostModule`] so far stands in `COVERAGE.md`. What tools of
+//! [`standard::StandardHost`] publish stays until they take it back: the host does not hear of their end.
 
 mod blob;
 mod cleanup;
