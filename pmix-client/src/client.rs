@@ -330,11 +330,26 @@ impl Client {
     /// That some keys could not be answered is not an error (QRY-03): see [`QueryResults::missing`].
     ///
     /// # Errors
-    /// `ERR_NOT_FOUND` if no key was found, `ERR_NOT_SUPPORTED` if the host answers no queries,
-    /// `ERR_BAD_PARAM` without queries or for one without keys, `ERR_UNREACH` for a singleton.
+    /// `ERR_NOT_FOUND` if no key was found, or what keeps all of them from being found: `ERR_NOT_SUPPORTED` if the
+    /// host would have to say and answers no queries, `ERR_INVALID_NAMESPACE`, `ERR_BAD_PARAM` without a qualifier
+    /// that a key needs, or what the host says. `ERR_BAD_PARAM` also without queries, for one without keys, and for
+    /// qualifiers that contradict each other (QRY-05). `ERR_UNREACH` for a singleton, `ERR_INIT` after finalize.
     ///
     /// # Cancel safety
     /// Safe: the answer is dropped.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
+    /// use pmix_client::types::{Query, keys};
+    ///
+    /// let table = Query::new(&keys::QUERY_PROC_TABLE).qualifier(&keys::NSPACE, "job-1");
+    /// let results = client.query([Query::new(&keys::QUERY_NAMESPACES), table]).await?;
+    /// let namespaces: Option<String> = results.get(&keys::QUERY_NAMESPACES)?;
+    /// println!("{namespaces:?}, not known: {:?}", results.missing());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[doc(alias = "PMIx_Query_info")]
     #[doc(alias = "PMIx_Query_info_nb")]
     pub async fn query(&self, queries: impl IntoIterator<Item = Query>) -> Result<QueryResults, Error> {

@@ -88,7 +88,7 @@ pub use ops::{
     FenceBuilder, FinalizeBuilder, GetAllBuilder, GetBuilder, JobControlBuilder, LogBuilder, Logged,
     LookupBuilder, MonitorBuilder, NodeRef, Procs, PublishBuilder, Published, QueryResult, QueryResults,
     ResourceBlockBuilder, SessionControlBuilder, SpawnBuilder, Target, UnpublishBuilder,
-    ValidateCredentialBuilder,
+    ValidateCredentialBuilder, query_before_init,
 };
 pub use pmix_proto::Limits;
 pub use pmix_types as types;

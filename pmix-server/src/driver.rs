@@ -221,6 +221,7 @@ impl Driver {
                 Command::Cleanup(cleanup) => {
                     tokio::task::spawn_blocking(move || clean_up(&cleanup));
                 }
+                Command::Measure { id, pids } => self.upcalls.measure(id, pids),
                 Command::CancelUpcall(id) => self.upcalls.cancel(id),
                 Command::Return { id, result } => {
                     if let Some(answer) = self.calls.remove(&id) {

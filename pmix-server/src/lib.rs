@@ -69,6 +69,7 @@ pub mod standard;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod upcalls;
+mod usage;
 
 pub use async_trait::async_trait;
 pub use engine::ServerStats;

@@ -15,6 +15,7 @@ use tracing::Instrument;
 use crate::driver::{Event, Inbox};
 use crate::engine::{Answer, Caller, Input, UpcallId, UpcallRequest};
 use crate::host::{HostModule, HostResult, UpcallContext};
+use crate::usage::resident_bytes;
 
 /// How long upcalls may go on when the server has stopped.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -72,6 +73,16 @@ impl Upcalls {
             }
         };
         self.runtime.spawn(self.tracker.track_future(task.instrument(span)));
+    }
+
+    /// Measures the memory of processes; the answer comes as that of an upcall.
+    pub(crate) fn measure(&self, id: UpcallId, pids: Vec<i32>) {
+        let inbox = self.inbox.clone();
+        let measured = self.runtime.spawn_blocking(move || pids.into_iter().map(resident_bytes).collect());
+        self.runtime.spawn(self.tracker.track_future(async move {
+            let result = measured.await.map(Answer::Memory).map_err(|_| Status::ERROR.into());
+            let _ = inbox.send(Event::Input(Input::HostReply { upcall: id, result })).await;
+        }));
     }
 
     /// Tells the host that nobody waits for the answer.

@@ -50,7 +50,7 @@ mod tool;
 pub use builder::ToolBuilder;
 pub use discovery::{ServerInfo, discover, discover_in, session_root};
 pub use error::{Ambiguous, AnswerError, Error, NoServer, RendezvousError, Timeout};
-pub use pmix_client::{QueryResult, QueryResults};
+pub use pmix_client::{QueryResult, QueryResults, query_before_init};
 pub use pmix_types as types;
 pub use pmix_types::{Nspace, ProcId, ProcInfo, Query, Status, keys};
 pub use tool::Tool;

@@ -121,7 +121,7 @@ async fn qry_02_qry_03_qry_04_partial_results_name_what_is_missing() {
     assert_eq!(some.missing(), [keys::QUERY_QUEUE_LIST.key_name()]);
 
     let none = tool.query([Query::new(&keys::QUERY_QUEUE_LIST)]).await.unwrap_err();
-    assert!(none.is_not_found(), "{none}");
+    assert_eq!(none.status(), Status::ERR_NOT_SUPPORTED, "{none}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

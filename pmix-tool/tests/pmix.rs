@@ -110,7 +110,7 @@ async fn qry_02_qry_03_query_prints_what_is_found_and_names_the_rest() {
     let none = pmix(root.path(), &["query", "QUERY_QUEUE_LIST", "--json"]).await;
     assert_eq!(none.status.code(), Some(1));
     let expected =
-        json!({"server": "srv", "status": "ERR_NOT_FOUND", "results": {}, "missing": ["pmix.qry.qlst"]});
+        json!({"server": "srv", "status": "ERR_NOT_SUPPORTED", "results": {}, "missing": ["pmix.qry.qlst"]});
     assert_eq!(read(&stdout(&none)), expected);
 }
 

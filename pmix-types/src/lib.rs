@@ -35,7 +35,7 @@ pub use info::{DirectiveError, Directives, Info};
 pub use key::{Key, KeyDef, KeyName, KeyNameError, Realm};
 pub use nspace::{Nspace, NspaceError};
 pub use proc::ProcId;
-pub use query::Query;
+pub use query::{PROVISIONAL_ABI_VERSIONS, Query, STABLE_ABI_VERSIONS};
 pub use rank::{InvalidRank, Rank};
 pub use rank_set::{ParseRankSetError, RankSet};
 pub use records::*;

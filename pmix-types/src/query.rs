@@ -1,4 +1,17 @@
-use crate::{Directives, Key, KeyName, ValueType};
+use crate::{DataArray, Directives, Info, Key, KeyName, ValueType, keys};
+
+/// Versions of the Standard's stable binary interface that this library offers to C programs: none, which is written
+/// `0.0`. The answer to `QUERY_STABLE_ABI_VERSION`, before init too.
+///
+/// # Standard
+/// `PMIX_QUERY_STABLE_ABI_VERSION`: a comma list of `MAJOR.MINOR`; rule QRY-14.
+pub const STABLE_ABI_VERSIONS: &str = "0.0";
+
+/// The same for the provisional binary interface.
+///
+/// # Standard
+/// `PMIX_QUERY_PROVISIONAL_ABI_VERSION`; rule QRY-14.
+pub const PROVISIONAL_ABI_VERSIONS: &str = "0.0";
 
 /// One question: keys to be answered, and qualifiers that hold for all of them.
 ///
@@ -37,6 +50,36 @@ impl Query {
     pub fn key<T>(mut self, key: &Key<T>) -> Self {
         self.keys.push(key.key_name());
         self
+    }
+
+    /// The answer to a key that needs neither a server nor init (QRY-14); `None` for all others.
+    ///
+    /// # Examples
+    /// ```
+    /// use pmix_types::{Query, keys};
+    /// assert_eq!(Query::answer_of_library(keys::QUERY_STABLE_ABI_VERSION.name()), Some("0.0"));
+    /// assert_eq!(Query::answer_of_library(keys::QUERY_NAMESPACES.name()), None);
+    /// ```
+    pub fn answer_of_library(key: &str) -> Option<&'static str> {
+        if key == keys::QUERY_STABLE_ABI_VERSION.name() {
+            Some(STABLE_ABI_VERSIONS)
+        } else if key == keys::QUERY_PROVISIONAL_ABI_VERSION.name() {
+            Some(PROVISIONAL_ABI_VERSIONS)
+        } else {
+            None
+        }
+    }
+
+    /// The result for this query in the Standard's form: an info that holds the qualifiers, if there are any, and then
+    /// an info for each key that was found (QRY-02).
+    pub fn results(&self, found: Vec<Info>) -> Info {
+        let mut all = Vec::with_capacity(found.len() + 1);
+        if !self.qualifiers.is_empty() {
+            let qualifiers = DataArray::Info(self.qualifiers.as_slice().to_vec());
+            all.push(Info::new(&keys::QUERY_QUALIFIERS, qualifiers));
+        }
+        all.extend(found);
+        Info::new(&keys::QUERY_RESULTS, DataArray::Info(all))
     }
 
     /// Adds a qualifier.

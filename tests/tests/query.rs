@@ -64,7 +64,10 @@ async fn qry_03_qry_04_some_all_or_nothing_is_found() {
     let results = within(client.query([some])).await.unwrap();
     assert_eq!(results.status(), Status::ERR_PARTIAL_SUCCESS);
     assert_eq!(results.missing(), [keys::QUERY_QUEUE_LIST.key_name()]);
+    // the queues are the host's, and this server has none
     let error = within(client.query([Query::new(&keys::QUERY_QUEUE_LIST)])).await.unwrap_err();
+    assert!(error.is_not_supported(), "{error}");
+    let error = within(client.query([Query::new(&keys::SESSION_ID)])).await.unwrap_err();
     assert!(error.is_not_found(), "{error}");
 }
 
@@ -280,4 +283,92 @@ async fn a_unary_query_that_is_hung_up_leaves_nothing() {
         }
     }
     within(node.until_waiting(0)).await;
+}
+
+#[tokio::test]
+async fn qry_03_an_unknown_namespace_does_not_fail_the_other_queries() {
+    let node = TestNode::with_standard_host(2).await;
+    let client = node.client(0).await;
+    let table = |nspace: &str| Query::new(&keys::QUERY_PROC_TABLE).qualifier(&keys::NSPACE, nspace);
+    let queries = [table("nope"), Query::new(&keys::JOB_SIZE), table("job")];
+    let results = within(client.query(queries)).await.unwrap();
+    assert_eq!(results.status(), Status::ERR_PARTIAL_SUCCESS);
+    assert_eq!(results.get(&keys::JOB_SIZE).unwrap(), Some(2));
+    assert_eq!(results.missing(), [keys::QUERY_PROC_TABLE.key_name()]);
+    let rows = results.get(&keys::QUERY_PROC_TABLE).unwrap().unwrap();
+    assert_eq!(rows.len(), 2);
+    let error = within(client.query([table("nope")])).await.unwrap_err();
+    assert_eq!(error.status(), Status::ERR_INVALID_NAMESPACE, "{error}");
+}
+
+#[tokio::test]
+async fn qry_06_two_nodes_in_one_query_give_one_array() {
+    let spec = JobSpec::new("job".parse().unwrap()).node_map(["n0", "n1", "n2"]).unwrap();
+    let node = TestNode::builder(0).job(spec.proc_map("0,3;1;2").unwrap(), [0, 3]).start().await;
+    let client = node.client(0).await;
+    let table = Query::new(&keys::QUERY_LOCAL_PROC_TABLE).qualifier(&keys::NSPACE, "job");
+    let table = table.qualifier(&keys::HOSTNAME, "n2").qualifier(&keys::HOSTNAME, "n0");
+    let results = within(client.query([table])).await.unwrap();
+    let Some(DataArray::ProcInfo(rows)) = results.get(&keys::QUERY_LOCAL_PROC_TABLE).unwrap() else {
+        panic!("{results:?}")
+    };
+    let procs: Vec<_> = rows.into_iter().map(|row| row.proc).collect();
+    assert_eq!(procs, [0, 2, 3].map(|rank| node.proc(rank)));
+}
+
+#[test]
+fn the_memory_of_processes_is_measured() {
+    on_both_runtimes(async || {
+        let node = TestNode::start(1).await;
+        let client = node.client(0).await;
+        let query = Query::new(&keys::QUERY_MEMORY_USAGE).qualifier(&keys::PROCID, node.proc(0));
+        let results = within(client.query([query])).await.unwrap();
+        let usage = results.get(&keys::QUERY_MEMORY_USAGE).unwrap().unwrap();
+        let [average, of_proc] = usage.as_infos().unwrap() else { panic!("{usage:?}") };
+        let average: f32 = average.get().unwrap();
+        assert!(average > 1.0, "{average}");
+        let of_proc: DataArray = of_proc.get().unwrap();
+        assert_eq!(of_proc.as_infos().unwrap()[0], Info::new(&keys::PROCID, node.proc(0)));
+    });
+}
+
+/// Never answers for `slow`.
+struct Stuck;
+
+#[async_trait]
+impl HostModule for Stuck {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::none().with(Upcall::Query)
+    }
+
+    async fn query(&self, cx: &UpcallContext, req: QueryRequest) -> HostResult<QueryResults> {
+        let stuck = req.queries[0].keys.contains(&keys::QUERY_QUEUE_LIST.key_name());
+        if stuck {
+            cx.cancelled().await;
+        }
+        Err(HostError::not_supported("that"))
+    }
+}
+
+#[test]
+fn qry_09_gen_16_a_host_that_hangs_holds_up_nobody_else() {
+    on_both_runtimes(async || {
+        let node = TestNode::with_host(2, Stuck).await;
+        let (client, other) = (node.client(0).await, node.client(1).await);
+        let hanging = {
+            let client = client.clone();
+            tokio::spawn(async move { client.query([Query::new(&keys::QUERY_QUEUE_LIST)]).await })
+        };
+        node.until_waiting(1).await;
+        let names = || Query::new(&keys::QUERY_NAMESPACES);
+        for client in [&client, &other] {
+            within(client.query([names()])).await.unwrap();
+            let both =
+                [names().qualifier(&keys::QUERY_LOCAL_ONLY, true), Query::new(&keys::QUERY_SUPPORTED_KEYS)];
+            within(client.query(both)).await.unwrap();
+            within(client.resolve_nodes(None)).await.unwrap();
+        }
+        assert!(!hanging.is_finished());
+        hanging.abort();
+    });
 }

@@ -30,7 +30,7 @@ pub use manage::{
 };
 pub use publish::PublishBuilder;
 pub(crate) use query::query;
-pub use query::{QueryResult, QueryResults};
+pub use query::{QueryResult, QueryResults, query_before_init};
 pub(crate) use resolve::{resolve_nodes, resolve_peers};
 pub use spawn::SpawnBuilder;
 pub use unpublish::UnpublishBuilder;

@@ -1,4 +1,4 @@
-use pmix_types::message::{QueryReply, Reply, Request};
+use pmix_types::message::{Failure, QueryReply, Reply, Request};
 use pmix_types::{Directives, Info, Key, KeyName, Query, Status, Value, ValueType, keys};
 
 use crate::client::Client;
@@ -72,14 +72,54 @@ impl QueryResult {
 }
 
 pub(crate) async fn query(client: &Client, queries: Vec<Query>) -> Result<QueryResults, Error> {
-    let session = client.session(OPERATION)?;
-    if queries.is_empty() || queries.iter().any(|query| query.keys.is_empty()) {
-        return Err(Error::bad_param(OPERATION, "every query has to ask for a key"));
+    client.check()?;
+    if let Some(results) = of_library(&queries)? {
+        return Ok(results);
     }
+    let session = client.session(OPERATION)?;
     match session.request(Request::Query(queries.clone())).await? {
         Reply::Query(reply) => QueryResults::new(&queries, reply),
         _ => Err(Error::unexpected_reply(OPERATION)),
     }
+}
+
+/// Answers queries for what the library knows of itself: the only ones that work before init.
+///
+/// These are the keys `QUERY_STABLE_ABI_VERSION` and `QUERY_PROVISIONAL_ABI_VERSION` (QRY-14).
+///
+/// # Errors
+/// `ERR_INIT` if anything else is asked, `ERR_BAD_PARAM` without queries or for one without keys.
+///
+/// # Examples
+/// ```
+/// use pmix_client::types::{Query, Status, keys};
+///
+/// let results = pmix_client::query_before_init([Query::new(&keys::QUERY_STABLE_ABI_VERSION)])?;
+/// assert_eq!(results.get(&keys::QUERY_STABLE_ABI_VERSION)?.as_deref(), Some("0.0"));
+/// let error = pmix_client::query_before_init([Query::new(&keys::QUERY_NAMESPACES)]).unwrap_err();
+/// assert_eq!(error.status(), Status::ERR_INIT);
+/// # Ok::<(), pmix_client::Error>(())
+/// ```
+#[doc(alias = "PMIx_Query_info")]
+#[doc(alias = "PMIX_QUERY_STABLE_ABI_VERSION")]
+#[doc(alias = "PMIX_QUERY_PROVISIONAL_ABI_VERSION")]
+pub fn query_before_init(queries: impl IntoIterator<Item = Query>) -> Result<QueryResults, Error> {
+    let queries: Vec<_> = queries.into_iter().collect();
+    of_library(&queries)?.ok_or_else(|| {
+        let problem = "before init only the versions of the binary interface can be asked for";
+        Error::failed(OPERATION, Failure::new(Status::ERR_INIT, problem))
+    })
+}
+
+/// The answer if all keys are of the library alone.
+fn of_library(queries: &[Query]) -> Result<Option<QueryResults>, Error> {
+    if queries.is_empty() || queries.iter().any(|query| query.keys.is_empty()) {
+        return Err(Error::bad_param(OPERATION, "every query has to ask for a key"));
+    }
+    let answer = |key: &KeyName| Some(Info::dynamic(key.clone(), Query::answer_of_library(key)?));
+    let result = |query: &Query| Some(query.results(query.keys.iter().map(answer).collect::<Option<_>>()?));
+    let Some(results) = queries.iter().map(result).collect::<Option<Vec<_>>>() else { return Ok(None) };
+    QueryResults::new(queries, QueryReply::new(Status::SUCCESS, results)).map(Some)
 }
 
 /// Takes a `QUERY_RESULTS` apart: qualifiers first, if there are any, then an info a key (QRY-02).
@@ -149,6 +189,26 @@ mod tests {
         let results = QueryResults::new(&queries, reply).unwrap();
         assert_eq!(results.results().len(), 2);
         assert!(results.missing().is_empty());
+    }
+
+    #[test]
+    fn qry_14_the_versions_of_the_binary_interface_need_no_init() {
+        let stable = || Query::new(&keys::QUERY_STABLE_ABI_VERSION);
+        let both = stable().key(&keys::QUERY_PROVISIONAL_ABI_VERSION).qualifier(&keys::HOSTNAME, "n0");
+        let results = query_before_init([stable(), both]).unwrap();
+        assert_eq!((results.status(), results.results().len()), (Status::SUCCESS, 2));
+        for key in [&keys::QUERY_STABLE_ABI_VERSION, &keys::QUERY_PROVISIONAL_ABI_VERSION] {
+            assert_eq!(results.get(key).unwrap().as_deref(), Some("0.0"));
+        }
+        let more = stable().key(&keys::QUERY_NAMESPACES);
+        for (queries, status) in [
+            (vec![more], Status::ERR_INIT),
+            (vec![stable(), Query::new(&keys::QUERY_NAMESPACES)], Status::ERR_INIT),
+            (vec![], Status::ERR_BAD_PARAM),
+            (vec![Query::dynamic([])], Status::ERR_BAD_PARAM),
+        ] {
+            assert_eq!(query_before_init(queries).unwrap_err().status(), status);
+        }
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub(crate) enum Command {
     Close { conn: ConnId, reason: String },
     /// Calls the host.
     Upcall { id: UpcallId, caller: Caller, request: UpcallRequest },
+    /// Measures the memory of processes by their pids, 0 for this one; answered as if the host had been called.
+    Measure { id: UpcallId, pids: Vec<i32> },
     /// Nobody waits for this upcall any more.
     CancelUpcall(UpcallId),
     /// Removes what ended processes have left.

@@ -269,7 +269,8 @@ impl UpcallPurpose {
     fn is_for(&self, conn: ConnId) -> bool {
         match self {
             Self::Connect(other) | Self::Tool(other) => *other == conn,
-            Self::Finalize(to) | Self::Query { to, .. } | Self::Resolve { to, .. } => to.conn == conn,
+            Self::Query(questions) | Self::Measure { questions, .. } => questions.to.conn == conn,
+            Self::Finalize(to) | Self::Resolve { to, .. } => to.conn == conn,
             Self::Forward(asked) => asked.only_looks() && asked.to.conn == conn,
             // what has begun at the host must be ended there
             Self::Pull { .. } | Self::Input(_) => false,

@@ -37,6 +37,8 @@ pub(crate) enum Answer {
     Done,
     Blob(Bytes),
     Query(QueryResults),
+    /// Resident bytes of each process; `None` for one that has gone.
+    Memory(Vec<Option<u64>>),
     Identity(ProcId),
     Found(Vec<Pdata>),
     Spawned(Nspace),

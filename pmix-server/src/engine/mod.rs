@@ -48,7 +48,6 @@ pub(crate) use cleanup::{Cleanup, DirCleanup};
 pub(crate) use command::{CallValue, Caller, Command, UpcallRequest};
 pub(crate) use ids::{CallId, ConnId, RequestId, UpcallId};
 pub(crate) use input::{Answer, HostCall, Input, PeerCred};
-pub(crate) use query::query_results;
 pub use stats::ServerStats;
 
 use crate::host::Capabilities;
@@ -112,9 +111,11 @@ enum UpcallPurpose {
     Notice,
     /// A request that is answered by the upcall's outcome alone.
     Answer(ReplyTo),
-    Query {
-        to: ReplyTo,
-        queries: Vec<pmix_types::Query>,
+    Query(query::Questions),
+    /// Not the host but the system is asked, for the memory of these processes, by their pids.
+    Measure {
+        questions: query::Questions,
+        subjects: Vec<(ProcId, i32)>,
     },
     Resolve {
         to: ReplyTo,
@@ -256,7 +257,10 @@ impl Engine {
             UpcallPurpose::Finalize(to) => self.on_finalize_done(to, result.map(|_| ()), out),
             UpcallPurpose::Notice => {}
             UpcallPurpose::Answer(to) => self.reply(to, result.map(|_| Reply::Done), out),
-            UpcallPurpose::Query { to, queries } => self.on_query_answer(to, &queries, result, out),
+            UpcallPurpose::Query(questions) => self.on_query_answer(questions, result, out),
+            UpcallPurpose::Measure { questions, subjects } => {
+                self.on_measured(questions, subjects, result, out);
+            }
             UpcallPurpose::Resolve { to, what } => self.on_resolve_answer(to, &what, result, out),
             UpcallPurpose::Forward(asked) => self.on_forwarded(upcall, asked, result, out),
             UpcallPurpose::Collective(round) => self.on_collective_answer(round, result, out),

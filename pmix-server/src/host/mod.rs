@@ -147,8 +147,14 @@ pub trait HostModule: Send + Sync + 'static {
         UpcallContext::not_supported("events across servers")
     }
 
-    /// Answers queries. With `ERR_NOT_SUPPORTED` or `ERR_NOT_FOUND` the server answers from what it knows
-    /// itself. Idempotent. Access control is the host's (QRY-10).
+    /// Answers queries, each with one info that [`Query::results`](pmix_types::Query::results) makes. Keys that it leaves
+    /// out, or all with `ERR_NOT_SUPPORTED` or `ERR_NOT_FOUND`, the server answers from what it knows itself; with any
+    /// other failure they fail. Idempotent. Access control is the host's (QRY-10).
+    ///
+    /// Questions of Resolve_peers and Resolve_nodes come with the keys `QUERY_RESOLVE_PEERS` (qualifiers `HOSTNAME` and
+    /// perhaps `NSPACE`) and `QUERY_RESOLVE_NODE` (perhaps `NSPACE`), one at a time. Answer with an array of processes, or
+    /// with a comma list; succeed also if there are none. Only `ERR_NOT_SUPPORTED` leaves them to the server (RES-04,
+    /// RES-05).
     #[doc(alias = "pmix_server_query_fn_t")]
     async fn query(&self, cx: &UpcallContext, req: QueryRequest) -> HostResult<QueryResults> {
         UpcallContext::not_supported("queries")

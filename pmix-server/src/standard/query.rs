@@ -1,64 +1,91 @@
 //! Queries that are answered from what the host knows of its jobs.
 
-use pmix_types::{DataArray, Info, KeyName, Nspace, Query, Status, Value, keys};
+use pmix_types::{DataArray, Directives, Info, InfoFlags, Key, KeyName, Nspace, Query, Value, keys};
 
 use super::host::take_identity;
 use super::{Exchange, Launcher, StandardHost};
-use crate::engine::query_results;
-use crate::host::{HostResult, QueryRequest, QueryResults};
+use crate::host::{HostError, HostResult, QueryRequest, QueryResults};
 
 impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     pub(super) fn answer_queries(&self, mut req: QueryRequest) -> HostResult<QueryResults> {
         take_identity(&mut req.directives)?;
         req.directives.deny_unprocessed()?;
         for query in &req.queries {
-            let mut qualifiers = query.qualifiers.clone();
-            qualifiers.take::<String>(&keys::NSPACE)?;
-            // what is answered here is never a copy
-            qualifiers.take_flag(&keys::QUERY_REFRESH_CACHE)?;
-            qualifiers.deny_unprocessed()?;
+            deny_others(&query.qualifiers)?;
         }
         let (mut results, mut missing) = (Vec::new(), false);
         for query in &req.queries {
-            let answers = self.answer_query(query);
+            let answers = self.answer_query(query)?;
             missing |= answers.len() < query.keys.len();
             if !answers.is_empty() {
-                results.push(query_results(query, answers));
+                results.push(query.results(answers));
             }
         }
         match (results.is_empty(), missing) {
             // the server may know
-            (true, _) => Err(Status::ERR_NOT_FOUND.into()),
+            (true, _) => Err(HostError::not_supported("a query for anything but jobs and their processes")),
             (false, true) => Ok(QueryResults::partial(results)),
             (false, false) => Ok(QueryResults::complete(results)),
         }
     }
 
-    fn answer_query(&self, query: &Query) -> Vec<Info> {
-        query
-            .keys
-            .iter()
-            .filter_map(|key| Some(Info::dynamic(key.clone(), self.answer_key(key, query)?)))
-            .collect()
+    fn answer_query(&self, query: &Query) -> HostResult<Vec<Info>> {
+        let mut answers = Vec::new();
+        for key in &query.keys {
+            let answer = self.answer_key(key, &query.qualifiers)?;
+            answers.extend(answer.map(|value| Info::dynamic(key.clone(), value)));
+        }
+        Ok(answers)
     }
 
-    fn answer_key(&self, key: &KeyName, query: &Query) -> Option<Value> {
+    fn answer_key(&self, key: &KeyName, qualifiers: &Directives) -> HostResult<Option<Value>> {
         let jobs = self.jobs();
         if **key == *keys::QUERY_NAMESPACES.name() {
             // jobs that others have started are known to the server only
             if jobs.is_empty() {
-                return None;
+                return Ok(None);
             }
-            return Some(jobs.keys().map(Nspace::as_str).collect::<Vec<_>>().join(",").into());
+            return Ok(Some(jobs.keys().map(Nspace::as_str).collect::<Vec<_>>().join(",").into()));
         }
         let is_local = **key == *keys::QUERY_LOCAL_PROC_TABLE.name();
         if !is_local && **key != *keys::QUERY_PROC_TABLE.name() {
-            return None;
+            return Ok(None);
         }
-        let nspace: String = query.qualifiers.get(&keys::NSPACE).ok()??;
-        let here = self.0.exchange.node();
-        let rows = jobs.get(nspace.as_str())?.table.iter();
-        let rows = rows.filter(|row| !is_local || row.hostname.as_deref() == Some(here));
-        Some(DataArray::ProcInfo(rows.cloned().collect()).into())
+        let mut nodes = texts(qualifiers, &keys::HOSTNAME);
+        if nodes.is_empty() {
+            nodes.push(self.0.exchange.node());
+        }
+        let is_there = |name: Option<&str>| name.is_some_and(|name| nodes.contains(&name));
+        let mut table = None;
+        for nspace in texts(qualifiers, &keys::NSPACE) {
+            let Some(job) = jobs.get(nspace) else { continue };
+            let rows = job.table.iter().filter(|row| !is_local || is_there(row.hostname.as_deref()));
+            table.get_or_insert_with(Vec::new).extend(rows.cloned());
+        }
+        Ok(table.map(|rows| DataArray::ProcInfo(rows).into()))
     }
+}
+
+/// The texts given under a key, without repeats: all of them are meant (QRY-06).
+fn texts<'a>(qualifiers: &'a Directives, key: &Key<String>) -> Vec<&'a str> {
+    let mut texts = Vec::new();
+    for text in qualifiers.iter().filter(|info| info.is(key)).filter_map(|info| info.value.as_str()) {
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    texts
+}
+
+/// Refuses required qualifiers that are not looked at here.
+fn deny_others(qualifiers: &Directives) -> HostResult<()> {
+    // what is answered here is never a copy
+    let known = [keys::NSPACE.name(), keys::HOSTNAME.name(), keys::QUERY_REFRESH_CACHE.name()];
+    let processed = qualifiers.iter().cloned().map(|mut info| {
+        if known.contains(&info.key.as_str()) && info.is_required() {
+            info.flags |= InfoFlags::REQUIRED_PROCESSED;
+        }
+        info
+    });
+    Ok(processed.collect::<Directives>().deny_unprocessed()?)
 }

@@ -7,7 +7,6 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use pmix_types::{DataArray, Info, InfoFlags, Nspace, Pdata, ProcId, ProcInfo, Rank, Status, Value, keys};
 
-use crate::engine::query_results;
 use crate::host::*;
 use crate::server::ServerHandle;
 
@@ -107,7 +106,7 @@ impl<H: HostModule> Faulty<H> {
             .map(|rank| ProcInfo::new(ProcId::new(nspace.clone(), rank)));
         let table = Value::from(DataArray::ProcInfo(rows.collect()));
         let answer = Info::dynamic(keys::QUERY_PROC_TABLE.key_name(), table);
-        Ok(QueryResults::complete(vec![query_results(query, vec![answer])]))
+        Ok(QueryResults::complete(vec![query.results(vec![answer])]))
     }
 
     fn board(&self) -> std::sync::MutexGuard<'_, Vec<Pdata>> {

@@ -97,7 +97,7 @@ async fn ask(args: &Args) -> Result<Report, Trouble> {
             let results = found.map(|info| (info.key.clone(), info.value.clone())).collect();
             Report { server, status: answer.status(), results, missing: answer.missing().to_vec() }
         }
-        Err(error) if error.status() == Status::ERR_NOT_FOUND => {
+        Err(error) if [Status::ERR_NOT_FOUND, Status::ERR_NOT_SUPPORTED].contains(&error.status()) => {
             Report { server, status: error.status(), results: BTreeMap::new(), missing: args.keys.clone() }
         }
         Err(error) => return Err(error.into()),

@@ -391,6 +391,7 @@ impl World {
                 }
                 Command::Push { .. } => panic!("nobody asked for events"),
                 Command::Cleanup(_) => panic!("nobody asked for files to be removed"),
+                Command::Measure { .. } => panic!("nobody asked for the use of memory"),
                 Command::Upcall { id, request, .. } => {
                     self.check_upcall(&request);
                     assert!(self.upcalls.insert(id, request).is_none());

@@ -1,0 +1,77 @@
+//! Qualifiers of one name that are given several times: each is meant (QRY-06).
+
+use pmix_types::message::Failure;
+use pmix_types::{DataArray, Directives, Info, Key, Status, Value, ValueType, keys};
+
+/// So many things may be asked of by one query.
+const MAX_READINGS: usize = 1024;
+
+/// Every value of a qualifier in the order given, without repeats.
+pub(super) fn all<T: ValueType + PartialEq>(
+    qualifiers: &Directives,
+    key: &Key<T>,
+) -> Result<Vec<T>, Failure> {
+    let mut values = Vec::new();
+    for info in qualifiers.iter().filter(|info| info.is(key)) {
+        let bad = |error| Failure::new(Status::ERR_BAD_PARAM, format!("qualifier {}: {error}", key.name()));
+        let value = info.get().map_err(bad)?;
+        if !values.contains(&value) {
+            values.push(value);
+        }
+    }
+    Ok(values)
+}
+
+/// The qualifiers once for each thing they name: with two of a name, once with the first and once with the second.
+pub(super) fn readings(qualifiers: &Directives) -> Result<Vec<Directives>, Failure> {
+    let names = [
+        keys::NSPACE.name(),
+        keys::RANK.name(),
+        keys::PROCID.name(),
+        keys::SESSION_ID.name(),
+        keys::APPNUM.name(),
+        keys::HOSTNAME.name(),
+        keys::NODEID.name(),
+    ];
+    let naming = |info: &&Info| names.contains(&info.key.as_str());
+    let others = qualifiers.iter().filter(|info| !naming(info)).cloned();
+    let mut readings = vec![others.collect::<Vec<_>>()];
+    for name in names {
+        let mut values: Vec<&Info> = Vec::new();
+        for info in qualifiers.iter().filter(|info| *info.key == *name) {
+            if values.iter().all(|known| known.value != info.value) {
+                values.push(info);
+            }
+        }
+        if values.is_empty() {
+            continue;
+        }
+        if readings.len() * values.len() > MAX_READINGS {
+            let message = format!("a query names more than {MAX_READINGS} things: ask in several");
+            return Err(Failure::new(Status::ERR_BAD_PARAM, message));
+        }
+        let with = |reading: &Vec<Info>, info: &Info| reading.iter().chain([info]).cloned().collect();
+        readings =
+            readings.iter().flat_map(|reading| values.iter().map(move |info| with(reading, info))).collect();
+    }
+    Ok(readings.into_iter().map(Directives::from).collect())
+}
+
+/// One answer of several: arrays end to end, single values in an array, in either case of one type.
+pub(super) fn joined(mut values: Vec<Value>) -> Option<Value> {
+    if values.len() < 2 {
+        return values.pop();
+    }
+    let elements = values.into_iter().flat_map(|value| match value {
+        Value::DataArray(array) => array.iter().collect(),
+        single => vec![single],
+    });
+    let elements: Vec<_> = elements.collect();
+    let Some(first) = elements.first() else { return Some(DataArray::Undef.into()) };
+    let mut array = DataArray::empty(first.data_type())?;
+    for element in elements {
+        // values of a key have one type, unless a host gave them otherwise
+        let _ = array.push(element);
+    }
+    Some(array.into())
+}
