@@ -64,6 +64,7 @@ mod client;
 mod env;
 mod error;
 mod events;
+mod iof;
 mod key_arg;
 mod ops;
 mod session;
@@ -82,6 +83,7 @@ pub use events::{
     EventError, EventStream, EventsBuilder, HandlerBuilder, HandlerCall, HandlerOutcome, HandlerRegistration,
     HandlerResult, NotifyBuilder,
 };
+pub use iof::{InputSink, OutputBuilder, OutputChunk, OutputError, OutputStream};
 pub use key_arg::{AskKey, PutKey};
 pub use ops::{
     AbortBuilder, AllocateBuilder, ConnectBuilder, Connection, CredentialBuilder, DisconnectBuilder,

@@ -14,6 +14,7 @@ use tokio::sync::{SetOnce, mpsc, oneshot};
 
 use crate::error::{Error, LostConnection};
 use crate::events::{Interest, Router};
+use crate::iof::{OutputQueue, Outputs};
 use crate::sync::lock;
 
 /// Requests that may wait for the transport before callers have to.
@@ -58,6 +59,7 @@ pub(crate) struct Session {
     pending: DashMap<u64, Waiter>,
     last_id: AtomicU64,
     router: Router,
+    outputs: Outputs,
     end: SetOnce<End>,
     _held: oneshot::Sender<()>,
 }
@@ -74,8 +76,15 @@ struct Outlet {
 struct Waiter {
     operation: &'static str,
     answer: oneshot::Sender<Result<Reply, Error>>,
-    /// Where the events of a registration go, from the moment the server confirms it (EVT-15).
-    interest: Option<Interest>,
+    /// Where what a registration brings goes, from the moment the server confirms it (EVT-15).
+    destination: Option<Destination>,
+}
+
+/// Who hears what a registration brings.
+#[derive(Debug)]
+enum Destination {
+    Events(Interest),
+    Output(Arc<OutputQueue>),
 }
 
 #[derive(Clone, Debug)]
@@ -96,6 +105,7 @@ impl Session {
             pending: DashMap::with_shard_amount(2),
             last_id: AtomicU64::new(0),
             router: Router::default(),
+            outputs: Outputs::default(),
             end: SetOnce::new(),
             _held: held,
         });
@@ -110,6 +120,10 @@ impl Session {
 
     pub(crate) const fn router(&self) -> &Router {
         &self.router
+    }
+
+    pub(crate) const fn outputs(&self) -> &Outputs {
+        &self.outputs
     }
 
     pub(crate) fn is_open(&self) -> bool {
@@ -146,10 +160,20 @@ impl Session {
     /// Ends a registration without waiting: safe in a drop, outside of any runtime.
     pub(crate) fn retire(&self, registration: u64) {
         self.router.remove(registration);
+        self.run_errand(Request::DeregisterEvents(registration));
+    }
+
+    /// As [`Session::retire`] for a wish for output.
+    pub(crate) fn retire_output(&self, registration: u64) {
+        self.outputs.remove(registration);
+        self.run_errand(Request::IofDeregister(registration));
+    }
+
+    /// Sends a request that nobody waits for.
+    fn run_errand(&self, request: Request) {
         let Some(outlet) = lock(&self.outlet).clone() else { return };
         let (answer, _) = oneshot::channel();
-        let request = Request::DeregisterEvents(registration);
-        let waiter = Waiter { operation: request.operation(), answer, interest: None };
+        let waiter = Waiter { operation: request.operation(), answer, destination: None };
         let id = self.expect(waiter);
         // a transport that is gone has no registrations any more
         let _ = outlet.errands.send(Outgoing { id, request });
@@ -159,6 +183,7 @@ impl Session {
     pub(crate) fn finish(&self) {
         self.conclude(End::Finalized);
         self.router.end();
+        self.outputs.end();
     }
 
     fn lose(&self, reason: String) {
@@ -166,6 +191,7 @@ impl Session {
         if self.conclude(End::Lost(Arc::new(lost))) {
             tracing::debug!(server = %self.server, "connection lost");
             self.router.lose(&Event::new(Status::ERR_LOST_CONNECTION, self.server.clone()));
+            self.outputs.lose();
         }
     }
 
@@ -206,12 +232,16 @@ impl Session {
                 self.router.deliver(&registrations, &event)
             }
             Incoming::Push(Push::Lagged { missed }) => self.router.lag(missed),
+            Incoming::Push(Push::Output { registration, output }) => {
+                self.outputs.deliver(registration, output);
+            }
+            Incoming::Push(Push::OutputLost { registration, bytes }) => self.outputs.lag(registration, bytes),
             Incoming::Push(_) => {}
         }
     }
 
     fn receive_reply(&self, id: u64, outcome: Result<Reply, Failure>) {
-        let Some((_, Waiter { operation, answer, interest })) = self.pending.remove(&id) else {
+        let Some((_, Waiter { operation, answer, destination })) = self.pending.remove(&id) else {
             tracing::warn!(id, "reply to a request that is not under way");
             return;
         };
@@ -219,15 +249,24 @@ impl Session {
             Ok(Reply::Registered(registration)) => Some(*registration),
             _ => None,
         };
-        if let (Some(registration), Some(interest)) = (registration, interest) {
-            self.router.add(registration, interest);
+        let is_output = matches!(destination, Some(Destination::Output(_)));
+        match (registration, destination) {
+            (Some(registration), Some(Destination::Events(interest))) => {
+                self.router.add(registration, interest)
+            }
+            (Some(registration), Some(Destination::Output(queue))) => self.outputs.add(registration, queue),
+            _ => {}
         }
         let outcome = outcome.map_err(|failure| Error::failed(operation, failure));
         if answer.send(outcome).is_err()
             && let Some(registration) = registration
         {
-            // the caller has given up, so nobody would ever read its events
-            self.retire(registration);
+            // the caller has given up, so nobody would ever read what comes
+            if is_output {
+                self.retire_output(registration);
+            } else {
+                self.retire(registration);
+            }
         }
     }
 }
@@ -235,6 +274,7 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.router.end();
+        self.outputs.end();
     }
 }
 
@@ -252,12 +292,17 @@ impl<'a> Slot<'a> {
 
     /// Sends a registration whose events go to `interest`.
     pub(crate) fn register(self, request: Request, interest: Interest) -> Answer<'a> {
-        self.send_with(request, Some(interest))
+        self.send_with(request, Some(Destination::Events(interest)))
     }
 
-    fn send_with(self, request: Request, interest: Option<Interest>) -> Answer<'a> {
+    /// Sends a wish for output that goes to `queue`.
+    pub(crate) fn pull(self, request: Request, queue: Arc<OutputQueue>) -> Answer<'a> {
+        self.send_with(request, Some(Destination::Output(queue)))
+    }
+
+    fn send_with(self, request: Request, destination: Option<Destination>) -> Answer<'a> {
         let (answer, reply) = oneshot::channel();
-        let id = self.session.expect(Waiter { operation: request.operation(), answer, interest });
+        let id = self.session.expect(Waiter { operation: request.operation(), answer, destination });
         tracing::trace!(id, operation = request.operation(), "request");
         self.permit.send(Outgoing { id, request });
         Answer { session: self.session, reply }

@@ -14,7 +14,7 @@ mod tests;
 
 pub use handler::{HandlerCall, HandlerOutcome, HandlerResult};
 pub use notify::NotifyBuilder;
-pub(crate) use queue::Queue;
+pub(crate) use queue::{Item, Queue};
 pub use registration::{HandlerBuilder, HandlerRegistration};
 pub(crate) use router::{Interest, Listener, Router};
 pub use stream::{EventError, EventStream, EventsBuilder};

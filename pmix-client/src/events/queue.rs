@@ -7,52 +7,103 @@ use pmix_types::Event;
 use super::EventError;
 use crate::sync::lock;
 
-/// A bounded queue with one reader. A reader that is too slow loses events and learns how many.
-#[derive(Debug)]
-pub(crate) struct Queue {
-    capacity: usize,
-    state: Mutex<State>,
+/// What a queue holds.
+pub(crate) trait Item: Sized + std::fmt::Debug {
+    /// What may stand in the place of an item.
+    type Trouble: std::fmt::Debug;
+
+    /// How much room it takes.
+    fn weight(&self) -> usize {
+        1
+    }
+
+    /// How much is missing without it.
+    fn amount(&self) -> u64 {
+        1
+    }
+
+    /// A note that so much is missing.
+    fn lagged(missed: u64) -> Self::Trouble;
+
+    /// How much is missing, if that is what the note says.
+    fn lag(trouble: &mut Self::Trouble) -> Option<&mut u64>;
+
+    /// What must be told of it even without room.
+    fn essence(self) -> Option<Self> {
+        None
+    }
 }
 
-#[derive(Debug, Default)]
-struct State {
-    items: VecDeque<Result<Event, EventError>>,
+impl Item for Event {
+    type Trouble = EventError;
+
+    fn lagged(missed: u64) -> EventError {
+        EventError::Lagged { missed }
+    }
+
+    fn lag(trouble: &mut EventError) -> Option<&mut u64> {
+        match trouble {
+            EventError::Lagged { missed } => Some(missed),
+            EventError::Disconnected => None,
+        }
+    }
+}
+
+/// A bounded queue with one reader. A reader that is too slow loses items and learns how many.
+#[derive(Debug)]
+pub(crate) struct Queue<T: Item = Event> {
+    capacity: usize,
+    state: Mutex<State<T>>,
+}
+
+#[derive(Debug)]
+struct State<T: Item> {
+    items: VecDeque<Result<T, T::Trouble>>,
+    weight: usize,
     has_ended: bool,
     reader: Option<Waker>,
 }
 
-impl Queue {
+impl<T: Item> Queue<T> {
     pub(crate) fn new(capacity: usize) -> Self {
-        Self { capacity: capacity.max(1), state: Mutex::default() }
+        let state = State { items: VecDeque::new(), weight: 0, has_ended: false, reader: None };
+        Self { capacity: capacity.max(1), state: Mutex::new(state) }
     }
 
-    pub(crate) fn push(&self, event: Event) {
+    /// An item larger than the queue finds room in an empty one.
+    pub(crate) fn push(&self, item: T) {
         self.change(|state| {
-            if state.items.len() < self.capacity {
-                state.items.push_back(Ok(event));
-            } else {
-                state.miss(1);
+            if state.weight == 0 || state.weight + item.weight() <= self.capacity {
+                return state.add(item);
+            }
+            state.miss(item.amount());
+            // few in number: twice the room is enough for them
+            if let Some(item) = item.essence().filter(|_| state.weight <= self.capacity.saturating_mul(2)) {
+                state.add(item);
             }
         });
     }
 
-    /// Notes events that were lost on the way.
+    /// Notes items that were lost on the way.
     pub(crate) fn miss(&self, missed: u64) {
         self.change(|state| state.miss(missed));
     }
 
     /// Nothing comes after this. What is queued can still be read.
-    pub(crate) fn end(&self, last_words: impl IntoIterator<Item = Result<Event, EventError>>) {
+    pub(crate) fn end(&self, last_words: impl IntoIterator<Item = Result<T, T::Trouble>>) {
         self.change(|state| {
             state.items.extend(last_words);
             state.has_ended = true;
         });
     }
 
-    pub(crate) fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<Result<Event, EventError>>> {
+    pub(crate) fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<Result<T, T::Trouble>>> {
         let mut state = lock(&self.state);
         match state.items.pop_front() {
-            Some(item) => Poll::Ready(Some(item)),
+            Some(item) => {
+                state.weight = state.weight.saturating_sub(item.as_ref().map_or(0, Item::weight));
+                Poll::Ready(Some(item))
+            }
             None if state.has_ended => Poll::Ready(None),
             None => {
                 state.reader = Some(context.waker().clone());
@@ -62,7 +113,7 @@ impl Queue {
     }
 
     /// Changes the state, unless nothing more may come, and wakes the reader outside of the lock.
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    fn change(&self, change: impl FnOnce(&mut State<T>)) {
         let reader = {
             let mut state = lock(&self.state);
             if state.has_ended {
@@ -77,13 +128,23 @@ impl Queue {
     }
 }
 
-impl State {
-    /// The note stands where the events would have stood; neighbouring notes are one.
+impl<T: Item> State<T> {
+    fn add(&mut self, item: T) {
+        self.weight += item.weight();
+        self.items.push_back(Ok(item));
+    }
+
+    /// The note stands where the items would have stood; neighbouring notes are one.
     fn miss(&mut self, more: u64) {
-        if let Some(Err(EventError::Lagged { missed })) = self.items.back_mut() {
+        if more == 0 {
+            return;
+        }
+        if let Some(Err(trouble)) = self.items.back_mut()
+            && let Some(missed) = T::lag(trouble)
+        {
             *missed = missed.saturating_add(more);
         } else {
-            self.items.push_back(Err(EventError::Lagged { missed: more }));
+            self.items.push_back(Err(T::lagged(more)));
         }
     }
 }

@@ -1,0 +1,118 @@
+use bytes::{Bytes, BytesMut};
+use pmix_types::message::{IofPush, Request};
+use pmix_types::{Directives, Info, Key, ProcId, ValueType, keys};
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+use crate::client::Client;
+use crate::error::Error;
+
+/// Largest piece that is read ahead.
+const CHUNK: usize = 64 << 10;
+
+impl Client {
+    /// Input for processes: what is written goes to the standard input of all targets.
+    ///
+    /// Nothing is sent yet, so nothing can fail here. The host decides which processes take input (IOF-12).
+    ///
+    /// # Examples
+    /// ```
+    /// use pmix_client::types::Status;
+    /// use pmix_client::{Client, Error, ProcId};
+    ///
+    /// async fn feed(client: &Client, reader: ProcId) -> Result<(), Error> {
+    ///     let mut input = client.push_stdin([reader]);
+    ///     input.write("one line\n").await?;
+    ///     input.close().await
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Error> {
+    /// let alone = Client::singleton().await?;
+    /// let nobody = feed(&alone, alone.proc_id().clone()).await.unwrap_err();
+    /// assert_eq!(nobody.status(), Status::ERR_UNREACH);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "PMIx_IOF_push")]
+    pub fn push_stdin(&self, targets: impl IntoIterator<Item = ProcId>) -> InputSink {
+        InputSink {
+            client: self.clone(),
+            targets: targets.into_iter().collect(),
+            directives: Directives::new(),
+        }
+    }
+}
+
+/// Input for processes; see [`Client::push_stdin`].
+///
+/// Dropping it does not close the input of the targets: [`InputSink::close`] does.
+#[derive(Clone, Debug)]
+pub struct InputSink {
+    client: Client,
+    targets: Vec<ProcId>,
+    directives: Directives,
+}
+
+impl InputSink {
+    /// Adds a directive to all that is written from now on.
+    #[must_use]
+    pub fn directive<T: ValueType>(mut self, key: &Key<T>, value: impl Into<T>) -> Self {
+        self.directives.push(Info::new(key, value));
+        self
+    }
+
+    /// Writes input; ready when it is taken, which says nothing of its delivery (IOF-10). Calls that follow each
+    /// other keep their order.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` without targets, `ERR_NOT_SUPPORTED` if the host does not forward input, or not to these
+    /// processes (IOF-12), `ERR_NOT_FOUND` if they do not run, `ERR_UNREACH` for a singleton, [`Error::Lost`] if the
+    /// connection is or gets lost, and `ERR_INIT` after finalize.
+    ///
+    /// # Cancel safety
+    /// Once sent it stands.
+    pub async fn write(&mut self, data: impl Into<Bytes>) -> Result<(), Error> {
+        self.push(data.into(), self.directives.clone()).await
+    }
+
+    /// Writes all that can be read, and then closes the input; with the process's own standard input it is what the
+    /// Standard calls forwarding of stdin (IOF-10).
+    ///
+    /// # Errors
+    /// As [`InputSink::write`]. What cannot be read ends the input like its end; the outer error tells it.
+    ///
+    /// # Cancel safety
+    /// Not safe: what was read may be lost.
+    #[doc(alias = "PMIX_IOF_PUSH_STDIN")]
+    pub async fn copy_from(mut self, mut from: impl AsyncRead + Unpin) -> Result<std::io::Result<()>, Error> {
+        let mut buffer = BytesMut::new();
+        let end = loop {
+            buffer.reserve(CHUNK);
+            match from.read_buf(&mut buffer).await {
+                Ok(0) => break Ok(()),
+                Ok(_) => self.write(buffer.split()).await?,
+                Err(error) => break Err(error),
+            }
+        };
+        self.close().await.map(|()| end)
+    }
+
+    /// Closes the input of the targets: they read its end.
+    ///
+    /// # Errors
+    /// As [`InputSink::write`].
+    ///
+    /// # Cancel safety
+    /// Once sent it stands.
+    #[doc(alias = "PMIX_IOF_COMPLETE")]
+    pub async fn close(self) -> Result<(), Error> {
+        let directives = self.directives.clone().with(&keys::IOF_COMPLETE, true);
+        self.push(Bytes::new(), directives).await
+    }
+
+    async fn push(&self, data: Bytes, directives: Directives) -> Result<(), Error> {
+        let mut input = IofPush::new(self.targets.clone(), data);
+        input.directives = directives;
+        self.client.session("push input")?.carry_out(Request::IofPush(input)).await
+    }
+}
