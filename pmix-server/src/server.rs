@@ -2,6 +2,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use bytes::Bytes;
 use pmix_types::job::{JobData, JobSpec};
@@ -9,6 +10,7 @@ use pmix_types::message::{Failure, Output};
 use pmix_types::{Directives, Event, Info, IofChannels, Nspace, NspaceError, ProcId, Rank, Status};
 use thiserror::Error;
 use tokio::sync::oneshot;
+use tokio_util::task::TaskTracker;
 
 use crate::driver::{Driver, Inbox};
 use crate::engine::{CallValue, Config, Engine, HostCall, ServerStats};
@@ -17,6 +19,9 @@ use crate::host::{HostModule, HostObject, NoHost};
 use crate::native;
 use crate::session_dir::{SessionDir, SessionDirError, default_root};
 use crate::upcalls::Upcalls;
+
+/// How long processes have to read what a server that stops has said last.
+const LAST_WORDS: Duration = Duration::from_millis(250);
 
 /// A running PMIx server: serves the processes of its node until stopped or dropped.
 ///
@@ -208,11 +213,17 @@ impl ServerBuilder {
         let identity = handle.proc_id().clone();
         let thread = std::thread::Builder::new().name("pmix-server".into()).spawn(move || {
             reactor.block_on(async move {
-                tokio::spawn(grpc::accept(listener, inbox.clone(), limits));
+                let connections = TaskTracker::new();
+                let accept = grpc::accept(listener, inbox.clone(), limits, connections.clone());
+                let accepting = tokio::spawn(accept);
                 if let Some(listener) = native {
                     tokio::spawn(native::accept(listener, inbox, identity));
                 }
                 driver.run(events).await;
+                // what was said last is still on its way; processes hang up when they have read it
+                accepting.abort();
+                connections.close();
+                let _ = tokio::time::timeout(LAST_WORDS, connections.wait()).await;
             });
             // listeners and connections end with their runtime
         });

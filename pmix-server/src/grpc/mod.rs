@@ -24,6 +24,7 @@ use pmix_proto::v1::session_server::SessionServer;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Notify;
 use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
 use tonic::body::Body;
 use tower::Service;
 use tower::util::BoxCloneSyncService;
@@ -72,12 +73,12 @@ impl Connection {
 }
 
 /// Accepts connections until its task is dropped.
-pub(crate) async fn accept(listener: UnixListener, inbox: Inbox, limits: Limits) {
+pub(crate) async fn accept(listener: UnixListener, inbox: Inbox, limits: Limits, connections: TaskTracker) {
     let services = Services::new(inbox, limits).await;
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                tokio::spawn(serve(stream, services.clone()));
+                connections.spawn(serve(stream, services.clone()));
             }
             Err(error) => {
                 // out of descriptors, most likely: those in use must go on, and one may become free

@@ -234,3 +234,54 @@ impl Peer for SessionPeer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use pmix_proto::{Assembler, ServerBody};
+    use pmix_types::{Info, IofChannels, ProcId, keys};
+
+    use super::*;
+
+    fn output(bytes: usize, is_complete: bool) -> Push {
+        let source = ProcId::wildcard("job".parse().unwrap());
+        let mut output = Output::new(source, IofChannels::STDOUT, vec![0; bytes].into());
+        if is_complete {
+            output.info.push(Info::new(&keys::IOF_COMPLETE, true));
+        }
+        Push::Output { registration: 7, output }
+    }
+
+    #[test]
+    fn a_process_that_does_not_read_loses_output_but_hears_of_it_and_of_the_end() {
+        let shared = Arc::new(Shared::new(Inbox::new().0, Limits::default()));
+        let (mut peer, mut link) = SessionPeer::new(shared, 1);
+        const PIECE: usize = 64 << 10;
+        for _ in 0..300 {
+            peer.push(output(PIECE, false));
+        }
+        peer.push(output(5, true));
+        // answers still find room
+        peer.reply(RequestId(1), Ok(Reply::Done)).unwrap();
+        assert_eq!(link.messages.len(), OUTPUT_BYTES / PIECE + 3);
+        let mut kept = read(&mut link);
+        assert_eq!(kept.pop(), Some(output(0, true)));
+        let lost = ((300 - OUTPUT_BYTES / PIECE) * PIECE + 5) as u64;
+        assert_eq!(kept.pop(), Some(Push::OutputLost { registration: 7, bytes: lost }));
+        assert!(kept.iter().all(|push| *push == output(PIECE, false)));
+        // it reads again
+        peer.push(output(3, false));
+        assert_eq!(read(&mut link), [output(3, false)]);
+    }
+
+    /// What was said unasked and waits to be read.
+    fn read(link: &mut Link) -> Vec<Push> {
+        let mut assembler = Assembler::new(Limits::default());
+        let mut pushes = Vec::new();
+        while let Ok(queued) = link.messages.try_recv() {
+            if let Some((0, ServerBody::Push(push))) = assembler.accept_server(queued.take()).unwrap() {
+                pushes.push(push);
+            }
+        }
+        pushes
+    }
+}
