@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use pmix_server::standard::{LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher};
 use pmix_types::{Nspace, ProcId, Rank};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
@@ -16,6 +17,7 @@ use tokio::process::{Child, Command};
 use tokio::sync::{mpsc, watch};
 
 use crate::guardian::Guardian;
+use crate::input::{Input, feed};
 use crate::program::{Program, spawn_error};
 use crate::supervise::supervise;
 use crate::tree;
@@ -24,7 +26,7 @@ use crate::tree;
 ///
 /// Processes inherit the environment of the launcher without variables named `PMIX_*`, `OMPI_*` or `PRTE_*`;
 /// on top come those of the application, then those of the server. They read from `/dev/null`, except for
-/// [`first_stdin`](Self::first_stdin). Signals reach a process and what it has started. When a process
+/// [`first_stdin`](Self::first_stdin) and those that take input of others ([`LaunchProc::takes_stdin`]). Signals reach a process and what it has started. When a process
 /// has ended, what its descendants still write to its output is read for a second at most.
 ///
 /// # Examples
@@ -68,6 +70,8 @@ struct Process {
     handle: Arc<OwnedFd>,
     /// Closed when it has ended.
     ended: watch::Receiver<()>,
+    /// To its standard input, if it takes input of others.
+    input: Option<mpsc::Sender<Input>>,
 }
 
 impl LocalLauncher {
@@ -134,14 +138,17 @@ impl LocalLauncher {
             // shells and many programs believe PWD
             command.current_dir(cwd).env("PWD", cwd);
         }
-        command.stdin(self.stdin_of(proc.rank)).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdin(self.stdin_of(proc)).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(self.guardian.as_ref().map_or(0, |guardian| guardian.group().as_raw_pid()));
         command.kill_on_drop(true);
         command
     }
 
-    fn stdin_of(&self, rank: Rank) -> Stdio {
-        if rank.to_raw() != 0 {
+    fn stdin_of(&self, proc: &LaunchProc) -> Stdio {
+        if proc.takes_stdin {
+            return Stdio::piped();
+        }
+        if proc.rank.to_raw() != 0 {
             return Stdio::null();
         }
         let stdin = self.stdin.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -165,13 +172,15 @@ impl LocalLauncher {
     fn look_after(
         &self,
         nspace: &Nspace,
-        started: Started,
+        mut started: Started,
         program: &Path,
         reports: mpsc::Sender<LaunchReport>,
     ) {
         let proc = ProcId::new(nspace.clone(), started.rank);
         let (ending, ended) = watch::channel(());
-        self.running().insert(proc.clone(), Process { pid: started.pid, handle: started.handle, ended });
+        let input = started.child.stdin.take().map(|pipe| feed(proc.clone(), pipe, ended.clone()));
+        let process = Process { pid: started.pid, handle: started.handle, ended, input };
+        self.running().insert(proc.clone(), process);
         let report = LaunchReport::Started {
             proc: proc.clone(),
             pid: started.pid.as_raw_pid(),
@@ -280,6 +289,29 @@ impl Launcher for LocalLauncher {
             ));
         };
         self.reach(&self.alive(procs), signal);
+        Ok(())
+    }
+
+    fn takes_stdin(&self) -> bool {
+        true
+    }
+
+    async fn push_stdin(&self, procs: &[ProcId], data: Bytes, is_end: bool) -> Result<(), LaunchError> {
+        for proc in procs {
+            let Some(process) = self.running().get(proc).cloned() else { continue };
+            let Some(input) = process.input else {
+                let reason = "it was started without input from others";
+                return Err(LaunchError::new(proc.clone(), &self.nodes.join(","), "", reason));
+            };
+            let end = is_end.then_some(Input::End);
+            let data = (!data.is_empty()).then(|| Input::Data(data.clone()));
+            for piece in data.into_iter().chain(end) {
+                // nobody reads it any more
+                if input.send(piece).await.is_err() {
+                    break;
+                }
+            }
+        }
         Ok(())
     }
 

@@ -258,3 +258,58 @@ async fn processes_end_when_nobody_takes_their_reports() {
     assert!(ended.changed().await.is_err(), "the process has ended");
     assert!(launcher.alive(&[id(0)]).is_empty());
 }
+
+#[tokio::test]
+async fn input_comes_to_those_who_take_it_and_ends() {
+    let launcher = LocalLauncher::new("here");
+    let mut job = job(vec![script("cat; echo end", 2), script("cat", 1)]);
+    job.procs[0].takes_stdin = true;
+    job.procs[1].takes_stdin = true;
+    let (reports, received) = mpsc::channel(4);
+    launcher.launch(job, reports).await.unwrap();
+    let mut watch = Watch { received, lives: BTreeMap::new() };
+    let both = [id(0), id(1)];
+    launcher.push_stdin(&both, "one\n".into(), false).await.unwrap();
+    watch.until_written(0, "one").await;
+    watch.until_written(1, "one").await;
+    // it reads from nowhere and may have ended already
+    while launcher.running().contains_key(&id(2)) {
+        watch.next().await;
+    }
+    launcher.push_stdin(&[id(2)], "x".into(), false).await.unwrap();
+    launcher.push_stdin(&[id(0)], "two\n".into(), true).await.unwrap();
+    // what comes after the end is nobody's
+    let _ = launcher.push_stdin(&[id(0)], "late\n".into(), false).await;
+    watch.until_written(0, "end").await;
+    launcher.push_stdin(&[id(1)], Bytes::new(), true).await.unwrap();
+    let lives = watch.finish().await;
+    assert_eq!(lives[&id(0)].out(), "one\ntwo\nend\n");
+    assert_eq!(lives[&id(1)].out(), "one\nend\n");
+    assert_eq!(lives[&id(2)].out(), "");
+}
+
+#[tokio::test]
+async fn a_process_that_does_not_read_holds_its_input_back_until_it_ends() {
+    let launcher = LocalLauncher::new("here");
+    let mut job = job(vec![App::new("sleep", 1).args(["60"])]);
+    job.procs[0].takes_stdin = true;
+    let (reports, received) = mpsc::channel(4);
+    launcher.launch(job, reports).await.unwrap();
+    let watch = Watch { received, lives: BTreeMap::new() };
+    let much = async {
+        for _ in 0..64 {
+            launcher.push_stdin(&[id(0)], vec![b'x'; 64 << 10].into(), false).await.unwrap();
+        }
+    };
+    tokio::pin!(much);
+    assert!(futures_poll(&mut much).await.is_pending());
+    launcher.signal(&[id(0)], Signal::KILL.as_raw()).await.unwrap();
+    much.await;
+    watch.finish().await;
+}
+
+/// Lets a future go as far as it can without anything happening.
+async fn futures_poll<F: Future + Unpin>(future: &mut F) -> std::task::Poll<F::Output> {
+    std::future::poll_fn(|context| std::task::Poll::Ready(std::pin::Pin::new(&mut *future).poll(context)))
+        .await
+}

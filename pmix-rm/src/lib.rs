@@ -38,6 +38,7 @@ mod check;
 mod cli;
 mod console;
 mod guardian;
+mod input;
 mod launcher;
 mod orphans;
 mod output;

@@ -17,8 +17,9 @@ use super::{Exchange, Launcher};
 use crate::host::{
     AbortRequest, Capabilities, ClientConnected, ClientFinalized, ClientLost, ConnectRequest, Connected,
     DirectModexRequest, DisconnectRequest, FenceRequest, Found, HostError, HostModule, HostResult, Infos,
-    JobControlRequest, LogRequest, LookupRequest, NotifyEventRequest, PublishRequest, QueryRequest,
-    QueryResults, SpawnRequest, ToolConnected, UnpublishRequest, Upcall, UpcallContext,
+    IofPullRequest, JobControlRequest, LogRequest, LookupRequest, NotifyEventRequest, PublishRequest,
+    PushStdinRequest, QueryRequest, QueryResults, SpawnRequest, ToolConnected, UnpublishRequest, Upcall,
+    UpcallContext,
 };
 use crate::server::ServerHandle;
 
@@ -26,7 +27,8 @@ use crate::server::ServerHandle;
 ///
 /// It starts jobs ([`StandardHost::start_job`]), watches them, and serves the upcalls: fences and direct modex
 /// over the exchange, connect and disconnect, abort, published data of all nodes, spawn, log, queries with process
-/// tables, events for the processes of other nodes, tools of the same user. Cheap to clone.
+/// tables, events for the processes of other nodes, tools of the same user, forwarding of output and input. Cheap to
+/// clone.
 ///
 /// Published data of all nodes is kept by one of them: the first by name. When that one cannot be reached, publish,
 /// lookup and unpublish fail with `ERR_UNREACH`. What each user may have published is bounded: see
@@ -179,6 +181,7 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
 #[async_trait]
 impl<L: Launcher, X: Exchange> HostModule for StandardHost<L, X> {
     fn capabilities(&self) -> Capabilities {
+        let input = self.0.shared.launcher.takes_stdin().then_some(Upcall::PushStdin);
         [
             Upcall::ClientConnected,
             Upcall::ClientFinalized,
@@ -197,8 +200,10 @@ impl<L: Launcher, X: Exchange> HostModule for StandardHost<L, X> {
             Upcall::Log,
             Upcall::JobControl,
             Upcall::NotifyEvent,
+            Upcall::IofPull,
         ]
         .into_iter()
+        .chain(input)
         .collect()
     }
 
@@ -271,6 +276,14 @@ impl<L: Launcher, X: Exchange> HostModule for StandardHost<L, X> {
 
     async fn notify_event(&self, cx: &UpcallContext, req: NotifyEventRequest) -> HostResult<()> {
         self.carry_event(cx, req).await
+    }
+
+    async fn iof_pull(&self, cx: &UpcallContext, req: IofPullRequest) -> HostResult<()> {
+        self.change_forwarding(cx, req)
+    }
+
+    async fn push_stdin(&self, _: &UpcallContext, req: PushStdinRequest) -> HostResult<()> {
+        self.take_input(req).await
     }
 
     async fn direct_modex(&self, cx: &UpcallContext, req: DirectModexRequest) -> HostResult<Bytes> {

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use pmix_types::{App, Nspace, ProcId, ProcInfo};
+use pmix_types::{App, IofChannels, Nspace, ProcId, ProcInfo, Rank};
 
 use super::{LaunchReport, ProcExit};
 
@@ -16,12 +16,19 @@ pub struct JobStart {
     pub on_failure: OnFailure,
     /// The process that asked for it, if a process did: its processes are told (SPN-04).
     pub parent: Option<ProcId>,
+    /// Output that tools and other processes can ask for (IOF-04): standard output and error, unless told otherwise.
+    pub forwarded: IofChannels,
+    /// Which rank takes input that tools and other processes send, `WILDCARD` for all; `None` for no rank. It then
+    /// reads from nowhere else.
+    pub stdin: Option<Rank>,
 }
 
 impl JobStart {
     /// A job that is ended two seconds after its first failure.
     pub const fn new(nspace: Nspace, apps: Vec<App>) -> Self {
-        Self { nspace, apps, on_failure: OnFailure::End { grace: Duration::from_secs(2) }, parent: None }
+        let on_failure = OnFailure::End { grace: Duration::from_secs(2) };
+        let forwarded = IofChannels::STDOUT.union(IofChannels::STDERR);
+        Self { nspace, apps, on_failure, parent: None, forwarded, stdin: None }
     }
 
     /// The same with another policy.
@@ -35,6 +42,23 @@ impl JobStart {
     #[must_use]
     pub fn parent(mut self, parent: ProcId) -> Self {
         self.parent = Some(parent);
+        self
+    }
+
+    /// The same with this output to be had by others; none of it with `NONE`.
+    #[must_use]
+    #[doc(alias = "PMIX_FWD_STDOUT")]
+    #[doc(alias = "PMIX_FWD_STDERR")]
+    pub const fn forwarded(mut self, channels: IofChannels) -> Self {
+        self.forwarded = channels;
+        self
+    }
+
+    /// The same with a rank, or all of them, that take input from others.
+    #[must_use]
+    #[doc(alias = "PMIX_FWD_STDIN")]
+    pub const fn stdin(mut self, rank: Rank) -> Self {
+        self.stdin = Some(rank);
         self
     }
 }

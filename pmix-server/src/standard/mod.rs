@@ -8,6 +8,7 @@ mod dmodex;
 mod durable;
 mod events;
 mod host;
+mod iof;
 mod job;
 mod job_control;
 mod log;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use pmix_types::{App, Directives, Envar, Info, Nspace, ProcId, Status, keys};
+use pmix_types::{App, Directives, Envar, Info, IofChannels, Nspace, ProcId, Rank, Status, Value, keys};
 use tokio::sync::mpsc;
 
 use super::supervise::Control;
@@ -14,11 +14,13 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     /// job.
     pub(super) async fn spawn_child(&self, parent: &ProcId, req: SpawnRequest) -> HostResult<Nspace> {
         let SpawnRequest { apps, directives, .. } = req;
+        let (forwarded, stdin) = (forwarded(&directives)?, stdin_reader(&directives)?);
         let apps = apps.into_iter().map(|app| with_directives(app, &directives)).collect::<Result<_, _>>()?;
         let number = self.0.shared.spawned.fetch_add(1, Ordering::Relaxed) + 1;
         let nspace = Nspace::new(format!("{}.{number}", parent.nspace))
             .map_err(|error| HostError::new(Status::ERR_BAD_PARAM, error.to_string()))?;
-        let mut start = JobStart::new(nspace.clone(), apps).parent(parent.clone());
+        let mut start = JobStart::new(nspace.clone(), apps).parent(parent.clone()).forwarded(forwarded);
+        start.stdin = stdin.filter(|_| self.0.shared.launcher.takes_stdin());
         let owner = self.jobs().get(&parent.nspace).map(|job| {
             start.on_failure = job.on_failure;
             Owner { control: job.control.clone(), reports: job.reports.clone() }
@@ -55,6 +57,26 @@ async fn pass_on(mut job: Job, owner: Option<Owner>) {
                 let _ = owner.reports.send(report).await;
             }
         }
+    }
+}
+
+/// What output of the job can be pulled: what the spawn has asked for (IOF-04).
+fn forwarded(directives: &Directives) -> HostResult<IofChannels> {
+    let mut channels = IofChannels::NONE;
+    if directives.flag(&keys::FWD_STDOUT)? {
+        channels |= IofChannels::STDOUT;
+    }
+    if directives.flag(&keys::FWD_STDERR)? {
+        channels |= IofChannels::STDERR;
+    }
+    Ok(channels)
+}
+
+/// Who takes input: the rank that is named, as the newest Standard has it, or all, as the headers have it.
+fn stdin_reader(directives: &Directives) -> HostResult<Option<Rank>> {
+    match directives.get_value(keys::FWD_STDIN.name()) {
+        Some(Value::Rank(rank)) => Ok(Some(*rank)),
+        _ => Ok(directives.flag(&keys::FWD_STDIN)?.then_some(Rank::WILDCARD)),
     }
 }
 

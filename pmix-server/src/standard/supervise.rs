@@ -11,6 +11,7 @@ use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 
 use super::cluster::Servers;
+use super::iof::Forwarding;
 use super::job_control::Act;
 use super::plan::Plan;
 use super::store::Over;
@@ -98,6 +99,7 @@ pub(super) struct JobEntry {
     pub(super) on_failure: OnFailure,
     /// In rank order.
     pub(super) table: Vec<ProcInfo>,
+    pub(super) forwarding: Forwarding,
 }
 
 /// What a supervisor is told.
@@ -147,7 +149,8 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     /// # Cancel safety
     /// Not cancel-safe: a dropped future may leave processes running until the launcher is dropped.
     pub async fn start_job(&self, start: JobStart) -> Result<Job, StartError> {
-        let JobStart { nspace, apps, on_failure, parent } = start;
+        let JobStart { nspace, apps, on_failure, parent, forwarded, stdin } = start;
+        let forwarding = Forwarding { channels: forwarded, stdin, pullers: Vec::new() };
         let servers = self.servers()?;
         let plan = Plan::new(&nspace, &apps, self.0.shared.launcher.nodes())?;
         let (control, controls) = mpsc::unbounded_channel();
@@ -160,13 +163,16 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
             let (control, table) = (control.clone(), plan.table(&nspace));
             jobs.insert(
                 nspace.clone(),
-                JobEntry { control, reports: reports_out.clone(), on_failure, table },
+                JobEntry { control, reports: reports_out.clone(), on_failure, table, forwarding },
             );
         }
         let (launch_reports, reports_in) = mpsc::channel(REPORTS);
         let started = async {
             servers.register_nspace(&plan.spec(&nspace, parent.as_ref())).await?;
-            let job = plan.launch_job(&nspace, &apps, &servers).await?;
+            let mut job = plan.launch_job(&nspace, &apps, &servers).await?;
+            for proc in &mut job.procs {
+                proc.takes_stdin = stdin.is_some_and(|rank| rank.matches(proc.rank));
+            }
             self.0.shared.launcher.launch(job, launch_reports).await?;
             Ok::<(), StartError>(())
         };
@@ -366,7 +372,13 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
                     }
                 });
             }
-            LaunchReport::Output { .. } => {}
+            LaunchReport::Output { proc, channel, data } => {
+                let is_kept = self.host.forward_output(&self.servers, proc, *channel, data).await;
+                // the owner hears of the end in any case: it may hold the beginning of a line
+                if !is_kept && !data.is_empty() {
+                    return;
+                }
+            }
             LaunchReport::Ended { proc, exit } => {
                 let (rank, exit) = (proc.rank, *exit);
                 self.running.remove(&rank);

@@ -29,6 +29,24 @@ pub trait Launcher: Send + Sync + 'static {
 
     /// Ends processes: a request first, and force after the launcher's own grace period.
     async fn terminate(&self, procs: &[ProcId]) -> Result<(), LaunchError>;
+
+    /// Whether input can be sent to processes with [`push_stdin`](Self::push_stdin); not, by default. Read when the
+    /// server starts.
+    fn takes_stdin(&self) -> bool {
+        false
+    }
+
+    /// Hands input to the standard input of processes that were started with [`LaunchProc::takes_stdin`], and closes
+    /// it if this is the end. Ready when it is taken; may wait for a process that does not read, until it ends.
+    /// Processes that have ended, or whose input is closed, are skipped. Calls for a process come one after the other.
+    ///
+    /// # Errors
+    /// [`LaunchError`] for a process that takes no input; by default, for every process.
+    async fn push_stdin(&self, procs: &[ProcId], data: Bytes, is_end: bool) -> Result<(), LaunchError> {
+        let _ = (data, is_end);
+        let proc = procs.first().cloned().unwrap_or_else(ProcId::none);
+        Err(LaunchError::new(proc, "", "", "this launcher cannot send input to processes"))
+    }
 }
 
 /// A job to start.
@@ -62,12 +80,14 @@ pub struct LaunchProc {
     pub app: usize,
     /// Variables it needs to find its server, on top of the application's; they win.
     pub env: Vec<(String, String)>,
+    /// Whether its standard input comes by [`Launcher::push_stdin`].
+    pub takes_stdin: bool,
 }
 
 impl LaunchProc {
     /// Joins the parts.
     pub const fn new(rank: Rank, node: String, app: usize, env: Vec<(String, String)>) -> Self {
-        Self { rank, node, app, env }
+        Self { rank, node, app, env, takes_stdin: false }
     }
 }
 
