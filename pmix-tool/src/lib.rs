@@ -35,22 +35,27 @@
 //! - [`discover`] lists the servers of this user on this node as [`ServerInfo`], the dead ones too.
 //! - [`ToolBuilder`] says which server to attach to: the only one, or that of a pid, namespace, URI or file.
 //! - [`Tool`] asks questions; [`Tool::client`] has what tools share with other processes, such as events.
+//! - [`Tool::pull_output`] reads what processes write; [`OutputWriter`] shows it, formatted as [`OutputFormat`] says.
 //! - [`Error`] tells what failed and what to do; [`Error::status`] is the Standard's word for it.
-//! - The command `pmix` of this package does the same from a shell: `pmix ps`, `pmix query`.
+//! - The command `pmix` of this package does the same from a shell: `pmix ps`, `pmix query`, `pmix output`.
 //!
 //! # Limits
-//! One server at a time, on the same node. System-level servers, retries, launching, and forwarding of output are
-//! not part of it yet.
+//! One server at a time, on the same node. System-level servers, retries and launching are not part of it yet.
 
 mod builder;
 mod discovery;
 mod error;
+mod iof;
 mod tool;
 
 pub use builder::ToolBuilder;
 pub use discovery::{ServerInfo, discover, discover_in, session_root};
 pub use error::{Ambiguous, AnswerError, Error, NoServer, RendezvousError, Timeout};
-pub use pmix_client::{QueryResult, QueryResults, query_before_init};
+pub use iof::{OutputFormat, OutputWriter};
+pub use pmix_client::{
+    InputSink, OutputBuilder, OutputChunk, OutputError, OutputStream, QueryResult, QueryResults,
+    query_before_init,
+};
 pub use pmix_types as types;
 pub use pmix_types::{Nspace, ProcId, ProcInfo, Query, Status, keys};
 pub use tool::Tool;

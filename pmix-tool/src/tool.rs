@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pmix_client::{Client, QueryResults};
+use pmix_client::{Client, InputSink, OutputBuilder, QueryResults};
 use pmix_types::{DataArray, Key, Nspace, ProcId, ProcInfo, Query, keys};
 
 use crate::builder::ToolBuilder;
@@ -129,6 +129,19 @@ impl Tool {
     #[doc(alias = "PMIX_QUERY_LOCAL_PROC_TABLE")]
     pub async fn local_proc_table(&self, nspace: &Nspace) -> Result<Vec<ProcInfo>, Error> {
         self.table(&keys::QUERY_LOCAL_PROC_TABLE, nspace).await
+    }
+
+    /// Asks for what processes write to their standard output and error; await the builder. See
+    /// [`Client::pull_output`]. The limit of [`ToolBuilder::timeout`] does not hold for it.
+    #[doc(alias = "PMIx_IOF_pull")]
+    pub fn pull_output(&self, procs: impl IntoIterator<Item = ProcId>) -> OutputBuilder<'_> {
+        self.inner.client.pull_output(procs)
+    }
+
+    /// Input for processes. See [`Client::push_stdin`]. The limit of [`ToolBuilder::timeout`] does not hold for it.
+    #[doc(alias = "PMIx_IOF_push")]
+    pub fn push_stdin(&self, targets: impl IntoIterator<Item = ProcId>) -> InputSink {
+        self.inner.client.push_stdin(targets)
     }
 
     /// Says goodbye to the server. Calls of other clones then fail with `ERR_INIT`.
