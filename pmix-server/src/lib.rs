@@ -62,9 +62,12 @@ mod driver;
 mod engine;
 mod grpc;
 pub mod host;
+#[cfg(feature = "inventory")]
+pub mod inventory;
 mod native;
 mod server;
 mod session_dir;
+mod setup;
 pub mod standard;
 #[cfg(feature = "testing")]
 pub mod testing;

@@ -18,6 +18,7 @@ use crate::grpc;
 use crate::host::{HostModule, HostObject, NoHost};
 use crate::native;
 use crate::session_dir::{SessionDir, SessionDirError, default_root};
+use crate::setup::HARVEST;
 use crate::upcalls::Upcalls;
 
 /// How long processes have to read what a server that stops has said last.
@@ -79,6 +80,7 @@ pub struct ServerBuilder {
     other_users: bool,
     native: NativeWire,
     limits: pmix_proto::Limits,
+    harvest: Vec<String>,
 }
 
 /// Whether and how a server speaks OpenPMIx's own protocol beside its own.
@@ -149,6 +151,13 @@ impl ServerBuilder {
         self
     }
 
+    /// Names of the variables that [`ServerHandle::setup_application`] harvests: whole names, or the start of names
+    /// and `*`. Without it `OMP_*`, `OMPI_MCA_*`, `PMIX_MCA_*`, `UCX_*` and `FI_*`.
+    pub fn harvest<P: Into<String>>(mut self, patterns: impl IntoIterator<Item = P>) -> Self {
+        self.harvest = patterns.into_iter().map(Into::into).collect();
+        self
+    }
+
     /// Limits of messages, in bytes.
     pub const fn limits(mut self, limits: pmix_proto::Limits) -> Self {
         self.limits = limits;
@@ -196,6 +205,7 @@ impl ServerBuilder {
             uri,
             dir: dir.path().into(),
             native: native_uri,
+            harvest: self.harvest,
         };
         let handle = ServerHandle { inbox: inbox.clone(), shared: Arc::new(shared) };
         let host = (self.host)(handle.clone());
@@ -256,6 +266,7 @@ impl Server {
             other_users: false,
             native: NativeWire::Off,
             limits: pmix_proto::Limits::default(),
+            harvest: HARVEST.map(str::to_owned).into(),
         }
     }
 
@@ -313,6 +324,7 @@ struct Shared {
     uri: String,
     dir: PathBuf,
     native: Option<(pmix_native::conn::ServerUri, NativeWire)>,
+    harvest: Vec<String>,
 }
 
 impl fmt::Debug for ServerHandle {
@@ -362,6 +374,10 @@ impl ServerHandle {
     /// Where the server is reached: `<nspace>.<rank>;unix:<path>`.
     pub fn uri(&self) -> &str {
         &self.shared.uri
+    }
+
+    pub(crate) fn harvested_names(&self) -> &[String] {
+        &self.shared.harvest
     }
 
     /// The server's private directory; removed when it stops.
@@ -458,7 +474,8 @@ impl ServerHandle {
         self.call(HostCall::ClientEnded { proc: proc.clone(), reason: reason.into() }).await
     }
 
-    /// What a registered process needs in its environment (CLI-07).
+    /// What a registered process needs in its environment (CLI-07): the way to its server, and what
+    /// [`setup_local_support`](Self::setup_local_support) has brought.
     ///
     /// # Errors
     /// `ERR_NOT_FOUND` or `ERR_INVALID_NAMESPACE` if it is not registered.
@@ -467,7 +484,9 @@ impl ServerHandle {
     /// Cancel-safe.
     #[doc(alias = "PMIx_server_setup_fork")]
     pub async fn setup_fork(&self, proc: &ProcId) -> Result<Environment, Failure> {
-        self.call(HostCall::IsRegistered(proc.clone())).await?;
+        let CallValue::Variables(given) = self.inbox.call(HostCall::VariablesOf(proc.clone())).await? else {
+            return Err(Status::ERROR.into());
+        };
         let vars = [
             ("PMIX_NAMESPACE", proc.nspace.to_string()),
             ("PMIX_RANK", proc.rank.to_string()),
@@ -485,6 +504,12 @@ impl ServerHandle {
                 if !environment.iter().any(|(held, _)| held == name) {
                     environment.push((name.to_owned(), value));
                 }
+            }
+        }
+        // what leads to the server is not the host's to change
+        for (name, value) in given {
+            if !environment.iter().any(|(held, _)| *held == name) {
+                environment.push((name, value));
             }
         }
         Ok(Environment(environment))
@@ -549,39 +574,6 @@ impl ServerHandle {
         self.call(HostCall::IofDeliver(output)).await
     }
 
-    /// Gives processes a name in common, which their clients can get and query, and tells local processes by the event
-    /// `PROCESS_SET_DEFINE` (PST-02). Members may be of several namespaces and nodes; every server whose processes are
-    /// to know the set must be told. Once more with the same members changes nothing.
-    ///
-    /// # Errors
-    /// `ERR_BAD_PARAM` without members, and for a name that is empty or has a comma; `ERR_EXISTS` if the set has other
-    /// members, as a set never changes (PST-01).
-    ///
-    /// # Cancel safety
-    /// As [`ServerHandle::register_nspace`].
-    #[doc(alias = "PMIx_server_define_process_set")]
-    pub async fn define_process_set(
-        &self,
-        name: impl Into<String>,
-        members: impl IntoIterator<Item = ProcId>,
-    ) -> Result<(), Failure> {
-        let members = members.into_iter().collect();
-        self.call(HostCall::DefinePset { name: name.into(), members }).await
-    }
-
-    /// Forgets the name of a set, and tells local processes by the event `PROCESS_SET_DELETE` (PST-02). Nothing
-    /// happens to its members.
-    ///
-    /// # Errors
-    /// `ERR_NOT_FOUND` if there is no such set.
-    ///
-    /// # Cancel safety
-    /// As [`ServerHandle::register_nspace`].
-    #[doc(alias = "PMIx_server_delete_process_set")]
-    pub async fn delete_process_set(&self, name: &str) -> Result<(), Failure> {
-        self.call(HostCall::DeletePset(name.to_owned())).await
-    }
-
     /// The job-level data the server holds of a namespace.
     ///
     /// # Errors
@@ -607,7 +599,7 @@ impl ServerHandle {
         }
     }
 
-    async fn call(&self, call: HostCall) -> Result<(), Failure> {
+    pub(crate) async fn call(&self, call: HostCall) -> Result<(), Failure> {
         self.inbox.call(call).await.map(|_| ())
     }
 }

@@ -91,5 +91,7 @@ pub(crate) enum CallValue {
     Done,
     Blob(Bytes),
     Job(Arc<JobData>),
+    /// Name and value of each.
+    Variables(Vec<(String, String)>),
     Stats(ServerStats),
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use pmix_types::message::{Credential, Failure, Hello, Output, Request};
-use pmix_types::{Directives, Event, Info, Nspace, Pdata, ProcId};
+use pmix_types::{Directives, Event, Info, KeyName, Nspace, Pdata, ProcId};
 
 use super::ids::{CallId, ConnId, RequestId, UpcallId};
 use crate::host::{Connected, HostObject, QueryResults};
@@ -80,8 +80,16 @@ pub(crate) enum HostCall {
         members: Vec<ProcId>,
     },
     DeletePset(String),
-    /// Asks whether the process is registered, and for its namespace's job data.
+    /// Asks for the data of a job.
     JobData(Nspace),
-    IsRegistered(ProcId),
+    /// Asks for the variables that a registered process needs beside those of its server.
+    VariablesOf(ProcId),
+    SetupLocal {
+        nspace: Nspace,
+        infos: Vec<Info>,
+    },
+    RegisterResources(Vec<Info>),
+    DeregisterResources(Vec<KeyName>),
+    DeliverInventory(Vec<Info>),
     Stats,
 }

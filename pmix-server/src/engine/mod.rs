@@ -32,6 +32,7 @@ mod psets;
 mod query;
 mod registry;
 mod resolve;
+mod setup;
 mod signature;
 mod stats;
 #[cfg(test)]
@@ -63,6 +64,7 @@ use iof_push::Inputs;
 use kv::Waiters;
 use psets::Psets;
 use registry::Job;
+use setup::Setup;
 use timers::{Timer, Timers};
 
 /// What does not change while a server runs.
@@ -90,6 +92,7 @@ pub(crate) struct Engine {
     collectives: Collectives,
     cleanups: Cleanups,
     psets: Psets,
+    setup: Setup,
     waiters: Waiters,
     dmodex: Dmodex,
     events: Events,
@@ -157,6 +160,7 @@ impl Engine {
             collectives: Collectives::default(),
             cleanups: Cleanups::default(),
             psets: Psets::default(),
+            setup: Setup::default(),
             waiters: Waiters::default(),
             dmodex: Dmodex::default(),
             events: Events::default(),
@@ -295,7 +299,11 @@ impl Engine {
             HostCall::JobData(nspace) => {
                 self.job_or_failure(&nspace).map(|job| CallValue::Job(job.data.clone()))
             }
-            HostCall::IsRegistered(proc) => self.on_is_registered(&proc),
+            HostCall::VariablesOf(proc) => self.on_variables_of(&proc),
+            HostCall::SetupLocal { nspace, infos } => self.on_setup_local(&nspace, infos),
+            HostCall::RegisterResources(infos) => self.on_register_resources(infos),
+            HostCall::DeregisterResources(keys) => self.on_deregister_resources(&keys),
+            HostCall::DeliverInventory(infos) => self.on_deliver_inventory(&infos),
             HostCall::Stats => Ok(CallValue::Stats(self.stats())),
         };
         out.push(Command::Return { id, result });

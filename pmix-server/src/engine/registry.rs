@@ -25,6 +25,8 @@ pub(super) struct Job {
     /// Which ranks are local, if the job data tells.
     pub(super) local_ranks: Option<RankSet>,
     pub(super) clients: BTreeMap<Rank, Client>,
+    /// Variables that the host wants its processes to have (SET-03).
+    pub(super) variables: BTreeMap<String, String>,
     /// All ranks that were ever registered here: a fence waits for them whatever became of them.
     seen: RankSet,
     /// Local processes that take part in nothing any more.
@@ -128,6 +130,7 @@ impl Job {
             local_procs: None,
             local_ranks: None,
             clients: BTreeMap::new(),
+            variables: BTreeMap::new(),
             seen: RankSet::default(),
             departed: RankSet::default(),
             put: BTreeMap::new(),
@@ -207,6 +210,7 @@ impl Engine {
                 |error| Failure::new(error.status(), format!("register_nspace of {nspace}: {error}")),
             )?;
         }
+        self.setup.add_to(&mut data, &self.config.hostname)?;
         let local_ranks = data.local_ranks(&self.config.hostname);
         if let (Some(given), Some(ranks)) = (local_procs, &local_ranks)
             && u64::from(given) != ranks.len()
@@ -337,15 +341,6 @@ impl Engine {
         }
         self.depart(proc, Stage::Ended, reason, out);
         Ok(CallValue::Done)
-    }
-
-    pub(super) fn on_is_registered(&self, proc: &ProcId) -> Result<CallValue, Failure> {
-        let job = self.job_or_failure(&proc.nspace)?;
-        if job.clients.contains_key(&proc.rank) {
-            return Ok(CallValue::Done);
-        }
-        let message = format!("{proc} is not registered: call register_client before setup_fork");
-        Err(Failure::new(Status::ERR_NOT_FOUND, message))
     }
 
     /// A process takes part in nothing any more: what waits for it ends.

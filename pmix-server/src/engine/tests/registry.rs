@@ -155,10 +155,10 @@ fn cli_01_setup_fork_can_ask_whether_a_process_is_registered() {
     let mut t = Harness::new([]);
     t.register(spec("job", "0-1"), None);
     t.register_client(&proc("job", 0));
-    assert!(t.called(HostCall::IsRegistered(proc("job", 0))).is_ok());
-    let result = t.called(HostCall::IsRegistered(proc("job", 1)));
+    assert!(t.called(HostCall::VariablesOf(proc("job", 0))).is_ok());
+    let result = t.called(HostCall::VariablesOf(proc("job", 1)));
     refused(result, Status::ERR_NOT_FOUND);
-    let result = t.called(HostCall::IsRegistered(proc("other", 0)));
+    let result = t.called(HostCall::VariablesOf(proc("other", 0)));
     refused(result, Status::ERR_INVALID_NAMESPACE);
     let result = t.called(HostCall::JobData(nspace("other")));
     refused(result, Status::ERR_INVALID_NAMESPACE);

@@ -1,0 +1,281 @@
+//! The host's way to prepare jobs and nodes: variables, process sets, resources, inventories.
+
+use std::ffi::OsString;
+
+use pmix_types::job::JobData;
+use pmix_types::message::Failure;
+use pmix_types::{Directives, Envar, Info, KeyName, Nspace, ProcId, Status, keys};
+
+use crate::engine::HostCall;
+use crate::server::ServerHandle;
+
+/// Variables that programming models and their transports read, unless the host names others.
+pub(crate) const HARVEST: [&str; 5] = ["OMP_*", "OMPI_MCA_*", "PMIX_MCA_*", "UCX_*", "FI_*"];
+
+/// What the answer of [`ServerHandle::setup_application`] passes on: a request for network resources, under either of
+/// its names (SET-02).
+const FABRIC: [&str; 9] = [
+    keys::ALLOC_FABRIC.name(),
+    keys::ALLOC_FABRIC_ID.name(),
+    keys::ALLOC_FABRIC_SEC_KEY.name(),
+    keys::ALLOC_FABRIC_TYPE.name(),
+    keys::ALLOC_FABRIC_PLANE.name(),
+    keys::ALLOC_FABRIC_ENDPTS.name(),
+    keys::ALLOC_FABRIC_ENDPTS_NODE.name(),
+    keys::ALLOC_FABRIC_QOS.name(),
+    keys::ALLOC_BANDWIDTH.name(),
+];
+
+impl ServerHandle {
+    /// What a job needs on each of its nodes, collected once before it is launched (SET-01). The host carries the
+    /// answer, which may be empty (SET-04), to the server of each node and gives it to
+    /// [`setup_local_support`](Self::setup_local_support) there.
+    ///
+    /// `infos` hold the job's `NODE_MAP` and `PROC_MAP`, and say what is to be collected (SET-02):
+    /// - `SETUP_APP_ENVARS`: variables of this process's environment whose names fit the patterns of
+    ///   [`ServerBuilder::harvest`](crate::ServerBuilder::harvest), as `SET_ENVAR`; none if `ENVARS_HARVESTED` says that
+    ///   it was done before.
+    /// - `SETUP_APP_NONENVARS`: the `ALLOC_FABRIC` wishes among `infos`, for whoever serves them.
+    /// - `SETUP_APP_ALL`: both.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` without the maps, if they do not fit each other, and for values of the wrong type;
+    /// `ERR_NOT_SUPPORTED` for a required directive that is not known.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: nothing is changed.
+    #[doc(alias = "PMIx_server_setup_application")]
+    pub async fn setup_application(
+        &self,
+        nspace: &Nspace,
+        infos: impl IntoIterator<Item = Info>,
+    ) -> Result<Vec<Info>, Failure> {
+        application(nspace, infos.into_iter().collect(), self.harvested_names(), std::env::vars_os())
+    }
+
+    /// Takes over on this node what [`setup_application`](Self::setup_application) has collected for a job: variables
+    /// come out again in [`setup_fork`](Self::setup_fork), other values become data of the job. To be called after
+    /// the job is registered, and before its first process starts here (SET-03).
+    ///
+    /// # Errors
+    /// `ERR_INVALID_NAMESPACE` if the job is not registered, `ERR_BAD_PARAM` for values of the wrong type; nothing is
+    /// taken over then.
+    ///
+    /// # Cancel safety
+    /// As [`ServerHandle::register_nspace`].
+    #[doc(alias = "PMIx_server_setup_local_support")]
+    pub async fn setup_local_support(
+        &self,
+        nspace: &Nspace,
+        infos: impl IntoIterator<Item = Info>,
+    ) -> Result<(), Failure> {
+        let infos = infos.into_iter().collect();
+        self.call(HostCall::SetupLocal { nspace: nspace.clone(), infos }).await
+    }
+
+    /// Gives processes a name in common, which their clients can get and query, and tells local processes by the event
+    /// `PROCESS_SET_DEFINE` (PST-02). Members may be of several namespaces and nodes; every server whose processes are
+    /// to know the set must be told. Once more with the same members changes nothing.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` without members, and for a name that is empty or has a comma; `ERR_EXISTS` if the set has other
+    /// members, as a set never changes (PST-01).
+    ///
+    /// # Cancel safety
+    /// As [`ServerHandle::register_nspace`].
+    #[doc(alias = "PMIx_server_define_process_set")]
+    pub async fn define_process_set(
+        &self,
+        name: impl Into<String>,
+        members: impl IntoIterator<Item = ProcId>,
+    ) -> Result<(), Failure> {
+        let members = members.into_iter().collect();
+        self.call(HostCall::DefinePset { name: name.into(), members }).await
+    }
+
+    /// Forgets the name of a set, and tells local processes by the event `PROCESS_SET_DELETE` (PST-02). Nothing
+    /// happens to its members.
+    ///
+    /// # Errors
+    /// `ERR_NOT_FOUND` if there is no such set.
+    ///
+    /// # Cancel safety
+    /// As [`ServerHandle::register_nspace`].
+    #[doc(alias = "PMIx_server_delete_process_set")]
+    pub async fn delete_process_set(&self, name: &str) -> Result<(), Failure> {
+        self.call(HostCall::DeletePset(name.to_owned())).await
+    }
+
+    /// Hands over values that belong to no job: they count as job-level data of every job whose own data does not
+    /// have the key (REG-10). Processes that have connected before keep what they were given.
+    ///
+    /// # Errors
+    /// None but `ERR_INIT` after the server has stopped.
+    ///
+    /// # Cancel safety
+    /// As [`ServerHandle::register_nspace`].
+    #[doc(alias = "PMIx_server_register_resources")]
+    pub async fn register_resources(&self, infos: impl IntoIterator<Item = Info>) -> Result<(), Failure> {
+        self.call(HostCall::RegisterResources(infos.into_iter().collect())).await
+    }
+
+    /// Forgets such values by their keys; unknown keys are ignored.
+    ///
+    /// # Errors
+    /// None but `ERR_INIT` after the server has stopped.
+    ///
+    /// # Cancel safety
+    /// As [`ServerHandle::register_nspace`].
+    #[doc(alias = "PMIx_server_deregister_resources")]
+    pub async fn deregister_resources(&self, keys: impl IntoIterator<Item = KeyName>) -> Result<(), Failure> {
+        self.call(HostCall::DeregisterResources(keys.into_iter().collect())).await
+    }
+
+    /// Takes over what `collect_inventory` has found on other nodes, or on this one: an
+    /// array `NODE_INFO_ARRAY` for each node, with its `HOSTNAME`. The values count as those of the node in every job
+    /// that spans it and does not have them; later deliveries add to and replace earlier ones, so that an update may
+    /// be a delta (SET-05).
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` for anything that is no such array; nothing is taken over then. `ERR_NOT_SUPPORTED` for a
+    /// required directive: none is known.
+    ///
+    /// # Cancel safety
+    /// As [`ServerHandle::register_nspace`].
+    #[doc(alias = "PMIx_server_deliver_inventory")]
+    pub async fn deliver_inventory(
+        &self,
+        infos: impl IntoIterator<Item = Info>,
+        directives: Directives,
+    ) -> Result<(), Failure> {
+        directives.deny_unprocessed()?;
+        self.call(HostCall::DeliverInventory(infos.into_iter().collect())).await
+    }
+
+    /// What this node has: an array `NODE_INFO_ARRAY` with its `HOSTNAME`, `AVAIL_PHYS_MEMORY` in bytes, the number
+    /// and model of its processors (see the module `inventory`), `FABRIC_DEVICES` with a `FABRIC_DEVICE` for each
+    /// network interface, and `QUERY_DEVICES` with its network and block devices. What the system does not tell is
+    /// left out.
+    ///
+    /// # Errors
+    /// `ERR_NOT_SUPPORTED` for a required directive: none is known.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    #[cfg(feature = "inventory")]
+    #[doc(alias = "PMIx_server_collect_inventory")]
+    pub async fn collect_inventory(&self, directives: Directives) -> Result<Vec<Info>, Failure> {
+        directives.deny_unprocessed()?;
+        let hostname = self.hostname().to_owned();
+        let collected = tokio::task::spawn_blocking(move || crate::inventory::of_node(&hostname));
+        collected.await.map(|node| vec![node]).map_err(|error| Failure::new(Status::ERROR, error.to_string()))
+    }
+}
+
+fn application(
+    nspace: &Nspace,
+    infos: Vec<Info>,
+    patterns: &[String],
+    environment: impl Iterator<Item = (OsString, OsString)>,
+) -> Result<Vec<Info>, Failure> {
+    let mut directives = Directives::from(infos);
+    let all = directives.take_flag(&keys::SETUP_APP_ALL)?;
+    let envars = directives.take_flag(&keys::SETUP_APP_ENVARS)? || all;
+    let others = directives.take_flag(&keys::SETUP_APP_NONENVARS)? || all;
+    let is_harvested = directives.take_flag(&keys::ENVARS_HARVESTED)?;
+    check_maps(nspace, &directives)?;
+    let mut collected = Vec::new();
+    if envars && !is_harvested {
+        collected.extend(harvest(patterns, environment));
+    }
+    let (passed_on, rest): (Vec<_>, Vec<_>) =
+        directives.into_vec().into_iter().partition(|info| others && FABRIC.contains(&info.key.as_str()));
+    collected.extend(passed_on);
+    rest.into_iter().filter(|info| !is_map(info)).collect::<Directives>().deny_unprocessed()?;
+    Ok(collected)
+}
+
+/// The answer is for the nodes of these maps (SET-01).
+fn check_maps(nspace: &Nspace, directives: &Directives) -> Result<(), Failure> {
+    let mut job = JobData::new(nspace.clone());
+    let maps = directives.iter().filter(|info| is_map(info));
+    job.register(&maps.cloned().collect::<Vec<_>>(), "")
+        .map_err(|error| Failure::new(error.status(), error.to_string()))?;
+    if job.node_map().is_none() || job.proc_map().is_none() {
+        let message = "setup_application needs the node map and the process map of the job";
+        return Err(Failure::new(Status::ERR_BAD_PARAM, message));
+    }
+    Ok(())
+}
+
+fn is_map(info: &Info) -> bool {
+    [&keys::NODE_MAP, &keys::NODE_MAP_RAW, &keys::PROC_MAP, &keys::PROC_MAP_RAW]
+        .iter()
+        .any(|key| info.is(key))
+}
+
+/// Variables whose names fit a pattern: a name, or the start of one and `*`. What is no UTF-8 is left out.
+fn harvest(
+    patterns: &[String],
+    environment: impl Iterator<Item = (OsString, OsString)>,
+) -> impl Iterator<Item = Info> {
+    let fits = |name: &str| {
+        patterns.iter().any(|pattern| match pattern.strip_suffix('*') {
+            Some(start) => name.starts_with(start),
+            None => name == pattern,
+        })
+    };
+    let mut found: Vec<_> = environment
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(name, _)| fits(name))
+        .collect();
+    found.sort();
+    found.into_iter().map(|(name, value)| Info::new(&keys::SET_ENVAR, Envar { name, value, separator: 0 }))
+}
+
+#[cfg(test)]
+mod tests {
+    use pmix_types::job::JobSpec;
+
+    use super::*;
+
+    fn collected(more: impl IntoIterator<Item = Info>) -> Result<Vec<Info>, Failure> {
+        let spec = JobSpec::new("job".parse().unwrap()).node_map(["n0"]).unwrap().proc_map("0-1").unwrap();
+        let infos = spec.into_infos().into_iter().chain(more).collect();
+        let environment =
+            [("OMP_B", "2"), ("OMP_A", "1"), ("PATH", "/bin"), ("EXACT", "3"), ("EXACTLY", "4")];
+        let environment = environment.map(|(name, value)| (name.into(), value.into()));
+        let patterns = ["OMP_*".to_owned(), "EXACT".to_owned()];
+        application(&"job".parse().unwrap(), infos, &patterns, environment.into_iter())
+    }
+
+    fn variable(name: &str, value: &str) -> Info {
+        Info::new(&keys::SET_ENVAR, Envar { name: name.into(), value: value.into(), separator: 0 })
+    }
+
+    #[test]
+    fn set_02_flags_choose_what_is_collected() {
+        let variables = [variable("EXACT", "3"), variable("OMP_A", "1"), variable("OMP_B", "2")];
+        let fabric = Info::new(&keys::ALLOC_FABRIC_ID, "net");
+        // the old name has the same string
+        let bandwidth = Info::dynamic("pmix.alloc.netqos".parse().unwrap(), "best");
+        let wishes = [fabric.clone(), bandwidth.clone()];
+        let asked = |flag| collected([Info::new(flag, true), fabric.clone(), bandwidth.clone()]).unwrap();
+        assert_eq!(asked(&keys::SETUP_APP_ENVARS), variables);
+        assert_eq!(asked(&keys::SETUP_APP_NONENVARS), wishes);
+        assert_eq!(asked(&keys::SETUP_APP_ALL), [variables.as_slice(), &wishes].concat());
+        let before = [Info::new(&keys::SETUP_APP_ALL, true), Info::new(&keys::ENVARS_HARVESTED, true)];
+        assert_eq!(collected(before).unwrap(), []);
+    }
+
+    #[test]
+    fn set_01_set_04_maps_are_needed_and_an_answer_may_be_empty() {
+        assert_eq!(collected([]).unwrap(), []);
+        let nobody = application(&"job".parse().unwrap(), Vec::new(), &[], std::iter::empty());
+        assert_eq!(nobody.unwrap_err().status, Status::ERR_BAD_PARAM);
+        let two_nodes = collected([Info::new(&keys::PROC_MAP_RAW, "0;1")]);
+        assert_eq!(two_nodes.unwrap_err().status, Status::ERR_BAD_PARAM);
+        let strange = Info::required(&keys::ALLOC_TIME, "5");
+        assert_eq!(collected([strange]).unwrap_err().status, Status::ERR_NOT_SUPPORTED);
+    }
+}
