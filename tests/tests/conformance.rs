@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 async fn run<H: HostModule>(nodes: u32, make: impl Fn(&[String]) -> Vec<H>, only: &[&str]) -> Report {
     let checks = Conformance::new(make).nodes(nodes).patience(PATIENCE).only(only.iter().copied());
-    checks.run().await.unwrap()
+    checks.run().await.unwrap_or_else(|error| panic!("the hosts were not made: {error}"))
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -158,6 +158,32 @@ fn a_launcher_without_the_native_wire_opens_no_port() {
 }
 
 #[test]
+fn hst_04_a_job_that_a_process_of_any_node_starts_runs_on_all() {
+    for parent in ["0", "1"] {
+        let dir = tempfile::tempdir().unwrap();
+        let (code, out, err) = run(ranks(dir.path(), "3", "2", &["spawn-from", parent]));
+        assert_eq!(code, Some(0), "{out}{err}");
+        assert!(out.contains(&format!("[{parent}] started ")), "{out}");
+        for rank in 0..3 {
+            let of_child = |line: &str| {
+                line.contains(&format!(".1:{rank} connected to ")) && line.ends_with(&format!("-v{rank}"))
+            };
+            assert!(out.lines().any(of_child), "child {rank}: {out}{err}");
+        }
+        assert_eq!(out.matches("read 6 values").count(), 3, "{out}");
+        nothing_is_left(dir.path());
+    }
+}
+
+/// The first rank starts the others.
+#[test]
+fn spn_04_open_mpi_programs_spawn_and_merge_over_2_nodes() {
+    for ranks in [2, 4] {
+        Mpi::over(Peer::OpenMpi, 2).spawn(ranks);
+    }
+}
+
+#[test]
 fn open_mpi_programs_run_over_2_and_3_nodes() {
     for (vnodes, ranks) in [(2, 4), (3, 4), (2, 8), (3, 8)] {
         Mpi::over(Peer::OpenMpi, vnodes).suite(ranks);

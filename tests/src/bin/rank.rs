@@ -7,7 +7,7 @@
 use std::process::ExitCode;
 use std::str::FromStr;
 
-use pmix_client::types::{Persistence, Status, Value};
+use pmix_client::types::{App, Persistence, Status, Value};
 use pmix_client::{Client, Error, Rank, Scope, keys};
 use rustix::process::{Signal, getpid, kill_process};
 
@@ -26,6 +26,8 @@ enum Act {
     ListenWithout(u32),
     /// `put-commit-get N`: puts so many keys, fence with data, reads those of all ranks, finalize.
     PutCommitGet(u32),
+    /// `spawn-from RANK`: this rank starts three more that put, commit and get; all finalize.
+    SpawnFrom(u32),
     /// `where`: says where it is and who is beside it, finalize.
     Where,
     /// `abort CODE`: rank 0 aborts the job with this status, the others block.
@@ -105,6 +107,11 @@ async fn run(act: Act) -> Result<u8, Error> {
             println!("found {} of {publisher}", found.get::<String>(key)?.unwrap_or_default());
         }
         Act::PutCommitGet(keys) => put_commit_get(&client, keys).await?,
+        Act::SpawnFrom(parent) => {
+            if rank == parent {
+                spawn(&client).await?;
+            }
+        }
         Act::Where => tell_where(&client).await?,
         Act::Fence | Act::FenceThenExit(_) | Act::FenceWithout(_) | Act::DieBeforeFence(_) => {
             println!("fencing");
@@ -131,6 +138,13 @@ async fn put_commit_get(client: &Client, keys: u32) -> Result<(), Error> {
         }
     }
     println!("read {} values", size * keys);
+    Ok(())
+}
+
+async fn spawn(client: &Client) -> Result<(), Error> {
+    let own = std::env::current_exe().unwrap_or_default();
+    let child = App::new(own.to_string_lossy(), 3).args(["put-commit-get", "2"]);
+    println!("started {}", client.spawn([child]).await?);
     Ok(())
 }
 
@@ -187,6 +201,7 @@ impl Act {
             "listen-without" => Self::ListenWithout(number(args)?),
             "put-commit-get" => Self::PutCommitGet(number(args)?),
             "kill-peer" => Self::KillPeer(number(args)?),
+            "spawn-from" => Self::SpawnFrom(number(args)?),
             "where" => Self::Where,
             "abort" => Self::Abort(number(args)?),
             "publish" => Self::Publish(args.get(1)?.clone(), args.get(2)?.clone()),
