@@ -185,7 +185,7 @@ fn set_01_set_02_set_03_cli_07_what_a_job_needs_goes_from_one_server_to_the_proc
         }
         // what is no variable is known of the job
         let client = second.connect(&proc).await.unwrap();
-        let id: String = within(client.job(&nspace).get(&keys::ALLOC_FABRIC_ID)).await.unwrap();
+        let id: String = within(client.job(&nspace).get(keys::ALLOC_FABRIC_ID)).await.unwrap();
         assert_eq!(id, "net-7");
     });
 }
@@ -207,8 +207,8 @@ fn reg_10_resources_are_known_in_every_job_unless_it_says_otherwise() {
 
         let values = async |client: &Client| {
             let job = client.proc_id().nspace.clone();
-            let name = within(client.job(&job).get(&keys::RM_NAME)).await.ok();
-            (within(client.job(&job).get(&keys::CLUSTER_ID)).await.ok(), name)
+            let name = within(client.job(&job).get(keys::RM_NAME)).await.ok();
+            (within(client.job(&job).get(keys::CLUSTER_ID)).await.ok(), name)
         };
         let (cluster, general) = (Some("c1".to_owned()), Some("general".to_owned()));
         let later = pmix_client::ProcId::new("later".parse().unwrap(), rank_0());
@@ -233,15 +233,15 @@ fn set_05_an_inventory_of_one_node_is_known_on_another() {
         second.handle().deliver_inventory(collected, Directives::new()).await.unwrap();
         let known = async |client: &Client| {
             let job = client.job(second.nspace());
-            let memory: u64 = within(job.get(&keys::AVAIL_PHYS_MEMORY).node_info("n1")).await.unwrap();
-            let cpus: u32 = within(job.get(&inventory::NUM_CPUS).node_info("n1")).await.unwrap();
+            let memory: u64 = within(job.get(keys::AVAIL_PHYS_MEMORY).node_info("n1")).await.unwrap();
+            let cpus: u32 = within(job.get(inventory::NUM_CPUS).node_info("n1")).await.unwrap();
             (memory, cpus)
         };
         let client = second.client(0).await;
         let (memory, cpus) = known(&client).await;
         assert!(memory > 1 << 20 && cpus > 0);
         // nothing is known of this node, and what a job says of its own goes first
-        let nothing = client.job(second.nspace()).get(&inventory::NUM_CPUS).node_info("n0");
+        let nothing = client.job(second.nspace()).get(inventory::NUM_CPUS).node_info("n0");
         assert!(within(nothing).await.unwrap_err().is_not_found());
         within(client.finalize()).await.unwrap();
 
@@ -264,8 +264,8 @@ fn set_05_an_inventory_of_one_node_is_known_on_another() {
         let given = pmix_client::ProcId::new("given".parse().unwrap(), pmix_client::Rank::from_raw(1));
         let client = later.connect(&given).await.unwrap();
         let job = client.job(&given.nspace);
-        let memory: u64 = within(job.get(&keys::AVAIL_PHYS_MEMORY).node_info("n1")).await.unwrap();
-        let held: u32 = within(job.get(&inventory::NUM_CPUS).node_info("n1")).await.unwrap();
+        let memory: u64 = within(job.get(keys::AVAIL_PHYS_MEMORY).node_info("n1")).await.unwrap();
+        let held: u32 = within(job.get(inventory::NUM_CPUS).node_info("n1")).await.unwrap();
         assert_eq!((memory, held), (7, cpus + 1));
         within(client.finalize()).await.unwrap();
         // what an inventory has brought, a later one replaces
@@ -274,8 +274,8 @@ fn set_05_an_inventory_of_one_node_is_known_on_another() {
         handle.deliver_inventory([newest], Directives::new()).await.unwrap();
         let client = later.connect(&given).await.unwrap();
         let job = client.job(&given.nspace);
-        let held: u32 = within(job.get(&inventory::NUM_CPUS).node_info("n1")).await.unwrap();
-        let memory: u64 = within(job.get(&keys::AVAIL_PHYS_MEMORY).node_info("n1")).await.unwrap();
+        let held: u32 = within(job.get(inventory::NUM_CPUS).node_info("n1")).await.unwrap();
+        let memory: u64 = within(job.get(keys::AVAIL_PHYS_MEMORY).node_info("n1")).await.unwrap();
         assert_eq!((memory, held), (7, cpus + 2));
 
         let bad = [
