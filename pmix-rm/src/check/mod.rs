@@ -21,15 +21,14 @@ use tokio::process::Command;
 use grpc::GrpcSession;
 use native::NativeSession;
 
+const AFTER_HELP: &str = "Examples:\n  pmix-check\n  pmix-check --wire native -- mpirun -n 4";
+
 /// Checks whether a running resource manager keeps the rules of the PMIx Standard.
 ///
 /// Runs small parallel programs under its launcher and reports by rule. Exit code: 0 if no rule was found broken, 1 if
 /// one was, 2 for a wrong command line.
-///
-///     pmix-check
-///     pmix-check --wire native -- mpirun -n 4
 #[derive(Debug, Parser)]
-#[command(name = "pmix-check", version, verbatim_doc_comment)]
+#[command(name = "pmix-check", version, verbatim_doc_comment, after_help = AFTER_HELP)]
 struct Args {
     /// How the processes speak with their server: this library's gRPC, or the C library's own protocol
     #[arg(long, value_enum, default_value = "grpc")]

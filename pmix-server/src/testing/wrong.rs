@@ -37,7 +37,7 @@ pub enum Fault {
     SilentLookup,
     /// Its query panics.
     PanickingQuery,
-    /// Its query finds everything: what it does not know is empty.
+    /// Its query finds everything: what it does not know is nought.
     LyingQuery,
     /// Its process tables run backwards.
     BackwardTable,
@@ -209,7 +209,10 @@ faulty! {
         async fn query(&self, cx: &UpcallContext, req: QueryRequest) -> HostResult<QueryResults> {
             assert!(!self.has(Fault::PanickingQuery), "a host that panics");
             match self.fault {
-                Fault::LyingQuery => Ok(QueryResults::complete(Vec::new())),
+                Fault::LyingQuery => {
+                    let keys = req.queries.iter().flat_map(|query| &query.keys);
+                    Ok(QueryResults::complete(keys.map(|key| Info::dynamic(key.clone(), 0_u32)).collect()))
+                }
                 Fault::BackwardTable => self.backward_table(&req).await,
                 _ => self.host.query(cx, req).await,
             }
