@@ -21,7 +21,18 @@ macro_rules! builder {
             pub(crate) const fn new(client: &'a $crate::client::Client, request: $request) -> Self {
                 Self { client, request }
             }
+        }
 
+        $crate::ops::builder::directives!($name: request.directives);
+        $crate::ops::builder::awaited!($name -> $output, ask);
+    };
+}
+pub(super) use builder;
+
+/// Gives a builder the methods to add directives, which it keeps in the field that is named.
+macro_rules! directives {
+    ($name:ident: $($field:ident).+) => {
+        impl $name<'_> {
             /// Limits the wait; rounded up to whole seconds, zero means no limit (GEN-12).
             #[doc(alias = "PMIX_TIMEOUT")]
             pub fn timeout(self, limit: std::time::Duration) -> Self {
@@ -34,28 +45,34 @@ macro_rules! builder {
                 key: &pmix_types::Key<D>,
                 value: impl Into<D>,
             ) -> Self {
-                self.request.directives.push(pmix_types::Info::new(key, value));
+                self.$($field).+.push(pmix_types::Info::new(key, value));
                 self
             }
 
             /// Adds directives, which may be required ones.
             pub fn directives(mut self, directives: pmix_types::Directives) -> Self {
-                self.request.directives.extend(directives);
+                self.$($field).+.extend(directives);
                 self
             }
         }
+    };
+}
+pub(super) use directives;
 
+/// Has a builder do its work, the method that is named, when it is awaited.
+macro_rules! awaited {
+    ($name:ident -> $output:ty, $work:ident) => {
         impl<'a> std::future::IntoFuture for $name<'a> {
             type Output = Result<$output, $crate::error::Error>;
             type IntoFuture = futures::future::BoxFuture<'a, Self::Output>;
 
             fn into_future(self) -> Self::IntoFuture {
-                Box::pin(self.ask())
+                Box::pin(self.$work())
             }
         }
     };
 }
-pub(super) use builder;
+pub(super) use awaited;
 
 /// Sends a request whose answer are infos.
 pub(super) async fn infos(client: &Client, request: Request) -> Result<Vec<Info>, Error> {

@@ -1,12 +1,9 @@
-use std::future::IntoFuture;
 use std::sync::Arc;
-use std::time::Duration;
 
-use futures::future::BoxFuture;
 use pmix_types::message::{Failure, Fence, Reply, Request};
-use pmix_types::{Directives, Info, Key, Nspace, ProcId, Status, ValueType, keys};
+use pmix_types::{Directives, Nspace, ProcId, Status, keys};
 
-use super::whole_seconds;
+use super::builder::{awaited, directives};
 use crate::client::Client;
 use crate::error::Error;
 use crate::sync::write;
@@ -95,24 +92,6 @@ impl<'a> FenceBuilder<'a> {
         self.directive(&keys::COLLECT_DATA, true)
     }
 
-    /// Limits the wait; rounded up to whole seconds, zero means no limit (FEN-17).
-    #[doc(alias = "PMIX_TIMEOUT")]
-    pub fn timeout(self, limit: Duration) -> Self {
-        self.directive(&keys::TIMEOUT, whole_seconds(limit))
-    }
-
-    /// Adds an optional directive.
-    pub fn directive<D: ValueType>(mut self, key: &Key<D>, value: impl Into<D>) -> Self {
-        self.directives.push(Info::new(key, value));
-        self
-    }
-
-    /// Adds directives, which may be required ones.
-    pub fn directives(mut self, directives: Directives) -> Self {
-        self.directives.extend(directives);
-        self
-    }
-
     async fn enter(self) -> Result<(), Error> {
         let client = self.client;
         client.check()?;
@@ -134,14 +113,8 @@ impl<'a> FenceBuilder<'a> {
     }
 }
 
-impl<'a> IntoFuture for FenceBuilder<'a> {
-    type Output = Result<(), Error>;
-    type IntoFuture = BoxFuture<'a, Self::Output>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.enter())
-    }
-}
+directives!(FenceBuilder: directives);
+awaited!(FenceBuilder -> (), enter);
 
 /// A fence of a process without server: it can only wait for itself.
 fn alone(client: &Client, procs: &[ProcId], mut directives: Directives) -> Result<(), Error> {

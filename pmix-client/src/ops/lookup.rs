@@ -1,15 +1,10 @@
-use std::future::IntoFuture;
-use std::time::Duration;
-
-use futures::future::BoxFuture;
 use pmix_types::message::{Lookup, LookupReply, Reply, Request};
 use pmix_types::{
-    DataArray, DataRange, Directives, Info, Key, KeyName, KeyNameError, Pdata, ProcId, Status, Value,
-    ValueType, keys,
+    DataArray, DataRange, Directives, KeyName, KeyNameError, Pdata, ProcId, Status, Value, ValueType, keys,
 };
 
+use super::builder::{awaited, directives};
 use super::publish::key_names;
-use super::whole_seconds;
 use crate::client::Client;
 use crate::error::{Error, key_name};
 use crate::key_arg::{AskKey, PutKey};
@@ -79,24 +74,6 @@ impl<'a> LookupBuilder<'a> {
         self.wait(0)
     }
 
-    /// Limits the wait; rounded up to whole seconds, zero means no limit. The server keeps the time.
-    #[doc(alias = "PMIX_TIMEOUT")]
-    pub fn timeout(self, limit: Duration) -> Self {
-        self.directive(&keys::TIMEOUT, whole_seconds(limit))
-    }
-
-    /// Adds an optional directive.
-    pub fn directive<D: ValueType>(mut self, key: &Key<D>, value: impl Into<D>) -> Self {
-        self.directives.push(Info::new(key, value));
-        self
-    }
-
-    /// Adds directives, which may be required ones.
-    pub fn directives(mut self, directives: Directives) -> Self {
-        self.directives.extend(directives);
-        self
-    }
-
     async fn look(self) -> Result<Published, Error> {
         let session = self.client.session(OPERATION)?;
         let keys = self.keys.map_err(key_name(OPERATION))?;
@@ -112,14 +89,8 @@ impl<'a> LookupBuilder<'a> {
     }
 }
 
-impl<'a> IntoFuture for LookupBuilder<'a> {
-    type Output = Result<Published, Error>;
-    type IntoFuture = BoxFuture<'a, Self::Output>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.look())
-    }
-}
+directives!(LookupBuilder: directives);
+awaited!(LookupBuilder -> Published, look);
 
 /// What a lookup has found; see [`Client::lookup`].
 #[derive(Clone, Debug, PartialEq)]

@@ -1,14 +1,9 @@
-use std::future::IntoFuture;
-use std::time::Duration;
-
-use futures::future::BoxFuture;
 use pmix_types::message::{Publish, Request};
 use pmix_types::{
-    DataArray, DataRange, Directives, Info, Key, KeyName, KeyNameError, Persistence, ProcId, Value,
-    ValueType, keys,
+    DataArray, DataRange, Directives, Info, KeyName, KeyNameError, Persistence, ProcId, Value, keys,
 };
 
-use super::whole_seconds;
+use super::builder::{awaited, directives};
 use crate::client::Client;
 use crate::error::{Error, key_name};
 use crate::key_arg::PutKey;
@@ -130,24 +125,6 @@ impl<'a> PublishBuilder<'a> {
         self.directive(&keys::ACCESS_PERMISSIONS, DataArray::Info(vec![users, groups]))
     }
 
-    /// Limits the wait for the host; rounded up to whole seconds, zero means no limit.
-    #[doc(alias = "PMIX_TIMEOUT")]
-    pub fn timeout(self, limit: Duration) -> Self {
-        self.directive(&keys::TIMEOUT, whole_seconds(limit))
-    }
-
-    /// Adds an optional directive.
-    pub fn directive<D: ValueType>(mut self, key: &Key<D>, value: impl Into<D>) -> Self {
-        self.directives.push(Info::new(key, value));
-        self
-    }
-
-    /// Adds directives, which may be required ones.
-    pub fn directives(mut self, directives: Directives) -> Self {
-        self.directives.extend(directives);
-        self
-    }
-
     async fn publish(self) -> Result<(), Error> {
         let session = self.client.session(OPERATION)?;
         let data = self.data.map_err(key_name(OPERATION))?;
@@ -160,14 +137,8 @@ impl<'a> PublishBuilder<'a> {
     }
 }
 
-impl<'a> IntoFuture for PublishBuilder<'a> {
-    type Output = Result<(), Error>;
-    type IntoFuture = BoxFuture<'a, Self::Output>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.publish())
-    }
-}
+directives!(PublishBuilder: directives);
+awaited!(PublishBuilder -> (), publish);
 
 /// Checks names of keys.
 pub(super) fn key_names<K: PutKey>(keys: impl IntoIterator<Item = K>) -> Result<Vec<KeyName>, KeyNameError> {

@@ -1,12 +1,8 @@
-use std::future::IntoFuture;
-use std::time::Duration;
-
-use futures::future::BoxFuture;
 use pmix_types::message::{Request, Unpublish};
-use pmix_types::{DataRange, Directives, Info, Key, KeyName, KeyNameError, ValueType, keys};
+use pmix_types::{DataRange, Directives, KeyName, KeyNameError, keys};
 
+use super::builder::{awaited, directives};
 use super::publish::key_names;
-use super::whole_seconds;
 use crate::client::Client;
 use crate::error::{Error, key_name};
 use crate::key_arg::PutKey;
@@ -58,24 +54,6 @@ impl<'a> UnpublishBuilder<'a> {
         self.directive(&keys::RANGE, range)
     }
 
-    /// Limits the wait for the host; rounded up to whole seconds, zero means no limit.
-    #[doc(alias = "PMIX_TIMEOUT")]
-    pub fn timeout(self, limit: Duration) -> Self {
-        self.directive(&keys::TIMEOUT, whole_seconds(limit))
-    }
-
-    /// Adds an optional directive.
-    pub fn directive<D: ValueType>(mut self, key: &Key<D>, value: impl Into<D>) -> Self {
-        self.directives.push(Info::new(key, value));
-        self
-    }
-
-    /// Adds directives, which may be required ones.
-    pub fn directives(mut self, directives: Directives) -> Self {
-        self.directives.extend(directives);
-        self
-    }
-
     async fn take_back(self) -> Result<(), Error> {
         let session = self.client.session(OPERATION)?;
         let keys = self.keys.map_err(key_name(OPERATION))?;
@@ -88,11 +66,5 @@ impl<'a> UnpublishBuilder<'a> {
     }
 }
 
-impl<'a> IntoFuture for UnpublishBuilder<'a> {
-    type Output = Result<(), Error>;
-    type IntoFuture = BoxFuture<'a, Self::Output>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.take_back())
-    }
-}
+directives!(UnpublishBuilder: directives);
+awaited!(UnpublishBuilder -> (), take_back);
