@@ -41,7 +41,7 @@ const DESCRIBED: &str = "PMIX_BFROP_BUFFER_FULLY_DESC";
 const HASH: &str = "hash";
 
 /// Release that servers of this crate act as.
-const RELEASE: Version = Version::new(4, 2, 2);
+pub const RELEASE: Version = Version::new(4, 2, 2);
 
 /// Open MPI 4 asks whether somebody has launched it before it asks PMIx, and this makes it think so. Open MPI's own
 /// binding of processes is off then; nothing else reads the variable.

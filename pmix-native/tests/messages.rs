@@ -6,7 +6,7 @@ use pmix_native::msg::{
     Abort, Allocate, Body, Collective, Command, CommitPart, Context, Credential, DeviceDistances, Entry, Get,
     Group, GroupResult, IofDelivery, IofDeregister, IofPull, IofPush, JobControl, Log, Lookup, Monitor,
     Notify, NspaceData, ProcData, Publish, Push, RankData, RegisterEvents, Reply, Request, ResolvePeers,
-    Spawn, Spawned, ValidateCredential,
+    SessionControl, Spawn, Spawned, ValidateCredential,
 };
 use pmix_native::{Dialect, Encoding, Version};
 use pmix_types::{
@@ -108,6 +108,7 @@ fn requests() -> Vec<Request> {
             Value::Undef,
             Cpuset { source: "hwloc".into(), list: Some("0-3".into()) },
         ))),
+        Request::SessionControl(filled!(SessionControl::new(7))),
         Request::ResolvePeers(ResolvePeers::new(None, nspace())),
         Request::ResolvePeers(ResolvePeers::new(Some("vm".into()), Nspace::none())),
         Request::ResolveNodes(Nspace::none()),

@@ -180,10 +180,6 @@ impl ServerBuilder {
         let root = self.session_root.unwrap_or_else(default_root);
         let dir = SessionDir::create(&root, &hostname, self.other_users)?;
         let uri = format!("{}.{};unix:{}", server.nspace, server.rank, dir.socket().display());
-        if self.tool_support {
-            dir.write_rendezvous(&uri, &hostname)?;
-        }
-
         let (inbox, events) = Inbox::new();
         let reactor = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -199,6 +195,11 @@ impl ServerBuilder {
             }
         };
         drop(entered);
+        // whoever finds them can connect
+        if self.tool_support {
+            let native = native_uri.as_ref().map(|(uri, _)| uri);
+            dir.write_rendezvous(&server.nspace, &uri, native, &hostname)?;
+        }
         let shared = Shared {
             server: server.clone(),
             hostname: hostname.clone(),

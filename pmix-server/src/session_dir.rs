@@ -6,9 +6,13 @@
 //!     <host>.<pid>.<n>/           one server
 //!         lock                    held as long as the server lives
 //!         server.sock
-//!         pmix.<host>.tool.<pid>  rendezvous file for tools
+//!         pmix.<host>.tool        rendezvous file for tools; the same with .<pid> and .<namespace>
 //! ```
+//!
+//! A rendezvous file holds one record for each wire, with an empty line between them. That of the C library is the first:
+//! it reads nothing else.
 
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
@@ -16,6 +20,9 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use pmix_native::conn::{Rendezvous, ServerUri, User, file_names};
+use pmix_native::env::RELEASE;
+use pmix_types::Nspace;
 use thiserror::Error;
 use tokio::net::UnixListener;
 
@@ -109,15 +116,37 @@ impl SessionDir {
         Ok(listener)
     }
 
-    /// Writes the file that tools look for (TOL-03): URI, library version, pid, `uid:gid`, one a line.
-    pub(crate) fn write_rendezvous(&self, uri: &str, hostname: &str) -> Result<(), SessionDirError> {
+    /// Writes the files that tools look for (TOL-03), all the same: URI, library version, pid, `uid:gid`, one a line;
+    /// before them the same of the native wire.
+    pub(crate) fn write_rendezvous(
+        &self,
+        server: &Nspace,
+        uri: &str,
+        native: Option<&ServerUri>,
+        hostname: &str,
+    ) -> Result<(), SessionDirError> {
         let pid = std::process::id();
-        let path = self.path.join(format!("pmix.{hostname}.tool.{pid}"));
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        let text = format!("{uri}\n{}\n{pid}\n{uid}:{gid}\n", env!("CARGO_PKG_VERSION"));
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
-        file.and_then(|mut file| file.write_all(text.as_bytes()))
-            .map_err(SessionDirError::io(&path, "cannot write it"))
+        let mut text = String::new();
+        if let Some(native) = native {
+            let mut record = Rendezvous::new(native.clone());
+            record.version = Some(RELEASE.to_string());
+            record.pid = Some(pid);
+            record.user = Some(User { uid, gid });
+            text = format!("{record}\n");
+        }
+        text.push_str(&format!("{uri}\n{}\n{pid}\n{uid}:{gid}\n", env!("CARGO_PKG_VERSION")));
+        let mut names = BTreeSet::from([file_names::session(hostname), file_names::by_pid(hostname, pid)]);
+        // a namespace may be no name of a file; the others will do
+        if !server.contains('/') {
+            names.insert(file_names::by_nspace(hostname, server));
+        }
+        for path in names.into_iter().map(|name| self.path.join(name)) {
+            let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+            file.and_then(|mut file| file.write_all(text.as_bytes()))
+                .map_err(SessionDirError::io(&path, "cannot write it"))?;
+        }
+        Ok(())
     }
 }
 
@@ -372,14 +401,30 @@ mod tests {
     }
 
     #[test]
-    fn tol_03_the_rendezvous_file_is_named_for_host_and_pid() {
+    fn tol_03_rendezvous_files_are_named_for_host_pid_and_namespace() {
         let root = tempfile::tempdir().unwrap();
         let dir = SessionDir::create(root.path(), "n0", false).unwrap();
-        dir.write_rendezvous("srv.0;unix:/x", "n0").unwrap();
-        let path = dir.path().join(format!("pmix.n0.tool.{}", std::process::id()));
-        assert_eq!(mode(&path), 0o600);
-        let text = fs::read_to_string(path).unwrap();
-        assert_eq!(text.lines().next(), Some("srv.0;unix:/x"));
-        assert_eq!(text.lines().nth(2), Some(std::process::id().to_string().as_str()));
+        let (server, pid) = (Nspace::new("srv").unwrap(), std::process::id().to_string());
+        dir.write_rendezvous(&server, "srv.0;unix:/x", None, "n0").unwrap();
+        for name in ["pmix.n0.tool", "pmix.n0.tool.srv", &format!("pmix.n0.tool.{pid}")] {
+            let path = dir.path().join(name);
+            assert_eq!(mode(&path), 0o600);
+            let text = fs::read_to_string(path).unwrap();
+            assert_eq!(text.lines().next(), Some("srv.0;unix:/x"));
+            assert_eq!(text.lines().nth(2), Some(&*pid));
+        }
+    }
+
+    #[test]
+    fn tol_03_the_record_of_the_c_library_is_the_first() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = SessionDir::create(root.path(), "n0", false).unwrap();
+        let native: ServerUri = "a/b.0;tcp4://127.0.0.1:4711".parse().unwrap();
+        dir.write_rendezvous(&native.server.nspace, "a/b.0;unix:/x", Some(&native), "n0").unwrap();
+        let text = fs::read_to_string(dir.path().join("pmix.n0.tool")).unwrap();
+        let first: Rendezvous = text.parse().unwrap();
+        assert_eq!((&first.uri, first.pid), (&native, Some(std::process::id())));
+        let second = text.split("\n\n").nth(1);
+        assert_eq!(second.and_then(|record| record.lines().next()), Some("a/b.0;unix:/x"));
     }
 }

@@ -45,15 +45,20 @@ impl ServerInfo {
     pub fn read(file: impl AsRef<Path>) -> Result<Self, Error> {
         let path = file.as_ref();
         let (text, uid) = read(path).map_err(|error| RendezvousError::io(path, "cannot be read", error))?;
-        let mut lines = text.lines().map(str::trim);
+        // one record for each wire; those of others say nothing to us
+        let is_ours =
+            |record: &&str| record.lines().next().is_some_and(|uri| parse_uri(uri.trim()).is_some());
+        let record = text.split("\n\n").find(is_ours).unwrap_or(&text);
+        let mut lines = record.lines().map(str::trim);
         let uri = lines.next().unwrap_or_default();
         let no_rendezvous = |line: &str| RendezvousError::new(path, format!("is no rendezvous file: {line}"));
-        let (proc, socket) = parse_uri(uri)
-            .ok_or_else(|| no_rendezvous("its first line is not <namespace>.<rank>;unix:<absolute path>"))?;
+        let (proc, socket) = parse_uri(uri).ok_or_else(|| {
+            no_rendezvous("it has no record that begins with <namespace>.<rank>;unix:<absolute path>")
+        })?;
         let version = lines.next().filter(|version| !version.is_empty()).map(str::to_owned);
         let name = path.file_name().and_then(|name| name.to_str()).and_then(parse_file_name);
         let pid = lines.next().and_then(|line| line.parse().ok()).or_else(|| name.map(|(_, pid)| pid));
-        let pid = pid.ok_or_else(|| no_rendezvous("its third line is not the server's pid"))?;
+        let pid = pid.ok_or_else(|| no_rendezvous("the third line of its record is not the server's pid"))?;
         let host = name.map(|(host, _)| host.to_owned());
         let dir = socket.parent().unwrap_or(socket).to_owned();
         let is_alive = is_alive(socket, &dir);
@@ -305,6 +310,14 @@ pub(crate) mod tests {
         assert_eq!((info.pid, info.host, info.is_alive), (77, None, false));
         fs::write(&socket, "").unwrap();
         assert!(ServerInfo::read(&file).unwrap().is_alive);
+        // before it the record of another wire, whose lines are not taken for ours
+        let both = format!(
+            "srv.0;tcp4://127.0.0.1:1\n4.2.2\n5\n0:0\n\nsrv.0;unix:{}\n0.1.0\n77\n",
+            socket.display()
+        );
+        fs::write(&file, both).unwrap();
+        let second = ServerInfo::read(&file).unwrap();
+        assert_eq!((&second.uri, second.pid, second.version.as_deref()), (&info.uri, 77, Some("0.1.0")));
         fs::write(&file, "srv.0;unix:/s\n").unwrap();
         assert!(ServerInfo::read(&file).unwrap_err().to_string().contains("third line"));
         let missing = ServerInfo::read(dir.path().join("missing")).unwrap_err();

@@ -4,13 +4,14 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 use pmix_client::{Client, Nspace, ProcId, Rank};
-use pmix_native::conn::{ClientAnswer, Connect, Frame, Framing, Peer as Who, Security, ServerUri, User, tag};
-use pmix_native::msg::{Context, Reply};
-use pmix_native::{Dialect, Encoding, Version};
+use pmix_native::conn::{ClientAnswer, Connect, Peer as Who, Security, User, tag};
+use pmix_native::msg::Reply;
+use pmix_native::{Dialect, Encoding};
 use pmix_server::NativeWire;
 use pmix_server::types::Status;
-use pmix_tests::{Logs, TestNode, on_both_runtimes, within};
-use rustix::process::{getegid, geteuid};
+use pmix_tests::{
+    Logs, NativeSession, TestNode, native_connect, native_stream, native_user, on_both_runtimes, within,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -33,25 +34,14 @@ async fn goes_on(node: &TestNode, clients: &[Client; 2]) {
     a.and(b).unwrap();
 }
 
-/// Connects to the address that a launched process finds in its environment.
-async fn open(node: &TestNode) -> TcpStream {
-    let env = node.handle().setup_fork(&node.proc(0)).await.unwrap();
-    let uri = env.iter().find(|(name, _)| *name == "PMIX_SERVER_URI41").unwrap().1.to_owned();
-    let address = uri.parse::<ServerUri>().unwrap().address;
-    assert!(address.ip().is_loopback());
-    TcpStream::connect(address).await.unwrap()
-}
-
-fn myself() -> User {
-    User { uid: geteuid().as_raw(), gid: getegid().as_raw() }
-}
-
 fn plain() -> Encoding {
     Encoding::plain(Dialect::V41)
 }
 
 fn connect_as(peer: Who, user: User) -> Connect {
-    Connect::new(peer, Security::native(user), plain(), "4.2.2")
+    let mut connect = native_connect(peer, plain(), "4.2.2");
+    connect.security = Security::native(user);
+    connect
 }
 
 /// Nothing comes but the end, in whatever form.
@@ -64,7 +54,7 @@ async fn is_closed(mut stream: TcpStream) {
 /// Sends something and is refused for a reason.
 async fn refused(node: &TestNode, clients: &[Client; 2], sent: &[u8], reason: &[&str]) {
     let logs = Logs::start();
-    let mut stream = open(node).await;
+    let mut stream = native_stream(node).await;
     // it may hang up before it has read all
     let _ = stream.write_all(sent).await;
     logs.line_with(&[&["refused a connection"], reason].concat()).await;
@@ -81,7 +71,7 @@ async fn refused_connect(node: &TestNode, clients: &[Client; 2], connect: &Conne
 fn sec_01_sec_03_who_claims_another_uid_is_refused_by_the_kernels_word() {
     on_both_runtimes(async || {
         let (node, clients) = node().await;
-        let User { uid, gid } = myself();
+        let User { uid, gid } = native_user();
         // the registration would let it in
         node.handle().register_client(&other(), uid + 1, gid, None).await.unwrap();
         let connect = connect_as(Who::Client(other()), User { uid: uid + 1, gid });
@@ -93,9 +83,9 @@ fn sec_01_sec_03_who_claims_another_uid_is_refused_by_the_kernels_word() {
 #[tokio::test]
 async fn cli_02_who_is_registered_for_another_uid_is_refused() {
     let (node, clients) = node().await;
-    let User { uid, gid } = myself();
+    let User { uid, gid } = native_user();
     node.handle().register_client(&other(), uid + 1, gid, None).await.unwrap();
-    let connect = connect_as(Who::Client(other()), myself());
+    let connect = connect_as(Who::Client(other()), native_user());
     let reason = format!("other:2 is registered for uid {}", uid + 1);
     refused_connect(&node, &clients, &connect, &[&reason]).await;
 }
@@ -107,7 +97,7 @@ async fn cli_03_an_unregistered_rank_or_namespace_is_refused() {
     for (proc, reason) in
         [(node.proc(17), "job:17 is not registered"), (strange, "strange:0: its namespace is not registered")]
     {
-        refused_connect(&node, &clients, &connect_as(Who::Client(proc), myself()), &[reason]).await;
+        refused_connect(&node, &clients, &connect_as(Who::Client(proc), native_user()), &[reason]).await;
     }
 }
 
@@ -116,7 +106,7 @@ async fn sec_01_credentials_that_cannot_be_checked_are_refused() {
     let (node, clients) = node().await;
     node.register(&other()).await;
     for mechanism in ["munge", "none"] {
-        let mut connect = connect_as(Who::Client(other()), myself());
+        let mut connect = connect_as(Who::Client(other()), native_user());
         connect.security = Security { mechanism: mechanism.into(), credential: Bytes::new() };
         refused_connect(&node, &clients, &connect, &[mechanism]).await;
     }
@@ -151,7 +141,7 @@ async fn a_connect_message_that_is_too_long_is_refused_by_its_header() {
 async fn who_hangs_up_without_a_word_leaves_nothing() {
     let (node, clients) = node().await;
     for _ in 0..10 {
-        drop(open(&node).await);
+        drop(native_stream(&node).await);
     }
     goes_on(&node, &clients).await;
 }
@@ -159,8 +149,8 @@ async fn who_hangs_up_without_a_word_leaves_nothing() {
 /// A process of another job that has been let in.
 async fn admitted(node: &TestNode) -> TcpStream {
     node.register(&other()).await;
-    let mut stream = open(node).await;
-    stream.write_all(&connect_as(Who::Client(other()), myself()).encode().unwrap()).await.unwrap();
+    let mut stream = native_stream(node).await;
+    stream.write_all(&connect_as(Who::Client(other()), native_user()).encode().unwrap()).await.unwrap();
     let mut answer = vec![0; ClientAnswer { index: 0 }.encode().len()];
     within(stream.read_exact(&mut answer)).await.unwrap();
     assert_eq!(answer, ClientAnswer { index: 0 }.encode());
@@ -184,28 +174,17 @@ async fn a_frame_that_is_too_long_ends_its_connection() {
 async fn a_request_that_cannot_be_read_is_answered_and_its_connection_stays() {
     let (node, clients) = node().await;
     let logs = Logs::start();
-    let mut stream = admitted(&node).await;
-    let context = Context::new(plain(), "4.2.2".parse::<Version>().unwrap());
+    node.register(&other()).await;
+    let mut session = NativeSession::open(&node, Who::Client(other()), plain(), "4.2.2").await;
     // a fence of more processes than there are bytes; a number that is no command
     for (payload, status) in [
         (&[2, 3, 2, 0xff, 0xff, 3, 2][..], Status::ERR_UNPACK_FAILURE),
         (&[2, 200], Status::ERR_NOT_SUPPORTED),
     ] {
-        let mut sent = BytesMut::new();
-        let request = Frame { index: 0, tag: tag::FIRST_REQUEST, payload: Bytes::copy_from_slice(payload) };
-        Framing::default().encode(&request, &mut sent).unwrap();
-        stream.write_all(&sent).await.unwrap();
-        let mut arrived = BytesMut::new();
-        let reply = loop {
-            if let Some(frame) = Framing::default().decode(&mut arrived).unwrap() {
-                break frame;
-            }
-            assert_ne!(within(stream.read_buf(&mut arrived)).await.unwrap(), 0);
-        };
-        assert_eq!(reply.tag, tag::FIRST_REQUEST);
-        assert_eq!(reply.payload, Reply::from(status).encode(&context).unwrap());
+        let answer = session.ask_bytes(payload).await;
+        assert_eq!(answer, Reply::from(status).encode(&session.context).unwrap());
     }
     logs.line_with(&["a request cannot be read", "other:2"]).await;
-    drop(stream);
+    drop(session);
     goes_on(&node, &clients).await;
 }

@@ -124,6 +124,9 @@ commands! {
     /// Asks for distances to devices.
     #[doc(alias = "PMIX_COMPUTE_DEVICE_DISTANCES_CMD")]
     DEVICE_DISTANCES = 32,
+    /// Does something to a session; libraries since 6.0.
+    #[doc(alias = "PMIX_SESSION_CTRL_CMD")]
+    SESSION_CONTROL = 35,
     /// Asks for the processes of a job on a node; libraries since 5.0.6.
     #[doc(alias = "PMIX_RESOLVE_PEERS_CMD")]
     RESOLVE_PEERS = 37,

@@ -42,6 +42,6 @@ pub use push::{IofDelivery, Push};
 pub use reply::{Body, Credential, GroupResult, Reply, Spawned};
 pub use request::{
     Abort, Allocate, Collective, CommitPart, DeviceDistances, Get, Group, IofDeregister, IofPull, IofPush,
-    JobControl, Log, Lookup, Monitor, Notify, Publish, RegisterEvents, Request, ResolvePeers, Spawn,
-    ValidateCredential,
+    JobControl, Log, Lookup, Monitor, Notify, Publish, RegisterEvents, Request, ResolvePeers, SessionControl,
+    Spawn, ValidateCredential,
 };

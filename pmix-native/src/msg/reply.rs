@@ -158,6 +158,7 @@ fn read_body(
         | Command::JOB_CONTROL
         | Command::MONITOR
         | Command::VALIDATE_CREDENTIAL
+        | Command::SESSION_CONTROL
         | Command::FABRIC_REGISTER
         | Command::FABRIC_UPDATE => Body::Info(r.list::<kind::Info>()?),
         Command::GET_CREDENTIAL => Body::Credential(Credential {

@@ -73,6 +73,8 @@ pub enum Request {
     FabricUpdate(u64),
     /// Distances to devices are wanted; answered by [`Body::Distances`](super::Body::Distances).
     DeviceDistances(DeviceDistances),
+    /// Something is to be done to a session; since 6.0. Answered by [`Body::Info`](super::Body::Info).
+    SessionControl(SessionControl),
     /// Processes on a node are wanted; answered by [`Body::Peers`](super::Body::Peers).
     ResolvePeers(ResolvePeers),
     /// Nodes of a job, or of all if the name is empty; answered by [`Body::Nodes`](super::Body::Nodes).
@@ -305,6 +307,15 @@ requests! {
         pub info: Directives,
     }
 
+    /// A wish to control a session.
+    pub struct SessionControl {
+        /// Number of the session.
+        pub session: u32,
+        ..
+        /// What to do with it.
+        pub info: Directives,
+    }
+
     /// A wish for the processes on a node.
     pub struct ResolvePeers {
         /// The node; `None` for the caller's own.
@@ -350,6 +361,7 @@ impl Request {
             Self::FabricRegister(_) => Command::FABRIC_REGISTER,
             Self::FabricUpdate(_) => Command::FABRIC_UPDATE,
             Self::DeviceDistances(_) => Command::DEVICE_DISTANCES,
+            Self::SessionControl(_) => Command::SESSION_CONTROL,
             Self::ResolvePeers(_) => Command::RESOLVE_PEERS,
             Self::ResolveNodes(_) => Command::RESOLVE_NODES,
             Self::Other(command) => *command,

@@ -129,6 +129,9 @@ fn read(context: &Context, r: &mut Reader<'_>, command: Command) -> Result<Reque
             cpuset: r.item::<kind::Cpuset>()?,
             info: info(r)?,
         }),
+        Command::SESSION_CONTROL => {
+            Request::SessionControl(SessionControl { session: r.item::<kind::Uint32>()?, info: info(r)? })
+        }
         Command::RESOLVE_PEERS => Request::ResolvePeers(ResolvePeers {
             node: r.item::<kind::Text>()?,
             nspace: r.item::<kind::JobName>()?,
@@ -282,6 +285,10 @@ fn write(context: &Context, w: &mut Writer, request: &Request) -> Result<(), Cod
             w.item::<kind::Topology>(&distances.topology)?;
             w.item::<kind::Cpuset>(&distances.cpuset)?;
             put_info(w, &distances.info)
+        }
+        Request::SessionControl(control) => {
+            w.item::<kind::Uint32>(&control.session)?;
+            put_info(w, &control.info)
         }
         Request::ResolvePeers(resolve) => {
             w.item::<kind::Text>(&resolve.node)?;

@@ -65,6 +65,18 @@ pub(super) fn spell_out(job: &JobData, server: &ProcId) -> NspaceData {
     data
 }
 
+/// What a tool is told in place of a job: it has none, but takes nothing else for an answer.
+pub(super) fn bare_job(tool: &ProcId, server: &ProcId) -> Reply {
+    let mut data = NspaceData::new(tool.nspace.clone());
+    let nspace = Value::String(server.nspace.to_string());
+    for (key, value) in
+        [(keys::SERVER_NSPACE.key_name(), nspace), (keys::SERVER_RANK.key_name(), Value::Rank(server.rank))]
+    {
+        data.entries.push(Entry::Pair(KeyVal { key, value }));
+    }
+    Body::Job(data).into()
+}
+
 /// Collects values of one target, each key once.
 struct Values<'a>(&'a JobData, Target<'a>, Vec<KeyVal>);
 

@@ -15,6 +15,7 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, oneshot};
 
+use super::job::bare_job;
 use super::peer::{Greeting, Ledger, MAX_IN_FLIGHT, NativePeer, encode, frame};
 use super::translate::{Task, task};
 use super::{Shared, owner};
@@ -194,17 +195,15 @@ impl Session {
                 self.ask(id, request).await
             }
             Task::Job => {
-                // a tool has no job
-                let payload = match job
-                    .map(|job| self.shared.jobs.reply(job, &self.shared.server, &self.ledger.context))
-                {
-                    Some(Ok(payload)) => payload,
-                    Some(Err(error)) => {
-                        tracing::warn!(%proc, %error, "job data cannot be written in the dialect of its process");
-                        encode(&self.ledger.context, &Status::ERR_PACK_FAILURE.into())
-                    }
-                    None => encode(&self.ledger.context, &Status::ERR_NOT_FOUND.into()),
+                let context = &self.ledger.context;
+                let encoded = match job {
+                    Some(job) => self.shared.jobs.reply(job, &self.shared.server, context),
+                    None => bare_job(proc, &self.shared.server).encode(context),
                 };
+                let payload = encoded.unwrap_or_else(|error| {
+                    tracing::warn!(%proc, %error, "job data cannot be written in the dialect of its process");
+                    encode(context, &Status::ERR_PACK_FAILURE.into())
+                });
                 self.send(frame(received.tag, payload)).await
             }
             Task::Deregister(codes) => {

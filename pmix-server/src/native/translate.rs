@@ -9,8 +9,8 @@ use pmix_native::msg::{
 };
 use pmix_types::message::{
     Abort, Allocate, Connect, Disconnect, Fence, Get, GetReply, IofPull, IofPush, JobControl, Log, Lookup,
-    Monitor, Publish, PutEntry, RegisterEvents, Reply, Request, ResolvePeers, Spawn, SpawnReply, Unpublish,
-    ValidateCredential,
+    Monitor, Publish, PutEntry, RegisterEvents, Reply, Request, ResolvePeers, SessionControl, Spawn,
+    SpawnReply, Unpublish, ValidateCredential,
 };
 use pmix_types::{
     DataArray, Directives, Event, Info, KeyName, KeyVal, Nspace, ProcId, Scope, Status, Value, keys,
@@ -155,6 +155,11 @@ pub(super) fn task(caller: &ProcId, ask: Ask) -> Task {
             let mut validate = ValidateCredential::new(wish.credential);
             validate.directives = wish.info;
             Task::Ask(Request::ValidateCredential(validate), AnswerAs::Info)
+        }
+        Ask::SessionControl(wish) => {
+            let mut control = SessionControl::new(wish.session);
+            control.directives = wish.info;
+            Task::Ask(Request::SessionControl(control), AnswerAs::Info)
         }
         _ => Task::Refuse,
     }

@@ -1,0 +1,138 @@
+//! A session on the native wire without the C library.
+
+use bytes::{Bytes, BytesMut};
+use pmix_client::ProcId;
+use pmix_native::conn::{
+    ClientAnswer, Connect, Frame, Framing, Peer as Who, Security, ServerUri, ToolAnswer, User, tag,
+};
+use pmix_native::msg::{Context, Push, Reply, Request};
+use pmix_native::{Dialect, Encoding};
+use rustix::process::{getegid, geteuid};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::{TestNode, within};
+
+/// Connects to the address that a launched process finds in its environment.
+///
+/// # Panics
+/// If the node does not speak the native wire.
+pub async fn native_stream(node: &TestNode) -> TcpStream {
+    let env = node.handle().setup_fork(&node.proc(0)).await.unwrap();
+    let variable = Dialect::V41.uri_variable();
+    let uri = env.iter().find(|(name, _)| *name == variable).unwrap().1.to_owned();
+    let address = uri.parse::<ServerUri>().unwrap().address;
+    assert!(address.ip().is_loopback());
+    TcpStream::connect(address).await.unwrap()
+}
+
+/// The message of a process of our own user that connects.
+pub fn native_connect(peer: Who, encoding: Encoding, version: &str) -> Connect {
+    Connect::new(peer, Security::native(native_user()), encoding, version)
+}
+
+/// Our own user.
+pub fn native_user() -> User {
+    User { uid: geteuid().as_raw(), gid: getegid().as_raw() }
+}
+
+/// A process on the native wire that has been let in.
+#[derive(Debug)]
+pub struct NativeSession {
+    /// How it speaks.
+    pub context: Context,
+    /// Its own name.
+    pub proc: ProcId,
+    stream: TcpStream,
+    arrived: BytesMut,
+    last_tag: u32,
+    pushes: Vec<Push>,
+}
+
+impl NativeSession {
+    /// Connects as a client or tool, with a library of this release.
+    pub async fn open(node: &TestNode, peer: Who, encoding: Encoding, version: &str) -> Self {
+        let mut stream = native_stream(node).await;
+        let connect = native_connect(peer.clone(), encoding, version).encode().unwrap();
+        stream.write_all(&connect).await.unwrap();
+        let mut session = Self {
+            context: Context::new(encoding, version.parse().unwrap()),
+            proc: peer.proc().cloned().unwrap_or_else(ProcId::none),
+            stream,
+            arrived: BytesMut::new(),
+            last_tag: tag::FIRST_REQUEST,
+            pushes: Vec::new(),
+        };
+        loop {
+            session.receive().await;
+            if let Who::Client(_) = peer {
+                if ClientAnswer::decode(&mut session.arrived).unwrap().is_some() {
+                    return session;
+                }
+            } else if let Some(answer) =
+                ToolAnswer::decode(&mut session.arrived, peer.wants_identity()).unwrap()
+            {
+                session.proc = answer.assigned.unwrap_or(session.proc);
+                return session;
+            }
+        }
+    }
+
+    /// Asks and waits for the answer.
+    pub async fn ask(&mut self, request: &Request) -> Reply {
+        let payload = request.encode(&self.context).unwrap();
+        let answer = self.ask_bytes(payload).await;
+        Reply::decode(&self.context, request.command(), &answer).unwrap()
+    }
+
+    /// Asks with these bytes; the bytes of the answer.
+    pub async fn ask_bytes(&mut self, payload: impl Into<Bytes>) -> Bytes {
+        self.say(payload).await;
+        loop {
+            let frame = self.next_frame().await;
+            match Push::decode(&self.context, frame.tag, &frame.payload).unwrap() {
+                Some(push) => self.pushes.push(push),
+                None => {
+                    assert_eq!(frame.tag, self.last_tag, "an answer that nobody has asked for");
+                    assert!(!frame.payload.is_empty(), "a client takes that for the end");
+                    return frame.payload;
+                }
+            }
+        }
+    }
+
+    /// Asks for something that is never answered.
+    pub async fn tell(&mut self, request: &Request) {
+        self.say(request.encode(&self.context).unwrap()).await;
+    }
+
+    /// What the server says unasked next.
+    pub async fn push(&mut self) -> Push {
+        if !self.pushes.is_empty() {
+            return self.pushes.remove(0);
+        }
+        let frame = self.next_frame().await;
+        Push::decode(&self.context, frame.tag, &frame.payload).unwrap().unwrap()
+    }
+
+    async fn say(&mut self, payload: impl Into<Bytes>) {
+        self.last_tag += 1;
+        let mut sent = BytesMut::new();
+        let frame = Frame { index: 0, tag: self.last_tag, payload: payload.into() };
+        Framing::default().encode(&frame, &mut sent).unwrap();
+        self.stream.write_all(&sent).await.unwrap();
+    }
+
+    async fn next_frame(&mut self) -> Frame {
+        loop {
+            if let Some(frame) = Framing::default().decode(&mut self.arrived).unwrap() {
+                return frame;
+            }
+            self.receive().await;
+        }
+    }
+
+    async fn receive(&mut self) {
+        assert_ne!(within(self.stream.read_buf(&mut self.arrived)).await.unwrap(), 0, "the server hung up");
+    }
+}
