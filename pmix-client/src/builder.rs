@@ -2,13 +2,13 @@ use std::time::Duration;
 
 use pmix_proto::Limits;
 use pmix_types::message::{Failure, Hello, Identity};
-use pmix_types::{Directives, Pid, ProcId, Status};
+use pmix_types::{AttributeRegistry, Directives, Pid, ProcId, Status};
 
 use crate::client::Client;
 use crate::env::{self, Launch, ServerUri};
 use crate::error::Error;
 use crate::session::Session;
-use crate::{singleton, transport};
+use crate::{attributes, singleton, transport};
 
 /// Settings of a [`Client`] that is about to connect.
 ///
@@ -38,6 +38,7 @@ pub struct ClientBuilder {
     directives: Directives,
     timeout: Option<Duration>,
     limits: Limits,
+    attributes: AttributeRegistry,
 }
 
 impl ClientBuilder {
@@ -100,6 +101,13 @@ impl ClientBuilder {
         self
     }
 
+    /// What a library on top of this one supports, to be told along with this one's when queries ask for attribute
+    /// support (ATT-01). What this library says of itself stays.
+    pub fn attributes(mut self, attributes: AttributeRegistry) -> Self {
+        self.attributes.merge(attributes);
+        self
+    }
+
     /// Connects to the server and waits until it has admitted the process.
     ///
     /// Job-level data of the own namespace is there when the future is ready (INI-03).
@@ -118,6 +126,7 @@ impl ClientBuilder {
     #[doc(alias = "PMIx_Init")]
     pub async fn connect(self) -> Result<Client, Error> {
         let uses_environment = self.uses_environment;
+        let attributes = attributes::at_start(self.attributes);
         let variable = |name: &str| env::process_variable(name).filter(|_| uses_environment);
         let launch = if self.is_tool {
             ServerUri::read(self.uri.as_deref(), variable).map(|uri| (uri, Identity::Tool(self.proc)))
@@ -128,13 +137,13 @@ impl ClientBuilder {
         let (uri, identity) = match launch {
             Ok(launch) => launch,
             Err(Error::NotLaunched { variable: env::URI }) if self.allows_singleton => {
-                return singleton::start();
+                return singleton::start(attributes);
             }
             Err(Error::NotLaunched { variable }) if !uses_environment => return Err(not_given(variable)),
             Err(error) => return Err(error),
         };
         let path = uri.path.clone();
-        let connected = connect(uri, identity, self.directives, self.limits);
+        let connected = connect(uri, identity, self.directives, self.limits, attributes);
         let Some(limit) = self.timeout else { return connected.await };
         tokio::time::timeout(limit, connected).await.unwrap_or_else(|_| {
             let problem = format!("the server at {} has not answered within {limit:?}", path.display());
@@ -154,6 +163,7 @@ async fn connect(
     identity: Identity,
     directives: Directives,
     limits: Limits,
+    attributes: AttributeRegistry,
 ) -> Result<Client, Error> {
     let mut hello = Hello::new(identity, own_pid());
     hello.directives = directives;
@@ -169,7 +179,7 @@ async fn connect(
         tracing::warn!(expected = %session.server(), found = %welcome.server, "another server than the URI says");
     }
     tracing::info!(proc = %welcome.proc, server = %welcome.server, "connected");
-    Ok(Client::new(welcome.proc, welcome.hostname, welcome.job, Some(session)))
+    Ok(Client::new(welcome.proc, welcome.hostname, welcome.job, Some(session), attributes))
 }
 
 fn own_pid() -> Pid {

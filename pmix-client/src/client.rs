@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, RwLock};
 
 use pmix_types::job::JobData;
 use pmix_types::message::{Failure, PutEntry, Reply, Request};
-use pmix_types::{Event, Nspace, ProcId, Query, Scope, Status, Value, ValueType};
+use pmix_types::{AttributeRegistry, Event, Nspace, ProcId, Query, Scope, Status, Value, ValueType};
 
 use crate::builder::ClientBuilder;
 use crate::error::{Error, key_name};
@@ -43,6 +43,8 @@ struct Inner {
     commit_order: Mutex<()>,
     /// `None` for a singleton.
     session: Option<Arc<Session>>,
+    /// What the libraries in this process support.
+    attributes: AttributeRegistry,
     is_finalized: AtomicBool,
 }
 
@@ -79,7 +81,7 @@ impl Client {
     /// # Cancel safety
     /// Safe.
     pub async fn singleton() -> Result<Self, Error> {
-        crate::singleton::start()
+        crate::singleton::start(crate::attributes::at_start(AttributeRegistry::new()))
     }
 
     pub(crate) fn new(
@@ -87,6 +89,7 @@ impl Client {
         hostname: String,
         job: Option<Arc<JobData>>,
         session: Option<Arc<Session>>,
+        attributes: AttributeRegistry,
     ) -> Self {
         let store = RwLock::new(Store::new(proc.clone(), hostname.clone(), job));
         let is_finalized = AtomicBool::new(false);
@@ -97,6 +100,7 @@ impl Client {
                 store,
                 commit_order: Mutex::new(()),
                 session,
+                attributes,
                 is_finalized,
             }),
         }
@@ -486,6 +490,10 @@ impl Client {
     pub(crate) fn session(&self, operation: &'static str) -> Result<&Arc<Session>, Error> {
         self.check()?;
         self.inner.session.as_ref().ok_or_else(|| Error::singleton(operation))
+    }
+
+    pub(crate) fn attributes(&self) -> &AttributeRegistry {
+        &self.inner.attributes
     }
 
     pub(crate) fn store(&self) -> &RwLock<Store> {

@@ -59,6 +59,7 @@
 //! Groups are not part of it yet. Peers and nodes are resolved from the data
 //! that the process holds.
 
+mod attributes;
 mod builder;
 mod client;
 mod env;

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use pmix_types::job::JobData;
 use pmix_types::message::Failure;
-use pmix_types::{Directives, Envar, Info, KeyName, Nspace, ProcId, Status, keys};
+use pmix_types::{Directives, Envar, Info, KeyName, Nspace, ProcId, RegAttr, Status, keys};
 
 use crate::engine::HostCall;
 use crate::server::ServerHandle;
@@ -104,6 +104,27 @@ impl ServerHandle {
     #[doc(alias = "PMIx_server_delete_process_set")]
     pub async fn delete_process_set(&self, name: &str) -> Result<(), Failure> {
         self.call(HostCall::DeletePset(name.to_owned())).await
+    }
+
+    /// Says which attributes an entry of the host's module takes, for processes that ask (ATT-01). The entry goes by its
+    /// name, such as `publish`; processes see the functions that it serves, such as `PMIx_Publish`.
+    ///
+    /// The same can be declared with [`Capabilities::with_attributes`](crate::host::Capabilities::with_attributes).
+    ///
+    /// # Errors
+    /// `ERR_REPEAT_ATTR_REGISTRATION` if the attributes of this entry have been declared or registered before (ATT-02);
+    /// `ERR_BAD_PARAM` for a name that is no entry, and for an entry that the host does not declare.
+    ///
+    /// # Cancel safety
+    /// As [`ServerHandle::register_nspace`].
+    #[doc(alias = "PMIx_Register_attributes")]
+    pub async fn register_attributes(
+        &self,
+        function: &str,
+        attributes: impl IntoIterator<Item = RegAttr>,
+    ) -> Result<(), Failure> {
+        let attributes = attributes.into_iter().collect();
+        self.call(HostCall::RegisterAttributes { function: function.to_owned(), attributes }).await
     }
 
     /// Hands over values that belong to no job: they count as job-level data of every job whose own data does not

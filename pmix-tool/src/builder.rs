@@ -4,6 +4,7 @@ use std::time::Duration;
 use pmix_client::Client;
 use pmix_types::{Nspace, ProcId};
 
+use crate::attributes;
 use crate::discovery::{ServerInfo, discover_in, parse_uri, session_root, user_dir};
 use crate::error::{Ambiguous, Error, NoServer, RendezvousError};
 use crate::tool::Tool;
@@ -127,7 +128,8 @@ impl ToolBuilder {
     #[doc(alias = "PMIx_tool_attach_to_server")]
     pub async fn connect(self) -> Result<Tool, Error> {
         let Found { uri, info } = self.find()?;
-        let mut client = Client::builder().uri(uri.as_str()).tool(self.identity);
+        let mut client =
+            Client::builder().uri(uri.as_str()).tool(self.identity).attributes(attributes::supported());
         if let Some(limit) = self.limit {
             client = client.timeout(limit);
         }

@@ -42,6 +42,7 @@
 //! # Limits
 //! One server at a time, on the same node. System-level servers, retries and launching are not part of it yet.
 
+mod attributes;
 mod builder;
 mod discovery;
 mod error;

@@ -206,7 +206,15 @@ impl Directives {
     /// # Errors
     /// [`DirectiveError::Unsupported`] for the first of them.
     pub fn deny_unprocessed(&self) -> Result<(), DirectiveError> {
-        match self.0.iter().find(|info| info.is_unprocessed()) {
+        self.deny_beyond(&[])
+    }
+
+    /// The same where directives of these keys are read later: they count as carried out.
+    ///
+    /// # Errors
+    /// As [`Directives::deny_unprocessed`].
+    pub fn deny_beyond(&self, known: &[&str]) -> Result<(), DirectiveError> {
+        match self.0.iter().find(|info| info.is_unprocessed() && !known.contains(&info.key.as_str())) {
             Some(info) => Err(DirectiveError::Unsupported { key: info.key.clone() }),
             None => Ok(()),
         }

@@ -312,6 +312,12 @@ pub struct KeyDef {
 }
 
 impl KeyDef {
+    /// The key as a name.
+    #[must_use]
+    pub const fn key_name(&self) -> KeyName {
+        KeyName(Text::Static(self.name))
+    }
+
     /// Whether the key is an old one that requests should no longer use.
     #[must_use]
     pub const fn is_deprecated(&self) -> bool {

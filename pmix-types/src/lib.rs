@@ -3,6 +3,7 @@
 
 mod app;
 mod array;
+mod attributes;
 mod data_type;
 mod enums;
 mod event_filter;
@@ -27,6 +28,7 @@ mod value;
 
 pub use app::{App, Envar};
 pub use array::DataArray;
+pub use attributes::{AttributeLevel, AttributeRegistry, Supported};
 pub use data_type::DataType;
 pub use enums::*;
 pub use event_filter::EventFilter;

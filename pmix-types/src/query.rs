@@ -1,4 +1,4 @@
-use crate::{DataArray, Directives, Info, Key, KeyName, ValueType, keys};
+use crate::{AttributeLevel, DataArray, Directives, Info, Key, KeyName, ValueType, keys};
 
 /// Versions of the Standard's stable binary interface that this library offers to C programs: none, which is written
 /// `0.0`. The answer to `QUERY_STABLE_ABI_VERSION`, before init too.
@@ -50,6 +50,35 @@ impl Query {
     pub fn key<T>(mut self, key: &Key<T>) -> Self {
         self.keys.push(key.key_name());
         self
+    }
+
+    /// Asks which attributes functions take, by their names in the Standard, such as `PMIx_Get`; without any, which
+    /// functions are supported. Of all levels, unless [`Query::level`] says of which (ATT-05).
+    ///
+    /// # Examples
+    /// ```
+    /// use pmix_types::{AttributeLevel, Query, keys};
+    /// let query = Query::attributes(["PMIx_Get"]).level(AttributeLevel::Host);
+    /// assert_eq!(query.keys, [keys::QUERY_ATTRIBUTE_SUPPORT.name(), "PMIx_Get"]);
+    /// assert!(query.qualifiers.contains(&keys::HOST_ATTRIBUTES));
+    /// ```
+    #[doc(alias = "PMIX_QUERY_ATTRIBUTE_SUPPORT")]
+    pub fn attributes<'a>(functions: impl IntoIterator<Item = &'a str>) -> Self {
+        // what cannot be a key is no function either
+        let functions = functions.into_iter().filter_map(|function| KeyName::new(function).ok());
+        Self::dynamic([keys::QUERY_ATTRIBUTE_SUPPORT.key_name()].into_iter().chain(functions))
+    }
+
+    /// Limits a query for attribute support to this level, and to others that are named like this.
+    #[must_use]
+    pub fn level(mut self, level: AttributeLevel) -> Self {
+        self.qualifiers.push(Info::dynamic(level.attributes_key().key_name(), true));
+        self
+    }
+
+    /// Whether the keys after the first are names of functions (ATT-05).
+    pub fn is_for_attributes(&self) -> bool {
+        self.keys.first().is_some_and(|key| *key == *keys::QUERY_ATTRIBUTE_SUPPORT.name())
     }
 
     /// The answer to a key that needs neither a server nor init (QRY-14); `None` for all others.

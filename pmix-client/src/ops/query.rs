@@ -1,5 +1,8 @@
 use pmix_types::message::{Failure, QueryReply, Reply, Request};
-use pmix_types::{Directives, Info, Key, KeyName, Query, Status, Value, ValueType, keys};
+use pmix_types::{
+    AttributeLevel, AttributeRegistry, DataArray, Directives, Info, Key, KeyName, Query, RegAttr, Status,
+    Value, ValueType, keys,
+};
 
 use crate::client::Client;
 use crate::error::Error;
@@ -56,6 +59,46 @@ impl QueryResults {
         infos.find(|info| *info.key == *key).map(|info| &info.value)
     }
 
+    /// The attributes that a function takes at a level, from the answer to [`Query::attributes`]; `None` if the level
+    /// does not support the function, or was not asked for (ATT-06).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), pmix_client::Error> {
+    /// use pmix_client::types::{AttributeLevel, Query};
+    ///
+    /// let client = pmix_client::Client::singleton().await?;
+    /// let own = Query::attributes(["PMIx_Get", "PMIx_tool_init"]).level(AttributeLevel::Client);
+    /// let results = client.query([own]).await?;
+    /// let get = results.attributes("PMIx_Get", AttributeLevel::Client).ok_or("PMIx_Get is supported");
+    /// assert!(get.is_ok_and(|taken| taken.iter().any(|attribute| attribute.name == "PMIX_OPTIONAL")));
+    /// assert_eq!(results.attributes("PMIx_tool_init", AttributeLevel::Client), None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "PMIX_QUERY_ATTRIBUTE_SUPPORT")]
+    pub fn attributes(&self, function: &str, level: AttributeLevel) -> Option<&[RegAttr]> {
+        let levels = self.get_value(function)?.as_infos()?;
+        match &levels.iter().find(|info| info.is(level.attributes_key()))?.value {
+            Value::DataArray(array) => match &**array {
+                DataArray::RegAttr(attributes) => Some(attributes),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Adds what this process knows itself to answers about attribute support.
+    fn complete(&mut self, queries: &[Query], attributes: &AttributeRegistry) {
+        let is_asked = |key: &KeyName| {
+            AttributeLevel::ALL.iter().any(|level| *key == *level.functions_key().name())
+                || queries.iter().any(|query| query.is_for_attributes() && query.keys.contains(key))
+        };
+        let infos = self.results.iter_mut().flat_map(|result| &mut result.infos);
+        infos.filter(|info| is_asked(&info.key)).for_each(|info| attributes.complete(info));
+    }
+
     fn new(queries: &[Query], reply: QueryReply) -> Result<Self, Error> {
         let results: Vec<_> = reply.results.into_iter().map(read_result).collect::<Result<_, _>>()?;
         let missing = missing_keys(queries, &results);
@@ -76,9 +119,16 @@ pub(crate) async fn query(client: &Client, queries: Vec<Query>) -> Result<QueryR
     if let Some(results) = of_library(&queries)? {
         return Ok(results);
     }
+    if let Some(results) = of_process(&queries, client.attributes()) {
+        return results;
+    }
     let session = client.session(OPERATION)?;
     match session.request(Request::Query(queries.clone())).await? {
-        Reply::Query(reply) => QueryResults::new(&queries, reply),
+        Reply::Query(reply) => {
+            let mut results = QueryResults::new(&queries, reply)?;
+            results.complete(&queries, client.attributes());
+            Ok(results)
+        }
         _ => Err(Error::unexpected_reply(OPERATION)),
     }
 }
@@ -122,6 +172,22 @@ fn of_library(queries: &[Query]) -> Result<Option<QueryResults>, Error> {
     QueryResults::new(queries, QueryReply::new(Status::SUCCESS, results)).map(Some)
 }
 
+/// The answer if all that is asked is which attributes libraries of this process support.
+fn of_process(queries: &[Query], attributes: &AttributeRegistry) -> Option<Result<QueryResults, Error>> {
+    let is_own = |level: &AttributeLevel| matches!(level, AttributeLevel::Client | AttributeLevel::Tool);
+    let is_for_here =
+        |query: &Query| query.is_for_attributes() && AttributeLevel::asked_by(query).iter().all(is_own);
+    if !queries.iter().all(is_for_here) {
+        return None;
+    }
+    let answer =
+        |key: &KeyName, query: &Query| Some(Info::dynamic(key.clone(), attributes.answer(key, query)?));
+    let result =
+        |query: &Query| query.results(query.keys.iter().filter_map(|key| answer(key, query)).collect());
+    let results = queries.iter().map(result).collect();
+    Some(QueryResults::new(queries, QueryReply::new(Status::SUCCESS, results)))
+}
+
 /// Takes a `QUERY_RESULTS` apart: qualifiers first, if there are any, then an info a key (QRY-02).
 fn read_result(info: Info) -> Result<QueryResult, Error> {
     let Some(infos) = info.value.as_infos().filter(|_| info.is(&keys::QUERY_RESULTS)) else {
@@ -145,7 +211,9 @@ fn missing_keys(queries: &[Query], results: &[QueryResult]) -> Vec<KeyName> {
         let result = left.next_if(|result| result.answers(query));
         let has =
             |key: &KeyName| result.is_some_and(|result| result.infos.iter().any(|info| info.key == *key));
-        missing.extend(query.keys.iter().filter(|key| !has(key)).cloned());
+        // the first key of a query for attributes says what the others are, and has no answer of its own
+        let heads = usize::from(query.is_for_attributes() && query.keys.len() > 1);
+        missing.extend(query.keys.iter().skip(heads).filter(|key| !has(key)).cloned());
     }
     missing
 }

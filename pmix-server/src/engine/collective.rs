@@ -154,8 +154,11 @@ impl Engine {
             if signature.operation.is_hosts() { Terms::take(&mut directives)? } else { Terms::default() };
         self.check_assembly(&signature, caller, terms)?;
         let until = deadline(asked.at, &mut directives)?;
-        let collect = directives.take_flag(&keys::COLLECT_DATA)?;
-        directives.take_flag(&keys::COLLECT_GENERATED_JOB_INFO)?;
+        let mut collect = false;
+        if !signature.operation.is_hosts() {
+            collect = directives.take_flag(&keys::COLLECT_DATA)?;
+            directives.take_flag(&keys::COLLECT_GENERATED_JOB_INFO)?;
+        }
         // the server keeps the time itself, so the host must not (GEN-12)
         directives.remove(&keys::TIMEOUT);
         let local = self.local_part(&signature);

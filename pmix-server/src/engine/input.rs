@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use pmix_types::message::{Credential, Failure, Hello, Output, Request};
-use pmix_types::{Directives, Event, Info, KeyName, Nspace, Pdata, ProcId};
+use pmix_types::{Directives, Event, Info, KeyName, Nspace, Pdata, ProcId, RegAttr};
 
 use super::ids::{CallId, ConnId, RequestId, UpcallId};
 use crate::host::{Connected, HostObject, QueryResults};
@@ -91,5 +91,9 @@ pub(crate) enum HostCall {
     RegisterResources(Vec<Info>),
     DeregisterResources(Vec<KeyName>),
     DeliverInventory(Vec<Info>),
+    RegisterAttributes {
+        function: String,
+        attributes: Vec<RegAttr>,
+    },
     Stats,
 }

@@ -8,6 +8,7 @@ use pmix_types::job::{Caller as JobCaller, target_of};
 use pmix_types::message::{Failure, Get, GetReply, Modex, ProcData, PutEntry, Reply};
 use pmix_types::{DataArray, Directives, KeyName, Nspace, ProcId, Rank, Scope, Status, Value, keys};
 
+use super::attributes::GET;
 use super::dmodex::FetchKey;
 use super::ids::{Counter, ReplyTo};
 use super::registry::{Job, PutData, Viewer, unknown_nspace};
@@ -201,7 +202,7 @@ impl Engine {
     fn answer_get(&mut self, waiter: Waiter, out: &mut Out) -> Result<Option<GetReply>, Failure> {
         let (mut fetch_anew, mut stop) = (false, waiter.immediate);
         if self.is_last_level(&waiter) {
-            deny_unknown(&waiter.directives)?;
+            waiter.directives.deny_beyond(GET)?;
         }
         if let Some(job) = self.jobs.get(&waiter.target.nspace) {
             if waiter.is_job_level() {
@@ -381,19 +382,6 @@ impl Engine {
         let failure = Failure::new(Status::ERR_TIMEOUT, message).with_procs(vec![waiter.target.clone()]);
         self.answer_waiter(number, Err(failure), out);
     }
-}
-
-/// Refuses required directives that a server does not know (GEN-05); those of realms are read later.
-fn deny_unknown(directives: &Directives) -> Result<(), Failure> {
-    let mut rest = directives.clone();
-    for realm in [&keys::SESSION_INFO, &keys::JOB_INFO, &keys::APP_INFO, &keys::NODE_INFO, &keys::PROC_INFO] {
-        rest.remove(realm);
-    }
-    for number in [&keys::SESSION_ID, &keys::APPNUM, &keys::NODEID] {
-        rest.remove(number);
-    }
-    rest.remove(&keys::HOSTNAME);
-    Ok(rest.deny_unprocessed()?)
 }
 
 /// All that a process has put and a viewer may see.

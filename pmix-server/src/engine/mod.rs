@@ -14,6 +14,7 @@
 
 mod assemblies;
 mod assembly;
+mod attributes;
 mod cleanup;
 mod collective;
 mod command;
@@ -43,7 +44,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use pmix_types::message::{Failure, Reply, Request};
-use pmix_types::{Nspace, ProcId, Status};
+use pmix_types::{AttributeRegistry, Nspace, ProcId, Status};
 
 pub(crate) use cleanup::{Cleanup, DirCleanup};
 pub(crate) use command::{CallValue, Caller, Command, UpcallRequest};
@@ -93,6 +94,7 @@ pub(crate) struct Engine {
     cleanups: Cleanups,
     psets: Psets,
     setup: Setup,
+    attributes: AttributeRegistry,
     waiters: Waiters,
     dmodex: Dmodex,
     events: Events,
@@ -154,6 +156,7 @@ type Out = Vec<Command>;
 impl Engine {
     pub(crate) fn new(config: Config) -> Self {
         Self {
+            attributes: attributes::at_start(&config.capabilities),
             config,
             jobs: BTreeMap::new(),
             conns: BTreeMap::new(),
@@ -304,6 +307,9 @@ impl Engine {
             HostCall::RegisterResources(infos) => self.on_register_resources(infos),
             HostCall::DeregisterResources(keys) => self.on_deregister_resources(&keys),
             HostCall::DeliverInventory(infos) => self.on_deliver_inventory(&infos),
+            HostCall::RegisterAttributes { function, attributes } => {
+                self.on_register_attributes(&function, attributes)
+            }
             HostCall::Stats => Ok(CallValue::Stats(self.stats())),
         };
         out.push(Command::Return { id, result });

@@ -1,5 +1,6 @@
 //! The command line: one file a subcommand, and what they share.
 
+mod attrs;
 mod output;
 mod ps;
 mod qualifier;
@@ -24,6 +25,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Attrs(attrs::Args),
     Output(output::Args),
     Ps(ps::Args),
     Query(query::Args),
@@ -92,6 +94,7 @@ fn run(cli: Cli, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Trouble::Runtime)?;
     runtime.block_on(async {
         match cli.command {
+            Command::Attrs(args) => attrs::run(args, console).await,
             Command::Output(args) => output::run(args, console).await,
             Command::Ps(args) => ps::run(args, console).await,
             Command::Query(args) => query::run(args, console).await,

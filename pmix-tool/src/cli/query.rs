@@ -110,7 +110,7 @@ async fn ask(args: &Args) -> Result<Report, Trouble> {
 }
 
 /// Says how this command selects one of several servers.
-fn hint(error: Error) -> Trouble {
+pub(super) fn hint(error: Error) -> Trouble {
     match error {
         Error::Ambiguous(_) => Trouble::Other(format!("{error}; use --pid, --server or --uri")),
         error => error.into(),

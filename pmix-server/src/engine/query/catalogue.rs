@@ -1,7 +1,9 @@
 //! Which keys the server answers itself, and which qualifiers keys take and need.
 
+use std::collections::BTreeSet;
+
 use pmix_types::message::Failure;
-use pmix_types::{Directives, Key, Status, keys};
+use pmix_types::{AttributeLevel, Directives, Key, Status, keys};
 
 /// A key of queries as the Standard describes it.
 struct Entry {
@@ -25,6 +27,18 @@ const fn host<T>(key: &Key<T>, needs: &'static [&'static str]) -> Entry {
 const NSPACE: &str = keys::NSPACE.name();
 const PROCESS: &[&str] = &[NSPACE, keys::RANK.name(), keys::PROCID.name()];
 
+/// Qualifiers that say whose attributes are asked for.
+const LEVELS: &[&str] = &[
+    AttributeLevel::Client.attributes_key().name(),
+    AttributeLevel::Client.functions_key().name(),
+    AttributeLevel::Server.attributes_key().name(),
+    AttributeLevel::Server.functions_key().name(),
+    AttributeLevel::Host.attributes_key().name(),
+    AttributeLevel::Host.functions_key().name(),
+    AttributeLevel::Tool.attributes_key().name(),
+    AttributeLevel::Tool.functions_key().name(),
+];
+
 const CATALOGUE: &[Entry] = &[
     own(&keys::QUERY_SUPPORTED_KEYS),
     own(&keys::QUERY_STABLE_ABI_VERSION),
@@ -40,6 +54,11 @@ const CATALOGUE: &[Entry] = &[
     own(&keys::QUERY_NUM_PSETS),
     own(&keys::QUERY_PSET_NAMES),
     Entry { needs: &[keys::PSET_NAME.name()], ..own(&keys::QUERY_PSET_MEMBERSHIP) },
+    Entry { takes: LEVELS, ..own(&keys::QUERY_ATTRIBUTE_SUPPORT) },
+    own(&keys::CLIENT_FUNCTIONS),
+    own(&keys::SERVER_FUNCTIONS),
+    own(&keys::HOST_FUNCTIONS),
+    own(&keys::TOOL_FUNCTIONS),
     host(&keys::QUERY_JOB_STATUS, &[NSPACE]),
     host(&keys::QUERY_GROUP_MEMBERSHIP, &[keys::GROUP_ID.name()]),
     host(&keys::QUERY_ALLOC_STATUS, &[keys::ALLOC_REQ_ID.name()]),
@@ -95,6 +114,13 @@ pub(super) fn qualifiers_of(key: &str) -> Option<Vec<&'static str>> {
         None => return None,
     };
     Some(special.into_iter().chain(GENERAL.iter().copied()).collect())
+}
+
+/// Qualifiers that some key takes here, in order.
+pub(in crate::engine) fn qualifiers_of_queries() -> Vec<&'static str> {
+    let of_keys = CATALOGUE.iter().flat_map(|entry| entry.needs.iter().chain(entry.takes));
+    let all = of_keys.chain(PROCESS).chain(REALMS).chain(GENERAL).copied();
+    all.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// Refuses a question without what it needs (QRY-12).

@@ -16,6 +16,7 @@ use super::connect::push_identity;
 use super::ids::ReplyTo;
 use super::{Answer, Asked, Caller, Command, Engine, Out, UpcallId, UpcallPurpose, UpcallRequest};
 use crate::host::{QueryRequest, QueryResults, Upcall};
+pub(super) use catalogue::qualifiers_of_queries;
 use memory::Measured;
 
 /// Queries on their way to an answer.
@@ -39,6 +40,8 @@ enum Outcome {
     Open,
     Found(Value),
     Failed(Failure),
+    /// No question of its own: says what the keys after it are (ATT-05).
+    Heading,
 }
 
 impl Question {

@@ -19,6 +19,12 @@ impl Engine {
                 None => Outcome::Open,
             };
         }
+        if let Some(answer) = self.attributes.answer(key, query) {
+            return Outcome::Found(answer);
+        }
+        if query.is_for_attributes() {
+            return Outcome::Heading;
+        }
         let name = key.as_str();
         if name == keys::QUERY_SUPPORTED_KEYS.name() {
             Outcome::Found(catalogue::own_keys().collect::<Vec<_>>().join(",").into())

@@ -1,5 +1,6 @@
 mod abort;
 mod assembly;
+mod attributes;
 mod cleanup;
 mod connect;
 mod connected;

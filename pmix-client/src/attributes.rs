@@ -1,0 +1,179 @@
+//! What this library supports by itself (ATT-01): the client's part of the answers to queries for attribute support.
+
+use pmix_types::{AttributeLevel, AttributeRegistry, Supported, keys};
+
+const GET: &[&str] = &[
+    keys::OPTIONAL.name(),
+    keys::IMMEDIATE.name(),
+    keys::GET_REFRESH_CACHE.name(),
+    keys::DATA_SCOPE.name(),
+    keys::SESSION_INFO.name(),
+    keys::JOB_INFO.name(),
+    keys::APP_INFO.name(),
+    keys::NODE_INFO.name(),
+    keys::PROC_INFO.name(),
+    keys::SESSION_ID.name(),
+    keys::APPNUM.name(),
+    keys::NODEID.name(),
+    keys::HOSTNAME.name(),
+    keys::TIMEOUT.name(),
+];
+
+/// Of a process without server, which waits for itself.
+const FENCE: &[&str] =
+    &[keys::COLLECT_DATA.name(), keys::COLLECT_GENERATED_JOB_INFO.name(), keys::TIMEOUT.name()];
+
+const REGISTER_EVENTS: &[&str] = &[
+    keys::EVENT_HDLR_NAME.name(),
+    keys::EVENT_HDLR_FIRST.name(),
+    keys::EVENT_HDLR_LAST.name(),
+    keys::EVENT_HDLR_FIRST_IN_CATEGORY.name(),
+    keys::EVENT_HDLR_LAST_IN_CATEGORY.name(),
+    keys::EVENT_HDLR_BEFORE.name(),
+    keys::EVENT_HDLR_AFTER.name(),
+    keys::EVENT_HDLR_PREPEND.name(),
+    keys::EVENT_HDLR_APPEND.name(),
+    keys::EVENT_RETURN_OBJECT.name(),
+    keys::EVENT_AFFECTED_PROC.name(),
+    keys::EVENT_AFFECTED_PROCS.name(),
+    keys::EVENT_CUSTOM_RANGE.name(),
+    keys::RANGE.name(),
+];
+
+/// By these the process judges whether an event is for its own handlers.
+const NOTIFY: &[&str] = &[
+    keys::EVENT_NON_DEFAULT.name(),
+    keys::EVENT_CUSTOM_RANGE.name(),
+    keys::EVENT_AFFECTED_PROC.name(),
+    keys::EVENT_AFFECTED_PROCS.name(),
+];
+
+const QUERY: &[&str] = &[
+    AttributeLevel::Client.attributes_key().name(),
+    AttributeLevel::Client.functions_key().name(),
+    AttributeLevel::Tool.attributes_key().name(),
+    AttributeLevel::Tool.functions_key().name(),
+];
+
+/// Functions whose directives are all for the server or the host.
+const PASSED_ON: &[&str] = &[
+    "PMIx_Abort",
+    "PMIx_Allocation_request",
+    "PMIx_Allocation_request_nb",
+    "PMIx_Commit",
+    "PMIx_Connect",
+    "PMIx_Connect_nb",
+    "PMIx_Deregister_event_handler",
+    "PMIx_Disconnect",
+    "PMIx_Disconnect_nb",
+    "PMIx_Get_credential",
+    "PMIx_Get_credential_nb",
+    "PMIx_Heartbeat",
+    "PMIx_Init",
+    "PMIx_Initialized",
+    "PMIx_IOF_deregister",
+    "PMIx_IOF_pull",
+    "PMIx_Job_control",
+    "PMIx_Job_control_nb",
+    "PMIx_Log",
+    "PMIx_Log_nb",
+    "PMIx_Lookup",
+    "PMIx_Lookup_nb",
+    "PMIx_Process_monitor",
+    "PMIx_Process_monitor_nb",
+    "PMIx_Publish",
+    "PMIx_Publish_nb",
+    "PMIx_Put",
+    "PMIx_Resolve_nodes",
+    "PMIx_Resolve_peers",
+    "PMIx_Resource_block",
+    "PMIx_Resource_block_nb",
+    "PMIx_Session_control",
+    "PMIx_Spawn",
+    "PMIx_Spawn_nb",
+    "PMIx_Store_internal",
+    "PMIx_Unpublish",
+    "PMIx_Unpublish_nb",
+    "PMIx_Validate_credential",
+    "PMIx_Validate_credential_nb",
+];
+
+const SUPPORTED: &[Supported<'static>] = &[
+    Supported { functions: &["PMIx_Get", "PMIx_Get_nb"], attributes: GET },
+    Supported { functions: &["PMIx_Fence", "PMIx_Fence_nb"], attributes: FENCE },
+    Supported { functions: &["PMIx_Register_event_handler"], attributes: REGISTER_EVENTS },
+    Supported { functions: &["PMIx_Notify_event"], attributes: NOTIFY },
+    Supported { functions: &["PMIx_Query_info", "PMIx_Query_info_nb"], attributes: QUERY },
+    Supported { functions: &["PMIx_Finalize"], attributes: &[keys::EMBED_BARRIER.name()] },
+    Supported { functions: &["PMIx_IOF_push"], attributes: &[keys::IOF_COMPLETE.name()] },
+    Supported { functions: PASSED_ON, attributes: &[] },
+];
+
+/// What is supported by this library, and by the one on top of it.
+pub(crate) fn at_start(more: AttributeRegistry) -> AttributeRegistry {
+    let mut registry = AttributeRegistry::of_library(AttributeLevel::Client, SUPPORTED);
+    registry.merge(more);
+    registry
+}
+
+#[cfg(test)]
+mod tests {
+    use pmix_types::{Directives, Info, InfoFlags, Value};
+
+    use super::*;
+    use crate::client::Client;
+    use crate::store::Ask;
+
+    fn reported(function: &str) -> Vec<String> {
+        let registry = at_start(AttributeRegistry::new());
+        let attributes = registry.attributes(AttributeLevel::Client, function).unwrap();
+        attributes.iter().map(|attribute| attribute.key.to_string()).collect()
+    }
+
+    /// Each attribute that there is, required, with a value that no reader but that of a flag accepts.
+    fn each() -> impl Iterator<Item = (&'static str, Directives)> {
+        keys::all().iter().map(|definition| {
+            let mut info = Info::dynamic(definition.key_name(), Value::Undef);
+            info.flags |= InfoFlags::REQUIRED;
+            (definition.name, Directives::from(vec![info]))
+        })
+    }
+
+    #[test]
+    fn att_01_gen_05_what_is_reported_of_get_is_read_here() {
+        let reported = reported("PMIx_Get");
+        for (name, directives) in each() {
+            let is_read = match Ask::new(None, None, directives) {
+                Ok(ask) => ask.last_level().is_ok(),
+                Err(error) => error.status() != pmix_types::Status::ERR_NOT_SUPPORTED,
+            };
+            assert_eq!(is_read, reported.iter().any(|key| key == name), "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn att_01_gen_05_what_is_reported_of_fence_is_read_here() {
+        let reported = reported("PMIx_Fence");
+        let client = Client::singleton().await.unwrap();
+        for (name, directives) in each() {
+            let refused = client.fence_all().directives(directives).await.err();
+            let is_read = refused.is_none_or(|error| error.status() != pmix_types::Status::ERR_NOT_SUPPORTED);
+            assert_eq!(is_read, reported.iter().any(|key| key == name), "{name}");
+        }
+    }
+
+    #[test]
+    fn att_01_every_function_of_this_library_is_reported() {
+        let registry = at_start(AttributeRegistry::new());
+        let table = include_str!("../../standard/api_map.tsv");
+        let rows = table.lines().filter_map(|line| line.split_once('\t'));
+        let mut own: Vec<_> = rows
+            .filter(|(_, path)| path.starts_with("pmix_client::Client"))
+            .map(|(function, _)| function)
+            .collect();
+        own.sort_unstable();
+        let known = |function: &&str| registry.attributes(AttributeLevel::Client, function).is_some();
+        let missing: Vec<_> = own.iter().filter(|function| !known(function)).collect();
+        assert!(own.len() > 20 && missing.is_empty(), "{missing:?}");
+    }
+}

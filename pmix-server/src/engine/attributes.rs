@@ -1,0 +1,202 @@
+//! Which attributes the server takes, and what its host says it takes (ATT-01).
+//!
+//! What stands here for an operation is what its code reads; tests ask the engine about every attribute that there is
+//! and compare.
+
+use pmix_types::message::Failure;
+use pmix_types::{AttributeLevel, AttributeRegistry, RegAttr, Status, Supported, keys};
+
+use super::query::qualifiers_of_queries;
+use super::{CallValue, Engine};
+use crate::host::{Capabilities, Upcall};
+
+/// Directives of a Get. Those that name a realm are read only when the answer is looked for.
+pub(super) const GET: &[&str] = &[
+    keys::IMMEDIATE.name(),
+    keys::GET_REFRESH_CACHE.name(),
+    keys::DATA_SCOPE.name(),
+    keys::SESSION_INFO.name(),
+    keys::JOB_INFO.name(),
+    keys::APP_INFO.name(),
+    keys::NODE_INFO.name(),
+    keys::PROC_INFO.name(),
+    keys::SESSION_ID.name(),
+    keys::APPNUM.name(),
+    keys::NODEID.name(),
+    keys::HOSTNAME.name(),
+    keys::TIMEOUT.name(),
+];
+
+const ASSEMBLY: &[&str] = &[
+    keys::CONNECT_ID.name(),
+    keys::CONNECT_OPTIONAL.name(),
+    keys::CONNECT_XCHG_ONLY.name(),
+    keys::CONNECT_NOTIFY_EACH.name(),
+    keys::CONNECT_NOTIFY_REQ.name(),
+    keys::CONNECT_EARLY_TERM_ALLOWED.name(),
+    keys::TIMEOUT.name(),
+];
+
+const REGISTER_EVENTS: &[&str] = &[
+    keys::EVENT_AFFECTED_PROC.name(),
+    keys::EVENT_AFFECTED_PROCS.name(),
+    keys::EVENT_CUSTOM_RANGE.name(),
+    keys::RANGE.name(),
+    keys::EVENT_HDLR_NAME.name(),
+    keys::EVENT_HDLR_BEFORE.name(),
+    keys::EVENT_HDLR_AFTER.name(),
+    keys::EVENT_HDLR_FIRST.name(),
+    keys::EVENT_HDLR_LAST.name(),
+    keys::EVENT_HDLR_FIRST_IN_CATEGORY.name(),
+    keys::EVENT_HDLR_LAST_IN_CATEGORY.name(),
+    keys::EVENT_HDLR_PREPEND.name(),
+    keys::EVENT_HDLR_APPEND.name(),
+];
+
+const NOTIFY: &[&str] = &[
+    keys::EVENT_NON_DEFAULT.name(),
+    keys::EVENT_CUSTOM_RANGE.name(),
+    keys::EVENT_DO_NOT_CACHE.name(),
+    keys::EVENT_STAYS_LOCAL.name(),
+    keys::EVENT_AFFECTED_PROC.name(),
+    keys::EVENT_AFFECTED_PROCS.name(),
+];
+
+const CLEANUP: &[&str] = &[
+    keys::REGISTER_CLEANUP.name(),
+    keys::REGISTER_CLEANUP_DIR.name(),
+    keys::CLEANUP_RECURSIVE.name(),
+    keys::CLEANUP_EMPTY.name(),
+    keys::CLEANUP_IGNORE.name(),
+    keys::CLEANUP_LEAVE_TOPDIR.name(),
+];
+
+const JOB_CONTROL: &[&str] = &[
+    keys::REGISTER_CLEANUP.name(),
+    keys::REGISTER_CLEANUP_DIR.name(),
+    keys::CLEANUP_RECURSIVE.name(),
+    keys::CLEANUP_EMPTY.name(),
+    keys::CLEANUP_IGNORE.name(),
+    keys::CLEANUP_LEAVE_TOPDIR.name(),
+    keys::TIMEOUT.name(),
+    keys::USERID.name(),
+    keys::GRPID.name(),
+];
+
+const IOF_PULL: &[&str] = &[
+    keys::IOF_CACHE_SIZE.name(),
+    keys::IOF_DROP_OLDEST.name(),
+    keys::IOF_DROP_NEWEST.name(),
+    keys::IOF_BUFFERING_SIZE.name(),
+    keys::IOF_BUFFERING_TIME.name(),
+    keys::USERID.name(),
+    keys::GRPID.name(),
+];
+
+/// What the server does for each request that it passes up: it keeps the time, and says who asks.
+const PASSED_UP: &[&str] = &[keys::TIMEOUT.name(), keys::USERID.name(), keys::GRPID.name()];
+
+const LOOKUP: &[&str] = &[keys::RANGE.name(), keys::TIMEOUT.name(), keys::USERID.name(), keys::GRPID.name()];
+
+const PUBLISH: &[&str] = &[
+    keys::RANGE.name(),
+    keys::PERSISTENCE.name(),
+    keys::TIMEOUT.name(),
+    keys::USERID.name(),
+    keys::GRPID.name(),
+];
+
+const FENCE: &[&str] =
+    &[keys::COLLECT_DATA.name(), keys::COLLECT_GENERATED_JOB_INFO.name(), keys::TIMEOUT.name()];
+
+macro_rules! row {
+    ($attributes:expr, $($function:literal),+) => {
+        Supported { functions: &[$($function),+], attributes: $attributes }
+    };
+}
+
+/// What the server does without its host.
+const OWN: &[Supported<'static>] = &[
+    row!(GET, "PMIx_Get", "PMIx_Get_nb"),
+    row!(FENCE, "PMIx_Fence", "PMIx_Fence_nb"),
+    row!(ASSEMBLY, "PMIx_Connect", "PMIx_Connect_nb", "PMIx_Disconnect", "PMIx_Disconnect_nb"),
+    row!(REGISTER_EVENTS, "PMIx_Register_event_handler"),
+    row!(NOTIFY, "PMIx_Notify_event"),
+    row!(CLEANUP, "PMIx_Job_control", "PMIx_Job_control_nb"),
+    row!(
+        &[],
+        "PMIx_Init",
+        "PMIx_Finalize",
+        "PMIx_Put",
+        "PMIx_Commit",
+        "PMIx_Deregister_event_handler",
+        "PMIx_Resolve_peers",
+        "PMIx_Resolve_nodes"
+    ),
+];
+
+/// What it does for functions that are its host's, if that serves them.
+const FOR_HOST: &[(Upcall, &[&str])] = &[
+    (Upcall::Abort, &[]),
+    (Upcall::Publish, PUBLISH),
+    (Upcall::Lookup, LOOKUP),
+    (Upcall::Unpublish, LOOKUP),
+    (Upcall::Spawn, PASSED_UP),
+    (Upcall::ToolConnected, &[]),
+    (Upcall::Log, PASSED_UP),
+    (Upcall::Allocate, PASSED_UP),
+    (Upcall::JobControl, JOB_CONTROL),
+    (Upcall::Monitor, PASSED_UP),
+    (Upcall::GetCredential, PASSED_UP),
+    (Upcall::ValidateCredential, PASSED_UP),
+    (Upcall::IofPull, IOF_PULL),
+    (Upcall::PushStdin, &[keys::IOF_COMPLETE.name(), keys::USERID.name(), keys::GRPID.name()]),
+    (Upcall::SessionControl, PASSED_UP),
+    (Upcall::ResourceBlock, PASSED_UP),
+];
+
+/// What is supported when the server starts: its own attributes, and those that the host has declared.
+pub(super) fn at_start(capabilities: &Capabilities) -> AttributeRegistry {
+    let (server, host) = (AttributeLevel::Server, AttributeLevel::Host);
+    let queries = qualifiers_of_queries();
+    let queries = Supported { functions: Upcall::Query.functions(), attributes: &queries };
+    let served = |(upcall, attributes): &(Upcall, &'static [&'static str])| {
+        let row = Supported { functions: upcall.functions(), attributes };
+        capabilities.has(*upcall).then_some(row)
+    };
+    let rows: Vec<_> = FOR_HOST.iter().filter_map(served).collect();
+    // with a host there may be more than without
+    let mut registry = AttributeRegistry::of_library(server, &rows);
+    registry.merge(AttributeRegistry::of_library(server, OWN));
+    registry.merge(AttributeRegistry::of_library(server, &[queries]));
+    for upcall in capabilities.iter() {
+        let attributes = capabilities.attributes(upcall).to_vec();
+        if attributes.is_empty() {
+            registry.declare(host, upcall.functions());
+        } else {
+            // entries serve different functions, and each entry is there once
+            let _ = registry.register(host, upcall.functions(), attributes);
+        }
+    }
+    registry
+}
+
+impl Engine {
+    /// The host says which attributes an entry of its module takes (ATT-01).
+    pub(super) fn on_register_attributes(
+        &mut self,
+        function: &str,
+        attributes: Vec<RegAttr>,
+    ) -> Result<CallValue, Failure> {
+        let bad = |message: String| Failure::new(Status::ERR_BAD_PARAM, message);
+        let upcall = Upcall::from_name(function)
+            .ok_or_else(|| bad(format!("the host module has no entry {function}")))?;
+        if !self.config.capabilities.has(upcall) {
+            return Err(bad(format!("the host does not declare {function}, so that it is never called")));
+        }
+        self.attributes.register(AttributeLevel::Host, upcall.functions(), attributes).map_err(|status| {
+            Failure::new(status, format!("the attributes of {function} have been registered already"))
+        })?;
+        Ok(CallValue::Done)
+    }
+}

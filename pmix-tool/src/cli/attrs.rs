@@ -1,0 +1,136 @@
+//! `pmix attrs`: which functions are supported, and which attributes they take.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use pmix_tool::types::{AttributeLevel, RegAttr, Value};
+use pmix_tool::{Query, QueryResults, Tool};
+use serde::Serialize;
+
+use super::render::write_table;
+use super::selection::Selection;
+use super::{Console, Trouble};
+
+/// Lists the functions that are supported, or the attributes that functions take
+///
+/// Without a server selected it asks the only live one of this user on this node. LEVEL says who supports an
+/// attribute: this tool's library as that of a client and of a tool, the server, or its host.
+///
+/// The JSON report is one object: {"server", "functions": {FUNCTION: {LEVEL: [{"name", "key", "data_type", "limits",
+/// "description"}]}}}. Without functions given, the arrays are empty.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Exit code: 0 if something is supported; 1 if not, or if no server could be asked; \
+                        2 if the command line is wrong.")]
+pub(super) struct Args {
+    /// Functions of the Standard, such as PMIx_Get
+    #[arg(value_name = "FUNCTION")]
+    functions: Vec<String>,
+
+    /// Print one JSON object in place of the table
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    selection: Selection,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    /// Namespace of the server.
+    server: String,
+    functions: BTreeMap<String, BTreeMap<&'static str, Vec<RegAttr>>>,
+}
+
+pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
+    let report = ask(&args).await?;
+    if args.json {
+        console.json(&report)?;
+    } else if args.functions.is_empty() {
+        let row = |(function, levels): (&String, &BTreeMap<&str, _>)| {
+            vec![function.clone(), levels.keys().copied().collect::<Vec<_>>().join(",")]
+        };
+        let rows = report.functions.iter().map(row).collect();
+        write_table(console.out, &["FUNCTION", "LEVELS"], rows, &[], console.width)?;
+    } else {
+        write_table(
+            console.out,
+            &["FUNCTION", "LEVEL", "ATTRIBUTE", "KEY", "TYPE"],
+            report.rows(),
+            &[],
+            console.width,
+        )?;
+    }
+    let nothing = report.functions.values().all(BTreeMap::is_empty);
+    Ok(if nothing { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+async fn ask(args: &Args) -> Result<Report, Trouble> {
+    let tool = args.selection.connect().await.map_err(super::query::hint)?;
+    let functions = args.functions.iter().map(String::as_str);
+    let answer = tool.query([Query::attributes(functions)]).await?;
+    let report = Report::new(&tool, &answer, &args.functions);
+    // what was asked for is here, however the goodbye goes
+    if let Err(error) = tool.finalize().await {
+        tracing::debug!(%error, "finalize");
+    }
+    Ok(report)
+}
+
+impl Report {
+    fn new(tool: &Tool, answer: &QueryResults, wanted: &[String]) -> Self {
+        let mut functions = BTreeMap::<_, BTreeMap<_, _>>::new();
+        for level in AttributeLevel::ALL {
+            for function in wanted {
+                let attributes = answer.attributes(function, level);
+                let levels = functions.entry(function.clone()).or_default();
+                levels.extend(attributes.map(|attributes| (name(level), attributes.to_vec())));
+            }
+            if wanted.is_empty() {
+                for function in listed(answer, level) {
+                    functions.entry(function).or_default().insert(name(level), Vec::new());
+                }
+            }
+        }
+        Self { server: tool.server_id().nspace.to_string(), functions }
+    }
+
+    /// A row an attribute, and one for each level that supports a function without any.
+    fn rows(&self) -> Vec<Vec<String>> {
+        let mut rows = Vec::new();
+        for (function, levels) in &self.functions {
+            for (level, attributes) in levels {
+                let about = |attribute: &RegAttr| {
+                    [attribute.name.clone(), attribute.key.to_string(), attribute.data_type.to_string()]
+                };
+                let none = attributes.is_empty().then(|| ["-".to_owned(), "-".to_owned(), "-".to_owned()]);
+                rows.extend(
+                    attributes.iter().map(about).chain(none).map(|cells| {
+                        [function.clone(), (*level).to_owned()].into_iter().chain(cells).collect()
+                    }),
+                );
+            }
+        }
+        rows
+    }
+}
+
+/// Functions of a level, from the answer to a query for all of them.
+fn listed(answer: &QueryResults, level: AttributeLevel) -> Vec<String> {
+    let infos = answer.results().iter().flat_map(|result| &result.infos);
+    let mut levels = infos.filter_map(|info| info.value.as_infos()).flatten();
+    let names = levels.find(|info| info.is(level.functions_key())).and_then(|info| match &info.value {
+        Value::String(names) => Some(names),
+        _ => None,
+    });
+    names.map(|names| names.split(',').map(str::to_owned).collect()).unwrap_or_default()
+}
+
+const fn name(level: AttributeLevel) -> &'static str {
+    match level {
+        AttributeLevel::Client => "client",
+        AttributeLevel::Server => "server",
+        AttributeLevel::Host => "host",
+        AttributeLevel::Tool => "tool",
+        _ => "other",
+    }
+}

@@ -1,0 +1,362 @@
+//! Which attributes the functions of the Standard take, told apart by who takes them (ATT-01..06).
+
+use std::collections::BTreeMap;
+
+use crate::{DataArray, Info, Key, KeyDef, KeyName, Query, RegAttr, Status, Value, keys};
+
+/// Who supports an attribute.
+///
+/// # Standard
+/// Rule ATT-02.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum AttributeLevel {
+    /// The library of the process that asks.
+    Client,
+    /// The library of its server.
+    Server,
+    /// The host of its server.
+    Host,
+    /// The library of tools, if that is what asks.
+    Tool,
+}
+
+impl AttributeLevel {
+    /// All of them, in the order of answers.
+    pub const ALL: [Self; 4] = [Self::Client, Self::Server, Self::Host, Self::Tool];
+
+    /// The key under which the attributes of this level stand in an answer, which is also the qualifier that asks for
+    /// them.
+    #[doc(alias = "PMIX_CLIENT_ATTRIBUTES")]
+    #[doc(alias = "PMIX_SERVER_ATTRIBUTES")]
+    #[doc(alias = "PMIX_HOST_ATTRIBUTES")]
+    #[doc(alias = "PMIX_TOOL_ATTRIBUTES")]
+    pub const fn attributes_key(self) -> &'static Key<String> {
+        match self {
+            Self::Client => &keys::CLIENT_ATTRIBUTES,
+            Self::Server => &keys::SERVER_ATTRIBUTES,
+            Self::Host => &keys::HOST_ATTRIBUTES,
+            Self::Tool => &keys::TOOL_ATTRIBUTES,
+        }
+    }
+
+    /// The key under which the names of the functions that this level supports stand, joined by commas.
+    #[doc(alias = "PMIX_CLIENT_FUNCTIONS")]
+    #[doc(alias = "PMIX_SERVER_FUNCTIONS")]
+    #[doc(alias = "PMIX_HOST_FUNCTIONS")]
+    #[doc(alias = "PMIX_TOOL_FUNCTIONS")]
+    pub const fn functions_key(self) -> &'static Key<String> {
+        match self {
+            Self::Client => &keys::CLIENT_FUNCTIONS,
+            Self::Server => &keys::SERVER_FUNCTIONS,
+            Self::Host => &keys::HOST_FUNCTIONS,
+            Self::Tool => &keys::TOOL_FUNCTIONS,
+        }
+    }
+
+    /// The levels that a query for attribute support asks for; all if it names none (ATT-05).
+    pub fn asked_by(query: &Query) -> Vec<Self> {
+        let names = |level: &Self| {
+            let keys = [level.attributes_key().name(), level.functions_key().name()];
+            query.qualifiers.iter().any(|info| keys.contains(&info.key.as_str()) && is_set(&info.value))
+        };
+        let named: Vec<_> = Self::ALL.into_iter().filter(names).collect();
+        if named.is_empty() { Self::ALL.to_vec() } else { named }
+    }
+}
+
+/// A qualifier that is there is meant, whatever its type, unless it says no.
+fn is_set(value: &Value) -> bool {
+    !matches!(value, Value::Bool(false))
+}
+
+impl From<&KeyDef> for RegAttr {
+    /// The attribute as the Standard's table describes it.
+    fn from(definition: &KeyDef) -> Self {
+        Self {
+            name: format!("PMIX_{}", definition.constant),
+            key: definition.key_name(),
+            data_type: definition.data_type.unwrap_or_default(),
+            limits: Vec::new(),
+            description: vec![definition.doc.to_owned()],
+        }
+    }
+}
+
+/// Functions that take the same attributes: a row of what a library supports.
+///
+/// Attributes are texts of keys; those that the Standard's table does not have are left out.
+#[derive(Clone, Copy, Debug)]
+#[allow(clippy::exhaustive_structs)]
+pub struct Supported<'a> {
+    /// Names of functions in the Standard, such as `PMIx_Get`.
+    pub functions: &'a [&'a str],
+    /// What they take; may be empty.
+    pub attributes: &'a [&'a str],
+}
+
+/// The functions that are supported, each at the levels that do so, and with the attributes that it takes there.
+///
+/// # Standard
+/// `PMIx_Register_attributes`; rules ATT-01..06.
+///
+/// # Examples
+/// ```
+/// use pmix_types::{AttributeLevel, AttributeRegistry, Query, RegAttr, Status, keys};
+///
+/// let timeout = RegAttr::from(keys::find_constant("TIMEOUT").ok_or("no such key")?);
+/// let mut registry = AttributeRegistry::new();
+/// registry.register(AttributeLevel::Host, &["PMIx_Get"], vec![timeout.clone()])?;
+/// assert_eq!(registry.attributes(AttributeLevel::Host, "PMIx_Get"), Some(&[timeout][..]));
+/// assert_eq!(registry.attributes(AttributeLevel::Server, "PMIx_Get"), None);
+///
+/// let again = registry.register(AttributeLevel::Host, &["PMIx_Get"], Vec::new());
+/// assert_eq!(again, Err(Status::ERR_REPEAT_ATTR_REGISTRATION));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AttributeRegistry {
+    levels: BTreeMap<AttributeLevel, BTreeMap<String, Entry>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Entry {
+    attributes: Vec<RegAttr>,
+    is_registered: bool,
+}
+
+impl AttributeRegistry {
+    /// Nothing is supported.
+    pub const fn new() -> Self {
+        Self { levels: BTreeMap::new() }
+    }
+
+    /// What a library supports.
+    pub fn of_library(level: AttributeLevel, rows: &[Supported<'_>]) -> Self {
+        let mut registry = Self::new();
+        for row in rows {
+            let known = row.attributes.iter().filter_map(|name| keys::find(name));
+            let attributes: Vec<_> = known.map(RegAttr::from).collect();
+            for function in row.functions {
+                let entry = Entry { attributes: attributes.clone(), is_registered: true };
+                registry.levels.entry(level).or_default().insert((*function).to_owned(), entry);
+            }
+        }
+        registry
+    }
+
+    /// Adds another registry; where both know a function at a level, what was there stays.
+    pub fn merge(&mut self, other: Self) {
+        for (level, functions) in other.levels {
+            let held = self.levels.entry(level).or_default();
+            for (function, entry) in functions {
+                held.entry(function).or_insert(entry);
+            }
+        }
+    }
+
+    /// Notes that functions are supported at a level; their attributes may be registered later.
+    pub fn declare(&mut self, level: AttributeLevel, functions: &[&str]) {
+        let held = self.levels.entry(level).or_default();
+        for function in functions {
+            held.entry((*function).to_owned()).or_default();
+        }
+    }
+
+    /// Says which attributes functions take at a level: once for each of them.
+    ///
+    /// # Errors
+    /// `ERR_REPEAT_ATTR_REGISTRATION` if that was said before of one of them (ATT-02); nothing changes then.
+    #[doc(alias = "PMIx_Register_attributes")]
+    pub fn register(
+        &mut self,
+        level: AttributeLevel,
+        functions: &[&str],
+        attributes: Vec<RegAttr>,
+    ) -> Result<(), Status> {
+        let held = self.levels.entry(level).or_default();
+        if functions.iter().any(|function| held.get(*function).is_some_and(|entry| entry.is_registered)) {
+            return Err(Status::ERR_REPEAT_ATTR_REGISTRATION);
+        }
+        for function in functions {
+            let entry = Entry { attributes: attributes.clone(), is_registered: true };
+            held.insert((*function).to_owned(), entry);
+        }
+        Ok(())
+    }
+
+    /// The attributes that a function takes at a level; `None` if it is not supported there.
+    pub fn attributes(&self, level: AttributeLevel, function: &str) -> Option<&[RegAttr]> {
+        Some(&self.levels.get(&level)?.get(function)?.attributes)
+    }
+
+    /// Names of the functions that a level supports, in order; `None` if nothing is known of the level.
+    pub fn functions(&self, level: AttributeLevel) -> Option<impl Iterator<Item = &str>> {
+        Some(self.levels.get(&level)?.keys().map(String::as_str))
+    }
+
+    /// The answer to one key of a query; `None` for a key that is no matter of attribute support, and for
+    /// `QUERY_ATTRIBUTE_SUPPORT` itself where it only says what the keys after it are.
+    ///
+    /// - A function after `QUERY_ATTRIBUTE_SUPPORT`: an info a level, each an array of [`RegAttr`], or without a type
+    ///   for a level that does not support it (ATT-06).
+    /// - `QUERY_ATTRIBUTE_SUPPORT` alone: an info a level with the names of the functions.
+    /// - `CLIENT_FUNCTIONS` and its like: the names for that level.
+    pub fn answer(&self, key: &KeyName, query: &Query) -> Option<Value> {
+        let level_of = |level: &AttributeLevel| *key == *level.functions_key().name();
+        if let Some(level) = AttributeLevel::ALL.into_iter().find(level_of) {
+            return Some(self.functions_value(level));
+        }
+        if !query.is_for_attributes() {
+            return None;
+        }
+        let levels = AttributeLevel::asked_by(query).into_iter();
+        let infos: Vec<_> = if *key != *keys::QUERY_ATTRIBUTE_SUPPORT.name() {
+            levels.map(|level| self.attributes_info(level, key.as_str())).collect()
+        } else if query.keys.len() == 1 {
+            levels.map(|level| self.functions_info(level)).collect()
+        } else {
+            return None;
+        };
+        Some(DataArray::Info(infos).into())
+    }
+
+    /// Adds what this registry knows to the answer that another level has given to a key of a query: where that has no
+    /// type.
+    pub fn complete(&self, answer: &mut Info) {
+        for level in AttributeLevel::ALL {
+            if *answer.key == *level.functions_key().name() && answer.value == Value::Undef {
+                answer.value = self.functions_value(level);
+            }
+        }
+        let Value::DataArray(array) = &mut answer.value else { return };
+        let DataArray::Info(infos) = &mut **array else { return };
+        for info in infos.iter_mut().filter(|info| info.value == Value::Undef) {
+            for level in AttributeLevel::ALL {
+                if *info.key == *level.attributes_key().name() {
+                    *info = self.attributes_info(level, answer.key.as_str());
+                } else if *info.key == *level.functions_key().name() {
+                    *info = self.functions_info(level);
+                }
+            }
+        }
+    }
+
+    fn attributes_info(&self, level: AttributeLevel, function: &str) -> Info {
+        let attributes = self.attributes(level, function);
+        let value = attributes.map(|attributes| DataArray::RegAttr(attributes.to_vec()).into());
+        Info::dynamic(level.attributes_key().key_name(), value.unwrap_or(Value::Undef))
+    }
+
+    fn functions_info(&self, level: AttributeLevel) -> Info {
+        Info::dynamic(level.functions_key().key_name(), self.functions_value(level))
+    }
+
+    fn functions_value(&self, level: AttributeLevel) -> Value {
+        let names = self.functions(level).map(|names| names.collect::<Vec<_>>().join(","));
+        names.map_or(Value::Undef, Value::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DataType;
+
+    const GET: &[Supported<'_>] =
+        &[Supported { functions: &["PMIx_Get", "PMIx_Get_nb"], attributes: &[keys::TIMEOUT.name()] }];
+
+    fn attributes_of(value: &Value) -> Vec<(String, DataType, usize)> {
+        let about = |info: &Info| match &info.value {
+            Value::DataArray(array) => (info.key.to_string(), array.element_type(), array.len()),
+            other => (info.key.to_string(), other.data_type(), 0),
+        };
+        value.as_infos().unwrap().iter().map(about).collect()
+    }
+
+    #[test]
+    fn att_05_att_06_a_function_has_an_array_a_level_and_no_type_where_it_is_not_supported() {
+        let registry = AttributeRegistry::of_library(AttributeLevel::Server, GET);
+        let query = Query::attributes(["PMIx_Get"]);
+        let key = query.keys[1].clone();
+        assert_eq!(query.keys[0], keys::QUERY_ATTRIBUTE_SUPPORT.key_name());
+        let expected = |levels: &[AttributeLevel]| -> Vec<_> {
+            let about = |level: &AttributeLevel| match level {
+                AttributeLevel::Server => (level.attributes_key().name().to_owned(), DataType::REGATTR, 1),
+                level => (level.attributes_key().name().to_owned(), DataType::UNDEF, 0),
+            };
+            levels.iter().map(about).collect()
+        };
+        assert_eq!(attributes_of(&registry.answer(&key, &query).unwrap()), expected(&AttributeLevel::ALL));
+        let two = [AttributeLevel::Server, AttributeLevel::Host];
+        let some = two.into_iter().fold(query.clone(), Query::level);
+        assert_eq!(attributes_of(&registry.answer(&key, &some).unwrap()), expected(&two));
+        let not = Info::dynamic(keys::HOST_ATTRIBUTES.key_name(), false);
+        let mut refused = query.clone().level(AttributeLevel::Server);
+        refused.qualifiers.push(not);
+        assert_eq!(
+            attributes_of(&registry.answer(&key, &refused).unwrap()),
+            expected(&[AttributeLevel::Server])
+        );
+        // the first key says what the others are, and is no question of its own
+        assert_eq!(registry.answer(&query.keys[0], &query), None);
+        assert_eq!(registry.answer(&key, &Query::dynamic([key.clone()])), None);
+    }
+
+    #[test]
+    fn att_05_functions_are_listed_by_level() {
+        let registry = AttributeRegistry::of_library(AttributeLevel::Server, GET);
+        let query = Query::new(&keys::QUERY_ATTRIBUTE_SUPPORT).level(AttributeLevel::Server);
+        let server = Info::new(&keys::SERVER_FUNCTIONS, "PMIx_Get,PMIx_Get_nb");
+        let answer = registry.answer(&query.keys[0], &query);
+        assert_eq!(answer, Some(DataArray::Info(vec![server.clone()]).into()));
+        let query = Query::new(&keys::SERVER_FUNCTIONS).key(&keys::HOST_FUNCTIONS);
+        assert_eq!(registry.answer(&query.keys[0], &query), Some(server.value));
+        assert_eq!(registry.answer(&query.keys[1], &query), Some(Value::Undef));
+    }
+
+    #[test]
+    fn att_02_a_level_says_it_once_and_others_are_kept_apart() {
+        let mut registry = AttributeRegistry::of_library(AttributeLevel::Server, GET);
+        registry.declare(AttributeLevel::Host, &["PMIx_Get"]);
+        assert_eq!(registry.attributes(AttributeLevel::Host, "PMIx_Get"), Some(&[][..]));
+        let timeout = RegAttr::from(keys::find(keys::TIMEOUT.name()).unwrap());
+        registry.register(AttributeLevel::Host, &["PMIx_Get"], vec![timeout.clone()]).unwrap();
+        for level in [AttributeLevel::Host, AttributeLevel::Server] {
+            let again = registry.register(level, &["PMIx_Put", "PMIx_Get"], Vec::new());
+            assert_eq!(again, Err(Status::ERR_REPEAT_ATTR_REGISTRATION));
+            assert_eq!(registry.attributes(level, "PMIx_Put"), None);
+            assert_eq!(registry.attributes(level, "PMIx_Get"), Some(&[timeout.clone()][..]));
+        }
+    }
+
+    #[test]
+    fn att_04_an_entry_says_name_key_type_and_meaning() {
+        let definition = keys::find_constant("PMIX_TIMEOUT").unwrap();
+        let entry = RegAttr::from(definition);
+        assert_eq!((entry.name.as_str(), entry.key.as_str()), ("PMIX_TIMEOUT", "pmix.timeout"));
+        assert_eq!(entry.data_type, DataType::INT);
+        assert_eq!(entry.description, [definition.doc]);
+        assert!(entry.limits.is_empty() && !definition.doc.is_empty());
+    }
+
+    #[test]
+    fn levels_complete_each_others_answers() {
+        let server = AttributeRegistry::of_library(AttributeLevel::Server, GET);
+        let mut client = AttributeRegistry::of_library(AttributeLevel::Client, GET);
+        for query in [
+            Query::attributes(["PMIx_Get"]),
+            Query::new(&keys::QUERY_ATTRIBUTE_SUPPORT),
+            Query::new(&keys::CLIENT_FUNCTIONS),
+        ] {
+            let key = query.keys.last().unwrap();
+            let mut answer = Info::dynamic(key.clone(), server.answer(key, &query).unwrap());
+            client.complete(&mut answer);
+            let mut both = client.clone();
+            both.merge(server.clone());
+            assert_eq!(answer.value, both.answer(key, &query).unwrap());
+        }
+        client.merge(client.clone());
+        assert_eq!(client, AttributeRegistry::of_library(AttributeLevel::Client, GET));
+    }
+}
