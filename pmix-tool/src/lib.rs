@@ -37,7 +37,8 @@
 //! - [`Tool`] asks questions; [`Tool::client`] has what tools share with other processes, such as events.
 //! - [`Tool::pull_output`] reads what processes write; [`OutputWriter`] shows it, formatted as [`OutputFormat`] says.
 //! - [`Error`] tells what failed and what to do; [`Error::status`] is the Standard's word for it.
-//! - The command `pmix` of this package does the same from a shell: `pmix ps`, `pmix query`, `pmix output`.
+//! - The command `pmix` of this package does the same from a shell: `pmix ps`, `pmix query`, `pmix attrs`,
+//!   `pmix output`.
 //!
 //! # Limits
 //! One server at a time, on the same node. System-level servers, retries and launching are not part of it yet.

@@ -161,3 +161,31 @@ async fn query_lists_the_keys_of_the_standard_without_a_server() {
     let none = pmix(root.path(), &["query", "--list", "no such thing"]).await;
     assert_eq!(none.status.code(), Some(1));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn att_05_att_06_attrs_prints_what_functions_take_and_at_which_level() {
+    let root = tempfile::tempdir().unwrap();
+    let _server = start(root.path(), "srv", Host::default(), &[]).await;
+    let output = pmix(root.path(), &["attrs", "PMIx_Fence", "PMIx_tool_init"]).await;
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let row = |function: &str, level: &str, name: &str| {
+        let cells = |line: &str| line.split_whitespace().take(3).map(str::to_owned).collect::<Vec<_>>();
+        stdout(&output).lines().any(|line| cells(line) == [function, level, name])
+    };
+    assert!(row("FUNCTION", "LEVEL", "ATTRIBUTE"));
+    assert!(row("PMIx_Fence", "server", "PMIX_COLLECT_DATA"), "{}", stdout(&output));
+    assert!(row("PMIx_tool_init", "tool", "-") && row("PMIx_tool_init", "host", "-"), "{}", stdout(&output));
+    assert!(!row("PMIx_tool_init", "client", "-"), "{}", stdout(&output));
+
+    let listed = stdout(&pmix(root.path(), &["attrs"]).await);
+    assert!(listed.starts_with("FUNCTION"), "{listed}");
+    assert!(
+        listed.lines().any(|line| line.split_whitespace().eq(["PMIx_Fence", "client,server"])),
+        "{listed}"
+    );
+
+    let json = read(&stdout(&pmix(root.path(), &["attrs", "PMIx_Fence", "--json"]).await));
+    let timeout = &json["functions"]["PMIx_Fence"]["client"][2];
+    assert_eq!((&timeout["name"], &timeout["key"]), (&json!("PMIX_TIMEOUT"), &json!("pmix.timeout")));
+    assert_eq!(pmix(root.path(), &["attrs", "PMIx_Nonsense"]).await.status.code(), Some(1));
+}

@@ -1,5 +1,7 @@
 //! Attribute support: what the levels register, and what processes and tools hear of it.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
+
 use pmix_client::types::{AttributeLevel, DataType, Info, Query, RegAttr, Status, Value};
 use pmix_client::{Client, ProcId, keys};
 use pmix_server::host::{PublishRequest, ToolConnected};
