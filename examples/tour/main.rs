@@ -88,11 +88,7 @@ async fn tour(say: impl Fn(String)) -> Result<Value> {
 
     // the host lets the ranks go
     server.handle().notify_event(Event::new(SEEN, ProcId::none()).with_range(DataRange::LOCAL)).await?;
-    let outcome = loop {
-        if let JobReport::Done(outcome) = job.next_report().await.ok_or("the job has vanished")? {
-            break outcome;
-        }
-    };
+    let outcome = job.outcome().await.ok_or("the job has vanished")?;
     check(outcome.exit_code == 0, "all ranks end well")?;
     let fences = server.stats().await.fences;
     check(fences == 2, "there were two fences")?;

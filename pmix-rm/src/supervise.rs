@@ -1,7 +1,5 @@
 //! Looks after one process: its output, its end.
 
-use std::os::unix::process::ExitStatusExt;
-use std::process::ExitStatus;
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -46,7 +44,7 @@ pub(crate) async fn supervise(
     };
     let (status, (), ()) = tokio::join!(wait, optional(out), optional(err));
     let exit = match status {
-        Ok(status) => exit_of(status),
+        Ok(status) => status.into(),
         Err(error) => {
             tracing::error!(%proc, %error, "process cannot be waited for");
             ProcExit::Code(1)
@@ -58,14 +56,6 @@ pub(crate) async fn supervise(
 async fn optional(work: Option<impl Future<Output = ()>>) {
     if let Some(work) = work {
         work.await;
-    }
-}
-
-fn exit_of(status: ExitStatus) -> ProcExit {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => ProcExit::Code(code),
-        (None, Some(signal)) => ProcExit::Signal(signal),
-        (None, None) => ProcExit::Code(1),
     }
 }
 

@@ -66,6 +66,19 @@ impl Job {
         self.reports.recv().await
     }
 
+    /// Waits for the end of the job; reports that come before it are dropped, output with them. `None` if the end was
+    /// reported already, or the server stopped before.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe, except that reports that have come are gone.
+    pub async fn outcome(&mut self) -> Option<JobOutcome> {
+        loop {
+            if let JobReport::Done(outcome) = self.next_report().await? {
+                return Some(outcome);
+            }
+        }
+    }
+
     /// Sends a signal, by its number, to all processes.
     pub fn signal(&self, signal: i32) {
         // an ended job has no process

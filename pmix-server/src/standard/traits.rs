@@ -1,4 +1,6 @@
 use std::fmt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -155,6 +157,18 @@ impl ProcExit {
             Self::Code(0) => ProcState::TERMINATED,
             Self::Code(_) => ProcState::TERM_NON_ZERO,
             Self::Signal(_) => ProcState::ABORTED_BY_SIG,
+        }
+    }
+}
+
+/// As the system tells it of a process that was waited for.
+impl From<ExitStatus> for ProcExit {
+    fn from(status: ExitStatus) -> Self {
+        match (status.code(), status.signal()) {
+            (Some(code), _) => Self::Code(code),
+            (None, Some(signal)) => Self::Signal(signal),
+            // it was stopped, which nobody waits for
+            (None, None) => Self::Code(1),
         }
     }
 }

@@ -1,0 +1,119 @@
+//! A resource manager that brings nothing but a [`Launcher`]: how processes start, are reached, and end. What else it
+//! takes - fences, published data, spawn, queries, for Rust and for C programs - is the [`StandardHost`]'s.
+//!
+//! ```text
+//! cargo run --example launcher_rm -- -n 4 target/debug/examples/hello
+//! target/debug/pmix-check -- target/debug/examples/launcher_rm -n 4
+//! ```
+
+use std::collections::BTreeMap;
+use std::process::{ExitCode, Stdio};
+use std::{env, error::Error, sync::Arc, time::Duration};
+
+use pmix_server::standard::*;
+use pmix_server::types::{App, ProcId};
+use pmix_server::{NativeWire, Server, async_trait};
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::process::{Child, Command};
+use tokio::sync::Mutex;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+/// Name of the only node.
+const NODE: &str = "this-node";
+
+/// Starts processes where it runs, each in a process group of its own. They write where it writes: one that pipes their
+/// output and reports it has it forwarded to tools, too.
+#[derive(Clone, Debug, Default)]
+pub struct ThisNode(Arc<Mutex<BTreeMap<ProcId, Sender<Signal>>>>);
+type Started = (ProcId, Child, String);
+
+#[async_trait]
+impl Launcher for ThisNode {
+    fn nodes(&self) -> Vec<String> {
+        vec![NODE.into()]
+    }
+
+    async fn launch(&self, job: LaunchJob, reports: Sender<LaunchReport>) -> Result<(), LaunchError> {
+        let mut started = Vec::new();
+        for LaunchProc { rank, app, env, .. } in job.procs {
+            let (proc, app) = (ProcId::new(job.nspace.clone(), rank), &job.apps[app]);
+            let mut command = Command::new(&app.command);
+            command.args(app.argv.iter().skip(1)).current_dir(app.cwd.as_deref().unwrap_or("."));
+            // what the server says comes last and wins
+            command.envs(app.env.iter().filter_map(|entry| entry.split_once('='))).envs(env);
+            // all of a job start or none: on an error the others are dropped, which kills them
+            let child = command.stdin(Stdio::null()).process_group(0).kill_on_drop(true).spawn();
+            let failed = |error| LaunchError::from_io(proc.clone(), NODE, &app.command, error);
+            started.push((proc.clone(), child.map_err(failed)?, app.command.clone()));
+        }
+        for (proc, child, executable) in started {
+            let (sender, signals) = channel(8);
+            self.0.lock().await.insert(proc.clone(), sender);
+            tokio::spawn(self.clone().look_after((proc, child, executable), signals, reports.clone()));
+        }
+        Ok(())
+    }
+
+    async fn signal(&self, procs: &[ProcId], signal: i32) -> Result<(), LaunchError> {
+        for process in self.alive(procs).await {
+            let _ = process.send(Signal::from_named_raw(signal).unwrap_or(Signal::TERM)).await;
+        }
+        Ok(())
+    }
+
+    async fn terminate(&self, procs: &[ProcId]) -> Result<(), LaunchError> {
+        for process in self.alive(procs).await {
+            tokio::spawn(async move {
+                let _ = process.send(Signal::TERM).await;
+                if tokio::time::timeout(Duration::from_secs(3), process.closed()).await.is_err() {
+                    let _ = process.send(Signal::KILL).await;
+                }
+            });
+        }
+        Ok(())
+    }
+}
+
+impl ThisNode {
+    async fn alive(&self, procs: &[ProcId]) -> Vec<Sender<Signal>> {
+        let running = self.0.lock().await;
+        procs.iter().filter_map(|proc| running.get(proc).cloned()).collect()
+    }
+
+    /// Reports start and end of a process, and hands it the signals that are for it in between.
+    async fn look_after(
+        self,
+        started: Started,
+        mut signals: Receiver<Signal>,
+        reports: Sender<LaunchReport>,
+    ) {
+        let (proc, mut child, executable) = started;
+        let pid = child.id().unwrap_or_default() as i32;
+        let _ = reports.send(LaunchReport::Started { proc: proc.clone(), pid, executable }).await;
+        let exit = loop {
+            tokio::select! {
+                exit = child.wait() => break exit.map_or(ProcExit::Code(1), ProcExit::from),
+                // the id is its own as long as nobody has waited for it
+                Some(signal) = signals.recv() => drop(Pid::from_raw(pid).map(|pid| kill_process_group(pid, signal))),
+            }
+        };
+        self.0.lock().await.remove(&proc);
+        let _ = reports.send(LaunchReport::Ended { proc, exit }).await;
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let words: Vec<String> = env::args().skip(1).collect();
+    let [_, procs, program, args @ ..] = &words[..] else {
+        return Err("usage: launcher_rm -n <processes> <program> [arguments]".into());
+    };
+    let host = StandardHost::new(ThisNode::default(), MemoryExchange::single(NODE));
+    let server = Server::builder().host(host.clone()).hostname(NODE).native_wire(NativeWire::On);
+    let server = server.start().await?;
+    let app = App::new(program, procs.parse()?).args(args);
+    let mut job = host.start_job(JobStart::new("job-1".parse()?, vec![app])).await?;
+    let outcome = job.outcome().await.ok_or("the job has vanished")?;
+    server.stop().await;
+    Ok(u8::try_from(outcome.exit_code).map_or(ExitCode::FAILURE, ExitCode::from))
+}
