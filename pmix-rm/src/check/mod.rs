@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 use pmix_client::Client;
-use pmix_server::testing::conformance::{Check, Report, Verdict, checks, run_rank};
+use pmix_server::testing::conformance::{Check, Report, SecondJob, Verdict, checks, run_rank};
+use pmix_types::App;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::Command;
 
@@ -26,7 +27,7 @@ const AFTER_HELP: &str = "Examples:\n  pmix-check\n  pmix-check --wire native --
 /// Checks whether a running resource manager keeps the rules of the PMIx Standard.
 ///
 /// Runs small parallel programs under its launcher and reports by rule. Exit code: 0 if no rule was found broken, 1 if
-/// one was, 2 for a wrong command line.
+/// one was, 2 for a wrong command line or a launcher that starts nothing.
 #[derive(Debug, Parser)]
 #[command(name = "pmix-check", version, verbatim_doc_comment, after_help = AFTER_HELP)]
 struct Args {
@@ -54,6 +55,10 @@ struct Args {
     #[arg(long, value_name = "CHECK", hide = true)]
     rank_of: Option<String>,
 
+    /// Be one of the second job, which the first has spawned
+    #[arg(long, hide = true)]
+    spawned: bool,
+
     /// The launcher with its options, to which this program is added; `pmixrun -n 4` if not given
     #[arg(last = true, value_name = "LAUNCHER")]
     launcher: Vec<OsString>,
@@ -65,6 +70,8 @@ enum Wire {
     Native,
 }
 
+/// Exit code for what the caller has got wrong.
+const USAGE: u8 = 2;
 /// Starts the line of output that holds a rank's verdict.
 const VERDICT: &str = "pmix-check-verdict ";
 /// Time for a job of a check beyond what its requests may take.
@@ -84,7 +91,7 @@ pub(crate) fn run(args: Vec<OsString>) -> ExitCode {
     };
     if let Some(unknown) = args.only.iter().chain(&args.rank_of).find(|name| find(name).is_none()) {
         tracing::error!("there is no check {unknown}; --list prints them");
-        return ExitCode::from(2);
+        return ExitCode::from(USAGE);
     }
     if args.list {
         let lines = checks().iter().map(|check| format!("{:<44} {}", check.name, check.rules.join(" ")));
@@ -107,8 +114,8 @@ pub(crate) fn run(args: Vec<OsString>) -> ExitCode {
     match runtime.block_on(run_all(&args)) {
         Ok(report) => conclude(&report, args.json),
         Err(error) => {
-            tracing::error!(%error, "cannot launch");
-            ExitCode::FAILURE
+            tracing::error!(%error, "nothing was checked");
+            ExitCode::from(USAGE)
         }
     }
 }
@@ -132,10 +139,14 @@ fn print(text: &str) -> ExitCode {
 
 async fn be_a_rank(check: &Check, args: &Args) -> Verdict {
     let patience = Duration::from_secs(args.patience);
+    let second = match second_job(check, args) {
+        Ok(second) => second,
+        Err(error) => return Verdict::Failed(format!("a rank does not know its own program: {error}")),
+    };
     match args.wire {
         Wire::Grpc => match Client::from_env().connect().await {
             Ok(client) => {
-                let verdict = run_rank(check, GrpcSession::new(client.clone()), patience).await;
+                let verdict = run_rank(check, GrpcSession::new(client.clone()), second, patience).await;
                 end(verdict, client.finalize().await.map_err(|error| error.to_string()))
             }
             Err(error) => Verdict::Failed(format!("a rank cannot connect: {error}")),
@@ -143,12 +154,29 @@ async fn be_a_rank(check: &Check, args: &Args) -> Verdict {
         Wire::Native => match NativeSession::connect().await {
             Ok(session) => {
                 let session = std::sync::Arc::new(session);
-                let verdict = run_rank(check, session.clone(), patience).await;
+                let verdict = run_rank(check, session.clone(), second, patience).await;
                 end(verdict, session.finalize().await.map_err(|error| error.to_string()))
             }
             Err(reason) => Verdict::Failed(format!("a rank cannot connect: {reason}")),
         },
     }
+}
+
+fn second_job(check: &Check, args: &Args) -> io::Result<SecondJob> {
+    if args.spawned {
+        return Ok(SecondJob::Parent);
+    }
+    let own = std::env::current_exe()?;
+    let app = App::new(own.to_string_lossy(), 1).args(rank_args(check, args)).arg("--spawned");
+    Ok(SecondJob::Spawned(app))
+}
+
+/// The arguments that make this program a rank of a check.
+fn rank_args(check: &Check, args: &Args) -> Vec<String> {
+    let wire = args.wire.to_possible_value();
+    let wire = wire.as_ref().map_or("grpc", |wire| wire.get_name());
+    let words = ["--rank-of", check.name, "--patience", &args.patience.to_string(), "--wire", wire];
+    words.map(str::to_owned).into()
 }
 
 /// A rank that passes must also be able to leave.
@@ -168,9 +196,10 @@ async fn run_all(args: &Args) -> io::Result<Report> {
     let mut report = Report::default();
     for check in checks() {
         if args.only.is_empty() || args.only.iter().any(|name| name == check.name) {
-            let verdict = match check.both_jobs {
-                true => Verdict::Skipped("it needs a second job".into()),
-                false => run_job(check, args, &launcher, &own).await?,
+            let verdict = match run_job(check, args, &launcher, &own).await? {
+                Ended::With(verdict) => verdict,
+                Ended::Silent(words) if report.outcomes.is_empty() => return Err(io::Error::other(words)),
+                Ended::Silent(words) => Verdict::Failed(words),
             };
             report.outcomes.push(check.outcome(verdict));
         }
@@ -178,15 +207,20 @@ async fn run_all(args: &Args) -> io::Result<Report> {
     Ok(report)
 }
 
+/// How the job of a check ended.
+enum Ended {
+    With(Verdict),
+    /// No rank said anything; the launcher's own words. If that is so from the first check on, it starts none.
+    Silent(String),
+}
+
 /// Runs a check as a job of its own.
-async fn run_job(check: &Check, args: &Args, launcher: &[OsString], own: &PathBuf) -> io::Result<Verdict> {
+async fn run_job(check: &Check, args: &Args, launcher: &[OsString], own: &PathBuf) -> io::Result<Ended> {
     let Some((program, options)) = launcher.split_first() else {
         return Err(io::Error::other("there is no launcher"));
     };
-    let wire = args.wire.to_possible_value();
     let mut command = Command::new(program);
-    command.args(options).arg(own).args(["--rank-of", check.name, "--patience", &args.patience.to_string()]);
-    command.args(["--wire", wire.as_ref().map_or("grpc", |wire| wire.get_name())]);
+    command.args(options).arg(own).args(rank_args(check, args));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let mut job = command
         .spawn()
@@ -206,16 +240,20 @@ async fn run_job(check: &Check, args: &Args, launcher: &[OsString], own: &PathBu
     });
     let Ok(ended) = ended.await else {
         // dropping it kills the launcher
-        return Ok(Verdict::Failed(format!("the job did not end within {within:?}")));
+        return Ok(Ended::With(Verdict::Failed(format!("the job did not end within {within:?}"))));
     };
-    Ok(match ended? {
-        (Some(verdict), status) if verdict != Verdict::Passed || status.success() => verdict,
-        (_, status) => {
-            let words = words.await.unwrap_or_default();
-            let words =
-                String::from_utf8_lossy(words.get(..WORDS.min(words.len())).unwrap_or_default()).into_owned();
-            Verdict::Failed(format!("the launcher ended with {status}: {}", words.trim()))
-        }
+    let (verdict, status) = ended?;
+    if let Some(verdict) = &verdict
+        && (*verdict != Verdict::Passed || status.success())
+    {
+        return Ok(Ended::With(verdict.clone()));
+    }
+    let words = words.await.unwrap_or_default();
+    let words = String::from_utf8_lossy(words.get(..WORDS.min(words.len())).unwrap_or_default());
+    let reason = format!("the launcher ended with {status}: {}", words.trim());
+    Ok(match verdict {
+        Some(_) => Ended::With(Verdict::Failed(reason)),
+        None => Ended::Silent(reason),
     })
 }
 

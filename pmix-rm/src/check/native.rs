@@ -264,6 +264,11 @@ fn translate(request: Request, job: ProcId) -> Result<Ask, Failure> {
             ask.info = log.directives;
             Ask::Log(ask)
         }
+        Request::DeregisterEvents(_) => {
+            let message =
+                "the C library ends registrations itself, and tells its server codes that nobody wants";
+            return Err(Failure::new(Status::ERR_NOT_SUPPORTED, message));
+        }
         other => {
             let message = format!("the C library's protocol cannot ask for a {}", other.operation());
             return Err(Failure::new(Status::ERR_NOT_SUPPORTED, message));

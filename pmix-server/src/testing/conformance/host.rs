@@ -11,8 +11,8 @@ use pmix_types::message::Failure;
 use pmix_types::{Nspace, ProcId, Rank};
 
 use super::local::LocalSession;
-use super::rank::{PATIENCE, run_rank_of};
-use super::{Check, Report, Verdict, checks};
+use super::rank::{PATIENCE, run_rank};
+use super::{Check, Report, SecondJob, Verdict, checks};
 use crate::host::HostModule;
 use crate::server::{Server, ServerError};
 
@@ -214,8 +214,8 @@ async fn run_as(
     match connected.await {
         Ok(session) => {
             let session = Arc::new(session);
-            let other = check.both_jobs.then(|| other.clone());
-            (run_rank_of(check, Box::new(session.clone()), other, patience).await, Some(session))
+            let second = SecondJob::Known(other.clone());
+            (run_rank(check, session.clone(), second, patience).await, Some(session))
         }
         Err(failure) => (Verdict::Failed(format!("{proc} cannot connect: {failure}")), None),
     }

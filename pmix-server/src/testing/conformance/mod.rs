@@ -27,10 +27,12 @@ mod host;
 mod local;
 mod rank;
 mod report;
+mod second;
 mod session;
 
 pub use checks::{Check, checks};
 pub use host::{Conformance, SetUpError};
 pub use rank::{PATIENCE, Rank, run_rank};
 pub use report::{Outcome, Report, Verdict};
+pub use second::SecondJob;
 pub use session::Session;

@@ -13,7 +13,7 @@ use pmix_types::{
     DataRange, Directives, Event, Info, KeyName, Nspace, ProcId, Query, Scope, Status, Value, keys,
 };
 
-use super::{Check, Session, Verdict};
+use super::{Check, SecondJob, Session, Verdict};
 
 /// A request that is not answered within this time never will be, unless the caller says otherwise.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -50,32 +50,27 @@ impl fmt::Debug for Rank {
 /// Runs a check as one rank of its job.
 ///
 /// All ranks of the job must run the same check. The verdict is this rank's; that of the job is the first that
-/// does not pass.
+/// does not pass. `second` says where checks that need a second job find it.
 /// A request that is not answered within `patience` (see [`PATIENCE`]) counts as never answered.
 ///
 /// # Cancel safety
 /// Not safe: the other ranks may wait for this one.
-pub async fn run_rank(check: &Check, session: impl Session + 'static, patience: Duration) -> Verdict {
-    run_rank_of(check, Box::new(session), None, patience).await
-}
-
-/// The same for a job that is not alone.
-pub(super) async fn run_rank_of(
+pub async fn run_rank(
     check: &Check,
-    session: Box<dyn Session>,
-    other: Option<Nspace>,
+    session: impl Session + 'static,
+    second: SecondJob,
     patience: Duration,
 ) -> Verdict {
     let proc = session.proc_id();
-    let mut rank = Rank { session, proc, size: 0, other, patience };
-    let checked = match rank.job_size().await {
-        Ok(size) => {
-            rank.size = size;
-            check.run(&rank).await
+    let mut rank = Rank { session: Box::new(session), proc, size: 0, other: None, patience };
+    let checked = async {
+        rank.size = rank.job_size().await?;
+        if check.both_jobs {
+            rank.other = second.find(&rank).await?;
         }
-        Err(stop) => Err(stop),
+        check.run(&rank).await
     };
-    match checked {
+    match checked.await {
         Ok(()) => Verdict::Passed,
         Err(Stop::Skip(reason)) => Verdict::Skipped(reason),
         Err(Stop::Broken(reason)) => Verdict::Failed(format!("{}: {reason}", rank.proc)),

@@ -21,7 +21,7 @@ pub struct Check {
     pub rules: &'static [&'static str],
     /// What they say, in a few words.
     pub title: &'static str,
-    /// Whether it needs a second job, beside its own, that runs it too.
+    /// Whether it needs a second job, beside its own, that runs it too: see [`SecondJob`](super::SecondJob).
     pub both_jobs: bool,
     program: Program,
 }

@@ -62,15 +62,19 @@ async fn every_query_has_its_answer(rank: &Rank) -> Checked {
     ensure(found.len() == 2, || format!("two queries have {} answers", found.len()))
 }
 
-/// The values of a key, in the order of the queries.
+/// The values of a key, in the order of the queries. Servers of C programs older than 6.0 leave out the grouping by query
+/// (QRY-02).
 fn found<'a>(results: &'a [Info], key: &str) -> Vec<&'a Value> {
     let mut values = Vec::new();
     for result in results {
-        if let Value::DataArray(array) = &result.value
-            && let pmix_types::DataArray::Info(infos) = &**array
-        {
-            values.extend(infos.iter().filter(|info| *info.key == *key).map(|info| &info.value));
-        }
+        let infos = match &result.value {
+            Value::DataArray(array) if result.is(&keys::QUERY_RESULTS) => match &**array {
+                pmix_types::DataArray::Info(infos) => infos.as_slice(),
+                _ => &[],
+            },
+            _ => std::slice::from_ref(result),
+        };
+        values.extend(infos.iter().filter(|info| *info.key == *key).map(|info| &info.value));
     }
     values
 }
