@@ -24,7 +24,7 @@ const NODE: &str = "this-node";
 /// Starts processes where it runs, each in a process group of its own. They write where it writes: one that pipes their
 /// output and reports it has it forwarded to tools, too.
 #[derive(Clone, Debug, Default)]
-pub struct ThisNode(Arc<Mutex<BTreeMap<ProcId, Sender<Signal>>>>);
+pub(crate) struct ThisNode(Arc<Mutex<BTreeMap<ProcId, Sender<Signal>>>>);
 type Started = (ProcId, Child, String);
 
 #[async_trait]

@@ -11,6 +11,7 @@ use std::process::{Command, Output};
 use pmix_rm::LocalLauncher;
 use pmix_server::Server;
 use pmix_server::standard::{JobReport, JobStart, LaunchReport, MemoryExchange, StandardHost};
+use pmix_server::testing::conformance::Conformance;
 use pmix_server::types::{App, Nspace};
 use serde_json::Value;
 
@@ -194,4 +195,44 @@ fn two_nodes_reach_each_other() {
     assert!(lines[0].starts_with("direct modex: rank 1 on n1 got "), "{lines:?}");
     assert!(lines[1].starts_with("fence: two-nodes:0 has n1:7000 of two-nodes:1"), "{lines:?}");
     assert!(lines[2].starts_with("fence: two-nodes:1 has n0:7000 of two-nodes:0"), "{lines:?}");
+}
+
+#[path = "../launcher_rm.rs"]
+#[allow(dead_code, clippy::wildcard_imports)]
+mod launcher_rm;
+
+#[tokio::test]
+async fn launcher_rm_is_short_and_its_host_keeps_the_rules() {
+    let lines = include_str!("../launcher_rm.rs").lines().count();
+    assert!(lines < 120, "{lines} lines");
+    let hosts = |nodes: &[String]| {
+        let exchanges = MemoryExchange::cluster(nodes).into_iter();
+        exchanges.map(|exchange| StandardHost::new(launcher_rm::ThisNode::default(), exchange)).collect()
+    };
+    let report = Conformance::new(hosts).nodes(2).run().await.unwrap();
+    assert!(report.passed(), "{report}");
+}
+
+#[test]
+fn launcher_rm_runs_jobs() {
+    let hello = program("hello");
+    let lines = example("launcher_rm").args(["-n", "3", hello.to_str().unwrap()]).lines();
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    for (rank, line) in lines.iter().enumerate() {
+        assert!(line.starts_with(&format!("rank {rank} of 3 on this-node: peers ")), "{line}");
+    }
+}
+
+#[test]
+fn launcher_rm_passes_exit_codes_on_and_ends_the_others() {
+    let script = "test $PMIX_RANK = 1 && exit 3; trap '' TERM; cat /dev/zero > /dev/null";
+    let (output, stdout, _) = example("launcher_rm").args(["-n", "2", "sh", "-c", script]).output();
+    assert_eq!(output.status.code(), Some(3), "{stdout}");
+}
+
+#[test]
+fn launcher_rm_starts_all_or_none() {
+    let (output, stdout, stderr) = example("launcher_rm").args(["-n", "2", "/nowhere/program"]).output();
+    assert_eq!((output.status.code(), stdout.as_str()), (Some(1), ""));
+    assert!(stderr.contains("/nowhere/program"), "{stderr}");
 }
