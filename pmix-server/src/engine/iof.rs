@@ -65,6 +65,14 @@ struct Buffer {
     due: Option<Instant>,
 }
 
+#[cfg(test)]
+impl Iof {
+    /// Whether nobody asks for output.
+    pub(super) fn is_empty(&self) -> bool {
+        self.pulls.is_empty()
+    }
+}
+
 impl Engine {
     pub(super) fn on_iof_pull(&mut self, asked: Asked, wish: IofPull, out: &mut Out) {
         let Asked { by: caller, to, .. } = asked;

@@ -23,6 +23,11 @@ impl Inputs {
         self.0.values().map(VecDeque::len).sum()
     }
 
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(super) fn forget(&mut self, conn: ConnId) {
         if let Some(waiting) = self.0.get_mut(&conn) {
             waiting.clear();

@@ -29,6 +29,8 @@ pub use host::StandardHost;
 pub use job::{JobOutcome, JobReport, JobStart, OnFailure};
 pub use memory::MemoryExchange;
 pub use store::PublishLimits;
+#[cfg(test)]
+pub(crate) use store::sim;
 pub use supervise::{Job, StartError};
 pub use traits::{
     Exchange, ExchangeError, LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher, OutputChannel,

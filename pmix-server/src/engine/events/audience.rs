@@ -1,4 +1,4 @@
-use pmix_types::{DataRange, Event, Nspace, ProcId};
+use pmix_types::{DataRange, Event, ProcId};
 
 use super::Jobs;
 
@@ -6,18 +6,25 @@ use super::Jobs;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Audience {
     All,
-    /// All in the session of this namespace's job.
-    Session(Nspace),
+    /// All in this session, and those whose jobs say nothing of sessions: they have only one. `None` for a session
+    /// that is not known here, or not any more.
+    Session(Option<u32>),
     /// These; ranks may be `WILDCARD`. Empty for nobody.
     Named(Vec<ProcId>),
 }
 
 impl Audience {
-    pub(super) fn of(event: &Event) -> Self {
+    /// Told at once, as the job of the source may be over when somebody asks for what is kept.
+    pub(super) fn of(event: &Event, jobs: &Jobs, is_of_guest: bool) -> Self {
         let source = &event.source;
         match event.range {
             DataRange::LOCAL | DataRange::GLOBAL => Self::All,
-            DataRange::SESSION => Self::Session(source.nspace.clone()),
+            // the host and tools are of no session in particular
+            DataRange::SESSION if source.nspace.is_empty() || is_of_guest => Self::All,
+            DataRange::SESSION => match jobs.get(&source.nspace) {
+                Some(job) => job.data.session_id().map_or(Self::All, |id| Self::Session(Some(id))),
+                None => Self::Session(None),
+            },
             // an event of the host has no namespace of its own: that of whom it is about counts (EVT-12)
             DataRange::NAMESPACE if source.nspace.is_empty() => Self::Named(
                 event.affected_procs().into_iter().map(|proc| ProcId::wildcard(proc.nspace)).collect(),
@@ -33,13 +40,9 @@ impl Audience {
     pub(super) fn includes(&self, receiver: &ProcId, jobs: &Jobs) -> bool {
         match self {
             Self::All => true,
-            Self::Session(nspace) => {
-                let session = |nspace: &Nspace| jobs.get(nspace).and_then(|job| job.data.session_id());
-                // whoever says nothing of sessions has only one
-                match (session(nspace), session(&receiver.nspace)) {
-                    (Some(first), Some(second)) => first == second,
-                    _ => true,
-                }
+            Self::Session(session) => {
+                let own = jobs.get(&receiver.nspace).and_then(|job| job.data.session_id());
+                own.is_none() || own == *session
             }
             Self::Named(procs) => procs.iter().any(|proc| proc.matches(receiver)),
         }

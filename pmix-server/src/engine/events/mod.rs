@@ -52,6 +52,12 @@ impl Events {
     pub(super) fn kept(&self) -> usize {
         self.cache.len()
     }
+
+    /// Whether nobody asks for events, and none is on its way; some may be kept.
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.registrations.is_empty() && self.uplink.is_empty() && self.watch.is_empty()
+    }
 }
 
 impl Engine {
@@ -146,7 +152,9 @@ impl Engine {
 
     /// Gives an event to those who have asked for it, and keeps it for those who will.
     fn deliver(&mut self, event: &Event, out: &mut Out) {
-        let audience = Audience::of(event);
+        // a tool that is connected here
+        let is_of_guest = !self.jobs.contains_key(&event.source.nspace) && self.is_here(&event.source);
+        let audience = Audience::of(event, &self.jobs, is_of_guest);
         let is_local = |proc: &ProcId| self.is_here(proc);
         let mut wanted = BTreeMap::<ConnId, Vec<u64>>::new();
         for (number, registration) in &self.events.registrations {

@@ -26,6 +26,13 @@ struct Waiting {
     to: Option<ReplyTo>,
 }
 
+#[cfg(test)]
+impl Uplink {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 impl Engine {
     /// Hands an event of a process to the host, if it reaches further than this node, and answers the process.
     pub(super) fn pass_event_up(&mut self, asked: Asked, event: Event, out: &mut Out) {

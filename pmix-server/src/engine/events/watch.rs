@@ -41,6 +41,11 @@ pub(in crate::engine) struct Watched {
 }
 
 impl Watch {
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(super) fn has_room_for(&self, codes: &[Status]) -> bool {
         self.0.len() + codes.iter().filter(|code| is_of_host(**code)).count() <= MAX_CODES
     }

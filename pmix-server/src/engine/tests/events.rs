@@ -192,6 +192,28 @@ fn evt_11_a_session_is_that_of_the_source_where_sessions_are_told_apart() {
     t.finish();
 }
 
+/// Found by `prop_servers`: such events were for all sessions.
+#[test]
+fn evt_11_a_session_is_kept_apart_when_the_job_of_the_source_is_over() {
+    let mut t = Harness::new([]);
+    for (name, session) in [("a", 1), ("b", 2)] {
+        t.register(spec(name, "0").session(session), None);
+        t.register_client(&proc(name, 0));
+    }
+    let peer = t.connect(&proc("a", 0));
+    let event = |source: ProcId| Event::new(CODE, source).with_range(DataRange::SESSION);
+    host_event(&mut t, &event(proc("b", 0)));
+    t.called(HostCall::DeregisterNspace(nspace("b"))).unwrap();
+    let number = register(&mut t, &peer, vec![]);
+    t.quiet();
+    // late word of a job that is over, and of the host, which is of all sessions
+    host_event(&mut t, &event(proc("b", 0)));
+    t.quiet();
+    host_event(&mut t, &event(ProcId::none()));
+    t.expect([push(&peer, &[number], &event(ProcId::none()))]);
+    t.finish();
+}
+
 #[test]
 fn gen_05_a_required_directive_that_nobody_knows_is_refused() {
     let (mut t, peers) = world([]);

@@ -21,6 +21,7 @@ mod job_data;
 mod prop_cluster;
 mod prop_engine;
 mod prop_events;
+mod prop_servers;
 mod purity;
 mod put;
 mod query;

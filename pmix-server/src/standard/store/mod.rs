@@ -4,6 +4,8 @@ mod item;
 mod limits;
 
 #[cfg(test)]
+pub(crate) mod sim;
+#[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
