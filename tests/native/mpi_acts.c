@@ -1,12 +1,28 @@
 /* An MPI program that does what its arguments say:
  *   hello                 says who it is
  *   barrier-without RANK  this rank stays away, the others enter a barrier
- *   abort CODE            rank 0 aborts with this code, the others wait for it in a barrier */
+ *   abort CODE            rank 0 aborts with this code, the others wait for it in a barrier
+ * First each rank names the files in which it shares memory with others, and the directory of its server. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+static void say_files(void)
+{
+    char line[4096], last[4096] = "";
+    FILE *maps = fopen("/proc/self/maps", "r");
+
+    printf("uses %s\n", getenv("PMIX_SERVER_TMPDIR"));
+    while (NULL != maps && NULL != fgets(line, sizeof line, maps)) {
+        const char *path = strchr(line, '/');
+        if (NULL == path || NULL == strstr(path, "_segment.") || 0 == strcmp(path, last)) continue;
+        printf("uses %s", path);
+        strcpy(last, path);
+    }
+    if (NULL != maps) fclose(maps);
+}
 
 int main(int argc, char **argv)
 {
@@ -18,6 +34,8 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     setvbuf(stdout, NULL, _IOLBF, 0);
+    say_files();
+    MPI_Barrier(MPI_COMM_WORLD);
     if (0 == strcmp(act, "hello")) {
         printf("hello from rank %d of %d\n", rank, size);
     } else if (0 == strcmp(act, "abort")) {

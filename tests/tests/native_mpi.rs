@@ -25,6 +25,12 @@ fn spn_04_open_mpi_5_programs_spawn_and_merge_with_1_2_4_and_8_ranks() {
 }
 
 #[test]
+fn an_open_mpi_program_leaves_nothing() {
+    Mpi::new(Peer::OpenMpi).hello();
+    Mpi::new(Peer::OpenMpi5).hello();
+}
+
+#[test]
 fn abt_01_mpi_abort_gives_its_code_to_the_job() {
     Mpi::new(Peer::OpenMpi).abort();
 }

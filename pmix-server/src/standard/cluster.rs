@@ -5,12 +5,11 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use pmix_types::job::JobSpec;
-use pmix_types::message::Failure;
 use pmix_types::{Event, Nspace};
 
 use super::host::Inner;
-use super::supervise::JobEntry;
-use super::{Exchange, Launcher, StandardHost};
+use super::supervise::{JobEntry, StartError};
+use super::{Exchange, Launcher, StandardHost, tempdir};
 use crate::host::HostResult;
 use crate::server::ServerHandle;
 
@@ -20,13 +19,21 @@ pub(super) struct Shared<L, X> {
     pub(super) jobs: Mutex<BTreeMap<Nspace, JobEntry>>,
     /// Jobs that processes have started.
     pub(super) spawned: AtomicU32,
+    /// Jobs that were started.
+    pub(super) started: AtomicU32,
     /// The hosts that share it; they own it.
     hosts: OnceLock<Vec<Weak<Inner<L, X>>>>,
 }
 
 impl<L, X> Shared<L, X> {
     pub(super) fn new(launcher: L) -> Self {
-        Self { launcher, jobs: Mutex::default(), spawned: AtomicU32::new(0), hosts: OnceLock::new() }
+        Self {
+            launcher,
+            jobs: Mutex::default(),
+            spawned: AtomicU32::new(0),
+            started: AtomicU32::new(0),
+            hosts: OnceLock::new(),
+        }
     }
 
     /// Tells it once whose it is.
@@ -103,17 +110,20 @@ impl Servers {
         self.0.get(node)
     }
 
-    pub(super) async fn register_nspace(&self, spec: &JobSpec) -> Result<(), Failure> {
+    /// Registers a job, the one of this number, with its directory on each node.
+    pub(super) async fn register_job(&self, number: u32, spec: &JobSpec) -> Result<(), StartError> {
         for server in self.0.values() {
-            server.register_nspace(spec.clone()).await?;
+            let spec = tempdir::make(server, number, spec.clone()).await?;
+            server.register_nspace(spec).await?;
         }
         Ok(())
     }
 
-    /// Those that do not know it, or have stopped, are passed over.
-    pub(super) async fn deregister_nspace(&self, nspace: &Nspace) {
+    /// Forgets a job and removes its directories. Servers that do not know it, or have stopped, are passed over.
+    pub(super) async fn deregister_job(&self, number: u32, nspace: &Nspace) {
         for server in self.0.values() {
             let _ = server.deregister_nspace(nspace).await;
+            tempdir::remove(server, number).await;
         }
     }
 

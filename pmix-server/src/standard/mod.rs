@@ -21,6 +21,7 @@ mod spawn;
 mod store;
 mod supervise;
 mod syslog;
+mod tempdir;
 mod traits;
 
 #[cfg(feature = "durable")]

@@ -1,6 +1,7 @@
 //! Jobs that a [`StandardHost`] has started: their start, their watch, their end.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pmix_types::message::Failure;
@@ -179,9 +180,10 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
                 JobEntry { control, reports: reports_out.clone(), on_failure, table, forwarding },
             );
         }
+        let number = self.0.shared.started.fetch_add(1, Ordering::Relaxed);
         let (launch_reports, reports_in) = mpsc::channel(REPORTS);
         let started = async {
-            servers.register_nspace(&plan.spec(&nspace, parent.as_ref())).await?;
+            servers.register_job(number, &plan.spec(&nspace, parent.as_ref())).await?;
             let mut job = plan.launch_job(&nspace, &apps, &servers).await?;
             for proc in &mut job.procs {
                 proc.takes_stdin = stdin.is_some_and(|rank| rank.matches(proc.rank));
@@ -192,11 +194,12 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         if let Err(error) = started.await {
             self.jobs().remove(&nspace);
             // it may not have come as far as to be registered
-            servers.deregister_nspace(&nspace).await;
+            servers.deregister_job(number, &nspace).await;
             return Err(error);
         }
         let supervisor = Supervisor {
             host: self.clone(),
+            number,
             servers,
             running: plan.all_ranks(),
             programs: apps.into_iter().map(|app| app.command).collect(),
@@ -237,6 +240,8 @@ enum Failing {
 /// Watches one job.
 struct Supervisor<L, X> {
     host: StandardHost<L, X>,
+    /// No other job of this host has had it.
+    number: u32,
     servers: Servers,
     plan: Plan,
     programs: Vec<String>,
@@ -313,7 +318,7 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
                 let _ = control.send(Control::Terminate);
             }
         }
-        self.servers.deregister_nspace(&self.nspace).await;
+        self.servers.deregister_job(self.number, &self.nspace).await;
         for host in self.host.on_all_nodes() {
             host.forget_job(&self.nspace);
         }
