@@ -225,12 +225,13 @@ async fn rust_and_c_processes_are_in_one_job_and_read_each_others_values() {
     rustix::fs::mknodat(CWD, &gate, FileType::Fifo, Mode::RWXU, 0).unwrap();
     let rust = ["-n", "2", rust.to_str().unwrap(), "put-commit-get", "1", ":"];
     let c = ["-n", "2", c.to_str().unwrap(), gate.to_str().unwrap()];
+    // built first: that may take longer than the job may
+    let mut ps = Command::new(program("pmix-tool", "pmix"));
     let mut job = Running::start(pmixrun(dir.path(), &[&["--tag-output"], &rust[..], &c].concat()));
     for _ in 0..4 {
         job.line_with("connected to").await;
     }
 
-    let mut ps = Command::new(program("pmix-tool", "pmix"));
     ps.arg("ps").env("PMIX_SERVER_TMPDIR", dir.path());
     let (status, table, err) = Running::start(ps).end().await;
     assert!(status.success(), "{err}");
