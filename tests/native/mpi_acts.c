@@ -14,7 +14,8 @@ static void say_files(void)
     char line[4096], last[4096] = "";
     FILE *maps = fopen("/proc/self/maps", "r");
 
-    printf("uses %s\n", getenv("PMIX_SERVER_TMPDIR"));
+    const char *server = getenv("PMIX_SERVER_TMPDIR");
+    if (NULL != server) printf("uses %s\n", server);
     while (NULL != maps && NULL != fgets(line, sizeof line, maps)) {
         const char *path = strchr(line, '/');
         if (NULL == path || NULL == strstr(path, "_segment.") || 0 == strcmp(path, last)) continue;

@@ -175,12 +175,47 @@ fn hst_04_a_job_that_a_process_of_any_node_starts_runs_on_all() {
     }
 }
 
-/// The first rank starts the others.
-#[test]
-fn spn_04_open_mpi_programs_spawn_and_merge_over_2_nodes() {
-    for ranks in [2, 4] {
-        Mpi::over(Peer::OpenMpi, 2).spawn(ranks);
+/// What the library of C answers by itself on other wires is asked of the server on this one.
+fn where_processes_are(library: Peer) {
+    let Some(resolve) = library.program("pmix_resolve") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let (code, out, err) = run(pmixrun(dir.path(), &["--vnodes", "2", "-n", "3", resolve.to_str().unwrap()]));
+    assert_eq!(code, Some(0), "{out}{err}");
+    let system = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    for rank in 0..3 {
+        for due in [
+            format!("{rank} nodes 0 {system}-v0,{system}-v1\n"),
+            format!("{rank} nodes of all 0 {system}-v0,{system}-v1\n"),
+            format!("{rank} peers on {system}-v0 0 0 1\n"),
+            format!("{rank} peers on {system}-v1 0 2\n"),
+        ] {
+            assert!(out.contains(&due), "{due}is not in\n{out}{err}");
+        }
     }
+    nothing_is_left(dir.path());
+}
+
+#[test]
+fn a_c_client_learns_which_processes_are_on_which_node() {
+    where_processes_are(Peer::Libpmix);
+}
+
+#[test]
+fn a_client_of_libpmix_5_learns_which_processes_are_on_which_node() {
+    where_processes_are(Peer::Libpmix5);
+}
+
+/// On how many nodes how many ranks start two more.
+const SPAWNS: [(usize, usize); 6] = [(2, 1), (2, 2), (2, 8), (3, 1), (3, 4), (3, 8)];
+
+#[test]
+fn spn_04_open_mpi_programs_spawn_and_merge_over_2_and_3_nodes() {
+    SPAWNS.iter().for_each(|(vnodes, ranks)| Mpi::over(Peer::OpenMpi, *vnodes).spawn(*ranks));
+}
+
+#[test]
+fn spn_04_open_mpi_5_programs_spawn_and_merge_over_2_and_3_nodes() {
+    SPAWNS.iter().for_each(|(vnodes, ranks)| Mpi::over(Peer::OpenMpi5, *vnodes).spawn(*ranks));
 }
 
 #[test]
