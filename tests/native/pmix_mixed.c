@@ -1,0 +1,152 @@
+/* A process that shares its server with processes of another kind. Does what its arguments say, one after the other, and
+ * says so:
+ *
+ *     publish KEY TEXT | lookup KEY       a lookup waits until it is published
+ *     listen CODE | hear                  hear waits for the event
+ *     notify CODE TEXT                    to all processes of the session
+ *     connect PROCS | disconnect PROCS    as in job:0,other:*
+ *     size NAMESPACE                      how many ranks that job has, without asking its processes */
+#include <pmix.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MOST 8
+#define TEXT "mixed.text"
+
+static pmix_proc_t me;
+/* set by the library's own thread */
+static volatile int registered = 0, heard = 0;
+static volatile pmix_status_t answer;
+
+static int fail(const char *what, pmix_status_t status)
+{
+    fprintf(stderr, "%s: %s\n", what, PMIx_Error_string(status));
+    return 3;
+}
+
+static void on_event(size_t id, pmix_status_t code, const pmix_proc_t *source, pmix_info_t *info, size_t count,
+                     pmix_info_t *results, size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *data)
+{
+    for (size_t i = 0; i < count; i++)
+        if (0 == strcmp(info[i].key, TEXT) && PMIX_STRING == info[i].value.type)
+            printf("heard %s of %s:%u as %d\n", info[i].value.data.string, source->nspace, source->rank, code);
+    heard = 1;
+    if (NULL != done) done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, data);
+}
+
+static void on_registration(pmix_status_t status, size_t id, void *data)
+{
+    answer = status;
+    registered = 1;
+}
+
+static void wait_for(const volatile int *flag)
+{
+    while (!*flag) usleep(1000);
+}
+
+static pmix_status_t publish(const char *key, const char *text)
+{
+    pmix_info_t info;
+    PMIX_INFO_LOAD(&info, key, text, PMIX_STRING);
+    return PMIx_Publish(&info, 1);
+}
+
+static pmix_status_t lookup(const char *key)
+{
+    pmix_pdata_t data;
+    pmix_info_t info;
+    pmix_status_t status;
+    const bool yes = true;
+    PMIX_PDATA_CONSTRUCT(&data);
+    PMIX_LOAD_KEY(data.key, key);
+    PMIX_INFO_LOAD(&info, PMIX_WAIT, &yes, PMIX_BOOL);
+    if (PMIX_SUCCESS != (status = PMIx_Lookup(&data, 1, &info, 1))) return status;
+    if (PMIX_STRING != data.value.type) return PMIX_ERR_TYPE_MISMATCH;
+    printf("found %s of %s:%u\n", data.value.data.string, data.proc.nspace, data.proc.rank);
+    return PMIX_SUCCESS;
+}
+
+static pmix_status_t listen(pmix_status_t code)
+{
+    PMIx_Register_event_handler(&code, 1, NULL, 0, on_event, on_registration, NULL);
+    wait_for(&registered);
+    if (PMIX_SUCCESS == answer) printf("listening\n");
+    return answer;
+}
+
+static pmix_status_t notify(pmix_status_t code, const char *text)
+{
+    pmix_info_t info;
+    PMIX_INFO_LOAD(&info, TEXT, text, PMIX_STRING);
+    const pmix_status_t status = PMIx_Notify_event(code, &me, PMIX_RANGE_SESSION, &info, 1, NULL, NULL);
+    return PMIX_OPERATION_SUCCEEDED == status ? PMIX_SUCCESS : status;
+}
+
+static size_t parse(char *names, pmix_proc_t *procs)
+{
+    size_t count = 0;
+    for (char *name = strtok(names, ","); NULL != name && count < MOST; name = strtok(NULL, ",")) {
+        char *rank = strrchr(name, ':');
+        *rank++ = '\0';
+        PMIX_LOAD_PROCID(&procs[count], name, '*' == *rank ? PMIX_RANK_WILDCARD : (pmix_rank_t) atoi(rank));
+        count++;
+    }
+    return count;
+}
+
+static pmix_status_t size(const char *nspace)
+{
+    pmix_proc_t job;
+    pmix_value_t *value = NULL;
+    pmix_info_t info;
+    pmix_status_t status;
+    const bool yes = true;
+    PMIX_LOAD_PROCID(&job, nspace, PMIX_RANK_WILDCARD);
+    PMIX_INFO_LOAD(&info, PMIX_OPTIONAL, &yes, PMIX_BOOL);
+    if (PMIX_SUCCESS != (status = PMIx_Get(&job, PMIX_JOB_SIZE, &info, 1, &value))) return status;
+    printf("size of %s is %u\n", nspace, value->data.uint32);
+    PMIX_VALUE_RELEASE(value);
+    return PMIX_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+    pmix_proc_t procs[MOST];
+    pmix_status_t status;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (PMIX_SUCCESS != (status = PMIx_Init(&me, NULL, 0))) return fail("init", status);
+    for (int i = 1; i < argc; i++) {
+        const char *act = argv[i];
+        if (0 == strcmp(act, "hear")) {
+            wait_for(&heard);
+            continue;
+        }
+        if (++i == argc) return fail(act, PMIX_ERR_BAD_PARAM);
+        if (0 == strcmp(act, "publish") && i + 1 < argc) {
+            status = publish(argv[i], argv[i + 1]);
+            i++;
+        } else if (0 == strcmp(act, "notify") && i + 1 < argc) {
+            status = notify(atoi(argv[i]), argv[i + 1]);
+            i++;
+        } else if (0 == strcmp(act, "lookup")) {
+            status = lookup(argv[i]);
+        } else if (0 == strcmp(act, "listen")) {
+            status = listen(atoi(argv[i]));
+        } else if (0 == strcmp(act, "connect")) {
+            status = PMIx_Connect(procs, parse(argv[i], procs), NULL, 0);
+        } else if (0 == strcmp(act, "disconnect")) {
+            status = PMIx_Disconnect(procs, parse(argv[i], procs), NULL, 0);
+        } else if (0 == strcmp(act, "size")) {
+            status = size(argv[i]);
+        } else {
+            status = PMIX_ERR_BAD_PARAM;
+        }
+        if (PMIX_SUCCESS != status) return fail(act, status);
+    }
+    if (PMIX_SUCCESS != (status = PMIx_Finalize(NULL, 0))) return fail("finalize", status);
+    printf("left\n");
+    return 0;
+}
