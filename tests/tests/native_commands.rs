@@ -22,7 +22,7 @@ use pmix_server::standard::{MemoryExchange, StandardHost};
 use pmix_server::{
     Capabilities, HostModule, HostResult, NativeWire, ServerBuilder, Upcall, UpcallContext, async_trait,
 };
-use pmix_tests::{NativeSession, TestNode, native_user};
+use pmix_tests::{NativeSession, Peer, Running, TestNode, native_user};
 
 /// Who serves a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -306,6 +306,44 @@ async fn tol_09_tools_are_told_their_name_and_ask() {
         assert_eq!(found[0].value.as_str(), Some("job"));
         assert_eq!(session.ask(&Request::Finalize).await.status, Status::SUCCESS);
     }
+}
+
+/// Two processes linked with the C library under a host that does everything: only what no server serves is refused.
+async fn operations(library: Peer) {
+    let Some(program) = library.program("pmix_ops") else { return };
+    let server = |server: ServerBuilder| server.native_wire(NativeWire::On);
+    let node = TestNode::builder(2).host(Willing).server(server).start().await;
+    let mut running = Vec::new();
+    for rank in 0..2 {
+        let mut command = std::process::Command::new(&program);
+        node.handle().setup_fork(&node.proc(rank)).await.unwrap().apply(&mut command);
+        running.push(Running::start(command));
+    }
+    for (rank, process) in running.into_iter().enumerate() {
+        let (status, out, err) = process.end().await;
+        assert!(status.success(), "{out}{err}");
+        let start = format!("{rank} OP ");
+        let answers: Vec<_> =
+            out.lines().filter_map(|line| line.strip_prefix(&start)?.split_once(' ')).collect();
+        for due in ["allocate", "monitor", "get-credential", "validate-credential", "finalize"] {
+            assert!(answers.iter().any(|(operation, _)| *operation == due), "{due}: {out}{err}");
+        }
+        for (operation, status) in answers {
+            let is_group = operation.starts_with("group-");
+            let due = if is_group { Status::ERR_NOT_SUPPORTED } else { Status::SUCCESS };
+            assert_eq!(status, due.to_raw().to_string(), "{operation}: {out}{err}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn all_that_a_host_does_is_done_for_a_c_client() {
+    operations(Peer::Libpmix).await;
+}
+
+#[tokio::test]
+async fn all_that_a_host_does_is_done_for_a_client_of_libpmix_5() {
+    operations(Peer::Libpmix5).await;
 }
 
 /// The document says of each command what the tests above have seen, and of the standard host what it declares.
