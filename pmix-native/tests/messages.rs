@@ -108,6 +108,7 @@ fn requests() -> Vec<Request> {
             Value::Undef,
             Cpuset { source: "hwloc".into(), list: Some("0-3".into()) },
         ))),
+        Request::Refresh(ProcId::new(nspace(), Rank::from_raw(1))),
         Request::SessionControl(filled!(SessionControl::new(7))),
         Request::ResolvePeers(ResolvePeers::new(None, nspace())),
         Request::ResolvePeers(ResolvePeers::new(Some("vm".into()), Nspace::none())),

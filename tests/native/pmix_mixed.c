@@ -5,6 +5,7 @@
  *     listen CODE | hear                  hear waits for the event
  *     notify CODE TEXT                    to all processes of the session
  *     connect PROCS | disconnect PROCS    as in job:0,other:*
+ *     get PROC | refresh PROC             the value of key "k", refresh past what the process holds
  *     size NAMESPACE                      how many ranks that job has, without asking its processes */
 #include <pmix.h>
 #include <stdio.h>
@@ -97,6 +98,20 @@ static size_t parse(char *names, pmix_proc_t *procs)
     return count;
 }
 
+static pmix_status_t get(char *name, bool refresh)
+{
+    pmix_proc_t proc;
+    pmix_value_t *value = NULL;
+    pmix_info_t info;
+    pmix_status_t status;
+    parse(name, &proc);
+    PMIX_INFO_LOAD(&info, PMIX_GET_REFRESH_CACHE, &refresh, PMIX_BOOL);
+    if (PMIX_SUCCESS != (status = PMIx_Get(&proc, "k", &info, refresh ? 1 : 0, &value))) return status;
+    printf("got %u\n", value->data.uint32);
+    PMIX_VALUE_RELEASE(value);
+    return PMIX_SUCCESS;
+}
+
 static pmix_status_t size(const char *nspace)
 {
     pmix_proc_t job;
@@ -139,6 +154,8 @@ int main(int argc, char **argv)
             status = PMIx_Connect(procs, parse(argv[i], procs), NULL, 0);
         } else if (0 == strcmp(act, "disconnect")) {
             status = PMIx_Disconnect(procs, parse(argv[i], procs), NULL, 0);
+        } else if (0 == strcmp(act, "get") || 0 == strcmp(act, "refresh")) {
+            status = get(argv[i], 'r' == *act);
         } else if (0 == strcmp(act, "size")) {
             status = size(argv[i]);
         } else {

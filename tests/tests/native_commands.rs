@@ -71,7 +71,7 @@ const COMMANDS: [(u8, Served); 41] = [
     (30, No),
     (31, No),
     (32, No),
-    (33, No),
+    (33, Server),
     (34, No),
     (35, Host(Upcall::SessionControl)),
     (36, No),
@@ -188,6 +188,7 @@ fn request(number: u8, pulled: u64) -> Option<Request> {
             let cpuset = Cpuset { source: "hwloc".into(), list: Some("0".into()) };
             Request::DeviceDistances(DeviceDistances::new(Value::Undef, cpuset))
         }
+        Command::REFRESH => Request::Refresh(me()),
         Command::SESSION_CONTROL => Request::SessionControl(SessionControl::new(1)),
         Command::RESOLVE_PEERS => Request::ResolvePeers(ResolvePeers::new(None, me().nspace)),
         Command::RESOLVE_NODES => Request::ResolveNodes(me().nspace),
@@ -207,6 +208,7 @@ fn check_body(number: u8, body: &Body) {
     let is_as_due = match (Command::from_raw(number), body) {
         (Command::REQ, Body::Job(job)) => *job.nspace == *me().nspace,
         (Command::GET, Body::Get(found)) => !found.is_empty(),
+        (Command::REFRESH, Body::Refreshed(entries)) => entries.len() == 1,
         (Command::LOOKUP, Body::Lookup(found)) => found.len() == 1,
         (Command::SPAWN, Body::Spawn(spawned)) => spawned.nspace == "child",
         (Command::QUERY, Body::Info(found)) => !found.is_empty(),

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use pmix_client::types::job::JobSpec;
 use pmix_client::types::{DataRange, Event, Status};
-use pmix_client::{Client, Nspace, ProcId, Rank, keys};
+use pmix_client::{Client, Nspace, ProcId, Rank, Scope, keys};
 use pmix_server::NativeWire;
 use pmix_server::standard::{MemoryExchange, StandardHost};
 use pmix_tests::{NullLauncher, Peer, Running, TestNode, within};
@@ -121,6 +121,39 @@ async fn evt_01_each_kind_hears_of_events_of_the_other() {
 #[tokio::test]
 async fn evt_01_libpmix_5_and_rust_hear_of_events_of_each_other() {
     hear_each_other(Peer::Libpmix5).await;
+}
+
+/// A value that was changed, as it was and as it is.
+async fn refresh(library: Peer) {
+    let Some(program) = library.program("pmix_mixed") else { return };
+    let rig = Rig::start().await;
+    let put = async |value: u32| {
+        rig.rust.put(Scope::GLOBAL, "k", value).unwrap();
+        within(rig.rust.commit().into_future()).await.unwrap();
+    };
+    put(1).await;
+    let peer = rig.node.proc(0).to_string();
+    let [mate, _] = others();
+    let args = [&peer; 3].map(|peer| peer.as_str());
+    let acts = ["get", args[0], "listen", CODE_TEXT, "hear", "get", args[1], "refresh", args[2]];
+    let mut c = rig.c(&program, &mate, &acts).await;
+    c.line_with("listening").await;
+    put(2).await;
+    let event = Event::new(CODE, rig.node.proc(0)).with_range(DataRange::SESSION);
+    within(rig.rust.notify(event)).await.unwrap();
+    // what it holds is good enough for a get
+    assert_eq!(c.line().await.as_deref(), Some("got 1"));
+    ended(c, &["got 2"]).await;
+}
+
+#[tokio::test]
+async fn get_08_a_c_client_gets_a_value_of_rust_anew() {
+    refresh(Peer::Libpmix).await;
+}
+
+#[tokio::test]
+async fn get_08_a_client_of_libpmix_5_gets_a_value_of_rust_anew() {
+    refresh(Peer::Libpmix5).await;
 }
 
 /// One in Rust and one in C of one job, and one in C of another, which may have another library.

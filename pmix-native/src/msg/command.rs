@@ -124,6 +124,9 @@ commands! {
     /// Asks for distances to devices.
     #[doc(alias = "PMIX_COMPUTE_DEVICE_DISTANCES_CMD")]
     DEVICE_DISTANCES = 32,
+    /// Asks for a process's data as it is now, in place of what the caller holds; libraries since 5.0.
+    #[doc(alias = "PMIX_REFRESH_CACHE")]
+    REFRESH = 33,
     /// Does something to a session; libraries since 6.0.
     #[doc(alias = "PMIX_SESSION_CTRL_CMD")]
     SESSION_CONTROL = 35,

@@ -25,6 +25,8 @@ pub enum Body {
     Job(NspaceData),
     /// Everything that is known of the process, and before it, for a process of another job, of that job.
     Get(Vec<ProcData>),
+    /// Everything that is known of the process now.
+    Refreshed(Vec<Entry>),
     /// What was found, by publisher and key.
     Lookup(Vec<Pdata>),
     /// The new job.
@@ -148,6 +150,7 @@ fn read_body(
 ) -> Result<Body, CodecError> {
     Ok(match command {
         Command::GET => Body::Get(read_objects(r, read_proc_data)?),
+        Command::REFRESH => Body::Refreshed(read_entries(r)?),
         Command::LOOKUP if status == Status::SUCCESS => Body::Lookup(r.list::<kind::Pdata>()?),
         Command::SPAWN => {
             Body::Spawn(Spawned { nspace: r.item::<kind::JobName>()?, entries: read_entries(r)? })
@@ -181,6 +184,7 @@ fn write_body(context: &Context, w: &mut Writer, body: &Body) -> Result<(), Code
         Body::Get(procs) => procs
             .iter()
             .try_for_each(|data| data.pack(context).and_then(|bytes| w.item::<kind::ByteObject>(&bytes))),
+        Body::Refreshed(entries) => write_entries(w, entries),
         Body::Lookup(found) => lossy::list::<kind::Pdata>(w, found, |one| &one.key),
         Body::Spawn(spawned) => {
             w.item::<kind::JobName>(&spawned.nspace)?;

@@ -73,6 +73,9 @@ pub enum Request {
     FabricUpdate(u64),
     /// Distances to devices are wanted; answered by [`Body::Distances`](super::Body::Distances).
     DeviceDistances(DeviceDistances),
+    /// The data of a process as it is now, whatever the caller holds; since 5.0. Answered by
+    /// [`Body::Refreshed`](super::Body::Refreshed).
+    Refresh(ProcId),
     /// Something is to be done to a session; since 6.0. Answered by [`Body::Info`](super::Body::Info).
     SessionControl(SessionControl),
     /// Processes on a node are wanted; answered by [`Body::Peers`](super::Body::Peers).
@@ -361,6 +364,7 @@ impl Request {
             Self::FabricRegister(_) => Command::FABRIC_REGISTER,
             Self::FabricUpdate(_) => Command::FABRIC_UPDATE,
             Self::DeviceDistances(_) => Command::DEVICE_DISTANCES,
+            Self::Refresh(_) => Command::REFRESH,
             Self::SessionControl(_) => Command::SESSION_CONTROL,
             Self::ResolvePeers(_) => Command::RESOLVE_PEERS,
             Self::ResolveNodes(_) => Command::RESOLVE_NODES,

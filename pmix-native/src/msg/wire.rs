@@ -129,6 +129,9 @@ fn read(context: &Context, r: &mut Reader<'_>, command: Command) -> Result<Reque
             cpuset: r.item::<kind::Cpuset>()?,
             info: info(r)?,
         }),
+        Command::REFRESH => {
+            Request::Refresh(ProcId::new(r.item::<kind::JobName>()?, r.item::<kind::Rank>()?))
+        }
         Command::SESSION_CONTROL => {
             Request::SessionControl(SessionControl { session: r.item::<kind::Uint32>()?, info: info(r)? })
         }
@@ -285,6 +288,10 @@ fn write(context: &Context, w: &mut Writer, request: &Request) -> Result<(), Cod
             w.item::<kind::Topology>(&distances.topology)?;
             w.item::<kind::Cpuset>(&distances.cpuset)?;
             put_info(w, &distances.info)
+        }
+        Request::Refresh(proc) => {
+            w.item::<kind::JobName>(&proc.nspace)?;
+            w.item::<kind::Rank>(&proc.rank)
         }
         Request::SessionControl(control) => {
             w.item::<kind::Uint32>(&control.session)?;

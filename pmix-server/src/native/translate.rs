@@ -39,6 +39,8 @@ pub(super) enum AnswerAs {
         proc: ProcId,
         key: Option<KeyName>,
     },
+    /// What is known of this process now.
+    Refreshed(ProcId),
     Info,
     Credential,
     Peers,
@@ -156,6 +158,11 @@ pub(super) fn task(caller: &ProcId, ask: Ask) -> Task {
             validate.directives = wish.info;
             Task::Ask(Request::ValidateCredential(validate), AnswerAs::Info)
         }
+        Ask::Refresh(proc) => {
+            let mut wanted = Get::new(proc.clone(), None);
+            wanted.directives.push(Info::new(&keys::GET_REFRESH_CACHE, true));
+            Task::Ask(Request::Get(wanted), AnswerAs::Refreshed(proc))
+        }
         Ask::SessionControl(wish) => {
             let mut control = SessionControl::new(wish.session);
             control.directives = wish.info;
@@ -223,6 +230,9 @@ pub(super) fn answer(server: &ProcId, library: Version, reply: Reply, form: Answ
         (Reply::Get(found), AnswerAs::Get { proc, key }) => {
             Body::Get(found_data(server, found, proc, key)).into()
         }
+        (Reply::Get(found), AnswerAs::Refreshed(proc)) => {
+            Body::Refreshed(refreshed(server, found, &proc)).into()
+        }
         (Reply::Query(found), AnswerAs::Info) => {
             let results = if library.major < 6 { one_by_key(found.results) } else { found.results };
             Answer { status: found.status, body: Body::Info(results) }
@@ -269,6 +279,23 @@ fn one_by_key(results: Vec<Info>) -> Vec<Info> {
     all
 }
 
+fn pair(entry: &PutEntry) -> Entry {
+    Entry::Pair(KeyVal { key: entry.key.clone(), value: entry.value.clone() })
+}
+
+/// What was found of one process; of a job the values of its own level, as the process can file nothing else there.
+fn refreshed(server: &ProcId, found: GetReply, proc: &ProcId) -> Vec<Entry> {
+    let is_own =
+        |entry: &Entry| matches!(entry, Entry::Pair(pair) if !matches!(pair.value, Value::DataArray(_)));
+    match found.job.filter(|_| proc.rank.is_wildcard()) {
+        Some(job) => spell_out(&job, server).entries.into_iter().filter(is_own).collect(),
+        None => {
+            let of_it = found.modex.procs.iter().filter(|data| data.proc == *proc);
+            of_it.flat_map(|data| data.entries.iter().map(pair)).collect()
+        }
+    }
+}
+
 /// Everything that came along with what was asked for: of another job, its data first.
 fn found_data(server: &ProcId, found: GetReply, proc: ProcId, key: Option<KeyName>) -> Vec<ProcData> {
     let mut all = Vec::new();
@@ -277,8 +304,6 @@ fn found_data(server: &ProcId, found: GetReply, proc: ProcId, key: Option<KeyNam
         all.push(ProcData { proc: whole, entries: spell_out(job, server).entries });
     }
     for data in &found.modex.procs {
-        let pair =
-            |entry: &PutEntry| Entry::Pair(KeyVal { key: entry.key.clone(), value: entry.value.clone() });
         all.push(ProcData { proc: data.proc.clone(), entries: data.entries.iter().map(pair).collect() });
     }
     if let (Some(value), Some(key), true) = (found.value, key, found.modex.procs.is_empty()) {
