@@ -4,7 +4,9 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 use pmix_client::{Client, Nspace, ProcId, Rank};
-use pmix_native::conn::{ClientAnswer, Connect, Peer as Who, Security, User, tag};
+use pmix_native::conn::{
+    ClientAnswer, Connect, Peer as Who, Role, Security, ToolAnswer, ToolIdentity, User, tag,
+};
 use pmix_native::msg::Reply;
 use pmix_native::{Dialect, Encoding};
 use pmix_server::NativeWire;
@@ -110,6 +112,28 @@ async fn sec_01_credentials_that_cannot_be_checked_are_refused() {
         connect.security = Security { mechanism: mechanism.into(), credential: Bytes::new() };
         refused_connect(&node, &clients, &connect, &[mechanism]).await;
     }
+}
+
+/// Tools and their like are told, as clients cannot be.
+#[tokio::test]
+async fn tol_16_who_is_no_client_hears_why_it_is_refused() {
+    let (node, clients) = node().await;
+    let (user, proc) = (native_user(), other());
+    let started = ToolIdentity::Started(proc.clone());
+    for (peer, status) in [
+        (Who::Singleton { user, proc: proc.clone() }, Status::ERR_NOT_SUPPORTED),
+        (Who::Scheduler { user, proc }, Status::ERR_NOT_SUPPORTED),
+        (Who::Tool { role: Role::Tool, user, identity: ToolIdentity::Legacy }, Status::ERR_NOT_SUPPORTED),
+        // it says that it was started as a process, but nobody has registered that
+        (Who::Tool { role: Role::Launcher, user, identity: started }, Status::ERR_NO_PERMISSIONS),
+    ] {
+        let mut stream = native_stream(&node).await;
+        stream.write_all(&connect_as(peer.clone(), user).encode().unwrap()).await.unwrap();
+        let mut answer = Vec::new();
+        within(stream.read_to_end(&mut answer)).await.unwrap();
+        assert_eq!(answer, ToolAnswer::refusal(status), "{peer:?}");
+    }
+    goes_on(&node, &clients).await;
 }
 
 #[tokio::test]

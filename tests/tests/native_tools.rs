@@ -74,6 +74,31 @@ async fn tol_03_iof_09_iof_10_a_tool_of_libpmix_5_finds_the_server_asks_and_forw
     attaches(Peer::Libpmix5).await;
 }
 
+/// The environment of a process tells its tools who they are; the server checks them as that process.
+async fn is_started_as_a_process(library: Peer) {
+    let Some(tool) = library.program("pmix_tool") else { return };
+    let (node, _job) = rig().await;
+    let mut command = Command::new(tool);
+    node.handle().setup_fork(&node.proc(0)).await.unwrap().apply(&mut command);
+    command.arg("echo");
+    let (status, out, err) = Running::start(command).end().await;
+    assert!(status.success(), "{status} {out}{err}");
+    for due in ["attached as job:0", "pushed: 0", "left"] {
+        assert!(out.contains(due), "{due}: {out}{err}");
+    }
+    assert_eq!(node.stats().await.refused, 0);
+}
+
+#[tokio::test]
+async fn tol_16_a_c_tool_that_is_a_process_of_a_job_is_a_client() {
+    is_started_as_a_process(Peer::Libpmix).await;
+}
+
+#[tokio::test]
+async fn tol_16_a_tool_of_libpmix_5_that_is_a_process_of_a_job_is_a_client() {
+    is_started_as_a_process(Peer::Libpmix5).await;
+}
+
 /// Of the tools that come with the C library of release 4.2.2 this is the one that does not crash by itself.
 #[tokio::test]
 async fn the_c_librarys_own_pps_lists_the_jobs() {

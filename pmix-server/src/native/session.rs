@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use pmix_native::Version;
-use pmix_native::conn::{Connect, Frame, Framing, Peer as Who, ToolIdentity, tag};
+use pmix_native::conn::{Connect, Frame, Framing, Peer as Who, ToolAnswer, ToolIdentity, tag};
 use pmix_native::msg::{Context, Reply as Answer, Request as Ask};
 use pmix_types::message::{Failure, Hello, Identity, Request};
 use pmix_types::{Directives, Pid, ProcId, Status};
@@ -30,7 +30,7 @@ const ERRANDS: u64 = 1 << 32;
 const WRITE_BYTES: usize = 64 << 10;
 
 pub(super) async fn run(stream: TcpStream, from: SocketAddr, here: SocketAddr, shared: Arc<Shared>) {
-    let (mut reading, writing) = stream.into_split();
+    let (mut reading, mut writing) = stream.into_split();
     let mut arrived = BytesMut::new();
     let connect =
         match tokio::time::timeout(CONNECT_WITHIN, connect_message(&mut reading, &mut arrived)).await {
@@ -42,7 +42,14 @@ pub(super) async fn run(stream: TcpStream, from: SocketAddr, here: SocketAddr, s
         };
     let (hello, greeting, peer) = match admission(&connect, from, here) {
         Ok(admission) => admission,
-        Err(failure) => return tracing::warn!(%from, reason = %failure, "refused a connection"),
+        Err(failure) => {
+            tracing::warn!(%from, reason = %failure, "refused a connection");
+            // clients take no status at this point
+            if !matches!(connect.peer, Who::Client(_)) {
+                let _ = writing.write_all(&ToolAnswer::refusal(failure.status)).await;
+            }
+            return;
+        }
     };
     let version = connect.version.parse().unwrap_or_else(|_| Version::of_dialect(connect.encoding.dialect));
     let ledger = Arc::new(Ledger::new(Context::new(connect.encoding, version)));
@@ -115,8 +122,12 @@ fn admission(
     let peer = PeerCred { uid, gid: said.gid, pid: None };
     let (identity, greeting) = match &connect.peer {
         Who::Client(proc) => (Identity::Client(proc.clone()), Greeting::Client),
-        Who::Tool { identity: ToolIdentity::Given(proc) | ToolIdentity::Started(proc), .. } => {
+        Who::Tool { identity: ToolIdentity::Given(proc), .. } => {
             (Identity::Tool(Some(proc.clone())), Greeting::Tool { wants_identity: false })
+        }
+        // its name is from the environment that a server gives to clients, so it is one (TOL-16)
+        Who::Tool { identity: ToolIdentity::Started(proc), .. } => {
+            (Identity::Client(proc.clone()), Greeting::Tool { wants_identity: false })
         }
         Who::Tool { identity: ToolIdentity::Assign, .. } => {
             (Identity::Tool(None), Greeting::Tool { wants_identity: true })
