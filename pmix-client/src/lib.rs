@@ -87,10 +87,10 @@ pub use events::{
 pub use iof::{InputSink, OutputBuilder, OutputChunk, OutputError, OutputStream};
 pub use key_arg::{AskKey, PutKey};
 pub use ops::{
-    AbortBuilder, AllocateBuilder, ConnectBuilder, Connection, CredentialBuilder, DisconnectBuilder,
-    FenceBuilder, FinalizeBuilder, GetAllBuilder, GetBuilder, JobControlBuilder, LogBuilder, Logged,
-    LookupBuilder, MonitorBuilder, NodeRef, Procs, PublishBuilder, Published, QueryResult, QueryResults,
-    ResourceBlockBuilder, SessionControlBuilder, SpawnBuilder, Target, UnpublishBuilder,
+    AbortBuilder, AllocateBuilder, ConnectBuilder, Connection, CredentialBuilder, DisconnectBuilder, Fabric,
+    FabricBuilder, FenceBuilder, FinalizeBuilder, GetAllBuilder, GetBuilder, JobControlBuilder, LogBuilder,
+    Logged, LookupBuilder, MonitorBuilder, NodeRef, Procs, PublishBuilder, Published, QueryResult,
+    QueryResults, ResourceBlockBuilder, SessionControlBuilder, SpawnBuilder, Target, UnpublishBuilder,
     ValidateCredentialBuilder, query_before_init,
 };
 pub use pmix_proto::Limits;

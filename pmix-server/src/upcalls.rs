@@ -134,6 +134,7 @@ const fn operation(request: &UpcallRequest) -> &'static str {
         UpcallRequest::ValidateCredential(_) => "validate_credential",
         UpcallRequest::SessionControl(_) => "session_control",
         UpcallRequest::ResourceBlock(_) => "resource_block",
+        UpcallRequest::Fabric(_) => "fabric",
         UpcallRequest::IofPull(_) => "iof_pull",
         UpcallRequest::PushStdin(_) => "push_stdin",
         UpcallRequest::RegisterEvents(_) => "register_events",
@@ -186,6 +187,7 @@ async fn call(host: &dyn HostModule, cx: &UpcallContext, request: UpcallRequest)
         UpcallRequest::ValidateCredential(request) => {
             Answer::Info(host.validate_credential(cx, request).await?)
         }
+        UpcallRequest::Fabric(request) => Answer::Info(host.fabric(cx, request).await?),
         UpcallRequest::SessionControl(request) => Answer::Info(host.session_control(cx, request).await?),
         UpcallRequest::ResourceBlock(request) => {
             host.resource_block(cx, request).await?;

@@ -16,7 +16,7 @@ use crate::{
     Status, Value,
 };
 
-pub use manage::{Allocate, Credential, Monitor, ResourceBlock, SessionControl, ValidateCredential};
+pub use manage::{Allocate, Credential, Fabric, Monitor, ResourceBlock, SessionControl, ValidateCredential};
 
 /// The first thing a process says: who it is.
 ///
@@ -125,6 +125,8 @@ pub enum Request {
     SessionControl(SessionControl),
     /// Defines or changes a block of resources; answered by [`Reply::Done`].
     ResourceBlock(ResourceBlock),
+    /// Asks about a fabric; answered by [`Reply::Info`].
+    Fabric(Fabric),
     /// Asks who is on a node; answered by [`Reply::Procs`].
     ResolvePeers(ResolvePeers),
     /// Asks which nodes a namespace has, or all of them together if it is `None`; answered by [`Reply::Nodes`].
@@ -165,6 +167,7 @@ impl Request {
             Self::ValidateCredential(_) => "validate credential",
             Self::SessionControl(_) => "session control",
             Self::ResourceBlock(_) => "resource block",
+            Self::Fabric(_) => "fabric",
             Self::ResolvePeers(_) => "resolve peers",
             Self::ResolveNodes(_) => "resolve nodes",
             Self::IofPull(_) => "pull output",

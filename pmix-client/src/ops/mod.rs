@@ -3,6 +3,7 @@
 mod abort;
 mod builder;
 mod connect;
+mod fabric;
 mod fence;
 mod finalize;
 mod get;
@@ -18,6 +19,7 @@ mod unpublish;
 
 pub use abort::AbortBuilder;
 pub use connect::{ConnectBuilder, Connection, DisconnectBuilder};
+pub use fabric::{Fabric, FabricBuilder};
 pub use fence::{FenceBuilder, Procs};
 pub use finalize::FinalizeBuilder;
 pub use get::{GetAllBuilder, GetBuilder, NodeRef, Target};

@@ -2,7 +2,7 @@
 
 use pmix_types::Directives;
 use pmix_types::message::{
-    Allocate, Credential, Monitor, Request, ResourceBlock, SessionControl, ValidateCredential,
+    Allocate, Credential, Fabric, Monitor, Request, ResourceBlock, SessionControl, ValidateCredential,
 };
 
 use super::{At, ConvertError, Scope, Wire, required};
@@ -31,6 +31,7 @@ requests! {
     Allocate { directive }
     SessionControl { session }
     ResourceBlock { directive, block, units }
+    Fabric { operation }
 }
 
 impl Wire for Monitor {

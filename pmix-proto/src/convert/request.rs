@@ -40,6 +40,7 @@ impl From<&Request> for v1::ClientBody {
             Request::ValidateCredential(request) => Body::Credential(manage::to_check(request)),
             Request::SessionControl(request) => Body::SessionControl(request.to_form()),
             Request::ResourceBlock(request) => Body::ResourceBlock(request.to_form()),
+            Request::Fabric(request) => Body::Fabric(request.to_form()),
             Request::ResolvePeers(ask) => {
                 Body::ResolvePeers(v1::ResolvePeers { node: ask.node.clone(), nspace: ask.nspace.to_form() })
             }
@@ -119,6 +120,7 @@ impl TryFrom<v1::ClientBody> for ClientBody {
             Body::ResourceBlock(form) => {
                 Request::ResourceBlock(Wire::from_form(form, scope).at("resource_block")?)
             }
+            Body::Fabric(form) => Request::Fabric(Wire::from_form(form, scope).at("fabric")?),
             Body::ResolvePeers(form) => {
                 let nspace = optional_nspace(form.nspace).at("resolve_peers")?;
                 Request::ResolvePeers(ResolvePeers::new(form.node, nspace))

@@ -1144,7 +1144,7 @@ pub struct Part {
 pub struct ClientBody {
     #[prost(
         oneof = "client_body::Body",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 40, 41, 42, 43, 44, 25, 26, 30, 31, 32"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 40, 41, 42, 43, 44, 50, 25, 26, 30, 31, 32"
     )]
     pub body: ::core::option::Option<client_body::Body>,
 }
@@ -1198,6 +1198,8 @@ pub mod client_body {
         SessionControl(super::SessionControl),
         #[prost(message, tag = "44")]
         ResourceBlock(super::ResourceBlock),
+        #[prost(message, tag = "50")]
+        Fabric(super::Fabric),
         #[prost(message, tag = "25")]
         ResolvePeers(super::ResolvePeers),
         #[prost(message, tag = "26")]
@@ -1575,6 +1577,14 @@ pub struct ResourceBlock {
     #[prost(message, repeated, tag = "3")]
     pub units: ::prost::alloc::vec::Vec<ResourceUnit>,
     #[prost(message, repeated, tag = "4")]
+    pub directives: ::prost::alloc::vec::Vec<Info>,
+}
+/// Asks about a fabric.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Fabric {
+    #[prost(uint32, tag = "1")]
+    pub operation: u32,
+    #[prost(message, repeated, tag = "2")]
     pub directives: ::prost::alloc::vec::Vec<Info>,
 }
 /// Asks for output of processes.

@@ -153,6 +153,7 @@ const FOR_HOST: &[(Upcall, &[&str])] = &[
     (Upcall::PushStdin, &[keys::IOF_COMPLETE.name(), keys::USERID.name(), keys::GRPID.name()]),
     (Upcall::SessionControl, PASSED_UP),
     (Upcall::ResourceBlock, PASSED_UP),
+    (Upcall::Fabric, PASSED_UP),
 ];
 
 /// What is supported when the server starts: its own attributes, and those that the host has declared.

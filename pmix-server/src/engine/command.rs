@@ -12,11 +12,11 @@ use super::ids::{CallId, ConnId, RequestId, UpcallId};
 use super::stats::ServerStats;
 use crate::host::{
     AbortRequest, AllocateRequest, ClientConnected, ClientFinalized, ClientLost, ConnectRequest,
-    DeregisterEventsRequest, DirectModexRequest, DisconnectRequest, FenceRequest, GetCredentialRequest,
-    HostObject, IofPullRequest, JobControlRequest, LogRequest, LookupRequest, MonitorRequest,
-    NotifyEventRequest, PublishRequest, PushStdinRequest, QueryRequest, RegisterEventsRequest,
-    ResourceBlockRequest, SessionControlRequest, SpawnRequest, ToolConnected, UnpublishRequest,
-    ValidateCredentialRequest,
+    DeregisterEventsRequest, DirectModexRequest, DisconnectRequest, FabricRequest, FenceRequest,
+    GetCredentialRequest, HostObject, IofPullRequest, JobControlRequest, LogRequest, LookupRequest,
+    MonitorRequest, NotifyEventRequest, PublishRequest, PushStdinRequest, QueryRequest,
+    RegisterEventsRequest, ResourceBlockRequest, SessionControlRequest, SpawnRequest, ToolConnected,
+    UnpublishRequest, ValidateCredentialRequest,
 };
 
 /// Something to be done by the shell, in this order.
@@ -78,6 +78,7 @@ pub(crate) enum UpcallRequest {
     ValidateCredential(ValidateCredentialRequest),
     SessionControl(SessionControlRequest),
     ResourceBlock(ResourceBlockRequest),
+    Fabric(FabricRequest),
     IofPull(IofPullRequest),
     PushStdin(PushStdinRequest),
     RegisterEvents(RegisterEventsRequest),

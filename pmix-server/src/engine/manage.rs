@@ -1,13 +1,15 @@
 //! Requests to the resource manager that the server only passes up: allocation, monitoring, credentials, sessions,
-//! blocks of resources.
+//! blocks of resources, fabrics.
 
-use pmix_types::message::{Allocate, Monitor, Request, ResourceBlock, SessionControl, ValidateCredential};
+use pmix_types::message::{
+    Allocate, Fabric, Monitor, Request, ResourceBlock, SessionControl, ValidateCredential,
+};
 
 use super::forward::Form;
 use super::{Asked, Engine, Out, UpcallRequest, not_supported};
 use crate::host::{
-    AllocateRequest, GetCredentialRequest, MonitorRequest, ResourceBlockRequest, SessionControlRequest,
-    Upcall, ValidateCredentialRequest,
+    AllocateRequest, FabricRequest, GetCredentialRequest, MonitorRequest, ResourceBlockRequest,
+    SessionControlRequest, Upcall, ValidateCredentialRequest,
 };
 
 impl Engine {
@@ -38,6 +40,9 @@ impl Engine {
             Request::ResourceBlock(ResourceBlock { directive, block, units, directives, .. }) => {
                 let request = ResourceBlockRequest::new(directive, block, units);
                 pass_up!(ResourceBlock, Done, directives, request);
+            }
+            Request::Fabric(Fabric { operation, directives, .. }) => {
+                pass_up!(Fabric, Info, directives, FabricRequest::new(operation));
             }
             other => self.reply(asked.to, Err(not_supported(other.operation())), out),
         }

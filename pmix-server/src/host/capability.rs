@@ -109,6 +109,7 @@ impl Upcall {
             Self::ValidateCredential => "validate credential",
             Self::SessionControl => "session control",
             Self::ResourceBlock => "resource block",
+            Self::Fabric => "fabric",
             _ => "this operation",
         }
     }

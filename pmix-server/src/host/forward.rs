@@ -76,6 +76,9 @@ mod tests {
             .filter_map(|line| Some(line.trim().split_once('(')?.0.to_owned()))
             .collect();
         assert_eq!(declared, forwarded);
+        let named: std::collections::BTreeSet<_> =
+            crate::host::Upcall::ALL.iter().map(|upcall| upcall.name().to_owned()).collect();
+        assert_eq!(declared, named);
         assert_eq!(declared.len(), 29);
     }
 }

@@ -220,12 +220,16 @@ pub trait HostModule: Send + Sync + 'static {
     }
 
     /// Carries out a group operation with the other servers (GRP-01).
+    ///
+    /// Not reached yet: processes cannot construct groups.
     #[doc(alias = "pmix_server_grp_fn_t")]
     async fn group(&self, cx: &UpcallContext, req: GroupRequest) -> HostResult<Infos> {
         UpcallContext::not_supported("groups")
     }
 
-    /// Answers questions about a fabric.
+    /// Answers questions about a fabric: which devices it has, how far they are from each other. The directives say
+    /// which (`FABRIC_IDENTIFIER`, `FABRIC_VENDOR`, `FABRIC_PLANE`), or which of those told before, by its
+    /// `FABRIC_INDEX`. A first answer has that index.
     #[doc(alias = "pmix_server_fabric_fn_t")]
     async fn fabric(&self, cx: &UpcallContext, req: FabricRequest) -> HostResult<Infos> {
         UpcallContext::not_supported("fabrics")

@@ -1,8 +1,10 @@
-//! Requests to the resource manager: allocation, monitoring, credentials, sessions, blocks of resources.
+//! Requests to the resource manager: allocation, monitoring, credentials, sessions, blocks of resources, fabrics.
 
 use bytes::Bytes;
 
-use crate::{AllocDirective, Directives, Info, ResourceBlockDirective, ResourceUnit, Status};
+use crate::{
+    AllocDirective, Directives, FabricOperation, Info, ResourceBlockDirective, ResourceUnit, Status,
+};
 
 /// Declares requests that are some fields and directives.
 macro_rules! requests {
@@ -47,6 +49,11 @@ requests! {
     SessionControl {
         /// The session; the highest number for the caller's own.
         session: u32,
+    }
+    /// A question about a fabric. The directives say which, such as `FABRIC_IDENTIFIER`.
+    Fabric {
+        /// Whether it is asked for the first time, or again.
+        operation: FabricOperation,
     }
     /// A wish to define or change a named block of resources.
     ResourceBlock {

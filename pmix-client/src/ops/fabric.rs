@@ -1,0 +1,136 @@
+use std::fmt;
+
+use pmix_types::message::{Fabric as Ask, Request};
+use pmix_types::{Directives, FabricOperation, Info, Key, ValueType, keys};
+
+use super::builder::{builder, infos};
+use crate::client::Client;
+use crate::error::Error;
+
+/// A fabric that the host knows: what it says of its devices and their distances.
+///
+/// Dropping it is all there is to giving it back.
+///
+/// # Standard
+/// `pmix_fabric_t`, `PMIx_Fabric_deregister`
+#[derive(Clone)]
+#[doc(alias = "pmix_fabric_t")]
+#[doc(alias = "PMIx_Fabric_deregister")]
+#[doc(alias = "PMIx_Fabric_deregister_nb")]
+pub struct Fabric {
+    client: Client,
+    /// Which fabric was asked for.
+    directives: Directives,
+    infos: Directives,
+}
+
+impl Client {
+    /// Gets access to what the host knows of a fabric; await the builder.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
+    /// use pmix_client::keys;
+    ///
+    /// let mut fabric = client.register_fabric().identifier("ib0").await?;
+    /// println!("{:?} devices", fabric.get(&keys::FABRIC_NUM_DEVICES)?);
+    /// // the host has told of a change by an event
+    /// fabric.update().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "PMIx_Fabric_register")]
+    #[doc(alias = "PMIx_Fabric_register_nb")]
+    pub const fn register_fabric(&self) -> FabricBuilder<'_> {
+        FabricBuilder::new(self, Ask::new(FabricOperation::REQUEST_INFO))
+    }
+}
+
+builder! {
+    /// A question about a fabric that is about to be asked; await it. See [`Client::register_fabric`].
+    ///
+    /// Without a name, vendor or plane the host chooses.
+    ///
+    /// # Errors
+    /// When awaited: `ERR_NOT_SUPPORTED` if the host knows nothing of fabrics, what the host says, `ERR_TIMEOUT`,
+    /// `ERR_UNREACH` for a singleton, [`Error::Lost`], `ERR_INIT` after finalize.
+    ///
+    /// # Cancel safety
+    /// Safe: the answer is dropped.
+    FabricBuilder(Ask) -> Fabric
+}
+
+impl FabricBuilder<'_> {
+    /// The fabric of this name.
+    #[doc(alias = "PMIX_FABRIC_IDENTIFIER")]
+    pub fn identifier(self, name: impl Into<String>) -> Self {
+        self.directive(&keys::FABRIC_IDENTIFIER, name)
+    }
+
+    /// A fabric of this vendor.
+    #[doc(alias = "PMIX_FABRIC_VENDOR")]
+    pub fn vendor(self, name: impl Into<String>) -> Self {
+        self.directive(&keys::FABRIC_VENDOR, name)
+    }
+
+    /// The fabric with this plane.
+    #[doc(alias = "PMIX_FABRIC_PLANE")]
+    pub fn plane(self, id: impl Into<String>) -> Self {
+        self.directive(&keys::FABRIC_PLANE, id)
+    }
+
+    async fn ask(self) -> Result<Fabric, Error> {
+        let directives = self.request.directives.clone();
+        let infos = infos(self.client, Request::Fabric(self.request)).await?.into();
+        Ok(Fabric { client: self.client.clone(), directives, infos })
+    }
+}
+
+impl Fabric {
+    /// Number of the fabric with the host; `None` if it has given none.
+    #[doc(alias = "PMIX_FABRIC_INDEX")]
+    pub fn index(&self) -> Option<u64> {
+        self.get(&keys::FABRIC_INDEX).ok().flatten()
+    }
+
+    /// A value of the fabric, such as `FABRIC_NUM_DEVICES`; `None` if the host has not given it.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for a value of another type.
+    pub fn get<T: ValueType>(&self, key: &Key<T>) -> Result<Option<T>, Error> {
+        let read =
+            |value: &pmix_types::Value| value.get().map_err(|error| Error::value(key.key_name(), error));
+        self.infos.get_value(key.name()).map(read).transpose()
+    }
+
+    /// All that the host has said, in its order.
+    pub fn infos(&self) -> &[Info] {
+        self.infos.as_slice()
+    }
+
+    /// Asks again, for values may change: the host tells of that by the event `FABRIC_UPDATED`. What it says replaces
+    /// what it has said before.
+    ///
+    /// # Errors
+    /// Those of [`Client::register_fabric`]; what was there stays.
+    ///
+    /// # Cancel safety
+    /// Safe: the answer is dropped, and what was there stays.
+    #[doc(alias = "PMIx_Fabric_update")]
+    #[doc(alias = "PMIx_Fabric_update_nb")]
+    pub async fn update(&mut self) -> Result<(), Error> {
+        let mut ask = Ask::new(FabricOperation::UPDATE_INFO);
+        ask.directives = self.directives.clone();
+        if let Some(index) = self.index() {
+            ask.directives.push(Info::new(&keys::FABRIC_INDEX, index));
+        }
+        self.infos = infos(&self.client, Request::Fabric(ask)).await?.into();
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Fabric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fabric").field("infos", &self.infos).finish_non_exhaustive()
+    }
+}
