@@ -127,6 +127,8 @@ impl Client {
     }
 
     /// Whether there is a connection to a server, as far as is known.
+    #[doc(alias = "PMIx_Initialized")]
+    #[doc(alias = "PMIx_tool_is_connected")]
     pub fn is_connected(&self) -> bool {
         !self.is_finalized() && self.inner.session.as_deref().is_some_and(Session::is_open)
     }

@@ -10,6 +10,7 @@ pub const VERSION: u32 = 1;
 pub const OLDEST_VERSION: u32 = 1;
 
 /// Name and release of this implementation, for messages to people.
+#[doc(alias = "PMIx_Get_version")]
 pub const IMPLEMENTATION: &str = concat!("pmix-rs ", env!("CARGO_PKG_VERSION"));
 
 /// The highest version that both sides speak.

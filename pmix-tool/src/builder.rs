@@ -126,6 +126,7 @@ impl ToolBuilder {
     /// Outside of a tokio runtime with I/O.
     #[doc(alias = "PMIx_tool_init")]
     #[doc(alias = "PMIx_tool_attach_to_server")]
+    #[doc(alias = "PMIx_tool_connect_to_server")]
     pub async fn connect(self) -> Result<Tool, Error> {
         let Found { uri, info } = self.find()?;
         let mut client =

@@ -24,6 +24,7 @@ mod peers;
 mod programs;
 mod raw;
 mod runtime;
+mod steady;
 
 pub use cluster::TestCluster;
 pub use launcher::{Asked, TestLauncher};
@@ -35,3 +36,4 @@ pub use peers::{Peer, on_path, pmixrun, run};
 pub use programs::{Running, example, pid_of, processes_of, program, rank_program};
 pub use raw::{RawSession, query_once};
 pub use runtime::{DEADLINE, on_both_runtimes, within};
+pub use steady::{Footprint, Steady};

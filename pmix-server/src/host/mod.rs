@@ -53,6 +53,7 @@ pub trait HostModule: Send + Sync + 'static {
 
     /// A client has connected and is let in by `Ok`; an error drops its connection (CLI-05).
     #[doc(alias = "pmix_server_client_connected2_fn_t")]
+    #[doc(alias = "pmix_server_client_connected_fn_t")]
     async fn client_connected(&self, cx: &UpcallContext, req: ClientConnected) -> HostResult<()> {
         Ok(())
     }
@@ -163,12 +164,14 @@ pub trait HostModule: Send + Sync + 'static {
     /// Lets a tool in and gives it an identity, or refuses it (TOL-15). The caller's uid and gid in the
     /// context are the kernel's word.
     #[doc(alias = "pmix_server_tool_connection2_fn_t")]
+    #[doc(alias = "pmix_server_tool_connection_fn_t")]
     async fn tool_connected(&self, cx: &UpcallContext, req: ToolConnected) -> HostResult<ProcId> {
         UpcallContext::not_supported("tools")
     }
 
     /// Logs data (LOG-04). Must not log through PMIx on the same node again (HST-08).
     #[doc(alias = "pmix_server_log2_fn_t")]
+    #[doc(alias = "pmix_server_log_fn_t")]
     async fn log(&self, cx: &UpcallContext, req: LogRequest) -> HostResult<()> {
         UpcallContext::not_supported("log")
     }

@@ -86,6 +86,7 @@ impl NodeMap {
     ///
     /// # Errors
     /// The [`MapError`] that says what is wrong and where.
+    #[doc(alias = "PMIx_parse_regex2")]
     pub fn parse(bytes: &[u8]) -> Result<Self, MapError> {
         match Framed::open(bytes)? {
             Framed::Raw(text) => node_text::parse_list(text),
@@ -118,6 +119,7 @@ impl NodeMap {
     ///
     /// Names with square brackets do not fit in an expression: a map that holds one is written in the
     /// [raw](MapForm::Raw) form when [`MapForm::Pmix`] is asked for.
+    #[doc(alias = "PMIx_generate_regex2")]
     pub fn encode(&self, form: MapForm) -> Vec<u8> {
         match form {
             MapForm::Pmix if !node_text::has_brackets(self) => tagged("pmix:", &node_text::expression(self)),

@@ -131,6 +131,7 @@ impl ProcMap {
     ///
     /// # Errors
     /// The [`MapError`] that says what is wrong and where.
+    #[doc(alias = "PMIx_parse_regex2")]
     pub fn parse(bytes: &[u8]) -> Result<Self, MapError> {
         match Framed::open(bytes)? {
             Framed::Raw(text) => proc_text::parse_list(text),
@@ -165,6 +166,7 @@ impl ProcMap {
     }
 
     /// The map in the given form, tag first. Text ends with a NUL.
+    #[doc(alias = "PMIx_generate_regex2")]
     pub fn encode(&self, form: MapForm) -> Vec<u8> {
         match form {
             MapForm::Raw => tagged("raw:", &self.to_raw()),
