@@ -1,7 +1,7 @@
 //! A job that starts another one and works with it: publish, spawn, lookup, connect, events.
 //!
-//! Rank 0 publishes a task, starts two workers, which are this very program, and waits for an event of each with what
-//! it has found. Needs a launcher that can start jobs:
+//! The only process of the job publishes a task, starts two workers, which are this very program, and waits for an
+//! event of each with what it has found. Needs a launcher that can start jobs:
 //!
 //! ```text
 //! cargo build -p pmix-rm -p pmix-examples --bins --examples
@@ -32,7 +32,7 @@ async fn main() -> Result<()> {
 
 async fn lead(client: &Client) -> Result<()> {
     let mut events = client.events([DONE]).await?;
-    // for all of this session, as long as this process lives
+    // for all processes of this session, until those of this job have ended
     client.publish().data("numbers.up.to", 100u64).await?;
     let worker =
         App::new(std::env::current_exe()?.display().to_string(), i32::try_from(WORKERS)?).arg("worker");
@@ -45,7 +45,7 @@ async fn lead(client: &Client) -> Result<()> {
     let mut total = 0;
     for _ in 0..WORKERS {
         let event = events.recv().await.ok_or("the server is gone")??;
-        let part = event.info(&keys::EVENT_TEXT_MESSAGE).ok_or("an event without a sum")?;
+        let part = event.info.get(&keys::EVENT_TEXT_MESSAGE)?.ok_or("an event without a sum")?;
         println!("worker {} has found {part}", event.source.rank);
         total += part.parse::<u64>()?;
     }

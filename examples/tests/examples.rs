@@ -5,8 +5,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use pmix_rm::LocalLauncher;
 use pmix_server::Server;
@@ -14,6 +16,7 @@ use pmix_server::standard::{JobReport, JobStart, LaunchReport, MemoryExchange, S
 use pmix_server::testing::conformance::Conformance;
 use pmix_server::types::{App, Nspace};
 use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, BufReader};
 
 /// The program of an example, which lies beside the directory of the tests.
 fn program(name: &str) -> PathBuf {
@@ -178,6 +181,65 @@ async fn query_tool_finds_a_server_and_its_job() {
     drop(writer);
     while job.next_report().await.is_some() {}
     server.stop().await;
+}
+
+#[tokio::test]
+async fn output_tool_shows_what_a_job_writes() {
+    let root = tempfile::tempdir().unwrap();
+    // the job lives until this end of the pipe is closed
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let launcher = LocalLauncher::new("here").first_stdin(reader.into());
+    let host = StandardHost::new(launcher, MemoryExchange::single("here"));
+    let server = Server::builder().host(host.clone()).hostname("here").session_root(root.path());
+    let server = server.tool_support(true).start().await.unwrap();
+    let nspace = Nspace::new("job-1").unwrap();
+    let mut job = host.start_job(JobStart::new(nspace, vec![App::new("cat", 1)])).await.unwrap();
+    let ended = tokio::spawn(async move { job.outcome().await });
+
+    let mut tool = tokio::process::Command::new(program("output_tool"));
+    tool.env("PMIX_SERVER_TMPDIR", root.path()).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut tool = tool.kill_on_drop(true).spawn().unwrap();
+    let mut lines = BufReader::new(tool.stdout.take().unwrap()).lines();
+    // it shows what is written after it has come
+    let mut line = loop {
+        writer.write_all(b"text\n").unwrap();
+        if let Ok(line) = tokio::time::timeout(Duration::from_millis(100), lines.next_line()).await {
+            break line.unwrap();
+        }
+    };
+    drop(writer);
+    while let Some(text) = line {
+        assert_eq!(text, "[job-1,0]<stdout>: text");
+        line = lines.next_line().await.unwrap();
+    }
+    assert_eq!(ended.await.unwrap().unwrap().exit_code, 0);
+    assert!(tool.wait().await.unwrap().success());
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn publish_spawn_shares_its_work() {
+    let root = tempfile::tempdir().unwrap();
+    let host = StandardHost::new(LocalLauncher::new("here"), MemoryExchange::single("here"));
+    let server = Server::builder().host(host.clone()).hostname("here").session_root(root.path());
+    let server = server.start().await.unwrap();
+    let app = App::new(program("publish_spawn").to_str().unwrap(), 1);
+    let mut job = host.start_job(JobStart::new(Nspace::new("job-1").unwrap(), vec![app])).await.unwrap();
+    let mut output = Vec::new();
+    let outcome = loop {
+        match job.next_report().await.unwrap() {
+            JobReport::Proc(LaunchReport::Output { data, .. }) => output.extend(data),
+            JobReport::Done(outcome) => break outcome,
+            _ => {}
+        }
+    };
+    server.stop().await;
+    let output = String::from_utf8(output).unwrap();
+    assert_eq!(outcome.exit_code, 0, "{output}");
+    let mut lines: Vec<_> = output.lines().collect();
+    lines[1..3].sort_unstable();
+    let parts = ["worker 0 has found 2550", "worker 1 has found 2500"];
+    assert_eq!(lines, ["started job-1.1", parts[0], parts[1], "all together 5050"]);
 }
 
 #[test]
