@@ -260,7 +260,8 @@ impl World {
         if plan.kind != (Kind::Fence { collect: true }) {
             return assert!(modex.procs.is_empty(), "nobody has asked for {modex:?}");
         }
-        for (member, count) in &plan.entered {
+        let entered = plan.entered.iter().filter(|(member, _)| !self.deregistered.contains(member));
+        for (member, count) in entered {
             let proc = &self.model.who[*member].proc;
             let had = self.model.puts[..*count].iter().filter(|put| put.who == *member);
             for key in had.map(|put| put.key.clone()).collect::<BTreeSet<_>>() {

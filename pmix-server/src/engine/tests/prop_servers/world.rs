@@ -69,6 +69,8 @@ pub(super) struct World {
     pub(super) bag: Vec<Parcel>,
     pub(super) model: Model,
     pub(super) program: Program,
+    /// Processes that were deregistered: the host has had their data removed.
+    pub(super) deregistered: BTreeSet<usize>,
     /// A namespace is being deregistered, or has been.
     pub(super) over: BTreeSet<Nspace>,
 }
@@ -110,6 +112,7 @@ impl World {
             bag: Vec::new(),
             model: Model::default(),
             program: Program::default(),
+            deregistered: BTreeSet::new(),
             over: BTreeSet::new(),
         };
         world.set_up(seed.is_multiple_of(2));
@@ -339,6 +342,7 @@ impl World {
             return;
         }
         self.departs(who, Stage::Dying);
+        self.deregistered.insert(who);
         self.is_over_for_host(who);
         self.call(node, HostCall::DeregisterClient(proc), Wish::Nothing);
         assert_eq!(self.procs[who].stage, Stage::Gone);

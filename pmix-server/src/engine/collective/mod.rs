@@ -1,0 +1,340 @@
+//! Operations of many: who is expected, who has entered, and the one verdict for all.
+
+mod members;
+mod outcome;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use pmix_types::message::{Failure, Fence, Modex};
+use pmix_types::{DataType, Directives, Key, Nspace, ProcId, RankSet, Status, keys};
+
+use super::assemblies::{Assemblies, Terms};
+use super::assembly::{Assembled, Entered};
+use super::ids::{Counter, ReplyTo};
+use super::signature::{Operation, Signature};
+use super::timers::{Timer, deadline};
+use super::{Asked, ConnId, Engine, Out, UpcallId};
+use members::LocalPart;
+use outcome::timeout_failure;
+
+/// Rounds of one set of participants that can be open at a time.
+const MAX_ROUNDS: usize = 1024;
+
+/// Removed from the Standard, still accepted and passed on (FEN-18).
+const COLLECTIVE_ALGO_REQD: Key<bool> = Key::new("pmix.calreqd", DataType::BOOL);
+
+#[derive(Debug, Default)]
+pub(super) struct Collectives {
+    queues: BTreeMap<Signature, Vec<Round>>,
+    /// To which queue a round belongs.
+    rounds: BTreeMap<u64, Signature>,
+    next: Counter,
+    /// Who is connected.
+    pub(super) assemblies: Assemblies,
+}
+
+/// Entry of a process into a collective.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) operation: Operation,
+    pub(super) procs: Vec<ProcId>,
+    pub(super) directives: Directives,
+}
+
+/// What a collective has come to.
+#[derive(Clone, Debug)]
+pub(super) enum Outcome {
+    Fenced(Arc<Modex>),
+    Connected(Arc<Assembled>),
+    Disconnected,
+}
+
+/// One operation from its first entry to the last answer.
+#[derive(Debug)]
+struct Round {
+    id: u64,
+    entered: BTreeMap<Nspace, RankSet>,
+    waiting: Vec<ReplyTo>,
+    directives: Directives,
+    collect: bool,
+    /// What a connect or disconnect is to be like.
+    terms: Terms,
+    /// Nobody is awaited here any more; who comes later means the next round.
+    complete: bool,
+    deadline: Option<Instant>,
+    verdict: Option<Result<Outcome, Failure>>,
+    host: HostSide,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HostSide {
+    NotAsked,
+    Asked(UpcallId),
+    /// It has answered, or need not be asked.
+    Done,
+}
+
+impl Round {
+    fn has(&self, proc: &ProcId) -> bool {
+        self.entered.get(&proc.nspace).is_some_and(|ranks| ranks.contains(proc.rank))
+    }
+
+    /// Whether it goes on without those who have ended (CON-12). Who has ended is not connected any more, whatever the
+    /// others do.
+    const fn is_lenient(&self, operation: &Operation) -> bool {
+        self.terms.optional || matches!(operation, Operation::Disconnect(_))
+    }
+
+    fn entered(&self, nspace: &str) -> u64 {
+        self.entered.get(nspace).map_or(0, RankSet::len)
+    }
+}
+
+impl Collectives {
+    /// Entered and not answered yet.
+    pub(super) fn waiting(&self) -> usize {
+        self.queues.values().flatten().map(|round| round.waiting.len()).sum()
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.queues.is_empty() && self.rounds.is_empty()
+    }
+
+    /// The answer has nowhere to go any more; what was contributed stays (FEN-14).
+    pub(super) fn forget(&mut self, conn: ConnId) {
+        for round in self.queues.values_mut().flatten() {
+            round.waiting.retain(|to| to.conn != conn);
+        }
+    }
+
+    fn of_nspace(&self, nspace: &Nspace) -> Vec<Signature> {
+        self.queues.keys().filter(|signature| signature.procs.contains_key(nspace)).cloned().collect()
+    }
+}
+
+impl Engine {
+    pub(super) fn on_fence(&mut self, asked: &Asked, fence: Fence, out: &mut Out) {
+        let procs = fence.procs.unwrap_or_else(|| vec![ProcId::wildcard(asked.by.proc.nspace.clone())]);
+        self.on_enter(asked, Entry { operation: Operation::Fence, procs, directives: fence.directives }, out);
+    }
+
+    /// A process enters: goes as far as that allows.
+    pub(super) fn on_enter(&mut self, asked: &Asked, entry: Entry, out: &mut Out) {
+        match self.enter(asked, entry, out) {
+            Ok(signature) => self.drive(&signature, out),
+            Err(failure) => self.reply(asked.to, Err(failure), out),
+        }
+    }
+
+    fn enter(&mut self, asked: &Asked, entry: Entry, out: &mut Out) -> Result<Signature, Failure> {
+        let caller = &asked.by.proc;
+        let Entry { operation, procs, mut directives } = entry;
+        let signature = Signature::new(operation, caller, procs, &self.collectives.assemblies)?;
+        let terms =
+            if signature.operation.is_hosts() { Terms::take(&mut directives)? } else { Terms::default() };
+        self.check_assembly(&signature, caller, terms)?;
+        let until = deadline(asked.at, &mut directives)?;
+        let mut collect = false;
+        if !signature.operation.is_hosts() {
+            collect = directives.take_flag(&keys::COLLECT_DATA)?;
+            directives.take_flag(&keys::COLLECT_GENERATED_JOB_INFO)?;
+        }
+        // the server keeps the time itself, so the host must not (GEN-12)
+        directives.remove(&keys::TIMEOUT);
+        let local = self.local_part(&signature);
+        if !self.is_for_host(&signature, &local) && !local.unknown && !local.unregistered {
+            // nobody is above this server for this operation
+            if directives.flag(&COLLECTIVE_ALGO_REQD)? {
+                return Err(Failure::new(
+                    Status::ERR_NOT_SUPPORTED,
+                    "the required collective algorithm is not known here",
+                ));
+            }
+            directives.deny_unprocessed()?;
+        }
+
+        let queue = self.collectives.queues.entry(signature.clone()).or_default();
+        if signature.operation.is_hosts()
+            && queue.iter().any(|round| round.verdict.is_none() && round.has(caller))
+        {
+            let name = signature.operation.name();
+            let message = format!("{caller} is in a {name} of these processes already");
+            return Err(Failure::new(Status::ERR_INVALID_OPERATION, message));
+        }
+        // a process that is in a round already means the next one (FEN-04)
+        let position = match queue.iter().position(|round| !round.complete && !round.has(caller)) {
+            Some(position) => position,
+            None if queue.len() >= MAX_ROUNDS => {
+                let message = format!(
+                    "{MAX_ROUNDS} operations of these participants are not complete yet: {}",
+                    signature.operation.name()
+                );
+                return Err(Failure::new(Status::ERR_RESOURCE_BUSY, message));
+            }
+            None => {
+                let id = self.collectives.next.next();
+                self.collectives.rounds.insert(id, signature.clone());
+                queue.push(Round {
+                    id,
+                    entered: BTreeMap::new(),
+                    waiting: Vec::new(),
+                    directives: Directives::new(),
+                    collect: false,
+                    terms: Terms::default(),
+                    complete: false,
+                    deadline: None,
+                    verdict: None,
+                    host: HostSide::NotAsked,
+                });
+                queue.len() - 1
+            }
+        };
+        let round = &mut queue[position];
+        round.entered.entry(caller.nspace.clone()).or_default().insert(caller.rank);
+        round.waiting.push(asked.to);
+        // data moves for all if anyone asks for it, so that all get the same (FEN-08)
+        round.collect |= collect;
+        let asks_others = terms.notify_requested && !round.terms.notify_requested;
+        round.terms.join(terms);
+        for info in directives {
+            if round.directives.get_value(&info.key).is_none() {
+                round.directives.push(info);
+            }
+        }
+        if let Some(until) = until
+            && round.verdict.is_none()
+            && round.deadline.is_none_or(|held| until < held)
+        {
+            self.timers.clear(round.deadline, Timer::Round(round.id));
+            round.deadline = Some(until);
+            self.timers.set(Some(until), Timer::Round(round.id));
+        }
+        if signature.operation.is_hosts() {
+            let entered = Entered { terms: round.terms, already: round.entered.clone(), asks_others };
+            self.tell_of_entry(&signature, caller, &entered, out);
+        }
+        Ok(signature)
+    }
+
+    pub(super) fn drive_collectives_of(&mut self, nspace: &Nspace, out: &mut Out) {
+        for signature in self.collectives.of_nspace(nspace) {
+            self.drive(&signature, out);
+        }
+    }
+
+    /// Does all that can be done now for the operations of one signature.
+    fn drive(&mut self, signature: &Signature, out: &mut Out) {
+        let Some(mut queue) = self.collectives.queues.remove(signature) else { return };
+        let local = self.local_part(signature);
+        let asks = self.is_for_host(signature, &local);
+        // other nodes must hear of it even if it has failed
+        let host = asks && local.remote;
+        let mut host_is_free = true;
+        queue.retain_mut(|round| {
+            let (awaited, departed) = self.missing(round, &local);
+            let all_in = awaited.is_empty() && !self.awaits_unnamed(round, &local);
+            round.complete |= all_in;
+            if round.verdict.is_none() && round.host == HostSide::NotAsked {
+                round.verdict = if !departed.is_empty() && !round.is_lenient(&signature.operation) {
+                    Some(Err(self.departed_failure(&signature.operation, &departed)))
+                } else if round.complete && !local.remote && !asks {
+                    Some(self.local_outcome(signature, round))
+                } else if round.complete && !asks {
+                    let what = format!("a {} over several nodes", signature.operation.name());
+                    Some(Err(super::not_supported(&what)))
+                } else {
+                    None
+                };
+            }
+            let has_to_ask = if round.verdict.is_some() { host } else { asks && round.complete };
+            if has_to_ask && host_is_free && round.host == HostSide::NotAsked {
+                round.host = HostSide::Asked(self.ask_host(signature, round, !awaited.is_empty(), out));
+            } else if !host
+                && !local.unknown
+                && !local.unregistered
+                && round.host == HostSide::NotAsked
+                && round.verdict.is_some()
+            {
+                round.host = HostSide::Done;
+            }
+            // the host has one operation of these participants at a time, in their order (FEN-04)
+            host_is_free &= round.host == HostSide::Done;
+            self.settle(round, out);
+            let done = round.verdict.is_some() && round.host == HostSide::Done && round.complete;
+            let done = done || awaited.is_empty() && self.is_hopeless(signature, round, &local);
+            if done {
+                self.collectives.rounds.remove(&round.id);
+            }
+            !done
+        });
+        if !queue.is_empty() {
+            self.collectives.queues.insert(signature.clone(), queue);
+        }
+    }
+
+    /// Whether a fence has failed of which only processes of unregistered namespaces are awaited.
+    ///
+    /// It is not kept for them, as they may never come: if they do, they begin the next fence. Other servers must
+    /// still hear of a death, though, as soon as all namespaces are known (FEN-13).
+    fn is_hopeless(&self, signature: &Signature, round: &Round, local: &LocalPart) -> bool {
+        let Some(Err(failure)) = &round.verdict else { return false };
+        let goes_up = self.config.capabilities.has(signature.operation.upcall());
+        let is_told = match round.host {
+            HostSide::Asked(_) => false,
+            HostSide::Done => true,
+            HostSide::NotAsked if failure.status == Status::ERR_PROC_TERM_WO_SYNC => !goes_up,
+            HostSide::NotAsked => !goes_up || !local.remote,
+        };
+        local.unregistered && is_told && !self.awaits_counted(round, local)
+    }
+
+    /// Gives the verdict to all who wait for it.
+    fn settle(&mut self, round: &mut Round, out: &mut Out) {
+        let Some(verdict) = &round.verdict else { return };
+        if let Some(at) = round.deadline.take() {
+            self.timers.clear(Some(at), Timer::Round(round.id));
+        }
+        for to in round.waiting.drain(..) {
+            let result = verdict.clone().map(|outcome| self.reply_of(outcome, to.conn));
+            self.reply(to, result, out);
+        }
+    }
+
+    pub(super) fn on_round_timeout(&mut self, id: u64, out: &mut Out) {
+        let Some(signature) = self.collectives.rounds.get(&id).cloned() else { return };
+        let local = self.local_part(&signature);
+        let Some(mut queue) = self.collectives.queues.remove(&signature) else { return };
+        if let Some(round) = queue.iter_mut().find(|round| round.id == id && round.verdict.is_none()) {
+            let (awaited, _) = self.missing(round, &local);
+            round.deadline = None;
+            round.verdict = Some(Err(timeout_failure(
+                &signature.operation,
+                &awaited,
+                local.remote,
+                &self.config.hostname,
+            )));
+            if let HostSide::Asked(upcall) = round.host {
+                self.cancel_upcall(upcall, out);
+                round.host = HostSide::Done;
+            }
+        }
+        self.collectives.queues.insert(signature.clone(), queue);
+        self.drive(&signature, out);
+    }
+
+    pub(super) fn fail_collectives_of(&mut self, nspace: &Nspace, failure: &Failure, out: &mut Out) {
+        for signature in self.collectives.of_nspace(nspace) {
+            for mut round in self.collectives.queues.remove(&signature).into_iter().flatten() {
+                if let HostSide::Asked(upcall) = round.host {
+                    self.cancel_upcall(upcall, out);
+                }
+                round.verdict.get_or_insert_with(|| Err(failure.clone()));
+                self.settle(&mut round, out);
+                self.collectives.rounds.remove(&round.id);
+            }
+        }
+    }
+}
