@@ -12,6 +12,9 @@ use super::{Answer, CallId, CallValue, Command, Engine, Out, UpcallId, UpcallPur
 use crate::blob;
 use crate::host::DirectModexRequest;
 
+/// Requests of other nodes that wait here at a time: those who have asked may have given up, which nobody tells.
+pub(super) const MAX_HELD: usize = 1 << 14;
+
 /// What is fetched: a process's data for the sake of one key, or for all it has put.
 pub(super) type FetchKey = (ProcId, Option<KeyName>);
 
@@ -140,6 +143,11 @@ impl Engine {
         let held = Held { call, proc, key };
         match self.dmodex_answer(&held) {
             Some(result) => out.push(Command::Return { id: call, result: result.map(CallValue::Blob) }),
+            None if self.dmodex.held.len() >= MAX_HELD => {
+                let message = format!("{MAX_HELD} requests for data that is not there wait here already");
+                let failure = Failure::new(Status::ERR_RESOURCE_BUSY, message);
+                out.push(Command::Return { id: call, result: Err(failure) });
+            }
             None => self.dmodex.held.push(held),
         }
     }

@@ -4,6 +4,7 @@ use pmix_types::job::JobSpec;
 use pmix_types::message::Failure;
 use pmix_types::{Directives, Info, ProcId, Scope, Status, keys};
 
+use super::super::dmodex::MAX_HELD;
 use super::super::{CallId, CallValue, Command, HostCall};
 use super::harness::*;
 
@@ -206,5 +207,19 @@ fn dmx_05_a_namespace_known_through_a_client_alone_is_waited_for() {
     assert!(t.returned(job).is_ok());
     let result = t.returned(there);
     refused(result, Status::ERR_NOT_FOUND);
+    t.finish();
+}
+
+#[test]
+fn those_who_wait_are_limited() {
+    let (mut t, peer) = world();
+    let calls: Vec<_> = (0..MAX_HELD).map(|_| t.call(wanted(proc("job", 0)))).collect();
+    let result = t.called(wanted(proc("job", 0)));
+    refused(result, Status::ERR_RESOURCE_BUSY);
+    t.commits(&peer, [entry(Scope::GLOBAL, "g", 1u32)]);
+    for call in calls {
+        let result = t.returned(call);
+        sent(result);
+    }
     t.finish();
 }

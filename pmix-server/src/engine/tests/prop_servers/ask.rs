@@ -363,5 +363,15 @@ impl World {
                 other => panic!("{who} hangs in {other:?}"),
             }
         }
+        // and nobody else is waited for
+        for (node, engine) in self.engines.iter().enumerate() {
+            let count = |is: fn(&Expect) -> bool| {
+                self.open.iter().filter(|((at, ..), open)| *at == node && is(&open.expect)).count()
+            };
+            assert_eq!(engine.waiters.len(), count(|expect| matches!(expect, Expect::Get { .. })));
+            let in_collectives = count(|expect| matches!(expect, Expect::Collective(_)));
+            assert_eq!(engine.collectives.waiting(), in_collectives, "{:?}", engine.collectives);
+            assert_eq!(engine.next_timeout(), None, "{:?}", engine.timers);
+        }
     }
 }

@@ -211,11 +211,15 @@ impl World {
     pub(super) fn end(mut self) {
         self.host.fate = None;
         self.settle();
-        self.pass(10);
-        self.settle();
-        self.wake();
-        self.settle();
-        while self.give_up_a_collective() {
+        loop {
+            self.pass(10);
+            self.settle();
+            self.wake();
+            self.settle();
+            let is_timed = self.engines.iter().any(|engine| engine.next_timeout().is_some());
+            if !self.give_up_a_collective() && !is_timed {
+                break;
+            }
             self.settle();
         }
         self.check_who_waits();
