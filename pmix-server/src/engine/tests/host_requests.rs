@@ -69,6 +69,18 @@ fn pub_01_pub_02_gen_13_defaults_are_filled_in_and_directives_told_from_data() {
 }
 
 #[test]
+fn gen_12_the_time_of_a_request_that_was_answered_runs_no_more() {
+    let (mut t, peer) = one();
+    let wish = Request::Lookup(Lookup::new(vec![key("k")])).with(&keys::TIMEOUT, 5);
+    let to = t.ask(&peer, wish);
+    let (id, ..) = t.upcall();
+    t.answer(id, Err(failure(Status::ERR_NOT_FOUND)));
+    t.fails(to, Status::ERR_NOT_FOUND);
+    // no timer is left
+    t.finish();
+}
+
+#[test]
 fn pub_11_pub_12_a_lookup_tells_what_is_missing() {
     let (mut t, peer) = one();
     let found = |name| Pdata { proc: proc("other", 3), key: key(name), value: Value::Uint32(1) };
