@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,14 +10,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use pmix_server::standard::{LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher};
-use pmix_types::{Nspace, ProcId, Rank};
+use pmix_types::{Nspace, ProcId, Rank, Status};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
 use tokio::process::{Child, Command};
 use tokio::sync::{mpsc, watch};
 
 use crate::guardian::Guardian;
 use crate::input::{Input, feed};
-use crate::program::{Program, spawn_error};
+use crate::program::{Program, Refusal, spawn_error};
 use crate::supervise::supervise;
 use crate::tree;
 
@@ -155,27 +154,23 @@ impl LocalLauncher {
         stdin.map_or_else(Stdio::null, Stdio::from)
     }
 
-    /// Starts one process, with the error in words.
-    fn start(&self, program: &Program, proc: &LaunchProc) -> Result<Started, String> {
+    fn start(&self, program: &Arc<Program>, proc: &LaunchProc) -> Result<Started, Refusal> {
         if !self.nodes.contains(&proc.node) {
-            return Err(format!("node {} is not this one, and this launcher knows no other", proc.node));
+            let reason = format!("node {} is not this one, and this launcher knows no other", proc.node);
+            return Err(Refusal::new(Status::ERR_JOB_FAILED_TO_LAUNCH, reason));
         }
+        let failed = |reason: String| Refusal::new(Status::ERR_JOB_SYS_OP_FAILED, reason);
         let child = self.command(program, proc).spawn().map_err(|error| spawn_error(&error))?;
         let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
-        let pid = pid.ok_or_else(|| String::from("it has no process id"))?;
+        let pid = pid.ok_or_else(|| failed("it has no process id".into()))?;
         // it cannot have been waited for yet, so the id is still its own
-        let handle = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| error.to_string())?;
-        Ok(Started { rank: proc.rank, app: proc.app, child, pid, handle: Arc::new(handle) })
+        let handle = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| failed(error.to_string()))?;
+        let program = Arc::clone(program);
+        Ok(Started { rank: proc.rank, program, child, pid, handle: Arc::new(handle) })
     }
 
     /// Hands a started process to its supervisor.
-    fn look_after(
-        &self,
-        nspace: &Nspace,
-        mut started: Started,
-        program: &Path,
-        reports: mpsc::Sender<LaunchReport>,
-    ) {
+    fn look_after(&self, nspace: &Nspace, mut started: Started, reports: mpsc::Sender<LaunchReport>) {
         let proc = ProcId::new(nspace.clone(), started.rank);
         let (ending, ended) = watch::channel(());
         let input = started.child.stdin.take().map(|pipe| feed(proc.clone(), pipe, ended.clone()));
@@ -184,7 +179,7 @@ impl LocalLauncher {
         let report = LaunchReport::Started {
             proc: proc.clone(),
             pid: started.pid.as_raw_pid(),
-            executable: program.display().to_string(),
+            executable: started.program.path.display().to_string(),
         };
         let running = Arc::clone(&self.running);
         tokio::spawn(async move {
@@ -234,7 +229,7 @@ fn pretence(env: &[(String, String)]) -> Vec<(&'static str, &str)> {
 /// A process that was started and has no supervisor yet.
 struct Started {
     rank: Rank,
-    app: usize,
+    program: Arc<Program>,
     child: Child,
     pid: Pid,
     handle: Arc<OwnedFd>,
@@ -247,33 +242,40 @@ impl Launcher for LocalLauncher {
     }
 
     async fn launch(&self, job: LaunchJob, reports: mpsc::Sender<LaunchReport>) -> Result<(), LaunchError> {
-        let error = |proc: &LaunchProc, reason| {
+        let error = |proc: &LaunchProc, Refusal { status, reason }| {
             let program = job.apps.get(proc.app).map_or("", |app| app.command.as_str());
-            LaunchError::new(ProcId::new(job.nspace.clone(), proc.rank), &proc.node, program, reason)
+            let proc_id = ProcId::new(job.nspace.clone(), proc.rank);
+            LaunchError::new(proc_id, &proc.node, program, reason).with_status(status)
         };
-        let mut programs: BTreeMap<usize, Program> = BTreeMap::new();
+        let mut programs: BTreeMap<(usize, Option<&str>), Arc<Program>> = BTreeMap::new();
+        let mut found = Vec::with_capacity(job.procs.len());
         for proc in &job.procs {
-            if let Entry::Vacant(entry) = programs.entry(proc.app) {
-                let app = job.apps.get(proc.app).ok_or_else(|| error(proc, "no such application".into()))?;
-                entry.insert(Program::find(app).map_err(|reason| error(proc, reason))?);
-            }
+            let program = match programs.entry((proc.app, proc.cwd.as_deref())) {
+                Entry::Occupied(program) => program.into_mut(),
+                Entry::Vacant(entry) => {
+                    let app = job.apps.get(proc.app).ok_or_else(|| {
+                        error(proc, Refusal::new(Status::ERR_BAD_PARAM, "no such application"))
+                    })?;
+                    let program = Program::find(app, proc.cwd.as_deref());
+                    entry.insert(Arc::new(program.map_err(|refusal| error(proc, refusal))?))
+                }
+            };
+            found.push(Arc::clone(program));
         }
         let mut started = Vec::with_capacity(job.procs.len());
-        for proc in &job.procs {
-            let Some(program) = programs.get(&proc.app) else { continue };
+        for (proc, program) in job.procs.iter().zip(&found) {
             match self.start(program, proc) {
                 Ok(process) => started.push(process),
-                Err(reason) => {
+                Err(refusal) => {
                     end_all(started).await;
-                    return Err(error(proc, reason));
+                    return Err(error(proc, refusal));
                 }
             }
             // starting takes a while; those that run already want to be served
             tokio::task::yield_now().await;
         }
         for process in started {
-            let Some(program) = programs.get(&process.app) else { continue };
-            self.look_after(&job.nspace, process, &program.path, reports.clone());
+            self.look_after(&job.nspace, process, reports.clone());
         }
         Ok(())
     }

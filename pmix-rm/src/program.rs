@@ -1,10 +1,13 @@
 //! What an application is to start, checked before anything is started.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use pmix_types::App;
+use pmix_server::standard::environment;
+use pmix_types::message::Failure;
+use pmix_types::{App, Status};
 use rustix::fs::{Access, access};
 
 /// An application as the system will see it.
@@ -15,76 +18,107 @@ pub(crate) struct Program {
     /// Arguments, the program's own name first.
     pub(crate) argv: Vec<String>,
     /// Whole environment, without what the server adds for each process.
-    pub(crate) env: Vec<(OsString, OsString)>,
+    pub(crate) env: BTreeMap<OsString, OsString>,
     /// Working directory; `None` is that of the launcher.
     pub(crate) cwd: Option<PathBuf>,
 }
 
+/// Why a program cannot be started: in words, and as the Standard has it (SPN-06).
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) status: Status,
+    /// What is wrong and what to do.
+    pub(crate) reason: String,
+}
+
+impl Refusal {
+    pub(crate) fn new(status: Status, reason: impl Into<String>) -> Self {
+        Self { status, reason: reason.into() }
+    }
+}
+
+impl From<Failure> for Refusal {
+    fn from(failure: Failure) -> Self {
+        Self::new(failure.status, failure.message)
+    }
+}
+
 impl Program {
-    /// Looks up executable and directory of an application; the error says what is wrong and what to do.
-    pub(crate) fn find(app: &App) -> Result<Self, String> {
-        let env = environment(app)?;
-        let cwd = app.cwd.as_deref().map(directory).transpose()?;
-        let path_variable = env.iter().rfind(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
+    /// Looks up executable and directory of an application, which starts in `cwd` in place of its own.
+    pub(crate) fn find(app: &App, cwd: Option<&str>) -> Result<Self, Refusal> {
+        let env = environment(app, inherited())?;
+        let cwd = cwd.or(app.cwd.as_deref()).map(directory).transpose()?;
+        let path_variable = env.get(OsStr::new("PATH")).map(OsString::as_os_str);
         let path = executable(&app.command, path_variable.unwrap_or_default(), cwd.as_deref())?;
-        let path = std::path::absolute(path).map_err(|error| error.to_string())?;
+        let path = std::path::absolute(path)
+            .map_err(|error| Refusal::new(Status::ERR_JOB_SYS_OP_FAILED, error.to_string()))?;
         let argv = if app.argv.is_empty() { vec![app.command.clone()] } else { app.argv.clone() };
         Ok(Self { path, argv, env, cwd })
     }
 }
 
-/// Says in words why the system did not start a program that had been found.
-pub(crate) fn spawn_error(error: &io::Error) -> String {
-    match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
-        Some(rustix::io::Errno::NOEXEC) => {
-            format!("{error}: not a program of this system, or a script that does not begin with #!")
+/// Says why the system did not start a program that had been found.
+pub(crate) fn spawn_error(error: &io::Error) -> Refusal {
+    use rustix::io::Errno;
+    let (status, why) = match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::NOEXEC) => (
+            Status::ERR_JOB_APP_NOT_EXECUTABLE,
+            "not a program of this system, or a script that does not begin with #!",
+        ),
+        Some(Errno::AGAIN) => {
+            (Status::ERR_JOB_INSUFFICIENT_RESOURCES, "too many processes for this user (ulimit -u)")
         }
-        Some(rustix::io::Errno::AGAIN) => format!("{error}: too many processes for this user (ulimit -u)"),
-        Some(rustix::io::Errno::MFILE) => format!("{error}: the launcher ran out of files (ulimit -n)"),
-        Some(rustix::io::Errno::NOENT) => format!("{error}: the interpreter it names is missing"),
-        _ => error.to_string(),
-    }
+        Some(Errno::MFILE) => {
+            (Status::ERR_JOB_INSUFFICIENT_RESOURCES, "the launcher ran out of files (ulimit -n)")
+        }
+        Some(Errno::NOENT) => (Status::ERR_JOB_APP_NOT_EXECUTABLE, "the interpreter it names is missing"),
+        Some(Errno::NOMEM | Errno::NFILE) => {
+            return Refusal::new(Status::ERR_JOB_INSUFFICIENT_RESOURCES, error.to_string());
+        }
+        _ => return Refusal::new(Status::ERR_JOB_SYS_OP_FAILED, error.to_string()),
+    };
+    Refusal::new(status, format!("{error}: {why}"))
 }
 
 /// Variables of another resource manager, or of the launcher's own server: a process that read them would
 /// take itself for somebody else.
 const NOT_INHERITED: [&str; 3] = ["PMIX_", "OMPI_", "PRTE_"];
 
-/// The launcher's own environment without what identifies processes, then the application's.
-fn environment(app: &App) -> Result<Vec<(OsString, OsString)>, String> {
+/// The launcher's own environment without what identifies processes.
+fn inherited() -> impl Iterator<Item = (OsString, OsString)> {
     let foreign = |name: &OsStr| {
         NOT_INHERITED.iter().any(|prefix| name.as_encoded_bytes().starts_with(prefix.as_bytes()))
     };
-    let mut env: Vec<_> = std::env::vars_os().filter(|(name, _)| !foreign(name)).collect();
-    for entry in &app.env {
-        let Some((name, value)) = entry.split_once('=').filter(|(name, _)| !name.is_empty()) else {
-            return Err(format!("environment entry {entry:?} is not of the form NAME=value"));
-        };
-        env.push((name.into(), value.into()));
-    }
-    Ok(env)
+    std::env::vars_os().filter(move |(name, _)| !foreign(name))
 }
 
-fn directory(dir: &str) -> Result<PathBuf, String> {
-    let bad = |reason: &dyn std::fmt::Display| format!("working directory {dir}: {reason}");
-    let dir = std::path::absolute(dir).map_err(|error| bad(&error))?;
-    if !std::fs::metadata(&dir).map_err(|error| bad(&error))?.is_dir() {
-        return Err(bad(&"not a directory"));
+fn directory(dir: &str) -> Result<PathBuf, Refusal> {
+    let bad = |status, reason: &dyn std::fmt::Display| {
+        Refusal::new(status, format!("working directory {dir}: {reason}"))
+    };
+    let closed = Status::ERR_JOB_WDIR_NOT_ACCESSIBLE;
+    let dir = std::path::absolute(dir).map_err(|error| bad(Status::ERR_JOB_WDIR_NOT_FOUND, &error))?;
+    let found = std::fs::metadata(&dir).map_err(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied => bad(closed, &error),
+        _ => bad(Status::ERR_JOB_WDIR_NOT_FOUND, &error),
+    })?;
+    if !found.is_dir() {
+        return Err(bad(Status::ERR_JOB_WDIR_NOT_FOUND, &"not a directory"));
     }
-    access(&dir, Access::EXEC_OK).map_err(|error| bad(&io::Error::from(error)))?;
+    access(&dir, Access::EXEC_OK).map_err(|error| bad(closed, &io::Error::from(error)))?;
     Ok(dir)
 }
 
 /// Finds a command as a shell would: names with a slash as they are (from the working directory on), others on
 /// `PATH`.
-fn executable(command: &str, path: &OsStr, cwd: Option<&Path>) -> Result<PathBuf, String> {
+fn executable(command: &str, path: &OsStr, cwd: Option<&Path>) -> Result<PathBuf, Refusal> {
     let here = |file: &Path| cwd.map_or_else(|| file.to_owned(), |dir| dir.join(file));
     if command.is_empty() {
-        return Err("no program given".into());
+        return Err(Refusal::new(Status::ERR_JOB_NO_EXE_SPECIFIED, "no program given"));
     }
     if command.contains('/') {
         let file = here(Path::new(command));
-        return runnable(&file).map(|()| file).map_err(|error| error.reason(command));
+        return runnable(&file).map(|()| file).map_err(|error| error.refusal(command));
     }
     let mut not_executable = None;
     for dir in std::env::split_paths(path) {
@@ -96,14 +130,15 @@ fn executable(command: &str, path: &OsStr, cwd: Option<&Path>) -> Result<PathBuf
         }
     }
     Err(match not_executable {
-        Some((file, error)) => error.reason(&file.display().to_string()),
-        None if runnable(&here(Path::new(command))).is_ok() => {
-            format!(
-                "not found on PATH ({}); write ./{command} for the one in the working directory",
-                path.display()
-            )
+        Some((file, error)) => error.refusal(&file.display().to_string()),
+        None => {
+            let hint = match runnable(&here(Path::new(command))) {
+                Ok(()) => format!("; write ./{command} for the one in the working directory"),
+                Err(_) => String::new(),
+            };
+            let reason = format!("not found on PATH ({}){hint}", path.display());
+            Refusal::new(Status::ERR_JOB_EXE_NOT_FOUND, reason)
         }
-        None => format!("not found on PATH ({})", path.display()),
     })
 }
 
@@ -115,12 +150,15 @@ enum NotRunnable {
 }
 
 impl NotRunnable {
-    fn reason(&self, file: &str) -> String {
-        match self {
-            Self::Missing => format!("{file} does not exist"),
-            Self::NotAFile => format!("{file} is not a file"),
-            Self::Denied(error) => format!("{file} is not executable: {error}"),
-        }
+    fn refusal(&self, file: &str) -> Refusal {
+        let (status, reason) = match self {
+            Self::Missing => (Status::ERR_JOB_EXE_NOT_FOUND, format!("{file} does not exist")),
+            Self::NotAFile => (Status::ERR_JOB_APP_NOT_EXECUTABLE, format!("{file} is not a file")),
+            Self::Denied(error) => {
+                (Status::ERR_JOB_APP_NOT_EXECUTABLE, format!("{file} is not executable: {error}"))
+            }
+        };
+        Refusal::new(status, reason)
     }
 }
 
@@ -146,41 +184,56 @@ mod tests {
         std::fs::write(&tool, "#!/bin/sh\n").unwrap();
         let app = App::new("a-tool-of-our-own", 1).env("PATH", dir.path().to_str().unwrap());
 
-        let denied = Program::find(&app).unwrap_err();
+        let denied = Program::find(&app, None).unwrap_err().reason;
         // root may do anything but run a file that nobody may run
         assert!(denied.contains("not executable"), "{denied}");
 
         std::fs::set_permissions(&tool, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-        assert_eq!(Program::find(&app).unwrap().path, tool);
+        assert_eq!(Program::find(&app, None).unwrap().path, tool);
     }
 
     #[test]
     fn a_name_that_is_only_in_the_working_directory_gets_a_hint() {
         let app = App::new("sh", 1).env("PATH", "/nowhere").cwd("/bin");
-        let reason = Program::find(&app).unwrap_err();
+        let reason = Program::find(&app, None).unwrap_err().reason;
         assert!(reason.contains("/nowhere") && reason.contains("./sh"), "{reason}");
-        let path = Program::find(&App::new("./sh", 1).cwd("/bin")).unwrap().path;
+        let path = Program::find(&App::new("./sh", 1).cwd("/bin"), None).unwrap().path;
         assert_eq!(path, Path::new("/bin/sh"));
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
-        let reason = |app: App| Program::find(&app).unwrap_err();
-        assert!(reason(App::new("", 1)).contains("no program"));
-        assert!(reason(App::new("/no/such/program", 1)).contains("/no/such/program does not exist"));
-        assert!(reason(App::new("/bin", 1)).contains("not a file"));
-        assert!(reason(App::new("sh", 1).cwd("/no/such/dir")).contains("working directory /no/such/dir"));
-        assert!(reason(App::new("sh", 1).cwd("/etc/passwd")).contains("not a directory"));
-        let mut app = App::new("sh", 1);
-        app.env.push("novalue".into());
-        assert!(reason(app).contains("novalue"));
+    fn spn_06_what_is_wrong_is_named() {
+        let mut no_value = App::new("sh", 1);
+        no_value.env.push("novalue".into());
+        for (app, status, words) in [
+            (App::new("", 1), Status::ERR_JOB_NO_EXE_SPECIFIED, "no program"),
+            (
+                App::new("/no/such/program", 1),
+                Status::ERR_JOB_EXE_NOT_FOUND,
+                "/no/such/program does not exist",
+            ),
+            (App::new("no-such-program", 1), Status::ERR_JOB_EXE_NOT_FOUND, "not found on PATH"),
+            (App::new("/bin", 1), Status::ERR_JOB_APP_NOT_EXECUTABLE, "not a file"),
+            (App::new("/etc/passwd", 1), Status::ERR_JOB_APP_NOT_EXECUTABLE, "not executable"),
+            (
+                App::new("sh", 1).cwd("/no/such/dir"),
+                Status::ERR_JOB_WDIR_NOT_FOUND,
+                "working directory /no/such/dir",
+            ),
+            (App::new("sh", 1).cwd("/etc/passwd"), Status::ERR_JOB_WDIR_NOT_FOUND, "not a directory"),
+            (no_value, Status::ERR_BAD_PARAM, "novalue"),
+        ] {
+            let refusal = Program::find(&app, None).unwrap_err();
+            assert_eq!(refusal.status, status, "{refusal:?}");
+            assert!(refusal.reason.contains(words), "{refusal:?}");
+        }
     }
 
     #[test]
     fn variables_of_other_resource_managers_are_not_inherited() {
         // cargo's own variables stand for the ordinary ones
-        let env = environment(&App::new("sh", 1).env("PMIX_GIVEN", "x")).unwrap();
-        let names: Vec<_> = env.iter().map(|(name, _)| name.to_str().unwrap()).collect();
+        let env = Program::find(&App::new("sh", 1).env("PMIX_GIVEN", "x"), None).unwrap().env;
+        let names: Vec<_> = env.keys().map(|name| name.to_str().unwrap()).collect();
         assert!(names.contains(&"PATH"));
         assert_eq!(
             names.iter().filter(|name| name.starts_with("PMIX_")).collect::<Vec<_>>(),

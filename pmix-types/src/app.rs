@@ -1,4 +1,4 @@
-use crate::Info;
+use crate::{Info, Key, ValueType};
 
 /// One application of a job: what to start, how often, with what.
 ///
@@ -47,6 +47,14 @@ impl App {
     #[must_use]
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.env.push(format!("{name}={value}"));
+        self
+    }
+
+    /// Adds a directive for this application, such as `HOST`, `PREFIX` or `PREPEND_ENVAR`; it wins over that of the job
+    /// (SPN-01).
+    #[must_use]
+    pub fn directive<T: ValueType>(mut self, key: &Key<T>, value: impl Into<T>) -> Self {
+        self.info.push(Info::new(key, value));
         self
     }
 

@@ -201,6 +201,19 @@ impl Directives {
         Ok(self.take(key)?.unwrap_or(false))
     }
 
+    /// The infos that `wanted` picks, in order and all instances of a key, marked as carried out (GEN-05): for directives
+    /// that can be given several times.
+    pub fn take_each(&mut self, wanted: impl Fn(&Info) -> bool) -> Vec<Info> {
+        let mut taken = Vec::new();
+        for info in self.0.iter_mut().filter(|info| wanted(info)) {
+            if info.is_required() {
+                info.flags |= InfoFlags::REQUIRED_PROCESSED;
+            }
+            taken.push(info.clone());
+        }
+        taken
+    }
+
     /// Refuses required directives that nobody carried out: the check of the last level (GEN-05).
     ///
     /// # Errors

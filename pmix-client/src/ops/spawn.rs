@@ -15,7 +15,9 @@ impl Client {
     /// Starts a job; await the builder for its namespace.
     ///
     /// Ready when all its processes have started (SPN-01); if one of them cannot be, none is left. The new job is
-    /// connected to the caller's (CON-18), and its data is answered on the spot from then on (SPN-04).
+    /// connected to the caller's: the processes of either hear of failures in the other by `ERR_PROC_TERM_WO_SYNC`, and by
+    /// the status with which the other ends, unless the job is [`independent`](SpawnBuilder::independent) (CON-18). There
+    /// is nothing to disconnect. The job's data is answered on the spot from then on (SPN-04).
     ///
     /// # Examples
     /// ```no_run
@@ -24,8 +26,10 @@ impl Client {
     /// use pmix_client::types::App;
     ///
     /// let workers = App::new("./worker", 4).arg("--fast").env("THREADS", "2");
-    /// let child = client.spawn([workers]).wdir("/tmp").notify_completion().await?;
-    /// assert_eq!(client.job(&child).get(keys::JOB_SIZE).await?, 4);
+    /// // what an application says of itself wins
+    /// let logger = App::new("./logger", 1).directive(&keys::HOST, "n0");
+    /// let child = client.spawn([workers, logger]).hosts(["n1", "n2"]).wdir("/tmp").notify_completion().await?;
+    /// assert_eq!(client.job(&child).get(keys::JOB_SIZE).await?, 5);
     /// # Ok(())
     /// # }
     /// ```
@@ -43,8 +47,9 @@ builder! {
     ///
     /// # Errors
     /// When awaited: `ERR_BAD_PARAM` without applications, `ERR_NOT_SUPPORTED` if the host starts no jobs or not with a
-    /// directive that is required, one of the `ERR_JOB_*` statuses if a process could not be started (SPN-06), and then
-    /// none is left running; `ERR_TIMEOUT` if that took too long, `ERR_UNREACH` for a singleton, [`Error::Lost`] if the
+    /// directive that is required, one of the `ERR_JOB_*` statuses if a process could not be started (SPN-06), such as
+    /// `ERR_JOB_EXE_NOT_FOUND`, `ERR_JOB_APP_NOT_EXECUTABLE`, `ERR_JOB_WDIR_NOT_FOUND` and `ERR_JOB_FAILED_TO_MAP`, and
+    /// then none is left running; `ERR_TIMEOUT` if that took too long, `ERR_UNREACH` for a singleton, [`Error::Lost`] if the
     /// connection is or gets lost, `ERR_INIT` after finalize, and what the host says.
     ///
     /// # Cancel safety
@@ -66,16 +71,36 @@ impl SpawnBuilder<'_> {
         self.directive(&keys::PREFIX, dir)
     }
 
-    /// The nodes to use, their names parted by commas.
-    #[doc(alias = "PMIX_HOST")]
-    pub fn host(self, nodes: impl Into<String>) -> Self {
-        self.directive(&keys::HOST, nodes)
+    /// Starts in a directory of the session, which goes with it; not together with [`SpawnBuilder::wdir`].
+    #[doc(alias = "PMIX_SET_SESSION_CWD")]
+    pub fn session_cwd(self) -> Self {
+        self.directive(&keys::SET_SESSION_CWD, true)
     }
 
-    /// A file that names the nodes to use, one a line.
+    /// The nodes to use, by name (SPN-02). One that the host does not know fails the spawn with
+    /// `ERR_JOB_FAILED_TO_MAP`, as does an empty list.
+    #[doc(alias = "PMIX_HOST")]
+    pub fn hosts<S: AsRef<str>>(self, nodes: impl IntoIterator<Item = S>) -> Self {
+        self.directive(&keys::HOST, comma_list(nodes))
+    }
+
+    /// A file that names the nodes to use, one a line; what else is on the line is for others to read. With
+    /// [`SpawnBuilder::hosts`], those must be among them.
     #[doc(alias = "PMIX_HOSTFILE")]
     pub fn hostfile(self, file: impl Into<String>) -> Self {
         self.directive(&keys::HOSTFILE, file)
+    }
+
+    /// Nodes to add to the allocation; `ERR_JOB_ALLOC_FAILED` if the host cannot have them.
+    #[doc(alias = "PMIX_ADD_HOST")]
+    pub fn add_hosts<S: AsRef<str>>(self, nodes: impl IntoIterator<Item = S>) -> Self {
+        self.directive(&keys::ADD_HOST, comma_list(nodes))
+    }
+
+    /// A file that names nodes to add to the allocation.
+    #[doc(alias = "PMIX_ADD_HOSTFILE")]
+    pub fn add_hostfile(self, file: impl Into<String>) -> Self {
+        self.directive(&keys::ADD_HOSTFILE, file)
     }
 
     /// Sets a variable of the environment, whatever it was (SPN-03).
@@ -121,17 +146,32 @@ impl SpawnBuilder<'_> {
         self.directive(&keys::JOB_TIMEOUT, whole_seconds(limit))
     }
 
-    /// Asks for an event `EVENT_JOB_END` when the job is done (SPN-05).
+    /// Asks for an event `EVENT_JOB_END` when the processes of the job have ended (SPN-05). It has the job's `NSPACE`, its
+    /// time `EVENT_TIMESTAMP`, `JOB_TERM_STATUS`, and of the first process that failed, if one did, `PROCID` and
+    /// `EXIT_CODE`; it comes to the caller only.
     #[doc(alias = "PMIX_NOTIFY_COMPLETION")]
     pub fn notify_completion(self) -> Self {
         self.directive(&keys::NOTIFY_COMPLETION, true)
     }
 
     /// Asks for events when the job starts, has been launched and is done: `EVENT_JOB_START`, `LAUNCH_COMPLETE` and
-    /// `EVENT_JOB_END` (SPN-05).
+    /// `EVENT_JOB_END` (SPN-05). All have the job's `NSPACE`.
     #[doc(alias = "PMIX_NOTIFY_JOB_EVENTS")]
     pub fn notify_job_events(self) -> Self {
         self.directive(&keys::NOTIFY_JOB_EVENTS, true)
+    }
+
+    /// No event about a normal end, whatever was asked for (SPN-05).
+    #[doc(alias = "PMIX_EVENT_SILENT_TERMINATION")]
+    pub fn silent_termination(self) -> Self {
+        self.directive(&keys::EVENT_SILENT_TERMINATION, true)
+    }
+
+    /// Makes the job independent: it does not end with the caller's job, and neither hears of errors of the other, as
+    /// they do by default (CON-18).
+    #[doc(alias = "PMIX_SPAWN_CHILD_SEP")]
+    pub fn independent(self) -> Self {
+        self.directive(&keys::SPAWN_CHILD_SEP, true)
     }
 
     async fn ask(self) -> Result<Nspace, Error> {
@@ -150,6 +190,17 @@ impl SpawnBuilder<'_> {
             _ => Err(Error::unexpected_reply(OPERATION)),
         }
     }
+}
+
+fn comma_list<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
+    let mut list = String::new();
+    for name in names {
+        if !list.is_empty() {
+            list.push(',');
+        }
+        list.push_str(name.as_ref());
+    }
+    list
 }
 
 /// A separator that is no ASCII has no place in the type, and none is used.

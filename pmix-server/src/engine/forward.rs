@@ -86,8 +86,11 @@ impl Engine {
 
     pub(super) fn on_spawn(&mut self, asked: Asked, spawn: Spawn, out: &mut Out) {
         let Spawn { apps, directives, .. } = spawn;
-        let result =
-            if apps.is_empty() { Err(bad_param("there is no application to start")) } else { Ok(directives) };
+        let result = if apps.is_empty() {
+            Err(bad_param("there is no application to start"))
+        } else {
+            with_spawn_limit(directives)
+        };
         self.pass_up(asked, Upcall::Spawn, Form::Spawned, result, out, |directives| {
             UpcallRequest::Spawn(SpawnRequest::new(apps).with_directives(directives))
         });
@@ -222,6 +225,18 @@ fn fill_in_persistence(directives: &mut Directives) -> Result<(), Failure> {
         directives.push(Info::new(&keys::PERSISTENCE, Persistence::APP));
     }
     Ok(())
+}
+
+/// `SPAWN_TIMEOUT` means what `TIMEOUT` does (SPN-06); of both, the shorter.
+fn with_spawn_limit(mut directives: Directives) -> Result<Directives, Failure> {
+    if let Some(limit) = directives.take(&keys::SPAWN_TIMEOUT)? {
+        let other = directives.take(&keys::TIMEOUT)?;
+        directives.remove(&keys::SPAWN_TIMEOUT);
+        directives.remove(&keys::TIMEOUT);
+        let shorter = other.into_iter().chain([limit]).filter(|seconds| *seconds != 0).min();
+        directives.extend(shorter.map(|seconds| Info::new(&keys::TIMEOUT, seconds)));
+    }
+    Ok(directives)
 }
 
 fn bad_param(message: &str) -> Failure {

@@ -8,7 +8,7 @@ use pmix_types::job::JobSpec;
 use pmix_types::{Event, Nspace};
 
 use super::host::Inner;
-use super::supervise::{JobEntry, StartError};
+use super::start::{JobEntry, StartError};
 use super::{Exchange, Launcher, StandardHost, tempdir};
 use crate::host::HostResult;
 use crate::server::ServerHandle;

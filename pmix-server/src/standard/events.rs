@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use pmix_types::job::JobData;
 use pmix_types::message::{Failure, Reply, Request};
-use pmix_types::{DataRange, Event, Info, Nspace, ProcId, Status, keys};
+use pmix_types::{DataRange, Event, Nspace, ProcId, Status};
 
 use super::peer::Ask;
 use super::store::User;
@@ -36,9 +36,7 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         if handle.job_data(&lost.nspace).await.is_err() {
             return;
         }
-        let event = Event::new(Status::ERR_PROC_TERM_WO_SYNC, ProcId::none())
-            .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, lost))
-            .with_info(Info::new(&keys::PROC_TERM_STATUS, Status::ERR_PROC_TERM_WO_SYNC));
+        let event = self.lost_proc(lost, Status::ERR_PROC_TERM_WO_SYNC);
         // a server that has stopped has nobody to tell
         let _ = handle.notify_event(event.clone()).await;
         if let Err(error) = self.spread(cx, event).await {

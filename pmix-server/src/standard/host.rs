@@ -11,7 +11,8 @@ use pmix_types::{Directives, Nspace, ProcId, Rank, Status, keys};
 use super::cluster::Shared;
 use super::peer::Answers;
 use super::publish::Publishing;
-use super::supervise::{Control, JobEntry};
+use super::start::JobEntry;
+use super::supervise::Control;
 use super::syslog::Syslog;
 use super::{Exchange, Launcher};
 use crate::host::{
@@ -263,7 +264,7 @@ impl<L: Launcher, X: Exchange> HostModule for StandardHost<L, X> {
     }
 
     async fn spawn(&self, cx: &UpcallContext, req: SpawnRequest) -> HostResult<Nspace> {
-        self.spawn_child(&cx.caller, req).await
+        self.spawn_child(cx, req).await
     }
 
     async fn log(&self, cx: &UpcallContext, req: LogRequest) -> HostResult<()> {

@@ -7,7 +7,7 @@ use pmix_types::{Directives, Info, IofChannels, ProcId, ProcInfo, ProcState, Ran
 
 use super::cluster::Servers;
 use super::host::take_identity;
-use super::supervise::JobEntry;
+use super::start::JobEntry;
 use super::{Exchange, Launcher, OutputChannel, StandardHost};
 use crate::host::{HostError, HostResult, IofPullRequest, PushStdinRequest, UpcallContext};
 

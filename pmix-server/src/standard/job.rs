@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use pmix_types::{App, IofChannels, Nspace, ProcId, ProcInfo, Rank};
+use pmix_types::{App, Directives, IofChannels, Nspace, ProcId, ProcInfo, Rank, Status};
 
 use super::{LaunchReport, ProcExit};
 
@@ -21,6 +21,9 @@ pub struct JobStart {
     /// Which rank takes input that tools and other processes send, `WILDCARD` for all; `None` for no rank. It then
     /// reads from nowhere else.
     pub stdin: Option<Rank>,
+    /// Directives of the job, as Spawn takes them: `WDIR`, `HOST`, `SET_ENVAR`, `JOB_TIMEOUT` and so on. Those of its
+    /// applications win (SPN-01).
+    pub directives: Directives,
 }
 
 impl JobStart {
@@ -28,7 +31,7 @@ impl JobStart {
     pub const fn new(nspace: Nspace, apps: Vec<App>) -> Self {
         let on_failure = OnFailure::End { grace: Duration::from_secs(2) };
         let forwarded = IofChannels::STDOUT.union(IofChannels::STDERR);
-        Self { nspace, apps, on_failure, parent: None, forwarded, stdin: None }
+        Self { nspace, apps, on_failure, parent: None, forwarded, stdin: None, directives: Directives::new() }
     }
 
     /// The same with another policy.
@@ -51,6 +54,13 @@ impl JobStart {
     #[doc(alias = "PMIX_FWD_STDERR")]
     pub const fn forwarded(mut self, channels: IofChannels) -> Self {
         self.forwarded = channels;
+        self
+    }
+
+    /// The same with directives.
+    #[must_use]
+    pub fn directives(mut self, directives: Directives) -> Self {
+        self.directives = directives;
         self
     }
 
@@ -112,7 +122,13 @@ pub enum JobReport {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct JobOutcome {
-    /// Exit code of the job: the status of abort if one was called (1 if that status is 0: aborted is no
+    /// The Standard's status of its end (SPN-05): `SUCCESS`; `ERR_JOB_ABORTED` if abort was called; `ERR_TIMEOUT` if its
+    /// time was over; `ERR_JOB_KILLED_BY_CMD` if it was ended on request; else, by the first process that failed,
+    /// `ERR_JOB_NON_ZERO_TERM`, `ERR_JOB_ABORTED_BY_SIG`, or `ERR_JOB_TERM_WO_SYNC` if it left without finalize and with
+    /// exit code 0. That of a job it started if it ended because of that one.
+    #[doc(alias = "PMIX_JOB_TERM_STATUS")]
+    pub status: Status,
+    /// Exit code of the job: 124 if its time was over, the status of abort if one was called (1 if that status is 0: aborted is no
     /// success), else that of the first process that failed (128 and the signal for signals), else that of a job
     /// it started which failed, else 0.
     pub exit_code: i32,

@@ -6,6 +6,7 @@ mod connect;
 mod dmodex;
 #[cfg(feature = "durable")]
 mod durable;
+mod environment;
 mod events;
 mod host;
 mod iof;
@@ -13,26 +14,31 @@ mod job;
 mod job_control;
 mod log;
 mod memory;
+mod notices;
 mod peer;
+mod places;
 mod plan;
 mod publish;
 mod query;
 mod spawn;
+mod start;
 mod store;
 mod supervise;
 mod syslog;
 mod tempdir;
 mod traits;
+mod wishes;
 
 #[cfg(feature = "durable")]
 pub use durable::DurableError;
+pub use environment::environment;
 pub use host::StandardHost;
 pub use job::{JobOutcome, JobReport, JobStart, OnFailure};
 pub use memory::MemoryExchange;
+pub use start::{Job, StartError};
 pub use store::PublishLimits;
 #[cfg(test)]
 pub(crate) use store::sim;
-pub use supervise::{Job, StartError};
 pub use traits::{
     Exchange, ExchangeError, LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher, OutputChannel,
     ProcExit, Responder,

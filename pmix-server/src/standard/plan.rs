@@ -3,10 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pmix_types::job::JobSpec;
-use pmix_types::{App, Nspace, ProcId, ProcInfo, ProcState, Rank, RankSet, keys};
+use pmix_types::{App, Nspace, ProcId, ProcInfo, ProcState, Rank, RankSet, Status, keys};
 
 use super::cluster::Servers;
+use super::places::Hosts;
+use super::wishes::AppWishes;
 use super::{LaunchJob, LaunchProc, StartError};
+use crate::host::HostError;
+use crate::server::ServerHandle;
 
 /// Where each rank goes, and what it runs.
 #[derive(Debug)]
@@ -15,37 +19,74 @@ pub(super) struct Plan {
     pub(super) nodes: Vec<String>,
     /// Node and app of each rank.
     pub(super) ranks: Vec<(usize, usize)>,
+    /// The apps that start in the session's directory.
+    in_session_dir: Vec<bool>,
 }
 
 impl Plan {
-    /// Puts the ranks on nodes in blocks, whose sizes differ by one at most.
-    pub(super) fn new(nspace: &Nspace, apps: &[App], nodes: Vec<String>) -> Result<Self, StartError> {
-        let invalid = |message: String| Err(StartError::Invalid(message));
+    /// Puts the ranks on nodes in blocks, whose sizes differ by one at most: those of all applications that name the same
+    /// nodes as one.
+    ///
+    /// # Errors
+    /// [`StartError`], with a status that says what is missing (SPN-06).
+    pub(super) async fn new(
+        nspace: &Nspace,
+        apps: &[AppWishes],
+        added: &[Hosts],
+        all: Vec<String>,
+    ) -> Result<Self, StartError> {
+        if all.is_empty() {
+            return Err(StartError::Invalid(format!("{nspace}: the launcher has no node to start it on")));
+        }
+        for hosts in added.iter().filter(|hosts| !hosts.is_empty()) {
+            // the launcher has those that it has
+            hosts.among(&all, Status::ERR_JOB_ALLOC_FAILED).await?;
+        }
+        // of applications that name the same nodes, the ranks
+        let mut sharing = BTreeMap::<Vec<usize>, Vec<usize>>::new();
         let mut ranks = Vec::new();
-        for (number, app) in apps.iter().enumerate() {
-            match usize::try_from(app.max_procs) {
-                Ok(procs @ 1..) if ranks.len() + procs <= Rank::VALID_BOUND as usize => {
-                    ranks.extend(std::iter::repeat_n((0, number), procs));
-                }
-                _ => {
-                    return invalid(format!(
-                        "{nspace}: {} cannot be started {} times",
-                        app.command, app.max_procs
-                    ));
+        for (number, AppWishes { app, hosts, .. }) in apps.iter().enumerate() {
+            let procs = procs_of(app, ranks.len()).ok_or_else(|| {
+                let message = format!("{nspace}: {} cannot be started {} times", app.command, app.max_procs);
+                StartError::Invalid(message)
+            })?;
+            if app.command.is_empty() {
+                let message = format!("{nspace}: no program is given for application {number}");
+                return Err(HostError::new(Status::ERR_JOB_NO_EXE_SPECIFIED, message).into());
+            }
+            let nodes = hosts.among(&all, Status::ERR_JOB_FAILED_TO_MAP).await?;
+            sharing.entry(nodes).or_default().extend(ranks.len()..ranks.len() + procs);
+            ranks.extend(std::iter::repeat_n((0, number), procs));
+        }
+        if ranks.is_empty() {
+            return Err(StartError::Invalid(format!("{nspace}: there is no application to start")));
+        }
+        for (nodes, members) in sharing {
+            let (count, used) = (members.len(), nodes.len().min(members.len()));
+            for (place, rank) in members.into_iter().enumerate() {
+                if let (Some((node, _)), Some(chosen)) =
+                    (ranks.get_mut(rank), nodes.get(place * used / count))
+                {
+                    *node = *chosen;
                 }
             }
         }
-        if ranks.is_empty() {
-            return invalid(format!("{nspace}: there is no application to start"));
+        let in_session_dir = apps.iter().map(|wanted| wanted.in_session_dir).collect();
+        Ok(Self::without_idle_nodes(all, ranks, in_session_dir))
+    }
+
+    fn without_idle_nodes(
+        all: Vec<String>,
+        mut ranks: Vec<(usize, usize)>,
+        in_session_dir: Vec<bool>,
+    ) -> Self {
+        let used: BTreeSet<usize> = ranks.iter().map(|(node, _)| *node).collect();
+        let new_number: BTreeMap<usize, usize> = used.iter().copied().zip(0..).collect();
+        for (node, _) in &mut ranks {
+            *node = new_number.get(node).copied().unwrap_or_default();
         }
-        if nodes.is_empty() {
-            return invalid(format!("{nspace}: the launcher has no node to start it on"));
-        }
-        let (count, used) = (ranks.len(), nodes.len().min(ranks.len()));
-        for (rank, (node, _)) in ranks.iter_mut().enumerate() {
-            *node = rank * used / count;
-        }
-        Ok(Self { nodes: nodes.into_iter().take(used).collect(), ranks })
+        let nodes = all.into_iter().enumerate().filter(|(node, _)| used.contains(node));
+        Self { nodes: nodes.map(|(_, name)| name).collect(), ranks, in_session_dir }
     }
 
     fn ids(&self) -> impl Iterator<Item = (Rank, usize, usize)> + '_ {
@@ -123,10 +164,31 @@ impl Plan {
             })?;
             server.register_client(&proc, uid, gid, None).await?;
             let env = server.setup_fork(&proc).await?.into_vec();
-            job.procs.push(LaunchProc::new(rank, node.to_owned(), app, env));
+            let mut launched = LaunchProc::new(rank, node.to_owned(), app, env);
+            if self.in_session_dir.get(app) == Some(&true) {
+                launched.cwd = Some(session_cwd(server)?);
+            }
+            job.procs.push(launched);
         }
         Ok(job)
     }
+}
+
+/// How often an application is started; `None` if that cannot be, so many others being there.
+fn procs_of(app: &App, others: usize) -> Option<usize> {
+    let procs = usize::try_from(app.max_procs).ok()?;
+    (procs > 0 && others + procs <= Rank::VALID_BOUND as usize).then_some(procs)
+}
+
+/// A directory for the processes of a session, which goes with it (SPN-02). The server's own files are not in there.
+fn session_cwd(server: &ServerHandle) -> Result<String, StartError> {
+    let dir = server.session_dir().join("work");
+    let made = std::fs::create_dir_all(&dir);
+    made.map_err(|error| {
+        let message = format!("the session's directory {}: {error}", dir.display());
+        HostError::new(Status::ERR_JOB_SYS_OP_FAILED, message)
+    })?;
+    Ok(dir.to_string_lossy().into_owned())
 }
 
 /// Processes that this node has room for at least: how many a job may grow to by spawning.
@@ -136,27 +198,88 @@ fn places() -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use pmix_types::{Directives, Info};
+
+    use super::super::wishes::Wishes;
     use super::*;
 
+    fn names(nodes: usize) -> Vec<String> {
+        (0..nodes).map(|node| format!("n{node}")).collect()
+    }
+
+    async fn plan(apps: Vec<App>, job: Directives, nodes: usize) -> Result<Plan, StartError> {
+        let Wishes { apps, added, .. } = Wishes::new(apps, job).unwrap();
+        Plan::new(&Nspace::new("job").unwrap(), &apps, &added, names(nodes)).await
+    }
+
+    fn on(app: App, hosts: &str) -> App {
+        let mut app = app;
+        app.info.push(Info::new(&keys::HOST, hosts));
+        app
+    }
+
+    /// The node of each rank.
+    fn placed(plan: &Plan) -> Vec<&str> {
+        plan.ids().map(|(rank, ..)| plan.node_of(rank).unwrap()).collect()
+    }
+
     /// How many of so many ranks come on each of so many nodes.
-    fn blocks(ranks: i32, nodes: usize) -> Vec<usize> {
-        let nodes = (0..nodes).map(|node| format!("n{node}")).collect();
-        let plan = Plan::new(&Nspace::new("job").unwrap(), &[App::new("app", ranks)], nodes).unwrap();
+    async fn blocks(ranks: i32, nodes: usize) -> Vec<usize> {
+        let plan = plan(vec![App::new("app", ranks)], Directives::new(), nodes).await.unwrap();
         let placed: Vec<usize> = plan.ids().map(|(_, node, _)| node).collect();
         assert!(placed.is_sorted(), "blocks: {placed:?}");
         (0..plan.nodes.len()).map(|node| placed.iter().filter(|other| **other == node).count()).collect()
     }
 
-    #[test]
-    fn ranks_are_spread_in_even_blocks() {
-        assert_eq!(blocks(4, 1), [4]);
-        assert_eq!(blocks(4, 2), [2, 2]);
-        assert_eq!(blocks(4, 3), [2, 1, 1]);
-        assert_eq!(blocks(8, 3), [3, 3, 2]);
+    #[tokio::test]
+    async fn ranks_are_spread_in_even_blocks() {
+        assert_eq!(blocks(4, 1).await, [4]);
+        assert_eq!(blocks(4, 2).await, [2, 2]);
+        assert_eq!(blocks(4, 3).await, [2, 1, 1]);
+        assert_eq!(blocks(8, 3).await, [3, 3, 2]);
     }
 
-    #[test]
-    fn a_job_smaller_than_the_nodes_leaves_the_last_ones_out() {
-        assert_eq!(blocks(2, 3), [1, 1]);
+    #[tokio::test]
+    async fn a_job_smaller_than_the_nodes_leaves_the_last_ones_out() {
+        assert_eq!(blocks(2, 3).await, [1, 1]);
+    }
+
+    #[tokio::test]
+    async fn spn_01_spn_02_each_application_is_put_on_the_nodes_it_names_or_those_of_the_job() {
+        let apps = || {
+            let own = on(App::new("b", 3), "n3,n0");
+            vec![App::new("a", 2), own, App::new("c", 2)]
+        };
+        let job = Directives::new().with(&keys::HOST, "n2,n1");
+        let found = plan(apps(), job, 4).await.unwrap();
+        // the first and the last share the nodes of the job
+        assert_eq!(placed(&found), ["n2", "n2", "n3", "n3", "n0", "n1", "n1"]);
+        assert_eq!(found.nodes, names(4));
+        let found = plan(apps(), Directives::new(), 5).await.unwrap();
+        assert_eq!(placed(&found), ["n0", "n1", "n3", "n3", "n0", "n2", "n3"]);
+        assert_eq!(found.nodes, names(4), "nobody is on the last one");
+        let spec = found.spec(&Nspace::new("job").unwrap(), None);
+        let mut data = pmix_types::job::JobData::new(Nspace::new("job").unwrap());
+        data.register(&spec.into_infos(), "n0").unwrap();
+        let on_first: Vec<_> = data.local_ranks("n0").unwrap().iter().map(Rank::to_raw).collect();
+        assert_eq!(on_first, [0, 4]);
+    }
+
+    #[tokio::test]
+    async fn spn_06_the_status_says_what_is_missing() {
+        let added = Directives::new().with(&keys::ADD_HOST, "n7");
+        let known = Directives::new().with(&keys::ADD_HOST, "n0");
+        plan(vec![App::new("a", 1)], known, 1).await.unwrap();
+        for (app, job, status) in [
+            (on(App::new("a", 1), "n1"), Directives::new(), Status::ERR_JOB_FAILED_TO_MAP),
+            (App::new("a", 1), added, Status::ERR_JOB_ALLOC_FAILED),
+            (App::new("", 1), Directives::new(), Status::ERR_JOB_NO_EXE_SPECIFIED),
+            (App::new("a", 0), Directives::new(), Status::ERR_BAD_PARAM),
+            (App::new("a", -1), Directives::new(), Status::ERR_BAD_PARAM),
+        ] {
+            let error = plan(vec![app], job, 1).await.unwrap_err();
+            assert_eq!(error.status(), status, "{error}");
+        }
+        assert_eq!(plan(vec![], Directives::new(), 1).await.unwrap_err().status(), Status::ERR_BAD_PARAM);
     }
 }

@@ -2,34 +2,42 @@
 
 use std::sync::atomic::Ordering;
 
-use pmix_types::{App, Directives, Envar, Info, IofChannels, Nspace, ProcId, Rank, Status, Value, keys};
+use pmix_types::{Directives, IofChannels, Nspace, Rank, Status, Value, keys};
 use tokio::sync::mpsc;
 
-use super::supervise::Control;
+use super::supervise::{Child, Control};
 use super::{Exchange, Job, JobReport, JobStart, Launcher, StandardHost, StartError};
-use crate::host::{HostError, HostResult, SpawnRequest};
+use crate::host::{HostError, HostResult, SpawnRequest, UpcallContext};
 
 impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     /// Starts a job for a process; its output goes to whoever reads that of the parent, and it ends with the parent's
-    /// job.
-    pub(super) async fn spawn_child(&self, parent: &ProcId, req: SpawnRequest) -> HostResult<Nspace> {
+    /// job, unless it is independent.
+    pub(super) async fn spawn_child(&self, cx: &UpcallContext, req: SpawnRequest) -> HostResult<Nspace> {
         let SpawnRequest { apps, directives, .. } = req;
+        let parent = &cx.caller;
         let (forwarded, stdin) = (forwarded(&directives)?, stdin_reader(&directives)?);
-        let apps = apps.into_iter().map(|app| with_directives(app, &directives)).collect::<Result<_, _>>()?;
+        let is_independent = directives.flag(&keys::SPAWN_CHILD_SEP)?;
         let number = self.0.shared.spawned.fetch_add(1, Ordering::Relaxed) + 1;
         let nspace = Nspace::new(format!("{}.{number}", parent.nspace))
             .map_err(|error| HostError::new(Status::ERR_BAD_PARAM, error.to_string()))?;
         let mut start = JobStart::new(nspace.clone(), apps).parent(parent.clone()).forwarded(forwarded);
+        start.directives = directives;
         start.stdin = stdin.filter(|_| self.0.shared.launcher.takes_stdin());
         let owner = self.jobs().get(&parent.nspace).map(|job| {
             start.on_failure = job.on_failure;
             Owner { control: job.control.clone(), reports: job.reports.clone() }
         });
-        let job = self.start_job(start).await.map_err(refusal)?;
+        let job = self.start_job_unless(start, cx.cancelled()).await.map_err(refusal)?;
+        if cx.is_cancelled() {
+            // nobody learns its name
+            job.terminate();
+        }
         if let Some(owner) = &owner {
-            let child = Control::Child { nspace: nspace.clone(), control: job.sender() };
-            if owner.control.send(child).is_err() {
-                job.terminate();
+            let child = Child { control: job.sender(), is_independent };
+            if let Err(mpsc::error::SendError(Control::Child { child, .. })) =
+                owner.control.send(Control::Child { nspace: nspace.clone(), child })
+            {
+                child.end();
             }
         }
         tokio::spawn(pass_on(job, owner));
@@ -80,44 +88,6 @@ fn stdin_reader(directives: &Directives) -> HostResult<Option<Rank>> {
     }
 }
 
-/// What the job's directives and the application's own make of it; its own win (SPN-01).
-fn with_directives(mut app: App, job: &Directives) -> HostResult<App> {
-    let own = Directives::from(app.info.clone());
-    let wdir = match own.get(&keys::WDIR)? {
-        Some(dir) => Some(dir),
-        None => app.cwd.take().map_or_else(|| job.get(&keys::WDIR), |dir| Ok(Some(dir)))?,
-    };
-    app.cwd = wdir;
-    for info in job.iter().chain(&own) {
-        set_variable(&mut app, info)?;
-    }
-    Ok(app)
-}
-
-/// `SET` overwrites, `ADD` does not (SPN-03).
-fn set_variable(app: &mut App, info: &Info) -> HostResult<()> {
-    let overwrites = info.is(&keys::SET_ENVAR);
-    if !overwrites && !info.is(&keys::ADD_ENVAR) {
-        return Ok(());
-    }
-    let Envar { name, value, .. } =
-        info.get().map_err(|error| HostError::new(Status::ERR_BAD_PARAM, error.to_string()))?;
-    let is_it = |line: &String| line.split_once('=').is_some_and(|(held, _)| held == name);
-    if overwrites {
-        app.env.retain(|line| !is_it(line));
-    }
-    if !app.env.iter().any(is_it) {
-        app.env.push(format!("{name}={value}"));
-    }
-    Ok(())
-}
-
 fn refusal(error: StartError) -> HostError {
-    let status = match &error {
-        StartError::Launch(_) => Status::ERR_JOB_FAILED_TO_LAUNCH,
-        StartError::Invalid(_) => Status::ERR_BAD_PARAM,
-        StartError::Server(failure) => failure.status,
-        StartError::Host(error) => error.status(),
-    };
-    HostError::new(status, error.to_string()).with_source(error)
+    HostError::new(error.status(), error.to_string()).with_source(error)
 }

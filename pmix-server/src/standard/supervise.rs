@@ -1,120 +1,25 @@
-//! Jobs that a [`StandardHost`] has started: their start, their watch, their end.
+//! The watch over a job: what its processes do and what is done about it, to its end.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::Ordering;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use pmix_types::message::Failure;
-use pmix_types::{
-    DataRange, Event, Info, Nspace, Persistence, Pid, ProcId, ProcInfo, ProcState, Rank, Status, keys,
-};
-use thiserror::Error;
+use pmix_types::{Event, Nspace, Persistence, Pid, ProcId, ProcInfo, ProcState, Rank, Status};
 use tokio::sync::{mpsc, oneshot};
 
 use super::cluster::Servers;
-use super::iof::Forwarding;
 use super::job_control::Act;
+use super::notices::{self, Told};
 use super::plan::Plan;
+use super::start::REPORTS;
 use super::store::Over;
 use super::{
-    Exchange, JobOutcome, JobReport, JobStart, LaunchError, LaunchReport, Launcher, OnFailure, ProcExit,
-    StandardHost,
+    Exchange, JobOutcome, JobReport, LaunchError, LaunchReport, Launcher, OnFailure, ProcExit, StandardHost,
 };
-use crate::host::HostError;
 
-/// Reports that may wait to be read: what holds back a process whose output nobody takes.
-const REPORTS: usize = 256;
+/// Exit code of a job whose time was over, as that of timeout(1).
+const TIMED_OUT: i32 = 124;
 /// How long the first process to be lost is waited for, so that its end can be told.
 const FIRST_TO_FAIL: Duration = Duration::from_secs(1);
-
-/// Why a job could not be started.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum StartError {
-    /// A process could not be started; none is left running.
-    #[error(transparent)]
-    Launch(#[from] LaunchError),
-    /// The request makes no sense.
-    #[error("{0}")]
-    Invalid(String),
-    /// The server refused the job.
-    #[error("{0}")]
-    Server(#[from] Failure),
-    /// The host has no server yet.
-    #[error(transparent)]
-    Host(#[from] HostError),
-}
-
-/// A job that was started, as its owner sees it.
-#[derive(Debug)]
-pub struct Job {
-    nspace: Nspace,
-    reports: mpsc::Receiver<JobReport>,
-    control: mpsc::UnboundedSender<Control>,
-}
-
-impl Job {
-    /// Its namespace.
-    pub const fn nspace(&self) -> &Nspace {
-        &self.nspace
-    }
-
-    /// What happens next; `None` after [`JobReport::Done`]. Output that nobody takes holds its process back.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe.
-    pub async fn next_report(&mut self) -> Option<JobReport> {
-        self.reports.recv().await
-    }
-
-    /// Waits for the end of the job; reports that come before it are dropped, output with them. `None` if the end was
-    /// reported already, or the server stopped before.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe, except that reports that have come are gone.
-    pub async fn outcome(&mut self) -> Option<JobOutcome> {
-        loop {
-            if let JobReport::Done(outcome) = self.next_report().await? {
-                return Some(outcome);
-            }
-        }
-    }
-
-    /// Sends a signal, by its number, to all processes.
-    pub fn signal(&self, signal: i32) {
-        // an ended job has no process
-        let _ = self.control.send(Control::Signal(signal));
-    }
-
-    /// Ends the job: a request first, force after the launcher's grace period.
-    pub fn terminate(&self) {
-        let _ = self.control.send(Control::Terminate);
-    }
-
-    /// The way to its supervisor.
-    pub(super) fn sender(&self) -> mpsc::UnboundedSender<Control> {
-        self.control.clone()
-    }
-
-    /// Ends the job at once by force.
-    pub fn kill(&self) {
-        const SIGKILL: i32 = 9;
-        self.signal(SIGKILL);
-    }
-}
-
-/// What is known of a job while it runs.
-#[derive(Debug)]
-pub(super) struct JobEntry {
-    pub(super) control: mpsc::UnboundedSender<Control>,
-    /// To its owner.
-    pub(super) reports: mpsc::Sender<JobReport>,
-    /// What is done when it fails; holds for the jobs it starts too.
-    pub(super) on_failure: OnFailure,
-    /// In rank order.
-    pub(super) table: Vec<ProcInfo>,
-    pub(super) forwarding: Forwarding,
-}
 
 /// What a supervisor is told.
 #[derive(Debug)]
@@ -131,19 +36,22 @@ pub(super) enum Control {
         status: i32,
         message: String,
     },
-    Signal(i32),
-    Terminate,
+    /// From its owner, or from that of its parent.
+    Order {
+        act: Act,
+        reach: Reach,
+    },
     /// A process has asked for it.
     Act {
-        /// Whom; `None` for all, and for the jobs they have started.
+        /// Whom; `None` for all, and for the jobs they have started, unless these are independent.
         ranks: Option<BTreeSet<Rank>>,
         act: Act,
         done: oneshot::Sender<Result<(), LaunchError>>,
     },
-    /// One of its processes has started a job, which ends with this one.
+    /// One of its processes has started a job.
     Child {
         nspace: Nspace,
-        control: mpsc::UnboundedSender<Self>,
+        child: Child,
     },
     /// A job that it started has ended.
     ChildEnded {
@@ -152,79 +60,48 @@ pub(super) enum Control {
     },
 }
 
-impl<L: Launcher, X: Exchange> StandardHost<L, X> {
-    /// Starts a job: tells the servers of it, launches its processes, and watches them until all have ended.
-    ///
-    /// Ranks are numbered app by app and put on the launcher's nodes in blocks, as even as possible.
-    ///
-    /// # Errors
-    /// [`StartError`] names the process, program, node and cause; nothing is left running or registered.
-    ///
-    /// # Cancel safety
-    /// Not cancel-safe: a dropped future may leave processes running until the launcher is dropped.
-    pub async fn start_job(&self, start: JobStart) -> Result<Job, StartError> {
-        let JobStart { nspace, apps, on_failure, parent, forwarded, stdin } = start;
-        let forwarding = Forwarding { channels: forwarded, stdin, pullers: Vec::new() };
-        let servers = self.servers()?;
-        let plan = Plan::new(&nspace, &apps, self.0.shared.launcher.nodes())?;
-        let (control, controls) = mpsc::unbounded_channel();
-        let (reports_out, reports) = mpsc::channel(REPORTS);
-        {
-            let mut jobs = self.jobs();
-            if jobs.contains_key(&nspace) {
-                return Err(StartError::Invalid(format!("namespace {nspace} is in use: choose another")));
-            }
-            let (control, table) = (control.clone(), plan.table(&nspace));
-            jobs.insert(
-                nspace.clone(),
-                JobEntry { control, reports: reports_out.clone(), on_failure, table, forwarding },
-            );
-        }
-        let number = self.0.shared.started.fetch_add(1, Ordering::Relaxed);
-        let (launch_reports, reports_in) = mpsc::channel(REPORTS);
-        let started = async {
-            servers.register_job(number, &plan.spec(&nspace, parent.as_ref())).await?;
-            let mut job = plan.launch_job(&nspace, &apps, &servers).await?;
-            for proc in &mut job.procs {
-                proc.takes_stdin = stdin.is_some_and(|rank| rank.matches(proc.rank));
-            }
-            self.0.shared.launcher.launch(job, launch_reports).await?;
-            Ok::<(), StartError>(())
-        };
-        if let Err(error) = started.await {
-            self.jobs().remove(&nspace);
-            // it may not have come as far as to be registered
-            servers.deregister_job(number, &nspace).await;
-            return Err(error);
-        }
-        let supervisor = Supervisor {
-            host: self.clone(),
-            number,
-            servers,
-            running: plan.all_ranks(),
-            programs: apps.into_iter().map(|app| app.command).collect(),
-            plan,
-            nspace: nspace.clone(),
-            on_failure,
-            connected: BTreeSet::new(),
-            finalized: BTreeSet::new(),
-            lost: Vec::new(),
-            exits: BTreeMap::new(),
-            announced: BTreeSet::new(),
-            failing: Failing::No,
-            asked_to_end: false,
-            abort_status: None,
-            children: BTreeMap::new(),
-            child_failure: None,
-        };
-        tokio::spawn(supervisor.run(controls, reports_in, reports_out));
-        Ok(Job { nspace, reports, control })
-    }
+/// How far down an order goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// To the jobs that are connected with this one (CON-18).
+    Connected,
+    /// To independent ones too.
+    All,
+}
 
-    /// The process table of a job that was started here and runs; empty for any other.
-    pub fn process_table(&self, nspace: &Nspace) -> Vec<ProcInfo> {
-        self.jobs().get(nspace).map(|job| job.table.clone()).unwrap_or_default()
+/// A job that a process of another has started.
+#[derive(Debug)]
+pub(super) struct Child {
+    pub(super) control: mpsc::UnboundedSender<Control>,
+    /// It does not end with the other.
+    pub(super) is_independent: bool,
+}
+
+impl Child {
+    /// Ends it with the other one.
+    pub(super) fn end(&self) {
+        if !self.is_independent {
+            // it may just have ended by itself
+            let _ = self.control.send(Control::Order { act: Act::Terminate, reach: Reach::Connected });
+        }
     }
+}
+
+/// What there is to know of a job that has started.
+#[derive(Debug)]
+pub(super) struct Watched {
+    /// No other job of this host has had it.
+    pub(super) number: u32,
+    pub(super) nspace: Nspace,
+    pub(super) plan: Plan,
+    /// What each of its applications runs.
+    pub(super) programs: Vec<String>,
+    /// Who has asked for it, if a process has.
+    pub(super) parent: Option<ProcId>,
+    pub(super) told: Told,
+    /// How long it may run.
+    pub(super) limit: Option<Duration>,
+    pub(super) on_failure: OnFailure,
 }
 
 /// How far the failure of a job has come.
@@ -238,15 +115,10 @@ enum Failing {
 }
 
 /// Watches one job.
-struct Supervisor<L, X> {
+pub(super) struct Supervisor<L, X> {
     host: StandardHost<L, X>,
-    /// No other job of this host has had it.
-    number: u32,
     servers: Servers,
-    plan: Plan,
-    programs: Vec<String>,
-    nspace: Nspace,
-    on_failure: OnFailure,
+    job: Watched,
     running: BTreeSet<Rank>,
     connected: BTreeSet<Rank>,
     finalized: BTreeSet<Rank>,
@@ -256,11 +128,14 @@ struct Supervisor<L, X> {
     /// Those whose failure the others have been told of.
     announced: BTreeSet<Rank>,
     failing: Failing,
-    /// Its owner or an abort has ended it: what dies now is no failure.
+    /// Its owner, an abort or the end of its time has ended it: what dies now is no failure.
     asked_to_end: bool,
     abort_status: Option<i32>,
+    timed_out: bool,
+    /// Those who are to know of its end have been told.
+    end_is_told: bool,
     /// Jobs that its processes have started and that run.
-    children: BTreeMap<Nspace, mpsc::UnboundedSender<Control>>,
+    children: BTreeMap<Nspace, Child>,
     /// How the first of them to fail has ended.
     child_failure: Option<JobOutcome>,
 }
@@ -268,15 +143,45 @@ struct Supervisor<L, X> {
 /// Something the supervisor does at a certain time.
 type Alarm = Option<tokio::time::Instant>;
 
+/// What the owner is still to be told.
+type Outgoing = VecDeque<JobReport>;
+
 impl<L: Launcher, X: Exchange> Supervisor<L, X> {
-    async fn run(
+    pub(super) fn new(host: StandardHost<L, X>, servers: Servers, job: Watched) -> Self {
+        Self {
+            host,
+            servers,
+            running: job.plan.all_ranks(),
+            job,
+            connected: BTreeSet::new(),
+            finalized: BTreeSet::new(),
+            lost: Vec::new(),
+            exits: BTreeMap::new(),
+            announced: BTreeSet::new(),
+            failing: Failing::No,
+            asked_to_end: false,
+            abort_status: None,
+            timed_out: false,
+            end_is_told: false,
+            children: BTreeMap::new(),
+            child_failure: None,
+        }
+    }
+
+    pub(super) async fn run(
         mut self,
         mut controls: mpsc::UnboundedReceiver<Control>,
         mut reports: mpsc::Receiver<LaunchReport>,
         out: mpsc::Sender<JobReport>,
     ) {
-        let mut outgoing = std::collections::VecDeque::new();
+        let mut outgoing = Outgoing::new();
+        let now = tokio::time::Instant::now();
+        // a limit beyond the clock's end is none
+        let mut limit_at: Alarm = self.job.limit.and_then(|limit| now.checked_add(limit));
         let (mut end_at, mut tell_at): (Alarm, Alarm) = (None, None);
+        for event in self.job.told.of_start(&self.job.nspace) {
+            self.tell_parent(event).await;
+        }
         while !(self.running.is_empty() && self.children.is_empty() && outgoing.is_empty()) {
             let was = self.has_failed();
             tokio::select! {
@@ -298,34 +203,66 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
                     tell_at = None;
                     self.tell_any(&mut outgoing);
                 }
+                () = until(limit_at) => {
+                    limit_at = None;
+                    self.timed_out = true;
+                    self.asked_to_end = true;
+                    self.end_all().await;
+                }
                 else => break,
             }
             if !was && self.has_failed() {
                 let now = tokio::time::Instant::now();
                 tell_at = Some(now + FIRST_TO_FAIL);
-                if let OnFailure::End { grace } = self.on_failure {
+                if let OnFailure::End { grace } = self.job.on_failure {
                     end_at = Some(now + grace);
                 }
+            }
+            if self.running.is_empty() && !self.end_is_told {
+                self.end_is_told = true;
+                limit_at = None;
+                self.tell_of_end().await;
             }
         }
         let outcome = self.outcome();
         // the namespace is gone before its owner hears of the end
-        self.host.jobs().remove(&self.nspace);
+        self.host.jobs().remove(&self.job.nspace);
         controls.close();
         while let Ok(control) = controls.try_recv() {
             // a job that was started while this one ended
-            if let Control::Child { control, .. } = control {
-                let _ = control.send(Control::Terminate);
+            if let Control::Child { child, .. } = control {
+                child.end();
             }
         }
-        self.servers.deregister_job(self.number, &self.nspace).await;
+        self.servers.deregister_job(self.job.number, &self.job.nspace).await;
         for host in self.host.on_all_nodes() {
-            host.forget_job(&self.nspace);
+            host.forget_job(&self.job.nspace);
         }
         let _ = out.send(JobReport::Done(outcome)).await;
     }
 
-    async fn on_control(&mut self, control: Control, out: &mut std::collections::VecDeque<JobReport>) {
+    /// Whoever has asked for the job hears of it, on whatever node (SPN-05).
+    async fn tell_parent(&self, event: Event) {
+        if let Some(parent) = self.job.parent.clone() {
+            self.servers.notify_event(&notices::for_procs(event, vec![parent])).await;
+        }
+    }
+
+    /// All of its processes have ended.
+    async fn tell_of_end(&self) {
+        let (nspace, outcome) = (&self.job.nspace, self.outcome());
+        if let Some(event) = notices::of_failure(nspace, &outcome) {
+            let hearers = self.host.connected_with(nspace);
+            if !hearers.is_empty() {
+                self.servers.notify_event(&notices::for_procs(event, hearers)).await;
+            }
+        }
+        if let Some(event) = self.job.told.of_end(nspace, &outcome) {
+            self.tell_parent(event).await;
+        }
+    }
+
+    async fn on_control(&mut self, control: Control, out: &mut Outgoing) {
         match control {
             Control::Connected(rank) => {
                 self.connected.insert(rank);
@@ -351,34 +288,30 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
                 self.asked_to_end = true;
                 self.end_all().await;
             }
-            Control::Signal(signal) => {
-                if let Err(error) = self.act(None, Act::Signal(signal)).await {
-                    tracing::warn!(%error, signal, "cannot signal the job");
+            Control::Order { act, reach } => {
+                if let Err(error) = self.act(None, act, reach).await {
+                    tracing::warn!(%error, ?act, "cannot reach the job");
                 }
             }
             Control::Act { ranks, act, done } => {
-                let acted = self.act(ranks, act).await;
+                let acted = self.act(ranks, act, Reach::Connected).await;
                 // who asked may be gone, not least by what it asked for
                 let _ = done.send(acted);
             }
-            Control::Child { nspace, control } => {
-                self.children.insert(nspace, control);
+            Control::Child { nspace, child } => {
+                self.children.insert(nspace, child);
             }
             Control::ChildEnded { nspace, outcome } => {
-                self.children.remove(&nspace);
+                let concerns_us = self.children.remove(&nspace).is_none_or(|child| !child.is_independent);
                 // what ends on request is no failure
-                if outcome.exit_code != 0 && !self.asked_to_end {
+                if concerns_us && outcome.exit_code != 0 && !self.asked_to_end {
                     self.child_failure.get_or_insert(outcome);
                 }
-            }
-            Control::Terminate => {
-                self.asked_to_end = true;
-                self.end_all().await;
             }
         }
     }
 
-    async fn on_report(&mut self, report: LaunchReport, out: &mut std::collections::VecDeque<JobReport>) {
+    async fn on_report(&mut self, report: LaunchReport, out: &mut Outgoing) {
         match &report {
             LaunchReport::Started { proc, pid, executable } => {
                 self.with_row(proc.rank, |row| {
@@ -412,7 +345,7 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
                 });
                 // after the table says so: what is published from now on is known to come late
                 self.forget_published(rank);
-                if let Some(server) = self.plan.node_of(rank).and_then(|node| self.servers.of(node)) {
+                if let Some(server) = self.job.plan.node_of(rank).and_then(|node| self.servers.of(node)) {
                     let _ = server.client_ended(proc, format!("it ended with {exit}")).await;
                 }
                 out.push_back(JobReport::Proc(report));
@@ -436,16 +369,12 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
         if self.failing == Failing::No && self.child_failure.is_none() {
             self.failing = Failing::First(rank);
         }
-        let proc = ProcId::new(self.nspace.clone(), rank);
         let status = match self.exits.get(&rank) {
             Some(ProcExit::Signal(_)) => Status::ERR_PROC_ABORTED_BY_SIG,
             Some(ProcExit::Code(code)) if *code != 0 => Status::ERR_EXIT_NONZERO_TERM,
             _ => Status::ERR_PROC_TERM_WO_SYNC,
         };
-        let event = Event::new(Status::ERR_PROC_TERM_WO_SYNC, ProcId::none())
-            .with_range(DataRange::NAMESPACE)
-            .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, proc))
-            .with_info(Info::new(&keys::PROC_TERM_STATUS, status));
+        let event = self.host.lost_proc(self.proc(rank), status);
         self.servers.notify_event(&event).await;
     }
 
@@ -455,14 +384,14 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
         if self.lost.iter().any(|(lost, _)| *lost == rank) {
             return;
         }
-        let node = self.plan.node_of(rank);
-        let is_later = |&(lost, number): &(Rank, u64)| number > order && self.plan.node_of(lost) == node;
+        let node = self.job.plan.node_of(rank);
+        let is_later = |&(lost, number): &(Rank, u64)| number > order && self.job.plan.node_of(lost) == node;
         let place = self.lost.iter().position(is_later).unwrap_or(self.lost.len());
         self.lost.insert(place, (rank, order));
     }
 
     /// Tells the owner how the first process to fail has ended, as soon as that is known.
-    fn tell(&mut self, out: &mut std::collections::VecDeque<JobReport>) {
+    fn tell(&mut self, out: &mut Outgoing) {
         // the one lost first is the cause; others may have died of it and been reported sooner
         let first = match self.failing {
             Failing::First(rank) => self.lost.first().map_or(rank, |(lost, _)| *lost),
@@ -474,7 +403,7 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
     }
 
     /// The first one to be lost lives on: tells of any that has ended.
-    fn tell_any(&mut self, out: &mut std::collections::VecDeque<JobReport>) {
+    fn tell_any(&mut self, out: &mut Outgoing) {
         if let Failing::First(rank) = self.failing
             && let Some(exit) = self.exits.get(&rank).copied()
         {
@@ -482,13 +411,13 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
         }
     }
 
-    fn tell_of(&mut self, rank: Rank, exit: ProcExit, out: &mut std::collections::VecDeque<JobReport>) {
+    fn tell_of(&mut self, rank: Rank, exit: ProcExit, out: &mut Outgoing) {
         self.failing = Failing::Told(rank, exit);
-        let app = self.plan.ranks.get(rank.to_raw() as usize).map_or(0, |(_, app)| *app);
+        let app = self.job.plan.ranks.get(rank.to_raw() as usize).map_or(0, |(_, app)| *app);
         out.push_back(JobReport::Failed {
-            proc: ProcId::new(self.nspace.clone(), rank),
-            node: self.plan.node_of(rank).unwrap_or_default().to_owned(),
-            program: self.programs.get(app).cloned().unwrap_or_default(),
+            proc: self.proc(rank),
+            node: self.job.plan.node_of(rank).unwrap_or_default().to_owned(),
+            program: self.job.programs.get(app).cloned().unwrap_or_default(),
             exit,
         });
     }
@@ -499,27 +428,34 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
 
     /// What a process has published may end with it, or with the last one of its application.
     fn forget_published(&self, ended: Rank) {
-        let app_of = |rank: Rank| self.plan.ranks.get(rank.to_raw() as usize).map(|(_, app)| *app);
+        let app_of = |rank: Rank| self.job.plan.ranks.get(rank.to_raw() as usize).map(|(_, app)| *app);
         let app = app_of(ended);
         let forget = |ranks, persistence| {
-            let nspace = self.nspace.clone();
+            let nspace = self.job.nspace.clone();
             self.host.forget_published(Over::Procs { nspace, ranks: Some(ranks), persistence });
         };
         forget([ended].into_iter().collect(), Persistence::PROC);
         if !self.running.iter().any(|rank| app_of(*rank) == app) {
-            let members = self.plan.all_ranks().into_iter().filter(|rank| app_of(*rank) == app);
+            let members = self.job.plan.all_ranks().into_iter().filter(|rank| app_of(*rank) == app);
             forget(members.collect(), Persistence::APP);
         }
     }
 
-    fn tell_children(&self, control: impl Fn() -> Control) {
+    fn tell_children(&self, act: Act, reach: Reach) {
         for child in self.children.values() {
-            let _ = child.send(control());
+            if reach == Reach::All || !child.is_independent {
+                let _ = child.control.send(Control::Order { act, reach });
+            }
         }
     }
 
     /// Acts on those of these processes that run, or on all and the jobs they have started.
-    async fn act(&mut self, ranks: Option<BTreeSet<Rank>>, act: Act) -> Result<(), LaunchError> {
+    async fn act(
+        &mut self,
+        ranks: Option<BTreeSet<Rank>>,
+        act: Act,
+        reach: Reach,
+    ) -> Result<(), LaunchError> {
         let mut procs = self.running_procs();
         match &ranks {
             Some(ranks) => procs.retain(|proc| ranks.contains(&proc.rank)),
@@ -528,10 +464,7 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
                     Act::Signal(signal) => [2, 9, 15].contains(&signal),
                     Act::Terminate => true,
                 };
-                self.tell_children(|| match act {
-                    Act::Signal(signal) => Control::Signal(signal),
-                    Act::Terminate => Control::Terminate,
-                });
+                self.tell_children(act, reach);
             }
         }
         match act {
@@ -542,7 +475,7 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
     }
 
     async fn end_all(&mut self) {
-        self.tell_children(|| Control::Terminate);
+        self.tell_children(Act::Terminate, Reach::Connected);
         let procs = self.running_procs();
         if !procs.is_empty()
             && let Err(error) = self.host.0.shared.launcher.terminate(&procs).await
@@ -552,7 +485,7 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
     }
 
     fn running_procs(&self) -> Vec<ProcId> {
-        self.running.iter().map(|rank| ProcId::new(self.nspace.clone(), *rank)).collect()
+        self.running.iter().map(|rank| self.proc(*rank)).collect()
     }
 
     fn outcome(&self) -> JobOutcome {
@@ -566,24 +499,33 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
                 .find(|(_, exit)| **exit != ProcExit::Code(0))
                 .map(|(rank, exit)| (*rank, *exit)),
         };
-        let own_code = match (self.abort_status, first_failure) {
+        let (own_code, status) = match (self.abort_status, first_failure) {
+            _ if self.timed_out => (TIMED_OUT, Status::ERR_TIMEOUT),
             // aborted is not done, whatever the caller thinks of it
-            (Some(0), _) => 1,
-            (Some(status), _) => status,
+            (Some(0), _) => (1, Status::ERR_JOB_ABORTED),
+            (Some(status), _) => (status, Status::ERR_JOB_ABORTED),
+            (None, Some((_, exit))) if self.asked_to_end && self.failing == Failing::No => {
+                (exit.shell_code(), Status::ERR_JOB_KILLED_BY_CMD)
+            }
             // it left without finalize, which is a failure whatever it returned
-            (None, Some((_, ProcExit::Code(0)))) => 1,
-            (None, Some((_, exit))) => exit.shell_code(),
-            (None, None) => 0,
+            (None, Some((_, ProcExit::Code(0)))) => (1, Status::ERR_JOB_TERM_WO_SYNC),
+            (None, Some((_, ProcExit::Code(code)))) => (code, Status::ERR_JOB_NON_ZERO_TERM),
+            (None, Some((_, exit))) => (exit.shell_code(), Status::ERR_JOB_ABORTED_BY_SIG),
+            (None, None) => (0, Status::SUCCESS),
         };
-        let procs = self.host.process_table(&self.nspace);
-        let first_failure = first_failure.map(|(rank, exit)| (ProcId::new(self.nspace.clone(), rank), exit));
+        let procs = self.host.process_table(&self.job.nspace);
+        let first_failure = first_failure.map(|(rank, exit)| (self.proc(rank), exit));
         match &self.child_failure {
             // ended because of it
-            Some(child) if self.abort_status.is_none() && self.failing == Failing::No => {
+            Some(child) if self.abort_status.is_none() && !self.timed_out && self.failing == Failing::No => {
                 JobOutcome { procs, ..child.clone() }
             }
-            _ => JobOutcome { exit_code: own_code, first_failure, procs },
+            _ => JobOutcome { exit_code: own_code, status, first_failure, procs },
         }
+    }
+
+    fn proc(&self, rank: Rank) -> ProcId {
+        ProcId::new(self.job.nspace.clone(), rank)
     }
 
     fn set_state(&self, rank: Rank, state: ProcState) {
@@ -593,7 +535,7 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
     fn with_row(&self, rank: Rank, change: impl FnOnce(&mut ProcInfo)) {
         let mut jobs = self.host.jobs();
         if let Some(row) =
-            jobs.get_mut(&self.nspace).and_then(|job| job.table.get_mut(rank.to_raw() as usize))
+            jobs.get_mut(&self.job.nspace).and_then(|job| job.table.get_mut(rank.to_raw() as usize))
         {
             change(row);
         }

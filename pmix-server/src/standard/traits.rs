@@ -4,7 +4,7 @@ use std::process::ExitStatus;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use pmix_types::{App, Nspace, ProcId, ProcState, Rank};
+use pmix_types::{App, Nspace, ProcId, ProcState, Rank, Status};
 use thiserror::Error;
 use tokio::sync::mpsc;
 
@@ -16,7 +16,8 @@ pub trait Launcher: Send + Sync + 'static {
     /// Names of the nodes it can start processes on, this server's own included; never empty.
     fn nodes(&self) -> Vec<String>;
 
-    /// Starts all processes of a job, or none: on an error nothing is left running.
+    /// Starts all processes of a job, or none: on an error nothing is left running, nor when the future is dropped
+    /// before it is ready.
     ///
     /// Reports states and output through `reports` (bounded: waiting for room there is what slows down a
     /// process whose output nobody reads) from now until each process has ended: for every
@@ -57,7 +58,8 @@ pub trait Launcher: Send + Sync + 'static {
 pub struct LaunchJob {
     /// Its namespace.
     pub nspace: Nspace,
-    /// The applications; processes name theirs by index.
+    /// The applications; processes name theirs by index. Their `info` is what directives make of the environment:
+    /// [`environment`](super::environment) carries it out.
     pub apps: Vec<App>,
     /// The processes in rank order.
     pub procs: Vec<LaunchProc>,
@@ -82,6 +84,8 @@ pub struct LaunchProc {
     pub app: usize,
     /// Variables it needs to find its server, on top of the application's; they win.
     pub env: Vec<(String, String)>,
+    /// Directory to start in, in place of the application's.
+    pub cwd: Option<String>,
     /// Whether its standard input comes by [`Launcher::push_stdin`].
     pub takes_stdin: bool,
 }
@@ -89,7 +93,7 @@ pub struct LaunchProc {
 impl LaunchProc {
     /// Joins the parts.
     pub const fn new(rank: Rank, node: String, app: usize, env: Vec<(String, String)>) -> Self {
-        Self { rank, node, app, env, takes_stdin: false }
+        Self { rank, node, app, env, cwd: None, takes_stdin: false }
     }
 }
 
@@ -195,6 +199,8 @@ pub struct LaunchError {
     pub program: String,
     /// What went wrong and what to do.
     pub reason: String,
+    /// The Standard's status for it: `ERR_JOB_FAILED_TO_LAUNCH` unless more is known (SPN-06).
+    pub status: Status,
     /// The cause, if the system gave one.
     #[source]
     pub source: Option<std::io::Error>,
@@ -204,12 +210,26 @@ impl LaunchError {
     /// Joins the parts; the reason is the system's word.
     pub fn from_io(proc: ProcId, node: &str, program: &str, source: std::io::Error) -> Self {
         let reason = source.to_string();
-        Self { proc, node: node.into(), program: program.into(), reason, source: Some(source) }
+        Self { source: Some(source), ..Self::new(proc, node, program, reason) }
     }
 
     /// Joins the parts.
     pub fn new(proc: ProcId, node: &str, program: &str, reason: impl Into<String>) -> Self {
-        Self { proc, node: node.into(), program: program.into(), reason: reason.into(), source: None }
+        Self {
+            proc,
+            node: node.into(),
+            program: program.into(),
+            reason: reason.into(),
+            status: Status::ERR_JOB_FAILED_TO_LAUNCH,
+            source: None,
+        }
+    }
+
+    /// The same with a status that says more.
+    #[must_use]
+    pub const fn with_status(mut self, status: Status) -> Self {
+        self.status = status;
+        self
     }
 }
 

@@ -168,6 +168,34 @@ fn spn_01_spn_04_the_parent_gets_name_and_data_of_its_child() {
 }
 
 #[test]
+fn spn_06_gen_12_either_limit_of_a_start_is_kept_here() {
+    let limits: [(&[i32], &[i32], u64); 3] = [(&[5], &[], 5), (&[5], &[9], 5), (&[9], &[0], 9)];
+    for (spawn, plain, seconds) in limits {
+        let (mut t, peer) = one();
+        let mut directives = Directives::new();
+        directives.extend(spawn.iter().map(|limit| Info::required(&keys::SPAWN_TIMEOUT, *limit)));
+        directives.extend(plain.iter().map(|limit| Info::new(&keys::TIMEOUT, *limit)));
+        let apps = vec![App::new("child", 2)];
+        let mut spawn = Spawn::new(apps.clone());
+        spawn.directives = directives;
+        let to = t.ask(&peer, Request::Spawn(spawn));
+        let request = SpawnRequest::new(apps).with_directives(identified(Directives::new()));
+        let id = upcall_is(&mut t, UpcallRequest::Spawn(request));
+        t.advance(seconds - 1);
+        t.quiet();
+        t.advance(1);
+        t.expect_cancel_then_timeout(id, to);
+        t.finish();
+    }
+    let (mut t, peer) = one();
+    let mut spawn = Spawn::new(vec![App::new("child", 2)]);
+    spawn.directives = Directives::new().with(&keys::SPAWN_TIMEOUT, -1);
+    let to = t.ask(&peer, Request::Spawn(spawn));
+    t.fails(to, Status::ERR_BAD_PARAM);
+    t.finish();
+}
+
+#[test]
 fn log_04_jct_01_what_the_server_cannot_do_goes_up() {
     let (mut t, peer) = one();
     let said = vec![Info::new(&keys::LOG_STDERR, "hello")];

@@ -1,0 +1,136 @@
+//! Nodes by name: what `HOST` and `HOSTFILE` ask for, out of those there are (SPN-02).
+
+use std::io::Read;
+use std::path::PathBuf;
+
+use pmix_types::{Directives, Key, Status};
+
+use crate::host::{HostError, HostResult};
+
+/// A longer file of hosts is no file of hosts.
+const MAX_FILE: u64 = 16 << 20;
+
+/// Nodes that are asked for; none means any.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Hosts {
+    /// Names with commas between them.
+    names: Option<String>,
+    /// A file with one name a line.
+    file: Option<PathBuf>,
+}
+
+impl Hosts {
+    pub(super) fn take(
+        directives: &mut Directives,
+        names: &Key<String>,
+        file: &Key<String>,
+    ) -> HostResult<Self> {
+        let (names, file) = (directives.take(names)?, directives.take(file)?);
+        Ok(Self { names, file: file.map(PathBuf::from) })
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.names.is_none() && self.file.is_none()
+    }
+
+    /// Those that are named, by their index in `all`, in the order they are named and each once. Where both names and a
+    /// file are given, the names are among those of the file.
+    ///
+    /// # Errors
+    /// `status` for a file that cannot be read, for a name that is not known, and for no name at all.
+    pub(super) async fn among(&self, all: &[String], status: Status) -> HostResult<Vec<usize>> {
+        let refused = |message: String| HostError::new(status, message);
+        let every: Vec<usize> = (0..all.len()).collect();
+        let of_file = match self.file.clone() {
+            None => every,
+            Some(file) => {
+                let shown = file.display().to_string();
+                let text = tokio::task::spawn_blocking(move || read(file))
+                    .await
+                    .map_err(|error| refused(error.to_string()))?
+                    .map_err(|error| refused(format!("file of hosts {shown}: {error}")))?;
+                let names = text.lines().filter_map(|line| line.split('#').next()?.split_whitespace().next());
+                pick(names, all, &every)
+                    .map_err(|reason| refused(format!("file of hosts {shown}: {reason}")))?
+            }
+        };
+        match &self.names {
+            None => Ok(of_file),
+            Some(names) => pick(names.split(','), all, &of_file).map_err(refused),
+        }
+    }
+}
+
+fn pick<'a>(
+    names: impl Iterator<Item = &'a str>,
+    all: &[String],
+    among: &[usize],
+) -> Result<Vec<usize>, String> {
+    let mut picked = Vec::new();
+    for name in names.map(str::trim).filter(|name| !name.is_empty()) {
+        let index = among.iter().copied().find(|index| all.get(*index).is_some_and(|known| known == name));
+        match index {
+            Some(index) if picked.contains(&index) => {}
+            Some(index) => picked.push(index),
+            None => return Err(format!("there is no node {name} to use")),
+        }
+    }
+    if picked.is_empty() { Err("no node is named".to_owned()) } else { Ok(picked) }
+}
+
+fn read(file: PathBuf) -> std::io::Result<String> {
+    // a pipe would wait for its writer
+    if !std::fs::metadata(&file)?.is_file() {
+        return Err(std::io::Error::other("not a file"));
+    }
+    let mut text = String::new();
+    std::fs::File::open(file)?.take(MAX_FILE).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use pmix_types::keys;
+
+    use super::*;
+
+    fn hosts(names: Option<&str>, file: Option<&str>) -> Hosts {
+        Hosts { names: names.map(Into::into), file: file.map(Into::into) }
+    }
+
+    async fn found(hosts: Hosts) -> Result<Vec<usize>, (Status, String)> {
+        let all = ["n0", "n1", "n2"].map(String::from);
+        let found = hosts.among(&all, Status::ERR_JOB_FAILED_TO_MAP).await;
+        found.map_err(|error| (error.status(), error.to_string()))
+    }
+
+    #[tokio::test]
+    async fn spn_02_hosts_are_taken_by_name_in_their_order() {
+        assert_eq!(found(Hosts::default()).await.unwrap(), [0, 1, 2]);
+        assert_eq!(found(hosts(Some("n2, n0,n2"), None)).await.unwrap(), [2, 0]);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "# nodes\nn1 slots=4\n\n  n2 # the last\nn1\n").unwrap();
+        let path = file.path().to_str();
+        assert_eq!(found(hosts(None, path)).await.unwrap(), [1, 2]);
+        assert_eq!(found(hosts(Some("n2"), path)).await.unwrap(), [2]);
+        for (refused, why) in [
+            (hosts(Some("n1,n3"), None), "n3"),
+            (hosts(Some("n0"), path), "n0"),
+            (hosts(Some(" ,"), None), "no node"),
+            (hosts(None, Some("/nowhere/hosts")), "/nowhere/hosts"),
+            (hosts(None, Some("/dev/zero")), "not a file"),
+        ] {
+            let (status, words) = found(refused).await.unwrap_err();
+            assert_eq!(status, Status::ERR_JOB_FAILED_TO_MAP);
+            assert!(words.contains(why), "{words}");
+        }
+    }
+
+    #[test]
+    fn they_are_taken_from_directives() {
+        let mut directives = Directives::new().require(&keys::HOST, "n0").with(&keys::HOSTFILE, "f");
+        let taken = Hosts::take(&mut directives, &keys::HOST, &keys::HOSTFILE).unwrap();
+        assert_eq!(taken, hosts(Some("n0"), Some("f")));
+        assert!(directives.deny_unprocessed().is_ok() && !taken.is_empty());
+    }
+}
