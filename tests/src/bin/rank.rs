@@ -28,6 +28,8 @@ enum Act {
     PutCommitGet(u32),
     /// `spawn-from RANK`: this rank starts three more that put, commit and get; all finalize.
     SpawnFrom(u32),
+    /// `parent`: says who has started it and how large the job of that one is, finalize.
+    Parent,
     /// `where`: says where it is and who is beside it, finalize.
     Where,
     /// `abort CODE`: rank 0 aborts the job with this status, the others block.
@@ -112,6 +114,7 @@ async fn run(act: Act) -> Result<u8, Error> {
                 spawn(&client).await?;
             }
         }
+        Act::Parent => tell_parent(&client).await?,
         Act::Where => tell_where(&client).await?,
         Act::Fence | Act::FenceThenExit(_) | Act::FenceWithout(_) | Act::DieBeforeFence(_) => {
             println!("fencing");
@@ -145,6 +148,14 @@ async fn spawn(client: &Client) -> Result<(), Error> {
     let own = std::env::current_exe().unwrap_or_default();
     let child = App::new(own.to_string_lossy(), 3).args(["put-commit-get", "2"]);
     println!("started {}", client.spawn([child]).await?);
+    Ok(())
+}
+
+async fn tell_parent(client: &Client) -> Result<(), Error> {
+    let spawned = client.get(client.proc_id(), keys::SPAWNED).await?;
+    let parent = client.get(client.proc_id(), keys::PARENT_ID).await?;
+    let size = client.job(&parent.nspace).get(keys::JOB_SIZE).await?;
+    println!("spawned {spawned} by {parent}, one of {size}");
     Ok(())
 }
 
@@ -202,6 +213,7 @@ impl Act {
             "put-commit-get" => Self::PutCommitGet(number(args)?),
             "kill-peer" => Self::KillPeer(number(args)?),
             "spawn-from" => Self::SpawnFrom(number(args)?),
+            "parent" => Self::Parent,
             "where" => Self::Where,
             "abort" => Self::Abort(number(args)?),
             "publish" => Self::Publish(args.get(1)?.clone(), args.get(2)?.clone()),
