@@ -131,7 +131,7 @@ impl LocalLauncher {
         if self.nodes.len() > 1 {
             command.envs(pretence(&proc.env));
         }
-        command.envs(program.env.iter().map(|(name, value)| (name, value)));
+        command.envs(&program.env);
         command.envs(proc.env.iter().map(|(name, value)| (name, value)));
         if let Some(cwd) = &program.cwd {
             // shells and many programs believe PWD

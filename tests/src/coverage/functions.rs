@@ -248,11 +248,13 @@ fn item_name(line: &str) -> Option<&str> {
         return Some(&header[..header.chars().take_while(is_name).count()]).filter(|name| !name.is_empty());
     }
     let mut words = line.split_whitespace();
-    let kind = words.find(|word| {
-        !["pub", "async", "unsafe", "extern"].contains(word)
-            && !word.starts_with("pub(")
-            && !(*word == "const" && line.contains(" fn "))
-    })?;
+    let is_const_fn = line.contains(" fn ");
+    let qualifies = |word: &str| match word {
+        "pub" | "async" | "unsafe" | "extern" => true,
+        "const" => is_const_fn,
+        _ => word.starts_with("pub("),
+    };
+    let kind = words.find(|word| !qualifies(word))?;
     if !["fn", "struct", "enum", "trait", "type", "const", "static", "mod", "macro_rules!"].contains(&kind) {
         return None;
     }
