@@ -75,7 +75,7 @@ mod upcalls;
 mod usage;
 
 pub use async_trait::async_trait;
-pub use engine::ServerStats;
+pub use engine::{Presence, ServerStats};
 pub use host::{Capabilities, HostError, HostModule, HostResult, NoHost, Upcall, UpcallContext};
 pub use pmix_proto::Limits;
 pub use pmix_types as types;

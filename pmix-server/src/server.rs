@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use pmix_types::job::{JobData, JobSpec};
-use pmix_types::message::{Failure, Output};
+use pmix_types::message::{Failure, Output, Request};
 use pmix_types::{Directives, Event, Info, IofChannels, Nspace, NspaceError, ProcId, Rank, Status};
 use thiserror::Error;
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
 use crate::driver::{Driver, Inbox};
-use crate::engine::{CallValue, Config, Engine, HostCall, ServerStats};
+use crate::engine::{CallValue, Config, Engine, HostCall, Presence, ServerStats};
 use crate::grpc;
 use crate::host::{HostModule, HostObject, NoHost};
 use crate::native;
@@ -530,6 +530,25 @@ impl ServerHandle {
     pub async fn dmodex_request(&self, proc: &ProcId, directives: Directives) -> Result<Bytes, Failure> {
         match self.inbox.call(HostCall::DmodexRequest { proc: proc.clone(), directives }).await? {
             CallValue::Blob(blob) => Ok(blob),
+            _ => Err(Status::ERROR.into()),
+        }
+    }
+
+    /// Waits until it is known what comes here of an operation that another node waits for, given as the fence, connect or
+    /// disconnect that a process there has asked for: an operation of these participants ends here, or none of them can
+    /// enter it any more. A host that has not been called for an operation which others wait for should ask, as nobody
+    /// else tells it of participants that have all ended before (CON-12). An addition to the Standard.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` for another request, or one without participants; `ERR_OUT_OF_RESOURCE` with too many of these
+    /// calls under way; `ERR_INVALID_NAMESPACE` and the like when a participating namespace ends, `ERR_INIT` after the
+    /// server has stopped.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    pub async fn presence(&self, operation: Request) -> Result<Presence, Failure> {
+        match self.inbox.call(HostCall::Absence(operation)).await? {
+            CallValue::Presence(presence) => Ok(presence),
             _ => Err(Status::ERROR.into()),
         }
     }

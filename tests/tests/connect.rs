@@ -3,14 +3,18 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
 
 use std::future::IntoFuture;
+use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
+use bytes::Bytes;
 use futures::future::join_all;
 use pmix_client::types::job::JobSpec;
 use pmix_client::types::{DataArray, DataRange, Event, Info, Status};
 use pmix_client::{Client, Connection, Error, Nspace, ProcId, Rank, Scope, keys};
-use pmix_server::standard::{MemoryExchange, StandardHost};
+use pmix_server::standard::{Exchange, ExchangeError, MemoryExchange, Responder, StandardHost};
 use pmix_tests::{NullLauncher, TestCluster, TestNode, on_both_runtimes, within};
+use tokio::sync::watch;
 
 fn nspace(name: &str) -> Nspace {
     Nspace::new(name).unwrap()
@@ -249,6 +253,130 @@ fn con_10_con_11_con_13_members_hear_of_each_other() {
         named(&connect_all(&[a.clone(), b.clone()], &procs).await);
         within(a.finalize().into_future()).await.unwrap();
         assert_eq!(heard().await, Status::ERR_PROC_TERM_WO_SYNC);
+    });
+}
+
+/// Two nodes with two processes each, of which those of the first have entered `enter` before those of the second end.
+async fn after_the_end_of_a_node<T: Send + 'static>(
+    finalize: bool,
+    enter: impl Fn(&Client, Vec<ProcId>) -> futures::future::BoxFuture<'static, Result<T, Error>>,
+) -> (TestCluster, Vec<Client>, Vec<Result<T, Error>>) {
+    let cluster = TestCluster::new(2, 2).await;
+    let mut clients = cluster.clients().await;
+    let procs: Vec<_> = (0..4).map(|rank| cluster.proc(rank)).collect();
+    let leaving = clients.split_off(2);
+    let entered: Vec<_> = clients.iter().map(|client| tokio::spawn(enter(client, procs.clone()))).collect();
+    // two requests, and what the host does for them
+    cluster.node(0).until_waiting(3).await;
+    for client in leaving {
+        if finalize {
+            within(client.finalize()).await.unwrap();
+        }
+    }
+    let outcomes = within(join_all(entered)).await.into_iter().map(Result::unwrap).collect();
+    (cluster, clients, outcomes)
+}
+
+#[test]
+fn con_12_when_all_of_a_node_have_ended_the_connect_fails_for_the_others() {
+    on_both_runtimes(async || {
+        for finalize in [false, true] {
+            let (cluster, clients, outcomes) = after_the_end_of_a_node(finalize, |client, procs| {
+                let client = client.clone();
+                Box::pin(async move { client.connect(procs).await })
+            })
+            .await;
+            for outcome in outcomes {
+                assert_eq!(outcome.unwrap_err().status(), Status::ERR_PROC_TERM_WO_SYNC);
+            }
+            let procs: Vec<_> = (0..4).map(|rank| cluster.proc(rank)).collect();
+            // they are in step: the next one fails alike, and one that goes on without them succeeds
+            let again = clients.iter().map(|client| client.connect(procs.clone()).into_future());
+            assert!(within(join_all(again)).await.iter().all(Result::is_err));
+            let optional =
+                clients.iter().map(|client| client.connect(procs.clone()).id("x").optional().into_future());
+            named(&within(join_all(optional)).await.into_iter().collect::<Result<Vec<_>, _>>().unwrap());
+            let ended = clients.iter().map(|client| client.disconnect(procs.clone()).id("x").into_future());
+            assert!(within(join_all(ended)).await.iter().all(Result::is_ok));
+        }
+    });
+}
+
+#[test]
+fn fen_13_when_all_of_a_node_have_ended_the_fence_fails_for_the_others() {
+    on_both_runtimes(async || {
+        let (cluster, clients, outcomes) = after_the_end_of_a_node(false, |client, procs| {
+            let client = client.clone();
+            Box::pin(async move { client.fence(procs).await })
+        })
+        .await;
+        for outcome in outcomes {
+            assert_eq!(outcome.unwrap_err().status(), Status::ERR_PROC_TERM_WO_SYNC);
+        }
+        drop((cluster, clients));
+    });
+}
+
+/// Counts the questions that nodes have asked each other.
+#[derive(Debug)]
+struct Counted {
+    inner: MemoryExchange,
+    asked: watch::Sender<usize>,
+}
+
+#[async_trait]
+impl Exchange for Counted {
+    fn node(&self) -> &str {
+        self.inner.node()
+    }
+
+    fn nodes(&self) -> Vec<String> {
+        self.inner.nodes()
+    }
+
+    async fn all_gather(
+        &self,
+        name: &str,
+        nodes: &[String],
+        data: Bytes,
+    ) -> Result<Vec<Bytes>, ExchangeError> {
+        self.inner.all_gather(name, nodes, data).await
+    }
+
+    async fn fetch(&self, node: &str, request: Bytes) -> Result<Bytes, ExchangeError> {
+        let answer = self.inner.fetch(node, request).await;
+        self.asked.send_modify(|count| *count += 1);
+        answer
+    }
+
+    fn serve(&self, responder: Arc<dyn Responder>) {
+        self.inner.serve(responder);
+    }
+}
+
+#[test]
+fn con_12_a_connect_that_takes_long_waits_for_those_who_live() {
+    on_both_runtimes(async || {
+        let asked = watch::Sender::new(0);
+        let (mut nodes, mut clients) = (Vec::new(), Vec::new());
+        for (number, inner) in (0..).zip(MemoryExchange::cluster(["n0", "n1"])) {
+            let host = StandardHost::new(NullLauncher, Counted { inner, asked: asked.clone() });
+            let spec = JobSpec::new(nspace("job")).node_map(["n0", "n1"]).unwrap().ranks_block(2, 1).unwrap();
+            let node = TestNode::builder(0).hostname(&format!("n{number}")).host(host);
+            let node = node.job(spec, [number]).start().await;
+            clients.extend(node.clients().await);
+            nodes.push(node);
+        }
+        let procs = [proc("job", 0), proc("job", 1)];
+        for round in 1..=2 {
+            let (first, procs_of_first) = (clients[0].clone(), procs.clone());
+            let first = tokio::spawn(async move { first.connect(procs_of_first).await });
+            // the other node has been asked about it
+            within(asked.subscribe().wait_for(|asked| *asked == round)).await.unwrap();
+            let second = within(clients[1].connect(procs.clone()).into_future()).await.unwrap();
+            named(&[within(first).await.unwrap().unwrap(), second]);
+            assert!(disconnect_all(&clients, &procs).await.iter().all(Result::is_ok));
+        }
     });
 }
 

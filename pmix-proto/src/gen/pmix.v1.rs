@@ -1968,7 +1968,7 @@ pub struct HostRequest {
     pub uid: u32,
     #[prost(uint32, tag = "3")]
     pub gid: u32,
-    #[prost(oneof = "host_request::Content", tags = "4, 5, 20, 21, 22")]
+    #[prost(oneof = "host_request::Content", tags = "4, 5, 20, 21, 22, 23")]
     pub content: ::core::option::Option<host_request::Content>,
 }
 /// Nested message and enum types in `HostRequest`.
@@ -1989,7 +1989,23 @@ pub mod host_request {
         /// Nobody waits for the answer to the PublishedRequest of this ticket any more; answered by Done.
         #[prost(uint64, tag = "22")]
         GiveUp(u64),
+        /// The caller's node waits for an operation of several; answered by Done.
+        #[prost(message, tag = "23")]
+        Awaited(super::Awaited),
     }
+}
+/// An operation that a node has entered and that the other one has not.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Awaited {
+    /// Fence, Connect or Disconnect, with what identifies it.
+    #[prost(message, optional, tag = "1")]
+    pub request: ::core::option::Option<ClientBody>,
+    /// The nodes that take part.
+    #[prost(string, repeated, tag = "2")]
+    pub nodes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Its number among those of the same participants, from 1.
+    #[prost(uint64, tag = "3")]
+    pub round: u64,
 }
 /// Asks for what a process has put; rank WILDCARD for the job-level data of its namespace.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -7,6 +7,7 @@ use pmix_types::ProcId;
 use pmix_types::job::JobData;
 use pmix_types::message::{Failure, Push, Reply, Welcome};
 
+use super::absence::Presence;
 use super::cleanup::Cleanup;
 use super::ids::{CallId, ConnId, RequestId, UpcallId};
 use super::stats::ServerStats;
@@ -95,4 +96,5 @@ pub(crate) enum CallValue {
     /// Name and value of each.
     Variables(Vec<(String, String)>),
     Stats(ServerStats),
+    Presence(Presence),
 }

@@ -72,6 +72,8 @@ pub(crate) enum HostCall {
         proc: ProcId,
         directives: Directives,
     },
+    /// Asks whether somebody here can still enter an operation that other nodes wait for.
+    Absence(Request),
     NotifyEvent(Event),
     /// Output of a process, for whoever asked for it.
     IofDeliver(Output),

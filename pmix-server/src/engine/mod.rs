@@ -12,6 +12,7 @@
 //! 4. No value is shown outside its scope.
 //! 5. When nothing is waiting there is no timer and no upcall under way.
 
+mod absence;
 mod assemblies;
 mod assembly;
 mod attributes;
@@ -46,6 +47,7 @@ use std::time::Instant;
 use pmix_types::message::{Failure, Reply, Request};
 use pmix_types::{AttributeRegistry, Nspace, ProcId, Status};
 
+pub use absence::Presence;
 pub(crate) use cleanup::{Cleanup, DirCleanup};
 pub(crate) use command::{CallValue, Caller, Command, UpcallRequest};
 pub(crate) use ids::{CallId, ConnId, RequestId, UpcallId};
@@ -293,6 +295,10 @@ impl Engine {
             HostCall::DmodexRequest { proc, directives } => {
                 // answers by itself, perhaps much later
                 self.on_dmodex_request(id, proc, &directives, out);
+                return;
+            }
+            HostCall::Absence(request) => {
+                self.on_absence(id, request, out);
                 return;
             }
             HostCall::IofDeliver(output) => self.on_iof_deliver(now, output, out),

@@ -83,6 +83,17 @@ impl Signature {
         groups: &Assemblies,
     ) -> Result<Self, Failure> {
         let name = operation.name();
+        let signature = Self::of(operation, procs, groups)?;
+        if !contains(&signature.procs, caller) {
+            let message = format!("{caller} is not among the participants of its {name}");
+            return Err(Failure::new(Status::ERR_NOT_A_MEMBER, message));
+        }
+        Ok(signature)
+    }
+
+    /// The same of somebody else's operation.
+    pub(super) fn of(operation: Operation, procs: Vec<ProcId>, groups: &Assemblies) -> Result<Self, Failure> {
+        let name = operation.name();
         let bad = |message: String| Err(Failure::new(Status::ERR_BAD_PARAM, message));
         if procs.is_empty() {
             return bad(format!("a {name} needs participants"));
@@ -105,10 +116,6 @@ impl Signature {
                 None => name_in(&mut members, &proc),
             }
             name_in(&mut as_named, &proc);
-        }
-        if !contains(&members, caller) {
-            let message = format!("{caller} is not among the participants of its {name}");
-            return Err(Failure::new(Status::ERR_NOT_A_MEMBER, message));
         }
         // a connect is of the processes, whatever they were connected as before
         let groups = if by_group && !operation.is_hosts() { as_named } else { Members::new() };

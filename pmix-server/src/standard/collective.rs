@@ -1,14 +1,24 @@
 //! Operations of several nodes, fences among them: one all-gather each.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use pmix_types::message::Failure;
-use pmix_types::{DataType, Directives, Key, Nspace, ProcId, RankSet, Status, keys};
+use futures::future::join_all;
+use pmix_types::message::{Connect, Disconnect, Failure, Fence, Request};
+use pmix_types::{DataType, Directives, Info, Key, Nspace, ProcId, RankSet, Status, keys};
 
 use super::host::{Rounds, lock};
+use super::peer::{Ask, encode};
 use super::{Exchange, ExchangeError, Launcher, StandardHost};
+use crate::engine::Presence;
 use crate::host::{FenceRequest, HostError, HostResult, UpcallContext};
+
+/// Kinds of operations, as they are named to other nodes.
+pub(super) const CONNECT: &str = "connect";
+pub(super) const DISCONNECT: &str = "disconnect";
+/// An operation that takes longer may wait for somebody who never comes.
+const LONG: Duration = Duration::from_millis(500);
 
 /// Removed from the Standard, still understood: whether an algorithm must be used (FEN-18).
 const COLLECTIVE_ALGO_REQD: Key<bool> = Key::new("pmix.calreqd", DataType::BOOL);
@@ -22,8 +32,8 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         Ok(joined.freeze())
     }
 
-    /// The number of an operation that begins, from 1.
-    async fn round(&self, participants: &str, procs: &[ProcId]) -> u64 {
+    /// The number of an operation that begins, from 1. If only one of them is meant: `None` if that has begun here already.
+    async fn round(&self, participants: &str, procs: &[ProcId], only: Option<u64>) -> Option<u64> {
         if !lock(&self.0.rounds).contains_key(participants) {
             // now and then is enough
             self.forget_ended().await;
@@ -38,10 +48,18 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
             }
             lock(&self.0.rounds).insert(participants.to_owned(), Rounds { nspaces, count: 0 });
         }
-        lock(&self.0.rounds).get_mut(participants).map_or(0, |rounds| {
-            rounds.count += 1;
-            rounds.count
-        })
+        let mut all = lock(&self.0.rounds);
+        let rounds = all.get_mut(participants)?;
+        if only.is_some_and(|only| only != rounds.count + 1) {
+            return None;
+        }
+        rounds.count += 1;
+        Some(rounds.count)
+    }
+
+    /// How many have begun here.
+    fn rounds_of(&self, participants: &str) -> u64 {
+        lock(&self.0.rounds).get(participants).map_or(0, |rounds| rounds.count)
     }
 
     /// Forgets the fences of namespaces that the server does not know any more.
@@ -62,8 +80,10 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     pub(super) async fn gather(&self, cx: &UpcallContext, gathering: Gathering) -> HostResult<Vec<Bytes>> {
         let Gathering { what, procs, nodes, mut directives, data } = gathering;
         let id: Option<String> = directives.take(&keys::CONNECT_ID)?;
-        let participants = format!("{what} {} {}", participants(&procs), id.as_deref().unwrap_or_default());
-        let round = self.round(&participants, &procs).await;
+        let participants = participants(what, &procs, id.as_deref());
+        let round = self.round(&participants, &procs, None).await.unwrap_or_default();
+        let request = request_of(what, procs, id, directives.flag(&keys::CONNECT_OPTIONAL)?);
+        let awaited = Awaited { request, nodes: nodes.clone(), round };
         // a refusal must reach all nodes, so it goes the way of the data
         let part = encode_answer(check_collective(directives).and(data));
         let operation = format!("{participants} {round}");
@@ -72,11 +92,86 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
             biased;
             gathered = self.0.exchange.all_gather(&operation, &nodes, part) => gathered,
             () = cx.cancelled() => return Err(Status::ERR_TIMEOUT.into()),
+            () = self.ask_after(awaited) => return Err(Status::ERROR.into()),
         };
         let parts = nodes.iter().zip(gathered.map_err(exchange_failure)?);
         parts
             .map(|(node, part)| decode_answer(part).map_err(|failure| failed_on(what, node, &failure)))
             .collect()
+    }
+}
+
+/// An operation of several nodes that one of them waits for.
+#[derive(Clone, Debug)]
+pub(super) struct Awaited {
+    /// The fence, connect or disconnect, with what identifies it.
+    pub(super) request: Request,
+    pub(super) nodes: Vec<String>,
+    /// Its number among those of the same participants.
+    pub(super) round: u64,
+}
+
+impl<L: Launcher, X: Exchange> StandardHost<L, X> {
+    /// Tells the other nodes of an operation that takes long: where all participants have ended before, nobody else does.
+    /// Never ready.
+    async fn ask_after(&self, awaited: Awaited) {
+        tokio::time::sleep(LONG).await;
+        let ask = encode(&Ask::Awaited(awaited.clone()));
+        let own = self.0.exchange.node();
+        let others = awaited.nodes.iter().filter(|node| *node != own);
+        // a node that is gone fails the operation itself
+        join_all(others.map(|node| self.0.exchange.fetch(node, ask.clone()))).await;
+        std::future::pending().await
+    }
+
+    /// Sees to it that this node gives its part of an operation that another one waits for, also when nobody here can.
+    pub(super) fn stand_in(&self, awaited: Awaited) {
+        let host = self.clone();
+        tokio::spawn(async move {
+            if let Err(error) = host.give_part_of_none(awaited).await {
+                tracing::debug!(%error, "an operation that another node waits for");
+            }
+        });
+    }
+
+    async fn give_part_of_none(&self, Awaited { request, nodes, round }: Awaited) -> HostResult<()> {
+        let (what, procs, id) = match &request {
+            Request::Fence(fence) => ("fence", fence.procs.clone().unwrap_or_default(), None),
+            Request::Connect(connect) => {
+                (CONNECT, connect.procs.clone(), connect.directives.get(&keys::CONNECT_ID)?)
+            }
+            Request::Disconnect(disconnect) => {
+                (DISCONNECT, disconnect.procs.clone(), disconnect.directives.get(&keys::CONNECT_ID)?)
+            }
+            _ => return Err(Status::ERR_BAD_PARAM.into()),
+        };
+        let participants = participants(what, &procs, id.as_deref());
+        let absent = loop {
+            if self.rounds_of(&participants) >= round {
+                return Ok(());
+            }
+            match self.handle()?.presence(request.clone()).await? {
+                // it may have been the one before
+                Presence::Ended => {}
+                Presence::Excused => break None,
+                Presence::Departed(failure) => break Some(failure),
+            }
+        };
+        if self.round(&participants, &procs, Some(round)).await.is_none() {
+            return Ok(());
+        }
+        let part = match absent {
+            Some(failure) => Err(failure),
+            None if what == CONNECT => self.part_of_none(&procs).await,
+            None => Ok(Bytes::new()),
+        };
+        let operation = format!("{participants} {round}");
+        self.0
+            .exchange
+            .all_gather(&operation, &nodes, encode_answer(part))
+            .await
+            .map_err(exchange_failure)?;
+        Ok(())
     }
 }
 
@@ -136,8 +231,28 @@ fn decode_answer(mut answer: Bytes) -> Result<Bytes, Failure> {
     if status.is_success() { Ok(answer) } else { Err(Failure::new(status, String::from_utf8_lossy(&answer))) }
 }
 
-/// The participants as text, the same on every server: `job:0-3 other:*`.
-fn participants(procs: &[ProcId]) -> String {
+/// What identifies an operation for the other nodes.
+fn request_of(what: &str, procs: Vec<ProcId>, id: Option<String>, is_optional: bool) -> Request {
+    let mut directives = Directives::new();
+    directives.extend(id.map(|id| Info::new(&keys::CONNECT_ID, id)));
+    directives.extend(is_optional.then(|| Info::new(&keys::CONNECT_OPTIONAL, true)));
+    match what {
+        CONNECT => {
+            let mut connect = Connect::new(procs);
+            connect.directives = directives;
+            Request::Connect(connect)
+        }
+        DISCONNECT => {
+            let mut disconnect = Disconnect::new(procs);
+            disconnect.directives = directives;
+            Request::Disconnect(disconnect)
+        }
+        _ => Request::Fence(Fence::new(Some(procs))),
+    }
+}
+
+/// An operation as text, the same on every server: `fence job:0-3 other:* `, the id of a connect last.
+fn participants(what: &str, procs: &[ProcId], id: Option<&str>) -> String {
     let mut ranks = BTreeMap::<&Nspace, RankSet>::new();
     let mut words = Vec::new();
     for proc in procs {
@@ -148,5 +263,5 @@ fn participants(procs: &[ProcId]) -> String {
         }
     }
     words.extend(ranks.iter().map(|(nspace, ranks)| format!("{nspace}:{ranks}")));
-    words.join(" ")
+    format!("{what} {} {}", words.join(" "), id.unwrap_or_default())
 }

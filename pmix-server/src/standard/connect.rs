@@ -9,7 +9,7 @@ use pmix_types::job::JobData;
 use pmix_types::message::Failure;
 use pmix_types::{Nspace, ProcId, Rank, RankSet, Status, keys};
 
-use super::collective::Gathering;
+use super::collective::{CONNECT, DISCONNECT, Gathering};
 use super::host::lock;
 use super::peer::{Ask, Told, unreadable};
 use super::{Exchange, Launcher, StandardHost};
@@ -29,10 +29,9 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         let exchange_only = directives.take_flag(&keys::CONNECT_XCHG_ONLY)?;
         let jobs = self.jobs_of(cx, &procs).await;
         let nodes = self.nodes_of(&procs, jobs.as_ref().unwrap_or(&Jobs::new()));
-        let number = self.0.assembled.fetch_add(1, Ordering::Relaxed);
-        let proposal = format!("{}.assembly.{number}", self.handle()?.proc_id().nspace);
+        let proposal = self.new_name()?;
         let data = jobs.map(|_| encode_part(&proposal, &data));
-        let gathering = Gathering { what: "connect", procs, nodes, directives, data };
+        let gathering = Gathering { what: CONNECT, procs, nodes, directives, data };
         let procs = gathering.procs.clone();
         let (mut joined, mut name) = (BytesMut::new(), None);
         for part in self.gather(cx, gathering).await? {
@@ -57,6 +56,25 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         Ok(connected)
     }
 
+    /// A name for a group that nobody has.
+    fn new_name(&self) -> HostResult<String> {
+        let number = self.0.assembled.fetch_add(1, Ordering::Relaxed);
+        Ok(format!("{}.assembly.{number}", self.handle()?.proc_id().nspace))
+    }
+
+    /// This node's part of a connect that nobody here enters: what is known of the namespaces.
+    pub(super) async fn part_of_none(&self, procs: &[ProcId]) -> Result<Bytes, Failure> {
+        let handle = self.handle()?;
+        let mut jobs = Jobs::new();
+        for proc in procs {
+            if let Ok(job) = handle.job_data(&proc.nspace).await {
+                jobs.insert(proc.nspace.clone(), job);
+            }
+        }
+        let data = blob::encode_jobs(jobs.values().map(|job| &**job));
+        Ok(encode_part(&self.new_name()?, &data))
+    }
+
     /// One who leaves a group alone waits for nobody.
     pub(super) async fn carry_out_disconnect(
         &self,
@@ -70,7 +88,7 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         let jobs = self.jobs_of(cx, &procs).await;
         let nodes = self.nodes_of(&procs, jobs.as_ref().unwrap_or(&Jobs::new()));
         let data = jobs.map(|_| Bytes::new());
-        self.gather(cx, Gathering { what: "disconnect", procs, nodes, directives, data }).await?;
+        self.gather(cx, Gathering { what: DISCONNECT, procs, nodes, directives, data }).await?;
         Ok(())
     }
 

@@ -9,6 +9,7 @@ use pmix_types::message::{Failure, Reply, Request};
 use pmix_types::{Nspace, Persistence, ProcId, Status};
 use prost::Message;
 
+use super::collective::Awaited;
 use super::host::Inner;
 use super::store::{Over, Party, User};
 use super::{Exchange, Launcher, Responder, StandardHost};
@@ -27,6 +28,8 @@ pub(super) enum Ask {
     Over(Over),
     /// Nobody waits any more for what was asked with this ticket.
     GiveUp(u64),
+    /// An operation that this node has not entered.
+    Awaited(Awaited),
 }
 
 /// The answer to it.
@@ -76,6 +79,10 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
                 self.give_up(from, ticket);
                 Ok(Told::Reply(Reply::Done))
             }
+            Ask::Awaited(awaited) => {
+                self.stand_in(awaited);
+                Ok(Told::Reply(Reply::Done))
+            }
         }
     }
 }
@@ -121,6 +128,10 @@ pub(super) fn encode(ask: &Ask) -> Bytes {
         }
         Ask::Over(over) => content(v1::host_request::Content::Over(encode_over(over))),
         Ask::GiveUp(ticket) => content(v1::host_request::Content::GiveUp(*ticket)),
+        Ask::Awaited(Awaited { request, nodes, round }) => {
+            let (request, nodes) = (Some(request.into()), nodes.clone());
+            content(v1::host_request::Content::Awaited(v1::Awaited { request, nodes, round: *round }))
+        }
     };
     message.encode_to_vec().into()
 }
@@ -144,6 +155,10 @@ fn decode(from: &str, bytes: Bytes) -> Option<Ask> {
         }
         v1::host_request::Content::Over(over) => Ask::Over(decode_over(from, over)?),
         v1::host_request::Content::GiveUp(ticket) => Ask::GiveUp(ticket),
+        v1::host_request::Content::Awaited(v1::Awaited { request, nodes, round }) => {
+            let pmix_proto::ClientBody::Request(request) = request?.try_into().ok()? else { return None };
+            Ask::Awaited(Awaited { request, nodes, round })
+        }
     })
 }
 

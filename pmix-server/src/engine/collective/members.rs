@@ -8,11 +8,10 @@ use super::super::Engine;
 use super::super::assemblies::Absent;
 use super::super::registry::Job;
 use super::super::signature::Signature;
-use super::Round;
 
 /// The part of a collective's participants that is on this node.
 #[derive(Debug, Default)]
-pub(super) struct LocalPart {
+pub(in crate::engine) struct LocalPart {
     /// Ranks known by number.
     pub(super) ranks: BTreeMap<Nspace, RankSet>,
     /// Namespaces of which only the number of local processes is known (FEN-10).
@@ -35,7 +34,7 @@ impl Engine {
     }
 
     /// Participants on this node, as far as is known now.
-    pub(super) fn local_part(&self, signature: &Signature) -> LocalPart {
+    pub(in crate::engine) fn local_part(&self, signature: &Signature) -> LocalPart {
         let mut part = LocalPart::default();
         for (nspace, named) in &signature.procs {
             let job = self.jobs.get(nspace);
@@ -80,14 +79,14 @@ impl Engine {
     }
 
     /// Expected here and not entered: those who may still come, and those who cannot any more.
-    pub(super) fn missing(
+    pub(in crate::engine) fn missing(
         &self,
-        round: &Round,
+        entered: &BTreeMap<Nspace, RankSet>,
         local: &LocalPart,
     ) -> (BTreeMap<Nspace, RankSet>, BTreeMap<Nspace, RankSet>) {
         let (mut awaited, mut departed) = (BTreeMap::new(), BTreeMap::new());
         for (nspace, expected) in &local.ranks {
-            let mut absent = match round.entered.get(nspace) {
+            let mut absent = match entered.get(nspace) {
                 Some(entered) => expected - entered,
                 None => expected.clone(),
             };
@@ -107,21 +106,22 @@ impl Engine {
     }
 
     /// Whether somebody is awaited whose rank is not even known.
-    pub(super) fn awaits_unnamed(&self, round: &Round, local: &LocalPart) -> bool {
-        local.unregistered || local.unknown || self.awaits_counted(round, local)
+    pub(in crate::engine) fn awaits_unnamed(&self, entered: &BTreeMap<Nspace, RankSet>, local: &LocalPart) -> bool {
+        local.unregistered || local.unknown || self.awaits_counted(entered, local)
     }
 
     /// Whether fewer have entered than the host has announced (FEN-10).
-    pub(super) fn awaits_counted(&self, round: &Round, local: &LocalPart) -> bool {
+    pub(super) fn awaits_counted(&self, entered: &BTreeMap<Nspace, RankSet>, local: &LocalPart) -> bool {
         local.counts.iter().any(|(nspace, count)| {
             let mut gone = self.departed_of(nspace, local);
             if let Some(excused) = local.absent.excused.get(nspace) {
                 gone = &gone | excused;
             }
-            if let Some(entered) = round.entered.get(nspace) {
+            let entered = entered.get(nspace);
+            if let Some(entered) = entered {
                 gone = &gone - entered;
             }
-            round.entered(nspace) + gone.len() < *count
+            entered.map_or(0, RankSet::len) + gone.len() < *count
         })
     }
 

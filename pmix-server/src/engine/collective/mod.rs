@@ -10,6 +10,7 @@ use std::time::Instant;
 use pmix_types::message::{Failure, Fence, Modex};
 use pmix_types::{DataType, Directives, Key, Nspace, ProcId, RankSet, Status, keys};
 
+use super::absence::Absence;
 use super::assemblies::{Assemblies, Terms};
 use super::assembly::{Assembled, Entered};
 use super::ids::{Counter, ReplyTo};
@@ -33,6 +34,8 @@ pub(super) struct Collectives {
     next: Counter,
     /// Who is connected.
     pub(super) assemblies: Assemblies,
+    /// Operations that other nodes wait for.
+    pub(super) absences: Vec<Absence>,
 }
 
 /// Entry of a process into a collective.
@@ -86,10 +89,6 @@ impl Round {
     const fn is_lenient(&self, operation: &Operation) -> bool {
         self.terms.optional || matches!(operation, Operation::Disconnect(_))
     }
-
-    fn entered(&self, nspace: &str) -> u64 {
-        self.entered.get(nspace).map_or(0, RankSet::len)
-    }
 }
 
 impl Collectives {
@@ -100,7 +99,7 @@ impl Collectives {
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.queues.is_empty() && self.rounds.is_empty()
+        self.queues.is_empty() && self.rounds.is_empty() && self.absences.is_empty()
     }
 
     /// The answer has nowhere to go any more; what was contributed stays (FEN-14).
@@ -108,6 +107,11 @@ impl Collectives {
         for round in self.queues.values_mut().flatten() {
             round.waiting.retain(|to| to.conn != conn);
         }
+    }
+
+    /// Whether an operation of these participants has begun and not ended.
+    pub(super) fn is_under_way(&self, signature: &Signature) -> bool {
+        self.queues.contains_key(signature)
     }
 
     fn of_nspace(&self, nspace: &Nspace) -> Vec<Signature> {
@@ -223,6 +227,7 @@ impl Engine {
         for signature in self.collectives.of_nspace(nspace) {
             self.drive(&signature, out);
         }
+        self.recheck_absences(|signature| signature.procs.contains_key(nspace), out);
     }
 
     /// Does all that can be done now for the operations of one signature.
@@ -232,10 +237,10 @@ impl Engine {
         let asks = self.is_for_host(signature, &local);
         // other nodes must hear of it even if it has failed
         let host = asks && local.remote;
-        let mut host_is_free = true;
+        let (mut host_is_free, rounds) = (true, queue.len());
         queue.retain_mut(|round| {
-            let (awaited, departed) = self.missing(round, &local);
-            let all_in = awaited.is_empty() && !self.awaits_unnamed(round, &local);
+            let (awaited, departed) = self.missing(&round.entered, &local);
+            let all_in = awaited.is_empty() && !self.awaits_unnamed(&round.entered, &local);
             round.complete |= all_in;
             if round.verdict.is_none() && round.host == HostSide::NotAsked {
                 round.verdict = if !departed.is_empty() && !round.is_lenient(&signature.operation) {
@@ -270,8 +275,12 @@ impl Engine {
             }
             !done
         });
+        let has_ended = queue.len() < rounds;
         if !queue.is_empty() {
             self.collectives.queues.insert(signature.clone(), queue);
+        }
+        if has_ended {
+            self.end_absences(signature, out);
         }
     }
 
@@ -288,7 +297,7 @@ impl Engine {
             HostSide::NotAsked if failure.status == Status::ERR_PROC_TERM_WO_SYNC => !goes_up,
             HostSide::NotAsked => !goes_up || !local.remote,
         };
-        local.unregistered && is_told && !self.awaits_counted(round, local)
+        local.unregistered && is_told && !self.awaits_counted(&round.entered, local)
     }
 
     /// Gives the verdict to all who wait for it.
@@ -308,7 +317,7 @@ impl Engine {
         let local = self.local_part(&signature);
         let Some(mut queue) = self.collectives.queues.remove(&signature) else { return };
         if let Some(round) = queue.iter_mut().find(|round| round.id == id && round.verdict.is_none()) {
-            let (awaited, _) = self.missing(round, &local);
+            let (awaited, _) = self.missing(&round.entered, &local);
             round.deadline = None;
             round.verdict = Some(Err(timeout_failure(
                 &signature.operation,
@@ -336,5 +345,6 @@ impl Engine {
                 self.collectives.rounds.remove(&round.id);
             }
         }
+        self.fail_absences_of(nspace, failure, out);
     }
 }

@@ -165,7 +165,7 @@ impl Engine {
     }
 
     /// Names the participants that cannot enter any more, with what is known of their end.
-    pub(super) fn departed_failure(
+    pub(in crate::engine) fn departed_failure(
         &self,
         operation: &Operation,
         departed: &BTreeMap<Nspace, RankSet>,

@@ -1,4 +1,5 @@
 mod abort;
+mod absence;
 mod assembly;
 mod attributes;
 mod cleanup;
