@@ -270,7 +270,10 @@ async fn after_the_end_of_a_node<T: Send + 'static>(
     cluster.node(0).until_waiting(3).await;
     for client in leaving {
         if finalize {
+            let proc = client.proc_id().clone();
             within(client.finalize()).await.unwrap();
+            // it might have come back before
+            within(cluster.node(1).handle().client_ended(&proc, "exit code 0")).await.unwrap();
         }
     }
     let outcomes = within(join_all(entered)).await.into_iter().map(Result::unwrap).collect();

@@ -7,6 +7,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use futures::future::join_all;
 use pmix_types::message::{Connect, Disconnect, Failure, Fence, Request};
 use pmix_types::{DataType, Directives, Info, Key, Nspace, ProcId, RankSet, Status, keys};
+use tokio::time::Instant;
 
 use super::host::{Rounds, lock};
 use super::peer::{Ask, encode};
@@ -115,7 +116,7 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     /// Tells the other nodes of an operation that takes long: where all participants have ended before, nobody else does.
     /// Never ready.
     async fn ask_after(&self, awaited: Awaited) {
-        tokio::time::sleep(LONG).await;
+        tokio::time::sleep_until(Instant::now() + LONG).await;
         let ask = encode(&Ask::Awaited(awaited.clone()));
         let own = self.0.exchange.node();
         let others = awaited.nodes.iter().filter(|node| *node != own);

@@ -106,7 +106,11 @@ impl Engine {
     }
 
     /// Whether somebody is awaited whose rank is not even known.
-    pub(in crate::engine) fn awaits_unnamed(&self, entered: &BTreeMap<Nspace, RankSet>, local: &LocalPart) -> bool {
+    pub(in crate::engine) fn awaits_unnamed(
+        &self,
+        entered: &BTreeMap<Nspace, RankSet>,
+        local: &LocalPart,
+    ) -> bool {
         local.unregistered || local.unknown || self.awaits_counted(entered, local)
     }
 
