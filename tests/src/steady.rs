@@ -68,7 +68,7 @@ impl Steady {
         for _ in 0..pairs {
             self.done += 1;
             let key = format!("steady.{}", self.done);
-            let read_once = self.done % 2 == 0;
+            let read_once = self.done.is_multiple_of(2);
             let mut offer = publisher.publish().data(&key, Bytes::from(vec![1; BYTES]));
             if read_once {
                 offer = offer.persistence(Persistence::FIRST_READ);
