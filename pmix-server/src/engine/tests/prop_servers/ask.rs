@@ -147,6 +147,11 @@ impl World {
                 let mut item = Item::new(who, name, said);
                 (item.opened, item.persistence) = (opened, persistence);
                 self.model.publish(number, item);
+                // upcalls overtake each other: what takes back may come after what it was asked before
+                let takes_back = |open: &Open| open.who == who && matches!(open.expect, Expect::Unpublish(_));
+                if self.open.values().any(takes_back) {
+                    self.model.going(number);
+                }
                 self.send(who, Request::Publish(publish), Expect::Publish(number), timeout);
             }
             What::Lookup { keys: bits, range, to, wait, timeout } => {

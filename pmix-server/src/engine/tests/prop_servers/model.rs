@@ -156,6 +156,11 @@ impl Model {
         self.items.insert(number, item);
     }
 
+    /// It may be gone from now on.
+    pub(super) fn going(&mut self, number: u32) {
+        self.items.get_mut(&number).unwrap().going = Some(self.tick);
+    }
+
     pub(super) fn published(&mut self, number: u32) {
         // what was read or taken back before its publisher hears of it may have made room
         if self.items[&number].going.is_none() {
@@ -194,7 +199,7 @@ impl Model {
     }
 
     /// Something begins that may take items away, or has been completed; returns what it concerns.
-    pub(super) fn going(&mut self, concerns: impl Fn(&Item, &Who) -> bool) -> Vec<u32> {
+    pub(super) fn all_going(&mut self, concerns: impl Fn(&Item, &Who) -> bool) -> Vec<u32> {
         let tick = self.tick;
         let Self { items, who, .. } = self;
         let concerned = items.iter_mut().filter(|(_, item)| concerns(item, &who[item.who]));
@@ -207,7 +212,7 @@ impl Model {
     }
 
     pub(super) fn unpublish(&mut self, by: usize, key: Option<&str>, range: DataRange) -> Vec<u32> {
-        let numbers = self.going(|item, _| {
+        let numbers = self.all_going(|item, _| {
             item.who == by && item.range.range == range && key.is_none_or(|key| item.key == key)
         });
         numbers.into_iter().filter(|number| self.items[number].there.is_some()).collect()

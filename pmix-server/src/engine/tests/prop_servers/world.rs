@@ -303,7 +303,7 @@ impl World {
     pub(super) fn departs(&mut self, who: usize, stage: Stage) {
         self.procs[who].stage = stage;
         self.procs[who].program.clear();
-        self.model.going(|item, _| item.who() == who && item.ends_with_proc());
+        self.model.all_going(|item, _| item.who() == who && item.ends_with_proc());
         if [Stage::Left, Stage::Gone].contains(&stage) {
             self.model.registrations.retain(|_, held| held.who != who);
             self.model.pulls.retain(|_, held| held.0 != who);
@@ -357,7 +357,7 @@ impl World {
         if !self.over.insert(nspace.clone()) {
             return;
         }
-        self.model.going(|item, who| who.proc.nspace == nspace && item.ends_with_job());
+        self.model.all_going(|item, who| who.proc.nspace == nspace && item.ends_with_job());
         self.host.store.job_has_ended(&nspace);
         for who in 0..self.procs.len() {
             if self.model.who[who].proc.nspace == nspace {
