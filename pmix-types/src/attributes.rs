@@ -106,7 +106,7 @@ pub struct Supported<'a> {
 ///
 /// let timeout = RegAttr::from(keys::find_constant("TIMEOUT").ok_or("no such key")?);
 /// let mut registry = AttributeRegistry::new();
-/// registry.register(AttributeLevel::Host, &["PMIx_Get"], vec![timeout.clone()])?;
+/// assert_eq!(registry.register(AttributeLevel::Host, &["PMIx_Get"], vec![timeout.clone()]), Ok(()));
 /// assert_eq!(registry.attributes(AttributeLevel::Host, "PMIx_Get"), Some(&[timeout][..]));
 /// assert_eq!(registry.attributes(AttributeLevel::Server, "PMIx_Get"), None);
 ///

@@ -47,6 +47,34 @@ fn gen_03_zero_is_success_and_errors_are_negative() {
     assert!(!Status::EVENT_ACTION_COMPLETE.is_error());
 }
 
+#[test]
+fn con_20_what_the_standard_left_without_string_or_number_has_one_of_its_own() {
+    let names = [
+        keys::CONNECT_NOTIFY_EACH.name(),
+        keys::CONNECT_NOTIFY_REQ.name(),
+        keys::CONNECT_OPTIONAL.name(),
+        keys::CONNECT_EARLY_TERM_ALLOWED.name(),
+        keys::CONNECT_XCHG_ONLY.name(),
+        keys::CONNECT_ID.name(),
+    ];
+    // those of its time, and one that it never had
+    assert_eq!(
+        names,
+        [
+            "pmix.cnct.each",
+            "pmix.cnct.req",
+            "pmix.cnt.opt",
+            "pmix.cnct.eterm",
+            "pmix.cnt.xchg",
+            "pmix.cnt.id"
+        ]
+    );
+    let ours = Status::PROC_HAS_DISCONNECTED;
+    assert!(ours.is_user_defined(), "no number of the Standard, today's or a later one");
+    assert_eq!(Status::all().filter(|status| status.to_raw() == ours.to_raw()).count(), 1);
+    assert_eq!((Status::PROC_HAS_CONNECTED.to_raw(), Status::CONNECT_REQUESTED.to_raw()), (-149, -150));
+}
+
 fn is_event(status: Status) -> bool {
     matches!(status.kind(), Some(StatusKind::Event | StatusKind::Boundary))
 }
