@@ -2,52 +2,6 @@
 
 use pmix_types::{AttributeLevel, AttributeRegistry, Supported, keys};
 
-const GET: &[&str] = &[
-    keys::OPTIONAL.name(),
-    keys::IMMEDIATE.name(),
-    keys::GET_REFRESH_CACHE.name(),
-    keys::DATA_SCOPE.name(),
-    keys::SESSION_INFO.name(),
-    keys::JOB_INFO.name(),
-    keys::APP_INFO.name(),
-    keys::NODE_INFO.name(),
-    keys::PROC_INFO.name(),
-    keys::SESSION_ID.name(),
-    keys::APPNUM.name(),
-    keys::NODEID.name(),
-    keys::HOSTNAME.name(),
-    keys::TIMEOUT.name(),
-];
-
-/// Of a process without server, which waits for itself.
-const FENCE: &[&str] =
-    &[keys::COLLECT_DATA.name(), keys::COLLECT_GENERATED_JOB_INFO.name(), keys::TIMEOUT.name()];
-
-const REGISTER_EVENTS: &[&str] = &[
-    keys::EVENT_HDLR_NAME.name(),
-    keys::EVENT_HDLR_FIRST.name(),
-    keys::EVENT_HDLR_LAST.name(),
-    keys::EVENT_HDLR_FIRST_IN_CATEGORY.name(),
-    keys::EVENT_HDLR_LAST_IN_CATEGORY.name(),
-    keys::EVENT_HDLR_BEFORE.name(),
-    keys::EVENT_HDLR_AFTER.name(),
-    keys::EVENT_HDLR_PREPEND.name(),
-    keys::EVENT_HDLR_APPEND.name(),
-    keys::EVENT_RETURN_OBJECT.name(),
-    keys::EVENT_AFFECTED_PROC.name(),
-    keys::EVENT_AFFECTED_PROCS.name(),
-    keys::EVENT_CUSTOM_RANGE.name(),
-    keys::RANGE.name(),
-];
-
-/// By these the process judges whether an event is for its own handlers.
-const NOTIFY: &[&str] = &[
-    keys::EVENT_NON_DEFAULT.name(),
-    keys::EVENT_CUSTOM_RANGE.name(),
-    keys::EVENT_AFFECTED_PROC.name(),
-    keys::EVENT_AFFECTED_PROCS.name(),
-];
-
 const QUERY: &[&str] = &[
     AttributeLevel::Client.attributes_key().name(),
     AttributeLevel::Client.functions_key().name(),
@@ -105,10 +59,17 @@ const PASSED_ON: &[&str] = &[
 ];
 
 const SUPPORTED: &[Supported<'static>] = &[
-    Supported { functions: &["PMIx_Get", "PMIx_Get_nb"], attributes: GET },
-    Supported { functions: &["PMIx_Fence", "PMIx_Fence_nb"], attributes: FENCE },
-    Supported { functions: &["PMIx_Register_event_handler"], attributes: REGISTER_EVENTS },
-    Supported { functions: &["PMIx_Notify_event"], attributes: NOTIFY },
+    Supported::GET,
+    Supported { functions: Supported::GET.functions, attributes: &[keys::OPTIONAL.name()] },
+    // of a process without server, which waits for itself
+    Supported::FENCE,
+    Supported::REGISTER_EVENTS,
+    Supported {
+        functions: Supported::REGISTER_EVENTS.functions,
+        attributes: &[keys::EVENT_RETURN_OBJECT.name()],
+    },
+    // by these the process judges whether an event is for its own handlers
+    Supported::NOTIFY,
     Supported { functions: &["PMIx_Query_info", "PMIx_Query_info_nb"], attributes: QUERY },
     Supported { functions: &["PMIx_Finalize"], attributes: &[keys::EMBED_BARRIER.name()] },
     Supported { functions: &["PMIx_IOF_push"], attributes: &[keys::IOF_COMPLETE.name()] },

@@ -95,6 +95,70 @@ pub struct Supported<'a> {
     pub attributes: &'a [&'a str],
 }
 
+/// What the libraries of client and server both take: what a client passes on, the server reads too.
+impl Supported<'static> {
+    /// Get. Directives that name a realm are read only when the answer is looked for.
+    pub const GET: Self = Self {
+        functions: &["PMIx_Get", "PMIx_Get_nb"],
+        attributes: &[
+            keys::IMMEDIATE.name(),
+            keys::GET_REFRESH_CACHE.name(),
+            keys::DATA_SCOPE.name(),
+            keys::SESSION_INFO.name(),
+            keys::JOB_INFO.name(),
+            keys::APP_INFO.name(),
+            keys::NODE_INFO.name(),
+            keys::PROC_INFO.name(),
+            keys::SESSION_ID.name(),
+            keys::APPNUM.name(),
+            keys::NODEID.name(),
+            keys::HOSTNAME.name(),
+            keys::TIMEOUT.name(),
+        ],
+    };
+
+    /// Fence.
+    pub const FENCE: Self = Self {
+        functions: &["PMIx_Fence", "PMIx_Fence_nb"],
+        attributes: &[
+            keys::COLLECT_DATA.name(),
+            keys::COLLECT_GENERATED_JOB_INFO.name(),
+            keys::TIMEOUT.name(),
+        ],
+    };
+
+    /// Registration of a handler for events: where it stands, and which events it is for.
+    pub const REGISTER_EVENTS: Self = Self {
+        functions: &["PMIx_Register_event_handler"],
+        attributes: &[
+            keys::EVENT_HDLR_NAME.name(),
+            keys::EVENT_HDLR_FIRST.name(),
+            keys::EVENT_HDLR_LAST.name(),
+            keys::EVENT_HDLR_FIRST_IN_CATEGORY.name(),
+            keys::EVENT_HDLR_LAST_IN_CATEGORY.name(),
+            keys::EVENT_HDLR_BEFORE.name(),
+            keys::EVENT_HDLR_AFTER.name(),
+            keys::EVENT_HDLR_PREPEND.name(),
+            keys::EVENT_HDLR_APPEND.name(),
+            keys::EVENT_AFFECTED_PROC.name(),
+            keys::EVENT_AFFECTED_PROCS.name(),
+            keys::EVENT_CUSTOM_RANGE.name(),
+            keys::RANGE.name(),
+        ],
+    };
+
+    /// Notification of an event: who hears it.
+    pub const NOTIFY: Self = Self {
+        functions: &["PMIx_Notify_event"],
+        attributes: &[
+            keys::EVENT_NON_DEFAULT.name(),
+            keys::EVENT_CUSTOM_RANGE.name(),
+            keys::EVENT_AFFECTED_PROC.name(),
+            keys::EVENT_AFFECTED_PROCS.name(),
+        ],
+    };
+}
+
 /// The functions that are supported, each at the levels that do so, and with the attributes that it takes there.
 ///
 /// # Standard
@@ -131,15 +195,19 @@ impl AttributeRegistry {
         Self { levels: BTreeMap::new() }
     }
 
-    /// What a library supports.
+    /// What a library supports; a function in several rows takes what all of them say.
     pub fn of_library(level: AttributeLevel, rows: &[Supported<'_>]) -> Self {
         let mut registry = Self::new();
         for row in rows {
             let known = row.attributes.iter().filter_map(|name| keys::find(name));
             let attributes: Vec<_> = known.map(RegAttr::from).collect();
+            let held = registry.levels.entry(level).or_default();
             for function in row.functions {
-                let entry = Entry { attributes: attributes.clone(), is_registered: true };
-                registry.levels.entry(level).or_default().insert((*function).to_owned(), entry);
+                let entry = held.entry((*function).to_owned()).or_default();
+                entry.is_registered = true;
+                let is_new = |attribute: &&RegAttr| !entry.attributes.contains(attribute);
+                let new: Vec<_> = attributes.iter().filter(is_new).cloned().collect();
+                entry.attributes.extend(new);
             }
         }
         registry

@@ -10,23 +10,6 @@ use super::query::qualifiers_of_queries;
 use super::{CallValue, Engine};
 use crate::host::{Capabilities, Upcall};
 
-/// Directives of a Get. Those that name a realm are read only when the answer is looked for.
-pub(super) const GET: &[&str] = &[
-    keys::IMMEDIATE.name(),
-    keys::GET_REFRESH_CACHE.name(),
-    keys::DATA_SCOPE.name(),
-    keys::SESSION_INFO.name(),
-    keys::JOB_INFO.name(),
-    keys::APP_INFO.name(),
-    keys::NODE_INFO.name(),
-    keys::PROC_INFO.name(),
-    keys::SESSION_ID.name(),
-    keys::APPNUM.name(),
-    keys::NODEID.name(),
-    keys::HOSTNAME.name(),
-    keys::TIMEOUT.name(),
-];
-
 const ASSEMBLY: &[&str] = &[
     keys::CONNECT_ID.name(),
     keys::CONNECT_OPTIONAL.name(),
@@ -37,30 +20,8 @@ const ASSEMBLY: &[&str] = &[
     keys::TIMEOUT.name(),
 ];
 
-const REGISTER_EVENTS: &[&str] = &[
-    keys::EVENT_AFFECTED_PROC.name(),
-    keys::EVENT_AFFECTED_PROCS.name(),
-    keys::EVENT_CUSTOM_RANGE.name(),
-    keys::RANGE.name(),
-    keys::EVENT_HDLR_NAME.name(),
-    keys::EVENT_HDLR_BEFORE.name(),
-    keys::EVENT_HDLR_AFTER.name(),
-    keys::EVENT_HDLR_FIRST.name(),
-    keys::EVENT_HDLR_LAST.name(),
-    keys::EVENT_HDLR_FIRST_IN_CATEGORY.name(),
-    keys::EVENT_HDLR_LAST_IN_CATEGORY.name(),
-    keys::EVENT_HDLR_PREPEND.name(),
-    keys::EVENT_HDLR_APPEND.name(),
-];
-
-const NOTIFY: &[&str] = &[
-    keys::EVENT_NON_DEFAULT.name(),
-    keys::EVENT_CUSTOM_RANGE.name(),
-    keys::EVENT_DO_NOT_CACHE.name(),
-    keys::EVENT_STAYS_LOCAL.name(),
-    keys::EVENT_AFFECTED_PROC.name(),
-    keys::EVENT_AFFECTED_PROCS.name(),
-];
+/// Of an event that reaches further than the process that makes it.
+const NOTIFY: &[&str] = &[keys::EVENT_DO_NOT_CACHE.name(), keys::EVENT_STAYS_LOCAL.name()];
 
 const CLEANUP: &[&str] = &[
     keys::REGISTER_CLEANUP.name(),
@@ -69,18 +30,6 @@ const CLEANUP: &[&str] = &[
     keys::CLEANUP_EMPTY.name(),
     keys::CLEANUP_IGNORE.name(),
     keys::CLEANUP_LEAVE_TOPDIR.name(),
-];
-
-const JOB_CONTROL: &[&str] = &[
-    keys::REGISTER_CLEANUP.name(),
-    keys::REGISTER_CLEANUP_DIR.name(),
-    keys::CLEANUP_RECURSIVE.name(),
-    keys::CLEANUP_EMPTY.name(),
-    keys::CLEANUP_IGNORE.name(),
-    keys::CLEANUP_LEAVE_TOPDIR.name(),
-    keys::TIMEOUT.name(),
-    keys::USERID.name(),
-    keys::GRPID.name(),
 ];
 
 const IOF_PULL: &[&str] = &[
@@ -106,9 +55,6 @@ const PUBLISH: &[&str] = &[
     keys::GRPID.name(),
 ];
 
-const FENCE: &[&str] =
-    &[keys::COLLECT_DATA.name(), keys::COLLECT_GENERATED_JOB_INFO.name(), keys::TIMEOUT.name()];
-
 macro_rules! row {
     ($attributes:expr, $($function:literal),+) => {
         Supported { functions: &[$($function),+], attributes: $attributes }
@@ -117,10 +63,11 @@ macro_rules! row {
 
 /// What the server does without its host.
 const OWN: &[Supported<'static>] = &[
-    row!(GET, "PMIx_Get", "PMIx_Get_nb"),
-    row!(FENCE, "PMIx_Fence", "PMIx_Fence_nb"),
+    Supported::GET,
+    Supported::FENCE,
+    Supported::REGISTER_EVENTS,
+    Supported::NOTIFY,
     row!(ASSEMBLY, "PMIx_Connect", "PMIx_Connect_nb", "PMIx_Disconnect", "PMIx_Disconnect_nb"),
-    row!(REGISTER_EVENTS, "PMIx_Register_event_handler"),
     row!(NOTIFY, "PMIx_Notify_event"),
     row!(CLEANUP, "PMIx_Job_control", "PMIx_Job_control_nb"),
     row!(
@@ -145,7 +92,7 @@ const FOR_HOST: &[(Upcall, &[&str])] = &[
     (Upcall::ToolConnected, &[]),
     (Upcall::Log, PASSED_UP),
     (Upcall::Allocate, PASSED_UP),
-    (Upcall::JobControl, JOB_CONTROL),
+    (Upcall::JobControl, PASSED_UP),
     (Upcall::Monitor, PASSED_UP),
     (Upcall::GetCredential, PASSED_UP),
     (Upcall::ValidateCredential, PASSED_UP),
@@ -165,11 +112,9 @@ pub(super) fn at_start(capabilities: &Capabilities) -> AttributeRegistry {
         let row = Supported { functions: upcall.functions(), attributes };
         capabilities.has(*upcall).then_some(row)
     };
-    let rows: Vec<_> = FOR_HOST.iter().filter_map(served).collect();
-    // with a host there may be more than without
+    let rows: Vec<_> =
+        OWN.iter().copied().chain([queries]).chain(FOR_HOST.iter().filter_map(served)).collect();
     let mut registry = AttributeRegistry::of_library(server, &rows);
-    registry.merge(AttributeRegistry::of_library(server, OWN));
-    registry.merge(AttributeRegistry::of_library(server, &[queries]));
     for upcall in capabilities.iter() {
         let attributes = capabilities.attributes(upcall).to_vec();
         if attributes.is_empty() {

@@ -6,9 +6,10 @@ use std::time::Instant;
 
 use pmix_types::job::{Caller as JobCaller, target_of};
 use pmix_types::message::{Failure, Get, GetReply, Modex, ProcData, PutEntry, Reply};
-use pmix_types::{DataArray, Directives, KeyName, Nspace, ProcId, Rank, Scope, Status, Value, keys};
+use pmix_types::{
+    DataArray, Directives, KeyName, Nspace, ProcId, Rank, Scope, Status, Supported, Value, keys,
+};
 
-use super::attributes::GET;
 use super::dmodex::FetchKey;
 use super::ids::{Counter, ReplyTo};
 use super::registry::{Job, PutData, Viewer, unknown_nspace};
@@ -202,7 +203,7 @@ impl Engine {
     fn answer_get(&mut self, waiter: Waiter, out: &mut Out) -> Result<Option<GetReply>, Failure> {
         let (mut fetch_anew, mut stop) = (false, waiter.immediate);
         if self.is_last_level(&waiter) {
-            waiter.directives.deny_beyond(GET)?;
+            waiter.directives.deny_beyond(Supported::GET.attributes)?;
         }
         if let Some(job) = self.jobs.get(&waiter.target.nspace) {
             if waiter.is_job_level() {
