@@ -19,6 +19,8 @@ use crate::upcalls::Upcalls;
 const INBOX: usize = 4096;
 /// Events handled before the commands they gave are carried out for the last of them.
 const BATCH: usize = 256;
+/// Calls of the host that may wait before any are looked at.
+const SWEEP: usize = 1024;
 
 /// The sending side of one connection, in whatever its wire is.
 pub(crate) trait Peer: Send {
@@ -103,6 +105,8 @@ pub(crate) struct Driver {
     peers: HashMap<ConnId, Box<dyn Peer>>,
     calls: HashMap<CallId, oneshot::Sender<Result<CallValue, Failure>>>,
     next_call: u64,
+    /// When there are so many calls, it is seen which of them nobody waits for any more.
+    sweep_at: usize,
     commands: Vec<Command>,
 }
 
@@ -114,6 +118,7 @@ impl Driver {
             peers: HashMap::new(),
             calls: HashMap::new(),
             next_call: 0,
+            sweep_at: SWEEP,
             commands: Vec::new(),
         }
     }
@@ -150,6 +155,7 @@ impl Driver {
                         self.carry_out();
                     }
                     Event::Call { call, answer } => {
+                        self.sweep_calls();
                         self.next_call += 1;
                         let id = CallId(self.next_call);
                         self.calls.insert(id, answer);
@@ -174,6 +180,20 @@ impl Driver {
         if let Some(done) = stop {
             let _ = done.send(());
         }
+    }
+
+    /// Forgets calls whose caller has dropped them; looks at each so seldom that it costs nothing a call.
+    fn sweep_calls(&mut self) {
+        if self.calls.len() < self.sweep_at {
+            return;
+        }
+        let abandoned: Vec<_> =
+            self.calls.iter().filter(|(_, answer)| answer.is_closed()).map(|(id, _)| *id).collect();
+        for id in abandoned {
+            self.calls.remove(&id);
+            self.feed(Input::Abandoned(id));
+        }
+        self.sweep_at = SWEEP.max(2 * self.calls.len());
     }
 
     fn feed(&mut self, input: Input) {

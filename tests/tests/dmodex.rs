@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::FutureExt;
 use pmix_client::types::job::JobSpec;
 use pmix_client::types::{Directives, Info, Status};
 use pmix_client::{Client, Error, Nspace, ProcId, Rank, Scope, keys};
@@ -133,6 +134,20 @@ async fn dmx_05_a_request_for_a_process_that_is_not_here_fails_and_for_an_unknow
     publish(&node.connect(&later).await.unwrap(), Scope::GLOBAL, "key", "value").await;
     let blob = within(request).await.unwrap().unwrap();
     assert_eq!(pmix_proto::modex::decode(blob).unwrap().procs[0].proc, later);
+}
+
+#[tokio::test]
+async fn requests_that_the_host_has_dropped_are_forgotten() {
+    let node = TestNode::start(1).await;
+    let never = Directives::new().with(&keys::REQUIRED_KEY, "never");
+    let target = node.proc(0);
+    for _ in 0..3000 {
+        let request = node.handle().dmodex_request(&target, never.clone());
+        assert!(request.now_or_never().is_none(), "sent, and dropped");
+        tokio::task::yield_now().await;
+    }
+    let waiting = node.stats().await.waiting;
+    assert!(waiting <= 1024, "{waiting} wait of 3000 that are gone");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use pmix_types::message::{Failure, Request};
 use pmix_types::{Nspace, Status, keys};
 
+use super::collective::Collectives;
 use super::command::Command;
 use super::signature::{Operation, Signature};
 use super::{CallId, CallValue, Engine, Out};
@@ -34,6 +35,12 @@ pub(super) struct Absence {
     signature: Signature,
     /// It goes on without those who have ended (CON-12).
     is_lenient: bool,
+}
+
+impl Collectives {
+    pub(super) fn forget_absence(&mut self, call: CallId) {
+        self.absences.retain(|absence| absence.call != call);
+    }
 }
 
 impl Engine {

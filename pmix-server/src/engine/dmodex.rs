@@ -12,7 +12,7 @@ use super::{Answer, CallId, CallValue, Command, Engine, Out, UpcallId, UpcallPur
 use crate::blob;
 use crate::host::DirectModexRequest;
 
-/// Requests of other nodes that wait here at a time: those who have asked may have given up, which nobody tells.
+/// Requests of other nodes that wait here at a time: a host may wait for ever for what will never be put.
 pub(super) const MAX_HELD: usize = 1 << 14;
 
 /// What is fetched: a process's data for the sake of one key, or for all it has put.
@@ -43,6 +43,10 @@ impl Dmodex {
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.fetches.is_empty() && self.held.is_empty()
+    }
+
+    pub(super) fn forget(&mut self, call: CallId) {
+        self.held.retain(|held| held.call != call);
     }
 
     pub(super) const fn held(&self) -> usize {

@@ -29,6 +29,8 @@ pub(crate) enum Input {
     HostReply { upcall: UpcallId, result: Result<Answer, Failure> },
     /// The host calls the library.
     Call { id: CallId, call: HostCall },
+    /// The host does not wait for the answer to a call any more.
+    Abandoned(CallId),
 }
 
 /// The host's answer to an upcall that did not fail.

@@ -185,6 +185,7 @@ impl Engine {
             Input::Lost { conn, reason } => self.on_lost(conn, &reason, out),
             Input::HostReply { upcall, result } => self.on_host_reply(upcall, result, out),
             Input::Call { id, call } => self.on_call(now, id, call, out),
+            Input::Abandoned(call) => self.forget_call(call),
         }
     }
 
@@ -319,6 +320,12 @@ impl Engine {
             HostCall::Stats => Ok(CallValue::Stats(self.stats())),
         };
         out.push(Command::Return { id, result });
+    }
+
+    /// Of all calls only these two wait.
+    fn forget_call(&mut self, call: CallId) {
+        self.dmodex.forget(call);
+        self.collectives.forget_absence(call);
     }
 
     fn reply(&self, to: ReplyTo, result: Result<Reply, Failure>, out: &mut Out) {

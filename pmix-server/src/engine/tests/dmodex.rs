@@ -5,7 +5,7 @@ use pmix_types::message::Failure;
 use pmix_types::{Directives, Info, ProcId, Scope, Status, keys};
 
 use super::super::dmodex::MAX_HELD;
-use super::super::{CallId, CallValue, Command, HostCall};
+use super::super::{CallId, CallValue, Command, HostCall, Input};
 use super::harness::*;
 
 fn wanted(target: ProcId) -> HostCall {
@@ -207,6 +207,21 @@ fn dmx_05_a_namespace_known_through_a_client_alone_is_waited_for() {
     assert!(t.returned(job).is_ok());
     let result = t.returned(there);
     refused(result, Status::ERR_NOT_FOUND);
+    t.finish();
+}
+
+#[test]
+fn a_host_that_does_not_wait_any_more_takes_no_place() {
+    let (mut t, peer) = world();
+    let calls: Vec<_> = (0..MAX_HELD).map(|_| t.call(wanted(proc("job", 0)))).collect();
+    t.feed(Input::Abandoned(calls[0]));
+    let waits = t.call(wanted(proc("job", 0)));
+    t.quiet();
+    t.commits(&peer, [entry(Scope::GLOBAL, "g", 1u32)]);
+    for call in calls.into_iter().skip(1).chain([waits]) {
+        let result = t.returned(call);
+        sent(result);
+    }
     t.finish();
 }
 
