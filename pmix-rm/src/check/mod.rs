@@ -26,8 +26,9 @@ const AFTER_HELP: &str = "Examples:\n  pmix-check\n  pmix-check --wire native --
 
 /// Checks whether a running resource manager keeps the rules of the PMIx Standard.
 ///
-/// Runs small parallel programs under its launcher and reports by rule. Exit code: 0 if no rule was found broken, 1 if
-/// one was, 2 for a wrong command line or a launcher that starts nothing.
+/// Runs small parallel programs under its launcher, one after the other, and reports by rule as they end: each within a
+/// minute more than --patience. Exit code: 0 if no rule was found broken, 1 if one was, 2 for a wrong command line or a
+/// launcher that starts nothing.
 #[derive(Debug, Parser)]
 #[command(name = "pmix-check", version, verbatim_doc_comment, after_help = AFTER_HELP)]
 struct Args {
@@ -125,7 +126,7 @@ fn find(name: &str) -> Option<&'static Check> {
 }
 
 fn conclude(report: &Report, json: bool) -> ExitCode {
-    let text = if json { report.to_json().unwrap_or_default() } else { report.to_string() };
+    let text = if json { report.to_json().unwrap_or_default() } else { report.summary() };
     let printed = print(&text);
     if report.passed() { printed } else { ExitCode::FAILURE }
 }
@@ -201,7 +202,12 @@ async fn run_all(args: &Args) -> io::Result<Report> {
                 Ended::Silent(words) if report.outcomes.is_empty() => return Err(io::Error::other(words)),
                 Ended::Silent(words) => Verdict::Failed(words),
             };
-            report.outcomes.push(check.outcome(verdict));
+            let outcome = check.outcome(verdict);
+            if !args.json {
+                // at once: with a launcher that answers nothing the next takes its time, and the reader may have had enough
+                print(&outcome.to_string());
+            }
+            report.outcomes.push(outcome);
         }
     }
     Ok(report)

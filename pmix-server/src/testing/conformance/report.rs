@@ -50,6 +50,16 @@ impl Report {
         self.outcomes.iter().filter(|outcome| matches!(outcome.verdict, Verdict::Failed(_)))
     }
 
+    /// How many checks passed, failed and were skipped, in one line.
+    pub fn summary(&self) -> String {
+        let count =
+            |of: fn(&Verdict) -> bool| self.outcomes.iter().filter(|outcome| of(&outcome.verdict)).count();
+        let passed = count(|verdict| matches!(verdict, Verdict::Passed));
+        let failed = count(|verdict| matches!(verdict, Verdict::Failed(_)));
+        let skipped = count(|verdict| matches!(verdict, Verdict::Skipped(_)));
+        format!("{passed} passed, {failed} failed, {skipped} skipped")
+    }
+
     /// The report as one JSON object: `{"outcomes": [{"check", "rules", "title", "verdict": {..}}]}`.
     ///
     /// # Errors
@@ -59,28 +69,26 @@ impl Report {
     }
 }
 
-/// One line a check, and a line that counts.
+/// One line: the verdict, the rules, what they say, and what is wrong.
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { check, rules, title, verdict } = self;
+        let rules = rules.join(" ");
+        match verdict {
+            Verdict::Passed => write!(f, "pass  {rules:<16} {title}"),
+            Verdict::Skipped(reason) => write!(f, "skip  {rules:<16} {title} [{check}]: {reason}"),
+            Verdict::Failed(reason) => write!(f, "FAIL  {rules:<16} {title} [{check}]: {reason}"),
+        }
+    }
+}
+
+/// One line a check, and the summary.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (mut passed, mut skipped, mut failed) = (0, 0, 0);
-        for Outcome { check, rules, title, verdict } in &self.outcomes {
-            let rules = rules.join(" ");
-            match verdict {
-                Verdict::Passed => {
-                    passed += 1;
-                    writeln!(f, "pass  {rules:<16} {title}")?;
-                }
-                Verdict::Skipped(reason) => {
-                    skipped += 1;
-                    writeln!(f, "skip  {rules:<16} {title} [{check}]: {reason}")?;
-                }
-                Verdict::Failed(reason) => {
-                    failed += 1;
-                    writeln!(f, "FAIL  {rules:<16} {title} [{check}]: {reason}")?;
-                }
-            }
+        for outcome in &self.outcomes {
+            writeln!(f, "{outcome}")?;
         }
-        write!(f, "{passed} passed, {failed} failed, {skipped} skipped")
+        f.write_str(&self.summary())
     }
 }
 
