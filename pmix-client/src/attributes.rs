@@ -29,7 +29,6 @@ const PASSED_ON: &[&str] = &[
     "PMIx_Get_credential",
     "PMIx_Get_credential_nb",
     "PMIx_Heartbeat",
-    "PMIx_Init",
     "PMIx_Initialized",
     "PMIx_IOF_deregister",
     "PMIx_IOF_pull",
@@ -71,6 +70,7 @@ const SUPPORTED: &[Supported<'static>] = &[
     // by these the process judges whether an event is for its own handlers
     Supported::NOTIFY,
     Supported { functions: &["PMIx_Query_info", "PMIx_Query_info_nb"], attributes: QUERY },
+    Supported { functions: &["PMIx_Init"], attributes: &[keys::TIMEOUT.name()] },
     Supported { functions: &["PMIx_Finalize"], attributes: &[keys::EMBED_BARRIER.name()] },
     Supported { functions: &["PMIx_IOF_push"], attributes: &[keys::IOF_COMPLETE.name()] },
     Supported { functions: PASSED_ON, attributes: &[] },

@@ -2,11 +2,12 @@ use std::time::Duration;
 
 use pmix_proto::Limits;
 use pmix_types::message::{Failure, Hello, Identity};
-use pmix_types::{AttributeRegistry, Directives, Pid, ProcId, Status};
+use pmix_types::{AttributeRegistry, Directives, Pid, ProcId, Status, keys};
 
 use crate::client::Client;
 use crate::env::{self, Launch, ServerUri};
 use crate::error::Error;
+use crate::ops::stop_in_init;
 use crate::session::Session;
 use crate::{attributes, singleton, transport};
 
@@ -82,14 +83,14 @@ impl ClientBuilder {
         self
     }
 
-    /// Directives of the init.
+    /// Directives of the init. `TIMEOUT` among them is as [`ClientBuilder::timeout`]; of both the shorter counts.
     pub fn directives(mut self, directives: Directives) -> Self {
         self.directives.extend(directives);
         self
     }
 
     /// Limits how long connecting may take; without it there is no limit, for the host may take its time
-    /// (INI-07). The runtime needs its timer for this.
+    /// (INI-07), and so may the user of a debugger (INI-09). The runtime needs its timer for this.
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.timeout = Some(limit);
         self
@@ -110,13 +111,16 @@ impl ClientBuilder {
 
     /// Connects to the server and waits until it has admitted the process.
     ///
-    /// Job-level data of the own namespace is there when the future is ready (INI-03).
+    /// Job-level data of the own namespace is there when the future is ready (INI-03). If it has `DEBUG_STOP_IN_INIT`
+    /// for this process, the host is told by the event `READY_FOR_DEBUG`, and the future is not ready before an event
+    /// `DEBUGGER_RELEASE` has come for the process (INI-09).
     ///
     /// # Errors
     /// [`Error::NotLaunched`] if the environment says nothing of a server, [`Error::Config`] if it or a setting
     /// makes no sense, [`Error::Transport`] if the server cannot be reached, [`Error::Protocol`] if it speaks no
-    /// version of the protocol that this library speaks, `ERR_TIMEOUT` when the limit has passed, and what the
-    /// server says when it refuses the process.
+    /// version of the protocol that this library speaks, `ERR_TIMEOUT` when the limit has passed, `ERR_BAD_PARAM` for
+    /// one that makes no sense, [`Error::Lost`] if the server is lost while the process waits for a debugger, and what
+    /// the server says when it refuses the process.
     ///
     /// # Cancel safety
     /// Safe: dropping the future closes the connection.
@@ -143,8 +147,9 @@ impl ClientBuilder {
             Err(error) => return Err(error),
         };
         let path = uri.path.clone();
+        let limit = [self.timeout, timeout_of(&self.directives)?].into_iter().flatten().min();
         let connected = connect(uri, identity, self.directives, self.limits, attributes);
-        let Some(limit) = self.timeout else { return connected.await };
+        let Some(limit) = limit else { return connected.await };
         tokio::time::timeout(limit, connected).await.unwrap_or_else(|_| {
             let problem = format!("the server at {} has not answered within {limit:?}", path.display());
             Err(Error::failed("init", Failure::new(Status::ERR_TIMEOUT, problem)))
@@ -156,6 +161,15 @@ impl ClientBuilder {
 fn not_given(variable: &str) -> Error {
     let setting = if variable == env::URI { "uri" } else { "proc" };
     Error::config(setting, "is not given: set it, or start from Client::from_env()")
+}
+
+/// What the directive of that name says: whole seconds, 0 for no limit (GEN-12).
+fn timeout_of(directives: &Directives) -> Result<Option<Duration>, Error> {
+    let bad = |problem: String| Error::failed("init", Failure::new(Status::ERR_BAD_PARAM, problem));
+    let seconds = directives.get(&keys::TIMEOUT).map_err(|error| bad(error.to_string()))?.unwrap_or(0);
+    let seconds =
+        u64::try_from(seconds).map_err(|_| bad(format!("timeout of {seconds} seconds is negative")))?;
+    Ok((seconds > 0).then(|| Duration::from_secs(seconds)))
 }
 
 async fn connect(
@@ -179,7 +193,11 @@ async fn connect(
         tracing::warn!(expected = %session.server(), found = %welcome.server, "another server than the URI says");
     }
     tracing::info!(proc = %welcome.proc, server = %welcome.server, "connected");
-    Ok(Client::new(welcome.proc, welcome.hostname, welcome.job, Some(session), attributes))
+    let client = Client::new(welcome.proc, welcome.hostname, welcome.job, Some(session), attributes);
+    if matches!(hello.identity, Identity::Client(_)) {
+        stop_in_init(&client).await?;
+    }
+    Ok(client)
 }
 
 fn own_pid() -> Pid {

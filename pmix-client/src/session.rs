@@ -204,7 +204,8 @@ impl Session {
         is_first
     }
 
-    fn end_error(&self) -> Error {
+    /// Why calls fail after the end.
+    pub(crate) fn end_error(&self) -> Error {
         match self.end.get() {
             Some(End::Finalized) => Error::Finalized,
             Some(End::Lost(lost)) => Error::Lost(Arc::clone(lost)),

@@ -24,6 +24,8 @@ pub(crate) struct Plan {
     pub(crate) native: NativeWire,
     /// Where data is kept that is published for good.
     pub(crate) store: Option<PathBuf>,
+    /// Whether ranks wait in init until they are released.
+    pub(crate) stop_in_init: bool,
 }
 
 impl Plan {
@@ -77,6 +79,10 @@ struct FirstApp {
     /// Keep data that ranks publish until it is unpublished (INDEF) in this file, and publish what it holds
     #[arg(long, value_name = "FILE")]
     store: Option<PathBuf>,
+
+    /// Make ranks wait in init for a debugger, until `pmix release` lets them go on
+    #[arg(long)]
+    stop_in_init: bool,
 
     #[command(flatten)]
     app: AppArgs,
@@ -159,13 +165,14 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cl
     let mut segments = args.split(|arg| arg == ":").map(|segment| std::iter::once(&name).chain(segment));
 
     let first = segments.next().into_iter().flatten();
-    let FirstApp { tag_output, timeout, reaction, grace, json, vnodes, native, store, app } =
+    let FirstApp { tag_output, timeout, reaction, grace, json, vnodes, native, store, stop_in_init, app } =
         FirstApp::try_parse_from(first)?;
     let mut apps = vec![app.into_app()?];
     for segment in segments {
         apps.push(FurtherApp::try_parse_from(segment)?.app.into_app()?);
     }
-    Ok(Plan { apps, tag_output, timeout, reaction, grace, json, vnodes, native: native.into(), store })
+    let native = native.into();
+    Ok(Plan { apps, tag_output, timeout, reaction, grace, json, vnodes, native, store, stop_in_init })
 }
 
 impl AppArgs {
@@ -276,6 +283,12 @@ mod tests {
         let plan = plan("--timeout 1.5 --grace 0 --reaction 2 ./a").unwrap();
         assert_eq!((plan.timeout, plan.grace), (Some(Duration::from_millis(1500)), Duration::ZERO));
         assert_eq!(plan.reaction, Duration::from_secs(2));
+    }
+
+    #[test]
+    fn ranks_wait_for_a_debugger_if_they_are_to() {
+        assert!(plan("--stop-in-init ./a").unwrap().stop_in_init);
+        assert!(!plan("./a --stop-in-init").unwrap().stop_in_init);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pmix_server::standard::{JobOutcome, JobStart, MemoryExchange, OnFailure, StandardHost};
 use pmix_server::{Server, ServerStats};
-use pmix_types::Nspace;
+use pmix_types::{Directives, Nspace, keys};
 use rustix::system::uname;
 use tokio::time::Instant;
 
@@ -131,8 +131,11 @@ impl Session {
         console: &mut Console,
         signals: &mut Signals,
     ) -> Result<Ended, String> {
-        let start =
+        let mut start =
             JobStart::new(nspace, plan.apps.clone()).on_failure(OnFailure::End { grace: plan.reaction });
+        if plan.stop_in_init {
+            start = start.directives(Directives::new().with(&keys::DEBUG_STOP_IN_INIT, true));
+        }
         let job = self.host.start_job(start).await.map_err(|error| with_causes(&error))?;
         let mut watch = Watch::new(plan, job, console);
         let (outcome, code) =

@@ -189,3 +189,14 @@ async fn att_05_att_06_attrs_prints_what_functions_take_and_at_which_level() {
     assert_eq!((&timeout["name"], &timeout["key"]), (&json!("PMIX_TIMEOUT"), &json!("pmix.timeout")));
     assert_eq!(pmix(root.path(), &["attrs", "PMIx_Nonsense"]).await.status.code(), Some(1));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ini_09_release_tells_jobs_that_run_and_names_those_that_do_not() {
+    let root = tempfile::tempdir().unwrap();
+    let _server = start(root.path(), "srv", Host::default(), &["job"]).await;
+    let told = pmix(root.path(), &["release", "job"]).await;
+    assert_eq!((told.status.code(), stdout(&told)), (Some(0), String::new()), "{}", stderr(&told));
+    let absent = pmix(root.path(), &["release", "job", "nope"]).await;
+    assert_eq!(absent.status.code(), Some(1));
+    assert_eq!(stderr(&absent), "pmix: no job nope runs here\n");
+}

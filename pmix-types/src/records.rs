@@ -281,10 +281,14 @@ impl Event {
     }
 
     /// Who is to hear of an event of range `CUSTOM`, by `EVENT_CUSTOM_RANGE`; ranks may be `WILDCARD`. Empty if it
-    /// does not say, which is nobody.
+    /// does not say, which is nobody. A single process may stand there without an array, as programs in C write it.
     pub fn custom_range(&self) -> Vec<ProcId> {
-        match self.info.get(&keys::EVENT_CUSTOM_RANGE) {
-            Ok(Some(DataArray::Proc(procs))) => procs,
+        match self.info.get_value(keys::EVENT_CUSTOM_RANGE.name()) {
+            Some(Value::Proc(proc)) => vec![proc.clone()],
+            Some(Value::DataArray(array)) => match &**array {
+                DataArray::Proc(procs) => procs.clone(),
+                _ => Vec::new(),
+            },
             _ => Vec::new(),
         }
     }

@@ -15,6 +15,7 @@ mod publish;
 mod query;
 mod resolve;
 mod spawn;
+mod stop_in_init;
 mod unpublish;
 
 pub use abort::AbortBuilder;
@@ -35,6 +36,7 @@ pub(crate) use query::query;
 pub use query::{QueryResult, QueryResults, query_before_init};
 pub(crate) use resolve::{resolve_nodes, resolve_peers};
 pub use spawn::SpawnBuilder;
+pub(crate) use stop_in_init::stop_in_init;
 pub use unpublish::UnpublishBuilder;
 
 use std::time::Duration;

@@ -237,7 +237,7 @@ impl Engine {
 
     /// Members of a connected group in place of its names, for an event of a custom range (CON-07).
     pub(super) fn resolve_range(&self, event: &mut Event) {
-        let Ok(Some(DataArray::Proc(named))) = event.info.get(&keys::EVENT_CUSTOM_RANGE) else { return };
+        let named = event.custom_range();
         let assemblies = &self.collectives.assemblies;
         let members = |name: ProcId| match assemblies.members(&name) {
             Some(members) => named_procs(&members.unwrap_or_default()),

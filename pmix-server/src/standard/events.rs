@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use pmix_types::job::JobData;
 use pmix_types::message::{Failure, Reply, Request};
-use pmix_types::{DataRange, Event, Nspace, ProcId, Status};
+use pmix_types::{DataRange, Event, Nspace, ProcId, Status, keys};
 
 use super::peer::Ask;
 use super::store::User;
@@ -20,6 +20,19 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     /// brings the events of one process one by one, which keeps their order.
     pub(super) async fn carry_event(&self, cx: &UpcallContext, req: NotifyEventRequest) -> HostResult<()> {
         let NotifyEventRequest { event, .. } = req;
+        if event.code == Status::READY_FOR_DEBUG && !reaches_tools(event.range) {
+            return self.announce_stop(cx, event).await;
+        }
+        self.spread(cx, event).await
+    }
+
+    /// A process tells its server or host that it waits for a debugger (INI-09): those who have asked for that hear of
+    /// it, also when they come later: the process goes on waiting for them.
+    async fn announce_stop(&self, cx: &UpcallContext, mut event: Event) -> HostResult<()> {
+        event.range = DataRange::SESSION;
+        event.info.remove(&keys::EVENT_CUSTOM_RANGE);
+        event.info.remove(&keys::EVENT_DO_NOT_CACHE);
+        self.handle()?.notify_event(event.clone()).await?;
         self.spread(cx, event).await
     }
 
@@ -91,6 +104,10 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     async fn job_of(&self, nspace: &Nspace) -> Option<std::sync::Arc<JobData>> {
         self.handle().ok()?.job_data(nspace).await.ok()
     }
+}
+
+fn reaches_tools(range: DataRange) -> bool {
+    matches!(range, DataRange::SESSION | DataRange::GLOBAL)
 }
 
 /// Whether a process may be on a node, or with rank `WILDCARD` any of its job.

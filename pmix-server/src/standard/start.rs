@@ -4,6 +4,7 @@ use std::collections::btree_map::Entry;
 use std::future::Future;
 use std::sync::atomic::Ordering;
 
+use pmix_types::job::JobSpec;
 use pmix_types::message::Failure;
 use pmix_types::{App, Nspace, ProcInfo, Status};
 use thiserror::Error;
@@ -153,7 +154,8 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         abandoned: impl Future<Output = ()> + Send,
     ) -> Result<Job, StartError> {
         let JobStart { nspace, apps, on_failure, parent, forwarded, stdin, directives } = start;
-        let Wishes { apps: wanted, added, told, limit, is_independent } = Wishes::new(apps, directives)?;
+        let Wishes { apps: wanted, added, told, limit, is_independent, stops } =
+            Wishes::new(apps, directives)?;
         let servers = self.servers()?;
         let nodes = self.0.shared.launcher.nodes();
         let plan = Plan::new(&nspace, &wanted, &added, nodes).await?;
@@ -171,7 +173,8 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         let number = self.0.shared.started.fetch_add(1, Ordering::Relaxed);
         let (launch_reports, reports_in) = mpsc::channel(REPORTS);
         let started = async {
-            servers.register_job(number, &plan.spec(&nspace, parent.as_ref())).await?;
+            let spec = stops.into_iter().fold(plan.spec(&nspace, parent.as_ref()), JobSpec::raw);
+            servers.register_job(number, &spec).await?;
             let mut job = plan.launch_job(&nspace, &apps, &servers).await?;
             for proc in &mut job.procs {
                 proc.takes_stdin = stdin.is_some_and(|rank| rank.matches(proc.rank));

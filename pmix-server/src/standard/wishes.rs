@@ -23,6 +23,8 @@ pub(super) struct Wishes {
     pub(super) limit: Option<Duration>,
     /// It does not end with its parent, and neither hears of errors of the other (CON-18).
     pub(super) is_independent: bool,
+    /// Where its processes wait for a debugger, as they are told (INI-09).
+    pub(super) stops: Vec<Info>,
 }
 
 /// What is asked for an application.
@@ -54,6 +56,7 @@ impl Wishes {
             }
         };
         let is_independent = job.take_flag(&keys::SPAWN_CHILD_SEP)?;
+        let stops = take_stops(&mut job);
         let all = Common::take(&mut job)?;
         job.deny_unprocessed()?;
         let mut added = vec![all.added.clone()];
@@ -65,8 +68,17 @@ impl Wishes {
             added.push(common.added.clone());
             wanted.push(common.over(&all, app));
         }
-        Ok(Self { apps: wanted, added, told, limit, is_independent })
+        Ok(Self { apps: wanted, added, told, limit, is_independent, stops })
     }
+}
+
+/// What processes find in their job data and carry out themselves. One that is not to stop finds nothing: for some
+/// libraries it is enough that the key is there.
+fn take_stops(job: &mut Directives) -> Vec<Info> {
+    let mut stops =
+        job.take_each(|info| info.is(&keys::DEBUG_STOP_IN_INIT) || info.is(&keys::DEBUG_STOP_IN_APP));
+    stops.retain(|info| info.value.is_true() != Ok(false));
+    stops.into_iter().map(|info| Info::dynamic(info.key, info.value)).collect()
 }
 
 /// Directives that a job and an application can have.
@@ -135,6 +147,8 @@ fn bad(message: String) -> HostError {
 
 #[cfg(test)]
 mod tests {
+    use pmix_types::{Rank, Value};
+
     use super::*;
 
     fn wishes(app: App, job: Directives) -> HostResult<Wishes> {
@@ -180,6 +194,18 @@ mod tests {
         let env = super::super::environment(&found.apps[0].app, []).unwrap();
         let values: Vec<_> = env.into_values().map(|value| value.into_string().unwrap()).collect();
         assert_eq!(values, ["/opt/own/lib", "/opt/own/bin", "own"]);
+    }
+
+    #[test]
+    fn ini_09_processes_are_told_where_to_wait_for_a_debugger() {
+        let stop = |value| none().require(&keys::DEBUG_STOP_IN_INIT, value);
+        for value in [Value::Undef, Value::Bool(true), Value::Rank(Rank::from_raw(1))] {
+            let told = Info::new(&keys::DEBUG_STOP_IN_INIT, value.clone());
+            assert_eq!(wishes(app(none()), stop(value)).unwrap().stops, [told]);
+        }
+        assert_eq!(wishes(app(none()), stop(Value::Bool(false))).unwrap().stops, []);
+        let in_app = none().with(&keys::DEBUG_STOP_IN_APP, Value::Bool(true));
+        assert!(wishes(app(none()), in_app).unwrap().stops[0].is(&keys::DEBUG_STOP_IN_APP));
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod output;
 mod ps;
 mod qualifier;
 mod query;
+mod release;
 mod render;
 mod selection;
 
@@ -29,6 +30,7 @@ enum Command {
     Output(output::Args),
     Ps(ps::Args),
     Query(query::Args),
+    Release(release::Args),
 }
 
 const AFTER_HELP: &str = "\
@@ -98,6 +100,7 @@ fn run(cli: Cli, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
             Command::Output(args) => output::run(args, console).await,
             Command::Ps(args) => ps::run(args, console).await,
             Command::Query(args) => query::run(args, console).await,
+            Command::Release(args) => release::run(args, console).await,
         }
     })
 }

@@ -1,7 +1,7 @@
 //! Events: registrations and delivery.
 
 use pmix_types::message::{Push, RegisterEvents, Reply, Request};
-use pmix_types::{DataArray, DataRange, Directives, Event, Info, ProcId, Status, keys};
+use pmix_types::{DataArray, DataRange, Directives, Event, Info, ProcId, Status, Value, keys};
 
 use super::super::{Command, HostCall};
 use super::harness::*;
@@ -77,6 +77,9 @@ fn evt_09_evt_11_the_range_picks_the_receivers() {
             .with_info(Info::new(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(procs)))
     };
     let range = |range| Event::new(CODE, proc("a", 0)).with_range(range);
+    // as programs in C write it
+    let one = |proc: ProcId| Info::dynamic(keys::EVENT_CUSTOM_RANGE.key_name(), Value::Proc(proc));
+    let custom_of_one = |proc| range(DataRange::CUSTOM).with_info(one(proc));
     let cases = [
         (range(DataRange::LOCAL), vec![0, 1, 2, 3]),
         (range(DataRange::SESSION), vec![0, 1, 2, 3]),
@@ -88,6 +91,7 @@ fn evt_09_evt_11_the_range_picks_the_receivers() {
         (range(DataRange::CUSTOM), vec![]),
         (custom(vec![proc("b", 1), proc("a", 1)]), vec![1, 3]),
         (custom(vec![all_of("b")]), vec![2, 3]),
+        (custom_of_one(proc("b", 0)), vec![2]),
     ];
     for (event, receivers) in cases {
         let to = t.ask(&peers[0], Request::Notify(event.clone()));
