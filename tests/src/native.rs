@@ -106,6 +106,11 @@ impl NativeSession {
         self.say(request.encode(&self.context).unwrap()).await;
     }
 
+    /// Sends a heartbeat.
+    pub async fn beat(&mut self) {
+        self.send(tag::HEARTBEAT, Bytes::new()).await;
+    }
+
     /// What the server says unasked next.
     pub async fn push(&mut self) -> Push {
         if !self.pushes.is_empty() {
@@ -117,8 +122,12 @@ impl NativeSession {
 
     async fn say(&mut self, payload: impl Into<Bytes>) {
         self.last_tag += 1;
+        self.send(self.last_tag, payload.into()).await;
+    }
+
+    async fn send(&mut self, tag: u32, payload: Bytes) {
         let mut sent = BytesMut::new();
-        let frame = Frame { index: 0, tag: self.last_tag, payload: payload.into() };
+        let frame = Frame { index: 0, tag, payload };
         Framing::default().encode(&frame, &mut sent).unwrap();
         self.stream.write_all(&sent).await.unwrap();
     }

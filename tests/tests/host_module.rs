@@ -8,8 +8,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use pmix_client::types::job::JobSpec;
 use pmix_client::types::{
-    AllocDirective, App, DataRange, FabricOperation, Info, Pdata, Query, ResourceBlockDirective, Status,
-    Value,
+    AllocDirective, App, DataArray, DataRange, FabricOperation, Info, Pdata, Query, ResourceBlockDirective,
+    Status, Value,
 };
 use pmix_client::{Client, Credential, Nspace, ProcId, Rank, Scope, keys};
 use pmix_server::host::*;
@@ -135,7 +135,8 @@ async fn act(node: &TestNode, client: Client) {
     within(client.log().stderr("a word")).await.unwrap();
     within(client.allocate(AllocDirective::NEW)).await.unwrap();
     within(client.job_control([]).signal(10)).await.unwrap();
-    within(client.heartbeat()).await.unwrap();
+    let usage = client.monitor(&keys::MONITOR_NODE_RESOURCE_USAGE, DataArray::Undef, Status::SUCCESS);
+    within(usage).await.unwrap();
     let credential = within(client.credential()).await.unwrap();
     within(client.validate_credential(credential.credential)).await.unwrap();
     within(client.session_control(1)).await.unwrap();

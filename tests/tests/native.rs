@@ -101,10 +101,10 @@ fn evt_06_evt_10_evt_13_evt_14_a_client_of_libpmix_5_gets_what_was_kept_in_each_
     events(Peer::Libpmix5);
 }
 
-/// The first four are for the host to serve, which that of `pmixrun` does not (`native_commands.rs` has one that does);
+/// The first three are for the host to serve, which that of `pmixrun` does not (`native_commands.rs` has one that does);
 /// groups are not served at all.
-const REFUSED: [&str; 6] =
-    ["allocate", "monitor", "get-credential", "validate-credential", "group-construct", "group-destruct"];
+const REFUSED: [&str; 5] =
+    ["allocate", "get-credential", "validate-credential", "group-construct", "group-destruct"];
 
 fn operations(library: Peer) {
     let Some(ops) = library.program("pmix_ops") else { return };

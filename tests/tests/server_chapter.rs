@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use pmix_client::types::job::JobSpec;
 use pmix_client::types::{
-    AllocDirective, DataArray, DeviceTypes, Directives, Envar, Info, ResourceBlockDirective, ResourceUnit,
-    Status,
+    AllocDirective, DataArray, DataRange, DeviceTypes, Directives, Envar, Info, ResourceBlockDirective,
+    ResourceUnit, Status,
 };
 use pmix_client::{Client, Credential, Nspace, keys};
 use pmix_server::host::{
@@ -106,7 +106,9 @@ fn alc_01_mon_04_crd_01_crd_02_gen_13_gen_14_the_host_serves_what_processes_ask_
         assert_eq!(within(client.allocate(AllocDirective::RELEASE)).await.unwrap(), []);
 
         let wish = client.monitor(&keys::MONITOR_FILE, "/tmp/log", Status::from_raw(-3001)).id("file");
-        let echoed = [Info::new(&keys::MONITOR_ID, "file"), Info::new(&keys::MONITOR_FILE, "/tmp/log")];
+        let range = Info::new(&keys::RANGE, DataRange::NAMESPACE);
+        let echoed =
+            [Info::new(&keys::MONITOR_ID, "file"), range, Info::new(&keys::MONITOR_FILE, "/tmp/log")];
         assert_eq!(within(wish).await.unwrap(), echoed);
 
         let found = within(client.credential().types("munge,none")).await.unwrap();

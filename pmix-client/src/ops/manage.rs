@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use bytes::Bytes;
 use pmix_types::message::{
     Allocate, Credential, Monitor, Reply, Request, ResourceBlock, SessionControl, ValidateCredential,
@@ -8,6 +10,7 @@ use pmix_types::{
 };
 
 use super::builder::{builder, infos};
+use super::whole_seconds;
 use crate::client::Client;
 use crate::error::Error;
 
@@ -32,7 +35,40 @@ impl Client {
         MonitorBuilder::new(self, Monitor::new(Info::new(what, value), code))
     }
 
-    /// Tells whoever monitors the heartbeat of this process that it lives (MON-02); await the builder.
+    /// Has the server watch whether this process calls [`Client::heartbeat`] at least once in this time, rounded up to
+    /// whole seconds (MON-02); await the builder.
+    ///
+    /// If it does not, the event `MONITOR_HEARTBEAT_ALERT` is raised, with this process as its source. That happens
+    /// once, until a heartbeat comes again. The monitor ends with the connection, or by [`Client::cancel_monitors`].
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
+    /// use std::time::Duration;
+    ///
+    /// client.monitor_heartbeat(Duration::from_secs(5)).drops(2).id("pulse").await?;
+    /// // again and again, while there is progress
+    /// client.heartbeat().await?;
+    /// client.cancel_monitors("pulse").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "PMIx_Process_monitor")]
+    #[doc(alias = "PMIX_MONITOR_HEARTBEAT")]
+    pub fn monitor_heartbeat(&self, interval: Duration) -> MonitorBuilder<'_> {
+        let seconds = u32::try_from(whole_seconds(interval)).unwrap_or(u32::MAX);
+        let wish = self.monitor(&keys::MONITOR_HEARTBEAT, true, Status::MONITOR_HEARTBEAT_ALERT);
+        wish.directive(&keys::MONITOR_HEARTBEAT_TIME, seconds)
+    }
+
+    /// Ends the monitors that this process has asked for with this label, or all if it is empty (MON-03); await the
+    /// builder. It fails with `ERR_NOT_FOUND` if there is none with this label.
+    #[doc(alias = "PMIX_MONITOR_CANCEL")]
+    pub fn cancel_monitors(&self, id: impl Into<String>) -> MonitorBuilder<'_> {
+        self.monitor(&keys::MONITOR_CANCEL, id, Status::SUCCESS)
+    }
+
+    /// Tells the server, which may monitor the heartbeat of this process, that it lives (MON-02); await the builder.
     #[doc(alias = "PMIx_Heartbeat")]
     pub fn heartbeat(&self) -> MonitorBuilder<'_> {
         self.monitor(&keys::SEND_HEARTBEAT, true, Status::SUCCESS)
@@ -114,7 +150,8 @@ builder! {
     ///
     /// # Errors
     /// When awaited: `ERR_NOT_SUPPORTED` if neither server nor host can monitor that, `ERR_BAD_PARAM` for directives
-    /// that make no sense, what the host says, `ERR_TIMEOUT`, `ERR_UNREACH` for a singleton, [`Error::Lost`],
+    /// that make no sense, `ERR_EXISTS` for a label that is in use, `ERR_OUT_OF_RESOURCE` if the process has too many
+    /// monitors, what the host says, `ERR_TIMEOUT`, `ERR_UNREACH` for a singleton, [`Error::Lost`],
     /// `ERR_INIT` after finalize.
     ///
     /// # Cancel safety
@@ -127,6 +164,18 @@ impl MonitorBuilder<'_> {
     #[doc(alias = "PMIX_MONITOR_ID")]
     pub fn id(self, id: impl Into<String>) -> Self {
         self.directive(&keys::MONITOR_ID, id)
+    }
+
+    /// How many heartbeats may be missed before the event is raised; none if not given (MON-02).
+    #[doc(alias = "PMIX_MONITOR_HEARTBEAT_DROPS")]
+    pub fn drops(self, heartbeats: u32) -> Self {
+        self.directive(&keys::MONITOR_HEARTBEAT_DROPS, heartbeats)
+    }
+
+    /// The process decides itself what to do: the host takes no action of its own (MON-03).
+    #[doc(alias = "PMIX_MONITOR_APP_CONTROL")]
+    pub fn app_control(self) -> Self {
+        self.directive(&keys::MONITOR_APP_CONTROL, true)
     }
 
     /// Who is to hear of the event; the caller's namespace if not given (MON-01).

@@ -42,6 +42,21 @@ const IOF_PULL: &[&str] = &[
     keys::GRPID.name(),
 ];
 
+/// What it monitors itself, and how.
+const MONITOR: &[&str] = &[
+    keys::MONITOR_HEARTBEAT.name(),
+    keys::SEND_HEARTBEAT.name(),
+    keys::MONITOR_CANCEL.name(),
+    keys::MONITOR_HEARTBEAT_TIME.name(),
+    keys::MONITOR_HEARTBEAT_DROPS.name(),
+    keys::MONITOR_ID.name(),
+    keys::MONITOR_APP_CONTROL.name(),
+    keys::MONITOR_LOCAL_ONLY.name(),
+    keys::RANGE.name(),
+    keys::EVENT_CUSTOM_RANGE.name(),
+    keys::TIMEOUT.name(),
+];
+
 /// What the server does for each request that it passes up: it keeps the time, and says who asks.
 const PASSED_UP: &[&str] = &[keys::TIMEOUT.name(), keys::USERID.name(), keys::GRPID.name()];
 
@@ -70,6 +85,7 @@ const OWN: &[Supported<'static>] = &[
     row!(ASSEMBLY, "PMIx_Connect", "PMIx_Connect_nb", "PMIx_Disconnect", "PMIx_Disconnect_nb"),
     row!(NOTIFY, "PMIx_Notify_event"),
     row!(CLEANUP, "PMIx_Job_control", "PMIx_Job_control_nb"),
+    row!(MONITOR, "PMIx_Process_monitor", "PMIx_Process_monitor_nb"),
     row!(
         &[],
         "PMIx_Init",
@@ -77,6 +93,7 @@ const OWN: &[Supported<'static>] = &[
         "PMIx_Put",
         "PMIx_Commit",
         "PMIx_Deregister_event_handler",
+        "PMIx_Heartbeat",
         "PMIx_Resolve_peers",
         "PMIx_Resolve_nodes"
     ),

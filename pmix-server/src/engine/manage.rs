@@ -1,15 +1,13 @@
-//! Requests to the resource manager that the server only passes up: allocation, monitoring, credentials, sessions,
-//! blocks of resources, fabrics.
+//! Requests to the resource manager that the server only passes up: allocation, credentials, sessions, blocks of
+//! resources, fabrics.
 
-use pmix_types::message::{
-    Allocate, Fabric, Monitor, Request, ResourceBlock, SessionControl, ValidateCredential,
-};
+use pmix_types::message::{Allocate, Fabric, Request, ResourceBlock, SessionControl, ValidateCredential};
 
 use super::forward::Form;
 use super::{Asked, Engine, Out, UpcallRequest, not_supported};
 use crate::host::{
-    AllocateRequest, FabricRequest, GetCredentialRequest, MonitorRequest, ResourceBlockRequest,
-    SessionControlRequest, Upcall, ValidateCredentialRequest,
+    AllocateRequest, FabricRequest, GetCredentialRequest, ResourceBlockRequest, SessionControlRequest,
+    Upcall, ValidateCredentialRequest,
 };
 
 impl Engine {
@@ -24,9 +22,6 @@ impl Engine {
         match request {
             Request::Allocate(Allocate { directive, directives, .. }) => {
                 pass_up!(Allocate, Info, directives, AllocateRequest::new(directive));
-            }
-            Request::Monitor(Monitor { monitor, code, directives, .. }) => {
-                pass_up!(Monitor, Info, directives, MonitorRequest::new(monitor, code));
             }
             Request::GetCredential(directives) => {
                 pass_up!(GetCredential, Credential, directives, GetCredentialRequest::new());

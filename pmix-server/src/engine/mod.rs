@@ -10,7 +10,7 @@
 //! 3. The host is called for a fence when all local participants have entered or one can no longer enter,
 //!    once, and never twice at a time for the same participants.
 //! 4. No value is shown outside its scope.
-//! 5. When nothing is waiting there is no timer and no upcall under way.
+//! 5. When nothing is waiting, and no process is monitored, there is no timer and no upcall under way.
 
 mod absence;
 mod assemblies;
@@ -30,6 +30,7 @@ mod iof_cache;
 mod iof_push;
 mod kv;
 mod manage;
+mod monitor;
 mod psets;
 mod query;
 mod registry;
@@ -65,6 +66,7 @@ use ids::{Counter, ReplyTo};
 use iof::Iof;
 use iof_push::Inputs;
 use kv::Waiters;
+use monitor::Monitors;
 use psets::Psets;
 use registry::Job;
 use setup::Setup;
@@ -102,6 +104,7 @@ pub(crate) struct Engine {
     events: Events,
     iof: Iof,
     inputs: Inputs,
+    monitors: Monitors,
     upcalls: BTreeMap<UpcallId, UpcallPurpose>,
     next_upcall: Counter,
     timers: Timers,
@@ -171,6 +174,7 @@ impl Engine {
             events: Events::default(),
             iof: Iof::default(),
             inputs: Inputs::default(),
+            monitors: Monitors::default(),
             upcalls: BTreeMap::new(),
             next_upcall: Counter::default(),
             timers: Timers::default(),
@@ -201,6 +205,7 @@ impl Engine {
                 Timer::Round(round) => self.on_round_timeout(round, out),
                 Timer::Upcall(upcall) => self.on_upcall_timeout(upcall, out),
                 Timer::Output(number) => self.on_output_timeout(number, out),
+                Timer::Monitor(number) => self.on_silence(number, out),
             }
         }
     }
@@ -253,6 +258,7 @@ impl Engine {
             Request::IofPull(wish) => self.on_iof_pull(asked, wish, out),
             Request::IofDeregister(number) => self.on_iof_deregister(&asked, number, out),
             Request::IofPush(input) => self.on_iof_push(asked, input, out),
+            Request::Monitor(wish) => self.on_monitor(asked, wish, out),
             Request::Finalize(_) => self.on_finalize(asked, out),
             other => self.on_manage(asked, other, out),
         }

@@ -14,6 +14,8 @@ pub(super) enum Timer {
     Upcall(UpcallId),
     /// Output that is collected for a wish.
     Output(u64),
+    /// A process that may fall silent.
+    Monitor(u64),
 }
 
 /// Deadlines in order of time.

@@ -8,8 +8,8 @@ use bytes::{Bytes, BytesMut};
 use pmix_native::Version;
 use pmix_native::conn::{Connect, Frame, Framing, Peer as Who, ToolAnswer, ToolIdentity, tag};
 use pmix_native::msg::{Context, Reply as Answer, Request as Ask};
-use pmix_types::message::{Failure, Hello, Identity, Request};
-use pmix_types::{Directives, Pid, ProcId, Status};
+use pmix_types::message::{Failure, Hello, Identity, Monitor, Request};
+use pmix_types::{Directives, Info, Pid, ProcId, Status, keys};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -185,8 +185,12 @@ impl Session {
         proc: &ProcId,
         job: Option<&Arc<pmix_types::job::JobData>>,
     ) -> Result<(), String> {
+        if received.tag == tag::HEARTBEAT {
+            self.errands += 1;
+            return self.ask(self.errands, heartbeat()).await;
+        }
         if received.tag < tag::FIRST_REQUEST {
-            // heartbeats need no answer, and nobody has asked for input yet
+            // nobody has asked for input yet
             return Ok(());
         }
         let asked = match Ask::decode(&self.ledger.context, &received.payload) {
@@ -240,6 +244,11 @@ impl Session {
     async fn send(&self, bytes: Bytes) -> Result<(), String> {
         self.outbox.send(bytes).await.map_err(|_| "it does not read any more".to_owned())
     }
+}
+
+/// What processes of the other wire say in its place.
+fn heartbeat() -> Request {
+    Request::Monitor(Monitor::new(Info::new(&keys::SEND_HEARTBEAT, true), Status::SUCCESS))
 }
 
 /// Writes what is sent, as much at a time as there is.

@@ -52,6 +52,15 @@ impl Engine {
         }
     }
 
+    /// The same with an event that the server has made of itself.
+    pub(in crate::engine) fn pass_own_event_up(&mut self, event: Event, out: &mut Out) {
+        if self.reaches_further(&event) {
+            let range = event.range;
+            let request = UpcallRequest::NotifyEvent(NotifyEventRequest::new(event, range));
+            self.upcall(UpcallPurpose::Notice, self.self_caller(), request, out);
+        }
+    }
+
     /// The host is done with an event, whatever it made of it.
     pub(in crate::engine) fn on_event_handed_up(&mut self, source: &ProcId, out: &mut Out) {
         let Some(waiting) = self.events.uplink.0.get_mut(source) else { return };

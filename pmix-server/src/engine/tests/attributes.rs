@@ -1,6 +1,8 @@
 //! What is said to be supported, and whether that is so.
 
-use pmix_types::message::{Connect, Disconnect, JobControl, QueryReply, RegisterEvents, Reply, Request};
+use pmix_types::message::{
+    Connect, Disconnect, JobControl, Monitor, QueryReply, RegisterEvents, Reply, Request,
+};
 use pmix_types::{
     AttributeLevel, DataArray, Directives, Info, InfoFlags, Query, RegAttr, Scope, Status, Value, keys,
 };
@@ -154,6 +156,9 @@ fn what_is_reported_is_accepted(
         let is_reported = reported.iter().any(|attribute| attribute.key == definition.name);
         assert_eq!(is_accepted, is_reported, "{function} with {}", definition.constant);
         accepted += usize::from(is_accepted);
+        // with whatever it has left behind
+        t.lose_conn(peer.conn);
+        t.drain();
         t.finish();
     }
     assert!(accepted > 2, "{accepted}");
@@ -207,6 +212,21 @@ fn att_01_gen_05_cleanup_takes_what_is_reported() {
         // without files or directories it is no request for the server
         control.directives = directives.with(&keys::REGISTER_CLEANUP, "/tmp/none");
         Request::JobControl(control)
+    });
+}
+
+#[test]
+fn att_01_gen_05_monitoring_takes_what_is_reported() {
+    const KINDS: [&str; 3] =
+        [keys::MONITOR_HEARTBEAT.name(), keys::SEND_HEARTBEAT.name(), keys::MONITOR_CANCEL.name()];
+    what_is_reported_is_accepted("PMIx_Process_monitor", |_, _, directives| {
+        // some attributes say what is to be monitored, and are no directives
+        let kind = directives.iter().find(|info| KINDS.contains(&info.key.as_str())).cloned();
+        let directives = if kind.is_some() { Directives::new() } else { directives };
+        let what = kind.unwrap_or_else(|| Info::new(&keys::MONITOR_HEARTBEAT, true));
+        let mut wish = Monitor::new(what, Status::SUCCESS);
+        wish.directives = directives.with(&keys::MONITOR_HEARTBEAT_TIME, 1u32);
+        Request::Monitor(wish)
     });
 }
 

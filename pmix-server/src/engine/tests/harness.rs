@@ -117,6 +117,7 @@ impl With for Request {
             Self::JobControl(control) => &mut control.directives,
             Self::IofPull(wish) => &mut wish.directives,
             Self::IofPush(input) => &mut input.directives,
+            Self::Monitor(wish) => &mut wish.directives,
             other => panic!("{} has no directives here", other.operation()),
         }
     }
@@ -464,6 +465,7 @@ pub(super) fn assert_idle(engine: &Engine) {
     );
     assert!(engine.collectives.is_empty(), "{:?}", engine.collectives);
     assert!(engine.dmodex.is_empty(), "{:?}", engine.dmodex);
+    assert!(engine.monitors.is_empty(), "{:?}", engine.monitors);
 }
 
 impl Drop for Harness {

@@ -19,6 +19,7 @@ mod host_requests;
 mod iof;
 mod iof_prop;
 mod job_data;
+mod monitor;
 mod prop_cluster;
 mod prop_engine;
 mod prop_events;
