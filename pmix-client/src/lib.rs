@@ -56,8 +56,7 @@
 //!   does.
 //!
 //! # Limits
-//! Groups are not part of it yet. Peers and nodes are resolved from the data
-//! that the process holds.
+//! Peers and nodes are resolved from the data that the process holds. Groups are made by the collective method only.
 
 mod attributes;
 mod builder;
@@ -88,9 +87,10 @@ pub use iof::{InputSink, OutputBuilder, OutputChunk, OutputError, OutputStream};
 pub use key_arg::{AskKey, PutKey};
 pub use ops::{
     AbortBuilder, AllocateBuilder, ConnectBuilder, Connection, CredentialBuilder, DisconnectBuilder, Fabric,
-    FabricBuilder, FenceBuilder, FinalizeBuilder, GetAllBuilder, GetBuilder, JobControlBuilder, LogBuilder,
-    Logged, LookupBuilder, MonitorBuilder, NodeRef, Procs, PublishBuilder, Published, QueryResult,
-    QueryResults, ResourceBlockBuilder, SessionControlBuilder, SpawnBuilder, Target, UnpublishBuilder,
+    FabricBuilder, FenceBuilder, FinalizeBuilder, GetAllBuilder, GetBuilder, Group, GroupConstructBuilder,
+    GroupDestructBuilder, GroupLeaveBuilder, JobControlBuilder, LogBuilder, Logged, LookupBuilder,
+    MonitorBuilder, NodeRef, Procs, PublishBuilder, Published, QueryResult, QueryResults,
+    ResourceBlockBuilder, SessionControlBuilder, SpawnBuilder, Target, UnpublishBuilder,
     ValidateCredentialBuilder, query_before_init,
 };
 pub use pmix_proto::Limits;

@@ -140,6 +140,7 @@ const fn operation(request: &UpcallRequest) -> &'static str {
         UpcallRequest::RegisterEvents(_) => "register_events",
         UpcallRequest::DeregisterEvents(_) => "deregister_events",
         UpcallRequest::NotifyEvent(_) => "notify_event",
+        UpcallRequest::Group(_) => "group",
     }
 }
 
@@ -176,6 +177,7 @@ async fn call(host: &dyn HostModule, cx: &UpcallContext, request: UpcallRequest)
         }
         UpcallRequest::Spawn(request) => Answer::Spawned(host.spawn(cx, request).await?),
         UpcallRequest::Connect(request) => Answer::Connected(host.connect(cx, request).await?),
+        UpcallRequest::Group(request) => Answer::Grouped(host.group(cx, request).await?),
         UpcallRequest::Disconnect(request) => {
             host.disconnect(cx, request).await?;
             Answer::Done

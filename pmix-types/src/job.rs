@@ -101,6 +101,17 @@ impl JobData {
         given.or_else(|| self.placement.as_ref().map(Placement::rank_count))
     }
 
+    /// All ranks of the job: those of the process map, else as many as it has from 0 on; `None` if its size is not known.
+    pub fn all_ranks(&self) -> Option<RankSet> {
+        if let Some(placement) = &self.placement {
+            return Some(placement.all_ranks());
+        }
+        match self.size()?.checked_sub(1) {
+            Some(last) => RankSet::from_range(0..=last).ok(),
+            None => Some(RankSet::new()),
+        }
+    }
+
     /// The job's nodes in order, if they are known.
     pub const fn node_map(&self) -> Option<&NodeMap> {
         self.node_map.as_ref()

@@ -3,6 +3,7 @@
 //! Every transport carries these: the gRPC session of `pmix-proto` today, other wires later. The server's
 //! engine and the client's operations are written against them and know no transport.
 
+mod group;
 mod manage;
 
 use std::fmt;
@@ -16,6 +17,7 @@ use crate::{
     Status, Value,
 };
 
+pub use group::{GroupConstruct, GroupDestruct, GroupLeave, GroupReply};
 pub use manage::{Allocate, Credential, Fabric, Monitor, ResourceBlock, SessionControl, ValidateCredential};
 
 /// The first thing a process says: who it is.
@@ -109,6 +111,12 @@ pub enum Request {
     Connect(Connect),
     /// Enters a disconnect, or leaves a group; answered by [`Reply::Done`].
     Disconnect(Disconnect),
+    /// Enters the construction of a group; answered by [`Reply::Group`].
+    GroupConstruct(GroupConstruct),
+    /// Enters the end of a group; answered by [`Reply::Done`].
+    GroupDestruct(GroupDestruct),
+    /// Leaves a group alone; answered by [`Reply::Done`] once the others are being told.
+    GroupLeave(GroupLeave),
     /// Asks for something to be done to processes, or to files when they have ended; answered by [`Reply::Info`].
     JobControl(JobControl),
     /// Asks that data be logged; answered by [`Reply::Done`] once it is handed over.
@@ -159,6 +167,9 @@ impl Request {
             Self::Spawn(_) => "spawn",
             Self::Connect(_) => "connect",
             Self::Disconnect(_) => "disconnect",
+            Self::GroupConstruct(_) => "group construct",
+            Self::GroupDestruct(_) => "group destruct",
+            Self::GroupLeave(_) => "group leave",
             Self::JobControl(_) => "job control",
             Self::Log(_) => "log",
             Self::Allocate(_) => "allocation",
@@ -428,6 +439,8 @@ pub enum Reply {
     Spawn(SpawnReply),
     /// The processes are connected.
     Connect(ConnectReply),
+    /// The group is complete; all of its members get the same.
+    Group(Arc<GroupReply>),
     /// Results of the request; may be empty.
     Info(Vec<Info>),
     /// The credential.

@@ -75,7 +75,7 @@ recorder! {
     validate_credential(_, _: ValidateCredentialRequest) -> HostResult<Infos> { Ok(vec![]) }
     iof_pull(_, _: IofPullRequest) -> HostResult<()> { Ok(()) }
     push_stdin(_, _: PushStdinRequest) -> HostResult<()> { Ok(()) }
-    group(_, _: GroupRequest) -> HostResult<Infos> { Ok(vec![]) }
+    group(_, _: GroupRequest) -> HostResult<Grouped> { Ok(Grouped::default()) }
     fabric(_, req: FabricRequest) -> HostResult<Infos> { fabric_of(&req) }
     session_control(_, _: SessionControlRequest) -> HostResult<Infos> { Ok(vec![]) }
     resource_block(_, _: ResourceBlockRequest) -> HostResult<()> { Ok(()) }

@@ -5,6 +5,7 @@
 
 mod array;
 mod error;
+mod group;
 mod iof;
 mod job;
 mod manage;

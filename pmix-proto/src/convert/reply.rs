@@ -37,6 +37,7 @@ impl From<&Reply> for v1::ServerBody {
                 nspace: reply.nspace.to_form(),
                 rank: reply.rank.to_form(),
             }),
+            Reply::Group(reply) => Body::Group(reply.to_form()),
             Reply::Info(info) => Body::Info(v1::InfoReply { info: info.to_form() }),
             Reply::Credential(credential) => Body::Credential(credential.to_form()),
             Reply::Procs(procs) => Body::Procs(ProcId::to_column(procs)),
@@ -113,6 +114,9 @@ impl TryFrom<v1::ServerBody> for ServerBody {
             Body::Connect(form) => {
                 Self::Reply(Reply::Connect(from_connect_reply(form, scope).at("connect")?))
             }
+            Body::Group(form) => {
+                Self::Reply(Reply::Group(Arc::new(Wire::from_form(form, scope).at("group")?)))
+            }
             Body::Info(form) => {
                 Self::Reply(Reply::Info(Wire::from_form(form.info, scope).at("info").at("info")?))
             }
@@ -174,7 +178,7 @@ fn from_connect_reply(form: v1::ConnectReply, scope: &mut Scope) -> Result<Conne
     Ok(reply)
 }
 
-fn job(bytes: Bytes) -> Result<Arc<JobData>, ConvertError> {
+pub(super) fn job(bytes: Bytes) -> Result<Arc<JobData>, ConvertError> {
     decode_job(bytes).map(Arc::new)
 }
 

@@ -32,6 +32,9 @@ impl From<&Request> for v1::ClientBody {
             Request::Spawn(request) => Body::Spawn(request.to_form()),
             Request::Connect(request) => Body::Connect(request.to_form()),
             Request::Disconnect(request) => Body::Disconnect(request.to_form()),
+            Request::GroupConstruct(request) => Body::GroupConstruct(request.to_form()),
+            Request::GroupDestruct(request) => Body::GroupDestruct(request.to_form()),
+            Request::GroupLeave(request) => Body::GroupLeave(request.to_form()),
             Request::JobControl(request) => Body::JobControl(request.to_form()),
             Request::Log(request) => Body::Log(request.to_form()),
             Request::Allocate(request) => Body::Allocate(request.to_form()),
@@ -109,6 +112,13 @@ impl TryFrom<v1::ClientBody> for ClientBody {
             Body::Spawn(form) => Request::Spawn(Wire::from_form(form, scope).at("spawn")?),
             Body::Connect(form) => Request::Connect(Wire::from_form(form, scope).at("connect")?),
             Body::Disconnect(form) => Request::Disconnect(Wire::from_form(form, scope).at("disconnect")?),
+            Body::GroupConstruct(form) => {
+                Request::GroupConstruct(Wire::from_form(form, scope).at("group_construct")?)
+            }
+            Body::GroupDestruct(form) => {
+                Request::GroupDestruct(Wire::from_form(form, scope).at("group_destruct")?)
+            }
+            Body::GroupLeave(form) => Request::GroupLeave(Wire::from_form(form, scope).at("group_leave")?),
             Body::JobControl(form) => Request::JobControl(Wire::from_form(form, scope).at("job_control")?),
             Body::Log(form) => Request::Log(Wire::from_form(form, scope).at("log")?),
             Body::Allocate(form) => Request::Allocate(Wire::from_form(form, scope).at("allocate")?),

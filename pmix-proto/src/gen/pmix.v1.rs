@@ -1144,7 +1144,7 @@ pub struct Part {
 pub struct ClientBody {
     #[prost(
         oneof = "client_body::Body",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 40, 41, 42, 43, 44, 50, 25, 26, 30, 31, 32"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 40, 41, 42, 43, 44, 50, 25, 26, 30, 31, 32, 55, 56, 57"
     )]
     pub body: ::core::option::Option<client_body::Body>,
 }
@@ -1210,13 +1210,19 @@ pub mod client_body {
         IofDeregister(super::IofDeregister),
         #[prost(message, tag = "32")]
         IofPush(super::IofPush),
+        #[prost(message, tag = "55")]
+        GroupConstruct(super::GroupConstruct),
+        #[prost(message, tag = "56")]
+        GroupDestruct(super::GroupDestruct),
+        #[prost(message, tag = "57")]
+        GroupLeave(super::GroupLeave),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ServerBody {
     #[prost(
         oneof = "server_body::Body",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 30, 20, 21, 25, 26"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 30, 20, 21, 25, 26, 35"
     )]
     pub body: ::core::option::Option<server_body::Body>,
 }
@@ -1260,6 +1266,8 @@ pub mod server_body {
         Output(super::OutputPush),
         #[prost(message, tag = "26")]
         OutputLost(super::OutputLost),
+        #[prost(message, tag = "35")]
+        Group(super::GroupReply),
     }
 }
 /// Versions are whole numbers; a side speaks all from `oldest` to `newest` and the highest common one is used.
@@ -1511,6 +1519,51 @@ pub struct Disconnect {
     /// Namespace of the group that the caller alone leaves.
     #[prost(string, optional, tag = "3")]
     pub nspace: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GroupConstruct {
+    /// Names the group, also in place of a namespace.
+    #[prost(string, tag = "1")]
+    pub group: ::prost::alloc::string::String,
+    /// The members in the order of their ranks in the group, the caller included.
+    #[prost(message, repeated, tag = "2")]
+    pub procs: ::prost::alloc::vec::Vec<Proc>,
+    #[prost(message, repeated, tag = "3")]
+    pub directives: ::prost::alloc::vec::Vec<Info>,
+}
+/// The group is complete.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GroupReply {
+    /// In the order of their ranks in the group.
+    #[prost(message, optional, tag = "1")]
+    pub members: ::core::option::Option<ProcTable>,
+    #[prost(uint64, optional, tag = "2")]
+    pub context_id: ::core::option::Option<u64>,
+    /// Some who were named have ended before they came.
+    #[prost(bool, tag = "3")]
+    pub partial: bool,
+    /// An encoded Modex: what the members have put.
+    #[prost(bytes = "bytes", tag = "4")]
+    pub modex: ::prost::bytes::Bytes,
+    /// An encoded Job for each namespace in the group.
+    #[prost(bytes = "bytes", repeated, tag = "5")]
+    pub jobs: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+}
+/// All members together end the group.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GroupDestruct {
+    #[prost(string, tag = "1")]
+    pub group: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "2")]
+    pub directives: ::prost::alloc::vec::Vec<Info>,
+}
+/// The caller alone leaves the group.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GroupLeave {
+    #[prost(string, tag = "1")]
+    pub group: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "2")]
+    pub directives: ::prost::alloc::vec::Vec<Info>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct JobControl {
@@ -1997,7 +2050,7 @@ pub mod host_request {
 /// An operation that a node has entered and that the other one has not.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Awaited {
-    /// Fence, Connect or Disconnect, with what identifies it.
+    /// Fence, Connect, Disconnect, GroupConstruct or GroupDestruct, with what identifies it.
     #[prost(message, optional, tag = "1")]
     pub request: ::core::option::Option<ClientBody>,
     /// The nodes that take part.
@@ -2006,6 +2059,27 @@ pub struct Awaited {
     /// Its number among those of the same participants, from 1.
     #[prost(uint64, tag = "3")]
     pub round: u64,
+}
+/// What a node gives to the construction of a group.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GroupPart {
+    /// Those who are to be members, in the order that this node's processes have given; wildcards are spelled out.
+    #[prost(message, repeated, tag = "1")]
+    pub members: ::prost::alloc::vec::Vec<Proc>,
+    /// Those of them on this node that have ended before they came, which is no failure.
+    #[prost(message, repeated, tag = "2")]
+    pub absent: ::prost::alloc::vec::Vec<Proc>,
+    /// A number for the group, and whether one is asked for. All nodes take that of the first.
+    #[prost(uint64, tag = "3")]
+    pub context_id: u64,
+    #[prost(bool, tag = "4")]
+    pub wants_context_id: bool,
+    /// An encoded Modex: what the members on this node have put for other nodes.
+    #[prost(bytes = "bytes", tag = "5")]
+    pub modex: ::prost::bytes::Bytes,
+    /// Encoded Jobs, each with its length before it in 8 bytes, the lowest first.
+    #[prost(bytes = "bytes", tag = "6")]
+    pub jobs: ::prost::bytes::Bytes,
 }
 /// Asks for what a process has put; rank WILDCARD for the job-level data of its namespace.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -6,10 +6,11 @@ use bytes::Bytes;
 use pmix_types::job::{AppParts, JobData, NodeParts, Parts};
 use pmix_types::map::{NodeMap, ProcMap};
 use pmix_types::message::{
-    Abort, Allocate, Connect, ConnectReply, Credential, Disconnect, Failure, Fence, Get, GetReply, Hello,
-    Identity, IofPull, IofPush, JobControl, Log, Lookup, LookupReply, Modex, Monitor, Output, ProcData,
-    Publish, Push, PutEntry, QueryReply, RegisterEvents, Reply, Request, ResolvePeers, ResourceBlock,
-    SessionControl, Spawn, SpawnReply, Unpublish, ValidateCredential, Welcome,
+    Abort, Allocate, Connect, ConnectReply, Credential, Disconnect, Failure, Fence, Get, GetReply,
+    GroupConstruct, GroupDestruct, GroupLeave, GroupReply, Hello, Identity, IofPull, IofPush, JobControl,
+    Log, Lookup, LookupReply, Modex, Monitor, Output, ProcData, Publish, Push, PutEntry, QueryReply,
+    RegisterEvents, Reply, Request, ResolvePeers, ResourceBlock, SessionControl, Spawn, SpawnReply,
+    Unpublish, ValidateCredential, Welcome,
 };
 use pmix_types::{
     App, Directives, Event, Info, IofChannels, KeyName, KeyVal, Pdata, Pid, ProcId, Query, Rank, RankSet,
@@ -135,6 +136,24 @@ fn list_requests() -> impl Strategy<Value = Request> {
             request.directives = directives;
             Request::Disconnect(request)
         }),
+        (named_nspace(), vec(named_proc(), 0..3), Directives::sample(1)).prop_map(
+            |(group, procs, directives)| {
+                let mut request = GroupConstruct::new(group, procs);
+                request.directives = directives;
+                Request::GroupConstruct(request)
+            }
+        ),
+        (named_nspace(), Directives::sample(1), any::<bool>()).prop_map(|(group, directives, leaves)| {
+            if leaves {
+                let mut request = GroupLeave::new(group);
+                request.directives = directives;
+                Request::GroupLeave(request)
+            } else {
+                let mut request = GroupDestruct::new(group);
+                request.directives = directives;
+                Request::GroupDestruct(request)
+            }
+        }),
         list_request!(JobControl, named_proc()),
         list_request!(Log, Info::sample(1)),
     ]
@@ -231,6 +250,13 @@ pub(crate) fn reply() -> impl Strategy<Value = Reply> {
                 Reply::Connect(reply)
             }
         ),
+        (vec(ProcId::sample(0), 0..3), option::of(any::<u64>()), any::<bool>(), modex(), vec(job(), 0..3))
+            .prop_map(|(members, context_id, partial, modex, jobs)| {
+                let mut reply = GroupReply::default();
+                (reply.members, reply.context_id, reply.partial) = (members, context_id, partial);
+                (reply.modex, reply.jobs) = (Arc::new(modex), jobs.into_iter().map(Arc::new).collect());
+                Reply::Group(Arc::new(reply))
+            }),
         vec(Info::sample(1), 0..3).prop_map(Reply::Info),
         (vec(any::<u8>(), 0..5), vec(Info::sample(1), 0..3))
             .prop_map(|(bytes, info)| Reply::Credential(Credential::new(bytes.into(), info))),

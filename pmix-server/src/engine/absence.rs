@@ -70,12 +70,22 @@ impl Engine {
                 is_lenient = true;
                 (Operation::Disconnect(disconnect.directives.take(&keys::CONNECT_ID)?), disconnect.procs)
             }
+            Request::GroupConstruct(mut construct) => {
+                is_lenient = construct.directives.take_flag(&keys::GROUP_OPTIONAL)?;
+                (Operation::Construct(construct.group), construct.procs)
+            }
+            Request::GroupDestruct(destruct) => {
+                let group = self.collectives.groups.get(&destruct.group);
+                is_lenient = group.is_none_or(|group| group.terms.notify);
+                let members = group.map(|group| group.founders().collect());
+                (Operation::Destruct(destruct.group), members.unwrap_or_default())
+            }
             other => {
                 let message = format!("{} is no operation of several processes", other.operation());
                 return Err(Failure::new(Status::ERR_BAD_PARAM, message));
             }
         };
-        let signature = Signature::of(operation, procs, &self.collectives.assemblies)?;
+        let signature = self.signature_of(operation, procs)?;
         Ok(Absence { call, signature, is_lenient })
     }
 
@@ -84,6 +94,11 @@ impl Engine {
         let Absence { signature, is_lenient, .. } = absence;
         if self.collectives.is_under_way(signature) {
             return None;
+        }
+        // who has a group no more has nobody here who ends it
+        if matches!(&signature.operation, Operation::Destruct(id) if self.collectives.groups.get(id).is_none())
+        {
+            return Some(Presence::Excused);
         }
         let (nobody, local) = (BTreeMap::new(), self.local_part(signature));
         let (awaited, departed) = self.missing(&nobody, &local);

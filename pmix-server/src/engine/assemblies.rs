@@ -6,6 +6,7 @@ use std::sync::Arc;
 use pmix_types::message::Failure;
 use pmix_types::{DirectiveError, Directives, Nspace, ProcId, Rank, RankSet, Status, keys};
 
+use super::groups::GroupTerms;
 use super::signature::{Members, Named, Operation, Signature, contains};
 
 /// Connected sets that a server knows at a time.
@@ -46,6 +47,8 @@ pub(super) struct Terms {
     pub(super) notify_requested: bool,
     /// Members may end while they are connected (CON-13).
     pub(super) early_term: bool,
+    /// What a group is to be like.
+    pub(super) group: GroupTerms,
 }
 
 /// Members that a collective need not wait for, or cannot.
@@ -79,6 +82,7 @@ impl Terms {
             notify_each: directives.take_flag(&keys::CONNECT_NOTIFY_EACH)?,
             notify_requested: directives.take_flag(&keys::CONNECT_NOTIFY_REQ)?,
             early_term: directives.take_flag(&keys::CONNECT_EARLY_TERM_ALLOWED)?,
+            group: GroupTerms::default(),
         })
     }
 
@@ -88,6 +92,7 @@ impl Terms {
         self.notify_each |= other.notify_each;
         self.notify_requested |= other.notify_requested;
         self.early_term |= other.early_term;
+        self.group.join(other.group);
     }
 }
 
@@ -124,6 +129,29 @@ impl Numbering {
         self.0.iter().filter(|run| run.nspace == proc.nspace).find_map(|run| {
             let offset = proc.rank.to_raw().checked_sub(run.own).filter(|offset| *offset < run.len)?;
             Some(Rank::from_raw(run.rank + offset))
+        })
+    }
+
+    /// All processes, by their ranks in the assembly.
+    pub(super) fn procs(&self) -> impl Iterator<Item = ProcId> {
+        let of_run = |run: &Run| {
+            let nspace = run.nspace.clone();
+            (run.own..run.own + run.len).map(move |own| ProcId::new(nspace.clone(), Rank::from_raw(own)))
+        };
+        self.0.iter().flat_map(of_run)
+    }
+
+    pub(super) fn has_nspace(&self, nspace: &Nspace) -> bool {
+        self.0.iter().any(|run| run.nspace == *nspace)
+    }
+
+    /// Those of them that are in a set, which is given by namespace.
+    pub(super) fn among(&self, set: impl Fn(&Nspace) -> RankSet) -> impl Iterator<Item = ProcId> {
+        self.0.iter().flat_map(move |run| {
+            let last = run.own + (run.len - 1);
+            let of_run = RankSet::from_range(run.own..=last).unwrap_or_default();
+            let found: Vec<_> = (&of_run & &set(&run.nspace)).iter().collect();
+            found.into_iter().map(|rank| ProcId::new(run.nspace.clone(), rank))
         })
     }
 
@@ -252,7 +280,7 @@ impl Assemblies {
         let mut absent = Absent::default();
         let is_meant = |id: &SetId, assembly: &Assembly| match &signature.operation {
             Operation::Disconnect(name) => (name, &signature.procs) == (&id.0, &id.1),
-            Operation::Connect(_) => false,
+            Operation::Connect(_) | Operation::Construct(_) | Operation::Destruct(_) => false,
             Operation::Fence if signature.groups.is_empty() => signature.procs == id.1,
             Operation::Fence => {
                 assembly.nspace.as_ref().is_some_and(|nspace| signature.groups.contains_key(nspace))
@@ -277,7 +305,7 @@ impl Assemblies {
     }
 }
 
-fn add(all: &mut BTreeMap<Nspace, RankSet>, more: &BTreeMap<Nspace, RankSet>) {
+pub(super) fn add(all: &mut BTreeMap<Nspace, RankSet>, more: &BTreeMap<Nspace, RankSet>) {
     for (nspace, ranks) in more {
         let held = all.entry(nspace.clone()).or_default();
         *held = &*held | ranks;

@@ -39,10 +39,10 @@ pub(super) struct Entered {
 
 /// Something that members of a group are to hear.
 #[derive(Debug)]
-struct Notice {
-    event: Event,
+pub(super) struct Notice {
+    pub(super) event: Event,
     /// Those on other nodes too, through the host.
-    beyond: bool,
+    pub(super) beyond: bool,
 }
 
 impl Assembled {
@@ -189,7 +189,9 @@ impl Engine {
     ) -> Result<Outcome, Failure> {
         let nspace = host.nspace.filter(|_| !terms.exchange_only);
         if let Some(taken) = nspace.as_ref()
-            && (self.jobs.contains_key(taken) || self.collectives.assemblies.id_of(taken).is_some())
+            && (self.jobs.contains_key(taken)
+                || self.collectives.assemblies.id_of(taken).is_some()
+                || self.is_group(taken))
         {
             let message = format!("the host named those who connect {taken}, which is the name of others");
             return Err(Failure::new(Status::ERR_EXISTS, message));
@@ -216,7 +218,7 @@ impl Engine {
         if let Some(id) = set_id(signature) {
             self.collectives.assemblies.remove(&id);
         }
-        Outcome::Disconnected
+        Outcome::Ended
     }
 
     /// A process has ended or finalized: who is connected with it hears of it (CON-13).
@@ -226,13 +228,15 @@ impl Engine {
                 .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, proc.clone()));
             self.tell(&members, |other| other == proc, Notice { event, beyond: true }, out);
         }
+        self.end_in_groups(proc, out);
         self.drop_abandoned();
     }
 
-    fn drop_abandoned(&mut self) {
+    pub(super) fn drop_abandoned(&mut self) {
         let jobs = &self.jobs;
         let here = |nspace: &Nspace| jobs.get(nspace).map(Job::known_local).unwrap_or_default();
         self.collectives.assemblies.drop_abandoned(here);
+        self.collectives.groups.drop_abandoned(here);
     }
 
     /// Members of a connected group in place of its names, for an event of a custom range (CON-07).
@@ -270,7 +274,13 @@ impl Engine {
     }
 
     /// Tells the members but some of something.
-    fn tell(&mut self, members: &Members, but: impl Fn(&ProcId) -> bool, notice: Notice, out: &mut Out) {
+    pub(super) fn tell(
+        &mut self,
+        members: &Members,
+        but: impl Fn(&ProcId) -> bool,
+        notice: Notice,
+        out: &mut Out,
+    ) {
         let Notice { event, beyond } = notice;
         let (mut here, mut elsewhere) = (Vec::new(), false);
         for (nspace, named) in members {
@@ -318,6 +328,6 @@ impl Engine {
 fn set_id(signature: &Signature) -> Option<SetId> {
     match &signature.operation {
         Operation::Connect(id) | Operation::Disconnect(id) => Some((id.clone(), signature.procs.clone())),
-        Operation::Fence => None,
+        Operation::Fence | Operation::Construct(_) | Operation::Destruct(_) => None,
     }
 }

@@ -14,8 +14,8 @@ use super::stats::ServerStats;
 use crate::host::{
     AbortRequest, AllocateRequest, ClientConnected, ClientFinalized, ClientLost, ConnectRequest,
     DeregisterEventsRequest, DirectModexRequest, DisconnectRequest, FabricRequest, FenceRequest,
-    GetCredentialRequest, HostObject, IofPullRequest, JobControlRequest, LogRequest, LookupRequest,
-    MonitorRequest, NotifyEventRequest, PublishRequest, PushStdinRequest, QueryRequest,
+    GetCredentialRequest, GroupRequest, HostObject, IofPullRequest, JobControlRequest, LogRequest,
+    LookupRequest, MonitorRequest, NotifyEventRequest, PublishRequest, PushStdinRequest, QueryRequest,
     RegisterEventsRequest, ResourceBlockRequest, SessionControlRequest, SpawnRequest, ToolConnected,
     UnpublishRequest, ValidateCredentialRequest,
 };
@@ -85,6 +85,7 @@ pub(crate) enum UpcallRequest {
     RegisterEvents(RegisterEventsRequest),
     DeregisterEvents(DeregisterEventsRequest),
     NotifyEvent(NotifyEventRequest),
+    Group(GroupRequest),
 }
 
 /// What a call of the host returns.

@@ -5,7 +5,7 @@ use pmix_types::message::{Credential, Failure, Hello, Output, Request};
 use pmix_types::{Directives, Event, Info, KeyName, Nspace, Pdata, ProcId, RegAttr};
 
 use super::ids::{CallId, ConnId, RequestId, UpcallId};
-use crate::host::{Connected, HostObject, QueryResults};
+use crate::host::{Connected, Grouped, HostObject, QueryResults};
 
 /// User and process of a connection, as the kernel says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +45,7 @@ pub(crate) enum Answer {
     Found(Vec<Pdata>),
     Spawned(Nspace),
     Connected(Connected),
+    Grouped(Grouped),
     Info(Vec<Info>),
     Credential(Credential),
 }

@@ -23,6 +23,8 @@ mod connect;
 mod dmodex;
 mod events;
 mod forward;
+mod group;
+mod groups;
 mod ids;
 mod input;
 mod iof;
@@ -232,6 +234,10 @@ impl Engine {
             out.push(Command::Reply { conn: to.conn, id: to.id, result: Err(failure) });
             return;
         };
+        let mut request = request;
+        if let Err(failure) = self.resolve_groups(&mut request) {
+            return self.reply(to, Err(failure), out);
+        }
         let asked = Asked { at, by: caller, to };
         match request {
             Request::Commit(entries) => self.on_commit(&asked, entries, out),
@@ -248,6 +254,9 @@ impl Engine {
             Request::Spawn(spawn) => self.on_spawn(asked, spawn, out),
             Request::Connect(connect) => self.on_connect(&asked, connect, out),
             Request::Disconnect(disconnect) => self.on_disconnect(asked, disconnect, out),
+            Request::GroupConstruct(construct) => self.on_group_construct(&asked, construct, out),
+            Request::GroupDestruct(destruct) => self.on_group_destruct(&asked, destruct, out),
+            Request::GroupLeave(leave) => self.on_group_leave(&asked, leave, out),
             Request::JobControl(control) if cleanup::is_cleanup(&control.directives) => {
                 self.on_cleanup(&asked, control, out);
             }

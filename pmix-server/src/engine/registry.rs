@@ -201,6 +201,10 @@ impl Engine {
         if nspace.is_empty() {
             return Err(Failure::new(Status::ERR_BAD_PARAM, "a namespace needs a name to be registered"));
         }
+        if self.is_group(&nspace) {
+            let message = format!("register_nspace of {nspace}: a group has that id");
+            return Err(Failure::new(Status::ERR_EXISTS, message));
+        }
         let no_data = Directives::from(infos.to_vec()).flag(&keys::REGISTER_NODATA)?;
         // what the host says replaces what another server has said
         let known = self.jobs.get(&nspace).filter(|job| job.registered || no_data);
@@ -269,6 +273,7 @@ impl Engine {
         let why = format!("namespace {nspace} was deregistered");
         self.fail_collectives_of(nspace, &Failure::new(Status::ERR_INVALID_NAMESPACE, why.clone()), out);
         self.collectives.assemblies.forget(nspace);
+        self.collectives.groups.forget(nspace);
         self.fail_waiters_of_nspace(nspace, &Failure::new(Status::ERR_NOT_FOUND, why.clone()), out);
         self.fail_dmodex_of(nspace, &Failure::new(Status::ERR_NOT_FOUND, why.clone()), out);
         self.end_output_of(nspace, out);

@@ -15,6 +15,9 @@ pub(super) enum Operation {
     /// With the id that lets the same processes connect several times at once (CON-04).
     Connect(Option<String>),
     Disconnect(Option<String>),
+    /// Of the group with this id, in whatever way its members are named (GRP-01).
+    Construct(Nspace),
+    Destruct(Nspace),
 }
 
 impl Operation {
@@ -24,6 +27,8 @@ impl Operation {
             Self::Fence => "fence",
             Self::Connect(_) => "connect",
             Self::Disconnect(_) => "disconnect",
+            Self::Construct(_) => "group construct",
+            Self::Destruct(_) => "group destruct",
         }
     }
 
@@ -33,13 +38,26 @@ impl Operation {
             Self::Fence => Upcall::Fence,
             Self::Connect(_) => Upcall::Connect,
             Self::Disconnect(_) => Upcall::Disconnect,
+            Self::Construct(_) | Self::Destruct(_) => Upcall::Group,
         }
     }
 
     /// Whether the host has a say in it although all participants are on this node: who is connected is one
     /// application for it (CON-01).
     pub(super) const fn is_hosts(&self) -> bool {
-        !matches!(self, Self::Fence)
+        matches!(self, Self::Connect(_) | Self::Disconnect(_))
+    }
+
+    pub(super) const fn is_fence(&self) -> bool {
+        matches!(self, Self::Fence)
+    }
+
+    /// The group that is made or ended.
+    pub(super) const fn group(&self) -> Option<&Nspace> {
+        match self {
+            Self::Construct(group) | Self::Destruct(group) => Some(group),
+            _ => None,
+        }
     }
 }
 
@@ -118,7 +136,7 @@ impl Signature {
             name_in(&mut as_named, &proc);
         }
         // a connect is of the processes, whatever they were connected as before
-        let groups = if by_group && !operation.is_hosts() { as_named } else { Members::new() };
+        let groups = if by_group && operation.is_fence() { as_named } else { Members::new() };
         Ok(Self { operation, procs: members, groups })
     }
 
@@ -128,7 +146,7 @@ impl Signature {
     }
 }
 
-fn name_in(members: &mut Members, proc: &ProcId) {
+pub(super) fn name_in(members: &mut Members, proc: &ProcId) {
     let part = members.entry(proc.nspace.clone()).or_default();
     if proc.rank.is_wildcard() {
         part.all = true;

@@ -54,7 +54,7 @@ forward! {
     validate_credential(ValidateCredentialRequest) -> HostResult<Infos>;
     iof_pull(IofPullRequest) -> HostResult<()>;
     push_stdin(PushStdinRequest) -> HostResult<()>;
-    group(GroupRequest) -> HostResult<Infos>;
+    group(GroupRequest) -> HostResult<Grouped>;
     fabric(FabricRequest) -> HostResult<Infos>;
     session_control(SessionControlRequest) -> HostResult<Infos>;
     resource_block(ResourceBlockRequest) -> HostResult<()>;

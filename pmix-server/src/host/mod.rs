@@ -222,11 +222,13 @@ pub trait HostModule: Send + Sync + 'static {
         UpcallContext::not_supported("forwarding of input")
     }
 
-    /// Carries out a group operation with the other servers (GRP-01).
+    /// Makes or ends a group with the other servers (GRP-01); the answer to the end of one is empty. Asked when members
+    /// are on other nodes or a context id is wanted (GRP-11), and of the end of what it has made.
     ///
-    /// Not reached yet: processes cannot construct groups.
+    /// `GROUP_ASSIGN_CONTEXT_ID` among the directives asks for a number that no other group has (GRP-05). With
+    /// `LOCAL_COLLECTIVE_STATUS` the local part has failed, as in a fence.
     #[doc(alias = "pmix_server_grp_fn_t")]
-    async fn group(&self, cx: &UpcallContext, req: GroupRequest) -> HostResult<Infos> {
+    async fn group(&self, cx: &UpcallContext, req: GroupRequest) -> HostResult<Grouped> {
         UpcallContext::not_supported("groups")
     }
 

@@ -191,8 +191,15 @@ requests! {
         operation: GroupOperation,
         /// Name of the group.
         group: String,
-        /// Its members.
+        /// Its members in the order of their ranks in the group, with their own ids (GRP-12); rank `WILDCARD` stands for
+        /// all of a namespace of which the server does not know how many there are.
         procs: Vec<ProcId>,
+        /// Those of them on this node that have ended before they called, which is no failure (GRP-06); else empty.
+        absent: Vec<ProcId>,
+        /// What the members on this node have put, for the other servers, as in a fence; empty at the end of a group.
+        data: Bytes,
+        /// Job-level data of the members' namespaces, for the other servers; empty at the end of a group.
+        jobs: Bytes,
     }
     /// A process asks about a fabric.
     FabricRequest {
@@ -228,6 +235,21 @@ pub struct Connected {
     pub ranks: Vec<(ProcId, Rank)>,
     /// Job-level data of the other namespaces, joined end to end.
     pub data: Bytes,
+}
+
+/// The answer to the making of a group (GRP-05). The default leaves the group as it was asked for.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Grouped {
+    /// The members in the order of their ranks in the group, rank `WILDCARD` for all of a namespace; empty for those who
+    /// were asked for, without the absent ones of this node.
+    pub members: Vec<ProcId>,
+    /// The number of the group, if one was asked for.
+    pub context_id: Option<u64>,
+    /// What members have put, joined end to end as in a fence; that of this node may be left out.
+    pub data: Bytes,
+    /// Job-level data of the members' namespaces, joined end to end.
+    pub jobs: Bytes,
 }
 
 /// The answer to queries: results and whether all was found (QRY-03).

@@ -228,7 +228,7 @@ impl Session {
                 }
                 Ok(())
             }
-            Task::Refuse => self.answer(received.tag, &Status::ERR_NOT_SUPPORTED.into()).await,
+            Task::Refuse(status) => self.answer(received.tag, &status.into()).await,
         }
     }
 

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use pmix_native::Version;
 use pmix_native::msg::{
-    Body, Collective, CommitPart, Credential, Entry, Log as NativeLog, ProcData, Reply as Answer,
-    Request as Ask, Spawned,
+    Body, Collective, CommitPart, Credential, Entry, Group, GroupResult, Log as NativeLog, ProcData,
+    Reply as Answer, Request as Ask, Spawned,
 };
 use pmix_types::message::{
-    Abort, Allocate, Connect, Disconnect, Fence, Get, GetReply, IofPull, IofPush, JobControl, Log, Lookup,
-    Monitor, Publish, PutEntry, RegisterEvents, Reply, Request, ResolvePeers, SessionControl, Spawn,
-    SpawnReply, Unpublish, ValidateCredential,
+    Abort, Allocate, Connect, Disconnect, Fence, Get, GetReply, GroupConstruct, GroupDestruct, GroupLeave,
+    GroupReply, IofPull, IofPush, JobControl, Log, Lookup, Monitor, Publish, PutEntry, RegisterEvents, Reply,
+    Request, ResolvePeers, SessionControl, Spawn, SpawnReply, Unpublish, ValidateCredential,
 };
 use pmix_types::{
     DataArray, Directives, Event, Info, KeyName, KeyVal, Nspace, ProcId, Scope, Status, Value, keys,
@@ -27,8 +27,8 @@ pub(super) enum Task {
     Job,
     /// Registrations of these codes end; nobody waits for an answer.
     Deregister(Vec<Status>),
-    /// It is not supported.
-    Refuse,
+    /// It is not supported, or cannot be meant.
+    Refuse(Status),
 }
 
 /// The form of an answer.
@@ -48,6 +48,10 @@ pub(super) enum AnswerAs {
     Found,
     Spawned,
     Connected,
+    Group {
+        /// Namespace of the caller, of which it knows all.
+        own: Nspace,
+    },
     /// A registration of these codes: its number is kept, its answer a status.
     Registration(Vec<Status>),
     /// A wish for output, with the process's own number for it: the server's number is kept and answered.
@@ -125,6 +129,22 @@ pub(super) fn task(caller: &ProcId, ask: Ask) -> Task {
             disconnect.directives = info;
             Task::Ask(Request::Disconnect(disconnect), AnswerAs::Status)
         }
+        Ask::GroupConstruct(Group { id, procs, info, .. }) => of_group(id, |id| {
+            let mut construct = GroupConstruct::new(id, procs);
+            construct.directives = info;
+            (Request::GroupConstruct(construct), AnswerAs::Group { own: caller.nspace.clone() })
+        }),
+        // newer libraries name the members, which are known
+        Ask::GroupDestruct(Group { id, info, .. }) => of_group(id, |id| {
+            let mut destruct = GroupDestruct::new(id);
+            destruct.directives = info;
+            (Request::GroupDestruct(destruct), AnswerAs::Status)
+        }),
+        Ask::GroupLeave(Group { id, info, .. }) => of_group(id, |id| {
+            let mut leave = GroupLeave::new(id);
+            leave.directives = info;
+            (Request::GroupLeave(leave), AnswerAs::Status)
+        }),
         Ask::JobControl(wish) => {
             let mut control = JobControl::new(wish.targets);
             control.directives = wish.info;
@@ -168,8 +188,16 @@ pub(super) fn task(caller: &ProcId, ask: Ask) -> Task {
             control.directives = wish.info;
             Task::Ask(Request::SessionControl(control), AnswerAs::Info)
         }
-        _ => Task::Refuse,
+        _ => Task::Refuse(Status::ERR_NOT_SUPPORTED),
     }
+}
+
+/// A group's id is text of any length on this wire.
+fn of_group(id: String, ask: impl FnOnce(Nspace) -> (Request, AnswerAs)) -> Task {
+    Nspace::new(id).map_or(Task::Refuse(Status::ERR_BAD_PARAM), |id| {
+        let (request, form) = ask(id);
+        Task::Ask(request, form)
+    })
 }
 
 /// A namespace without a name stands for none in particular.
@@ -254,11 +282,23 @@ pub(super) fn answer(server: &ProcId, library: Version, reply: Reply, form: Answ
         (Reply::Connect(reply), AnswerAs::Connected) => {
             Body::Connect(reply.jobs.iter().map(|job| spell_out(job, server)).collect()).into()
         }
+        (Reply::Group(reply), AnswerAs::Group { own }) => group(server, &reply, &own),
         (Reply::Registered(number), AnswerAs::Pull(_)) => Body::Iof(number).into(),
         (Reply::Done | Reply::Fence(_) | Reply::Registered(_), _) => Status::SUCCESS.into(),
         // the engine answers each request in its own form
         _ => Status::ERROR.into(),
     }
+}
+
+/// The C library reads what it is told of a group only behind a success; that some did not come is a status of its own.
+fn group(server: &ProcId, reply: &GroupReply, own: &Nspace) -> Answer {
+    if reply.partial {
+        return Status::ERR_PARTIAL_SUCCESS.into();
+    }
+    let others = reply.jobs.iter().filter(|job| job.nspace() != own);
+    let jobs = others.map(|job| spell_out(job, server)).collect();
+    let (members, context_id) = (reply.members.clone(), reply.context_id);
+    Body::Group(GroupResult { members, context_id, jobs, info: Vec::new() }).into()
 }
 
 /// Answers as programs written for libraries before 6.0 take them: an info for each key, whichever query asked for it

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use futures::future::join_all;
-use pmix_types::message::{Connect, Disconnect, Failure, Fence, Request};
-use pmix_types::{DataType, Directives, Info, Key, Nspace, ProcId, RankSet, Status, keys};
+use pmix_types::message::{Connect, Disconnect, Failure, Fence, GroupConstruct, GroupDestruct, Request};
+use pmix_types::{DataArray, DataType, Directives, Info, Key, Nspace, ProcId, RankSet, Status, keys};
 use tokio::time::Instant;
 
 use super::host::{Rounds, lock};
@@ -18,6 +18,8 @@ use crate::host::{FenceRequest, HostError, HostResult, UpcallContext};
 /// Kinds of operations, as they are named to other nodes.
 pub(super) const CONNECT: &str = "connect";
 pub(super) const DISCONNECT: &str = "disconnect";
+pub(super) const CONSTRUCT: &str = "group construct";
+pub(super) const DESTRUCT: &str = "group destruct";
 /// An operation that takes longer may wait for somebody who never comes.
 const LONG: Duration = Duration::from_millis(500);
 
@@ -27,7 +29,7 @@ const COLLECTIVE_ALGO_REQD: Key<bool> = Key::new("pmix.calreqd", DataType::BOOL)
 impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     pub(super) async fn carry_out_fence(&self, cx: &UpcallContext, req: FenceRequest) -> HostResult<Bytes> {
         let FenceRequest { procs, nodes, data, directives } = req;
-        let gathering = Gathering { what: "fence", procs, nodes, directives, data: Ok(data) };
+        let gathering = Gathering { what: "fence", procs, nodes, directives, data: Ok(data), group: None };
         let mut joined = BytesMut::new();
         self.gather(cx, gathering).await?.into_iter().for_each(|part| joined.put(part));
         Ok(joined.freeze())
@@ -79,11 +81,20 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     /// Gives the other nodes' servers this one's part of an operation, and returns all parts in the order of the nodes;
     /// fails if the operation failed on one of them.
     pub(super) async fn gather(&self, cx: &UpcallContext, gathering: Gathering) -> HostResult<Vec<Bytes>> {
-        let Gathering { what, procs, nodes, mut directives, data } = gathering;
-        let id: Option<String> = directives.take(&keys::CONNECT_ID)?;
+        let Gathering { what, procs, nodes, mut directives, data, group } = gathering;
+        let is_optional = match group {
+            None => directives.flag(&keys::CONNECT_OPTIONAL)?,
+            Some(_) => {
+                directives.flag(&keys::GROUP_OPTIONAL)? || directives.flag(&keys::GROUP_NOTIFY_TERMINATION)?
+            }
+        };
+        let id = match group {
+            None => directives.take(&keys::CONNECT_ID)?,
+            group => group,
+        };
         let participants = participants(what, &procs, id.as_deref());
         let round = self.round(&participants, &procs, None).await.unwrap_or_default();
-        let request = request_of(what, procs, id, directives.flag(&keys::CONNECT_OPTIONAL)?);
+        let request = request_of(what, procs, id, is_optional)?;
         let awaited = Awaited { request, nodes: nodes.clone(), round };
         // a refusal must reach all nodes, so it goes the way of the data
         let part = encode_answer(check_collective(directives).and(data));
@@ -105,7 +116,7 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
 /// An operation of several nodes that one of them waits for.
 #[derive(Clone, Debug)]
 pub(super) struct Awaited {
-    /// The fence, connect or disconnect, with what identifies it.
+    /// The fence, connect, disconnect or group operation, with what identifies it.
     pub(super) request: Request,
     pub(super) nodes: Vec<String>,
     /// Its number among those of the same participants.
@@ -144,6 +155,15 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
             Request::Disconnect(disconnect) => {
                 (DISCONNECT, disconnect.procs.clone(), disconnect.directives.get(&keys::CONNECT_ID)?)
             }
+            Request::GroupConstruct(construct) => {
+                (CONSTRUCT, construct.procs.clone(), Some(construct.group.to_string()))
+            }
+            Request::GroupDestruct(destruct) => {
+                let Some(DataArray::Proc(procs)) = destruct.directives.get(&keys::GROUP_MEMBERSHIP)? else {
+                    return Err(Status::ERR_BAD_PARAM.into());
+                };
+                (DESTRUCT, procs, Some(destruct.group.to_string()))
+            }
             _ => return Err(Status::ERR_BAD_PARAM.into()),
         };
         let participants = participants(what, &procs, id.as_deref());
@@ -164,6 +184,7 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         let part = match absent {
             Some(failure) => Err(failure),
             None if what == CONNECT => self.part_of_none(&procs).await,
+            None if what == CONSTRUCT => self.group_part_of_none(&procs).await,
             None => Ok(Bytes::new()),
         };
         let operation = format!("{participants} {round}");
@@ -184,6 +205,8 @@ pub(super) struct Gathering {
     pub(super) directives: Directives,
     /// For the other nodes, or why this one cannot take part.
     pub(super) data: Result<Bytes, Failure>,
+    /// Id of the group that it is about.
+    pub(super) group: Option<String>,
 }
 
 /// Whether this node can take part in a fence, with what the host knows of directives.
@@ -233,11 +256,29 @@ fn decode_answer(mut answer: Bytes) -> Result<Bytes, Failure> {
 }
 
 /// What identifies an operation for the other nodes.
-fn request_of(what: &str, procs: Vec<ProcId>, id: Option<String>, is_optional: bool) -> Request {
+fn request_of(
+    what: &str,
+    procs: Vec<ProcId>,
+    id: Option<String>,
+    is_optional: bool,
+) -> Result<Request, Failure> {
     let mut directives = Directives::new();
+    if let (CONSTRUCT | DESTRUCT, Some(group)) = (what, &id) {
+        let not_an_id =
+            |error: pmix_types::NspaceError| Failure::new(Status::ERR_BAD_PARAM, error.to_string());
+        let group = Nspace::new(group).map_err(not_an_id)?;
+        if what == DESTRUCT {
+            let mut destruct = GroupDestruct::new(group);
+            destruct.directives.push(Info::new(&keys::GROUP_MEMBERSHIP, DataArray::Proc(procs)));
+            return Ok(Request::GroupDestruct(destruct));
+        }
+        let mut construct = GroupConstruct::new(group, procs);
+        construct.directives.extend(is_optional.then(|| Info::new(&keys::GROUP_OPTIONAL, true)));
+        return Ok(Request::GroupConstruct(construct));
+    }
     directives.extend(id.map(|id| Info::new(&keys::CONNECT_ID, id)));
     directives.extend(is_optional.then(|| Info::new(&keys::CONNECT_OPTIONAL, true)));
-    match what {
+    Ok(match what {
         CONNECT => {
             let mut connect = Connect::new(procs);
             connect.directives = directives;
@@ -249,7 +290,7 @@ fn request_of(what: &str, procs: Vec<ProcId>, id: Option<String>, is_optional: b
             Request::Disconnect(disconnect)
         }
         _ => Request::Fence(Fence::new(Some(procs))),
-    }
+    })
 }
 
 /// An operation as text, the same on every server: `fence job:0-3 other:* `, the id of a connect last.

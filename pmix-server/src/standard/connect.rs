@@ -17,7 +17,7 @@ use crate::blob;
 use crate::host::{ConnectRequest, Connected, DisconnectRequest, HostError, HostResult, UpcallContext};
 
 /// What a server says of namespaces, by their names.
-type Jobs = BTreeMap<Nspace, Arc<JobData>>;
+pub(super) type Jobs = BTreeMap<Nspace, Arc<JobData>>;
 
 impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     pub(super) async fn carry_out_connect(
@@ -31,7 +31,7 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         let nodes = self.nodes_of(&procs, jobs.as_ref().unwrap_or(&Jobs::new()));
         let proposal = self.new_name()?;
         let data = jobs.map(|_| encode_part(&proposal, &data));
-        let gathering = Gathering { what: CONNECT, procs, nodes, directives, data };
+        let gathering = Gathering { what: CONNECT, procs, nodes, directives, data, group: None };
         let procs = gathering.procs.clone();
         let (mut joined, mut name) = (BytesMut::new(), None);
         for part in self.gather(cx, gathering).await? {
@@ -88,7 +88,7 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         let jobs = self.jobs_of(cx, &procs).await;
         let nodes = self.nodes_of(&procs, jobs.as_ref().unwrap_or(&Jobs::new()));
         let data = jobs.map(|_| Bytes::new());
-        self.gather(cx, Gathering { what: DISCONNECT, procs, nodes, directives, data }).await?;
+        self.gather(cx, Gathering { what: DISCONNECT, procs, nodes, directives, data, group: None }).await?;
         Ok(())
     }
 
@@ -106,7 +106,7 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     }
 
     /// What is known of the namespaces: here, or to the server of another node.
-    async fn jobs_of(&self, cx: &UpcallContext, procs: &[ProcId]) -> Result<Jobs, Failure> {
+    pub(super) async fn jobs_of(&self, cx: &UpcallContext, procs: &[ProcId]) -> Result<Jobs, Failure> {
         let handle = self.handle().map_err(|error| Failure::new(error.status(), error.to_string()))?;
         let mut jobs = Jobs::new();
         for proc in procs {
@@ -137,7 +137,7 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     }
 
     /// The nodes of the processes, the same on each of them.
-    fn nodes_of(&self, procs: &[ProcId], jobs: &Jobs) -> Vec<String> {
+    pub(super) fn nodes_of(&self, procs: &[ProcId], jobs: &Jobs) -> Vec<String> {
         let mut nodes = BTreeSet::from([self.0.exchange.node().to_owned()]);
         for (nspace, ranks) in ranks_of(procs, jobs) {
             let Some((map, placement)) = jobs.get(nspace).and_then(|job| job.node_map().zip(job.placement()))
@@ -150,17 +150,17 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     }
 }
 
-fn refusal(failure: Failure) -> HostError {
+pub(super) fn refusal(failure: Failure) -> HostError {
     HostError::new(failure.status, failure.message)
 }
 
 /// The ranks that are named in each namespace; all that it has for a wildcard.
-fn ranks_of<'a>(procs: &'a [ProcId], jobs: &Jobs) -> BTreeMap<&'a Nspace, RankSet> {
+pub(super) fn ranks_of<'a>(procs: &'a [ProcId], jobs: &Jobs) -> BTreeMap<&'a Nspace, RankSet> {
     let mut ranks = BTreeMap::<&Nspace, RankSet>::new();
     for proc in procs {
         let named = ranks.entry(&proc.nspace).or_default();
         if proc.rank.is_wildcard() {
-            let all = jobs.get(&proc.nspace).and_then(|job| all_ranks(job)).unwrap_or_default();
+            let all = jobs.get(&proc.nspace).and_then(|job| job.all_ranks()).unwrap_or_default();
             *named = &*named | &all;
         } else {
             named.insert(proc.rank);
@@ -169,18 +169,10 @@ fn ranks_of<'a>(procs: &'a [ProcId], jobs: &Jobs) -> BTreeMap<&'a Nspace, RankSe
     ranks
 }
 
-fn all_ranks(job: &JobData) -> Option<RankSet> {
-    if let Some(placement) = job.placement() {
-        return Some(placement.all_ranks());
-    }
-    let last = job.size()?.checked_sub(1)?;
-    RankSet::from_range(0..=last).ok()
-}
-
 /// Ranks from 0 without holes, by namespace and rank there (CON-07); `None` if it is not known who they are.
 fn number_procs(procs: &[ProcId], jobs: &Jobs) -> Option<Vec<(ProcId, Rank)>> {
     let is_known = |proc: &ProcId| {
-        !proc.rank.is_wildcard() || jobs.get(&proc.nspace).is_some_and(|job| all_ranks(job).is_some())
+        !proc.rank.is_wildcard() || jobs.get(&proc.nspace).is_some_and(|job| job.all_ranks().is_some())
     };
     if !procs.iter().all(is_known) {
         return None;

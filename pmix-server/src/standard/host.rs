@@ -1,7 +1,7 @@
 //! The host itself: its state, and which file carries out each of its upcalls.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use async_trait::async_trait;
@@ -17,17 +17,17 @@ use super::syslog::Syslog;
 use super::{Exchange, Launcher};
 use crate::host::{
     AbortRequest, Capabilities, ClientConnected, ClientFinalized, ClientLost, ConnectRequest, Connected,
-    DirectModexRequest, DisconnectRequest, FenceRequest, Found, HostError, HostModule, HostResult, Infos,
-    IofPullRequest, JobControlRequest, LogRequest, LookupRequest, NotifyEventRequest, PublishRequest,
-    PushStdinRequest, QueryRequest, QueryResults, SpawnRequest, ToolConnected, UnpublishRequest, Upcall,
-    UpcallContext,
+    DirectModexRequest, DisconnectRequest, FenceRequest, Found, GroupRequest, Grouped, HostError, HostModule,
+    HostResult, Infos, IofPullRequest, JobControlRequest, LogRequest, LookupRequest, NotifyEventRequest,
+    PublishRequest, PushStdinRequest, QueryRequest, QueryResults, SpawnRequest, ToolConnected,
+    UnpublishRequest, Upcall, UpcallContext,
 };
 use crate::server::ServerHandle;
 
 /// A ready host: give it a [`Launcher`] and an [`Exchange`] and it is a resource manager.
 ///
 /// It starts jobs ([`StandardHost::start_job`]), watches them, and serves the upcalls: fences and direct modex
-/// over the exchange, connect and disconnect, abort, published data of all nodes, spawn, log, queries with process
+/// over the exchange, connect and disconnect, groups, abort, published data of all nodes, spawn, log, queries with process
 /// tables, events for the processes of other nodes, tools of the same user, forwarding of output and input. Cheap to
 /// clone.
 ///
@@ -57,6 +57,8 @@ pub(super) struct Inner<L, X> {
     pub(super) assemblies: Mutex<BTreeMap<Nspace, BTreeSet<Nspace>>>,
     /// Names for them that were proposed from here.
     pub(super) assembled: AtomicU32,
+    /// Numbers for groups that were proposed from here.
+    pub(super) contexts: AtomicU64,
     tools: AtomicU32,
     syslog: OnceLock<Syslog>,
     pub(super) publishing: Publishing,
@@ -106,6 +108,7 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
             rounds: Mutex::default(),
             assemblies: Mutex::default(),
             assembled: AtomicU32::new(0),
+            contexts: AtomicU64::new(0),
             tools: AtomicU32::new(0),
             syslog: OnceLock::new(),
             publishing: Publishing::default(),
@@ -198,6 +201,7 @@ impl<L: Launcher, X: Exchange> HostModule for StandardHost<L, X> {
             Upcall::Spawn,
             Upcall::Connect,
             Upcall::Disconnect,
+            Upcall::Group,
             Upcall::Log,
             Upcall::JobControl,
             Upcall::NotifyEvent,
@@ -249,6 +253,10 @@ impl<L: Launcher, X: Exchange> HostModule for StandardHost<L, X> {
 
     async fn disconnect(&self, cx: &UpcallContext, req: DisconnectRequest) -> HostResult<()> {
         self.carry_out_disconnect(cx, req).await
+    }
+
+    async fn group(&self, cx: &UpcallContext, req: GroupRequest) -> HostResult<Grouped> {
+        self.carry_out_group(cx, req).await
     }
 
     async fn publish(&self, cx: &UpcallContext, req: PublishRequest) -> HostResult<()> {

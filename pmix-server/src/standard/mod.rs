@@ -8,6 +8,7 @@ mod dmodex;
 mod durable;
 mod environment;
 mod events;
+mod group;
 mod host;
 mod iof;
 mod job;

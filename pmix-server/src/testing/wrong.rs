@@ -235,7 +235,7 @@ faulty! {
     validate_credential(ValidateCredentialRequest) -> HostResult<Infos>;
     iof_pull(IofPullRequest) -> HostResult<()>;
     push_stdin(PushStdinRequest) -> HostResult<()>;
-    group(GroupRequest) -> HostResult<Infos>;
+    group(GroupRequest) -> HostResult<Grouped>;
     fabric(FabricRequest) -> HostResult<Infos>;
     session_control(SessionControlRequest) -> HostResult<Infos>;
     resource_block(ResourceBlockRequest) -> HostResult<()>;

@@ -78,13 +78,4 @@ impl JobData {
         }
         app_ranks
     }
-
-    fn all_ranks(&self) -> Option<RankSet> {
-        match (&self.placement, self.size()) {
-            (Some(placement), _) => Some(placement.all_ranks()),
-            (None, Some(0)) => Some(RankSet::new()),
-            (None, Some(size)) => RankSet::from_range(0..=size - 1).ok(),
-            (None, None) => None,
-        }
-    }
 }

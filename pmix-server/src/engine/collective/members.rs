@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use pmix_types::{Nspace, RankSet};
 
 use super::super::Engine;
-use super::super::assemblies::Absent;
+use super::super::assemblies::{Absent, Terms, add};
 use super::super::registry::Job;
-use super::super::signature::Signature;
+use super::super::signature::{Operation, Signature};
 
 /// The part of a collective's participants that is on this node.
 #[derive(Debug, Default)]
@@ -28,8 +28,8 @@ pub(in crate::engine) struct LocalPart {
 
 impl Engine {
     /// Whether the host carries the operation out, or has a say in it.
-    pub(super) fn is_for_host(&self, signature: &Signature, local: &LocalPart) -> bool {
-        (local.remote || signature.operation.is_hosts())
+    pub(super) fn is_for_host(&self, signature: &Signature, local: &LocalPart, terms: Terms) -> bool {
+        (local.remote || signature.operation.is_hosts() || terms.group.by_host)
             && self.config.capabilities.has(signature.operation.upcall())
     }
 
@@ -43,7 +43,7 @@ impl Engine {
                 let local = job.map(Job::known_local).unwrap_or_default();
                 // a job of other nodes only, as their servers say; who connects need not be known here before
                 let is_far =
-                    job.is_some_and(|job| job.data.placement().is_some()) || signature.operation.is_hosts();
+                    job.is_some_and(|job| job.data.placement().is_some()) || !signature.operation.is_fence();
                 let is_elsewhere =
                     is_far && local.is_empty() && self.config.capabilities.has(signature.operation.upcall());
                 part.remote |= is_elsewhere;
@@ -75,6 +75,11 @@ impl Engine {
             }
         }
         part.absent = self.collectives.assemblies.absent(signature);
+        if let Operation::Destruct(group) = &signature.operation
+            && let Some(group) = self.collectives.groups.get(group)
+        {
+            add(&mut part.absent.excused, &group.left);
+        }
         part
     }
 

@@ -7,12 +7,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pmix_types::message::{Failure, Fence, Modex};
+use pmix_types::message::{Failure, Fence, GroupReply, Modex};
 use pmix_types::{DataType, Directives, Key, Nspace, ProcId, RankSet, Status, keys};
 
 use super::absence::Absence;
 use super::assemblies::{Assemblies, Terms};
 use super::assembly::{Assembled, Entered};
+use super::group::Constructing;
+use super::groups::Groups;
 use super::ids::{Counter, ReplyTo};
 use super::signature::{Operation, Signature};
 use super::timers::{Timer, deadline};
@@ -34,6 +36,7 @@ pub(super) struct Collectives {
     next: Counter,
     /// Who is connected.
     pub(super) assemblies: Assemblies,
+    pub(super) groups: Groups,
     /// Operations that other nodes wait for.
     pub(super) absences: Vec<Absence>,
 }
@@ -51,7 +54,9 @@ pub(super) struct Entry {
 pub(super) enum Outcome {
     Fenced(Arc<Modex>),
     Connected(Arc<Assembled>),
-    Disconnected,
+    Constructed(Arc<GroupReply>),
+    /// A connection or a group is no more.
+    Ended,
 }
 
 /// One operation from its first entry to the last answer.
@@ -62,8 +67,10 @@ struct Round {
     waiting: Vec<ReplyTo>,
     directives: Directives,
     collect: bool,
-    /// What a connect or disconnect is to be like.
+    /// What a connect, a disconnect or a group is to be like.
     terms: Terms,
+    /// Of the construction of a group.
+    group: Constructing,
     /// Nobody is awaited here any more; who comes later means the next round.
     complete: bool,
     deadline: Option<Instant>,
@@ -84,8 +91,8 @@ impl Round {
         self.entered.get(&proc.nspace).is_some_and(|ranks| ranks.contains(proc.rank))
     }
 
-    /// Whether it goes on without those who have ended (CON-12). Who has ended is not connected any more, whatever the
-    /// others do.
+    /// Whether it goes on without those who have ended (CON-12, GRP-06). Who has ended is not connected any more,
+    /// whatever the others do.
     const fn is_lenient(&self, operation: &Operation) -> bool {
         self.terms.optional || matches!(operation, Operation::Disconnect(_))
     }
@@ -107,6 +114,30 @@ impl Collectives {
         for round in self.queues.values_mut().flatten() {
             round.waiting.retain(|to| to.conn != conn);
         }
+    }
+
+    /// Operations like this that have begun and not ended, whoever takes part.
+    pub(super) fn like<'a>(&'a self, operation: &'a Operation) -> impl Iterator<Item = &'a Signature> {
+        let (procs, groups) = (BTreeMap::new(), BTreeMap::new());
+        let first = Signature { operation: operation.clone(), procs, groups };
+        let later = self.queues.range(first..).map(|(signature, _)| signature);
+        later.take_while(move |signature| signature.operation == *operation)
+    }
+
+    /// Whether it is not decided yet what becomes of one of the operations of these participants.
+    pub(super) fn is_open(&self, signature: &Signature) -> bool {
+        self.queues.get(signature).is_some_and(|queue| queue.iter().any(|round| round.verdict.is_none()))
+    }
+
+    /// Constructions of groups that have begun and not ended, and in how many of them the process waits.
+    pub(super) fn constructions(&self, proc: &ProcId) -> (usize, usize) {
+        let all = self
+            .queues
+            .iter()
+            .filter(|(signature, _)| matches!(signature.operation, Operation::Construct(_)));
+        all.fold((0, 0), |(all, own), (_, queue)| {
+            (all + 1, own + usize::from(queue.iter().any(|round| round.has(proc))))
+        })
     }
 
     /// Whether an operation of these participants has begun and not ended.
@@ -136,20 +167,31 @@ impl Engine {
     fn enter(&mut self, asked: &Asked, entry: Entry, out: &mut Out) -> Result<Signature, Failure> {
         let caller = &asked.by.proc;
         let Entry { operation, procs, mut directives } = entry;
+        let order = matches!(operation, Operation::Construct(_)).then(|| procs.clone());
         let signature = Signature::new(operation, caller, procs, &self.collectives.assemblies)?;
-        let terms =
-            if signature.operation.is_hosts() { Terms::take(&mut directives)? } else { Terms::default() };
+        let (signature, terms) = if signature.operation.group().is_some() {
+            self.group_operation(signature, caller, &mut directives)?
+        } else if signature.operation.is_hosts() {
+            (signature, Terms::take(&mut directives)?)
+        } else {
+            (signature, Terms::default())
+        };
         self.check_assembly(&signature, caller, terms)?;
         let until = deadline(asked.at, &mut directives)?;
-        let mut collect = false;
-        if !signature.operation.is_hosts() {
+        // the members of a group get each other's data (GRP-05)
+        let mut collect = order.is_some();
+        if signature.operation.is_fence() {
             collect = directives.take_flag(&keys::COLLECT_DATA)?;
             directives.take_flag(&keys::COLLECT_GENERATED_JOB_INFO)?;
         }
         // the server keeps the time itself, so the host must not (GEN-12)
         directives.remove(&keys::TIMEOUT);
         let local = self.local_part(&signature);
-        if !self.is_for_host(&signature, &local) && !local.unknown && !local.unregistered {
+        if terms.group.local_only && local.remote {
+            let message = "a group of processes of this node alone cannot have members on others";
+            return Err(Failure::new(Status::ERR_BAD_PARAM, message));
+        }
+        if !self.is_for_host(&signature, &local, terms) && !local.unknown && !local.unregistered {
             // nobody is above this server for this operation
             if directives.flag(&COLLECTIVE_ALGO_REQD)? {
                 return Err(Failure::new(
@@ -161,7 +203,7 @@ impl Engine {
         }
 
         let queue = self.collectives.queues.entry(signature.clone()).or_default();
-        if signature.operation.is_hosts()
+        if !signature.operation.is_fence()
             && queue.iter().any(|round| round.verdict.is_none() && round.has(caller))
         {
             let name = signature.operation.name();
@@ -188,6 +230,7 @@ impl Engine {
                     directives: Directives::new(),
                     collect: false,
                     terms: Terms::default(),
+                    group: Constructing::default(),
                     complete: false,
                     deadline: None,
                     verdict: None,
@@ -203,6 +246,9 @@ impl Engine {
         round.collect |= collect;
         let asks_others = terms.notify_requested && !round.terms.notify_requested;
         round.terms.join(terms);
+        if let Some(order) = order {
+            round.group.enter(caller, order, terms.group);
+        }
         for info in directives {
             if round.directives.get_value(&info.key).is_none() {
                 round.directives.push(info);
@@ -234,19 +280,22 @@ impl Engine {
     fn drive(&mut self, signature: &Signature, out: &mut Out) {
         let Some(mut queue) = self.collectives.queues.remove(signature) else { return };
         let local = self.local_part(signature);
-        let asks = self.is_for_host(signature, &local);
-        // other nodes must hear of it even if it has failed
-        let host = asks && local.remote;
         let (mut host_is_free, rounds) = (true, queue.len());
         queue.retain_mut(|round| {
+            let asks = self.is_for_host(signature, &local, round.terms);
+            // other nodes must hear of it even if it has failed
+            let host = asks && local.remote;
             let (awaited, departed) = self.missing(&round.entered, &local);
+            if round.verdict.is_none() {
+                self.tell_of_absent(signature, round.terms, &mut round.group, &departed, out);
+            }
             let all_in = awaited.is_empty() && !self.awaits_unnamed(&round.entered, &local);
             round.complete |= all_in;
             if round.verdict.is_none() && round.host == HostSide::NotAsked {
                 round.verdict = if !departed.is_empty() && !round.is_lenient(&signature.operation) {
                     Some(Err(self.departed_failure(&signature.operation, &departed)))
                 } else if round.complete && !local.remote && !asks {
-                    Some(self.local_outcome(signature, round))
+                    Some(self.local_outcome(signature, round, out))
                 } else if round.complete && !asks {
                     let what = format!("a {} over several nodes", signature.operation.name());
                     Some(Err(super::not_supported(&what)))

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use pmix_types::message::{Failure, Modex, ProcData, PutEntry, Reply};
 use pmix_types::{Info, Nspace, ProcId, RankSet, Status, keys};
 
+use super::super::group::{Contribution, Finished};
 use super::super::registry::Viewer;
 use super::super::signature::{Operation, Signature};
 use super::super::{Answer, ConnId, Engine, Out, UpcallId, UpcallPurpose, UpcallRequest};
 use super::{HostSide, Outcome, Round};
 use crate::blob;
-use crate::host::{ConnectRequest, DisconnectRequest, FenceRequest};
+use crate::host::{ConnectRequest, DisconnectRequest, FenceRequest, Grouped};
 
 /// Processes named in a failure; the message names all of them as ranges.
 const MAX_NAMED: usize = 64;
@@ -25,7 +26,8 @@ impl Engine {
                 let caller = self.conns.get(&conn).map(|held| &held.proc);
                 caller.map_or(Reply::Done, |caller| Reply::Connect(assembled.reply_to(caller)))
             }
-            Outcome::Disconnected => Reply::Done,
+            Outcome::Constructed(reply) => Reply::Group(reply),
+            Outcome::Ended => Reply::Done,
         }
     }
 
@@ -64,6 +66,15 @@ impl Engine {
             Operation::Disconnect(_) => {
                 UpcallRequest::Disconnect(DisconnectRequest::new(procs, None).with_directives(directives))
             }
+            Operation::Construct(group) => {
+                let (_, departed) = self.missing(&round.entered, &self.local_part(signature));
+                let own = Contribution { absent: departed, data, jobs: self.local_jobs(signature) };
+                let request = self.construct_request(group, &round.group, own);
+                UpcallRequest::Group(request.with_directives(directives))
+            }
+            Operation::Destruct(group) => {
+                UpcallRequest::Group(self.destruct_request(group).with_directives(directives))
+            }
         };
         self.upcall(UpcallPurpose::Collective(round.id), self.self_caller(), request, out)
     }
@@ -87,12 +98,30 @@ impl Engine {
     }
 
     /// What an operation comes to that no other node takes part in.
-    pub(super) fn local_outcome(&mut self, signature: &Signature, round: &Round) -> Result<Outcome, Failure> {
+    pub(super) fn local_outcome(
+        &mut self,
+        signature: &Signature,
+        round: &Round,
+        out: &mut Out,
+    ) -> Result<Outcome, Failure> {
         Ok(match signature.operation {
             Operation::Fence => self.fenced(round, Vec::new()),
             Operation::Connect(_) => self.connected(signature, round.terms, Default::default())?,
             Operation::Disconnect(_) => self.disconnected(signature),
+            Operation::Construct(ref group) => {
+                let made = self.finished(signature, round, Vec::new());
+                self.constructed(group, made, Grouped::default(), out)?
+            }
+            Operation::Destruct(ref group) => self.destructed(group),
         })
+    }
+
+    /// What has come of a construct on this node and, as far as its host says, on others.
+    fn finished<'a>(&self, signature: &Signature, round: &'a Round, remote: Vec<ProcData>) -> Finished<'a> {
+        let mut modex = self.collected(round, Viewer::SameNode);
+        modex.procs.extend(remote);
+        let (_, absent) = self.missing(&round.entered, &self.local_part(signature));
+        Finished { group: &round.group, terms: round.terms, modex, absent }
     }
 
     pub(super) fn fenced(&mut self, round: &Round, remote: Vec<ProcData>) -> Outcome {
@@ -138,6 +167,13 @@ impl Engine {
                 self.connected(signature, round.terms, connected)
             }
             (Operation::Disconnect(_), Answer::Done) => Ok(self.disconnected(signature)),
+            (Operation::Construct(group), Answer::Grouped(mut grouped)) => {
+                self.adopt_jobs(&grouped.jobs, out)?;
+                let remote = self.file_fenced(std::mem::take(&mut grouped.data), out)?;
+                let made = self.finished(signature, round, remote);
+                self.constructed(group, made, grouped, out)
+            }
+            (Operation::Destruct(group), Answer::Grouped(_)) => Ok(self.destructed(group)),
             (operation, other) => {
                 let message = format!("the host answered a {} with {other:?}", operation.name());
                 Err(Failure::new(Status::ERROR, message))

@@ -136,6 +136,7 @@ impl Engine {
 
     /// An event of the host goes to local processes only (HST-07).
     pub(super) fn on_host_event(&mut self, event: &Event, out: &mut Out) -> Result<CallValue, Failure> {
+        self.on_group_event(event);
         self.deliver(event, out);
         Ok(CallValue::Done)
     }

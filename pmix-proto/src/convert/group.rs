@@ -1,0 +1,77 @@
+//! Process groups.
+
+use std::sync::Arc;
+
+use pmix_types::ProcId;
+use pmix_types::message::{GroupConstruct, GroupDestruct, GroupLeave, GroupReply};
+
+use super::array::Element;
+use super::records::all_named;
+use super::reply::job;
+use super::scalar::named_nspace;
+use super::{At, ConvertError, Scope, Wire, encode_job, present};
+use crate::{modex, v1};
+
+impl Wire for GroupConstruct {
+    type Form = v1::GroupConstruct;
+
+    fn to_form(&self) -> v1::GroupConstruct {
+        v1::GroupConstruct {
+            group: self.group.to_form(),
+            procs: self.procs.to_form(),
+            directives: self.directives.to_form(),
+        }
+    }
+
+    fn from_form(form: v1::GroupConstruct, scope: &mut Scope) -> Result<Self, ConvertError> {
+        let group = named_nspace(&form.group).at("group")?;
+        let mut construct = Self::new(group, all_named(form.procs).at("procs")?);
+        construct.directives = Wire::from_form(form.directives, scope).at("directives")?;
+        Ok(construct)
+    }
+}
+
+/// Requests that are the id of a group and directives.
+macro_rules! of_group {
+    ($($request:ident)+) => {$(
+        impl Wire for $request {
+            type Form = v1::$request;
+
+            fn to_form(&self) -> v1::$request {
+                v1::$request { group: self.group.to_form(), directives: self.directives.to_form() }
+            }
+
+            fn from_form(form: v1::$request, scope: &mut Scope) -> Result<Self, ConvertError> {
+                let mut request = Self::new(named_nspace(&form.group).at("group")?);
+                request.directives = Wire::from_form(form.directives, scope).at("directives")?;
+                Ok(request)
+            }
+        }
+    )+};
+}
+of_group!(GroupDestruct GroupLeave);
+
+impl Wire for GroupReply {
+    type Form = v1::GroupReply;
+
+    fn to_form(&self) -> v1::GroupReply {
+        v1::GroupReply {
+            members: Some(ProcId::to_column(&self.members)),
+            context_id: self.context_id,
+            partial: self.partial,
+            modex: modex::encode(&self.modex),
+            jobs: self.jobs.iter().map(|job| encode_job(job)).collect(),
+        }
+    }
+
+    fn from_form(form: v1::GroupReply, scope: &mut Scope) -> Result<Self, ConvertError> {
+        let mut reply = Self::default();
+        reply.members = ProcId::from_column(present(form.members).at("members")?, scope).at("members")?;
+        reply.context_id = form.context_id;
+        reply.partial = form.partial;
+        reply.modex = Arc::new(modex::decode(form.modex).at("modex")?);
+        let jobs = form.jobs.into_iter().enumerate().map(|(index, bytes)| job(bytes).at_index(index));
+        reply.jobs = jobs.collect::<Result<_, _>>().at("jobs")?;
+        Ok(reply)
+    }
+}

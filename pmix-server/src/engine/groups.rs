@@ -1,0 +1,188 @@
+//! Which groups there are: their members, and who of them is left.
+
+use std::collections::BTreeMap;
+
+use pmix_types::message::Failure;
+use pmix_types::{DirectiveError, Directives, Nspace, ProcId, Rank, RankSet, Status, keys};
+
+use super::assemblies::Numbering;
+
+/// Groups that a server knows at a time, those under construction included.
+pub(super) const MAX_GROUPS: usize = 16384;
+/// Groups of one process at a time, those under construction included.
+pub(super) const MAX_GROUPS_OF_PROC: usize = 1024;
+
+/// All groups that have members on this node, by their ids (GRP-01).
+#[derive(Debug, Default)]
+pub(super) struct Groups(BTreeMap<Nspace, Group>);
+
+/// A group whose construction is complete.
+#[derive(Debug, Default)]
+pub(super) struct Group {
+    /// The members as they were then.
+    numbering: Numbering,
+    pub(super) terms: GroupTerms,
+    /// Members that have ended without leaving it.
+    ended: BTreeMap<Nspace, RankSet>,
+    /// Members that have left it (GRP-10).
+    pub(super) left: BTreeMap<Nspace, RankSet>,
+}
+
+/// What members have asked of a group. What one of them asks for holds for all, but for the role of a leader.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct GroupTerms {
+    /// Members that never come do not make the construct fail, and are not told of (GRP-06).
+    pub(super) optional: bool,
+    /// Members are told of one that ends without leaving (GRP-06).
+    pub(super) notify: bool,
+    /// Who asks is a leader.
+    pub(super) leader: bool,
+    /// All members are on this node.
+    pub(super) local_only: bool,
+    /// The host has a say in it although all members are on this node: it numbers the group (GRP-11).
+    pub(super) by_host: bool,
+}
+
+impl GroupTerms {
+    /// Leaves it to the host to number the group.
+    pub(super) fn take(directives: &mut Directives) -> Result<Self, DirectiveError> {
+        Ok(Self {
+            optional: directives.take_flag(&keys::GROUP_OPTIONAL)?,
+            notify: directives.take_flag(&keys::GROUP_NOTIFY_TERMINATION)?,
+            leader: directives.take_flag(&keys::GROUP_LEADER)?,
+            local_only: directives.take_flag(&keys::GROUP_LOCAL_ONLY)?,
+            by_host: directives.flag(&keys::GROUP_ASSIGN_CONTEXT_ID)?,
+        })
+    }
+
+    pub(super) const fn join(&mut self, other: Self) {
+        self.optional |= other.optional;
+        self.notify |= other.notify;
+        self.local_only |= other.local_only;
+        self.by_host |= other.by_host;
+    }
+}
+
+impl Group {
+    /// # Errors
+    /// If one of the members is none.
+    pub(super) fn new(members: &[ProcId], terms: GroupTerms) -> Result<Self, Failure> {
+        let ranks = (0..Rank::VALID_BOUND).map(Rank::from_raw);
+        let numbering = Numbering::new(members.iter().cloned().zip(ranks).collect())?;
+        Ok(Self { numbering, terms, ..Self::default() })
+    }
+
+    /// The members as the group was made, by their ranks in it (GRP-04).
+    pub(super) fn founders(&self) -> impl Iterator<Item = ProcId> {
+        self.numbering.procs()
+    }
+
+    /// Those who have not left it.
+    pub(super) fn members(&self) -> impl Iterator<Item = ProcId> {
+        self.founders().filter(|proc| !is_in(&self.left, proc))
+    }
+
+    pub(super) fn has(&self, proc: &ProcId) -> bool {
+        self.numbering.rank_of(proc).is_some() && !is_in(&self.left, proc)
+    }
+}
+
+fn is_in(set: &BTreeMap<Nspace, RankSet>, proc: &ProcId) -> bool {
+    set.get(&proc.nspace).is_some_and(|ranks| ranks.contains(proc.rank))
+}
+
+impl Groups {
+    pub(super) fn get(&self, id: &str) -> Option<&Group> {
+        self.0.get(id)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// How many have this member.
+    pub(super) fn count_of(&self, proc: &ProcId) -> usize {
+        self.0.values().filter(|group| group.has(proc)).count()
+    }
+
+    pub(super) fn insert(&mut self, id: Nspace, group: Group) {
+        self.0.insert(id, group);
+    }
+
+    pub(super) fn remove(&mut self, id: &Nspace) {
+        self.0.remove(id);
+    }
+
+    /// The process that is meant by a rank of a group.
+    pub(super) fn member(&self, name: &ProcId) -> Option<ProcId> {
+        let group = self.get(&name.nspace)?;
+        group.numbering.proc_of(name.rank).filter(|proc| !is_in(&group.left, proc))
+    }
+
+    /// The members that a name of a group means (IDN-06); `None` if it names no group.
+    pub(super) fn named(&self, name: &ProcId) -> Option<Result<Vec<ProcId>, Failure>> {
+        let group = self.get(&name.nspace)?;
+        if name.rank.is_wildcard() {
+            return Some(Ok(group.members().collect()));
+        }
+        let message = || format!("{name} is no member of group {}", name.nspace);
+        let member = self.member(name).ok_or_else(|| Failure::new(Status::ERR_BAD_PARAM, message()));
+        Some(member.map(|member| vec![member]))
+    }
+
+    /// A namespace is gone, and with it all groups that have members of it.
+    pub(super) fn forget(&mut self, nspace: &Nspace) {
+        self.0.retain(|_, group| !group.numbering.has_nspace(nspace));
+    }
+
+    /// Drops the groups that have no member here any more; `here` gives the local ranks of a namespace.
+    pub(super) fn drop_abandoned(&mut self, here: impl Fn(&Nspace) -> RankSet) {
+        self.0.retain(|_, group| {
+            let is_lost = |proc: &ProcId| is_in(&group.left, proc) || is_in(&group.ended, proc);
+            group.numbering.among(&here).any(|proc| !is_lost(&proc))
+        });
+    }
+
+    pub(super) fn leave(&mut self, id: &str, proc: &ProcId) {
+        if let Some(group) = self.0.get_mut(id).filter(|group| group.has(proc)) {
+            group.left.entry(proc.nspace.clone()).or_default().insert(proc.rank);
+        }
+    }
+
+    /// A process has ended: the groups of which it was still a member, and whether others are to be told.
+    pub(super) fn end(&mut self, proc: &ProcId) -> Vec<(Nspace, bool)> {
+        let mut ended = Vec::new();
+        for (id, group) in &mut self.0 {
+            if group.has(proc) && group.ended.entry(proc.nspace.clone()).or_default().insert(proc.rank) {
+                ended.push((id.clone(), group.terms.notify));
+            }
+        }
+        ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn proc(nspace: &str, rank: u32) -> ProcId {
+        ProcId::new(nspace.parse().unwrap(), Rank::from_raw(rank))
+    }
+
+    #[test]
+    fn grp_04_idn_06_members_are_named_by_their_positions() {
+        let id: Nspace = "g".parse().unwrap();
+        let founders = [proc("b", 3), proc("a", 0), proc("a", 1)];
+        let mut groups = Groups::default();
+        groups.insert(id.clone(), Group::new(&founders, GroupTerms::default()).unwrap());
+        assert_eq!(groups.named(&ProcId::wildcard(id.clone())), Some(Ok(founders.to_vec())));
+        assert_eq!(groups.named(&proc("g", 0)), Some(Ok(vec![proc("b", 3)])));
+        assert_eq!(groups.named(&proc("a", 0)), None);
+        assert_eq!(groups.named(&proc("g", 3)).unwrap().unwrap_err().status, Status::ERR_BAD_PARAM);
+        groups.leave("g", &proc("a", 0));
+        assert_eq!(groups.named(&ProcId::wildcard(id)), Some(Ok(vec![proc("b", 3), proc("a", 1)])));
+        assert!(groups.named(&proc("g", 1)).unwrap().is_err());
+        assert_eq!(groups.named(&proc("g", 2)), Some(Ok(vec![proc("a", 1)])), "ranks stay");
+        assert_eq!(groups.end(&proc("a", 0)), []);
+    }
+}

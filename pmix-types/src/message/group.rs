@@ -1,0 +1,58 @@
+//! Process groups: how they are made, left and ended.
+
+use std::sync::Arc;
+
+use super::Modex;
+use crate::job::JobData;
+use crate::{Directives, Nspace, ProcId};
+
+/// Declares requests that are the id of a group, perhaps more, and directives.
+macro_rules! requests {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* })+) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq)]
+        #[non_exhaustive]
+        pub struct $name {
+            /// The group's id; never empty.
+            pub group: Nspace,
+            $($(#[$field_doc])* pub $field: $type,)*
+            /// How; may be empty.
+            pub directives: Directives,
+        }
+
+        impl $name {
+            /// The request without directives.
+            pub const fn new(group: Nspace $(, $field: $type)*) -> Self {
+                Self { group, $($field,)* directives: Directives::new() }
+            }
+        }
+    )+};
+}
+
+requests! {
+    /// Entry into the construction of a group (GRP-01). The directives are `GROUP_OPTIONAL`, `TIMEOUT` and the like.
+    GroupConstruct {
+        /// The members, the caller included, in the order of their ranks in the group (GRP-04); never empty.
+        procs: Vec<ProcId>,
+    }
+    /// Entry into the end of a group (GRP-09).
+    GroupDestruct {}
+    /// The caller alone leaves a group (GRP-10).
+    GroupLeave {}
+}
+
+/// The answer to a construct: what each member gets to know (GRP-05).
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct GroupReply {
+    /// The members in the order of their ranks in the group.
+    pub members: Vec<ProcId>,
+    /// Number of the group that no other has, if one was asked for and the host has given one.
+    pub context_id: Option<u64>,
+    /// Some of those who were named are not members, as they have ended before they came (GRP-06).
+    pub partial: bool,
+    /// What the members have put and the caller may see.
+    pub modex: Arc<Modex>,
+    /// Job-level data of all namespaces in the group.
+    pub jobs: Vec<Arc<JobData>>,
+}
