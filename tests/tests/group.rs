@@ -7,7 +7,7 @@ use std::future::IntoFuture;
 
 use futures::future::join_all;
 use pmix_client::types::job::JobSpec;
-use pmix_client::types::{DataArray, DataRange, Info, Status};
+use pmix_client::types::{DataArray, Status};
 use pmix_client::{Client, Error, Group, Nspace, ProcId, Rank, Scope, keys};
 use pmix_server::standard::{MemoryExchange, StandardHost};
 use pmix_tests::{NullLauncher, TestCluster, TestNode, on_both_runtimes, within};
@@ -225,7 +225,7 @@ fn grp_06_grp_09_who_wants_to_know_hears_of_members_that_end_and_ends_the_group_
         }
         drop(lost);
         for events in &mut events {
-            let event = within(events.next()).await.unwrap().unwrap();
+            let event = within(events.recv()).await.unwrap().unwrap();
             assert_eq!(event.info.get(&keys::GROUP_ID), Ok(Some("g".to_owned())));
             assert_eq!(event.info.get(&keys::EVENT_AFFECTED_PROC), Ok(Some(cluster.proc(3))));
         }
@@ -259,7 +259,7 @@ fn grp_10_who_leaves_is_told_of_on_all_nodes_and_not_waited_for() {
         }
         within(clients[0].group_leave(&id).into_future()).await.unwrap();
         for events in &mut heard[1..] {
-            let event = within(events.next()).await.unwrap().unwrap();
+            let event = within(events.recv()).await.unwrap().unwrap();
             assert_eq!(event.source, cluster.proc(0));
             assert_eq!(event.info.get(&keys::GROUP_ID), Ok(Some("g".to_owned())));
         }
@@ -311,10 +311,9 @@ fn idn_06_an_event_reaches_the_members_of_a_group_by_its_id() {
         for client in &clients {
             heard.push(within(client.events([code])).await.unwrap());
         }
-        let range = Info::new(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(vec![all_of("g")]));
-        let notify = clients[1].notify(code).range(DataRange::CUSTOM).info(range);
+        let notify = clients[1].notify(code).custom_range([all_of("g")]);
         within(notify.into_future()).await.unwrap();
-        let event = within(heard[2].next()).await.unwrap().unwrap();
+        let event = within(heard[2].recv()).await.unwrap().unwrap();
         let range = event.info.get(&keys::EVENT_CUSTOM_RANGE).unwrap();
         assert_eq!(range, Some(DataArray::Proc(members.to_vec())), "nobody else sees the id");
     });

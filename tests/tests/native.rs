@@ -101,10 +101,8 @@ fn evt_06_evt_10_evt_13_evt_14_a_client_of_libpmix_5_gets_what_was_kept_in_each_
     events(Peer::Libpmix5);
 }
 
-/// The first three are for the host to serve, which that of `pmixrun` does not (`native_commands.rs` has one that does);
-/// groups are not served at all.
-const REFUSED: [&str; 5] =
-    ["allocate", "get-credential", "validate-credential", "group-construct", "group-destruct"];
+/// These are for the host to serve, which that of `pmixrun` does not (`native_commands.rs` has one that does).
+const REFUSED: [&str; 3] = ["allocate", "get-credential", "validate-credential"];
 
 fn operations(library: Peer) {
     let Some(ops) = library.program("pmix_ops") else { return };
@@ -121,7 +119,7 @@ fn operations(library: Peer) {
             let due = if REFUSED.contains(&op) { not_supported } else { success };
             assert_eq!(status, Ok(due), "{op}: {out}{err}");
         }
-        for due in ["event with value 42", "namespaces with mine", "peers 2"] {
+        for due in ["event with value 42", "namespaces with mine", "peers 2", "group has a context id"] {
             assert!(out.contains(&format!("{rank} {due}\n")), "{due}: {out}{err}");
         }
     }

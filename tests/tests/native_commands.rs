@@ -5,8 +5,8 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 use pmix_client::types::{
-    AllocDirective, App, Cpuset, DataRange, Info, IofChannels, KeyVal, Pdata, Query, Scope, Status, Value,
-    keys,
+    AllocDirective, App, Cpuset, DataRange, Directives, Info, IofChannels, KeyVal, Pdata, Query, Scope,
+    Status, Value, keys,
 };
 use pmix_client::{Nspace, ProcId, Rank};
 use pmix_native::conn::{Peer as Who, Role, ToolIdentity};
@@ -62,11 +62,11 @@ const COMMANDS: [(u8, Served); 41] = [
     (21, Host(Upcall::ValidateCredential)),
     (22, Host(Upcall::IofPull)),
     (23, Host(Upcall::PushStdin)),
-    (24, No),
+    (24, Server),
     (25, No),
     (26, No),
-    (27, No),
-    (28, No),
+    (27, Server),
+    (28, Server),
     (29, Server),
     (30, No),
     (31, No),
@@ -93,7 +93,8 @@ macro_rules! willing {
                     Host(upcall) => Some(*upcall),
                     _ => None,
                 });
-                asked.fold(Capabilities::none().with(Upcall::ToolConnected), Capabilities::with)
+                let unasked = Capabilities::none().with(Upcall::ToolConnected).with(Upcall::Group);
+                asked.fold(unasked, Capabilities::with)
             }
 
             $(async fn $name(&self, _: &UpcallContext, _: $request) -> HostResult<$reply> {
@@ -118,7 +119,15 @@ willing! {
     iof_pull(IofPullRequest, ()) ();
     push_stdin(PushStdinRequest, ()) ();
     session_control(SessionControlRequest, Infos) said();
+    group(GroupRequest, Grouped) numbered();
     tool_connected(ToolConnected, ProcId) ProcId::new(Nspace::new("tool").unwrap(), Rank::from_raw(0));
+}
+
+/// The group as it was asked for, with a number.
+fn numbered() -> Grouped {
+    let mut grouped = Grouped::default();
+    grouped.context_id = Some(7);
+    grouped
 }
 
 fn me() -> ProcId {
@@ -137,6 +146,11 @@ fn request(number: u8, pulled: u64) -> Option<Request> {
     let info = || Info::dynamic(key(), Value::Uint32(1));
     let code = Status::from_raw(-3000);
     let group = || Group::new("g".into());
+    let construct = || {
+        let mut group = group();
+        (group.procs, group.info) = (job(), Directives::new().with(&keys::GROUP_ASSIGN_CONTEXT_ID, true));
+        Request::GroupConstruct(group)
+    };
     Some(match Command::from_raw(number) {
         Command::REQ => Request::Job,
         Command::ABORT => Request::Abort(Abort::new(Status::from_raw(1))),
@@ -179,7 +193,7 @@ fn request(number: u8, pulled: u64) -> Option<Request> {
         Command::IOF_PULL => Request::IofPull(IofPull::new(job(), IofChannels::STDOUT, 5)),
         Command::IOF_PUSH => Request::IofPush(IofPush::new(vec![me()], "line\n".into())),
         Command::IOF_DEREGISTER => Request::IofDeregister(IofDeregister::new(pulled)),
-        Command::GROUP_CONSTRUCT => Request::GroupConstruct(group()),
+        Command::GROUP_CONSTRUCT => construct(),
         Command::GROUP_LEAVE => Request::GroupLeave(group()),
         Command::GROUP_DESTRUCT => Request::GroupDestruct(group()),
         Command::FABRIC_REGISTER => Request::FabricRegister(Default::default()),
@@ -222,6 +236,10 @@ fn check_body(number: u8, body: &Body) {
         ) => *info == said(),
         (Command::GET_CREDENTIAL, Body::Credential(got)) => got.credential == "secret" && got.info == said(),
         (Command::IOF_PULL, Body::Iof(_)) => true,
+        // without a host nobody numbers it
+        (Command::GROUP_CONSTRUCT, Body::Group(group)) => {
+            matches!(group.context_id, None | Some(0 | 7)) && matches!(&*group.members, [] | [_])
+        }
         (Command::RESOLVE_PEERS, Body::Peers(procs)) => *procs == [me()],
         (Command::RESOLVE_NODES, Body::Nodes(nodes)) => nodes.as_deref() == Some("n0"),
         // of no other job there is anything to tell
@@ -250,6 +268,10 @@ async fn sends_all(node: &TestNode, encoding: Encoding, version: &str, has_host:
             assert_eq!(answer, refusal, "command {number}");
             continue;
         };
+        if number == 28 {
+            // the one before has left the group
+            assert_eq!(session.ask(&self::request(24, 0).unwrap()).await.status, Status::SUCCESS);
+        }
         if !request.command().is_answered() {
             session.tell(&request).await;
             continue;
@@ -310,7 +332,7 @@ async fn tol_09_tools_are_told_their_name_and_ask() {
     }
 }
 
-/// Two processes linked with the C library under a host that does everything: only what no server serves is refused.
+/// Two processes linked with the C library under a host that does everything.
 async fn operations(library: Peer) {
     let Some(program) = library.program("pmix_ops") else { return };
     let server = |server: ServerBuilder| server.native_wire(NativeWire::On);
@@ -331,10 +353,9 @@ async fn operations(library: Peer) {
             assert!(answers.iter().any(|(operation, _)| *operation == due), "{due}: {out}{err}");
         }
         for (operation, status) in answers {
-            let is_group = operation.starts_with("group-");
-            let due = if is_group { Status::ERR_NOT_SUPPORTED } else { Status::SUCCESS };
-            assert_eq!(status, due.to_raw().to_string(), "{operation}: {out}{err}");
+            assert_eq!(status, "0", "{operation}: {out}{err}");
         }
+        assert!(out.contains(&format!("{rank} group has a context id\n")), "{out}{err}");
     }
 }
 

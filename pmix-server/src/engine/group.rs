@@ -139,7 +139,7 @@ impl Engine {
         signature.procs = self.spelled_out(&signature.procs);
         let mut other = None;
         for held in self.collectives.like(&signature.operation) {
-            if self.spelled_out(&held.procs) == signature.procs {
+            if are_same(&self.spelled_out(&held.procs), &signature.procs) {
                 return Ok((held.clone(), terms));
             }
             other = other.or(Some(held).filter(|held| self.collectives.is_open(held)));
@@ -169,7 +169,8 @@ impl Engine {
         procs.iter().for_each(|proc| name_in(&mut members, proc));
         let procs = self.spelled_out(&members);
         let is_it = |held: &&Signature| {
-            matches!(held.operation, Operation::Destruct(_)) || self.spelled_out(&held.procs) == procs
+            matches!(held.operation, Operation::Destruct(_))
+                || are_same(&self.spelled_out(&held.procs), &procs)
         };
         let begun = self.collectives.like(&operation).find(is_it).cloned();
         Ok(begun.unwrap_or(Signature { operation, procs, groups: Members::new() }))
@@ -414,6 +415,15 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+/// Whether these can be the same processes: where it is not known how many a namespace has, all of them can be those that
+/// are named.
+fn are_same(some: &Members, others: &Members) -> bool {
+    some.len() == others.len()
+        && some.iter().zip(others).all(|((nspace, named), (other, others))| {
+            nspace == other && (named == others || named.all || others.all)
+        })
 }
 
 fn not_complete(id: &Nspace) -> Failure {

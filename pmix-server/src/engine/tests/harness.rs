@@ -114,6 +114,8 @@ impl With for Request {
             Self::Lookup(lookup) => &mut lookup.directives,
             Self::Connect(connect) => &mut connect.directives,
             Self::Disconnect(disconnect) => &mut disconnect.directives,
+            Self::GroupConstruct(construct) => &mut construct.directives,
+            Self::GroupDestruct(destruct) => &mut destruct.directives,
             Self::JobControl(control) => &mut control.directives,
             Self::IofPull(wish) => &mut wish.directives,
             Self::IofPush(input) => &mut input.directives,

@@ -14,6 +14,7 @@ mod fence;
 mod fence_host;
 mod get;
 mod get_remote;
+mod group;
 mod harness;
 mod host_requests;
 mod iof;
