@@ -285,14 +285,20 @@ fn grp_11_ids_that_are_taken_and_sets_that_differ_are_refused() {
         let own = &a.nspace.to_string();
         for (id, procs, status) in [
             (&**own, &[a.clone()][..], Status::ERR_EXISTS),
-            ("g", &[b.clone()], Status::ERR_NOT_A_MEMBER),
+            ("g", std::slice::from_ref(&b), Status::ERR_NOT_A_MEMBER),
             ("g", &[], Status::ERR_BAD_PARAM),
         ] {
             assert_eq!(construct(&clients[0], id, procs).await.unwrap_err().status(), status, "{id}");
         }
-        construct(&clients[0], "g", &[a.clone()]).await.unwrap();
-        assert_eq!(construct(&clients[0], "g", &[a.clone()]).await.unwrap_err().status(), Status::ERR_EXISTS);
-        assert_eq!(construct(&clients[1], "g", &[b.clone()]).await.unwrap_err().status(), Status::ERR_EXISTS);
+        construct(&clients[0], "g", std::slice::from_ref(&a)).await.unwrap();
+        assert_eq!(
+            construct(&clients[0], "g", std::slice::from_ref(&a)).await.unwrap_err().status(),
+            Status::ERR_EXISTS
+        );
+        assert_eq!(
+            construct(&clients[1], "g", std::slice::from_ref(&b)).await.unwrap_err().status(),
+            Status::ERR_EXISTS
+        );
         let stranger = within(clients[1].group_leave(&nspace("g")).into_future()).await.unwrap_err();
         assert_eq!(stranger.status(), Status::ERR_NOT_A_MEMBER);
         node.stop().await;

@@ -141,9 +141,8 @@ impl GroupConstructBuilder<'_> {
             return Err(Error::bad_param(OPERATION, "the members have to be named"));
         }
         let id = request.group.clone();
-        let reply = match session.request(Request::GroupConstruct(request)).await? {
-            Reply::Group(reply) => reply,
-            _ => return Err(Error::unexpected_reply(OPERATION)),
+        let Reply::Group(reply) = session.request(Request::GroupConstruct(request)).await? else {
+            return Err(Error::unexpected_reply(OPERATION));
         };
         let mut store = write(client.store());
         reply.jobs.iter().for_each(|job| store.keep_job(job.clone()));

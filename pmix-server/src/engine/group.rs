@@ -142,7 +142,9 @@ impl Engine {
             if are_same(&self.spelled_out(&held.procs), &signature.procs) {
                 return Ok((held.clone(), terms));
             }
-            other = other.or(Some(held).filter(|held| self.collectives.is_open(held)));
+            if other.is_none() && self.collectives.is_open(held) {
+                other = Some(held);
+            }
         }
         match (other, signature.operation.group()) {
             (Some(other), _) => Err(if contains(&other.procs, caller) {
@@ -304,15 +306,11 @@ impl Engine {
     pub(super) fn tell_of_absent(
         &mut self,
         signature: &Signature,
-        terms: Terms,
         group: &mut Constructing,
         departed: &BTreeMap<Nspace, RankSet>,
         out: &mut Out,
     ) {
         let Operation::Construct(id) = &signature.operation else { return };
-        if !terms.group.notify || terms.group.optional {
-            return;
-        }
         for (nspace, ranks) in departed {
             let told = group.told.entry(nspace.clone()).or_default();
             let news = ranks - &*told;

@@ -55,6 +55,11 @@ impl GroupTerms {
         })
     }
 
+    /// Whether somebody is told, while the group is made, of members that will not come.
+    pub(super) const fn tells_of_absent(self) -> bool {
+        self.notify && !self.optional
+    }
+
     pub(super) const fn join(&mut self, other: Self) {
         self.optional |= other.optional;
         self.notify |= other.notify;

@@ -286,8 +286,8 @@ impl Engine {
             // other nodes must hear of it even if it has failed
             let host = asks && local.remote;
             let (awaited, departed) = self.missing(&round.entered, &local);
-            if round.verdict.is_none() {
-                self.tell_of_absent(signature, round.terms, &mut round.group, &departed, out);
+            if round.verdict.is_none() && round.terms.group.tells_of_absent() {
+                self.tell_of_absent(signature, &mut round.group, &departed, out);
             }
             let all_in = awaited.is_empty() && !self.awaits_unnamed(&round.entered, &local);
             round.complete |= all_in;
