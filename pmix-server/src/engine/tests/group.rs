@@ -141,10 +141,9 @@ fn grp_05_grp_12_the_host_is_asked_once_with_real_ids_and_orders_and_numbers() {
     let own = data_of(&proc("job", 0), [entry(Scope::GLOBAL, "k", 1u32)]);
     assert_eq!(read_blob(&upcall.data), modex([own.clone()]));
     let theirs = data_of(&proc("job", 2), [entry(Scope::GLOBAL, "k", 3u32)]);
-    let mut grouped = Grouped::default();
-    grouped.members = [2, 3, 0, 1].map(|rank| proc("job", rank)).into();
-    grouped.context_id = Some(9);
-    grouped.data = blob([own.clone(), theirs.clone()]);
+    let members = [2, 3, 0, 1].map(|rank| proc("job", rank)).into();
+    let data = blob([own.clone(), theirs.clone()]);
+    let grouped = Grouped { members, context_id: Some(9), data, ..Grouped::default() };
     t.answer(id, Ok(Answer::Grouped(grouped)));
     for to in asked {
         let reply = made(&mut t, to);
@@ -174,8 +173,7 @@ fn grp_11_a_local_group_needs_the_host_for_a_number_only() {
         let to = t.ask(&a, numbered.clone().with(&keys::GROUP_ASSIGN_CONTEXT_ID, true));
         if has_host {
             let (id, _) = asked_host(&mut t);
-            let mut grouped = Grouped::default();
-            grouped.context_id = Some(4);
+            let grouped = Grouped { context_id: Some(4), ..Grouped::default() };
             t.answer(id, Ok(Answer::Grouped(grouped)));
         }
         assert_eq!(made(&mut t, to).context_id, has_host.then_some(4));
@@ -429,7 +427,7 @@ fn groups_of_a_process_are_limited_and_go_with_it() {
     t.fails(to, Status::ERR_OUT_OF_RESOURCE);
     // others are not hindered
     make(&mut t, &peers[1..], &construct("others", [proc("job", 1)]));
-    assert!(const { MAX_GROUPS > MAX_GROUPS_OF_PROC });
+    const { assert!(MAX_GROUPS > MAX_GROUPS_OF_PROC) };
     assert_eq!(t.engine.collectives.groups.len(), MAX_GROUPS_OF_PROC / 2 + 1);
     t.lose(&peers[0]);
     assert_eq!(t.engine.collectives.groups.len(), 1);
