@@ -5,7 +5,7 @@
 use std::process::Command;
 
 use pmix_server::testing::conformance::{Report, Verdict, checks};
-use pmix_tests::{example, program, run};
+use pmix_tests::{example, on_path, program, run};
 
 /// What a launcher is: a program and its options.
 type Launcher<'a> = &'a [&'a str];
@@ -18,6 +18,7 @@ fn check(args: &[&str], launcher: Launcher<'_>) -> (Option<i32>, String, String)
         command.env_remove(name);
     }
     command.env_remove("RUST_LOG").env("TMPDIR", dir.path()).args(args);
+    command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
     if !launcher.is_empty() {
         command.arg("--").args(launcher);
     }
@@ -96,6 +97,34 @@ fn what_does_not_keep_the_rules_fails() {
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains("a rank cannot connect: no launcher has offered its native protocol"), "{text}");
     assert!(text.ends_with("\n0 passed, 2 failed, 0 skipped\n"), "{text}");
+}
+
+/// Some launchers hang when a rank of theirs fails.
+#[test]
+fn a_verdict_does_not_wait_for_the_launcher_to_end() {
+    let pmixrun = program("pmix-rm", "pmixrun");
+    let script = format!("{} --native off -n 1 \"$@\"; exec sleep 600", pmixrun.display());
+    let args = ["--wire", "native", "--patience", "2", "--only", "fence_waits_for_all"];
+    let (code, text, errors) = check(&args, &["sh", "-c", &script, "sh"]);
+    assert_eq!(code, Some(1), "{text}{errors}");
+    assert!(text.contains("a rank cannot connect"), "{text}");
+}
+
+#[test]
+fn the_other_implementation_is_checked_too() {
+    let Some(mpirun) = on_path("mpirun", "apt-get install openmpi-bin") else { return };
+    let version = Command::new(&mpirun).arg("--version").output().unwrap();
+    if !String::from_utf8_lossy(&version.stdout).contains("(Open MPI) 4.") {
+        return eprintln!("skipped: {} is not of Open MPI 4", mpirun.display());
+    }
+    let launcher = [mpirun.to_str().unwrap(), "--oversubscribe", "-n", "4"];
+    let only = |name| ["--wire", "native", "--only", name];
+    let (code, text, errors) = check(&only("fence_waits_for_all"), &launcher);
+    assert_eq!(code, Some(0), "{text}{errors}");
+    // the server of Open MPI 4 takes a key twice
+    let (code, text, errors) = check(&only("a_duplicate_is_refused"), &launcher);
+    assert_eq!(code, Some(1), "{text}{errors}");
+    assert!(text.contains("PUB-04") && text.contains("but it succeeded"), "{text}");
 }
 
 #[test]

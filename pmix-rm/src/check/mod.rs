@@ -7,9 +7,10 @@ mod grpc;
 mod native;
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
-use std::process::{ExitCode, Stdio};
+use std::process::{ExitCode, ExitStatus, Stdio};
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
@@ -17,7 +18,8 @@ use pmix_client::Client;
 use pmix_server::testing::conformance::{Check, Report, SecondJob, Verdict, checks, run_rank};
 use pmix_types::App;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
-use tokio::process::Command;
+use tokio::process::{Child, ChildStdout, Command};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use grpc::GrpcSession;
 use native::NativeSession;
@@ -145,21 +147,32 @@ async fn be_a_rank(check: &Check, args: &Args) -> Verdict {
         Err(error) => return Verdict::Failed(format!("a rank does not know its own program: {error}")),
     };
     match args.wire {
-        Wire::Grpc => match Client::from_env().connect().await {
+        Wire::Grpc => match answered(patience, Client::from_env().connect()).await {
             Ok(client) => {
                 let verdict = run_rank(check, GrpcSession::new(client.clone()), second, patience).await;
-                end(verdict, client.finalize().await.map_err(|error| error.to_string()))
-            }
-            Err(error) => Verdict::Failed(format!("a rank cannot connect: {error}")),
-        },
-        Wire::Native => match NativeSession::connect().await {
-            Ok(session) => {
-                let session = std::sync::Arc::new(session);
-                let verdict = run_rank(check, session.clone(), second, patience).await;
-                end(verdict, session.finalize().await.map_err(|error| error.to_string()))
+                end(verdict, answered(patience, client.finalize()).await)
             }
             Err(reason) => Verdict::Failed(format!("a rank cannot connect: {reason}")),
         },
+        Wire::Native => match answered(patience, NativeSession::connect()).await {
+            Ok(session) => {
+                let session = std::sync::Arc::new(session);
+                let verdict = run_rank(check, session.clone(), second, patience).await;
+                end(verdict, answered(patience, session.finalize()).await)
+            }
+            Err(reason) => Verdict::Failed(format!("a rank cannot connect: {reason}")),
+        },
+    }
+}
+
+/// Servers that do not answer are what this program is there to find.
+async fn answered<T, E: Display>(
+    patience: Duration,
+    answer: impl IntoFuture<Output = Result<T, E>>,
+) -> Result<T, String> {
+    match timeout(patience, answer).await {
+        Ok(answer) => answer.map_err(|error| error.to_string()),
+        Err(_) => Err(format!("not answered within {patience:?}")),
     }
 }
 
@@ -239,40 +252,53 @@ async fn run_job(check: &Check, args: &Args, launcher: &[OsString], own: &PathBu
         let _ = words.read_to_end(&mut text).await;
         text
     });
-    let within = JOB_WITHIN + Duration::from_secs(args.patience);
-    let ended = tokio::time::timeout(within, async {
-        let verdict = first_verdict(output).await?;
-        job.wait().await.map(|status| (verdict, status))
-    });
-    let Ok(ended) = ended.await else {
-        // dropping it kills the launcher
-        return Ok(Ended::With(Verdict::Failed(format!("the job did not end within {within:?}"))));
+    let patience = Duration::from_secs(args.patience);
+    // what has not ended is killed when `job` goes
+    let (found, ended) = watch(&mut job, output, patience).await?;
+    let (status, has_spoken) = match (found, ended) {
+        (Some(Verdict::Passed), Some(status)) if status.success() => {
+            return Ok(Ended::With(Verdict::Passed));
+        }
+        (Some(verdict), _) if verdict != Verdict::Passed => return Ok(Ended::With(verdict)),
+        (found, Some(status)) => (status, found.is_some()),
+        (_, None) => {
+            let reason = format!("the job did not end within {:?}", JOB_WITHIN + patience);
+            return Ok(Ended::With(Verdict::Failed(reason)));
+        }
     };
-    let (verdict, status) = ended?;
-    if let Some(verdict) = &verdict
-        && (*verdict != Verdict::Passed || status.success())
-    {
-        return Ok(Ended::With(verdict.clone()));
-    }
-    let words = words.await.unwrap_or_default();
+    // somebody else may still hold its end
+    let words = timeout(patience, words).await.unwrap_or(Ok(Vec::new())).unwrap_or_default();
     let words = String::from_utf8_lossy(words.get(..WORDS.min(words.len())).unwrap_or_default());
     let reason = format!("the launcher ended with {status}: {}", words.trim());
-    Ok(match verdict {
-        Some(_) => Ended::With(Verdict::Failed(reason)),
-        None => Ended::Silent(reason),
-    })
+    Ok(if has_spoken { Ended::With(Verdict::Failed(reason)) } else { Ended::Silent(reason) })
 }
 
-/// The first verdict that is not a pass, or a pass if there are only such.
-async fn first_verdict(output: impl tokio::io::AsyncRead + Unpin) -> io::Result<Option<Verdict>> {
+/// The first verdict that is not a pass, or a pass if there are only such, and how the launcher ended, unless it did not
+/// in time: once a rule is broken, some launchers never do.
+async fn watch(
+    job: &mut Child,
+    output: ChildStdout,
+    patience: Duration,
+) -> io::Result<(Option<Verdict>, Option<ExitStatus>)> {
+    let mut deadline = Instant::now() + JOB_WITHIN + patience;
     let mut lines = BufReader::new(output).lines();
     let mut found = None;
-    while let Some(line) = lines.next_line().await? {
-        // launchers may put a tag in front
-        let verdict = line.split_once(VERDICT).and_then(|(_, json)| serde_json::from_str(json).ok());
+    while let Ok(line) = timeout_at(deadline, lines.next_line()).await {
+        let Some(line) = line? else {
+            let ended = timeout_at(deadline, job.wait()).await.ok().transpose()?;
+            return Ok((found, ended));
+        };
         if matches!(found, None | Some(Verdict::Passed)) {
-            found = verdict.or(found);
+            found = verdict_in(&line).or(found);
+            if matches!(found, Some(Verdict::Failed(_))) {
+                deadline = deadline.min(Instant::now() + patience);
+            }
         }
     }
-    Ok(found)
+    Ok((found, None))
+}
+
+/// A rank's verdict, if it is in this line of output; launchers may put a tag in front.
+fn verdict_in(line: &str) -> Option<Verdict> {
+    serde_json::from_str(line.split_once(VERDICT)?.1).ok()
 }
