@@ -61,6 +61,7 @@ mod cleanup;
 mod driver;
 mod engine;
 mod grpc;
+mod handle;
 pub mod host;
 #[cfg(feature = "inventory")]
 pub mod inventory;
@@ -76,8 +77,9 @@ mod usage;
 
 pub use async_trait::async_trait;
 pub use engine::{Presence, ServerStats};
+pub use handle::{Environment, ServerHandle};
 pub use host::{Capabilities, HostError, HostModule, HostResult, NoHost, Upcall, UpcallContext};
 pub use pmix_proto::Limits;
 pub use pmix_types as types;
-pub use server::{Environment, NativeWire, Server, ServerBuilder, ServerError, ServerHandle};
+pub use server::{NativeWire, Server, ServerBuilder, ServerError};
 pub use session_dir::SessionDirError;

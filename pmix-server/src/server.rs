@@ -1,21 +1,19 @@
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use bytes::Bytes;
-use pmix_types::job::{JobData, JobSpec};
-use pmix_types::message::{Failure, Output, Request};
-use pmix_types::{Directives, Event, Info, IofChannels, Nspace, NspaceError, ProcId, Rank, Status};
+use pmix_types::{Nspace, NspaceError, ProcId, Rank};
 use thiserror::Error;
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
 use crate::driver::{Driver, Inbox};
-use crate::engine::{CallValue, Config, Engine, HostCall, Presence, ServerStats};
+use crate::engine::{Config, Engine, ServerStats};
 use crate::grpc;
-use crate::host::{HostModule, HostObject, NoHost};
+use crate::handle::{ServerHandle, Shared};
+use crate::host::{HostModule, NoHost};
 use crate::native;
 use crate::session_dir::{SessionDir, SessionDirError, default_root};
 use crate::setup::HARVEST;
@@ -208,7 +206,7 @@ impl ServerBuilder {
             native: native_uri,
             harvest: self.harvest,
         };
-        let handle = ServerHandle { inbox: inbox.clone(), shared: Arc::new(shared) };
+        let handle = ServerHandle::new(inbox.clone(), shared);
         let host = (self.host)(handle.clone());
         host.started(&handle);
         let config = Config {
@@ -293,7 +291,7 @@ impl Server {
     #[doc(alias = "PMIx_server_finalize")]
     pub async fn stop(mut self) {
         let (done, stopped) = oneshot::channel();
-        if self.handle.inbox.send(crate::driver::Event::Stop(done)).await {
+        if self.handle.inbox().send(crate::driver::Event::Stop(done)).await {
             let _ = stopped.await;
         }
         if let Some(thread) = self.thread.take() {
@@ -306,321 +304,8 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if self.thread.is_some() {
-            self.handle.inbox.stop_soon();
+            self.handle.inbox().stop_soon();
         }
-    }
-}
-
-/// The host's way into the library: registration, direct modex, events. Cheap to clone; may be used from
-/// inside upcalls, and outlives the server harmlessly (calls then fail with `ERR_INIT`).
-#[derive(Clone)]
-pub struct ServerHandle {
-    inbox: Inbox,
-    shared: Arc<Shared>,
-}
-
-struct Shared {
-    server: ProcId,
-    hostname: String,
-    uri: String,
-    dir: PathBuf,
-    native: Option<(pmix_native::conn::ServerUri, NativeWire)>,
-    harvest: Vec<String>,
-}
-
-impl fmt::Debug for ServerHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerHandle").field("uri", &self.shared.uri).finish_non_exhaustive()
-    }
-}
-
-/// Variables that a process needs to find its server.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Environment(Vec<(String, String)>);
-
-impl Environment {
-    /// Sets them for a command; other variables of the command stay (CLI-07).
-    pub fn apply(&self, command: &mut std::process::Command) {
-        command.envs(self.0.iter().map(|(name, value)| (name, value)));
-    }
-
-    /// Name and value of each.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
-    }
-
-    /// Name and value of each, owned.
-    pub fn into_vec(self) -> Vec<(String, String)> {
-        self.0
-    }
-}
-
-impl ServerHandle {
-    /// Where front ends bring what happens.
-    #[cfg(feature = "testing")]
-    pub(crate) const fn inbox(&self) -> &Inbox {
-        &self.inbox
-    }
-
-    /// Identity of the server.
-    pub fn proc_id(&self) -> &ProcId {
-        &self.shared.server
-    }
-
-    /// Name of the node.
-    pub fn hostname(&self) -> &str {
-        &self.shared.hostname
-    }
-
-    /// Where the server is reached: `<nspace>.<rank>;unix:<path>`.
-    pub fn uri(&self) -> &str {
-        &self.shared.uri
-    }
-
-    pub(crate) fn harvested_names(&self) -> &[String] {
-        &self.shared.harvest
-    }
-
-    /// The server's private directory; removed when it stops.
-    pub fn session_dir(&self) -> &Path {
-        &self.shared.dir
-    }
-
-    /// Tells the server of a job, before its first process starts here (REG-01). Again for the same
-    /// namespace, adds to and replaces its data (REG-09).
-    ///
-    /// # Errors
-    /// `ERR_BAD_PARAM` if the description contradicts itself; nothing is registered then.
-    ///
-    /// # Cancel safety
-    /// Once started it is carried out; dropping the future only discards the answer.
-    #[doc(alias = "PMIx_server_register_nspace")]
-    pub async fn register_nspace(&self, spec: JobSpec) -> Result<(), Failure> {
-        let nspace = spec.nspace().clone();
-        self.register_nspace_infos(nspace, None, spec.into_infos()).await
-    }
-
-    /// As [`ServerHandle::register_nspace`], from the Standard's arguments. `local_procs` is the number of
-    /// processes on this node; `None` if the process map tells.
-    ///
-    /// # Errors
-    /// As [`ServerHandle::register_nspace`].
-    ///
-    /// # Cancel safety
-    /// As [`ServerHandle::register_nspace`].
-    pub async fn register_nspace_infos(
-        &self,
-        nspace: Nspace,
-        local_procs: Option<u32>,
-        infos: Vec<Info>,
-    ) -> Result<(), Failure> {
-        self.call(HostCall::RegisterNspace { nspace, local_procs, infos }).await
-    }
-
-    /// Forgets a namespace, its clients and their data; what is pending for them fails (REG-11).
-    ///
-    /// # Errors
-    /// `ERR_INVALID_NAMESPACE` if it is not registered.
-    ///
-    /// # Cancel safety
-    /// As [`ServerHandle::register_nspace`].
-    #[doc(alias = "PMIx_server_deregister_nspace")]
-    pub async fn deregister_nspace(&self, nspace: &Nspace) -> Result<(), Failure> {
-        self.call(HostCall::DeregisterNspace(nspace.clone())).await
-    }
-
-    /// Announces a local process before it starts: who connects as `proc` must have this user and group
-    /// (CLI-01, CLI-02). The object comes back with its upcalls (CLI-04).
-    ///
-    /// # Errors
-    /// `ERR_BAD_PARAM` if the rank is not that of one process.
-    ///
-    /// # Cancel safety
-    /// As [`ServerHandle::register_nspace`].
-    #[doc(alias = "PMIx_server_register_client")]
-    pub async fn register_client(
-        &self,
-        proc: &ProcId,
-        uid: u32,
-        gid: u32,
-        object: Option<HostObject>,
-    ) -> Result<(), Failure> {
-        self.call(HostCall::RegisterClient { proc: proc.clone(), uid, gid, object }).await
-    }
-
-    /// Forgets one client and its data (CLI-08).
-    ///
-    /// # Errors
-    /// `ERR_INVALID_NAMESPACE` or `ERR_NOT_FOUND` if it is not registered.
-    ///
-    /// # Cancel safety
-    /// As [`ServerHandle::register_nspace`].
-    #[doc(alias = "PMIx_server_deregister_client")]
-    pub async fn deregister_client(&self, proc: &ProcId) -> Result<(), Failure> {
-        self.call(HostCall::DeregisterClient(proc.clone())).await
-    }
-
-    /// Tells the server that a local process has ended, so that nobody waits for it any more: collectives it
-    /// has not entered fail, naming it and the reason. Its data stays.
-    ///
-    /// The server finds out by itself when a connected process dies; this is for those that end before they
-    /// connect, or after finalize. An addition to the Standard.
-    ///
-    /// # Errors
-    /// `ERR_NOT_FOUND` if it is not registered here.
-    ///
-    /// # Cancel safety
-    /// As [`ServerHandle::register_nspace`].
-    pub async fn client_ended(&self, proc: &ProcId, reason: impl Into<String>) -> Result<(), Failure> {
-        self.call(HostCall::ClientEnded { proc: proc.clone(), reason: reason.into() }).await
-    }
-
-    /// What a registered process needs in its environment (CLI-07): the way to its server, and what
-    /// [`setup_local_support`](Self::setup_local_support) has brought.
-    ///
-    /// # Errors
-    /// `ERR_NOT_FOUND` or `ERR_INVALID_NAMESPACE` if it is not registered.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe.
-    #[doc(alias = "PMIx_server_setup_fork")]
-    pub async fn setup_fork(&self, proc: &ProcId) -> Result<Environment, Failure> {
-        let CallValue::Variables(given) = self.inbox.call(HostCall::VariablesOf(proc.clone())).await? else {
-            return Err(Status::ERROR.into());
-        };
-        let vars = [
-            ("PMIX_NAMESPACE", proc.nspace.to_string()),
-            ("PMIX_RANK", proc.rank.to_string()),
-            ("PMIX_GRPC_URI", self.shared.uri.clone()),
-            ("PMIX_HOSTNAME", self.shared.hostname.clone()),
-        ];
-        let mut environment: Vec<_> =
-            vars.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        if let Some((uri, wire)) = &self.shared.native {
-            let mut launch =
-                pmix_native::env::Launch::new(uri.clone(), proc.clone(), self.shared.hostname.clone());
-            launch.server_tmpdir = Some(self.shared.dir.clone());
-            launch.open_mpi_4 = *wire == NativeWire::WithOpenMpi4;
-            for (name, value) in launch.variables() {
-                if !environment.iter().any(|(held, _)| held == name) {
-                    environment.push((name.to_owned(), value));
-                }
-            }
-        }
-        // what leads to the server is not the host's to change
-        for (name, value) in given {
-            if !environment.iter().any(|(held, _)| *held == name) {
-                environment.push((name, value));
-            }
-        }
-        Ok(Environment(environment))
-    }
-
-    /// The data of a local process for the server of another node, as soon as it has committed; with
-    /// `REQUIRED_KEY` as soon as that key is there (DMX-02, DMX-03). For rank `WILDCARD` the job-level data
-    /// of the namespace. Waits as long as it takes; the asking side keeps the time.
-    ///
-    /// # Errors
-    /// `ERR_NOT_FOUND` if the process is not on this node or has ended, `ERR_EXISTS_OUTSIDE_SCOPE` if the
-    /// required key was put for local processes only.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe.
-    #[doc(alias = "PMIx_server_dmodex_request")]
-    pub async fn dmodex_request(&self, proc: &ProcId, directives: Directives) -> Result<Bytes, Failure> {
-        match self.inbox.call(HostCall::DmodexRequest { proc: proc.clone(), directives }).await? {
-            CallValue::Blob(blob) => Ok(blob),
-            _ => Err(Status::ERROR.into()),
-        }
-    }
-
-    /// Waits until it is known what comes here of an operation that another node waits for, given as the fence, connect or
-    /// disconnect that a process there has asked for: an operation of these participants ends here, or none of them can
-    /// enter it any more. A host that has not been called for an operation which others wait for should ask, as nobody
-    /// else tells it of participants that have all ended before (CON-12). An addition to the Standard.
-    ///
-    /// # Errors
-    /// `ERR_BAD_PARAM` for another request, or one without participants; `ERR_OUT_OF_RESOURCE` with too many of these
-    /// calls under way; `ERR_INVALID_NAMESPACE` and the like when a participating namespace ends, `ERR_INIT` after the
-    /// server has stopped.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe.
-    pub async fn presence(&self, operation: Request) -> Result<Presence, Failure> {
-        match self.inbox.call(HostCall::Absence(operation)).await? {
-            CallValue::Presence(presence) => Ok(presence),
-            _ => Err(Status::ERROR.into()),
-        }
-    }
-
-    /// Tells local processes of an event; [`ProcId::none`] as source for the host itself (EVT-12).
-    ///
-    /// # Errors
-    /// None but `ERR_INIT` after the server has stopped. Says nothing about delivery.
-    ///
-    /// # Cancel safety
-    /// As [`ServerHandle::register_nspace`].
-    #[doc(alias = "PMIx_Notify_event")]
-    pub async fn notify_event(&self, event: Event) -> Result<(), Failure> {
-        self.call(HostCall::NotifyEvent(event)).await
-    }
-
-    /// Hands over output of a process: the server finds those who have asked for it (IOF-05). Ready when the bytes
-    /// are no longer needed.
-    ///
-    /// Output that nobody has asked for yet is kept for whoever asks first, if the namespace is registered: the
-    /// first 64 KiB of each channel of each process, 16 MiB in all. `IOF_CACHE_SIZE` and `IOF_DROP_OLDEST` in
-    /// `info` change that; they are not passed on. `IOF_COMPLETE` says that the channel is closed (IOF-08).
-    /// Calls for one channel must be made one after the other to keep its order (IOF-09).
-    ///
-    /// A process that reads too slowly never holds this back: it loses output and is told how much.
-    ///
-    /// # Errors
-    /// `ERR_BAD_PARAM` for a directive in `info` of the wrong type, `ERR_INIT` after the server has stopped.
-    /// Says nothing about delivery.
-    ///
-    /// # Cancel safety
-    /// As [`ServerHandle::register_nspace`].
-    #[doc(alias = "PMIx_server_IOF_deliver")]
-    pub async fn iof_deliver(
-        &self,
-        source: &ProcId,
-        channels: IofChannels,
-        data: Bytes,
-        info: Directives,
-    ) -> Result<(), Failure> {
-        let mut output = Output::new(source.clone(), channels, data);
-        output.info = info;
-        self.call(HostCall::IofDeliver(output)).await
-    }
-
-    /// The job-level data the server holds of a namespace.
-    ///
-    /// # Errors
-    /// `ERR_INVALID_NAMESPACE` if it is not registered.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe.
-    pub async fn job_data(&self, nspace: &Nspace) -> Result<Arc<JobData>, Failure> {
-        match self.inbox.call(HostCall::JobData(nspace.clone())).await? {
-            CallValue::Job(job) => Ok(job),
-            _ => Err(Status::ERROR.into()),
-        }
-    }
-
-    /// Counters; all zero after the server has stopped.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe.
-    pub async fn stats(&self) -> ServerStats {
-        match self.inbox.call(HostCall::Stats).await {
-            Ok(CallValue::Stats(stats)) => stats,
-            _ => ServerStats::default(),
-        }
-    }
-
-    pub(crate) async fn call(&self, call: HostCall) -> Result<(), Failure> {
-        self.inbox.call(call).await.map(|_| ())
     }
 }
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use pmix_types::{Nspace, ProcId};
 
 use super::*;
-use crate::server::ServerHandle;
+use crate::handle::ServerHandle;
 
 macro_rules! forward {
     ($($method:ident($request:ty) -> $answer:ty;)+) => {

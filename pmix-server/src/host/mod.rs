@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use pmix_types::{Nspace, ProcId};
 
-use crate::server::ServerHandle;
+use crate::handle::ServerHandle;
 
 pub use capability::{Capabilities, Upcall};
 pub use context::{HostObject, UpcallContext};

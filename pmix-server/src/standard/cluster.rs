@@ -10,8 +10,8 @@ use pmix_types::{Event, Nspace};
 use super::host::Inner;
 use super::start::{JobEntry, StartError};
 use super::{Exchange, Launcher, StandardHost, tempdir};
+use crate::handle::ServerHandle;
 use crate::host::HostResult;
-use crate::server::ServerHandle;
 
 #[derive(Debug)]
 pub(super) struct Shared<L, X> {

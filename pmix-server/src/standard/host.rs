@@ -15,6 +15,7 @@ use super::start::JobEntry;
 use super::supervise::Control;
 use super::syslog::Syslog;
 use super::{Exchange, Launcher};
+use crate::handle::ServerHandle;
 use crate::host::{
     AbortRequest, Capabilities, ClientConnected, ClientFinalized, ClientLost, ConnectRequest, Connected,
     DirectModexRequest, DisconnectRequest, FenceRequest, Found, GroupRequest, Grouped, HostError, HostModule,
@@ -22,7 +23,6 @@ use crate::host::{
     PublishRequest, PushStdinRequest, QueryRequest, QueryResults, SpawnRequest, ToolConnected,
     UnpublishRequest, Upcall, UpcallContext,
 };
-use crate::server::ServerHandle;
 
 /// A ready host: give it a [`Launcher`] and an [`Exchange`] and it is a resource manager.
 ///

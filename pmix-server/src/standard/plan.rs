@@ -9,8 +9,8 @@ use super::cluster::Servers;
 use super::places::Hosts;
 use super::wishes::AppWishes;
 use super::{LaunchJob, LaunchProc, StartError};
+use crate::handle::ServerHandle;
 use crate::host::HostError;
-use crate::server::ServerHandle;
 
 /// Where each rank goes, and what it runs.
 #[derive(Debug)]

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use pmix_types::job::JobSpec;
 use pmix_types::{Status, keys};
 
+use crate::handle::ServerHandle;
 use crate::host::{HostError, HostResult};
-use crate::server::ServerHandle;
 
 /// The directory of a job, named by its number: a namespace may hold what a name of a file may not.
 fn of_job(server: &ServerHandle, number: u32) -> PathBuf {

@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use pmix_types::{DataArray, Info, InfoFlags, Nspace, Pdata, ProcId, ProcInfo, Rank, Status, Value, keys};
 
+use crate::handle::ServerHandle;
 use crate::host::*;
-use crate::server::ServerHandle;
 
 /// What a [`Faulty`] host does wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

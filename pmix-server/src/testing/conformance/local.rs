@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::Session;
 use crate::driver::{self, Inbox, Peer, PeerOverrun};
 use crate::engine::{ConnId, Input, PeerCred, RequestId};
-use crate::server::ServerHandle;
+use crate::handle::ServerHandle;
 
 /// Events that may wait for a check.
 const EVENTS: usize = 1024;
