@@ -242,6 +242,7 @@ impl Driver {
                     tokio::task::spawn_blocking(move || clean_up(&cleanup));
                 }
                 Command::Measure { id, pids } => self.upcalls.measure(id, pids),
+                Command::Look { id, path } => self.upcalls.look(id, path),
                 Command::CancelUpcall(id) => self.upcalls.cancel(id),
                 Command::Return { id, result } => {
                     if let Some(answer) = self.calls.remove(&id) {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use tracing::Instrument;
 use crate::driver::{Event, Inbox};
 use crate::engine::{Answer, Caller, Input, UpcallId, UpcallRequest};
 use crate::host::{HostModule, HostResult, UpcallContext};
-use crate::usage::resident_bytes;
+use crate::usage::{file_state, resident_bytes};
 
 /// How long upcalls may go on when the server has stopped.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -77,10 +78,19 @@ impl Upcalls {
 
     /// Measures the memory of processes; the answer comes as that of an upcall.
     pub(crate) fn measure(&self, id: UpcallId, pids: Vec<i32>) {
+        self.ask_system(id, move || Answer::Memory(pids.into_iter().map(resident_bytes).collect()));
+    }
+
+    /// Looks at a file; the answer comes as that of an upcall.
+    pub(crate) fn look(&self, id: UpcallId, path: PathBuf) {
+        self.ask_system(id, move || Answer::File(file_state(&path)));
+    }
+
+    fn ask_system(&self, id: UpcallId, ask: impl FnOnce() -> Answer + Send + 'static) {
         let inbox = self.inbox.clone();
-        let measured = self.runtime.spawn_blocking(move || pids.into_iter().map(resident_bytes).collect());
+        let asked = self.runtime.spawn_blocking(ask);
         self.runtime.spawn(self.tracker.track_future(async move {
-            let result = measured.await.map(Answer::Memory).map_err(|_| Status::ERROR.into());
+            let result = asked.await.map_err(|_| Status::ERROR.into());
             let _ = inbox.send(Event::Input(Input::HostReply { upcall: id, result })).await;
         }));
     }

@@ -17,7 +17,7 @@ async fn hst_09_mon_01_mon_02_mon_03_mon_04_a_process_that_sends_no_heartbeat_is
     let node = TestNode::start(2).await;
     let (watched, other) = (node.client(0).await, node.client(1).await);
     let mut alarms = within(other.events([Status::MONITOR_HEARTBEAT_ALERT])).await.unwrap();
-    let long = watched.monitor_heartbeat(Duration::from_secs(600)).drops(2).id("long");
+    let long = watched.monitor_heartbeat(Duration::from_secs(600)).heartbeat_drops(2).id("long");
     assert_eq!(within(long.app_control()).await.unwrap(), []);
     let short = watched.monitor_heartbeat(Duration::from_millis(1)).range(DataRange::SESSION).id("short");
     assert_eq!(within(short).await.unwrap(), []);
@@ -53,4 +53,22 @@ async fn mon_02_heartbeats_of_the_other_wire_count() {
     }
     // and nothing else comes of it
     assert_eq!(watched.ask(&Request::Finalize).await.status, Status::SUCCESS);
+}
+
+#[tokio::test]
+async fn hst_09_mon_01_a_process_whose_file_stays_as_it_is_is_told_of() {
+    let node = TestNode::start(2).await;
+    let (watched, other) = (node.client(0).await, node.client(1).await);
+    let mut alarms = within(other.events([Status::MONITOR_FILE_ALERT])).await.unwrap();
+    let path = node.root().join("progress");
+    std::fs::write(&path, "one step").unwrap();
+    let path = path.to_str().unwrap();
+    let file = |seconds| watched.monitor_file(path, Duration::from_secs(seconds)).file_drops(1);
+    within(file(600).file_access().id("read")).await.unwrap();
+    within(file(1).file_size().file_modify().id("written")).await.unwrap();
+    let alarm = within(alarms.recv()).await.unwrap().unwrap();
+    assert_eq!((&alarm.source, alarm.range), (watched.proc_id(), DataRange::NAMESPACE));
+    assert_eq!(alarm.info.get(&keys::MONITOR_ID).unwrap().as_deref(), Some("written"));
+    assert_eq!(alarm.info.get(&keys::MONITOR_FILE).unwrap().as_deref(), Some(path));
+    within(watched.cancel_monitors("read")).await.unwrap();
 }

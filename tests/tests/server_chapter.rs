@@ -105,10 +105,12 @@ fn alc_01_mon_04_crd_01_crd_02_gen_13_gen_14_the_host_serves_what_processes_ask_
         assert_eq!(within(wish).await.unwrap(), [label, Info::new(&keys::ALLOC_ID, "alloc-1")]);
         assert_eq!(within(client.allocate(AllocDirective::RELEASE)).await.unwrap(), []);
 
-        let wish = client.monitor(&keys::MONITOR_FILE, "/tmp/log", Status::from_raw(-3001)).id("file");
+        let what = DataArray::String(vec![keys::MONITOR_FILE_SIZE.name().into()]);
+        let wish =
+            client.monitor(&keys::MONITOR_FILE_CHANGES, what.clone(), Status::from_raw(-3001)).id("file");
         let range = Info::new(&keys::RANGE, DataRange::NAMESPACE);
         let echoed =
-            [Info::new(&keys::MONITOR_ID, "file"), range, Info::new(&keys::MONITOR_FILE, "/tmp/log")];
+            [Info::new(&keys::MONITOR_ID, "file"), range, Info::new(&keys::MONITOR_FILE_CHANGES, what)];
         assert_eq!(within(wish).await.unwrap(), echoed);
 
         let found = within(client.credential().types("munge,none")).await.unwrap();

@@ -46,7 +46,7 @@ impl Client {
     /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
     /// use std::time::Duration;
     ///
-    /// client.monitor_heartbeat(Duration::from_secs(5)).drops(2).id("pulse").await?;
+    /// client.monitor_heartbeat(Duration::from_secs(5)).heartbeat_drops(2).id("pulse").await?;
     /// // again and again, while there is progress
     /// client.heartbeat().await?;
     /// client.cancel_monitors("pulse").await?;
@@ -56,9 +56,31 @@ impl Client {
     #[doc(alias = "PMIx_Process_monitor")]
     #[doc(alias = "PMIX_MONITOR_HEARTBEAT")]
     pub fn monitor_heartbeat(&self, interval: Duration) -> MonitorBuilder<'_> {
-        let seconds = u32::try_from(whole_seconds(interval)).unwrap_or(u32::MAX);
         let wish = self.monitor(&keys::MONITOR_HEARTBEAT, true, Status::MONITOR_HEARTBEAT_ALERT);
-        wish.directive(&keys::MONITOR_HEARTBEAT_TIME, seconds)
+        wish.directive(&keys::MONITOR_HEARTBEAT_TIME, seconds(interval))
+    }
+
+    /// Has a file looked at each time this time has passed, rounded up to whole seconds: this process works as long as
+    /// it grows, is read, or is written, as the builder is told; await it.
+    ///
+    /// If it does not, the event `MONITOR_FILE_ALERT` is raised, with this process as its source. That happens once, until
+    /// the file changes again. The server looks at files of absolute paths for processes of its own user, and leaves
+    /// others to its host. The monitor ends with the connection, or by [`Client::cancel_monitors`].
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
+    /// use std::time::Duration;
+    ///
+    /// client.monitor_file("/scratch/run/progress.log", Duration::from_secs(60)).file_size().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "PMIx_Process_monitor")]
+    #[doc(alias = "PMIX_MONITOR_FILE")]
+    pub fn monitor_file(&self, path: impl Into<String>, interval: Duration) -> MonitorBuilder<'_> {
+        let wish = self.monitor(&keys::MONITOR_FILE, path, Status::MONITOR_FILE_ALERT);
+        wish.directive(&keys::MONITOR_FILE_CHECK_TIME, seconds(interval))
     }
 
     /// Ends the monitors that this process has asked for with this label, or all if it is empty (MON-03); await the
@@ -149,7 +171,8 @@ builder! {
     /// See [`Client::monitor`].
     ///
     /// # Errors
-    /// When awaited: `ERR_NOT_SUPPORTED` if neither server nor host can monitor that, `ERR_BAD_PARAM` for directives
+    /// When awaited: `ERR_NOT_SUPPORTED` if neither server nor host can monitor that, `ERR_NO_PERMISSIONS` for a file if
+    /// the server is another user's, `ERR_BAD_PARAM` for directives
     /// that make no sense, `ERR_EXISTS` for a label that is in use, `ERR_OUT_OF_RESOURCE` if the process has too many
     /// monitors, what the host says, `ERR_TIMEOUT`, `ERR_UNREACH` for a singleton, [`Error::Lost`],
     /// `ERR_INIT` after finalize.
@@ -168,8 +191,38 @@ impl MonitorBuilder<'_> {
 
     /// How many heartbeats may be missed before the event is raised; none if not given (MON-02).
     #[doc(alias = "PMIX_MONITOR_HEARTBEAT_DROPS")]
-    pub fn drops(self, heartbeats: u32) -> Self {
+    pub fn heartbeat_drops(self, heartbeats: u32) -> Self {
         self.directive(&keys::MONITOR_HEARTBEAT_DROPS, heartbeats)
+    }
+
+    /// The file must grow from one look to the next.
+    #[doc(alias = "PMIX_MONITOR_FILE_SIZE")]
+    pub fn file_size(self) -> Self {
+        self.directive(&keys::MONITOR_FILE_SIZE, true)
+    }
+
+    /// The file's access time must move from one look to the next. Many file systems keep it late or not at all.
+    #[doc(alias = "PMIX_MONITOR_FILE_ACCESS")]
+    pub fn file_access(self) -> Self {
+        self.flag(&keys::MONITOR_FILE_ACCESS)
+    }
+
+    /// The file's modification time must move from one look to the next.
+    #[doc(alias = "PMIX_MONITOR_FILE_MODIFY")]
+    pub fn file_modify(self) -> Self {
+        self.flag(&keys::MONITOR_FILE_MODIFY)
+    }
+
+    /// How many looks in a row may see no change before the event is raised; none if not given.
+    #[doc(alias = "PMIX_MONITOR_FILE_DROPS")]
+    pub fn file_drops(self, looks: u32) -> Self {
+        self.directive(&keys::MONITOR_FILE_DROPS, looks)
+    }
+
+    /// A flag, as the Standard has it; in the headers it is a text.
+    fn flag(mut self, key: &Key<String>) -> Self {
+        self.request.directives.push(Info::dynamic(key.key_name(), true));
+        self
     }
 
     /// The process decides itself what to do: the host takes no action of its own (MON-03).
@@ -187,6 +240,10 @@ impl MonitorBuilder<'_> {
     async fn ask(self) -> Result<Vec<Info>, Error> {
         infos(self.client, Request::Monitor(self.request)).await
     }
+}
+
+fn seconds(interval: Duration) -> u32 {
+    u32::try_from(whole_seconds(interval)).unwrap_or(u32::MAX)
 }
 
 /// What a wish for a credential consists of.

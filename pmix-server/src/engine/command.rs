@@ -1,5 +1,6 @@
 //! What the engine wants done.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -37,6 +38,8 @@ pub(crate) enum Command {
     Upcall { id: UpcallId, caller: Caller, request: UpcallRequest },
     /// Measures the memory of processes by their pids, 0 for this one; answered as if the host had been called.
     Measure { id: UpcallId, pids: Vec<i32> },
+    /// Looks at a file; answered as if the host had been called.
+    Look { id: UpcallId, path: PathBuf },
     /// Nobody waits for this upcall any more.
     CancelUpcall(UpcallId),
     /// Removes what ended processes have left.

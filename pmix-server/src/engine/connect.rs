@@ -180,7 +180,7 @@ impl Engine {
         let Some(held) = self.conns.get_mut(&to.conn) else { return };
         held.stage = ConnStage::Finalizing;
         let is_client = held.kind == Kind::Client;
-        self.end_monitors(to.conn);
+        self.end_monitors(to.conn, out);
         if let Some(client) = self.client_mut(&caller.proc).filter(|_| is_client) {
             client.stage = Stage::Finalized;
             self.end_membership(&caller.proc, out);
@@ -238,7 +238,7 @@ impl Engine {
         self.drop_registrations(conn, out);
         self.forget_untaken_events(conn);
         self.drop_pulls(conn, out);
-        self.end_monitors(conn);
+        self.end_monitors(conn, out);
         self.inputs.forget(conn);
         let held = self.conns.remove(&conn)?;
         if held.kind == Kind::Tool {
@@ -278,6 +278,7 @@ impl UpcallPurpose {
             Self::Pull { .. } | Self::Input(_) => false,
             Self::Answer(_)
             | Self::Notice
+            | Self::Look(_)
             | Self::Collective(_)
             | Self::Fetch(_)
             | Self::EventUp(_)

@@ -5,6 +5,7 @@ use pmix_types::message::{Credential, Failure, Hello, Output, Request};
 use pmix_types::{Directives, Event, Info, KeyName, Nspace, Pdata, ProcId, RegAttr};
 
 use super::ids::{CallId, ConnId, RequestId, UpcallId};
+use super::monitor::FileState;
 use crate::host::{Connected, Grouped, HostObject, QueryResults};
 
 /// User and process of a connection, as the kernel says.
@@ -41,6 +42,8 @@ pub(crate) enum Answer {
     Query(QueryResults),
     /// Resident bytes of each process; `None` for one that has gone.
     Memory(Vec<Option<u64>>),
+    /// What a file looks like; `None` if it is not there, or cannot be seen.
+    File(Option<FileState>),
     Identity(ProcId),
     Found(Vec<Pdata>),
     Spawned(Nspace),

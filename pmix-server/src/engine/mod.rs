@@ -55,6 +55,7 @@ pub(crate) use cleanup::{Cleanup, DirCleanup};
 pub(crate) use command::{CallValue, Caller, Command, UpcallRequest};
 pub(crate) use ids::{CallId, ConnId, RequestId, UpcallId};
 pub(crate) use input::{Answer, HostCall, Input, PeerCred};
+pub(crate) use monitor::FileState;
 pub use stats::ServerStats;
 
 use crate::host::Capabilities;
@@ -129,6 +130,8 @@ enum UpcallPurpose {
         questions: query::Questions,
         subjects: Vec<(ProcId, i32)>,
     },
+    /// Not the host but the system is asked, for the file of this monitor.
+    Look(u64),
     Resolve {
         to: ReplyTo,
         what: resolve::Resolve,
@@ -207,7 +210,7 @@ impl Engine {
                 Timer::Round(round) => self.on_round_timeout(round, out),
                 Timer::Upcall(upcall) => self.on_upcall_timeout(upcall, out),
                 Timer::Output(number) => self.on_output_timeout(number, out),
-                Timer::Monitor(number) => self.on_silence(number, out),
+                Timer::Monitor(number) => self.on_monitor_due(now, number, out),
             }
         }
     }
@@ -286,6 +289,7 @@ impl Engine {
             UpcallPurpose::Measure { questions, subjects } => {
                 self.on_measured(questions, subjects, result, out);
             }
+            UpcallPurpose::Look(number) => self.on_looked(number, result, out),
             UpcallPurpose::Resolve { to, what } => self.on_resolve_answer(to, &what, result, out),
             UpcallPurpose::Forward(asked) => self.on_forwarded(upcall, asked, result, out),
             UpcallPurpose::Collective(round) => self.on_collective_answer(round, result, out),

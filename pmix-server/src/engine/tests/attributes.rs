@@ -217,13 +217,28 @@ fn att_01_gen_05_cleanup_takes_what_is_reported() {
 
 #[test]
 fn att_01_gen_05_monitoring_takes_what_is_reported() {
-    const KINDS: [&str; 3] =
-        [keys::MONITOR_HEARTBEAT.name(), keys::SEND_HEARTBEAT.name(), keys::MONITOR_CANCEL.name()];
+    const KINDS: [&str; 4] = [
+        keys::MONITOR_HEARTBEAT.name(),
+        keys::SEND_HEARTBEAT.name(),
+        keys::MONITOR_FILE.name(),
+        keys::MONITOR_CANCEL.name(),
+    ];
+    const OF_FILES: [&str; 5] = [
+        keys::MONITOR_FILE_SIZE.name(),
+        keys::MONITOR_FILE_ACCESS.name(),
+        keys::MONITOR_FILE_MODIFY.name(),
+        keys::MONITOR_FILE_CHECK_TIME.name(),
+        keys::MONITOR_FILE_DROPS.name(),
+    ];
     what_is_reported_is_accepted("PMIx_Process_monitor", |_, _, directives| {
         // some attributes say what is to be monitored, and are no directives
         let kind = directives.iter().find(|info| KINDS.contains(&info.key.as_str())).cloned();
         let directives = if kind.is_some() { Directives::new() } else { directives };
-        let what = kind.unwrap_or_else(|| Info::new(&keys::MONITOR_HEARTBEAT, true));
+        let is_of_file = directives.iter().any(|info| OF_FILES.contains(&info.key.as_str()));
+        let what = kind.unwrap_or_else(|| match is_of_file {
+            true => Info::new(&keys::MONITOR_FILE, "/tmp/none"),
+            false => Info::new(&keys::MONITOR_HEARTBEAT, true),
+        });
         let mut wish = Monitor::new(what, Status::SUCCESS);
         wish.directives = directives.with(&keys::MONITOR_HEARTBEAT_TIME, 1u32);
         Request::Monitor(wish)

@@ -4,7 +4,7 @@ use pmix_types::message::{Monitor, Reply, Request};
 use pmix_types::{DataArray, DataRange, Directives, Event, Info, Key, Status, Value, ValueType, keys};
 
 use super::super::ids::ReplyTo;
-use super::super::{Answer, UpcallRequest};
+use super::super::{Answer, Command, Config, FileState, UpcallId, UpcallRequest};
 use super::events::{push, register};
 use super::harness::*;
 use crate::host::{MonitorRequest, NotifyEventRequest, Upcall};
@@ -288,5 +288,135 @@ fn hst_09_gen_11_without_a_host_that_monitors_the_rest_is_not_supported() {
         let to = t.ask(&peers[0], wish);
         t.fails(to, Status::ERR_NOT_SUPPORTED);
     }
+    t.finish();
+}
+
+/// A wish that a file grows, looked at each five seconds.
+fn growing(path: &str) -> Request {
+    of(&keys::MONITOR_FILE, path)
+        .with(&keys::MONITOR_FILE_CHECK_TIME, 5u32)
+        .with(&keys::MONITOR_FILE_SIZE, true)
+}
+
+/// One process of the user that the server runs as.
+fn same_user() -> (Harness, Peer, u64) {
+    let mut t = Harness::with_config(Config { uid: USER.0, ..config([]) });
+    t.job("job", "0");
+    let peer = t.connect(&proc("job", 0));
+    let number = register(&mut t, &peer, vec![CODE]);
+    (t, peer, number)
+}
+
+#[track_caller]
+fn looks(t: &mut Harness, path: &str) -> UpcallId {
+    match t.next() {
+        Command::Look { id, path: found } if found == std::path::Path::new(path) => id,
+        other => panic!("expected a look at {path}, not {other:?}"),
+    }
+}
+
+fn file(size: u64, accessed: i64, modified: i64) -> Option<FileState> {
+    Some(FileState { size, accessed: (accessed, 0), modified: (modified, 0) })
+}
+
+/// The next look, and what it sees.
+#[track_caller]
+fn sees(t: &mut Harness, state: Option<FileState>) {
+    t.advance(5);
+    let id = looks(t, "/tmp/log");
+    t.answer(id, Ok(Answer::File(state)));
+}
+
+#[test]
+fn hst_09_mon_01_a_file_that_does_not_grow_is_told_of_once_until_it_does() {
+    let (mut t, peer, number) = same_user();
+    let to = t.ask(&peer, growing("/tmp/log").with(&keys::MONITOR_FILE_DROPS, 1u32));
+    let id = looks(&mut t, "/tmp/log");
+    watched(&mut t, to);
+    t.answer(id, Ok(Answer::File(file(10, 0, 0))));
+    let event = alarm(&peer).with_info(Info::new(&keys::MONITOR_FILE, "/tmp/log"));
+    for start in [11, 21] {
+        sees(&mut t, file(start, 0, 0));
+        // neither touched nor cut it has grown
+        sees(&mut t, file(start, 9, 9));
+        t.quiet();
+        sees(&mut t, file(start - 1, 9, 9));
+        t.expect([push(&peer, &[number], &event)]);
+        sees(&mut t, None);
+        t.quiet();
+    }
+    sees(&mut t, file(99, 0, 0));
+    asks(&mut t, &peer, cancel(""));
+    t.advance(100);
+    t.finish();
+}
+
+#[test]
+fn mon_01_each_sign_that_was_named_is_due() {
+    let (mut t, peer, _) = same_user();
+    let texts = |wish: Request| {
+        wish.with(&keys::MONITOR_FILE_ACCESS, "")
+            .with(&keys::MONITOR_FILE_MODIFY, "")
+            .with(&keys::MONITOR_ID, "x")
+    };
+    let both = texts(of(&keys::MONITOR_FILE, "/tmp/log").with(&keys::MONITOR_FILE_CHECK_TIME, 5u32));
+    for (seen, is_alive) in [(file(1, 2, 2), true), (file(5, 1, 2), false), (file(5, 2, 1), false)] {
+        t.ask(&peer, both.clone());
+        let id = looks(&mut t, "/tmp/log");
+        t.drain();
+        t.answer(id, Ok(Answer::File(file(1, 1, 1))));
+        sees(&mut t, seen);
+        assert_eq!(t.drain().len(), usize::from(!is_alive), "{seen:?}");
+        asks(&mut t, &peer, cancel("x"));
+    }
+    t.finish();
+}
+
+#[test]
+fn mon_01_a_file_may_come_later_and_one_that_cannot_be_seen_in_time_is_none() {
+    let (mut t, peer, number) = same_user();
+    let to = t.ask(&peer, growing("/tmp/log"));
+    let id = looks(&mut t, "/tmp/log");
+    watched(&mut t, to);
+    t.answer(id, Ok(Answer::File(None)));
+    sees(&mut t, file(0, 0, 0));
+    t.advance(5);
+    let id = looks(&mut t, "/tmp/log");
+    t.quiet();
+    let event = alarm(&peer).with_info(Info::new(&keys::MONITOR_FILE, "/tmp/log"));
+    t.advance(5);
+    t.expect([push(&peer, &[number], &event)]);
+    t.advance(5);
+    t.quiet();
+    t.lose(&peer);
+    t.cancelled(id);
+    t.finish();
+}
+
+#[test]
+fn hst_09_sec_02_files_are_looked_at_for_the_servers_own_user_only() {
+    let (mut t, peer, _) = same_user();
+    let wish = of(&keys::MONITOR_FILE, "/tmp/log");
+    for wish in [
+        wish.clone().with(&keys::MONITOR_FILE_CHECK_TIME, 5u32),
+        wish.with(&keys::MONITOR_FILE_SIZE, true),
+        growing("log"),
+        Request::Monitor(Monitor::new(Info::dynamic(keys::MONITOR_FILE.key_name(), Value::Undef), CODE)),
+    ] {
+        let to = t.ask(&peer, wish);
+        t.fails(to, Status::ERR_BAD_PARAM);
+    }
+    t.finish();
+
+    let (mut t, peers) = Harness::local(1);
+    let to = t.ask(&peers[0], growing("/tmp/log"));
+    t.fails(to, Status::ERR_NO_PERMISSIONS);
+    t.finish();
+
+    let mut t = Harness::new([Upcall::Monitor]);
+    t.job("job", "0");
+    let peer = t.connect(&proc("job", 0));
+    let range = Directives::new().with(&keys::RANGE, DataRange::NAMESPACE);
+    goes_up(&mut t, &peer, growing("/tmp/log"), range);
     t.finish();
 }

@@ -391,7 +391,9 @@ impl World {
                 }
                 Command::Push { .. } => panic!("nobody asked for events"),
                 Command::Cleanup(_) => panic!("nobody asked for files to be removed"),
-                Command::Measure { .. } => panic!("nobody asked for the use of memory"),
+                Command::Measure { .. } | Command::Look { .. } => {
+                    panic!("nobody asked for the use of memory or files")
+                }
                 Command::Upcall { id, request, .. } => {
                     self.check_upcall(&request);
                     assert!(self.upcalls.insert(id, request).is_none());

@@ -398,6 +398,7 @@ impl World {
                     let none = pids.iter().map(|_| None).collect();
                     self.bag.push(Parcel::Reply(node, id, Ok(Answer::Memory(none))));
                 }
+                Command::Look { .. } => panic!("nobody asked for files"),
                 Command::CancelUpcall(id) => self.cancelled(node, id),
                 Command::Cleanup(_) => {}
                 Command::Return { id, result } => {

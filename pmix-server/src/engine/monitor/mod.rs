@@ -1,5 +1,8 @@
-//! Monitors that the server keeps itself (HST-09): whether a process sends its heartbeats (MON-02). What else is to be
+//! Monitors that the server keeps itself (HST-09): of heartbeats, and of files of its own user. What else is to be
 //! monitored is the host's.
+
+mod file;
+mod heartbeat;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,6 +15,8 @@ use super::ids::Counter;
 use super::timers::{Timer, deadline};
 use super::{Asked, ConnId, Engine, Out, UpcallRequest};
 use crate::host::{MonitorRequest, Upcall};
+use file::File;
+pub(crate) use file::FileState;
 
 /// Monitors that one connection may hold.
 const MAX_MONITORS: usize = 64;
@@ -28,12 +33,20 @@ pub(super) struct Monitors {
 #[derive(Debug)]
 struct Monitor {
     conn: ConnId,
-    /// Raised when it is silent for too long.
     alarm: Alarm,
-    /// How long it may be silent.
-    patience: Duration,
-    /// When it has been for too long. `None` if it has been told so, until it is heard again.
+    kind: Kind,
+    /// When a file is looked at next, or the process has sent no heartbeat for too long; `None` after it has been told so,
+    /// until one comes.
     due: Option<Instant>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Heartbeat {
+        /// How long there may be none.
+        patience: Duration,
+    },
+    File(File),
 }
 
 /// An event to come.
@@ -76,6 +89,8 @@ impl Alarm {
             // for the host (MON-03)
             event = event.with_info(Info::new(&keys::MONITOR_APP_CONTROL, true));
         }
+        // there are heartbeats and files of this node only
+        directives.take_flag(&keys::MONITOR_LOCAL_ONLY)?;
         event = custom.into_iter().take(1).fold(event, Event::with_info);
         if range == DataRange::UNDEF || !range.is_known() {
             let message = format!("an event cannot be raised in range {range}");
@@ -96,60 +111,28 @@ impl Engine {
             self.take_beat(&asked, &mut rest)
         } else if what.is(&keys::MONITOR_HEARTBEAT) {
             self.watch_heartbeat(&asked, &wish, &mut rest)
+        } else if what.is(&keys::MONITOR_FILE) {
+            self.watch_file(&asked, &wish, &mut rest, out)
         } else if what.is(&keys::MONITOR_CANCEL) {
-            self.cancel_monitors(&asked, &wish, &mut rest)
+            self.cancel_monitors(&asked, &wish, &mut rest, out)
         } else {
-            Ok(Done::ByHost)
+            Ok(By::Host)
         };
         match result {
-            Ok(Done::Here) => self.reply(asked.to, Ok(Reply::Info(Vec::new())), out),
-            Ok(Done::ByHost) => self.have_monitored(asked, wish, out),
+            Ok(By::Server) => self.reply(asked.to, Ok(Reply::Info(Vec::new())), out),
+            Ok(By::Host) => self.have_monitored(asked, wish, out),
             Err(failure) => self.reply(asked.to, Err(failure), out),
         }
     }
 
-    /// A heartbeat says something to the monitors here only, so that there need not be one.
-    fn take_beat(&mut self, asked: &Asked, rest: &mut Directives) -> Result<Done, Failure> {
-        deadline(asked.at, rest)?;
-        if rest.deny_unprocessed().is_err() {
-            return Ok(Done::ByHost);
-        }
-        for (number, held) in self.monitors.held.iter_mut().filter(|(_, held)| held.conn == asked.to.conn) {
-            let timer = Timer::Monitor(*number);
-            self.timers.clear(held.due, timer);
-            held.due = asked.at.checked_add(held.patience);
-            self.timers.set(held.due, timer);
-        }
-        Ok(Done::Here)
-    }
-
-    fn watch_heartbeat(
+    /// Its number. `first` is the time until something is due.
+    fn hold_monitor(
         &mut self,
         asked: &Asked,
-        wish: &Wish,
-        rest: &mut Directives,
-    ) -> Result<Done, Failure> {
-        if wish.monitor.value.is_true() == Ok(false) {
-            return Err(bad_param("MONITOR_HEARTBEAT is false: MONITOR_CANCEL ends monitors"));
-        }
-        let alarm = Alarm::new(wish.code, Status::MONITOR_HEARTBEAT_ALERT, &asked.by.proc, rest)?;
-        let interval = rest.take(&keys::MONITOR_HEARTBEAT_TIME)?.unwrap_or(0);
-        let drops = rest.take(&keys::MONITOR_HEARTBEAT_DROPS)?.unwrap_or(0);
-        // there are heartbeats of this node only
-        rest.take_flag(&keys::MONITOR_LOCAL_ONLY)?;
-        deadline(asked.at, rest)?;
-        if rest.deny_unprocessed().is_err() {
-            return Ok(Done::ByHost);
-        }
-        if interval == 0 {
-            return Err(bad_param("a monitor of heartbeats needs their interval: MONITOR_HEARTBEAT_TIME"));
-        }
-        let patience = Duration::from_secs(u64::from(interval) * (u64::from(drops) + 1));
-        self.hold_monitor(asked, alarm, patience)?;
-        Ok(Done::Here)
-    }
-
-    fn hold_monitor(&mut self, asked: &Asked, alarm: Alarm, patience: Duration) -> Result<(), Failure> {
+        alarm: Alarm,
+        kind: Kind,
+        first: Duration,
+    ) -> Result<u64, Failure> {
         let conn = asked.to.conn;
         if self.monitors.of(conn).count() >= MAX_MONITORS {
             let message = format!("{} has {MAX_MONITORS} monitors, which is the limit", asked.by.proc);
@@ -161,10 +144,10 @@ impl Engine {
             return Err(Failure::new(Status::ERR_EXISTS, message));
         }
         let number = self.monitors.next.next();
-        let due = asked.at.checked_add(patience);
+        let due = asked.at.checked_add(first);
         self.timers.set(due, Timer::Monitor(number));
-        self.monitors.held.insert(number, Monitor { conn, alarm, patience, due });
-        Ok(())
+        self.monitors.held.insert(number, Monitor { conn, alarm, kind, due });
+        Ok(number)
     }
 
     /// What has no label here may have one at the host, and all are those of the host, too.
@@ -173,7 +156,8 @@ impl Engine {
         asked: &Asked,
         wish: &Wish,
         rest: &mut Directives,
-    ) -> Result<Done, Failure> {
+        out: &mut Out,
+    ) -> Result<By, Failure> {
         let label = match &wish.monitor.value {
             Value::Undef => "",
             Value::String(label) => label,
@@ -181,20 +165,20 @@ impl Engine {
         };
         deadline(asked.at, rest)?;
         if rest.deny_unprocessed().is_err() {
-            return Ok(Done::ByHost);
+            return Ok(By::Host);
         }
         let is_meant = |held: &Monitor| label.is_empty() || held.alarm.label == label;
         let meant = self.monitors.of(asked.to.conn).filter(|(_, held)| is_meant(held));
         let meant: Vec<_> = meant.map(|(number, _)| number).collect();
-        meant.iter().for_each(|number| self.end_monitor(*number));
+        meant.iter().for_each(|number| self.end_monitor(*number, out));
         let has_host = self.config.capabilities.has(Upcall::Monitor);
         match (label.is_empty(), meant.is_empty()) {
-            (false, false) => Ok(Done::Here),
-            (true, _) if !has_host => Ok(Done::Here),
+            (false, false) => Ok(By::Server),
+            (true, _) if !has_host => Ok(By::Server),
             (false, true) if !has_host => {
                 Err(Failure::new(Status::ERR_NOT_FOUND, format!("there is no monitor {label}")))
             }
-            _ => Ok(Done::ByHost),
+            _ => Ok(By::Host),
         }
     }
 
@@ -206,10 +190,19 @@ impl Engine {
         });
     }
 
-    /// A process is silent: told once, until it is heard again.
-    pub(super) fn on_silence(&mut self, number: u64, out: &mut Out) {
+    pub(super) fn on_monitor_due(&mut self, now: Instant, number: u64, out: &mut Out) {
         let Some(held) = self.monitors.held.get_mut(&number) else { return };
-        held.due = None;
+        match held.kind {
+            Kind::Heartbeat { .. } => {
+                held.due = None;
+                self.raise_alarm(number, out);
+            }
+            Kind::File(_) => self.on_check_due(now, number, out),
+        }
+    }
+
+    fn raise_alarm(&mut self, number: u64, out: &mut Out) {
+        let Some(held) = self.monitors.held.get(&number) else { return };
         let mut event = held.alarm.event.clone();
         self.resolve_range(&mut event);
         // an event of the server's own always reaches its processes
@@ -217,23 +210,25 @@ impl Engine {
         self.pass_own_event_up(event, out);
     }
 
-    pub(super) fn end_monitors(&mut self, conn: ConnId) {
+    pub(super) fn end_monitors(&mut self, conn: ConnId, out: &mut Out) {
         let ended: Vec<_> = self.monitors.of(conn).map(|(number, _)| number).collect();
-        ended.into_iter().for_each(|number| self.end_monitor(number));
+        ended.into_iter().for_each(|number| self.end_monitor(number, out));
     }
 
-    fn end_monitor(&mut self, number: u64) {
-        if let Some(held) = self.monitors.held.remove(&number) {
-            self.timers.clear(held.due, Timer::Monitor(number));
+    fn end_monitor(&mut self, number: u64, out: &mut Out) {
+        let Some(held) = self.monitors.held.remove(&number) else { return };
+        self.timers.clear(held.due, Timer::Monitor(number));
+        if let Kind::File(file) = held.kind {
+            self.stop_looking(&file, out);
         }
     }
 }
 
 /// Who does what was asked for.
 #[derive(Debug)]
-enum Done {
-    Here,
-    ByHost,
+enum By {
+    Server,
+    Host,
 }
 
 /// Hosts expect other defaults, so that they are always told (MON-01): alarms are for the namespace, reports for who
