@@ -166,6 +166,8 @@ async fn waiting(events: &mut EventStream) -> Vec<ProcId> {
 
 /// A job of two that says in each rank when it has connected, and whose ranks wait for each other after that.
 async fn stops_and_goes(command: &[&str], vnodes: &str) {
+    // building it may take longer than the job may
+    let mut release = Command::new(program("pmix-tool", "pmix"));
     let dir = tempfile::tempdir().unwrap();
     let args = ["--stop-in-init", "--tag-output", "--vnodes", vnodes, "-n", "2"];
     let mut job = Running::start(pmixrun(dir.path(), &[&args, command].concat()));
@@ -181,7 +183,6 @@ async fn stops_and_goes(command: &[&str], vnodes: &str) {
     let line = job.line().await.unwrap();
     assert!(line.starts_with("[1] ") && line.contains("connected to"), "{line}");
 
-    let mut release = Command::new(program("pmix-tool", "pmix"));
     release.args(["release", nspace.as_str()]).env("PMIX_SERVER_TMPDIR", dir.path());
     assert_eq!(run(release), (Some(0), String::new(), String::new()));
     let line = job.line_with("connected to").await;
