@@ -56,7 +56,8 @@
 //!   does.
 //!
 //! # Limits
-//! Peers and nodes are resolved from the data that the process holds. Groups are made by the collective method only.
+//! Peers and nodes are resolved from the data that the process holds. Groups are made by the
+//! collective method or by invitation, not by bootstrap.
 
 mod attributes;
 mod builder;
@@ -88,10 +89,10 @@ pub use key_arg::{AskKey, PutKey};
 pub use ops::{
     AbortBuilder, AllocateBuilder, ConnectBuilder, Connection, CredentialBuilder, DisconnectBuilder, Fabric,
     FabricBuilder, FenceBuilder, FinalizeBuilder, GetAllBuilder, GetBuilder, Group, GroupConstructBuilder,
-    GroupDestructBuilder, GroupLeaveBuilder, JobControlBuilder, LogBuilder, Logged, LookupBuilder,
-    MonitorBuilder, NodeRef, Procs, PublishBuilder, Published, QueryResult, QueryResults,
-    ResourceBlockBuilder, SessionControlBuilder, SpawnBuilder, Target, UnpublishBuilder,
-    ValidateCredentialBuilder, query_before_init,
+    GroupDeclineBuilder, GroupDestructBuilder, GroupInviteBuilder, GroupJoinBuilder, GroupLeaveBuilder,
+    JobControlBuilder, LogBuilder, Logged, LookupBuilder, MonitorBuilder, NodeRef, Procs, PublishBuilder,
+    Published, QueryResult, QueryResults, ResourceBlockBuilder, SessionControlBuilder, SpawnBuilder, Target,
+    UnpublishBuilder, ValidateCredentialBuilder, query_before_init,
 };
 pub use pmix_proto::Limits;
 pub use pmix_types as types;

@@ -17,7 +17,7 @@ use crate::{
     Status, Value,
 };
 
-pub use group::{GroupConstruct, GroupDestruct, GroupLeave, GroupReply};
+pub use group::{GroupConstruct, GroupDestruct, GroupInvite, GroupJoin, GroupLeave, GroupReply};
 pub use manage::{Allocate, Credential, Fabric, Monitor, ResourceBlock, SessionControl, ValidateCredential};
 
 /// The first thing a process says: who it is.
@@ -113,6 +113,11 @@ pub enum Request {
     Disconnect(Disconnect),
     /// Enters the construction of a group; answered by [`Reply::Group`].
     GroupConstruct(GroupConstruct),
+    /// Invites to a group; answered by [`Reply::Group`] once all have answered and the group is complete.
+    GroupInvite(GroupInvite),
+    /// Answers an invitation to a group; answered by [`Reply::Group`] when the group is complete, or at once by
+    /// [`Reply::Done`] if it is declined.
+    GroupJoin(GroupJoin),
     /// Enters the end of a group; answered by [`Reply::Done`].
     GroupDestruct(GroupDestruct),
     /// Leaves a group alone; answered by [`Reply::Done`] once the others are being told.
@@ -169,6 +174,8 @@ impl Request {
             Self::Disconnect(_) => "disconnect",
             Self::GroupConstruct(_) => "group construct",
             Self::GroupDestruct(_) => "group destruct",
+            Self::GroupInvite(_) => "group invite",
+            Self::GroupJoin(_) => "group join",
             Self::GroupLeave(_) => "group leave",
             Self::JobControl(_) => "job control",
             Self::Log(_) => "log",

@@ -324,3 +324,42 @@ fn idn_06_an_event_reaches_the_members_of_a_group_by_its_id() {
         assert_eq!(range, Some(DataArray::Proc(members.to_vec())), "nobody else sees the id");
     });
 }
+
+#[test]
+fn grp_03_a_group_by_invitation_over_two_nodes() {
+    on_both_runtimes(async || {
+        let cluster = TestCluster::new(2, 2).await;
+        let clients = cluster.clients().await;
+        post(&clients).await;
+        let (leader, others) = clients.split_first().unwrap();
+        let join = async |client: &Client| {
+            let mut invitations = within(client.events([Status::GROUP_INVITED])).await.unwrap();
+            let event = within(invitations.recv()).await.unwrap().unwrap();
+            assert_eq!(event.source, cluster.proc(0));
+            let id: String = event.info.get(&keys::GROUP_ID).unwrap().unwrap();
+            if client.proc_id().rank.to_raw() == 2 {
+                within(client.group_decline(nspace(&id), &event.source).into_future()).await.unwrap();
+                return None;
+            }
+            Some(within(client.group_join(nspace(&id), &event.source).into_future()).await.unwrap())
+        };
+        let invite = leader.group_invite(nspace("g"), all_of("job")).optional().assign_context_id();
+        let (led, joined) =
+            tokio::join!(within(invite.into_future()), join_all(others.iter().map(|client| join(client))));
+        let led = led.unwrap();
+        assert!(led.partial && led.context_id.is_some(), "{led:?}");
+        assert_eq!(led.members, [0, 1, 3].map(|rank| cluster.proc(rank)));
+        for group in joined.into_iter().flatten() {
+            assert_eq!(
+                (&group.members, group.context_id, group.partial),
+                (&led.members, led.context_id, true)
+            );
+        }
+        assert_eq!(held(&clients[3], &cluster.proc(0), "far").await, Some(cluster.proc(0).to_string()));
+        let members = [&clients[0], &clients[1], &clients[3]];
+        let fences = members.iter().map(|client| client.fence(led.all()).into_future());
+        within(join_all(fences)).await.into_iter().for_each(|fence| fence.unwrap());
+        let ended = members.iter().map(|client| client.group_destruct(&led.id).into_future());
+        assert!(within(join_all(ended)).await.iter().all(Result::is_ok));
+    });
+}

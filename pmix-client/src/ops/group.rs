@@ -1,4 +1,4 @@
-use pmix_types::message::{GroupConstruct, GroupDestruct, GroupLeave, Reply, Request};
+use pmix_types::message::{GroupConstruct, GroupDestruct, GroupLeave, GroupReply, Reply, Request};
 use pmix_types::{Nspace, ProcId, Rank, keys};
 
 use super::Procs;
@@ -73,6 +73,21 @@ pub struct Group {
 }
 
 impl Group {
+    /// Files what comes with a group.
+    pub(super) fn file(client: &Client, id: Nspace, reply: &GroupReply) -> Self {
+        let mut store = write(client.store());
+        reply.jobs.iter().for_each(|job| store.keep_job(job.clone()));
+        store.keep((*reply.modex).clone());
+        let position = reply.members.iter().position(|member| member == client.proc_id());
+        Self {
+            id,
+            rank: position.and_then(|position| u32::try_from(position).ok()).map(Rank::from_raw),
+            members: reply.members.clone(),
+            context_id: reply.context_id,
+            partial: reply.partial,
+        }
+    }
+
     /// All members by the id of the group, for a fence or the like.
     pub fn all(&self) -> Procs {
         Procs::nspace(self.id.clone())
@@ -144,17 +159,7 @@ impl GroupConstructBuilder<'_> {
         let Reply::Group(reply) = session.request(Request::GroupConstruct(request)).await? else {
             return Err(Error::unexpected_reply(OPERATION));
         };
-        let mut store = write(client.store());
-        reply.jobs.iter().for_each(|job| store.keep_job(job.clone()));
-        store.keep((*reply.modex).clone());
-        let position = reply.members.iter().position(|member| member == client.proc_id());
-        Ok(Group {
-            id,
-            rank: position.and_then(|position| u32::try_from(position).ok()).map(Rank::from_raw),
-            members: reply.members.clone(),
-            context_id: reply.context_id,
-            partial: reply.partial,
-        })
+        Ok(Group::file(client, id, &reply))
     }
 }
 
@@ -204,7 +209,7 @@ impl GroupLeaveBuilder<'_> {
     }
 }
 
-fn check_id(operation: &'static str, id: &Nspace) -> Result<(), Error> {
+pub(super) fn check_id(operation: &'static str, id: &Nspace) -> Result<(), Error> {
     if id.is_empty() {
         return Err(Error::bad_param(operation, "a group needs an id"));
     }

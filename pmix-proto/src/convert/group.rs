@@ -3,31 +3,58 @@
 use std::sync::Arc;
 
 use pmix_types::ProcId;
-use pmix_types::message::{GroupConstruct, GroupDestruct, GroupLeave, GroupReply};
+use pmix_types::message::{GroupConstruct, GroupDestruct, GroupInvite, GroupJoin, GroupLeave, GroupReply};
 
 use super::array::Element;
-use super::records::all_named;
+use super::records::{all_named, named};
 use super::reply::job;
 use super::scalar::named_nspace;
 use super::{At, ConvertError, Scope, Wire, encode_job, present};
 use crate::{modex, v1};
 
-impl Wire for GroupConstruct {
-    type Form = v1::GroupConstruct;
+/// Requests that are the id of a group, processes and directives.
+macro_rules! of_procs {
+    ($($request:ident)+) => {$(
+        impl Wire for $request {
+            type Form = v1::$request;
 
-    fn to_form(&self) -> v1::GroupConstruct {
-        v1::GroupConstruct {
+            fn to_form(&self) -> v1::$request {
+                v1::$request {
+                    group: self.group.to_form(),
+                    procs: self.procs.to_form(),
+                    directives: self.directives.to_form(),
+                }
+            }
+
+            fn from_form(form: v1::$request, scope: &mut Scope) -> Result<Self, ConvertError> {
+                let group = named_nspace(&form.group).at("group")?;
+                let mut request = Self::new(group, all_named(form.procs).at("procs")?);
+                request.directives = Wire::from_form(form.directives, scope).at("directives")?;
+                Ok(request)
+            }
+        }
+    )+};
+}
+of_procs!(GroupConstruct GroupInvite);
+
+impl Wire for GroupJoin {
+    type Form = v1::GroupJoin;
+
+    fn to_form(&self) -> v1::GroupJoin {
+        v1::GroupJoin {
             group: self.group.to_form(),
-            procs: self.procs.to_form(),
+            leader: Some(self.leader.to_form()),
+            answer: self.answer.to_form(),
             directives: self.directives.to_form(),
         }
     }
 
-    fn from_form(form: v1::GroupConstruct, scope: &mut Scope) -> Result<Self, ConvertError> {
+    fn from_form(form: v1::GroupJoin, scope: &mut Scope) -> Result<Self, ConvertError> {
         let group = named_nspace(&form.group).at("group")?;
-        let mut construct = Self::new(group, all_named(form.procs).at("procs")?);
-        construct.directives = Wire::from_form(form.directives, scope).at("directives")?;
-        Ok(construct)
+        let answer = Wire::from_form(form.answer, scope).at("answer")?;
+        let mut join = Self::new(group, named(form.leader).at("leader")?, answer);
+        join.directives = Wire::from_form(form.directives, scope).at("directives")?;
+        Ok(join)
     }
 }
 

@@ -34,6 +34,8 @@ impl From<&Request> for v1::ClientBody {
             Request::Disconnect(request) => Body::Disconnect(request.to_form()),
             Request::GroupConstruct(request) => Body::GroupConstruct(request.to_form()),
             Request::GroupDestruct(request) => Body::GroupDestruct(request.to_form()),
+            Request::GroupInvite(request) => Body::GroupInvite(request.to_form()),
+            Request::GroupJoin(request) => Body::GroupJoin(request.to_form()),
             Request::GroupLeave(request) => Body::GroupLeave(request.to_form()),
             Request::JobControl(request) => Body::JobControl(request.to_form()),
             Request::Log(request) => Body::Log(request.to_form()),
@@ -118,6 +120,8 @@ impl TryFrom<v1::ClientBody> for ClientBody {
             Body::GroupDestruct(form) => {
                 Request::GroupDestruct(Wire::from_form(form, scope).at("group_destruct")?)
             }
+            Body::GroupInvite(form) => Request::GroupInvite(Wire::from_form(form, scope).at("group_invite")?),
+            Body::GroupJoin(form) => Request::GroupJoin(Wire::from_form(form, scope).at("group_join")?),
             Body::GroupLeave(form) => Request::GroupLeave(Wire::from_form(form, scope).at("group_leave")?),
             Body::JobControl(form) => Request::JobControl(Wire::from_form(form, scope).at("job_control")?),
             Body::Log(form) => Request::Log(Wire::from_form(form, scope).at("log")?),

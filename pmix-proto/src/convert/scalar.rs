@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use pmix_types::{
-    AllocDirective, AllocInheritance, CoordView, DataRange, DataType, DeviceTypes, FabricOperation,
+    AllocDirective, AllocInheritance, CoordView, DataRange, DataType, DeviceTypes, FabricOperation, GroupOpt,
     InfoFlags, IofChannels, JobState, KeyName, LinkState, Locality, Nspace, Persistence, Pid, ProcState,
     Rank, ResourceBlockDirective, Scope as PutScope, Status, StorageAccessType, StorageAccessibility,
     StorageMedium, StoragePersistence, Time,
@@ -81,6 +81,7 @@ number! {
     AllocInheritance: u8, Self::to_raw, Self::from_raw;
     ResourceBlockDirective: u8, Self::to_raw, Self::from_raw;
     FabricOperation: u8, Self::to_raw, Self::from_raw;
+    GroupOpt: u8, Self::to_raw, Self::from_raw;
     InfoFlags: u32, |flags| flags.bits(), Self::from_bits_retain;
     IofChannels: u16, |flags| flags.bits(), Self::from_bits_retain;
     Locality: u16, |flags| flags.bits(), Self::from_bits_retain;

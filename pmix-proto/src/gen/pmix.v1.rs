@@ -1144,7 +1144,7 @@ pub struct Part {
 pub struct ClientBody {
     #[prost(
         oneof = "client_body::Body",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 40, 41, 42, 43, 44, 50, 25, 26, 30, 31, 32, 55, 56, 57"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 40, 41, 42, 43, 44, 50, 25, 26, 30, 31, 32, 55, 56, 57, 58, 59"
     )]
     pub body: ::core::option::Option<client_body::Body>,
 }
@@ -1216,6 +1216,10 @@ pub mod client_body {
         GroupDestruct(super::GroupDestruct),
         #[prost(message, tag = "57")]
         GroupLeave(super::GroupLeave),
+        #[prost(message, tag = "58")]
+        GroupInvite(super::GroupInvite),
+        #[prost(message, tag = "59")]
+        GroupJoin(super::GroupJoin),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1529,6 +1533,29 @@ pub struct GroupConstruct {
     #[prost(message, repeated, tag = "2")]
     pub procs: ::prost::alloc::vec::Vec<Proc>,
     #[prost(message, repeated, tag = "3")]
+    pub directives: ::prost::alloc::vec::Vec<Info>,
+}
+/// The caller leads a group of those who accept.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GroupInvite {
+    #[prost(string, tag = "1")]
+    pub group: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "2")]
+    pub procs: ::prost::alloc::vec::Vec<Proc>,
+    #[prost(message, repeated, tag = "3")]
+    pub directives: ::prost::alloc::vec::Vec<Info>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GroupJoin {
+    #[prost(string, tag = "1")]
+    pub group: ::prost::alloc::string::String,
+    /// Who has invited.
+    #[prost(message, optional, tag = "2")]
+    pub leader: ::core::option::Option<Proc>,
+    /// 0 declines, 1 accepts.
+    #[prost(uint32, tag = "3")]
+    pub answer: u32,
+    #[prost(message, repeated, tag = "4")]
     pub directives: ::prost::alloc::vec::Vec<Info>,
 }
 /// The group is complete.

@@ -7,10 +7,10 @@ use pmix_types::job::{AppParts, JobData, NodeParts, Parts};
 use pmix_types::map::{NodeMap, ProcMap};
 use pmix_types::message::{
     Abort, Allocate, Connect, ConnectReply, Credential, Disconnect, Failure, Fence, Get, GetReply,
-    GroupConstruct, GroupDestruct, GroupLeave, GroupReply, Hello, Identity, IofPull, IofPush, JobControl,
-    Log, Lookup, LookupReply, Modex, Monitor, Output, ProcData, Publish, Push, PutEntry, QueryReply,
-    RegisterEvents, Reply, Request, ResolvePeers, ResourceBlock, SessionControl, Spawn, SpawnReply,
-    Unpublish, ValidateCredential, Welcome,
+    GroupConstruct, GroupDestruct, GroupInvite, GroupJoin, GroupLeave, GroupReply, Hello, Identity, IofPull,
+    IofPush, JobControl, Log, Lookup, LookupReply, Modex, Monitor, Output, ProcData, Publish, Push, PutEntry,
+    QueryReply, RegisterEvents, Reply, Request, ResolvePeers, ResourceBlock, SessionControl, Spawn,
+    SpawnReply, Unpublish, ValidateCredential, Welcome,
 };
 use pmix_types::{
     App, Directives, Event, Info, IofChannels, KeyName, KeyVal, Pdata, Pid, ProcId, Query, Rank, RankSet,
@@ -136,27 +136,32 @@ fn list_requests() -> impl Strategy<Value = Request> {
             request.directives = directives;
             Request::Disconnect(request)
         }),
-        (named_nspace(), vec(named_proc(), 0..3), Directives::sample(1)).prop_map(
-            |(group, procs, directives)| {
-                let mut request = GroupConstruct::new(group, procs);
-                request.directives = directives;
-                Request::GroupConstruct(request)
-            }
-        ),
-        (named_nspace(), Directives::sample(1), any::<bool>()).prop_map(|(group, directives, leaves)| {
-            if leaves {
-                let mut request = GroupLeave::new(group);
-                request.directives = directives;
-                Request::GroupLeave(request)
-            } else {
-                let mut request = GroupDestruct::new(group);
-                request.directives = directives;
-                Request::GroupDestruct(request)
-            }
-        }),
+        group_request(),
         list_request!(JobControl, named_proc()),
         list_request!(Log, Info::sample(1)),
     ]
+}
+
+fn group_request() -> impl Strategy<Value = Request> {
+    let parts = (named_nspace(), vec(named_proc(), 0..3), named_proc(), any::<u8>(), Directives::sample(1));
+    (0..5, parts).prop_map(|(which, (group, procs, leader, answer, given))| {
+        let mut request = match which {
+            0 => Request::GroupConstruct(GroupConstruct::new(group, procs)),
+            1 => Request::GroupInvite(GroupInvite::new(group, procs)),
+            2 => Request::GroupJoin(GroupJoin::new(group, leader, answer.into())),
+            3 => Request::GroupLeave(GroupLeave::new(group)),
+            _ => Request::GroupDestruct(GroupDestruct::new(group)),
+        };
+        match &mut request {
+            Request::GroupConstruct(GroupConstruct { directives, .. })
+            | Request::GroupInvite(GroupInvite { directives, .. })
+            | Request::GroupJoin(GroupJoin { directives, .. })
+            | Request::GroupLeave(GroupLeave { directives, .. })
+            | Request::GroupDestruct(GroupDestruct { directives, .. }) => *directives = given,
+            other => panic!("{} is none of them", other.operation()),
+        }
+        request
+    })
 }
 
 fn manage_requests() -> impl Strategy<Value = Request> {

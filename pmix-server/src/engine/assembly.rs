@@ -62,7 +62,7 @@ impl Engine {
         match directives.take(&keys::CONNECT_ID) {
             Ok(id) => {
                 let operation = Operation::Connect(id);
-                self.on_enter(asked, Entry { operation, procs, directives }, out);
+                self.on_enter(asked, Entry::new(operation, procs, directives), out);
             }
             Err(error) => self.reply(asked.to, Err(error.into()), out),
         }
@@ -85,7 +85,7 @@ impl Engine {
         {
             (operation, procs) = (Operation::Disconnect(id), named_procs(&members));
         }
-        self.on_enter(&asked, Entry { operation, procs, directives }, out);
+        self.on_enter(&asked, Entry::new(operation, procs, directives), out);
     }
 
     /// The caller alone leaves a group (CON-14).
@@ -229,6 +229,7 @@ impl Engine {
             self.tell(&members, |other| other == proc, Notice { event, beyond: true }, out);
         }
         self.end_in_groups(proc, out);
+        self.end_in_invites(|other| other == proc, out);
         self.drop_abandoned();
     }
 

@@ -28,6 +28,9 @@ const GROUP_CONSTRUCT: &[&str] = &[
     keys::TIMEOUT.name(),
 ];
 
+const GROUP_INVITE: &[&str] =
+    &[keys::GROUP_OPTIONAL.name(), keys::GROUP_NOTIFY_TERMINATION.name(), keys::TIMEOUT.name()];
+
 /// Of an event that reaches further than the process that makes it.
 const NOTIFY: &[&str] = &[keys::EVENT_DO_NOT_CACHE.name(), keys::EVENT_STAYS_LOCAL.name()];
 
@@ -99,6 +102,8 @@ const OWN: &[Supported<'static>] = &[
     row!(ASSEMBLY, "PMIx_Connect", "PMIx_Connect_nb", "PMIx_Disconnect", "PMIx_Disconnect_nb"),
     row!(GROUP_CONSTRUCT, "PMIx_Group_construct", "PMIx_Group_construct_nb"),
     row!(&[keys::TIMEOUT.name()], "PMIx_Group_destruct", "PMIx_Group_destruct_nb"),
+    row!(GROUP_INVITE, "PMIx_Group_invite", "PMIx_Group_invite_nb"),
+    row!(&[keys::TIMEOUT.name()], "PMIx_Group_join", "PMIx_Group_join_nb"),
     row!(&[], "PMIx_Group_leave", "PMIx_Group_leave_nb"),
     row!(NOTIFY, "PMIx_Notify_event"),
     row!(CLEANUP, "PMIx_Job_control", "PMIx_Job_control_nb"),

@@ -13,7 +13,7 @@ use pmix_types::{
 
 use super::assemblies::Terms;
 use super::assembly::Notice;
-use super::collective::{Entry, Outcome};
+use super::collective::{Entry, Invited, Outcome};
 use super::groups::{Group, GroupTerms, MAX_GROUPS, MAX_GROUPS_OF_PROC};
 use super::signature::{Members, Named, Operation, Signature, contains, name_in};
 use super::{Asked, Engine, Out};
@@ -27,6 +27,8 @@ pub(super) struct Constructing {
     leaders: Members,
     /// Members that others have been told of, as they will not come.
     told: BTreeMap<Nspace, RankSet>,
+    /// It is made by invitation.
+    invited: Option<Invited>,
 }
 
 /// What this node gives to the construction of a group.
@@ -50,7 +52,17 @@ pub(super) struct Finished<'a> {
 }
 
 impl Constructing {
-    pub(super) fn enter(&mut self, caller: &ProcId, order: Vec<ProcId>, terms: GroupTerms) {
+    pub(super) fn enter(
+        &mut self,
+        caller: &ProcId,
+        order: Vec<ProcId>,
+        terms: GroupTerms,
+        invited: Option<Invited>,
+    ) {
+        if let Some(invited) = invited {
+            let leads = invited.leads || self.invited.is_some_and(|held| held.leads);
+            self.invited = Some(Invited { leads, ..invited });
+        }
         if terms.leader {
             name_in(&mut self.leaders, caller);
         }
@@ -71,7 +83,7 @@ impl Engine {
             let failure = Failure::new(Status::ERR_BAD_PARAM, "a group needs an id");
             return self.reply(asked.to, Err(failure), out);
         }
-        self.on_enter(asked, Entry { operation: Operation::Construct(group), procs, directives }, out);
+        self.on_enter(asked, Entry::new(Operation::Construct(group), procs, directives), out);
     }
 
     pub(super) fn on_group_destruct(&mut self, asked: &Asked, destruct: GroupDestruct, out: &mut Out) {
@@ -79,7 +91,7 @@ impl Engine {
         match self.group_of(&id, &asked.by.proc) {
             Ok(group) => {
                 let procs = group.members().collect();
-                self.on_enter(asked, Entry { operation: Operation::Destruct(id), procs, directives }, out);
+                self.on_enter(asked, Entry::new(Operation::Destruct(id), procs, directives), out);
             }
             Err(failure) => self.reply(asked.to, Err(failure), out),
         }
@@ -115,7 +127,8 @@ impl Engine {
     /// Whether a group of this id is there or about to be.
     pub(super) fn is_group(&self, id: &Nspace) -> bool {
         self.collectives.groups.get(id).is_some()
-            || self.collectives.like(&Operation::Construct(id.clone())).next().is_some()
+            || self.collectives.like(Operation::Construct(id.clone())).next().is_some()
+            || self.invites.has(id)
     }
 
     /// What a construct or destruct is known by, and how it is to be done.
@@ -130,15 +143,17 @@ impl Engine {
             let group = self.group_of(id, caller)?;
             (terms.group.by_host, terms.optional) = (group.terms.by_host, group.terms.notify);
             // members may have left since the first of them has called
-            let begun =
-                self.collectives.like(&signature.operation).find(|held| self.collectives.is_open(held));
+            let begun = self
+                .collectives
+                .like(signature.operation.clone())
+                .find(|held| self.collectives.is_open(held));
             return Ok((begun.cloned().unwrap_or(signature), terms));
         }
         terms.group = GroupTerms::take(directives)?;
         terms.optional = terms.group.optional || terms.group.notify;
         signature.procs = self.spelled_out(&signature.procs);
         let mut other = None;
-        for held in self.collectives.like(&signature.operation) {
+        for held in self.collectives.like(signature.operation.clone()) {
             if are_same(&self.spelled_out(&held.procs), &signature.procs) {
                 return Ok((held.clone(), terms));
             }
@@ -174,18 +189,21 @@ impl Engine {
             matches!(held.operation, Operation::Destruct(_))
                 || are_same(&self.spelled_out(&held.procs), &procs)
         };
-        let begun = self.collectives.like(&operation).find(is_it).cloned();
+        let begun = self.collectives.like(operation.clone()).find(is_it).cloned();
         Ok(begun.unwrap_or(Signature { operation, procs, groups: Members::new() }))
     }
 
     /// An id must differ from those of namespaces and of other groups (GRP-11).
-    fn check_new_group(&self, id: &Nspace, caller: &ProcId) -> Result<(), Failure> {
+    pub(super) fn check_new_group(&self, id: &Nspace, caller: &ProcId) -> Result<(), Failure> {
         let exists = |what: &str| {
             let message = format!("a group cannot have the id {id}, {what}");
             Err(Failure::new(Status::ERR_EXISTS, message))
         };
         if self.collectives.groups.get(id).is_some() {
             return exists("which another one has: destruct that first");
+        }
+        if self.invites.has(id) {
+            return exists("to which others are being invited");
         }
         let is_nspace = self.jobs.contains_key(id) || self.collectives.assemblies.id_of(id).is_some();
         if is_nspace || *id == self.config.server.nspace {
@@ -222,7 +240,7 @@ impl Engine {
     }
 
     /// Processes one by one and without repeats, in their order; a wildcard for those of a namespace that is not known.
-    fn one_by_one(&self, procs: &[ProcId]) -> Vec<ProcId> {
+    pub(super) fn one_by_one(&self, procs: &[ProcId]) -> Vec<ProcId> {
         let mut met = BTreeSet::new();
         let mut all = Vec::new();
         for proc in procs {
@@ -292,9 +310,38 @@ impl Engine {
         reply.modex = Arc::new(modex);
         let is_in: BTreeSet<_> = members.iter().collect();
         reply.partial = asked.iter().any(|proc| !proc.rank.is_wildcard() && !is_in.contains(proc));
+        reply.partial |= group.invited.is_some_and(|invited| invited.partial);
         reply.members = members;
+        if group.invited.is_some_and(|invited| invited.leads) {
+            self.tell_of_completion(id, &reply, out);
+        }
         ended.iter().for_each(|proc| self.end_in_groups(proc, out));
         Ok(Outcome::Constructed(Arc::new(reply)))
+    }
+
+    /// Those who were invited hear that the group is complete (GRP-03).
+    fn tell_of_completion(&mut self, id: &Nspace, made: &GroupReply, out: &mut Out) {
+        let members = DataArray::Proc(made.members.clone());
+        let mut event = Event::new(Status::GROUP_CONSTRUCT_COMPLETE, self.config.server.clone())
+            .with_info(Info::new(&keys::GROUP_ID, id.as_str()))
+            .with_info(Info::new(&keys::GROUP_MEMBERSHIP, members));
+        event.info.extend(made.context_id.map(|number| Info::new(&keys::GROUP_CONTEXT_ID, number)));
+        let mut those = Members::new();
+        made.members.iter().for_each(|proc| name_in(&mut those, proc));
+        self.tell(&those, |_| false, Notice { event, beyond: true }, out);
+    }
+
+    /// The construct of this id that the process is part of and that may still be given up.
+    pub(super) fn open_construct(&self, id: &Nspace, by: &ProcId) -> Option<&Signature> {
+        let mut all = self.collectives.like(Operation::Construct(id.clone()));
+        all.find(|held| contains(&held.procs, by) && self.collectives.is_asked_of_nobody(held))
+    }
+
+    /// Somebody has given a group up that is being made (GRP-07).
+    pub(super) fn abort_construct(&mut self, id: &Nspace, by: &ProcId, failure: &Failure, out: &mut Out) {
+        if let Some(signature) = self.open_construct(id, by).cloned() {
+            self.fail_rounds(&signature, failure, out);
+        }
     }
 
     pub(super) fn destructed(&mut self, id: &Nspace) -> Outcome {
@@ -334,16 +381,7 @@ impl Engine {
         }
     }
 
-    /// Takes note of what another server tells of a group.
-    pub(super) fn on_group_event(&mut self, event: &Event) {
-        if event.code == Status::GROUP_LEFT
-            && let Ok(Some(id)) = event.info.get(&keys::GROUP_ID)
-        {
-            self.collectives.groups.leave(&id, &event.source);
-        }
-    }
-
-    fn of_group(&self, code: Status, id: &Nspace, about: &ProcId) -> Event {
+    pub(super) fn of_group(&self, code: Status, id: &Nspace, about: &ProcId) -> Event {
         Event::new(code, self.config.server.clone())
             .with_info(Info::new(&keys::GROUP_ID, id.as_str()))
             .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, about.clone()))
@@ -373,6 +411,7 @@ impl Engine {
             Request::Connect(connect) => self.resolve_procs(&mut connect.procs),
             Request::Disconnect(disconnect) => self.resolve_procs(&mut disconnect.procs),
             Request::GroupConstruct(construct) => self.resolve_procs(&mut construct.procs),
+            Request::GroupInvite(invite) => self.resolve_procs(&mut invite.procs),
             Request::Abort(abort) => self.resolve_procs(&mut abort.procs),
             Request::JobControl(control) => self.resolve_procs(&mut control.targets),
             Request::IofPull(wish) => self.resolve_procs(&mut wish.procs),

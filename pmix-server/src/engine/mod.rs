@@ -27,6 +27,7 @@ mod group;
 mod groups;
 mod ids;
 mod input;
+mod invite;
 mod iof;
 mod iof_cache;
 mod iof_push;
@@ -66,6 +67,7 @@ use dmodex::Dmodex;
 use events::Events;
 use forward::Forwarded;
 use ids::{Counter, ReplyTo};
+use invite::Invites;
 use iof::Iof;
 use iof_push::Inputs;
 use kv::Waiters;
@@ -105,6 +107,7 @@ pub(crate) struct Engine {
     waiters: Waiters,
     dmodex: Dmodex,
     events: Events,
+    invites: Invites,
     iof: Iof,
     inputs: Inputs,
     monitors: Monitors,
@@ -177,6 +180,7 @@ impl Engine {
             waiters: Waiters::default(),
             dmodex: Dmodex::default(),
             events: Events::default(),
+            invites: Invites::default(),
             iof: Iof::default(),
             inputs: Inputs::default(),
             monitors: Monitors::default(),
@@ -208,6 +212,7 @@ impl Engine {
             match timer {
                 Timer::Waiter(waiter) => self.on_waiter_timeout(waiter, out),
                 Timer::Round(round) => self.on_round_timeout(round, out),
+                Timer::Invitation(number) => self.on_invitation_timeout(number, out),
                 Timer::Upcall(upcall) => self.on_upcall_timeout(upcall, out),
                 Timer::Output(number) => self.on_output_timeout(number, out),
                 Timer::Monitor(number) => self.on_monitor_due(now, number, out),
@@ -221,6 +226,7 @@ impl Engine {
             events_kept: self.events.kept() as u64,
             waiting: (self.waiters.len()
                 + self.collectives.waiting()
+                + self.invites.waiting()
                 + self.dmodex.held()
                 + self.inputs.waiting()
                 + self.upcalls.len()) as u64,
@@ -259,6 +265,8 @@ impl Engine {
             Request::Disconnect(disconnect) => self.on_disconnect(asked, disconnect, out),
             Request::GroupConstruct(construct) => self.on_group_construct(&asked, construct, out),
             Request::GroupDestruct(destruct) => self.on_group_destruct(&asked, destruct, out),
+            Request::GroupInvite(invite) => self.on_group_invite(asked, invite, out),
+            Request::GroupJoin(join) => self.on_group_join(asked, join, out),
             Request::GroupLeave(leave) => self.on_group_leave(&asked, leave, out),
             Request::JobControl(control) if cleanup::is_cleanup(&control.directives) => {
                 self.on_cleanup(&asked, control, out);

@@ -11,6 +11,8 @@ use super::UpcallId;
 pub(super) enum Timer {
     Waiter(u64),
     Round(u64),
+    /// An invitation to a group, or the wait of one who has accepted one.
+    Invitation(u64),
     Upcall(UpcallId),
     /// Output that is collected for a wish.
     Output(u64),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Modex;
 use crate::job::JobData;
-use crate::{Directives, Nspace, ProcId};
+use crate::{Directives, GroupOpt, Nspace, ProcId};
 
 /// Declares requests that are the id of a group, perhaps more, and directives.
 macro_rules! requests {
@@ -34,6 +34,18 @@ requests! {
     GroupConstruct {
         /// The members, the caller included, in the order of their ranks in the group (GRP-04); never empty.
         procs: Vec<ProcId>,
+    }
+    /// An invitation to a group, which the caller leads (GRP-03).
+    GroupInvite {
+        /// Who is invited; the caller is a member, first unless it is named.
+        procs: Vec<ProcId>,
+    }
+    /// The answer to an invitation (GRP-03).
+    GroupJoin {
+        /// Who has invited.
+        leader: ProcId,
+        /// Whether the caller comes.
+        answer: GroupOpt,
     }
     /// Entry into the end of a group (GRP-09).
     GroupDestruct {}

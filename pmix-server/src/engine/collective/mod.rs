@@ -47,6 +47,23 @@ pub(super) struct Entry {
     pub(super) operation: Operation,
     pub(super) procs: Vec<ProcId>,
     pub(super) directives: Directives,
+    /// The group is made by invitation.
+    pub(super) invited: Option<Invited>,
+}
+
+/// How a process has come to enter the construct of a group by invitation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Invited {
+    /// It has invited the others.
+    pub(super) leads: bool,
+    /// Some who were invited have not accepted.
+    pub(super) partial: bool,
+}
+
+impl Entry {
+    pub(super) const fn new(operation: Operation, procs: Vec<ProcId>, directives: Directives) -> Self {
+        Self { operation, procs, directives, invited: None }
+    }
 }
 
 /// What a collective has come to.
@@ -87,6 +104,11 @@ enum HostSide {
 }
 
 impl Round {
+    /// It is not decided, and nobody else has been asked for a decision.
+    fn is_here_alone(&self) -> bool {
+        self.verdict.is_none() && self.host == HostSide::NotAsked
+    }
+
     fn has(&self, proc: &ProcId) -> bool {
         self.entered.get(&proc.nspace).is_some_and(|ranks| ranks.contains(proc.rank))
     }
@@ -117,16 +139,21 @@ impl Collectives {
     }
 
     /// Operations like this that have begun and not ended, whoever takes part.
-    pub(super) fn like<'a>(&'a self, operation: &'a Operation) -> impl Iterator<Item = &'a Signature> {
+    pub(super) fn like(&self, operation: Operation) -> impl Iterator<Item = &Signature> {
         let (procs, groups) = (BTreeMap::new(), BTreeMap::new());
         let first = Signature { operation: operation.clone(), procs, groups };
         let later = self.queues.range(first..).map(|(signature, _)| signature);
-        later.take_while(move |signature| signature.operation == *operation)
+        later.take_while(move |signature| signature.operation == operation)
     }
 
     /// Whether it is not decided yet what becomes of one of the operations of these participants.
     pub(super) fn is_open(&self, signature: &Signature) -> bool {
         self.queues.get(signature).is_some_and(|queue| queue.iter().any(|round| round.verdict.is_none()))
+    }
+
+    /// Whether it is not decided yet what becomes of one of these operations, and the host does not know of it.
+    pub(super) fn is_asked_of_nobody(&self, signature: &Signature) -> bool {
+        self.queues.get(signature).is_some_and(|queue| queue.iter().any(Round::is_here_alone))
     }
 
     /// Constructions of groups that have begun and not ended, and in how many of them the process waits.
@@ -153,7 +180,7 @@ impl Collectives {
 impl Engine {
     pub(super) fn on_fence(&mut self, asked: &Asked, fence: Fence, out: &mut Out) {
         let procs = fence.procs.unwrap_or_else(|| vec![ProcId::wildcard(asked.by.proc.nspace.clone())]);
-        self.on_enter(asked, Entry { operation: Operation::Fence, procs, directives: fence.directives }, out);
+        self.on_enter(asked, Entry::new(Operation::Fence, procs, fence.directives), out);
     }
 
     /// A process enters: goes as far as that allows.
@@ -166,7 +193,7 @@ impl Engine {
 
     fn enter(&mut self, asked: &Asked, entry: Entry, out: &mut Out) -> Result<Signature, Failure> {
         let caller = &asked.by.proc;
-        let Entry { operation, procs, mut directives } = entry;
+        let Entry { operation, procs, mut directives, invited } = entry;
         let order = matches!(operation, Operation::Construct(_)).then(|| procs.clone());
         let signature = Signature::new(operation, caller, procs, &self.collectives.assemblies)?;
         let (signature, terms) = if signature.operation.group().is_some() {
@@ -247,7 +274,7 @@ impl Engine {
         let asks_others = terms.notify_requested && !round.terms.notify_requested;
         round.terms.join(terms);
         if let Some(order) = order {
-            round.group.enter(caller, order, terms.group);
+            round.group.enter(caller, order, terms.group, invited);
         }
         for info in directives {
             if round.directives.get_value(&info.key).is_none() {
@@ -381,6 +408,15 @@ impl Engine {
         }
         self.collectives.queues.insert(signature.clone(), queue);
         self.drive(&signature, out);
+    }
+
+    /// Ends operations of these participants that nobody else has been asked for.
+    pub(super) fn fail_rounds(&mut self, signature: &Signature, failure: &Failure, out: &mut Out) {
+        let rounds = self.collectives.queues.get_mut(signature).into_iter().flatten();
+        for round in rounds.filter(|round| round.is_here_alone()) {
+            round.verdict = Some(Err(failure.clone()));
+        }
+        self.drive(signature, out);
     }
 
     pub(super) fn fail_collectives_of(&mut self, nspace: &Nspace, failure: &Failure, out: &mut Out) {

@@ -130,14 +130,17 @@ impl Engine {
         // the source is who sent it, whatever it claims
         event.source = asked.by.proc.clone();
         self.resolve_range(&mut event);
+        if event.code == Status::GROUP_CONSTRUCT_ABORT && self.on_abort_event(&event, out).is_some() {
+            return self.reply(asked.to, Ok(Reply::Done), out);
+        }
         self.deliver(&event, out);
         self.pass_event_up(asked, event, out);
     }
 
     /// An event of the host goes to local processes only (HST-07).
     pub(super) fn on_host_event(&mut self, event: &Event, out: &mut Out) -> Result<CallValue, Failure> {
-        self.on_group_event(event);
         self.deliver(event, out);
+        self.on_group_event(event, out);
         Ok(CallValue::Done)
     }
 

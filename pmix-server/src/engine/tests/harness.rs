@@ -116,6 +116,8 @@ impl With for Request {
             Self::Disconnect(disconnect) => &mut disconnect.directives,
             Self::GroupConstruct(construct) => &mut construct.directives,
             Self::GroupDestruct(destruct) => &mut destruct.directives,
+            Self::GroupInvite(invite) => &mut invite.directives,
+            Self::GroupJoin(join) => &mut join.directives,
             Self::JobControl(control) => &mut control.directives,
             Self::IofPull(wish) => &mut wish.directives,
             Self::IofPush(input) => &mut input.directives,

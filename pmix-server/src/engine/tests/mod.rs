@@ -17,6 +17,7 @@ mod get_remote;
 mod group;
 mod harness;
 mod host_requests;
+mod invite;
 mod iof;
 mod iof_prop;
 mod job_data;

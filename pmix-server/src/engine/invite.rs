@@ -1,0 +1,431 @@
+//! Groups by invitation (GRP-03): who is asked, who has answered, and what becomes of it.
+//!
+//! Servers tell each other by the events that processes hear too: `GROUP_INVITED`, the answers, and then either
+//! `GROUP_MEMBERSHIP_UPDATE` with the final members, who enter a construct of their own, or the reason why not.
+//! [`EVENT_AFFECTED_PROC`](keys::EVENT_AFFECTED_PROC) names whom it is of: the leader, or who answers. The C library tells
+//! of its invitations without that key, and counts the answers itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+use pmix_types::message::{Failure, GroupInvite, GroupJoin, Reply};
+use pmix_types::{DataArray, Directives, Event, GroupOpt, Info, Nspace, ProcId, Status, keys};
+
+use super::assembly::Notice;
+use super::collective::{Entry, Invited};
+use super::groups::MAX_GROUPS_OF_PROC;
+use super::ids::Counter;
+use super::signature::{Members, Operation, contains, name_in};
+use super::timers::{Timer, deadline};
+use super::{Asked, Engine, Out};
+use crate::host::Upcall;
+
+/// All invitations that are not answered in full.
+#[derive(Debug, Default)]
+pub(super) struct Invites {
+    /// Of leaders on this node, by the group's id.
+    sent: BTreeMap<Nspace, Invitation>,
+    /// To processes on this node.
+    received: BTreeMap<(Nspace, ProcId), Received>,
+    next: Counter,
+}
+
+/// What a leader waits for.
+#[derive(Debug)]
+struct Invitation {
+    number: u64,
+    asked: Asked,
+    directives: Directives,
+    deadline: Option<Instant>,
+    /// The leader and all who were invited, in the order of their ranks.
+    order: Vec<ProcId>,
+    /// Who has not answered.
+    open: Members,
+    /// Who will not be a member.
+    lost: BTreeSet<ProcId>,
+}
+
+/// An invitation that a process has got.
+#[derive(Debug)]
+struct Received {
+    leader: ProcId,
+    /// How many were to be members.
+    size: usize,
+    /// It has been accepted.
+    join: Option<Join>,
+}
+
+#[derive(Debug)]
+struct Join {
+    number: u64,
+    asked: Asked,
+    directives: Directives,
+    deadline: Option<Instant>,
+}
+
+impl Invites {
+    /// Requests that wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.sent.len() + self.received.values().filter(|received| received.join.is_some()).count()
+    }
+
+    pub(super) fn has(&self, id: &Nspace) -> bool {
+        self.sent.contains_key(id)
+    }
+
+    fn of_leader(&self, leader: &ProcId) -> usize {
+        self.sent.values().filter(|invitation| invitation.asked.by.proc == *leader).count()
+    }
+
+    fn of_invited(&self, proc: &ProcId) -> usize {
+        self.received.keys().filter(|(_, other)| other == proc).count()
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.sent.is_empty() && self.received.is_empty()
+    }
+}
+
+impl Engine {
+    pub(super) fn on_group_invite(&mut self, asked: Asked, invite: GroupInvite, out: &mut Out) {
+        let GroupInvite { group: id, procs, directives, .. } = invite;
+        let to = asked.to;
+        match self.new_invitation(&id, asked, &procs, directives) {
+            Err(failure) => self.reply(to, Err(failure), out),
+            Ok(invitation) => {
+                let Invitation { number, deadline, .. } = invitation;
+                self.timers.set(deadline, Timer::Invitation(number));
+                let leader = invitation.asked.by.proc.clone();
+                let members = Info::new(&keys::GROUP_MEMBERSHIP, DataArray::Proc(invitation.order.clone()));
+                let invited = invitation.open.clone();
+                self.invites.sent.insert(id.clone(), invitation);
+                let mut event = self.of_group(Status::GROUP_INVITED, &id, &leader).with_info(members);
+                // it comes from whom to answer
+                event.source = leader;
+                self.tell_those(&invited, event, out);
+            }
+        }
+    }
+
+    fn new_invitation(
+        &mut self,
+        id: &Nspace,
+        asked: Asked,
+        procs: &[ProcId],
+        mut directives: Directives,
+    ) -> Result<Invitation, Failure> {
+        let leader = &asked.by.proc;
+        self.check_new_group(id, leader)?;
+        if self.is_group(id) {
+            return Err(Failure::new(Status::ERR_EXISTS, "others are making a group of this id"));
+        }
+        if self.invites.of_leader(leader) >= MAX_GROUPS_OF_PROC {
+            let message = format!("{leader} has invited to {MAX_GROUPS_OF_PROC} groups already");
+            return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
+        }
+        let mut order = self.one_by_one(procs);
+        if let Some(nobody) = order.iter().find(|proc| proc.nspace.is_empty() || !proc.rank.is_valid()) {
+            let message = format!("{nobody} cannot be invited: name processes that are known here");
+            return Err(Failure::new(Status::ERR_BAD_PARAM, message));
+        }
+        if !order.contains(leader) {
+            order.insert(0, leader.clone());
+        }
+        let mut open = Members::new();
+        order.iter().filter(|proc| *proc != leader).for_each(|proc| name_in(&mut open, proc));
+        if open.is_empty() {
+            return Err(Failure::new(Status::ERR_BAD_PARAM, "nobody is invited"));
+        }
+        let is_here = |proc: &ProcId| self.jobs.get(&proc.nspace).is_some_and(|job| job.is_local(proc.rank));
+        if !order.iter().all(is_here) && !self.config.capabilities.has(Upcall::NotifyEvent) {
+            return Err(super::not_supported("an invitation of processes on other nodes"));
+        }
+        let deadline = deadline(asked.at, &mut directives)?;
+        let number = self.invites.next.next();
+        Ok(Invitation { number, asked, directives, deadline, order, open, lost: BTreeSet::new() })
+    }
+
+    pub(super) fn on_group_join(&mut self, asked: Asked, join: GroupJoin, out: &mut Out) {
+        let GroupJoin { group: id, leader, answer, mut directives, .. } = join;
+        let (proc, to) = (asked.by.proc.clone(), asked.to);
+        let key = (id.clone(), proc.clone());
+        let invited = self.invites.received.get(&key).filter(|received| received.leader == leader);
+        let refused = match (invited, answer) {
+            (None, _) => {
+                let message = format!("{leader} has not invited {proc} to a group {id}, or waits no more");
+                Some(Failure::new(Status::ERR_NOT_FOUND, message))
+            }
+            (Some(received), _) if received.join.is_some() => {
+                let message = format!("{proc} has accepted this invitation already");
+                Some(Failure::new(Status::ERR_INVALID_OPERATION, message))
+            }
+            (_, GroupOpt::ACCEPT | GroupOpt::DECLINE) => None,
+            _ => Some(Failure::new(Status::ERR_BAD_PARAM, "accept the invitation, or decline it")),
+        };
+        let until = match refused {
+            Some(failure) => Err(failure),
+            None => deadline(asked.at, &mut directives),
+        };
+        let deadline = match until {
+            Ok(deadline) => deadline,
+            Err(failure) => return self.reply(to, Err(failure), out),
+        };
+        if answer == GroupOpt::DECLINE {
+            self.invites.received.remove(&key);
+            self.reply(to, Ok(Reply::Done), out);
+            return self.tell_leader(Status::GROUP_INVITE_DECLINED, &id, &proc, &leader, out);
+        }
+        let number = self.invites.next.next();
+        self.timers.set(deadline, Timer::Invitation(number));
+        if let Some(received) = self.invites.received.get_mut(&key) {
+            received.join = Some(Join { number, asked, directives, deadline });
+        }
+        self.tell_leader(Status::GROUP_INVITE_ACCEPTED, &id, &proc, &leader, out);
+    }
+
+    /// Takes note of what is told of a group: by another server, or by this one.
+    pub(super) fn on_group_event(&mut self, event: &Event, out: &mut Out) {
+        let Ok(Some(id)) = event.info.get(&keys::GROUP_ID) else { return };
+        let Ok(id) = Nspace::new(id) else { return };
+        let Ok(Some(about)) = event.info.get(&keys::EVENT_AFFECTED_PROC) else { return };
+        match event.code {
+            Status::GROUP_LEFT if event.source == about => self.collectives.groups.leave(&id, &about),
+            Status::GROUP_INVITED if event.source == about => self.on_invited(&id, event, out),
+            Status::GROUP_INVITE_ACCEPTED | Status::GROUP_INVITE_DECLINED | Status::GROUP_INVITE_FAILED => {
+                self.on_answered(&id, event, &about, out);
+            }
+            Status::GROUP_MEMBERSHIP_UPDATE => self.on_final_members(&id, event, &about, out),
+            Status::GROUP_CONSTRUCT_ABORT | Status::GROUP_LEADER_FAILED => {
+                let failure = given_up(event.code, &id, &about);
+                self.end_joins(&id, &about, &failure, out);
+                self.abort_construct(&id, &about, &failure, out);
+            }
+            _ => {}
+        }
+    }
+
+    fn on_invited(&mut self, id: &Nspace, event: &Event, out: &mut Out) {
+        let Ok(Some(DataArray::Proc(members))) = event.info.get(&keys::GROUP_MEMBERSHIP) else { return };
+        let leader = &event.source;
+        for proc in members.iter().filter(|proc| *proc != leader) {
+            let Some(job) = self.jobs.get(&proc.nspace).filter(|job| job.is_local(proc.rank)) else {
+                continue;
+            };
+            let key = (id.clone(), proc.clone());
+            let is_taken = self.invites.received.contains_key(&key)
+                || self.invites.of_invited(proc) >= MAX_GROUPS_OF_PROC;
+            if is_taken || job.departed.contains(proc.rank) {
+                self.tell_leader(Status::GROUP_INVITE_FAILED, id, proc, leader, out);
+            } else {
+                let received = Received { leader: leader.clone(), size: members.len(), join: None };
+                self.invites.received.insert(key, received);
+            }
+        }
+    }
+
+    /// The leader's server counts (GRP-03).
+    fn on_answered(&mut self, id: &Nspace, event: &Event, who: &ProcId, out: &mut Out) {
+        let accepts = event.code == Status::GROUP_INVITE_ACCEPTED;
+        let leader = match event.info.get(&keys::EVENT_CUSTOM_RANGE) {
+            Ok(Some(DataArray::Proc(range))) => range.into_iter().next(),
+            _ => None,
+        };
+        let Some(leader) = leader.filter(|leader| self.client(leader).is_some()) else { return };
+        let invitation = self.invites.sent.get_mut(id).filter(|held| held.asked.by.proc == leader);
+        // who has accepted can still be lost
+        let counts = |held: &Invitation| match accepts {
+            true => contains(&held.open, who),
+            false => held.order.contains(who) && !held.lost.contains(who) && *who != leader,
+        };
+        let Some(invitation) = invitation.filter(|held| counts(held)) else {
+            // it comes too late, and somebody waits for it
+            if accepts {
+                let mut late = Members::new();
+                name_in(&mut late, who);
+                let event = self.of_group(Status::GROUP_CONSTRUCT_ABORT, id, &leader);
+                self.tell_those(&late, event, out);
+            }
+            return;
+        };
+        if let Some(open) = invitation.open.get_mut(&who.nspace) {
+            open.ranks.remove(who.rank);
+            if open.ranks.is_empty() {
+                invitation.open.remove(&who.nspace);
+            }
+        }
+        if !accepts {
+            invitation.lost.insert(who.clone());
+            if !invitation.directives.flag(&keys::GROUP_OPTIONAL).unwrap_or_default() {
+                let what = if event.code == Status::GROUP_INVITE_DECLINED { "declined" } else { "ended" };
+                let message = format!("group {id}: {who} has {what}");
+                let failure = Failure::new(Status::GROUP_CONSTRUCT_ABORT, message);
+                return self.fail_invitation(id, failure.with_procs(vec![who.clone()]), out);
+            }
+        }
+        if invitation.open.is_empty() {
+            self.make_of_invited(id, out);
+        }
+    }
+
+    /// All have answered: who has accepted enters a construct with the leader.
+    fn make_of_invited(&mut self, id: &Nspace, out: &mut Out) {
+        let Some(invitation) = self.invites.sent.remove(id) else { return };
+        let Invitation { number, asked, directives, deadline, order, lost, .. } = invitation;
+        self.timers.clear(deadline, Timer::Invitation(number));
+        let leader = asked.by.proc.clone();
+        let members: Vec<_> = order.into_iter().filter(|proc| !lost.contains(proc)).collect();
+        let mut others = Members::new();
+        members.iter().filter(|proc| **proc != leader).for_each(|proc| name_in(&mut others, proc));
+        let mut event = self
+            .of_group(Status::GROUP_MEMBERSHIP_UPDATE, id, &leader)
+            .with_info(Info::new(&keys::GROUP_MEMBERSHIP, DataArray::Proc(members.clone())));
+        // what holds for the group holds on all nodes
+        for key in [&keys::GROUP_OPTIONAL, &keys::GROUP_NOTIFY_TERMINATION] {
+            event.info.extend(directives.flag(key).unwrap_or_default().then(|| Info::new(key, true)));
+        }
+        self.tell_those(&others, event, out);
+        let invited = Some(Invited { leads: true, partial: !lost.is_empty() });
+        let operation = Operation::Construct(id.clone());
+        self.on_enter(&asked, Entry { operation, procs: members, directives, invited }, out);
+    }
+
+    /// The members are known: those on this node enter the construct.
+    fn on_final_members(&mut self, id: &Nspace, event: &Event, leader: &ProcId, out: &mut Out) {
+        let Ok(Some(DataArray::Proc(members))) = event.info.get(&keys::GROUP_MEMBERSHIP) else { return };
+        for (proc, received) in self.take_received(id, leader) {
+            let Some(Join { asked, mut directives, .. }) = received.join else { continue };
+            if !members.contains(&proc) {
+                let message = format!("group {id} is made without {proc}");
+                self.reply(asked.to, Err(Failure::new(Status::ERR_NOT_A_MEMBER, message)), out);
+                continue;
+            }
+            for key in [&keys::GROUP_OPTIONAL, &keys::GROUP_NOTIFY_TERMINATION] {
+                if event.info.flag(key).unwrap_or_default() && !directives.contains(key) {
+                    directives.push(Info::new(key, true));
+                }
+            }
+            let invited = Some(Invited { leads: false, partial: members.len() < received.size });
+            let (operation, procs) = (Operation::Construct(id.clone()), members.clone());
+            self.on_enter(&asked, Entry { operation, procs, directives, invited }, out);
+        }
+    }
+
+    /// Takes what this leader has asked processes of this node.
+    fn take_received(&mut self, id: &Nspace, leader: &ProcId) -> Vec<(ProcId, Received)> {
+        let concerns = |group: &Nspace, received: &Received| group == id && received.leader == *leader;
+        let taken = self.invites.received.extract_if(.., |(group, _), received| concerns(group, received));
+        let taken: Vec<_> = taken.map(|((_, proc), received)| (proc, received)).collect();
+        for join in taken.iter().filter_map(|(_, received)| received.join.as_ref()) {
+            self.timers.clear(join.deadline, Timer::Invitation(join.number));
+        }
+        taken
+    }
+
+    fn end_joins(&mut self, id: &Nspace, leader: &ProcId, failure: &Failure, out: &mut Out) {
+        for (_, received) in self.take_received(id, leader) {
+            if let Some(join) = received.join {
+                self.reply(join.asked.to, Err(failure.clone()), out);
+            }
+        }
+    }
+
+    /// Nothing comes of an invitation: the leader gets to know why, the others that it is so.
+    fn fail_invitation(&mut self, id: &Nspace, failure: Failure, out: &mut Out) {
+        self.drop_invitation(id, Status::GROUP_CONSTRUCT_ABORT, failure, out);
+    }
+
+    fn drop_invitation(&mut self, id: &Nspace, code: Status, failure: Failure, out: &mut Out) {
+        let Some(invitation) = self.invites.sent.remove(id) else { return };
+        let Invitation { number, asked, deadline, order, lost, .. } = invitation;
+        self.timers.clear(deadline, Timer::Invitation(number));
+        self.reply(asked.to, Err(failure), out);
+        let leader = asked.by.proc;
+        let mut others = Members::new();
+        let is_other = |proc: &&ProcId| **proc != leader && !lost.contains(*proc);
+        order.iter().filter(is_other).for_each(|proc| name_in(&mut others, proc));
+        let event = self.of_group(code, id, &leader);
+        self.tell_those(&others, event, out);
+    }
+
+    pub(super) fn on_invitation_timeout(&mut self, number: u64, out: &mut Out) {
+        let sent = self.invites.sent.iter().find(|(_, held)| held.number == number);
+        if let Some((id, invitation)) = sent {
+            let missing = super::signature::named_procs(&invitation.open);
+            let message = format!("group {id}: not all who were invited have answered");
+            let failure = Failure::new(Status::ERR_TIMEOUT, message).with_procs(missing);
+            let id = id.clone();
+            return self.fail_invitation(&id, failure, out);
+        }
+        let is_it = |received: &Received| received.join.as_ref().is_some_and(|join| join.number == number);
+        let found = self.invites.received.iter().find(|(_, received)| is_it(received));
+        let Some(((id, proc), _)) = found.map(|(key, received)| (key.clone(), received)) else { return };
+        let Some(received) = self.invites.received.remove(&(id.clone(), proc.clone())) else { return };
+        if let Some(join) = received.join {
+            let message = format!("group {id}: it was not complete in time");
+            self.reply(join.asked.to, Err(Failure::new(Status::ERR_TIMEOUT, message)), out);
+        }
+        self.tell_leader(Status::GROUP_INVITE_DECLINED, &id, &proc, &received.leader, out);
+    }
+
+    /// A process has ended: who was invited by it or has invited it hears of that.
+    pub(super) fn end_in_invites(&mut self, is_it: impl Fn(&ProcId) -> bool, out: &mut Out) {
+        let led = self.invites.sent.iter().filter(|(_, held)| is_it(&held.asked.by.proc));
+        for id in led.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
+            let failure =
+                Failure::new(Status::GROUP_LEADER_FAILED, format!("group {id}: its leader has ended"));
+            self.drop_invitation(&id, Status::GROUP_LEADER_FAILED, failure, out);
+        }
+        let gone = self.invites.received.extract_if(.., |(_, proc), _| is_it(proc));
+        for ((id, proc), received) in gone.collect::<Vec<_>>() {
+            if let Some(join) = received.join {
+                self.timers.clear(join.deadline, Timer::Invitation(join.number));
+                let message = format!("group {id}: {proc} takes part in nothing any more");
+                self.reply(join.asked.to, Err(Failure::new(Status::ERR_LOST_CONNECTION, message)), out);
+            }
+            self.tell_leader(Status::GROUP_INVITE_FAILED, &id, &proc, &received.leader, out);
+        }
+    }
+
+    /// A member gives up a group that is being made (GRP-07); `None` if it is not one of such a group.
+    pub(super) fn on_abort_event(&mut self, event: &Event, out: &mut Out) -> Option<()> {
+        let id = Nspace::new(event.info.get(&keys::GROUP_ID).ok()??).ok()?;
+        let by = &event.source;
+        let leads = self.invites.sent.get(&id).is_some_and(|held| held.asked.by.proc == *by);
+        let key = (id.clone(), by.clone());
+        let failure = given_up(Status::GROUP_CONSTRUCT_ABORT, &id, by);
+        if leads {
+            self.fail_invitation(&id, failure, out);
+            return Some(());
+        }
+        if let Some(received) = self.invites.received.remove(&key) {
+            if let Some(join) = received.join {
+                self.timers.clear(join.deadline, Timer::Invitation(join.number));
+                self.reply(join.asked.to, Err(failure), out);
+            }
+            self.tell_leader(Status::GROUP_INVITE_DECLINED, &id, by, &received.leader, out);
+            return Some(());
+        }
+        let procs = self.open_construct(&id, by)?.procs.clone();
+        self.abort_construct(&id, by, &failure, out);
+        let event = self.of_group(Status::GROUP_CONSTRUCT_ABORT, &id, by);
+        self.tell(&procs, |other| other == by, Notice { event, beyond: true }, out);
+        Some(())
+    }
+
+    fn tell_those(&mut self, those: &Members, event: Event, out: &mut Out) {
+        self.tell(those, |_| false, Notice { event, beyond: true }, out);
+    }
+
+    fn tell_leader(&mut self, code: Status, id: &Nspace, who: &ProcId, leader: &ProcId, out: &mut Out) {
+        let mut only = Members::new();
+        name_in(&mut only, leader);
+        let event = self.of_group(code, id, who);
+        self.tell_those(&only, event, out);
+    }
+}
+
+fn given_up(code: Status, id: &Nspace, by: &ProcId) -> Failure {
+    let why = if code == Status::GROUP_LEADER_FAILED { "its leader has ended" } else { "it was given up" };
+    Failure::new(code, format!("group {id} is not made: {why}")).with_procs(vec![by.clone()])
+}

@@ -1,0 +1,290 @@
+//! Groups by invitation: who is asked, who answers, and what becomes of it.
+
+use std::sync::Arc;
+
+use pmix_types::message::{GroupInvite, GroupJoin, GroupReply, Push, RegisterEvents, Reply, Request};
+use pmix_types::{DataArray, Event, GroupOpt, Info, ProcId, Status, keys};
+
+use super::super::ids::ReplyTo;
+use super::super::{Answer, Command, HostCall, UpcallId, UpcallRequest};
+use super::harness::*;
+use crate::host::{Grouped, Upcall};
+
+fn invite(procs: impl IntoIterator<Item = ProcId>) -> Request {
+    Request::GroupInvite(GroupInvite::new(nspace("g"), procs.into_iter().collect()))
+}
+
+fn answer(leader: &Peer, answer: GroupOpt) -> Request {
+    Request::GroupJoin(GroupJoin::new(nspace("g"), leader.proc.clone(), answer))
+}
+
+fn accept(leader: &Peer) -> Request {
+    answer(leader, GroupOpt::ACCEPT)
+}
+
+fn decline(leader: &Peer) -> Request {
+    answer(leader, GroupOpt::DECLINE)
+}
+
+#[track_caller]
+fn listen(t: &mut Harness, peer: &Peer) {
+    let to = t.ask(peer, Request::RegisterEvents(RegisterEvents::new(vec![])));
+    assert!(matches!(t.ok(to), Reply::Registered(_)));
+}
+
+/// The next thing is that a process hears of something that another one has done or suffered.
+#[track_caller]
+fn hears(t: &mut Harness, peer: &Peer, code: Status, about: &ProcId) {
+    match t.next() {
+        Command::Push { conn, push: Push::Event { event, .. } } => {
+            assert_eq!((conn, event.code), (peer.conn, code), "{event:?}");
+            assert_eq!(event.info.get(&keys::EVENT_AFFECTED_PROC).unwrap().as_ref(), Some(about));
+            assert_eq!(event.info.get(&keys::GROUP_ID).unwrap().as_deref(), Some("g"));
+        }
+        other => panic!("{} should hear {code}, but {other:?}", peer.proc),
+    }
+}
+
+#[track_caller]
+fn made(t: &mut Harness, to: ReplyTo) -> Arc<GroupReply> {
+    match t.ok(to) {
+        Reply::Group(reply) => reply,
+        other => panic!("expected a group, not {other:?}"),
+    }
+}
+
+#[track_caller]
+fn told_beyond(t: &mut Harness) -> (UpcallId, Event) {
+    match t.upcall() {
+        (id, _, UpcallRequest::NotifyEvent(notify)) => (id, notify.event),
+        other => panic!("expected an event for other nodes, not {other:?}"),
+    }
+}
+
+#[test]
+fn grp_03_who_accepts_is_a_member_when_all_have_answered() {
+    let (mut t, peers) = Harness::local(3);
+    let [a, b, c] = [&peers[0], &peers[1], &peers[2]];
+    listen(&mut t, a);
+    listen(&mut t, b);
+    let leads = t.ask(a, invite([proc("job", 2), proc("job", 1)]));
+    hears(&mut t, b, Status::GROUP_INVITED, &a.proc);
+    let first = t.ask(b, accept(a));
+    hears(&mut t, a, Status::GROUP_INVITE_ACCEPTED, &b.proc);
+    let again = t.ask(b, accept(a));
+    t.fails(again, Status::ERR_INVALID_OPERATION);
+    let early = t.ask(b, fence([all_of("g")]));
+    t.fails(early, Status::ERR_INVALID_OPERATION);
+    let second = t.ask(c, accept(a));
+    hears(&mut t, a, Status::GROUP_INVITE_ACCEPTED, &c.proc);
+    hears(&mut t, b, Status::GROUP_MEMBERSHIP_UPDATE, &a.proc);
+    for _ in [a, b] {
+        let Command::Push { push: Push::Event { event, .. }, .. } = t.next() else { panic!("no event") };
+        assert_eq!(event.code, Status::GROUP_CONSTRUCT_COMPLETE);
+        let members = event.info.get(&keys::GROUP_MEMBERSHIP).unwrap();
+        assert_eq!(members, Some(DataArray::Proc([0, 2, 1].map(|rank| proc("job", rank)).into())));
+    }
+    // in the order of their answers
+    for to in [first, second, leads] {
+        let reply = made(&mut t, to);
+        assert_eq!(reply.members, [0, 2, 1].map(|rank| proc("job", rank)));
+        assert!(!reply.partial);
+    }
+    t.finish();
+}
+
+#[test]
+fn grp_03_who_declines_or_ends_makes_it_fail_unless_that_is_optional() {
+    for optional in [false, true] {
+        for ends in [false, true] {
+            let (mut t, peers) = Harness::local(3);
+            let [a, b, c] = [&peers[0], &peers[1], &peers[2]];
+            listen(&mut t, a);
+            let leads = t.ask(a, invite([all_of("job")]).with(&keys::GROUP_OPTIONAL, optional));
+            let joins = t.ask(b, accept(a));
+            hears(&mut t, a, Status::GROUP_INVITE_ACCEPTED, &b.proc);
+            if ends {
+                t.lose(c);
+                hears(&mut t, a, Status::GROUP_INVITE_FAILED, &c.proc);
+            } else {
+                let declines = t.ask(c, decline(a));
+                t.done(declines);
+                hears(&mut t, a, Status::GROUP_INVITE_DECLINED, &c.proc);
+            }
+            if optional {
+                let Command::Push { push: Push::Event { event, .. }, .. } = t.next() else {
+                    panic!("no event")
+                };
+                assert_eq!(event.code, Status::GROUP_CONSTRUCT_COMPLETE);
+                for to in [joins, leads] {
+                    let reply = made(&mut t, to);
+                    assert_eq!(reply.members, [a.proc.clone(), b.proc.clone()]);
+                    assert!(reply.partial);
+                }
+            } else {
+                assert_eq!(t.fails(leads, Status::GROUP_CONSTRUCT_ABORT).procs, [c.proc.clone()]);
+                t.fails(joins, Status::GROUP_CONSTRUCT_ABORT);
+                let late = t.ask(b, accept(a));
+                t.fails(late, Status::ERR_NOT_FOUND);
+            }
+            t.finish();
+        }
+    }
+}
+
+#[test]
+fn grp_03_who_has_accepted_and_ends_is_lost_too() {
+    let (mut t, peers) = Harness::local(3);
+    let leads = t.ask(&peers[0], invite([all_of("job")]));
+    t.ask(&peers[1], accept(&peers[0]));
+    t.lose(&peers[1]);
+    t.fails(leads, Status::GROUP_CONSTRUCT_ABORT);
+    t.finish();
+}
+
+#[test]
+fn grp_03_invitations_and_consents_wait_no_longer_than_asked() {
+    let (mut t, peers) = Harness::local(3);
+    let leads = t.ask(&peers[0], invite([all_of("job")]).with(&keys::TIMEOUT, 2));
+    let joins = t.ask(&peers[1], accept(&peers[0]));
+    t.advance(2);
+    assert_eq!(t.fails(leads, Status::ERR_TIMEOUT).procs, [proc("job", 2)]);
+    t.fails(joins, Status::GROUP_CONSTRUCT_ABORT);
+    // one who waits no more counts as one who has declined
+    let leads = t.ask(&peers[0], invite([all_of("job")]));
+    let joins = t.ask(&peers[1], accept(&peers[0]).with(&keys::TIMEOUT, 1));
+    t.advance(1);
+    t.fails(joins, Status::ERR_TIMEOUT);
+    t.fails(leads, Status::GROUP_CONSTRUCT_ABORT);
+    t.finish();
+}
+
+#[test]
+fn a_leader_that_ends_releases_those_who_have_accepted() {
+    let (mut t, peers) = Harness::local(3);
+    listen(&mut t, &peers[2]);
+    t.ask(&peers[0], invite([all_of("job")]));
+    hears(&mut t, &peers[2], Status::GROUP_INVITED, &peers[0].proc);
+    let joins = t.ask(&peers[1], accept(&peers[0]));
+    t.lose(&peers[0]);
+    hears(&mut t, &peers[2], Status::GROUP_LEADER_FAILED, &peers[0].proc);
+    t.fails(joins, Status::GROUP_LEADER_FAILED);
+    t.finish();
+}
+
+#[test]
+fn a_member_gives_a_group_up_for_all() {
+    let abort = |by: u32| {
+        let event = Event::new(Status::GROUP_CONSTRUCT_ABORT, proc("job", by));
+        Request::Notify(event.with_info(Info::new(&keys::GROUP_ID, "g")))
+    };
+    // the leader of an invitation, and one who has accepted it
+    for by in [0, 1] {
+        let (mut t, peers) = Harness::local(3);
+        let leads = t.ask(&peers[0], invite([all_of("job")]));
+        let joins = t.ask(&peers[1], accept(&peers[0]));
+        let asked = t.ask(&peers[by as usize], abort(by));
+        let (first, second) = if by == 0 { (leads, joins) } else { (joins, leads) };
+        t.fails(first, Status::GROUP_CONSTRUCT_ABORT);
+        t.fails(second, Status::GROUP_CONSTRUCT_ABORT);
+        t.done(asked);
+        t.finish();
+    }
+    // a member of a collective, before it has called itself
+    let (mut t, peers) = Harness::local(3);
+    listen(&mut t, &peers[0]);
+    let construct = |t: &mut Harness, peer: &Peer| {
+        let construct = pmix_types::message::GroupConstruct::new(nspace("g"), vec![all_of("job")]);
+        t.ask(peer, Request::GroupConstruct(construct))
+    };
+    let waits = construct(&mut t, &peers[0]);
+    let asked = t.ask(&peers[1], abort(1));
+    t.fails(waits, Status::GROUP_CONSTRUCT_ABORT);
+    hears(&mut t, &peers[0], Status::GROUP_CONSTRUCT_ABORT, &peers[1].proc);
+    t.done(asked);
+    for late in &peers[1..] {
+        let to = construct(&mut t, late);
+        t.fails(to, Status::GROUP_CONSTRUCT_ABORT);
+    }
+    // without a group it is an event like others
+    let asked = t.ask(&peers[1], abort(1));
+    assert!(matches!(t.next(), Command::Push { .. }));
+    t.done(asked);
+    t.finish();
+}
+
+#[test]
+fn grp_03_a_leader_counts_the_answers_from_other_nodes() {
+    let (mut t, a, b) = Harness::two_nodes([Upcall::Group, Upcall::NotifyEvent]);
+    let leads =
+        t.ask(&a, invite([proc("job", 1), proc("job", 2)]).with(&keys::GROUP_NOTIFY_TERMINATION, true));
+    let (id, event) = told_beyond(&mut t);
+    assert_eq!((event.code, &event.source), (Status::GROUP_INVITED, &a.proc));
+    t.answer(id, Ok(Answer::Done));
+    let joins = t.ask(&b, accept(&a));
+    // what the server of rank 2 tells
+    let range = Info::new(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(vec![a.proc.clone()]));
+    let accepted = Event::new(Status::GROUP_INVITE_ACCEPTED, proc("server", 1))
+        .with_info(Info::new(&keys::GROUP_ID, "g"))
+        .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, proc("job", 2)))
+        .with_info(range);
+    let call = t.call(HostCall::NotifyEvent(accepted));
+    let (id, event) = told_beyond(&mut t);
+    assert_eq!(event.code, Status::GROUP_MEMBERSHIP_UPDATE);
+    assert_eq!(event.info.flag(&keys::GROUP_NOTIFY_TERMINATION), Ok(true));
+    let (group, _, request) = t.upcall();
+    let UpcallRequest::Group(request) = request else { panic!("{request:?}") };
+    assert_eq!(request.procs, [0, 1, 2].map(|rank| proc("job", rank)));
+    assert!(t.returned(call).is_ok());
+    t.answer(id, Ok(Answer::Done));
+    t.answer(group, Ok(Answer::Grouped(Grouped::default())));
+    let (id, event) = told_beyond(&mut t);
+    assert_eq!(event.code, Status::GROUP_CONSTRUCT_COMPLETE);
+    for to in [joins, leads] {
+        assert_eq!(made(&mut t, to).members.len(), 3);
+    }
+    t.answer(id, Ok(Answer::Done));
+    t.finish();
+}
+
+#[test]
+fn grp_03_a_consent_that_comes_too_late_is_answered() {
+    let (mut t, a, _) = Harness::two_nodes([Upcall::NotifyEvent]);
+    let accepted = Event::new(Status::GROUP_INVITE_ACCEPTED, proc("server", 1))
+        .with_info(Info::new(&keys::GROUP_ID, "g"))
+        .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, proc("job", 2)))
+        .with_info(Info::new(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(vec![a.proc.clone()])));
+    let call = t.call(HostCall::NotifyEvent(accepted));
+    let (id, event) = told_beyond(&mut t);
+    assert_eq!(event.code, Status::GROUP_CONSTRUCT_ABORT);
+    assert_eq!(event.info.get(&keys::EVENT_CUSTOM_RANGE), Ok(Some(DataArray::Proc(vec![proc("job", 2)]))));
+    assert!(t.returned(call).is_ok());
+    t.answer(id, Ok(Answer::Done));
+    t.finish();
+}
+
+#[test]
+fn grp_03_what_cannot_be_is_refused() {
+    let (mut t, a, b) = Harness::two_nodes([]);
+    for (procs, status) in [
+        (vec![], Status::ERR_BAD_PARAM),
+        (vec![a.proc.clone()], Status::ERR_BAD_PARAM),
+        (vec![all_of("nobody")], Status::ERR_BAD_PARAM),
+        (vec![proc("job", 2)], Status::ERR_NOT_SUPPORTED),
+    ] {
+        let to = t.ask(&a, invite(procs));
+        t.fails(to, status);
+    }
+    let nobody = t.ask(&b, accept(&a));
+    t.fails(nobody, Status::ERR_NOT_FOUND);
+    let leads = t.ask(&a, invite([b.proc.clone()]));
+    let again = t.ask(&a, invite([b.proc.clone()]));
+    t.fails(again, Status::ERR_EXISTS);
+    let odd = t.ask(&b, answer(&a, GroupOpt::from(7)));
+    t.fails(odd, Status::ERR_BAD_PARAM);
+    assert!(t.called(HostCall::DeregisterNspace(nspace("job"))).is_ok());
+    t.fails(leads, Status::GROUP_LEADER_FAILED);
+    t.drain();
+    assert!(t.engine.invites.is_empty());
+    t.finish();
+}
