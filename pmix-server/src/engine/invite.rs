@@ -77,6 +77,17 @@ impl Invites {
         self.sent.values().filter(|invitation| invitation.asked.by.proc == *leader).count()
     }
 
+    /// Takes some of what was received.
+    fn take(
+        &mut self,
+        which: impl Fn(&(Nspace, ProcId), &Received) -> bool,
+    ) -> BTreeMap<(Nspace, ProcId), Received> {
+        let all = std::mem::take(&mut self.received).into_iter();
+        let (taken, kept) = all.partition(|(key, received)| which(key, received));
+        self.received = kept;
+        taken
+    }
+
     fn of_invited(&self, proc: &ProcId) -> usize {
         self.received.keys().filter(|(_, other)| other == proc).count()
     }
@@ -174,14 +185,14 @@ impl Engine {
         if answer == GroupOpt::DECLINE {
             self.invites.received.remove(&key);
             self.reply(to, Ok(Reply::Done), out);
-            return self.tell_leader(Status::GROUP_INVITE_DECLINED, &id, &proc, &leader, out);
+            return self.tell_leader(&leader, self.of_group(Status::GROUP_INVITE_DECLINED, &id, &proc), out);
         }
         let number = self.invites.next.next();
         self.timers.set(deadline, Timer::Invitation(number));
         if let Some(received) = self.invites.received.get_mut(&key) {
             received.join = Some(Join { number, asked, directives, deadline });
         }
-        self.tell_leader(Status::GROUP_INVITE_ACCEPTED, &id, &proc, &leader, out);
+        self.tell_leader(&leader, self.of_group(Status::GROUP_INVITE_ACCEPTED, &id, &proc), out);
     }
 
     /// Takes note of what is told of a group: by another server, or by this one.
@@ -216,7 +227,7 @@ impl Engine {
             let is_taken = self.invites.received.contains_key(&key)
                 || self.invites.of_invited(proc) >= MAX_GROUPS_OF_PROC;
             if is_taken || job.departed.contains(proc.rank) {
-                self.tell_leader(Status::GROUP_INVITE_FAILED, id, proc, leader, out);
+                self.tell_leader(leader, self.of_group(Status::GROUP_INVITE_FAILED, id, proc), out);
             } else {
                 let received = Received { leader: leader.clone(), size: members.len(), join: None };
                 self.invites.received.insert(key, received);
@@ -314,8 +325,8 @@ impl Engine {
     /// Takes what this leader has asked processes of this node.
     fn take_received(&mut self, id: &Nspace, leader: &ProcId) -> Vec<(ProcId, Received)> {
         let concerns = |group: &Nspace, received: &Received| group == id && received.leader == *leader;
-        let taken = self.invites.received.extract_if(.., |(group, _), received| concerns(group, received));
-        let taken: Vec<_> = taken.map(|((_, proc), received)| (proc, received)).collect();
+        let taken = self.invites.take(|(group, _), received| concerns(group, received));
+        let taken: Vec<_> = taken.into_iter().map(|((_, proc), received)| (proc, received)).collect();
         for join in taken.iter().filter_map(|(_, received)| received.join.as_ref()) {
             self.timers.clear(join.deadline, Timer::Invitation(join.number));
         }
@@ -365,7 +376,7 @@ impl Engine {
             let message = format!("group {id}: it was not complete in time");
             self.reply(join.asked.to, Err(Failure::new(Status::ERR_TIMEOUT, message)), out);
         }
-        self.tell_leader(Status::GROUP_INVITE_DECLINED, &id, &proc, &received.leader, out);
+        self.tell_leader(&received.leader, self.of_group(Status::GROUP_INVITE_DECLINED, &id, &proc), out);
     }
 
     /// A process has ended: who was invited by it or has invited it hears of that.
@@ -376,14 +387,13 @@ impl Engine {
                 Failure::new(Status::GROUP_LEADER_FAILED, format!("group {id}: its leader has ended"));
             self.drop_invitation(&id, Status::GROUP_LEADER_FAILED, failure, out);
         }
-        let gone = self.invites.received.extract_if(.., |(_, proc), _| is_it(proc));
-        for ((id, proc), received) in gone.collect::<Vec<_>>() {
+        for ((id, proc), received) in self.invites.take(|(_, proc), _| is_it(proc)) {
             if let Some(join) = received.join {
                 self.timers.clear(join.deadline, Timer::Invitation(join.number));
                 let message = format!("group {id}: {proc} takes part in nothing any more");
                 self.reply(join.asked.to, Err(Failure::new(Status::ERR_LOST_CONNECTION, message)), out);
             }
-            self.tell_leader(Status::GROUP_INVITE_FAILED, &id, &proc, &received.leader, out);
+            self.tell_leader(&received.leader, self.of_group(Status::GROUP_INVITE_FAILED, &id, &proc), out);
         }
     }
 
@@ -403,7 +413,7 @@ impl Engine {
                 self.timers.clear(join.deadline, Timer::Invitation(join.number));
                 self.reply(join.asked.to, Err(failure), out);
             }
-            self.tell_leader(Status::GROUP_INVITE_DECLINED, &id, by, &received.leader, out);
+            self.tell_leader(&received.leader, self.of_group(Status::GROUP_INVITE_DECLINED, &id, by), out);
             return Some(());
         }
         let procs = self.open_construct(&id, by)?.procs.clone();
@@ -417,10 +427,9 @@ impl Engine {
         self.tell(those, |_| false, Notice { event, beyond: true }, out);
     }
 
-    fn tell_leader(&mut self, code: Status, id: &Nspace, who: &ProcId, leader: &ProcId, out: &mut Out) {
+    fn tell_leader(&mut self, leader: &ProcId, event: Event, out: &mut Out) {
         let mut only = Members::new();
         name_in(&mut only, leader);
-        let event = self.of_group(code, id, who);
         self.tell_those(&only, event, out);
     }
 }

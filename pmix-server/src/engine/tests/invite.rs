@@ -122,7 +122,7 @@ fn grp_03_who_declines_or_ends_makes_it_fail_unless_that_is_optional() {
                     assert!(reply.partial);
                 }
             } else {
-                assert_eq!(t.fails(leads, Status::GROUP_CONSTRUCT_ABORT).procs, [c.proc.clone()]);
+                assert_eq!(t.fails(leads, Status::GROUP_CONSTRUCT_ABORT).procs, [proc("job", 2)]);
                 t.fails(joins, Status::GROUP_CONSTRUCT_ABORT);
                 let late = t.ask(b, accept(a));
                 t.fails(late, Status::ERR_NOT_FOUND);
