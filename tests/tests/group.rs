@@ -344,8 +344,7 @@ fn grp_03_a_group_by_invitation_over_two_nodes() {
             Some(within(client.group_join(nspace(&id), &event.source).into_future()).await.unwrap())
         };
         let invite = leader.group_invite(nspace("g"), all_of("job")).optional().assign_context_id();
-        let (led, joined) =
-            tokio::join!(within(invite.into_future()), join_all(others.iter().map(|client| join(client))));
+        let (led, joined) = tokio::join!(within(invite.into_future()), join_all(others.iter().map(&join)));
         let led = led.unwrap();
         assert!(led.partial && led.context_id.is_some(), "{led:?}");
         assert_eq!(led.members, [0, 1, 3].map(|rank| cluster.proc(rank)));
