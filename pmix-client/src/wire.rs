@@ -1,5 +1,6 @@
 //! The one file that names generated clients and protobuf messages: a stream of typed messages each way.
 
+use bytes::Bytes;
 use futures::{Stream, StreamExt, stream};
 use http::{Request, Response, Uri};
 use hyper::body::Incoming as ResponseBody;
@@ -7,7 +8,7 @@ use hyper::client::conn::http2::SendRequest;
 use pmix_proto::v1::ServerMessage;
 use pmix_proto::v1::session_client::SessionClient;
 use pmix_proto::{Assembler, ConvertError, Limits, Reason, ServerBody, grpc_status, negotiate};
-use pmix_types::message::{Failure, Hello, Welcome};
+use pmix_types::message::{Failure, Hello, Modex, Welcome};
 
 use crate::error::Error;
 use crate::session::{Incoming, Outgoing};
@@ -48,6 +49,11 @@ async fn send(
     request: Request<RequestBody>,
 ) -> hyper::Result<Response<ResponseBody>> {
     connection.send_request(request).await
+}
+
+/// What a fence has collected, or a server has sent of a process.
+pub(crate) fn read_modex(bytes: Bytes) -> Result<Modex, ConvertError> {
+    pmix_proto::modex::decode(bytes)
 }
 
 impl Inbound {

@@ -182,7 +182,7 @@ async fn fen_01_fen_06_a_fence_brings_the_data_it_collects() {
             fence.directives,
             Directives::new().with(&keys::COLLECT_DATA, true).with(&keys::TIMEOUT, 9)
         );
-        conversation.reply(id, Reply::Fence(modex(proc("job", 0), vec![entry("k", "here")]))).await;
+        conversation.reply(id, Reply::Fence(modex(proc("job", 0), vec![entry("k", "here")]).into())).await;
     });
     fenced.unwrap();
     let value: String = client.get(proc("job", 0), "k").await.unwrap();

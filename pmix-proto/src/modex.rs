@@ -1,7 +1,7 @@
 //! Data of processes as bytes: what servers exchange in a fence or when they ask each other for data.
 
 use bytes::Bytes;
-use pmix_types::message::Modex;
+use pmix_types::message::{Collected, Modex};
 use prost::Message;
 
 use crate::{ConvertError, v1};
@@ -36,4 +36,12 @@ pub fn encode(modex: &Modex) -> Bytes {
 /// [`ConvertError`] for bytes that are no such encoding.
 pub fn decode(bytes: Bytes) -> Result<Modex, ConvertError> {
     v1::Modex::decode(bytes)?.try_into()
+}
+
+/// What a fence has collected as [`encode`] makes it; empty for nothing.
+pub(crate) fn encode_collected(collected: &Collected) -> Bytes {
+    match collected {
+        Collected::Held(modex) => encode(modex),
+        Collected::Encoded(bytes) => bytes.clone(),
+    }
 }

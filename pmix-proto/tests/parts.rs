@@ -6,7 +6,7 @@ use bytes::Bytes;
 use pmix_proto::{
     Assembler, ClientBody, EncodedBody, Limits, PART_BYTES, Reason, ServerBody, encode_request, v1,
 };
-use pmix_types::message::{Modex, ProcData, PutEntry, Reply, Request};
+use pmix_types::message::{Collected, Modex, ProcData, PutEntry, Reply, Request};
 use pmix_types::{KeyName, ProcId, Rank, Scope, Status, Value};
 use prost::Message;
 use v1::client_message::Content;
@@ -74,10 +74,10 @@ fn one_encoding_serves_many_receivers_without_copies() {
     }
     let mut assembler = Assembler::new(Limits::default());
     let received = body.messages(4).find_map(|message| assembler.accept_server(message).unwrap());
-    let Some((4, ServerBody::Reply(Reply::Fence(received)))) = received else {
+    let Some((4, ServerBody::Reply(Reply::Fence(Collected::Encoded(received))))) = received else {
         panic!("no reply to a fence")
     };
-    assert_eq!(*received, modex);
+    assert_eq!(pmix_proto::modex::decode(received).unwrap(), modex);
 }
 
 #[test]

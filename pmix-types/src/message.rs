@@ -435,7 +435,7 @@ pub enum Reply {
     /// The answer to [`Request::Get`].
     Get(GetReply),
     /// The fence is complete; the data of all participants if it was collected, else nothing.
-    Fence(Arc<Modex>),
+    Fence(Collected),
     /// The results, one info a query (QRY-02), and whether something was missing (QRY-03).
     Query(QueryReply),
     /// The registration is in force under this number.
@@ -456,6 +456,35 @@ pub enum Reply {
     Procs(Vec<ProcId>),
     /// Names of nodes, in order and without repeats; may be empty.
     Nodes(Vec<String>),
+}
+
+/// What a fence has collected.
+#[derive(Clone, Debug)]
+#[allow(clippy::exhaustive_enums)]
+pub enum Collected {
+    /// The data of each participant.
+    Held(Arc<Modex>),
+    /// The same as a wire has brought it; empty for nothing. All of many processes get all, and need little of it: who
+    /// reads it only when it is needed saves most of the work.
+    Encoded(Bytes),
+}
+
+impl Default for Collected {
+    fn default() -> Self {
+        Self::Encoded(Bytes::new())
+    }
+}
+
+impl From<Arc<Modex>> for Collected {
+    fn from(modex: Arc<Modex>) -> Self {
+        Self::Held(modex)
+    }
+}
+
+impl From<Modex> for Collected {
+    fn from(modex: Modex) -> Self {
+        Self::Held(Arc::new(modex))
+    }
 }
 
 /// The answer to a Get.

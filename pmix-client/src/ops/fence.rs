@@ -1,5 +1,3 @@
-use std::sync::Arc;
-
 use pmix_types::message::{Failure, Fence, Reply, Request};
 use pmix_types::{Directives, Nspace, ProcId, Status, keys};
 
@@ -101,11 +99,11 @@ impl<'a> FenceBuilder<'a> {
         if client.is_singleton() {
             return alone(client, self.procs.0.as_deref().unwrap_or_default(), self.directives);
         }
-        let mut fence = Fence::new(self.procs.0);
+        let mut fence = Fence::new(self.procs.0.clone());
         fence.directives = self.directives;
         match client.session(OPERATION)?.request(Request::Fence(fence)).await? {
-            Reply::Fence(modex) => {
-                write(client.store()).keep(Arc::unwrap_or_clone(modex));
+            Reply::Fence(collected) => {
+                write(client.store()).keep_collected(self.procs.0, collected);
                 Ok(())
             }
             _ => Err(Error::unexpected_reply(OPERATION)),

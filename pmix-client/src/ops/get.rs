@@ -260,6 +260,11 @@ impl<'a> IntoFuture for GetAllBuilder<'a> {
 /// Looks here, then asks the server.
 async fn find(client: &Client, ask: &Ask) -> Result<Found, Error> {
     client.check()?;
+    let is_read = read(client.store()).is_read();
+    if !is_read {
+        // what fences have brought is read by who needs it first
+        write(client.store()).read_collected();
+    }
     let found = read(client.store()).find(ask).map_err(directive(OPERATION))?;
     let Found::Ask(get) = found else { return Ok(found) };
     if client.is_singleton() {

@@ -9,9 +9,12 @@ mod entries;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use pmix_types::job::{Caller, JobData, Target, target_of};
-use pmix_types::message::{Get, Modex, PutEntry};
+use pmix_types::message::{Collected, Get, Modex, PutEntry};
 use pmix_types::{DirectiveError, Info, KeyName, Nspace, ProcId, Rank, Scope, Value, keys};
+
+use crate::wire;
 
 pub(crate) use ask::Ask;
 use entries::Entries;
@@ -49,7 +52,17 @@ pub(crate) struct Store {
     puts: u64,
     internal: ByProc,
     peers: ByProc,
+    /// What a fence has brought of peers and nobody has asked for yet.
+    unread: Option<Unread>,
     jobs: HashMap<Nspace, Arc<JobData>>,
+}
+
+/// What a fence has collected, as it came. A process needs the data of few of its peers, and often of none before the
+/// next fence.
+#[derive(Debug)]
+struct Unread {
+    participants: Option<Vec<ProcId>>,
+    modex: Bytes,
 }
 
 impl Store {
@@ -63,6 +76,7 @@ impl Store {
             puts: 0,
             internal: ByProc::new(),
             peers: ByProc::new(),
+            unread: None,
             jobs,
         }
     }
@@ -105,8 +119,43 @@ impl Store {
         }
     }
 
+    /// Keeps what a fence of these participants has collected. What they had put before is in it once more.
+    pub(crate) fn keep_collected(&mut self, participants: Option<Vec<ProcId>>, collected: Collected) {
+        match collected {
+            Collected::Held(modex) => self.keep(Arc::unwrap_or_clone(modex)),
+            Collected::Encoded(modex) if modex.is_empty() => {}
+            Collected::Encoded(modex) => {
+                if self.unread.as_ref().is_some_and(|unread| unread.participants != participants) {
+                    self.read_collected();
+                }
+                self.unread = Some(Unread { participants, modex });
+            }
+        }
+    }
+
+    /// Whether all that has come can be found: else [`Store::read_collected`] first.
+    pub(crate) const fn is_read(&self) -> bool {
+        self.unread.is_none()
+    }
+
+    /// Makes what fences have collected ready to be found. What cannot be read is left to the server, which is asked for
+    /// what is not here.
+    pub(crate) fn read_collected(&mut self) {
+        let Some(Unread { modex, .. }) = self.unread.take() else { return };
+        match wire::read_modex(modex) {
+            Ok(modex) => self.file(modex),
+            Err(error) => tracing::warn!(%error, "what a fence has collected cannot be read"),
+        }
+    }
+
     /// Keeps data of peers.
     pub(crate) fn keep(&mut self, modex: Modex) {
+        // the newest wins
+        self.read_collected();
+        self.file(modex);
+    }
+
+    fn file(&mut self, modex: Modex) {
         for data in modex.procs {
             let of_nspace = self.peers.entry(data.proc.nspace).or_default();
             of_nspace.entry(data.proc.rank).or_default().merge(data.entries);

@@ -177,6 +177,44 @@ fn get_05_a_scope_limits_the_search() {
     assert_eq!(find_with(&store, proc("a", 0), "k", internal), Found::Nothing);
 }
 
+/// What a fence brings over the wire.
+fn collected(values: &[(u32, i32)]) -> Collected {
+    let put = |(rank, value): &(u32, i32)| modex(proc("a", *rank), vec![entry(Scope::GLOBAL, "k", *value)]);
+    let procs = values.iter().flat_map(|value| put(value).procs).collect();
+    Collected::Encoded(pmix_proto::modex::encode(&Modex { procs }))
+}
+
+#[test]
+fn fen_06_what_fences_bring_is_read_when_it_is_asked_for_and_the_newest_wins() {
+    let mut store = store();
+    store.keep_collected(None, Collected::default());
+    assert!(store.is_read(), "nothing has come");
+
+    store.keep_collected(None, collected(&[(0, 1), (2, 1)]));
+    store.keep_collected(None, collected(&[(0, 2), (2, 2)]));
+    assert!(!store.is_read());
+    // of others: what came before is not in it
+    store.keep_collected(Some(vec![proc("a", 0)]), collected(&[(0, 3)]));
+    store.read_collected();
+    assert!(store.is_read());
+    assert_eq!(find(&store, proc("a", 0), "k"), value(3));
+    assert_eq!(find(&store, proc("a", 2), "k"), value(2));
+
+    store.keep_collected(None, collected(&[(0, 4), (2, 4)]));
+    store.keep(modex(proc("a", 0), vec![entry(Scope::GLOBAL, "k", 5)]));
+    assert_eq!(find(&store, proc("a", 0), "k"), value(5));
+    assert_eq!(find(&store, proc("a", 2), "k"), value(4));
+}
+
+#[test]
+fn what_a_fence_brings_and_cannot_be_read_is_asked_of_the_server() {
+    let mut store = store();
+    store.keep_collected(None, Collected::Encoded(Bytes::from_static(b"\xff\xff rubbish")));
+    store.read_collected();
+    assert!(store.is_read());
+    assert_eq!(find(&store, proc("a", 0), "k"), asks(proc("a", 0), "k"));
+}
+
 #[test]
 fn get_08_refresh_asks_first_and_then_searches_only_the_cache() {
     let mut store = store();

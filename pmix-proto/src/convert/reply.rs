@@ -6,8 +6,8 @@ use bytes::Bytes;
 use pmix_types::ProcId;
 use pmix_types::job::JobData;
 use pmix_types::message::{
-    ConnectReply, Failure, GetReply, LookupReply, Modex, ProcData, Push, QueryReply, Reply, SpawnReply,
-    Welcome,
+    Collected, ConnectReply, Failure, GetReply, LookupReply, Modex, ProcData, Push, QueryReply, Reply,
+    SpawnReply, Welcome,
 };
 
 use super::array::Element;
@@ -22,7 +22,9 @@ impl From<&Reply> for v1::ServerBody {
         let body = match reply {
             Reply::Done => Body::Done(v1::Done {}),
             Reply::Get(reply) => return get_reply(reply, reply.job.as_deref().map(encode_job)),
-            Reply::Fence(modex) => Body::Fence(v1::FenceReply { modex: modex::encode(modex) }),
+            Reply::Fence(collected) => {
+                Body::Fence(v1::FenceReply { modex: modex::encode_collected(collected) })
+            }
             Reply::Query(reply) => Body::Query(reply.to_form()),
             Reply::Registered(registration) => {
                 Body::Registered(v1::Registered { registration: *registration })
@@ -104,9 +106,7 @@ impl TryFrom<v1::ServerBody> for ServerBody {
             Body::Failure(form) => Self::Failure(Wire::from_form(form, scope).at("failure")?),
             Body::Done(v1::Done {}) => Self::Reply(Reply::Done),
             Body::Get(form) => Self::Reply(Reply::Get(from_get_reply(form, scope).at("get")?)),
-            Body::Fence(form) => {
-                Self::Reply(Reply::Fence(Arc::new(modex::decode(form.modex).at("modex").at("fence")?)))
-            }
+            Body::Fence(form) => Self::Reply(Reply::Fence(Collected::Encoded(form.modex))),
             Body::Query(form) => Self::Reply(Reply::Query(Wire::from_form(form, scope).at("query")?)),
             Body::Registered(form) => Self::Reply(Reply::Registered(form.registration)),
             Body::Lookup(form) => Self::Reply(Reply::Lookup(Wire::from_form(form, scope).at("lookup")?)),

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use pmix_types::job::{AppParts, JobData, NodeParts, Parts};
 use pmix_types::map::{NodeMap, ProcMap};
 use pmix_types::message::{
-    Abort, Allocate, Connect, ConnectReply, Credential, Disconnect, Failure, Fence, Get, GetReply,
+    Abort, Allocate, Collected, Connect, ConnectReply, Credential, Disconnect, Failure, Fence, Get, GetReply,
     GroupConstruct, GroupDestruct, GroupInvite, GroupJoin, GroupLeave, GroupReply, Hello, Identity, IofPull,
     IofPush, JobControl, Log, Lookup, LookupReply, Modex, Monitor, Output, ProcData, Publish, Push, PutEntry,
     QueryReply, RegisterEvents, Reply, Request, ResolvePeers, ResourceBlock, SessionControl, Spawn,
@@ -237,7 +237,7 @@ pub(crate) fn reply() -> impl Strategy<Value = Reply> {
     prop_oneof![
         Just(Reply::Done),
         get_reply().prop_map(Reply::Get),
-        modex().prop_map(|modex| Reply::Fence(Arc::new(modex))),
+        modex().prop_map(|modex| Reply::Fence(Collected::Encoded(pmix_proto::modex::encode(&modex)))),
         query_reply.prop_map(|(status, results)| Reply::Query(QueryReply::new(status, results))),
         any::<u64>().prop_map(Reply::Registered),
         (Status::sample(0), vec(Pdata::sample(1), 0..3))

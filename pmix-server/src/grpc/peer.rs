@@ -9,7 +9,7 @@ use pmix_proto::v1::ServerMessage;
 use pmix_proto::{EncodedBody, Limits, PART_BYTES};
 use pmix_types::Nspace;
 use pmix_types::job::JobData;
-use pmix_types::message::{Failure, Modex, Output, Push, Reply, Welcome};
+use pmix_types::message::{Collected, Failure, Modex, Output, Push, Reply, Welcome};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -53,7 +53,7 @@ impl Shared {
         match &encoded.fence {
             Some((held, body)) if Arc::ptr_eq(held, modex) => body.clone(),
             _ => {
-                let body = EncodedBody::reply(&Reply::Fence(modex.clone()));
+                let body = EncodedBody::reply(&Reply::Fence(modex.clone().into()));
                 encoded.fence = Some((modex.clone(), body.clone()));
                 body
             }
@@ -205,7 +205,7 @@ impl Peer for SessionPeer {
     fn reply(&mut self, id: RequestId, result: Result<Reply, Failure>) -> Result<(), PeerOverrun> {
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
         let body = match &result {
-            Ok(Reply::Fence(modex)) => self.shared.fence(modex),
+            Ok(Reply::Fence(Collected::Held(modex))) => self.shared.fence(modex),
             Ok(Reply::Get(reply)) => {
                 EncodedBody::get_reply(reply, reply.job.as_ref().map(|job| self.shared.job(job)))
             }

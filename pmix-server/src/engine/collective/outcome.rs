@@ -21,7 +21,7 @@ impl Engine {
     /// What one participant is told.
     pub(super) fn reply_of(&self, outcome: Outcome, conn: ConnId) -> Reply {
         match outcome {
-            Outcome::Fenced(modex) => Reply::Fence(modex),
+            Outcome::Fenced(modex) => Reply::Fence(modex.into()),
             Outcome::Connected(assembled) => {
                 let caller = self.conns.get(&conn).map(|held| &held.proc);
                 caller.map_or(Reply::Done, |caller| Reply::Connect(assembled.reply_to(caller)))

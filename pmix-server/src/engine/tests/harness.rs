@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use pmix_types::job::JobSpec;
 use pmix_types::message::{
-    Failure, Fence, Get, GetReply, Hello, Identity, Modex, ProcData, PutEntry, Reply, Request,
+    Collected, Failure, Fence, Get, GetReply, Hello, Identity, Modex, ProcData, PutEntry, Reply, Request,
 };
 use pmix_types::{Directives, Key, KeyName, Nspace, Pid, ProcId, Rank, Scope, Status, Value, ValueType};
 
@@ -413,7 +413,7 @@ impl Harness {
     #[track_caller]
     pub(super) fn fenced(&mut self, to: ReplyTo) -> Modex {
         match self.ok(to) {
-            Reply::Fence(modex) => (*modex).clone(),
+            Reply::Fence(Collected::Held(modex)) => (*modex).clone(),
             other => panic!("expected the end of a fence, not {other:?}"),
         }
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use bytes::Bytes;
-use pmix_types::message::{Failure, Hello, Identity, Modex, Reply, Request};
+use pmix_types::message::{Collected, Failure, Hello, Identity, Modex, Reply, Request};
 use pmix_types::{Pid, ProcId, Scope, Status, Value, keys};
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -293,7 +293,7 @@ impl Cluster {
                     "{rank} hears otherwise of the fence in step {step}: {outcome:?}"
                 );
                 match outcome {
-                    Ok(Reply::Fence(modex)) => {
+                    Ok(Reply::Fence(Collected::Held(modex))) => {
                         for member in members {
                             let found = find(&modex, member, &format!("k{step}"));
                             assert_eq!(found, collect.then(|| key_of(step, member)), "{rank} in step {step}");

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
-use pmix_types::message::{Connect, ConnectReply, Disconnect, Fence, Modex, Reply, Request};
+use pmix_types::message::{Collected, Connect, ConnectReply, Disconnect, Fence, Modex, Reply, Request};
 use pmix_types::{Directives, Info, Nspace, ProcId, Rank, Status, Value, keys};
 
 use super::super::super::{Answer, UpcallId, UpcallRequest};
@@ -206,7 +206,7 @@ impl World {
                 let may_be_late = plan.timeout > 0 || self.is_over(step);
                 assert!(failure.status != Status::ERR_TIMEOUT || may_be_late, "{failure:?}");
             }
-            Ok(Reply::Fence(modex)) => {
+            Ok(Reply::Fence(Collected::Held(modex))) => {
                 let is_all = plan.entered.len() == plan.members.len() || self.is_over(step);
                 assert!(is_all, "step {step} ended early: {plan:?}");
                 self.check_fence(who, step, &modex);
