@@ -8,7 +8,9 @@ use std::future::IntoFuture;
 use futures::future::join_all;
 use pmix_client::types::job::JobSpec;
 use pmix_client::types::{DataArray, Status};
-use pmix_client::{Client, Error, Group, Nspace, ProcId, Rank, Scope, keys};
+use pmix_client::{
+    Client, Error, EventStream, Group, HandlerOutcome, HandlerRegistration, Nspace, ProcId, Rank, Scope, keys,
+};
 use pmix_server::standard::{MemoryExchange, StandardHost};
 use pmix_tests::{NullLauncher, TestCluster, TestNode, on_both_runtimes, within};
 
@@ -360,5 +362,96 @@ fn grp_03_a_group_by_invitation_over_two_nodes() {
         within(join_all(fences)).await.into_iter().for_each(|fence| fence.unwrap());
         let ended = members.iter().map(|client| client.group_destruct(&led.id).into_future());
         assert!(within(join_all(ended)).await.iter().all(Result::is_ok));
+    });
+}
+
+/// Registers what each of them makes of an event, and returns the registrations.
+async fn handle_all(
+    clients: &[Client],
+    code: Status,
+    outcome: impl Fn(&Client) -> HandlerOutcome,
+) -> Vec<HandlerRegistration> {
+    let mut registrations = Vec::new();
+    for client in clients {
+        let outcome = outcome(client);
+        let handler = client.on_event([code]).handle(move |_| {
+            let outcome = outcome.clone();
+            async move { outcome }
+        });
+        registrations.push(within(handler).await.unwrap());
+    }
+    registrations
+}
+
+#[test]
+fn grp_07_a_handler_gives_a_group_up_for_all_nodes() {
+    on_both_runtimes(async || {
+        let cluster = TestCluster::new(2, 2).await;
+        let mut clients = cluster.clients().await;
+        let gone = clients.remove(1);
+        // rank 0 leads, and rank 3 never calls
+        let entered = [&clients[0], &clients[1]].map(|client| {
+            let construct = client.group_construct(nspace("g"), all_of("job")).notify_termination();
+            if *client.proc_id() == cluster.proc(0) { construct.leader() } else { construct }.into_future()
+        });
+        let abort = |_: &Client| HandlerOutcome::from(Status::GROUP_CONSTRUCT_ABORT);
+        let _held = handle_all(&clients[..1], Status::GROUP_MEMBER_FAILED, abort).await;
+        let (failed, ()) = tokio::join!(within(join_all(entered)), async { drop(gone) });
+        for failed in failed {
+            assert_eq!(failed.unwrap_err().status(), Status::GROUP_CONSTRUCT_ABORT);
+        }
+    });
+}
+
+#[test]
+fn grp_07_a_handler_takes_the_place_of_a_leader_that_has_ended() {
+    on_both_runtimes(async || {
+        let cluster = TestCluster::new(2, 2).await;
+        let mut clients = cluster.clients().await;
+        let mut invitations = Vec::new();
+        for client in &clients[1..] {
+            invitations.push(within(client.events([Status::GROUP_INVITED])).await.unwrap());
+        }
+        let leader = clients.remove(0);
+        let mut selected = within(clients[0].events([Status::GROUP_LEADER_SELECTED])).await.unwrap();
+        // both processes of the other node want to lead
+        let claim = |client: &Client| {
+            let leads = client.proc_id().rank.to_raw() >= 2;
+            HandlerOutcome::from(()).with_result(&keys::GROUP_LEADER, leads)
+        };
+        let _held = handle_all(&clients, Status::GROUP_LEADER_FAILED, claim).await;
+        let invite = async {
+            tokio::select! {
+                _ = leader.group_invite(nspace("g"), all_of("job")).into_future() => panic!("not all have answered"),
+                // the last one answers when the leader has ended
+                event = async {
+                    let mut accepted = leader.events([Status::GROUP_INVITE_ACCEPTED]).await.unwrap();
+                    for _ in 0..2 {
+                        within(accepted.recv()).await.unwrap().unwrap();
+                    }
+                } => event,
+            }
+            drop(leader);
+        };
+        let join = async |client: &Client, invitations: &mut EventStream, late: bool| {
+            let event = within(invitations.recv()).await.unwrap().unwrap();
+            if late {
+                let mut selected = within(client.events([Status::GROUP_LEADER_SELECTED])).await.unwrap();
+                within(selected.recv()).await.unwrap().unwrap();
+            }
+            within(client.group_join(nspace("g"), &event.source).into_future()).await.unwrap()
+        };
+        let [first, second, third] = &mut invitations[..] else { panic!("three are invited") };
+        let ((), a, b, c) = tokio::join!(
+            invite,
+            join(&clients[0], first, true),
+            join(&clients[1], second, false),
+            join(&clients[2], third, false)
+        );
+        for group in [a, b, c] {
+            assert!(group.partial);
+            assert_eq!(group.members, [1, 2, 3].map(|rank| cluster.proc(rank)));
+        }
+        within(selected.recv()).await.unwrap().unwrap();
     });
 }

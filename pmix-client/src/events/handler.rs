@@ -57,6 +57,8 @@ pub struct HandlerResult {
 #[non_exhaustive]
 pub struct HandlerOutcome {
     /// What was done. [`Status::EVENT_ACTION_COMPLETE`] ends the chain: no other handler runs, not even the last.
+    /// [`Status::GROUP_CONSTRUCT_ABORT`] for an event of a group that is being made gives that up for all, and a result
+    /// `GROUP_LEADER` for `GROUP_LEADER_FAILED` claims its lead (GRP-07).
     pub status: Status,
     /// For the handlers that follow; may be empty.
     pub results: Directives,

@@ -9,6 +9,7 @@ use super::handler::Handler;
 use super::placement::Placement;
 use super::runner::Runner;
 use super::{EventError, Queue};
+use crate::session::Session;
 use crate::sync::lock;
 
 /// What one registration wants to hear of, and who hears it.
@@ -53,12 +54,17 @@ impl Router {
     }
 
     /// Gives a handler of so many codes its place in the chain and its number.
-    pub(crate) fn seat(&self, codes: usize, placement: &Placement) -> Result<u64, Failure> {
+    pub(crate) fn seat(
+        &self,
+        codes: usize,
+        placement: &Placement,
+        session: &Arc<Session>,
+    ) -> Result<u64, Failure> {
         let mut state = lock(&self.0);
         state.last_handler += 1;
         let id = state.last_handler;
         state.chain.insert(id, codes, placement)?;
-        state.runner.get_or_insert_with(Runner::start);
+        state.runner.get_or_insert_with(|| Runner::start(Arc::downgrade(session)));
         Ok(id)
     }
 

@@ -1,12 +1,14 @@
 //! The task in which a process's handlers run, so that none of them can hold up the connection.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 
-use pmix_types::{Event, Status};
+use pmix_types::message::Request;
+use pmix_types::{Event, Info, ProcId, Status, keys};
 use tokio::sync::mpsc;
 
-use super::handler::{Handler, HandlerCall, HandlerResult};
+use super::handler::{Handler, HandlerCall, HandlerOutcome, HandlerResult};
+use crate::session::Session;
 
 /// Events that may wait for the handlers to come to an end with an earlier one.
 const CAPACITY: usize = 512;
@@ -28,10 +30,10 @@ struct Run {
 
 impl Runner {
     /// Starts on the runtime of the caller.
-    pub(crate) fn start() -> Self {
+    pub(crate) fn start(session: Weak<Session>) -> Self {
         let (runs, received) = mpsc::unbounded_channel();
         let waiting = Arc::new(AtomicUsize::new(0));
-        tokio::spawn(run(received, waiting.clone()));
+        tokio::spawn(run(received, waiting.clone(), session));
         Self { runs, waiting }
     }
 
@@ -57,24 +59,46 @@ impl Runner {
     }
 }
 
-async fn run(mut runs: mpsc::UnboundedReceiver<Run>, waiting: Arc<AtomicUsize>) {
+async fn run(mut runs: mpsc::UnboundedReceiver<Run>, waiting: Arc<AtomicUsize>, session: Weak<Session>) {
     while let Some(Run { event, handlers }) = runs.recv().await {
         waiting.fetch_sub(1, Ordering::AcqRel);
-        run_chain(event, &handlers).await;
+        let word = run_chain(event, &handlers).await;
+        if let (Some(word), Some(session)) = (word, session.upgrade()) {
+            // a group that is complete or given up by now does not need it
+            let _ = session.carry_out(Request::Notify(word)).await;
+        }
     }
 }
 
-/// Each handler sees what those before it have said (EVT-07), until one ends the chain (EVT-06).
-async fn run_chain(event: Event, handlers: &[Arc<Handler>]) {
-    let mut earlier = Vec::new();
+/// Each handler sees what those before it have said (EVT-07), until one ends the chain (EVT-06). Returns what the server
+/// is to hear of it.
+async fn run_chain(event: Event, handlers: &[Arc<Handler>]) -> Option<Event> {
+    let (mut earlier, mut word) = (Vec::new(), None);
     // one that was deregistered meanwhile is not called any more (EVT-15)
     for handler in handlers.iter().filter(|handler| !handler.is_retired()) {
         let call = HandlerCall { event: event.clone(), earlier: earlier.clone() };
         let outcome = handler.run(call).await;
+        word = word.or_else(|| word_of(&event, &outcome));
         if outcome.status == Status::EVENT_ACTION_COMPLETE {
-            return;
+            break;
         }
         let name = handler.name.clone();
         earlier.push(HandlerResult { name, status: outcome.status, results: outcome.results });
     }
+    word
+}
+
+/// A handler can give up a group that is being made, and take the lead of one whose leader has ended (GRP-07).
+fn word_of(event: &Event, outcome: &HandlerOutcome) -> Option<Event> {
+    let id = event.info.get(&keys::GROUP_ID).ok()??;
+    let leads = || outcome.results.flag(&keys::GROUP_LEADER).unwrap_or_default();
+    let code = if outcome.status == Status::GROUP_CONSTRUCT_ABORT {
+        Status::GROUP_CONSTRUCT_ABORT
+    } else if event.code == Status::GROUP_LEADER_FAILED && leads() {
+        Status::GROUP_LEADER_SELECTED
+    } else {
+        return None;
+    };
+    // the source is for the server to fill in
+    Some(Event::new(code, ProcId::none()).with_info(Info::new(&keys::GROUP_ID, id)))
 }

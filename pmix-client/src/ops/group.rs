@@ -130,6 +130,9 @@ impl GroupConstructBuilder<'_> {
     /// Tells the other members, by an event `GROUP_MEMBER_FAILED`, of one that ends without having left: the leaders while
     /// the group is made, if there are any, else all (GRP-06). It is no failure then, neither now nor when the group is
     /// ended (GRP-09).
+    ///
+    /// A handler that returns `GROUP_CONSTRUCT_ABORT` gives up a group that is still being made, for all (GRP-07). Nobody
+    /// waits for handlers: a group that lacks nobody else is complete at once, and [`partial`](Group::partial).
     #[doc(alias = "PMIX_GROUP_NOTIFY_TERMINATION")]
     pub fn notify_termination(self) -> Self {
         self.directive(&keys::GROUP_NOTIFY_TERMINATION, true)

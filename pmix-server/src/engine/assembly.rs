@@ -229,6 +229,7 @@ impl Engine {
             self.tell(&members, |other| other == proc, Notice { event, beyond: true }, out);
         }
         self.end_in_groups(proc, out);
+        self.end_in_constructs(proc, out);
         self.end_in_invites(|other| other == proc, out);
         self.drop_abandoned();
     }

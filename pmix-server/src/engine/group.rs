@@ -64,11 +64,25 @@ impl Constructing {
             self.invited = Some(Invited { leads, ..invited });
         }
         if terms.leader {
-            name_in(&mut self.leaders, caller);
+            self.lead(caller);
         }
         if self.order.as_ref().is_none_or(|(first, _)| caller < first) {
             self.order = Some((caller.clone(), order));
         }
+    }
+
+    pub(super) fn lead(&mut self, proc: &ProcId) {
+        name_in(&mut self.leaders, proc);
+    }
+
+    /// Whether the process has led.
+    pub(super) fn unlead(&mut self, proc: &ProcId) -> bool {
+        let Some(leaders) = self.leaders.get_mut(&proc.nspace) else { return false };
+        let led = leaders.ranks.remove(proc.rank);
+        if leaders.ranks.is_empty() {
+            self.leaders.remove(&proc.nspace);
+        }
+        led
     }
 
     fn order(&self) -> &[ProcId] {
@@ -331,7 +345,13 @@ impl Engine {
         self.tell(&those, |_| false, Notice { event, beyond: true }, out);
     }
 
-    /// The construct of this id that the process is part of and that may still be given up.
+    /// The construct of this id that the process is part of and of which it is not known yet what it comes to.
+    pub(super) fn undecided_construct(&self, id: &Nspace, by: &ProcId) -> Option<&Signature> {
+        let mut all = self.collectives.like(Operation::Construct(id.clone()));
+        all.find(|held| contains(&held.procs, by) && self.collectives.is_open(held))
+    }
+
+    /// The same, if the host has not been asked for it.
     pub(super) fn open_construct(&self, id: &Nspace, by: &ProcId) -> Option<&Signature> {
         let mut all = self.collectives.like(Operation::Construct(id.clone()));
         all.find(|held| contains(&held.procs, by) && self.collectives.is_asked_of_nobody(held))

@@ -192,6 +192,7 @@ impl Engine {
     }
 
     pub(crate) fn handle(&mut self, now: Instant, input: Input, out: &mut Out) {
+        self.invites.now = Some(now);
         match input {
             Input::Hello { conn, peer, hello } => self.on_hello(conn, peer, hello, out),
             Input::Request { conn, id, request } => self.on_request(now, ReplyTo { conn, id }, request, out),

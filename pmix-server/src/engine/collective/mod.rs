@@ -16,7 +16,7 @@ use super::assembly::{Assembled, Entered};
 use super::group::Constructing;
 use super::groups::Groups;
 use super::ids::{Counter, ReplyTo};
-use super::signature::{Operation, Signature};
+use super::signature::{Members, Operation, Signature};
 use super::timers::{Timer, deadline};
 use super::{Asked, ConnId, Engine, Out, UpcallId};
 use members::LocalPart;
@@ -154,6 +154,25 @@ impl Collectives {
     /// Whether it is not decided yet what becomes of one of these operations, and the host does not know of it.
     pub(super) fn is_asked_of_nobody(&self, signature: &Signature) -> bool {
         self.queues.get(signature).is_some_and(|queue| queue.iter().any(Round::is_here_alone))
+    }
+
+    /// The construct of these members that may still be changed.
+    pub(super) fn constructing(&mut self, signature: &Signature) -> Option<&mut Constructing> {
+        let mut rounds = self.queues.get_mut(signature)?.iter_mut();
+        rounds.find(|round| round.is_here_alone()).map(|round| &mut round.group)
+    }
+
+    /// Takes the lead of groups that are being made from a process: their ids and who is to be a member.
+    pub(super) fn unlead(&mut self, proc: &ProcId) -> Vec<(Nspace, Members)> {
+        let mut led = Vec::new();
+        for (signature, queue) in &mut self.queues {
+            let Operation::Construct(id) = &signature.operation else { continue };
+            let open = queue.iter_mut().filter(|round| round.is_here_alone());
+            if open.map(|round| round.group.unlead(proc)).fold(false, |any, led| any | led) {
+                led.push((id.clone(), signature.procs.clone()));
+            }
+        }
+        led
     }
 
     /// Constructions of groups that have begun and not ended, and in how many of them the process waits.

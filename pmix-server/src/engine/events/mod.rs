@@ -130,7 +130,12 @@ impl Engine {
         // the source is who sent it, whatever it claims
         event.source = asked.by.proc.clone();
         self.resolve_range(&mut event);
-        if event.code == Status::GROUP_CONSTRUCT_ABORT && self.on_abort_event(&event, out).is_some() {
+        let is_of_group = match event.code {
+            Status::GROUP_CONSTRUCT_ABORT => self.on_abort_event(&event, out).is_some(),
+            Status::GROUP_LEADER_SELECTED => self.on_claim(&event, out).is_some(),
+            _ => false,
+        };
+        if is_of_group {
             return self.reply(asked.to, Ok(Reply::Done), out);
         }
         self.deliver(&event, out);

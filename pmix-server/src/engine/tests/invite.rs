@@ -6,7 +6,7 @@ use pmix_types::message::{GroupInvite, GroupJoin, GroupReply, Push, RegisterEven
 use pmix_types::{DataArray, Event, GroupOpt, Info, ProcId, Status, keys};
 
 use super::super::ids::ReplyTo;
-use super::super::{Answer, Command, HostCall, UpcallId, UpcallRequest};
+use super::super::{Answer, CallId, Command, HostCall, Input, UpcallId, UpcallRequest};
 use super::harness::*;
 use crate::host::{Grouped, Upcall};
 
@@ -159,8 +159,13 @@ fn grp_03_invitations_and_consents_wait_no_longer_than_asked() {
     t.finish();
 }
 
+fn claim(by: &Peer) -> Request {
+    let event = Event::new(Status::GROUP_LEADER_SELECTED, by.proc.clone());
+    Request::Notify(event.with_info(Info::new(&keys::GROUP_ID, "g")))
+}
+
 #[test]
-fn a_leader_that_ends_releases_those_who_have_accepted() {
+fn grp_07_without_another_leader_those_who_have_accepted_are_released() {
     let (mut t, peers) = Harness::local(3);
     listen(&mut t, &peers[2]);
     t.ask(&peers[0], invite([all_of("job")]));
@@ -168,12 +173,143 @@ fn a_leader_that_ends_releases_those_who_have_accepted() {
     let joins = t.ask(&peers[1], accept(&peers[0]));
     t.lose(&peers[0]);
     hears(&mut t, &peers[2], Status::GROUP_LEADER_FAILED, &peers[0].proc);
+    // who has not accepted cannot take the place
+    let claims = t.ask(&peers[2], claim(&peers[2]));
+    t.done(claims);
+    t.advance(5);
     t.fails(joins, Status::GROUP_LEADER_FAILED);
+    assert!(t.engine.invites.is_empty());
     t.finish();
 }
 
 #[test]
-fn a_member_gives_a_group_up_for_all() {
+fn grp_07_another_one_takes_the_place_of_the_leader() {
+    let (mut t, peers) = Harness::local(4);
+    let [a, b, c, d] = [&peers[0], &peers[1], &peers[2], &peers[3]];
+    t.ask(a, invite([all_of("job")]).with(&keys::GROUP_NOTIFY_TERMINATION, true));
+    let first = t.ask(b, accept(a));
+    let second = t.ask(c, accept(a));
+    listen(&mut t, c);
+    hears(&mut t, c, Status::GROUP_INVITED, &a.proc);
+    t.lose(a);
+    hears(&mut t, c, Status::GROUP_LEADER_FAILED, &a.proc);
+    let claims = t.ask(c, claim(c));
+    hears(&mut t, c, Status::GROUP_LEADER_SELECTED, &c.proc);
+    // the consent of before counts for it
+    hears(&mut t, c, Status::GROUP_INVITE_ACCEPTED, &b.proc);
+    t.done(claims);
+    // the place is taken
+    let claims = t.ask(b, claim(b));
+    t.done(claims);
+    // an answer to the one who has invited is one to the one who leads now
+    let third = t.ask(d, accept(a));
+    hears(&mut t, c, Status::GROUP_INVITE_ACCEPTED, &d.proc);
+    let Command::Push { push: Push::Event { event, .. }, .. } = t.next() else { panic!("no event") };
+    assert_eq!(event.code, Status::GROUP_CONSTRUCT_COMPLETE);
+    for to in [first, third, second] {
+        let reply = made(&mut t, to);
+        assert_eq!(reply.members, [1, 2, 3].map(|rank| proc("job", rank)));
+        assert!(reply.partial);
+    }
+    // what the first has asked for holds
+    t.lose(b);
+    hears(&mut t, c, Status::GROUP_MEMBER_FAILED, &b.proc);
+    t.finish();
+}
+
+#[test]
+fn grp_07_of_two_who_take_the_place_the_lower_one_leads() {
+    for other in [1, 4] {
+        let mut t = Harness::new([Upcall::Group, Upcall::NotifyEvent]);
+        t.job("job", "2,3;0,1,4");
+        let b = t.connect(&proc("job", 3));
+        // rank 0 leads from another node
+        let told = |t: &mut Harness, code: Status, about: &ProcId, more: Vec<Info>| {
+            let mut event = Event::new(
+                code,
+                if code == Status::GROUP_INVITED { about.clone() } else { proc("server", 1) },
+            )
+            .with_info(Info::new(&keys::GROUP_ID, "g"))
+            .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, about.clone()));
+            event.info.extend(more);
+            t.feed(Input::Call { id: CallId(9999), call: HostCall::NotifyEvent(event) });
+            let mut said = t.drain();
+            let answered = said.pop();
+            assert!(matches!(answered, Some(Command::Return { result: Ok(_), .. })), "{answered:?}");
+            said
+        };
+        let leader = Peer { conn: b.conn, proc: proc("job", 0) };
+        let all = [0, 1, 2, 3, 4].map(|rank| proc("job", rank)).to_vec();
+        let members = Info::new(&keys::GROUP_MEMBERSHIP, DataArray::Proc(all));
+        assert!(told(&mut t, Status::GROUP_INVITED, &leader.proc, vec![members.clone()]).is_empty());
+        let joins = t.ask(&b, accept(&leader));
+        assert_eq!(told_beyond(&mut t).1.code, Status::GROUP_INVITE_ACCEPTED);
+        assert!(told(&mut t, Status::GROUP_LEADER_FAILED, &leader.proc, vec![]).is_empty());
+        let claims = t.ask(&b, claim(&b));
+        assert_eq!(told_beyond(&mut t).1.code, Status::GROUP_LEADER_SELECTED);
+        t.done(claims);
+        // so does somebody on the other node
+        let lower = other < 3;
+        let other = proc("job", other);
+        let former = Info::new(&keys::EVENT_AFFECTED_PROCS, DataArray::Proc(vec![leader.proc.clone()]));
+        let said = told(&mut t, Status::GROUP_LEADER_SELECTED, &other, vec![members, former]);
+        // it accepts where the other one is lower, and goes on to lead where it is not
+        let accepts = said.iter().any(|command| match command {
+            Command::Upcall { request: UpcallRequest::NotifyEvent(notify), .. } => {
+                notify.event.code == Status::GROUP_INVITE_ACCEPTED
+                    && notify.event.info.get(&keys::EVENT_AFFECTED_PROC) == Ok(Some(b.proc.clone()))
+            }
+            _ => false,
+        });
+        let leads = t.engine.invites.has(&nspace("g"));
+        assert_eq!((accepts, leads), (lower, !lower));
+        // nothing is left of it with its processes
+        assert!(t.called(HostCall::DeregisterNspace(nspace("job"))).is_ok());
+        let failed = t
+            .drain()
+            .into_iter()
+            .any(|command| matches!(command, Command::Reply { id, .. } if id == joins.id));
+        assert!(failed, "it is answered");
+        t.engine.upcalls.clear();
+        t.finish();
+    }
+}
+
+#[test]
+fn grp_07_a_leader_of_a_construct_that_ends_is_told_of_and_another_one_leads() {
+    let (mut t, peers) = Harness::local(4);
+    let construct = |t: &mut Harness, peer: &Peer, leads: bool| {
+        let construct = pmix_types::message::GroupConstruct::new(nspace("g"), vec![all_of("job")]);
+        let request = Request::GroupConstruct(construct).with(&keys::GROUP_NOTIFY_TERMINATION, true);
+        t.ask(peer, request.with(&keys::GROUP_LEADER, leads))
+    };
+    listen(&mut t, &peers[1]);
+    listen(&mut t, &peers[2]);
+    construct(&mut t, &peers[0], true);
+    let first = construct(&mut t, &peers[1], false);
+    t.lose(&peers[0]);
+    for peer in &peers[1..3] {
+        hears(&mut t, peer, Status::GROUP_LEADER_FAILED, &peers[0].proc);
+    }
+    let claims = t.ask(&peers[1], claim(&peers[1]));
+    for peer in &peers[1..3] {
+        hears(&mut t, peer, Status::GROUP_LEADER_SELECTED, &peers[1].proc);
+    }
+    t.done(claims);
+    // the new one alone hears of members that will not come
+    t.lose(&peers[3]);
+    hears(&mut t, &peers[1], Status::GROUP_MEMBER_FAILED, &peers[3].proc);
+    let second = construct(&mut t, &peers[2], false);
+    hears(&mut t, &peers[1], Status::GROUP_MEMBER_FAILED, &peers[0].proc);
+    hears(&mut t, &peers[2], Status::GROUP_MEMBER_FAILED, &peers[0].proc);
+    for to in [first, second] {
+        assert!(made(&mut t, to).partial);
+    }
+    t.finish();
+}
+
+#[test]
+fn grp_07_a_member_gives_a_group_up_for_all() {
     let abort = |by: u32| {
         let event = Event::new(Status::GROUP_CONSTRUCT_ABORT, proc("job", by));
         Request::Notify(event.with_info(Info::new(&keys::GROUP_ID, "g")))

@@ -5,20 +5,30 @@
 //! [`EVENT_AFFECTED_PROC`](keys::EVENT_AFFECTED_PROC) names whom it is of: the leader, or who answers. The C library tells
 //! of its invitations without that key, and counts the answers itself.
 
+mod succession;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use pmix_types::message::{Failure, GroupInvite, GroupJoin, Reply};
-use pmix_types::{DataArray, Directives, Event, GroupOpt, Info, Nspace, ProcId, Status, keys};
+use pmix_types::{DataArray, Directives, Event, GroupOpt, Info, Key, Nspace, ProcId, Status, keys};
 
 use super::assembly::Notice;
 use super::collective::{Entry, Invited};
 use super::groups::MAX_GROUPS_OF_PROC;
 use super::ids::Counter;
-use super::signature::{Members, Operation, contains, name_in};
+use super::signature::{Members, Operation, name_in};
 use super::timers::{Timer, deadline};
 use super::{Asked, Engine, Out};
 use crate::host::Upcall;
+
+/// How long those who have accepted wait for another leader when theirs has ended.
+const SUCCESSION: Duration = Duration::from_secs(5);
+
+/// What a leader asks for holds on all nodes, and for who takes its place.
+const TERMS: [&Key<bool>; 3] =
+    [&keys::GROUP_OPTIONAL, &keys::GROUP_NOTIFY_TERMINATION, &keys::GROUP_ASSIGN_CONTEXT_ID];
 
 /// All invitations that are not answered in full.
 #[derive(Debug, Default)]
@@ -28,6 +38,8 @@ pub(super) struct Invites {
     /// To processes on this node.
     received: BTreeMap<(Nspace, ProcId), Received>,
     next: Counter,
+    /// The time, as far as it has been told.
+    pub(super) now: Option<Instant>,
 }
 
 /// What a leader waits for.
@@ -48,11 +60,18 @@ struct Invitation {
 /// An invitation that a process has got.
 #[derive(Debug)]
 struct Received {
+    /// Who gets the answer.
     leader: ProcId,
-    /// How many were to be members.
-    size: usize,
+    /// Leaders before, who have ended.
+    former: BTreeSet<ProcId>,
+    /// Who were to be members.
+    members: Arc<[ProcId]>,
+    /// What the group is to be like.
+    terms: Directives,
     /// It has been accepted.
     join: Option<Join>,
+    /// The leader has ended: until then another one may take its place, by this timer.
+    orphaned: Option<(u64, Instant)>,
 }
 
 #[derive(Debug)]
@@ -109,11 +128,13 @@ impl Engine {
                 self.timers.set(deadline, Timer::Invitation(number));
                 let leader = invitation.asked.by.proc.clone();
                 let members = Info::new(&keys::GROUP_MEMBERSHIP, DataArray::Proc(invitation.order.clone()));
+                let terms: Vec<_> = terms_of(&invitation.directives).collect();
                 let invited = invitation.open.clone();
                 self.invites.sent.insert(id.clone(), invitation);
                 let mut event = self.of_group(Status::GROUP_INVITED, &id, &leader).with_info(members);
                 // it comes from whom to answer
                 event.source = leader;
+                event.info.extend(terms);
                 self.tell_those(&invited, event, out);
             }
         }
@@ -161,7 +182,8 @@ impl Engine {
         let GroupJoin { group: id, leader, answer, mut directives, .. } = join;
         let (proc, to) = (asked.by.proc.clone(), asked.to);
         let key = (id.clone(), proc.clone());
-        let invited = self.invites.received.get(&key).filter(|received| received.leader == leader);
+        let invited = self.invites.received.get(&key);
+        let invited = invited.filter(|held| held.leader == leader || held.former.contains(&leader));
         let refused = match (invited, answer) {
             (None, _) => {
                 let message = format!("{leader} has not invited {proc} to a group {id}, or waits no more");
@@ -183,14 +205,20 @@ impl Engine {
             Err(failure) => return self.reply(to, Err(failure), out),
         };
         if answer == GroupOpt::DECLINE {
-            self.invites.received.remove(&key);
+            let received = self.invites.received.remove(&key);
+            let leader = received.map_or(leader, |received| {
+                self.clear_timers(&received);
+                received.leader
+            });
             self.reply(to, Ok(Reply::Done), out);
             return self.tell_leader(&leader, self.of_group(Status::GROUP_INVITE_DECLINED, &id, &proc), out);
         }
         let number = self.invites.next.next();
         self.timers.set(deadline, Timer::Invitation(number));
+        let mut leader = leader;
         if let Some(received) = self.invites.received.get_mut(&key) {
             received.join = Some(Join { number, asked, directives, deadline });
+            leader.clone_from(&received.leader);
         }
         self.tell_leader(&leader, self.of_group(Status::GROUP_INVITE_ACCEPTED, &id, &proc), out);
     }
@@ -207,18 +235,20 @@ impl Engine {
                 self.on_answered(&id, event, &about, out);
             }
             Status::GROUP_MEMBERSHIP_UPDATE => self.on_final_members(&id, event, &about, out),
-            Status::GROUP_CONSTRUCT_ABORT | Status::GROUP_LEADER_FAILED => {
+            Status::GROUP_CONSTRUCT_ABORT => {
                 let failure = given_up(event.code, &id, &about);
                 self.end_joins(&id, &about, &failure, out);
                 self.abort_construct(&id, &about, &failure, out);
             }
+            Status::GROUP_LEADER_FAILED => self.on_leader_failed(&id, &about),
+            Status::GROUP_LEADER_SELECTED => self.on_leader_selected(&id, event, &about, out),
             _ => {}
         }
     }
 
     fn on_invited(&mut self, id: &Nspace, event: &Event, out: &mut Out) {
         let Ok(Some(DataArray::Proc(members))) = event.info.get(&keys::GROUP_MEMBERSHIP) else { return };
-        let leader = &event.source;
+        let (leader, members) = (&event.source, Arc::<[ProcId]>::from(members));
         for proc in members.iter().filter(|proc| *proc != leader) {
             let Some(job) = self.jobs.get(&proc.nspace).filter(|job| job.is_local(proc.rank)) else {
                 continue;
@@ -229,7 +259,14 @@ impl Engine {
             if is_taken || job.departed.contains(proc.rank) {
                 self.tell_leader(leader, self.of_group(Status::GROUP_INVITE_FAILED, id, proc), out);
             } else {
-                let received = Received { leader: leader.clone(), size: members.len(), join: None };
+                let received = Received {
+                    leader: leader.clone(),
+                    former: BTreeSet::new(),
+                    members: members.clone(),
+                    terms: terms_of(&event.info).collect::<Vec<_>>().into(),
+                    join: None,
+                    orphaned: None,
+                };
                 self.invites.received.insert(key, received);
             }
         }
@@ -244,14 +281,11 @@ impl Engine {
         };
         let Some(leader) = leader.filter(|leader| self.client(leader).is_some()) else { return };
         let invitation = self.invites.sent.get_mut(id).filter(|held| held.asked.by.proc == leader);
-        // who has accepted can still be lost
-        let counts = |held: &Invitation| match accepts {
-            true => contains(&held.open, who),
-            false => held.order.contains(who) && !held.lost.contains(who) && *who != leader,
-        };
-        let Some(invitation) = invitation.filter(|held| counts(held)) else {
+        let is_awaited =
+            |held: &Invitation| *who != leader && held.order.contains(who) && !held.lost.contains(who);
+        let Some(invitation) = invitation.filter(|held| is_awaited(held)) else {
             // it comes too late, and somebody waits for it
-            if accepts {
+            if accepts && !self.invites.received.contains_key(&(id.clone(), leader.clone())) {
                 let mut late = Members::new();
                 name_in(&mut late, who);
                 let event = self.of_group(Status::GROUP_CONSTRUCT_ABORT, id, &leader);
@@ -291,10 +325,7 @@ impl Engine {
         let mut event = self
             .of_group(Status::GROUP_MEMBERSHIP_UPDATE, id, &leader)
             .with_info(Info::new(&keys::GROUP_MEMBERSHIP, DataArray::Proc(members.clone())));
-        // what holds for the group holds on all nodes
-        for key in [&keys::GROUP_OPTIONAL, &keys::GROUP_NOTIFY_TERMINATION] {
-            event.info.extend(directives.flag(key).unwrap_or_default().then(|| Info::new(key, true)));
-        }
+        event.info.extend(terms_of(&directives));
         self.tell_those(&others, event, out);
         let invited = Some(Invited { leads: true, partial: !lost.is_empty() });
         let operation = Operation::Construct(id.clone());
@@ -311,12 +342,9 @@ impl Engine {
                 self.reply(asked.to, Err(Failure::new(Status::ERR_NOT_A_MEMBER, message)), out);
                 continue;
             }
-            for key in [&keys::GROUP_OPTIONAL, &keys::GROUP_NOTIFY_TERMINATION] {
-                if event.info.flag(key).unwrap_or_default() && !directives.contains(key) {
-                    directives.push(Info::new(key, true));
-                }
-            }
-            let invited = Some(Invited { leads: false, partial: members.len() < received.size });
+            add_terms(&mut directives, &event.info);
+            let partial = members.len() < received.members.len();
+            let invited = Some(Invited { leads: false, partial });
             let (operation, procs) = (Operation::Construct(id.clone()), members.clone());
             self.on_enter(&asked, Entry { operation, procs, directives, invited }, out);
         }
@@ -327,10 +355,17 @@ impl Engine {
         let concerns = |group: &Nspace, received: &Received| group == id && received.leader == *leader;
         let taken = self.invites.take(|(group, _), received| concerns(group, received));
         let taken: Vec<_> = taken.into_iter().map(|((_, proc), received)| (proc, received)).collect();
-        for join in taken.iter().filter_map(|(_, received)| received.join.as_ref()) {
+        taken.iter().for_each(|(_, received)| self.clear_timers(received));
+        taken
+    }
+
+    fn clear_timers(&mut self, received: &Received) {
+        if let Some(join) = &received.join {
             self.timers.clear(join.deadline, Timer::Invitation(join.number));
         }
-        taken
+        if let Some((number, until)) = received.orphaned {
+            self.timers.clear(Some(until), Timer::Invitation(number));
+        }
     }
 
     fn end_joins(&mut self, id: &Nspace, leader: &ProcId, failure: &Failure, out: &mut Out) {
@@ -368,10 +403,22 @@ impl Engine {
             let id = id.clone();
             return self.fail_invitation(&id, failure, out);
         }
-        let is_it = |received: &Received| received.join.as_ref().is_some_and(|join| join.number == number);
-        let found = self.invites.received.iter().find(|(_, received)| is_it(received));
-        let Some(((id, proc), _)) = found.map(|(key, received)| (key.clone(), received)) else { return };
-        let Some(received) = self.invites.received.remove(&(id.clone(), proc.clone())) else { return };
+        let is_orphan = |received: &Received| received.orphaned.is_some_and(|(timer, _)| timer == number);
+        let is_join = |received: &Received| received.join.as_ref().is_some_and(|join| join.number == number);
+        let found =
+            self.invites.received.iter().find(|(_, received)| is_orphan(received) || is_join(received));
+        let Some(key) = found.map(|(key, _)| key.clone()) else { return };
+        let Some(received) = self.invites.received.remove(&key) else { return };
+        self.clear_timers(&received);
+        let (id, proc) = key;
+        if is_orphan(&received) {
+            // nobody has taken the place of the leader
+            if let Some(join) = received.join {
+                let failure = given_up(Status::GROUP_LEADER_FAILED, &id, &received.leader);
+                self.reply(join.asked.to, Err(failure), out);
+            }
+            return;
+        }
         if let Some(join) = received.join {
             let message = format!("group {id}: it was not complete in time");
             self.reply(join.asked.to, Err(Failure::new(Status::ERR_TIMEOUT, message)), out);
@@ -388,8 +435,8 @@ impl Engine {
             self.drop_invitation(&id, Status::GROUP_LEADER_FAILED, failure, out);
         }
         for ((id, proc), received) in self.invites.take(|(_, proc), _| is_it(proc)) {
+            self.clear_timers(&received);
             if let Some(join) = received.join {
-                self.timers.clear(join.deadline, Timer::Invitation(join.number));
                 let message = format!("group {id}: {proc} takes part in nothing any more");
                 self.reply(join.asked.to, Err(Failure::new(Status::ERR_LOST_CONNECTION, message)), out);
             }
@@ -397,7 +444,7 @@ impl Engine {
         }
     }
 
-    /// A member gives up a group that is being made (GRP-07); `None` if it is not one of such a group.
+    /// A member gives up a group that is being made (GRP-07); `None` for a group that is not known.
     pub(super) fn on_abort_event(&mut self, event: &Event, out: &mut Out) -> Option<()> {
         let id = Nspace::new(event.info.get(&keys::GROUP_ID).ok()??).ok()?;
         let by = &event.source;
@@ -409,14 +456,18 @@ impl Engine {
             return Some(());
         }
         if let Some(received) = self.invites.received.remove(&key) {
+            self.clear_timers(&received);
             if let Some(join) = received.join {
-                self.timers.clear(join.deadline, Timer::Invitation(join.number));
                 self.reply(join.asked.to, Err(failure), out);
             }
             self.tell_leader(&received.leader, self.of_group(Status::GROUP_INVITE_DECLINED, &id, by), out);
             return Some(());
         }
-        let procs = self.open_construct(&id, by)?.procs.clone();
+        // where the host has been asked already, a node that has not asked its own makes it fail for all
+        let Some(procs) = self.undecided_construct(&id, by).map(|signature| signature.procs.clone()) else {
+            // what comes too late is not for others to hear
+            return self.is_group(&id).then_some(());
+        };
         self.abort_construct(&id, by, &failure, out);
         let event = self.of_group(Status::GROUP_CONSTRUCT_ABORT, &id, by);
         self.tell(&procs, |other| other == by, Notice { event, beyond: true }, out);
@@ -431,6 +482,19 @@ impl Engine {
         let mut only = Members::new();
         name_in(&mut only, leader);
         self.tell_those(&only, event, out);
+    }
+}
+
+/// What of these holds on all nodes.
+fn terms_of(directives: &Directives) -> impl Iterator<Item = Info> {
+    TERMS.into_iter().filter(|key| directives.flag(key).unwrap_or_default()).map(|key| Info::new(key, true))
+}
+
+fn add_terms(directives: &mut Directives, terms: &Directives) {
+    for info in terms_of(terms) {
+        if directives.get_value(&info.key).is_none() {
+            directives.push(info);
+        }
     }
 }
 
