@@ -139,7 +139,7 @@ impl<'a> HandlerBuilder<'a> {
         let failed = |failure| Error::failed(OPERATION, failure);
         let placement = Placement::take(&mut directives).map_err(failed)?;
         let filter = EventFilter::new(codes.clone(), &mut directives).map_err(failed)?;
-        let id = session.router().seat(codes.len(), &placement, session).map_err(failed)?;
+        let id = session.router().seat(codes.len(), &placement, &Arc::downgrade(session)).map_err(failed)?;
         let handler = Arc::new(Handler::new(id, placement.name, handler));
         // from here on the place is freed whatever happens
         let mut registration = HandlerRegistration {

@@ -1,5 +1,5 @@
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use pmix_types::message::Failure;
 use pmix_types::{Event, EventFilter};
@@ -58,13 +58,13 @@ impl Router {
         &self,
         codes: usize,
         placement: &Placement,
-        session: &Arc<Session>,
+        session: &Weak<Session>,
     ) -> Result<u64, Failure> {
         let mut state = lock(&self.0);
         state.last_handler += 1;
         let id = state.last_handler;
         state.chain.insert(id, codes, placement)?;
-        state.runner.get_or_insert_with(|| Runner::start(Arc::downgrade(session)));
+        state.runner.get_or_insert_with(|| Runner::start(session.clone()));
         Ok(id)
     }
 

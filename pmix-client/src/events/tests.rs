@@ -54,7 +54,7 @@ impl World {
         R: Into<HandlerOutcome> + 'static,
     {
         let placement = Placement { name: name.into(), order };
-        let id = self.router.seat(codes.len(), &placement).unwrap();
+        let id = self.router.seat(codes.len(), &placement, &std::sync::Weak::new()).unwrap();
         let handler = Arc::new(Handler::new(id, name.into(), function));
         let filter = EventFilter::new(codes.to_vec(), &mut Directives::new()).unwrap();
         self.registrations += 1;

@@ -33,7 +33,7 @@ impl Engine {
         if self.invites.sent.contains_key(&id) || !self.invites.received.get(&key).is_some_and(can) {
             // what comes too late is not for others to hear
             let is_known = self.invites.received.contains_key(&key) || self.is_group(&id);
-            return self.lead_construct(&id, by, out).or(is_known.then_some(()));
+            return self.lead_construct(&id, by, out).or_else(|| is_known.then_some(()));
         }
         let received = self.invites.received.remove(&key)?;
         self.clear_timers(&received);
