@@ -73,7 +73,7 @@ builder! {
     /// When awaited: `GROUP_CONSTRUCT_ABORT` if one has declined or ended, whom [`Error::procs`] names, unless the group is
     /// [`optional`](GroupInviteBuilder::optional); `ERR_TIMEOUT` with those who have not answered; `ERR_BAD_PARAM` if nobody is
     /// invited, or a namespace that the server does not know; `ERR_NOT_SUPPORTED` for processes on other nodes if the host
-    /// carries no events; and what [`Client::group_construct`] fails with, which those who accept go on to.
+    /// carries no events, and for a tool that invites; and what [`Client::group_construct`] fails with, which those who accept go on to.
     ///
     /// # Cancel safety
     /// Not safe: once sent, the invitation stands; dropping the future only drops the result.

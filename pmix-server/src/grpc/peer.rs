@@ -9,7 +9,7 @@ use pmix_proto::v1::ServerMessage;
 use pmix_proto::{EncodedBody, Limits, PART_BYTES};
 use pmix_types::Nspace;
 use pmix_types::job::JobData;
-use pmix_types::message::{Collected, Failure, Modex, Output, Push, Reply, Welcome};
+use pmix_types::message::{Collected, Failure, GroupReply, Modex, Output, Push, Reply, Welcome};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -39,6 +39,7 @@ pub(super) struct Shared {
 #[derive(Debug, Default)]
 struct Encoded {
     fence: Option<(Arc<Modex>, EncodedBody)>,
+    group: Option<(Arc<GroupReply>, EncodedBody)>,
     jobs: HashMap<Nspace, (Arc<JobData>, Bytes)>,
 }
 
@@ -55,6 +56,19 @@ impl Shared {
             _ => {
                 let body = EncodedBody::reply(&Reply::Fence(modex.clone().into()));
                 encoded.fence = Some((modex.clone(), body.clone()));
+                body
+            }
+        }
+    }
+
+    /// So does what the members of a new group are told.
+    fn group(&self, made: &Arc<GroupReply>) -> EncodedBody {
+        let mut encoded = self.lock();
+        match &encoded.group {
+            Some((held, body)) if Arc::ptr_eq(held, made) => body.clone(),
+            _ => {
+                let body = EncodedBody::reply(&Reply::Group(made.clone()));
+                encoded.group = Some((made.clone(), body.clone()));
                 body
             }
         }
@@ -206,6 +220,7 @@ impl Peer for SessionPeer {
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
         let body = match &result {
             Ok(Reply::Fence(Collected::Held(modex))) => self.shared.fence(modex),
+            Ok(Reply::Group(made)) => self.shared.group(made),
             Ok(Reply::Get(reply)) => {
                 EncodedBody::get_reply(reply, reply.job.as_ref().map(|job| self.shared.job(job)))
             }

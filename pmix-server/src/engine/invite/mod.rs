@@ -148,6 +148,10 @@ impl Engine {
         mut directives: Directives,
     ) -> Result<Invitation, Failure> {
         let leader = &asked.by.proc;
+        if self.client(leader).is_none() {
+            let message = format!("{leader} cannot lead a group: it is no process of a job here");
+            return Err(Failure::new(Status::ERR_NOT_SUPPORTED, message));
+        }
         self.check_new_group(id, leader)?;
         if self.is_group(id) {
             return Err(Failure::new(Status::ERR_EXISTS, "others are making a group of this id"));
