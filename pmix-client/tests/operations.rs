@@ -377,12 +377,14 @@ async fn res_03_a_connected_client_asks_its_server() {
         conversation.reply(id, Reply::Procs(vec![proc("far", 3)])).await;
     });
     assert_eq!(peers.unwrap(), [proc("far", 3)]);
-    let (nodes, ()) = tokio::join!(client.resolve_nodes(None), async {
-        let (id, request) = conversation.request().await;
-        assert_eq!(request, Request::ResolveNodes(None));
-        conversation.reply(id, Reply::Nodes(vec!["n9".into()])).await;
-    });
-    assert_eq!(nodes.unwrap(), ["n9"]);
+    for asked in [None, Some(&nspace)] {
+        let (nodes, ()) = tokio::join!(client.resolve_nodes(asked), async {
+            let (id, request) = conversation.request().await;
+            assert_eq!(request, Request::ResolveNodes(asked.cloned()));
+            conversation.reply(id, Reply::Nodes(vec!["n9".into()])).await;
+        });
+        assert_eq!(nodes.unwrap(), ["n9"]);
+    }
     let (peers, ()) = tokio::join!(client.resolve_peers(None, None), async {
         let (id, _) = conversation.request().await;
         conversation.reply(id, Reply::Done).await;

@@ -153,7 +153,7 @@ async fn only_rank_zero_of_the_first_job_reads_standard_input() {
 }
 
 #[tokio::test]
-async fn a_job_starts_whole_or_not_at_all() {
+async fn hst_04_a_job_starts_whole_or_not_at_all() {
     let (reports, mut received) = mpsc::channel(4);
     let dir = tempfile::tempdir().unwrap();
     // passes all checks, fails when it is started

@@ -294,6 +294,11 @@ mod tests {
         assert_eq!(collected([]).unwrap(), []);
         let nobody = application(&"job".parse().unwrap(), Vec::new(), &[], std::iter::empty());
         assert_eq!(nobody.unwrap_err().status, Status::ERR_BAD_PARAM);
+        let maps = [Info::new(&keys::NODE_MAP_RAW, "n0"), Info::new(&keys::PROC_MAP_RAW, "0-1")];
+        for one in maps {
+            let alone = application(&"job".parse().unwrap(), vec![one], &[], std::iter::empty());
+            assert_eq!(alone.unwrap_err().status, Status::ERR_BAD_PARAM);
+        }
         let two_nodes = collected([Info::new(&keys::PROC_MAP_RAW, "0;1")]);
         assert_eq!(two_nodes.unwrap_err().status, Status::ERR_BAD_PARAM);
         let strange = Info::required(&keys::ALLOC_TIME, "5");

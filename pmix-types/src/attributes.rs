@@ -359,6 +359,11 @@ mod tests {
         let two = [AttributeLevel::Server, AttributeLevel::Host];
         let some = two.into_iter().fold(query.clone(), Query::level);
         assert_eq!(attributes_of(&registry.answer(&key, &some).unwrap()), expected(&two));
+        let mut by_functions = query.clone();
+        for level in two {
+            by_functions.qualifiers.push(Info::dynamic(level.functions_key().key_name(), true));
+        }
+        assert_eq!(attributes_of(&registry.answer(&key, &by_functions).unwrap()), expected(&two));
         let not = Info::dynamic(keys::HOST_ATTRIBUTES.key_name(), false);
         let mut refused = query.clone().level(AttributeLevel::Server);
         refused.qualifiers.push(not);
@@ -424,7 +429,9 @@ mod tests {
             both.merge(server.clone());
             assert_eq!(answer.value, both.answer(key, &query).unwrap());
         }
-        client.merge(client.clone());
+        let mut without_attributes = AttributeRegistry::new();
+        without_attributes.declare(AttributeLevel::Client, &["PMIx_Get"]);
+        client.merge(without_attributes);
         assert_eq!(client, AttributeRegistry::of_library(AttributeLevel::Client, GET));
     }
 }

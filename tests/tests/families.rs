@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use pmix_client::types::{App, Event, Status, keys};
+use pmix_client::types::{App, DataRange, Event, Status, keys};
 use pmix_client::{Client, EventStream, Nspace, ProcId, Rank};
 use pmix_server::standard::{Job, JobStart, MemoryExchange, OnFailure, ProcExit, StandardHost};
 use pmix_tests::{Asked, TestLauncher, TestNode, within};
@@ -139,6 +139,43 @@ async fn con_18_abort_of_a_child_is_heard_of_by_its_parent() {
     within(async { aborting.abort(3, "enough").await }).await.unwrap();
     let heard = hears(&mut events, &[Status::ERR_JOB_ABORTED, Status::EVENT_JOB_END]).await;
     assert_eq!(heard[0].info.get(&keys::NSPACE).unwrap().as_deref(), Some(child.as_str()));
+}
+
+#[tokio::test]
+async fn hst_05_a_set_that_cannot_be_ended_as_a_whole_is_left_alone() {
+    let rig = Rig::start().await;
+    let (parent, mut events) = rig.client(rig.parent.nspace(), 0).await;
+    let child = spawn(&parent, false).await;
+    let all_of = |nspace: &Nspace| ProcId::wildcard(nspace.clone());
+    let stranger = all_of(&Nspace::new("stranger").unwrap());
+    for refused in [vec![all_of(&child), stranger], vec![all_of(&child), proc(&child, 1)]] {
+        let error = within(parent.abort(3, "too much").procs(refused)).await.unwrap_err();
+        assert_eq!(error.status(), Status::ERR_PARAM_VALUE_NOT_SUPPORTED, "{error}");
+    }
+    // it lives on, and ends by itself
+    for rank in 0..2 {
+        rig.end(&child, rank, ProcExit::Code(0)).await;
+    }
+    let end = hears(&mut events, &[Status::EVENT_JOB_END]).await;
+    assert_eq!(end[0].info.get(&keys::JOB_TERM_STATUS).unwrap(), Some(Status::SUCCESS));
+}
+
+#[tokio::test]
+async fn spn_05_evt_12_the_host_tells_of_the_end_only_who_has_asked() {
+    let rig = Rig::start().await;
+    let (parent, mut events) = rig.client(rig.parent.nspace(), 0).await;
+    let (other, mut events_of_other) = rig.client(rig.parent.nspace(), 1).await;
+    let child = spawn(&parent, false).await;
+    for rank in 0..2 {
+        rig.end(&child, rank, ProcExit::Code(0)).await;
+    }
+    let end = hears(&mut events, &[Status::EVENT_JOB_END]).await;
+    assert_eq!(end[0].source, ProcId::none());
+    // what was sent to the other comes before an answer
+    within(other.resolve_nodes(None)).await.unwrap();
+    let own = other.notify(Status::EVENT_JOB_END).range(DataRange::PROC_LOCAL);
+    within(async { own.await }).await.unwrap();
+    assert_eq!(next(&mut events_of_other).await.source, *other.proc_id());
 }
 
 #[tokio::test]

@@ -139,6 +139,8 @@ fn log_02_no_channel_means_all_and_once_the_first_that_works() {
 
         within(rank.client.log().stderr("first").syslog("second").once()).await.unwrap();
         assert_eq!(rank.output().await, (OutputChannel::Stderr, "first\n".into()));
+        within(rank.client.log().message("any").once()).await.unwrap();
+        assert_eq!(rank.output().await, (OutputChannel::Stdout, "any\n".into()));
         assert!(syslog.is_silent());
         rank.end().await;
 
@@ -211,6 +213,8 @@ fn log_06_hst_08_the_first_node_is_the_gateway_and_is_not_asked_through_the_libr
 
         within(clients[0].log().global_syslog("mine").priority(6)).await.unwrap();
         assert_eq!(gateway.line().await, (user(6), said_by("a:0", "mine")));
+        within(clients[1].log().global_syslog("far").priority(6)).await.unwrap();
+        assert_eq!(gateway.line().await, (user(6), said_by("b:0", "far")));
     });
 }
 

@@ -179,12 +179,18 @@ fn set_01_set_02_set_03_cli_07_what_a_job_needs_goes_from_one_server_to_the_proc
             Info::new(&keys::ADD_ENVAR, set("MINE", "no")),
             Info::new(&keys::SET_ENVAR, set("PMIX_RANK", "17")),
         ];
-        handle.setup_local_support(&nspace, collected.into_iter().chain(more)).await.unwrap();
+        // what comes later adds to what is there
+        handle.setup_local_support(&nspace, collected).await.unwrap();
+        handle.setup_local_support(&nspace, more).await.unwrap();
 
         let mut command = std::process::Command::new("env");
-        handle.setup_fork(&proc).await.unwrap().apply(command.env_clear().env("PATH", "/usr/bin:/bin"));
+        handle
+            .setup_fork(&proc)
+            .await
+            .unwrap()
+            .apply(command.env_clear().env("PATH", "/usr/bin:/bin").env("KEPT", "1"));
         let output = String::from_utf8(command.output().unwrap().stdout).unwrap();
-        for line in ["CARGO_PKG_NAME=pmix-tests", "MINE=yes", "PMIX_RANK=0"] {
+        for line in ["CARGO_PKG_NAME=pmix-tests", "MINE=yes", "PMIX_RANK=0", "KEPT=1"] {
             assert!(output.lines().any(|held| held == line), "{line} in {output}");
         }
         // what is no variable is known of the job

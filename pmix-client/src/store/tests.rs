@@ -350,6 +350,11 @@ fn get_43_app_info_takes_an_app() {
     assert_eq!(find_with(&store, None, dir, info().with(&keys::APPNUM, 1u32)), value("/tmp"));
     assert_eq!(find_with(&store, proc("a", 3), dir, info()), value("/tmp"));
     assert_eq!(find_with(&store, ProcId::wildcard(nspace("a")), dir, info()), Found::Nothing);
+    // the caller's own app of its own job; of another job the first, which has none
+    let mut store = Store::new(proc("a", 3), "n0".into(), Some(job("a")));
+    store.keep_job(job("b"));
+    assert_eq!(find_with(&store, ProcId::wildcard(nspace("a")), dir, info()), value("/tmp"));
+    assert!(matches!(find_with(&store, ProcId::wildcard(nspace("b")), dir, info()), Found::Ask(_)));
 }
 
 #[test]
@@ -375,6 +380,7 @@ fn get_46_procid_and_nspace_are_the_callers() {
     let store = store();
     assert_eq!(find(&store, proc("b", 5), keys::PROCID.name()), value(proc("a", 1)));
     assert_eq!(find(&store, None, keys::NSPACE.name()), value("a"));
+    assert!(matches!(find(&store, proc("b", 5), keys::NSPACE.name()), Found::Ask(_)), "that of the process");
 }
 
 #[test]

@@ -48,6 +48,23 @@ fn jct_03_files_of_a_process_go_with_it_and_those_of_the_namespace_with_the_last
 }
 
 #[test]
+fn jct_03_reg_11_what_is_left_goes_with_the_namespace() {
+    let (mut t, peers) = Harness::local(2);
+    for (targets, list) in [(vec![proc("job", 0)], "/tmp/a"), (vec![], "/tmp/job")] {
+        let to = t.ask(&peers[0], register(targets, files(list)));
+        registered(&mut t, to);
+    }
+    t.call(HostCall::DeregisterNspace(nspace("job")));
+    let commands = t.drain();
+    let removed = commands.iter().filter_map(|command| match command {
+        Command::Cleanup(cleanup) => Some(cleanup.files.clone()),
+        _ => None,
+    });
+    assert_eq!(removed.flatten().count(), 2, "{commands:?}");
+    t.finish();
+}
+
+#[test]
 fn jct_03_flags_of_repeats_are_joined() {
     let (mut t, peers) = Harness::local(1);
     let asked = [

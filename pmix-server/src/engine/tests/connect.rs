@@ -242,6 +242,10 @@ fn idn_07_clones_connect_under_one_name_and_count_once() {
     // one of two is gone: the process goes on
     t.lose(&a);
     t.quiet();
+    // and so it does when the younger is gone
+    let younger = t.connect(&proc("job", 0));
+    t.lose(&younger);
+    t.quiet();
     t.lose(&clone);
     let (id, _, request) = t.upcall();
     assert!(matches!(request, UpcallRequest::ClientLost(lost) if lost.reason == RESET));

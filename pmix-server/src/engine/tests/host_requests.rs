@@ -1,7 +1,7 @@
 //! Requests that the host carries out: publish, lookup, unpublish, spawn, log, job control.
 
 use pmix_types::message::{JobControl, Log, Lookup, LookupReply, Publish, Reply, Request, Spawn, Unpublish};
-use pmix_types::{App, DataRange, Directives, Info, Pdata, Persistence, Status, Value, keys};
+use pmix_types::{App, DataArray, DataRange, Directives, Info, Pdata, Persistence, Status, Value, keys};
 
 use super::super::{Answer, UpcallRequest};
 use super::harness::*;
@@ -48,15 +48,25 @@ fn pub_01_pub_02_gen_13_defaults_are_filled_in_and_directives_told_from_data() {
     t.answer(id, Ok(Answer::Done));
     t.done(to);
 
+    let nobody = || DataArray::Uint32(vec![]);
     let given = [
         Info::new(&keys::PERSISTENCE, Persistence::PROC),
         info("k", 1),
         Info::new(&keys::RANGE, DataRange::LOCAL),
         Info::new(&keys::USERID, 0u32),
+        Info::new(&keys::TIMEOUT, 60),
+        Info::new(&keys::ACCESS_PERMISSIONS, nobody()),
+        Info::new(&keys::ACCESS_USERIDS, nobody()),
+        Info::new(&keys::ACCESS_GRPIDS, nobody()),
+        Info::new(&keys::GRPID, 0u32),
     ];
     let to = t.ask(&peer, Request::Publish(Publish::new(given.to_vec())));
-    let directives =
-        Directives::new().with(&keys::PERSISTENCE, Persistence::PROC).with(&keys::RANGE, DataRange::LOCAL);
+    let directives = Directives::new()
+        .with(&keys::PERSISTENCE, Persistence::PROC)
+        .with(&keys::RANGE, DataRange::LOCAL)
+        .with(&keys::ACCESS_PERMISSIONS, nobody())
+        .with(&keys::ACCESS_USERIDS, nobody())
+        .with(&keys::ACCESS_GRPIDS, nobody());
     let request = PublishRequest::new(vec![info("k", 1)]).with_directives(identified(directives));
     let id = upcall_is(&mut t, UpcallRequest::Publish(request));
     t.answer(id, Err(failure(Status::ERR_DUPLICATE_KEY)));
@@ -169,7 +179,8 @@ fn spn_01_spn_04_the_parent_gets_name_and_data_of_its_child() {
 
 #[test]
 fn spn_06_gen_12_either_limit_of_a_start_is_kept_here() {
-    let limits: [(&[i32], &[i32], u64); 3] = [(&[5], &[], 5), (&[5], &[9], 5), (&[9], &[0], 9)];
+    let limits: [(&[i32], &[i32], u64); 4] =
+        [(&[5], &[], 5), (&[5], &[9], 5), (&[9], &[5], 5), (&[9], &[0], 9)];
     for (spawn, plain, seconds) in limits {
         let (mut t, peer) = one();
         let mut directives = Directives::new();

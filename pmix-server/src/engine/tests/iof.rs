@@ -307,6 +307,23 @@ fn iof_06_output_is_collected_until_there_is_enough_or_time_has_passed() {
     t.quiet();
     t.advance(1);
     t.expect([pushed(&listener, number, text(&writer, OUT, "j"))]);
+    // the size itself is enough
+    t.delivers(text(&writer, OUT, "k"));
+    t.delivers(text(&writer, OUT, "lmnop"));
+    t.expect([pushed(&listener, number, text(&writer, OUT, "klmnop"))]);
+    t.leaves(&listener);
+}
+
+#[test]
+fn iof_06_time_alone_collects_too() {
+    let (mut t, listener, writer) = two();
+    let number = t.pulls(&listener, pull([all_of("job")], OUT).with(&keys::IOF_BUFFERING_TIME, 2u32));
+    t.delivers(text(&writer, OUT, "a"));
+    t.advance(1);
+    t.delivers(text(&writer, OUT, "b"));
+    t.quiet();
+    t.advance(1);
+    t.expect([pushed(&listener, number, text(&writer, OUT, "ab"))]);
     t.leaves(&listener);
 }
 

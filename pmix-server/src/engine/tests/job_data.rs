@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use pmix_types::job::JobSpec;
-use pmix_types::message::Request;
-use pmix_types::{Info, Key, Rank, Status, Value, keys};
+use pmix_types::message::{QueryReply, Reply, Request};
+use pmix_types::{Info, Key, Query, Rank, Status, Value, keys};
 
 use super::harness::*;
 use crate::host::Upcall;
@@ -120,9 +120,14 @@ fn get_42_get_43_get_44_get_45_a_realm_directive_picks_one_of_several_values() {
 #[test]
 fn get_43_another_jobs_app_is_number_0() {
     let (mut t, _) = world();
-    t.job("other", "0");
-    let other = t.connect(&proc("other", 0));
+    // whose rank is one of the second app there
+    t.job("other", "0-2");
+    let other = t.connect(&proc("other", 2));
     check(&mut t, &other, get_key(all_of("job"), &keys::MAX_PROCS).with(&keys::APP_INFO, true), 10u32);
+    let query = Query::new(&keys::MAX_PROCS).qualifier(&keys::NSPACE, "job").qualifier(&keys::APP_INFO, true);
+    let to = t.ask(&other, Request::Query(vec![query.clone()]));
+    let results = query.results(vec![Info::new(&keys::MAX_PROCS, 10u32)]);
+    assert_same(&t.ok(to), &Reply::Query(QueryReply::new(Status::SUCCESS, vec![results])));
     t.finish();
 }
 

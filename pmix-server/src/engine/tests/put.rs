@@ -72,6 +72,11 @@ fn put_04_a_key_put_again_is_replaced_scope_by_scope() {
     sees(vec![entry(Scope::GLOBAL, "k", 4u32)], Some(4));
     sees(vec![entry(Scope::LOCAL, "k", 5u32)], Some(5));
     sees(vec![entry(Scope::LOCAL, "k", 6u32), entry(Scope::GLOBAL, "k", 7u32)], Some(7));
+    for replaced in [Scope::LOCAL, Scope::REMOTE] {
+        let get = get(target.clone(), "k").with(&keys::DATA_SCOPE, replaced);
+        let to = t.ask(&peers[1], get.with(&keys::IMMEDIATE, true));
+        t.fails(to, Status::ERR_NOT_FOUND);
+    }
     t.finish();
 }
 

@@ -1,5 +1,6 @@
 //! Queries.
 
+use pmix_types::job::JobSpec;
 use pmix_types::message::{QueryReply, Reply, Request};
 use pmix_types::{DataArray, Directives, Info, Pid, ProcInfo, ProcState, Query, Status, Value, keys};
 
@@ -302,6 +303,15 @@ fn qry_06_several_qualifiers_of_one_name_give_one_joined_array() {
         ask(&mut t, procs.qualifier(&keys::PROCID, proc("job", 2))),
         DataArray::Uint16(vec![1, 0]).into()
     );
+    // arrays are put end to end
+    let sets = |names: &[&str]| DataArray::String(names.iter().map(ToString::to_string).collect());
+    let [first, second] = [1, 2].map(|rank| proc("job", rank));
+    let spec = JobSpec::new(nspace("job"))
+        .proc_info(first.rank, &keys::PSET_NAMES, sets(&["a", "b"]))
+        .proc_info(second.rank, &keys::PSET_NAMES, sets(&["c"]));
+    t.register(spec, None);
+    let names = Query::new(&keys::PSET_NAMES).qualifier(&keys::PROCID, first);
+    assert_eq!(ask(&mut t, names.qualifier(&keys::PROCID, second)), sets(&["a", "b", "c"]).into());
     t.finish();
 }
 
@@ -369,21 +379,20 @@ fn qry_11_the_local_table_may_be_that_of_another_node() {
 #[test]
 fn qry_11_rows_have_the_executable_if_the_host_said_it() {
     let mut t = Harness::new([]);
-    let app = |number: u32, argv: &str| {
-        vec![
-            Info::new(&keys::APPNUM, number),
-            Info::new(&keys::APP_SIZE, 1u32),
-            Info::new(&keys::APP_ARGV, argv),
-        ]
-    };
-    let spec = spec("job", "0-1").info(&keys::APP_INFO_ARRAY, DataArray::Info(app(0, "./solver -x 1")));
+    let spec = [(0, "0", "./solver -x 1"), (1, "1", "worker,-y")].into_iter().fold(
+        spec("job", "0-1"),
+        |spec, (app, ranks, argv)| {
+            spec.app_ranks(app, ranks.parse().unwrap()).app_info(app, &keys::APP_ARGV, argv)
+        },
+    );
     t.register(spec, None);
     t.register_client(&proc("job", 0));
     let peer = t.connect(&proc("job", 0));
     let reply = answered(&mut t, &peer, vec![table_of(&["job"])]);
     let value = the_only(&reply);
     let rows = value.as_array().and_then(|array| array.as_proc_infos()).unwrap();
-    assert_eq!(rows[0].executable.as_deref(), Some("./solver"));
+    let executables: Vec<_> = rows.iter().map(|row| row.executable.as_deref()).collect();
+    assert_eq!(executables, [Some("./solver"), Some("worker")]);
     t.finish();
 }
 

@@ -90,6 +90,24 @@ fn reg_09_a_second_registration_adds_and_replaces() {
 }
 
 #[test]
+fn reg_02_reg_09_the_number_of_local_processes_stays_unless_it_is_given_again() {
+    let mut t = Harness::new([]);
+    t.register(JobSpec::new(nspace("job")), Some(2));
+    t.register(JobSpec::new(nspace("job")).info(&keys::JOB_SIZE, 2u32), None);
+    t.register_client(&proc("job", 0));
+    let first = t.connect(&proc("job", 0));
+    let entered = t.ask(&first, fence_all());
+    t.quiet();
+    t.register_client(&proc("job", 1));
+    let second = t.connect(&proc("job", 1));
+    t.quiet();
+    let last = t.ask(&second, fence_all());
+    assert_eq!(t.fenced(entered), modex([]));
+    assert_eq!(t.fenced(last), modex([]));
+    t.finish();
+}
+
+#[test]
 fn reg_09_a_registration_that_makes_no_sense_changes_nothing() {
     let mut t = Harness::new([]);
     t.register(spec("job", "0-1"), None);
@@ -217,7 +235,10 @@ fn cli_08_who_is_not_registered_cannot_be_deregistered_and_keeps_its_data() {
 fn cli_04_a_client_registered_again_has_its_new_object_and_user() {
     let mut t = Harness::new([Upcall::ClientConnected]);
     t.register(spec("job", "0"), None);
-    t.register_client_with(&proc("job", 0), Some(Arc::new("old")));
+    let (uid, gid) = (USER.0 + 1, USER.1 + 1);
+    let old: HostObject = Arc::new("old");
+    let client = HostCall::RegisterClient { proc: proc("job", 0), uid, gid, object: Some(old) };
+    assert!(t.called(client).is_ok());
     let new: HostObject = Arc::new("new");
     t.register_client_with(&proc("job", 0), Some(new.clone()));
     t.hello(&proc("job", 0));

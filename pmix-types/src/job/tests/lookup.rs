@@ -120,6 +120,8 @@ fn reg_20_a_single_app_has_all_ranks() {
     assert_eq!(find(&size_only, &keys::APP_SIZE, Target::App(0)), Some(Value::Uint32(4)));
     assert_eq!(find(&size_only, &keys::APP_RANK, of(3)), Some(Value::Rank(rank(3))));
     assert_eq!(find(&size_only, &keys::APP_RANK, of(4)), None);
+    let sparse = registered(&[Info::new(&keys::NODE_MAP, "n0"), Info::new(&keys::PROC_MAP, "2,5")]);
+    assert_eq!(find(&sparse, &keys::APP_RANK, of(5)), Some(Value::Rank(rank(5))), "that of the job");
 }
 
 #[test]
