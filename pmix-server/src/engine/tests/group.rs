@@ -112,6 +112,17 @@ fn grp_01_members_of_one_id_that_name_different_sets_are_told() {
 }
 
 #[test]
+fn grp_11_an_id_is_that_of_no_namespace_and_no_other_group() {
+    let (mut t, peers) = Harness::local(2);
+    make(&mut t, &peers[..1], &construct("g", [proc("job", 0)]));
+    for taken in ["job", "server", "g"] {
+        let to = t.ask(&peers[1], construct(taken, [proc("job", 1)]));
+        t.fails(to, Status::ERR_EXISTS);
+    }
+    t.finish();
+}
+
+#[test]
 fn grp_05_members_get_what_each_has_put_and_may_see() {
     let (mut t, peers) = Harness::local(2);
     t.commits(&peers[1], [entry(Scope::LOCAL, "near", 1u32), entry(Scope::REMOTE, "far", 2u32)]);
