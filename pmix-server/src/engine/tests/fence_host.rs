@@ -33,7 +33,7 @@ fn fen_09_hst_02_one_upcall_when_all_local_participants_are_in() {
     t.expect([first, second].map(|to| Command::Reply {
         conn: to.conn,
         id: to.id,
-        result: Ok(pmix_types::message::Reply::Fence(Default::default())),
+        result: Ok(pmix_types::message::Reply::Fence(std::sync::Arc::new(modex([])).into())),
     }));
     // gen_08: whatever the host says now comes too late
     t.answer(id, Err(failure(Status::ERROR)));
