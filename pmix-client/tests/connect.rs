@@ -111,17 +111,21 @@ async fn a_server_that_takes_the_client_for_another_is_refused() {
 }
 
 #[tokio::test]
-async fn ini_07_init_waits_for_the_welcome_but_not_beyond_its_limit() {
+async fn ini_07_gen_12_init_waits_for_the_welcome_but_not_beyond_its_limit() {
     let mut server = FakeServer::start();
-    let builder = server.builder().timeout(Duration::from_millis(20));
-    let (error, ()) = tokio::join!(builder.connect(), async {
-        let mut conversation = server.accept().await;
-        conversation.hello().await;
-        conversation.end().await;
-    });
-    let error = error.unwrap_err();
-    assert!(error.is_timeout());
-    assert!(error.to_string().contains(&server.path().display().to_string()), "{error}");
+    let directive = Directives::from(vec![Info::new(&keys::TIMEOUT, 1)]);
+    for builder in
+        [server.builder().timeout(Duration::from_millis(20)), server.builder().directives(directive)]
+    {
+        let (error, ()) = tokio::join!(builder.connect(), async {
+            let mut conversation = server.accept().await;
+            conversation.hello().await;
+            conversation.end().await;
+        });
+        let error = error.unwrap_err();
+        assert!(error.is_timeout());
+        assert!(error.to_string().contains(&server.path().display().to_string()), "{error}");
+    }
 }
 
 #[tokio::test]

@@ -448,6 +448,9 @@ mod tests {
         assert_eq!(shown(below, &chunks).0, "one\ntwo\n");
         assert_eq!(read("deep/er/a&b/rank.0/stdout"), "one\ntwo\n");
         assert_eq!(read("deep/er/a&b/rank.1/stderr"), "oh\n");
+        let merged = OutputFormat::default().directory(dir.path().join("merged")).merge(true);
+        assert_eq!(shown(merged, &chunks).0, "one\noh\ntwo\n");
+        assert_eq!(read("merged/a&b/rank.1/stdout"), "oh\n");
         let elsewhere = ProcId::new("../x".parse().unwrap(), Rank::from_raw(0));
         assert_eq!(file_name(&elsewhere), ".._x");
     }

@@ -118,6 +118,12 @@ fn pub_06_a_custom_range_is_those_listed() {
     publish(&mut store, &a, data(&[("k", 1)]), &directives).unwrap();
     assert_eq!(find(&mut store, &listed, "k"), Some(1));
     assert_eq!(find(&mut store, &other, "k"), None);
+    // or all of a namespace
+    let guests = DataArray::Proc(vec![ProcId::wildcard("guests".parse().unwrap())]);
+    let directives = in_range(DataRange::CUSTOM).with(&keys::EVENT_CUSTOM_RANGE, guests);
+    publish(&mut store, &a, data(&[("all", 1)]), &directives).unwrap();
+    assert_eq!(find(&mut store, &user("guests", 3, 7), "all"), Some(1));
+    assert_eq!(find(&mut store, &listed, "all"), None);
 }
 
 #[test]

@@ -25,6 +25,16 @@ fn reg_04_single_values_go_to_the_level_of_their_key() {
     assert_eq!(find(&data, &keys::LOCAL_CPUSETS, on("n0")), Some("0:1:2:3".into()));
     assert_eq!(find(&data, &keys::NODE_RANK, of(5)), Some(Value::Uint16(7)));
     assert_eq!(find(&data, &keys::NODE_RANK, of(4)), None);
+    // names given alone are those of the local node and of the only app
+    let data = registered(&maps_and([
+        Info::new(&keys::HOSTNAME, "ib0"),
+        Info::new(&keys::NODE_SIZE, 12u32),
+        Info::new(&keys::APPNUM, 3u32),
+    ]));
+    for name in ["n0", "ib0"] {
+        assert_eq!(find(&data, &keys::NODE_SIZE, on(name)), Some(Value::Uint32(12)), "{name}");
+    }
+    assert_eq!(find(&data, &keys::APPNUM, of(5)), Some(Value::Uint32(3)));
 }
 
 #[test]
