@@ -6,10 +6,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pmix_types::message::{Failure, Push, Reply, Welcome};
 use tokio::sync::{mpsc, oneshot};
+use tokio_util::task::TaskTracker;
 
 use crate::cleanup::clean_up;
 use crate::engine::{CallId, CallValue, Command, ConnId, Engine, HostCall, Input, RequestId};
@@ -21,6 +22,9 @@ const INBOX: usize = 4096;
 const BATCH: usize = 256;
 /// Calls of the host that may wait before any are looked at.
 const SWEEP: usize = 1024;
+
+/// How long a server that stops may take to remove what processes have left: a file system may hang.
+const CLEANING: Duration = Duration::from_secs(5);
 
 /// The sending side of one connection, in whatever its wire is.
 pub(crate) trait Peer: Send {
@@ -108,6 +112,8 @@ pub(crate) struct Driver {
     /// When there are so many calls, it is seen which of them nobody waits for any more.
     sweep_at: usize,
     commands: Vec<Command>,
+    /// What removes files at the moment.
+    cleaning: TaskTracker,
 }
 
 impl Driver {
@@ -120,6 +126,7 @@ impl Driver {
             next_call: 0,
             sweep_at: SWEEP,
             commands: Vec::new(),
+            cleaning: TaskTracker::new(),
         }
     }
 
@@ -177,6 +184,10 @@ impl Driver {
         // calls of the host fail from here on, so no upcall waits for one
         drop((inbox, batch, self.calls));
         self.upcalls.end().await;
+        self.cleaning.close();
+        if tokio::time::timeout(CLEANING, self.cleaning.wait()).await.is_err() {
+            tracing::warn!("stopped before all was removed that processes have left");
+        }
         if let Some(done) = stop {
             let _ = done.send(());
         }
@@ -239,7 +250,7 @@ impl Driver {
                 }
                 Command::Upcall { id, caller, request } => self.upcalls.start(id, caller, request),
                 Command::Cleanup(cleanup) => {
-                    tokio::task::spawn_blocking(move || clean_up(&cleanup));
+                    self.cleaning.spawn_blocking(move || clean_up(&cleanup));
                 }
                 Command::Measure { id, pids } => self.upcalls.measure(id, pids),
                 Command::Look { id, path } => self.upcalls.look(id, path),

@@ -166,3 +166,21 @@ async fn jct_02_a_process_of_pmixrun_has_another_killed() {
     assert!(err.contains(":2 (") && err.contains("signal 9"), "{err}");
     assert_eq!(processes_of(dir.path()), []);
 }
+
+#[tokio::test]
+async fn jct_03_a_server_that_stops_has_removed_what_processes_have_left() {
+    const RANKS: u32 = 48;
+    let dir = tempfile::tempdir().unwrap();
+    let node = TestNode::start(RANKS).await;
+    let clients = node.clients().await;
+    for client in &clients {
+        let file = dir.path().join(client.proc_id().rank.to_string());
+        std::fs::write(&file, "left").unwrap();
+        let own = client.job_control([client.proc_id().clone()]);
+        within(own.register_cleanup([file.to_str().unwrap()])).await.unwrap();
+    }
+    within(node.handle().deregister_nspace(node.nspace())).await.unwrap();
+    node.stop().await;
+    let left: Vec<_> = dir.path().read_dir().unwrap().map(|file| file.unwrap().file_name()).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
