@@ -11,7 +11,8 @@ use crate::error::Error;
 ///
 /// # Errors
 /// When awaited: `ERR_UNREACH` for a singleton, [`Error::Lost`] if the connection is or gets lost, `ERR_INIT` after
-/// finalize, and what the server says.
+/// finalize, `ERR_NO_PERMISSIONS` for an event of a group (`GROUP_ID`) that servers tell of, such as
+/// `GROUP_INVITE_DECLINED`, with another process in `EVENT_AFFECTED_PROC`, and what the server says.
 ///
 /// # Cancel safety
 /// Once sent the event stands.

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use pmix_types::message::Request;
-use pmix_types::{Event, Info, ProcId, Status, keys};
+use pmix_types::{DataRange, Event, Info, ProcId, Status, keys};
 use tokio::sync::mpsc;
 
 use super::handler::{Handler, HandlerCall, HandlerOutcome, HandlerResult};
@@ -90,6 +90,10 @@ async fn run_chain(event: Event, handlers: &[Arc<Handler>]) -> Option<Event> {
 
 /// A handler can give up a group that is being made, and take the lead of one whose leader has ended (GRP-07).
 fn word_of(event: &Event, outcome: &HandlerOutcome) -> Option<Event> {
+    if event.code == Status::GROUP_CONSTRUCT_ABORT {
+        // that group is given up already: of this id there can only be another one
+        return None;
+    }
     let id = event.info.get(&keys::GROUP_ID).ok()??;
     let leads = || outcome.results.flag(&keys::GROUP_LEADER).unwrap_or_default();
     let code = if outcome.status == Status::GROUP_CONSTRUCT_ABORT {
@@ -99,6 +103,28 @@ fn word_of(event: &Event, outcome: &HandlerOutcome) -> Option<Event> {
     } else {
         return None;
     };
-    // the source is for the server to fill in
-    Some(Event::new(code, ProcId::none()).with_info(Info::new(&keys::GROUP_ID, id)))
+    // the source is for the server to fill in; where it knows of no such group any more nobody is to hear of it
+    let word = Event::new(code, ProcId::none()).with_range(DataRange::CUSTOM);
+    Some(word.with_info(Info::new(&keys::GROUP_ID, id)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grp_07_what_a_handler_says_of_a_group_is_for_the_server_alone() {
+        let of_group = |code| Event::new(code, ProcId::none()).with_info(Info::new(&keys::GROUP_ID, "g"));
+        let gives_up = HandlerOutcome::new(Status::GROUP_CONSTRUCT_ABORT);
+        let word = word_of(&of_group(Status::GROUP_MEMBER_FAILED), &gives_up).unwrap();
+        assert_eq!((word.code, word.range), (Status::GROUP_CONSTRUCT_ABORT, DataRange::CUSTOM));
+        assert_eq!(word.custom_range(), []);
+        assert_eq!(word_of(&of_group(Status::GROUP_CONSTRUCT_ABORT), &gives_up), None, "it is given up");
+        assert_eq!(word_of(&Event::new(Status::GROUP_MEMBER_FAILED, ProcId::none()), &gives_up), None);
+
+        let leads = HandlerOutcome::from(()).with_result(&keys::GROUP_LEADER, true);
+        let word = word_of(&of_group(Status::GROUP_LEADER_FAILED), &leads).unwrap();
+        assert_eq!(word.code, Status::GROUP_LEADER_SELECTED);
+        assert_eq!(word_of(&of_group(Status::GROUP_MEMBER_FAILED), &leads), None);
+    }
 }

@@ -10,6 +10,7 @@ use pmix_types::{Nspace, Status, keys};
 
 use super::collective::Collectives;
 use super::command::Command;
+use super::registry::known_local;
 use super::signature::{Operation, Signature};
 use super::{CallId, CallValue, Engine, Out};
 
@@ -48,7 +49,7 @@ impl Engine {
         match self.absence_of(call, request) {
             Err(failure) => out.push(Command::Return { id: call, result: Err(failure) }),
             Ok(absence) => match self.presence(&absence) {
-                Some(presence) => returns(call, presence, out),
+                Some(presence) => self.conclude(absence, presence, out),
                 None => self.collectives.absences.push(absence),
             },
         }
@@ -116,10 +117,17 @@ impl Engine {
     pub(super) fn recheck_absences(&mut self, concerns: impl Fn(&Signature) -> bool, out: &mut Out) {
         for absence in std::mem::take(&mut self.collectives.absences) {
             match concerns(&absence.signature).then(|| self.presence(&absence)).flatten() {
-                Some(presence) => returns(absence.call, presence, out),
+                Some(presence) => self.conclude(absence, presence, out),
                 None => self.collectives.absences.push(absence),
             }
         }
+    }
+
+    fn conclude(&mut self, absence: Absence, presence: Presence, out: &mut Out) {
+        if let (Operation::Destruct(id), Presence::Excused) = (absence.signature.operation, &presence) {
+            self.collectives.groups.end_elsewhere(&id, known_local(&self.jobs));
+        }
+        returns(absence.call, presence, out);
     }
 
     /// An operation of these participants has ended here.

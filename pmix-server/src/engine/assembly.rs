@@ -1,6 +1,6 @@
 //! Connect and disconnect: collectives that make processes of several namespaces known to each other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use pmix_types::{DataArray, DataRange, Directives, Event, Info, Nspace, ProcId, 
 use super::assemblies::{Assembly, Numbering, SetId, Terms};
 use super::collective::{Entry, Outcome};
 use super::forward::Form;
-use super::registry::Job;
+use super::registry::{Job, known_local};
 use super::signature::{Members, Operation, Signature, named_procs};
 use super::{Asked, ConnId, Engine, Out, UpcallPurpose, UpcallRequest};
 use crate::blob;
@@ -235,10 +235,8 @@ impl Engine {
     }
 
     pub(super) fn drop_abandoned(&mut self) {
-        let jobs = &self.jobs;
-        let here = |nspace: &Nspace| jobs.get(nspace).map(Job::known_local).unwrap_or_default();
-        self.collectives.assemblies.drop_abandoned(here);
-        self.collectives.groups.drop_abandoned(here);
+        self.collectives.assemblies.drop_abandoned(known_local(&self.jobs));
+        self.collectives.groups.drop_abandoned(known_local(&self.jobs));
     }
 
     /// Members of a connected group in place of its names, for an event of a custom range (CON-07).
@@ -250,6 +248,7 @@ impl Engine {
             None => vec![name],
         };
         if named.iter().any(|name| assemblies.id_of(&name.nspace).is_some()) {
+            let named: BTreeSet<_> = named.into_iter().collect();
             let procs = named.into_iter().flat_map(members).collect();
             event.info.remove(&keys::EVENT_CUSTOM_RANGE);
             event.info.push(Info::new(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(procs)));

@@ -8,7 +8,7 @@ use pmix_types::message::{
     Failure, GroupConstruct, GroupDestruct, GroupLeave, GroupReply, Modex, Reply, Request,
 };
 use pmix_types::{
-    DataArray, Directives, Event, GroupOperation, Info, Key, Nspace, ProcId, RankSet, Status, keys,
+    DataArray, Directives, Event, GroupOperation, Info, Key, Nspace, ProcId, RankSet, Status, Value, keys,
 };
 
 use super::assemblies::Terms;
@@ -255,9 +255,13 @@ impl Engine {
 
     /// Processes one by one and without repeats, in their order; a wildcard for those of a namespace that is not known.
     pub(super) fn one_by_one(&self, procs: &[ProcId]) -> Vec<ProcId> {
-        let mut met = BTreeSet::new();
+        let (mut met, mut whole) = (BTreeSet::new(), BTreeSet::new());
         let mut all = Vec::new();
         for proc in procs {
+            // once more it means nobody else, and would cost as much
+            if proc.rank.is_wildcard() && !whole.insert(&proc.nspace) {
+                continue;
+            }
             let ranks = if proc.rank.is_wildcard() { self.all_ranks(&proc.nspace) } else { None };
             let named: Vec<_> = match &ranks {
                 Some(ranks) => ranks.iter().map(|rank| ProcId::new(proc.nspace.clone(), rank)).collect(),
@@ -438,6 +442,7 @@ impl Engine {
             Request::IofPush(input) => self.resolve_procs(&mut input.targets),
             Request::RegisterEvents(wish) => self.resolve_infos(&mut wish.directives),
             Request::Notify(event) => self.resolve_infos(&mut event.info),
+            Request::Monitor(wish) => self.resolve_infos(&mut wish.directives),
             _ => Ok(()),
         }
     }
@@ -446,14 +451,19 @@ impl Engine {
         if !procs.iter().any(|proc| !self.jobs.contains_key(&proc.nspace) && self.is_group(&proc.nspace)) {
             return Ok(());
         }
-        let mut members = Vec::new();
+        // each name and each member once: a short list of long groups must not become a very long one
+        let (mut names, mut met, mut members) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
         for proc in procs.drain(..) {
-            match self.collectives.groups.named(&proc) {
-                Some(meant) => members.extend(meant?),
+            if !names.insert(proc.clone()) {
+                continue;
+            }
+            let meant = match self.collectives.groups.named(&proc) {
+                Some(meant) => meant?,
                 // it cannot be used before it is complete (GRP-08)
                 None if self.is_group(&proc.nspace) => return Err(not_complete(&proc.nspace)),
-                None => members.push(proc),
-            }
+                None => vec![proc],
+            };
+            members.extend(meant.into_iter().filter(|proc| met.insert(proc.clone())));
         }
         *procs = members;
         Ok(())
@@ -462,7 +472,15 @@ impl Engine {
     fn resolve_infos(&self, infos: &mut Directives) -> Result<(), Failure> {
         const LISTS: [&Key<DataArray>; 2] = [&keys::EVENT_CUSTOM_RANGE, &keys::EVENT_AFFECTED_PROCS];
         for key in LISTS {
-            let Ok(Some(DataArray::Proc(mut procs))) = infos.get(key) else { continue };
+            let mut procs = match infos.get_value(key.name()) {
+                // as programs in C write a single one
+                Some(Value::Proc(proc)) => vec![proc.clone()],
+                Some(Value::DataArray(array)) => match &**array {
+                    DataArray::Proc(procs) => procs.clone(),
+                    _ => continue,
+                },
+                _ => continue,
+            };
             let before = procs.clone();
             self.resolve_procs(&mut procs)?;
             if procs != before {

@@ -28,7 +28,7 @@ pub(super) struct Group {
     pub(super) left: BTreeMap<Nspace, RankSet>,
 }
 
-/// What members have asked of a group. What one of them asks for holds for all, but for the role of a leader.
+/// What members have asked of a group. What one of them asks for holds for all of its node, but for the role of a leader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct GroupTerms {
     /// Members that never come do not make the construct fail, and are not told of (GRP-06).
@@ -87,6 +87,11 @@ impl Group {
         self.founders().filter(|proc| !is_in(&self.left, proc))
     }
 
+    /// Whether a member of this node has neither left nor ended.
+    fn has_living(&self, here: impl Fn(&Nspace) -> RankSet) -> bool {
+        self.numbering.among(here).any(|proc| !is_in(&self.left, &proc) && !is_in(&self.ended, &proc))
+    }
+
     pub(super) fn has(&self, proc: &ProcId) -> bool {
         self.numbering.rank_of(proc).is_some() && !is_in(&self.left, proc)
     }
@@ -140,12 +145,22 @@ impl Groups {
         self.0.retain(|_, group| !group.numbering.has_nspace(nspace));
     }
 
-    /// Drops the groups that have no member here any more; `here` gives the local ranks of a namespace.
+    /// Drops the groups that nobody here has to do with any more; `here` gives the local ranks of a namespace.
     pub(super) fn drop_abandoned(&mut self, here: impl Fn(&Nspace) -> RankSet) {
         self.0.retain(|_, group| {
-            let is_lost = |proc: &ProcId| is_in(&group.left, proc) || is_in(&group.ended, proc);
-            group.numbering.among(&here).any(|proc| !is_lost(&proc))
+            group.has_living(&here) || {
+                // those of other nodes are to hear of members that have died here when they end it (GRP-09)
+                let has_dead = group.numbering.among(&here).any(|proc| !is_in(&group.left, &proc));
+                has_dead && group.members().any(|proc| !here(&proc.nspace).contains(proc.rank))
+            }
         });
+    }
+
+    /// Other nodes have ended a group without those of this one: it is kept for nobody if all of these have died.
+    pub(super) fn end_elsewhere(&mut self, id: &Nspace, here: impl Fn(&Nspace) -> RankSet) {
+        if self.get(id).is_some_and(|group| !group.has_living(&here)) {
+            self.remove(id);
+        }
     }
 
     pub(super) fn leave(&mut self, id: &str, proc: &ProcId) {

@@ -368,6 +368,11 @@ impl Engine {
     }
 }
 
+/// The ranks of each namespace that are on this node, as far as they are known.
+pub(super) fn known_local(jobs: &BTreeMap<Nspace, Job>) -> impl Fn(&Nspace) -> RankSet {
+    |nspace| jobs.get(nspace).map(Job::known_local).unwrap_or_default()
+}
+
 pub(super) fn unknown_nspace(nspace: &str) -> Failure {
     Failure::new(
         Status::ERR_INVALID_NAMESPACE,

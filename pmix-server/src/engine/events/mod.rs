@@ -12,14 +12,13 @@ mod watch;
 use std::collections::BTreeMap;
 
 use pmix_types::message::{Failure, Push, RegisterEvents, Reply};
-use pmix_types::{Directives, Event, EventFilter, ProcId, keys};
+use pmix_types::{Directives, Event, EventFilter, Nspace, ProcId, Status, keys};
 
 use super::ids::{Counter, ReplyTo};
 use super::registry::Job;
-use super::{Asked, CallValue, Command, ConnId, Engine, Out};
+use super::{Asked, CallValue, Command, ConnId, Engine, Out, invite};
 use audience::Audience;
 use cache::{Cache, Had};
-use pmix_types::{Nspace, Status};
 use uplink::Uplink;
 use watch::Watch;
 
@@ -137,6 +136,10 @@ impl Engine {
         };
         if is_of_group {
             return self.reply(asked.to, Ok(Reply::Done), out);
+        }
+        if invite::speaks_for_another(&event) {
+            let message = format!("{}: of a group a process can tell this of itself only", event.code);
+            return self.reply(asked.to, Err(Failure::new(Status::ERR_NO_PERMISSIONS, message)), out);
         }
         self.deliver(&event, out);
         self.pass_event_up(asked, event, out);

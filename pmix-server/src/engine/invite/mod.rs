@@ -235,6 +235,8 @@ impl Engine {
         match event.code {
             Status::GROUP_LEFT if event.source == about => self.collectives.groups.leave(&id, &about),
             Status::GROUP_INVITED if event.source == about => self.on_invited(&id, event, out),
+            // the rest is for servers to say: no process can speak for another, and this one speaks for itself
+            _ if event.source == about => {}
             Status::GROUP_INVITE_ACCEPTED | Status::GROUP_INVITE_DECLINED | Status::GROUP_INVITE_FAILED => {
                 self.on_answered(&id, event, &about, out);
             }
@@ -487,6 +489,26 @@ impl Engine {
         name_in(&mut only, leader);
         self.tell_those(&only, event, out);
     }
+}
+
+/// Whether an event of a process would be taken for the word of its server about another process.
+pub(super) fn speaks_for_another(event: &Event) -> bool {
+    let is_of_servers = matches!(
+        event.code,
+        Status::GROUP_LEFT
+            | Status::GROUP_INVITED
+            | Status::GROUP_INVITE_ACCEPTED
+            | Status::GROUP_INVITE_DECLINED
+            | Status::GROUP_INVITE_FAILED
+            | Status::GROUP_MEMBERSHIP_UPDATE
+            | Status::GROUP_CONSTRUCT_ABORT
+            | Status::GROUP_LEADER_FAILED
+            | Status::GROUP_LEADER_SELECTED
+    );
+    let about = event.info.get(&keys::EVENT_AFFECTED_PROC).ok().flatten();
+    is_of_servers
+        && event.info.get_value(keys::GROUP_ID.name()).is_some()
+        && about.is_some_and(|about| about != event.source)
 }
 
 /// What of these holds on all nodes.

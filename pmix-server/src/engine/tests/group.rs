@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pmix_types::message::{
     GroupConstruct, GroupDestruct, GroupLeave, GroupReply, Push, RegisterEvents, Reply, Request,
 };
-use pmix_types::{DataArray, DataRange, Event, GroupOperation, Info, ProcId, Scope, Status, keys};
+use pmix_types::{DataArray, DataRange, Event, GroupOperation, Info, ProcId, Scope, Status, Value, keys};
 
 use super::super::groups::{MAX_GROUPS, MAX_GROUPS_OF_PROC};
 use super::super::ids::ReplyTo;
@@ -461,5 +461,61 @@ fn grp_09_a_node_without_members_that_are_left_holds_nobody_up() {
     t.quiet();
     t.lose(&a);
     assert!(matches!(t.returned(call), Ok(CallValue::Presence(Presence::Departed(_)))));
+    t.finish();
+}
+
+#[test]
+fn grp_09_members_of_a_node_who_have_all_died_fail_the_end_too() {
+    for notify in [false, true] {
+        let (mut t, a, b) = Harness::two_nodes([Upcall::Group]);
+        let mut request = construct("g", [all_of("job")]);
+        if notify {
+            request = request.with(&keys::GROUP_NOTIFY_TERMINATION, true);
+        }
+        let asked = [&a, &b].map(|peer| t.ask(peer, request.clone()));
+        let (id, _) = asked_host(&mut t);
+        t.answer(id, Ok(Answer::Grouped(Grouped::default())));
+        asked.into_iter().for_each(|to| drop(made(&mut t, to)));
+        // who has left is no reason
+        let to = t.ask(&a, leave("g"));
+        t.done(to);
+        t.lose(&b);
+        t.lose(&a);
+        let call = t.call(HostCall::Absence(destruct("g")));
+        match t.returned(call) {
+            Ok(CallValue::Presence(Presence::Departed(failure))) if !notify => {
+                assert_eq!((failure.status, failure.procs), (Status::ERR_PROC_TERM_WO_SYNC, vec![b.proc]));
+            }
+            Ok(CallValue::Presence(Presence::Excused)) if notify => {
+                assert_eq!(t.engine.collectives.groups.len(), 0, "it has been ended without them");
+            }
+            other => panic!("{other:?}"),
+        }
+        t.finish();
+    }
+}
+
+#[test]
+fn idn_06_each_member_is_meant_once_however_often_it_is_named() {
+    let (mut t, a, b) = Harness::two_nodes([Upcall::Group, Upcall::NotifyEvent]);
+    let asked = [&a, &b].map(|peer| t.ask(peer, construct("g", vec![all_of("job"); 3])));
+    let (id, request) = asked_host(&mut t);
+    let all: Vec<_> = (0..4).map(|rank| proc("job", rank)).collect();
+    assert_eq!(request.procs, all);
+    t.answer(id, Ok(Answer::Grouped(Grouped::default())));
+    asked.into_iter().for_each(|to| drop(made(&mut t, to)));
+    let often = [vec![all_of("g"); 1000], vec![proc("g", 1), proc("job", 2)]].concat();
+    for range in [Value::from(DataArray::Proc(often)), Value::Proc(all_of("g"))] {
+        let range = Info::dynamic(keys::EVENT_CUSTOM_RANGE.key_name(), range);
+        let event = Event::new(Status::from_raw(-9), b.proc.clone()).with_range(DataRange::CUSTOM);
+        let to = t.ask(&b, Request::Notify(event.with_info(range)));
+        t.done(to);
+        let (notice, _, request) = t.upcall();
+        let UpcallRequest::NotifyEvent(notify) = request else { panic!("{request:?}") };
+        assert_eq!(notify.event.custom_range(), all);
+        t.answer(notice, Ok(Answer::Done));
+    }
+    assert!(matches!(t.called(HostCall::DeregisterNspace(nspace("job"))), Ok(CallValue::Done)));
+    t.drain();
     t.finish();
 }

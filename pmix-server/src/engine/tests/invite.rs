@@ -424,3 +424,43 @@ fn grp_03_what_cannot_be_is_refused() {
     assert!(t.engine.invites.is_empty());
     t.finish();
 }
+
+#[test]
+fn grp_03_grp_07_no_process_speaks_for_another_or_for_a_server() {
+    let (mut t, a, _) = Harness::two_nodes([Upcall::Group, Upcall::NotifyEvent]);
+    let say = |code: Status, by: &ProcId, about: &ProcId| {
+        Event::new(code, by.clone())
+            .with_info(Info::new(&keys::GROUP_ID, "g"))
+            .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, about.clone()))
+            .with_info(Info::new(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(vec![a.proc.clone()])))
+    };
+    let far = proc("job", 2);
+    let codes = [
+        Status::GROUP_INVITE_ACCEPTED,
+        Status::GROUP_INVITE_DECLINED,
+        Status::GROUP_INVITE_FAILED,
+        Status::GROUP_MEMBERSHIP_UPDATE,
+        Status::GROUP_CONSTRUCT_ABORT,
+        Status::GROUP_LEADER_FAILED,
+        Status::GROUP_LEADER_SELECTED,
+    ];
+    // other servers would take it for the word of this one
+    for code in codes.into_iter().chain([Status::GROUP_INVITED, Status::GROUP_LEFT]) {
+        let to = t.ask(&a, Request::Notify(say(code, &a.proc, &far)));
+        t.fails(to, Status::ERR_NO_PERMISSIONS);
+    }
+    let leads = t.ask(&a, invite([far.clone(), proc("job", 3)]));
+    let (id, _) = told_beyond(&mut t);
+    t.answer(id, Ok(Answer::Done));
+    // and what a process of another node says of itself is none of its server's
+    for code in codes {
+        t.called(HostCall::NotifyEvent(say(code, &far, &far))).unwrap();
+        t.quiet();
+    }
+    let call = t.call(HostCall::NotifyEvent(say(Status::GROUP_INVITE_DECLINED, &proc("server", 1), &far)));
+    t.fails(leads, Status::GROUP_CONSTRUCT_ABORT);
+    let (id, _) = told_beyond(&mut t);
+    assert!(t.returned(call).is_ok());
+    t.answer(id, Ok(Answer::Done));
+    t.finish();
+}
