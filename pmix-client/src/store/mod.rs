@@ -125,12 +125,20 @@ impl Store {
             Collected::Held(modex) => self.keep(Arc::unwrap_or_clone(modex)),
             Collected::Encoded(modex) if modex.is_empty() => {}
             Collected::Encoded(modex) => {
-                if self.unread.as_ref().is_some_and(|unread| unread.participants != participants) {
+                let is_of = |held: &Unread| {
+                    held.participants == participants && self.are_fixed(participants.as_deref())
+                };
+                if !self.unread.as_ref().is_some_and(is_of) {
                     self.read_collected();
                 }
                 self.unread = Some(Unread { participants, modex });
             }
         }
+    }
+
+    /// Whether these are the same processes each time. Members can leave what another name may stand for: a group.
+    fn are_fixed(&self, participants: Option<&[ProcId]>) -> bool {
+        participants.unwrap_or_default().iter().all(|proc| proc.nspace == self.me.nspace)
     }
 
     /// Whether all that has come can be found: else [`Store::read_collected`] first.

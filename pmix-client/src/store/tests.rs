@@ -204,6 +204,14 @@ fn fen_06_what_fences_bring_is_read_when_it_is_asked_for_and_the_newest_wins() {
     store.keep(modex(proc("a", 0), vec![entry(Scope::GLOBAL, "k", 5)]));
     assert_eq!(find(&store, proc("a", 0), "k"), value(5));
     assert_eq!(find(&store, proc("a", 2), "k"), value(4));
+
+    // a member may have left the group in between
+    let group = || Some(vec![ProcId::wildcard("g".parse().unwrap())]);
+    store.keep_collected(group(), collected(&[(0, 6), (2, 6)]));
+    store.keep_collected(group(), collected(&[(0, 7)]));
+    store.read_collected();
+    assert_eq!(find(&store, proc("a", 0), "k"), value(7));
+    assert_eq!(find(&store, proc("a", 2), "k"), value(6));
 }
 
 #[test]
