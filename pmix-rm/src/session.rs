@@ -131,12 +131,15 @@ impl Session {
         console: &mut Console,
         signals: &mut Signals,
     ) -> Result<Ended, String> {
-        let mut start =
-            JobStart::new(nspace, plan.apps.clone()).on_failure(OnFailure::End { grace: plan.reaction });
+        let mut start = JobStart::new(nspace.clone(), plan.apps.clone())
+            .on_failure(OnFailure::End { grace: plan.reaction });
         if plan.stop_in_init {
             start = start.directives(Directives::new().with(&keys::DEBUG_STOP_IN_INIT, true));
         }
         let job = self.host.start_job(start).await.map_err(|error| with_causes(&error))?;
+        if plan.stop_in_init {
+            console.say(format_args!("ranks wait in init until `pmix release {nspace}` lets them go on"));
+        }
         let mut watch = Watch::new(plan, job, console);
         let (outcome, code) =
             watch.until_done(signals).await.map_err(|error| format!("{}: {error}", self.node))?;

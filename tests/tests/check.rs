@@ -134,7 +134,7 @@ fn a_launcher_that_starts_nothing_is_told_from_one_that_is_wrong() {
     {
         let (code, text, errors) = check(&[], &[launcher]);
         assert_eq!((code, text.as_str()), (Some(2), ""), "{errors}");
-        assert!(errors.contains("nothing was checked") && errors.contains(word), "{errors}");
+        assert!(errors.starts_with("pmix-check: nothing was checked: ") && errors.contains(word), "{errors}");
         assert_eq!(errors.lines().count(), 1, "{errors}");
     }
 }
@@ -142,7 +142,7 @@ fn a_launcher_that_starts_nothing_is_told_from_one_that_is_wrong() {
 #[test]
 fn a_wrong_command_line_is_told() {
     for (args, word) in [
-        (&["--only", "nonsense"][..], "there is no check nonsense"),
+        (&["--only", "nonsense"][..], "pmix-check: there is no check nonsense"),
         (&["--wire", "carrier-pigeon"], "carrier-pigeon"),
         (&["--patience", "1"], "--patience"),
         (&["pmixrun"], "pmixrun"),

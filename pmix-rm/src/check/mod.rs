@@ -32,7 +32,7 @@ const AFTER_HELP: &str = "Examples:\n  pmix-check\n  pmix-check --wire native --
 /// minute more than --patience. Exit code: 0 if no rule was found broken, 1 if one was, 2 for a wrong command line or a
 /// launcher that starts nothing.
 #[derive(Debug, Parser)]
-#[command(name = "pmix-check", version, verbatim_doc_comment, after_help = AFTER_HELP)]
+#[command(name = "pmix-check", version, after_help = AFTER_HELP)]
 struct Args {
     /// How the processes speak with their server: this library's gRPC, or the C library's own protocol
     #[arg(long, value_enum, default_value = "grpc")]
@@ -93,7 +93,7 @@ pub(crate) fn run(args: Vec<OsString>) -> ExitCode {
         }
     };
     if let Some(unknown) = args.only.iter().chain(&args.rank_of).find(|name| find(name).is_none()) {
-        tracing::error!("there is no check {unknown}; --list prints them");
+        complain(&format!("there is no check {unknown}; --list prints them"));
         return ExitCode::from(USAGE);
     }
     if args.list {
@@ -117,10 +117,16 @@ pub(crate) fn run(args: Vec<OsString>) -> ExitCode {
     match runtime.block_on(run_all(&args)) {
         Ok(report) => conclude(&report, args.json),
         Err(error) => {
-            tracing::error!(%error, "nothing was checked");
+            complain(&format!("nothing was checked: {error}"));
             ExitCode::from(USAGE)
         }
     }
+}
+
+/// Whatever the log is to show.
+fn complain(message: &str) {
+    // nothing to be done if it cannot be printed
+    let _ = writeln!(io::stderr(), "pmix-check: {message}");
 }
 
 fn find(name: &str) -> Option<&'static Check> {
