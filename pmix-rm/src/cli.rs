@@ -122,7 +122,7 @@ impl From<Native> for NativeWire {
 #[command(next_help_heading = "Options of each application")]
 struct AppArgs {
     /// Number of processes to start
-    #[arg(short = 'n', long = "np", value_name = "N", default_value = "1", value_parser = parse_count)]
+    #[arg(short = 'n', long = "np", value_name = "N", default_value = "1", value_parser = parse_count, allow_negative_numbers = true)]
     count: u16,
 
     /// Set a variable, or pass on one of pmixrun's own that ranks do not inherit (PMIX_*, OMPI_*, PRTE_*)
@@ -308,6 +308,7 @@ mod tests {
             ("-n 0 ./a", "at least one"),
             ("-n 65536 ./a", "at most 65535"),
             ("-np 4 ./a", "write -n N or --np N"),
+            ("-n -1 ./a", "not a number of processes"),
             ("-n many ./a", "not a number"),
             ("--timeout 0 ./a", "no time"),
             ("--timeout -1 ./a", "timeout"),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pmix_types::message::{
-    GroupConstruct, GroupDestruct, GroupLeave, GroupReply, Push, RegisterEvents, Reply, Request,
+    GroupConstruct, GroupDestruct, GroupLeave, GroupReply, Monitor, Push, RegisterEvents, Reply, Request,
 };
 use pmix_types::{DataArray, DataRange, Event, GroupOperation, Info, ProcId, Scope, Status, Value, keys};
 
@@ -517,5 +517,25 @@ fn idn_06_each_member_is_meant_once_however_often_it_is_named() {
     }
     assert!(matches!(t.called(HostCall::DeregisterNspace(nspace("job"))), Ok(CallValue::Done)));
     t.drain();
+    t.finish();
+}
+
+#[test]
+fn idn_06_an_alarm_reaches_the_members_of_a_group_by_its_id() {
+    let (mut t, peers) = Harness::local(3);
+    make(&mut t, &peers[1..], &construct("g", [proc("job", 1), proc("job", 2)]));
+    peers.iter().for_each(|peer| listen(&mut t, peer));
+    let wish = Monitor::new(Info::new(&keys::MONITOR_HEARTBEAT, true), Status::from_raw(-9));
+    let wish = Request::Monitor(wish)
+        .with(&keys::MONITOR_HEARTBEAT_TIME, 5u32)
+        .with(&keys::RANGE, DataRange::CUSTOM)
+        .with(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(vec![all_of("g")]));
+    let to = t.ask(&peers[0], wish);
+    assert!(matches!(t.ok(to), Reply::Info(_)));
+    t.advance(5);
+    for peer in &peers[1..] {
+        assert!(matches!(t.next(), Command::Push { conn, .. } if conn == peer.conn));
+    }
+    t.lose(&peers[0]);
     t.finish();
 }
