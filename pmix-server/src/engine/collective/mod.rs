@@ -58,6 +58,8 @@ pub(super) struct Invited {
     pub(super) leads: bool,
     /// Some who were invited have not accepted.
     pub(super) partial: bool,
+    /// Until when it waits, the time for the answers included.
+    pub(super) until: Option<Instant>,
 }
 
 impl Entry {
@@ -223,7 +225,8 @@ impl Engine {
             (signature, Terms::default())
         };
         self.check_assembly(&signature, caller, terms)?;
-        let until = deadline(asked.at, &mut directives)?;
+        let until =
+            deadline(asked.at, &mut directives)?.or_else(|| invited.and_then(|invited| invited.until));
         // the members of a group get each other's data (GRP-05)
         let mut collect = order.is_some();
         if signature.operation.is_fence() {

@@ -333,7 +333,7 @@ impl Engine {
             .with_info(Info::new(&keys::GROUP_MEMBERSHIP, DataArray::Proc(members.clone())));
         event.info.extend(terms_of(&directives));
         self.tell_those(&others, event, out);
-        let invited = Some(Invited { leads: true, partial: !lost.is_empty() });
+        let invited = Some(Invited { leads: true, partial: !lost.is_empty(), until: deadline });
         let operation = Operation::Construct(id.clone());
         self.on_enter(&asked, Entry { operation, procs: members, directives, invited }, out);
     }
@@ -342,7 +342,7 @@ impl Engine {
     fn on_final_members(&mut self, id: &Nspace, event: &Event, leader: &ProcId, out: &mut Out) {
         let Ok(Some(DataArray::Proc(members))) = event.info.get(&keys::GROUP_MEMBERSHIP) else { return };
         for (proc, received) in self.take_received(id, leader) {
-            let Some(Join { asked, mut directives, .. }) = received.join else { continue };
+            let Some(Join { asked, mut directives, deadline, .. }) = received.join else { continue };
             if !members.contains(&proc) {
                 let message = format!("group {id} is made without {proc}");
                 self.reply(asked.to, Err(Failure::new(Status::ERR_NOT_A_MEMBER, message)), out);
@@ -350,7 +350,7 @@ impl Engine {
             }
             add_terms(&mut directives, &event.info);
             let partial = members.len() < received.members.len();
-            let invited = Some(Invited { leads: false, partial });
+            let invited = Some(Invited { leads: false, partial, until: deadline });
             let (operation, procs) = (Operation::Construct(id.clone()), members.clone());
             self.on_enter(&asked, Entry { operation, procs, directives, invited }, out);
         }

@@ -464,3 +464,32 @@ fn grp_03_grp_07_no_process_speaks_for_another_or_for_a_server() {
     t.answer(id, Ok(Answer::Done));
     t.finish();
 }
+
+#[test]
+fn grp_03_the_limits_of_an_invitation_hold_until_the_group_is_complete() {
+    for leader_limits in [true, false] {
+        let (mut t, a, b) = Harness::two_nodes([Upcall::Group, Upcall::NotifyEvent]);
+        let limit = |request: Request, limits| if limits { request.with(&keys::TIMEOUT, 5) } else { request };
+        let leads = t.ask(&a, limit(invite([b.proc.clone(), proc("job", 2)]), leader_limits));
+        let (id, _) = told_beyond(&mut t);
+        t.answer(id, Ok(Answer::Done));
+        let joins = t.ask(&b, limit(accept(&a), !leader_limits));
+        t.advance(4);
+        let accepted = Event::new(Status::GROUP_INVITE_ACCEPTED, proc("server", 1))
+            .with_info(Info::new(&keys::GROUP_ID, "g"))
+            .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, proc("job", 2)))
+            .with_info(Info::new(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(vec![a.proc.clone()])));
+        let call = t.call(HostCall::NotifyEvent(accepted));
+        let (id, _) = told_beyond(&mut t);
+        let (group, ..) = t.upcall();
+        assert!(t.returned(call).is_ok());
+        t.answer(id, Ok(Answer::Done));
+        // the host of the other node has nothing to say
+        t.advance(1);
+        assert_same(&t.next(), &Command::CancelUpcall(group));
+        for to in [joins, leads] {
+            t.fails(to, Status::ERR_TIMEOUT);
+        }
+        t.finish();
+    }
+}
