@@ -11,7 +11,7 @@ use pmix_types::{DataArray, DataRange, Directives, Event, Info, Nspace, ProcId, 
 use super::assemblies::{Assembly, Numbering, SetId, Terms};
 use super::collective::{Entry, Outcome};
 use super::forward::Form;
-use super::registry::{Job, known_local};
+use super::registry::{Job, Stage, known_local};
 use super::signature::{Members, Operation, Signature, named_procs};
 use super::{Asked, ConnId, Engine, Out, UpcallPurpose, UpcallRequest};
 use crate::blob;
@@ -221,11 +221,17 @@ impl Engine {
         Outcome::Ended
     }
 
-    /// A process has ended or finalized: who is connected with it hears of it (CON-13).
+    /// A process has ended or finalized: who is connected with it hears of it (CON-13). Programs of MPI finalize while they
+    /// are connected, and abort whenever their default handler hears of an end: of that they hear if they ask for it by
+    /// its code.
     pub(super) fn end_membership(&mut self, proc: &ProcId, out: &mut Out) {
+        let has_finalized = self.client(proc).is_some_and(|client| client.stage == Stage::Finalized);
         for members in self.collectives.assemblies.end(proc) {
-            let event = Event::new(Status::ERR_PROC_TERM_WO_SYNC, self.config.server.clone())
+            let mut event = Event::new(Status::ERR_PROC_TERM_WO_SYNC, self.config.server.clone())
                 .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, proc.clone()));
+            if has_finalized {
+                event = event.with_info(Info::new(&keys::EVENT_NON_DEFAULT, true));
+            }
             self.tell(&members, |other| other == proc, Notice { event, beyond: true }, out);
         }
         self.end_in_groups(proc, out);

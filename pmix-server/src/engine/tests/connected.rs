@@ -325,7 +325,6 @@ fn con_13_who_ends_or_finalizes_while_connected_is_told_of() {
     let to = t.ask(&b0, fence([all_of("asm")]));
     t.fails(to, Status::ERR_PROC_TERM_WO_SYNC);
     let to = t.ask(&b0, Request::Finalize(Default::default()));
-    hears(&mut t, &a0, Status::ERR_PROC_TERM_WO_SYNC, &proc("b", 0));
     t.done(to);
     // the last one can still disconnect
     let to = t.ask(&a0, disconnect(everybody()));
@@ -333,6 +332,21 @@ fn con_13_who_ends_or_finalizes_while_connected_is_told_of() {
     t.answer(id, Ok(Answer::Done));
     t.done(to);
     assert_eq!(t.engine.collectives.assemblies.len(), 0);
+    t.finish();
+}
+
+#[test]
+fn con_13_of_those_who_finalize_hears_who_asks_for_it_by_code() {
+    let (mut t, [a0, a1, b0]) = two_jobs();
+    listen(&mut t, &a0);
+    let wish = RegisterEvents::new(vec![Status::ERR_PROC_TERM_WO_SYNC]);
+    let to = t.ask(&a1, Request::RegisterEvents(wish));
+    t.ok(to);
+    all_connect(&mut t, &[a0.clone(), a1.clone(), b0.clone()], &connect(everybody()));
+    let to = t.ask(&b0, Request::Finalize(Default::default()));
+    hears(&mut t, &a1, Status::ERR_PROC_TERM_WO_SYNC, &proc("b", 0));
+    t.done(to);
+    // nobody else
     t.finish();
 }
 
