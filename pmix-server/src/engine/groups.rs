@@ -140,9 +140,18 @@ impl Groups {
         Some(member.map(|member| vec![member]))
     }
 
-    /// A namespace is gone, and with it all groups that have members of it.
+    /// A namespace is gone, and with it all groups that have members of it; those that outlive the end of members go on
+    /// without these (GRP-09).
     pub(super) fn forget(&mut self, nspace: &Nspace) {
-        self.0.retain(|_, group| !group.numbering.has_nspace(nspace));
+        self.0.retain(|_, group| {
+            if !group.numbering.has_nspace(nspace) {
+                return true;
+            }
+            let gone = group.founders().filter(|proc| proc.nspace == *nspace).map(|proc| proc.rank);
+            let gone = gone.collect();
+            group.left.insert(nspace.clone(), gone);
+            group.terms.notify
+        });
     }
 
     /// Drops the groups that nobody here has to do with any more; `here` gives the local ranks of a namespace.

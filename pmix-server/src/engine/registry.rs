@@ -274,6 +274,7 @@ impl Engine {
         self.fail_collectives_of(nspace, &Failure::new(Status::ERR_INVALID_NAMESPACE, why.clone()), out);
         self.collectives.assemblies.forget(nspace);
         self.collectives.groups.forget(nspace);
+        self.drop_abandoned();
         self.end_in_invites(|proc| proc.nspace == *nspace, out);
         self.fail_waiters_of_nspace(nspace, &Failure::new(Status::ERR_NOT_FOUND, why.clone()), out);
         self.fail_dmodex_of(nspace, &Failure::new(Status::ERR_NOT_FOUND, why.clone()), out);

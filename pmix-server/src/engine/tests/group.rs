@@ -371,6 +371,30 @@ fn grp_09_the_end_waits_for_all_but_not_longer_than_asked() {
 }
 
 #[test]
+fn grp_09_a_group_goes_on_without_a_job_that_is_gone_if_it_outlives_members() {
+    for notify in [false, true] {
+        let (mut t, peers) = Harness::local(1);
+        t.job("b", "0");
+        let other = t.connect(&proc("b", 0));
+        let mut request = construct("g", [all_of("job"), all_of("b")]);
+        if notify {
+            request = request.with(&keys::GROUP_NOTIFY_TERMINATION, true);
+        }
+        make(&mut t, &[peers[0].clone(), other.clone()], &request);
+        t.lose(&other);
+        t.called(HostCall::DeregisterNspace(nspace("b"))).unwrap();
+        let to = t.ask(&peers[0], destruct("g"));
+        if notify {
+            t.done(to);
+        } else {
+            t.fails(to, Status::ERR_NOT_FOUND);
+        }
+        assert_eq!(t.engine.collectives.groups.len(), 0);
+        t.finish();
+    }
+}
+
+#[test]
 fn grp_10_those_of_other_nodes_are_told_by_the_host_and_theirs_are_heard() {
     let (mut t, a, b) = Harness::two_nodes([Upcall::Group, Upcall::NotifyEvent]);
     let asked = [&a, &b].map(|peer| t.ask(peer, construct("g", [all_of("job")])));
