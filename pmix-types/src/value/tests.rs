@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Info, keys};
+use crate::{ProcId, ProcInfo, ProcState, Rank, keys};
 use proptest::prelude::*;
 
 #[test]
