@@ -12,7 +12,7 @@ use crate::{Info, Nspace, Pdata, ProcId, Rank, Status, Value};
 pub enum Reply {
     /// Carried out; there is nothing to return.
     Done,
-    /// The answer to [`Request::Get`].
+    /// The answer to [`Request::Get`](super::Request::Get).
     Get(GetReply),
     /// The fence is complete; the data of all participants if it was collected, else nothing.
     Fence(Collected),
