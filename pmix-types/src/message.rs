@@ -3,6 +3,27 @@
 //! Every transport carries these: the gRPC session of `pmix-proto` today, other wires later. The server's
 //! engine and the client's operations are written against them and know no transport.
 
+/// Declares requests that are some fields and directives.
+macro_rules! requests {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* })+) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq)]
+        #[non_exhaustive]
+        pub struct $name {
+            $($(#[$field_doc])* pub $field: $type,)*
+            /// How; may be empty.
+            pub directives: Directives,
+        }
+
+        impl $name {
+            /// The request without directives.
+            pub const fn new($($field: $type),*) -> Self {
+                Self { $($field,)* directives: Directives::new() }
+            }
+        }
+    )+};
+}
+
 mod group;
 mod manage;
 mod reply;

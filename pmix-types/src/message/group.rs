@@ -6,51 +6,40 @@ use super::Modex;
 use crate::job::JobData;
 use crate::{Directives, GroupOpt, Nspace, ProcId};
 
-/// Declares requests that are the id of a group, perhaps more, and directives.
-macro_rules! requests {
-    ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* })+) => {$(
-        $(#[$doc])*
-        #[derive(Clone, Debug, PartialEq)]
-        #[non_exhaustive]
-        pub struct $name {
-            /// The group's id; never empty.
-            pub group: Nspace,
-            $($(#[$field_doc])* pub $field: $type,)*
-            /// How; may be empty.
-            pub directives: Directives,
-        }
-
-        impl $name {
-            /// The request without directives.
-            pub const fn new(group: Nspace $(, $field: $type)*) -> Self {
-                Self { group, $($field,)* directives: Directives::new() }
-            }
-        }
-    )+};
-}
-
 requests! {
     /// Entry into the construction of a group (GRP-01). The directives are `GROUP_OPTIONAL`, `TIMEOUT` and the like.
     GroupConstruct {
+        /// The group's id; never empty.
+        group: Nspace,
         /// The members, the caller included, in the order of their ranks in the group (GRP-04); never empty.
         procs: Vec<ProcId>,
     }
     /// An invitation to a group, which the caller leads (GRP-03).
     GroupInvite {
+        /// The group's id; never empty.
+        group: Nspace,
         /// Who is invited; the caller is a member, first unless it is named.
         procs: Vec<ProcId>,
     }
     /// The answer to an invitation (GRP-03).
     GroupJoin {
+        /// The group's id; never empty.
+        group: Nspace,
         /// Who has invited.
         leader: ProcId,
         /// Whether the caller comes.
         answer: GroupOpt,
     }
     /// Entry into the end of a group (GRP-09).
-    GroupDestruct {}
+    GroupDestruct {
+        /// The group's id; never empty.
+        group: Nspace,
+    }
     /// The caller alone leaves a group (GRP-10).
-    GroupLeave {}
+    GroupLeave {
+        /// The group's id; never empty.
+        group: Nspace,
+    }
 }
 
 /// The answer to a construct: what each member gets to know (GRP-05).

@@ -6,27 +6,6 @@ use crate::{
     AllocDirective, Directives, FabricOperation, Info, ResourceBlockDirective, ResourceUnit, Status,
 };
 
-/// Declares requests that are some fields and directives.
-macro_rules! requests {
-    ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* })+) => {$(
-        $(#[$doc])*
-        #[derive(Clone, Debug, PartialEq)]
-        #[non_exhaustive]
-        pub struct $name {
-            $($(#[$field_doc])* pub $field: $type,)*
-            /// How; may be empty.
-            pub directives: Directives,
-        }
-
-        impl $name {
-            /// The request without directives.
-            pub const fn new($($field: $type),*) -> Self {
-                Self { $($field,)* directives: Directives::new() }
-            }
-        }
-    )+};
-}
-
 requests! {
     /// A wish for resources (ALC-01).
     Allocate {
