@@ -1,6 +1,6 @@
 //! What holds between a connect and its disconnect.
 
-use pmix_types::message::{Connect, Disconnect, Push, RegisterEvents, Reply, Request};
+use pmix_types::message::{Connect, Disconnect, RegisterEvents, Reply, Request};
 use pmix_types::{DataArray, DataRange, Event, Info, ProcId, Rank, Scope, Status, keys};
 
 use super::super::ids::ReplyTo;
@@ -61,25 +61,6 @@ fn all_connect(t: &mut Harness, peers: &[Peer], request: &Request) {
 #[track_caller]
 fn all_done(t: &mut Harness, asked: impl IntoIterator<Item = ReplyTo>) {
     asked.into_iter().for_each(|to| t.done(to));
-}
-
-#[track_caller]
-fn listen(t: &mut Harness, peer: &Peer) {
-    let to = t.ask(peer, Request::RegisterEvents(RegisterEvents::new(vec![])));
-    assert!(matches!(t.ok(to), Reply::Registered(_)));
-}
-
-/// The next thing is that a process hears of an event.
-#[track_caller]
-fn hears(t: &mut Harness, peer: &Peer, code: Status, about: &ProcId) -> Event {
-    match t.next() {
-        Command::Push { conn, push: Push::Event { event, .. } } => {
-            assert_eq!((conn, event.code), (peer.conn, code), "{event:?}");
-            assert_eq!(event.info.get(&keys::EVENT_AFFECTED_PROC).unwrap().as_ref(), Some(about));
-            event
-        }
-        other => panic!("{} should hear {code}, but {other:?}", peer.proc),
-    }
 }
 
 #[test]

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use pmix_types::message::{
-    GroupConstruct, GroupDestruct, GroupLeave, GroupReply, Monitor, Push, RegisterEvents, Reply, Request,
-};
+use pmix_types::message::{GroupConstruct, GroupDestruct, GroupLeave, GroupReply, Monitor, Reply, Request};
 use pmix_types::{DataArray, DataRange, Event, GroupOperation, Info, ProcId, Scope, Status, Value, keys};
 
 use super::super::groups::{MAX_GROUPS, MAX_GROUPS_OF_PROC};
@@ -26,7 +24,7 @@ fn leave(id: &str) -> Request {
 }
 
 #[track_caller]
-fn made(t: &mut Harness, to: ReplyTo) -> Arc<GroupReply> {
+pub(super) fn made(t: &mut Harness, to: ReplyTo) -> Arc<GroupReply> {
     match t.ok(to) {
         Reply::Group(reply) => reply,
         other => panic!("expected a group, not {other:?}"),
@@ -51,23 +49,11 @@ fn asked_host(t: &mut Harness) -> (UpcallId, GroupRequest) {
     }
 }
 
+/// The next thing is that a process hears of something about another one of group `g`.
 #[track_caller]
-fn listen(t: &mut Harness, peer: &Peer) {
-    let to = t.ask(peer, Request::RegisterEvents(RegisterEvents::new(vec![])));
-    assert!(matches!(t.ok(to), Reply::Registered(_)));
-}
-
-/// The next thing is that a process hears of something about another one of a group.
-#[track_caller]
-fn hears(t: &mut Harness, peer: &Peer, code: Status, about: &ProcId) {
-    match t.next() {
-        Command::Push { conn, push: Push::Event { event, .. } } => {
-            assert_eq!((conn, event.code), (peer.conn, code), "{event:?}");
-            assert_eq!(event.info.get(&keys::EVENT_AFFECTED_PROC).unwrap().as_ref(), Some(about));
-            assert_eq!(event.info.get(&keys::GROUP_ID).unwrap().as_deref(), Some("g"));
-        }
-        other => panic!("{} should hear {code}, but {other:?}", peer.proc),
-    }
+pub(super) fn hears_of(t: &mut Harness, peer: &Peer, code: Status, about: &ProcId) {
+    let event = hears(t, peer, code, about);
+    assert_eq!(event.info.get(&keys::GROUP_ID).unwrap().as_deref(), Some("g"));
 }
 
 #[test]
@@ -289,9 +275,9 @@ fn grp_06_a_leader_is_told_of_who_will_not_come_or_all_without_one() {
         let request = construct("g", [all_of("job")]).with(&keys::GROUP_NOTIFY_TERMINATION, true);
         let first = t.ask(&peers[0], request.clone().with(&keys::GROUP_LEADER, has_leader));
         t.lose(&peers[2]);
-        hears(&mut t, &peers[0], Status::GROUP_MEMBER_FAILED, &proc("job", 2));
+        hears_of(&mut t, &peers[0], Status::GROUP_MEMBER_FAILED, &proc("job", 2));
         if !has_leader {
-            hears(&mut t, &peers[1], Status::GROUP_MEMBER_FAILED, &proc("job", 2));
+            hears_of(&mut t, &peers[1], Status::GROUP_MEMBER_FAILED, &proc("job", 2));
         }
         let second = t.ask(&peers[1], request);
         for to in [first, second] {
@@ -309,11 +295,11 @@ fn grp_06_members_are_told_of_one_that_ends_without_leaving() {
     listen(&mut t, &peers[0]);
     // one that leaves is no failure
     let to = t.ask(&peers[1], leave("g"));
-    hears(&mut t, &peers[0], Status::GROUP_LEFT, &proc("job", 1));
+    hears_of(&mut t, &peers[0], Status::GROUP_LEFT, &proc("job", 1));
     t.done(to);
     t.lose(&peers[1]);
     t.lose(&peers[2]);
-    hears(&mut t, &peers[0], Status::GROUP_MEMBER_FAILED, &proc("job", 2));
+    hears_of(&mut t, &peers[0], Status::GROUP_MEMBER_FAILED, &proc("job", 2));
     // asked for, it does not fail the end (GRP-09)
     let to = t.ask(&peers[0], destruct("g"));
     t.done(to);

@@ -8,9 +8,12 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use pmix_types::job::JobSpec;
 use pmix_types::message::{
-    Collected, Failure, Fence, Get, GetReply, Hello, Identity, Modex, ProcData, PutEntry, Reply, Request,
+    Collected, Failure, Fence, Get, GetReply, Hello, Identity, Modex, ProcData, Push, PutEntry,
+    RegisterEvents, Reply, Request,
 };
-use pmix_types::{Directives, Key, KeyName, Nspace, Pid, ProcId, Rank, Scope, Status, Value, ValueType};
+use pmix_types::{
+    Directives, Event, Key, KeyName, Nspace, Pid, ProcId, Rank, Scope, Status, Value, ValueType, keys,
+};
 
 use super::super::ids::ReplyTo;
 use super::super::{
@@ -470,6 +473,26 @@ pub(super) fn assert_idle(engine: &Engine) {
     assert!(engine.collectives.is_empty(), "{:?}", engine.collectives);
     assert!(engine.dmodex.is_empty(), "{:?}", engine.dmodex);
     assert!(engine.monitors.is_empty(), "{:?}", engine.monitors);
+}
+
+/// A process wants to hear of all events.
+#[track_caller]
+pub(super) fn listen(t: &mut Harness, peer: &Peer) {
+    let to = t.ask(peer, Request::RegisterEvents(RegisterEvents::new(vec![])));
+    assert!(matches!(t.ok(to), Reply::Registered(_)));
+}
+
+/// The next thing is that a process hears of an event.
+#[track_caller]
+pub(super) fn hears(t: &mut Harness, peer: &Peer, code: Status, about: &ProcId) -> Event {
+    match t.next() {
+        Command::Push { conn, push: Push::Event { event, .. } } => {
+            assert_eq!((conn, event.code), (peer.conn, code), "{event:?}");
+            assert_eq!(event.info.get(&keys::EVENT_AFFECTED_PROC).unwrap().as_ref(), Some(about));
+            event
+        }
+        other => panic!("{} should hear {code}, but {other:?}", peer.proc),
+    }
 }
 
 impl Drop for Harness {

@@ -1,12 +1,10 @@
 //! Groups by invitation: who is asked, who answers, and what becomes of it.
 
-use std::sync::Arc;
-
-use pmix_types::message::{GroupInvite, GroupJoin, GroupReply, Push, RegisterEvents, Reply, Request};
+use pmix_types::message::{GroupInvite, GroupJoin, Push, Request};
 use pmix_types::{DataArray, Event, GroupOpt, Info, ProcId, Status, keys};
 
-use super::super::ids::ReplyTo;
 use super::super::{Answer, CallId, Command, HostCall, Input, UpcallId, UpcallRequest};
+use super::group::{hears_of, made};
 use super::harness::*;
 use crate::host::{Grouped, Upcall};
 
@@ -27,33 +25,6 @@ fn decline(leader: &Peer) -> Request {
 }
 
 #[track_caller]
-fn listen(t: &mut Harness, peer: &Peer) {
-    let to = t.ask(peer, Request::RegisterEvents(RegisterEvents::new(vec![])));
-    assert!(matches!(t.ok(to), Reply::Registered(_)));
-}
-
-/// The next thing is that a process hears of something that another one has done or suffered.
-#[track_caller]
-fn hears(t: &mut Harness, peer: &Peer, code: Status, about: &ProcId) {
-    match t.next() {
-        Command::Push { conn, push: Push::Event { event, .. } } => {
-            assert_eq!((conn, event.code), (peer.conn, code), "{event:?}");
-            assert_eq!(event.info.get(&keys::EVENT_AFFECTED_PROC).unwrap().as_ref(), Some(about));
-            assert_eq!(event.info.get(&keys::GROUP_ID).unwrap().as_deref(), Some("g"));
-        }
-        other => panic!("{} should hear {code}, but {other:?}", peer.proc),
-    }
-}
-
-#[track_caller]
-fn made(t: &mut Harness, to: ReplyTo) -> Arc<GroupReply> {
-    match t.ok(to) {
-        Reply::Group(reply) => reply,
-        other => panic!("expected a group, not {other:?}"),
-    }
-}
-
-#[track_caller]
 fn told_beyond(t: &mut Harness) -> (UpcallId, Event) {
     match t.upcall() {
         (id, _, UpcallRequest::NotifyEvent(notify)) => (id, notify.event),
@@ -68,16 +39,16 @@ fn grp_03_who_accepts_is_a_member_when_all_have_answered() {
     listen(&mut t, a);
     listen(&mut t, b);
     let leads = t.ask(a, invite([proc("job", 2), proc("job", 1)]));
-    hears(&mut t, b, Status::GROUP_INVITED, &a.proc);
+    hears_of(&mut t, b, Status::GROUP_INVITED, &a.proc);
     let first = t.ask(b, accept(a));
-    hears(&mut t, a, Status::GROUP_INVITE_ACCEPTED, &b.proc);
+    hears_of(&mut t, a, Status::GROUP_INVITE_ACCEPTED, &b.proc);
     let again = t.ask(b, accept(a));
     t.fails(again, Status::ERR_INVALID_OPERATION);
     let early = t.ask(b, fence([all_of("g")]));
     t.fails(early, Status::ERR_INVALID_OPERATION);
     let second = t.ask(c, accept(a));
-    hears(&mut t, a, Status::GROUP_INVITE_ACCEPTED, &c.proc);
-    hears(&mut t, b, Status::GROUP_MEMBERSHIP_UPDATE, &a.proc);
+    hears_of(&mut t, a, Status::GROUP_INVITE_ACCEPTED, &c.proc);
+    hears_of(&mut t, b, Status::GROUP_MEMBERSHIP_UPDATE, &a.proc);
     for _ in [a, b] {
         let Command::Push { push: Push::Event { event, .. }, .. } = t.next() else { panic!("no event") };
         assert_eq!(event.code, Status::GROUP_CONSTRUCT_COMPLETE);
@@ -102,14 +73,14 @@ fn grp_03_who_declines_or_ends_makes_it_fail_unless_that_is_optional() {
             listen(&mut t, a);
             let leads = t.ask(a, invite([all_of("job")]).with(&keys::GROUP_OPTIONAL, optional));
             let joins = t.ask(b, accept(a));
-            hears(&mut t, a, Status::GROUP_INVITE_ACCEPTED, &b.proc);
+            hears_of(&mut t, a, Status::GROUP_INVITE_ACCEPTED, &b.proc);
             if ends {
                 t.lose(c);
-                hears(&mut t, a, Status::GROUP_INVITE_FAILED, &c.proc);
+                hears_of(&mut t, a, Status::GROUP_INVITE_FAILED, &c.proc);
             } else {
                 let declines = t.ask(c, decline(a));
                 t.done(declines);
-                hears(&mut t, a, Status::GROUP_INVITE_DECLINED, &c.proc);
+                hears_of(&mut t, a, Status::GROUP_INVITE_DECLINED, &c.proc);
             }
             if optional {
                 let Command::Push { push: Push::Event { event, .. }, .. } = t.next() else {
@@ -169,10 +140,10 @@ fn grp_07_without_another_leader_those_who_have_accepted_are_released() {
     let (mut t, peers) = Harness::local(3);
     listen(&mut t, &peers[2]);
     t.ask(&peers[0], invite([all_of("job")]));
-    hears(&mut t, &peers[2], Status::GROUP_INVITED, &peers[0].proc);
+    hears_of(&mut t, &peers[2], Status::GROUP_INVITED, &peers[0].proc);
     let joins = t.ask(&peers[1], accept(&peers[0]));
     t.lose(&peers[0]);
-    hears(&mut t, &peers[2], Status::GROUP_LEADER_FAILED, &peers[0].proc);
+    hears_of(&mut t, &peers[2], Status::GROUP_LEADER_FAILED, &peers[0].proc);
     // who has not accepted cannot take the place
     let claims = t.ask(&peers[2], claim(&peers[2]));
     t.done(claims);
@@ -190,20 +161,20 @@ fn grp_07_another_one_takes_the_place_of_the_leader() {
     let first = t.ask(b, accept(a));
     let second = t.ask(c, accept(a));
     listen(&mut t, c);
-    hears(&mut t, c, Status::GROUP_INVITED, &a.proc);
+    hears_of(&mut t, c, Status::GROUP_INVITED, &a.proc);
     t.lose(a);
-    hears(&mut t, c, Status::GROUP_LEADER_FAILED, &a.proc);
+    hears_of(&mut t, c, Status::GROUP_LEADER_FAILED, &a.proc);
     let claims = t.ask(c, claim(c));
-    hears(&mut t, c, Status::GROUP_LEADER_SELECTED, &c.proc);
+    hears_of(&mut t, c, Status::GROUP_LEADER_SELECTED, &c.proc);
     // the consent of before counts for it
-    hears(&mut t, c, Status::GROUP_INVITE_ACCEPTED, &b.proc);
+    hears_of(&mut t, c, Status::GROUP_INVITE_ACCEPTED, &b.proc);
     t.done(claims);
     // the place is taken
     let claims = t.ask(b, claim(b));
     t.done(claims);
     // an answer to the one who has invited is one to the one who leads now
     let third = t.ask(d, accept(a));
-    hears(&mut t, c, Status::GROUP_INVITE_ACCEPTED, &d.proc);
+    hears_of(&mut t, c, Status::GROUP_INVITE_ACCEPTED, &d.proc);
     let Command::Push { push: Push::Event { event, .. }, .. } = t.next() else { panic!("no event") };
     assert_eq!(event.code, Status::GROUP_CONSTRUCT_COMPLETE);
     for to in [first, third, second] {
@@ -213,7 +184,7 @@ fn grp_07_another_one_takes_the_place_of_the_leader() {
     }
     // what the first has asked for holds
     t.lose(b);
-    hears(&mut t, c, Status::GROUP_MEMBER_FAILED, &b.proc);
+    hears_of(&mut t, c, Status::GROUP_MEMBER_FAILED, &b.proc);
     t.finish();
 }
 
@@ -289,19 +260,19 @@ fn grp_07_a_leader_of_a_construct_that_ends_is_told_of_and_another_one_leads() {
     let first = construct(&mut t, &peers[1], false);
     t.lose(&peers[0]);
     for peer in &peers[1..3] {
-        hears(&mut t, peer, Status::GROUP_LEADER_FAILED, &peers[0].proc);
+        hears_of(&mut t, peer, Status::GROUP_LEADER_FAILED, &peers[0].proc);
     }
     let claims = t.ask(&peers[1], claim(&peers[1]));
     for peer in &peers[1..3] {
-        hears(&mut t, peer, Status::GROUP_LEADER_SELECTED, &peers[1].proc);
+        hears_of(&mut t, peer, Status::GROUP_LEADER_SELECTED, &peers[1].proc);
     }
     t.done(claims);
     // the new one alone hears of members that will not come
     t.lose(&peers[3]);
-    hears(&mut t, &peers[1], Status::GROUP_MEMBER_FAILED, &peers[3].proc);
+    hears_of(&mut t, &peers[1], Status::GROUP_MEMBER_FAILED, &peers[3].proc);
     let second = construct(&mut t, &peers[2], false);
-    hears(&mut t, &peers[1], Status::GROUP_MEMBER_FAILED, &peers[0].proc);
-    hears(&mut t, &peers[2], Status::GROUP_MEMBER_FAILED, &peers[0].proc);
+    hears_of(&mut t, &peers[1], Status::GROUP_MEMBER_FAILED, &peers[0].proc);
+    hears_of(&mut t, &peers[2], Status::GROUP_MEMBER_FAILED, &peers[0].proc);
     for to in [first, second] {
         assert!(made(&mut t, to).partial);
     }
@@ -336,7 +307,7 @@ fn grp_07_a_member_gives_a_group_up_for_all() {
     let waits = construct(&mut t, &peers[0]);
     let asked = t.ask(&peers[1], abort(1));
     t.fails(waits, Status::GROUP_CONSTRUCT_ABORT);
-    hears(&mut t, &peers[0], Status::GROUP_CONSTRUCT_ABORT, &peers[1].proc);
+    hears_of(&mut t, &peers[0], Status::GROUP_CONSTRUCT_ABORT, &peers[1].proc);
     t.done(asked);
     for late in &peers[1..] {
         let to = construct(&mut t, late);
