@@ -114,6 +114,8 @@ pub(crate) struct Engine {
     upcalls: BTreeMap<UpcallId, UpcallPurpose>,
     next_upcall: Counter,
     timers: Timers,
+    /// The time that it was told last.
+    now: Option<Instant>,
     stats: ServerStats,
 }
 
@@ -187,12 +189,13 @@ impl Engine {
             upcalls: BTreeMap::new(),
             next_upcall: Counter::default(),
             timers: Timers::default(),
+            now: None,
             stats: ServerStats::default(),
         }
     }
 
     pub(crate) fn handle(&mut self, now: Instant, input: Input, out: &mut Out) {
-        self.invites.now = Some(now);
+        self.now = Some(now);
         match input {
             Input::Hello { conn, peer, hello } => self.on_hello(conn, peer, hello, out),
             Input::Request { conn, id, request } => self.on_request(now, ReplyTo { conn, id }, request, out),
@@ -209,6 +212,7 @@ impl Engine {
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Instant, out: &mut Out) {
+        self.now = Some(now);
         while let Some(timer) = self.timers.pop_due(now) {
             match timer {
                 Timer::Waiter(waiter) => self.on_waiter_timeout(waiter, out),

@@ -38,8 +38,6 @@ pub(super) struct Invites {
     /// To processes on this node.
     received: BTreeMap<(Nspace, ProcId), Received>,
     next: Counter,
-    /// The time, as far as it has been told.
-    pub(super) now: Option<Instant>,
 }
 
 /// What a leader waits for.

@@ -13,8 +13,8 @@ use super::{Invitation, Invites, Join, Received, SUCCESSION, add_terms, terms_of
 impl Engine {
     /// Those who were invited have to do without their leader, and wait for another for a while.
     pub(super) fn on_leader_failed(&mut self, id: &Nspace, leader: &ProcId) {
-        let Invites { received, next, now, .. } = &mut self.invites;
-        let Some(until) = now.map(|now| now + SUCCESSION) else { return };
+        let Some(until) = self.now.and_then(|now| now.checked_add(SUCCESSION)) else { return };
+        let Invites { received, next, .. } = &mut self.invites;
         for ((group, _), received) in received {
             if group == id && received.leader == *leader && received.orphaned.is_none() {
                 let number = next.next();
