@@ -64,22 +64,24 @@ async fn tour(say: impl Fn(String)) -> Result<Value> {
     say(format!("job     {nspace}: {RANKS} x {program}"));
     let (mut gets, mut bytes) = (0, 0);
     for (proc, counts) in counts_of_all(&mut job).await? {
-        say(format!("rank    {} counts {counts}", proc.rank));
-        gets += counts["gets"].as_u64().ok_or("a rank has not counted its gets")?;
-        bytes += counts["bytes"].as_u64().ok_or("a rank has not counted its bytes")?;
+        let count =
+            |what: &str| counts[what].as_u64().ok_or_else(|| format!("a rank has not counted its {what}"));
+        let (of_rank, bytes_of_rank) = (count("gets")?, count("bytes")?);
+        say(format!("rank    {} has made {of_rank} gets of {bytes_of_rank} bytes in all", proc.rank));
+        gets += of_rank;
+        bytes += bytes_of_rank;
     }
     check(gets == u64::from(RANKS * (RANKS + 1)), "each rank gets all endpoints and a baton")?;
 
     // all ranks wait now, so a tool finds them alive
     let tool = Tool::builder().uri(server.handle().uri()).connect().await?;
-    let rows: Vec<_> = tool.proc_table(&nspace).await?.iter().map(json_row).collect();
+    let table = tool.proc_table(&nspace).await?;
     tool.finalize().await?;
-    for row in &rows {
-        say(format!(
-            "tool    sees rank {} on {}: {}, pid {}",
-            row["rank"], row["hostname"], row["state"], row["pid"]
-        ));
+    for row in &table {
+        let hostname = row.hostname.as_deref().unwrap_or("no node");
+        say(format!("tool    sees rank {} on {hostname}: {}, pid {}", row.proc.rank, row.state, row.pid));
     }
+    let rows: Vec<_> = table.iter().map(json_row).collect();
     check(rows.len() == RANKS as usize, "there is a row for each rank")?;
     let is_alive = |row: &Value| row["state"] == "CONNECTED" && row["pid"].as_i64() > Some(0);
     check(rows.iter().all(is_alive), "each rank is alive")?;
