@@ -90,14 +90,14 @@ async fn pub_01_pub_13_libpmix_5_and_rust_find_what_the_other_has_published() {
 
 async fn hear_each_other(library: Peer) {
     let Some(program) = library.program("pmix_mixed") else { return };
-    let rig = Rig::start().await;
-    let mut events = within(rig.rust.events([CODE]).into_future()).await.unwrap();
-    let event = Event::new(CODE, rig.node.proc(0)).with_range(DataRange::SESSION);
     for proc in others() {
+        // a node for each: the second would be told late of what was said in the first one's time
+        let rig = Rig::start().await;
+        let mut events = within(rig.rust.events([CODE]).into_future()).await.unwrap();
+        let mut event = Event::new(CODE, rig.node.proc(0)).with_range(DataRange::SESSION);
         let acts = ["listen", CODE_TEXT, "hear", "notify", CODE_TEXT, "from C"];
         let mut c = rig.c(&program, &proc, &acts).await;
         c.line_with("listening").await;
-        let mut event = event.clone();
         event.info.push(pmix_client::types::Info::dynamic(TEXT.parse().unwrap(), "from Rust"));
         within(rig.rust.notify(event)).await.unwrap();
         let heard = loop {
