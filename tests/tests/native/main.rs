@@ -1,0 +1,10 @@
+//! Programs linked with the C library of PMIx, and Open MPI: what they do at our servers, and what is refused.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
+
+mod commands;
+mod mixed;
+mod mpi;
+mod programs;
+mod refusals;
+mod tools;

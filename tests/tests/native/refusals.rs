@@ -1,0 +1,212 @@
+//! Who is refused on the port for C clients, with which reason in the log, while a job goes on.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use pmix_client::{Client, Nspace, ProcId, Rank};
+use pmix_native::conn::{
+    ClientAnswer, Connect, Peer as Who, Role, Security, ToolAnswer, ToolIdentity, User, tag,
+};
+use pmix_native::msg::Reply;
+use pmix_native::{Dialect, Encoding};
+use pmix_server::NativeWire;
+use pmix_server::types::Status;
+use pmix_tests::{
+    Logs, NativeSession, TestNode, native_connect, native_stream, native_user, on_both_runtimes, within,
+};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// A node with both front ends, and the job of two that goes on.
+async fn node() -> (TestNode, [Client; 2]) {
+    let node = TestNode::builder(2).server(|server| server.native_wire(NativeWire::On)).start().await;
+    let clients = [node.client(0).await, node.client(1).await];
+    (node, clients)
+}
+
+/// A process of another job, which is to be registered.
+fn other() -> ProcId {
+    ProcId::new(Nspace::new("other").unwrap(), Rank::from_raw(2))
+}
+
+/// The job does what jobs do.
+async fn goes_on(node: &TestNode, clients: &[Client; 2]) {
+    node.until_waiting(0).await;
+    let (a, b) = within(async { tokio::join!(clients[0].fence_all(), clients[1].fence_all()) }).await;
+    a.and(b).unwrap();
+}
+
+fn plain() -> Encoding {
+    Encoding::plain(Dialect::V41)
+}
+
+fn connect_as(peer: Who, user: User) -> Connect {
+    let mut connect = native_connect(peer, plain(), "4.2.2");
+    connect.security = Security::native(user);
+    connect
+}
+
+/// Nothing comes but the end, in whatever form.
+async fn is_closed(mut stream: TcpStream) {
+    let mut answer = Vec::new();
+    let _ = within(stream.read_to_end(&mut answer)).await;
+    assert_eq!(answer, b"");
+}
+
+/// Sends something and is refused for a reason.
+async fn refused(node: &TestNode, clients: &[Client; 2], sent: &[u8], reason: &[&str]) {
+    let logs = Logs::start();
+    let mut stream = native_stream(node).await;
+    // it may hang up before it has read all
+    let _ = stream.write_all(sent).await;
+    logs.line_with(&[&["refused a connection"], reason].concat()).await;
+    is_closed(stream).await;
+    assert_eq!(node.stats().await.connections, 2, "nobody else was let in");
+    goes_on(node, clients).await;
+}
+
+async fn refused_connect(node: &TestNode, clients: &[Client; 2], connect: &Connect, reason: &[&str]) {
+    refused(node, clients, &connect.encode().unwrap(), reason).await;
+}
+
+#[test]
+fn sec_01_sec_03_who_claims_another_uid_is_refused_by_the_kernels_word() {
+    on_both_runtimes(async || {
+        let (node, clients) = node().await;
+        let User { uid, gid } = native_user();
+        // the registration would let it in
+        node.handle().register_client(&other(), uid + 1, gid, None).await.unwrap();
+        let connect = connect_as(Who::Client(other()), User { uid: uid + 1, gid });
+        let socket = format!("its socket belongs to uid {uid}");
+        refused_connect(&node, &clients, &connect, &[&format!("uid {}", uid + 1), &socket]).await;
+    });
+}
+
+#[tokio::test]
+async fn cli_02_who_is_registered_for_another_uid_is_refused() {
+    let (node, clients) = node().await;
+    let User { uid, gid } = native_user();
+    node.handle().register_client(&other(), uid + 1, gid, None).await.unwrap();
+    let connect = connect_as(Who::Client(other()), native_user());
+    let reason = format!("other:2 is registered for uid {}", uid + 1);
+    refused_connect(&node, &clients, &connect, &[&reason]).await;
+}
+
+#[tokio::test]
+async fn cli_03_an_unregistered_rank_or_namespace_is_refused() {
+    let (node, clients) = node().await;
+    let strange = ProcId::new(Nspace::new("strange").unwrap(), Rank::from_raw(0));
+    for (proc, reason) in
+        [(node.proc(17), "job:17 is not registered"), (strange, "strange:0: its namespace is not registered")]
+    {
+        refused_connect(&node, &clients, &connect_as(Who::Client(proc), native_user()), &[reason]).await;
+    }
+}
+
+#[tokio::test]
+async fn sec_01_credentials_that_cannot_be_checked_are_refused() {
+    let (node, clients) = node().await;
+    node.register(&other()).await;
+    for mechanism in ["munge", "none"] {
+        let mut connect = connect_as(Who::Client(other()), native_user());
+        connect.security = Security { mechanism: mechanism.into(), credential: Bytes::new() };
+        refused_connect(&node, &clients, &connect, &[mechanism]).await;
+    }
+}
+
+/// Tools and their like are told, as clients cannot be.
+#[tokio::test]
+async fn tol_16_who_is_no_client_hears_why_it_is_refused() {
+    let (node, clients) = node().await;
+    let (user, proc) = (native_user(), other());
+    let started = ToolIdentity::Started(proc.clone());
+    for (peer, status) in [
+        (Who::Singleton { user, proc: proc.clone() }, Status::ERR_NOT_SUPPORTED),
+        (Who::Scheduler { user, proc }, Status::ERR_NOT_SUPPORTED),
+        (Who::Tool { role: Role::Tool, user, identity: ToolIdentity::Legacy }, Status::ERR_NOT_SUPPORTED),
+        // it says that it was started as a process, but nobody has registered that
+        (Who::Tool { role: Role::Launcher, user, identity: started }, Status::ERR_NO_PERMISSIONS),
+    ] {
+        let mut stream = native_stream(&node).await;
+        stream.write_all(&connect_as(peer.clone(), user).encode().unwrap()).await.unwrap();
+        let mut answer = Vec::new();
+        within(stream.read_to_end(&mut answer)).await.unwrap();
+        assert_eq!(answer, ToolAnswer::refusal(status), "{peer:?}");
+    }
+    goes_on(&node, &clients).await;
+}
+
+#[tokio::test]
+async fn a_random_byte_stream_is_refused() {
+    let (node, clients) = node().await;
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut noise = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8
+    };
+    let bytes: Vec<u8> = (0..100_000).map(|_| noise()).collect();
+    refused(&node, &clients, &bytes, &["that does not speak the protocol"]).await;
+}
+
+#[tokio::test]
+async fn a_connect_message_that_is_too_long_is_refused_by_its_header() {
+    let (node, clients) = node().await;
+    // wrong in either byte order
+    let mut header = BytesMut::from(&[0xff; 8][..]);
+    header.put_u32(0x7f00_007f);
+    header.put_u32(0);
+    let reason = [0x7f00_007f_u32.to_string(), Connect::MAX_PAYLOAD.to_string()];
+    refused(&node, &clients, &header, &[&reason[0], &reason[1]]).await;
+}
+
+#[tokio::test]
+async fn who_hangs_up_without_a_word_leaves_nothing() {
+    let (node, clients) = node().await;
+    for _ in 0..10 {
+        drop(native_stream(&node).await);
+    }
+    goes_on(&node, &clients).await;
+}
+
+/// A process of another job that has been let in.
+async fn admitted(node: &TestNode) -> TcpStream {
+    node.register(&other()).await;
+    let mut stream = native_stream(node).await;
+    stream.write_all(&connect_as(Who::Client(other()), native_user()).encode().unwrap()).await.unwrap();
+    let mut answer = vec![0; ClientAnswer { index: 0 }.encode().len()];
+    within(stream.read_exact(&mut answer)).await.unwrap();
+    assert_eq!(answer, ClientAnswer { index: 0 }.encode());
+    stream
+}
+
+#[tokio::test]
+async fn a_frame_that_is_too_long_ends_its_connection() {
+    let (node, clients) = node().await;
+    let logs = Logs::start();
+    let mut stream = admitted(&node).await;
+    for word in [0, tag::FIRST_REQUEST, u32::MAX, 0] {
+        stream.write_u32(word).await.unwrap();
+    }
+    logs.line_with(&["closed a connection that broke the protocol", "other:2"]).await;
+    is_closed(stream).await;
+    goes_on(&node, &clients).await;
+}
+
+#[tokio::test]
+async fn a_request_that_cannot_be_read_is_answered_and_its_connection_stays() {
+    let (node, clients) = node().await;
+    let logs = Logs::start();
+    node.register(&other()).await;
+    let mut session = NativeSession::open(&node, Who::Client(other()), plain(), "4.2.2").await;
+    // a fence of more processes than there are bytes; a number that is no command
+    for (payload, status) in [
+        (&[2, 3, 2, 0xff, 0xff, 3, 2][..], Status::ERR_UNPACK_FAILURE),
+        (&[2, 200], Status::ERR_NOT_SUPPORTED),
+    ] {
+        let answer = session.ask_bytes(payload).await;
+        assert_eq!(answer, Reply::from(status).encode(&session.context).unwrap());
+    }
+    logs.line_with(&["a request cannot be read", "other:2"]).await;
+    drop(session);
+    goes_on(&node, &clients).await;
+}

@@ -1,0 +1,119 @@
+//! Tools linked with the C library find a server, and ask it.
+
+use std::process::Command;
+
+use pmix_client::Rank;
+use pmix_client::types::App;
+use pmix_rm::LocalLauncher;
+use pmix_server::NativeWire;
+use pmix_server::standard::{Job, JobStart, MemoryExchange, StandardHost};
+use pmix_tests::{Peer, Running, TestNode, on_path, program, within};
+
+/// Says what it hears.
+const ECHO: &str = r#"while read line; do echo "heard $line"; done"#;
+
+/// A server with a job of two, both of which take input and answer. The C library looks for files with the name that the
+/// system calls its node.
+async fn rig() -> (TestNode, Job) {
+    let name = rustix::system::uname().nodename().to_str().unwrap().to_owned();
+    let host = StandardHost::new(LocalLauncher::new(&name), MemoryExchange::single(&name));
+    let node = TestNode::builder(1).hostname(&name).host(host.clone());
+    let node = node.server(|server| server.native_wire(NativeWire::On).tool_support(true)).start().await;
+    let apps = vec![App::new("sh", 2).args(["-c", ECHO])];
+    let echo = JobStart::new("echo".parse().unwrap(), apps).stdin(Rank::WILDCARD);
+    (node, within(host.start_job(echo)).await.unwrap())
+}
+
+/// A tool that has only the directories to go by.
+fn beside(node: &TestNode, mut command: Command) -> Command {
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PMIX_")) {
+        command.env_remove(name);
+    }
+    command.env("PMIX_SERVER_TMPDIR", node.root()).env("TMPDIR", node.root());
+    command
+}
+
+/// Finds the server in each way that there is, and does all that the program can do.
+async fn attaches(library: Peer) {
+    let Some(tool) = library.program("pmix_tool") else { return };
+    let (node, _job) = rig().await;
+    let (dir, pid) = (node.handle().session_dir(), std::process::id().to_string());
+    let file = dir.join(format!("pmix.{}.tool", node.handle().hostname()));
+    let text = std::fs::read_to_string(&file).unwrap();
+    let uri = text.lines().next().unwrap();
+    let server = node.handle().proc_id().nspace.to_string();
+    let ways: [&[&str]; 5] =
+        [&[], &["uri", uri], &["file", file.to_str().unwrap()], &["pid", &pid], &["nspace", &server]];
+    for way in ways {
+        let mut command = beside(&node, Command::new(&tool));
+        command.arg("echo").args(way);
+        let (status, out, err) = Running::start(command).end().await;
+        assert!(status.success(), "{way:?}: {status} {out}{err}");
+        assert!(out.contains(&format!("attached as {server}.tool.")), "{way:?}: {out}{err}");
+        let namespaces = out.lines().find_map(|line| line.strip_prefix("namespaces ")).unwrap();
+        assert!(namespaces.split(',').any(|name| name == "echo"), "{way:?}: {out}{err}");
+        for rank in 0..2 {
+            let row = out.lines().find(|line| line.starts_with(&format!("process echo:{rank} pid ")));
+            assert!(row.is_some_and(|row| row.contains("EXECUTING") && row.contains("sh")), "{out}{err}");
+        }
+        for due in ["pushed: 0", "on 2: heard a line", "left"] {
+            assert!(out.contains(due), "{way:?}, {due}: {out}{err}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn tol_03_iof_09_iof_10_a_c_tool_finds_the_server_asks_and_forwards() {
+    attaches(Peer::Libpmix).await;
+}
+
+#[tokio::test]
+async fn tol_03_iof_09_iof_10_a_tool_of_libpmix_5_finds_the_server_asks_and_forwards() {
+    attaches(Peer::Libpmix5).await;
+}
+
+/// The environment of a process tells its tools who they are; the server checks them as that process.
+async fn is_started_as_a_process(library: Peer) {
+    let Some(tool) = library.program("pmix_tool") else { return };
+    let (node, _job) = rig().await;
+    let mut command = Command::new(tool);
+    node.handle().setup_fork(&node.proc(0)).await.unwrap().apply(&mut command);
+    command.arg("echo");
+    let (status, out, err) = Running::start(command).end().await;
+    assert!(status.success(), "{status} {out}{err}");
+    for due in ["attached as job:0", "pushed: 0", "left"] {
+        assert!(out.contains(due), "{due}: {out}{err}");
+    }
+    assert_eq!(node.stats().await.refused, 0);
+}
+
+#[tokio::test]
+async fn tol_16_a_c_tool_that_is_a_process_of_a_job_is_a_client() {
+    is_started_as_a_process(Peer::Libpmix).await;
+}
+
+#[tokio::test]
+async fn tol_16_a_tool_of_libpmix_5_that_is_a_process_of_a_job_is_a_client() {
+    is_started_as_a_process(Peer::Libpmix5).await;
+}
+
+/// Of the tools that come with the C library of release 4.2.2 this is the one that does not crash by itself.
+#[tokio::test]
+async fn the_c_librarys_own_pps_lists_the_jobs() {
+    let Some(pps) = on_path("pps", "apt-get install libpmix-bin") else { return };
+    let (node, _job) = rig().await;
+    let (status, out, err) = Running::start(beside(&node, Command::new(pps))).end().await;
+    assert!(status.success(), "{out}{err}");
+    assert!(format!("{out}{err}").contains("echo"), "{out}{err}");
+}
+
+/// One file serves the tools of both kinds.
+#[tokio::test]
+async fn tol_03_our_own_tools_find_a_server_of_both_wires() {
+    let (node, _job) = rig().await;
+    let mut ps = beside(&node, Command::new(program("pmix-tool", "pmix")));
+    ps.arg("ps");
+    let (status, out, err) = Running::start(ps).end().await;
+    assert!(status.success(), "{out}{err}");
+    assert!(out.contains("echo"), "{out}{err}");
+}

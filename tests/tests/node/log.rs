@@ -1,0 +1,233 @@
+//! Log: channels, their order, and what becomes of a message when some of them fail.
+
+use std::path::{Path, PathBuf};
+
+use pmix_client::types::{Directives, Info, Status, Time};
+use pmix_client::{Client, Logged, ProcId, keys};
+use pmix_server::standard::{
+    Job, JobReport, LaunchReport, MemoryExchange, OutputChannel, ProcExit, StandardHost,
+};
+use pmix_tests::{TestLauncher, TestNode, on_both_runtimes, within};
+use tempfile::TempDir;
+use tokio::net::UnixDatagram;
+
+fn proc(nspace: &str, rank: u32) -> ProcId {
+    ProcId::new(nspace.parse().unwrap(), pmix_client::Rank::from_raw(rank))
+}
+
+/// A syslog of the test's own.
+struct Syslog {
+    socket: UnixDatagram,
+    dir: TempDir,
+}
+
+impl Syslog {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        Self { socket: UnixDatagram::bind(dir.path().join("log")).unwrap(), dir }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.path().join("log")
+    }
+
+    /// The next line: its priority, and what stands behind the name of the program.
+    async fn line(&self) -> (u32, String) {
+        let mut buffer = [0; 512];
+        let length = within(self.socket.recv(&mut buffer)).await.unwrap();
+        let line = std::str::from_utf8(&buffer[..length]).unwrap();
+        let (priority, rest) = line.strip_prefix('<').unwrap().split_once('>').unwrap();
+        let (_, said) = rest.split_once("]: ").unwrap();
+        (priority.parse().unwrap(), said.to_owned())
+    }
+
+    fn is_silent(&self) -> bool {
+        self.socket.try_recv(&mut [0; 512]).is_err()
+    }
+}
+
+/// What the syslog shows of a process of this user.
+fn said_by(proc: &str, text: &str) -> String {
+    format!("{proc} (uid {}): {text}", rustix::process::geteuid().as_raw())
+}
+
+/// Of the user facility.
+const fn user(priority: u32) -> u32 {
+    8 + priority
+}
+
+/// The only rank of a job that was started on one node.
+struct Rank {
+    client: Client,
+    job: Job,
+    launcher: TestLauncher,
+    _node: TestNode,
+}
+
+impl Rank {
+    async fn start(syslog: &Path) -> Self {
+        let launcher = TestLauncher::new("n0");
+        let host = StandardHost::new(launcher.clone(), MemoryExchange::single("n0")).with_syslog(syslog);
+        let node = launcher.node_of(host.clone()).await;
+        let job = launcher.start(&host, "job", 1).await;
+        let client = node.connect(&proc("job", 0)).await.unwrap();
+        Self { client, job, launcher, _node: node }
+    }
+
+    async fn output(&mut self) -> (OutputChannel, String) {
+        match within(self.job.next_report()).await.unwrap() {
+            JobReport::Proc(LaunchReport::Output { proc, channel, data }) => {
+                assert_eq!(proc, *self.client.proc_id());
+                (channel, String::from_utf8(data.into()).unwrap())
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Ends the job; what it has said must have been looked at.
+    async fn end(mut self) {
+        let proc = self.client.proc_id().clone();
+        within(self.client.finalize()).await.unwrap();
+        self.launcher.end(&proc, ProcExit::Code(0)).await;
+        while let Some(report) = within(self.job.next_report()).await {
+            assert!(!matches!(report, JobReport::Proc(LaunchReport::Output { .. })), "{report:?}");
+        }
+    }
+}
+
+const NOWHERE: &str = "/nonexistent/log";
+
+#[test]
+fn log_01_log_03_channels_are_written_to_in_order_and_directives_shape_the_text() {
+    on_both_runtimes(async || {
+        let syslog = Syslog::new();
+        let mut rank = Rank::start(&syslog.path()).await;
+        let log = rank.client.log().stderr("one").syslog("two").stdout("three\n").priority(4);
+        assert_eq!(within(log).await.unwrap(), Logged::Fully);
+        assert_eq!(rank.output().await, (OutputChannel::Stderr, "one\n".into()));
+        assert_eq!(rank.output().await, (OutputChannel::Stdout, "three\n".into()));
+        assert_eq!(syslog.line().await, (user(4), said_by("job:0", "two")));
+
+        let log = rank.client.log().stdout("four").tag_output().timestamp(Time(86_400)).timestamp_output();
+        within(log.source(proc("other", 7))).await.unwrap();
+        let shaped = "1970-01-02T00:00:00Z [other:7]<stdout>: four\n";
+        assert_eq!(rank.output().await, (OutputChannel::Stdout, shaped.into()));
+        within(rank.client.log().stderr("mine").tag_output()).await.unwrap();
+        assert_eq!(rank.output().await, (OutputChannel::Stderr, "[job:0]<stderr>: mine\n".into()));
+        // the time of writing, if none is given
+        within(rank.client.log().stdout("five").timestamp_output()).await.unwrap();
+        let (_, line) = rank.output().await;
+        assert!(line.starts_with("20") && line.ends_with("Z five\n"), "{line}");
+
+        for bad in [8, -1] {
+            let error = within(rank.client.log().syslog("six").priority(bad)).await.unwrap_err();
+            assert_eq!(error.status(), Status::ERR_BAD_PARAM);
+        }
+        rank.end().await;
+    });
+}
+
+#[test]
+fn log_02_no_channel_means_all_and_once_the_first_that_works() {
+    on_both_runtimes(async || {
+        let syslog = Syslog::new();
+        let mut rank = Rank::start(&syslog.path()).await;
+        assert_eq!(within(rank.client.log().message("all")).await.unwrap(), Logged::Fully);
+        assert_eq!(rank.output().await, (OutputChannel::Stdout, "all\n".into()));
+        assert_eq!(rank.output().await, (OutputChannel::Stderr, "all\n".into()));
+        assert_eq!(syslog.line().await.1, said_by("job:0", "all"));
+
+        within(rank.client.log().stderr("first").syslog("second").once()).await.unwrap();
+        assert_eq!(rank.output().await, (OutputChannel::Stderr, "first\n".into()));
+        within(rank.client.log().message("any").once()).await.unwrap();
+        assert_eq!(rank.output().await, (OutputChannel::Stdout, "any\n".into()));
+        assert!(syslog.is_silent());
+        rank.end().await;
+
+        let mut rank = Rank::start(Path::new(NOWHERE)).await;
+        let log = rank.client.log().syslog("lost").stdout("found").stderr("not needed").once();
+        assert_eq!(within(log).await.unwrap(), Logged::Fully);
+        assert_eq!(rank.output().await, (OutputChannel::Stdout, "found\n".into()));
+        rank.end().await;
+    });
+}
+
+#[test]
+fn log_05_some_channels_may_fail_but_not_all_and_not_a_required_one() {
+    on_both_runtimes(async || {
+        let mut rank = Rank::start(Path::new(NOWHERE)).await;
+        let log = rank.client.log().syslog("lost").stdout("written");
+        assert_eq!(within(log).await.unwrap(), Logged::Partially);
+        assert_eq!(rank.output().await, (OutputChannel::Stdout, "written\n".into()));
+
+        let error = within(rank.client.log().syslog("lost").local_syslog("too")).await.unwrap_err();
+        assert_eq!(error.status(), Status::ERR_UNREACH);
+
+        let required = Info::required(&keys::LOG_SYSLOG, "lost");
+        let error = within(rank.client.log().data([required]).stdout("written")).await.unwrap_err();
+        assert_eq!(error.status(), Status::ERR_UNREACH);
+        rank.output().await;
+
+        // a channel that nobody knows, and nothing at all
+        let mail = Info::required(&keys::LOG_JOB_RECORD, true);
+        let error = within(rank.client.log().data([mail]).stdout("written")).await.unwrap_err();
+        assert!(error.is_not_supported(), "{error}");
+        rank.output().await;
+        let error = within(rank.client.log()).await.unwrap_err();
+        assert_eq!(error.status(), Status::ERR_BAD_PARAM);
+        let xml = Directives::new().require(&keys::LOG_XML_OUTPUT, true);
+        let error = within(rank.client.log().stdout("none").directives(xml)).await.unwrap_err();
+        assert!(error.is_not_supported(), "{error}");
+        rank.end().await;
+    });
+}
+
+/// Two nodes with a syslog each, and a rank of a registered job on each.
+async fn two_nodes(gateway: &Path, other: &Path) -> (Vec<TestNode>, Vec<Client>) {
+    let (mut nodes, mut clients) = (Vec::new(), Vec::new());
+    let ends = MemoryExchange::cluster(["n0", "n1"]);
+    for ((exchange, syslog), (name, nspace)) in
+        ends.into_iter().zip([gateway, other]).zip([("n0", "a"), ("n1", "b")])
+    {
+        let host = StandardHost::new(TestLauncher::new(name), exchange).with_syslog(syslog);
+        let node = TestNode::builder(1).hostname(name).nspace(nspace).host(host).start().await;
+        clients.push(node.client(0).await);
+        nodes.push(node);
+    }
+    (nodes, clients)
+}
+
+#[test]
+fn log_06_hst_08_the_first_node_is_the_gateway_and_is_not_asked_through_the_library() {
+    on_both_runtimes(async || {
+        let (gateway, other) = (Syslog::new(), Syslog::new());
+        let (nodes, clients) = two_nodes(&gateway.path(), &other.path()).await;
+        let log = clients[1].log().local_syslog("here").global_syslog("there").syslog("anywhere");
+        assert_eq!(within(log).await.unwrap(), Logged::Fully);
+        assert_eq!(other.line().await, (user(3), said_by("b:0", "here")));
+        assert_eq!(gateway.line().await, (user(3), said_by("b:0", "there")));
+        assert_eq!(gateway.line().await, (user(3), said_by("b:0", "anywhere")));
+        assert!(gateway.is_silent() && other.is_silent());
+        // its own process has connected; nothing else was asked of its host
+        assert_eq!(nodes[0].stats().await.upcalls, 1);
+
+        within(clients[0].log().global_syslog("mine").priority(6)).await.unwrap();
+        assert_eq!(gateway.line().await, (user(6), said_by("a:0", "mine")));
+        within(clients[1].log().global_syslog("far").priority(6)).await.unwrap();
+        assert_eq!(gateway.line().await, (user(6), said_by("b:0", "far")));
+    });
+}
+
+#[test]
+fn log_06_without_a_global_syslog_a_message_goes_to_that_of_the_node() {
+    on_both_runtimes(async || {
+        let other = Syslog::new();
+        let (_nodes, clients) = two_nodes(Path::new(NOWHERE), &other.path()).await;
+        within(clients[1].log().syslog("saved")).await.unwrap();
+        assert_eq!(other.line().await.1, said_by("b:0", "saved"));
+        let error = within(clients[1].log().global_syslog("lost")).await.unwrap_err();
+        assert_eq!(error.status(), Status::ERR_UNREACH);
+        assert!(error.to_string().contains("n0"), "{error}");
+        assert!(other.is_silent());
+    });
+}

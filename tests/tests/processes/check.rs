@@ -1,0 +1,152 @@
+//! `pmix-check` against resource managers that run: every check passes over both wires, and what is wrong is told.
+
+use std::process::Command;
+
+use pmix_server::testing::conformance::{Report, Verdict, checks};
+use pmix_tests::{example, on_path, program, run};
+
+/// What a launcher is: a program and its options.
+type Launcher<'a> = &'a [&'a str];
+
+/// Runs it with a directory for all files, which is empty in the end.
+fn check(args: &[&str], launcher: Launcher<'_>) -> (Option<i32>, String, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new(program("pmix-rm", "pmix-check"));
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"PMIX_")) {
+        command.env_remove(name);
+    }
+    command.env_remove("RUST_LOG").env("TMPDIR", dir.path()).args(args);
+    command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    if !launcher.is_empty() {
+        command.arg("--").args(launcher);
+    }
+    let done = run(command);
+    let left: Vec<_> = dir.path().read_dir().unwrap().collect();
+    assert!(left.is_empty(), "left behind: {left:?}");
+    done
+}
+
+/// Runs all checks, none of which may fail; the names of those that were skipped.
+fn skipped(wire: &str, launcher: Launcher<'_>) -> Vec<String> {
+    let (code, json, errors) = check(&["--json", "--wire", wire], launcher);
+    let report: Report =
+        serde_json::from_str(&json).unwrap_or_else(|error| panic!("{error}: {json}{errors}"));
+    assert!(report.passed() && code == Some(0), "{code:?} {report}\n{errors}");
+    assert_eq!(report.outcomes.len(), checks().len());
+    let skipped = report.outcomes.into_iter().filter(|outcome| outcome.verdict != Verdict::Passed);
+    skipped.map(|outcome| outcome.check).collect()
+}
+
+/// What needs two nodes.
+const TWO_NODES: [&str; 3] =
+    ["scopes_hide_values", "local_data_stays_on_its_node", "a_local_event_stays_on_its_node"];
+/// What the C library does itself, so that its server cannot be asked for it.
+const NOT_NATIVE: &str = "only_a_registration_can_be_ended";
+
+#[test]
+fn pmixrun_keeps_every_rule_on_pretended_nodes() {
+    let pmixrun = program("pmix-rm", "pmixrun");
+    let skipped = skipped("grpc", &[pmixrun.to_str().unwrap(), "-n", "4", "--vnodes", "2"]);
+    assert!(skipped.is_empty(), "{skipped:?}");
+}
+
+#[test]
+fn pmixrun_keeps_every_rule_in_the_native_protocol() {
+    let pmixrun = program("pmix-rm", "pmixrun");
+    let skipped = skipped("native", &[pmixrun.to_str().unwrap(), "-n", "4", "--vnodes", "2"]);
+    assert_eq!(skipped, [NOT_NATIVE]);
+}
+
+#[test]
+fn a_resource_manager_on_launcher_alone_keeps_the_rules_over_both_wires() {
+    let manager = example("launcher_rm");
+    let launcher = [manager.to_str().unwrap(), "-n", "4"];
+    assert_eq!(skipped("grpc", &launcher), TWO_NODES);
+    assert_eq!(skipped("native", &launcher), [&TWO_NODES[..], &[NOT_NATIVE]].concat());
+}
+
+#[test]
+fn one_rank_is_enough_for_some() {
+    let pmixrun = program("pmix-rm", "pmixrun");
+    let skipped = skipped("grpc", &[pmixrun.to_str().unwrap(), "-n", "1"]);
+    assert!(skipped.iter().any(|name| name == "fence_waits_for_all"), "{skipped:?}");
+    assert!(!skipped.iter().any(|name| name == "namespaces_are_a_range"), "{skipped:?}");
+}
+
+#[test]
+fn the_list_names_every_check_and_only_one_is_run() {
+    let (code, list, _) = check(&["--list"], &[]);
+    assert_eq!(code, Some(0));
+    let names: Vec<_> = list.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(names, checks().iter().map(|check| check.name).collect::<Vec<_>>());
+
+    let (code, text, _) = check(&["--only", "fence_waits_for_all"], &[]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.starts_with("pass  FEN-01"), "{text}");
+    assert!(text.ends_with("\n1 passed, 0 failed, 0 skipped\n"), "{text}");
+}
+
+#[test]
+fn what_does_not_keep_the_rules_fails() {
+    let pmixrun = program("pmix-rm", "pmixrun");
+    let launcher = [pmixrun.to_str().unwrap(), "-n", "2", "--native", "off"];
+    let args = ["--wire", "native", "--only", "fence_waits_for_all", "--only", "rounds_do_not_mix"];
+    let (code, text, _) = check(&args, &launcher);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("a rank cannot connect: no launcher has offered its native protocol"), "{text}");
+    assert!(text.ends_with("\n0 passed, 2 failed, 0 skipped\n"), "{text}");
+}
+
+/// Some launchers hang when a rank of theirs fails.
+#[test]
+fn a_verdict_does_not_wait_for_the_launcher_to_end() {
+    let pmixrun = program("pmix-rm", "pmixrun");
+    let script = format!("{} --native off -n 1 \"$@\"; exec sleep 600", pmixrun.display());
+    let args = ["--wire", "native", "--patience", "2", "--only", "fence_waits_for_all"];
+    let (code, text, errors) = check(&args, &["sh", "-c", &script, "sh"]);
+    assert_eq!(code, Some(1), "{text}{errors}");
+    assert!(text.contains("a rank cannot connect"), "{text}");
+}
+
+#[test]
+fn the_other_implementation_is_checked_too() {
+    let Some(mpirun) = on_path("mpirun", "apt-get install openmpi-bin") else { return };
+    let version = Command::new(&mpirun).arg("--version").output().unwrap();
+    if !String::from_utf8_lossy(&version.stdout).contains("(Open MPI) 4.") {
+        return eprintln!("skipped: {} is not of Open MPI 4", mpirun.display());
+    }
+    let launcher = [mpirun.to_str().unwrap(), "--oversubscribe", "-n", "4"];
+    let only = |name| ["--wire", "native", "--only", name];
+    let (code, text, errors) = check(&only("fence_waits_for_all"), &launcher);
+    assert_eq!(code, Some(0), "{text}{errors}");
+    // the server of Open MPI 4 takes a key twice
+    let (code, text, errors) = check(&only("a_duplicate_is_refused"), &launcher);
+    assert_eq!(code, Some(1), "{text}{errors}");
+    assert!(text.contains("PUB-04") && text.contains("but it succeeded"), "{text}");
+}
+
+#[test]
+fn a_launcher_that_starts_nothing_is_told_from_one_that_is_wrong() {
+    for (launcher, word) in
+        [("/nowhere/launcher", "/nowhere/launcher: No such file"), ("false", "exit status: 1")]
+    {
+        let (code, text, errors) = check(&[], &[launcher]);
+        assert_eq!((code, text.as_str()), (Some(2), ""), "{errors}");
+        assert!(errors.starts_with("pmix-check: nothing was checked: ") && errors.contains(word), "{errors}");
+        assert_eq!(errors.lines().count(), 1, "{errors}");
+    }
+}
+
+#[test]
+fn a_wrong_command_line_is_told() {
+    for (args, word) in [
+        (&["--only", "nonsense"][..], "pmix-check: there is no check nonsense"),
+        (&["--wire", "carrier-pigeon"], "carrier-pigeon"),
+        (&["--patience", "1"], "--patience"),
+        (&["pmixrun"], "pmixrun"),
+    ] {
+        let (code, text, errors) = check(args, &[]);
+        assert_eq!((code, text.as_str()), (Some(2), ""), "{args:?}: {errors}");
+        assert!(errors.contains(word), "{args:?}: {errors}");
+    }
+}

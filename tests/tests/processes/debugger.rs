@@ -1,0 +1,212 @@
+//! Processes that wait in init for a debugger.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use pmix_client::types::{DataRange, Directives, Event, Status, Value};
+use pmix_client::{Client, Error, EventStream, Nspace, ProcId, Rank, keys};
+use pmix_server::host::{ClientLost, NotifyEventRequest};
+use pmix_server::types::job::JobSpec;
+use pmix_server::{Capabilities, HostModule, HostResult, Upcall, UpcallContext, async_trait};
+use pmix_tests::{Peer, Running, TestNode, on_both_runtimes, pmixrun, program, rank_program, run, within};
+use pmix_tool::Tool;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// Notes the events that it is told of, and the processes that were lost.
+#[derive(Clone, Debug, Default)]
+struct Listener(watch::Sender<Vec<Event>>, watch::Sender<usize>);
+
+#[async_trait]
+impl HostModule for Listener {
+    fn capabilities(&self) -> Capabilities {
+        [Upcall::NotifyEvent, Upcall::ClientLost].into_iter().collect()
+    }
+
+    async fn client_lost(&self, _: &UpcallContext, _: ClientLost) {
+        self.1.send_modify(|lost| *lost += 1);
+    }
+
+    async fn notify_event(&self, _: &UpcallContext, req: NotifyEventRequest) -> HostResult<()> {
+        self.0.send_modify(|heard| heard.push(req.event));
+        Ok(())
+    }
+}
+
+impl Listener {
+    async fn lost(&self, count: usize) {
+        within(self.1.subscribe().wait_for(|lost| *lost == count)).await.unwrap();
+    }
+
+    async fn heard(&self, count: usize) -> Vec<Event> {
+        within(self.0.subscribe().wait_for(|heard| heard.len() >= count)).await.unwrap().clone()
+    }
+}
+
+/// A job of two; of rank 0 its data says this.
+async fn node(host: Listener, stop: impl Into<Value>) -> TestNode {
+    let spec = JobSpec::new("job".parse().unwrap()).node_map(["n0"]).unwrap().ranks_block(1, 2).unwrap();
+    let spec = spec.proc_info(Rank::from_raw(0), &keys::DEBUG_STOP_IN_INIT, stop);
+    TestNode::builder(2).job(spec, [0, 1]).host(host).start().await
+}
+
+fn connecting(node: &TestNode) -> JoinHandle<Result<Client, Error>> {
+    tokio::spawn(Client::builder().uri(node.handle().uri()).proc(node.proc(0)).connect())
+}
+
+async fn release(by: &Client, range: DataRange) {
+    let release = by.notify(Status::DEBUGGER_RELEASE).non_default();
+    let release = match range {
+        DataRange::CUSTOM => {
+            release.custom_range([ProcId::new(by.proc_id().nspace.clone(), Rank::from_raw(0))])
+        }
+        range => release.range(range),
+    };
+    within(release).await.unwrap();
+}
+
+#[test]
+fn ini_09_a_process_tells_that_it_waits_in_init_and_goes_on_when_it_is_released() {
+    on_both_runtimes(async || {
+        for range in [DataRange::CUSTOM, DataRange::NAMESPACE, DataRange::GLOBAL] {
+            let host = Listener::default();
+            let node = node(host.clone(), true).await;
+            let waiting = connecting(&node);
+            let [ready] = &host.heard(1).await[..] else { panic!() };
+            assert_eq!((ready.code, &ready.source), (Status::READY_FOR_DEBUG, &node.proc(0)));
+            assert_eq!(ready.info.get(&keys::BREAKPOINT).unwrap().as_deref(), Some("pmix-init"));
+
+            // one that is not to stop, and an event that is not for the one that waits
+            let other = node.client(1).await;
+            within(other.notify(Status::DEBUGGER_RELEASE).custom_range([node.proc(1)])).await.unwrap();
+            within(other.notify(Status::READY_FOR_DEBUG).range(DataRange::NAMESPACE)).await.unwrap();
+            assert!(!waiting.is_finished());
+            release(&other, range).await;
+            assert!(within(waiting).await.unwrap().unwrap().is_connected());
+        }
+    });
+}
+
+#[test]
+fn ini_09_evt_13_a_release_that_comes_first_is_not_lost() {
+    on_both_runtimes(async || {
+        let node = node(Listener::default(), Rank::WILDCARD).await;
+        release(&node.client(1).await, DataRange::NAMESPACE).await;
+        assert!(node.client(0).await.is_connected());
+    });
+}
+
+#[tokio::test]
+async fn ini_09_a_process_that_is_named_nowhere_does_not_wait() {
+    for stop in [Value::Bool(false), Value::Rank(Rank::from_raw(1))] {
+        let node = node(Listener::default(), stop).await;
+        assert!(node.client(0).await.is_connected());
+    }
+}
+
+#[tokio::test]
+async fn ini_09_gen_12_the_time_of_init_limits_the_wait() {
+    let host = Listener::default();
+    let node = node(host.clone(), true).await;
+    let init = || Client::builder().uri(node.handle().uri()).proc(node.proc(0));
+    let timeout = |seconds| Directives::new().with(&keys::TIMEOUT, seconds);
+    let long = init().directives(timeout(600)).timeout(Duration::from_millis(20)).connect();
+    assert_eq!(within(long).await.unwrap_err().status(), Status::ERR_TIMEOUT);
+    host.lost(1).await;
+    let short = init().directives(timeout(1)).connect();
+    assert_eq!(within(short).await.unwrap_err().status(), Status::ERR_TIMEOUT);
+    let wrong = init().directives(timeout(-1)).connect();
+    assert_eq!(within(wrong).await.unwrap_err().status(), Status::ERR_BAD_PARAM);
+    host.lost(2).await;
+}
+
+#[tokio::test]
+async fn ini_09_the_wait_ends_when_it_is_abandoned_and_with_the_server() {
+    let host = Listener::default();
+    let node = node(host.clone(), true).await;
+    let waiting = connecting(&node);
+    host.heard(1).await;
+    waiting.abort();
+    host.lost(1).await;
+
+    let waiting = connecting(&node);
+    host.heard(2).await;
+    node.stop().await;
+    let error = within(waiting).await.unwrap().unwrap_err();
+    assert!(matches!(error, Error::Lost(_)), "{error}");
+}
+
+/// A tool at the server of `pmixrun`, as soon as there is one.
+async fn tool(root: &Path) -> Tool {
+    within(async {
+        loop {
+            match Tool::builder().session_root(root).connect().await {
+                Ok(tool) => return tool,
+                Err(_) => tokio::task::yield_now().await,
+            }
+        }
+    })
+    .await
+}
+
+/// The ranks of a job of two that wait, each as it tells so.
+async fn waiting(events: &mut EventStream) -> Vec<ProcId> {
+    let mut procs = Vec::new();
+    while procs.len() < 2 {
+        let event = within(events.recv()).await.unwrap().unwrap();
+        assert_eq!(event.info.get(&keys::BREAKPOINT).unwrap().as_deref(), Some("pmix-init"));
+        procs.push(event.source);
+    }
+    procs.sort();
+    procs
+}
+
+/// A job of two that says in each rank when it has connected, and whose ranks wait for each other after that.
+async fn stops_and_goes(command: &[&str], vnodes: &str) {
+    // building it may take longer than the job may
+    let mut release = Command::new(program("pmix-tool", "pmix"));
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["--stop-in-init", "--tag-output", "--vnodes", vnodes, "-n", "2"];
+    let mut job = Running::start(pmixrun(dir.path(), &[&args, command].concat()));
+    let nspace = format!("pmixrun.{}.{}", rustix::system::uname().nodename().to_str().unwrap(), job.pid());
+    let nspace: Nspace = nspace.parse().unwrap();
+    let rank = |rank| ProcId::new(nspace.clone(), Rank::from_raw(rank));
+
+    let tool = tool(dir.path()).await;
+    let mut events = within(tool.client().events([Status::READY_FOR_DEBUG])).await.unwrap();
+    assert_eq!(waiting(&mut events).await, [rank(0), rank(1)]);
+    let second = tool.client().notify(Status::DEBUGGER_RELEASE).custom_range([rank(1)]).non_default();
+    within(second).await.unwrap();
+    let line = job.line().await.unwrap();
+    assert!(line.starts_with("[1] ") && line.contains("connected to"), "{line}");
+
+    release.args(["release", nspace.as_str()]).env("PMIX_SERVER_TMPDIR", dir.path());
+    assert_eq!(run(release), (Some(0), String::new(), String::new()));
+    let line = job.line_with("connected to").await;
+    assert!(line.starts_with("[0] "), "{line}");
+    let (status, _, err) = job.end().await;
+    assert!(status.success(), "{err}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ini_09_a_job_waits_in_init_for_its_release() {
+    stops_and_goes(&[rank_program().to_str().unwrap(), "fence"], "1").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ini_09_a_job_waits_on_all_its_nodes_for_its_release() {
+    stops_and_goes(&[rank_program().to_str().unwrap(), "fence"], "2").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ini_09_a_c_client_waits_in_init_for_its_release() {
+    let Some(program) = Peer::Libpmix.program("pmix_peers") else { return };
+    stops_and_goes(&[program.to_str().unwrap()], "1").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ini_09_a_client_of_libpmix_5_waits_in_init_for_its_release() {
+    let Some(program) = Peer::Libpmix5.program("pmix_peers") else { return };
+    stops_and_goes(&[program.to_str().unwrap()], "1").await;
+}

@@ -1,0 +1,11 @@
+//! Real processes, most of them under `pmixrun`.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
+
+mod check;
+mod debugger;
+mod iof;
+mod job_control;
+mod pmixrun;
+mod spawn;
+mod vnodes;

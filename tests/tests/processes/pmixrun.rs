@@ -1,0 +1,247 @@
+//! Real processes: of a server in this process, and of `pmixrun`.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use pmix_tests::{Running, TestNode, pid_of, processes_of, program, rank_program, within};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use tempfile::TempDir;
+
+#[tokio::test]
+async fn processes_exchange_data_through_a_fence() {
+    let node = TestNode::start(4).await;
+    let mut ranks = Vec::new();
+    for rank in node.local() {
+        ranks.push(Running::rank(&node, &node.proc(rank.to_raw()), &["put-commit-get", "3"]).await);
+    }
+    for rank in ranks {
+        let (status, out, err) = rank.end().await;
+        assert!(status.success(), "{err}");
+        assert!(out.contains("read 12 values") && out.ends_with("finalized\n"), "{out}");
+    }
+    let stats = node.stats().await;
+    assert_eq!((stats.fences, stats.connections, stats.waiting), (1, 4, 0));
+}
+
+#[tokio::test]
+async fn fen_13_seven_of_eight_hear_within_a_second_that_one_was_killed() {
+    let node = TestNode::start(8).await;
+    let mut ranks = Vec::new();
+    for rank in node.local() {
+        ranks.push(Running::rank(&node, &node.proc(rank.to_raw()), &["fence-without", "3"]).await);
+    }
+    let mut victim = ranks.remove(3);
+    victim.line_with("blocked").await;
+    node.until_waiting(7).await;
+    let killed = Instant::now();
+    victim.kill();
+    for rank in ranks {
+        let (status, _, err) = rank.end().await;
+        assert_eq!(status.code(), Some(3), "{err}");
+        assert!(err.contains("[job:3]") && err.contains("ERR_PROC_TERM_WO_SYNC"), "{err}");
+    }
+    let took = killed.elapsed();
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    node.until_waiting(0).await;
+}
+
+#[tokio::test]
+async fn ini_02_a_program_that_was_not_launched_says_what_to_do() {
+    let mut command = Command::new(rank_program());
+    command.env_clear().arg("fence");
+    let (status, _, err) = Running::start(command).end().await;
+    assert_eq!(status.code(), Some(3));
+    assert!(err.contains("PMIX_GRPC_URI") && err.contains("pmixrun"), "{err}");
+}
+
+/// `pmixrun` with a session directory of its own.
+fn pmixrun(dir: &TempDir, args: &[&str]) -> Running {
+    let mut command = Command::new(program("pmix-rm", "pmixrun"));
+    command.args(args).env("PMIX_SERVER_TMPDIR", dir.path()).env_remove("RUST_LOG");
+    Running::start(command)
+}
+
+/// `pmixrun` with so many ranks of the rank program.
+fn run_ranks(dir: &TempDir, count: &str, act: &[&str]) -> Running {
+    let rank = rank_program();
+    let args = [&["--tag-output", "-n", count, rank.to_str().unwrap()], act].concat();
+    pmixrun(dir, &args)
+}
+
+/// Waits for the ranks to connect.
+async fn until_connected(run: &mut Running, ranks: usize) {
+    for _ in 0..ranks {
+        run.line_with("connected to").await;
+    }
+}
+
+/// Whether `pmixrun` tells that this rank was killed.
+fn named(err: &str, rank: u32) -> bool {
+    let words = [format!(":{rank} ("), "signal 9".to_owned()];
+    err.lines().any(|line| line.starts_with("pmixrun:") && words.iter().all(|word| line.contains(word)))
+}
+
+/// Directories of servers.
+fn servers_in(dir: &TempDir) -> Vec<PathBuf> {
+    let users = dir.path().read_dir().unwrap().flatten();
+    let inside = users.flat_map(|user| user.path().read_dir().unwrap().flatten());
+    inside.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+}
+
+/// What must hold as soon as `pmixrun` has ended.
+fn nothing_is_left(dir: &TempDir) {
+    assert_eq!(processes_of(dir.path()), []);
+    let files: Vec<_> = dir.path().read_dir().unwrap().flatten().map(|entry| entry.path()).collect();
+    assert!(files.is_empty(), "{files:?}");
+}
+
+#[tokio::test]
+async fn pmixrun_runs_a_fence_of_four() {
+    let dir = tempfile::tempdir().unwrap();
+    let (status, out, err) = run_ranks(&dir, "4", &["fence"]).end().await;
+    assert_eq!(status.code(), Some(0), "{err}");
+    for rank in 0..4 {
+        assert!(out.contains(&format!("[{rank}] finalized\n")), "{out}");
+    }
+    nothing_is_left(&dir);
+}
+
+#[tokio::test]
+async fn pmixrun_runs_an_exchange_of_data_between_two_applications() {
+    let dir = tempfile::tempdir().unwrap();
+    let rank = rank_program();
+    let rank = rank.to_str().unwrap();
+    let args = ["-n", "3", rank, "put-commit-get", "2", ":", "-n", "1", rank, "put-commit-get", "2"];
+    let (status, out, err) = pmixrun(&dir, &args).end().await;
+    assert_eq!(status.code(), Some(0), "{err}");
+    assert_eq!(out.matches("read 8 values").count(), 4, "{out}");
+    nothing_is_left(&dir);
+}
+
+#[tokio::test]
+async fn pmixrun_gives_the_exit_code_of_the_rank_that_failed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (status, _, err) = run_ranks(&dir, "2", &["fence-then-exit", "5"]).end().await;
+    assert_eq!(status.code(), Some(5), "{err}");
+    nothing_is_left(&dir);
+}
+
+#[tokio::test]
+async fn fen_13_pmixrun_names_the_rank_that_was_killed_inside_a_fence() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut run = run_ranks(&dir, "8", &["fence-without", "3"]);
+    let mut fencing = 0;
+    let mut blocked = false;
+    while fencing < 7 || !blocked {
+        let line = run.line().await.unwrap();
+        fencing += usize::from(line.contains("fencing"));
+        blocked |= line.contains("[3] blocked");
+    }
+    let killed = Instant::now();
+    kill(pid_of(dir.path(), 3));
+    let (status, _, err) = run.end().await;
+    let took = killed.elapsed();
+    assert_eq!(status.code(), Some(137), "{err}");
+    assert!(named(&err, 3), "pmixrun names it: {err}");
+    for rank in (0..8).filter(|rank| *rank != 3) {
+        let told = err.lines().any(|line| line.starts_with(&format!("[{rank}]")) && line.contains(":3]"));
+        assert!(told, "rank {rank} was not told: {err}");
+    }
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    nothing_is_left(&dir);
+}
+
+#[tokio::test]
+async fn pmixrun_reports_a_rank_that_dies_before_the_fence() {
+    let dir = tempfile::tempdir().unwrap();
+    let (status, _, err) = run_ranks(&dir, "4", &["die-before-fence", "1"]).end().await;
+    assert_eq!(status.code(), Some(137), "{err}");
+    assert!(named(&err, 1), "{err}");
+    nothing_is_left(&dir);
+}
+
+#[tokio::test]
+async fn evt_20_the_others_hear_of_a_death_as_an_event() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut run = run_ranks(&dir, "4", &["listen-without", "2"]);
+    for _ in 0..3 {
+        run.line_with("listening").await;
+    }
+    kill(pid_of(dir.path(), 2));
+    let (status, out, err) = run.end().await;
+    assert_eq!(status.code(), Some(137), "{err}");
+    for rank in [0, 1, 3] {
+        let heard = format!("[{rank}] heard ERR_PROC_TERM_WO_SYNC about pmixrun.");
+        let told = out.lines().any(|line| line.starts_with(&heard) && line.ends_with(":2"));
+        assert!(told, "rank {rank}: {out}");
+    }
+    nothing_is_left(&dir);
+}
+
+#[tokio::test]
+async fn abt_01_pmixrun_gives_the_status_of_an_abort() {
+    let dir = tempfile::tempdir().unwrap();
+    let (status, _, err) = run_ranks(&dir, "4", &["abort", "7"]).end().await;
+    assert_eq!(status.code(), Some(7), "{err}");
+    assert!(err.contains("told to"), "its message reaches the user: {err}");
+    nothing_is_left(&dir);
+}
+
+#[tokio::test]
+async fn abt_01_an_abort_with_status_0_is_no_success() {
+    let dir = tempfile::tempdir().unwrap();
+    let (status, _, err) = run_ranks(&dir, "4", &["abort", "0"]).end().await;
+    assert_eq!(status.code(), Some(1), "{err}");
+    nothing_is_left(&dir);
+}
+
+#[tokio::test]
+async fn a_rank_that_leaves_without_finalize_has_failed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (status, _, err) = run_ranks(&dir, "2", &["leave"]).end().await;
+    assert_eq!(status.code(), Some(1), "{err}");
+    nothing_is_left(&dir);
+}
+
+#[tokio::test]
+async fn pmix_ps_shows_the_ranks_and_their_process_ids_while_they_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut run = run_ranks(&dir, "3", &["block"]);
+    until_connected(&mut run, 3).await;
+    let mut ps = Command::new(program("pmix-tool", "pmix"));
+    ps.arg("ps").env("PMIX_SERVER_TMPDIR", dir.path());
+    let (status, table, err) = Running::start(ps).end().await;
+    assert!(status.success(), "{err}");
+    for rank in 0..3 {
+        let pid = pid_of(dir.path(), rank).to_string();
+        let has = |line: &str| {
+            let words: Vec<_> = line.split(|c: char| !c.is_ascii_alphanumeric()).collect();
+            words.contains(&rank.to_string().as_str()) && words.contains(&pid.as_str())
+        };
+        assert!(table.lines().any(has), "rank {rank} with pid {pid} is not in\n{table}");
+    }
+    run.signal(Signal::TERM);
+    run.end().await;
+    nothing_is_left(&dir);
+}
+
+#[tokio::test]
+async fn the_ranks_end_when_pmixrun_is_killed() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut run = run_ranks(&dir, "3", &["block"]);
+    until_connected(&mut run, 3).await;
+    let ranks: Vec<_> = (0..3).map(|rank| pid_of(dir.path(), rank)).collect();
+    assert!(ranks.iter().all(|pid| test_kill_process(Pid::from_raw(*pid).unwrap()).is_ok()));
+    run.kill();
+    within(async {
+        while !processes_of(dir.path()).is_empty() || !servers_in(&dir).is_empty() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+fn kill(pid: i32) {
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+}

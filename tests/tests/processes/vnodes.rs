@@ -1,0 +1,249 @@
+//! Jobs over several pretended nodes of `pmixrun`, each with a server of its own.
+
+use std::path::Path;
+use std::process::Command;
+
+use pmix_tests::{Mpi, Peer, Running, example, pid_of, pmixrun, processes_of, program, rank_program, run};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Ranks of our own over pretended nodes, each line of output with its rank.
+fn ranks(dir: &Path, vnodes: &str, ranks: &str, act: &[&str]) -> Command {
+    let rank = rank_program();
+    let options = ["--tag-output", "--vnodes", vnodes, "-n", ranks, rank.to_str().unwrap()];
+    pmixrun(dir, &[&options, act].concat())
+}
+
+fn nothing_is_left(dir: &Path) {
+    assert_eq!(processes_of(dir), []);
+    let left: Vec<_> = dir.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn reg_02_job_data_is_that_of_each_node() {
+    let dir = tempfile::tempdir().unwrap();
+    let (code, out, err) = run(ranks(dir.path(), "3", "8", &["where"]));
+    assert_eq!(code, Some(0), "{out}{err}");
+    let system = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let nodes = [&[0, 1, 2][..], &[3, 4, 5], &[6, 7]];
+    let host = |(node, ranks): (usize, &&[u32])| vec![format!("{system}-v{node}"); ranks.len()];
+    let hosts: Vec<_> = nodes.iter().enumerate().flat_map(host).collect();
+    let hosts = hosts.join(",");
+    for (node, beside) in nodes.iter().enumerate() {
+        let peers = beside.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        for (local, rank) in beside.iter().enumerate() {
+            let line = format!(
+                "[{rank}] node {node} of 3, local rank {local} of {}, peers {peers}, hosts {hosts}\n",
+                beside.len()
+            );
+            assert!(out.contains(&line), "{line}is not in\n{out}");
+            let connected = format!("on {system}-v{node}\n");
+            let is_it =
+                |line: &str| line.starts_with(&format!("[{rank}] ")) && line.ends_with(connected.trim_end());
+            assert!(out.lines().any(is_it), "{out}");
+        }
+    }
+    nothing_is_left(dir.path());
+}
+
+#[test]
+fn fen_09_values_of_all_nodes_are_read_after_a_fence() {
+    let dir = tempfile::tempdir().unwrap();
+    let (code, out, err) = run(ranks(dir.path(), "3", "8", &["put-commit-get", "5"]));
+    assert_eq!(code, Some(0), "{out}{err}");
+    assert_eq!(out.matches("read 40 values").count(), 8, "{out}");
+    nothing_is_left(dir.path());
+}
+
+#[test]
+fn the_example_finds_its_peers_on_other_nodes() {
+    let dir = tempfile::tempdir().unwrap();
+    let hello = example("hello");
+    let (code, out, err) =
+        run(pmixrun(dir.path(), &["--vnodes", "3", "-n", "4", "--native", "off", hello.to_str().unwrap()]));
+    assert_eq!(code, Some(0), "{out}{err}");
+    for (rank, node) in [0, 0, 1, 2].iter().enumerate() {
+        let is_it = |line: &str| {
+            line.starts_with(&format!("rank {rank} of 4 on ")) && line.contains(&format!("-v{node}: peers "))
+        };
+        assert!(out.lines().any(is_it), "{out}");
+    }
+    nothing_is_left(dir.path());
+}
+
+#[test]
+fn a_job_smaller_than_the_nodes_leaves_some_empty() {
+    let dir = tempfile::tempdir().unwrap();
+    let (code, out, err) = run(ranks(dir.path(), "4", "2", &["put-commit-get", "1"]));
+    assert_eq!(code, Some(0), "{out}{err}");
+    assert_eq!(out.matches("read 2 values").count(), 2, "{out}");
+}
+
+#[test]
+fn abt_01_abort_on_one_node_ends_the_job_on_all() {
+    let dir = tempfile::tempdir().unwrap();
+    let (code, out, err) = run(ranks(dir.path(), "3", "6", &["abort", "9"]));
+    assert_eq!(code, Some(9), "{out}{err}");
+    assert!(err.contains(":0 called abort with status 9: told to"), "{err}");
+    nothing_is_left(dir.path());
+}
+
+#[tokio::test]
+async fn evt_20_a_death_is_heard_of_on_all_nodes() {
+    let dir = tempfile::tempdir().unwrap();
+    // the victim is the only one on its node
+    let rank = rank_program();
+    let options = ["--tag-output", "--reaction", "30", "--vnodes", "3", "-n", "3", rank.to_str().unwrap()];
+    let mut job = Running::start(pmixrun(dir.path(), &[&options, &["listen-without", "2"][..]].concat()));
+    for _ in 0..2 {
+        job.line_with("listening").await;
+    }
+    kill_process(Pid::from_raw(pid_of(dir.path(), 2)).unwrap(), Signal::KILL).unwrap();
+    let (status, out, err) = job.end().await;
+    assert_eq!(status.code(), Some(137), "{out}{err}");
+    for rank in 0..2 {
+        let heard = |line: &str| line.starts_with(&format!("[{rank}] heard ")) && line.ends_with(":2");
+        assert!(out.lines().any(heard), "{out}");
+    }
+    nothing_is_left(dir.path());
+}
+
+#[test]
+fn a_death_ends_the_fence_of_all_nodes() {
+    for (vnodes, why) in [("2", "one of two on its node"), ("4", "the only one on its node")] {
+        let dir = tempfile::tempdir().unwrap();
+        let (code, out, err) = run(ranks(dir.path(), vnodes, "4", &["die-before-fence", "3"]));
+        assert_eq!(code, Some(137), "{why}: {out}{err}");
+        assert!(err.contains(":3 (") && err.contains("-v"), "{why}: {err}");
+        nothing_is_left(dir.path());
+    }
+}
+
+#[tokio::test]
+async fn tools_find_one_server_that_knows_the_processes_of_all_nodes() {
+    let dir = tempfile::tempdir().unwrap();
+    // built first: that may take longer than the job may
+    let mut ps = Command::new(program("pmix-tool", "pmix"));
+    let mut job = Running::start(ranks(dir.path(), "2", "4", &["block"]));
+    for _ in 0..4 {
+        job.line_with("blocked").await;
+    }
+    ps.arg("ps").env("PMIX_SERVER_TMPDIR", dir.path());
+    let (status, table, err) = Running::start(ps).end().await;
+    assert!(status.success(), "{err}");
+    for (rank, node) in [(0, "-v0"), (1, "-v0"), (2, "-v1"), (3, "-v1")] {
+        let pid = pid_of(dir.path(), rank).to_string();
+        let is_row = |line: &str| line.split_whitespace().any(|word| word == pid) && line.contains(node);
+        assert!(table.lines().any(is_row), "rank {rank} with pid {pid} is not in\n{table}");
+    }
+    job.signal(Signal::TERM);
+    let (status, _, err) = job.end().await;
+    assert_eq!(status.code(), Some(143), "{err}");
+    nothing_is_left(dir.path());
+}
+
+#[test]
+fn a_launcher_without_the_native_wire_opens_no_port() {
+    let dir = tempfile::tempdir().unwrap();
+    for (native, has_native, has_marker) in
+        [("off", false, false), ("on", true, false), ("open-mpi-4", true, true)]
+    {
+        let (code, out, err) = run(pmixrun(dir.path(), &["--native", native, "env"]));
+        assert_eq!(code, Some(0), "{err}");
+        assert_eq!(out.contains("PMIX_SERVER_URI"), has_native, "{native}: {out}");
+        assert_eq!(out.contains("JSM_JSRUN_PORT=0"), has_marker, "{native}: {out}");
+    }
+}
+
+#[test]
+fn hst_04_a_job_that_a_process_of_any_node_starts_runs_on_all() {
+    for parent in ["0", "1"] {
+        let dir = tempfile::tempdir().unwrap();
+        let (code, out, err) = run(ranks(dir.path(), "3", "2", &["spawn-from", parent]));
+        assert_eq!(code, Some(0), "{out}{err}");
+        assert!(out.contains(&format!("[{parent}] started ")), "{out}");
+        for rank in 0..3 {
+            let of_child = |line: &str| {
+                line.contains(&format!(".1:{rank} connected to ")) && line.ends_with(&format!("-v{rank}"))
+            };
+            assert!(out.lines().any(of_child), "child {rank}: {out}{err}");
+        }
+        assert_eq!(out.matches("read 6 values").count(), 3, "{out}");
+        nothing_is_left(dir.path());
+    }
+}
+
+/// What the library of C answers by itself on other wires is asked of the server on this one.
+fn where_processes_are(library: Peer) {
+    let Some(resolve) = library.program("pmix_resolve") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let (code, out, err) = run(pmixrun(dir.path(), &["--vnodes", "2", "-n", "3", resolve.to_str().unwrap()]));
+    assert_eq!(code, Some(0), "{out}{err}");
+    let system = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    for rank in 0..3 {
+        for due in [
+            format!("{rank} nodes 0 {system}-v0,{system}-v1\n"),
+            format!("{rank} nodes of all 0 {system}-v0,{system}-v1\n"),
+            format!("{rank} peers on {system}-v0 0 0 1\n"),
+            format!("{rank} peers on {system}-v1 0 2\n"),
+        ] {
+            assert!(out.contains(&due), "{due}is not in\n{out}{err}");
+        }
+    }
+    nothing_is_left(dir.path());
+}
+
+#[test]
+fn a_c_client_learns_which_processes_are_on_which_node() {
+    where_processes_are(Peer::Libpmix);
+}
+
+#[test]
+fn a_client_of_libpmix_5_learns_which_processes_are_on_which_node() {
+    where_processes_are(Peer::Libpmix5);
+}
+
+/// On how many nodes how many ranks start two more.
+const SPAWNS: [(usize, usize); 6] = [(2, 1), (2, 2), (2, 8), (3, 1), (3, 4), (3, 8)];
+
+#[test]
+fn spn_04_open_mpi_programs_spawn_and_merge_over_2_and_3_nodes() {
+    SPAWNS.iter().for_each(|(vnodes, ranks)| Mpi::over(Peer::OpenMpi, *vnodes).spawn(*ranks));
+}
+
+#[test]
+fn spn_04_open_mpi_5_programs_spawn_and_merge_over_2_and_3_nodes() {
+    SPAWNS.iter().for_each(|(vnodes, ranks)| Mpi::over(Peer::OpenMpi5, *vnodes).spawn(*ranks));
+}
+
+#[test]
+fn open_mpi_programs_run_over_2_and_3_nodes() {
+    for (vnodes, ranks) in [(2, 4), (3, 4), (2, 8), (3, 8)] {
+        Mpi::over(Peer::OpenMpi, vnodes).suite(ranks);
+    }
+}
+
+#[test]
+fn open_mpi_5_programs_run_over_2_and_3_nodes() {
+    for (vnodes, ranks) in [(2, 4), (3, 4), (2, 8), (3, 8)] {
+        Mpi::over(Peer::OpenMpi5, vnodes).suite(ranks);
+    }
+}
+
+#[test]
+fn abt_01_mpi_abort_ends_the_job_on_all_nodes() {
+    Mpi::over(Peer::OpenMpi, 2).abort();
+    Mpi::over(Peer::OpenMpi5, 2).abort();
+}
+
+#[tokio::test]
+async fn a_killed_mpi_rank_ends_the_job_on_all_nodes() {
+    Mpi::over(Peer::OpenMpi, 2).death().await;
+    Mpi::over(Peer::OpenMpi, 3).death().await;
+}
+
+#[tokio::test]
+async fn a_killed_open_mpi_5_rank_ends_the_job_on_all_nodes() {
+    Mpi::over(Peer::OpenMpi5, 2).death().await;
+    Mpi::over(Peer::OpenMpi5, 3).death().await;
+}
