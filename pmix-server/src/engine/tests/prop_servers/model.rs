@@ -34,6 +34,8 @@ pub(super) struct Item {
     /// Users that were named, in place of the publisher's own.
     pub(super) opened: Option<Vec<u32>>,
     pub(super) persistence: Persistence,
+    /// When its publisher asked for it.
+    asked: Tick,
     /// Since when it is there for certain.
     there: Option<Tick>,
     /// Since when it may be gone.
@@ -153,7 +155,7 @@ impl Model {
     // published data
 
     pub(super) fn publish(&mut self, number: u32, item: Item) {
-        self.items.insert(number, item);
+        self.items.insert(number, Item { asked: self.tick, ..item });
     }
 
     /// It may be gone from now on.
@@ -172,11 +174,10 @@ impl Model {
     }
 
     pub(super) fn is_duplicate(&mut self, number: u32) {
-        assert!(
-            self.rivals(number).any(|item| item.gone.is_none() && !item.refused),
-            "PUB-16: no rival of {:?}",
-            self.items[&number]
-        );
+        // a rival may have gone since the host refused this one: answers overtake each other
+        let asked = self.items[&number].asked;
+        let stood_in_the_way = |item: &Item| !item.refused && item.gone.is_none_or(|gone| gone >= asked);
+        assert!(self.rivals(number).any(stood_in_the_way), "PUB-16: no rival of {:?}", self.items[&number]);
         self.items.get_mut(&number).unwrap().refused = true;
     }
 
@@ -334,7 +335,7 @@ impl Item {
     pub(super) const fn new(who: usize, key: String, range: Range) -> Self {
         let (opened, persistence) = (None, Persistence::APP);
         let (there, going, gone) = (None, None, None);
-        Self { who, key, range, opened, persistence, there, going, gone, refused: false, read: 0 }
+        Self { who, key, range, opened, persistence, asked: 0, there, going, gone, refused: false, read: 0 }
     }
 
     fn is_there(&self) -> bool {
