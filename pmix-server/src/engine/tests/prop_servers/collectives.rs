@@ -296,14 +296,14 @@ impl World {
         assert!(may, "{who} hangs in step {step}: {:?}\n{:?}", self.program.0[step], self.host.gatherings);
     }
 
-    /// Whether some may never come to a step: they wait in one that cannot succeed, for a namespace that is over or
-    /// for those who have given up.
+    /// Whether some may never come to a step: they have given it up, or wait in one that cannot succeed, for a
+    /// namespace that is over or for those who have given up.
     fn may_hang(&self, step: usize) -> bool {
         let is_tainted = |open: &Open| match open.expect {
             Expect::Collective(other) => other <= step && self.program.is_tainted(other),
             _ => false,
         };
-        !self.over.is_empty() || self.open.values().any(is_tainted)
+        !self.over.is_empty() || self.program.is_tainted(step) || self.open.values().any(is_tainted)
     }
 
     // the host
