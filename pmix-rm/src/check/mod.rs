@@ -17,6 +17,7 @@ use clap::{Parser, ValueEnum};
 use pmix_client::Client;
 use pmix_server::testing::conformance::{Check, Report, SecondJob, Verdict, checks, run_rank};
 use pmix_types::App;
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -259,7 +260,7 @@ async fn run_job(check: &Check, args: &Args, launcher: &[OsString], own: &PathBu
         text
     });
     let patience = Duration::from_secs(args.patience);
-    // what has not ended is killed when `job` goes
+    // what has not ended then is killed when `job` goes
     let (found, ended) = watch(&mut job, output, patience).await?;
     let (status, has_spoken) = match (found, ended) {
         (Some(Verdict::Passed), Some(status)) if status.success() => {
@@ -301,7 +302,16 @@ async fn watch(
             }
         }
     }
+    dismiss(job, patience).await;
     Ok((found, None))
+}
+
+/// Asks a launcher to end, for those that are killed cannot clean up; one that does not is killed when `job` goes.
+async fn dismiss(job: &mut Child, patience: Duration) {
+    let pid = job.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
+    if pid.is_some_and(|pid| kill_process(pid, Signal::TERM).is_ok()) {
+        let _ = timeout(patience, job.wait()).await;
+    }
 }
 
 /// A rank's verdict, if it is in this line of output; launchers may put a tag in front.

@@ -1,5 +1,6 @@
 //! `pmix-check` against resource managers that run: every check passes over both wires, and what is wrong is told.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use pmix_server::testing::conformance::{Report, Verdict, checks};
@@ -10,6 +11,13 @@ type Launcher<'a> = &'a [&'a str];
 
 /// Runs it with a directory for all files, which is empty in the end.
 fn check(args: &[&str], launcher: Launcher<'_>) -> (Option<i32>, String, String) {
+    let (done, left) = check_and_look(args, launcher);
+    assert!(left.is_empty(), "left behind: {left:?}");
+    done
+}
+
+/// Runs it with a directory for all files, and tells which were left in it.
+fn check_and_look(args: &[&str], launcher: Launcher<'_>) -> ((Option<i32>, String, String), Vec<PathBuf>) {
     let dir = tempfile::tempdir().unwrap();
     let mut command = Command::new(program("pmix-rm", "pmix-check"));
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"PMIX_")) {
@@ -21,9 +29,8 @@ fn check(args: &[&str], launcher: Launcher<'_>) -> (Option<i32>, String, String)
         command.arg("--").args(launcher);
     }
     let done = run(command);
-    let left: Vec<_> = dir.path().read_dir().unwrap().collect();
-    assert!(left.is_empty(), "left behind: {left:?}");
-    done
+    let left = dir.path().read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
+    (done, left)
 }
 
 /// Runs all checks, none of which may fail; the names of those that were skipped.
@@ -108,6 +115,22 @@ fn a_verdict_does_not_wait_for_the_launcher_to_end() {
     assert!(text.contains("a rank cannot connect"), "{text}");
 }
 
+/// What is killed cannot.
+#[test]
+fn a_launcher_that_hangs_may_clean_up() {
+    let pmixrun = program("pmix-rm", "pmixrun");
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let done = format!("echo cleaned up > {}", file.path().display());
+    let script = format!(
+        "trap '{done}; kill $!; exit' TERM; {} --native off -n 1 \"$@\"; sleep 600 & wait",
+        pmixrun.display()
+    );
+    let args = ["--wire", "native", "--patience", "2", "--only", "fence_waits_for_all"];
+    let (code, text, errors) = check(&args, &["sh", "-c", &script, "sh"]);
+    assert_eq!(code, Some(1), "{text}{errors}");
+    assert_eq!(std::fs::read_to_string(file.path()).unwrap(), "cleaned up\n");
+}
+
 #[test]
 fn the_other_implementation_is_checked_too() {
     let Some(mpirun) = on_path("mpirun", "apt-get install openmpi-bin") else { return };
@@ -116,11 +139,12 @@ fn the_other_implementation_is_checked_too() {
         return eprintln!("skipped: {} is not of Open MPI 4", mpirun.display());
     }
     let launcher = [mpirun.to_str().unwrap(), "--oversubscribe", "-n", "4"];
-    let only = |name| ["--wire", "native", "--only", name];
-    let (code, text, errors) = check(&only("fence_waits_for_all"), &launcher);
+    // what that launcher leaves when a job of its fails is its own affair
+    let only = |name| check_and_look(&["--wire", "native", "--only", name], &launcher).0;
+    let (code, text, errors) = only("fence_waits_for_all");
     assert_eq!(code, Some(0), "{text}{errors}");
     // the server of Open MPI 4 takes a key twice
-    let (code, text, errors) = check(&only("a_duplicate_is_refused"), &launcher);
+    let (code, text, errors) = only("a_duplicate_is_refused");
     assert_eq!(code, Some(1), "{text}{errors}");
     assert!(text.contains("PUB-04") && text.contains("but it succeeded"), "{text}");
 }
