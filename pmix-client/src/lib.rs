@@ -90,9 +90,9 @@ pub use ops::{
     AbortBuilder, AllocateBuilder, ConnectBuilder, Connection, CredentialBuilder, DisconnectBuilder, Fabric,
     FabricBuilder, FenceBuilder, FinalizeBuilder, GetAllBuilder, GetBuilder, Group, GroupConstructBuilder,
     GroupDeclineBuilder, GroupDestructBuilder, GroupInviteBuilder, GroupJoinBuilder, GroupLeaveBuilder,
-    JobControlBuilder, LogBuilder, Logged, LookupBuilder, MonitorBuilder, NodeRef, Procs, PublishBuilder,
-    Published, QueryResult, QueryResults, ResourceBlockBuilder, SessionControlBuilder, SpawnBuilder, Target,
-    UnpublishBuilder, ValidateCredentialBuilder, query_before_init,
+    JobControlBuilder, LogBuilder, Logged, LookupBuilder, MonitorBuilder, MonitorSignBuilder, NodeRef, Procs,
+    PublishBuilder, Published, QueryResult, QueryResults, ResourceBlockBuilder, SessionControlBuilder,
+    SpawnBuilder, Target, UnpublishBuilder, ValidateCredentialBuilder, query_before_init,
 };
 pub use pmix_proto::Limits;
 pub use pmix_types as types;

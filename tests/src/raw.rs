@@ -124,3 +124,15 @@ async fn send(
 ) -> hyper::Result<Response<Incoming>> {
     connection.send_request(request).await
 }
+
+/// So many bytes that mean nothing, the same each time.
+pub fn noise(len: usize) -> Vec<u8> {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8
+    };
+    (0..len).map(|_| next()).collect()
+}

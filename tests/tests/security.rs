@@ -12,7 +12,7 @@ use pmix_client::{Client, Nspace, ProcId, Rank, Scope};
 use pmix_proto::ServerBody;
 use pmix_server::host::ToolConnected;
 use pmix_server::{Capabilities, HostModule, HostResult, Upcall, UpcallContext, async_trait};
-use pmix_tests::{Logs, RawSession, Running, TestNode, on_both_runtimes, within};
+use pmix_tests::{Logs, RawSession, Running, TestNode, noise, on_both_runtimes, within};
 use rustix::process::geteuid;
 
 /// A node that other users reach, and the job of two that goes on.
@@ -125,15 +125,8 @@ fn cli_03_sec_03_an_unregistered_rank_or_namespace_is_refused_while_the_job_goes
 async fn a_random_byte_stream_is_refused_while_the_job_goes_on() {
     let (node, clients) = node().await;
     let logs = Logs::start();
-    let mut state = 0x2545_f491_4f6c_dd1d_u64;
-    let mut noise = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as u8
-    };
     let mut stream = UnixStream::connect(node.socket()).unwrap();
-    let bytes: Vec<u8> = (0..100_000).map(|_| noise()).collect();
+    let bytes = noise(100_000);
     // it may hang up before it has read all
     let _ = stream.write_all(&bytes);
     let own = std::process::id().to_string();

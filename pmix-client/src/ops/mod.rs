@@ -13,6 +13,7 @@ mod job_control;
 mod log;
 mod lookup;
 mod manage;
+mod monitor;
 mod publish;
 mod query;
 mod resolve;
@@ -32,9 +33,10 @@ pub use job_control::JobControlBuilder;
 pub use log::{LogBuilder, Logged};
 pub use lookup::{LookupBuilder, Published};
 pub use manage::{
-    AllocateBuilder, CredentialBuilder, MonitorBuilder, ResourceBlockBuilder, SessionControlBuilder,
+    AllocateBuilder, CredentialBuilder, ResourceBlockBuilder, SessionControlBuilder,
     ValidateCredentialBuilder,
 };
+pub use monitor::{MonitorBuilder, MonitorSignBuilder};
 pub use publish::PublishBuilder;
 pub(crate) use query::query;
 pub use query::{QueryResult, QueryResults, query_before_init};

@@ -6,10 +6,10 @@ use std::process::Command;
 
 use pmix_client::types::job::JobSpec;
 use pmix_client::types::{DataRange, Event, Status};
-use pmix_client::{Client, Nspace, ProcId, Rank, Scope, keys};
+use pmix_client::{Client, ProcId, Rank, Scope, keys};
 use pmix_server::NativeWire;
 use pmix_server::standard::{MemoryExchange, StandardHost};
-use pmix_tests::{NullLauncher, Peer, Running, TestNode, within};
+use pmix_tests::{NullLauncher, Peer, Running, TestNode, nspace, within};
 
 /// An event of our own, as the C program spells its number.
 const CODE: Status = Status::from_raw(-3005);
@@ -41,10 +41,6 @@ impl Rig {
         command.args(acts);
         Running::start(command)
     }
-}
-
-fn nspace(name: &str) -> Nspace {
-    Nspace::new(name).unwrap()
 }
 
 /// The processes in C: of the same job, and of another.

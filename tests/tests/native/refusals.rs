@@ -10,7 +10,8 @@ use pmix_native::{Dialect, Encoding};
 use pmix_server::NativeWire;
 use pmix_server::types::Status;
 use pmix_tests::{
-    Logs, NativeSession, TestNode, native_connect, native_stream, native_user, on_both_runtimes, within,
+    Logs, NativeSession, TestNode, native_connect, native_stream, native_user, noise, on_both_runtimes,
+    within,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -137,14 +138,7 @@ async fn tol_16_who_is_no_client_hears_why_it_is_refused() {
 #[tokio::test]
 async fn a_random_byte_stream_is_refused() {
     let (node, clients) = node().await;
-    let mut state = 0x2545_f491_4f6c_dd1d_u64;
-    let mut noise = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as u8
-    };
-    let bytes: Vec<u8> = (0..100_000).map(|_| noise()).collect();
+    let bytes = noise(100_000);
     refused(&node, &clients, &bytes, &["that does not speak the protocol"]).await;
 }
 

@@ -9,22 +9,10 @@ use bytes::Bytes;
 use futures::future::join_all;
 use pmix_client::types::job::JobSpec;
 use pmix_client::types::{DataArray, DataRange, Event, Info, Status};
-use pmix_client::{Client, Connection, Error, Nspace, ProcId, Rank, Scope, keys};
+use pmix_client::{Client, Connection, Error, Nspace, ProcId, Scope, keys};
 use pmix_server::standard::{Exchange, ExchangeError, MemoryExchange, Responder, StandardHost};
-use pmix_tests::{NullLauncher, TestCluster, TestNode, on_both_runtimes, within};
+use pmix_tests::{NullLauncher, TestCluster, TestNode, all_of, nspace, on_both_runtimes, proc, within};
 use tokio::sync::watch;
-
-fn nspace(name: &str) -> Nspace {
-    Nspace::new(name).unwrap()
-}
-
-fn all_of(name: &str) -> ProcId {
-    ProcId::wildcard(nspace(name))
-}
-
-fn proc(name: &str, rank: u32) -> ProcId {
-    ProcId::new(nspace(name), Rank::from_raw(rank))
-}
 
 /// Job `a` with so many processes on `n0`, job `b` with so many on `n1`, under two servers that know one job each.
 async fn two_jobs(each: u32) -> (Vec<TestNode>, Vec<Client>) {

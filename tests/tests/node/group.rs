@@ -7,22 +7,10 @@ use futures::future::join_all;
 use pmix_client::types::job::JobSpec;
 use pmix_client::types::{DataArray, Status};
 use pmix_client::{
-    Client, Error, EventStream, Group, HandlerOutcome, HandlerRegistration, Nspace, ProcId, Rank, Scope, keys,
+    Client, Error, EventStream, Group, HandlerOutcome, HandlerRegistration, ProcId, Rank, Scope, keys,
 };
 use pmix_server::standard::{MemoryExchange, StandardHost};
-use pmix_tests::{NullLauncher, TestCluster, TestNode, on_both_runtimes, within};
-
-fn nspace(name: &str) -> Nspace {
-    Nspace::new(name).unwrap()
-}
-
-fn all_of(name: &str) -> ProcId {
-    ProcId::wildcard(nspace(name))
-}
-
-fn proc(name: &str, rank: u32) -> ProcId {
-    ProcId::new(nspace(name), Rank::from_raw(rank))
-}
+use pmix_tests::{NullLauncher, TestCluster, TestNode, all_of, nspace, on_both_runtimes, proc, within};
 
 /// All of them make a group of these processes, numbered.
 async fn construct_all(clients: &[Client], id: &str, procs: &[ProcId]) -> Vec<Group> {

@@ -12,7 +12,7 @@ use pmix_client::types::{
 use pmix_client::{Client, Credential, Nspace, ProcId, Rank, Scope, keys};
 use pmix_server::host::*;
 use pmix_server::{Capabilities, HostModule, HostResult, Upcall, UpcallContext, async_trait};
-use pmix_tests::{TestNode, on_both_runtimes, within};
+use pmix_tests::{TestNode, nspace, on_both_runtimes, within};
 use pmix_tool::Tool;
 use tokio::sync::watch;
 
@@ -91,10 +91,6 @@ fn fabric_of(req: &FabricRequest) -> HostResult<Infos> {
     let mut infos = vec![Info::new(&keys::FABRIC_INDEX, 3u64), Info::new(&keys::FABRIC_NUM_DEVICES, devices)];
     infos.extend(name.map(|name| Info::new(&keys::FABRIC_IDENTIFIER, name)));
     Ok(infos)
-}
-
-fn nspace(name: &str) -> Nspace {
-    Nspace::new(name).unwrap()
 }
 
 fn rank_of(name: &str, rank: u32) -> ProcId {

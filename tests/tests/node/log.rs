@@ -3,17 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use pmix_client::types::{Directives, Info, Status, Time};
-use pmix_client::{Client, Logged, ProcId, keys};
+use pmix_client::{Client, Logged, keys};
 use pmix_server::standard::{
     Job, JobReport, LaunchReport, MemoryExchange, OutputChannel, ProcExit, StandardHost,
 };
-use pmix_tests::{TestLauncher, TestNode, on_both_runtimes, within};
+use pmix_tests::{TestLauncher, TestNode, on_both_runtimes, proc, within};
 use tempfile::TempDir;
 use tokio::net::UnixDatagram;
-
-fn proc(nspace: &str, rank: u32) -> ProcId {
-    ProcId::new(nspace.parse().unwrap(), pmix_client::Rank::from_raw(rank))
-}
 
 /// A syslog of the test's own.
 struct Syslog {

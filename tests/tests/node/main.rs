@@ -26,3 +26,18 @@ mod query;
 mod resolve;
 mod server_chapter;
 mod standard_host;
+
+use pmix_client::Client;
+use pmix_client::types::{DataRange, Status};
+use pmix_tests::within;
+
+/// Looks one key up, with all that can be seen in range.
+async fn find(client: &Client, key: &str) -> Option<u32> {
+    match within(client.lookup([key]).range(DataRange::GLOBAL)).await {
+        Ok(found) => found.get(key).unwrap(),
+        Err(error) => {
+            assert_eq!(error.status(), Status::ERR_NOT_FOUND, "{error}");
+            None
+        }
+    }
+}

@@ -19,7 +19,7 @@ async fn hst_09_mon_01_mon_02_mon_03_mon_04_a_process_that_sends_no_heartbeat_is
     assert_eq!(within(long.app_control()).await.unwrap(), []);
     let short = watched.monitor_heartbeat(Duration::from_millis(1)).range(DataRange::SESSION).id("short");
     assert_eq!(within(short).await.unwrap(), []);
-    assert_eq!(within(watched.heartbeat()).await.unwrap(), []);
+    within(watched.heartbeat()).await.unwrap();
 
     let alarm = within(alarms.recv()).await.unwrap().unwrap();
     assert_eq!((&alarm.source, alarm.range), (watched.proc_id(), DataRange::SESSION));

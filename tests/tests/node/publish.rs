@@ -13,16 +13,7 @@ use pmix_tests::{NullLauncher, Running, TestNode, on_both_runtimes, program, ran
 use rustix::process::geteuid;
 use tokio::task::JoinHandle;
 
-/// Looks one key up, with all that can be seen in range.
-async fn find(client: &Client, key: &str) -> Option<u32> {
-    match within(client.lookup([key]).range(DataRange::GLOBAL)).await {
-        Ok(found) => found.get(key).unwrap(),
-        Err(error) => {
-            assert_eq!(error.status(), Status::ERR_NOT_FOUND, "{error}");
-            None
-        }
-    }
-}
+use crate::find;
 
 /// A lookup in a task of its own that waits for all of its keys.
 fn wait_for(client: &Client, keys: &[&str]) -> JoinHandle<Result<Published, Error>> {

@@ -16,16 +16,7 @@ use pmix_server::standard::{
 use pmix_tests::{NullLauncher, TestCluster, TestNode, on_both_runtimes, within};
 use tokio::sync::mpsc;
 
-/// Looks one key up, with all that can be seen in range.
-async fn find(client: &Client, key: &str) -> Option<u32> {
-    match within(client.lookup([key]).range(DataRange::GLOBAL)).await {
-        Ok(found) => found.get(key).unwrap(),
-        Err(error) => {
-            assert_eq!(error.status(), Status::ERR_NOT_FOUND, "{error}");
-            None
-        }
-    }
-}
+use crate::find;
 
 /// Waits until nobody finds a key any more.
 async fn until_gone(client: &Client, key: &str) {

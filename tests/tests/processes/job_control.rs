@@ -4,15 +4,12 @@ use std::path::Path;
 use std::process::Command;
 
 use pmix_client::types::Status;
-use pmix_client::{Client, ProcId, Rank, keys};
+use pmix_client::{Client, ProcId, keys};
 use pmix_server::standard::{JobReport, MemoryExchange, StandardHost};
 use pmix_tests::{
-    Asked, Running, TestLauncher, TestNode, on_both_runtimes, processes_of, program, rank_program, within,
+    Asked, Running, TestLauncher, TestNode, on_both_runtimes, proc, processes_of, program, rank_program,
+    within,
 };
-
-fn proc(nspace: &str, rank: u32) -> ProcId {
-    ProcId::new(nspace.parse().unwrap(), Rank::from_raw(rank))
-}
 
 fn procs(nspace: &str, ranks: &[u32]) -> Vec<ProcId> {
     ranks.iter().map(|rank| proc(nspace, *rank)).collect()

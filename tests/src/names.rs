@@ -1,0 +1,25 @@
+use pmix_client::{Nspace, ProcId, Rank};
+
+/// The namespace of this name.
+///
+/// # Panics
+/// If it cannot be one.
+pub fn nspace(name: &str) -> Nspace {
+    Nspace::new(name).unwrap()
+}
+
+/// A process by its namespace and rank.
+///
+/// # Panics
+/// If the namespace cannot be one.
+pub fn proc(name: &str, rank: u32) -> ProcId {
+    ProcId::new(nspace(name), Rank::from_raw(rank))
+}
+
+/// All processes of a namespace.
+///
+/// # Panics
+/// If it cannot be one.
+pub fn all_of(name: &str) -> ProcId {
+    ProcId::wildcard(nspace(name))
+}
