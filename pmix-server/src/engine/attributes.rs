@@ -77,6 +77,9 @@ const MONITOR: &[&str] = &[
 /// What the server does for each request that it passes up: it keeps the time, and says who asks.
 const PASSED_UP: &[&str] = &[keys::TIMEOUT.name(), keys::USERID.name(), keys::GRPID.name()];
 
+const SPAWN: &[&str] =
+    &[keys::TIMEOUT.name(), keys::SPAWN_TIMEOUT.name(), keys::USERID.name(), keys::GRPID.name()];
+
 const LOOKUP: &[&str] = &[keys::RANGE.name(), keys::TIMEOUT.name(), keys::USERID.name(), keys::GRPID.name()];
 
 const PUBLISH: &[&str] = &[
@@ -127,7 +130,7 @@ const FOR_HOST: &[(Upcall, &[&str])] = &[
     (Upcall::Publish, PUBLISH),
     (Upcall::Lookup, LOOKUP),
     (Upcall::Unpublish, LOOKUP),
-    (Upcall::Spawn, PASSED_UP),
+    (Upcall::Spawn, SPAWN),
     (Upcall::ToolConnected, &[]),
     (Upcall::Log, PASSED_UP),
     (Upcall::Allocate, PASSED_UP),

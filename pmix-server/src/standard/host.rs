@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use pmix_types::{Directives, Nspace, ProcId, Rank, Status, keys};
 
+use super::attributes::taken_by;
 use super::cluster::Shared;
 use super::peer::Answers;
 use super::publish::Publishing;
@@ -209,7 +210,7 @@ impl<L: Launcher, X: Exchange> HostModule for StandardHost<L, X> {
         ]
         .into_iter()
         .chain(input)
-        .collect()
+        .fold(Capabilities::none(), |all, upcall| all.with_attributes(upcall, taken_by(upcall)))
     }
 
     /// A second server is ignored: one host serves one node.

@@ -1,5 +1,6 @@
 //! A ready host for most resource managers: [`StandardHost`] on a [`Launcher`] and an [`Exchange`].
 
+mod attributes;
 mod cluster;
 mod collective;
 mod connect;

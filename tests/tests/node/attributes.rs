@@ -1,10 +1,16 @@
 //! Attribute support: what the levels register, and what processes and tools hear of it.
 
-use pmix_client::types::{AttributeLevel, DataType, Info, Query, RegAttr, Status, Value};
+use pmix_client::types::message::{
+    GroupConstruct, IofPull, JobControl, Log, Lookup, Publish, Request, Spawn, Unpublish,
+};
+use pmix_client::types::{
+    App, AttributeLevel, DataType, Directives, Info, InfoFlags, IofChannels, Query, RegAttr, Status, Value,
+};
 use pmix_client::{Client, ProcId, keys};
 use pmix_server::host::{PublishRequest, ToolConnected};
+use pmix_server::standard::{MemoryExchange, StandardHost};
 use pmix_server::{Capabilities, HostModule, HostResult, ServerHandle, Upcall, UpcallContext, async_trait};
-use pmix_tests::{TestNode, on_both_runtimes, query_once, within};
+use pmix_tests::{NullLauncher, TestNode, all_of, nspace, on_both_runtimes, query_once, within};
 use pmix_tool::Tool;
 
 const PUBLISH: &str = "PMIx_Publish";
@@ -148,4 +154,100 @@ async fn att_06_without_a_client_library_its_level_has_no_type() {
     let types: Vec<_> = levels.iter().map(element_type).collect();
     assert_eq!(types, [DataType::UNDEF, DataType::REGATTR, DataType::UNDEF, DataType::UNDEF]);
     node.stop().await;
+}
+
+/// A request of a function with one attribute, whose value is of no type: it is refused in another way by those who
+/// read it, or taken for a flag that is set.
+fn request(function: &str, attribute: Info) -> Request {
+    macro_rules! with {
+        ($kind:ident($request:expr)) => {{
+            let mut request = $request;
+            request.directives.push(attribute);
+            Request::$kind(request)
+        }};
+    }
+    let datum = |key: &str| vec![Info::dynamic(key.parse().unwrap(), 1u32)];
+    match function {
+        "PMIx_Publish" => with!(Publish(Publish::new(datum(attribute.key.as_str())))),
+        "PMIx_Lookup" => with!(Lookup(Lookup::new(vec!["there".parse().unwrap()]))),
+        "PMIx_Unpublish" => with!(Unpublish(Unpublish::new(vec!["elsewhere".parse().unwrap()]))),
+        "PMIx_Spawn" => with!(Spawn(Spawn::new(vec![App::new("program", 1)]))),
+        "PMIx_IOF_pull" => with!(IofPull(IofPull::new(vec![all_of("job")], IofChannels::STDOUT))),
+        "PMIx_Group_construct" => {
+            // an id of its own each time: the group may come to be
+            let mut construct = GroupConstruct::new(nspace(attribute.key.as_str()), vec![all_of("job")]);
+            if attribute.is(&keys::RANGE) {
+                // in which the number is to be unique
+                construct.directives = Directives::new().with(&keys::GROUP_ASSIGN_CONTEXT_ID, true);
+            }
+            with!(GroupConstruct(construct))
+        }
+        "PMIx_Log" => with!(Log(Log::new(vec![Info::new(&keys::LOG_ONCE, true)]))),
+        "PMIx_Job_control" => {
+            // something must be asked for: what else there is of that, it contradicts
+            let mut control = JobControl::new(vec![]);
+            control.directives = match attribute.key.as_str() {
+                key if CLEANUP.contains(&key) => Directives::new().with(&keys::REGISTER_CLEANUP, "/tmp/none"),
+                key if *key == *keys::JOB_CTRL_CANCEL.name() => Directives::new(),
+                _ => Directives::new().with(&keys::JOB_CTRL_CANCEL, ""),
+            };
+            with!(JobControl(control))
+        }
+        other => panic!("{other}"),
+    }
+}
+
+/// They say how to clean up, and are nothing by themselves.
+const CLEANUP: [&str; 4] = [
+    keys::CLEANUP_EMPTY.name(),
+    keys::CLEANUP_IGNORE.name(),
+    keys::CLEANUP_LEAVE_TOPDIR.name(),
+    keys::CLEANUP_RECURSIVE.name(),
+];
+
+/// Where to log to: no directives, but what comes with the message (LOG-01).
+const CHANNELS: [&str; 5] = [
+    keys::LOG_STDOUT.name(),
+    keys::LOG_STDERR.name(),
+    keys::LOG_SYSLOG.name(),
+    keys::LOG_LOCAL_SYSLOG.name(),
+    keys::LOG_GLOBAL_SYSLOG.name(),
+];
+
+/// Asks with each attribute that there is as a required one: those are refused that neither the server nor its host
+/// reports, and no others.
+#[tokio::test]
+async fn att_01_gen_05_the_standard_host_takes_what_is_reported() {
+    for function in [
+        "PMIx_Publish",
+        "PMIx_Lookup",
+        "PMIx_Unpublish",
+        "PMIx_Spawn",
+        "PMIx_Log",
+        "PMIx_Job_control",
+        "PMIx_IOF_pull",
+        "PMIx_Group_construct",
+    ] {
+        let host = StandardHost::new(NullLauncher, MemoryExchange::single("n0"));
+        let node = TestNode::builder(1).host(host).start().await;
+        let client = node.client(0).await;
+        within(client.publish().data("there", 1u32)).await.unwrap();
+        let results = within(client.query([Query::attributes([function])])).await.unwrap();
+        let at = |level| results.attributes(function, level).unwrap_or_default();
+        assert!(!at(AttributeLevel::Host).is_empty(), "{function}");
+        let reported = [at(AttributeLevel::Server), at(AttributeLevel::Host)].concat();
+        let mut wrong = Vec::new();
+        for definition in keys::all().iter().filter(|definition| !CHANNELS.contains(&definition.name)) {
+            let mut attribute = Info::dynamic(definition.key_name(), Value::Undef);
+            attribute.flags |= InfoFlags::REQUIRED;
+            let result = within(client.request(request(function, attribute))).await;
+            let is_taken = result.err().is_none_or(|error| error.status() != Status::ERR_NOT_SUPPORTED);
+            let is_reported = reported.iter().any(|attribute| attribute.key == definition.name);
+            if is_taken != is_reported {
+                wrong.push((definition.constant, is_taken));
+            }
+        }
+        assert!(wrong.is_empty(), "{function}: taken or not, and not as reported: {wrong:?}");
+        node.stop().await;
+    }
 }
