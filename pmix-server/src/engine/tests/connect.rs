@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use pmix_types::message::{Hello, Identity, Reply, Request, Welcome};
-use pmix_types::{Directives, Info, Pid, Query, Status, keys};
+use pmix_types::message::{Hello, Identity, IofPull, Output, RegisterEvents, Reply, Request, Welcome};
+use pmix_types::{Directives, Event, Info, IofChannels, Pid, Query, Status, keys};
 
 use super::super::{Answer, Caller, Command, ConnId, HostCall, Input, PeerCred, UpcallRequest};
 use super::harness::*;
@@ -326,6 +326,53 @@ fn sec_03_a_tool_gone_before_the_answer_leaves_nothing() {
     t.answer(id, Ok(Answer::Identity(proc("tool", 0))));
     t.quiet();
     assert!(t.engine.conns.is_empty());
+    t.finish();
+}
+
+#[test]
+fn tol_17_a_lost_tool_leaves_no_registration_request_or_name() {
+    let mut t = Harness::new([Upcall::ToolConnected, Upcall::Query, Upcall::IofPull]);
+    t.job("job", "0");
+    let own = proc("tool", 0);
+    let attach = |t: &mut Harness| {
+        let conn = t.hello_as(Identity::Tool(None), USER);
+        let (id, ..) = t.upcall();
+        t.answer(id, Ok(Answer::Identity(own.clone())));
+        assert!(matches!(t.next(), Command::Accept { conn: accepted, .. } if accepted == conn));
+        Peer { conn, proc: own.clone() }
+    };
+    let tool = attach(&mut t);
+
+    let event = Status::from_raw(-9_000_000);
+    let registers = Request::RegisterEvents(RegisterEvents::new(vec![event]));
+    let to = t.ask(&tool, registers);
+    assert!(matches!(t.ok(to), Reply::Registered(_)));
+    let to = t.ask(&tool, Request::IofPull(IofPull::new(vec![all_of("job")], IofChannels::STDOUT)));
+    let (pulls, ..) = t.upcall();
+    t.answer(pulls, Ok(Answer::Done));
+    assert!(matches!(t.ok(to), Reply::Registered(_)));
+    // one request is with the host, and another waits for data of a process that has not come
+    t.ask(&tool, Request::Query(vec![Query::new(&keys::QUERY_NAMESPACES)]));
+    let (asked, ..) = t.upcall();
+    t.ask(&tool, get(proc("job", 0), "late"));
+
+    t.lose(&tool);
+    let (ends, _, request) = t.upcall();
+    assert!(
+        matches!(request, UpcallRequest::IofPull(request) if !request.start),
+        "the host forgets the pull"
+    );
+    t.cancelled(asked);
+    t.answer(ends, Ok(Answer::Done));
+    t.quiet();
+    assert!(t.engine.events.is_empty() && t.engine.iof.is_empty() && t.engine.conns.is_empty());
+
+    // neither what happens nor who is next hears of it
+    t.called(HostCall::NotifyEvent(Event::new(event, proc("job", 0)))).unwrap();
+    t.called(HostCall::IofDeliver(Output::new(proc("job", 0), IofChannels::STDOUT, "late".into()))).unwrap();
+    let next = attach(&mut t);
+    t.quiet();
+    t.lose(&next);
     t.finish();
 }
 
