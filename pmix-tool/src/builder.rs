@@ -1,8 +1,8 @@
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pmix_client::Client;
-use pmix_types::{Nspace, ProcId};
+use pmix_types::{Nspace, ProcId, Status};
 
 use crate::attributes;
 use crate::discovery::{ServerInfo, discover_in, parse_uri, session_root, user_dir};
@@ -35,6 +35,15 @@ pub struct ToolBuilder {
     root: Option<PathBuf>,
     identity: Option<ProcId>,
     limit: Option<Duration>,
+    retries: Retries,
+}
+
+/// How often a server is tried that is not there yet.
+#[derive(Clone, Copy, Debug, Default)]
+struct Retries {
+    /// Attempts after the first one.
+    more: u32,
+    pause: Duration,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -111,9 +120,22 @@ impl ToolBuilder {
         self
     }
 
+    /// Tries so many times in all, with this pause in between, while the server that was selected is not there or cannot
+    /// be reached (TOL-08); once if not given. The runtime needs its timer for this.
+    ///
+    /// A server that refuses is not asked again, and without a selection it is not waited for a server to come. The limit
+    /// of [`timeout`](Self::timeout) holds for all attempts together.
+    #[doc(alias = "PMIX_CONNECT_MAX_RETRIES")]
+    #[doc(alias = "PMIX_CONNECT_RETRY_DELAY")]
+    pub fn retry(mut self, attempts: u32, pause: Duration) -> Self {
+        self.retries = Retries { more: attempts.saturating_sub(1), pause };
+        self
+    }
+
     /// Finds the server and connects to it.
     ///
     /// # Errors
+    /// Of the last attempt, if there are several:
     /// [`Error::NoServer`] if there is none, [`Error::Ambiguous`] if there are several and none was selected,
     /// [`Error::Rendezvous`] if its file cannot be used, [`Error::Client`] if it cannot be reached or does not let
     /// the tool in: `ERR_NOT_SUPPORTED` if it admits no tools (TOL-01), `ERR_EXISTS` if the identity is taken
@@ -128,16 +150,45 @@ impl ToolBuilder {
     #[doc(alias = "PMIx_tool_attach_to_server")]
     #[doc(alias = "PMIx_tool_connect_to_server")]
     pub async fn connect(self) -> Result<Tool, Error> {
+        let deadline = self.limit.map(|limit| Instant::now() + limit);
+        let Retries { mut more, pause } = self.retries;
+        loop {
+            let error = match self.attempt(deadline).await {
+                Err(error) if self.may_come(&error) => error,
+                outcome => return outcome,
+            };
+            let is_in_time = deadline.is_none_or(|deadline| Instant::now() + pause < deadline);
+            if more == 0 || !is_in_time {
+                return Err(error);
+            }
+            more -= 1;
+            #[expect(clippy::disallowed_methods, reason = "nobody tells that a server has come")]
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    async fn attempt(&self, deadline: Option<Instant>) -> Result<Tool, Error> {
         let Found { uri, info } = self.find()?;
+        let identity = self.identity.clone();
         let mut client =
-            Client::builder().uri(uri.as_str()).tool(self.identity).attributes(attributes::supported());
-        if let Some(limit) = self.limit {
-            client = client.timeout(limit);
+            Client::builder().uri(uri.as_str()).tool(identity).attributes(attributes::supported());
+        if let Some(deadline) = deadline {
+            client = client.timeout(deadline.saturating_duration_since(Instant::now()));
         }
         let client = client.connect().await?;
         // a client that has connected has read the same URI
         let server = parse_uri(&uri).map_or_else(ProcId::none, |(server, _)| server);
         Ok(Tool::new(client, server, uri, info, self.limit))
+    }
+
+    /// Whether the server that was asked for may only not be there yet.
+    fn may_come(&self, error: &Error) -> bool {
+        match error {
+            Error::NoServer(error) => error.wanted.is_some(),
+            Error::Rendezvous(_) => matches!(self.selection, Selection::File(_)),
+            Error::Client(error) => error.status() == Status::ERR_UNREACH,
+            _ => false,
+        }
     }
 
     fn find(&self) -> Result<Found, Error> {
@@ -214,7 +265,7 @@ mod tests {
         let file = fakes.add("srv.b", 3, true);
         let error = find(&fakes, |any| any).unwrap_err();
         assert!(matches!(&error, Error::Ambiguous(error) if error.candidates.len() == 2));
-        assert_eq!(error.status(), pmix_types::Status::ERR_UNREACH);
+        assert_eq!(error.status(), Status::ERR_UNREACH);
         assert!(error.to_string().ends_with("pid 2 (srv.a), pid 3 (srv.b)"), "{error}");
 
         assert_eq!(find(&fakes, |one| one.pid(2)).unwrap(), 2);

@@ -2,8 +2,11 @@
 
 mod common;
 
+use std::future::poll_fn;
 use std::os::unix::net::UnixListener;
-use std::time::Duration;
+use std::pin::{Pin, pin};
+use std::task::Poll;
+use std::time::{Duration, Instant};
 
 use common::{Host, proc, rows, start};
 use pmix_server::Server;
@@ -122,6 +125,53 @@ async fn qry_02_qry_03_qry_04_partial_results_name_what_is_missing() {
 
     let none = tool.query([Query::new(&keys::QUERY_QUEUE_LIST)]).await.unwrap_err();
     assert_eq!(none.status(), Status::ERR_NOT_SUPPORTED, "{none}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tol_08_a_server_that_is_selected_may_come_later() {
+    let root = tempfile::tempdir().unwrap();
+    let (soon, never) = (Duration::from_millis(1), Duration::from_secs(3600));
+    let builder = || Tool::builder().session_root(root.path());
+    let file = root.path().join("copy");
+    let selections = [
+        builder().nspace("srv".parse().unwrap()),
+        builder().pid(std::process::id()),
+        builder().rendezvous_file(&file),
+    ];
+    for selection in selections {
+        let mut connecting = pin!(selection.clone().retry(u32::MAX, soon).connect());
+        assert!(poll_once(connecting.as_mut()).await.is_none(), "there is no server yet");
+        let server = start(root.path(), "srv", Host::default(), &[]).await;
+        let own = server.handle().session_dir().join(format!("pmix.n0.tool.{}", std::process::id()));
+        std::fs::copy(own, &file).unwrap();
+        let tool = connecting.await.unwrap();
+        assert_eq!(*tool.server_id(), proc("srv", 0));
+        server.stop().await;
+
+        // so often and no more; and not beyond the limit
+        let begin = Instant::now();
+        let error = selection.clone().retry(3, Duration::from_millis(20)).connect().await.unwrap_err();
+        assert_eq!(error.status(), Status::ERR_UNREACH, "{error}");
+        assert!(begin.elapsed() >= Duration::from_millis(40));
+        let limited = selection.retry(u32::MAX, never).timeout(Duration::from_secs(10));
+        assert_eq!(limited.connect().await.unwrap_err().status(), Status::ERR_UNREACH);
+        std::fs::remove_file(&file).unwrap();
+    }
+
+    // neither is any server waited for, nor one that refuses asked again
+    assert!(builder().retry(u32::MAX, never).connect().await.unwrap_err().is_no_server());
+    let closed = Server::builder().hostname("n0").session_root(root.path()).start().await.unwrap();
+    let refused = Tool::builder().uri(closed.handle().uri()).retry(u32::MAX, never).connect().await;
+    assert_eq!(refused.unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
+}
+
+/// What comes of a future at once.
+async fn poll_once<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
+    poll_fn(|cx| match Pin::new(&mut future).poll(cx) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
