@@ -1,6 +1,6 @@
 //! Operations that other nodes wait for: whether somebody here can still enter them.
 
-use pmix_types::message::{Connect, Disconnect, Fence, Request};
+use pmix_types::message::{Connect, Disconnect, Fence, GroupConstruct, Request};
 use pmix_types::{Status, keys};
 
 use super::super::{Answer, CallId, CallValue, HostCall, Presence};
@@ -57,6 +57,25 @@ fn con_12_con_13_some_operations_go_on_without_them() {
         t.lose(&b);
         let call = t.call(HostCall::Absence(request));
         assert_eq!(presence(&mut t, call), Presence::Excused);
+        t.finish();
+    }
+}
+
+#[test]
+fn grp_06_an_optional_group_goes_on_without_those_of_a_node() {
+    let construct = || Request::GroupConstruct(GroupConstruct::new(nspace("g"), vec![all_of("job")]));
+    for (request, is_optional) in
+        [(construct(), false), (construct().with(&keys::GROUP_OPTIONAL, true), true)]
+    {
+        let (mut t, a, b) = Harness::two_nodes([Upcall::Group]);
+        t.lose(&a);
+        t.lose(&b);
+        let call = t.call(HostCall::Absence(request));
+        if is_optional {
+            assert_eq!(presence(&mut t, call), Presence::Excused);
+        } else {
+            is_departed(&mut t, call);
+        }
         t.finish();
     }
 }

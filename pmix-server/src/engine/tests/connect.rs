@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pmix_types::message::{Hello, Identity, IofPull, Output, RegisterEvents, Reply, Request, Welcome};
-use pmix_types::{Directives, Event, Info, IofChannels, Pid, Query, Status, keys};
+use pmix_types::{Directives, Event, Info, IofChannels, Pid, Query, Scope, Status, keys};
 
 use super::super::{Answer, Caller, Command, ConnId, HostCall, Input, PeerCred, UpcallRequest};
 use super::harness::*;
@@ -205,6 +205,24 @@ fn ini_08_a_finalized_process_may_come_again() {
     let enters = t.ask(&again, fence_all());
     assert_eq!(t.fenced(waits), modex([]));
     assert_eq!(t.fenced(enters), modex([]));
+    t.finish();
+}
+
+#[test]
+fn ini_08_fen_13_one_that_was_lost_and_comes_again_is_waited_for() {
+    let (mut t, peers) = Harness::local(2);
+    t.lose(&peers[0]);
+    let fails = t.ask(&peers[1], fence_all());
+    t.fails(fails, Status::ERR_PROC_TERM_WO_SYNC);
+    let again = t.connect(&proc("job", 0));
+    let (waits, wanted) = (t.ask(&peers[1], fence_all()), t.ask(&peers[1], get(again.proc.clone(), "k")));
+    t.quiet();
+    let enters = t.ask(&again, fence_all());
+    for to in [waits, enters] {
+        t.fenced(to);
+    }
+    t.commits(&again, [entry(Scope::GLOBAL, "k", 1u32)]);
+    assert_eq!(t.value(wanted), 1u32.into());
     t.finish();
 }
 

@@ -512,3 +512,85 @@ fn con_14_con_16_groups_end_with_a_namespace_of_theirs() {
     assert_eq!(t.engine.collectives.assemblies.len(), 0);
     t.finish();
 }
+
+#[test]
+fn con_04_con_14_a_disconnect_is_of_the_connection_with_its_id() {
+    let (mut t, peers) = two_jobs();
+    let of = |request: Request, id: &str| request.with(&keys::CONNECT_ID, id);
+    for id in ["x", "y"] {
+        let asked = peers.each_ref().map(|peer| t.ask(peer, of(connect(everybody()), id)));
+        let upcall = asked_to_connect(&mut t);
+        t.answer(upcall, Ok(Answer::Connected(Connected::default())));
+        asked.into_iter().for_each(|to| drop(t.ok(to)));
+    }
+    let to = t.ask(&peers[0], disconnect(everybody()));
+    t.fails(to, Status::ERR_INVALID_OPERATION);
+    for id in ["x", "y"] {
+        let asked = peers.each_ref().map(|peer| t.ask(peer, of(disconnect(everybody()), id)));
+        let (upcall, ..) = t.upcall();
+        t.answer(upcall, Ok(Answer::Done));
+        all_done(&mut t, asked);
+        let to = t.ask(&peers[0], of(disconnect(everybody()), id));
+        t.fails(to, Status::ERR_INVALID_OPERATION);
+    }
+    t.finish();
+}
+
+#[test]
+fn con_10_of_who_goes_those_on_other_nodes_hear_too_of_who_comes_they_do_not() {
+    let (mut t, a, b) = Harness::two_nodes([Upcall::Connect, Upcall::Disconnect, Upcall::NotifyEvent]);
+    let each = |request: Request| request.with(&keys::CONNECT_NOTIFY_EACH, true);
+    let asked = [&a, &b].map(|peer| t.ask(peer, each(connect([all_of("job")]))));
+    let id = asked_to_connect(&mut t);
+    t.answer(id, Ok(Answer::Connected(Connected::default())));
+    asked.into_iter().for_each(|to| drop(t.ok(to)));
+    let first = t.ask(&a, disconnect([all_of("job")]));
+    let (id, _, request) = t.upcall();
+    let UpcallRequest::NotifyEvent(request) = request else { panic!("{request:?}") };
+    assert_eq!((request.event.code, request.range), (Status::PROC_HAS_DISCONNECTED, DataRange::CUSTOM));
+    assert_eq!(request.event.custom_range(), [all_of("job")]);
+    t.answer(id, Ok(Answer::Done));
+    let second = t.ask(&b, disconnect([all_of("job")]));
+    let (notice, ..) = t.upcall();
+    let (id, _, request) = t.upcall();
+    assert!(matches!(request, UpcallRequest::Disconnect(_)), "{request:?}");
+    t.answer(notice, Ok(Answer::Done));
+    t.answer(id, Ok(Answer::Done));
+    all_done(&mut t, [first, second]);
+    t.finish();
+}
+
+#[test]
+fn con_13_nobody_waits_for_one_that_has_ended_while_the_host_was_at_it() {
+    let (mut t, [a0, a1, b0]) = two_jobs();
+    let request = || connect(everybody()).with(&keys::CONNECT_EARLY_TERM_ALLOWED, true);
+    let asked = [&a0, &b0].map(|peer| t.ask(peer, request()));
+    t.ask(&a1, request());
+    let id = asked_to_connect(&mut t);
+    t.lose(&a1);
+    t.answer(id, Ok(Answer::Connected(named())));
+    asked.into_iter().for_each(|to| drop(t.ok(to)));
+    let fenced = [&a0, &b0].map(|peer| t.ask(peer, fence([all_of("asm")])));
+    fenced.into_iter().for_each(|to| drop(t.fenced(to)));
+    t.finish();
+}
+
+#[test]
+fn con_14_gen_05_without_the_host_one_leaves_as_far_as_its_wishes_are_known() {
+    let mut t = Harness::new([Upcall::Connect]);
+    t.job("a", "0-1");
+    t.job("b", "0");
+    let peers = [proc("a", 0), proc("a", 1), proc("b", 0)].map(|proc| t.connect(&proc));
+    all_connect(&mut t, &peers, &connect(everybody()));
+    let to = t.ask(&peers[0], leave("asm").require(&keys::COLLECT_DATA, true));
+    t.fails(to, Status::ERR_NOT_SUPPORTED);
+    for status in [None, Some(Status::ERR_INVALID_OPERATION)] {
+        let to = t.ask(&peers[0], leave("asm").with(&keys::TIMEOUT, 5));
+        match status {
+            // it was one of them still
+            None => t.done(to),
+            Some(status) => drop(t.fails(to, status)),
+        }
+    }
+    t.finish();
+}

@@ -1,9 +1,9 @@
 //! Events: registrations and delivery.
 
-use pmix_types::message::{Push, RegisterEvents, Reply, Request};
+use pmix_types::message::{Identity, Push, RegisterEvents, Reply, Request};
 use pmix_types::{DataArray, DataRange, Directives, Event, Info, ProcId, Status, Value, keys};
 
-use super::super::{Command, HostCall};
+use super::super::{Answer, Command, HostCall};
 use super::harness::*;
 use crate::host::Upcall;
 
@@ -193,6 +193,24 @@ fn evt_11_a_session_is_that_of_the_source_where_sessions_are_told_apart() {
     let event = Event::new(CODE, proc("a", 5)).with_range(DataRange::SESSION);
     host_event(&mut t, &event);
     t.expect([0, 2].map(|index: usize| push(&peers[index], &[numbers[index]], &event)));
+    t.finish();
+}
+
+#[test]
+fn evt_11_what_a_tool_tells_a_session_is_for_all_here() {
+    let mut t = Harness::new([Upcall::ToolConnected]);
+    t.register(spec("a", "0").session(1), None);
+    t.register_client(&proc("a", 0));
+    let peer = t.connect(&proc("a", 0));
+    let number = register(&mut t, &peer, vec![]);
+    let tool = Peer { conn: t.hello_as(Identity::Tool(None), USER), proc: proc("tool", 0) };
+    let (id, ..) = t.upcall();
+    t.answer(id, Ok(Answer::Identity(tool.proc.clone())));
+    assert!(matches!(t.next(), Command::Accept { .. }));
+    let event = Event::new(CODE, tool.proc.clone()).with_range(DataRange::SESSION);
+    let to = t.ask(&tool, Request::Notify(event.clone()));
+    assert_same(&t.next(), &push(&peer, &[number], &event));
+    t.done(to);
     t.finish();
 }
 

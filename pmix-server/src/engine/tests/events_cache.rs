@@ -170,3 +170,20 @@ fn evt_13_a_new_job_of_the_same_name_does_not_hear_of_the_old_one() {
     assert_eq!(codes_kept_for(&mut t, &peer), [2]);
     t.finish();
 }
+
+#[test]
+fn evt_13_those_of_a_job_that_are_still_to_be_registered_are_waited_for() {
+    let mut t = Harness::new([]);
+    t.register(pmix_types::job::JobSpec::new(nspace("late")), Some(2));
+    t.register_client(&proc("late", 0));
+    let first = t.connect(&proc("late", 0));
+    let number = register(&mut t, &first, vec![]);
+    let event = Event::new(Status::from_raw(1), proc("late", 0));
+    host_event(&mut t, &event);
+    t.expect([push(&first, &[number], &event)]);
+    t.register_client(&proc("late", 1));
+    let second = t.connect(&proc("late", 1));
+    assert_eq!(codes_kept_for(&mut t, &second), [1]);
+    assert_eq!(t.engine.stats().events_kept, 0);
+    t.finish();
+}

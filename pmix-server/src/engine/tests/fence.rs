@@ -461,3 +461,25 @@ fn fen_13_fen_17_who_is_known_still_gets_the_verdict_of_such_a_fence() {
     t.fails(late, Status::ERR_TIMEOUT);
     t.finish();
 }
+
+#[test]
+fn fen_10_fen_15_who_has_died_after_its_call_is_counted_once() {
+    let mut t = Harness::new([]);
+    t.register(JobSpec::new(nspace("job")).info(&keys::JOB_SIZE, 3u32), Some(3));
+    let peers = [0, 1].map(|rank| {
+        t.register_client(&proc("job", rank));
+        t.connect(&proc("job", rank))
+    });
+    t.ask(&peers[0], fence_all());
+    t.lose(&peers[0]);
+    let second = t.ask(&peers[1], fence_all());
+    // two of three have called
+    t.quiet();
+    t.register_client(&proc("job", 2));
+    let last = t.connect(&proc("job", 2));
+    let third = t.ask(&last, fence_all());
+    for to in [second, third] {
+        t.fenced(to);
+    }
+    t.finish();
+}

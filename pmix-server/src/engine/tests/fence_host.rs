@@ -322,3 +322,35 @@ fn reg_11_the_end_of_a_namespace_ends_its_fences() {
     t.fenced(to);
     t.finish();
 }
+
+#[test]
+fn fen_13_others_that_may_still_come_are_left_of_a_fence_without_the_living() {
+    let mut t = Harness::new(HOST);
+    t.job("job", "0-2;3");
+    let peers = [0, 1, 2].map(|rank| t.connect(&proc("job", rank)));
+    let entered = t.ask(&peers[0], fence_all());
+    t.lose(&peers[0]);
+    t.quiet();
+    t.lose(&peers[1]);
+    let (id, request) = fence_upcall(&mut t);
+    let status = request.directives.get(&keys::LOCAL_COLLECTIVE_STATUS);
+    assert_eq!(status, Ok(Some(Status::ERR_PARTIAL_SUCCESS)), "rank 2 is left, and has not come yet");
+    t.answer(id, Err(failure(Status::ERR_PARTIAL_SUCCESS)));
+    let late = t.ask(&peers[2], fence_all());
+    assert_ne!(late.conn, entered.conn);
+    t.fails(late, Status::ERR_PROC_TERM_WO_SYNC);
+    t.finish();
+}
+
+#[test]
+fn get_21_put_08_a_key_for_other_nodes_is_found_whoever_has_posted_it_there() {
+    let (mut t, a, b) = Harness::two_nodes(HOST);
+    let calls = [&a, &b].map(|peer| t.ask(peer, fence_all().with(&keys::COLLECT_DATA, true)));
+    let (id, _) = fence_upcall(&mut t);
+    let far = data_of(&proc("job", 2), [entry(Scope::REMOTE, "far", 1u32)]);
+    t.answer(id, Ok(Answer::Blob(blob([far]))));
+    calls.into_iter().for_each(|to| drop(t.fenced(to)));
+    let to = t.ask(&a, get(all_of("job").with_rank(pmix_types::Rank::UNDEF), "far"));
+    assert_eq!(t.value(to), 1u32.into());
+    t.finish();
+}

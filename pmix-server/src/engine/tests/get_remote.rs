@@ -85,6 +85,10 @@ fn get_04_an_immediate_get_does_not_ask_the_host() {
     }
     let to = t.ask(&a, get_key(all_of("other"), &keys::JOB_SIZE).with(&keys::IMMEDIATE, true));
     t.fails(to, Status::ERR_NOT_FOUND);
+    // GEN-05: so there is nobody else who could do what this server cannot
+    let immediate = get(proc("job", 2), "k").with(&keys::IMMEDIATE, true);
+    let to = t.ask(&a, immediate.require(&keys::CREDENTIAL, "what for?"));
+    t.fails(to, Status::ERR_NOT_SUPPORTED);
     t.finish();
 }
 

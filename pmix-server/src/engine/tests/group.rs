@@ -2,14 +2,20 @@
 
 use std::sync::Arc;
 
-use pmix_types::message::{GroupConstruct, GroupDestruct, GroupLeave, GroupReply, Monitor, Reply, Request};
-use pmix_types::{DataArray, DataRange, Event, GroupOperation, Info, ProcId, Scope, Status, Value, keys};
+use pmix_types::message::{
+    Abort, Connect, Disconnect, GroupConstruct, GroupDestruct, GroupLeave, GroupReply, IofPull, IofPush,
+    JobControl, Monitor, RegisterEvents, Reply, Request,
+};
+use pmix_types::{
+    DataArray, DataRange, Directives, Event, GroupOperation, Info, IofChannels, ProcId, Scope, Status, Value,
+    keys,
+};
 
 use super::super::groups::{MAX_GROUPS, MAX_GROUPS_OF_PROC};
 use super::super::ids::ReplyTo;
 use super::super::{Answer, CallValue, Command, HostCall, Presence, UpcallId, UpcallRequest};
 use super::harness::*;
-use crate::host::{GroupRequest, Grouped, Upcall};
+use crate::host::{Connected, GroupRequest, Grouped, Upcall};
 
 fn construct(id: &str, procs: impl IntoIterator<Item = ProcId>) -> Request {
     Request::GroupConstruct(GroupConstruct::new(nspace(id), procs.into_iter().collect()))
@@ -21,6 +27,13 @@ fn destruct(id: &str) -> Request {
 
 fn leave(id: &str) -> Request {
     Request::GroupLeave(GroupLeave::new(nspace(id)))
+}
+
+/// The same with a wish that no group can fulfil.
+fn leave_required(id: &str) -> Request {
+    let mut leave = GroupLeave::new(nspace(id));
+    leave.directives = Directives::new().require(&keys::COLLECT_DATA, true);
+    Request::GroupLeave(leave)
 }
 
 #[track_caller]
@@ -547,5 +560,101 @@ fn idn_06_an_alarm_reaches_the_members_of_a_group_by_its_id() {
         assert!(matches!(t.next(), Command::Push { conn, .. } if conn == peer.conn));
     }
     t.lose(&peers[0]);
+    t.finish();
+}
+
+#[test]
+fn idn_06_all_that_goes_to_the_host_names_the_members() {
+    let mut t = Harness::new([
+        Upcall::Abort,
+        Upcall::JobControl,
+        Upcall::IofPull,
+        Upcall::PushStdin,
+        Upcall::Connect,
+        Upcall::Disconnect,
+    ]);
+    t.job("job", "0-2");
+    let peers = [0, 1, 2].map(|rank| t.connect(&proc("job", rank)));
+    make(&mut t, &peers[..2], &construct("g", [proc("job", 1), proc("job", 0)]));
+    let (named, members) = (vec![all_of("g")], vec![proc("job", 1), proc("job", 0)]);
+    let mut abort = Abort::new(1, "");
+    abort.procs = named.clone();
+    let to = t.ask(&peers[2], Request::Abort(abort));
+    let (id, _, request) = t.upcall();
+    assert!(matches!(&request, UpcallRequest::Abort(abort) if abort.procs == members), "{request:?}");
+    t.answer(id, Ok(Answer::Done));
+    t.done(to);
+    let to = t.ask(&peers[2], Request::JobControl(JobControl::new(named.clone())));
+    let (id, _, request) = t.upcall();
+    let UpcallRequest::JobControl(control) = &request else { panic!("{request:?}") };
+    assert_eq!(control.targets, members);
+    t.answer(id, Ok(Answer::Info(vec![])));
+    assert!(matches!(t.ok(to), Reply::Info(_)));
+    let to = t.ask(&peers[2], Request::IofPush(IofPush::new(named.clone(), "input".into())));
+    let (id, _, request) = t.upcall();
+    let UpcallRequest::PushStdin(input) = &request else { panic!("{request:?}") };
+    assert_eq!(input.targets, members);
+    t.answer(id, Ok(Answer::Done));
+    t.done(to);
+    let to = t.ask(&peers[2], Request::IofPull(IofPull::new(named.clone(), IofChannels::STDOUT)));
+    let (id, _, request) = t.upcall();
+    let UpcallRequest::IofPull(pull) = &request else { panic!("{request:?}") };
+    assert_eq!(pull.procs, members);
+    t.answer(id, Err(failure(Status::ERR_NOT_SUPPORTED)));
+    t.fails(to, Status::ERR_NOT_SUPPORTED);
+    // who is connected is so by the own name
+    let real = Connect::new(members.clone());
+    let asked = [Connect::new(named.clone()), real].into_iter().zip(&peers);
+    let asked: Vec<_> = asked.map(|(connect, peer)| t.ask(peer, Request::Connect(connect))).collect();
+    let (id, _, request) = t.upcall();
+    let UpcallRequest::Connect(connect) = &request else { panic!("{request:?}") };
+    assert_eq!(connect.procs, [proc("job", 0), proc("job", 1)]);
+    t.answer(id, Ok(Answer::Connected(Connected::default())));
+    asked.into_iter().for_each(|to| drop(t.ok(to)));
+    let asked = [Disconnect::new(members), Disconnect::new(named)].into_iter().zip(&peers);
+    let asked: Vec<_> = asked.map(|(end, peer)| t.ask(peer, Request::Disconnect(end))).collect();
+    let (id, _, request) = t.upcall();
+    let UpcallRequest::Disconnect(end) = &request else { panic!("{request:?}") };
+    assert_eq!(end.procs, [proc("job", 0), proc("job", 1)]);
+    t.answer(id, Ok(Answer::Done));
+    asked.into_iter().for_each(|to| t.done(to));
+    t.finish();
+}
+
+#[test]
+fn idn_06_a_handler_for_what_affects_a_group_is_one_for_its_members() {
+    let (mut t, peers) = Harness::local(3);
+    make(&mut t, &peers[..2], &construct("g", [proc("job", 0), proc("job", 1)]));
+    let mut wish = RegisterEvents::new(vec![]);
+    let group = DataArray::Proc(vec![all_of("g")]);
+    wish.directives = Directives::new().with(&keys::EVENT_AFFECTED_PROCS, group);
+    let to = t.ask(&peers[2], Request::RegisterEvents(wish));
+    assert!(matches!(t.ok(to), Reply::Registered(_)));
+    let code = Status::from_raw(-9);
+    for rank in [2, 1] {
+        let about = proc("job", rank);
+        let event = Event::new(code, about.clone()).with_range(DataRange::LOCAL);
+        let event = event.with_info(Info::new(&keys::EVENT_AFFECTED_PROC, about.clone()));
+        t.called(HostCall::NotifyEvent(event)).unwrap();
+        if rank == 1 {
+            hears(&mut t, &peers[2], code, &about);
+        }
+        t.quiet();
+    }
+    t.finish();
+}
+
+#[test]
+fn grp_09_grp_10_the_end_does_not_wait_for_one_that_leaves_meanwhile() {
+    let (mut t, peers) = Harness::local(3);
+    make(&mut t, &peers, &construct("g", [all_of("job")]));
+    let ended = [0, 1].map(|rank: usize| t.ask(&peers[rank], destruct("g")));
+    t.quiet();
+    // GEN-05: what must be done and is not known is not done
+    let to = t.ask(&peers[2], leave_required("g"));
+    t.fails(to, Status::ERR_NOT_SUPPORTED);
+    let to = t.ask(&peers[2], leave("g"));
+    ended.into_iter().for_each(|to| t.done(to));
+    t.done(to);
     t.finish();
 }

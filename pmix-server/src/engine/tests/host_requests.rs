@@ -58,6 +58,7 @@ fn pub_01_pub_02_gen_13_defaults_are_filled_in_and_directives_told_from_data() {
         Info::new(&keys::ACCESS_PERMISSIONS, nobody()),
         Info::new(&keys::ACCESS_USERIDS, nobody()),
         Info::new(&keys::ACCESS_GRPIDS, nobody()),
+        Info::new(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(vec![])),
         Info::new(&keys::GRPID, 0u32),
     ];
     let to = t.ask(&peer, Request::Publish(Publish::new(given.to_vec())));
@@ -66,7 +67,8 @@ fn pub_01_pub_02_gen_13_defaults_are_filled_in_and_directives_told_from_data() {
         .with(&keys::RANGE, DataRange::LOCAL)
         .with(&keys::ACCESS_PERMISSIONS, nobody())
         .with(&keys::ACCESS_USERIDS, nobody())
-        .with(&keys::ACCESS_GRPIDS, nobody());
+        .with(&keys::ACCESS_GRPIDS, nobody())
+        .with(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(vec![]));
     let request = PublishRequest::new(vec![info("k", 1)]).with_directives(identified(directives));
     let id = upcall_is(&mut t, UpcallRequest::Publish(request));
     t.answer(id, Err(failure(Status::ERR_DUPLICATE_KEY)));

@@ -1,12 +1,12 @@
 //! Groups by invitation: who is asked, who answers, and what becomes of it.
 
-use pmix_types::message::{GroupInvite, GroupJoin, Push, Request};
-use pmix_types::{DataArray, Event, GroupOpt, Info, ProcId, Status, keys};
+use pmix_types::message::{Connect, GroupConstruct, GroupInvite, GroupJoin, Push, Request};
+use pmix_types::{DataArray, Event, GroupOpt, Info, ProcId, Rank, Status, keys};
 
 use super::super::{Answer, CallId, Command, HostCall, Input, UpcallId, UpcallRequest};
 use super::group::{hears_of, made};
 use super::harness::*;
-use crate::host::{Grouped, Upcall};
+use crate::host::{Connected, Grouped, Upcall};
 
 fn invite(procs: impl IntoIterator<Item = ProcId>) -> Request {
     Request::GroupInvite(GroupInvite::new(nspace("g"), procs.into_iter().collect()))
@@ -250,7 +250,7 @@ fn grp_07_of_two_who_take_the_place_the_lower_one_leads() {
 fn grp_07_a_leader_of_a_construct_that_ends_is_told_of_and_another_one_leads() {
     let (mut t, peers) = Harness::local(4);
     let construct = |t: &mut Harness, peer: &Peer, leads: bool| {
-        let construct = pmix_types::message::GroupConstruct::new(nspace("g"), vec![all_of("job")]);
+        let construct = GroupConstruct::new(nspace("g"), vec![all_of("job")]);
         let request = Request::GroupConstruct(construct).with(&keys::GROUP_NOTIFY_TERMINATION, true);
         t.ask(peer, request.with(&keys::GROUP_LEADER, leads))
     };
@@ -301,7 +301,7 @@ fn grp_07_a_member_gives_a_group_up_for_all() {
     let (mut t, peers) = Harness::local(3);
     listen(&mut t, &peers[0]);
     let construct = |t: &mut Harness, peer: &Peer| {
-        let construct = pmix_types::message::GroupConstruct::new(nspace("g"), vec![all_of("job")]);
+        let construct = GroupConstruct::new(nspace("g"), vec![all_of("job")]);
         t.ask(peer, Request::GroupConstruct(construct))
     };
     let waits = construct(&mut t, &peers[0]);
@@ -463,4 +463,50 @@ fn grp_03_the_limits_of_an_invitation_hold_until_the_group_is_complete() {
         }
         t.finish();
     }
+}
+
+#[test]
+fn idn_06_the_members_of_a_group_are_invited_by_its_id() {
+    let (mut t, peers) = Harness::local(3);
+    let [a, b, c] = [&peers[0], &peers[1], &peers[2]];
+    let pair = GroupConstruct::new(nspace("pair"), vec![b.proc.clone(), c.proc.clone()]);
+    let asked = [b, c].map(|peer| t.ask(peer, Request::GroupConstruct(pair.clone())));
+    asked.into_iter().for_each(|to| drop(made(&mut t, to)));
+    listen(&mut t, b);
+    listen(&mut t, c);
+    let leads = t.ask(a, invite([all_of("pair")]));
+    hears_of(&mut t, b, Status::GROUP_INVITED, &a.proc);
+    hears_of(&mut t, c, Status::GROUP_INVITED, &a.proc);
+    t.ask(b, decline(a));
+    let rest = t.drain();
+    assert!(
+        rest.iter().any(|command| matches!(command, Command::Reply { id, result: Err(failure), .. }
+        if *id == leads.id && failure.status == Status::GROUP_CONSTRUCT_ABORT)),
+        "{rest:?}"
+    );
+    t.finish();
+}
+
+#[test]
+fn grp_11_an_id_is_not_that_of_those_who_are_connected_or_being_invited() {
+    let mut t = Harness::new([Upcall::Connect]);
+    t.job("job", "0-2");
+    let [a, b, c] = [0, 1, 2].map(|rank| t.connect(&proc("job", rank)));
+    let to = t.ask(&a, Request::Connect(Connect::new(vec![a.proc.clone()])));
+    let (id, ..) = t.upcall();
+    let ranks = vec![(a.proc.clone(), Rank::from_raw(0))];
+    let named = Connected { nspace: Some(nspace("asm")), ranks, ..Connected::default() };
+    t.answer(id, Ok(Answer::Connected(named)));
+    t.ok(to);
+    let leads = t.ask(&b, invite([c.proc.clone()]));
+    let construct = |id| Request::GroupConstruct(GroupConstruct::new(nspace(id), vec![a.proc.clone()]));
+    for taken in ["asm", "g"] {
+        let to = t.ask(&a, construct(taken));
+        t.fails(to, Status::ERR_EXISTS);
+    }
+    t.ask(&c, decline(&b));
+    assert!(t.drain().iter().any(|command| matches!(command, Command::Reply { id, .. } if *id == leads.id)));
+    let to = t.ask(&a, construct("g"));
+    made(&mut t, to);
+    t.finish();
 }

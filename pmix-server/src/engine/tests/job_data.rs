@@ -177,3 +177,20 @@ fn get_40_values_given_for_one_process_are_found_there() {
     check(&mut t, &peer, get_key(all_of("job"), &MINE), 4u32);
     t.finish();
 }
+
+#[test]
+fn get_43_without_a_rank_the_app_is_the_callers_own() {
+    let mut t = Harness::new([]);
+    let spec = spec("job", "0-1")
+        .app_ranks(0, "0".parse().unwrap())
+        .app_ranks(1, "1".parse().unwrap())
+        .app_info(0, &keys::MAX_PROCS, 10u32)
+        .app_info(1, &keys::MAX_PROCS, 11u32);
+    t.register(spec, None);
+    for (rank, max) in [(0, 10u32), (1, 11)] {
+        t.register_client(&proc("job", rank));
+        let peer = t.connect(&proc("job", rank));
+        check(&mut t, &peer, get_key(all_of("job"), &keys::MAX_PROCS).with(&keys::APP_INFO, true), max);
+    }
+    t.finish();
+}
