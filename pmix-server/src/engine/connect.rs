@@ -149,7 +149,7 @@ impl Engine {
 
     pub(super) fn on_tool_admitted(&mut self, conn: ConnId, result: Result<Answer, Failure>, out: &mut Out) {
         let identity = result.and_then(|answer| match answer {
-            Answer::Identity(proc) if proc.is_valid() => Ok(proc),
+            Answer::Identity(proc) if proc.is_valid() && proc.rank.is_valid() => Ok(proc),
             _ => Err(Failure::new(Status::ERR_BAD_PARAM, "the host gave the tool no valid identity")),
         });
         let identity = identity.and_then(|proc| {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pmix_types::message::{Hello, Identity, IofPull, Output, RegisterEvents, Reply, Request, Welcome};
-use pmix_types::{Directives, Event, Info, IofChannels, Pid, Query, Scope, Status, keys};
+use pmix_types::{Directives, Event, Info, IofChannels, Pid, ProcId, Query, Scope, Status, keys};
 
 use super::super::{Answer, Caller, Command, ConnId, HostCall, Input, PeerCred, UpcallRequest};
 use super::harness::*;
@@ -308,12 +308,20 @@ fn sec_02_gen_13_the_host_decides_on_a_tool_by_what_the_system_says() {
     let welcome = Welcome::new(proc("tool", 8), proc("server", 0), NODE.into());
     t.expect([Command::Accept { conn, welcome }]);
 
-    // a name in use is not given twice
-    let other = t.hello_as(Identity::Tool(None), (5, 6));
-    let (id, ..) = t.upcall();
-    t.answer(id, Ok(Answer::Identity(proc("tool", 8))));
-    assert!(matches!(t.next(), Command::Refuse { conn, failure }
-        if conn == other && failure.status == Status::ERR_EXISTS));
+    // a name in use is not given twice, not even that of a process which is still to come; and no name is none
+    t.job("job", "0");
+    for (name, status) in [
+        (proc("tool", 8), Status::ERR_EXISTS),
+        (proc("job", 0), Status::ERR_EXISTS),
+        (ProcId::none(), Status::ERR_BAD_PARAM),
+        (all_of("tool"), Status::ERR_BAD_PARAM),
+    ] {
+        let other = t.hello_as(Identity::Tool(None), (5, 6));
+        let (id, ..) = t.upcall();
+        t.answer(id, Ok(Answer::Identity(name)));
+        assert!(matches!(t.next(), Command::Refuse { conn, failure }
+            if conn == other && failure.status == status));
+    }
     t.lose_conn(conn);
     t.finish();
 }

@@ -268,6 +268,29 @@ fn iof_05_a_full_cache_drops_what_is_newest_unless_told_otherwise() {
 }
 
 #[test]
+fn iof_05_pieces_with_words_of_their_own_are_bounded_too() {
+    let (mut t, listener, writer) = two();
+    for _ in 0..300 {
+        let mut output = text(&writer, OUT, "ab");
+        output.info = Directives::new().with(&keys::HOSTNAME, "n0");
+        t.delivers(output);
+    }
+    t.pulls(&listener, pull([writer], OUT));
+    let (mut shown, mut lost, mut pieces) = (0, 0, 0);
+    for command in t.drain() {
+        pieces += 1;
+        match command {
+            Command::Push { push: Push::Output { output, .. }, .. } => shown += output.data.len() as u64,
+            Command::Push { push: Push::OutputLost { bytes, .. }, .. } => lost += bytes,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(shown + lost, 600);
+    assert!(pieces < 300, "{pieces}");
+    t.leaves(&listener);
+}
+
+#[test]
 fn iof_05_the_cache_goes_with_its_namespace_and_keeps_nothing_of_unknown_ones() {
     let (mut t, listener, writer) = two();
     t.job("brief", "0");
@@ -324,6 +347,8 @@ fn iof_06_time_alone_collects_too() {
     t.quiet();
     t.advance(1);
     t.expect([pushed(&listener, number, text(&writer, OUT, "ab"))]);
+    // what is held goes with who wanted it, and its time too
+    t.delivers(text(&writer, OUT, "c"));
     t.leaves(&listener);
 }
 
@@ -514,8 +539,10 @@ fn iof_12_without_a_host_that_takes_input_it_is_not_supported() {
     let (mut t, peers) = Harness::local(2);
     let to = t.ask(&peers[0], push([proc("job", 1)], "hello"));
     t.fails(to, Status::ERR_NOT_SUPPORTED);
-    let to = t.ask(&peers[0], push([], "hello"));
-    t.fails(to, Status::ERR_BAD_PARAM);
+    for nobody in [vec![], vec![proc("job", 1), proc("", 0)]] {
+        let to = t.ask(&peers[0], push(nobody, "hello"));
+        t.fails(to, Status::ERR_BAD_PARAM);
+    }
     t.finish();
 }
 

@@ -157,6 +157,15 @@ fn cli_09_the_server_of_a_job_is_this_one_unless_the_host_says_otherwise() {
     let to = t.ask(&peer, get_key(all_of("job"), &keys::SERVER_RANK));
     t.fails(to, Status::ERR_NOT_FOUND);
     t.finish();
+
+    let mut t = Harness::new([]);
+    t.register(spec("job", "0").info(&keys::SERVER_RANK, Rank::from_raw(3)), None);
+    t.register_client(&proc("job", 0));
+    let peer = t.connect(&proc("job", 0));
+    check(&mut t, &peer, get_key(all_of("job"), &keys::SERVER_RANK), Rank::from_raw(3));
+    let to = t.ask(&peer, get_key(all_of("job"), &keys::SERVER_NSPACE));
+    t.fails(to, Status::ERR_NOT_FOUND);
+    t.finish();
 }
 
 #[test]

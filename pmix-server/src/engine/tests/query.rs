@@ -234,6 +234,10 @@ fn qry_12_reg_01_only_registered_names_are_listed() {
     t.register_client(&proc("early", 0));
     let reply = answered(&mut t, &peers[0], vec![names()]);
     assert_eq!(reply, QueryReply::new(Status::SUCCESS, vec![results([names_are("job")])]));
+    let about = vec![Info::new(&keys::NSPACE, "job")];
+    let about = vec![Info::new(&keys::QUERY_NAMESPACE_INFO, DataArray::Info(about))];
+    let reply = answered(&mut t, &peers[0], vec![Query::new(&keys::QUERY_NAMESPACE_INFO)]);
+    assert_eq!(the_only(&reply), DataArray::Info(about).into());
     t.register(spec("early", "0"), None);
     let reply = answered(&mut t, &peers[0], vec![names()]);
     assert_eq!(reply, QueryReply::new(Status::SUCCESS, vec![results([names_are("early,job")])]));
@@ -274,6 +278,9 @@ fn qry_03_a_namespace_that_is_not_there_does_not_fail_the_other_keys() {
     }
     let reply = answered(&mut t, &peers[0], vec![table_of(&["other", "job"])]);
     assert_eq!((reply.status, ranks_of(&the_only(&reply))), (Status::SUCCESS, vec!["job:0".to_owned()]));
+    let sizes = Query::new(&keys::JOB_SIZE).qualifier(&keys::NSPACE, "job").qualifier(&keys::NSPACE, "other");
+    let reply = answered(&mut t, &peers[0], vec![sizes]);
+    assert_eq!((reply.status, the_only(&reply)), (Status::SUCCESS, Value::Uint32(1)));
     // with several reasons there is none
     let to = t.ask(&peers[0], Request::Query(vec![table_of(&["other"]), table_of(&[])]));
     t.fails(to, Status::ERR_NOT_FOUND);
@@ -297,6 +304,8 @@ fn qry_06_several_qualifiers_of_one_name_give_one_joined_array() {
     assert_eq!(ask(&mut t, sizes), DataArray::Uint32(vec![4, 1]).into());
     let nodes = Query::new(&keys::LOCAL_PEERS).qualifier(&keys::NSPACE, "job");
     let nodes = nodes.qualifier(&keys::NODEID, 0u32).qualifier(&keys::NODEID, 1u32);
+    // what is named twice is meant once
+    let nodes = nodes.qualifier(&keys::NODEID, 0u32);
     assert_eq!(ask(&mut t, nodes), DataArray::String(vec!["0,1".into(), "2,3".into()]).into());
     let procs = Query::new(&keys::LOCAL_RANK).qualifier(&keys::PROCID, proc("job", 1));
     assert_eq!(
@@ -373,6 +382,24 @@ fn qry_11_the_local_table_may_be_that_of_another_node() {
     }
     let to = t.ask(&peer, Request::Query(vec![local("n9")]));
     t.fails(to, Status::ERR_NOT_FOUND);
+    t.finish();
+}
+
+#[test]
+fn qry_11_processes_that_no_map_names_are_in_the_tables_too() {
+    let mut t = Harness::new([]);
+    let bare = JobSpec::new(nspace("job")).node_map(["n0"]).unwrap();
+    t.register(bare.node_info("n0", &keys::HOSTNAME_ALIASES, "front"), None);
+    t.register_client(&proc("job", 7));
+    let peer = t.connect(&proc("job", 7));
+    let local = || Query::new(&keys::QUERY_LOCAL_PROC_TABLE).qualifier(&keys::NSPACE, "job");
+    let by_alias = local().qualifier(&keys::HOSTNAME, "front");
+    for query in [table_of(&["job"]), local(), local().qualifier(&keys::HOSTNAME, "n0"), by_alias] {
+        let value = the_only(&answered(&mut t, &peer, vec![query.clone()]));
+        let rows = value.as_array().and_then(|array| array.as_proc_infos()).unwrap();
+        let found: Vec<_> = rows.iter().map(|row| (row.proc.clone(), row.hostname.as_deref())).collect();
+        assert_eq!(found, [(proc("job", 7), Some("n0"))], "{query:?}");
+    }
     t.finish();
 }
 
@@ -526,6 +553,18 @@ fn qry_08_results_of_the_host_go_to_the_queries_they_belong_to() {
     let found = vec![result(&queries[0], "1"), result(&queries[2], "3")];
     t.answer(id, Ok(Answer::Query(QueryResults::partial(found.clone()))));
     assert_same(&t.ok(to), &Reply::Query(QueryReply::new(Status::ERR_PARTIAL_SUCCESS, found)));
+
+    // a host that leaves out the qualifiers keeps the order, though one answers the first key and one the second
+    let of = |queue: &str| of(queue).key(&keys::QUERY_JOB_STATUS).qualifier(&keys::NSPACE, "job");
+    let queries = [of("a"), of("b")];
+    let to = t.ask(&peer, Request::Query(queries.to_vec()));
+    let (id, ..) = t.upcall();
+    let [first, second] =
+        [Info::new(&keys::QUERY_QUEUE_LIST, "1"), Info::dynamic(keys::QUERY_JOB_STATUS.key_name(), "2")];
+    let bare = [&first, &second].map(|info| results([info.clone()]));
+    t.answer(id, Ok(Answer::Query(QueryResults::partial(bare.to_vec()))));
+    let found = vec![queries[0].results(vec![first]), queries[1].results(vec![second])];
+    assert_same(&t.ok(to), &Reply::Query(QueryReply::new(Status::ERR_PARTIAL_SUCCESS, found)));
     t.finish();
 }
 
@@ -538,6 +577,13 @@ fn qry_10_a_host_that_refuses_is_not_gone_around() {
     let Reply::Query(reply) = t.ok(to) else { panic!() };
     assert_eq!(reply.status, Status::ERR_PARTIAL_SUCCESS);
     assert_eq!(values(&reply)[0].0, keys::QUERY_SUPPORTED_KEYS.name());
+    // what it was not asked it has not refused
+    let local = names().qualifier(&keys::QUERY_LOCAL_ONLY, true);
+    let to = t.ask(&peer, Request::Query(vec![names(), local]));
+    let (id, ..) = t.upcall();
+    t.answer(id, Err(failure(Status::ERR_NO_PERMISSIONS)));
+    let Reply::Query(reply) = t.ok(to) else { panic!() };
+    assert_eq!((reply.status, the_only(&reply)), (Status::ERR_PARTIAL_SUCCESS, "job".into()));
     t.finish();
 }
 

@@ -151,6 +151,7 @@ fn res_04_res_05_what_the_host_finds_is_the_answer_even_if_it_is_nothing() {
     for (found, expected) in [
         (vec![results(Info::new(&keys::QUERY_RESOLVE_NODE, "a, b"))], &["a", "b"][..]),
         (vec![Info::new(&keys::QUERY_RESOLVE_NODE, "")], &[]),
+        (vec![Info::dynamic(keys::QUERY_RESOLVE_NODE.key_name(), Value::Undef)], &[]),
         (vec![], &[]),
     ] {
         let to = t.ask(&peer, nodes_of(Some("job")));
