@@ -210,6 +210,24 @@ async fn finalize_with(with_barrier: bool) {
 }
 
 #[tokio::test]
+async fn ini_06_who_fails_at_the_barrier_is_finalized_and_told() {
+    let mut server = FakeServer::start();
+    let (client, mut conversation) = server.connected().await;
+    let clone = client.clone();
+    let finalize = client.finalize().embed_barrier();
+    let (finalized, ()) = tokio::join!(within(finalize.into_future()), async {
+        let (id, _) = conversation.request().await;
+        conversation.fail(id, Failure::new(Status::ERR_PROC_TERM_WO_SYNC, "somebody has died")).await;
+        let (id, request) = conversation.request().await;
+        assert_eq!(request, Request::Finalize(Directives::new()));
+        conversation.reply(id, Reply::Done).await;
+    });
+    assert_eq!(finalized.unwrap_err().status(), Status::ERR_PROC_TERM_WO_SYNC);
+    conversation.end().await;
+    assert_eq!(clone.commit().await.unwrap_err().status(), Status::ERR_INIT);
+}
+
+#[tokio::test]
 async fn ini_08_a_process_that_finalized_may_connect_again() {
     let mut server = FakeServer::start();
     for _ in 0..2 {

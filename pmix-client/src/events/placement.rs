@@ -72,11 +72,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gen_07_a_handler_asks_for_one_place() {
+    fn gen_07_evt_22_a_handler_asks_for_one_place() {
         let mut directives = Directives::new()
             .with(&keys::EVENT_HDLR_NAME, "n")
             .with(&keys::EVENT_HDLR_APPEND, true)
             .with(&keys::EVENT_HDLR_FIRST, false)
+            .with(&keys::EVENT_RETURN_OBJECT, "stays here")
             .with(&keys::TIMEOUT, 3);
         let placement = Placement::take(&mut directives).unwrap();
         assert_eq!(placement, Placement { name: "n".into(), order: Order::Back });

@@ -77,6 +77,11 @@ fn put_03_internal_scope_is_never_sent() {
     assert!(!store.has_staged());
     assert_eq!(store.staged().entries, []);
     assert_eq!(find(&store, None, "k"), value(1));
+    // nor is what was staged for others before
+    store.put(entry(Scope::GLOBAL, "l", 1));
+    store.put(entry(Scope::INTERNAL, "l", 2));
+    assert_eq!(store.staged().entries, []);
+    assert_eq!(find(&store, None, "l"), value(2));
 }
 
 #[test]
@@ -175,6 +180,11 @@ fn get_05_a_scope_limits_the_search() {
     assert_eq!(find_with(&store, proc("a", 0), "k", scoped(Scope::GLOBAL)), value(2));
     let internal = Directives::new().with(&keys::DATA_SCOPE, Scope::INTERNAL);
     assert_eq!(find_with(&store, proc("a", 0), "k", internal), Found::Nothing);
+    // nobody has put what the host provides
+    let size = keys::JOB_SIZE.name();
+    assert_eq!(find(&store, proc("a", 0).with_rank(Rank::WILDCARD), size), value(4u32));
+    let scoped = scoped(Scope::GLOBAL);
+    assert_eq!(find_with(&store, proc("a", 0).with_rank(Rank::WILDCARD), size, scoped), Found::Nothing);
 }
 
 /// What a fence brings over the wire.
@@ -347,7 +357,12 @@ fn get_41_session_info_ignores_the_process() {
 #[test]
 fn get_42_get_45_job_info_takes_the_job() {
     let info = Directives::new().with(&keys::JOB_INFO, true);
-    assert_eq!(find_with(&store(), proc("a", 3), keys::MAX_PROCS.name(), info), value(9u32));
+    assert_eq!(find_with(&store(), proc("a", 3), keys::MAX_PROCS.name(), info.clone()), value(9u32));
+    // not what the process itself has filed there
+    let mut store = store();
+    store.store_internal(proc("a", 3), keys::MAX_PROCS.key_name(), 1u32.into());
+    assert_eq!(find(&store, proc("a", 3), keys::MAX_PROCS.name()), value(1u32));
+    assert_eq!(find_with(&store, proc("a", 3), keys::MAX_PROCS.name(), info), value(9u32));
 }
 
 #[test]

@@ -351,3 +351,6 @@ fn found_data(server: &ProcId, found: GetReply, proc: ProcId, key: Option<KeyNam
     }
     all
 }
+
+#[cfg(test)]
+mod tests;

@@ -79,6 +79,7 @@ fn pub_04_a_taken_key_refuses_the_whole_call() {
     assert_eq!(refused, Status::ERR_DUPLICATE_KEY);
     assert_eq!(find(&mut store, &b, "k"), Some(1));
     assert_eq!(find(&mut store, &b, "other"), None);
+    publish(&mut store, &b, data(&[("other", 4)]), &Directives::new()).unwrap();
 }
 
 #[test]
@@ -91,6 +92,51 @@ fn pub_05_pub_14_ranges_are_apart_and_the_narrowest_wins() {
     assert_eq!(find(&mut store, &a, "k"), Some(2));
     assert_eq!(find(&mut store, &user("job", 1, 7), "k"), Some(3));
     assert_eq!(find(&mut store, &b, "k"), Some(1));
+}
+
+#[test]
+fn pub_05_ranges_of_different_processes_do_not_meet() {
+    let near = |name, rank, node: &str, session| Party { session, ..on_node(name, rank, 7, node) };
+    let a = near("job", 0, "n0", Some(1));
+    let custom = |ranks: &[u32]| {
+        let procs = ranks.iter().map(|rank| user("guests", *rank, 7).user.proc).collect();
+        in_range(DataRange::CUSTOM).with(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(procs))
+    };
+    let cases = [
+        // another node, namespace, session, process, list; then one that has the first in its range
+        (in_range(DataRange::LOCAL), near("job", 1, "n1", None), near("else", 0, "n0", None)),
+        (in_range(DataRange::NAMESPACE), near("else", 0, "n0", None), near("job", 1, "n1", None)),
+        (in_range(DataRange::SESSION), near("job", 1, "n0", Some(2)), near("else", 0, "n1", Some(1))),
+        (in_range(DataRange::PROC_LOCAL), near("job", 1, "n0", Some(1)), a.clone()),
+        (in_range(DataRange::CUSTOM), near("job", 1, "n0", Some(1)), near("else", 0, "n1", None)),
+    ];
+    for (range, apart, same) in cases {
+        let mut store = Store::default();
+        let is_custom = range == in_range(DataRange::CUSTOM);
+        let [own, other] = if is_custom { [custom(&[0, 1]), custom(&[1])] } else { [range.clone(), range] };
+        publish(&mut store, &a, data(&[("k", 1)]), &own).unwrap();
+        publish(&mut store, &apart, data(&[("k", 2)]), &other).unwrap();
+        let again = if is_custom { custom(&[1, 0, 1]) } else { own };
+        let refused = publish(&mut store, &same, data(&[("k", 3)]), &again).unwrap_err();
+        assert_eq!(refused, Status::ERR_DUPLICATE_KEY, "{again:?}");
+    }
+}
+
+#[test]
+fn pub_14_a_list_is_narrower_than_a_namespace_and_that_than_a_node() {
+    let mut store = Store::default();
+    let (a, b) = (user("job", 0, 7), user("job", 1, 7));
+    let listed = DataArray::Proc(vec![b.user.proc.clone()]);
+    for (value, range) in (1..).zip([DataRange::GLOBAL, DataRange::SESSION, DataRange::LOCAL]) {
+        publish(&mut store, &a, data(&[("k", value)]), &in_range(range)).unwrap();
+        assert_eq!(find(&mut store, &b, "k"), Some(value), "{range}");
+    }
+    publish(&mut store, &a, data(&[("k", 4)]), &in_range(DataRange::NAMESPACE)).unwrap();
+    assert_eq!(find(&mut store, &b, "k"), Some(4));
+    let custom = in_range(DataRange::CUSTOM).with(&keys::EVENT_CUSTOM_RANGE, listed);
+    publish(&mut store, &a, data(&[("k", 5)]), &custom).unwrap();
+    assert_eq!(find(&mut store, &b, "k"), Some(5));
+    assert_eq!(find(&mut store, &user("job", 2, 7), "k"), Some(4));
 }
 
 #[test]
@@ -151,6 +197,50 @@ fn pub_08_data_lives_as_long_as_was_said() {
     assert_eq!(find(&mut store, &a, "app"), None);
     assert_eq!(find(&mut store, &a, "session"), Some(1));
     assert_eq!(find(&mut store, &a, "indef"), Some(1));
+}
+
+#[test]
+fn pub_08_the_end_of_a_session_or_of_a_part_of_a_job_is_that_of_no_other() {
+    let mut store = Store::default();
+    let of = |session| Party { session: Some(session), ..user("job", session, 7) };
+    for session in [1, 2] {
+        let name = session.to_string();
+        publish(&mut store, &of(session), data(&[(&name, session)]), &{
+            lasting(Persistence::SESSION).with(&keys::RANGE, DataRange::GLOBAL)
+        })
+        .unwrap();
+    }
+    store.forget(&Over::Session(Some(1)));
+    assert_eq!([find(&mut store, &of(2), "1"), find(&mut store, &of(2), "2")], [None, Some(2)]);
+    let kinds = [("proc", Persistence::PROC), ("app", Persistence::APP), ("session", Persistence::SESSION)];
+    for (rank, node) in [(3, "n0"), (4, "n1")] {
+        for (kind, persistence) in kinds {
+            let by = on_node("job", rank, 7, node);
+            publish(&mut store, &by, data(&[(&format!("{kind} {node}"), 1)]), &lasting(persistence)).unwrap();
+        }
+    }
+    store.forget(&Over::Nspace { nspace: "job".parse().unwrap(), node: "n0".to_owned() });
+    let left = ["proc n0", "app n0", "session n0", "proc n1", "app n1", "session n1"]
+        .map(|name| find(&mut store, &user("job", 9, 7), name).is_some());
+    assert_eq!(left, [false, false, true, true, true, true]);
+}
+
+#[test]
+fn pub_09_users_and_groups_are_named_with_or_without_a_list_around_them() {
+    let mut store = Store::default();
+    let a = user("job", 0, 7);
+    let ids = |key: &pmix_types::Key<DataArray>, ids: Vec<u32>| Info::new(key, DataArray::Uint32(ids));
+    let wrapped = DataArray::Info(vec![ids(&keys::ACCESS_GRPIDS, vec![9])]);
+    let wrapped = Directives::new().with(&keys::ACCESS_PERMISSIONS, wrapped);
+    publish(&mut store, &a, data(&[("group", 1)]), &wrapped).unwrap();
+    let bare = Directives::from(vec![ids(&keys::ACCESS_USERIDS, vec![8])]);
+    publish(&mut store, &a, data(&[("user", 2)]), &bare).unwrap();
+    let any = Directives::new();
+    // the group of a user has the number after its own
+    let both = user("job", 1, 8);
+    assert_eq!(look(&mut store, &both, &["group", "user"], &any), Some(Ok(vec![1, 2])));
+    let neither = user("job", 1, 9);
+    assert_eq!(look(&mut store, &neither, &["group"], &any), Some(Err(Status::ERR_NO_PERMISSIONS)));
 }
 
 #[test]

@@ -1,0 +1,200 @@
+use std::sync::Arc;
+
+use pmix_native::msg as native;
+use pmix_types::job::{JobData, JobSpec};
+use pmix_types::message::{self as ours, Modex};
+use pmix_types::{AllocDirective, App, DataRange, IofChannels, Rank};
+
+use super::*;
+
+fn proc(name: &str, rank: u32) -> ProcId {
+    ProcId::new(name.parse().unwrap(), Rank::from_raw(rank))
+}
+
+fn all_of(name: &str) -> ProcId {
+    ProcId::wildcard(name.parse().unwrap())
+}
+
+fn key(name: &str) -> KeyName {
+    name.parse().unwrap()
+}
+
+fn pair_of(name: &str, value: impl Into<Value>) -> KeyVal {
+    KeyVal { key: key(name), value: value.into() }
+}
+
+fn job(name: &str) -> Arc<JobData> {
+    let name: Nspace = name.parse().unwrap();
+    let spec = JobSpec::new(name.clone()).node_map(["n0"]).unwrap().proc_map("0-1").unwrap();
+    let mut job = JobData::new(name);
+    job.register(&spec.into_infos(), "n0").unwrap();
+    Arc::new(job)
+}
+
+/// Something that only the host knows what to do with.
+fn wishes() -> Directives {
+    Directives::new().require(&keys::TIMEOUT, 3).with(&keys::JOB_TIMEOUT, 5)
+}
+
+#[track_caller]
+fn asked(ask: Ask) -> Request {
+    match task(&proc("job", 0), ask) {
+        Task::Ask(request, _) => request,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn answered(reply: Reply, form: AnswerAs) -> Answer {
+    answer(&proc("server", 0), "5.0.1".parse().unwrap(), reply, form)
+}
+
+/// The same with the wishes on both sides.
+macro_rules! goes_on {
+    ($variant:ident: $ask:expr => $request:expr) => {{
+        let (mut ask, mut request) = ($ask, $request);
+        (ask.info, request.directives) = (wishes(), wishes());
+        assert_eq!(asked(Ask::$variant(ask)), Request::$variant(request));
+    }};
+}
+
+#[test]
+fn gen_14_what_a_c_process_asks_for_goes_on_with_all_its_directives() {
+    let (procs, keys) = (|| vec![all_of("job"), proc("b", 1)], || vec![key("k"), key("l")]);
+    let (id, group) = (|| "g".to_owned(), || "g".parse::<Nspace>().unwrap());
+    goes_on!(Fence: Collective::new(procs()) => Fence::new(Some(procs())));
+    goes_on!(Connect: Collective::new(procs()) => Connect::new(procs()));
+    goes_on!(Disconnect: Collective::new(procs()) => Disconnect::new(procs()));
+    goes_on!(Get: native::Get::new(proc("b", 1), Some(key("k"))) => Get::new(proc("b", 1), Some(key("k"))));
+    goes_on!(Lookup: native::Lookup::new(7, keys()) => Lookup::new(keys()));
+    goes_on!(Unpublish: native::Lookup::new(7, keys()) => Unpublish::new(keys()));
+    let apps = || vec![App::new("program", 2)];
+    goes_on!(Spawn: native::Spawn::new(apps()) => Spawn::new(apps()));
+    let codes = || vec![Status::ERR_NODE_DOWN];
+    goes_on!(RegisterEvents: native::RegisterEvents::new(codes()) => RegisterEvents::new(codes()));
+    let mut construct = Group::new(id());
+    construct.procs = procs();
+    goes_on!(GroupConstruct: construct.clone() => GroupConstruct::new(group(), procs()));
+    goes_on!(GroupDestruct: construct => GroupDestruct::new(group()));
+    goes_on!(GroupLeave: Group::new(id()) => GroupLeave::new(group()));
+    goes_on!(JobControl: native::JobControl::new(procs()) => JobControl::new(procs()));
+    let out = IofChannels::STDOUT;
+    goes_on!(IofPull: native::IofPull::new(procs(), out, 4) => IofPull::new(procs(), out));
+    goes_on!(IofPush: native::IofPush::new(procs(), "in".into()) => IofPush::new(procs(), "in".into()));
+    goes_on!(Allocate: native::Allocate::new(AllocDirective::NEW) => Allocate::new(AllocDirective::NEW));
+    let watch = || Info::new(&keys::MONITOR_HEARTBEAT, true);
+    let (code, secret) = (Status::from_raw(9), || bytes::Bytes::from_static(b"secret"));
+    goes_on!(Monitor: native::Monitor::new(watch(), code) => Monitor::new(watch(), code));
+    goes_on!(ValidateCredential: native::ValidateCredential::new(secret()) => ValidateCredential::new(secret()));
+    assert_eq!(asked(Ask::GetCredential(wishes())), Request::GetCredential(wishes()));
+}
+
+#[test]
+fn fen_01_abt_01_evt_11_pub_02_what_is_left_out_on_the_native_wire_is_meant_as_everywhere() {
+    let whole = asked(Ask::Fence(Collective::new(vec![])));
+    assert_eq!(whole, Request::Fence(Fence::new(None)));
+
+    let mut abort = native::Abort::new(Status::from_raw(3));
+    assert_eq!(asked(Ask::Abort(abort.clone())), Request::Abort(Abort::new(3, "")));
+    (abort.message, abort.procs) = (Some("why".to_owned()), vec![proc("job", 1)]);
+    let mut wish = Abort::new(3, "why");
+    wish.procs = vec![proc("job", 1)];
+    assert_eq!(asked(Ask::Abort(abort)), Request::Abort(wish));
+
+    let code = Status::from_raw(-9);
+    for range in [DataRange::LOCAL, DataRange::GLOBAL] {
+        let mut notify = native::Notify::new(code, range);
+        notify.info = wishes();
+        let mut event = Event::new(code, proc("job", 0)).with_range(range);
+        event.info = wishes();
+        assert_eq!(asked(Ask::Notify(notify)), Request::Notify(event), "EVT-19: of the caller");
+    }
+
+    // data and directives come mixed, and the engine tells them apart
+    let mut publish = native::Publish::new(7);
+    publish.info = Directives::new().with(&keys::RANGE, DataRange::LOCAL);
+    publish.info.push(Info::dynamic(key("k"), Value::CompressedString("text".to_owned())));
+    let data = vec![Info::new(&keys::RANGE, DataRange::LOCAL), Info::dynamic(key("k"), "text")];
+    assert_eq!(asked(Ask::Publish(publish)), Request::Publish(Publish::new(data)));
+
+    let long = task(&proc("job", 0), Ask::GroupLeave(Group::new("g".repeat(256))));
+    assert!(matches!(long, Task::Refuse(Status::ERR_BAD_PARAM)), "GEN-02: {long:?}");
+}
+
+#[test]
+fn put_02_put_03_put_08_what_a_c_process_has_put_is_filed_once_under_its_scope() {
+    let local =
+        [pair_of("all", 1u32), pair_of("near", 2u32), pair_of("pmix.mine", 3u32), pair_of("both", 4u32)];
+    let remote = [pair_of("all", 1u32), pair_of("far", 5u32), pair_of("both", 6u32)];
+    let parts =
+        vec![CommitPart::new(Scope::LOCAL, local.into()), CommitPart::new(Scope::REMOTE, remote.into())];
+    let Request::Commit(mut entries) = asked(Ask::Commit(parts)) else { panic!("a commit") };
+    entries.sort_by(|a, b| (&a.key, a.scope.to_raw()).cmp(&(&b.key, b.scope.to_raw())));
+    let entry = |scope, name, value: u32| PutEntry { scope, key: key(name), value: value.into() };
+    let expected = [
+        entry(Scope::GLOBAL, "all", 1),
+        entry(Scope::LOCAL, "both", 4),
+        entry(Scope::REMOTE, "both", 6),
+        entry(Scope::REMOTE, "far", 5),
+        entry(Scope::LOCAL, "near", 2),
+    ];
+    assert_eq!(entries, expected);
+}
+
+#[test]
+fn get_08_a_refresh_of_the_native_wire_asks_for_what_there_is_now() {
+    let mut wanted = Get::new(proc("job", 1), None);
+    wanted.directives = Directives::new().with(&keys::GET_REFRESH_CACHE, true);
+    assert_eq!(asked(Ask::Refresh(proc("job", 1))), Request::Get(wanted));
+
+    let mut found = GetReply::default();
+    found.job = Some(job("job"));
+    let entry = PutEntry { scope: Scope::GLOBAL, key: key("k"), value: 1u32.into() };
+    let data = ours::ProcData { proc: proc("job", 1), entries: vec![entry] };
+    found.modex = Arc::new(Modex { procs: vec![data] });
+    let of = |proc| match answered(Reply::Get(found.clone()), AnswerAs::Refreshed(proc)).body {
+        Body::Refreshed(entries) => entries,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(of(proc("job", 1)), [Entry::Pair(pair_of("k", 1u32))]);
+    let size = Entry::Pair(KeyVal { key: keys::JOB_SIZE.key_name(), value: 2u32.into() });
+    assert!(of(all_of("job")).contains(&size));
+}
+
+#[test]
+fn get_33_con_08_spn_04_the_data_of_other_jobs_comes_along_on_the_native_wire() {
+    let size = Entry::Pair(KeyVal { key: keys::JOB_SIZE.key_name(), value: 2u32.into() });
+    let mut found = GetReply::value(1u32.into());
+    found.job = Some(job("b"));
+    let form = AnswerAs::Get { proc: proc("b", 1), key: Some(key("k")) };
+    let Body::Get(all) = answered(Reply::Get(found), form).body else { panic!("data") };
+    assert_eq!(all.iter().map(|data| data.proc.clone()).collect::<Vec<_>>(), [all_of("b"), proc("b", 1)]);
+    assert!(all[0].entries.contains(&size));
+    assert_eq!(all[1].entries, [Entry::Pair(pair_of("k", 1u32))]);
+
+    let mut connected = ours::ConnectReply::default();
+    connected.jobs = vec![job("b")];
+    let Body::Connect(jobs) = answered(Reply::Connect(connected), AnswerAs::Connected).body else {
+        panic!("jobs")
+    };
+    assert!(matches!(&jobs[..], [data] if data.nspace.as_str() == "b" && data.entries.contains(&size)));
+
+    let mut spawned = SpawnReply::new("b".parse().unwrap());
+    spawned.job = Some(job("b"));
+    let Body::Spawn(child) = answered(Reply::Spawn(spawned), AnswerAs::Spawned).body else { panic!("a job") };
+    assert!(child.nspace.as_str() == "b" && child.entries.contains(&size));
+}
+
+#[test]
+fn grp_05_grp_06_a_group_is_told_on_the_native_wire() {
+    let mut made = GroupReply::default();
+    made.members = vec![proc("job", 0), proc("b", 1)];
+    (made.context_id, made.jobs) = (Some(9), vec![job("job"), job("b")]);
+    let form = || AnswerAs::Group { own: "job".parse().unwrap() };
+    let Body::Group(told) = answered(Reply::Group(Arc::new(made.clone())), form()).body else {
+        panic!("a group")
+    };
+    assert_eq!((&told.members, told.context_id), (&made.members, Some(9)));
+    assert!(matches!(&told.jobs[..], [data] if data.nspace.as_str() == "b"), "the caller has its own");
+    made.partial = true;
+    assert_eq!(answered(Reply::Group(Arc::new(made)), form()), Status::ERR_PARTIAL_SUCCESS.into());
+}
