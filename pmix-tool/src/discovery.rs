@@ -290,9 +290,19 @@ pub(crate) mod tests {
         let base = user_dir(fakes.root.path());
         fs::set_permissions(&base, fs::Permissions::from_mode(0o711)).unwrap();
         assert!(discover_in(fakes.root.path()).is_ok());
-        fs::set_permissions(&base, fs::Permissions::from_mode(0o770)).unwrap();
-        let error = discover_in(fakes.root.path()).unwrap_err().to_string();
-        assert!(error.contains(&base.display().to_string()) && error.contains("mode 0770"), "{error}");
+        for mode in [0o720, 0o702] {
+            fs::set_permissions(&base, fs::Permissions::from_mode(mode)).unwrap();
+            let error = discover_in(fakes.root.path()).unwrap_err().to_string();
+            let mode = format!("mode {mode:04o}");
+            assert!(error.contains(&base.display().to_string()) && error.contains(&mode), "{error}");
+        }
+        fs::set_permissions(&base, fs::Permissions::from_mode(0o700)).unwrap();
+        let own = rustix::process::geteuid().as_raw();
+        // only root can make a directory another's
+        if std::os::unix::fs::chown(&base, Some(own + 1), None).is_ok() {
+            let error = discover_in(fakes.root.path()).unwrap_err().to_string();
+            assert!(error.contains(&format!("belongs to uid {}", own + 1)), "{error}");
+        }
         fs::remove_dir(&base).unwrap();
         std::os::unix::fs::symlink("/tmp", &base).unwrap();
         let error = discover_in(fakes.root.path()).unwrap_err().to_string();

@@ -427,6 +427,8 @@ mod tests {
             "<stdout nspace=\"a&amp;b\" rank=\"2\">a &lt;b&gt; &amp; &quot;c&quot;\u{fffd}</stdout>\n\
              <stdout nspace=\"a&amp;b\" rank=\"2\">rest</stdout>\n"
         );
+        let (_, xml) = shown(OutputFormat::default().xml(true), &[chunk(2, ERR, "oh\n")]);
+        assert_eq!(xml, "<stderr nspace=\"a&amp;b\" rank=\"2\">oh</stderr>\n");
     }
 
     #[test]
@@ -451,8 +453,17 @@ mod tests {
         let merged = OutputFormat::default().directory(dir.path().join("merged")).merge(true);
         assert_eq!(shown(merged, &chunks).0, "one\noh\ntwo\n");
         assert_eq!(read("merged/a&b/rank.1/stdout"), "oh\n");
-        let elsewhere = ProcId::new("../x".parse().unwrap(), Rank::from_raw(0));
-        assert_eq!(file_name(&elsewhere), ".._x");
+        // no name leads elsewhere
+        let mut elsewhere = chunk(0, OUT, "far\n");
+        elsewhere.source.nspace = "../x".parse().unwrap();
+        let both = OutputFormat::default().directory(dir.path().join("deep")).file(dir.path().join("near"));
+        shown(both, &[elsewhere]);
+        assert_eq!([read("deep/.._x/rank.0/stdout"), read("near..._x.0.out")], ["far\n", "far\n"]);
+        // what was there before is over, and without a file there is nothing else to show it on
+        let again = OutputFormat::default().file(&base);
+        shown(again, &[chunk(0, OUT, "new\n")]);
+        assert_eq!(read("base.a&b.0.out"), "new\n");
+        assert_eq!(shown(OutputFormat::default().file_only(true), &chunks).0, "one\ntwo\n");
     }
 
     #[test]
@@ -464,11 +475,26 @@ mod tests {
         }
         assert_eq!(writer.lines.len(), 1, "nothing is held of a closed channel");
         assert_eq!((out, err), (b"[0]<stdout>: rest\n".to_vec(), Vec::new()));
+
+        // the end of a job is that of each of its processes
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let mut writer = OutputWriter::new(OutputFormat::default().rank(true), &mut out, &mut err);
+        let mut end = complete(0, OUT | ERR);
+        end.source.rank = Rank::WILDCARD;
+        for chunk in [chunk(0, OUT, "a"), chunk(1, ERR, "b"), end] {
+            writer.write(&chunk).unwrap();
+        }
+        assert!(writer.lines.is_empty());
+        assert_eq!((out, err), (b"[0]<stdout>: a\n".to_vec(), b"[1]<stderr>: b\n".to_vec()));
     }
 
     #[test]
     fn a_line_too_long_to_hold_is_shown_in_pieces_with_one_tag() {
         let long = "x".repeat(MAX_LINE + 1);
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let mut writer = OutputWriter::new(OutputFormat::default(), &mut out, &mut err);
+        writer.write(&chunk(0, OUT, &long)).unwrap();
+        assert_eq!(out.len(), long.len(), "nothing of it is held");
         let (out, _) =
             shown(OutputFormat::default().rank(true), &[chunk(0, OUT, &long), chunk(0, OUT, "end\nnext\n")]);
         assert_eq!(out, format!("[0]<stdout>: {long}end\n[0]<stdout>: next\n"));

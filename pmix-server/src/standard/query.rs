@@ -1,6 +1,6 @@
 //! Queries that are answered from what the host knows of its jobs.
 
-use pmix_types::{DataArray, Directives, Info, InfoFlags, Key, KeyName, Nspace, Query, Value, keys};
+use pmix_types::{DataArray, Directives, Info, InfoFlags, Key, KeyName, Query, Value, keys};
 
 use super::host::take_identity;
 use super::{Exchange, Launcher, StandardHost};
@@ -39,14 +39,8 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     }
 
     fn answer_key(&self, key: &KeyName, qualifiers: &Directives) -> HostResult<Option<Value>> {
+        // all namespaces are known to the server, also those of jobs that others have started
         let jobs = self.jobs();
-        if **key == *keys::QUERY_NAMESPACES.name() {
-            // jobs that others have started are known to the server only
-            if jobs.is_empty() {
-                return Ok(None);
-            }
-            return Ok(Some(jobs.keys().map(Nspace::as_str).collect::<Vec<_>>().join(",").into()));
-        }
         let is_local = **key == *keys::QUERY_LOCAL_PROC_TABLE.name();
         if !is_local && **key != *keys::QUERY_PROC_TABLE.name() {
             return Ok(None);

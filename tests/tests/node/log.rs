@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pmix_client::types::{Directives, Info, Status, Time};
+use pmix_client::types::{Directives, Info, Status, Time, Value};
 use pmix_client::{Client, Logged, keys};
 use pmix_server::standard::{
     Job, JobReport, LaunchReport, MemoryExchange, OutputChannel, ProcExit, StandardHost,
@@ -169,8 +169,20 @@ fn log_05_some_channels_may_fail_but_not_all_and_not_a_required_one() {
         let error = within(rank.client.log().data([mail]).stdout("written")).await.unwrap_err();
         assert!(error.is_not_supported(), "{error}");
         rank.output().await;
-        let error = within(rank.client.log()).await.unwrap_err();
-        assert_eq!(error.status(), Status::ERR_BAD_PARAM);
+        for nothing in [rank.client.log(), rank.client.log().data([Info::new(&keys::LOG_ONCE, true)])] {
+            let error = within(nothing).await.unwrap_err();
+            assert_eq!(error.status(), Status::ERR_BAD_PARAM);
+        }
+        // bytes are a text, or nothing that can be written
+        let bytes = |bytes: &'static [u8]| {
+            Info::dynamic(keys::LOG_STDOUT.key_name(), Value::ByteObject(bytes.into()))
+        };
+        within(rank.client.log().data([bytes(b"text\0")])).await.unwrap();
+        assert_eq!(rank.output().await, (OutputChannel::Stdout, "text\n".into()));
+        for binary in [&b"a\0b"[..], b"\xff"] {
+            let error = within(rank.client.log().data([bytes(binary)])).await.unwrap_err();
+            assert!(error.is_not_supported(), "{error}");
+        }
         let xml = Directives::new().require(&keys::LOG_XML_OUTPUT, true);
         let error = within(rank.client.log().stdout("none").directives(xml)).await.unwrap_err();
         assert!(error.is_not_supported(), "{error}");

@@ -112,6 +112,8 @@ fn pst_03_sets_that_came_with_the_job_stay_beside_those_defined_later() {
         let node = TestNode::builder(2).job(spec, 0..2).start().await;
         let client = node.client(1).await;
         node.handle().define_process_set("later", [node.job()]).await.unwrap();
+        // a name that the host has given twice is one
+        node.handle().define_process_set("launched", [node.proc(0)]).await.unwrap();
         assert_eq!(names_of(&client, &node.proc(0)).await.unwrap(), ["launched", "later"]);
         assert_eq!(names_of(&client, &node.proc(1)).await.unwrap(), ["later"]);
     });

@@ -7,7 +7,7 @@ use pmix_client::{ProcId, Rank, keys};
 use pmix_server::host::{AbortRequest, QueryRequest, QueryResults, ToolConnected};
 use pmix_server::types::job::JobSpec;
 use pmix_server::{Capabilities, HostError, HostModule, HostResult, Upcall, UpcallContext, async_trait};
-use pmix_tests::{TestNode, on_both_runtimes, query_once, within};
+use pmix_tests::{TestLauncher, TestNode, on_both_runtimes, query_once, within};
 
 #[test]
 fn qry_12_namespaces_are_a_comma_list() {
@@ -312,6 +312,36 @@ async fn qry_06_two_nodes_in_one_query_give_one_array() {
     };
     let procs: Vec<_> = rows.into_iter().map(|row| row.proc).collect();
     assert_eq!(procs, [0, 2, 3].map(|rank| node.proc(rank)));
+}
+
+#[tokio::test]
+async fn qry_06_qry_11_qry_12_the_standard_host_tells_of_the_jobs_it_has_started() {
+    let (node, _host, _job) = TestLauncher::new("n0").node("job", 2).await;
+    node.add_job(JobSpec::new("other".parse().unwrap()), []).await;
+    let client = node.connect(&ProcId::new("job".parse().unwrap(), Rank::from_raw(0))).await.unwrap();
+    let rows_of = async |query: Query| {
+        let key = query.keys[0].clone();
+        let results = within(client.query([query])).await.unwrap();
+        match results.get_value(&key) {
+            Some(Value::DataArray(array)) => array.as_proc_infos().unwrap().to_vec(),
+            other => panic!("{other:?}"),
+        }
+    };
+    // what is named twice is meant once
+    for key in [&keys::QUERY_PROC_TABLE, &keys::QUERY_LOCAL_PROC_TABLE] {
+        let query = Query::new(key).qualifier(&keys::NSPACE, "job").qualifier(&keys::NSPACE, "job");
+        let rows = rows_of(query).await;
+        let found: Vec<_> =
+            rows.iter().map(|row| (row.proc.rank.to_raw(), row.hostname.as_deref())).collect();
+        assert_eq!(found, [(0, Some("n0")), (1, Some("n0"))]);
+    }
+    let elsewhere = Query::new(&keys::QUERY_LOCAL_PROC_TABLE).qualifier(&keys::NSPACE, "job");
+    assert_eq!(rows_of(elsewhere.qualifier(&keys::HOSTNAME, "n9")).await, []);
+    // jobs that others have registered are there as well
+    let results = within(client.query([Query::new(&keys::QUERY_NAMESPACES)])).await.unwrap();
+    let names = results.get(&keys::QUERY_NAMESPACES).unwrap().unwrap();
+    let names: Vec<_> = names.split(',').collect();
+    assert!(names.contains(&"job") && names.contains(&"other"), "{names:?}");
 }
 
 #[test]

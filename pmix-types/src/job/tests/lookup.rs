@@ -168,6 +168,11 @@ fn reg_20_nodes_are_known_without_a_process_map() {
     assert_eq!(find(&data, &keys::HOSTNAME, Target::Node(NodeRef::Of(rank(9)))), Some("n7".into()));
     assert_eq!(find(&data, &keys::NODEID, of(9)), None);
     assert_eq!(data.local_ranks("n1"), Some(ranks("4,6")));
+
+    // nor are names needed to count them
+    let nameless = registered(&[Info::new(&keys::PROC_MAP, "0;1;2,3")]);
+    assert_eq!(find(&nameless, &keys::NUM_NODES, Target::Job), Some(Value::Uint32(3)));
+    assert_eq!(find(&nameless, &keys::NODEID, of(3)), Some(Value::Uint32(2)));
 }
 
 #[test]

@@ -167,6 +167,35 @@ fn reg_09_registering_again_adds_and_replaces() {
     let moved = [Info::new(&keys::PROC_MAP, "0-3;5;4,6")];
     data.register(&moved, "n0").unwrap();
     assert_eq!(data.hostname_of(rank(5)).as_deref(), Some("n1"));
+
+    for id in [8, 9] {
+        data.register(&[node("n1", [Info::new(&keys::NODEID, id)])], "n0").unwrap();
+        assert_eq!(find(&data, &keys::NODEID, on("n1")), Some(Value::Uint32(id)));
+    }
+    // the map of an app, under either of its keys
+    data.register(&[app(0, [Info::new(&keys::PROC_MAP, "0;;")]), app(1, [])], "n0").unwrap();
+    assert_eq!(data.ranks_of_app(0), Some(Cow::Owned(ranks("0"))));
+    for (key, map, all) in [
+        (&keys::PROC_MAP_RAW, "0,2;;", "0,2"),
+        (&keys::PROC_MAP, "0-3;;", "0-3"),
+        (&keys::PROC_MAP_RAW, "3;;", "3"),
+    ] {
+        data.register(&[app(0, [Info::dynamic(key.key_name(), map)])], "n0").unwrap();
+        assert_eq!(data.ranks_of_app(0), Some(Cow::Owned(ranks(all))), "{map}");
+    }
+}
+
+#[test]
+fn rgx_06_two_maps_of_one_registration_must_say_the_same() {
+    for (key, raw, others) in [
+        (&keys::NODE_MAP, &keys::NODE_MAP_RAW, ["n0,n1,n2", "n0,n2,n1"]),
+        (&keys::PROC_MAP, &keys::PROC_MAP_RAW, ["0-3;4;5,6", "0-2;3,4;5,6"]),
+    ] {
+        let [one, other] = others;
+        let error = refused(&[Info::dynamic(key.key_name(), one), Info::dynamic(raw.key_name(), other)]);
+        assert!(matches!(&error, JobErrorKind::Contradiction { .. }), "{error}");
+        registered(&[Info::dynamic(key.key_name(), one), Info::dynamic(raw.key_name(), one)]);
+    }
 }
 
 #[test]
@@ -213,6 +242,13 @@ fn rgx_04_rgx_06_maps_come_in_many_types() {
         }
     }
     let raw = [Info::new(&keys::PROC_MAP_RAW, "0,1,2,3;4,6;5"), Info::new(&keys::NODE_MAP_RAW, "n0,n1,n2")];
+    assert_eq!(registered(&raw), expected);
+    // as a C host may give it
+    let with_nul = |text: &'static [u8]| Value::ByteObject(Bytes::from_static(text));
+    let raw = [
+        Info::dynamic(keys::PROC_MAP_RAW.key_name(), with_nul(b"0,1,2,3;4,6;5\0")),
+        Info::dynamic(keys::NODE_MAP_RAW.key_name(), with_nul(b"n0,n1,n2\0")),
+    ];
     assert_eq!(registered(&raw), expected);
     let number = Info::dynamic(keys::NODE_MAP.key_name(), 7);
     assert!(matches!(refused(&[number]), JobErrorKind::Type { .. }));
