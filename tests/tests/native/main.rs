@@ -7,4 +7,5 @@ mod mixed;
 mod mpi;
 mod programs;
 mod refusals;
+mod requests;
 mod tools;

@@ -1,0 +1,236 @@
+//! What C clients ask reaches the host whole, and what the server knows reaches them as it is.
+
+use pmix_client::types::job::JobSpec;
+use pmix_client::types::{
+    AllocDirective, Directives, Info, IofChannels, Key, KeyVal, Query, Status, Time, Value, keys,
+};
+use pmix_client::{ProcId, Rank};
+use pmix_native::conn::Peer as Who;
+use pmix_native::msg::{
+    Abort, Allocate, Body, Entry, IofPull, IofPush, JobControl, Log, Monitor, NspaceData, Request,
+    ResolvePeers, SessionControl, ValidateCredential,
+};
+use pmix_native::{Dialect, Encoding};
+use pmix_server::host::*;
+use pmix_server::{Capabilities, HostModule, HostResult, NativeWire, Upcall, UpcallContext, async_trait};
+use pmix_tests::{NativeSession, TestNode, within};
+use tokio::sync::mpsc;
+
+/// Does everything, and tells what it was asked.
+struct Recorder(mpsc::UnboundedSender<String>);
+
+macro_rules! recorded {
+    ($($name:ident($upcall:ident, $request:ident, $reply:ty) $answer:expr;)+) => {
+        #[async_trait]
+        impl HostModule for Recorder {
+            fn capabilities(&self) -> Capabilities {
+                [$(Upcall::$upcall),+].into_iter().collect()
+            }
+
+            $(async fn $name(&self, _: &UpcallContext, request: $request) -> HostResult<$reply> {
+                self.0.send(format!("{request:?}")).unwrap();
+                Ok($answer)
+            })+
+        }
+    };
+}
+
+recorded! {
+    abort(Abort, AbortRequest, ()) ();
+    log(Log, LogRequest, ()) ();
+    allocate(Allocate, AllocateRequest, Infos) Vec::new();
+    job_control(JobControl, JobControlRequest, Infos) Vec::new();
+    monitor(Monitor, MonitorRequest, Infos) Vec::new();
+    validate_credential(ValidateCredential, ValidateCredentialRequest, Infos) Vec::new();
+    iof_pull(IofPull, IofPullRequest, ()) ();
+    push_stdin(PushStdin, PushStdinRequest, ()) ();
+    session_control(SessionControl, SessionControlRequest, Infos) Vec::new();
+}
+
+fn me() -> ProcId {
+    ProcId::new("job".parse().unwrap(), Rank::from_raw(0))
+}
+
+async fn session(node: &TestNode) -> NativeSession {
+    NativeSession::open(node, Who::Client(me()), Encoding::plain(Dialect::V41), "4.2.2").await
+}
+
+#[tokio::test]
+async fn gen_14_hst_05_iof_10_log_03_mon_03_what_a_c_client_asks_reaches_the_host_whole() {
+    let (sender, mut asked) = mpsc::unbounded_channel();
+    let node =
+        TestNode::builder(1).host(Recorder(sender)).server(|server| server.native_wire(NativeWire::On));
+    let node = node.start().await;
+    let mut session = session(&node).await;
+    let whole = || vec![ProcId::wildcard(me().nspace)];
+    let wish = || Directives::new().with(&keys::JOB_CTRL_ID, "mine");
+    // the host is told who asks
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let identity = |directives: Directives| directives.with(&keys::USERID, uid).with(&keys::GRPID, gid);
+    let code = Status::from_raw(-3001);
+    let text = || vec![Info::new(&keys::LOG_STDERR, "text")];
+    let usage = || Info::new(&keys::MONITOR_CANCEL, "of the host");
+
+    let mut abort = Abort::new(Status::from_raw(3));
+    (abort.message, abort.procs) = (Some("over".into()), whole());
+    let mut log = Log::new(text().into());
+    (log.time, log.info) = (Some(Time(86_400)), Directives::new().with(&keys::LOG_SYSLOG_PRI, 5));
+    let stamped = log.info.clone().with(&keys::LOG_TIMESTAMP, Time(86_400));
+    let mut allocate = Allocate::new(AllocDirective::EXTEND);
+    allocate.info = wish();
+    let mut control = JobControl::new(whole());
+    control.info = wish().with(&keys::JOB_CTRL_PAUSE, true);
+    let paused = control.info.clone();
+    let mut monitor = Monitor::new(usage(), code);
+    monitor.info = wish();
+    let mut validate = ValidateCredential::new("secret".into());
+    validate.info = wish();
+    let mut pull = IofPull::new(whole(), IofChannels::STDERR, 5);
+    pull.info = Directives::new().with(&keys::IOF_COPY, true);
+    let copied = pull.info.clone();
+    let mut push = IofPush::new(whole(), "last".into());
+    push.info = Directives::new().with(&keys::IOF_COMPLETE, true);
+    let last = push.info.clone();
+    let mut of_session = SessionControl::new(7);
+    of_session.info = wish();
+
+    let aborted = AbortRequest::new(3, "over".to_owned(), whole());
+    let pulled = IofPullRequest::new(whole(), IofChannels::STDERR, true).with_directives(identity(copied));
+    for (request, expected) in [
+        (Request::Abort(abort), format!("{aborted:?}")),
+        (Request::Log(log), format!("{:?}", LogRequest::new(text()).with_directives(identity(stamped)))),
+        (
+            Request::Allocate(allocate),
+            format!("{:?}", AllocateRequest::new(AllocDirective::EXTEND).with_directives(identity(wish()))),
+        ),
+        (
+            Request::JobControl(control),
+            format!("{:?}", JobControlRequest::new(whole()).with_directives(identity(paused))),
+        ),
+        (
+            Request::Monitor(monitor),
+            format!("{:?}", MonitorRequest::new(usage(), code).with_directives(identity(wish()))),
+        ),
+        (
+            Request::ValidateCredential(validate),
+            format!(
+                "{:?}",
+                ValidateCredentialRequest::new("secret".into()).with_directives(identity(wish()))
+            ),
+        ),
+        (Request::IofPull(pull), format!("{pulled:?}")),
+        (
+            Request::IofPush(push),
+            format!("{:?}", PushStdinRequest::new(whole(), "last".into()).with_directives(identity(last))),
+        ),
+        (
+            Request::SessionControl(of_session),
+            format!("{:?}", SessionControlRequest::new(7).with_directives(identity(wish()))),
+        ),
+    ] {
+        let reply = session.ask(&request).await;
+        assert_eq!(reply.status, Status::SUCCESS, "{request:?}");
+        assert_eq!(within(asked.recv()).await.unwrap(), expected);
+    }
+}
+
+#[tokio::test]
+async fn qry_03_res_07_res_11_a_c_client_hears_the_status_and_what_is_there() {
+    let node = TestNode::builder(1).server(|server| server.native_wire(NativeWire::On)).start().await;
+    node.add_job(JobSpec::new("bare".parse().unwrap()), []).await;
+    let mut session = session(&node).await;
+    let query = |query: Query| Request::Query(vec![query]);
+    let names = Query::new(&keys::QUERY_NAMESPACES);
+    for (asked, status) in [
+        (names.clone(), Status::SUCCESS),
+        (names.key(&keys::QUERY_QUEUE_LIST), Status::ERR_PARTIAL_SUCCESS),
+        (Query::new(&keys::QUERY_PROC_TABLE).qualifier(&keys::NSPACE, "none"), Status::ERR_INVALID_NAMESPACE),
+    ] {
+        assert_eq!(session.ask(&query(asked)).await.status, status);
+    }
+    // no namespace stands for all of them, no node for this one
+    let nspace = |name: &str| if name.is_empty() { ProcId::none().nspace } else { name.parse().unwrap() };
+    for asked in ["", "job"] {
+        let peers = session.ask(&Request::ResolvePeers(ResolvePeers::new(None, nspace(asked)))).await;
+        assert_eq!(peers.body, Body::Peers(vec![me()]));
+        let nodes = session.ask(&Request::ResolveNodes(nspace(asked))).await;
+        assert_eq!(nodes.body, Body::Nodes(Some("n0".into())));
+    }
+    let none = session.ask(&Request::ResolveNodes(nspace("bare"))).await;
+    assert_eq!((none.status, none.body), (Status::SUCCESS, Body::Nodes(None)));
+    let unknown = session.ask(&Request::ResolveNodes(nspace("other"))).await;
+    assert_eq!(unknown.status, Status::ERR_INVALID_NAMESPACE);
+}
+
+async fn job_data(node: &TestNode) -> NspaceData {
+    match session(node).await.ask(&Request::Job).await.body {
+        Body::Job(job) => job,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The values of the job itself, with the arrays of its parts among them.
+fn of_job(job: &NspaceData) -> Vec<KeyVal> {
+    let pair = |entry: &Entry| match entry {
+        Entry::Pair(pair) => Some(pair.clone()),
+        _ => None,
+    };
+    job.entries.iter().filter_map(pair).collect()
+}
+
+fn value<T>(pairs: &[KeyVal], key: &Key<T>) -> Option<Value> {
+    pairs.iter().find(|pair| *pair.key == *key.name()).map(|pair| pair.value.clone())
+}
+
+#[tokio::test]
+async fn reg_09_reg_20_a_c_client_is_told_what_follows_from_the_maps_and_what_came_last() {
+    let spec =
+        JobSpec::new("job".parse().unwrap()).node_map(["n0", "n1"]).unwrap().proc_map("0,2;1").unwrap();
+    let spec =
+        spec.session(42).info(&keys::NPROC_OFFSET, Rank::from_raw(10)).node_info("n1", &keys::NODEID, 7u32);
+    let node = TestNode::builder(0).job(spec, [0, 2]).server(|server| server.native_wire(NativeWire::On));
+    let node = node.start().await;
+    let job = job_data(&node).await;
+    let whole = of_job(&job);
+    assert_eq!(value(&whole, &keys::JOB_SIZE), Some(Value::Uint32(3)));
+    assert_eq!(value(&whole, &keys::MAX_PROCS), Some(Value::Uint32(3)));
+    assert_eq!(value(&whole, &keys::NUM_NODES), Some(Value::Uint32(2)));
+    let parts = |key: &Key<_>| -> Vec<Vec<KeyVal>> {
+        let arrays = whole.iter().filter(|pair| *pair.key == *key.name());
+        let pair = |info: &Info| KeyVal { key: info.key.clone(), value: info.value.clone() };
+        arrays.map(|array| array.value.as_infos().unwrap().iter().map(pair).collect()).collect()
+    };
+    let session = &parts(&keys::SESSION_INFO_ARRAY)[0];
+    assert_eq!(value(session, &keys::SESSION_ID), Some(Value::Uint32(42)));
+    let app = &parts(&keys::APP_INFO_ARRAY)[0];
+    assert_eq!(value(app, &keys::APP_SIZE), Some(Value::Uint32(3)));
+    assert_eq!(value(app, &keys::APPLDR), Some(Value::Rank(Rank::from_raw(0))));
+    let nodes = parts(&keys::NODE_INFO_ARRAY);
+    for (of_node, (name, id, peers, first)) in nodes.iter().zip([("n0", 0, "0,2", 0), ("n1", 7, "1", 1)]) {
+        assert_eq!(value(of_node, &keys::HOSTNAME), Some(name.into()));
+        assert_eq!(value(of_node, &keys::NODEID), Some(Value::Uint32(id)));
+        assert_eq!(value(of_node, &keys::LOCAL_PEERS), Some(peers.into()));
+        assert_eq!(value(of_node, &keys::LOCALLDR), Some(Value::Rank(Rank::from_raw(first))));
+    }
+    let of_rank = |entry: &Entry| match entry {
+        Entry::Rank(data) if data.rank == Rank::from_raw(2) => Some(data.pairs.clone()),
+        _ => None,
+    };
+    let pairs = job.entries.iter().find_map(of_rank).unwrap();
+    for (key, due) in [
+        (keys::LOCAL_RANK.key_name(), Value::Uint16(1)),
+        (keys::NODE_RANK.key_name(), Value::Uint16(1)),
+        (keys::GLOBAL_RANK.key_name(), Value::Rank(Rank::from_raw(12))),
+        (keys::APP_RANK.key_name(), Value::Rank(Rank::from_raw(2))),
+        (keys::APPNUM.key_name(), Value::Uint32(0)),
+        (keys::HOSTNAME.key_name(), "n0".into()),
+        (keys::NODEID.key_name(), Value::Uint32(0)),
+    ] {
+        let found = pairs.iter().find(|pair| pair.key == key).map(|pair| &pair.value);
+        assert_eq!(found, Some(&due), "{key}");
+    }
+
+    // what is told once more is told to those who come then
+    node.add_job(JobSpec::new("job".parse().unwrap()).info(&keys::JOBID, "9"), []).await;
+    assert_eq!(value(&of_job(&job_data(&node).await), &keys::JOBID), Some("9".into()));
+}
