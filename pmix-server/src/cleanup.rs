@@ -168,6 +168,25 @@ mod tests {
     }
 
     #[test]
+    fn jct_03_of_directories_within_each_other_the_inner_goes_first() {
+        let (_scene, root, mut cleanup) = scene();
+        cleanup.dirs = ["top", "top/sub"].map(|dir| (root.join(dir), DirCleanup::default())).into();
+        clean_up(&cleanup);
+        assert_eq!(left(&root), ["outside/c"]);
+    }
+
+    #[test]
+    fn jct_03_a_file_of_another_group_stays() {
+        let (_scene, root, mut cleanup) = scene();
+        cleanup.files = [root.join("top/a")].into();
+        let other = Cleanup { gid: cleanup.gid + 1, ..cleanup.clone() };
+        clean_up(&other);
+        assert!(left(&root).contains(&"top/a"));
+        clean_up(&cleanup);
+        assert!(!left(&root).contains(&"top/a"));
+    }
+
+    #[test]
     fn jct_03_flags_say_what_stays() {
         let (_scene, root, mut cleanup) = scene();
         cleanup.ignored.insert("keep".into());

@@ -210,3 +210,51 @@ fn named(nspace: &Nspace, ranks: Ranks) -> Vec<ProcId> {
     let named = |rank| ProcId::new(nspace.clone(), rank);
     ranks.map_or_else(|| vec![named(Rank::WILDCARD)], |ranks| ranks.into_iter().map(named).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn proc(name: &str, rank: u32) -> ProcId {
+        ProcId::new(name.parse().unwrap(), Rank::from_raw(rank))
+    }
+
+    #[test]
+    fn jct_01_no_targets_are_the_callers_namespace_and_all_of_one_takes_in_its_ranks() {
+        let caller = proc("own", 3);
+        let by = |targets| by_nspace(targets, &caller);
+        let own: Nspace = "own".parse().unwrap();
+        assert_eq!(by(vec![]), [(own.clone(), None)].into());
+        let ranks = |ranks: &[u32]| Some(ranks.iter().copied().map(Rank::from_raw).collect());
+        assert_eq!(by(vec![proc("own", 1), proc("own", 0)]), [(own.clone(), ranks(&[0, 1]))].into());
+        let all = ProcId::wildcard(own.clone());
+        for targets in [vec![proc("own", 1), all.clone()], vec![all, proc("own", 1)]] {
+            assert_eq!(by(targets), [(own.clone(), None)].into());
+        }
+        let other: Nspace = "other".parse().unwrap();
+        assert_eq!(by(vec![proc("other", 2)]), [(other, ranks(&[2]))].into(), "nothing of the caller's");
+    }
+
+    #[test]
+    fn jct_02_a_request_is_for_one_thing_that_is_known() {
+        let act = |directives| Wish::new(directives).map(|wish| wish.act).map_err(|error| error.status());
+        let none = Directives::new;
+        assert_eq!(act(none().with(&keys::JOB_CTRL_PAUSE, true)), Ok(Some(Act::Signal(signal::STOP))));
+        assert_eq!(act(none().with(&keys::JOB_CTRL_RESUME, true)), Ok(Some(Act::Signal(signal::CONT))));
+        assert_eq!(act(none().with(&keys::JOB_CTRL_KILL, true)), Ok(Some(Act::Signal(signal::KILL))));
+        assert_eq!(act(none().with(&keys::JOB_CTRL_TERMINATE, true)), Ok(Some(Act::Terminate)));
+        assert_eq!(act(none().with(&keys::JOB_CTRL_SIGNAL, 12)), Ok(Some(Act::Signal(12))));
+        let two = none().with(&keys::JOB_CTRL_KILL, true).with(&keys::JOB_CTRL_PAUSE, true);
+        assert_eq!(act(two), Err(Status::ERR_BAD_PARAM));
+        let both = none().with(&keys::JOB_CTRL_KILL, true).with(&keys::JOB_CTRL_CANCEL, "x");
+        assert_eq!(act(both), Err(Status::ERR_BAD_PARAM));
+        for nothing in [none(), none().with(&keys::JOB_CTRL_ID, "x").with(&keys::JOB_CTRL_KILL, false)] {
+            assert_eq!(act(nothing), Err(Status::ERR_BAD_PARAM));
+        }
+        let unknown = none().with(&keys::JOB_CTRL_CHECKPOINT, "x");
+        assert_eq!(act(unknown), Err(Status::ERR_NOT_SUPPORTED));
+        let cancel = |id: &str| Wish::new(none().with(&keys::JOB_CTRL_CANCEL, id)).unwrap().cancel();
+        assert_eq!(cancel("").unwrap(), []);
+        assert_eq!(cancel("x").unwrap_err().status(), Status::ERR_NOT_FOUND);
+    }
+}

@@ -233,4 +233,25 @@ mod tests {
         assert!(wishes(app(none()), none().with(&keys::JOB_TIMEOUT, 0)).unwrap().limit.is_none());
         assert!(wishes(app(none()), none().with(&keys::JOB_TIMEOUT, -1)).is_err());
     }
+
+    #[test]
+    fn spn_02_programs_and_libraries_below_a_prefix_are_found_first() {
+        let changes = of_prefix("/opt").map(|info| (info.is(&keys::PREPEND_ENVAR), info.get().unwrap()));
+        let wanted = [("PATH", "/opt/bin"), ("LD_LIBRARY_PATH", "/opt/lib")]
+            .map(|(name, value)| (true, Envar { name: name.into(), value: value.into(), separator: b':' }));
+        assert_eq!(changes, wanted);
+    }
+
+    #[test]
+    fn spn_06_nodes_to_be_added_are_those_of_job_and_applications() {
+        let mut app = App::new("program", 1);
+        app.info.push(Info::new(&keys::ADD_HOST, "n7"));
+        let added = |apps, job| {
+            let wishes = Wishes::new(apps, job).unwrap();
+            wishes.added.iter().filter(|hosts| !hosts.is_empty()).count()
+        };
+        assert_eq!(added(vec![App::new("program", 1)], Directives::new()), 0);
+        assert_eq!(added(vec![app.clone()], Directives::new()), 1);
+        assert_eq!(added(vec![app], Directives::new().with(&keys::ADD_HOST, "n8")), 2);
+    }
 }

@@ -1,5 +1,6 @@
 //! Files that are removed when processes have ended.
 
+use pmix_types::job::JobSpec;
 use pmix_types::message::{JobControl, Reply, Request};
 use pmix_types::{Directives, ProcId, Status, keys};
 
@@ -71,6 +72,8 @@ fn jct_03_flags_of_repeats_are_joined() {
         dirs("/tmp/d").with(&keys::CLEANUP_RECURSIVE, true),
         dirs("/tmp/d,/tmp/e").with(&keys::CLEANUP_LEAVE_TOPDIR, true),
         dirs("/tmp/e").with(&keys::CLEANUP_IGNORE, "keep"),
+        dirs("/tmp/f").with(&keys::CLEANUP_EMPTY, true),
+        dirs("/tmp/f").with(&keys::CLEANUP_RECURSIVE, true),
     ];
     for directives in asked {
         let to = t.ask(&peers[0], register([proc("job", 0)], directives));
@@ -79,10 +82,46 @@ fn jct_03_flags_of_repeats_are_joined() {
     t.lose(&peers[0]);
     let leave = DirCleanup { leave_top: true, ..DirCleanup::default() };
     let mut expected = wanted(&[]);
-    expected.dirs =
-        [("/tmp/d".into(), DirCleanup { recursive: true, ..leave }), ("/tmp/e".into(), leave)].into();
+    let all = DirCleanup { recursive: true, ..DirCleanup::default() };
+    expected.dirs = [
+        ("/tmp/d".into(), DirCleanup { recursive: true, ..leave }),
+        ("/tmp/e".into(), leave),
+        ("/tmp/f".into(), all),
+    ]
+    .into();
     expected.ignored = ["keep".into()].into();
     t.expect([Command::Cleanup(expected)]);
+    t.finish();
+}
+
+#[test]
+fn jct_03_files_of_a_namespace_wait_for_processes_that_are_still_to_come() {
+    let mut t = Harness::new([]);
+    t.register(JobSpec::new(nspace("job")), Some(2));
+    t.register_client(&proc("job", 0));
+    let first = t.connect(&proc("job", 0));
+    let to = t.ask(&first, register([], files("/tmp/job")));
+    registered(&mut t, to);
+    t.lose(&first);
+    t.quiet();
+    t.register_client(&proc("job", 1));
+    let last = t.connect(&proc("job", 1));
+    t.lose(&last);
+    t.expect([Command::Cleanup(wanted(&["/tmp/job"]))]);
+    t.finish();
+}
+
+#[test]
+fn jct_03_nothing_is_registered_for_processes_of_another_user() {
+    let (mut t, peers) = Harness::local(1);
+    t.register(spec("other", "0"), None);
+    let theirs = proc("other", 0);
+    let call = HostCall::RegisterClient { proc: theirs.clone(), uid: USER.0 + 1, gid: USER.1, object: None };
+    t.called(call).unwrap();
+    for target in [theirs, all_of("other")] {
+        let to = t.ask(&peers[0], register([target], files("/tmp/a")));
+        t.fails(to, Status::ERR_NO_PERMISSIONS);
+    }
     t.finish();
 }
 

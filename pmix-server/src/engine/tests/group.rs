@@ -407,11 +407,13 @@ fn grp_10_those_of_other_nodes_are_told_by_the_host_and_theirs_are_heard() {
     assert_eq!(notify.event.source, proc("job", 0));
     t.done(to);
     t.answer(notice, Ok(Answer::Done));
-    // rank 2 goes on its node
-    let event = Event::new(Status::GROUP_LEFT, proc("job", 2))
-        .with_info(Info::new(&keys::GROUP_ID, "g"))
-        .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, proc("job", 2)));
-    t.called(HostCall::NotifyEvent(event)).unwrap();
+    // rank 2 goes on its node, and can say so of itself only
+    for about in [proc("job", 2), proc("job", 3)] {
+        let event = Event::new(Status::GROUP_LEFT, proc("job", 2))
+            .with_info(Info::new(&keys::GROUP_ID, "g"))
+            .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, about));
+        t.called(HostCall::NotifyEvent(event)).unwrap();
+    }
     let to = t.ask(
         &b,
         Request::Notify(

@@ -104,6 +104,32 @@ fn grp_03_who_declines_or_ends_makes_it_fail_unless_that_is_optional() {
 }
 
 #[test]
+fn grp_03_who_has_ended_before_it_is_invited_is_lost_too() {
+    let (mut t, peers) = Harness::local(3);
+    t.lose(&peers[2]);
+    let leads = t.ask(&peers[0], invite([all_of("job")]));
+    assert_eq!(t.fails(leads, Status::GROUP_CONSTRUCT_ABORT).procs, [proc("job", 2)]);
+    t.finish();
+}
+
+#[test]
+fn grp_03_nobody_counts_who_was_not_invited() {
+    let (mut t, a, b) = Harness::two_nodes([Upcall::NotifyEvent]);
+    let leads = t.ask(&a, invite([b.proc.clone()]));
+    let declined = Event::new(Status::GROUP_INVITE_DECLINED, proc("server", 1))
+        .with_info(Info::new(&keys::GROUP_ID, "g"))
+        .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, proc("job", 3)))
+        .with_info(Info::new(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(vec![a.proc.clone()])));
+    t.called(HostCall::NotifyEvent(declined)).unwrap();
+    t.quiet();
+    let joins = t.ask(&b, accept(&a));
+    for to in [joins, leads] {
+        assert_eq!(made(&mut t, to).members, [a.proc.clone(), b.proc.clone()]);
+    }
+    t.finish();
+}
+
+#[test]
 fn grp_03_who_has_accepted_and_ends_is_lost_too() {
     let (mut t, peers) = Harness::local(3);
     let leads = t.ask(&peers[0], invite([all_of("job")]));
