@@ -107,7 +107,8 @@ async fn iof_01_iof_09_iof_10_what_is_pushed_comes_out_where_it_is_pulled() {
     let rig = Rig::start().await;
     let (tool, mut echo) = (rig.tool().await, rig.job("echo", ECHO, 2).await);
     let mut output = pull(&tool, [all_of(&echo)]).await;
-    let mut input = tool.push_stdin([rank(&echo, 1)]);
+    // who is named twice reads it once
+    let mut input = tool.push_stdin([rank(&echo, 1), rank(&echo, 1)]);
     say(&mut input, "one\n").await;
     let mut heard = [next(&mut output).await, next(&mut output).await];
     heard.sort_by_key(|chunk| chunk.channels);
@@ -326,6 +327,8 @@ async fn iof_02_iof_12_what_is_not_supported_is_said() {
         let error = within(client.pull_output([node.job()]).channels(channels)).await.unwrap_err();
         assert_eq!(error.status(), Status::ERR_NOT_SUPPORTED);
     }
+    let both = client.pull_output([node.job()]).copy().directive(&keys::IOF_REDIRECT, true);
+    assert_eq!(within(both).await.unwrap_err().status(), Status::ERR_BAD_PARAM);
     let error = within(client.push_stdin([node.job()]).write("hello")).await.unwrap_err();
     assert_eq!(error.status(), Status::ERR_NOT_SUPPORTED, "its launcher takes no input");
     let error = within(client.push_stdin([]).write("hello")).await.unwrap_err();

@@ -281,3 +281,21 @@ fn fen_13_the_host_may_say_that_a_process_has_ended() {
     refused(result, Status::ERR_NOT_FOUND);
     t.finish();
 }
+
+#[test]
+fn set_03_a_namespace_known_through_a_client_alone_cannot_be_set_up() {
+    let mut t = Harness::new([]);
+    t.register_client(&proc("job", 0));
+    let variable = pmix_types::Envar { name: "NAME".into(), value: "1".into(), separator: 0 };
+    let set_up = || HostCall::SetupLocal {
+        nspace: nspace("job"),
+        infos: vec![Info::new(&keys::SET_ENVAR, variable.clone())],
+    };
+    let early = t.called(set_up());
+    refused(early, Status::ERR_INVALID_NAMESPACE);
+    t.register(spec("job", "0"), None);
+    assert!(t.called(set_up()).is_ok());
+    let variables = t.called(HostCall::VariablesOf(proc("job", 0)));
+    assert!(matches!(variables, Ok(CallValue::Variables(held)) if held.len() == 1));
+    t.finish();
+}
