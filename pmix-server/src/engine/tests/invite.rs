@@ -1,6 +1,6 @@
 //! Groups by invitation: who is asked, who answers, and what becomes of it.
 
-use pmix_types::message::{Connect, GroupConstruct, GroupInvite, GroupJoin, Push, Request};
+use pmix_types::message::{Connect, GroupConstruct, GroupInvite, GroupJoin, Identity, Push, Request};
 use pmix_types::{DataArray, Event, GroupOpt, Info, ProcId, Rank, Status, keys};
 
 use super::super::{Answer, CallId, Command, HostCall, Input, UpcallId, UpcallRequest};
@@ -534,5 +534,43 @@ fn grp_11_an_id_is_not_that_of_those_who_are_connected_or_being_invited() {
     assert!(t.drain().iter().any(|command| matches!(command, Command::Reply { id, .. } if *id == leads.id)));
     let to = t.ask(&a, construct("g"));
     made(&mut t, to);
+    t.finish();
+}
+
+#[test]
+fn grp_03_who_is_invited_to_a_group_is_not_asked_to_another_of_its_id() {
+    let (mut t, _, b) = Harness::two_nodes([Upcall::NotifyEvent]);
+    let invited = |leader: &ProcId| {
+        let members = DataArray::Proc(vec![leader.clone(), b.proc.clone()]);
+        Event::new(Status::GROUP_INVITED, leader.clone())
+            .with_info(Info::new(&keys::GROUP_ID, "g"))
+            .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, leader.clone()))
+            .with_info(Info::new(&keys::GROUP_MEMBERSHIP, members))
+    };
+    let [first, second] = [2, 3].map(|rank| proc("job", rank));
+    t.called(HostCall::NotifyEvent(invited(&first))).unwrap();
+    t.quiet();
+    let call = t.call(HostCall::NotifyEvent(invited(&second)));
+    let (id, event) = told_beyond(&mut t);
+    assert_eq!((event.code, event.custom_range()), (Status::GROUP_INVITE_FAILED, vec![second]));
+    assert!(t.returned(call).is_ok());
+    t.answer(id, Ok(Answer::Done));
+    t.lose(&b);
+    let (id, event) = told_beyond(&mut t);
+    assert_eq!((event.code, event.custom_range()), (Status::GROUP_INVITE_FAILED, vec![first]));
+    t.answer(id, Ok(Answer::Done));
+    t.finish();
+}
+
+#[test]
+fn grp_03_a_tool_leads_no_group() {
+    let mut t = Harness::new([Upcall::ToolConnected, Upcall::NotifyEvent]);
+    t.job("job", "0");
+    let tool = Peer { conn: t.hello_as(Identity::Tool(None), USER), proc: proc("tool", 0) };
+    let (id, ..) = t.upcall();
+    t.answer(id, Ok(Answer::Identity(tool.proc.clone())));
+    assert!(matches!(t.next(), Command::Accept { .. }));
+    let to = t.ask(&tool, invite([proc("job", 0)]));
+    t.fails(to, Status::ERR_NOT_SUPPORTED);
     t.finish();
 }
