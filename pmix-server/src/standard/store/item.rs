@@ -104,9 +104,7 @@ fn reaches(range: DataRange, custom: &[ProcId], from: &Party, to: &Party) -> boo
         DataRange::NAMESPACE => from.user.proc.nspace == to.user.proc.nspace,
         DataRange::SESSION => from.session == to.session,
         DataRange::GLOBAL => true,
-        DataRange::CUSTOM => {
-            from.user.proc == to.user.proc || custom.iter().any(|proc| proc.matches(&to.user.proc))
-        }
+        DataRange::CUSTOM => custom.iter().any(|proc| proc.matches(&to.user.proc)),
         DataRange::PROC_LOCAL => from.user.proc == to.user.proc,
         _ => false,
     }

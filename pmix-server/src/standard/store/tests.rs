@@ -164,6 +164,9 @@ fn pub_06_a_custom_range_is_those_listed() {
     publish(&mut store, &a, data(&[("k", 1)]), &directives).unwrap();
     assert_eq!(find(&mut store, &listed, "k"), Some(1));
     assert_eq!(find(&mut store, &other, "k"), None);
+    // nor does who has not listed itself
+    assert_eq!(find(&mut store, &a, "k"), None);
+    assert_eq!(look(&mut store, &listed, &["k"], &directives), Some(Err(Status::ERR_NOT_FOUND)));
     // or all of a namespace
     let guests = DataArray::Proc(vec![ProcId::wildcard("guests".parse().unwrap())]);
     let directives = in_range(DataRange::CUSTOM).with(&keys::EVENT_CUSTOM_RANGE, guests);

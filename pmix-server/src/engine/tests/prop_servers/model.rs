@@ -228,14 +228,11 @@ impl Model {
     /// Both are in range of each other, and the user is one who may (PUB-07, PUB-09, PUB-10).
     fn is_visible(&self, item: &Item, look: &Lookup) -> bool {
         let (publisher, asker) = (&self.who[item.who], &self.who[look.who]);
-        let reaches = |range: &Range, from: &Who, to: &Who| {
-            range.reaches(from, to) || (range.range == DataRange::CUSTOM && from.proc == to.proc)
-        };
         let may = match &item.opened {
             Some(users) => users.contains(&asker.uid) || publisher.proc == asker.proc,
             None => publisher.uid == asker.uid,
         };
-        may && reaches(&look.range, asker, publisher) && reaches(&item.range, publisher, asker)
+        may && look.range.reaches(asker, publisher) && item.range.reaches(publisher, asker)
     }
 
     /// Data leaves the host for a process that has asked for it, whether or not it arrives.
