@@ -49,8 +49,13 @@ impl JobCache {
 pub(super) fn spell_out(job: &JobData, server: &ProcId) -> NspaceData {
     let mut data = NspaceData::new(job.nspace().clone());
     let mut job_level = Values(job, Target::Job, Vec::new());
-    job_level.put(&keys::SERVER_NSPACE, Some(Value::String(server.nspace.to_string())));
-    job_level.put(&keys::SERVER_RANK, Some(Value::Rank(server.rank)));
+    // a host may name another server than this one, whole or in part (CLI-09)
+    job_level.look_up(&keys::SERVER_NSPACE);
+    job_level.look_up(&keys::SERVER_RANK);
+    if job_level.2.is_empty() {
+        job_level.put(&keys::SERVER_NSPACE, Some(Value::String(server.nspace.to_string())));
+        job_level.put(&keys::SERVER_RANK, Some(Value::Rank(server.rank)));
+    }
     job_level.look_up(&keys::JOB_SIZE);
     job_level.look_up(&keys::NUM_NODES);
     // Open MPI 4 does not start without it

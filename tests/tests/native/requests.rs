@@ -234,3 +234,23 @@ async fn reg_09_reg_20_a_c_client_is_told_what_follows_from_the_maps_and_what_ca
     node.add_job(JobSpec::new("job".parse().unwrap()).info(&keys::JOBID, "9"), []).await;
     assert_eq!(value(&of_job(&job_data(&node).await), &keys::JOBID), Some("9".into()));
 }
+
+#[tokio::test]
+async fn cli_09_a_c_client_is_told_of_the_server_that_serves_it_or_of_the_one_that_the_host_names() {
+    for named in [None, Some("elsewhere")] {
+        let mut spec =
+            JobSpec::new("job".parse().unwrap()).node_map(["n0"]).unwrap().proc_map("0,2").unwrap();
+        if let Some(server) = named {
+            spec = spec.info(&keys::SERVER_NSPACE, server).info(&keys::SERVER_RANK, Rank::from_raw(3));
+        }
+        let node = TestNode::builder(0).job(spec, [0, 2]).server(|server| server.native_wire(NativeWire::On));
+        let node = node.start().await;
+        let whole = of_job(&job_data(&node).await);
+        let own = node.handle().proc_id().clone();
+        let (nspace, rank) = named.map_or((own.nspace.as_str(), own.rank), |name| (name, Rank::from_raw(3)));
+        assert_eq!(value(&whole, &keys::SERVER_NSPACE), Some(nspace.into()));
+        assert_eq!(value(&whole, &keys::SERVER_RANK), Some(Value::Rank(rank)));
+        let times = whole.iter().filter(|pair| *pair.key == *keys::SERVER_NSPACE.name()).count();
+        assert_eq!(times, 1);
+    }
+}

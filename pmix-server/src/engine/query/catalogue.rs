@@ -123,6 +123,14 @@ pub(in crate::engine) fn qualifiers_of_queries() -> Vec<&'static str> {
     all.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
+/// Refuses a required qualifier that no key takes here (GEN-05); one that only other keys take is ignored (QRY-07).
+pub(super) fn deny_strange(qualifiers: &Directives) -> Result<(), Failure> {
+    if qualifiers.iter().any(pmix_types::Info::is_unprocessed) {
+        qualifiers.deny_beyond(&qualifiers_of_queries())?;
+    }
+    Ok(())
+}
+
 /// Refuses a question without what it needs (QRY-12).
 pub(super) fn check(key: &str, qualifiers: &Directives) -> Result<(), Failure> {
     let needs = entry(key).map_or(&[][..], |entry| entry.needs);

@@ -104,7 +104,9 @@ impl Engine {
         let asked = queries.into_iter().map(Question::new).collect();
         let mut questions = Questions { to, asker: by.proc.clone(), asked };
         for question in &mut questions.asked {
-            question.settle(|key, query| self.library_answer(key, query));
+            if catalogue::deny_strange(&question.query.qualifiers).is_ok() {
+                question.settle(|key, query| self.library_answer(key, query));
+            }
         }
         self.query_host(by, questions, out);
     }
@@ -166,8 +168,12 @@ impl Engine {
     fn complete(&mut self, mut questions: Questions, measured: &Measured, out: &mut Out) {
         for question in &mut questions.asked {
             let local_only = says(&question.query.qualifiers, keys::QUERY_LOCAL_ONLY.name());
+            let strange = catalogue::deny_strange(&question.query.qualifiers);
             question.settle(|key, query| {
-                match self.own_answer(key, &query.qualifiers, &questions.asker, measured) {
+                let answer = strange
+                    .clone()
+                    .and_then(|()| self.own_answer(key, &query.qualifiers, &questions.asker, measured));
+                match answer {
                     Ok(Some(value)) => Outcome::Found(value),
                     Ok(None) => Outcome::Failed(self.unknown(key, local_only)),
                     Err(failure) => Outcome::Failed(failure),

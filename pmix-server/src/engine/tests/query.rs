@@ -2,7 +2,9 @@
 
 use pmix_types::job::JobSpec;
 use pmix_types::message::{QueryReply, Reply, Request};
-use pmix_types::{DataArray, Directives, Info, Pid, ProcInfo, ProcState, Query, Status, Value, keys};
+use pmix_types::{
+    DataArray, Directives, Info, InfoFlags, Pid, ProcInfo, ProcState, Query, Status, Value, keys,
+};
 
 use super::super::{Answer, Caller, Command, HostCall, UpcallId, UpcallRequest};
 use super::harness::*;
@@ -265,6 +267,43 @@ fn ranks_of(value: &Value) -> Vec<String> {
 fn table_of(nspaces: &[&str]) -> Query {
     let table = Query::new(&keys::QUERY_PROC_TABLE);
     nspaces.iter().fold(table, |query, nspace| query.qualifier(&keys::NSPACE, *nspace))
+}
+
+#[test]
+fn gen_05_qry_07_a_required_qualifier_that_nobody_knows_is_refused_and_one_for_other_keys_ignored() {
+    let with = |key: &str, is_required: bool| {
+        let mut info = Info::dynamic(key.parse().unwrap(), 1u32);
+        if is_required {
+            info.flags |= InfoFlags::REQUIRED;
+        }
+        let mut query = names();
+        query.qualifiers.push(info);
+        query
+    };
+    let appnum = keys::APPNUM.name();
+    for has_host in [false, true] {
+        let mut t = Harness::new(has_host.then_some(Upcall::Query));
+        t.job("job", "0");
+        let peer = t.connect(&proc("job", 0));
+        let mut ask = |queries| {
+            let to = t.ask(&peer, Request::Query(queries));
+            if has_host {
+                let (id, ..) = t.upcall();
+                t.answer(id, Err(failure(Status::ERR_NOT_SUPPORTED)));
+            }
+            t.outcome(to)
+        };
+        for query in [with("strange", false), with(appnum, true)] {
+            assert!(matches!(ask(vec![query]), Ok(Reply::Query(reply)) if reply.status == Status::SUCCESS));
+        }
+        let refused = ask(vec![with("strange", true)]).unwrap_err();
+        assert_eq!(refused.status, Status::ERR_NOT_SUPPORTED);
+        assert!(refused.message.contains("strange"), "{refused:?}");
+        // and fails no other query
+        let some = ask(vec![names(), with("strange", true)]);
+        assert!(matches!(some, Ok(Reply::Query(reply)) if reply.status == Status::ERR_PARTIAL_SUCCESS));
+        t.finish();
+    }
 }
 
 #[test]
