@@ -266,6 +266,17 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn spn_01_spn_06_an_application_without_processes_is_refused_though_others_have_some() {
+        for procs in [0, -1] {
+            for apps in [[1, procs], [procs, 1]] {
+                let apps = apps.map(|procs| App::new("a", procs)).to_vec();
+                let error = plan(apps, Directives::new(), 1).await.unwrap_err();
+                assert_eq!(error.status(), Status::ERR_BAD_PARAM, "{error}");
+            }
+        }
+    }
+
+    #[tokio::test]
     async fn spn_06_the_status_says_what_is_missing() {
         let added = Directives::new().with(&keys::ADD_HOST, "n7");
         let known = Directives::new().with(&keys::ADD_HOST, "n0");

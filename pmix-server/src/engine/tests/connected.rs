@@ -362,6 +362,22 @@ fn con_13_who_ends_after_a_disconnect_is_not_told_of() {
 }
 
 #[test]
+fn con_13_con_14_who_has_left_ends_unnoticed_though_the_others_are_connected() {
+    let (mut t, [a0, a1, b0]) = two_jobs();
+    listen(&mut t, &a0);
+    all_connect(&mut t, &[a0.clone(), a1.clone(), b0.clone()], &connect(everybody()));
+    let to = t.ask(&a1, leave("asm"));
+    let (id, ..) = t.upcall();
+    t.answer(id, Ok(Answer::Done));
+    t.done(to);
+    t.lose(&a1);
+    t.quiet();
+    t.lose(&b0);
+    hears(&mut t, &a0, Status::ERR_PROC_TERM_WO_SYNC, &proc("b", 0));
+    t.finish();
+}
+
+#[test]
 fn con_13_where_members_may_end_early_nobody_waits_for_them() {
     let (mut t, [a0, a1, b0]) = two_jobs();
     let early = connect(everybody()).with(&keys::CONNECT_EARLY_TERM_ALLOWED, true);
@@ -493,6 +509,25 @@ fn con_08_con_19_a_namespace_of_another_cluster_is_the_hosts_to_find() {
     assert_eq!(reply.jobs.iter().map(|job| job.size()).collect::<Vec<_>>(), [Some(3)]);
     let to = t.ask(&a0, get_key(all_of(far), &keys::JOB_SIZE));
     assert_eq!(t.value(to), 3u32.into());
+    t.finish();
+}
+
+#[test]
+fn con_08_what_the_host_has_registered_here_stands_whatever_another_server_says() {
+    let (mut t, [a0, _, b0]) = two_jobs();
+    let asked = [&a0, &b0].map(|peer| t.ask(peer, connect([proc("a", 0), proc("b", 0)])));
+    let id = asked_to_connect(&mut t);
+    let mut other = Harness::new([]);
+    other.job("b", "0-2");
+    let data = crate::blob::encode_jobs([&*other.engine.job_or_failure("b").unwrap().data]);
+    other.finish();
+    t.answer(id, Ok(Answer::Connected(Connected { data, ..Connected::default() })));
+    let [to_a, to_b] = asked;
+    let Reply::Connect(reply) = t.ok(to_a) else { panic!() };
+    assert_eq!(reply.jobs.iter().map(|job| job.size()).collect::<Vec<_>>(), [Some(1)]);
+    t.ok(to_b);
+    let to = t.ask(&a0, get_key(all_of("b"), &keys::JOB_SIZE));
+    assert_eq!(t.value(to), 1u32.into());
     t.finish();
 }
 

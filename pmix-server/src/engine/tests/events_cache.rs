@@ -159,10 +159,11 @@ fn evt_13_what_is_kept_is_bounded_in_number_and_bytes() {
 }
 
 #[test]
-fn evt_13_a_new_job_of_the_same_name_does_not_hear_of_the_old_one() {
-    let (mut t, _) = world([]);
+fn evt_13_evt_14_a_new_job_of_the_same_name_has_heard_nothing_and_does_not_hear_of_the_old_one() {
+    let (mut t, peers) = world([]);
     host_event(&mut t, &of_job(1));
     host_event(&mut t, &event(2));
+    assert_eq!(codes_kept_for(&mut t, &peers[0]), [1, 2]);
     assert!(t.called(HostCall::DeregisterNspace(nspace("a"))).is_ok());
     while t.take().is_some() {}
     t.job("a", "0-1");

@@ -549,7 +549,9 @@ fn qry_09_local_only_stops_here_and_a_refresh_goes_to_the_host() {
     let reply = answered(&mut t, &peer, vec![local()]);
     assert_eq!(the_only(&reply), "job".into());
     // every other question goes to the host each time: nothing is ever a copy
-    for query in [names(), names(), names().qualifier(&keys::QUERY_REFRESH_CACHE, true)] {
+    let [fresh, not_local] = [(&keys::QUERY_REFRESH_CACHE, true), (&keys::QUERY_LOCAL_ONLY, false)]
+        .map(|(key, value)| names().qualifier(key, value));
+    for query in [names(), names(), fresh, not_local] {
         let to = t.ask(&peer, Request::Query(vec![local(), query.clone()]));
         let (id, _, request) = t.upcall();
         assert!(matches!(request, UpcallRequest::Query(request) if request.queries == [query]));
@@ -604,6 +606,24 @@ fn qry_08_results_of_the_host_go_to_the_queries_they_belong_to() {
     t.answer(id, Ok(Answer::Query(QueryResults::partial(bare.to_vec()))));
     let found = vec![queries[0].results(vec![first]), queries[1].results(vec![second])];
     assert_same(&t.ok(to), &Reply::Query(QueryReply::new(Status::ERR_PARTIAL_SUCCESS, found)));
+    t.finish();
+}
+
+#[test]
+fn qry_08_results_with_qualifiers_that_nobody_gave_are_nobodys() {
+    let (mut t, peer) = under_a_host();
+    let of = |queue: &str| unknown().qualifier(&keys::ALLOC_QUEUE, queue);
+    let strange = of("c").results(vec![Info::new(&keys::QUERY_QUEUE_LIST, "3")]);
+    let to = t.ask(&peer, Request::Query(vec![of("a"), unknown()]));
+    let (id, ..) = t.upcall();
+    t.answer(id, Ok(Answer::Query(QueryResults::complete(vec![strange.clone()]))));
+    t.fails(to, Status::ERR_NOT_FOUND);
+    // nor do they keep others from theirs
+    let own = of("a").results(vec![Info::new(&keys::QUERY_QUEUE_LIST, "1")]);
+    let to = t.ask(&peer, Request::Query(vec![of("a")]));
+    let (id, ..) = t.upcall();
+    t.answer(id, Ok(Answer::Query(QueryResults::complete(vec![strange, own.clone()]))));
+    assert_same(&t.ok(to), &Reply::Query(QueryReply::new(Status::SUCCESS, vec![own])));
     t.finish();
 }
 

@@ -140,6 +140,21 @@ fn pub_14_a_list_is_narrower_than_a_namespace_and_that_than_a_node() {
 }
 
 #[test]
+fn pub_14_of_one_range_that_of_the_own_user_is_nearest_whoever_came_first() {
+    let mut store = Store::default();
+    let open = in_range(DataRange::GLOBAL).with(&keys::ACCESS_USERIDS, DataArray::Uint32(vec![7, 8]));
+    for (value, uid) in [(1, 8), (2, 7)] {
+        publish(&mut store, &user("job", value, uid), data(&[("k", value)]), &open).unwrap();
+    }
+    assert_eq!(find(&mut store, &user("else", 0, 7), "k"), Some(2));
+    assert_eq!(find(&mut store, &user("else", 0, 8), "k"), Some(1));
+    // a narrower one of another user is nearer
+    let narrow = in_range(DataRange::NAMESPACE).with(&keys::ACCESS_USERIDS, DataArray::Uint32(vec![7]));
+    publish(&mut store, &user("job", 3, 8), data(&[("k", 3)]), &narrow).unwrap();
+    assert_eq!(find(&mut store, &user("job", 0, 7), "k"), Some(3));
+}
+
+#[test]
 fn pub_06_pub_07_pub_10_both_must_be_in_range_of_each_other() {
     let mut store = Store::default();
     let (a, peer, stranger) = (user("job", 0, 7), user("job", 1, 7), user("else", 0, 7));
