@@ -2,7 +2,7 @@ use bytes::Bytes;
 use pmix_types::message::{IofPull, IofPush, Output, Push, Reply, Request};
 use pmix_types::{Directives, IofChannels, ProcId, Status, keys};
 
-use super::super::iof_cache::CACHE_SIZE;
+use super::super::iof_cache::{CACHE_SIZE, CACHE_TOTAL};
 use super::super::{Answer, Caller, Command, HostCall, UpcallId, UpcallRequest};
 use super::harness::{Harness, Peer, USER, With, all_of, assert_same, failure, nspace, proc};
 use crate::host::{IofPullRequest, PushStdinRequest, Upcall};
@@ -77,6 +77,18 @@ impl Harness {
     #[track_caller]
     fn delivers(&mut self, output: Output) {
         self.called(HostCall::IofDeliver(output)).unwrap();
+    }
+
+    /// The next thing is that output is pushed that is too large to be printed if it is not.
+    #[track_caller]
+    fn shows(&mut self, number: u64, expected: &Output) {
+        match self.next() {
+            Command::Push { push: Push::Output { registration, output }, .. } => {
+                assert_eq!((registration, &output.source), (number, &expected.source));
+                assert!(output == *expected, "{} bytes of {}", output.data.len(), output.source);
+            }
+            other => panic!("expected what {} has written, not {other:?}", expected.source),
+        }
     }
 
     /// Ends the wish of a connection that is gone, at the host.
@@ -568,5 +580,97 @@ fn iof_05_loss_is_told_under_the_number_of_the_wish() {
     t.delivers(output);
     let number = t.pulls(&listener, pull([writer.clone()], OUT));
     t.expect([pushed(&listener, number, text(&writer, OUT, "a")), lost(&listener, number, 2)]);
+    t.leaves(&listener);
+}
+
+#[test]
+fn iof_05_what_leaves_the_cache_makes_room_again() {
+    let mut t = Harness::new([Upcall::IofPull]);
+    t.job("job", "0-3");
+    t.job("brief", "0");
+    let listener = t.connect(&proc("job", 0));
+    let most = "x".repeat(CACHE_TOTAL * 3 / 4);
+    let keep = |source: &ProcId| {
+        let mut output = text(source, OUT, &most);
+        output.info = Directives::new().with(&keys::IOF_CACHE_SIZE, u32::MAX);
+        output
+    };
+    t.delivers(keep(&proc("brief", 0)));
+    t.called(HostCall::DeregisterNspace(nspace("brief"))).unwrap();
+    for writer in [1, 2, 3].map(|rank| proc("job", rank)) {
+        t.delivers(keep(&writer));
+        let number = t.pulls(&listener, pull([writer.clone()], OUT));
+        t.shows(number, &text(&writer, OUT, &most));
+        t.quiet();
+    }
+    t.lose(&listener);
+    for upcall in [(); 3].map(|()| asked(&mut t, false).0) {
+        t.answer(upcall, Ok(Answer::Done));
+    }
+    t.finish();
+}
+
+#[test]
+fn iof_05_iof_08_words_outlive_the_oldest_bytes_they_came_with() {
+    let (mut t, listener, writer) = two();
+    let mut tagged = text(&writer, OUT, "ab");
+    tagged.info = Directives::new().with(&keys::HOSTNAME, "n0");
+    let word = |mut output: Output| {
+        output.data = Bytes::new();
+        output
+    };
+    let ended = complete(&writer, OUT, "cd");
+    for mut output in [tagged.clone(), ended.clone(), text(&writer, OUT, "efghij")] {
+        for info in Directives::new().with(&keys::IOF_CACHE_SIZE, 4u32).with(&keys::IOF_DROP_OLDEST, true) {
+            output.info.push(info);
+        }
+        t.delivers(output);
+    }
+    let number = t.pulls(&listener, pull([writer.clone()], OUT));
+    t.expect([
+        lost(&listener, number, 6),
+        pushed(&listener, number, word(tagged)),
+        pushed(&listener, number, word(ended)),
+        pushed(&listener, number, text(&writer, OUT, "ghij")),
+    ]);
+    t.leaves(&listener);
+}
+
+#[test]
+fn iof_06_what_is_collected_of_all_channels_together_is_bounded() {
+    let mut t = Harness::new([Upcall::IofPull]);
+    t.job("job", "0-9");
+    let listener = t.connect(&proc("job", 0));
+    let number = t.pulls(&listener, pull([all_of("job")], OUT).with(&keys::IOF_BUFFERING_SIZE, u32::MAX));
+    let piece = "x".repeat((1 << 20) - 1);
+    let outputs = (1..=9).map(|rank| text(&proc("job", rank), OUT, &piece));
+    // what was sent makes room again
+    for _ in 0..2 {
+        for output in outputs.clone() {
+            t.quiet();
+            t.delivers(output);
+        }
+        for output in outputs.clone() {
+            t.shows(number, &output);
+        }
+    }
+    t.leaves(&listener);
+}
+
+#[test]
+fn iof_06_the_end_of_a_namespace_leaves_what_is_collected_of_others() {
+    let (mut t, listener, writer) = two();
+    t.job("other", "0");
+    let wish = pull([writer.clone(), all_of("other")], OUT).with(&keys::IOF_BUFFERING_SIZE, 4u32);
+    let number = t.pulls(&listener, wish);
+    t.delivers(text(&writer, OUT, "ab"));
+    t.delivers(text(&proc("other", 0), OUT, "xy"));
+    t.called(HostCall::DeregisterNspace(nspace("other"))).unwrap();
+    t.expect([
+        pushed(&listener, number, text(&proc("other", 0), OUT, "xy")),
+        pushed(&listener, number, complete(&all_of("other"), OUT, "")),
+    ]);
+    t.delivers(text(&writer, OUT, "cd"));
+    t.expect([pushed(&listener, number, text(&writer, OUT, "abcd"))]);
     t.leaves(&listener);
 }

@@ -31,3 +31,4 @@ mod put;
 mod query;
 mod registry;
 mod resolve;
+mod setup;
