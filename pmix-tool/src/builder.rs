@@ -1,8 +1,9 @@
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pmix_client::Client;
 use pmix_types::{Nspace, ProcId, Status};
+use tokio::time::Instant;
 
 use crate::attributes;
 use crate::discovery::{ServerInfo, discover_in, parse_uri, session_root, user_dir};
@@ -123,8 +124,9 @@ impl ToolBuilder {
     /// Tries so many times in all, with this pause in between, while the server that was selected is not there or cannot
     /// be reached (TOL-08); once if not given. The runtime needs its timer for this.
     ///
-    /// A server that refuses is not asked again, and without a selection it is not waited for a server to come. The limit
-    /// of [`timeout`](Self::timeout) holds for all attempts together.
+    /// A server that refuses is not asked again, and without a selection no server is waited for. The limit of
+    /// [`timeout`](Self::timeout) holds for all attempts together; when it would pass in the next pause, the last error is
+    /// returned at once. (The Standard's two attributes say the same: attempts in all, and seconds between them.)
     #[doc(alias = "PMIX_CONNECT_MAX_RETRIES")]
     #[doc(alias = "PMIX_CONNECT_RETRY_DELAY")]
     pub fn retry(mut self, attempts: u32, pause: Duration) -> Self {
@@ -145,19 +147,20 @@ impl ToolBuilder {
     /// Safe: dropping the future closes the connection.
     ///
     /// # Panics
-    /// Outside of a tokio runtime with I/O.
+    /// Outside of a tokio runtime with I/O, and with a timer where a limit or retries are set.
     #[doc(alias = "PMIx_tool_init")]
     #[doc(alias = "PMIx_tool_attach_to_server")]
     #[doc(alias = "PMIx_tool_connect_to_server")]
     pub async fn connect(self) -> Result<Tool, Error> {
-        let deadline = self.limit.map(|limit| Instant::now() + limit);
+        // one that cannot be reckoned never comes
+        let deadline = self.limit.and_then(|limit| Instant::now().checked_add(limit));
         let Retries { mut more, pause } = self.retries;
         loop {
             let error = match self.attempt(deadline).await {
                 Err(error) if self.may_come(&error) => error,
                 outcome => return outcome,
             };
-            let is_in_time = deadline.is_none_or(|deadline| Instant::now() + pause < deadline);
+            let is_in_time = deadline.is_none_or(|deadline| pause < deadline - Instant::now());
             if more == 0 || !is_in_time {
                 return Err(error);
             }
@@ -173,7 +176,7 @@ impl ToolBuilder {
         let mut client =
             Client::builder().uri(uri.as_str()).tool(identity).attributes(attributes::supported());
         if let Some(deadline) = deadline {
-            client = client.timeout(deadline.saturating_duration_since(Instant::now()));
+            client = client.timeout(deadline - Instant::now());
         }
         let client = client.connect().await?;
         // a client that has connected has read the same URI
@@ -186,7 +189,9 @@ impl ToolBuilder {
         match error {
             Error::NoServer(error) => error.wanted.is_some(),
             Error::Rendezvous(_) => matches!(self.selection, Selection::File(_)),
-            Error::Client(error) => error.status() == Status::ERR_UNREACH,
+            Error::Client(error) => {
+                error.status() == Status::ERR_UNREACH && !matches!(self.selection, Selection::TheOnlyOne)
+            }
             _ => false,
         }
     }

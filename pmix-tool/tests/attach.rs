@@ -2,7 +2,9 @@
 
 mod common;
 
+use std::fs::Permissions;
 use std::future::poll_fn;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::pin::{Pin, pin};
 use std::task::Poll;
@@ -11,7 +13,7 @@ use std::time::{Duration, Instant};
 use common::{Host, proc, rows, start};
 use pmix_server::Server;
 use pmix_tool::types::{Directives, Rank};
-use pmix_tool::{Error, ProcInfo, Query, Status, Tool, discover_in, keys};
+use pmix_tool::{Error, ProcInfo, Query, Status, Tool, ToolBuilder, discover_in, keys};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tol_03_tol_07_a_tool_finds_the_only_server_and_leaves_it() {
@@ -144,25 +146,48 @@ async fn tol_08_a_server_that_is_selected_may_come_later() {
         let server = start(root.path(), "srv", Host::default(), &[]).await;
         let own = server.handle().session_dir().join(format!("pmix.n0.tool.{}", std::process::id()));
         std::fs::copy(own, &file).unwrap();
-        let tool = connecting.await.unwrap();
+        let tool = within(connecting).await.unwrap();
         assert_eq!(*tool.server_id(), proc("srv", 0));
         server.stop().await;
 
         // so often and no more; and not beyond the limit
         let begin = Instant::now();
-        let error = selection.clone().retry(3, Duration::from_millis(20)).connect().await.unwrap_err();
+        let error =
+            within(selection.clone().retry(3, Duration::from_millis(20)).connect()).await.unwrap_err();
         assert_eq!(error.status(), Status::ERR_UNREACH, "{error}");
         assert!(begin.elapsed() >= Duration::from_millis(40));
         let limited = selection.retry(u32::MAX, never).timeout(Duration::from_secs(10));
-        assert_eq!(limited.connect().await.unwrap_err().status(), Status::ERR_UNREACH);
+        assert_eq!(within(limited.connect()).await.unwrap_err().status(), Status::ERR_UNREACH);
         std::fs::remove_file(&file).unwrap();
     }
 
-    // neither is any server waited for, nor one that refuses asked again
-    assert!(builder().retry(u32::MAX, never).connect().await.unwrap_err().is_no_server());
+    // a URI may lead to where nobody listens yet; a limit that is too long for the clock is none
+    let uri = format!("srv.0;unix:{}", root.path().join("server.sock").display());
+    let by_uri = builder().uri(uri).retry(u32::MAX, soon).timeout(Duration::MAX);
+    let mut connecting = pin!(by_uri.connect());
+    assert!(poll_once(connecting.as_mut()).await.is_none());
+    let server = start(root.path(), "srv", Host::default(), &[]).await;
+    let socket = server.handle().uri().split_once(";unix:").unwrap().1.to_owned();
+    std::os::unix::fs::symlink(socket, root.path().join("server.sock")).unwrap();
+    within(connecting).await.unwrap();
+    server.stop().await;
+
+    // neither is any server waited for, nor one that refuses asked again, nor a directory that cannot be trusted
+    let give_up =
+        async |builder: ToolBuilder| within(builder.retry(u32::MAX, never).connect()).await.unwrap_err();
+    assert!(give_up(builder()).await.is_no_server());
     let closed = Server::builder().hostname("n0").session_root(root.path()).start().await.unwrap();
-    let refused = Tool::builder().uri(closed.handle().uri()).retry(u32::MAX, never).connect().await;
-    assert_eq!(refused.unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
+    let refused = give_up(Tool::builder().uri(closed.handle().uri())).await;
+    assert_eq!(refused.status(), Status::ERR_NOT_SUPPORTED);
+    let dir = closed.handle().session_dir().parent().unwrap();
+    std::fs::set_permissions(dir, Permissions::from_mode(0o777)).unwrap();
+    let error = give_up(builder().pid(1)).await;
+    assert!(matches!(error, Error::Rendezvous(_)), "{error}");
+}
+
+/// Fails if it takes long.
+async fn within<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(5), what).await.expect("it goes on for ever")
 }
 
 /// What comes of a future at once.
