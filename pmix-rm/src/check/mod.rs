@@ -30,7 +30,7 @@ const AFTER_HELP: &str = "Examples:\n  pmix-check\n  pmix-check --wire native --
 /// Checks whether a running resource manager keeps the rules of the PMIx Standard.
 ///
 /// Runs small parallel programs under its launcher, one after the other, and reports by rule as they end: each within a
-/// minute more than --patience. Exit code: 0 if no rule was found broken, 1 if one was, 2 for a wrong command line or a
+/// minute more than twice --patience. Exit code: 0 if no rule was found broken, 1 if one was, 2 for a wrong command line or a
 /// launcher that starts nothing.
 #[derive(Debug, Parser)]
 #[command(name = "pmix-check", version, after_help = AFTER_HELP)]
@@ -281,35 +281,41 @@ async fn run_job(check: &Check, args: &Args, launcher: &[OsString], own: &PathBu
 }
 
 /// The first verdict that is not a pass, or a pass if there are only such, and how the launcher ended, unless it did not
-/// in time: once a rule is broken, some launchers never do.
+/// in time: once a rule is broken, some launchers never do. What has not ended is asked to.
 async fn watch(
     job: &mut Child,
     output: ChildStdout,
     patience: Duration,
 ) -> io::Result<(Option<Verdict>, Option<ExitStatus>)> {
     let mut deadline = Instant::now() + JOB_WITHIN + patience;
-    let mut lines = BufReader::new(output).lines();
-    let mut found = None;
-    while let Ok(line) = timeout_at(deadline, lines.next_line()).await {
-        let Some(line) = line? else {
-            let ended = timeout_at(deadline, job.wait()).await.ok().transpose()?;
-            return Ok((found, ended));
-        };
+    let mut output = BufReader::new(output);
+    let (mut line, mut found) = (Vec::new(), None);
+    while let Ok(length) = timeout_at(deadline, output.read_until(b'\n', &mut line)).await {
+        if length? == 0 {
+            match timeout_at(deadline, job.wait()).await {
+                Ok(status) => return Ok((found, Some(status?))),
+                Err(_) => break,
+            }
+        }
         if matches!(found, None | Some(Verdict::Passed)) {
-            found = verdict_in(&line).or(found);
+            // what others print need not be text
+            found = verdict_in(&String::from_utf8_lossy(&line)).or(found);
             if matches!(found, Some(Verdict::Failed(_))) {
                 deadline = deadline.min(Instant::now() + patience);
             }
         }
+        line.clear();
     }
-    dismiss(job, patience).await;
+    dismiss(job, output, patience).await;
     Ok((found, None))
 }
 
 /// Asks a launcher to end, for those that are killed cannot clean up; one that does not is killed when `job` goes.
-async fn dismiss(job: &mut Child, patience: Duration) {
+async fn dismiss(job: &mut Child, mut output: BufReader<ChildStdout>, patience: Duration) {
     let pid = job.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
     if pid.is_some_and(|pid| kill_process(pid, Signal::TERM).is_ok()) {
+        // it may have much to say before it goes
+        tokio::spawn(async move { tokio::io::copy(&mut output, &mut tokio::io::sink()).await });
         let _ = timeout(patience, job.wait()).await;
     }
 }

@@ -77,7 +77,9 @@ const JOB_CONTROL: &[&str] = &[
 
 const IOF_PULL: &[&str] = &[keys::IOF_COPY.name(), keys::IOF_REDIRECT.name()];
 
-const QUERY: &[&str] = &[keys::NSPACE.name(), keys::HOSTNAME.name(), keys::QUERY_REFRESH_CACHE.name()];
+/// What qualifies the queries it answers.
+pub(super) const QUERY: &[&str] =
+    &[keys::NSPACE.name(), keys::HOSTNAME.name(), keys::QUERY_REFRESH_CACHE.name()];
 
 /// What an entry of `StandardHost` takes; empty for one that takes nothing, and for those it does not serve.
 pub(super) fn taken_by(upcall: Upcall) -> impl Iterator<Item = RegAttr> {

@@ -1,7 +1,8 @@
 //! Queries that are answered from what the host knows of its jobs.
 
-use pmix_types::{DataArray, Directives, Info, InfoFlags, Key, KeyName, Query, Value, keys};
+use pmix_types::{DataArray, Directives, Info, Key, KeyName, Query, Value, keys};
 
+use super::attributes::QUERY;
 use super::host::take_identity;
 use super::{Exchange, Launcher, StandardHost};
 use crate::host::{HostError, HostResult, QueryRequest, QueryResults};
@@ -11,7 +12,7 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         take_identity(&mut req.directives)?;
         req.directives.deny_unprocessed()?;
         for query in &req.queries {
-            deny_others(&query.qualifiers)?;
+            query.qualifiers.deny_beyond(QUERY)?;
         }
         let (mut results, mut missing) = (Vec::new(), false);
         for query in &req.queries {
@@ -38,8 +39,8 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         Ok(answers)
     }
 
+    /// `None` for what the server answers: it knows namespaces of jobs that others have started, too.
     fn answer_key(&self, key: &KeyName, qualifiers: &Directives) -> HostResult<Option<Value>> {
-        // all namespaces are known to the server, also those of jobs that others have started
         let jobs = self.jobs();
         let is_local = **key == *keys::QUERY_LOCAL_PROC_TABLE.name();
         if !is_local && **key != *keys::QUERY_PROC_TABLE.name() {
@@ -69,17 +70,4 @@ fn texts<'a>(qualifiers: &'a Directives, key: &Key<String>) -> Vec<&'a str> {
         }
     }
     texts
-}
-
-/// Refuses required qualifiers that are not looked at here.
-fn deny_others(qualifiers: &Directives) -> HostResult<()> {
-    // what is answered here is never a copy
-    let known = [keys::NSPACE.name(), keys::HOSTNAME.name(), keys::QUERY_REFRESH_CACHE.name()];
-    let processed = qualifiers.iter().cloned().map(|mut info| {
-        if known.contains(&info.key.as_str()) && info.is_required() {
-            info.flags |= InfoFlags::REQUIRED_PROCESSED;
-        }
-        info
-    });
-    Ok(processed.collect::<Directives>().deny_unprocessed()?)
 }

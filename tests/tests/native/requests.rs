@@ -206,6 +206,7 @@ async fn reg_09_reg_20_a_c_client_is_told_what_follows_from_the_maps_and_what_ca
     assert_eq!(value(app, &keys::APP_SIZE), Some(Value::Uint32(3)));
     assert_eq!(value(app, &keys::APPLDR), Some(Value::Rank(Rank::from_raw(0))));
     let nodes = parts(&keys::NODE_INFO_ARRAY);
+    assert_eq!(nodes.len(), 2);
     for (of_node, (name, id, peers, first)) in nodes.iter().zip([("n0", 0, "0,2", 0), ("n1", 7, "1", 1)]) {
         assert_eq!(value(of_node, &keys::HOSTNAME), Some(name.into()));
         assert_eq!(value(of_node, &keys::NODEID), Some(Value::Uint32(id)));

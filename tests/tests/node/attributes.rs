@@ -171,6 +171,11 @@ fn request(function: &str, attribute: Info) -> Request {
         "PMIx_Publish" => with!(Publish(Publish::new(datum(attribute.key.as_str())))),
         "PMIx_Lookup" => with!(Lookup(Lookup::new(vec!["there".parse().unwrap()]))),
         "PMIx_Unpublish" => with!(Unpublish(Unpublish::new(vec!["elsewhere".parse().unwrap()]))),
+        "PMIx_Query_info" => {
+            let mut query = Query::new(&keys::QUERY_NAMESPACES);
+            query.qualifiers.push(attribute);
+            Request::Query(vec![query])
+        }
         "PMIx_Spawn" => with!(Spawn(Spawn::new(vec![App::new("program", 1)]))),
         "PMIx_IOF_pull" => with!(IofPull(IofPull::new(vec![all_of("job")], IofChannels::STDOUT))),
         "PMIx_Group_construct" => {
@@ -222,6 +227,7 @@ async fn att_01_gen_05_the_standard_host_takes_what_is_reported() {
         "PMIx_Publish",
         "PMIx_Lookup",
         "PMIx_Unpublish",
+        "PMIx_Query_info",
         "PMIx_Spawn",
         "PMIx_Log",
         "PMIx_Job_control",

@@ -115,20 +115,30 @@ fn a_verdict_does_not_wait_for_the_launcher_to_end() {
     assert!(text.contains("a rank cannot connect"), "{text}");
 }
 
-/// What is killed cannot.
+/// What is killed cannot, whether it has closed its output or writes more than fits into a pipe.
 #[test]
 fn a_launcher_that_hangs_may_clean_up() {
     let pmixrun = program("pmix-rm", "pmixrun");
+    let rank = format!("{} --native off -n 1 \"$@\"", pmixrun.display());
     let file = tempfile::NamedTempFile::new().unwrap();
     let done = format!("echo cleaned up > {}", file.path().display());
-    let script = format!(
-        "trap '{done}; kill $!; exit' TERM; {} --native off -n 1 \"$@\"; sleep 600 & wait",
-        pmixrun.display()
-    );
-    let args = ["--wire", "native", "--patience", "2", "--only", "fence_waits_for_all"];
-    let (code, text, errors) = check(&args, &["sh", "-c", &script, "sh"]);
-    assert_eq!(code, Some(1), "{text}{errors}");
-    assert_eq!(std::fs::read_to_string(file.path()).unwrap(), "cleaned up\n");
+    for (last_words, then) in [("", ""), ("", "exec >&-;"), ("seq 100000;", "")] {
+        let script =
+            format!("trap '{last_words} {done}; kill $!; exit' TERM; {rank}; {then} sleep 600 & wait");
+        let args = ["--wire", "native", "--patience", "2", "--only", "fence_waits_for_all"];
+        let (code, text, errors) = check(&args, &["sh", "-c", &script, "sh"]);
+        assert_eq!(code, Some(1), "{text}{errors}");
+        assert_eq!(std::fs::read_to_string(file.path()).unwrap(), "cleaned up\n", "{then}{last_words}");
+        std::fs::write(file.path(), "").unwrap();
+    }
+}
+
+#[test]
+fn what_a_launcher_prints_need_not_be_text() {
+    let pmixrun = program("pmix-rm", "pmixrun");
+    let script = format!("printf 'caf\\351\\n'; exec {} -n 2 \"$@\"", pmixrun.display());
+    let (code, text, errors) = check(&["--only", "fence_waits_for_all"], &["sh", "-c", &script, "sh"]);
+    assert_eq!(code, Some(0), "{text}{errors}");
 }
 
 #[test]

@@ -108,8 +108,11 @@ pub(super) struct Place {
 }
 
 impl Look {
-    pub(super) fn new(asker: Party, keys: Vec<KeyName>, mut directives: Directives) -> HostResult<Self> {
+    pub(super) fn new(asker: Party, mut keys: Vec<KeyName>, mut directives: Directives) -> HostResult<Self> {
         take_identity(&mut directives)?;
+        // a key that is named twice is found once
+        keys.sort_unstable();
+        keys.dedup();
         let wait = wait_count(&mut directives, keys.len())?;
         let look =
             Self { asker, keys, range: range(&mut directives)?, custom: custom(&mut directives)?, wait };
@@ -208,8 +211,8 @@ impl Store {
         Some(waiter)
     }
 
-    /// Removes what this very process has published in this range; no keys for all of it (PUB-15). Returns the
-    /// numbers of what was to be kept on disk.
+    /// Removes what this very process has published in this range; no keys for all of it (PUB-15), and no list of processes
+    /// for every custom range. Returns the numbers of what was to be kept on disk.
     pub(super) fn unpublish(
         &mut self,
         publisher: &User,
@@ -217,8 +220,7 @@ impl Store {
         mut directives: Directives,
     ) -> HostResult<Vec<u64>> {
         take_identity(&mut directives)?;
-        let range = range(&mut directives)?;
-        custom(&mut directives)?;
+        let (range, custom) = (range(&mut directives)?, custom(&mut directives)?);
         directives.deny_unprocessed()?;
         let own = self.by_proc.get(&publisher.proc).into_iter().flatten().copied();
         let named = own.filter(|number| {
@@ -226,6 +228,7 @@ impl Store {
                 *is_shown
                     && item.publisher.user.uid == publisher.uid
                     && item.access.range == range
+                    && (custom.is_empty() || item.access.custom == custom)
                     && (keys.is_empty() || keys.contains(item.key()))
             })
         });

@@ -191,6 +191,38 @@ fn pub_06_a_custom_range_is_those_listed() {
 }
 
 #[test]
+fn pub_05_pub_15_what_is_for_one_list_is_taken_back_without_that_for_another() {
+    let mut store = Store::default();
+    let (a, [b, c]) = (user("job", 0, 7), [1, 2].map(|rank| user("job", rank, 7)));
+    let for_one = |one: &Party| {
+        let listed = DataArray::Proc(vec![one.user.proc.clone()]);
+        in_range(DataRange::CUSTOM).with(&keys::EVENT_CUSTOM_RANGE, listed)
+    };
+    let publish_both = |store: &mut Store| {
+        publish(store, &a, data(&[("k", 1)]), &for_one(&b)).unwrap();
+        publish(store, &a, data(&[("k", 2)]), &for_one(&c)).unwrap();
+    };
+    publish_both(&mut store);
+    unpublish(&mut store, &a, &[key("k")], &for_one(&b));
+    assert_eq!((find(&mut store, &b, "k"), find(&mut store, &c, "k")), (None, Some(2)));
+    unpublish(&mut store, &a, &[], &for_one(&c));
+    publish_both(&mut store);
+    // without a list both
+    unpublish(&mut store, &a, &[key("k")], &in_range(DataRange::CUSTOM));
+    assert_eq!((find(&mut store, &b, "k"), find(&mut store, &c, "k")), (None, None));
+}
+
+#[test]
+fn pub_13_a_key_that_is_named_twice_is_waited_for_once() {
+    let mut store = Store::default();
+    let a = user("job", 0, 7);
+    let all = in_range(DataRange::GLOBAL).with(&keys::WAIT, 0);
+    assert_eq!(look(&mut store, &a, &["k", "k"], &all), None);
+    publish(&mut store, &a, data(&[("k", 1)]), &in_range(DataRange::GLOBAL)).unwrap();
+    assert_eq!(look(&mut store, &a, &["k", "k"], &all), Some(Ok(vec![1])));
+}
+
+#[test]
 fn pub_08_data_lives_as_long_as_was_said() {
     let mut store = Store::default();
     let a = user("job", 0, 7);
