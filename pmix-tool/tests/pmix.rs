@@ -187,7 +187,9 @@ async fn att_05_att_06_attrs_prints_what_functions_take_and_at_which_level() {
     let json = read(&stdout(&pmix(root.path(), &["attrs", "PMIx_Fence", "--json"]).await));
     let timeout = &json["functions"]["PMIx_Fence"]["client"][2];
     assert_eq!((&timeout["name"], &timeout["key"]), (&json!("PMIX_TIMEOUT"), &json!("pmix.timeout")));
-    assert_eq!(pmix(root.path(), &["attrs", "PMIx_Nonsense"]).await.status.code(), Some(1));
+    let none = pmix(root.path(), &["attrs", "PMIx_Nonsense"]).await;
+    assert_eq!(none.status.code(), Some(1));
+    assert!(stderr(&none).contains("nobody supports PMIx_Nonsense"), "{}", stderr(&none));
 }
 
 #[tokio::test(flavor = "multi_thread")]
