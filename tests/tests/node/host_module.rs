@@ -9,10 +9,10 @@ use pmix_client::types::{
     AllocDirective, App, DataArray, DataRange, FabricOperation, Info, Pdata, Query, ResourceBlockDirective,
     Status, Value,
 };
-use pmix_client::{Client, Credential, Nspace, ProcId, Rank, Scope, keys};
+use pmix_client::{Client, Credential, Nspace, ProcId, Scope, keys};
 use pmix_server::host::*;
 use pmix_server::{Capabilities, HostModule, HostResult, Upcall, UpcallContext, async_trait};
-use pmix_tests::{TestNode, nspace, on_both_runtimes, within};
+use pmix_tests::{TestNode, nspace, on_both_runtimes, proc, within};
 use pmix_tool::Tool;
 use tokio::sync::watch;
 
@@ -64,7 +64,7 @@ recorder! {
         let queue = || vec![Info::new(&keys::QUERY_QUEUE_LIST, "short,long")];
         Ok(QueryResults::complete(req.queries.iter().map(|query| query.results(queue())).collect()))
     }
-    tool_connected(_, _: ToolConnected) -> HostResult<ProcId> { Ok(rank_of("tool", 0)) }
+    tool_connected(_, _: ToolConnected) -> HostResult<ProcId> { Ok(proc("tool", 0)) }
     log(_, _: LogRequest) -> HostResult<()> { Ok(()) }
     allocate(_, _: AllocateRequest) -> HostResult<Infos> { Ok(vec![]) }
     job_control(_, _: JobControlRequest) -> HostResult<Infos> { Ok(vec![]) }
@@ -91,10 +91,6 @@ fn fabric_of(req: &FabricRequest) -> HostResult<Infos> {
     let mut infos = vec![Info::new(&keys::FABRIC_INDEX, 3u64), Info::new(&keys::FABRIC_NUM_DEVICES, devices)];
     infos.extend(name.map(|name| Info::new(&keys::FABRIC_IDENTIFIER, name)));
     Ok(infos)
-}
-
-fn rank_of(name: &str, rank: u32) -> ProcId {
-    ProcId::new(nspace(name), Rank::from_raw(rank))
 }
 
 /// Ranks 0 and 1 here, rank 2 on another node.
