@@ -30,8 +30,8 @@ const AFTER_HELP: &str = "Examples:\n  pmix-check\n  pmix-check --wire native --
 /// Checks whether a running resource manager keeps the rules of the PMIx Standard.
 ///
 /// Runs small parallel programs under its launcher, one after the other, and reports by rule as they end: each within a
-/// minute more than twice --patience. Exit code: 0 if no rule was found broken, 1 if one was, 2 for a wrong command line or a
-/// launcher that starts nothing.
+/// minute more than twice --patience. Exit code: 0 if no rule was found broken, 1 if one was, 2 for a wrong command line
+/// or a launcher that starts nothing.
 #[derive(Debug, Parser)]
 #[command(name = "pmix-check", version, after_help = AFTER_HELP)]
 struct Args {
@@ -81,7 +81,9 @@ const VERDICT: &str = "pmix-check-verdict ";
 /// Time for a job of a check beyond what its requests may take.
 const JOB_WITHIN: Duration = Duration::from_secs(60);
 /// Bytes of a launcher's words that are repeated.
-const WORDS: usize = 1000;
+const WORDS: u64 = 1000;
+/// Bytes of a line of output that are looked at together; no verdict is as long.
+const LINE: u64 = 64 * 1024;
 
 /// Does what the arguments say, the command's name first, and returns its exit code.
 pub(crate) fn run(args: Vec<OsString>) -> ExitCode {
@@ -256,7 +258,8 @@ async fn run_job(check: &Check, args: &Args, launcher: &[OsString], own: &PathBu
     };
     let words = tokio::spawn(async move {
         let mut text = Vec::new();
-        let _ = words.read_to_end(&mut text).await;
+        let _ = (&mut words).take(WORDS).read_to_end(&mut text).await;
+        let _ = tokio::io::copy(&mut words, &mut tokio::io::sink()).await;
         text
     });
     let patience = Duration::from_secs(args.patience);
@@ -275,7 +278,7 @@ async fn run_job(check: &Check, args: &Args, launcher: &[OsString], own: &PathBu
     };
     // somebody else may still hold its end
     let words = timeout(patience, words).await.unwrap_or(Ok(Vec::new())).unwrap_or_default();
-    let words = String::from_utf8_lossy(words.get(..WORDS.min(words.len())).unwrap_or_default());
+    let words = String::from_utf8_lossy(&words);
     let reason = format!("the launcher ended with {status}: {}", words.trim());
     Ok(if has_spoken { Ended::With(Verdict::Failed(reason)) } else { Ended::Silent(reason) })
 }
@@ -290,7 +293,9 @@ async fn watch(
     let mut deadline = Instant::now() + JOB_WITHIN + patience;
     let mut output = BufReader::new(output);
     let (mut line, mut found) = (Vec::new(), None);
-    while let Ok(length) = timeout_at(deadline, output.read_until(b'\n', &mut line)).await {
+    loop {
+        let mut bounded = (&mut output).take(LINE);
+        let Ok(length) = timeout_at(deadline, bounded.read_until(b'\n', &mut line)).await else { break };
         if length? == 0 {
             match timeout_at(deadline, job.wait()).await {
                 Ok(status) => return Ok((found, Some(status?))),
@@ -314,9 +319,15 @@ async fn watch(
 async fn dismiss(job: &mut Child, mut output: BufReader<ChildStdout>, patience: Duration) {
     let pid = job.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
     if pid.is_some_and(|pid| kill_process(pid, Signal::TERM).is_ok()) {
-        // it may have much to say before it goes
-        tokio::spawn(async move { tokio::io::copy(&mut output, &mut tokio::io::sink()).await });
-        let _ = timeout(patience, job.wait()).await;
+        // it may have much to say before it goes, and others still hold its end then
+        let listen = async {
+            let _ = tokio::io::copy(&mut output, &mut tokio::io::sink()).await;
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            _ = timeout(patience, job.wait()) => {}
+            () = listen => {}
+        }
     }
 }
 

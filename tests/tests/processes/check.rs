@@ -136,7 +136,8 @@ fn a_launcher_that_hangs_may_clean_up() {
 #[test]
 fn what_a_launcher_prints_need_not_be_text() {
     let pmixrun = program("pmix-rm", "pmixrun");
-    let script = format!("printf 'caf\\351\\n'; exec {} -n 2 \"$@\"", pmixrun.display());
+    let noise = "printf 'caf\\351\\n'; head -c 200000 /dev/zero; echo";
+    let script = format!("{noise}; exec {} -n 2 \"$@\"", pmixrun.display());
     let (code, text, errors) = check(&["--only", "fence_waits_for_all"], &["sh", "-c", &script, "sh"]);
     assert_eq!(code, Some(0), "{text}{errors}");
 }
