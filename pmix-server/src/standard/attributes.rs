@@ -49,13 +49,16 @@ const SPAWN: &[&str] = &[
     keys::DEBUG_STOP_IN_APP.name(),
 ];
 
-/// Channels, and how to write to them.
-const LOG: &[&str] = &[
+const LOG_CHANNELS: &[&str] = &[
     keys::LOG_STDOUT.name(),
     keys::LOG_STDERR.name(),
     keys::LOG_SYSLOG.name(),
     keys::LOG_LOCAL_SYSLOG.name(),
     keys::LOG_GLOBAL_SYSLOG.name(),
+];
+
+/// How to write to the channels.
+pub(super) const LOG_STYLE: &[&str] = &[
     keys::LOG_SYSLOG_PRI.name(),
     keys::LOG_SOURCE.name(),
     keys::LOG_TIMESTAMP.name(),
@@ -65,7 +68,7 @@ const LOG: &[&str] = &[
     keys::LOG_ONCE.name(),
 ];
 
-const JOB_CONTROL: &[&str] = &[
+pub(super) const JOB_CONTROL: &[&str] = &[
     keys::JOB_CTRL_ID.name(),
     keys::JOB_CTRL_SIGNAL.name(),
     keys::JOB_CTRL_KILL.name(),
@@ -83,17 +86,17 @@ pub(super) const QUERY: &[&str] =
 
 /// What an entry of `StandardHost` takes; empty for one that takes nothing, and for those it does not serve.
 pub(super) fn taken_by(upcall: Upcall) -> impl Iterator<Item = RegAttr> {
-    let names: &[&str] = match upcall {
-        Upcall::Group => GROUP,
-        Upcall::Publish => PUBLISH,
-        Upcall::Lookup => LOOKUP,
-        Upcall::Unpublish => UNPUBLISH,
-        Upcall::Spawn => SPAWN,
-        Upcall::Log => LOG,
-        Upcall::JobControl => JOB_CONTROL,
-        Upcall::IofPull => IOF_PULL,
-        Upcall::Query => QUERY,
-        _ => &[],
+    let (names, more): (&[&str], &[&str]) = match upcall {
+        Upcall::Group => (GROUP, &[]),
+        Upcall::Publish => (PUBLISH, &[]),
+        Upcall::Lookup => (LOOKUP, &[]),
+        Upcall::Unpublish => (UNPUBLISH, &[]),
+        Upcall::Spawn => (SPAWN, &[]),
+        Upcall::Log => (LOG_CHANNELS, LOG_STYLE),
+        Upcall::JobControl => (JOB_CONTROL, &[]),
+        Upcall::IofPull => (IOF_PULL, &[]),
+        Upcall::Query => (QUERY, &[]),
+        _ => (&[], &[]),
     };
-    names.iter().filter_map(|name| keys::find(name)).map(RegAttr::from)
+    names.iter().chain(more).filter_map(|name| keys::find(name)).map(RegAttr::from)
 }

@@ -6,6 +6,7 @@ use pmix_types::message::{Failure, JobControl, Reply, Request};
 use pmix_types::{Directives, Info, Nspace, ProcId, Rank, Status, keys};
 use tokio::sync::oneshot;
 
+use super::attributes::JOB_CONTROL;
 use super::host::take_identity;
 use super::peer::{Ask, Told};
 use super::store::User;
@@ -122,19 +123,6 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     }
 }
 
-/// Directives that ask for nothing, or for what is done here.
-const KNOWN: [&str; 9] = [
-    keys::USERID.name(),
-    keys::GRPID.name(),
-    keys::JOB_CTRL_ID.name(),
-    keys::JOB_CTRL_SIGNAL.name(),
-    keys::JOB_CTRL_KILL.name(),
-    keys::JOB_CTRL_PAUSE.name(),
-    keys::JOB_CTRL_RESUME.name(),
-    keys::JOB_CTRL_TERMINATE.name(),
-    keys::JOB_CTRL_CANCEL.name(),
-];
-
 /// What the directives ask for.
 #[derive(Debug)]
 struct Wish {
@@ -162,8 +150,9 @@ impl Wish {
         }
         let cancel = directives.take(&keys::JOB_CTRL_CANCEL)?;
         directives.deny_unprocessed()?;
-        let unknown: Vec<_> =
-            directives.iter().map(|info| info.key.as_str()).filter(|key| !KNOWN.contains(key)).collect();
+        let identity = [keys::USERID.name(), keys::GRPID.name()];
+        let is_unknown = |key: &&str| !JOB_CONTROL.contains(key) && !identity.contains(key);
+        let unknown: Vec<_> = directives.iter().map(|info| info.key.as_str()).filter(is_unknown).collect();
         match (&*acts, &cancel) {
             ([], None) if !unknown.is_empty() => {
                 Err(HostError::not_supported(&format!("job control by {}", unknown.join(", "))))

@@ -9,6 +9,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use tokio::sync::mpsc;
 
+use super::attributes::LOG_STYLE;
 use super::host::take_identity;
 use super::peer::{Ask, Told};
 use super::store::User;
@@ -50,19 +51,11 @@ impl Channel {
     }
 }
 
-/// Keys that say how to log, wherever they stand.
-const DIRECTIVES: [&str; 9] = [
-    keys::LOG_SYSLOG_PRI.name(),
-    keys::LOG_SOURCE.name(),
-    keys::LOG_TIMESTAMP.name(),
-    keys::LOG_GENERATE_TIMESTAMP.name(),
-    keys::LOG_TAG_OUTPUT.name(),
-    keys::LOG_TIMESTAMP_OUTPUT.name(),
-    keys::LOG_XML_OUTPUT.name(),
-    keys::LOG_ONCE.name(),
-    // MPI libraries give it beside their messages
-    keys::LOG_AGG.name(),
-];
+/// Whether a key says how to log, wherever it stands. Two of them are not heeded; MPI libraries give `LOG_AGG` beside their
+/// messages.
+fn is_style(key: &str) -> bool {
+    LOG_STYLE.contains(&key) || [keys::LOG_XML_OUTPUT.name(), keys::LOG_AGG.name()].contains(&key)
+}
 
 /// How messages are to be written.
 #[derive(Clone, Debug)]
@@ -114,7 +107,7 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     /// Writes each entry to its channel, in order. Never logs through the library itself (HST-08).
     pub(super) async fn write_log(&self, cx: &UpcallContext, req: LogRequest) -> HostResult<()> {
         let (how, data): (Vec<_>, Vec<_>) =
-            req.data.into_iter().partition(|info| DIRECTIVES.contains(&info.key.as_str()));
+            req.data.into_iter().partition(|info| is_style(info.key.as_str()));
         let mut directives = req.directives;
         directives.extend(how);
         let style = Style::new(directives)?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use pmix_types::message::Failure;
-use pmix_types::{AttributeLevel, Directives, Key, Status, keys};
+use pmix_types::{AttributeLevel, Directives, Info, Key, Status, keys};
 
 /// A key of queries as the Standard describes it.
 struct Entry {
@@ -125,7 +125,7 @@ pub(in crate::engine) fn qualifiers_of_queries() -> Vec<&'static str> {
 
 /// Refuses a required qualifier that no key takes here (GEN-05); one that only other keys take is ignored (QRY-07).
 pub(super) fn deny_strange(qualifiers: &Directives) -> Result<(), Failure> {
-    if qualifiers.iter().any(pmix_types::Info::is_unprocessed) {
+    if qualifiers.iter().any(Info::is_unprocessed) {
         qualifiers.deny_beyond(&qualifiers_of_queries())?;
     }
     Ok(())
