@@ -1,5 +1,5 @@
 use pmix_types::message::{Request, Unpublish};
-use pmix_types::{DataRange, Directives, KeyName, KeyNameError, keys};
+use pmix_types::{DataArray, DataRange, Directives, KeyName, KeyNameError, ProcId, keys};
 
 use super::builder::{awaited, directives};
 use super::publish::key_names;
@@ -52,6 +52,13 @@ impl<'a> UnpublishBuilder<'a> {
     #[doc(alias = "PMIX_RANGE")]
     pub fn range(self, range: DataRange) -> Self {
         self.directive(&keys::RANGE, range)
+    }
+
+    /// Takes back only what was published for just these processes: [`DataRange::CUSTOM`].
+    #[doc(alias = "PMIX_RANGE_CUSTOM")]
+    pub fn custom_range(self, procs: impl IntoIterator<Item = ProcId>) -> Self {
+        let procs = DataArray::Proc(procs.into_iter().collect());
+        self.range(DataRange::CUSTOM).directive(&keys::EVENT_CUSTOM_RANGE, procs)
     }
 
     async fn take_back(self) -> Result<(), Error> {

@@ -29,7 +29,7 @@ async fn until_gone(client: &Client, key: &str) {
 }
 
 #[test]
-fn pub_03_pub_06_pub_07_data_reaches_other_nodes_by_its_range() {
+fn pub_03_pub_06_pub_07_pub_15_data_reaches_other_nodes_by_its_range() {
     on_both_runtimes(async || {
         let cluster = TestCluster::new(2, 2).await;
         let clients = cluster.clients().await;
@@ -41,7 +41,7 @@ fn pub_03_pub_06_pub_07_data_reaches_other_nodes_by_its_range() {
         // published on the node that does not keep it
         let publisher = &clients[2];
         for (range, value) in [
-            (DataRange::LOCAL, 1),
+            (DataRange::LOCAL, 1u32),
             (DataRange::NAMESPACE, 2),
             (DataRange::SESSION, 3),
             (DataRange::GLOBAL, 4),
@@ -50,18 +50,23 @@ fn pub_03_pub_06_pub_07_data_reaches_other_nodes_by_its_range() {
         ] {
             within(publisher.publish().data(format!("{range}"), value).range(range)).await.unwrap();
         }
-        let custom = publisher.publish().data("CUSTOM", 7).custom_range([cluster.proc(0)]);
+        let custom = publisher.publish().data("CUSTOM", 7u32).custom_range([cluster.proc(0)]);
         within(custom).await.unwrap();
         let everything = ["LOCAL", "NAMESPACE", "SESSION", "GLOBAL", "PROC_LOCAL", "RM", "CUSTOM"];
         let seen = async |client: &Client| {
             let found = within(client.lookup(everything).range(DataRange::GLOBAL)).await.unwrap();
-            everything.map(|key| found.get::<i32>(key).unwrap().unwrap_or_default())
+            everything.map(|key| found.get::<u32>(key).unwrap().unwrap_or_default())
         };
         assert_eq!(seen(&clients[2]).await, [1, 2, 3, 4, 5, 0, 0], "the publisher, which is not on the list");
         assert_eq!(seen(&clients[3]).await, [1, 2, 3, 4, 0, 0, 0], "the same node");
         assert_eq!(seen(&clients[0]).await, [0, 2, 3, 4, 0, 0, 7], "another node, and on the list");
         assert_eq!(seen(&clients[1]).await, [0, 2, 3, 4, 0, 0, 0], "another node");
         assert_eq!(seen(&stranger).await, [0, 0, 3, 4, 0, 0, 0], "another job");
+        // what is for one list is not taken back with that for another
+        for (listed, found) in [(1, Some(7)), (0, None)] {
+            within(publisher.unpublish(["CUSTOM"]).custom_range([cluster.proc(listed)])).await.unwrap();
+            assert_eq!(find(&clients[0], "CUSTOM").await, found);
+        }
     });
 }
 
