@@ -294,6 +294,11 @@ impl Launcher for LocalLauncher {
         Ok(())
     }
 
+    fn has_ended(&self, proc: &ProcId) -> bool {
+        // one that was waited for may still have output to be read
+        self.running().get(proc).is_none_or(|process| tree::is_exiting(process.pid))
+    }
+
     fn takes_stdin(&self) -> bool {
         true
     }

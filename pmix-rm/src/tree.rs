@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use procfs::process::{Process, StatFlags, all_processes};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// All live processes that descend from one of `roots`, each after its parent; the roots are not among them.
@@ -27,40 +28,69 @@ pub(crate) fn signal_all(pids: &[Pid], signal: Signal) {
     }
 }
 
+/// Whether a process has ended or cannot but end: none of its threads will run another instruction of its program.
+///
+/// The kernel marks a thread before it closes its files, so that what others see of an end (a closed connection) never
+/// comes before this.
+pub(crate) fn is_exiting(pid: Pid) -> bool {
+    let Ok(threads) = Process::new(pid.as_raw_pid()).and_then(|process| process.tasks()) else { return true };
+    threads
+        .flatten()
+        .filter_map(|thread| thread.stat().ok())
+        .all(|stat| stat.flags().is_ok_and(|flags| flags.contains(StatFlags::PF_EXITING)))
+}
+
 fn children_by_parent() -> HashMap<Pid, Vec<Pid>> {
     let mut children: HashMap<Pid, Vec<Pid>> = HashMap::new();
-    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw)
-        else {
+    let processes = all_processes().into_iter().flatten().flatten();
+    for stat in processes.filter_map(|process| process.stat().ok()) {
+        // those that have ended have nothing to be told
+        if matches!(stat.state, 'Z' | 'X') {
             continue;
-        };
-        let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        if let Some(parent) = parent_of(&stat) {
+        }
+        if let (Some(pid), Some(parent)) = (Pid::from_raw(stat.pid), Pid::from_raw(stat.ppid)) {
             children.entry(parent).or_default().push(pid);
         }
     }
     children
 }
 
-/// The parent in a line of `/proc/<pid>/stat`; `None` also for processes that have ended.
-fn parent_of(stat: &str) -> Option<Pid> {
-    // the name, in parentheses, may hold anything: spaces and parentheses too
-    let (_, after_name) = stat.rsplit_once(')')?;
-    let mut fields = after_name.split_ascii_whitespace();
-    let state = fields.next()?;
-    let parent = fields.next()?.parse().ok()?;
-    if matches!(state, "Z" | "X") { None } else { Pid::from_raw(parent) }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::io::{self, BufRead};
+    use std::process::{Command, Stdio};
+
+    use rustix::process::{WaitId, WaitIdOptions, getpid, waitid};
+
     use super::*;
 
     #[test]
-    fn the_parent_is_found_behind_any_name() {
-        assert_eq!(parent_of("17 (sh) S 12 17 17 0"), Pid::from_raw(12));
-        assert_eq!(parent_of("17 (a) R 3 (b) S 12 17 17 0"), Pid::from_raw(12));
-        assert_eq!(parent_of("17 (gone) Z 12 17 17 0"), None);
-        assert_eq!(parent_of(""), None);
+    fn descendants_are_those_below_any_of_the_roots() {
+        let mut shell = Command::new("sh")
+            .args(["-c", "sleep 600 & echo $!; wait"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = String::new();
+        io::BufReader::new(shell.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        let sleeper = Pid::from_raw(said.trim().parse().unwrap()).unwrap();
+        let shell_pid = Pid::from_child(&shell);
+        assert_eq!(descendants(&[shell_pid]), [sleeper]);
+        let below = descendants(&[getpid()]);
+        assert!(below.contains(&shell_pid) && below.contains(&sleeper), "{below:?}");
+        signal_all(&[sleeper, shell_pid], Signal::KILL);
+        shell.wait().unwrap();
+    }
+
+    #[test]
+    fn a_process_is_exiting_from_its_last_instruction_on() {
+        let mut child = Command::new("sleep").arg("600").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        assert!(!is_exiting(pid));
+        child.kill().unwrap();
+        waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
+        assert!(is_exiting(pid), "it has ended and nobody has waited for it");
+        child.wait().unwrap();
+        assert!(is_exiting(pid), "it is gone");
     }
 }

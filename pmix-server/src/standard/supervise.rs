@@ -280,6 +280,11 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
                 self.tell(out);
             }
             Control::Abort { by, status, message } => {
+                if let Some(dead) = self.unreported_death(&by) {
+                    // before all whose loss is told from now on, also those of other nodes
+                    self.lost.insert(0, (dead, 0));
+                    self.fail(dead).await;
+                }
                 out.push_back(JobReport::Abort { by, status, message });
                 // after a failure it is one of its effects: MPI libraries abort when they hear that a peer is lost
                 if !self.has_failed() {
@@ -376,6 +381,22 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
         };
         let event = self.host.lost_proc(self.proc(rank), status);
         self.servers.notify_event(&event).await;
+    }
+
+    /// A process that has left without finalize, by what the launcher knows and nobody was told yet.
+    fn unreported_death(&self, aborter: &ProcId) -> Option<Rank> {
+        if self.has_failed() || self.asked_to_end {
+            return None;
+        }
+        let launcher = &self.host.0.shared.launcher;
+        let in_midst = self
+            .running
+            .iter()
+            .filter(|rank| self.connected.contains(rank) && !self.finalized.contains(rank));
+        in_midst.copied().find(|rank| {
+            let proc = self.proc(*rank);
+            proc != *aborter && launcher.has_ended(&proc)
+        })
     }
 
     /// News of one server may overtake each other on their way, which their numbers show; those of several are taken in

@@ -33,6 +33,15 @@ pub trait Launcher: Send + Sync + 'static {
     /// Ends processes: a request first, and force after the launcher's own grace period.
     async fn terminate(&self, procs: &[ProcId]) -> Result<(), LaunchError>;
 
+    /// Whether a process has ended, or cannot but end, though its end is not reported yet; not known, by default.
+    ///
+    /// Asked when a process calls abort: a process that was dead by then is the cause, and the abort its effect, as with
+    /// MPI libraries that abort when the connection to a peer breaks. Must not wait.
+    fn has_ended(&self, proc: &ProcId) -> bool {
+        let _ = proc;
+        false
+    }
+
     /// Whether input can be sent to processes with [`push_stdin`](Self::push_stdin); not, by default. Read when the
     /// server starts.
     fn takes_stdin(&self) -> bool {

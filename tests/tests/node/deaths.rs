@@ -14,7 +14,11 @@ use tokio::sync::mpsc;
 
 /// Pretends to launch: the test plays the processes.
 #[derive(Clone, Debug, Default)]
-struct Pretender(Arc<Mutex<Option<mpsc::Sender<LaunchReport>>>>);
+struct Pretender {
+    reports: Arc<Mutex<Option<mpsc::Sender<LaunchReport>>>>,
+    /// Has ended, and its end is not reported yet.
+    dead: Option<ProcId>,
+}
 
 #[async_trait]
 impl Launcher for Pretender {
@@ -23,7 +27,7 @@ impl Launcher for Pretender {
     }
 
     async fn launch(&self, _: LaunchJob, reports: mpsc::Sender<LaunchReport>) -> Result<(), LaunchError> {
-        *self.0.lock().unwrap() = Some(reports);
+        *self.reports.lock().unwrap() = Some(reports);
         Ok(())
     }
 
@@ -33,6 +37,10 @@ impl Launcher for Pretender {
 
     async fn terminate(&self, _: &[ProcId]) -> Result<(), LaunchError> {
         Ok(())
+    }
+
+    fn has_ended(&self, proc: &ProcId) -> bool {
+        self.dead.as_ref() == Some(proc)
     }
 }
 
@@ -52,7 +60,7 @@ async fn evt_20_a_death_is_announced_once() {
     let first = within(events.recv()).await.unwrap().unwrap();
     assert_eq!(first.code, Status::ERR_PROC_TERM_WO_SYNC);
 
-    let reports = launcher.0.lock().unwrap().clone().unwrap();
+    let reports = launcher.reports.lock().unwrap().clone().unwrap();
     reports.send(LaunchReport::Ended { proc: proc(1), exit: ProcExit::Signal(9) }).await.unwrap();
     // told after a second announcement would have been sent
     while !matches!(within(job.next_report()).await.unwrap(), JobReport::Failed { .. }) {}
@@ -60,4 +68,61 @@ async fn evt_20_a_death_is_announced_once() {
     within(witness.notify(mark)).await.unwrap();
     let next = within(events.recv()).await.unwrap().unwrap();
     assert_eq!(next.code, MARK, "the end of the process is no second death");
+}
+
+/// The connections of both may break at once, on two nodes: only the launcher knows who was dead when the other called
+/// abort, as MPI libraries do when the connection to a peer breaks.
+#[tokio::test]
+async fn an_abort_after_a_death_that_nobody_has_told_of_yet_is_its_effect() {
+    let nspace = Nspace::new("mortal").unwrap();
+    let proc = |rank| ProcId::new(nspace.clone(), Rank::from_raw(rank));
+    let launcher = Pretender { dead: Some(proc(1)), ..Pretender::default() };
+    let host = StandardHost::new(launcher.clone(), MemoryExchange::single("n0"));
+    let node = TestNode::builder(0).host(host.clone()).start().await;
+    let start = JobStart::new(nspace.clone(), vec![App::new("none", 2)]);
+    let mut job = within(host.start_job(start)).await.unwrap();
+    let (aborter, _dead) = (node.connect(&proc(0)).await.unwrap(), node.connect(&proc(1)).await.unwrap());
+    let mut events = within(aborter.events([])).await.unwrap();
+    within(async { aborter.abort(14, "").await }).await.unwrap();
+    let event = within(events.recv()).await.unwrap().unwrap();
+    assert_eq!(event.code, Status::ERR_PROC_TERM_WO_SYNC);
+    // lost first, as far as servers can see
+    drop(aborter);
+
+    let reports = launcher.reports.lock().unwrap().clone().unwrap();
+    for (rank, exit) in [(0, ProcExit::Code(14)), (1, ProcExit::Signal(9))] {
+        reports.send(LaunchReport::Ended { proc: proc(rank), exit }).await.unwrap();
+    }
+    let outcome = loop {
+        if let JobReport::Done(outcome) = within(job.next_report()).await.unwrap() {
+            break outcome;
+        }
+    };
+    assert_eq!(outcome.exit_code, 137);
+    assert_eq!(outcome.first_failure, Some((proc(1), ProcExit::Signal(9))));
+}
+
+/// Nobody was dead: it is the abort that ends the job, whatever becomes of the others then.
+#[tokio::test]
+async fn abt_01_an_abort_among_the_living_gives_its_status() {
+    let nspace = Nspace::new("mortal").unwrap();
+    let proc = |rank| ProcId::new(nspace.clone(), Rank::from_raw(rank));
+    // the aborter's own end is no cause of its abort
+    let launcher = Pretender { dead: Some(proc(0)), ..Pretender::default() };
+    let host = StandardHost::new(launcher.clone(), MemoryExchange::single("n0"));
+    let node = TestNode::builder(0).host(host.clone()).start().await;
+    let start = JobStart::new(nspace.clone(), vec![App::new("none", 2)]);
+    let mut job = within(host.start_job(start)).await.unwrap();
+    let (aborter, _other) = (node.connect(&proc(0)).await.unwrap(), node.connect(&proc(1)).await.unwrap());
+    within(async { aborter.abort(14, "").await }).await.unwrap();
+    let reports = launcher.reports.lock().unwrap().clone().unwrap();
+    for (rank, exit) in [(1, ProcExit::Signal(9)), (0, ProcExit::Code(1))] {
+        reports.send(LaunchReport::Ended { proc: proc(rank), exit }).await.unwrap();
+    }
+    let outcome = loop {
+        if let JobReport::Done(outcome) = within(job.next_report()).await.unwrap() {
+            break outcome;
+        }
+    };
+    assert_eq!(outcome.exit_code, 14);
 }
