@@ -1,5 +1,7 @@
-//! What the processes of a job hear of a death.
+//! Ends that nobody wished for: of processes, and of jobs that could not start.
 
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use pmix_client::types::{App, DataRange, Event, Status};
@@ -125,4 +127,68 @@ async fn abt_01_an_abort_among_the_living_gives_its_status() {
         }
     };
     assert_eq!(outcome.exit_code, 14);
+}
+
+/// Starts no process of the first job, and pretends to start all others.
+#[derive(Debug, Default)]
+struct FailsOnce {
+    has_failed: AtomicBool,
+    reports: Mutex<Vec<mpsc::Sender<LaunchReport>>>,
+}
+
+#[async_trait]
+impl Launcher for FailsOnce {
+    fn nodes(&self) -> Vec<String> {
+        vec!["n0".into(), "n1".into()]
+    }
+
+    async fn launch(&self, job: LaunchJob, reports: mpsc::Sender<LaunchReport>) -> Result<(), LaunchError> {
+        if !self.has_failed.swap(true, Ordering::Relaxed) {
+            let proc = ProcId::new(job.nspace, job.procs[0].rank);
+            return Err(LaunchError::new(proc, "n0", "none", "no such program"));
+        }
+        self.reports.lock().unwrap().push(reports);
+        Ok(())
+    }
+
+    async fn signal(&self, _: &[ProcId], _: i32) -> Result<(), LaunchError> {
+        Ok(())
+    }
+
+    async fn terminate(&self, _: &[ProcId]) -> Result<(), LaunchError> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn hst_04_a_job_that_cannot_start_leaves_nothing_on_any_node() {
+    let hosts = StandardHost::cluster(FailsOnce::default(), MemoryExchange::cluster(["n0", "n1"]));
+    let mut nodes = Vec::new();
+    for (name, host) in ["n0", "n1"].into_iter().zip(&hosts) {
+        nodes.push(TestNode::builder(0).hostname(name).host(host.clone()).start().await);
+    }
+    let content = |node: &TestNode| {
+        let names = std::fs::read_dir(node.handle().session_dir()).unwrap();
+        names.map(|entry| entry.unwrap().file_name()).collect::<BTreeSet<_>>()
+    };
+    let before: Vec<_> = nodes.iter().map(content).collect();
+    let nspace = Nspace::new("wanted").unwrap();
+    let start = || JobStart::new(nspace.clone(), vec![App::new("none", 2)]);
+    let error = within(hosts[0].start_job(start())).await.unwrap_err();
+    assert!(error.to_string().contains("no such program"), "{error}");
+    for (node, before) in nodes.iter().zip(&before) {
+        assert_eq!(content(node), *before);
+        let unknown = node.handle().job_data(&nspace).await.unwrap_err();
+        assert_eq!(unknown.status, Status::ERR_INVALID_NAMESPACE);
+        for rank in 0..2 {
+            let refused = node.connect(&ProcId::new(nspace.clone(), Rank::from_raw(rank))).await;
+            assert!(refused.is_err(), "nobody of the job is let in any more");
+        }
+    }
+    assert_eq!(hosts[0].process_table(&nspace), []);
+    // nothing of the first is in its way
+    let _job = within(hosts[0].start_job(start())).await.unwrap();
+    for (rank, node) in (0..).zip(&nodes) {
+        node.connect(&ProcId::new(nspace.clone(), Rank::from_raw(rank))).await.unwrap();
+    }
 }
