@@ -110,6 +110,16 @@ impl Servers {
         self.0.get(node)
     }
 
+    /// Whether a namespace is registered with any of them.
+    pub(super) async fn know(&self, nspace: &Nspace) -> bool {
+        for server in self.0.values() {
+            if server.job_data(nspace).await.is_ok() {
+                return true;
+            }
+        }
+        false
+    }
+
     /// Registers a job, the one of this number, with its directory on each node.
     pub(super) async fn register_job(&self, number: u32, spec: &JobSpec) -> Result<(), StartError> {
         for server in self.0.values() {

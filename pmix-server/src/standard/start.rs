@@ -160,6 +160,10 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         let nodes = self.0.shared.launcher.nodes();
         let plan = Plan::new(&nspace, &wanted, &added, nodes).await?;
         let apps: Vec<App> = wanted.into_iter().map(|wanted| wanted.app).collect();
+        // registered by the server's owner: such a job must not be changed by this one, nor end with it
+        if servers.know(&nspace).await {
+            return Err(in_use(&nspace));
+        }
         let (control, controls) = mpsc::unbounded_channel();
         let (reports_out, reports) = mpsc::channel(REPORTS);
         self.enter(&nspace, || JobEntry {
@@ -203,9 +207,7 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     /// Takes the name.
     fn enter(&self, nspace: &Nspace, entry: impl FnOnce() -> JobEntry) -> Result<(), StartError> {
         match self.jobs().entry(nspace.clone()) {
-            Entry::Occupied(_) => {
-                Err(StartError::Invalid(format!("namespace {nspace} is in use: choose another")))
-            }
+            Entry::Occupied(_) => Err(in_use(nspace)),
             Entry::Vacant(vacant) => {
                 vacant.insert(entry());
                 Ok(())
@@ -217,4 +219,8 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     pub fn process_table(&self, nspace: &Nspace) -> Vec<ProcInfo> {
         self.jobs().get(nspace).map(|job| job.table.clone()).unwrap_or_default()
     }
+}
+
+fn in_use(nspace: &Nspace) -> StartError {
+    StartError::Invalid(format!("namespace {nspace} is in use: choose another"))
 }

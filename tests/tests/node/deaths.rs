@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use pmix_client::types::{App, DataRange, Event, Status};
+use pmix_client::types::{App, DataRange, Event, Status, keys};
 use pmix_client::{Nspace, ProcId, Rank};
 use pmix_server::async_trait;
 use pmix_server::standard::{
@@ -191,4 +191,15 @@ async fn hst_04_a_job_that_cannot_start_leaves_nothing_on_any_node() {
     for (rank, node) in (0..).zip(&nodes) {
         node.connect(&ProcId::new(nspace.clone(), Rank::from_raw(rank))).await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn a_job_does_not_take_the_name_of_one_that_somebody_else_has_registered() {
+    let host = StandardHost::new(Pretender::default(), MemoryExchange::single("n0"));
+    let node = TestNode::builder(1).host(host.clone()).start().await;
+    let start = JobStart::new(node.nspace().clone(), vec![App::new("none", 3)]);
+    let error = within(host.start_job(start)).await.unwrap_err();
+    assert!(error.to_string().contains("in use"), "{error}");
+    let client = node.client(0).await;
+    assert_eq!(within(client.get::<u32>(node.job(), &keys::JOB_SIZE)).await.unwrap(), 1);
 }
