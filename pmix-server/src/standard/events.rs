@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use pmix_types::job::JobData;
 use pmix_types::message::{Failure, Reply, Request};
-use pmix_types::{DataRange, Event, Nspace, ProcId, Status, keys};
+use pmix_types::{DataRange, Event, Info, Nspace, ProcId, Status, keys};
 
 use super::peer::Ask;
 use super::store::User;
@@ -57,8 +57,11 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         }
     }
 
-    async fn spread(&self, cx: &UpcallContext, event: Event) -> HostResult<()> {
+    async fn spread(&self, cx: &UpcallContext, mut event: Event) -> HostResult<()> {
         let nodes = self.nodes_in_range(&event).await;
+        if event.range == DataRange::SESSION {
+            self.name_session(&mut event).await;
+        }
         let ask = Ask::Request { caller: User::of(cx), request: Request::Notify(event) };
         let tell = async |node: &String| {
             let told = tokio::time::timeout(PATIENCE, self.ask(cx, node, &ask)).await;
@@ -73,6 +76,14 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
             return Ok(());
         }
         Err(HostError::new(Status::ERR_UNREACH, format!("an event was not told to {}", failed.join(", "))))
+    }
+
+    /// Which session it is for, where it is known: the job of its source need not be registered on all nodes.
+    async fn name_session(&self, event: &mut Event) {
+        if let Some(id) = self.job_of(&event.source.nspace).await.and_then(|job| job.session_id()) {
+            event.info.remove(&keys::SESSION_ID);
+            event.info.push(Info::new(&keys::SESSION_ID, id));
+        }
     }
 
     /// The other nodes that may have processes for which the event is (EVT-11).

@@ -84,6 +84,30 @@ fn evt_11_evt_19_evt_20_an_event_reaches_the_nodes_in_its_range() {
 }
 
 #[tokio::test]
+async fn evt_11_a_session_hears_of_jobs_that_are_not_registered_on_its_node() {
+    let mut nodes = Vec::new();
+    for (name, exchange) in ["n0", "n1"].into_iter().zip(MemoryExchange::cluster(["n0", "n1"])) {
+        let host = StandardHost::new(NullLauncher, exchange);
+        nodes.push(TestNode::builder(0).hostname(name).host(host).start().await);
+    }
+    let proc = |nspace: &str| ProcId::new(Nspace::new(nspace).unwrap(), Rank::from_raw(0));
+    let mut clients = Vec::new();
+    for (node, nspace, session) in [(0, "teller", 1_u32), (1, "same", 1), (1, "another", 2)] {
+        let spec = JobSpec::new(Nspace::new(nspace).unwrap()).session_info(&keys::SESSION_ID, session);
+        nodes[node].add_job(spec, [0]).await;
+        clients.push(nodes[node].connect(&proc(nspace)).await.unwrap());
+    }
+    let (mut same, mut another) = (listen(&clients[1], []).await, listen(&clients[2], []).await);
+    // no process says for itself which session it is in
+    let claim = Info::new(&keys::SESSION_ID, 2_u32);
+    let event = Event::from(CODE).with_range(DataRange::SESSION).with_info(claim);
+    within(clients[0].notify(event)).await.unwrap();
+    mark(&clients[0]).await;
+    assert_eq!(heard(&mut same).await, [CODE]);
+    assert_eq!(heard(&mut another).await, []);
+}
+
+#[tokio::test]
 async fn evt_12_evt_19_the_source_and_the_order_of_its_events_are_kept() {
     let cluster = TestCluster::new(2, 1).await;
     let clients = cluster.clients().await;

@@ -1,4 +1,4 @@
-use pmix_types::{DataRange, Event, ProcId};
+use pmix_types::{DataRange, Event, ProcId, keys};
 
 use super::Jobs;
 
@@ -7,7 +7,7 @@ use super::Jobs;
 pub(super) enum Audience {
     All,
     /// All in this session, and those whose jobs say nothing of sessions: they have only one. `None` for a session
-    /// that is not known here, or not any more.
+    /// of which nobody here knows the number.
     Session(Option<u32>),
     /// These; ranks may be `WILDCARD`. Empty for nobody.
     Named(Vec<ProcId>),
@@ -23,7 +23,8 @@ impl Audience {
             DataRange::SESSION if source.nspace.is_empty() || is_of_guest => Self::All,
             DataRange::SESSION => match jobs.get(&source.nspace) {
                 Some(job) => job.data.session_id().map_or(Self::All, |id| Self::Session(Some(id))),
-                None => Self::Session(None),
+                // only the host can tell: it brings the event from a node that knows the job
+                None => Self::Session(event.info.get(&keys::SESSION_ID).ok().flatten()),
             },
             // an event of the host has no namespace of its own: that of whom it is about counts (EVT-12)
             DataRange::NAMESPACE if source.nspace.is_empty() => Self::Named(
