@@ -1,4 +1,5 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -20,8 +21,11 @@ pub struct TestLauncher(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    node: String,
+    nodes: Vec<String>,
     running: Mutex<BTreeMap<ProcId, mpsc::Sender<LaunchReport>>>,
+    /// Those that have ended unseen.
+    dead: Mutex<BTreeSet<ProcId>>,
+    fails_next: AtomicBool,
     asked: watch::Sender<Vec<Asked>>,
 }
 
@@ -38,9 +42,29 @@ pub enum Asked {
 impl TestLauncher {
     /// A launcher for a node.
     pub fn new(node: &str) -> Self {
-        let shared =
-            Shared { node: node.into(), running: Mutex::default(), asked: watch::Sender::new(Vec::new()) };
+        Self::on([node])
+    }
+
+    /// A launcher for several nodes.
+    pub fn on<'a>(nodes: impl IntoIterator<Item = &'a str>) -> Self {
+        let shared = Shared {
+            nodes: nodes.into_iter().map(Into::into).collect(),
+            running: Mutex::default(),
+            dead: Mutex::default(),
+            fails_next: AtomicBool::new(false),
+            asked: watch::Sender::new(Vec::new()),
+        };
         Self(Arc::new(shared))
+    }
+
+    /// Has it fail to launch the next job.
+    pub fn fail_next(&self) {
+        self.0.fails_next.store(true, Ordering::Relaxed);
+    }
+
+    /// Ends a process without a word; [`end`](Self::end) reports it.
+    pub fn end_unseen(&self, proc: &ProcId) {
+        self.0.dead.lock().unwrap().insert(proc.clone());
     }
 
     /// What it was asked for so far, in order.
@@ -68,15 +92,15 @@ impl TestLauncher {
         nspace: &str,
         ranks: i32,
     ) -> (TestNode, StandardHost<Self, MemoryExchange>, Job) {
-        let host = StandardHost::new(self.clone(), MemoryExchange::single(&*self.0.node));
+        let host = StandardHost::new(self.clone(), MemoryExchange::single(&*self.0.nodes[0]));
         let node = self.node_of(host.clone()).await;
         let job = self.start(&host, nspace, ranks).await;
         (node, host, job)
     }
 
-    /// A node under this host, without a job.
+    /// The first node under this host, without a job.
     pub async fn node_of<X: Exchange>(&self, host: StandardHost<Self, X>) -> TestNode {
-        TestNode::builder(0).nspace("registered").hostname(&self.0.node).host(host).start().await
+        TestNode::builder(0).nspace("registered").hostname(&self.0.nodes[0]).host(host).start().await
     }
 
     /// Starts a job of so many ranks.
@@ -89,10 +113,15 @@ impl TestLauncher {
 #[async_trait]
 impl Launcher for TestLauncher {
     fn nodes(&self) -> Vec<String> {
-        vec![self.0.node.clone()]
+        self.0.nodes.clone()
     }
 
     async fn launch(&self, job: LaunchJob, reports: mpsc::Sender<LaunchReport>) -> Result<(), LaunchError> {
+        if self.0.fails_next.swap(false, Ordering::Relaxed) {
+            let proc = &job.procs[0];
+            let proc_id = ProcId::new(job.nspace, proc.rank);
+            return Err(LaunchError::new(proc_id, &proc.node, "program", "there is no such program"));
+        }
         for proc in job.procs {
             let proc = ProcId::new(job.nspace.clone(), proc.rank);
             self.0.running.lock().unwrap().insert(proc, reports.clone());
@@ -112,9 +141,13 @@ impl Launcher for TestLauncher {
 
     async fn terminate(&self, procs: &[ProcId]) -> Result<(), LaunchError> {
         self.0.asked.send_modify(|asked| asked.push(Asked::Terminate(procs.to_vec())));
-        for proc in procs {
+        for proc in procs.iter().filter(|proc| !self.has_ended(proc)) {
             self.end(proc, ProcExit::Signal(15)).await;
         }
         Ok(())
+    }
+
+    fn has_ended(&self, proc: &ProcId) -> bool {
+        self.0.dead.lock().unwrap().contains(proc)
     }
 }

@@ -1,69 +1,33 @@
 //! Ends that nobody wished for: of processes, and of jobs that could not start.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 
+use pmix_client::Nspace;
 use pmix_client::types::{App, DataRange, Event, Status, keys};
-use pmix_client::{Nspace, ProcId, Rank};
-use pmix_server::async_trait;
-use pmix_server::standard::{
-    JobReport, JobStart, LaunchError, LaunchJob, LaunchReport, Launcher, MemoryExchange, OnFailure, ProcExit,
-    StandardHost,
-};
-use pmix_tests::{TestNode, within};
-use tokio::sync::mpsc;
+use pmix_server::standard::{Job, JobOutcome, JobReport, JobStart, MemoryExchange, ProcExit, StandardHost};
+use pmix_tests::{TestLauncher, TestNode, proc, within};
 
-/// Pretends to launch: the test plays the processes.
-#[derive(Clone, Debug, Default)]
-struct Pretender {
-    reports: Arc<Mutex<Option<mpsc::Sender<LaunchReport>>>>,
-    /// Has ended, and its end is not reported yet.
-    dead: Option<ProcId>,
-}
-
-#[async_trait]
-impl Launcher for Pretender {
-    fn nodes(&self) -> Vec<String> {
-        vec!["n0".into()]
-    }
-
-    async fn launch(&self, _: LaunchJob, reports: mpsc::Sender<LaunchReport>) -> Result<(), LaunchError> {
-        *self.reports.lock().unwrap() = Some(reports);
-        Ok(())
-    }
-
-    async fn signal(&self, _: &[ProcId], _: i32) -> Result<(), LaunchError> {
-        Ok(())
-    }
-
-    async fn terminate(&self, _: &[ProcId]) -> Result<(), LaunchError> {
-        Ok(())
-    }
-
-    fn has_ended(&self, proc: &ProcId) -> bool {
-        self.dead.as_ref() == Some(proc)
+async fn outcome(job: &mut Job) -> JobOutcome {
+    loop {
+        if let JobReport::Done(outcome) = within(job.next_report()).await.unwrap() {
+            return outcome;
+        }
     }
 }
 
 #[tokio::test]
 async fn evt_20_a_death_is_announced_once() {
     const MARK: Status = Status::from_raw(-4242);
-    let launcher = Pretender::default();
-    let host = StandardHost::new(launcher.clone(), MemoryExchange::single("n0"));
-    let node = TestNode::builder(0).host(host.clone()).start().await;
-    let nspace = Nspace::new("mortal").unwrap();
-    let start = JobStart::new(nspace.clone(), vec![App::new("none", 2)]).on_failure(OnFailure::Continue);
-    let mut job = within(host.start_job(start)).await.unwrap();
-    let proc = |rank| ProcId::new(nspace.clone(), Rank::from_raw(rank));
-    let (witness, victim) = (node.connect(&proc(0)).await.unwrap(), node.connect(&proc(1)).await.unwrap());
+    let launcher = TestLauncher::new("n0");
+    let (node, _host, mut job) = launcher.node("mortal", 2).await;
+    let witness = node.connect(&proc("mortal", 0)).await.unwrap();
+    let victim = node.connect(&proc("mortal", 1)).await.unwrap();
     let mut events = within(witness.events([])).await.unwrap();
     drop(victim);
     let first = within(events.recv()).await.unwrap().unwrap();
     assert_eq!(first.code, Status::ERR_PROC_TERM_WO_SYNC);
 
-    let reports = launcher.reports.lock().unwrap().clone().unwrap();
-    reports.send(LaunchReport::Ended { proc: proc(1), exit: ProcExit::Signal(9) }).await.unwrap();
+    launcher.end(&proc("mortal", 1), ProcExit::Signal(9)).await;
     // told after a second announcement would have been sent
     while !matches!(within(job.next_report()).await.unwrap(), JobReport::Failed { .. }) {}
     let mark = Event::new(MARK, witness.proc_id().clone()).with_range(DataRange::GLOBAL);
@@ -76,93 +40,48 @@ async fn evt_20_a_death_is_announced_once() {
 /// abort, as MPI libraries do when the connection to a peer breaks.
 #[tokio::test]
 async fn an_abort_after_a_death_that_nobody_has_told_of_yet_is_its_effect() {
-    let nspace = Nspace::new("mortal").unwrap();
-    let proc = |rank| ProcId::new(nspace.clone(), Rank::from_raw(rank));
-    let launcher = Pretender { dead: Some(proc(1)), ..Pretender::default() };
-    let host = StandardHost::new(launcher.clone(), MemoryExchange::single("n0"));
-    let node = TestNode::builder(0).host(host.clone()).start().await;
-    let start = JobStart::new(nspace.clone(), vec![App::new("none", 2)]);
-    let mut job = within(host.start_job(start)).await.unwrap();
-    let (aborter, _dead) = (node.connect(&proc(0)).await.unwrap(), node.connect(&proc(1)).await.unwrap());
+    let launcher = TestLauncher::new("n0");
+    let (node, _host, mut job) = launcher.node("mortal", 2).await;
+    let aborter = node.connect(&proc("mortal", 0)).await.unwrap();
+    let _dead = node.connect(&proc("mortal", 1)).await.unwrap();
     let mut events = within(aborter.events([])).await.unwrap();
+    launcher.end_unseen(&proc("mortal", 1));
     within(async { aborter.abort(14, "").await }).await.unwrap();
     let event = within(events.recv()).await.unwrap().unwrap();
     assert_eq!(event.code, Status::ERR_PROC_TERM_WO_SYNC);
     // lost first, as far as servers can see
-    drop(aborter);
-
-    let reports = launcher.reports.lock().unwrap().clone().unwrap();
-    for (rank, exit) in [(0, ProcExit::Code(14)), (1, ProcExit::Signal(9))] {
-        reports.send(LaunchReport::Ended { proc: proc(rank), exit }).await.unwrap();
-    }
-    let outcome = loop {
-        if let JobReport::Done(outcome) = within(job.next_report()).await.unwrap() {
-            break outcome;
-        }
-    };
+    let upcalls = node.stats().await.upcalls;
+    drop((aborter, events));
+    node.until(|stats| stats.upcalls > upcalls).await;
+    launcher.end(&proc("mortal", 1), ProcExit::Signal(9)).await;
+    let outcome = outcome(&mut job).await;
     assert_eq!(outcome.exit_code, 137);
-    assert_eq!(outcome.first_failure, Some((proc(1), ProcExit::Signal(9))));
+    assert_eq!(outcome.first_failure, Some((proc("mortal", 1), ProcExit::Signal(9))));
 }
 
-/// Nobody was dead: it is the abort that ends the job, whatever becomes of the others then.
+/// Nobody else was dead: it is the abort that ends the job, whatever becomes of the others then.
 #[tokio::test]
 async fn abt_01_an_abort_among_the_living_gives_its_status() {
-    let nspace = Nspace::new("mortal").unwrap();
-    let proc = |rank| ProcId::new(nspace.clone(), Rank::from_raw(rank));
-    // the aborter's own end is no cause of its abort
-    let launcher = Pretender { dead: Some(proc(0)), ..Pretender::default() };
-    let host = StandardHost::new(launcher.clone(), MemoryExchange::single("n0"));
-    let node = TestNode::builder(0).host(host.clone()).start().await;
-    let start = JobStart::new(nspace.clone(), vec![App::new("none", 2)]);
-    let mut job = within(host.start_job(start)).await.unwrap();
-    let (aborter, _other) = (node.connect(&proc(0)).await.unwrap(), node.connect(&proc(1)).await.unwrap());
-    within(async { aborter.abort(14, "").await }).await.unwrap();
-    let reports = launcher.reports.lock().unwrap().clone().unwrap();
-    for (rank, exit) in [(1, ProcExit::Signal(9)), (0, ProcExit::Code(1))] {
-        reports.send(LaunchReport::Ended { proc: proc(rank), exit }).await.unwrap();
+    let launcher = TestLauncher::new("n0");
+    let (node, _host, mut job) = launcher.node("mortal", 3).await;
+    let mut clients = Vec::new();
+    for rank in 0..3 {
+        clients.push(node.connect(&proc("mortal", rank)).await.unwrap());
     }
-    let outcome = loop {
-        if let JobReport::Done(outcome) = within(job.next_report()).await.unwrap() {
-            break outcome;
-        }
-    };
-    assert_eq!(outcome.exit_code, 14);
-}
-
-/// Starts no process of the first job, and pretends to start all others.
-#[derive(Debug, Default)]
-struct FailsOnce {
-    has_failed: AtomicBool,
-    reports: Mutex<Vec<mpsc::Sender<LaunchReport>>>,
-}
-
-#[async_trait]
-impl Launcher for FailsOnce {
-    fn nodes(&self) -> Vec<String> {
-        vec!["n0".into(), "n1".into()]
-    }
-
-    async fn launch(&self, job: LaunchJob, reports: mpsc::Sender<LaunchReport>) -> Result<(), LaunchError> {
-        if !self.has_failed.swap(true, Ordering::Relaxed) {
-            let proc = ProcId::new(job.nspace, job.procs[0].rank);
-            return Err(LaunchError::new(proc, "n0", "none", "no such program"));
-        }
-        self.reports.lock().unwrap().push(reports);
-        Ok(())
-    }
-
-    async fn signal(&self, _: &[ProcId], _: i32) -> Result<(), LaunchError> {
-        Ok(())
-    }
-
-    async fn terminate(&self, _: &[ProcId]) -> Result<(), LaunchError> {
-        Ok(())
-    }
+    // those that have finalized may end as they like, and so may the aborter
+    within(clients.remove(1).finalize()).await.unwrap();
+    launcher.end_unseen(&proc("mortal", 0));
+    launcher.end_unseen(&proc("mortal", 1));
+    within(async { clients[0].abort(14, "").await }).await.unwrap();
+    launcher.end(&proc("mortal", 1), ProcExit::Code(0)).await;
+    launcher.end(&proc("mortal", 0), ProcExit::Code(1)).await;
+    assert_eq!(outcome(&mut job).await.exit_code, 14);
 }
 
 #[tokio::test]
 async fn hst_04_a_job_that_cannot_start_leaves_nothing_on_any_node() {
-    let hosts = StandardHost::cluster(FailsOnce::default(), MemoryExchange::cluster(["n0", "n1"]));
+    let launcher = TestLauncher::on(["n0", "n1"]);
+    let hosts = StandardHost::cluster(launcher.clone(), MemoryExchange::cluster(["n0", "n1"]));
     let mut nodes = Vec::new();
     for (name, host) in ["n0", "n1"].into_iter().zip(&hosts) {
         nodes.push(TestNode::builder(0).hostname(name).host(host.clone()).start().await);
@@ -174,6 +93,7 @@ async fn hst_04_a_job_that_cannot_start_leaves_nothing_on_any_node() {
     let before: Vec<_> = nodes.iter().map(content).collect();
     let nspace = Nspace::new("wanted").unwrap();
     let start = || JobStart::new(nspace.clone(), vec![App::new("none", 2)]);
+    launcher.fail_next();
     let error = within(hosts[0].start_job(start())).await.unwrap_err();
     assert!(error.to_string().contains("no such program"), "{error}");
     for (node, before) in nodes.iter().zip(&before) {
@@ -181,7 +101,7 @@ async fn hst_04_a_job_that_cannot_start_leaves_nothing_on_any_node() {
         let unknown = node.handle().job_data(&nspace).await.unwrap_err();
         assert_eq!(unknown.status, Status::ERR_INVALID_NAMESPACE);
         for rank in 0..2 {
-            let refused = node.connect(&ProcId::new(nspace.clone(), Rank::from_raw(rank))).await;
+            let refused = node.connect(&proc("wanted", rank)).await;
             assert!(refused.is_err(), "nobody of the job is let in any more");
         }
     }
@@ -189,13 +109,13 @@ async fn hst_04_a_job_that_cannot_start_leaves_nothing_on_any_node() {
     // nothing of the first is in its way
     let _job = within(hosts[0].start_job(start())).await.unwrap();
     for (rank, node) in (0..).zip(&nodes) {
-        node.connect(&ProcId::new(nspace.clone(), Rank::from_raw(rank))).await.unwrap();
+        node.connect(&proc("wanted", rank)).await.unwrap();
     }
 }
 
 #[tokio::test]
 async fn a_job_does_not_take_the_name_of_one_that_somebody_else_has_registered() {
-    let host = StandardHost::new(Pretender::default(), MemoryExchange::single("n0"));
+    let host = StandardHost::new(TestLauncher::new("n0"), MemoryExchange::single("n0"));
     let node = TestNode::builder(1).host(host.clone()).start().await;
     let start = JobStart::new(node.nspace().clone(), vec![App::new("none", 3)]);
     let error = within(host.start_job(start)).await.unwrap_err();

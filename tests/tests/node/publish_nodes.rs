@@ -1,19 +1,15 @@
 //! Published data over several nodes: ranges, waits, what is read once, the end of those who published it, and a node
 //! that is gone.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pmix_client::types::job::JobSpec;
 use pmix_client::types::{App, DataRange, Persistence, Status};
 use pmix_client::{Client, Nspace, ProcId, Rank};
-use pmix_server::async_trait;
 use pmix_server::standard::{
-    Job, JobReport, JobStart, LaunchError, LaunchJob, LaunchReport, Launcher, MemoryExchange, OnFailure,
-    ProcExit, PublishLimits, StandardHost,
+    Job, JobReport, JobStart, MemoryExchange, OnFailure, ProcExit, PublishLimits, StandardHost,
 };
-use pmix_tests::{NullLauncher, TestCluster, TestNode, on_both_runtimes, within};
+use pmix_tests::{NullLauncher, TestCluster, TestLauncher, TestNode, on_both_runtimes, within};
 use tokio::sync::mpsc;
 
 use crate::find;
@@ -196,38 +192,6 @@ async fn a_node_that_keeps_the_data_and_is_gone_is_named() {
     }
 }
 
-/// Starts nothing: the test says when processes end.
-#[derive(Clone, Default)]
-struct Scripted(Arc<Mutex<HashMap<Nspace, mpsc::Sender<LaunchReport>>>>);
-
-impl Scripted {
-    async fn end(&self, proc: &ProcId) {
-        let reports = self.0.lock().unwrap().get(&proc.nspace).unwrap().clone();
-        let exit = ProcExit::Code(0);
-        within(reports.send(LaunchReport::Ended { proc: proc.clone(), exit })).await.unwrap();
-    }
-}
-
-#[async_trait]
-impl Launcher for Scripted {
-    fn nodes(&self) -> Vec<String> {
-        vec!["n1".into()]
-    }
-
-    async fn launch(&self, job: LaunchJob, reports: mpsc::Sender<LaunchReport>) -> Result<(), LaunchError> {
-        self.0.lock().unwrap().insert(job.nspace, reports);
-        Ok(())
-    }
-
-    async fn signal(&self, _: &[ProcId], _: i32) -> Result<(), LaunchError> {
-        Ok(())
-    }
-
-    async fn terminate(&self, _: &[ProcId]) -> Result<(), LaunchError> {
-        Ok(())
-    }
-}
-
 async fn done(mut job: Job) {
     while let Some(report) = within(job.next_report()).await {
         if let JobReport::Done(_) = report {
@@ -242,7 +206,7 @@ fn pub_08_data_goes_with_its_process_its_application_and_its_session() {
         let mut exchanges = MemoryExchange::cluster(["n0", "n1"]).into_iter();
         let keeper = StandardHost::new(NullLauncher, exchanges.next().unwrap());
         let keeper = TestNode::builder(1).host(keeper).start().await;
-        let launcher = Scripted::default();
+        let launcher = TestLauncher::new("n1");
         let host = StandardHost::new(launcher.clone(), exchanges.next().unwrap());
         let node = TestNode::builder(1).hostname("n1").host(host.clone()).start().await;
         let reader = keeper.client(0).await;
@@ -269,17 +233,17 @@ fn pub_08_data_goes_with_its_process_its_application_and_its_session() {
         // a finalize is no end
         assert_eq!(find(&reader, "proc-0").await, Some(1));
 
-        launcher.end(&procs[0]).await;
+        launcher.end(&procs[0], ProcExit::Code(0)).await;
         until_gone(&reader, "proc-0").await;
         for key in ["app-0", "default-0", "proc-1", "app-1"] {
             assert_eq!(find(&reader, key).await, Some(1), "{key}");
         }
-        launcher.end(&procs[1]).await;
+        launcher.end(&procs[1], ProcExit::Code(0)).await;
         for key in ["proc-1", "app-0", "app-1", "default-0", "default-1"] {
             until_gone(&reader, key).await;
         }
         assert_eq!(find(&reader, "app-2").await, Some(1));
-        launcher.end(&procs[2]).await;
+        launcher.end(&procs[2], ProcExit::Code(0)).await;
         done(job).await;
         for key in ["proc-2", "app-2", "default-2"] {
             until_gone(&reader, key).await;
