@@ -185,6 +185,9 @@ mod tests {
         assert_eq!(far, "north:job:7");
         assert_eq!(far.split_cluster(|c| c == "north"), (Some("north"), "job:7"));
         assert_eq!(job.split_cluster(|c| c == "north"), (None, "job:7"));
+        // nothing is left for a namespace
+        let odd: Nspace = "north:".parse().unwrap();
+        assert_eq!(odd.split_cluster(|c| c == "north"), (None, "north:"));
         let long = Nspace::new("x".repeat(250)).unwrap();
         assert!(matches!(long.qualified("ab"), Err(NspaceError::TooLong(253))));
     }

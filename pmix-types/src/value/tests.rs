@@ -36,6 +36,12 @@ fn val_03_numbers_convert_unless_something_is_lost() {
     assert_eq!(Value::Uint64(u64::MAX).get::<f64>().unwrap_err().status(), Status::ERR_LOST_PRECISION);
     assert_eq!(Value::Double(0.1).get::<f32>().unwrap_err().status(), Status::ERR_LOST_PRECISION);
     assert_eq!(Value::Double(1e300).get::<f32>().unwrap_err().status(), Status::ERR_BAD_PARAM);
+    // up to here a double counts one by one
+    let most = 9_007_199_254_740_992_i64;
+    assert_eq!(Value::Double(most as f64).get::<i64>(), Ok(most));
+    assert_eq!(Value::Double(-most as f64).get::<i64>(), Ok(-most));
+    assert_eq!(Value::Double(1e16).get::<i64>().unwrap_err().status(), Status::ERR_BAD_PARAM);
+    assert!(Value::Double(f64::NAN).get::<f32>().is_ok_and(f32::is_nan));
 }
 
 #[test]

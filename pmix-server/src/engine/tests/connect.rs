@@ -174,6 +174,35 @@ fn cli_06_ini_07_finalize_tells_the_host_and_waits() {
 }
 
 #[test]
+fn ini_07_what_the_host_says_of_a_finalize_reaches_the_client() {
+    let mut t = Harness::new([Upcall::ClientFinalized, Upcall::ClientLost]);
+    t.job("job", "0");
+    let peer = t.connect(&proc("job", 0));
+    let to = t.ask(&peer, Request::Finalize(Directives::new()));
+    let (id, ..) = t.upcall();
+    t.answer(id, Err(failure(Status::ERR_NO_PERMISSIONS)));
+    t.fails(to, Status::ERR_NO_PERMISSIONS);
+    // it has finalized all the same
+    let late = t.ask(&peer, fence_all());
+    t.fails(late, Status::ERR_INIT);
+    t.lose(&peer);
+    t.finish();
+}
+
+#[test]
+fn cli_06_a_tool_that_finalizes_is_no_client() {
+    let mut t = Harness::new([Upcall::ToolConnected, Upcall::ClientFinalized, Upcall::ClientLost]);
+    let conn = t.hello_as(Identity::Tool(None), USER);
+    let (id, ..) = t.upcall();
+    t.answer(id, Ok(Answer::Identity(proc("tool", 0))));
+    assert!(matches!(t.next(), Command::Accept { .. }));
+    let to = t.ask_on(conn, Request::Finalize(Directives::new()));
+    t.done(to);
+    t.lose_conn(conn);
+    t.finish();
+}
+
+#[test]
 fn gen_10_nothing_works_before_init_or_after_finalize() {
     let (mut t, peers) = Harness::local(1);
     let to = t.ask_on(ConnId(77), commit([]));
@@ -323,6 +352,21 @@ fn sec_02_gen_13_the_host_decides_on_a_tool_by_what_the_system_says() {
             if conn == other && failure.status == status));
     }
     t.lose_conn(conn);
+    t.finish();
+}
+
+#[test]
+fn sec_02_of_two_tools_with_one_wish_the_first_that_is_let_in_gets_it() {
+    let mut t = Harness::new([Upcall::ToolConnected]);
+    let wish = || Identity::Tool(Some(proc("tool", 0)));
+    let asking = [t.hello_as(wish(), USER), t.hello_as(wish(), USER)];
+    let answers = [t.upcall().0, t.upcall().0];
+    t.answer(answers[1], Ok(Answer::Identity(proc("tool", 0))));
+    assert!(matches!(t.next(), Command::Accept { conn, .. } if conn == asking[1]));
+    t.answer(answers[0], Ok(Answer::Identity(proc("tool", 0))));
+    assert!(matches!(t.next(), Command::Refuse { conn, failure }
+        if conn == asking[0] && failure.status == Status::ERR_EXISTS));
+    t.lose_conn(asking[1]);
     t.finish();
 }
 

@@ -74,6 +74,29 @@ fn reg_04_arrays_must_say_what_they_describe() {
 }
 
 #[test]
+fn reg_04_reg_06_what_an_array_describes_may_stand_anywhere_in_it() {
+    let size = || Info::new(&keys::NODE_SIZE, 9u32);
+    let arrays = |is_last: bool| {
+        let array_of = |key: &Key<DataArray>, name: Info| {
+            let mut infos = vec![name, size()];
+            if is_last {
+                infos.reverse();
+            }
+            array(key, infos)
+        };
+        registered(&maps_and([
+            array_of(&keys::SESSION_INFO_ARRAY, Info::new(&keys::SESSION_ID, 3u32)),
+            array_of(&keys::APP_INFO_ARRAY, Info::new(&keys::APPNUM, 2u32)),
+            array_of(&keys::NODE_INFO_ARRAY, Info::new(&keys::NODEID, 1u32)),
+            array_of(&keys::NODE_INFO_ARRAY, Info::new(&keys::HOSTNAME, "n2")),
+            array_of(&keys::PROC_INFO_ARRAY, Info::new(&keys::RANK, rank(4))),
+        ]))
+    };
+    assert_eq!(arrays(true), arrays(false));
+    assert_eq!(find(&arrays(true), &keys::NODE_SIZE, Target::App(2)), Some(Value::Uint32(9)));
+}
+
+#[test]
 fn reg_04_a_process_goes_by_rank_or_procid_anywhere_in_its_array() {
     let procid =
         |nspace: &str| Info::new(&keys::PROCID, crate::ProcId::new(nspace.parse().unwrap(), rank(2)));
@@ -86,6 +109,9 @@ fn reg_04_a_process_goes_by_rank_or_procid_anywhere_in_its_array() {
     let other = array(&keys::PROC_INFO_ARRAY, [pid(), procid("job-2")]);
     assert!(matches!(refused(&[other]), JobErrorKind::OtherNspace { .. }));
     assert!(matches!(refused(&[proc(1, [procid("job-1")])]), JobErrorKind::Contradiction { .. }));
+    let named = |nspace: &str| proc(2, [Info::new(&keys::NSPACE, nspace), pid()]);
+    assert_eq!(registered(&[named("job-1")]), by_id);
+    assert!(matches!(refused(&[named("job-2")]), JobErrorKind::OtherNspace { .. }));
     let wildcard = array(&keys::PROC_INFO_ARRAY, [Info::new(&keys::RANK, Rank::WILDCARD)]);
     assert!(matches!(refused(&[wildcard]), JobErrorKind::NotARank { .. }));
 }
@@ -207,6 +233,9 @@ fn reg_10_resources_count_where_the_namespace_says_nothing() {
     assert_eq!(find(&data, &keys::CLUSTER_ID, Target::Session(None)), Some("of the host".into()));
     assert_eq!(find(&data, &keys::CLUSTER_ID, Target::Job), Some("of the host".into()));
     assert_eq!(find(&data, &keys::JOBID, Target::Job), Some("1".into()));
+    // what follows from the maps is the namespace's own, too
+    data.set_resources([KeyVal { key: keys::JOB_SIZE.key_name(), value: 99u32.into() }]);
+    assert_eq!(find(&data, &keys::JOB_SIZE, Target::Job), Some(Value::Uint32(7)));
     data.set_resources([]);
     assert_eq!(find(&data, &keys::CLUSTER_ID, Target::Job), None);
 }
@@ -223,7 +252,9 @@ fn rgx_04_rgx_06_maps_come_in_many_types() {
             let encoding = String::from_utf8(bytes[..colon].to_vec()).unwrap();
             let untagged = Value::Regex2(Box::new(Regex2 { encoding, bytes: bytes.slice(colon + 1..) }));
             let tagged = Value::Regex2(Box::new(Regex2 { encoding: String::new(), bytes: bytes.clone() }));
-            [tagged, untagged]
+            let encoding = String::from_utf8(bytes[..colon].to_vec()).unwrap();
+            let both = Value::Regex2(Box::new(Regex2 { encoding, bytes: bytes.clone() }));
+            [tagged, untagged, both]
         };
         let mut pairs = vec![
             (Value::Regex(nodes.clone()), Value::Regex(procs.clone())),

@@ -170,6 +170,10 @@ fn blobs_of_another_length_or_kind_are_refused() {
         Err(MapError::Blob { at: 7, .. })
     ));
     assert!(matches!(super::super::ProcMap::parse(&blob), Err(MapError::Blob { .. })));
+    // after the tag and the kind
+    let mut later = blob;
+    later[7] += 1;
+    assert!(matches!(NodeMap::parse(&later), Err(MapError::Blob { .. })));
 }
 
 #[test]
