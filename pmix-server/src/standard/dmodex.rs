@@ -1,15 +1,18 @@
 //! Direct modex: data of one process, from the server of its node.
 
 use bytes::Bytes;
+use futures::stream::{FuturesUnordered, StreamExt};
+use pmix_types::job::JobData;
 use pmix_types::message::Failure;
-use pmix_types::{Directives, Info, ProcId, Status, keys};
+use pmix_types::{Directives, Info, ProcId, Rank, Status, keys};
 
 use super::peer::{Ask, Told, unreadable};
 use super::{Exchange, Launcher, StandardHost};
 use crate::host::{DirectModexRequest, HostError, HostResult, UpcallContext};
 
 impl<L: Launcher, X: Exchange> StandardHost<L, X> {
-    /// Asks the server of the process, or all of them if nobody here knows its namespace.
+    /// Asks the server of the process, or all of them if nobody here knows which that is: those that do not know its
+    /// namespace wait until they do (DMX-05), so all are asked at the same time.
     pub(super) async fn fetch_data(
         &self,
         cx: &UpcallContext,
@@ -18,21 +21,32 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         let handle = self.handle()?;
         let key: Option<String> = req.directives.take(&keys::REQUIRED_KEY)?;
         req.directives.deny_unprocessed()?;
-        let nodes = match handle.job_data(&req.proc.nspace).await {
-            Ok(job) => job.hostname_of(req.proc.rank).into_iter().collect(),
-            // a namespace this server does not know: some other may
-            Err(_) => self.0.exchange.nodes(),
-        };
+        let job = handle.job_data(&req.proc.nspace).await.ok();
+        let nodes = self.nodes_to_ask(job.as_deref(), req.proc.rank);
         let mut last = Failure::new(Status::ERR_NOT_FOUND, format!("no server knows {}", req.proc));
         let ask = Ask::DirectModex { proc: req.proc, key };
-        for node in nodes.iter().filter(|node| *node != self.0.exchange.node()) {
-            match self.ask(cx, node, &ask).await {
+        let others = nodes.iter().filter(|node| *node != self.0.exchange.node());
+        let mut answers: FuturesUnordered<_> = others.map(|node| self.ask(cx, node, &ask)).collect();
+        while let Some(answer) = answers.next().await {
+            match answer {
                 Ok(Told::Blob(blob)) => return Ok(blob),
                 Ok(Told::Reply(_)) => last = unreadable("answer"),
                 Err(failure) => last = failure,
             }
         }
         Err(HostError::new(last.status, last.message))
+    }
+
+    /// Where a process may be, by what is known here of its job.
+    fn nodes_to_ask(&self, job: Option<&JobData>, rank: Rank) -> Vec<String> {
+        if let Some(node) = job.and_then(|job| job.hostname_of(rank)) {
+            return vec![node];
+        }
+        let is_beyond = |job: &JobData| job.size().is_some_and(|size| rank.to_raw() >= size);
+        match job {
+            Some(job) if job.proc_map().is_some() || is_beyond(job) => Vec::new(),
+            _ => self.0.exchange.nodes(),
+        }
     }
 
     /// Gives data of processes on this node to the host of another.

@@ -10,7 +10,7 @@ use pmix_client::types::{Directives, Info, Status};
 use pmix_client::{Client, Error, Nspace, ProcId, Rank, Scope, keys};
 use pmix_server::host::DirectModexRequest;
 use pmix_server::{Capabilities, HostModule, HostResult, Upcall, UpcallContext, async_trait};
-use pmix_tests::{TestCluster, TestNode, on_both_runtimes, within};
+use pmix_tests::{TestCluster, TestNode, on_both_runtimes, proc, within};
 use tokio::task::JoinHandle;
 
 async fn publish(client: &Client, scope: Scope, key: &str, value: &str) {
@@ -265,6 +265,23 @@ async fn one_of_two(host: impl HostModule) -> TestNode {
     let spec = JobSpec::new(Nspace::new("job").unwrap());
     let spec = spec.node_map(["n0", "n1"]).unwrap().ranks_block(2, 1).unwrap();
     TestNode::builder(0).job(spec, [0]).host(host).start().await
+}
+
+#[tokio::test]
+async fn dmx_01_dmx_05_a_namespace_that_only_a_third_node_knows_is_found_there() {
+    let cluster = TestCluster::new(3, 1).await;
+    let far = proc("far", 0);
+    cluster.node(2).add_job(JobSpec::new(far.nspace.clone()), [0]).await;
+    let owner = cluster.node(2).connect(&far).await.unwrap();
+    owner.put(Scope::GLOBAL, "key", 5).unwrap();
+    within(owner.commit()).await.unwrap();
+    let asker = cluster.client(0).await;
+    // the second node does not know it either, and waits
+    assert_eq!(within(asker.get::<i32>(&far, "key")).await.unwrap(), 5);
+    // with a job of unknown size, only a limit of time ends the wait for a rank that nobody has
+    let nobody = proc("far", 1);
+    let get = asker.get::<i32>(&nobody, "key").timeout(Duration::from_secs(1));
+    assert!(within(get).await.unwrap_err().is_timeout());
 }
 
 #[test]
