@@ -167,6 +167,12 @@ async fn all_keys_of_a_peer_come_from_the_server() {
         let all: Vec<_> = all.unwrap().into_iter().map(|info| info.key).collect();
         assert_eq!(all, entries.into_iter().map(|entry| entry.key).collect::<Vec<_>>());
     }
+    // the server knows it and has nothing of it
+    let (all, ()) = tokio::join!(client.get_all(proc("job", 2)), async {
+        let (id, _) = conversation.request().await;
+        conversation.reply(id, Reply::Get(GetReply::default())).await;
+    });
+    assert_eq!(all.unwrap(), []);
 }
 
 #[tokio::test]

@@ -411,6 +411,9 @@ fn get_47_spawned_is_false_if_nothing_was_said() {
     let store = store();
     assert_eq!(find(&store, None, keys::SPAWNED.name()), value(false));
     assert!(matches!(find(&store, proc("b", 0), keys::SPAWNED.name()), Found::Ask(_)));
+    let mut store = store;
+    store.keep_job(job("b"));
+    assert_eq!(find(&store, proc("b", 0), keys::SPAWNED.name()), value(false));
 }
 
 #[test]

@@ -201,3 +201,27 @@ fn decode_part(mut part: Bytes) -> Option<(String, Bytes)> {
     let proposal = String::from_utf8(part.split_to(length).to_vec()).ok()?;
     Some((proposal, part))
 }
+
+#[cfg(test)]
+mod tests {
+    use pmix_types::job::JobSpec;
+
+    use super::*;
+
+    #[test]
+    fn con_07_ranks_have_no_holes_and_those_who_are_not_known_are_not_numbered() {
+        let named = |name: &str| name.parse::<Nspace>().unwrap();
+        let mut known = JobData::new(named("b"));
+        let spec = JobSpec::new(named("b")).node_map(["n0"]).unwrap().proc_map("0-1").unwrap();
+        known.register(&spec.into_infos(), "n0").unwrap();
+        let jobs = [known, JobData::new(named("a"))].map(|job| (job.nspace().clone(), Arc::new(job)));
+        let jobs = Jobs::from(jobs);
+        let proc = |name: &str, rank| ProcId::new(named(name), Rank::from_raw(rank));
+        let all = |name: &str| ProcId::wildcard(named(name));
+        let numbered = number_procs(&[all("b"), proc("a", 7), proc("b", 1)], &jobs).unwrap();
+        let ranks = [proc("a", 7), proc("b", 0), proc("b", 1)].into_iter().zip((0..).map(Rank::from_raw));
+        assert_eq!(numbered, ranks.collect::<Vec<_>>());
+        assert_eq!(number_procs(&[all("b"), all("a")], &jobs), None, "nobody knows how many are in a");
+        assert_eq!(number_procs(&[all("b"), all("c")], &jobs), None);
+    }
+}

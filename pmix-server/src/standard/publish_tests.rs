@@ -1,9 +1,13 @@
 use bytes::Bytes;
-use pmix_types::{DataRange, Pdata, Rank, keys};
+use pmix_types::{DataRange, IofChannels, Pdata, ProcInfo, ProcState, Rank, keys};
 use tokio_util::sync::CancellationToken;
 
+use super::super::iof::Forwarding;
 use super::super::peer::Answers;
-use super::super::{ExchangeError, LaunchError, LaunchJob, LaunchReport, MemoryExchange, Responder};
+use super::super::start::JobEntry;
+use super::super::{
+    ExchangeError, LaunchError, LaunchJob, LaunchReport, MemoryExchange, OnFailure, Responder,
+};
 use super::*;
 
 /// An exchange whose requests go on at the other end when nobody waits for them any more, as over a network.
@@ -250,4 +254,60 @@ fn ranks_that_end_wait_together_for_the_keeper_to_be_told() {
     let ranks = Some("0-999".parse().unwrap());
     let together = Over::Procs { nspace: proc(0).nspace, ranks, persistence: Persistence::PROC };
     assert_eq!(outbox.queue[0], together);
+}
+
+/// Can write nothing while it is full.
+#[derive(Debug, Default)]
+struct Full(std::sync::atomic::AtomicBool);
+
+impl Disk for Full {
+    fn insert(&self, _: &[(u64, Item)]) -> Result<(), String> {
+        if self.0.load(Ordering::SeqCst) { Err("no space left".into()) } else { Ok(()) }
+    }
+
+    fn remove(&self, _: &[u64]) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn pub_03_pub_04_what_cannot_be_kept_for_good_is_not_published_and_its_key_free() {
+    let [host, _] = hosts();
+    let disk = Arc::new(Full(true.into()));
+    host.0.publishing.disk.set(disk.clone()).unwrap();
+    let for_good = || Directives::new().with(&keys::PERSISTENCE, Persistence::INDEF);
+    let error = publish(&host, &caller(0), "k", for_good()).await.unwrap_err();
+    assert_eq!(error.status(), Status::ERR_FILE_WRITE_FAILURE, "{error}");
+    let none = look_up(&host, &caller(0), "k", Directives::new()).await.unwrap_err();
+    assert_eq!(none.status(), Status::ERR_NOT_FOUND);
+    // what need not be kept is not written
+    publish(&host, &caller(0), "other", Directives::new()).await.unwrap();
+    disk.0.store(false, Ordering::SeqCst);
+    publish(&host, &caller(0), "k", for_good()).await.unwrap();
+    assert_eq!(look_up(&host, &caller(0), "k", Directives::new()).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn pub_08_what_comes_after_the_end_of_its_process_is_not_kept() {
+    let [host, _] = hosts();
+    let job: Nspace = "job".parse().unwrap();
+    let mut row = ProcInfo::new(ProcId::new(job.clone(), Rank::from_raw(0)));
+    row.state = ProcState::TERMINATED;
+    let (control, _controls) = tokio::sync::mpsc::unbounded_channel();
+    let (reports, _reports) = tokio::sync::mpsc::channel(1);
+    let entry = JobEntry {
+        control,
+        reports,
+        connected_to: None,
+        on_failure: OnFailure::Continue,
+        table: vec![row],
+        forwarding: Forwarding { channels: IofChannels::NONE, stdin: None, pullers: Vec::new() },
+    };
+    host.jobs().insert(job, entry);
+    let with = |persistence| Directives::new().with(&keys::PERSISTENCE, persistence);
+    publish(&host, &caller(0), "own", with(Persistence::PROC)).await.unwrap();
+    publish(&host, &caller(0), "session", with(Persistence::SESSION)).await.unwrap();
+    let gone = look_up(&host, &caller(0), "own", Directives::new()).await.unwrap_err();
+    assert_eq!(gone.status(), Status::ERR_NOT_FOUND);
+    assert_eq!(look_up(&host, &caller(0), "session", Directives::new()).await.unwrap().len(), 1);
 }

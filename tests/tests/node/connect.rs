@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::future::join_all;
 use pmix_client::types::job::JobSpec;
-use pmix_client::types::{DataArray, DataRange, Event, Info, Status};
+use pmix_client::types::{DataArray, DataRange, Directives, Event, Info, Status};
 use pmix_client::{Client, Connection, Error, Nspace, ProcId, Scope, keys};
 use pmix_server::standard::{Exchange, ExchangeError, MemoryExchange, Responder, StandardHost};
 use pmix_tests::{NullLauncher, TestCluster, TestNode, all_of, nspace, on_both_runtimes, proc, within};
@@ -189,6 +189,14 @@ fn con_03_con_14_what_cannot_be_is_refused() {
         ];
         for (error, status) in refused {
             assert_eq!(error.status(), status, "{error}");
+        }
+        // who leaves alone asks the same host as those who leave together (GEN-05)
+        let name = named(&connect_all(&[a.clone(), b.clone()], &[node.job()]).await);
+        let unknown = || Directives::new().require(&keys::COLLECT_DATA, true);
+        let alone = a.disconnect_nspace(&name).directives(unknown());
+        assert_eq!(within(alone.into_future()).await.unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
+        for client in [&a, &b] {
+            within(client.disconnect_nspace(&name).into_future()).await.unwrap();
         }
         let late = a.connect([node.job()]).timeout(Duration::from_secs(1));
         let error = within(late.into_future()).await.unwrap_err();

@@ -196,6 +196,16 @@ async fn get_08_a_refresh_fetches_from_the_other_node_anew() {
 }
 
 #[tokio::test]
+async fn get_23_gen_05_what_the_host_must_do_and_does_not_know_is_not_supported() {
+    let cluster = TestCluster::new(2, 1).await;
+    let (a, b) = (cluster.client(0).await, cluster.client(1).await);
+    publish(&b, Scope::GLOBAL, "key", "value").await;
+    let unknown = Directives::new().require(&keys::COLLECT_DATA, true);
+    let refused = within(a.get::<String>(b.proc_id(), "key").directives(unknown)).await.unwrap_err();
+    assert_eq!(refused.status(), Status::ERR_NOT_SUPPORTED, "{refused}");
+}
+
+#[tokio::test]
 async fn get_04_immediate_asks_no_other_node() {
     let cluster = TestCluster::new(2, 1).await;
     let (a, b) = (cluster.client(0).await, cluster.client(1).await);

@@ -205,6 +205,10 @@ fn con_09_an_exchange_connects_nobody() {
     t.fails(to, Status::ERR_INVALID_OPERATION);
     let to = t.ask(&peers[0], leave("asm"));
     t.fails(to, Status::ERR_INVALID_NAMESPACE);
+    // those who are connected can exchange too, and stay connected
+    all_connect(&mut t, &peers, &connect(everybody()));
+    all_connect(&mut t, &peers, &exchange());
+    assert_eq!(t.engine.collectives.assemblies.len(), 1);
     t.finish();
 }
 
@@ -258,6 +262,17 @@ fn con_10_who_asks_for_it_in_disconnect_only_is_told_of_too() {
     let (id, ..) = t.upcall();
     t.answer(id, Ok(Answer::Done));
     all_done(&mut t, [first, second, third]);
+    // and who leaves alone
+    all_connect(&mut t, &[a0.clone(), a1.clone(), b0.clone()], &connect(everybody()));
+    let to = t.ask(&b0, leave("asm").with(&keys::CONNECT_NOTIFY_EACH, true));
+    let (id, ..) = t.upcall();
+    t.answer(id, Ok(Answer::Done));
+    hears(&mut t, &a0, Status::PROC_HAS_DISCONNECTED, &proc("b", 0));
+    t.done(to);
+    let to = t.ask(&a1, leave("asm"));
+    let (id, ..) = t.upcall();
+    t.answer(id, Ok(Answer::Done));
+    t.done(to);
     t.finish();
 }
 
@@ -307,6 +322,9 @@ fn con_13_who_ends_or_finalizes_while_connected_is_told_of() {
     t.fails(to, Status::ERR_PROC_TERM_WO_SYNC);
     let to = t.ask(&b0, Request::Finalize(Default::default()));
     t.done(to);
+    // who has finalized will not enter either
+    let to = t.ask(&a0, fence([proc("asm", 10), proc("asm", 11)]));
+    assert_eq!(t.fails(to, Status::ERR_PROC_TERM_WO_SYNC).procs, [proc("b", 0)]);
     // the last one can still disconnect
     let to = t.ask(&a0, disconnect(everybody()));
     let (id, ..) = t.upcall();
@@ -568,6 +586,34 @@ fn con_04_con_14_a_disconnect_is_of_the_connection_with_its_id() {
         let to = t.ask(&peers[0], of(disconnect(everybody()), id));
         t.fails(to, Status::ERR_INVALID_OPERATION);
     }
+    t.finish();
+}
+
+#[test]
+fn con_04_con_14_who_leaves_one_connection_is_awaited_in_the_disconnect_of_another() {
+    let (mut t, peers) = two_jobs();
+    for (id, connected) in [("x", named()), ("y", Connected::default())] {
+        let request = || connect(everybody()).with(&keys::CONNECT_ID, id);
+        let asked = peers.each_ref().map(|peer| t.ask(peer, request()));
+        let upcall = asked_to_connect(&mut t);
+        t.answer(upcall, Ok(Answer::Connected(connected)));
+        asked.into_iter().for_each(|to| drop(t.ok(to)));
+    }
+    let to = t.ask(&peers[2], leave("asm"));
+    let (id, ..) = t.upcall();
+    t.answer(id, Ok(Answer::Done));
+    t.done(to);
+    let request = |id: &str| disconnect(everybody()).with(&keys::CONNECT_ID, id);
+    let mut asked = vec![t.ask(&peers[0], request("y")), t.ask(&peers[1], request("y"))];
+    t.quiet();
+    asked.push(t.ask(&peers[2], request("y")));
+    let (id, ..) = t.upcall();
+    t.answer(id, Ok(Answer::Done));
+    all_done(&mut t, asked);
+    let asked = [0, 1].map(|peer| t.ask(&peers[peer], request("x")));
+    let (id, ..) = t.upcall();
+    t.answer(id, Ok(Answer::Done));
+    all_done(&mut t, asked);
     t.finish();
 }
 

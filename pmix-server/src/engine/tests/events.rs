@@ -325,6 +325,9 @@ fn registrations_of_one_connection_are_limited() {
     let to = t.ask(&peers[0], more());
     let failure = t.fails(to, Status::ERR_OUT_OF_RESOURCE);
     assert!(failure.message.contains("1024"), "{failure}");
+    let codes = (1..=1025).map(Status::from_raw).collect();
+    let to = t.ask(&peers[1], Request::RegisterEvents(RegisterEvents::new(codes)));
+    t.fails(to, Status::ERR_OUT_OF_RESOURCE);
     // that of one leaves others alone, and one given back is free again
     register(&mut t, &peers[1], vec![CODE]);
     let to = t.ask(&peers[0], Request::DeregisterEvents(numbers[0]));

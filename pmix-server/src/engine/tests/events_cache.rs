@@ -173,6 +173,20 @@ fn evt_13_evt_14_a_new_job_of_the_same_name_has_heard_nothing_and_does_not_hear_
 }
 
 #[test]
+fn evt_13_evt_20_what_is_for_a_job_that_is_not_known_yet_waits_for_it() {
+    let mut t = Harness::new([]);
+    for (number, named) in [(1, proc("late", 0)), (2, all_of("late")), (3, proc("late", 1))] {
+        let named = Info::new(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(vec![named]));
+        host_event(&mut t, &event(number).with_range(DataRange::CUSTOM).with_info(named));
+    }
+    t.job("late", "0-1");
+    let peers = [0, 1].map(|rank| t.connect(&proc("late", rank)));
+    assert_eq!(peers.each_ref().map(|peer| codes_kept_for(&mut t, peer)), [[1, 2], [2, 3]]);
+    assert_eq!(t.engine.stats().events_kept, 0);
+    t.finish();
+}
+
+#[test]
 fn evt_13_those_of_a_job_that_are_still_to_be_registered_are_waited_for() {
     let mut t = Harness::new([]);
     t.register(pmix_types::job::JobSpec::new(nspace("late")), Some(2));

@@ -287,6 +287,24 @@ fn fen_11_a_fence_over_two_jobs_waits_for_the_second() {
 }
 
 #[test]
+fn fen_11_of_a_job_on_other_nodes_alone_it_is_enough_what_their_servers_say() {
+    let (mut t, a, b) = Harness::two_nodes([Upcall::Fence, Upcall::DirectModex]);
+    let to = t.ask(&a, get_key(all_of("other"), &keys::JOB_SIZE));
+    let (id, ..) = t.upcall();
+    let mut data = pmix_types::job::JobData::new(nspace("other"));
+    data.register(&spec("other", ";0-3").into_infos(), "n1").unwrap();
+    t.answer(id, Ok(Answer::Blob(crate::blob::encode_job(&data))));
+    assert_eq!(t.value(to), 4u32.into());
+    // nobody of it is to be registered here
+    let calls = [&a, &b].map(|peer| t.ask(peer, fence([all_of("job"), all_of("other")])));
+    let (id, request) = fence_upcall(&mut t);
+    assert_eq!(request.nodes, ["n0", "n1"]);
+    t.answer(id, Ok(Answer::Blob(blob([]))));
+    calls.into_iter().for_each(|to| drop(t.fenced(to)));
+    t.finish();
+}
+
+#[test]
 fn fen_11_fen_13_a_fence_that_broke_too_early_is_reported_once_all_is_known() {
     let mut t = Harness::new(HOST);
     t.job("job", "0-1");

@@ -34,6 +34,11 @@ fn get_05_a_scope_limits_the_search() {
     let remote = || get(proc("job", 0), "k").with(&keys::DATA_SCOPE, Scope::REMOTE);
     let to = t.ask(&peers[1], remote().with(&keys::IMMEDIATE, true));
     t.fails(to, Status::ERR_NOT_FOUND);
+    let nowhere = get(whoever("job"), "k").with(&keys::DATA_SCOPE, Scope::REMOTE);
+    let to = t.ask(&peers[1], nowhere.with(&keys::IMMEDIATE, true));
+    t.fails(to, Status::ERR_NOT_FOUND);
+    let to = t.ask(&peers[1], get(whoever("job"), "k").with(&keys::DATA_SCOPE, Scope::LOCAL));
+    assert_eq!(t.value(to), Value::Uint32(2));
     let to = t.ask(&peers[1], remote().with(&keys::TIMEOUT, 1));
     t.quiet();
     t.advance(1);

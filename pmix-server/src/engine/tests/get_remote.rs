@@ -93,6 +93,19 @@ fn get_04_an_immediate_get_does_not_ask_the_host() {
 }
 
 #[test]
+fn get_21_gen_05_whoever_has_posted_it_is_not_the_hosts_to_find() {
+    let (mut t, a, b) = Harness::two_nodes(HOST);
+    let whoever = || get(all_of("job").with_rank(Rank::UNDEF), "k");
+    let to = t.ask(&a, whoever().require(&keys::CREDENTIAL, "what for?"));
+    t.fails(to, Status::ERR_NOT_SUPPORTED);
+    let to = t.ask(&a, whoever());
+    t.quiet();
+    t.commits(&b, [entry(Scope::GLOBAL, "k", 1u32)]);
+    assert_eq!(t.value(to), Value::Uint32(1));
+    t.finish();
+}
+
+#[test]
 fn get_23_a_rank_the_job_does_not_have_is_not_asked_for() {
     let (mut t, a, _) = Harness::two_nodes(HOST);
     let to = t.ask(&a, get(proc("job", 4), "k"));

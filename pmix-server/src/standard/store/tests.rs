@@ -291,6 +291,9 @@ fn pub_09_users_and_groups_are_named_with_or_without_a_list_around_them() {
     assert_eq!(look(&mut store, &both, &["group", "user"], &any), Some(Ok(vec![1, 2])));
     let neither = user("job", 1, 9);
     assert_eq!(look(&mut store, &neither, &["group"], &any), Some(Err(Status::ERR_NO_PERMISSIONS)));
+    let unknown = vec![Info::required(&keys::WDIR, "/")];
+    let unknown = any.clone().with(&keys::ACCESS_PERMISSIONS, DataArray::Info(unknown));
+    assert_eq!(publish(&mut store, &a, data(&[("k", 1)]), &unknown), Err(Status::ERR_NOT_SUPPORTED));
 }
 
 #[test]
@@ -311,6 +314,40 @@ fn pub_09_pub_12_other_users_see_only_what_is_opened_to_them() {
     // users do not take each other's keys
     publish(&mut store, &stranger, data(&[("closed", 3)]), &any).unwrap();
     assert_eq!(look(&mut store, &stranger, &["closed"], &any), Some(Ok(vec![3])));
+}
+
+#[test]
+fn pub_03_pub_12_what_is_on_its_way_to_the_disk_is_there_for_nobody() {
+    let mut store = Store::default();
+    let (a, stranger) = (user("job", 0, 7), user("job", 1, 8));
+    let numbers = store.admit(a.clone(), data(&[("k", 1)]), Directives::new()).unwrap();
+    for asker in [&a, &stranger] {
+        let found = look(&mut store, asker, &["k"], &Directives::new());
+        assert_eq!(found, Some(Err(Status::ERR_NOT_FOUND)));
+    }
+    assert_eq!(
+        publish(&mut store, &a, data(&[("k", 2)]), &Directives::new()),
+        Err(Status::ERR_DUPLICATE_KEY),
+        "its key is taken"
+    );
+    unpublish(&mut store, &a, &[], &Directives::new());
+    store.show(&numbers);
+    assert_eq!(find(&mut store, &a, "k"), Some(1));
+}
+
+#[test]
+fn pub_08_pub_13_a_lookup_that_nobody_waits_for_any_more_reads_nothing() {
+    let mut store = Store::default();
+    let a = user("job", 0, 7);
+    let all = Directives::from(vec![Info::dynamic(keys::WAIT.key_name(), 0)]);
+    let look = Look::new(a.clone(), vec![key("k")], all).unwrap();
+    let Err(place) = store.look(look) else { panic!("it has to wait") };
+    // it has not come to leaving its place
+    drop(place.answer);
+    publish(&mut store, &a, data(&[("k", 1)]), &lasting(Persistence::FIRST_READ)).unwrap();
+    assert_eq!(store.waiting(), 0);
+    assert_eq!(find(&mut store, &a, "k"), Some(1));
+    assert_eq!(find(&mut store, &a, "k"), None);
 }
 
 #[test]
