@@ -206,6 +206,8 @@ fn own_pid() -> Pid {
 
 #[cfg(test)]
 mod tests {
+    use pmix_types::Info;
+
     use super::*;
 
     #[tokio::test]
@@ -215,5 +217,14 @@ mod tests {
         let half = Client::builder().uri("srv.0;unix:/s").connect().await.unwrap_err();
         assert!(half.to_string().starts_with("proc is not given"), "{half}");
         assert!(Client::builder().allow_singleton().connect().await.unwrap().is_singleton());
+    }
+
+    #[tokio::test]
+    async fn gen_12_a_limit_of_init_that_makes_no_sense_is_refused() {
+        let there = || Client::builder().uri("srv.0;unix:/nonexistent").proc(ProcId::none());
+        for limit in [Info::new(&keys::TIMEOUT, -1), Info::dynamic(keys::TIMEOUT.key_name(), "soon")] {
+            let refused = there().directives(vec![limit].into()).connect().await.unwrap_err();
+            assert_eq!(refused.status(), Status::ERR_BAD_PARAM, "{refused}");
+        }
     }
 }

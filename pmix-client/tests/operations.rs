@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use common::{FakeServer, entry, job, me, modex, proc, within};
-use pmix_client::types::message::{Failure, Get, GetReply, QueryReply, Reply, Request, ResolvePeers};
+use pmix_client::types::message::{
+    Failure, Get, GetReply, IofPush, Push, QueryReply, Reply, Request, ResolvePeers,
+};
 use pmix_client::types::{DataRange, Directives, Event, Info, Query, Status, keys};
-use pmix_client::{Client, Error, EventStream, Procs, Scope, Value};
+use pmix_client::{Client, Error, EventStream, OutputError, Procs, Scope, Value};
 
 fn is_send_sync<T: Send + Sync>() {}
 
@@ -369,6 +371,54 @@ async fn evt_11_evt_17_an_event_goes_to_the_server_unless_it_is_for_this_process
         conversation.reply(id, Reply::Done).await;
     });
     notified.unwrap();
+}
+
+/// A source of input that fails.
+struct Broken;
+
+impl tokio::io::AsyncRead for Broken {
+    fn poll_read(
+        self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+        _: &mut tokio::io::ReadBuf<'_>,
+    ) -> std::task::Poll<std::io::Result<()>> {
+        std::task::Poll::Ready(Err(std::io::Error::other("broken")))
+    }
+}
+
+#[tokio::test]
+async fn iof_10_input_that_cannot_be_read_is_ended_with_all_directives() {
+    let mut server = FakeServer::start();
+    let (client, mut conversation) = server.connected().await;
+    let sink = client.push_stdin([proc("job", 1)]).directive(&keys::IOF_PUSH_STDIN, true);
+    let mut end = IofPush::new(vec![proc("job", 1)], Bytes::new());
+    end.directives = Directives::new().with(&keys::IOF_PUSH_STDIN, true).with(&keys::IOF_COMPLETE, true);
+    let (copied, ()) = within(async {
+        tokio::join!(sink.copy_from(Broken), async {
+            let (id, request) = conversation.request().await;
+            assert_eq!(request, Request::IofPush(end));
+            conversation.reply(id, Reply::Done).await;
+        })
+    })
+    .await;
+    assert_eq!(copied.unwrap().unwrap_err().to_string(), "broken");
+}
+
+#[tokio::test]
+async fn iof_05_iof_06_a_wish_is_told_in_whole_seconds_and_where_output_is_missing() {
+    let mut server = FakeServer::start();
+    let (client, mut conversation) = server.connected().await;
+    let wish = client.pull_output([proc("job", 1)]).buffer_time(Duration::from_millis(1500));
+    let (output, ()) = tokio::join!(async { wish.await }, async {
+        let (id, request) = conversation.request().await;
+        let Request::IofPull(wish) = request else { panic!("{request:?}") };
+        assert_eq!(wish.directives, Directives::new().with(&keys::IOF_BUFFERING_TIME, 2u32));
+        conversation.reply(id, Reply::Registered(7)).await;
+    });
+    let mut output = output.unwrap();
+    conversation.push(Push::OutputLost { registration: 7, bytes: 5 }).await;
+    let lost = within(output.recv()).await.unwrap().unwrap_err();
+    assert_eq!(lost, OutputError::Lagged { bytes: 5 });
 }
 
 #[tokio::test]

@@ -363,7 +363,7 @@ fn now() -> String {
 #[cfg(test)]
 mod tests {
     use pmix_types::message::Output;
-    use pmix_types::{Info, Rank};
+    use pmix_types::{Info, Key, Rank};
     use proptest::prelude::*;
 
     use super::*;
@@ -420,6 +420,28 @@ mod tests {
     }
 
     #[test]
+    fn iof_11_each_directive_says_what_its_setting_says() {
+        let format = OutputFormat::default;
+        let named = |key: &Key<String>| Info::new(key, "name");
+        let on = |key: &Key<bool>| Info::new(key, true);
+        for (said, expected) in [
+            (on(&keys::IOF_TAG_OUTPUT), format().tag(true)),
+            (on(&keys::IOF_RANK_OUTPUT), format().rank(true)),
+            (on(&keys::IOF_TIMESTAMP_OUTPUT), format().timestamp(true)),
+            (on(&keys::IOF_XML_OUTPUT), format().xml(true)),
+            (on(&keys::IOF_OUTPUT_RAW), format().raw(true)),
+            (on(&keys::IOF_MERGE_STDERR_STDOUT), format().merge(true)),
+            (on(&keys::IOF_FILE_PATTERN), format().pattern(true)),
+            (on(&keys::IOF_FILE_ONLY), format().file_only(true)),
+            (named(&keys::IOF_OUTPUT_TO_FILE), format().file("name")),
+            (named(&keys::IOF_OUTPUT_TO_DIRECTORY), format().directory("name")),
+        ] {
+            let read = OutputFormat::from_directives(&vec![said.clone()].into()).unwrap();
+            assert_eq!(read, expected, "{said}");
+        }
+    }
+
+    #[test]
     fn iof_11_xml_holds_any_text() {
         let xml = shown(OutputFormat::default().xml(true), &[chunk(2, OUT, "a <b> & \"c\"\u{7}\nrest")]).0;
         assert_eq!(
@@ -429,6 +451,8 @@ mod tests {
         );
         let (_, xml) = shown(OutputFormat::default().xml(true), &[chunk(2, ERR, "oh\n")]);
         assert_eq!(xml, "<stderr nspace=\"a&amp;b\" rank=\"2\">oh</stderr>\n");
+        let (_, stamped) = shown(OutputFormat::default().xml(true).timestamp(true), &[chunk(2, ERR, "oh\n")]);
+        assert!(stamped.starts_with("<stderr nspace=\"a&amp;b\" rank=\"2\" timestamp=\"20"), "{stamped}");
     }
 
     #[test]
@@ -459,6 +483,15 @@ mod tests {
         let both = OutputFormat::default().directory(dir.path().join("deep")).file(dir.path().join("near"));
         shown(both, &[elsewhere]);
         assert_eq!([read("deep/.._x/rank.0/stdout"), read("near..._x.0.out")], ["far\n", "far\n"]);
+        for dots in [".", ".."] {
+            let mut above = chunk(0, OUT, "up\n");
+            above.source.nspace = dots.parse().unwrap();
+            shown(
+                OutputFormat::default().directory(dir.path().join("deep").join(dots.len().to_string())),
+                &[above],
+            );
+            assert_eq!(read(&format!("deep/{}/_/rank.0/stdout", dots.len())), "up\n");
+        }
         // what was there before is over, and without a file there is nothing else to show it on
         let again = OutputFormat::default().file(&base);
         shown(again, &[chunk(0, OUT, "new\n")]);

@@ -232,8 +232,16 @@ async fn reg_09_reg_20_a_c_client_is_told_what_follows_from_the_maps_and_what_ca
     }
 
     // what is told once more is told to those who come then
-    node.add_job(JobSpec::new("job".parse().unwrap()).info(&keys::JOBID, "9"), []).await;
-    assert_eq!(value(&of_job(&job_data(&node).await), &keys::JOBID), Some("9".into()));
+    let more = JobSpec::new("job".parse().unwrap()).info(&keys::JOBID, "9").info(&keys::MAX_PROCS, 8u32);
+    node.add_job(more.proc_info(Rank::from_raw(2), &keys::NODE_RANK, 5u16), []).await;
+    let job = job_data(&node).await;
+    assert_eq!(value(&of_job(&job), &keys::JOBID), Some("9".into()));
+    // what the host says goes before what follows
+    assert_eq!(value(&of_job(&job), &keys::MAX_PROCS), Some(Value::Uint32(8)));
+    let pairs = job.entries.iter().find_map(of_rank).unwrap();
+    assert_eq!(value(&pairs, &keys::NODE_RANK), Some(Value::Uint16(5)));
+    // older dialects have no type for maps
+    assert_eq!([&keys::NODE_MAP, &keys::PROC_MAP].map(|key| value(&of_job(&job), key)), [None, None]);
 }
 
 #[tokio::test]

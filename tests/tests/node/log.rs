@@ -132,6 +132,11 @@ fn log_02_no_channel_means_all_and_once_the_first_that_works() {
         assert_eq!(rank.output().await, (OutputChannel::Stdout, "all\n".into()));
         assert_eq!(rank.output().await, (OutputChannel::Stderr, "all\n".into()));
         assert_eq!(syslog.line().await.1, said_by("job:0", "all"));
+        let bytes = Info::dynamic(keys::LOG_BLOB.key_name(), Value::ByteObject("blob".into()));
+        within(rank.client.log().data([bytes])).await.unwrap();
+        assert_eq!(rank.output().await, (OutputChannel::Stdout, "blob\n".into()));
+        assert_eq!(rank.output().await, (OutputChannel::Stderr, "blob\n".into()));
+        assert_eq!(syslog.line().await.1, said_by("job:0", "blob"));
 
         within(rank.client.log().stderr("first").syslog("second").once()).await.unwrap();
         assert_eq!(rank.output().await, (OutputChannel::Stderr, "first\n".into()));

@@ -75,6 +75,7 @@ fn ini_09_a_process_tells_that_it_waits_in_init_and_goes_on_when_it_is_released(
             let waiting = connecting(&node);
             let [ready] = &host.heard(1).await[..] else { panic!() };
             assert_eq!((ready.code, &ready.source), (Status::READY_FOR_DEBUG, &node.proc(0)));
+            assert_eq!(ready.range, DataRange::RM);
             assert_eq!(ready.info.get(&keys::BREAKPOINT).unwrap().as_deref(), Some("pmix-init"));
 
             // one that is not to stop, and an event that is not for the one that waits

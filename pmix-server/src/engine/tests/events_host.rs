@@ -221,6 +221,34 @@ fn hst_06_gen_13_the_host_is_asked_once_for_a_code_that_only_it_can_see() {
 }
 
 #[test]
+fn hst_06_system_events_are_those_from_230_to_330() {
+    let (mut t, a, _) = world(WATCHER);
+    let number = register_codes(&mut t, &a, [-229, -230, -330, -331].map(Status::from_raw).into());
+    let (upcall, codes) = asked_to_watch(&mut t);
+    assert_eq!(codes, [-330, -230].map(Status::from_raw));
+    t.answer(upcall, Ok(Answer::Done));
+    let to = deregister(&mut t, &a, number);
+    t.done(to);
+    let (upcall, _) = asked_to_stop(&mut t);
+    t.answer(upcall, Ok(Answer::Done));
+    t.finish();
+}
+
+#[test]
+fn hst_06_gen_11_a_host_that_cannot_be_told_to_stop_is_asked_anew() {
+    let (mut t, a, _) = world([Upcall::RegisterEvents]);
+    for _ in 0..2 {
+        let number = register_codes(&mut t, &a, vec![SYSTEM]);
+        let (upcall, _) = asked_to_watch(&mut t);
+        t.answer(upcall, Ok(Answer::Done));
+        let to = deregister(&mut t, &a, number);
+        t.done(to);
+        t.quiet();
+    }
+    t.finish();
+}
+
+#[test]
 fn hst_06_what_changes_while_the_host_is_busy_is_told_afterwards() {
     let (mut t, a, _) = world(WATCHER);
     let number = register_codes(&mut t, &a, vec![SYSTEM]);

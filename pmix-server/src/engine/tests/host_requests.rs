@@ -227,6 +227,21 @@ fn log_04_jct_01_what_the_server_cannot_do_goes_up() {
     );
     t.answer(id, Ok(Answer::Info(vec![info("k", 1)])));
     assert_same(&t.ok(to), &Reply::Info(vec![info("k", 1)]));
+    // without data there is no message
+    let to = t.ask(&peer, Request::Log(Log::new(vec![])));
+    t.fails(to, Status::ERR_BAD_PARAM);
+    t.finish();
+}
+
+#[test]
+fn gen_12_a_limit_that_is_given_twice_alike_is_none_of_the_hosts() {
+    let (mut t, peer) = one();
+    let pause = Request::JobControl(JobControl::new(vec![])).with(&keys::TIMEOUT, 3).with(&keys::TIMEOUT, 3);
+    let to = t.ask(&peer, pause);
+    let request = JobControlRequest::new(vec![]).with_directives(identified(Directives::new()));
+    let id = upcall_is(&mut t, UpcallRequest::JobControl(request));
+    t.advance(3);
+    t.expect_cancel_then_timeout(id, to);
     t.finish();
 }
 

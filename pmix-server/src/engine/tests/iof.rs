@@ -277,6 +277,10 @@ fn iof_05_a_full_cache_drops_what_is_newest_unless_told_otherwise() {
 
     let long = "x".repeat(CACHE_SIZE);
     assert_eq!(kept(&none, Directives::new(), [&long, "y", "z"]), [Ok(long.clone()), Err(2)]);
+    // what the host says goes before what the wish says
+    let said = Directives::new().with(&keys::IOF_DROP_NEWEST, true);
+    let wished = Directives::new().with(&keys::IOF_DROP_OLDEST, true);
+    assert_eq!(kept(&said, wished, [&long, "y", ""]), [Ok(long.clone()), Err(1)]);
 }
 
 #[test]
@@ -359,6 +363,12 @@ fn iof_06_time_alone_collects_too() {
     t.quiet();
     t.advance(1);
     t.expect([pushed(&listener, number, text(&writer, OUT, "ab"))]);
+    // a bounded part of it
+    let piece = "x".repeat(600 << 10);
+    t.delivers(text(&writer, OUT, &piece));
+    t.quiet();
+    t.delivers(text(&writer, OUT, &piece));
+    t.shows(number, &text(&writer, OUT, &piece.repeat(2)));
     // what is held goes with who wanted it, and its time too
     t.delivers(text(&writer, OUT, "c"));
     t.leaves(&listener);
@@ -425,6 +435,13 @@ fn iof_07_a_wish_is_ended_by_its_owner_only() {
     t.fails(to, Status::ERR_BAD_PARAM);
     t.delivers(text(&writer, OUT, "on"));
     t.expect([pushed(&listener, number, text(&writer, OUT, "on"))]);
+    // nor is there one before the host has agreed
+    let pulled = t.ask(&listener, pull([writer], ERR));
+    let (upcall, ..) = asked(&mut t, true);
+    let early = t.ask(&listener, Request::IofDeregister(number + 1));
+    t.fails(early, Status::ERR_BAD_PARAM);
+    t.answer(upcall, Err(failure(Status::ERR_NOT_FOUND)));
+    t.fails(pulled, Status::ERR_NOT_FOUND);
     t.leaves(&listener);
 }
 
@@ -580,6 +597,31 @@ fn iof_05_loss_is_told_under_the_number_of_the_wish() {
     t.delivers(output);
     let number = t.pulls(&listener, pull([writer.clone()], OUT));
     t.expect([pushed(&listener, number, text(&writer, OUT, "a")), lost(&listener, number, 2)]);
+    t.leaves(&listener);
+}
+
+#[test]
+fn iof_05_the_cache_of_all_processes_together_is_bounded() {
+    let (mut t, listener, writer) = two();
+    t.job("more", "0");
+    let most = "x".repeat(CACHE_TOTAL * 3 / 4);
+    let writers = [writer, proc("more", 0)];
+    for writer in &writers {
+        let mut output = text(writer, OUT, &most);
+        output.info = Directives::new().with(&keys::IOF_CACHE_SIZE, u32::MAX);
+        t.delivers(output);
+    }
+    t.pulls(&listener, pull(writers, OUT));
+    let (mut shown, mut lost) = (0, 0);
+    for command in t.drain() {
+        match command {
+            Command::Push { push: Push::Output { output, .. }, .. } => shown += output.data.len(),
+            Command::Push { push: Push::OutputLost { bytes, .. }, .. } => lost += bytes as usize,
+            _ => panic!("expected output"),
+        }
+    }
+    assert_eq!(shown + lost, 2 * most.len());
+    assert!((most.len()..=CACHE_TOTAL).contains(&shown), "{shown}");
     t.leaves(&listener);
 }
 

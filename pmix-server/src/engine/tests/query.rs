@@ -507,7 +507,7 @@ fn qry_12_the_library_tells_which_keys_and_qualifiers_it_takes() {
 }
 
 #[test]
-fn qry_12_namespace_info_names_each_job_with_its_command() {
+fn qry_06_qry_12_namespace_info_names_each_job_with_its_command() {
     let (mut t, peers) = Harness::local(1);
     t.register(spec("also", "0").info(&keys::CMD_LINE, "./also -v"), None);
     let job = || vec![Info::new(&keys::NSPACE, "job")];
@@ -518,6 +518,9 @@ fn qry_12_namespace_info_names_each_job_with_its_command() {
     assert_eq!(the_only(&reply), DataArray::Info(vec![of(also()), of(job())]).into());
     let reply = answered(&mut t, &peers[0], vec![ask().qualifier(&keys::NSPACE, "job")]);
     assert_eq!(the_only(&reply), DataArray::Info(vec![of(job())]).into());
+    // of several names those that are known are told
+    let named = ask().qualifier(&keys::NSPACE, "none").qualifier(&keys::NSPACE, "job");
+    assert_eq!(the_only(&answered(&mut t, &peers[0], vec![named])), DataArray::Info(vec![of(job())]).into());
     let to = t.ask(&peers[0], Request::Query(vec![ask().qualifier(&keys::NSPACE, "none")]));
     t.fails(to, Status::ERR_INVALID_NAMESPACE);
     t.finish();

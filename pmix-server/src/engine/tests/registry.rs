@@ -59,6 +59,13 @@ fn reg_03_nodata_notes_the_namespace_only() {
     let peer = t.connect(&proc("job", 0));
     let to = t.ask(&peer, get_key(all_of("job"), &keys::JOB_SIZE));
     t.fails(to, Status::ERR_NOT_FOUND);
+    let to = t.ask(&peer, get_key(all_of("job"), &keys::SERVER_NSPACE));
+    t.fails(to, Status::ERR_NOT_FOUND);
+
+    // what is known of it already stays
+    t.job("known", "0-1");
+    assert!(t.called(register("known", None, vec![Info::new(&keys::REGISTER_NODATA, true)])).is_ok());
+    assert_eq!(t.engine.jobs.get("known").unwrap().data.size(), Some(2));
     t.finish();
 }
 

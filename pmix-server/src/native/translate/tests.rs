@@ -3,7 +3,7 @@ use std::sync::Arc;
 use pmix_native::msg as native;
 use pmix_types::job::{JobData, JobSpec};
 use pmix_types::message::{self as ours, Modex};
-use pmix_types::{AllocDirective, App, DataRange, IofChannels, Rank};
+use pmix_types::{AllocDirective, App, DataRange, IofChannels, Query, Rank, Time};
 
 use super::*;
 
@@ -118,6 +118,32 @@ fn fen_01_abt_01_evt_11_pub_02_what_is_left_out_on_the_native_wire_is_meant_as_e
 
     let long = task(&proc("job", 0), Ask::GroupLeave(Group::new("g".repeat(256))));
     assert!(matches!(long, Task::Refuse(Status::ERR_BAD_PARAM)), "GEN-02: {long:?}");
+}
+
+#[test]
+fn log_01_the_time_of_a_message_is_what_the_process_says_it_is() {
+    let (said, also) = (Time(1), Time(2));
+    let mut log = native::Log::new(Directives::new().with(&keys::LOG_STDOUT, "text"));
+    log.time = Some(said);
+    let time_of = |log: native::Log| match asked(Ask::Log(log)) {
+        Request::Log(log) => log.directives,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(time_of(log.clone()), Directives::new().with(&keys::LOG_TIMESTAMP, said));
+    log.info = Directives::new().with(&keys::LOG_TIMESTAMP, also);
+    assert_eq!(time_of(log), Directives::new().with(&keys::LOG_TIMESTAMP, also));
+}
+
+#[test]
+fn qry_02_the_results_of_a_query_are_framed_for_libraries_that_know_the_frame() {
+    let query = Query::new(&keys::QUERY_NAMESPACES).qualifier(&keys::QUERY_LOCAL_ONLY, true);
+    let names = Info::dynamic(keys::QUERY_NAMESPACES.key_name(), "job");
+    let framed = vec![query.results(vec![names.clone()])];
+    for (version, expected) in [("5.0.1", vec![names]), ("6.0.0", framed.clone())] {
+        let reply = Reply::Query(ours::QueryReply::new(Status::SUCCESS, framed.clone()));
+        let told = answer(&proc("server", 0), version.parse().unwrap(), reply, AnswerAs::Info);
+        assert_eq!(told, Body::Info(expected).into(), "{version}");
+    }
 }
 
 #[test]
