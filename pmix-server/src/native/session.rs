@@ -69,22 +69,17 @@ pub(super) async fn run(stream: TcpStream, from: SocketAddr, here: SocketAddr, s
             Err(_) => return,
         },
         // a process that leaves while the host is asked; one that waits sends nothing before the answer
-        reason = closed(&reading) => reason,
+        reason = closed(&mut reading) => reason,
     };
     session.shared.inbox.send(Event::Input(Input::Lost { conn, reason })).await;
 }
 
 /// Resolves when the socket is closed by the peer, or broken, while nothing is to be read.
-async fn closed(reading: &OwnedReadHalf) -> String {
-    loop {
-        if reading.readable().await.is_err() {
-            return String::new();
-        }
-        match reading.try_read(&mut []) {
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-            // something came, perhaps the end: the session will read it
-            _ => return std::future::pending().await,
-        }
+async fn closed(reading: &mut OwnedReadHalf) -> String {
+    match reading.peek(&mut [0]).await {
+        Ok(0) | Err(_) => String::new(),
+        // something came: the session will read it
+        Ok(_) => std::future::pending().await,
     }
 }
 

@@ -7,14 +7,16 @@ use pmix_native::conn::{
 };
 use pmix_native::msg::Reply;
 use pmix_native::{Dialect, Encoding};
-use pmix_server::NativeWire;
-use pmix_server::types::Status;
+use pmix_server::host::{ClientConnected, HostError, ToolConnected};
+use pmix_server::types::{Directives, Info, Status, keys};
+use pmix_server::{Capabilities, HostModule, HostResult, NativeWire, Upcall, UpcallContext, async_trait};
 use pmix_tests::{
     Logs, NativeSession, TestNode, native_connect, native_stream, native_user, noise, on_both_runtimes,
     within,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::mpsc;
 
 /// A node with both front ends, and the job of two that goes on.
 async fn node() -> (TestNode, [Client; 2]) {
@@ -111,6 +113,55 @@ async fn sec_01_credentials_that_cannot_be_checked_are_refused() {
         connect.security = Security { mechanism: mechanism.into(), credential: Bytes::new() };
         refused_connect(&node, &clients, &connect, &[mechanism]).await;
     }
+}
+
+/// Lets nobody in: tells what it is told of a process, and when nobody waits for its answer any more.
+struct Undecided(mpsc::UnboundedSender<Option<Directives>>);
+
+impl Undecided {
+    async fn think<T>(&self, cx: &UpcallContext, said: Directives) -> HostResult<T> {
+        self.0.send(Some(said)).unwrap();
+        cx.cancelled().await;
+        self.0.send(None).unwrap();
+        Err(HostError::new(Status::ERROR, "nobody waits"))
+    }
+}
+
+#[async_trait]
+impl HostModule for Undecided {
+    fn capabilities(&self) -> Capabilities {
+        [Upcall::ClientConnected, Upcall::ToolConnected].into_iter().collect()
+    }
+
+    async fn client_connected(&self, cx: &UpcallContext, req: ClientConnected) -> HostResult<()> {
+        self.think(cx, req.directives).await
+    }
+
+    async fn tool_connected(&self, cx: &UpcallContext, req: ToolConnected) -> HostResult<ProcId> {
+        self.think(cx, req.directives).await
+    }
+}
+
+#[tokio::test]
+async fn gen_14_sec_03_the_host_hears_what_a_process_says_of_itself_and_that_it_does_not_wait_any_more() {
+    let (sender, mut heard) = mpsc::unbounded_channel();
+    let node = TestNode::builder(1).host(Undecided(sender));
+    let node = node.server(|server| server.native_wire(NativeWire::On).tool_support(true)).start().await;
+    let client = connect_as(Who::Client(node.proc(0)), native_user());
+    let identity = ToolIdentity::Assign;
+    let user = native_user();
+    let mut tool = connect_as(Who::Tool { role: Role::Tool, user, identity }, user);
+    // clients have no room for it
+    tool.info = vec![Info::new(&keys::PROGRAMMING_MODEL, "MPI")];
+    for (connect, model) in [(client, None), (tool, Some("MPI"))] {
+        let mut stream = native_stream(&node).await;
+        stream.write_all(&connect.encode().unwrap()).await.unwrap();
+        let said = within(heard.recv()).await.unwrap().unwrap();
+        assert_eq!(said.get(&keys::PROGRAMMING_MODEL).unwrap().as_deref(), model);
+        drop(stream);
+        assert_eq!(within(heard.recv()).await.unwrap(), None);
+    }
+    assert_eq!(node.stats().await.connections, 0);
 }
 
 /// Tools and their like are told, as clients cannot be.
