@@ -226,3 +226,23 @@ impl Peer for NativePeer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use pmix_native::{Dialect, Encoding, Version};
+
+    use super::*;
+
+    #[test]
+    fn evt_15_a_registration_of_a_c_process_ends_with_the_last_of_its_codes() {
+        let ledger = Ledger::new(Context::new(Encoding::plain(Dialect::V41), Version::new(4, 2, 2)));
+        let codes = |codes: &[i32]| codes.iter().copied().map(Status::from_raw).collect::<Vec<_>>();
+        let held = [(1, codes(&[])), (2, codes(&[-5])), (3, codes(&[-5, -6]))];
+        ledger.lock().registrations.extend(held);
+        assert!(ledger.retire(&codes(&[-7])).is_empty());
+        assert_eq!(ledger.retire(&codes(&[-5])), [2], "the third still waits for its other code");
+        assert_eq!(ledger.retire(&codes(&[])), [1], "no codes are those of the default handlers");
+        assert_eq!(ledger.retire(&codes(&[-5, -6])), [3]);
+        assert!(ledger.retire(&codes(&[-6])).is_empty());
+    }
+}

@@ -126,6 +126,8 @@ async fn con_18_a_child_hears_of_the_errors_of_a_parent_that_others_have_started
     launcher.end(&proc(&loner, 1), ProcExit::Code(1)).await;
     let heard = hears(&mut unheard, &[Status::ERR_PROC_TERM_WO_SYNC]).await;
     assert_eq!(heard[0].affected_procs(), [proc(&loner, 1)]);
+    let how = heard[0].info.get(&keys::PROC_TERM_STATUS).unwrap();
+    assert_eq!(how, Some(Status::ERR_EXIT_NONZERO_TERM));
 }
 
 #[tokio::test]
@@ -224,6 +226,19 @@ async fn con_18_a_child_ends_with_its_parent_unless_it_is_independent() {
     let asked = rig.launcher.until_asked(3).await;
     assert!(asked.contains(&both(&loner)), "{asked:?}");
     within(async { while rig.parent.next_report().await.is_some() {} }).await;
+}
+
+#[tokio::test]
+async fn spn_06_con_18_what_its_owner_ends_has_not_failed_nor_has_it_by_the_ends_of_its_children() {
+    let (mut rig, _client, child, loner) = ending_family().await;
+    rig.parent.terminate();
+    let asked = rig.launcher.until_asked(3).await;
+    assert!([&child, &loner].iter().all(|nspace| asked.contains(&both(nspace))), "{asked:?}");
+    let outcome = within(rig.parent.outcome()).await.unwrap();
+    assert_eq!((outcome.exit_code, outcome.status), (128 + 15, Status::ERR_JOB_KILLED_BY_CMD));
+    // the signal has ended its own processes too
+    let first = outcome.first_failure.map(|(proc, _)| proc);
+    assert_eq!(first, Some(proc(rig.parent.nspace(), 0)));
 }
 
 #[tokio::test]
