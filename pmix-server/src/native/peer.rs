@@ -230,12 +230,61 @@ impl Peer for NativePeer {
 #[cfg(test)]
 mod tests {
     use pmix_native::{Dialect, Encoding, Version};
+    use pmix_types::{Event, Nspace, Rank};
 
     use super::*;
+    use crate::driver::Inbox;
+    use crate::native::job::JobCache;
+
+    fn ledger() -> Ledger {
+        Ledger::new(Context::new(Encoding::plain(Dialect::V41), Version::new(4, 2, 2)))
+    }
+
+    fn proc(rank: u32) -> ProcId {
+        ProcId::new(Nspace::new("job").unwrap(), Rank::from_raw(rank))
+    }
+
+    /// The sending side of a session of rank 0, and what it sends.
+    fn peer() -> (NativePeer, mpsc::Receiver<Bytes>) {
+        let shared = Shared { inbox: Inbox::new().0, server: ProcId::none(), jobs: JobCache::default() };
+        let (admitted, _) = oneshot::channel();
+        let (mut peer, _, frames) =
+            NativePeer::new(Arc::new(shared), Arc::new(ledger()), Greeting::Client, admitted);
+        peer.proc = proc(0);
+        (peer, frames)
+    }
+
+    fn event_of(rank: u32) -> Push {
+        Push::Event { registrations: vec![1], event: Event::new(Status::from_raw(-4242), proc(rank)) }
+    }
+
+    #[test]
+    fn evt_14_what_a_c_process_has_told_itself_does_not_come_back_to_it() {
+        let (mut peer, mut frames) = peer();
+        peer.push(event_of(0));
+        assert!(frames.try_recv().is_err());
+        peer.push(event_of(1));
+        assert!(frames.try_recv().is_ok());
+    }
+
+    #[test]
+    fn events_for_a_c_process_that_does_not_read_leave_room_for_answers() {
+        let (mut peer, frames) = peer();
+        for _ in 0..OUTBOX {
+            peer.push(event_of(1));
+        }
+        assert_eq!(frames.len(), OUTBOX / 2);
+        for id in 0..OUTBOX as u64 / 2 {
+            assert!(peer.ledger.expect(id, AnswerAs::Status));
+            assert!(peer.reply(RequestId(id), Ok(Reply::Done)).is_ok());
+        }
+        assert!(peer.ledger.expect(0, AnswerAs::Status));
+        assert!(peer.reply(RequestId(0), Ok(Reply::Done)).is_err(), "it has had its chance");
+    }
 
     #[test]
     fn evt_15_a_registration_of_a_c_process_ends_with_the_last_of_its_codes() {
-        let ledger = Ledger::new(Context::new(Encoding::plain(Dialect::V41), Version::new(4, 2, 2)));
+        let ledger = ledger();
         let codes = |codes: &[i32]| codes.iter().copied().map(Status::from_raw).collect::<Vec<_>>();
         let held = [(1, codes(&[])), (2, codes(&[-5])), (3, codes(&[-5, -6]))];
         ledger.lock().registrations.extend(held);

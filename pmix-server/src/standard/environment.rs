@@ -64,6 +64,9 @@ fn apply(info: &Info, env: &mut BTreeMap<OsString, OsString>) -> Result<(), Fail
     let wrong = |error: &dyn std::fmt::Display| bad(format!("directive {}: {error}", info.key));
     if info.is(&keys::UNSET_ENVAR) {
         let name: String = info.get().map_err(|error| wrong(&error))?;
+        if !is_name(&name) {
+            return Err(wrong(&format_args!("{name:?} is no name of a variable")));
+        }
         env.remove(OsStr::new(&name));
         return Ok(());
     }
@@ -177,6 +180,8 @@ mod tests {
             let mut app = App::new("program", 1);
             let envar = Envar { name: name.into(), value: "x".into(), separator: 0 };
             app.info.push(Info::new(&keys::SET_ENVAR, envar));
+            assert_eq!(environment(&app, []).unwrap_err().status, Status::ERR_BAD_PARAM);
+            app.info = vec![Info::new(&keys::UNSET_ENVAR, name)];
             assert_eq!(environment(&app, []).unwrap_err().status, Status::ERR_BAD_PARAM);
         }
         let mut app = App::new("program", 1);

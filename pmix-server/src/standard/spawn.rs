@@ -91,3 +91,35 @@ fn stdin_reader(directives: &Directives) -> HostResult<Option<Rank>> {
 fn refusal(error: StartError) -> HostError {
     HostError::new(error.status(), error.to_string()).with_source(error)
 }
+
+#[cfg(test)]
+mod tests {
+    use pmix_types::Info;
+
+    use super::*;
+
+    #[test]
+    fn iof_04_iof_10_what_is_forwarded_is_what_the_directives_name() {
+        let (out, err) = (IofChannels::STDOUT, IofChannels::STDERR);
+        for (directives, channels) in [
+            (Directives::new(), IofChannels::NONE),
+            (Directives::new().with(&keys::FWD_STDOUT, true), out),
+            (Directives::new().with(&keys::FWD_STDERR, true), err),
+            (Directives::new().with(&keys::FWD_STDERR, true).with(&keys::FWD_STDOUT, true), out | err),
+            (
+                Directives::new().with(&keys::FWD_STDERR, false).with(&keys::FWD_STDIN, true),
+                IofChannels::NONE,
+            ),
+        ] {
+            assert_eq!(forwarded(&directives).unwrap(), channels, "{directives:?}");
+        }
+        let reader = |value: Value| {
+            let info = Info::dynamic(keys::FWD_STDIN.key_name(), value);
+            stdin_reader(&vec![info].into()).unwrap()
+        };
+        assert_eq!(reader(Value::Rank(Rank::from_raw(2))), Some(Rank::from_raw(2)));
+        assert_eq!(reader(Value::Bool(true)), Some(Rank::WILDCARD));
+        assert_eq!(reader(Value::Bool(false)), None);
+        assert_eq!(stdin_reader(&Directives::new()).unwrap(), None);
+    }
+}
