@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use pmix_types::{Directives, Nspace, ProcId, Rank, Status, keys};
+use pmix_types::{Directives, Nspace, ProcId, ProcState, Rank, Status, keys};
 
 use super::attributes::taken_by;
 use super::cluster::Shared;
@@ -155,13 +155,21 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
                 format!("{stranger} was not started by this resource manager, so it cannot be aborted");
             return Err(HostError::new(Status::ERR_PARAM_VALUE_NOT_SUPPORTED, message));
         }
+        drop(jobs);
         for nspace in targets {
-            if let Some(job) = jobs.get(nspace) {
-                let (by, message) = (cx.caller.clone(), req.message.clone());
-                let _ = job.control.send(Control::Abort { by, status: req.status, message });
-            }
+            let (by, message) = (cx.caller.clone(), req.message.clone());
+            // looked at before the caller is answered and ends: who dies after that may have died of the abort
+            let dead = self.dead_unseen(nspace);
+            self.control(nspace, Control::Abort { by, status: req.status, message, dead });
         }
         Ok(())
+    }
+
+    /// Processes that were connected when last heard of, and have ended by what the launcher knows.
+    fn dead_unseen(&self, nspace: &Nspace) -> Vec<Rank> {
+        let mut rows = self.process_table(nspace);
+        rows.retain(|row| row.state == ProcState::CONNECTED && self.0.shared.launcher.has_ended(&row.proc));
+        rows.into_iter().map(|row| row.proc.rank).collect()
     }
 
     /// Tools of the server's own user and of root are let in.

@@ -35,6 +35,8 @@ pub(super) enum Control {
         by: ProcId,
         status: i32,
         message: String,
+        /// Had ended by then, perhaps without anybody being told yet.
+        dead: Vec<Rank>,
     },
     /// From its owner, or from that of its parent.
     Order {
@@ -279,11 +281,11 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
                 self.fail(rank).await;
                 self.tell(out);
             }
-            Control::Abort { by, status, message } => {
-                if let Some(dead) = self.unreported_death(&by) {
+            Control::Abort { by, status, message, dead } => {
+                if let Some(first) = self.first_dead(&by, dead) {
                     // before all whose loss is told from now on, also those of other nodes
-                    self.lost.insert(0, (dead, 0));
-                    self.fail(dead).await;
+                    self.lost.insert(0, (first, 0));
+                    self.fail(first).await;
                 }
                 out.push_back(JobReport::Abort { by, status, message });
                 // after a failure it is one of its effects: MPI libraries abort when they hear that a peer is lost
@@ -383,19 +385,14 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
         self.servers.notify_event(&event).await;
     }
 
-    /// A process that has left without finalize, by what the launcher knows and nobody was told yet.
-    fn unreported_death(&self, aborter: &ProcId) -> Option<Rank> {
+    /// The first of these whose death is news: a process that has left without finalize.
+    fn first_dead(&self, aborter: &ProcId, dead: Vec<Rank>) -> Option<Rank> {
         if self.has_failed() || self.asked_to_end {
             return None;
         }
-        let launcher = &self.host.0.shared.launcher;
-        let in_midst = self
-            .running
-            .iter()
-            .filter(|rank| self.connected.contains(rank) && !self.finalized.contains(rank));
-        in_midst.copied().find(|rank| {
-            let proc = self.proc(*rank);
-            proc != *aborter && launcher.has_ended(&proc)
+        dead.into_iter().find(|rank| {
+            let left_early = self.connected.contains(rank) && !self.finalized.contains(rank);
+            left_early && self.running.contains(rank) && self.proc(*rank) != *aborter
         })
     }
 
