@@ -295,8 +295,9 @@ impl Launcher for LocalLauncher {
     }
 
     fn has_ended(&self, proc: &ProcId) -> bool {
+        let pid = self.running().get(proc).map(|process| process.pid);
         // one that was waited for may still have output to be read
-        self.running().get(proc).is_none_or(|process| tree::is_exiting(process.pid))
+        pid.is_none_or(tree::is_exiting)
     }
 
     fn takes_stdin(&self) -> bool {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use procfs::ProcError;
 use procfs::process::{Process, StatFlags, all_processes};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -33,11 +34,15 @@ pub(crate) fn signal_all(pids: &[Pid], signal: Signal) {
 /// The kernel marks a thread before it closes its files, so that what others see of an end (a closed connection) never
 /// comes before this.
 pub(crate) fn is_exiting(pid: Pid) -> bool {
-    let Ok(threads) = Process::new(pid.as_raw_pid()).and_then(|process| process.tasks()) else { return true };
-    threads
-        .flatten()
-        .filter_map(|thread| thread.stat().ok())
-        .all(|stat| stat.flags().is_ok_and(|flags| flags.contains(StatFlags::PF_EXITING)))
+    let threads = match Process::new(pid.as_raw_pid()).and_then(|process| process.tasks()) {
+        Ok(threads) => threads,
+        // what cannot be seen is not known to have ended
+        Err(error) => return matches!(error, ProcError::NotFound(_)),
+    };
+    threads.flatten().all(|thread| match thread.stat() {
+        Ok(stat) => stat.flags & StatFlags::PF_EXITING.bits() != 0,
+        Err(error) => matches!(error, ProcError::NotFound(_)),
+    })
 }
 
 fn children_by_parent() -> HashMap<Pid, Vec<Pid>> {

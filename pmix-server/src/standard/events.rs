@@ -80,8 +80,9 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
 
     /// Which session it is for, where it is known: the job of its source need not be registered on all nodes.
     async fn name_session(&self, event: &mut Event) {
+        // no process says for itself which session it is in
+        event.info.remove(&keys::SESSION_ID);
         if let Some(id) = self.job_of(&event.source.nspace).await.and_then(|job| job.session_id()) {
-            event.info.remove(&keys::SESSION_ID);
             event.info.push(Info::new(&keys::SESSION_ID, id));
         }
     }

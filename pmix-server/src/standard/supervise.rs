@@ -196,7 +196,9 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
                         permit.send(report);
                     }
                 }
-                Some(report) = reports.recv(), if outgoing.len() < REPORTS => self.on_report(report, &mut outgoing).await,
+                Some(report) = reports.recv(), if outgoing.len() < REPORTS => {
+                    self.on_report(report, &mut controls, &mut outgoing).await;
+                }
                 () = until(end_at) => {
                     end_at = None;
                     self.end_all().await;
@@ -318,7 +320,12 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
         }
     }
 
-    async fn on_report(&mut self, report: LaunchReport, out: &mut Outgoing) {
+    async fn on_report(
+        &mut self,
+        report: LaunchReport,
+        controls: &mut mpsc::UnboundedReceiver<Control>,
+        out: &mut Outgoing,
+    ) {
         match &report {
             LaunchReport::Started { proc, pid, executable } => {
                 self.with_row(proc.rank, |row| {
@@ -354,6 +361,10 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
                 self.forget_published(rank);
                 if let Some(server) = self.job.plan.node_of(rank).and_then(|node| self.servers.of(node)) {
                     let _ = server.client_ended(proc, format!("it ended with {exit}")).await;
+                    // by now its server has told of those it lost before, of whom this one may have heard and ended
+                    while let Ok(control) = controls.try_recv() {
+                        self.on_control(control, out).await;
+                    }
                 }
                 out.push_back(JobReport::Proc(report));
                 if left_early || exit != ProcExit::Code(0) {

@@ -92,8 +92,11 @@ async fn evt_11_a_session_hears_of_jobs_that_are_not_registered_on_its_node() {
     }
     let proc = |nspace: &str| ProcId::new(Nspace::new(nspace).unwrap(), Rank::from_raw(0));
     let mut clients = Vec::new();
-    for (node, nspace, session) in [(0, "teller", 1_u32), (1, "same", 1), (1, "another", 2)] {
-        let spec = JobSpec::new(Nspace::new(nspace).unwrap()).session_info(&keys::SESSION_ID, session);
+    for (node, nspace, session) in
+        [(0, "teller", Some(1_u32)), (1, "same", Some(1)), (1, "another", Some(2)), (0, "free", None)]
+    {
+        let spec = JobSpec::new(Nspace::new(nspace).unwrap());
+        let spec = session.into_iter().fold(spec, |spec, id| spec.session_info(&keys::SESSION_ID, id));
         nodes[node].add_job(spec, [0]).await;
         clients.push(nodes[node].connect(&proc(nspace)).await.unwrap());
     }
@@ -101,10 +104,12 @@ async fn evt_11_a_session_hears_of_jobs_that_are_not_registered_on_its_node() {
     // no process says for itself which session it is in
     let claim = Info::new(&keys::SESSION_ID, 2_u32);
     let event = Event::from(CODE).with_range(DataRange::SESSION).with_info(claim);
-    within(clients[0].notify(event)).await.unwrap();
-    mark(&clients[0]).await;
-    assert_eq!(heard(&mut same).await, [CODE]);
-    assert_eq!(heard(&mut another).await, []);
+    for (teller, reaches_same) in [(0, true), (3, false)] {
+        within(clients[teller].notify(event.clone())).await.unwrap();
+        mark(&clients[teller]).await;
+        assert_eq!(heard(&mut same).await.len(), usize::from(reaches_same));
+        assert_eq!(heard(&mut another).await, []);
+    }
 }
 
 #[tokio::test]
