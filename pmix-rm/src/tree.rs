@@ -34,15 +34,15 @@ pub(crate) fn signal_all(pids: &[Pid], signal: Signal) {
 /// The kernel marks a thread before it closes its files, so that what others see of an end (a closed connection) never
 /// comes before this.
 pub(crate) fn is_exiting(pid: Pid) -> bool {
-    let threads = match Process::new(pid.as_raw_pid()).and_then(|process| process.tasks()) {
-        Ok(threads) => threads,
-        // what cannot be seen is not known to have ended
-        Err(error) => return matches!(error, ProcError::NotFound(_)),
-    };
-    threads.flatten().all(|thread| match thread.stat() {
-        Ok(stat) => stat.flags & StatFlags::PF_EXITING.bits() != 0,
-        Err(error) => matches!(error, ProcError::NotFound(_)),
-    })
+    // what cannot be seen is not known to have ended
+    let is_gone = |error| matches!(error, ProcError::NotFound(_));
+    match Process::new(pid.as_raw_pid()).and_then(|process| process.tasks()) {
+        Ok(mut threads) => threads.all(|thread| match thread.and_then(|thread| thread.stat()) {
+            Ok(stat) => stat.flags & StatFlags::PF_EXITING.bits() != 0,
+            Err(error) => is_gone(error),
+        }),
+        Err(error) => is_gone(error),
+    }
 }
 
 fn children_by_parent() -> HashMap<Pid, Vec<Pid>> {

@@ -114,6 +114,9 @@ fn evt_12_an_event_of_the_host_concerns_the_namespace_it_is_about() {
     let event = about(Event::new(CODE, ProcId::none()), vec![proc("b", 1)]);
     host_event(&mut t, &event);
     t.expect([push(&peers[2], &numbers[2..3], &event), push(&peers[3], &numbers[3..], &event)]);
+    let about_both = about(Event::new(CODE, ProcId::none()), vec![proc("a", 1), proc("b", 0)]);
+    host_event(&mut t, &about_both);
+    t.expect(std::iter::zip(&peers, numbers.chunks(1)).map(|(peer, number)| push(peer, number, &about_both)));
     let about_nobody = Event::new(CODE, ProcId::none());
     host_event(&mut t, &about_nobody);
     t.finish();

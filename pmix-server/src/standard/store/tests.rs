@@ -171,6 +171,21 @@ fn pub_06_pub_07_pub_10_both_must_be_in_range_of_each_other() {
 }
 
 #[test]
+fn pub_06_those_without_a_session_number_are_in_a_session_of_their_own() {
+    let session = in_range(DataRange::SESSION);
+    let of = |name, session| Party { session, ..user(name, 0, 7) };
+    let (none, some) = (of("job", None), of("numbered", Some(1)));
+    let mut store = Store::default();
+    publish(&mut store, &none, data(&[("none", 1)]), &session).unwrap();
+    publish(&mut store, &some, data(&[("some", 2)]), &session).unwrap();
+    assert_eq!(find(&mut store, &of("else", None), "none"), Some(1));
+    assert_eq!(find(&mut store, &of("else", Some(1)), "some"), Some(2));
+    for (asker, key) in [(&none, "some"), (&some, "none"), (&of("else", Some(2)), "some")] {
+        assert_eq!(find(&mut store, asker, key), None, "{key}");
+    }
+}
+
+#[test]
 fn pub_06_a_custom_range_is_those_listed() {
     let mut store = Store::default();
     let (a, listed, other) = (user("job", 0, 7), user("job", 1, 7), user("job", 2, 7));
