@@ -62,6 +62,13 @@ pub enum ServerError {
     /// The loopback port of the native wire cannot be opened.
     #[error("cannot listen on the loopback interface: {0}")]
     Tcp(#[source] std::io::Error),
+    /// The kernel does not tell who owns a loopback connection, so the native wire could not tell users apart: some
+    /// containers do not let netlink SOCK_DIAG through.
+    #[error(
+        "the native wire cannot start, as the kernel does not tell who connects (netlink SOCK_DIAG: {0}); \
+         allow it in this container or turn the native wire off"
+    )]
+    SockDiag(#[source] std::io::Error),
     /// There is no tokio runtime to run upcalls on.
     #[error("a server must be started from within a tokio runtime, its upcalls run there")]
     NoRuntime,
@@ -188,8 +195,8 @@ impl ServerBuilder {
         let (native, native_uri) = match self.native {
             NativeWire::Off => (None, None),
             _ => {
-                let (listener, uri) = native::listen(&server).map_err(ServerError::Tcp)?;
-                (Some(listener), Some((uri, self.native)))
+                let (port, uri) = native::Port::open(&server, self.other_users)?;
+                (Some(port), Some((uri, self.native)))
             }
         };
         drop(entered);
@@ -225,8 +232,8 @@ impl ServerBuilder {
                 let connections = TaskTracker::new();
                 let accept = grpc::accept(listener, inbox.clone(), limits, connections.clone());
                 let accepting = tokio::spawn(accept);
-                if let Some(listener) = native {
-                    tokio::spawn(native::accept(listener, inbox, identity));
+                if let Some(port) = native {
+                    tokio::spawn(port.accept(inbox, identity));
                 }
                 driver.run(events).await;
                 // what was said last is still on its way; processes hang up when they have read it

@@ -15,48 +15,80 @@ use std::sync::Arc;
 
 use pmix_native::conn::ServerUri;
 use pmix_types::ProcId;
+use rustix::process::geteuid;
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::driver::Inbox;
+use crate::server::ServerError;
 use job::JobCache;
+use owner::{Connection, Owners};
 
 /// What all sessions of the listener share.
 #[derive(Debug)]
 struct Shared {
     inbox: Inbox,
     server: ProcId,
+    owners: Owners,
     jobs: JobCache,
 }
 
-/// Listens on a port of the loopback interface that the system chooses; nothing else can ever reach it.
-pub(crate) fn listen(server: &ProcId) -> io::Result<(TcpListener, ServerUri)> {
-    let listener = std::net::TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
-    listener.set_nonblocking(true)?;
-    let listener = TcpListener::from_std(listener)?;
-    let address = listener.local_addr()?;
-    Ok((listener, ServerUri { server: server.clone(), address }))
+/// A port of the loopback interface that the system chose; nothing else can ever reach it.
+#[derive(Debug)]
+pub(crate) struct Port {
+    listener: TcpListener,
+    owners: Owners,
+    other_users: bool,
 }
 
-/// Accepts connections until aborted.
-pub(crate) async fn accept(listener: TcpListener, inbox: Inbox, server: ProcId) {
-    let shared = Arc::new(Shared { inbox, server, jobs: JobCache::default() });
-    loop {
-        match listener.accept().await {
-            Ok((stream, from)) => {
-                tokio::spawn(serve(stream, from, shared.clone()));
-            }
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection");
-                tokio::task::yield_now().await;
+impl Port {
+    /// Listens. Refused where the kernel does not tell who connects: any user of the machine could be it.
+    pub(crate) fn open(server: &ProcId, other_users: bool) -> Result<(Self, ServerUri), ServerError> {
+        let owners = Owners::open().map_err(ServerError::SockDiag)?;
+        let listener = std::net::TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+            .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
+            .and_then(TcpListener::from_std)
+            .map_err(ServerError::Tcp)?;
+        let address = listener.local_addr().map_err(ServerError::Tcp)?;
+        Ok((Self { listener, owners, other_users }, ServerUri { server: server.clone(), address }))
+    }
+
+    /// Accepts connections until aborted.
+    pub(crate) async fn accept(self, inbox: Inbox, server: ProcId) {
+        let Self { listener, owners, other_users } = self;
+        let shared = Arc::new(Shared { inbox, server, owners, jobs: JobCache::default() });
+        loop {
+            match listener.accept().await {
+                Ok((stream, from)) => match who(&stream, from, &shared.owners, other_users) {
+                    Ok((connection, uid)) => {
+                        tokio::spawn(session::run(stream, connection, uid, shared.clone()));
+                    }
+                    Err(reason) => tracing::warn!(%from, %reason, "refused a connection"),
+                },
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::task::yield_now().await;
+                }
             }
         }
     }
 }
 
-async fn serve(stream: TcpStream, from: SocketAddr, shared: Arc<Shared>) {
-    let prepared = stream.set_nodelay(true).and_then(|()| stream.local_addr());
-    match prepared {
-        Ok(here) => session::run(stream, from, here, shared).await,
-        Err(error) => tracing::debug!(%error, "a connection ended before it began"),
+/// Who has connected. Users who have no business here are refused before a byte of theirs is read.
+fn who(
+    stream: &TcpStream,
+    from: SocketAddr,
+    owners: &Owners,
+    other_users: bool,
+) -> io::Result<(Connection, u32)> {
+    stream.set_nodelay(true)?;
+    let connection = Connection::new(stream, from, stream.local_addr()?)?;
+    let uid = owners.uid_of(&connection).map_err(|error| {
+        io::Error::new(error.kind(), format!("the owner of its socket is not known: {error}"))
+    })?;
+    let own = geteuid().as_raw();
+    if other_users || [own, 0].contains(&uid) {
+        return Ok((connection, uid));
     }
+    let message = format!("its socket belongs to uid {uid}, and this server serves uid {own} only");
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, message))
 }

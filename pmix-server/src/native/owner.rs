@@ -1,34 +1,219 @@
-//! Who owns the other end of a loopback connection.
+//! Who owns the other end of a loopback connection: one question to the kernel, by SOCK_DIAG.
+//!
+//! TCP carries no credentials, and what a process says of itself proves nothing. The kernel names the owner of a
+//! socket, but only while the socket is open: of one that is closed it tells uid 0 and no inode, which must not be
+//! taken for root. So only a pair of sockets that is established, at both ends, proves who is there.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Mutex, PoisonError};
 
-/// The user whose process holds the socket at `peer` that is connected to `here`, as the kernel says.
-///
-/// TCP carries no credentials, and what a process says of itself proves nothing; the kernel's table of connections
-/// names the owner of each.
-///
-/// # Errors
-/// The table cannot be read, or the connection is not in it any more.
-pub(super) fn uid_of(peer: SocketAddr, here: SocketAddr) -> io::Result<u32> {
-    let table = procfs::net::tcp().map_err(io::Error::other)?;
-    let ours = table.into_iter().find(|entry| entry.local_address == peer && entry.remote_address == here);
-    ours.map(|entry| entry.uid)
-        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the connection is gone"))
+use netlink_packet_core::{NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
+use netlink_packet_sock_diag::SockDiagMessage;
+use netlink_packet_sock_diag::constants::{AF_INET, IPPROTO_TCP, TCP_ESTABLISHED};
+use netlink_packet_sock_diag::inet::{ExtensionFlags, InetRequest, InetResponseHeader, SocketId, StateFlags};
+use rustix::net::netlink::{self, SocketAddrNetlink};
+use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType};
+
+/// Room for one answer: the kernel's is some hundred bytes.
+const ANSWER: usize = 8 << 10;
+/// As the kernel spells "whichever socket has these addresses".
+const ANY_COOKIE: [u8; 8] = [0xff; 8];
+
+/// One accepted connection, as the kernel can be asked about it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Connection {
+    /// The address of the other end.
+    pub(super) from: SocketAddr,
+    here: SocketAddr,
+    /// Our own end: nothing else can stand at these addresses while it is established. As wide as the kernel tells it.
+    inode: u32,
+}
+
+impl Connection {
+    pub(super) fn new(accepted: impl AsFd, from: SocketAddr, here: SocketAddr) -> io::Result<Self> {
+        Ok(Self { from, here, inode: rustix::fs::fstat(accepted)?.st_ino as u32 })
+    }
+}
+
+/// The way to the kernel's table of sockets.
+#[derive(Debug)]
+pub(super) struct Owners(Mutex<Link>);
+
+#[derive(Debug)]
+struct Link {
+    socket: OwnedFd,
+    questions: u32,
+}
+
+impl Owners {
+    /// Opens it, and tries it on a connection of our own: some sandboxes answer nothing.
+    pub(super) fn open() -> io::Result<Self> {
+        Self::over(netlink::SOCK_DIAG)
+    }
+
+    fn over(protocol: Protocol) -> io::Result<Self> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket =
+            rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(protocol))?;
+        // to the kernel, and nothing from anybody else
+        rustix::net::connect(&socket, &SocketAddrNetlink::new(0, 0))?;
+        let owners = Self(Mutex::new(Link { socket, questions: 0 }));
+        owners.try_out()?;
+        Ok(owners)
+    }
+
+    fn try_out(&self) -> io::Result<()> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let client = TcpStream::connect(listener.local_addr()?)?;
+        let (accepted, from) = listener.accept()?;
+        let (told, own) = (
+            self.uid_of(&Connection::new(&accepted, from, accepted.local_addr()?)?)?,
+            rustix::process::geteuid().as_raw(),
+        );
+        drop(client);
+        if told == own {
+            return Ok(());
+        }
+        Err(io::Error::other(format!("of a socket of uid {own} the kernel told that it is uid {told}'s")))
+    }
+
+    /// The user whose process holds the other end.
+    ///
+    /// # Errors
+    /// The connection is not established any more at either end, or the kernel does not answer.
+    pub(super) fn uid_of(&self, connection: &Connection) -> io::Result<u32> {
+        let Connection { from, here, inode } = *connection;
+        let mut link = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let theirs = link.established(from, here)?;
+        // asked last: if our end still stands, nobody else's socket can have been at the other end just now
+        let ours = link.established(here, from)?;
+        if ours.inode != inode {
+            return Err(gone("another connection has its addresses"));
+        }
+        Ok(theirs.uid)
+    }
+}
+
+impl Link {
+    /// What the kernel tells of the socket at `local` that is connected to `remote`, if it is open.
+    fn established(&mut self, local: SocketAddr, remote: SocketAddr) -> io::Result<InetResponseHeader> {
+        let told = self.ask(local, remote)?;
+        if told.state != TCP_ESTABLISHED || told.inode == 0 {
+            return Err(gone("it has been closed"));
+        }
+        Ok(told)
+    }
+
+    fn ask(&mut self, local: SocketAddr, remote: SocketAddr) -> io::Result<InetResponseHeader> {
+        self.questions = self.questions.wrapping_add(1);
+        let sent = question(self.questions, local, remote);
+        rustix::net::send(&self.socket, &sent, SendFlags::empty())?;
+        let mut answer = [0; ANSWER];
+        // the kernel has answered before `send` returns; what is left of an older question is passed over
+        loop {
+            let (length, _) = rustix::net::recv(&self.socket, &mut answer, RecvFlags::empty())?;
+            let message = NetlinkMessage::<SockDiagMessage>::deserialize(&answer[..length])
+                .map_err(|error| io::Error::other(format!("the kernel's answer cannot be read: {error}")))?;
+            if message.header.sequence_number != self.questions {
+                continue;
+            }
+            return match message.payload {
+                NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(told)) => Ok(told.header),
+                NetlinkPayload::Error(error) if error.to_io().kind() == io::ErrorKind::NotFound => {
+                    Err(gone("there is no such connection"))
+                }
+                NetlinkPayload::Error(error) => Err(error.to_io()),
+                other => Err(io::Error::other(format!("the kernel's answer is none: {other:?}"))),
+            };
+        }
+    }
+}
+
+fn question(number: u32, local: SocketAddr, remote: SocketAddr) -> Vec<u8> {
+    let request = InetRequest {
+        family: AF_INET,
+        protocol: IPPROTO_TCP,
+        extensions: ExtensionFlags::empty(),
+        states: StateFlags::all(),
+        socket_id: SocketId {
+            source_port: local.port(),
+            destination_port: remote.port(),
+            source_address: local.ip(),
+            destination_address: remote.ip(),
+            interface_id: 0,
+            cookie: ANY_COOKIE,
+        },
+    };
+    let mut header = NetlinkHeader::default();
+    (header.flags, header.sequence_number) = (NLM_F_REQUEST, number);
+    let mut message = NetlinkMessage::new(header, SockDiagMessage::InetRequest(request).into());
+    message.finalize();
+    let mut bytes = vec![0; message.buffer_len()];
+    message.serialize(&mut bytes);
+    bytes
+}
+
+fn gone(how: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::NotConnected, how)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::Shutdown;
+
     use super::*;
 
-    #[tokio::test]
-    async fn the_kernel_tells_the_owner_of_a_connection() {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let here = listener.local_addr().unwrap();
-        let client = tokio::net::TcpStream::connect(here).await.unwrap();
-        let peer = client.local_addr().unwrap();
-        assert_eq!(uid_of(peer, here).unwrap(), rustix::process::geteuid().as_raw());
-        let nobody = SocketAddr::from(([127, 0, 0, 1], 1));
-        assert_eq!(uid_of(nobody, here).unwrap_err().kind(), io::ErrorKind::NotFound);
+    /// Both ends of a connection, and ours as the kernel is asked about it.
+    fn pair(listener: &TcpListener) -> (TcpStream, TcpStream, Connection) {
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (accepted, from) = listener.accept().unwrap();
+        let connection = Connection::new(&accepted, from, accepted.local_addr().unwrap()).unwrap();
+        (client, accepted, connection)
+    }
+
+    fn listener() -> TcpListener {
+        TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()
+    }
+
+    #[test]
+    fn sec_01_the_kernel_tells_the_owner_of_an_open_connection_only() {
+        let owners = Owners::open().unwrap();
+        let listener = listener();
+        let own = rustix::process::geteuid().as_raw();
+        let is_gone =
+            |connection| owners.uid_of(connection).unwrap_err().kind() == io::ErrorKind::NotConnected;
+
+        let (client, _accepted, connection) = pair(&listener);
+        assert_eq!(owners.uid_of(&connection).unwrap(), own);
+        drop(client);
+        assert!(is_gone(&connection), "closed with nothing left to read");
+
+        let (client, _accepted, connection) = pair(&listener);
+        client.shutdown(Shutdown::Write).unwrap();
+        assert!(is_gone(&connection), "half closed");
+
+        let (_client, accepted, connection) = pair(&listener);
+        drop(accepted);
+        assert!(is_gone(&connection), "closed by ourselves");
+
+        let strange = Connection { from: SocketAddr::from(([127, 0, 0, 1], 1)), ..connection };
+        assert!(is_gone(&strange));
+    }
+
+    #[test]
+    fn a_later_connection_with_the_same_addresses_is_another_one() {
+        let owners = Owners::open().unwrap();
+        let (_client, _accepted, connection) = pair(&listener());
+        let older = Connection { inode: connection.inode + 1, ..connection };
+        let error = owners.uid_of(&older).unwrap_err();
+        assert!(error.to_string().contains("another connection"), "{error}");
+        assert!(owners.uid_of(&connection).is_ok());
+    }
+
+    #[test]
+    fn a_kernel_that_does_not_answer_is_found_out_at_once() {
+        assert!(Owners::over(netlink::USERSOCK).is_err());
     }
 }

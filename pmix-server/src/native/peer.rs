@@ -235,6 +235,7 @@ mod tests {
     use super::*;
     use crate::driver::Inbox;
     use crate::native::job::JobCache;
+    use crate::native::owner::Owners;
 
     fn ledger() -> Ledger {
         Ledger::new(Context::new(Encoding::plain(Dialect::V41), Version::new(4, 2, 2)))
@@ -246,7 +247,9 @@ mod tests {
 
     /// The sending side of a session of rank 0, and what it sends.
     fn peer() -> (NativePeer, mpsc::Receiver<Bytes>) {
-        let shared = Shared { inbox: Inbox::new().0, server: ProcId::none(), jobs: JobCache::default() };
+        let owners = Owners::open().unwrap();
+        let shared =
+            Shared { inbox: Inbox::new().0, server: ProcId::none(), owners, jobs: JobCache::default() };
         let (admitted, _) = oneshot::channel();
         let (mut peer, _, frames) =
             NativePeer::new(Arc::new(shared), Arc::new(ledger()), Greeting::Client, admitted);

@@ -1,6 +1,5 @@
 //! The receiving side of a native session.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,10 +14,11 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, oneshot};
 
+use super::Shared;
 use super::job::bare_job;
+use super::owner::Connection;
 use super::peer::{Greeting, Ledger, MAX_IN_FLIGHT, NativePeer, encode, frame};
 use super::translate::{Task, task};
-use super::{Shared, owner};
 use crate::driver::Event;
 use crate::engine::{ConnId, Input, PeerCred, RequestId};
 
@@ -29,7 +29,9 @@ const ERRANDS: u64 = 1 << 32;
 /// Bytes of messages waiting to be written that are joined into one write.
 const WRITE_BYTES: usize = 64 << 10;
 
-pub(super) async fn run(stream: TcpStream, from: SocketAddr, here: SocketAddr, shared: Arc<Shared>) {
+/// Serves a connection whose other end belongs to that user.
+pub(super) async fn run(stream: TcpStream, connection: Connection, uid: u32, shared: Arc<Shared>) {
+    let from = connection.from;
     let (mut reading, mut writing) = stream.into_split();
     let mut arrived = BytesMut::new();
     let connect =
@@ -40,7 +42,7 @@ pub(super) async fn run(stream: TcpStream, from: SocketAddr, here: SocketAddr, s
             }
             Err(_) => return tracing::warn!(%from, "refused a connection: it did not say who it is in time"),
         };
-    let (hello, greeting, peer) = match admission(&connect, from, here) {
+    let (hello, greeting, peer) = match admission(&connect, uid) {
         Ok(admission) => admission,
         Err(failure) => {
             tracing::warn!(%from, reason = %failure, "refused a connection");
@@ -64,7 +66,17 @@ pub(super) async fn run(stream: TcpStream, from: SocketAddr, here: SocketAddr, s
     let mut session = Session { conn, shared, ledger, outbox, errands: ERRANDS };
     let reason = tokio::select! {
         admitted = admission => match admitted {
-            Ok((proc, job)) => session.requests(&mut reading, &mut arrived, &proc, job.as_ref()).await,
+            // nothing it has sent counts unless it is still there to be asked about
+            Ok((proc, job)) => match session.shared.owners.uid_of(&connection) {
+                Ok(still) if still == uid => {
+                    session.requests(&mut reading, &mut arrived, &proc, job.as_ref()).await
+                }
+                Ok(other) => format!("its socket belongs to uid {other} now, no more to uid {uid}"),
+                Err(error) => {
+                    tracing::warn!(%proc, %error, "dropped the requests of a process that left before it was let in");
+                    String::new()
+                }
+            },
             // refused, and the driver has said why
             Err(_) => return,
         },
@@ -96,18 +108,12 @@ async fn connect_message(reading: &mut OwnedReadHalf, arrived: &mut BytesMut) ->
     }
 }
 
-/// Who connects, and as whom the kernel knows its owner.
-fn admission(
-    connect: &Connect,
-    from: SocketAddr,
-    here: SocketAddr,
-) -> Result<(Hello, Greeting, PeerCred), Failure> {
+/// Who connects, on a socket that belongs to that user.
+fn admission(connect: &Connect, uid: u32) -> Result<(Hello, Greeting, PeerCred), Failure> {
     let refused = |message: String| Failure::new(Status::ERR_INVALID_CRED, message);
     let said = connect.security.user().ok_or_else(|| {
         refused(format!("security mechanism {} is not supported, only native", connect.security.mechanism))
     })?;
-    let uid = owner::uid_of(from, here)
-        .map_err(|error| refused(format!("the owner of its socket is not known: {error}")))?;
     if uid != said.uid {
         return Err(refused(format!(
             "it says it is of uid {}, but its socket belongs to uid {uid}",
