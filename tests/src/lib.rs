@@ -26,6 +26,7 @@ mod programs;
 mod raw;
 mod runtime;
 mod steady;
+mod users;
 
 pub use cluster::TestCluster;
 pub use launcher::{Asked, TestLauncher};
@@ -39,3 +40,4 @@ pub use programs::{Running, example, pid_of, processes_of, program, rank_program
 pub use raw::{RawSession, noise, query_once};
 pub use runtime::{DEADLINE, on_both_runtimes, within};
 pub use steady::{Footprint, Steady};
+pub use users::OtherUser;

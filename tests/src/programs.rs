@@ -65,7 +65,7 @@ pub(crate) fn directory() -> PathBuf {
     deps.parent().unwrap().to_owned()
 }
 
-fn built(name: &str) -> PathBuf {
+pub(crate) fn built(name: &str) -> PathBuf {
     let path = directory().join(name);
     assert!(path.exists(), "{} is not built", path.display());
     path
