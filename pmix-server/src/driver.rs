@@ -30,7 +30,7 @@ const CLEANING: Duration = Duration::from_secs(5);
 pub(crate) trait Peer: Send {
     /// Lets it in.
     fn accept(&mut self, welcome: Welcome);
-    /// Turns it away; nothing follows.
+    /// Turns it away and says so in the log; nothing follows.
     fn refuse(&mut self, failure: &Failure);
     /// Answers a request.
     fn reply(&mut self, id: RequestId, result: Result<Reply, Failure>) -> Result<(), PeerOverrun>;
@@ -227,7 +227,6 @@ impl Driver {
                     }
                 }
                 Command::Refuse { conn, failure } => {
-                    tracing::warn!(reason = %failure, "refused a connection");
                     if let Some(mut peer) = self.peers.remove(&conn) {
                         peer.refuse(&failure);
                     }

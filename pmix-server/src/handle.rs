@@ -9,6 +9,7 @@ use pmix_types::job::{JobData, JobSpec};
 use pmix_types::message::{Failure, Output, Request};
 use pmix_types::{Directives, Event, Info, IofChannels, Nspace, ProcId, Status};
 
+use crate::door::Door;
 use crate::driver::Inbox;
 use crate::engine::{CallValue, HostCall, Presence, ServerStats};
 use crate::host::HostObject;
@@ -30,6 +31,7 @@ pub(crate) struct Shared {
     pub(crate) dir: PathBuf,
     pub(crate) native: Option<(pmix_native::conn::ServerUri, NativeWire)>,
     pub(crate) harvest: Vec<String>,
+    pub(crate) door: Door,
 }
 
 impl fmt::Debug for ServerHandle {
@@ -321,7 +323,10 @@ impl ServerHandle {
     /// Cancel-safe.
     pub async fn stats(&self) -> ServerStats {
         match self.inbox.call(HostCall::Stats).await {
-            Ok(CallValue::Stats(stats)) => stats,
+            Ok(CallValue::Stats(mut stats)) => {
+                stats.refused += self.shared.door.turned_away();
+                stats
+            }
             _ => ServerStats::default(),
         }
     }

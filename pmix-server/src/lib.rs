@@ -58,6 +58,7 @@
 
 mod blob;
 mod cleanup;
+mod door;
 mod driver;
 mod engine;
 mod grpc;

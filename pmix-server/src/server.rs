@@ -9,6 +9,7 @@ use thiserror::Error;
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
+use crate::door::{Door, raise_descriptor_limit};
 use crate::driver::{Driver, Inbox};
 use crate::engine::{Config, Engine, ServerStats};
 use crate::grpc;
@@ -171,6 +172,9 @@ impl ServerBuilder {
 
     /// Starts the server; it accepts connections when this returns.
     ///
+    /// Raises the limit of open files of this process as far as the system lets it (`RLIMIT_NOFILE`, soft to hard):
+    /// each process of the node takes one.
+    ///
     /// # Errors
     /// [`ServerError`]; nothing is left behind.
     ///
@@ -182,6 +186,8 @@ impl ServerBuilder {
         let pid = std::process::id();
         let nspace = self.nspace.unwrap_or_else(|| format!("pmix-server.{hostname}.{pid}"));
         let server = ProcId::new(Nspace::new(nspace)?, Rank::from_raw(0));
+        raise_descriptor_limit();
+        let door = Door::new(self.other_users);
         let root = self.session_root.unwrap_or_else(default_root);
         let dir = SessionDir::create(&root, &hostname, self.other_users)?;
         let uri = format!("{}.{};unix:{}", server.nspace, server.rank, dir.socket().display());
@@ -192,10 +198,11 @@ impl ServerBuilder {
             .map_err(ServerError::Thread)?;
         let entered = reactor.enter();
         let listener = dir.listen(self.other_users)?;
+        let port = grpc::Port::new(listener, door.clone()).map_err(ServerError::Thread)?;
         let (native, native_uri) = match self.native {
             NativeWire::Off => (None, None),
             _ => {
-                let (port, uri) = native::Port::open(&server, self.other_users)?;
+                let (port, uri) = native::Port::open(&server, door.clone())?;
                 (Some(port), Some((uri, self.native)))
             }
         };
@@ -212,6 +219,7 @@ impl ServerBuilder {
             dir: dir.path().into(),
             native: native_uri,
             harvest: self.harvest,
+            door,
         };
         let handle = ServerHandle::new(inbox.clone(), shared);
         let host = (self.host)(handle.clone());
@@ -230,7 +238,7 @@ impl ServerBuilder {
         let thread = std::thread::Builder::new().name("pmix-server".into()).spawn(move || {
             reactor.block_on(async move {
                 let connections = TaskTracker::new();
-                let accept = grpc::accept(listener, inbox.clone(), limits, connections.clone());
+                let accept = port.accept(inbox.clone(), limits, connections.clone());
                 let accepting = tokio::spawn(accept);
                 if let Some(port) = native {
                     tokio::spawn(port.accept(inbox, identity));

@@ -33,7 +33,7 @@ pub use launcher::{Asked, TestLauncher};
 pub use logs::Logs;
 pub use mpi::Mpi;
 pub use names::{all_of, nspace, proc};
-pub use native::{NativeSession, native_connect, native_stream, native_user};
+pub use native::{NativeSession, native_address, native_connect, native_stream, native_user};
 pub use node::{NullLauncher, TestNode, TestNodeBuilder};
 pub use peers::{Peer, on_path, pmixrun, run};
 pub use programs::{Running, example, pid_of, processes_of, program, rank_program};

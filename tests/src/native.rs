@@ -1,5 +1,7 @@
 //! A session on the native wire without the C library.
 
+use std::net::SocketAddr;
+
 use bytes::{Bytes, BytesMut};
 use pmix_client::ProcId;
 use pmix_native::conn::{
@@ -13,17 +15,25 @@ use tokio::net::TcpStream;
 
 use crate::{TestNode, within};
 
-/// Connects to the address that a launched process finds in its environment.
+/// The address that a launched process finds in its environment.
 ///
 /// # Panics
 /// If the node does not speak the native wire.
-pub async fn native_stream(node: &TestNode) -> TcpStream {
+pub async fn native_address(node: &TestNode) -> SocketAddr {
     let env = node.handle().setup_fork(&node.proc(0)).await.unwrap();
     let variable = Dialect::V41.uri_variable();
     let uri = env.iter().find(|(name, _)| *name == variable).unwrap().1.to_owned();
     let address = uri.parse::<ServerUri>().unwrap().address;
     assert!(address.ip().is_loopback());
-    TcpStream::connect(address).await.unwrap()
+    address
+}
+
+/// Connects to the address that a launched process finds in its environment.
+///
+/// # Panics
+/// If the node does not speak the native wire.
+pub async fn native_stream(node: &TestNode) -> TcpStream {
+    TcpStream::connect(native_address(node).await).await.unwrap()
 }
 
 /// The message of a process of our own user that connects.

@@ -4,7 +4,7 @@
 pub struct ServerStats {
     /// Connections let in.
     pub connections: u64,
-    /// Connections turned away by the engine's checks.
+    /// Connections turned away, at the door or as the process at the other end said who it is.
     pub refused: u64,
     /// Fences completed, once per node and fence.
     pub fences: u64,

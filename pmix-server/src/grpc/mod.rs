@@ -9,10 +9,10 @@ mod queries;
 mod session;
 
 use std::convert::Infallible;
+use std::io;
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -23,12 +23,12 @@ use pmix_proto::v1::queries_server::QueriesServer;
 use pmix_proto::v1::session_server::SessionServer;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Notify;
-use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use tonic::body::Body;
 use tower::Service;
 use tower::util::BoxCloneSyncService;
 
+use crate::door::{self, Door, Guest, Line, Reserve};
 use crate::driver::Inbox;
 use crate::engine::PeerCred;
 use peer::Shared;
@@ -37,8 +37,6 @@ use session::SessionService;
 
 /// Streams a connection may have open: a session, and a few unary calls beside it.
 const MAX_STREAMS: u32 = 8;
-/// How long accepting pauses when the system has no descriptor for one more connection.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 4 << 20;
 /// Largest frame: that of a whole part, so that a large body is not read in crumbs.
@@ -64,42 +62,76 @@ struct Connection {
     has_session: AtomicBool,
     /// Told by its first call.
     called: Notify,
+    /// Its place at the door.
+    guest: Mutex<Guest>,
 }
 
 impl Connection {
+    fn new(peer: PeerCred, guest: Guest) -> Self {
+        Self { peer, has_session: AtomicBool::new(false), called: Notify::new(), guest: Mutex::new(guest) }
+    }
+
     fn of<B>(request: &tonic::Request<B>) -> Result<&Arc<Self>, tonic::Status> {
         request.extensions().get().ok_or_else(|| tonic::Status::internal("the connection is not known"))
     }
+
+    /// The process at its other end has been let in.
+    fn let_in(&self) {
+        self.guest.lock().unwrap_or_else(PoisonError::into_inner).let_in();
+    }
 }
 
-/// Accepts connections until its task is dropped.
-pub(crate) async fn accept(listener: UnixListener, inbox: Inbox, limits: Limits, connections: TaskTracker) {
-    let services = Services::new(inbox, limits).await;
-    loop {
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                connections.spawn(serve(stream, services.clone()));
-            }
-            Err(error) => {
-                // out of descriptors, most likely: those in use must go on, and one may become free
-                tracing::warn!(%error, "cannot accept a connection");
-                tokio::time::sleep_until(Instant::now() + ACCEPT_AGAIN).await;
+/// The socket of the server, and who may come in.
+#[derive(Debug)]
+pub(crate) struct Port {
+    listener: UnixListener,
+    door: Door,
+    reserve: Reserve,
+}
+
+impl Port {
+    pub(crate) fn new(listener: UnixListener, door: Door) -> io::Result<Self> {
+        door::deepen(&listener)?;
+        let reserve = Reserve::new(door.clone())?;
+        Ok(Self { listener, door, reserve })
+    }
+
+    /// Accepts connections until its task is dropped.
+    pub(crate) async fn accept(self, inbox: Inbox, limits: Limits, connections: TaskTracker) {
+        let Self { listener, door, mut reserve } = self;
+        let services = Services::new(inbox, limits, door.clone()).await;
+        loop {
+            reserve.renew();
+            match listener.accept().await {
+                Ok((stream, _)) => match receive(stream, &door) {
+                    Ok((stream, peer, guest)) => {
+                        connections.spawn(serve(stream, peer, guest, services.clone(), door.clone()));
+                    }
+                    Err((uid, reason)) => {
+                        if let Some(Line { left_out }) = door.turn_away(uid) {
+                            tracing::warn!(uid, reason, left_out, "refused a connection");
+                        }
+                    }
+                },
+                Err(error) => reserve.on_error(&error).await,
             }
         }
     }
 }
 
-async fn serve(stream: UnixStream, services: Services) {
-    let known = stream.peer_cred().and_then(|cred| Ok((cred, LocalStream::new(stream.into_std()?)?)));
-    let (peer, stream) = match known {
-        Ok((cred, stream)) => (PeerCred { uid: cred.uid(), gid: cred.gid(), pid: cred.pid() }, stream),
-        Err(error) => {
-            tracing::warn!(%error, "refused a connection: the kernel does not tell who it is");
-            return;
-        }
-    };
-    let connection =
-        Arc::new(Connection { peer, has_session: AtomicBool::new(false), called: Notify::new() });
+/// Asks the kernel who is there, and the door whether there is a place; else who is refused, and why.
+fn receive(stream: UnixStream, door: &Door) -> Result<(LocalStream, PeerCred, Guest), (u32, String)> {
+    let own = rustix::process::geteuid().as_raw();
+    let broken = |error: io::Error| (own, format!("its socket cannot be used: {error}"));
+    let cred = stream.peer_cred().map_err(broken)?;
+    let peer = PeerCred { uid: cred.uid(), gid: cred.gid(), pid: cred.pid() };
+    let guest = door.enter(peer.uid).map_err(|reason| (peer.uid, reason))?;
+    let stream = stream.into_std().and_then(LocalStream::new).map_err(broken)?;
+    Ok((stream, peer, guest))
+}
+
+async fn serve(stream: LocalStream, peer: PeerCred, guest: Guest, services: Services, door: Door) {
+    let connection = Arc::new(Connection::new(peer, guest));
     let calls = connection.clone();
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         calls.called.notify_one();
@@ -125,32 +157,41 @@ async fn serve(stream: UnixStream, services: Services) {
         Ok(None) => serving.await,
         Err(_) => {
             let PeerCred { uid, pid, .. } = peer;
-            return tracing::warn!(uid, pid, "refused a connection: it did not ask for anything in time");
+            if let Some(Line { left_out }) = door.turn_away(uid) {
+                tracing::warn!(
+                    uid,
+                    pid,
+                    left_out,
+                    "refused a connection: it did not ask for anything in time"
+                );
+            }
+            return;
         }
     };
     if let Err(error) = served {
-        log_end(peer, &error);
+        let has_session = connection.has_session.load(Ordering::Relaxed);
+        log_end(peer, &error, || if has_session { door.line(peer.uid) } else { door.turn_away(peer.uid) });
     }
 }
 
 /// A connection that broke the protocol is worth a warning; one whose process just went away is not.
-fn log_end(peer: PeerCred, error: &hyper::Error) {
+fn log_end(peer: PeerCred, error: &hyper::Error, line: impl FnOnce() -> Option<Line>) {
     let reason = std::error::Error::source(error)
         .map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"));
     let PeerCred { uid, pid, .. } = peer;
     let broken = std::error::Error::source(error)
-        .and_then(|cause| cause.downcast_ref::<std::io::Error>())
-        .is_some_and(|io| io.kind() != std::io::ErrorKind::InvalidData);
+        .and_then(|cause| cause.downcast_ref::<io::Error>())
+        .is_some_and(|io| io.kind() != io::ErrorKind::InvalidData);
     if error.is_canceled() || error.is_closed() || error.is_incomplete_message() || broken {
         tracing::debug!(uid, pid, reason, "a connection ended");
-    } else {
-        tracing::warn!(uid, pid, reason, "refused a connection that does not speak the protocol");
+    } else if let Some(Line { left_out }) = line() {
+        tracing::warn!(uid, pid, reason, left_out, "refused a connection that does not speak the protocol");
     }
 }
 
 impl Services {
-    async fn new(inbox: Inbox, limits: Limits) -> Self {
-        let shared = Arc::new(Shared::new(inbox, limits));
+    async fn new(inbox: Inbox, limits: Limits, door: Door) -> Self {
+        let shared = Arc::new(Shared::new(inbox, limits, door));
         let (reporter, health) = tonic_health::server::health_reporter();
         reporter.set_serving::<SessionServer<SessionService>>().await;
         let reflection = tonic_reflection::server::Builder::configure()

@@ -13,8 +13,10 @@ use pmix_types::message::{Collected, Failure, GroupReply, Modex, Output, Push, R
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::Connection;
+use crate::door::{Door, Line};
 use crate::driver::{Inbox, Peer, PeerOverrun};
-use crate::engine::RequestId;
+use crate::engine::{PeerCred, RequestId};
 
 /// Messages that may wait to be read by a process before its connection is closed.
 const OUTBOX: usize = 16 * 1024;
@@ -32,6 +34,7 @@ pub(super) const MAX_IN_FLIGHT: usize = 4096;
 pub(super) struct Shared {
     pub(super) inbox: Inbox,
     pub(super) limits: Limits,
+    pub(super) door: Door,
     encoded: Mutex<Encoded>,
 }
 
@@ -44,8 +47,22 @@ struct Encoded {
 }
 
 impl Shared {
-    pub(super) fn new(inbox: Inbox, limits: Limits) -> Self {
-        Self { inbox, limits, encoded: Mutex::default() }
+    pub(super) fn new(inbox: Inbox, limits: Limits, door: Door) -> Self {
+        Self { inbox, limits, door, encoded: Mutex::default() }
+    }
+
+    /// Counts a process that is turned away before the engine sees it, and says why.
+    pub(super) fn turn_away(&self, peer: PeerCred, reason: &Failure) {
+        if let Some(line) = self.door.turn_away(peer.uid) {
+            log_refusal(line, peer, reason);
+        }
+    }
+
+    /// Says why a process is not let in.
+    pub(super) fn log_refusal(&self, peer: PeerCred, reason: &Failure) {
+        if let Some(line) = self.door.line(peer.uid) {
+            log_refusal(line, peer, reason);
+        }
     }
 
     /// The outcome of a fence goes to all its participants, one after the other.
@@ -95,6 +112,10 @@ impl Shared {
     }
 }
 
+fn log_refusal(Line { left_out }: Line, PeerCred { uid, pid, .. }: PeerCred, reason: &Failure) {
+    tracing::warn!(uid, pid, %reason, left_out, "refused a connection");
+}
+
 /// A message to a process, and how much of the outbox it takes.
 pub(super) struct Queued {
     message: ServerMessage,
@@ -113,6 +134,7 @@ impl Queued {
 /// The messages to one process on their way to its stream.
 pub(super) struct SessionPeer {
     shared: Arc<Shared>,
+    connection: Arc<Connection>,
     outbox: mpsc::Sender<Queued>,
     /// Bytes in the outbox.
     held: Arc<AtomicUsize>,
@@ -138,13 +160,14 @@ pub(super) struct Link {
 }
 
 impl SessionPeer {
-    pub(super) fn new(shared: Arc<Shared>, version: u32) -> (Self, Link) {
+    pub(super) fn new(shared: Arc<Shared>, connection: Arc<Connection>, version: u32) -> (Self, Link) {
         let (outbox, messages) = mpsc::channel(OUTBOX);
         let (admission, admitted) = oneshot::channel();
         let ended = CancellationToken::new();
         let in_flight = Arc::new(AtomicUsize::new(0));
         let peer = Self {
             shared,
+            connection,
             outbox,
             held: Arc::default(),
             version,
@@ -204,6 +227,7 @@ impl SessionPeer {
 
 impl Peer for SessionPeer {
     fn accept(&mut self, welcome: Welcome) {
+        self.connection.let_in();
         let job = welcome.job.as_ref().map(|job| self.shared.job(job));
         // a fresh outbox has room
         let _ = self.send(0, &EncodedBody::welcome(&welcome, self.version, job));
@@ -213,6 +237,7 @@ impl Peer for SessionPeer {
     }
 
     fn refuse(&mut self, failure: &Failure) {
+        self.shared.log_refusal(self.connection.peer, failure);
         let _ = self.send(0, &EncodedBody::failure(failure));
     }
 
@@ -268,8 +293,11 @@ mod tests {
 
     #[test]
     fn a_process_that_does_not_read_loses_output_but_hears_of_it_and_of_the_end() {
-        let shared = Arc::new(Shared::new(Inbox::new().0, Limits::default()));
-        let (mut peer, mut link) = SessionPeer::new(shared, 1);
+        let door = Door::new(false);
+        let shared = Arc::new(Shared::new(Inbox::new().0, Limits::default(), door.clone()));
+        let peer = PeerCred { uid: 0, gid: 0, pid: None };
+        let connection = Arc::new(Connection::new(peer, door.enter(0).unwrap()));
+        let (mut peer, mut link) = SessionPeer::new(shared, connection, 1);
         const PIECE: usize = 64 << 10;
         for _ in 0..300 {
             peer.push(output(PIECE, false));

@@ -57,7 +57,7 @@ impl QueryService {
         let inbox = &self.0.inbox;
         let (admission, admitted) = oneshot::channel();
         let (answer, answered) = oneshot::channel();
-        let peer = Once { admission: Some(admission), answer: Some(answer) };
+        let peer = Once { shared: self.0.clone(), cred, admission: Some(admission), answer: Some(answer) };
         inbox.send(Event::Open { conn, peer: Box::new(peer) }).await;
         let hello = Hello::new(Identity::Tool(None), Pid(cred.pid.unwrap_or(0)));
         inbox.send(Event::Input(Input::Hello { conn, peer: cred, hello })).await;
@@ -71,6 +71,8 @@ impl QueryService {
 
 /// Takes the two answers of the short session.
 struct Once {
+    shared: Arc<Shared>,
+    cred: PeerCred,
     admission: Option<oneshot::Sender<Result<(), Failure>>>,
     answer: Option<oneshot::Sender<Result<Reply, Failure>>>,
 }
@@ -81,6 +83,7 @@ impl Peer for Once {
     }
 
     fn refuse(&mut self, failure: &Failure) {
+        self.shared.log_refusal(self.cred, failure);
         self.admission.take().map(|admission| admission.send(Err(failure.clone())));
     }
 

@@ -17,6 +17,7 @@ use tonic::{Request, Response, Streaming};
 
 use super::Connection;
 use super::peer::{Link, MAX_IN_FLIGHT, Queued, SessionPeer, Shared};
+use crate::door::Line;
 use crate::driver::Event;
 use crate::engine::{ConnId, Input, PeerCred, RequestId};
 
@@ -45,9 +46,9 @@ impl Session for SessionService {
                 "this connection has a session: open another connection",
             ));
         }
-        let cred = connection.peer;
+        let connection = connection.clone();
         let (first, messages) = mpsc::channel(1);
-        let session = Incoming { shared: self.0.clone(), stream: request.into_inner(), cred };
+        let session = Incoming { shared: self.0.clone(), stream: request.into_inner(), connection };
         // the answer's stream begins with whatever the greeting gives
         tokio::spawn(session.run(first));
         let outgoing = ReceiverStream::new(messages).flatten().map(Ok);
@@ -60,7 +61,7 @@ type Messages = Pin<Box<dyn Stream<Item = ServerMessage> + Send>>;
 struct Incoming {
     shared: Arc<Shared>,
     stream: Streaming<ClientMessage>,
-    cred: PeerCred,
+    connection: Arc<Connection>,
 }
 
 impl Incoming {
@@ -75,7 +76,7 @@ impl Incoming {
         };
         let conn = self.shared.inbox.next_conn();
         let (peer, Link { messages, admitted, ended, in_flight }) =
-            SessionPeer::new(self.shared.clone(), version);
+            SessionPeer::new(self.shared.clone(), self.connection.clone(), version);
         let messages: Messages = Box::pin(ReceiverStream::new(messages).map(Queued::take));
         if outgoing.send(messages).await.is_err() {
             return;
@@ -85,7 +86,7 @@ impl Incoming {
         if !inbox.send(Event::Open { conn, peer: Box::new(peer) }).await {
             return;
         }
-        inbox.send(Event::Input(Input::Hello { conn, peer: self.cred, hello })).await;
+        inbox.send(Event::Input(Input::Hello { conn, peer: self.connection.peer, hello })).await;
         // nothing is read of a process that is not let in, and no more of one that is shown out
         let reason = tokio::select! {
             biased;
@@ -140,7 +141,7 @@ impl Incoming {
     }
 
     async fn refuse(&self, failure: &Failure, outgoing: &mpsc::Sender<Messages>) {
-        tracing::warn!(uid = self.cred.uid, pid = self.cred.pid, reason = %failure, "refused a connection");
+        self.shared.turn_away(self.connection.peer, failure);
         let last = EncodedBody::failure(failure).messages(0);
         let _ = outgoing.send(Box::pin(futures::stream::iter(last))).await;
     }
@@ -159,12 +160,10 @@ impl Incoming {
                         tonic::Code::OutOfRange | tonic::Code::Internal | tonic::Code::InvalidArgument
                     ) {
                         let reason = format!("it broke the protocol: {}", status.message());
-                        tracing::warn!(
-                            uid = self.cred.uid,
-                            pid = self.cred.pid,
-                            reason,
-                            "closed a connection"
-                        );
+                        let PeerCred { uid, pid, .. } = self.connection.peer;
+                        if let Some(Line { left_out }) = self.shared.door.line(uid) {
+                            tracing::warn!(uid, pid, reason, left_out, "closed a connection");
+                        }
                         return reason;
                     }
                     return String::new();

@@ -9,19 +9,21 @@ mod peer;
 mod session;
 mod translate;
 
-use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use pmix_native::conn::ServerUri;
 use pmix_types::ProcId;
-use rustix::process::geteuid;
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::door::{self, Door, Line, Reserve};
 use crate::driver::Inbox;
 use crate::server::ServerError;
 use job::JobCache;
 use owner::{Connection, Owners};
+
+/// Stands for a user whom the kernel does not name; the system gives this number to nobody.
+const UNKNOWN: u32 = u32::MAX;
 
 /// What all sessions of the listener share.
 #[derive(Debug)]
@@ -29,6 +31,7 @@ struct Shared {
     inbox: Inbox,
     server: ProcId,
     owners: Owners,
+    door: Door,
     jobs: JobCache,
 }
 
@@ -37,58 +40,72 @@ struct Shared {
 pub(crate) struct Port {
     listener: TcpListener,
     owners: Owners,
-    other_users: bool,
+    door: Door,
+    reserve: Reserve,
 }
 
 impl Port {
     /// Listens. Refused where the kernel does not tell who connects: any user of the machine could be it.
-    pub(crate) fn open(server: &ProcId, other_users: bool) -> Result<(Self, ServerUri), ServerError> {
+    pub(crate) fn open(server: &ProcId, door: Door) -> Result<(Self, ServerUri), ServerError> {
         let owners = Owners::open().map_err(ServerError::SockDiag)?;
         let listener = std::net::TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
             .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
+            .and_then(|listener| door::deepen(&listener).map(|()| listener))
             .and_then(TcpListener::from_std)
             .map_err(ServerError::Tcp)?;
         let address = listener.local_addr().map_err(ServerError::Tcp)?;
-        Ok((Self { listener, owners, other_users }, ServerUri { server: server.clone(), address }))
+        let reserve = Reserve::new(door.clone()).map_err(ServerError::Tcp)?;
+        Ok((Self { listener, owners, door, reserve }, ServerUri { server: server.clone(), address }))
     }
 
     /// Accepts connections until aborted.
     pub(crate) async fn accept(self, inbox: Inbox, server: ProcId) {
-        let Self { listener, owners, other_users } = self;
-        let shared = Arc::new(Shared { inbox, server, owners, jobs: JobCache::default() });
+        let Self { listener, owners, door, mut reserve } = self;
+        let shared = Arc::new(Shared { inbox, server, owners, door, jobs: JobCache::default() });
         loop {
+            reserve.renew();
             match listener.accept().await {
-                Ok((stream, from)) => match who(&stream, from, &shared.owners, other_users) {
-                    Ok((connection, uid)) => {
-                        tokio::spawn(session::run(stream, connection, uid, shared.clone()));
-                    }
-                    Err(reason) => tracing::warn!(%from, %reason, "refused a connection"),
-                },
-                Err(error) => {
-                    tracing::warn!(%error, "cannot accept a connection");
-                    tokio::task::yield_now().await;
-                }
+                Ok((stream, from)) => shared.receive(stream, from),
+                Err(error) => reserve.on_error(&error).await,
             }
         }
     }
 }
 
-/// Who has connected. Users who have no business here are refused before a byte of theirs is read.
-fn who(
-    stream: &TcpStream,
-    from: SocketAddr,
-    owners: &Owners,
-    other_users: bool,
-) -> io::Result<(Connection, u32)> {
-    stream.set_nodelay(true)?;
-    let connection = Connection::new(stream, from, stream.local_addr()?)?;
-    let uid = owners.uid_of(&connection).map_err(|error| {
-        io::Error::new(error.kind(), format!("the owner of its socket is not known: {error}"))
-    })?;
-    let own = geteuid().as_raw();
-    if other_users || [own, 0].contains(&uid) {
-        return Ok((connection, uid));
+impl Shared {
+    /// Serves a connection if its user has business here; others are turned away before a byte of theirs is read.
+    fn receive(self: &Arc<Self>, stream: TcpStream, from: SocketAddr) {
+        let known = Connection::new(&stream, from).and_then(|connection| {
+            let uid = self.owners.uid_of(&connection)?;
+            stream.set_nodelay(true).map(|()| (connection, uid))
+        });
+        match known {
+            Ok((connection, uid)) => match self.door.enter(uid) {
+                Ok(guest) => drop(tokio::spawn(session::run(stream, connection, uid, guest, self.clone()))),
+                Err(reason) => self.turn_away(uid, from, &reason),
+            },
+            Err(error) => {
+                self.turn_away(UNKNOWN, from, &format!("the owner of its socket is not known: {error}"));
+            }
+        }
     }
-    let message = format!("its socket belongs to uid {uid}, and this server serves uid {own} only");
-    Err(io::Error::new(io::ErrorKind::PermissionDenied, message))
+
+    /// Counts a connection of that user that is turned away before the engine sees it, and says why.
+    fn turn_away(&self, uid: u32, from: SocketAddr, reason: &str) {
+        if let Some(line) = self.door.turn_away(uid) {
+            log_refusal(line, uid, from, reason);
+        }
+    }
+
+    /// Says why a connection of that user is not let in.
+    fn log_refusal(&self, uid: u32, from: SocketAddr, reason: &str) {
+        if let Some(line) = self.door.line(uid) {
+            log_refusal(line, uid, from, reason);
+        }
+    }
+}
+
+fn log_refusal(Line { left_out }: Line, uid: u32, from: SocketAddr, reason: &str) {
+    let uid = (uid != UNKNOWN).then_some(uid);
+    tracing::warn!(%from, uid, reason, left_out, "refused a connection");
 }

@@ -32,7 +32,9 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(accepted: impl AsFd, from: SocketAddr, here: SocketAddr) -> io::Result<Self> {
+    pub(super) fn new(accepted: impl AsFd, from: SocketAddr) -> io::Result<Self> {
+        let here = rustix::net::getsockname(&accepted)?;
+        let here = here.try_into().map_err(|_| io::Error::other("its address is none of IP"))?;
         Ok(Self { from, here, inode: rustix::fs::fstat(accepted)?.st_ino as u32 })
     }
 }
@@ -68,10 +70,8 @@ impl Owners {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let client = TcpStream::connect(listener.local_addr()?)?;
         let (accepted, from) = listener.accept()?;
-        let (told, own) = (
-            self.uid_of(&Connection::new(&accepted, from, accepted.local_addr()?)?)?,
-            rustix::process::geteuid().as_raw(),
-        );
+        let (told, own) =
+            (self.uid_of(&Connection::new(&accepted, from)?)?, rustix::process::geteuid().as_raw());
         drop(client);
         if told == own {
             return Ok(());
@@ -169,7 +169,7 @@ mod tests {
     fn pair(listener: &TcpListener) -> (TcpStream, TcpStream, Connection) {
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (accepted, from) = listener.accept().unwrap();
-        let connection = Connection::new(&accepted, from, accepted.local_addr().unwrap()).unwrap();
+        let connection = Connection::new(&accepted, from).unwrap();
         (client, accepted, connection)
     }
 

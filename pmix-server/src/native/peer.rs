@@ -1,6 +1,7 @@
 //! The sending side of a native session.
 
 use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::{Bytes, BytesMut};
@@ -88,6 +89,8 @@ pub(super) struct NativePeer {
     shared: Arc<Shared>,
     ledger: Arc<Ledger>,
     greeting: Greeting,
+    /// Whose it is, and where from.
+    origin: (u32, SocketAddr),
     admitted: Option<oneshot::Sender<(ProcId, Option<Arc<JobData>>)>>,
     outbox: mpsc::Sender<Bytes>,
     proc: ProcId,
@@ -98,6 +101,7 @@ impl NativePeer {
         shared: Arc<Shared>,
         ledger: Arc<Ledger>,
         greeting: Greeting,
+        origin: (u32, SocketAddr),
         admitted: oneshot::Sender<(ProcId, Option<Arc<JobData>>)>,
     ) -> (Self, mpsc::Sender<Bytes>, mpsc::Receiver<Bytes>) {
         let (outbox, frames) = mpsc::channel(OUTBOX);
@@ -105,6 +109,7 @@ impl NativePeer {
             shared,
             ledger,
             greeting,
+            origin,
             admitted: Some(admitted),
             outbox: outbox.clone(),
             proc: ProcId::none(),
@@ -177,6 +182,8 @@ impl Peer for NativePeer {
 
     /// Clients are refused by closing the socket: they take no status at this point.
     fn refuse(&mut self, failure: &Failure) {
+        let (uid, from) = self.origin;
+        self.shared.log_refusal(uid, from, &failure.to_string());
         if self.greeting != Greeting::Client {
             let _ = self.send(ToolAnswer::refusal(failure.status));
         }
@@ -233,6 +240,7 @@ mod tests {
     use pmix_types::{Event, Nspace, Rank};
 
     use super::*;
+    use crate::door::Door;
     use crate::driver::Inbox;
     use crate::native::job::JobCache;
     use crate::native::owner::Owners;
@@ -248,11 +256,17 @@ mod tests {
     /// The sending side of a session of rank 0, and what it sends.
     fn peer() -> (NativePeer, mpsc::Receiver<Bytes>) {
         let owners = Owners::open().unwrap();
-        let shared =
-            Shared { inbox: Inbox::new().0, server: ProcId::none(), owners, jobs: JobCache::default() };
+        let shared = Shared {
+            inbox: Inbox::new().0,
+            server: ProcId::none(),
+            owners,
+            door: Door::new(false),
+            jobs: JobCache::default(),
+        };
+        let origin = (0, SocketAddr::from(([127, 0, 0, 1], 1)));
         let (admitted, _) = oneshot::channel();
         let (mut peer, _, frames) =
-            NativePeer::new(Arc::new(shared), Arc::new(ledger()), Greeting::Client, admitted);
+            NativePeer::new(Arc::new(shared), Arc::new(ledger()), Greeting::Client, origin, admitted);
         peer.proc = proc(0);
         (peer, frames)
     }

@@ -19,6 +19,7 @@ use super::job::bare_job;
 use super::owner::Connection;
 use super::peer::{Greeting, Ledger, MAX_IN_FLIGHT, NativePeer, encode, frame};
 use super::translate::{Task, task};
+use crate::door::Guest;
 use crate::driver::Event;
 use crate::engine::{ConnId, Input, PeerCred, RequestId};
 
@@ -30,7 +31,13 @@ const ERRANDS: u64 = 1 << 32;
 const WRITE_BYTES: usize = 64 << 10;
 
 /// Serves a connection whose other end belongs to that user.
-pub(super) async fn run(stream: TcpStream, connection: Connection, uid: u32, shared: Arc<Shared>) {
+pub(super) async fn run(
+    stream: TcpStream,
+    connection: Connection,
+    uid: u32,
+    mut guest: Guest,
+    shared: Arc<Shared>,
+) {
     let from = connection.from;
     let (mut reading, mut writing) = stream.into_split();
     let mut arrived = BytesMut::new();
@@ -38,14 +45,14 @@ pub(super) async fn run(stream: TcpStream, connection: Connection, uid: u32, sha
         match tokio::time::timeout(CONNECT_WITHIN, connect_message(&mut reading, &mut arrived)).await {
             Ok(Ok(connect)) => connect,
             Ok(Err(reason)) => {
-                return tracing::warn!(%from, reason, "refused a connection that does not speak the protocol");
+                return shared.turn_away(uid, from, &format!("it does not speak the protocol: {reason}"));
             }
-            Err(_) => return tracing::warn!(%from, "refused a connection: it did not say who it is in time"),
+            Err(_) => return shared.turn_away(uid, from, "it did not say who it is in time"),
         };
     let (hello, greeting, peer) = match admission(&connect, uid) {
         Ok(admission) => admission,
         Err(failure) => {
-            tracing::warn!(%from, reason = %failure, "refused a connection");
+            shared.turn_away(uid, from, &failure.to_string());
             // clients take no status at this point
             if !matches!(connect.peer, Who::Client(_)) {
                 let _ = writing.write_all(&ToolAnswer::refusal(failure.status)).await;
@@ -56,7 +63,8 @@ pub(super) async fn run(stream: TcpStream, connection: Connection, uid: u32, sha
     let version = connect.version.parse().unwrap_or_else(|_| Version::of_dialect(connect.encoding.dialect));
     let ledger = Arc::new(Ledger::new(Context::new(connect.encoding, version)));
     let (admitted, admission) = oneshot::channel();
-    let (sender, outbox, frames) = NativePeer::new(shared.clone(), ledger.clone(), greeting, admitted);
+    let (sender, outbox, frames) =
+        NativePeer::new(shared.clone(), ledger.clone(), greeting, (uid, from), admitted);
     tokio::spawn(write(writing, frames));
     let conn = shared.inbox.next_conn();
     if !shared.inbox.send(Event::Open { conn, peer: Box::new(sender) }).await {
@@ -69,15 +77,17 @@ pub(super) async fn run(stream: TcpStream, connection: Connection, uid: u32, sha
             // nothing it has sent counts unless it is still there to be asked about
             Ok((proc, job)) => match session.shared.owners.uid_of(&connection) {
                 Ok(still) if still == uid => {
+                    guest.let_in();
                     session.requests(&mut reading, &mut arrived, &proc, job.as_ref()).await
                 }
                 Ok(other) => format!("its socket belongs to uid {other} now, no more to uid {uid}"),
                 Err(error) => {
-                    tracing::warn!(%proc, %error, "dropped the requests of a process that left before it was let in");
+                    let reason = format!("{proc} left before it was let in, so its requests are dropped: {error}");
+                    session.shared.log_refusal(uid, from, &reason);
                     String::new()
                 }
             },
-            // refused, and the driver has said why
+            // refused, and its other side has said why
             Err(_) => return,
         },
         // a process that leaves while the host is asked; one that waits sends nothing before the answer

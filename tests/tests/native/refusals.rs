@@ -190,7 +190,7 @@ async fn tol_16_who_is_no_client_hears_why_it_is_refused() {
 async fn a_random_byte_stream_is_refused() {
     let (node, clients) = node().await;
     let bytes = noise(100_000);
-    refused(&node, &clients, &bytes, &["that does not speak the protocol"]).await;
+    refused(&node, &clients, &bytes, &["it does not speak the protocol"]).await;
 }
 
 #[tokio::test]

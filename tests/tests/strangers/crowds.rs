@@ -1,0 +1,1 @@
+//! More connections than a server has descriptors for.
