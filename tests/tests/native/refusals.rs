@@ -1,14 +1,16 @@
 //! Who is refused on the port for C clients, with which reason in the log, while a job goes on.
 
+use std::sync::Arc;
+
 use bytes::{BufMut, Bytes, BytesMut};
 use pmix_client::{Client, Nspace, ProcId, Rank};
 use pmix_native::conn::{
-    ClientAnswer, Connect, Peer as Who, Role, Security, ToolAnswer, ToolIdentity, User, tag,
+    ClientAnswer, Connect, Frame, Framing, Peer as Who, Role, Security, ToolAnswer, ToolIdentity, User, tag,
 };
-use pmix_native::msg::Reply;
+use pmix_native::msg::{Context, Reply, Request, Spawn};
 use pmix_native::{Dialect, Encoding};
-use pmix_server::host::{ClientConnected, HostError, ToolConnected};
-use pmix_server::types::{Directives, Info, Status, keys};
+use pmix_server::host::{ClientConnected, HostError, SpawnRequest, ToolConnected};
+use pmix_server::types::{App, Directives, Info, Status, keys};
 use pmix_server::{Capabilities, HostModule, HostResult, NativeWire, Upcall, UpcallContext, async_trait};
 use pmix_tests::{
     Logs, NativeSession, TestNode, native_connect, native_stream, native_user, noise, on_both_runtimes,
@@ -16,7 +18,7 @@ use pmix_tests::{
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 /// A node with both front ends, and the job of two that goes on.
 async fn node() -> (TestNode, [Client; 2]) {
@@ -162,6 +164,77 @@ async fn gen_14_sec_03_the_host_hears_what_a_process_says_of_itself_and_that_it_
         assert_eq!(within(heard.recv()).await.unwrap(), None);
     }
     assert_eq!(node.stats().await.connections, 0);
+}
+
+/// Lets tools in when it is told to, and tells that it was asked, and of every spawn.
+struct Slow {
+    told: mpsc::UnboundedSender<&'static str>,
+    leave: Arc<Semaphore>,
+}
+
+#[async_trait]
+impl HostModule for Slow {
+    fn capabilities(&self) -> Capabilities {
+        [Upcall::ToolConnected, Upcall::Spawn].into_iter().collect()
+    }
+
+    async fn tool_connected(&self, _: &UpcallContext, _: ToolConnected) -> HostResult<ProcId> {
+        self.told.send("tool").unwrap();
+        self.leave.acquire().await.unwrap().forget();
+        Ok(ProcId::new(Nspace::new("tool").unwrap(), Rank::from_raw(0)))
+    }
+
+    async fn spawn(&self, _: &UpcallContext, _: SpawnRequest) -> HostResult<Nspace> {
+        self.told.send("spawn").unwrap();
+        Ok(Nspace::new("spawned").unwrap())
+    }
+}
+
+/// The request comes together with the connect message, or after it has been read.
+#[tokio::test]
+async fn sec_03_what_a_process_has_asked_that_left_before_it_was_let_in_is_dropped() {
+    let (told, mut heard) = mpsc::unbounded_channel();
+    let leave = Arc::new(Semaphore::new(0));
+    let node = TestNode::builder(1).host(Slow { told, leave: leave.clone() });
+    let node = node.server(|server| server.native_wire(NativeWire::On).tool_support(true)).start().await;
+    let user = native_user();
+    let tool = connect_as(Who::Tool { role: Role::Tool, user, identity: ToolIdentity::Assign }, user);
+    let context = Context::new(plain(), "4.2.2".parse().unwrap());
+    let spawn = Request::Spawn(Spawn::new(vec![App::new("true", 1)])).encode(&context).unwrap();
+    let mut frame = BytesMut::new();
+    let frame_of_spawn = Frame { index: 0, tag: tag::FIRST_REQUEST + 1, payload: spawn };
+    Framing::default().encode(&frame_of_spawn, &mut frame).unwrap();
+    for (at_once, stays) in [(true, true), (false, true), (true, false), (false, false)] {
+        leave.forget_permits(usize::MAX);
+        let logs = Logs::start();
+        let mut sent = tool.encode().unwrap().to_vec();
+        if at_once {
+            sent.extend_from_slice(&frame);
+        }
+        let mut stream = native_stream(&node).await;
+        stream.write_all(&sent).await.unwrap();
+        assert_eq!(within(heard.recv()).await, Some("tool"));
+        if !at_once {
+            stream.write_all(&frame).await.unwrap();
+        }
+        if stays {
+            leave.add_permits(1);
+            assert_eq!(within(heard.recv()).await, Some("spawn"), "this is how it is asked");
+            continue;
+        }
+        drop(stream);
+        leave.add_permits(1);
+        if !at_once {
+            logs.line_with(&["refused a connection", "left before it was let in"]).await;
+        }
+        node.until(|stats| stats.waiting == 0).await;
+        // what comes after it is served, and nothing before
+        let mut next = native_stream(&node).await;
+        next.write_all(&tool.encode().unwrap()).await.unwrap();
+        assert_eq!(within(heard.recv()).await, Some("tool"), "at once: {at_once}");
+        leave.add_permits(1);
+        within(next.read_u8()).await.unwrap();
+    }
 }
 
 /// Tools and their like are told, as clients cannot be.
