@@ -213,7 +213,7 @@ impl Reserve {
         Ok(Self { door, spare: Some(spare()?) })
     }
 
-    /// To be called before each accept: takes a descriptor back that had to be given up.
+    /// To be called when an accepted connection has been looked at: takes back the descriptor that it may have cost.
     pub(crate) fn renew(&mut self) {
         if self.spare.is_none() {
             self.spare = spare().ok();
@@ -233,6 +233,7 @@ impl Reserve {
             tracing::warn!(%error, left_out, "cannot accept a connection");
         }
         tokio::time::sleep(ACCEPT_AGAIN).await;
+        self.renew();
     }
 }
 
@@ -335,6 +336,23 @@ mod tests {
         }
         assert!(door.line(7000).is_some());
         assert_eq!(door.users().keys().copied().collect::<Vec<_>>(), [1, 7000]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_listener_gives_its_spare_descriptor_up_once_and_then_waits() {
+        let mut reserve = Reserve::new(door(false)).unwrap();
+        let short = io::Error::from_raw_os_error(rustix::io::Errno::MFILE.raw_os_error());
+        let begin = tokio::time::Instant::now();
+        reserve.on_error(&short).await;
+        assert!(reserve.spare.is_none() && begin.elapsed().is_zero(), "now one can be accepted");
+        reserve.on_error(&short).await;
+        assert!(reserve.spare.is_some() && begin.elapsed() >= ACCEPT_AGAIN);
+        // nothing that a spare descriptor would help against
+        reserve.on_error(&io::ErrorKind::OutOfMemory.into()).await;
+        assert!(reserve.spare.is_some() && begin.elapsed() >= 2 * ACCEPT_AGAIN);
+        reserve.on_error(&short).await;
+        reserve.renew();
+        assert!(reserve.spare.is_some());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use pmix_client::ProcId;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Lines};
-use tokio::process::{Child, ChildStderr, ChildStdout, Command};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
 use crate::{TestNode, within};
 
@@ -111,6 +111,8 @@ pub fn pid_of(dir: &Path, rank: u32) -> i32 {
 #[derive(Debug)]
 pub struct Running {
     child: Child,
+    /// Held open as long as the process may read it.
+    stdin: Option<ChildStdin>,
     stdout: Lines<BufReader<ChildStdout>>,
     stderr: ChildStderr,
 }
@@ -118,12 +120,22 @@ pub struct Running {
 impl Running {
     /// Starts a command with nothing to read.
     pub fn start(command: std::process::Command) -> Self {
+        Self::start_with(command, Stdio::null())
+    }
+
+    /// Starts a command whose input ends when [`end`](Self::end) is called.
+    pub fn start_with_input(command: std::process::Command) -> Self {
+        Self::start_with(command, Stdio::piped())
+    }
+
+    fn start_with(command: std::process::Command, stdin: Stdio) -> Self {
         let mut command = Command::from(command);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn().unwrap();
+        let stdin = child.stdin.take();
         let stdout = BufReader::new(child.stdout.take().unwrap()).lines();
         let stderr = child.stderr.take().unwrap();
-        Self { child, stdout, stderr }
+        Self { child, stdin, stdout, stderr }
     }
 
     /// Starts the rank program as a process of a node's job.
@@ -169,8 +181,9 @@ impl Running {
         }
     }
 
-    /// Waits for its end; what it had left to say on standard output and error.
+    /// Closes its input and waits for its end; what it had left to say on standard output and error.
     pub async fn end(mut self) -> (ExitStatus, String, String) {
+        self.stdin = None;
         let (mut out, mut err) = (String::new(), String::new());
         let status = within(async {
             let lines = async {

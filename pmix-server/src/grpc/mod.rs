@@ -101,18 +101,20 @@ impl Port {
         let Self { listener, door, mut reserve } = self;
         let services = Services::new(inbox, limits, door.clone()).await;
         loop {
-            reserve.renew();
             match listener.accept().await {
-                Ok((stream, _)) => match receive(stream, &door) {
-                    Ok((stream, peer, guest)) => {
-                        connections.spawn(serve(stream, peer, guest, services.clone(), door.clone()));
-                    }
-                    Err((uid, reason)) => {
-                        if let Some(Line { left_out }) = door.turn_away(uid) {
-                            tracing::warn!(uid, reason, left_out, "refused a connection");
+                Ok((stream, _)) => {
+                    match receive(stream, &door) {
+                        Ok((stream, peer, guest)) => {
+                            connections.spawn(serve(stream, peer, guest, services.clone(), door.clone()));
+                        }
+                        Err((uid, reason)) => {
+                            if let Some(Line { left_out }) = door.turn_away(uid) {
+                                tracing::warn!(uid, reason, left_out, "refused a connection");
+                            }
                         }
                     }
-                },
+                    reserve.renew();
+                }
                 Err(error) => reserve.on_error(&error).await,
             }
         }

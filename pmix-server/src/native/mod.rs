@@ -63,9 +63,11 @@ impl Port {
         let Self { listener, owners, door, mut reserve } = self;
         let shared = Arc::new(Shared { inbox, server, owners, door, jobs: JobCache::default() });
         loop {
-            reserve.renew();
             match listener.accept().await {
-                Ok((stream, from)) => shared.receive(stream, from),
+                Ok((stream, from)) => {
+                    shared.receive(stream, from);
+                    reserve.renew();
+                }
                 Err(error) => reserve.on_error(&error).await,
             }
         }

@@ -4,9 +4,13 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is how it talks to the test")]
 
-use std::io::{self, Write};
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use pmix_client::types::App;
@@ -21,6 +25,21 @@ enum Act {
     /// `spawn-and-leave ADDRESS UID TIMES COMMAND`: connects as a tool that claims this uid, has the command started,
     /// sends some heartbeats, and has closed the connection before the server can look at it.
     SpawnAndLeave { address: SocketAddr, claim: u32, times: u32, command: String },
+    /// `sit ENDPOINT TIMES`: opens so many connections and says nothing on any; says `seated`, and leaves when its
+    /// input ends.
+    Sit { endpoint: Endpoint, times: usize },
+    /// `is-refused ENDPOINT`: connects and says `refused` when the server closes the connection.
+    IsRefused { endpoint: Endpoint },
+    /// `flood ENDPOINT SECONDS`: for so long connects and leaves, sits, sends garbage and false claims, by turns and
+    /// as fast as it can.
+    Flood { endpoint: Endpoint, time: Duration },
+}
+
+/// Where a server listens: `HOST:PORT`, or the path of a socket.
+#[derive(Debug)]
+enum Endpoint {
+    Native(SocketAddr),
+    Grpc(PathBuf),
 }
 
 fn main() -> ExitCode {
@@ -48,6 +67,66 @@ fn run(act: &Act) -> io::Result<()> {
             println!("tried {times} times");
             Ok(())
         }
+        Act::Sit { endpoint, times } => {
+            let _seats = (0..*times).map(|_| endpoint.connect()).collect::<io::Result<Vec<_>>>()?;
+            println!("seated");
+            io::stdin().read_to_end(&mut Vec::new()).map(drop)
+        }
+        Act::IsRefused { endpoint } => {
+            // whatever way it is closed in
+            let _ = endpoint.connect()?.read_to_end(&mut Vec::new());
+            println!("refused");
+            Ok(())
+        }
+        Act::Flood { endpoint, time } => flood(endpoint, *time),
+    }
+}
+
+/// Connections that a flood leaves open at a time; what is more is closed, the oldest first.
+const OPEN: usize = 200;
+
+/// One after the other: nothing, garbage, half a greeting, a false claim. Refusals are what it expects.
+fn flood(endpoint: &Endpoint, time: Duration) -> io::Result<()> {
+    let greeting = match endpoint {
+        Endpoint::Native(_) => tool_that_spawns(0, "true")?,
+        Endpoint::Grpc(_) => Bytes::from_static(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"),
+    };
+    let garbage = [0xa5; 4096];
+    let sent: [&[u8]; 4] = [b"", &garbage, &greeting[..greeting.len() / 2], &greeting];
+    let (end, mut open, mut tried) = (Instant::now() + time, VecDeque::new(), 0_u64);
+    while Instant::now() < end {
+        for bytes in sent {
+            tried += 1;
+            if let Ok(mut stream) = endpoint.connect() {
+                let _ = stream.write_all(bytes);
+                open.push_back(stream);
+            }
+            if open.len() > OPEN {
+                open.pop_front();
+            }
+        }
+    }
+    println!("tried {tried} times");
+    Ok(())
+}
+
+trait Stream: Read + Write {}
+impl<T: Read + Write> Stream for T {}
+
+impl Endpoint {
+    fn parse(word: &str) -> Option<Self> {
+        if word.starts_with('/') {
+            Some(Self::Grpc(word.into()))
+        } else {
+            word.parse().ok().map(Self::Native)
+        }
+    }
+
+    fn connect(&self) -> io::Result<Box<dyn Stream>> {
+        Ok(match self {
+            Self::Native(address) => Box::new(TcpStream::connect(address)?),
+            Self::Grpc(path) => Box::new(UnixStream::connect(path)?),
+        })
     }
 }
 
@@ -85,6 +164,14 @@ impl Act {
                 times: times.parse().ok()?,
                 command: command.into(),
             },
+            ["sit", endpoint, times] => {
+                Self::Sit { endpoint: Endpoint::parse(endpoint)?, times: times.parse().ok()? }
+            }
+            ["is-refused", endpoint] => Self::IsRefused { endpoint: Endpoint::parse(endpoint)? },
+            ["flood", endpoint, seconds] => {
+                let time = Duration::from_secs(seconds.parse().ok()?);
+                Self::Flood { endpoint: Endpoint::parse(endpoint)?, time }
+            }
             _ => return None,
         })
     }

@@ -1,1 +1,84 @@
-//! More connections than a server has descriptors for.
+//! More connections than a server has descriptors for, or can accept at once.
+
+use std::process::Command;
+
+use pmix_tests::{OtherUser, Running, TestServer, within};
+use rustix::process::Signal;
+use tokio::net::{TcpStream, UnixStream};
+
+/// Starts the server with so few descriptors that a crowd takes them all.
+const FEW_FILES: [&str; 2] = ["prlimit", "--nofile=64:64"];
+const CROWD: &str = "90";
+/// Lines that a crowd may cost, as the door promises for one user and ten seconds, and some that servers always write.
+const FEW_LINES: usize = 60;
+
+/// The addresses of both wires.
+fn endpoints(server: &TestServer) -> [String; 2] {
+    [server.native.to_string(), server.socket().display().to_string()]
+}
+
+async fn seated(command: Command) -> Running {
+    let mut crowd = Running::start_with_input(command);
+    crowd.line_with("seated").await;
+    crowd
+}
+
+/// The owner's job does what jobs do.
+async fn works(server: &TestServer) {
+    let (a, b) = (server.client(0).await.unwrap(), server.client(1).await.unwrap());
+    let (a, b) = within(async { tokio::join!(a.fence_all(), b.fence_all()) }).await;
+    a.and(b).unwrap();
+}
+
+/// A server that serves others too keeps most places for its owner; one that does not turns others away at once.
+#[tokio::test]
+async fn a_silent_crowd_of_another_user_takes_neither_descriptors_nor_the_log() {
+    let Some(stranger) = OtherUser::second() else { return };
+    for other_users in [true, false] {
+        let server = TestServer::start_below(&FEW_FILES, 2, other_users).await;
+        let mut crowds = Vec::new();
+        for endpoint in endpoints(&server) {
+            // without other users nobody else comes to the socket
+            if other_users || !endpoint.starts_with('/') {
+                crowds.push(seated(stranger.stranger(&["sit", &endpoint, CROWD])).await);
+            }
+        }
+        works(&server).await;
+        let log = server.end().await;
+        let lines = log.lines().count();
+        assert!(log.contains("refused a connection") && log.contains("4001"), "{log}");
+        assert!(lines <= FEW_LINES, "{lines} lines: {log}");
+        assert!(!log.contains("cannot accept"), "{log}");
+    }
+}
+
+/// What our own user takes is its own affair, but the server waits quietly, and goes on when there is room again.
+#[tokio::test]
+async fn a_server_without_descriptors_waits_and_goes_on_when_there_are_some() {
+    let server = TestServer::start_below(&FEW_FILES, 2, false).await;
+    let mut own = Command::new(env!("CARGO_BIN_EXE_pmix-test-stranger"));
+    own.args(["sit", &endpoints(&server)[0], CROWD]);
+    let crowd = seated(own).await;
+    server.until_logged("cannot accept a connection").await;
+    crowd.end().await;
+    works(&server).await;
+    let log = server.end().await;
+    assert!(log.lines().count() <= 2 * FEW_LINES, "{log}");
+}
+
+/// While the server does nothing, as many wait as a large job brings: nobody is turned away, nobody has to try again.
+#[tokio::test]
+async fn a_thousand_processes_connect_at_once() {
+    let server = TestServer::start(1, false).await;
+    server.process.signal(Signal::STOP);
+    let (mut sockets, mut streams) = (Vec::new(), Vec::new());
+    for number in 0..1000 {
+        let socket = within(UnixStream::connect(server.socket())).await;
+        sockets.push(socket.unwrap_or_else(|error| panic!("socket {number}: {error}")));
+        streams.push(within(TcpStream::connect(server.native)).await.unwrap());
+    }
+    server.process.signal(Signal::CONT);
+    drop((sockets, streams));
+    server.client(0).await.unwrap();
+    server.end().await;
+}

@@ -1,0 +1,92 @@
+//! A server in a process of its own.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use pmix_client::{Client, Error, Nspace, ProcId, Rank};
+use pmix_native::conn::ServerUri;
+use tempfile::TempDir;
+
+use crate::programs::{Running, built};
+use crate::within;
+
+/// `pmix-test-server`, with a directory that all users may enter.
+#[derive(Debug)]
+pub struct TestServer {
+    /// The process.
+    pub process: Running,
+    /// Where Rust programs find it.
+    pub uri: String,
+    /// Where C programs find it.
+    pub native: SocketAddr,
+    dir: TempDir,
+    log: PathBuf,
+}
+
+impl TestServer {
+    /// Starts it, with a job of so many ranks of our own user.
+    pub async fn start(ranks: u32, other_users: bool) -> Self {
+        Self::start_below(&[], ranks, other_users).await
+    }
+
+    /// Starts it by a command that takes it as its last arguments, such as one that limits what it may use.
+    pub async fn start_below(launcher: &[&str], ranks: u32, other_users: bool) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(dir.path(), open).unwrap();
+        let log = dir.path().join("log");
+        // into a file: a pipe that nobody reads would stop it
+        let mut command = Command::new("sh");
+        command.args(["-c", r#"exec "$@" 2>"$0""#]).arg(&log).args(launcher);
+        command.arg(built("pmix-test-server")).arg(dir.path()).arg(ranks.to_string());
+        command.args(other_users.then_some("other-users"));
+        let mut process = Running::start_with_input(command);
+        let uri = process.line_with("uri ").await[4..].to_owned();
+        let native = process.line_with("native ").await[7..].parse::<ServerUri>().unwrap().address;
+        process.line_with("ready").await;
+        Self { process, uri, native, dir, log }
+    }
+
+    /// Its socket.
+    pub fn socket(&self) -> PathBuf {
+        Path::new(self.uri.split_once(";unix:").unwrap().1).to_owned()
+    }
+
+    /// A process of its job.
+    pub fn proc(rank: u32) -> ProcId {
+        ProcId::new(Nspace::new("job").unwrap(), Rank::from_raw(rank))
+    }
+
+    /// Connects as a rank.
+    ///
+    /// # Errors
+    /// Those of the client.
+    pub async fn client(&self, rank: u32) -> Result<Client, Error> {
+        within(Client::builder().uri(&self.uri).proc(Self::proc(rank)).connect()).await
+    }
+
+    /// What it has logged so far.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap()
+    }
+
+    /// Waits until it has logged some words.
+    pub async fn until_logged(&self, words: &str) {
+        within(async {
+            while !self.log().contains(words) {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    }
+
+    /// Ends it; what it had logged.
+    pub async fn end(self) -> String {
+        let (status, _, _) = self.process.end().await;
+        let log = std::fs::read_to_string(&self.log).unwrap();
+        assert!(status.success(), "{log}");
+        drop(self.dir);
+        log
+    }
+}
