@@ -2,6 +2,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use pmix_proto::stream::LocalStream;
 use rustix::fs::{Mode, OFlags};
@@ -9,6 +10,8 @@ use tokio::net::UnixStream;
 
 use crate::error::{Error, TransportError};
 
+/// How long connecting pauses while as many processes wait to be accepted as the system lets wait.
+const CONNECT_AGAIN: Duration = Duration::from_millis(10);
 /// Longest path in bytes that the address of a Unix socket holds.
 const MAX_PATH: usize = 107;
 
@@ -35,7 +38,7 @@ pub(super) async fn connect(path: &Path) -> Result<LocalStream, Error> {
 
 async fn connect_any_length(path: &Path) -> io::Result<UnixStream> {
     if path.as_os_str().len() <= MAX_PATH {
-        return UnixStream::connect(path).await;
+        return connect_in_turn(path).await;
     }
     let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -43,9 +46,47 @@ async fn connect_any_length(path: &Path) -> io::Result<UnixStream> {
     // through an open directory the path is short, whatever the directory is called
     let directory =
         rustix::fs::open(directory, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    UnixStream::connect(below(directory.as_raw_fd(), name)).await
+    connect_in_turn(&below(directory.as_raw_fd(), name)).await
+}
+
+/// A socket with a full queue of connections turns others away, where a port would let them wait. The server lives, so
+/// there will be room.
+async fn connect_in_turn(path: &Path) -> io::Result<UnixStream> {
+    loop {
+        match UnixStream::connect(path).await {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                tokio::time::sleep(CONNECT_AGAIN).await;
+            }
+            connected => return connected,
+        }
+    }
 }
 
 fn below(directory: i32, name: &OsStr) -> PathBuf {
     Path::new("/proc/self/fd").join(directory.to_string()).join(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_full_queue_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("socket");
+        let listener = UnixListener::bind(&path).unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        // the queue of length 0 takes one
+        let mut waiting = Vec::new();
+        while let Ok(first) = tokio::time::timeout(CONNECT_AGAIN, connect(&path)).await {
+            waiting.push(first.unwrap());
+        }
+        assert_eq!(waiting.len(), 1);
+        let mut next = Box::pin(connect(&path));
+        assert!(tokio::time::timeout(CONNECT_AGAIN, &mut next).await.is_err());
+        listener.accept().unwrap();
+        next.await.unwrap();
+    }
 }
