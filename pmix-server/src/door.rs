@@ -18,9 +18,18 @@ use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 const BACKLOG: i32 = 4096;
 /// How long accepting pauses when the system has no descriptor for one more connection.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
-/// Lines about one user's connections that a window of time may bring.
+/// Lines about one user's connections that a window of time may bring; one, as long as there are too many.
 const LINES: u32 = 50;
 const WINDOW: Duration = Duration::from_secs(10);
+/// What looking at strangers may cost: so many units a second, each about 25 us of the server's thread. Then accepting
+/// pauses. The owner's processes wait behind the strangers, so this is also how fast those are got out of the way.
+const UNITS_A_SECOND: f64 = 4000.0;
+/// What may be spent at once.
+const UNITS_AT_ONCE: f64 = 400.0;
+/// To turn a connection away.
+const REFUSAL: f64 = 1.0;
+/// To hear what a visitor has to say; given back when it is let in.
+const VISIT: f64 = 6.0;
 /// Users of whom something may be remembered before those who have left are forgotten.
 const USERS: usize = 64;
 
@@ -34,6 +43,7 @@ struct Inner {
     other_users: bool,
     places: Places,
     users: Mutex<BTreeMap<u32, User>>,
+    budget: Mutex<Budget>,
     turned_away: AtomicU64,
 }
 
@@ -56,8 +66,16 @@ struct User {
 #[derive(Debug, Default)]
 struct Lines {
     since: Option<Instant>,
-    written: u32,
+    /// Lines that the window may still bring.
+    left: u32,
     left_out: u64,
+}
+
+/// What may still be spent on strangers; less than nothing while that is being saved up.
+#[derive(Debug)]
+struct Budget {
+    units: f64,
+    at: tokio::time::Instant,
 }
 
 /// Leave to write one line to the log.
@@ -84,14 +102,16 @@ impl Door {
     }
 
     fn of(own: u32, other_users: bool, places: Places) -> Self {
+        let budget = Mutex::new(Budget { units: UNITS_AT_ONCE, at: tokio::time::Instant::now() });
         let (users, turned_away) = (Mutex::default(), AtomicU64::new(0));
-        Self(Arc::new(Inner { own, other_users, places, users, turned_away }))
+        Self(Arc::new(Inner { own, other_users, places, users, budget, turned_away }))
     }
 
     /// A place for a connection of that user, or why there is none.
     pub(crate) fn enter(&self, uid: u32) -> Result<Guest, String> {
         if self.is_other(uid) {
             self.take_place(uid)?;
+            self.budget().spend(VISIT);
         }
         Ok(Guest { door: self.clone(), uid, is_visitor: true })
     }
@@ -123,7 +143,18 @@ impl Door {
     /// line about it.
     pub(crate) fn turn_away(&self, uid: u32) -> Option<Line> {
         self.0.turned_away.fetch_add(1, Ordering::Relaxed);
+        if self.is_other(uid) {
+            self.budget().spend(REFUSAL);
+        }
         self.line(uid)
+    }
+
+    /// Returns when the next connection may be looked at: at once, unless strangers have cost too much.
+    async fn pace(&self) {
+        let wait = self.budget().wait();
+        if !wait.is_zero() {
+            tokio::time::sleep(wait).await;
+        }
     }
 
     /// Connections turned away before the engine saw them.
@@ -145,6 +176,10 @@ impl Door {
         ![self.0.own, 0].contains(&uid)
     }
 
+    fn budget(&self) -> MutexGuard<'_, Budget> {
+        self.0.budget.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Only the server's own thread comes here while it runs, so nobody ever waits.
     fn users(&self) -> MutexGuard<'_, BTreeMap<u32, User>> {
         self.0.users.lock().unwrap_or_else(PoisonError::into_inner)
@@ -161,8 +196,9 @@ impl Door {
 impl Guest {
     /// Its process has been let in: it is no visitor any more.
     pub(crate) fn let_in(&mut self) {
-        if std::mem::take(&mut self.is_visitor) {
+        if std::mem::take(&mut self.is_visitor) && self.door.is_other(self.uid) {
             self.door.leave(self.uid, 1, 0);
+            self.door.budget().spend(-VISIT);
         }
     }
 }
@@ -184,19 +220,38 @@ impl Places {
 impl Lines {
     fn take(&mut self, now: Instant) -> Option<Line> {
         if !self.are_recent(now) {
-            (self.since, self.written) = (Some(now), 0);
+            (self.since, self.left) = (Some(now), if self.left_out > 0 { 1 } else { LINES });
         }
-        if self.written >= LINES {
+        if self.left == 0 {
             self.left_out += 1;
             return None;
         }
-        self.written += 1;
+        self.left -= 1;
         let left_out = std::mem::take(&mut self.left_out);
         Some(Line { left_out: (left_out > 0).then_some(left_out) })
     }
 
     fn are_recent(&self, now: Instant) -> bool {
         self.since.is_some_and(|since| now.saturating_duration_since(since) < WINDOW)
+    }
+}
+
+impl Budget {
+    fn spend(&mut self, units: f64) {
+        self.save();
+        self.units = (self.units - units).min(UNITS_AT_ONCE);
+    }
+
+    fn save(&mut self) {
+        let now = tokio::time::Instant::now();
+        let saved = now.saturating_duration_since(self.at).as_secs_f64() * UNITS_A_SECOND;
+        (self.units, self.at) = ((self.units + saved).min(UNITS_AT_ONCE), now);
+    }
+
+    /// How long until there is something to spend.
+    fn wait(&mut self) -> Duration {
+        self.save();
+        Duration::from_secs_f64((-self.units / UNITS_A_SECOND).max(0.0))
     }
 }
 
@@ -213,8 +268,14 @@ impl Reserve {
         Ok(Self { door, spare: Some(spare()?) })
     }
 
-    /// To be called when an accepted connection has been looked at: takes back the descriptor that it may have cost.
-    pub(crate) fn renew(&mut self) {
+    /// An accepted connection has been looked at. Takes back the descriptor that it may have cost, and returns when it
+    /// is time for the next.
+    pub(crate) async fn on_accepted(&mut self) {
+        self.renew();
+        self.door.pace().await;
+    }
+
+    fn renew(&mut self) {
         if self.spare.is_none() {
             self.spare = spare().ok();
         }
@@ -323,7 +384,40 @@ mod tests {
         assert!(lines.take(now).is_none() && lines.take(now + WINDOW / 2).is_none());
         let next = lines.take(now + WINDOW).unwrap();
         assert_eq!(next.left_out, Some(2));
-        assert_eq!(lines.take(now + WINDOW).unwrap().left_out, None);
+        assert!(lines.take(now + WINDOW).is_none(), "it goes on: one line a window is enough");
+        assert_eq!(lines.take(now + 2 * WINDOW).unwrap().left_out, Some(1));
+        assert_eq!(lines.take(now + 3 * WINDOW).unwrap().left_out, None);
+        assert!(lines.take(now + 3 * WINDOW).is_some(), "it was quiet");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn strangers_cost_the_server_a_small_part_of_its_time() {
+        let door = door(true);
+        let paused = async |times: u32| {
+            let begin = tokio::time::Instant::now();
+            for _ in 0..times {
+                let _ = door.turn_away(4001);
+                door.pace().await;
+            }
+            begin.elapsed()
+        };
+        assert!(paused(UNITS_AT_ONCE as u32).await.is_zero(), "a few are dealt with at once");
+        let second = paused(UNITS_A_SECOND as u32).await;
+        assert!(second.abs_diff(Duration::from_secs(1)) < Duration::from_millis(50), "{second:?}");
+        // who is let in has cost nothing in the end, and our own user never does
+        tokio::time::advance(Duration::from_secs(1)).await;
+        let begin = tokio::time::Instant::now();
+        for uid in [4001, OWN].repeat(1000) {
+            door.enter(uid).unwrap().let_in();
+            let _ = door.turn_away(OWN);
+            door.pace().await;
+        }
+        assert!(begin.elapsed().is_zero());
+        for _ in 0..UNITS_AT_ONCE as u32 {
+            drop(door.enter(4001).unwrap());
+        }
+        door.pace().await;
+        assert!(begin.elapsed() > Duration::from_millis(400), "visitors cost more: {:?}", begin.elapsed());
     }
 
     #[test]
@@ -351,7 +445,7 @@ mod tests {
         reserve.on_error(&io::ErrorKind::OutOfMemory.into()).await;
         assert!(reserve.spare.is_some() && begin.elapsed() >= 2 * ACCEPT_AGAIN);
         reserve.on_error(&short).await;
-        reserve.renew();
+        reserve.on_accepted().await;
         assert!(reserve.spare.is_some());
     }
 

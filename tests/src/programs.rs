@@ -171,6 +171,11 @@ impl Running {
         within(self.stdout.next_line()).await.unwrap()
     }
 
+    /// The next line of its standard output, however long it takes.
+    pub async fn line_at_last(&mut self) -> Option<String> {
+        self.stdout.next_line().await.unwrap()
+    }
+
     /// Reads up to a line that has these words.
     pub async fn line_with(&mut self, words: &str) -> String {
         loop {

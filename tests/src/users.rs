@@ -71,6 +71,13 @@ impl OtherUser {
         command
     }
 
+    /// A command of a shell, run by this user.
+    pub fn command_line(&self, words: &str) -> Command {
+        let mut command = self.command("/bin/sh");
+        command.args(["-c", words]);
+        command
+    }
+
     /// `pmix-test-stranger`, run by this user: attacks a server as its arguments say.
     pub fn stranger(&self, args: &[&str]) -> Command {
         let mut command = self.command(self.copy_of(&built("pmix-test-stranger")));

@@ -113,7 +113,7 @@ impl Port {
                             }
                         }
                     }
-                    reserve.renew();
+                    reserve.on_accepted().await;
                 }
                 Err(error) => reserve.on_error(&error).await,
             }

@@ -66,7 +66,7 @@ impl Port {
             match listener.accept().await {
                 Ok((stream, from)) => {
                     shared.receive(stream, from);
-                    reserve.renew();
+                    reserve.on_accepted().await;
                 }
                 Err(error) => reserve.on_error(&error).await,
             }

@@ -66,6 +66,37 @@ async fn a_server_without_descriptors_waits_and_goes_on_when_there_are_some() {
     assert!(log.lines().count() <= 2 * FEW_LINES, "{log}");
 }
 
+/// Garbage, silence, half a greeting and false claims, as fast as two processes can. What that costs in time is a
+/// benchmark's (`flood`).
+#[tokio::test]
+async fn a_flood_of_another_user_is_bounded_in_memory_and_log_lines() {
+    let Some(stranger) = OtherUser::second() else { return };
+    let server = TestServer::start(2, true).await;
+    works(&server).await;
+    let before = server.memory();
+    let floods: Vec<_> = endpoints(&server)
+        .iter()
+        .map(|endpoint| Running::start(stranger.stranger(&["flood", endpoint, "2"])))
+        .collect();
+    for flood in floods {
+        let (a, b) = (server.client(0).await.unwrap(), server.client(1).await.unwrap());
+        for _ in 0..100 {
+            let (a, b) = within(async { tokio::join!(a.fence_all(), b.fence_all()) }).await;
+            a.and(b).unwrap();
+        }
+        let (status, out, err) = flood.end().await;
+        assert!(status.success(), "{out}{err}");
+        let tried: u32 = out.split_whitespace().nth(1).unwrap().parse().unwrap();
+        assert!(tried > 500, "that is no flood: {out}");
+    }
+    let grown = server.memory() - before;
+    assert!(grown < 64 << 10, "{grown} KiB");
+    let log = server.end().await;
+    let refusals = log.lines().filter(|line| line.contains("refused a connection")).count();
+    // of this user, and of connections that were gone before they were looked at
+    assert!((1..=2 * FEW_LINES).contains(&refusals), "{refusals}: {log}");
+}
+
 /// While the server does nothing, as many wait as a large job brings: nobody is turned away, nobody has to try again.
 #[tokio::test]
 async fn a_thousand_processes_connect_at_once() {

@@ -1,0 +1,112 @@
+//! What a second user who floods a server costs its owner: a loop of fences beside the flood, and beside as many
+//! processes of that user that only burn processor time. Needs root, to be that user.
+//!
+//! `FLOOD_SECONDS` says how long the floods last in all (20 if not set), `FLOOD_RANKS` how many processes fence (16).
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark")]
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use pmix_client::Client;
+use pmix_tests::{OtherUser, Running, TestServer};
+
+/// Fences of one measurement.
+const FENCES: u32 = 3000;
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    if let [word, uri, rank, fences] = &args[..]
+        && word == "rank"
+    {
+        return runtime.block_on(rank_loop(uri, rank.parse().unwrap(), fences.parse().unwrap()));
+    }
+    runtime.block_on(compare());
+}
+
+fn setting(name: &str, default: u32) -> u32 {
+    std::env::var(name).map_or(default, |text| text.parse().unwrap())
+}
+
+/// One process: fences, and says how long that took.
+async fn rank_loop(uri: &str, rank: u32, fences: u32) {
+    let client = Client::builder().uri(uri).proc(TestServer::proc(rank)).connect().await.unwrap();
+    client.fence_all().await.unwrap();
+    let begin = Instant::now();
+    for _ in 0..fences {
+        client.fence_all().await.unwrap();
+    }
+    println!("took {}", begin.elapsed().as_micros());
+    client.finalize().await.unwrap();
+}
+
+async fn compare() {
+    let Some(stranger) = OtherUser::second() else { return };
+    let (seconds, ranks) = (setting("FLOOD_SECONDS", 20), setting("FLOOD_RANKS", 16));
+    let server = TestServer::start(ranks, true).await;
+    let endpoints = [server.native.to_string(), server.socket().display().to_string()];
+    let (mut burned, mut flooded, mut in_all) = (Vec::new(), Vec::new(), Duration::ZERO);
+    let memory = server.memory();
+    while in_all < Duration::from_secs(seconds.into()) {
+        let burners = endpoints.each_ref().map(|_| stranger.command_line("while :; do :; done"));
+        burned.push(beside(burners, &server, ranks).await);
+        let floods = endpoints.each_ref().map(|endpoint| stranger.stranger(&["flood", endpoint, "86400"]));
+        let took = beside(floods, &server, ranks).await;
+        in_all += took;
+        flooded.push(took);
+    }
+    let (burned, flooded) = (median(burned), median(flooded));
+    let micros = |time: Duration| time.as_micros() as f64 / f64::from(FENCES);
+    println!("fence of {ranks} beside two processes of another user that burn: {:.0} us", micros(burned));
+    println!("fence of {ranks} beside two that flood: {:.0} us", micros(flooded));
+    println!(
+        "ratio {:.2}, flooded for {:.0} s",
+        flooded.as_secs_f64() / burned.as_secs_f64(),
+        in_all.as_secs_f64()
+    );
+    println!(
+        "server: {memory} KiB before, {} KiB at its peak, {} bytes of log",
+        server.memory(),
+        server.log().len()
+    );
+}
+
+/// How long the loop takes beside these processes.
+async fn beside(others: [Command; 2], server: &TestServer, ranks: u32) -> Duration {
+    let others: Vec<_> = others
+        .into_iter()
+        .map(|mut command| {
+            command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap()
+        })
+        .collect();
+    let own = std::env::current_exe().unwrap();
+    let mut processes: Vec<_> = (0..ranks)
+        .map(|rank| {
+            let mut command = Command::new(&own);
+            command.args(["rank", &server.uri, &rank.to_string(), &FENCES.to_string()]);
+            Running::start(command)
+        })
+        .collect();
+    let took = loop {
+        // as long as it takes: no deadline of a test
+        match processes[0].line_at_last().await {
+            Some(line) if line.starts_with("took ") => break line[5..].parse().unwrap(),
+            Some(_) => {}
+            None => panic!("a rank has failed"),
+        }
+    };
+    for process in processes {
+        process.end().await;
+    }
+    for mut other in others {
+        other.kill().unwrap();
+        other.wait().unwrap();
+    }
+    Duration::from_micros(took)
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times[times.len() / 2]
+}
