@@ -7,7 +7,9 @@ use pmix_native::conn::ServerUri;
 use pmix_rm::LocalLauncher;
 use pmix_server::NativeWire;
 use pmix_server::standard::{MemoryExchange, StandardHost};
-use pmix_tests::{OtherUser, Running, TestNode, native_address, program, rank_program, within};
+use pmix_tests::{
+    OtherUser, Peer, Running, TestNode, native_address, pmixrun, program, rank_program, run, within,
+};
 use rustix::process::geteuid;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -107,4 +109,24 @@ async fn until_all_are_accepted(address: SocketAddr) {
     stream.write_all(&[0xff; 64]).await.unwrap();
     // it may be reset, as it is closed with something left to read
     let _ = within(stream.read_to_end(&mut Vec::new())).await;
+}
+
+/// Without the kernel's word anybody could be anybody, so there is no native wire.
+#[test]
+fn sec_01_where_the_kernel_does_not_tell_who_connects_the_native_wire_does_not_start() {
+    let Some(sandbox) = Peer::Libpmix.program("no_sock_diag") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let launch = |args: &[&str]| {
+        let plain = pmixrun(dir.path(), args);
+        let mut command = std::process::Command::new(&sandbox);
+        command.arg(plain.get_program()).args(plain.get_args());
+        command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        run(command)
+    };
+    let (code, _, err) = launch(&["-n", "1", "true"]);
+    assert!(code.is_some_and(|code| code != 0), "{err}");
+    assert!(err.contains("the native wire cannot start") && err.contains("SOCK_DIAG"), "{err}");
+    assert!(err.contains("turn the native wire off"), "{err}");
+    let (code, out, err) = launch(&["--native", "off", "-n", "1", "echo", "fine"]);
+    assert_eq!((code, out.contains("fine")), (Some(0), true), "{err}");
 }
