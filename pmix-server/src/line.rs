@@ -7,6 +7,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use pmix_types::Status;
+use pmix_types::message::Failure;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -21,9 +23,11 @@ const TURNS: usize = 16;
 const FULL: usize = 16 << 20;
 /// Bytes that wait to be read from which on events and output are left out.
 const PUSHES: usize = 8 << 20;
-/// Bytes that wait to be read from which on answers are replaced by a failure: those to requests that had to wait may
-/// come all at once. One message may be larger.
+/// Bytes that wait to be read from which on large answers are replaced by a failure: those to requests that had to wait
+/// may come all at once. One message may be larger.
 const SWAMPED: usize = 256 << 20;
+/// Bytes of an answer that is not large.
+const SMALL: usize = 64 << 10;
 /// What a message takes besides its bytes.
 const OVERHEAD: usize = 256;
 /// So often within its patience is a process looked at that does not read.
@@ -152,14 +156,13 @@ impl<M> Line<M> {
         self.lock().unread < PUSHES
     }
 
-    /// Whether so much waits to be read that not even answers are added.
-    pub(crate) fn is_swamped(&self) -> bool {
-        self.lock().unread >= SWAMPED
-    }
-
-    /// What an answer is replaced by then.
-    pub(crate) fn swamped() -> String {
-        format!("{SWAMPED} bytes of answers are not read yet: read them and ask again")
+    /// Why an answer of so many bytes is not to be added.
+    pub(crate) fn refuses(&self, bytes: usize) -> Option<Failure> {
+        if bytes <= SMALL || self.lock().unread < SWAMPED {
+            return None;
+        }
+        let message = format!("{SWAMPED} bytes of answers are not read yet: read them and ask again");
+        Some(Failure::new(Status::ERR_OUT_OF_RESOURCE, message))
     }
 
     /// Nothing more will be said; what waits can still be read.
@@ -324,11 +327,12 @@ mod tests {
         line.send(1, PUSHES - OVERHEAD - 1);
         assert!(line.takes_pushes());
         line.send(2, 0);
-        assert!(!line.takes_pushes() && !line.is_swamped());
+        assert!(!line.takes_pushes() && line.refuses(SMALL + 1).is_none());
         line.send(3, SWAMPED - PUSHES - 2 * OVERHEAD);
-        assert!(!line.is_swamped());
+        assert!(line.refuses(SMALL + 1).is_none());
         line.send(4, 0);
-        assert!(line.is_swamped());
+        assert_eq!(line.refuses(SMALL + 1).unwrap().status, Status::ERR_OUT_OF_RESOURCE);
+        assert!(line.refuses(SMALL).is_none());
     }
 
     #[tokio::test(start_paused = true)]

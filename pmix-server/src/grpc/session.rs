@@ -2,23 +2,24 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use futures::{Stream, StreamExt};
+use futures::{Stream, StreamExt, stream};
 use pmix_proto::v1::session_server::Session;
 use pmix_proto::v1::{ClientMessage, ServerMessage};
 use pmix_proto::{Assembler, ClientBody, EncodedBody, Reason, negotiate};
-use pmix_types::Status;
+use pmix_types::{Memory, Status};
 use pmix_types::message::{Failure, Hello};
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Streaming};
 
 use super::Connection;
-use super::peer::{Link, MAX_IN_FLIGHT, Queued, SessionPeer, Shared};
+use super::peer::{SessionLine, SessionPeer, Shared};
 use crate::driver::Event;
 use crate::engine::{ConnId, Input, PeerCred, RequestId};
+use crate::line::{MAX_REQUESTS, Refused, UNREAD};
 
 /// A connection that does not say who it is within this time is closed.
 pub(super) const HELLO_WITHIN: Duration = Duration::from_secs(10);
@@ -57,6 +58,23 @@ impl Session for SessionService {
 
 type Messages = Pin<Box<dyn Stream<Item = ServerMessage> + Send>>;
 
+/// The reading side of what a process is told.
+struct Reading(Arc<SessionLine>);
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.0.abandon();
+    }
+}
+
+fn messages(reading: Reading) -> Messages {
+    Box::pin(stream::unfold(reading, async |reading| {
+        let (message, bytes) = reading.0.next().await?;
+        reading.0.sent(bytes);
+        Some((message, reading))
+    }))
+}
+
 struct Incoming {
     shared: Arc<Shared>,
     stream: Streaming<ClientMessage>,
@@ -73,15 +91,13 @@ impl Incoming {
                 return self.refuse(&failure, &outgoing).await;
             }
         };
-        let conn = self.shared.inbox.next_conn();
-        let (peer, Link { messages, admitted, ended, in_flight }) =
-            SessionPeer::new(self.shared.clone(), version);
-        let messages: Messages = Box::pin(ReceiverStream::new(messages).map(Queued::take));
-        if outgoing.send(messages).await.is_err() {
+        let inbox = self.shared.inbox.clone();
+        let (conn, line) = (inbox.next_conn(), inbox.new_line());
+        let (peer, admitted) = SessionPeer::new(self.shared.clone(), line.clone(), version);
+        if outgoing.send(messages(Reading(line.clone()))).await.is_err() {
             return;
         }
         drop(outgoing);
-        let inbox = self.shared.inbox.clone();
         if !inbox.send(Event::Open { conn, peer: Box::new(peer) }).await {
             return;
         }
@@ -89,22 +105,32 @@ impl Incoming {
         // nothing is read of a process that is not let in, and no more of one that is shown out
         let reason = tokio::select! {
             biased;
-            () = ended.cancelled() => return,
-            reason = self.talk(conn, admitted, &in_flight) => reason,
+            () = line.finished() => None,
+            () = line.stalled() => {
+                line.abandon();
+                let PeerCred { uid, pid, .. } = self.cred;
+                tracing::warn!(uid, pid, reason = UNREAD, "closed a connection");
+                Some(UNREAD.to_owned())
+            }
+            reason = self.talk(conn, admitted, &line) => Some(reason),
         };
-        inbox.send(Event::Input(Input::Lost { conn, reason })).await;
+        drop(self);
+        if let Some(reason) = reason {
+            inbox.send(Event::Input(Input::Lost { conn, reason })).await;
+        }
+        line.linger().await;
     }
 
     async fn talk(
         &mut self,
         conn: ConnId,
         admitted: oneshot::Receiver<()>,
-        in_flight: &AtomicUsize,
+        line: &SessionLine,
     ) -> String {
         tokio::select! {
             biased;
             admitted = admitted => match admitted {
-                Ok(()) => self.requests(conn, in_flight).await,
+                Ok(()) => self.requests(conn, line).await,
                 Err(_) => String::new(),
             },
             early = self.stream.message() => match early {
@@ -142,12 +168,13 @@ impl Incoming {
     async fn refuse(&self, failure: &Failure, outgoing: &mpsc::Sender<Messages>) {
         tracing::warn!(uid = self.cred.uid, pid = self.cred.pid, reason = %failure, "refused a connection");
         let last = EncodedBody::failure(failure).messages(0);
-        let _ = outgoing.send(Box::pin(futures::stream::iter(last))).await;
+        let _ = outgoing.send(Box::pin(stream::iter(last))).await;
     }
 
     /// Carries requests to the driver until the process leaves; says why it did.
-    async fn requests(&mut self, conn: ConnId, in_flight: &AtomicUsize) -> String {
+    async fn requests(&mut self, conn: ConnId, line: &SessionLine) -> String {
         let mut assembler = Assembler::new(self.shared.limits);
+        let mut turn = line.turn().await;
         loop {
             let message = match self.stream.message().await {
                 Ok(Some(message)) => message,
@@ -174,29 +201,31 @@ impl Incoming {
             let refused = match assembler.accept_client(message) {
                 Ok(None) => continue,
                 Ok(Some((_, ClientBody::Hello { .. }))) => return "it greeted twice".into(),
-                Ok(Some((id, ClientBody::Request(request)))) => {
-                    if in_flight.fetch_add(1, Ordering::Relaxed) < MAX_IN_FLIGHT {
-                        let input = Input::Request { conn, id: RequestId(id), request };
-                        if !self.shared.inbox.send(Event::Input(input)).await {
+                Ok(Some((id, ClientBody::Request(request)))) => match line.begin(id, request.memory()) {
+                    Ok(()) => {
+                        let event = Event::Request { conn, id: RequestId(id), request, turn };
+                        if !self.shared.inbox.send(event).await {
                             return String::new();
                         }
+                        turn = line.turn().await;
                         continue;
                     }
-                    let message = format!("{MAX_IN_FLIGHT} requests of this process are not answered yet");
-                    Failure::new(Status::ERR_RESOURCE_BUSY, message)
-                }
+                    Err(Refused::TooMany) => {
+                        let message = format!("{MAX_REQUESTS} requests of this process are not answered yet");
+                        Failure::new(Status::ERR_RESOURCE_BUSY, message)
+                    }
+                    Err(Refused::Twice) => return format!("it has two requests {id} under way"),
+                },
                 Ok(Some(_)) => {
                     Failure::new(Status::ERR_NOT_SUPPORTED, "this kind of message is not known here")
                 }
                 Err(error) if matches!(error.reason(), Reason::TooManyOpen { .. }) => {
                     return error.to_string();
                 }
-                Err(error) => {
-                    in_flight.fetch_add(1, Ordering::Relaxed);
-                    Failure::new(error.status(), format!("the request cannot be read: {error}"))
-                }
+                Err(error) => Failure::new(error.status(), format!("the request cannot be read: {error}")),
             };
-            self.shared.inbox.send(Event::Refuse { conn, id: RequestId(id), failure: refused }).await;
+            self.shared.inbox.send(Event::Refuse { conn, id: RequestId(id), failure: refused, turn }).await;
+            turn = line.turn().await;
         }
     }
 }
