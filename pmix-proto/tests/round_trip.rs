@@ -328,14 +328,19 @@ fn a_value_that_comes_along_with_all_else_is_sent_once() {
         entries,
     };
     let mut reply = GetReply::value(entry("b", 2).value);
-    reply.modex =
-        Arc::new(Modex { procs: vec![data(0, vec![entry("a", 1)]), data(1, vec![entry("b", 2), entry("c", 3)])] });
+    reply.modex = Arc::new(Modex {
+        procs: vec![data(0, vec![entry("a", 1)]), data(1, vec![entry("b", 2), entry("c", 3)])],
+    });
     let body = EncodedBody::get_reply(&reply, None);
     assert!(body.size() < 3 * LARGE + 1000, "{}", body.size());
     let ServerBody::Reply(Reply::Get(received)) = server(&body, 3) else { panic!("no reply to a get") };
     assert_eq!((&received.value, &received.modex), (&reply.value, &reply.modex));
     // and a place where nothing is
-    let form = v1::GetReply { value_at: Some(3), modex: pmix_proto::modex::encode(&reply.modex), ..Default::default() };
+    let form = v1::GetReply {
+        value_at: Some(3),
+        modex: pmix_proto::modex::encode(&reply.modex),
+        ..Default::default()
+    };
     let body = v1::ServerBody { body: Some(v1::server_body::Body::Get(form)) };
     assert!(pmix_proto::decode_server(body).unwrap_err().to_string().contains("value_at"));
 }

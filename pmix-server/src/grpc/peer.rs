@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use pmix_proto::v1::ServerMessage;
 use pmix_proto::{EncodedBody, Limits, PART_BYTES};
+use pmix_types::Nspace;
 use pmix_types::job::JobData;
 use pmix_types::message::{Collected, Failure, GroupReply, Modex, Output, Push, Reply, Welcome};
-use pmix_types::Nspace;
 use tokio::sync::oneshot;
 
 use crate::driver::{Inbox, Peer};

@@ -9,8 +9,8 @@ use futures::{Stream, StreamExt, stream};
 use pmix_proto::v1::session_server::Session;
 use pmix_proto::v1::{ClientMessage, ServerMessage};
 use pmix_proto::{Assembler, ClientBody, EncodedBody, Reason, negotiate};
-use pmix_types::{Memory, Status};
 use pmix_types::message::{Failure, Hello};
+use pmix_types::{Memory, Status};
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Streaming};
@@ -121,12 +121,7 @@ impl Incoming {
         line.linger().await;
     }
 
-    async fn talk(
-        &mut self,
-        conn: ConnId,
-        admitted: oneshot::Receiver<()>,
-        line: &SessionLine,
-    ) -> String {
+    async fn talk(&mut self, conn: ConnId, admitted: oneshot::Receiver<()>, line: &SessionLine) -> String {
         tokio::select! {
             biased;
             admitted = admitted => match admitted {
