@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use pmix_proto::{
@@ -336,11 +337,7 @@ fn a_value_that_comes_along_with_all_else_is_sent_once() {
     let ServerBody::Reply(Reply::Get(received)) = server(&body, 3) else { panic!("no reply to a get") };
     assert_eq!((&received.value, &received.modex), (&reply.value, &reply.modex));
     // and a place where nothing is
-    let form = v1::GetReply {
-        value_at: Some(3),
-        modex: pmix_proto::modex::encode(&reply.modex),
-        ..Default::default()
-    };
+    let form = v1::GetReply { value_at: Some(3), modex: modex::encode(&reply.modex), ..Default::default() };
     let body = v1::ServerBody { body: Some(v1::server_body::Body::Get(form)) };
     assert!(pmix_proto::decode_server(body).unwrap_err().to_string().contains("value_at"));
 }
