@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use prost::Message;
 
 use crate::convert::At;
-use crate::{ClientBody, ConvertError, PART_BYTES, Reason, ServerBody, v1};
+use crate::{ClientBody, ConvertError, PART_BYTES, Reason, ServerBody, expansion, v1};
 
 /// How much one side lets the other send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,11 +20,19 @@ pub struct Limits {
     pub body_bytes: usize,
     /// Largest number of bodies under way in parts on one connection; 64 by default.
     pub open_bodies: usize,
+    /// Most bytes that the structure of a body of a process may take when it is decoded, besides the contents of byte
+    /// objects; 256 MiB by default. Of bodies in a single message [`message_bytes`](Self::message_bytes) is the bound.
+    pub decoded_bytes: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { message_bytes: 4 * PART_BYTES, body_bytes: 256 * PART_BYTES, open_bodies: 64 }
+        Self {
+            message_bytes: 4 * PART_BYTES,
+            body_bytes: 256 * PART_BYTES,
+            open_bodies: 64,
+            decoded_bytes: 256 * PART_BYTES,
+        }
     }
 }
 
@@ -69,8 +77,8 @@ impl Assembler {
         let id = message.id;
         let body = match message.content {
             Some(Content::Body(body)) => self.whole(id, body)?,
-            Some(Content::Part(part)) => match self.join::<v1::ClientBody>(id, part)? {
-                Some(body) => body,
+            Some(Content::Part(part)) => match self.append(id, part)? {
+                Some(bytes) => self.decode_client(bytes)?,
                 None => return Ok(None),
             },
             None => return Err(ConvertError::new(Reason::Missing)).at("content"),
@@ -91,8 +99,8 @@ impl Assembler {
         let id = message.id;
         let body = match message.content {
             Some(Content::Body(body)) => self.whole(id, body)?,
-            Some(Content::Part(part)) => match self.join::<v1::ServerBody>(id, part)? {
-                Some(body) => body,
+            Some(Content::Part(part)) => match self.append(id, part)? {
+                Some(bytes) => v1::ServerBody::decode(bytes)?,
                 None => return Ok(None),
             },
             None => return Err(ConvertError::new(Reason::Missing)).at("content"),
@@ -104,12 +112,16 @@ impl Assembler {
         if self.open.contains_key(&id) { Err(ConvertError::new(Reason::Interrupted)) } else { Ok(body) }
     }
 
-    /// The body that a part completes.
-    fn join<B: Message + Default>(&mut self, id: u64, part: v1::Part) -> Result<Option<B>, ConvertError> {
-        let Some(bytes) = self.append(id, part)? else { return Ok(None) };
-        B::decode(bytes).map(Some).map_err(ConvertError::from)
+    /// A small message must not become gigabytes.
+    fn decode_client(&self, bytes: Bytes) -> Result<v1::ClientBody, ConvertError> {
+        let limit = self.limits.decoded_bytes;
+        if expansion::exceeds("ClientBody", &bytes, limit) {
+            return Err(ConvertError::new(Reason::TooLarge { what: "the structure of the body", limit }));
+        }
+        Ok(v1::ClientBody::decode(bytes)?)
     }
 
+    /// The body that a part completes.
     fn append(&mut self, id: u64, v1::Part { data, last }: v1::Part) -> Result<Option<Bytes>, ConvertError> {
         let Limits { body_bytes, open_bodies, .. } = self.limits;
         let opened = match self.open.remove(&id) {

@@ -64,6 +64,7 @@
 mod assembler;
 mod body;
 mod convert;
+mod expansion;
 pub mod grpc_status;
 pub mod modex;
 #[cfg(feature = "stream")]

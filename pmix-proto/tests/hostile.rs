@@ -18,6 +18,42 @@ mod common;
 
 use common::{Sample, messages};
 
+/// A request in parts.
+fn in_parts(body: &v1::ClientBody) -> impl Iterator<Item = v1::ClientMessage> {
+    let parts: Vec<_> =
+        body.encode_to_vec().chunks(pmix_proto::PART_BYTES).map(Bytes::copy_from_slice).collect();
+    let last = parts.len() - 1;
+    parts.into_iter().enumerate().map(move |(at, data)| {
+        let part = v1::Part { data, last: at == last };
+        v1::ClientMessage { id: 1, content: Some(v1::client_message::Content::Part(part)) }
+    })
+}
+
+#[test]
+fn a_body_that_would_become_far_larger_is_refused_before_it_is_decoded() {
+    let request = |elements| {
+        let array = DataArray::Value(vec![Value::Undef; elements]);
+        let entry = pmix_types::message::PutEntry {
+            scope: pmix_types::Scope::GLOBAL,
+            key: "key".try_into().unwrap(),
+            value: array.into(),
+        };
+        v1::ClientBody::from(&Request::Commit(vec![entry]))
+    };
+    let mut limits = Limits::default();
+    limits.decoded_bytes = 16 << 20;
+    let accept = |elements| {
+        let mut assembler = Assembler::new(limits);
+        in_parts(&request(elements)).map(|message| assembler.accept_client(message)).last().unwrap()
+    };
+    assert!(accept(100_000).unwrap().is_some());
+    let error = accept(200_000).unwrap_err();
+    assert!(
+        matches!(error.reason(), Reason::TooLarge { limit, .. } if *limit == limits.decoded_bytes),
+        "{error}"
+    );
+}
+
 fn decode_everything(bytes: &[u8]) {
     let bytes = Bytes::copy_from_slice(bytes);
     if let Ok(message) = v1::ClientMessage::decode(bytes.clone()) {

@@ -3,13 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use pmix_proto::{
     Assembler, ClientBody, EncodedBody, IMPLEMENTATION, Limits, OLDEST_VERSION, ServerBody, VERSION,
     decode_job, encode_hello, encode_job, encode_request, modex, v1,
 };
-use pmix_types::message::{GetReply, Modex, Reply};
+use pmix_types::message::{GetReply, Modex, ProcData, PutEntry, Reply};
 use pmix_types::{
     DataArray, DataType, Event, Info, InfoFlags, ProcId, ProcInfo, ProcState, Query, Rank, Scope, Status,
     Value,
@@ -313,4 +314,30 @@ fn get_replies_take_a_job_that_is_encoded_already() {
     let ServerBody::Reply(Reply::Get(received)) = body else { panic!("no reply to a get") };
     assert_eq!(received.value, reply.value);
     assert_eq!(received.job.as_deref(), Some(&job));
+}
+
+#[test]
+fn a_value_that_comes_along_with_all_else_is_sent_once() {
+    const LARGE: usize = 500_000;
+    let entry = |key: &str, byte| PutEntry {
+        scope: Scope::GLOBAL,
+        key: key.try_into().unwrap(),
+        value: Value::ByteObject(vec![byte; LARGE].into()),
+    };
+    let data = |rank, entries| ProcData {
+        proc: ProcId::new("job-1".parse().unwrap(), Rank::from_raw(rank)),
+        entries,
+    };
+    let mut reply = GetReply::value(entry("b", 2).value);
+    reply.modex = Arc::new(Modex {
+        procs: vec![data(0, vec![entry("a", 1)]), data(1, vec![entry("b", 2), entry("c", 3)])],
+    });
+    let body = EncodedBody::get_reply(&reply, None);
+    assert!(body.size() < 3 * LARGE + 1000, "{}", body.size());
+    let ServerBody::Reply(Reply::Get(received)) = server(&body, 3) else { panic!("no reply to a get") };
+    assert_eq!((&received.value, &received.modex), (&reply.value, &reply.modex));
+    // and a place where nothing is
+    let form = v1::GetReply { value_at: Some(3), modex: modex::encode(&reply.modex), ..Default::default() };
+    let body = v1::ServerBody { body: Some(v1::server_body::Body::Get(form)) };
+    assert!(pmix_proto::decode_server(body).unwrap_err().to_string().contains("value_at"));
 }

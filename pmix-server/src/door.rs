@@ -80,10 +80,20 @@ struct Budget {
 
 /// Leave to write one line to the log.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Line {
+pub(crate) struct LogLine {
     /// Lines about the same user that were left out before this one.
     pub(crate) left_out: Option<u64>,
 }
+
+/// A warning, if there is leave for it: `warn_with!(door.line(uid), fields, "words")`.
+macro_rules! warn_with {
+    ($leave:expr, $($said:tt)+) => {
+        if let Some($crate::door::LogLine { left_out }) = $leave {
+            tracing::warn!(left_out, $($said)+);
+        }
+    };
+}
+pub(crate) use warn_with;
 
 /// A connection's place, given back when dropped.
 #[derive(Debug)]
@@ -141,7 +151,7 @@ impl Door {
 
     /// Counts a connection of that user that is turned away before the engine sees it; whether the log may have a
     /// line about it.
-    pub(crate) fn turn_away(&self, uid: u32) -> Option<Line> {
+    pub(crate) fn turn_away(&self, uid: u32) -> Option<LogLine> {
         self.0.turned_away.fetch_add(1, Ordering::Relaxed);
         if self.is_other(uid) {
             self.budget().spend(REFUSAL);
@@ -163,7 +173,7 @@ impl Door {
     }
 
     /// Whether the log may have one more line about connections of that user.
-    pub(crate) fn line(&self, uid: u32) -> Option<Line> {
+    pub(crate) fn line(&self, uid: u32) -> Option<LogLine> {
         let mut users = self.users();
         let now = Instant::now();
         if users.len() >= USERS {
@@ -218,7 +228,7 @@ impl Places {
 }
 
 impl Lines {
-    fn take(&mut self, now: Instant) -> Option<Line> {
+    fn take(&mut self, now: Instant) -> Option<LogLine> {
         if !self.are_recent(now) {
             (self.since, self.left) = (Some(now), if self.left_out > 0 { 1 } else { LINES });
         }
@@ -228,7 +238,7 @@ impl Lines {
         }
         self.left -= 1;
         let left_out = std::mem::take(&mut self.left_out);
-        Some(Line { left_out: (left_out > 0).then_some(left_out) })
+        Some(LogLine { left_out: (left_out > 0).then_some(left_out) })
     }
 
     fn are_recent(&self, now: Instant) -> bool {
@@ -290,9 +300,7 @@ impl Reserve {
             return;
         }
         // what is in use must go on, and a descriptor may become free
-        if let Some(Line { left_out }) = self.door.line(self.door.0.own) {
-            tracing::warn!(%error, left_out, "cannot accept a connection");
-        }
+        warn_with!(self.door.line(self.door.0.own), %error, "cannot accept a connection");
         tokio::time::sleep(ACCEPT_AGAIN).await;
         self.renew();
     }

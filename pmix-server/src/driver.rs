@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use pmix_types::message::{Failure, Push, Reply, Welcome};
+use pmix_types::message::{Failure, Push, Reply, Request, Welcome};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
 use crate::cleanup::clean_up;
 use crate::engine::{CallId, CallValue, Command, ConnId, Engine, HostCall, Input, RequestId};
+use crate::line::{Line, Turn};
 use crate::upcalls::Upcalls;
 
 /// Events that may wait for the driver; who brings more waits.
@@ -33,14 +34,10 @@ pub(crate) trait Peer: Send {
     /// Turns it away and says so in the log; nothing follows.
     fn refuse(&mut self, failure: &Failure);
     /// Answers a request.
-    fn reply(&mut self, id: RequestId, result: Result<Reply, Failure>) -> Result<(), PeerOverrun>;
+    fn reply(&mut self, id: RequestId, result: Result<Reply, Failure>);
     /// Says something unasked; may leave it out if the peer does not keep up, and must then tell it so.
     fn push(&mut self, push: Push);
 }
-
-/// The peer does not read what it asked for.
-#[derive(Debug)]
-pub(crate) struct PeerOverrun;
 
 /// What front ends, the host and timers bring.
 pub(crate) enum Event {
@@ -48,8 +45,10 @@ pub(crate) enum Event {
     Open { conn: ConnId, peer: Box<dyn Peer> },
     /// Something for the engine.
     Input(Input),
+    /// A request, in its turn.
+    Request { conn: ConnId, id: RequestId, request: Request, turn: Turn },
     /// A request that cannot even be read is answered without the engine, in turn with its answers.
-    Refuse { conn: ConnId, id: RequestId, failure: Failure },
+    Refuse { conn: ConnId, id: RequestId, failure: Failure, turn: Turn },
     /// The host calls, and waits for the answer here.
     Call { call: HostCall, answer: oneshot::Sender<Result<CallValue, Failure>> },
     /// The server ends; answered when every connection has been closed.
@@ -61,17 +60,24 @@ pub(crate) enum Event {
 pub(crate) struct Inbox {
     events: mpsc::Sender<Event>,
     next_conn: Arc<AtomicU64>,
+    /// How long a process may leave unread what it is told.
+    patience: Duration,
 }
 
 impl Inbox {
-    pub(crate) fn new() -> (Self, mpsc::Receiver<Event>) {
+    pub(crate) fn new(patience: Duration) -> (Self, mpsc::Receiver<Event>) {
         let (events, receiver) = mpsc::channel(INBOX);
-        (Self { events, next_conn: Arc::default() }, receiver)
+        (Self { events, next_conn: Arc::default(), patience }, receiver)
     }
 
     /// A number for a new connection.
     pub(crate) fn next_conn(&self) -> ConnId {
         ConnId(self.next_conn.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// What is between a new connection and the server.
+    pub(crate) fn new_line<M>(&self) -> Arc<Line<M>> {
+        Line::new(self.patience)
     }
 
     /// Brings an event; false if the server has ended.
@@ -157,9 +163,14 @@ impl Driver {
                         self.peers.insert(conn, peer);
                     }
                     Event::Input(input) => self.feed(input),
-                    Event::Refuse { conn, id, failure } => {
+                    Event::Request { conn, id, request, turn } => {
+                        self.feed(Input::Request { conn, id, request });
+                        drop(turn);
+                    }
+                    Event::Refuse { conn, id, failure, turn } => {
                         self.commands.push(Command::Reply { conn, id, result: Err(failure) });
                         self.carry_out();
+                        drop(turn);
                     }
                     Event::Call { call, answer } => {
                         self.sweep_calls();
@@ -217,7 +228,6 @@ impl Driver {
 
     fn carry_out(&mut self) {
         let mut commands = std::mem::take(&mut self.commands);
-        let mut overrun = Vec::new();
         for command in commands.drain(..) {
             match command {
                 Command::Accept { conn, welcome } => {
@@ -232,10 +242,8 @@ impl Driver {
                     }
                 }
                 Command::Reply { conn, id, result } => {
-                    if let Some(peer) = self.peers.get_mut(&conn)
-                        && peer.reply(id, result).is_err()
-                    {
-                        overrun.push(conn);
+                    if let Some(peer) = self.peers.get_mut(&conn) {
+                        peer.reply(id, result);
                     }
                 }
                 Command::Push { conn, push } => {
@@ -264,11 +272,6 @@ impl Driver {
         }
         // keep the allocation
         self.commands = commands;
-        for conn in overrun {
-            let reason = "it does not read the answers to its requests".to_owned();
-            tracing::warn!(?conn, reason, "closed a connection");
-            self.feed(Input::Lost { conn, reason });
-        }
     }
 }
 

@@ -66,6 +66,7 @@ mod handle;
 pub mod host;
 #[cfg(feature = "inventory")]
 pub mod inventory;
+mod line;
 mod native;
 mod server;
 mod session_dir;

@@ -22,6 +22,8 @@ use crate::upcalls::Upcalls;
 
 /// How long processes have to read what a server that stops has said last.
 const LAST_WORDS: Duration = Duration::from_millis(250);
+/// How long a process may leave unread what it is told, unless the embedder says otherwise.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running PMIx server: serves the processes of its node until stopped or dropped.
 ///
@@ -86,6 +88,7 @@ pub struct ServerBuilder {
     other_users: bool,
     native: NativeWire,
     limits: pmix_proto::Limits,
+    patience: Duration,
     harvest: Vec<String>,
 }
 
@@ -170,6 +173,14 @@ impl ServerBuilder {
         self
     }
 
+    /// How long a process may leave unread what it is told before its connection is closed; a minute if not given.
+    ///
+    /// A process that reads slowly is served slowly: while much waits to be read, no more of its requests are taken.
+    pub const fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
     /// Starts the server; it accepts connections when this returns.
     ///
     /// Raises the limit of open files of this process as far as the system lets it (`RLIMIT_NOFILE`, soft to hard):
@@ -191,7 +202,7 @@ impl ServerBuilder {
         let root = self.session_root.unwrap_or_else(default_root);
         let dir = SessionDir::create(&root, &hostname, self.other_users)?;
         let uri = format!("{}.{};unix:{}", server.nspace, server.rank, dir.socket().display());
-        let (inbox, events) = Inbox::new();
+        let (inbox, events) = Inbox::new(self.patience);
         let reactor = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -280,6 +291,7 @@ impl Server {
             other_users: false,
             native: NativeWire::Off,
             limits: pmix_proto::Limits::default(),
+            patience: PATIENCE,
             harvest: HARVEST.map(str::to_owned).into(),
         }
     }

@@ -1,5 +1,5 @@
 use crate::message::Failure;
-use crate::{DataArray, DataRange, Directives, Event, Key, ProcId, Status, keys};
+use crate::{DataArray, DataRange, Directives, Event, Key, Memory, ProcId, Status, keys};
 
 /// Which events a registration asks for: by code, by whom they are about, and by who tells of them.
 ///
@@ -113,6 +113,17 @@ impl EventFilter {
             Some(Source::These(procs)) => procs.iter().any(|proc| proc.matches(&event.source)),
         }
     }
+}
+
+impl Memory for EventFilter {
+    fn heap(&self) -> usize {
+        let source = match &self.source {
+            Some(Source::These(procs)) => procs.heap(),
+            _ => 0,
+        };
+        self.codes.heap() + self.affected.heap() + source
+    }
+    fn detach(&mut self) {}
 }
 
 /// A directive that lists processes.

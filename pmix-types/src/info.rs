@@ -140,6 +140,14 @@ impl Directives {
         self
     }
 
+    pub(crate) const fn held(&self) -> &Vec<Info> {
+        &self.0
+    }
+
+    pub(crate) const fn held_mut(&mut self) -> &mut Vec<Info> {
+        &mut self.0
+    }
+
     /// Appends an info.
     pub fn push(&mut self, info: Info) {
         self.0.push(info);

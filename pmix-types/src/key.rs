@@ -67,6 +67,14 @@ impl KeyName {
         }
     }
 
+    /// The text, unless it is one of the Standard's, which is part of the program.
+    pub(crate) const fn shared(&self) -> Option<&Arc<str>> {
+        match &self.0 {
+            Text::Static(_) => None,
+            Text::Shared(text) => Some(text),
+        }
+    }
+
     /// Whether only host and library may provide values of this name: it starts with `pmix`, with or without a
     /// dot behind.
     #[must_use]

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use pmix_types::ProcId;
 use pmix_types::job::JobData;
 use pmix_types::message::{
-    Collected, ConnectReply, Failure, GetReply, LookupReply, Modex, ProcData, Push, QueryReply, Reply,
-    SpawnReply, Welcome,
+    Collected, ConnectReply, Failure, GetReply, LookupReply, Modex, ProcData, Push, PutEntry, QueryReply,
+    Reply, SpawnReply, Welcome,
 };
+use pmix_types::{ProcId, Value};
 
 use super::array::Element;
 use super::records::named;
@@ -90,10 +90,17 @@ pub(crate) fn welcome(welcome: &Welcome, version: u32, job: Option<Bytes>) -> v1
     v1::ServerBody { body: Some(Body::Welcome(welcome)) }
 }
 
-/// A GetReply with job data that is encoded already.
+/// A GetReply with job data that is encoded already. A value that comes along with all else is sent once.
 pub(crate) fn get_reply(reply: &GetReply, job: Option<Bytes>) -> v1::ServerBody {
-    let reply = v1::GetReply { value: reply.value.to_form(), modex: modex::encode(&reply.modex), job };
+    let sent_along = |value: &Value| entries(&reply.modex).position(|entry| entry.value == *value);
+    let value_at = reply.value.as_ref().and_then(sent_along).and_then(|place| u32::try_from(place).ok());
+    let value = if value_at.is_some() { None } else { reply.value.to_form() };
+    let reply = v1::GetReply { value, modex: modex::encode(&reply.modex), job, value_at };
     v1::ServerBody { body: Some(Body::Get(reply)) }
+}
+
+fn entries(modex: &Modex) -> impl Iterator<Item = &PutEntry> {
+    modex.procs.iter().flat_map(|data| &data.entries)
 }
 
 impl TryFrom<v1::ServerBody> for ServerBody {
@@ -158,7 +165,12 @@ fn from_welcome(form: v1::Welcome) -> Result<ServerBody, ConvertError> {
 fn from_get_reply(form: v1::GetReply, scope: &mut Scope) -> Result<GetReply, ConvertError> {
     let mut reply = GetReply::default();
     reply.value = Wire::from_form(form.value, scope).at("value")?;
-    reply.modex = Arc::new(modex::decode(form.modex).at("modex")?);
+    let modex = modex::decode(form.modex).at("modex")?;
+    if let Some(place) = form.value_at {
+        let entry = usize::try_from(place).ok().and_then(|place| entries(&modex).nth(place));
+        reply.value = Some(present(entry).at("value_at")?.value.clone());
+    }
+    reply.modex = Arc::new(modex);
     reply.job = form.job.map(job).transpose().at("job")?;
     Ok(reply)
 }

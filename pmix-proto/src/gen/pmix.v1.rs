@@ -1368,7 +1368,7 @@ pub struct Get {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct GetReply {
-    /// The value, where one value answers the question.
+    /// The value, where one value answers the question and is not in modex.
     #[prost(message, optional, tag = "1")]
     pub value: ::core::option::Option<Value>,
     /// An encoded Modex: all that the target has put and the caller may see.
@@ -1377,6 +1377,9 @@ pub struct GetReply {
     /// An encoded Job, if the caller asked about a namespace other than its own.
     #[prost(bytes = "bytes", optional, tag = "3")]
     pub job: ::core::option::Option<::prost::bytes::Bytes>,
+    /// Where in modex the value is: its place among the entries of all processes, from 0.
+    #[prost(uint32, optional, tag = "4")]
+    pub value_at: ::core::option::Option<u32>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Fence {

@@ -8,6 +8,11 @@ use pmix_types::{Directives, Key, Nspace, ProcId, Rank, Status, keys};
 
 use super::{Asked, Command, Engine, Out};
 
+/// What the registrations for one process, or for one namespace, may take.
+const MAX_BYTES: usize = 1 << 20;
+/// What a path takes besides its text.
+const PATH: usize = 96;
+
 /// What is to be removed, and of whom.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cleanup {
@@ -69,7 +74,17 @@ impl Cleanup {
             let message = format!("{} is to be removed and to be kept", path.display());
             return Err(Failure::new(Status::ERR_CONFLICTING_CLEANUP_DIRECTIVES, message));
         }
+        if all.memory() > MAX_BYTES {
+            let message =
+                format!("{} bytes of paths that are to be removed, the limit is {MAX_BYTES}", all.memory());
+            return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
+        }
         Ok(all)
+    }
+
+    fn memory(&self) -> usize {
+        let paths = self.files.iter().chain(self.dirs.keys()).chain(&self.ignored);
+        paths.map(|path| PATH + path.capacity()).sum()
     }
 }
 
@@ -101,12 +116,13 @@ impl Engine {
     }
 
     fn register_cleanup(&mut self, asked: &Asked, control: JobControl) -> Result<(), Failure> {
-        let JobControl { mut targets, mut directives, .. } = control;
+        let JobControl { targets, mut directives, .. } = control;
+        let mut targets = BTreeSet::from_iter(targets);
         let caller = &asked.by;
         let wanted = Cleanup::new(&mut directives, caller.uid, caller.gid)?;
         directives.deny_unprocessed()?;
         if targets.is_empty() {
-            targets.push(ProcId::wildcard(caller.proc.nspace.clone()));
+            targets.insert(ProcId::wildcard(caller.proc.nspace.clone()));
         }
         let mut joined = Vec::new();
         for target in targets {

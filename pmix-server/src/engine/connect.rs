@@ -206,8 +206,12 @@ impl Engine {
         if !self.config.capabilities.has(Upcall::Abort) {
             return self.reply(asked.to, Err(not_supported("abort")), out);
         }
+        if let Err(failure) = self.left.check(&asked) {
+            return self.reply(asked.to, Err(failure), out);
+        }
         let request = AbortRequest::new(abort.status, abort.message, abort.procs);
-        self.upcall(UpcallPurpose::Answer(asked.to), asked.by, UpcallRequest::Abort(request), out);
+        let purpose = UpcallPurpose::Answer { to: asked.to, bytes: asked.bytes };
+        self.upcall(purpose, asked.by, UpcallRequest::Abort(request), out);
     }
 
     /// The connection is gone: what it asked is forgotten, and a process that did not finalize is dead.
@@ -251,6 +255,7 @@ impl Engine {
         for upcall in orphans {
             self.cancel_upcall(upcall, out);
         }
+        self.left.add(&self.upcalls, conn, held.peer.uid);
         Some((held.proc, held.stage))
     }
 
@@ -276,7 +281,7 @@ impl UpcallPurpose {
             Self::Forward(asked) => asked.only_looks() && asked.to.conn == conn,
             // what has begun at the host must be ended there
             Self::Pull { .. } | Self::Input(_) => false,
-            Self::Answer(_)
+            Self::Answer { .. }
             | Self::Notice
             | Self::Look(_)
             | Self::Collective(_)

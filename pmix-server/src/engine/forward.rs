@@ -1,5 +1,6 @@
 //! Requests whose work is the host's: passed up with the caller's identity, timed here, answered in their own form.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use pmix_types::message::{
@@ -10,10 +11,17 @@ use pmix_types::{DataRange, Directives, Info, KeyName, Nspace, Pdata, Persistenc
 use super::connect::push_identity;
 use super::ids::ReplyTo;
 use super::timers::{Timer, deadline};
-use super::{Answer, Asked, Command, Engine, Out, UpcallId, UpcallPurpose, UpcallRequest, not_supported};
+use super::{
+    Answer, Asked, Command, ConnId, Engine, Out, UpcallId, UpcallPurpose, UpcallRequest, not_supported,
+};
 use crate::host::{
     JobControlRequest, LogRequest, LookupRequest, PublishRequest, SpawnRequest, UnpublishRequest, Upcall,
 };
+
+/// Bytes of requests of one user that may be left at the host by connections that are gone.
+const MAX_LEFT: usize = 64 << 20;
+/// What a request takes there besides its own bytes.
+const UPCALL: usize = 4 << 10;
 
 /// A request that the host carries out.
 #[derive(Debug)]
@@ -21,6 +29,7 @@ pub(super) struct Forwarded {
     pub(super) to: ReplyTo,
     pub(super) deadline: Option<Instant>,
     form: Form,
+    bytes: usize,
 }
 
 /// How the host's answer is given to the process.
@@ -43,6 +52,57 @@ impl Forwarded {
     /// Whether the host need not go on when the caller is gone: it only waits.
     pub(super) const fn only_looks(&self) -> bool {
         matches!(self.form, Form::Found(_))
+    }
+}
+
+/// Requests that the host goes on with although their connections are gone: by user, so that nobody leaves more and more
+/// behind by coming again and again.
+#[derive(Debug, Default)]
+pub(super) struct Left {
+    all: BTreeMap<UpcallId, (u32, usize)>,
+    by_uid: BTreeMap<u32, usize>,
+}
+
+impl Left {
+    /// A connection is gone: what is still at the host is left behind.
+    pub(super) fn add(&mut self, upcalls: &BTreeMap<UpcallId, UpcallPurpose>, conn: ConnId, uid: u32) {
+        for (upcall, purpose) in upcalls {
+            let bytes = match purpose {
+                UpcallPurpose::Forward(asked) if asked.to.conn == conn => asked.bytes,
+                UpcallPurpose::Answer { to, bytes } if to.conn == conn => *bytes,
+                _ => continue,
+            };
+            self.all.insert(*upcall, (uid, bytes + UPCALL));
+            *self.by_uid.entry(uid).or_default() += bytes + UPCALL;
+        }
+    }
+
+    /// The host has answered, or need not.
+    pub(super) fn remove(&mut self, upcall: UpcallId) {
+        let Some((uid, bytes)) = self.all.remove(&upcall) else { return };
+        if let Some(held) = self.by_uid.get_mut(&uid) {
+            *held -= bytes;
+            if *held == 0 {
+                self.by_uid.remove(&uid);
+            }
+        }
+    }
+
+    /// Whether a user has left so much behind that the host takes no more of it.
+    pub(super) fn check(&self, asked: &Asked) -> Result<(), Failure> {
+        let uid = asked.by.uid;
+        let bytes = self.by_uid.get(&uid).copied().unwrap_or_default();
+        if bytes < MAX_LEFT {
+            return Ok(());
+        }
+        let message =
+            format!("the host has not done yet what processes of uid {uid} that are gone have asked for");
+        Err(Failure::new(Status::ERR_RESOURCE_BUSY, message))
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty() && self.by_uid.is_empty()
     }
 }
 
@@ -123,8 +183,9 @@ impl Engine {
         out: &mut Out,
         request: impl FnOnce(Directives) -> UpcallRequest,
     ) {
-        let Asked { at, by, to } = asked;
-        let timed = directives.and_then(|mut directives| {
+        let left = self.left.check(&asked);
+        let Asked { at, by, to, bytes } = asked;
+        let timed = left.and(directives).and_then(|mut directives| {
             if !self.config.capabilities.has(upcall) {
                 return Err(not_supported(upcall.operation()));
             }
@@ -136,7 +197,7 @@ impl Engine {
         match timed {
             Err(failure) => self.reply(to, Err(failure), out),
             Ok((directives, deadline)) => {
-                let purpose = UpcallPurpose::Forward(Forwarded { to, deadline, form });
+                let purpose = UpcallPurpose::Forward(Forwarded { to, deadline, form, bytes });
                 let id = self.upcall(purpose, by, request(directives), out);
                 self.timers.set(deadline, Timer::Upcall(id));
             }
@@ -175,6 +236,7 @@ impl Engine {
 
     pub(super) fn on_upcall_timeout(&mut self, upcall: UpcallId, out: &mut Out) {
         if let Some(UpcallPurpose::Forward(asked)) = self.upcalls.remove(&upcall) {
+            self.left.remove(upcall);
             out.push(Command::CancelUpcall(upcall));
             let failure = Failure::new(Status::ERR_TIMEOUT, "the host did not answer in the time given");
             self.reply(asked.to, Err(failure), out);

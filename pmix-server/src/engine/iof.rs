@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use pmix_types::message::{Failure, IofPull, Output, Push, Reply};
-use pmix_types::{Directives, Info, IofChannels, Nspace, ProcId, Status, keys};
+use pmix_types::{Directives, Info, IofChannels, Memory, Nspace, ProcId, Status, keys};
 
 use super::connect::push_identity;
 use super::ids::{Counter, ReplyTo};
@@ -18,6 +18,8 @@ use crate::host::{IofPullRequest, Upcall};
 
 /// Wishes for output that one connection may have.
 const MAX_PULLS: usize = 1024;
+/// What all of them may take.
+const MAX_PULL_BYTES: usize = 4 << 20;
 /// Largest number of bytes that are collected of one channel, whatever is asked for.
 const MAX_BUFFERING: usize = 1 << 20;
 /// Bytes that are collected for one wish, of all channels together.
@@ -105,6 +107,13 @@ impl Engine {
                 format!("{} has asked for output {MAX_PULLS} times, which is the limit", caller.proc);
             return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
         }
+        let of_conn = self.iof.pulls.values().filter(|pull| pull.conn == conn);
+        let bytes = of_conn.map(|pull| pull.wish.memory()).sum::<usize>() + wish.memory();
+        if bytes > MAX_PULL_BYTES {
+            let message =
+                format!("wishes for output of {bytes} bytes, a connection has {MAX_PULL_BYTES} for all");
+            return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
+        }
         let (rule, buffer) = (CacheRule::read(&wish.directives)?, Buffer::read(&wish.directives)?);
         push_identity(&mut wish.directives, (caller.uid, caller.gid));
         let (number, caller) = (self.iof.next.next(), caller.clone());
@@ -142,7 +151,7 @@ impl Engine {
         match self.iof.pulls.get_mut(&number) {
             Some(pull) if is_own(pull) => {
                 pull.flush(|_| true, &mut self.timers, out);
-                self.end_pull(number, UpcallPurpose::Answer(to), out);
+                self.end_pull(number, UpcallPurpose::Answer { to, bytes: 0 }, out);
             }
             _ => {
                 let message = format!("there is no wish for output {number}");

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::BytesMut;
 use pmix_types::message::{Failure, Output};
-use pmix_types::{Directives, IofChannels, Nspace, ProcId, keys};
+use pmix_types::{Directives, IofChannels, Memory, Nspace, ProcId, keys};
 
 /// Bytes kept of each channel of a process, unless directives say otherwise.
 pub(super) const CACHE_SIZE: usize = 64 << 10;
@@ -107,8 +107,13 @@ impl Cache {
 }
 
 impl Held {
+    /// Those with words of their own are few.
     fn taken(&self) -> usize {
-        self.bytes + self.pieces.len() * OVERHEAD
+        let words = |piece: &Piece| match piece {
+            Piece::Data { info, .. } => info.heap(),
+            Piece::Lost(_) => 0,
+        };
+        self.bytes + self.pieces.iter().map(|piece| OVERHEAD + words(piece)).sum::<usize>()
     }
 
     fn push(&mut self, data: &[u8], info: Directives, rule: CacheRule) {

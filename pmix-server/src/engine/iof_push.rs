@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use pmix_types::message::{Failure, IofPush, Reply};
-use pmix_types::{ProcId, Status};
+use pmix_types::{Memory, ProcId, Status};
 
 use super::connect::push_identity;
 use super::ids::ReplyTo;
 use super::{Asked, ConnId, Engine, Out, UpcallPurpose, UpcallRequest, not_supported};
 use crate::host::{PushStdinRequest, Upcall};
 
-/// Bytes of input from one connection that may wait for the host.
+/// Bytes of input from one connection that may wait for the host; one may be larger.
 const MAX_WAITING: usize = 16 << 20;
 
 /// Input that waits until the host has taken what came before it; upcalls are not kept in order. A connection is
@@ -42,8 +42,8 @@ impl Engine {
         } else if !self.config.capabilities.has(Upcall::PushStdin) {
             not_supported("forwarding of input")
         } else if let Some(waiting) = self.inputs.0.get_mut(&asked.to.conn) {
-            let bytes: usize = waiting.iter().map(|(_, input)| input.data.len()).sum();
-            if bytes + input.data.len() <= MAX_WAITING {
+            let bytes: usize = waiting.iter().map(|(_, input)| input.memory()).sum();
+            if waiting.is_empty() || bytes + input.memory() <= MAX_WAITING {
                 return waiting.push_back((asked, input));
             }
             let message =

@@ -6,9 +6,7 @@ use std::time::Instant;
 
 use pmix_types::job::{Caller as JobCaller, target_of};
 use pmix_types::message::{Failure, Get, GetReply, Modex, ProcData, PutEntry, Reply};
-use pmix_types::{
-    DataArray, Directives, KeyName, Nspace, ProcId, Rank, Scope, Status, Supported, Value, keys,
-};
+use pmix_types::{Directives, KeyName, Memory, Nspace, ProcId, Rank, Scope, Status, Supported, keys};
 
 use super::dmodex::FetchKey;
 use super::ids::{Counter, ReplyTo};
@@ -17,8 +15,8 @@ use super::timers::{Timer, deadline};
 use super::{Asked, ConnId, Engine, Out};
 use crate::host::Upcall;
 
-/// What the values that one process has put may take.
-const MAX_PUT_BYTES: u64 = 1 << 30;
+/// What the keys and values that one process has put may take; less in the unit tests, which fill it.
+pub(super) const MAX_PUT_BYTES: usize = if cfg!(test) { 1 << 20 } else { 1 << 30 };
 
 /// A get, until it is answered.
 #[derive(Debug)]
@@ -46,7 +44,7 @@ pub(super) struct Waiters {
 
 impl Waiter {
     fn new(asked: Asked, get: Get) -> Result<Self, Failure> {
-        let Asked { at, by, to } = asked;
+        let Asked { at, by, to, .. } = asked;
         let Get { proc: mut target, key, mut directives, .. } = get;
         if target.nspace.is_empty() {
             target.nspace = by.proc.nspace.clone();
@@ -148,26 +146,19 @@ impl Engine {
             }
         }
         let Some(job) = self.jobs.get_mut(&proc.nspace) else { return Err(unknown_nspace(&proc.nspace)) };
-        let bytes = entries.iter().map(|entry| value_bytes(&entry.value)).sum::<u64>();
         let put = job.put.entry(proc.rank).or_default();
-        let may_overflow = put.bytes() + bytes > MAX_PUT_BYTES;
-        // what is replaced takes nothing any more, which only the outcome tells
-        let before = may_overflow.then(|| put.clone());
-        for PutEntry { scope, key, value } in entries {
-            put.put(scope, key, value);
-        }
-        if let Some(before) = before
-            && put.bytes() > MAX_PUT_BYTES
-        {
+        let bytes = put.bytes_with(&entries);
+        if bytes > MAX_PUT_BYTES {
             let message = format!(
-                "commit: {proc} would hold {} bytes of values, the limit is {MAX_PUT_BYTES}",
-                put.bytes()
+                "commit: {proc} would hold {bytes} bytes of keys and values, the limit is {MAX_PUT_BYTES}"
             );
-            *put = before;
             return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
         }
         self.stats.commits += 1;
-        self.stats.bytes_committed += bytes;
+        self.stats.bytes_committed += entries.iter().map(PutEntry::memory).sum::<usize>() as u64;
+        for PutEntry { scope, key, value } in entries {
+            put.put(scope, key, value);
+        }
         Ok(())
     }
 
@@ -409,20 +400,4 @@ pub(super) fn outside_scope(waiter: &Waiter) -> Failure {
         waiter.target
     );
     Failure::new(Status::ERR_EXISTS_OUTSIDE_SCOPE, message)
-}
-
-/// What a value takes, nearly: its content without what holds it; elements of arrays count as one number each.
-pub(super) fn value_bytes(value: &Value) -> u64 {
-    let size = match value {
-        Value::String(text) => text.len(),
-        Value::DataArray(array) => match &**array {
-            DataArray::String(texts) => texts.iter().map(String::len).sum(),
-            DataArray::Info(infos) => {
-                return infos.iter().map(|info| value_bytes(&info.value)).sum();
-            }
-            other => other.len() * size_of::<u64>(),
-        },
-        other => other.as_bytes().map_or(size_of::<u64>(), bytes::Bytes::len),
-    };
-    size as u64
 }

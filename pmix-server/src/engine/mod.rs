@@ -49,7 +49,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use pmix_types::message::{Failure, Reply, Request};
-use pmix_types::{AttributeRegistry, Nspace, ProcId, Status};
+use pmix_types::{AttributeRegistry, Memory, Nspace, ProcId, Status};
 
 pub use absence::Presence;
 pub(crate) use cleanup::{Cleanup, DirCleanup};
@@ -65,7 +65,7 @@ use collective::Collectives;
 use connect::Conn;
 use dmodex::Dmodex;
 use events::Events;
-use forward::Forwarded;
+use forward::{Forwarded, Left};
 use ids::{Counter, ReplyTo};
 use invite::Invites;
 use iof::Iof;
@@ -112,6 +112,7 @@ pub(crate) struct Engine {
     inputs: Inputs,
     monitors: Monitors,
     upcalls: BTreeMap<UpcallId, UpcallPurpose>,
+    left: Left,
     next_upcall: Counter,
     timers: Timers,
     /// The time that it was told last.
@@ -128,7 +129,10 @@ enum UpcallPurpose {
     /// The host is only told.
     Notice,
     /// A request that is answered by the upcall's outcome alone.
-    Answer(ReplyTo),
+    Answer {
+        to: ReplyTo,
+        bytes: usize,
+    },
     Query(query::Questions),
     /// Not the host but the system is asked, for the memory of these processes, by their pids.
     Measure {
@@ -164,6 +168,8 @@ struct Asked {
     at: Instant,
     by: Caller,
     to: ReplyTo,
+    /// What the request takes.
+    bytes: usize,
 }
 
 type Out = Vec<Command>;
@@ -187,6 +193,7 @@ impl Engine {
             inputs: Inputs::default(),
             monitors: Monitors::default(),
             upcalls: BTreeMap::new(),
+            left: Left::default(),
             next_upcall: Counter::default(),
             timers: Timers::default(),
             now: None,
@@ -249,10 +256,11 @@ impl Engine {
             return;
         };
         let mut request = request;
+        let bytes = request.memory();
         if let Err(failure) = self.resolve_groups(&mut request) {
             return self.reply(to, Err(failure), out);
         }
-        let asked = Asked { at, by: caller, to };
+        let asked = Asked { at, by: caller, to, bytes };
         match request {
             Request::Commit(entries) => self.on_commit(&asked, entries, out),
             Request::Get(get) => self.on_get(asked, get, out),
@@ -292,12 +300,13 @@ impl Engine {
     fn on_host_reply(&mut self, upcall: UpcallId, result: Result<Answer, Failure>, out: &mut Out) {
         // late, double or cancelled: nobody waits for it
         let Some(purpose) = self.upcalls.remove(&upcall) else { return };
+        self.left.remove(upcall);
         match purpose {
             UpcallPurpose::Connect(conn) => self.on_client_admitted(conn, result.map(|_| ()), out),
             UpcallPurpose::Tool(conn) => self.on_tool_admitted(conn, result, out),
             UpcallPurpose::Finalize(to) => self.on_finalize_done(to, result.map(|_| ()), out),
             UpcallPurpose::Notice => {}
-            UpcallPurpose::Answer(to) => self.reply(to, result.map(|_| Reply::Done), out),
+            UpcallPurpose::Answer { to, .. } => self.reply(to, result.map(|_| Reply::Done), out),
             UpcallPurpose::Query(questions) => self.on_query_answer(questions, result, out),
             UpcallPurpose::Measure { questions, subjects } => {
                 self.on_measured(questions, subjects, result, out);
@@ -384,6 +393,7 @@ impl Engine {
 
     fn cancel_upcall(&mut self, id: UpcallId, out: &mut Out) {
         if let Some(purpose) = self.upcalls.remove(&id) {
+            self.left.remove(id);
             if let UpcallPurpose::Forward(asked) = purpose {
                 self.timers.clear(asked.deadline, Timer::Upcall(id));
             }

@@ -1,18 +1,23 @@
 //! Namespaces and their processes.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use pmix_types::job::{JobData, JobError, Target};
-use pmix_types::message::Failure;
-use pmix_types::{Directives, Info, KeyName, Nspace, ProcId, Rank, RankSet, Scope, Status, Value, keys};
+use pmix_types::message::{Failure, PutEntry};
+use pmix_types::{
+    Directives, Info, KeyName, Memory, Nspace, ProcId, Rank, RankSet, Scope, Status, Value, keys,
+};
 
-use super::kv::value_bytes;
+use super::kv::MAX_PUT_BYTES;
 use super::{CallValue, Caller, Config, ConnId, Engine, Out};
 use crate::host::HostObject;
 
 /// The end of a process that nothing else is known of.
 const DEREGISTERED: &str = "it was deregistered";
+/// What the place of a key takes in the tree of a process's data.
+const PLACE: usize = 128;
 
 /// A namespace that is known here: mostly because the host has registered it.
 #[derive(Debug)]
@@ -63,11 +68,21 @@ pub(super) enum Stage {
 }
 
 /// Keys of one process with what was put under them, the latest last.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct PutData {
     entries: BTreeMap<KeyName, Vec<(Scope, Value)>>,
-    /// What the values take, see [`value_bytes`].
-    bytes: u64,
+    /// What all of it takes, see [`taken`].
+    bytes: usize,
+}
+
+/// What a value takes with its key.
+fn taken(key: &KeyName, value: &Value) -> usize {
+    PLACE + size_of::<(KeyName, Scope)>() + key.heap() + value.memory()
+}
+
+/// A later put of the same scope replaces the earlier; `GLOBAL` replaces both of the others (PUT-04).
+fn replaces(scope: Scope, earlier: Scope) -> bool {
+    scope == Scope::GLOBAL || scope == earlier
 }
 
 /// Who looks at put data.
@@ -86,19 +101,47 @@ impl Viewer {
 }
 
 impl PutData {
-    /// A later put of the same scope replaces the earlier; `GLOBAL` replaces both of the others (PUT-04).
-    pub(super) fn put(&mut self, scope: Scope, key: KeyName, value: Value) {
-        let held = self.entries.entry(key).or_default();
-        let is_replaced = |other: Scope| scope == Scope::GLOBAL || other == scope;
-        for (_, old) in held.extract_if(.., |(other, _)| is_replaced(*other)) {
-            self.bytes -= value_bytes(&old);
+    /// Files a value, and nothing more of the message that it came in.
+    pub(super) fn put(&mut self, scope: Scope, key: KeyName, mut value: Value) {
+        value.detach();
+        self.bytes += taken(&key, &value);
+        match self.entries.entry(key) {
+            Entry::Vacant(free) => {
+                // mostly the only one
+                free.insert(Vec::with_capacity(1)).push((scope, value));
+            }
+            Entry::Occupied(mut held) => {
+                let key = held.key().clone();
+                for (_, old) in held.get_mut().extract_if(.., |(earlier, _)| replaces(scope, *earlier)) {
+                    self.bytes -= taken(&key, &old);
+                }
+                held.get_mut().push((scope, value));
+            }
         }
-        self.bytes += value_bytes(&value);
-        held.push((scope, value));
     }
 
-    pub(super) const fn bytes(&self) -> u64 {
-        self.bytes
+    /// What all of it would take with these. Those that are replaced count no more.
+    pub(super) fn bytes_with(&self, entries: &[PutEntry]) -> usize {
+        let added = entries.iter().map(|entry| taken(&entry.key, &entry.value)).sum::<usize>();
+        if self.bytes + added <= MAX_PUT_BYTES {
+            // the rest matters only if it is too much
+            return self.bytes + added;
+        }
+        let mut bytes = self.bytes;
+        let mut changed = BTreeMap::<&KeyName, Vec<(Scope, usize)>>::new();
+        for PutEntry { scope, key, value } in entries {
+            let held = changed.entry(key).or_insert_with(|| {
+                let held = self.entries.get(key).into_iter().flatten();
+                held.map(|(scope, value)| (*scope, taken(key, value))).collect()
+            });
+            for (_, old) in held.extract_if(.., |(earlier, _)| replaces(*scope, *earlier)) {
+                bytes -= old;
+            }
+            let taken = taken(key, value);
+            bytes += taken;
+            held.push((*scope, taken));
+        }
+        bytes
     }
 
     pub(super) fn find(&self, key: &str, viewer: Viewer, only: Option<Scope>) -> Option<&Value> {

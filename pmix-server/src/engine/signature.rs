@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pmix_types::message::Failure;
-use pmix_types::{Nspace, ProcId, Rank, RankSet, Status};
+use pmix_types::{Memory, Nspace, ProcId, Rank, RankSet, Status};
 
 use super::assemblies::Assemblies;
 use crate::host::Upcall;
@@ -138,6 +138,15 @@ impl Signature {
         // a connect is of the processes, whatever they were connected as before
         let groups = if by_group && operation.is_fence() { as_named } else { Members::new() };
         Ok(Self { operation, procs: members, groups })
+    }
+
+    /// What it takes.
+    pub(super) fn memory(&self) -> usize {
+        let members = self.procs.iter().chain(&self.groups);
+        size_of::<Self>()
+            + members
+                .map(|(nspace, part)| size_of::<Named>() + nspace.memory() + part.ranks.heap())
+                .sum::<usize>()
     }
 
     /// The participants as they were named.

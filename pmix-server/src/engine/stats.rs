@@ -12,7 +12,7 @@ pub struct ServerStats {
     pub gets: u64,
     /// Commits received.
     pub commits: u64,
-    /// Bytes of values committed.
+    /// Bytes of keys and values committed, as they are held.
     pub bytes_committed: u64,
     /// Upcalls made.
     pub upcalls: u64,

@@ -28,7 +28,7 @@ use tonic::body::Body;
 use tower::Service;
 use tower::util::BoxCloneSyncService;
 
-use crate::door::{self, Door, Guest, Line, Reserve};
+use crate::door::{self, Door, Guest, LogLine, Reserve, warn_with};
 use crate::driver::Inbox;
 use crate::engine::PeerCred;
 use peer::Shared;
@@ -108,9 +108,7 @@ impl Port {
                             connections.spawn(serve(stream, peer, guest, services.clone(), door.clone()));
                         }
                         Err((uid, reason)) => {
-                            if let Some(Line { left_out }) = door.turn_away(uid) {
-                                tracing::warn!(uid, reason, left_out, "refused a connection");
-                            }
+                            warn_with!(door.turn_away(uid), uid, reason, "refused a connection");
                         }
                     }
                     reserve.on_accepted().await;
@@ -159,14 +157,8 @@ async fn serve(stream: LocalStream, peer: PeerCred, guest: Guest, services: Serv
         Ok(None) => serving.await,
         Err(_) => {
             let PeerCred { uid, pid, .. } = peer;
-            if let Some(Line { left_out }) = door.turn_away(uid) {
-                tracing::warn!(
-                    uid,
-                    pid,
-                    left_out,
-                    "refused a connection: it did not ask for anything in time"
-                );
-            }
+            let leave = door.turn_away(uid);
+            warn_with!(leave, uid, pid, "refused a connection: it did not ask for anything in time");
             return;
         }
     };
@@ -177,7 +169,7 @@ async fn serve(stream: LocalStream, peer: PeerCred, guest: Guest, services: Serv
 }
 
 /// A connection that broke the protocol is worth a warning; one whose process just went away is not.
-fn log_end(peer: PeerCred, error: &hyper::Error, line: impl FnOnce() -> Option<Line>) {
+fn log_end(peer: PeerCred, error: &hyper::Error, leave: impl FnOnce() -> Option<LogLine>) {
     let reason = std::error::Error::source(error)
         .map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"));
     let PeerCred { uid, pid, .. } = peer;
@@ -186,8 +178,8 @@ fn log_end(peer: PeerCred, error: &hyper::Error, line: impl FnOnce() -> Option<L
         .is_some_and(|io| io.kind() != io::ErrorKind::InvalidData);
     if error.is_canceled() || error.is_closed() || error.is_incomplete_message() || broken {
         tracing::debug!(uid, pid, reason, "a connection ended");
-    } else if let Some(Line { left_out }) = line() {
-        tracing::warn!(uid, pid, reason, left_out, "refused a connection that does not speak the protocol");
+    } else {
+        warn_with!(leave(), uid, pid, reason, "refused a connection that does not speak the protocol");
     }
 }
 

@@ -1,7 +1,6 @@
 //! The sending side of a session.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -10,24 +9,13 @@ use pmix_proto::{EncodedBody, Limits, PART_BYTES};
 use pmix_types::Nspace;
 use pmix_types::job::JobData;
 use pmix_types::message::{Collected, Failure, GroupReply, Modex, Output, Push, Reply, Welcome};
-use tokio::sync::{mpsc, oneshot};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio::sync::oneshot;
 
 use super::Connection;
-use crate::door::{Door, Line};
-use crate::driver::{Inbox, Peer, PeerOverrun};
+use crate::door::{Door, LogLine, warn_with};
+use crate::driver::{Inbox, Peer};
 use crate::engine::{PeerCred, RequestId};
-
-/// Messages that may wait to be read by a process before its connection is closed.
-const OUTBOX: usize = 16 * 1024;
-/// Bytes that may wait likewise; one body may be larger.
-const OUTBOX_BYTES: usize = 64 << 20;
-/// Of the messages, events leave so many free for answers.
-const EVENT_RESERVE: usize = OUTBOX / 2;
-/// Bytes that may wait before output is left out.
-const OUTPUT_BYTES: usize = 8 << 20;
-/// Requests a process may have under way.
-pub(super) const MAX_IN_FLIGHT: usize = 4096;
+use crate::line::Line;
 
 /// What all sessions of a server share.
 #[derive(Debug)]
@@ -53,16 +41,12 @@ impl Shared {
 
     /// Counts a process that is turned away before the engine sees it, and says why.
     pub(super) fn turn_away(&self, peer: PeerCred, reason: &Failure) {
-        if let Some(line) = self.door.turn_away(peer.uid) {
-            log_refusal(line, peer, reason);
-        }
+        log_refusal(self.door.turn_away(peer.uid), peer, reason);
     }
 
     /// Says why a process is not let in.
     pub(super) fn log_refusal(&self, peer: PeerCred, reason: &Failure) {
-        if let Some(line) = self.door.line(peer.uid) {
-            log_refusal(line, peer, reason);
-        }
+        log_refusal(self.door.line(peer.uid), peer, reason);
     }
 
     /// The outcome of a fence goes to all its participants, one after the other.
@@ -112,116 +96,60 @@ impl Shared {
     }
 }
 
-fn log_refusal(Line { left_out }: Line, PeerCred { uid, pid, .. }: PeerCred, reason: &Failure) {
-    tracing::warn!(uid, pid, %reason, left_out, "refused a connection");
+fn log_refusal(leave: Option<LogLine>, PeerCred { uid, pid, .. }: PeerCred, reason: &Failure) {
+    warn_with!(leave, uid, pid, %reason, "refused a connection");
 }
 
-/// A message to a process, and how much of the outbox it takes.
-pub(super) struct Queued {
-    message: ServerMessage,
-    bytes: usize,
-    held: Arc<AtomicUsize>,
-}
-
-impl Queued {
-    /// Takes it out of the outbox.
-    pub(super) fn take(self) -> ServerMessage {
-        self.held.fetch_sub(self.bytes, Ordering::Relaxed);
-        self.message
-    }
-}
+/// What is between a process and the server.
+pub(super) type SessionLine = Line<ServerMessage>;
 
 /// The messages to one process on their way to its stream.
 pub(super) struct SessionPeer {
     shared: Arc<Shared>,
     connection: Arc<Connection>,
-    outbox: mpsc::Sender<Queued>,
-    /// Bytes in the outbox.
-    held: Arc<AtomicUsize>,
+    line: Arc<SessionLine>,
     version: u32,
-    in_flight: Arc<AtomicUsize>,
     missed: u64,
     /// Bytes of output left out that the process has not been told of, by registration.
     lost: BTreeMap<u64, u64>,
     admission: Option<oneshot::Sender<()>>,
-    /// Ends the receiving side with this one: who was refused or closed is not listened to any more.
-    _end: DropGuard,
-}
-
-/// What the receiving side of a session knows of its sending side.
-pub(super) struct Link {
-    pub(super) messages: mpsc::Receiver<Queued>,
-    /// Resolves when the process is let in, or with an error if it is not.
-    pub(super) admitted: oneshot::Receiver<()>,
-    /// Cancelled when nothing more will be said to the process.
-    pub(super) ended: CancellationToken,
-    /// Requests that are not answered yet.
-    pub(super) in_flight: Arc<AtomicUsize>,
 }
 
 impl SessionPeer {
-    pub(super) fn new(shared: Arc<Shared>, connection: Arc<Connection>, version: u32) -> (Self, Link) {
-        let (outbox, messages) = mpsc::channel(OUTBOX);
+    /// With what resolves when the process is let in, or with an error if it is not.
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        connection: Arc<Connection>,
+        line: Arc<SessionLine>,
+        version: u32,
+    ) -> (Self, oneshot::Receiver<()>) {
         let (admission, admitted) = oneshot::channel();
-        let ended = CancellationToken::new();
-        let in_flight = Arc::new(AtomicUsize::new(0));
-        let peer = Self {
-            shared,
-            connection,
-            outbox,
-            held: Arc::default(),
-            version,
-            in_flight: in_flight.clone(),
-            missed: 0,
-            lost: BTreeMap::new(),
-            admission: Some(admission),
-            _end: ended.clone().drop_guard(),
-        };
-        (peer, Link { messages, admitted, ended, in_flight })
+        let admission = Some(admission);
+        (Self { shared, connection, line, version, missed: 0, lost: BTreeMap::new(), admission }, admitted)
     }
 
-    /// Puts a body into the outbox. One that is larger than the outbox finds room in an empty one.
-    fn send(&self, id: u64, body: &EncodedBody) -> Result<(), PeerOverrun> {
-        let bytes = body.size();
-        let held = self.held.load(Ordering::Relaxed);
-        if held > 0 && held + bytes > OUTBOX_BYTES {
-            return Err(PeerOverrun);
-        }
-        let mut rest = bytes;
-        self.held.fetch_add(bytes, Ordering::Relaxed);
+    fn send(&self, id: u64, body: &EncodedBody) {
+        let mut rest = body.size();
         for message in body.messages(id) {
             let bytes = rest.min(PART_BYTES);
             rest -= bytes;
-            match self.outbox.try_send(Queued { message, bytes, held: self.held.clone() }) {
-                Ok(()) => {}
-                // its process is gone, the driver will hear of it
-                Err(mpsc::error::TrySendError::Closed(_)) => return Ok(()),
-                Err(mpsc::error::TrySendError::Full(_)) => return Err(PeerOverrun),
-            }
+            self.line.send(message, bytes);
         }
-        Ok(())
     }
 
     /// Output is left out where it would fill the outbox; word without bytes, such as that of the end, always goes.
     fn push_output(&mut self, registration: u64, mut output: Output) {
-        let has_room =
-            self.outbox.capacity() >= EVENT_RESERVE && self.held.load(Ordering::Relaxed) < OUTPUT_BYTES;
-        if !has_room && !output.data.is_empty() {
+        if !self.line.takes_pushes() && !output.data.is_empty() {
             *self.lost.entry(registration).or_default() += output.data.len() as u64;
             if output.info.is_empty() {
                 return;
             }
             output.data = Bytes::new();
         }
-        if let Some(bytes) = self.lost.get(&registration).copied()
-            && self.send(0, &EncodedBody::push(&Push::OutputLost { registration, bytes })).is_ok()
-        {
-            self.lost.remove(&registration);
+        if let Some(bytes) = self.lost.remove(&registration) {
+            self.send(0, &EncodedBody::push(&Push::OutputLost { registration, bytes }));
         }
-        let bytes = output.data.len() as u64;
-        if self.send(0, &EncodedBody::push(&Push::Output { registration, output })).is_err() {
-            *self.lost.entry(registration).or_default() += bytes;
-        }
+        self.send(0, &EncodedBody::push(&Push::Output { registration, output }));
     }
 }
 
@@ -229,8 +157,7 @@ impl Peer for SessionPeer {
     fn accept(&mut self, welcome: Welcome) {
         self.connection.let_in();
         let job = welcome.job.as_ref().map(|job| self.shared.job(job));
-        // a fresh outbox has room
-        let _ = self.send(0, &EncodedBody::welcome(&welcome, self.version, job));
+        self.send(0, &EncodedBody::welcome(&welcome, self.version, job));
         if let Some(admission) = self.admission.take() {
             let _ = admission.send(());
         }
@@ -238,11 +165,11 @@ impl Peer for SessionPeer {
 
     fn refuse(&mut self, failure: &Failure) {
         self.shared.log_refusal(self.connection.peer, failure);
-        let _ = self.send(0, &EncodedBody::failure(failure));
+        self.send(0, &EncodedBody::failure(failure));
     }
 
-    fn reply(&mut self, id: RequestId, result: Result<Reply, Failure>) -> Result<(), PeerOverrun> {
-        self.in_flight.fetch_sub(1, Ordering::Relaxed);
+    fn reply(&mut self, id: RequestId, result: Result<Reply, Failure>) {
+        self.line.end(id.0);
         let body = match &result {
             Ok(Reply::Fence(Collected::Held(modex))) => self.shared.fence(modex),
             Ok(Reply::Group(made)) => self.shared.group(made),
@@ -252,7 +179,8 @@ impl Peer for SessionPeer {
             Ok(reply) => EncodedBody::reply(reply),
             Err(failure) => EncodedBody::failure(failure),
         };
-        self.send(id.0, &body)
+        let refused = self.line.refuses(body.size());
+        self.send(id.0, &refused.as_ref().map_or(body, EncodedBody::failure));
     }
 
     fn push(&mut self, push: Push) {
@@ -260,25 +188,31 @@ impl Peer for SessionPeer {
             Push::Output { registration, output } => return self.push_output(registration, output),
             push => push,
         };
-        if self.outbox.capacity() < EVENT_RESERVE {
+        if !self.line.takes_pushes() {
             self.missed += 1;
             return;
         }
-        if self.missed > 0 && self.send(0, &EncodedBody::push(&Push::Lagged { missed: self.missed })).is_ok()
-        {
-            self.missed = 0;
+        if self.missed > 0 {
+            let missed = std::mem::take(&mut self.missed);
+            self.send(0, &EncodedBody::push(&Push::Lagged { missed }));
         }
-        // there is room, and one more missed would be told next time
-        if self.send(0, &EncodedBody::push(&push)).is_err() {
-            self.missed += 1;
-        }
+        self.send(0, &EncodedBody::push(&push));
+    }
+}
+
+/// Who was refused or closed is not listened to any more.
+impl Drop for SessionPeer {
+    fn drop(&mut self) {
+        self.line.finish();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use pmix_proto::{Assembler, ServerBody};
-    use pmix_types::{Info, IofChannels, ProcId, keys};
+    use pmix_types::{Event, Info, IofChannels, ProcId, Status, Value, keys};
 
     use super::*;
 
@@ -291,37 +225,62 @@ mod tests {
         Push::Output { registration: 7, output }
     }
 
-    #[test]
-    fn a_process_that_does_not_read_loses_output_but_hears_of_it_and_of_the_end() {
+    /// The sending side of a session, and what waits to be read.
+    fn peer() -> (SessionPeer, Arc<SessionLine>) {
+        let inbox = Inbox::new(Duration::from_secs(60)).0;
+        let line = inbox.new_line();
         let door = Door::new(false);
-        let shared = Arc::new(Shared::new(Inbox::new().0, Limits::default(), door.clone()));
         let peer = PeerCred { uid: 0, gid: 0, pid: None };
         let connection = Arc::new(Connection::new(peer, door.enter(0).unwrap()));
-        let (mut peer, mut link) = SessionPeer::new(shared, connection, 1);
+        let shared = Arc::new(Shared::new(inbox, Limits::default(), door));
+        (SessionPeer::new(shared, connection, line.clone(), 1).0, line)
+    }
+
+    #[test]
+    fn a_process_that_does_not_read_loses_output_but_hears_of_it_and_of_the_end() {
+        let (mut peer, line) = peer();
+        const PIECES: usize = 300;
         const PIECE: usize = 64 << 10;
-        for _ in 0..300 {
+        for _ in 0..PIECES {
             peer.push(output(PIECE, false));
         }
         peer.push(output(5, true));
         // answers still find room
-        peer.reply(RequestId(1), Ok(Reply::Done)).unwrap();
-        assert_eq!(link.messages.len(), OUTPUT_BYTES / PIECE + 3);
-        let mut kept = read(&mut link);
+        line.begin(1, 10).unwrap();
+        peer.reply(RequestId(1), Ok(Reply::Done));
+        let mut kept = read(&line);
         assert_eq!(kept.pop(), Some(output(0, true)));
-        let lost = ((300 - OUTPUT_BYTES / PIECE) * PIECE + 5) as u64;
+        let lost = ((PIECES + 1 - kept.len()) * PIECE + 5) as u64;
         assert_eq!(kept.pop(), Some(Push::OutputLost { registration: 7, bytes: lost }));
+        assert!(kept.len() > PIECES / 3 && kept.len() < PIECES / 2, "{}", kept.len());
         assert!(kept.iter().all(|push| *push == output(PIECE, false)));
         // it reads again
         peer.push(output(3, false));
-        assert_eq!(read(&mut link), [output(3, false)]);
+        assert_eq!(read(&line), [output(3, false)]);
+    }
+
+    #[test]
+    fn events_are_bounded_in_bytes_and_those_left_out_are_counted() {
+        let (mut peer, line) = peer();
+        let event = Event::new(Status::from_raw(-4242), ProcId::none())
+            .with_info(Info::dynamic("big".parse().unwrap(), Value::ByteObject(vec![0; 1 << 20].into())));
+        let push = Push::Event { registrations: vec![1], event };
+        for _ in 0..20 {
+            peer.push(push.clone());
+        }
+        let kept = read(&line).len();
+        assert!((5..10).contains(&kept), "{kept}");
+        peer.push(push.clone());
+        assert_eq!(read(&line), [Push::Lagged { missed: 20 - kept as u64 }, push]);
     }
 
     /// What was said unasked and waits to be read.
-    fn read(link: &mut Link) -> Vec<Push> {
+    fn read(line: &SessionLine) -> Vec<Push> {
         let mut assembler = Assembler::new(Limits::default());
         let mut pushes = Vec::new();
-        while let Ok(queued) = link.messages.try_recv() {
-            if let Some((0, ServerBody::Push(push))) = assembler.accept_server(queued.take()).unwrap() {
+        while let Some((message, bytes)) = line.try_next() {
+            line.sent(bytes);
+            if let Some((0, ServerBody::Push(push))) = assembler.accept_server(message).unwrap() {
                 pushes.push(push);
             }
         }

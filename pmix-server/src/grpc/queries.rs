@@ -11,7 +11,7 @@ use tonic::{Request, Response};
 
 use super::Connection;
 use super::peer::Shared;
-use crate::driver::{Event, Peer, PeerOverrun};
+use crate::driver::{Event, Peer};
 use crate::engine::{ConnId, Input, PeerCred, RequestId};
 
 #[derive(Clone, Debug)]
@@ -87,9 +87,8 @@ impl Peer for Once {
         self.admission.take().map(|admission| admission.send(Err(failure.clone())));
     }
 
-    fn reply(&mut self, _: RequestId, result: Result<Reply, Failure>) -> Result<(), PeerOverrun> {
+    fn reply(&mut self, _: RequestId, result: Result<Reply, Failure>) {
         self.answer.take().map(|answer| answer.send(result));
-        Ok(())
     }
 
     fn push(&mut self, _: Push) {}

@@ -2,24 +2,25 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use futures::{Stream, StreamExt};
+use futures::{Stream, StreamExt, stream};
 use pmix_proto::v1::session_server::Session;
 use pmix_proto::v1::{ClientMessage, ServerMessage};
 use pmix_proto::{Assembler, ClientBody, EncodedBody, Reason, negotiate};
-use pmix_types::Status;
 use pmix_types::message::{Failure, Hello};
+use pmix_types::{Memory, Status};
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Streaming};
 
 use super::Connection;
-use super::peer::{Link, MAX_IN_FLIGHT, Queued, SessionPeer, Shared};
-use crate::door::Line;
+use super::peer::{SessionLine, SessionPeer, Shared};
+use crate::door::warn_with;
 use crate::driver::Event;
 use crate::engine::{ConnId, Input, PeerCred, RequestId};
+use crate::line::{MAX_REQUESTS, Refused, UNREAD};
 
 /// A connection that does not say who it is within this time is closed.
 pub(super) const HELLO_WITHIN: Duration = Duration::from_secs(10);
@@ -58,6 +59,23 @@ impl Session for SessionService {
 
 type Messages = Pin<Box<dyn Stream<Item = ServerMessage> + Send>>;
 
+/// The reading side of what a process is told.
+struct Reading(Arc<SessionLine>);
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.0.abandon();
+    }
+}
+
+fn messages(reading: Reading) -> Messages {
+    Box::pin(stream::unfold(reading, async |reading| {
+        let (message, bytes) = reading.0.next().await?;
+        reading.0.sent(bytes);
+        Some((message, reading))
+    }))
+}
+
 struct Incoming {
     shared: Arc<Shared>,
     stream: Streaming<ClientMessage>,
@@ -74,15 +92,14 @@ impl Incoming {
                 return self.refuse(&failure, &outgoing).await;
             }
         };
-        let conn = self.shared.inbox.next_conn();
-        let (peer, Link { messages, admitted, ended, in_flight }) =
-            SessionPeer::new(self.shared.clone(), self.connection.clone(), version);
-        let messages: Messages = Box::pin(ReceiverStream::new(messages).map(Queued::take));
-        if outgoing.send(messages).await.is_err() {
+        let inbox = self.shared.inbox.clone();
+        let (conn, line) = (inbox.next_conn(), inbox.new_line());
+        let (peer, admitted) =
+            SessionPeer::new(self.shared.clone(), self.connection.clone(), line.clone(), version);
+        if outgoing.send(messages(Reading(line.clone()))).await.is_err() {
             return;
         }
         drop(outgoing);
-        let inbox = self.shared.inbox.clone();
         if !inbox.send(Event::Open { conn, peer: Box::new(peer) }).await {
             return;
         }
@@ -90,22 +107,26 @@ impl Incoming {
         // nothing is read of a process that is not let in, and no more of one that is shown out
         let reason = tokio::select! {
             biased;
-            () = ended.cancelled() => return,
-            reason = self.talk(conn, admitted, &in_flight) => reason,
+            () = line.finished() => None,
+            () = line.stalled() => {
+                line.abandon();
+                self.log_end(UNREAD);
+                Some(UNREAD.to_owned())
+            }
+            reason = self.talk(conn, admitted, &line) => Some(reason),
         };
-        inbox.send(Event::Input(Input::Lost { conn, reason })).await;
+        drop(self);
+        if let Some(reason) = reason {
+            inbox.send(Event::Input(Input::Lost { conn, reason })).await;
+        }
+        line.linger().await;
     }
 
-    async fn talk(
-        &mut self,
-        conn: ConnId,
-        admitted: oneshot::Receiver<()>,
-        in_flight: &AtomicUsize,
-    ) -> String {
+    async fn talk(&mut self, conn: ConnId, admitted: oneshot::Receiver<()>, line: &SessionLine) -> String {
         tokio::select! {
             biased;
             admitted = admitted => match admitted {
-                Ok(()) => self.requests(conn, in_flight).await,
+                Ok(()) => self.requests(conn, line).await,
                 Err(_) => String::new(),
             },
             early = self.stream.message() => match early {
@@ -140,15 +161,21 @@ impl Incoming {
         }
     }
 
+    fn log_end(&self, reason: &str) {
+        let PeerCred { uid, pid, .. } = self.connection.peer;
+        warn_with!(self.shared.door.line(uid), uid, pid, reason, "closed a connection");
+    }
+
     async fn refuse(&self, failure: &Failure, outgoing: &mpsc::Sender<Messages>) {
         self.shared.turn_away(self.connection.peer, failure);
         let last = EncodedBody::failure(failure).messages(0);
-        let _ = outgoing.send(Box::pin(futures::stream::iter(last))).await;
+        let _ = outgoing.send(Box::pin(stream::iter(last))).await;
     }
 
     /// Carries requests to the driver until the process leaves; says why it did.
-    async fn requests(&mut self, conn: ConnId, in_flight: &AtomicUsize) -> String {
+    async fn requests(&mut self, conn: ConnId, line: &SessionLine) -> String {
         let mut assembler = Assembler::new(self.shared.limits);
+        let mut turn = line.turn().await;
         loop {
             let message = match self.stream.message().await {
                 Ok(Some(message)) => message,
@@ -160,10 +187,7 @@ impl Incoming {
                         tonic::Code::OutOfRange | tonic::Code::Internal | tonic::Code::InvalidArgument
                     ) {
                         let reason = format!("it broke the protocol: {}", status.message());
-                        let PeerCred { uid, pid, .. } = self.connection.peer;
-                        if let Some(Line { left_out }) = self.shared.door.line(uid) {
-                            tracing::warn!(uid, pid, reason, left_out, "closed a connection");
-                        }
+                        self.log_end(&reason);
                         return reason;
                     }
                     return String::new();
@@ -173,29 +197,31 @@ impl Incoming {
             let refused = match assembler.accept_client(message) {
                 Ok(None) => continue,
                 Ok(Some((_, ClientBody::Hello { .. }))) => return "it greeted twice".into(),
-                Ok(Some((id, ClientBody::Request(request)))) => {
-                    if in_flight.fetch_add(1, Ordering::Relaxed) < MAX_IN_FLIGHT {
-                        let input = Input::Request { conn, id: RequestId(id), request };
-                        if !self.shared.inbox.send(Event::Input(input)).await {
+                Ok(Some((id, ClientBody::Request(request)))) => match line.begin(id, request.memory()) {
+                    Ok(()) => {
+                        let event = Event::Request { conn, id: RequestId(id), request, turn };
+                        if !self.shared.inbox.send(event).await {
                             return String::new();
                         }
+                        turn = line.turn().await;
                         continue;
                     }
-                    let message = format!("{MAX_IN_FLIGHT} requests of this process are not answered yet");
-                    Failure::new(Status::ERR_RESOURCE_BUSY, message)
-                }
+                    Err(Refused::TooMany) => {
+                        let message = format!("{MAX_REQUESTS} requests of this process are not answered yet");
+                        Failure::new(Status::ERR_RESOURCE_BUSY, message)
+                    }
+                    Err(Refused::Twice) => return format!("it has two requests {id} under way"),
+                },
                 Ok(Some(_)) => {
                     Failure::new(Status::ERR_NOT_SUPPORTED, "this kind of message is not known here")
                 }
                 Err(error) if matches!(error.reason(), Reason::TooManyOpen { .. }) => {
                     return error.to_string();
                 }
-                Err(error) => {
-                    in_flight.fetch_add(1, Ordering::Relaxed);
-                    Failure::new(error.status(), format!("the request cannot be read: {error}"))
-                }
+                Err(error) => Failure::new(error.status(), format!("the request cannot be read: {error}")),
             };
-            self.shared.inbox.send(Event::Refuse { conn, id: RequestId(id), failure: refused }).await;
+            self.shared.inbox.send(Event::Refuse { conn, id: RequestId(id), failure: refused, turn }).await;
+            turn = line.turn().await;
         }
     }
 }

@@ -16,7 +16,7 @@ use pmix_native::conn::ServerUri;
 use pmix_types::ProcId;
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::door::{self, Door, Line, Reserve};
+use crate::door::{self, Door, LogLine, Reserve, warn_with};
 use crate::driver::Inbox;
 use crate::server::ServerError;
 use job::JobCache;
@@ -94,20 +94,16 @@ impl Shared {
 
     /// Counts a connection of that user that is turned away before the engine sees it, and says why.
     fn turn_away(&self, uid: u32, from: SocketAddr, reason: &str) {
-        if let Some(line) = self.door.turn_away(uid) {
-            log_refusal(line, uid, from, reason);
-        }
+        log_refusal(self.door.turn_away(uid), uid, from, reason);
     }
 
     /// Says why a connection of that user is not let in.
     fn log_refusal(&self, uid: u32, from: SocketAddr, reason: &str) {
-        if let Some(line) = self.door.line(uid) {
-            log_refusal(line, uid, from, reason);
-        }
+        log_refusal(self.door.line(uid), uid, from, reason);
     }
 }
 
-fn log_refusal(Line { left_out }: Line, uid: u32, from: SocketAddr, reason: &str) {
+fn log_refusal(leave: Option<LogLine>, uid: u32, from: SocketAddr, reason: &str) {
     let uid = (uid != UNKNOWN).then_some(uid);
-    tracing::warn!(%from, uid, reason, left_out, "refused a connection");
+    warn_with!(leave, %from, uid, reason, "refused a connection");
 }

@@ -10,19 +10,14 @@ use pmix_native::msg::{Context, IofDelivery, Push as NativePush, Reply as Answer
 use pmix_types::job::JobData;
 use pmix_types::message::{Failure, Output, Push, Reply, Welcome};
 use pmix_types::{ProcId, Status};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use super::Shared;
 use super::translate::{AnswerAs, answer};
-use crate::driver::{Peer, PeerOverrun};
+use crate::door::{LogLine, warn_with};
+use crate::driver::Peer;
 use crate::engine::RequestId;
-
-/// Frames that may wait to be read by a process before its connection is closed.
-const OUTBOX: usize = 16 * 1024;
-/// Frames that may wait before output is left out: each may be large.
-const OUTPUT_FRAMES: usize = 128;
-/// Requests a process may have under way.
-pub(super) const MAX_IN_FLIGHT: usize = 4096;
+use crate::line::{Line, Refused};
 
 /// How the server answers the connect message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +30,7 @@ pub(super) enum Greeting {
 #[derive(Debug)]
 pub(super) struct Ledger {
     pub(super) context: Context,
+    pub(super) line: Arc<Line<Bytes>>,
     state: Mutex<State>,
 }
 
@@ -49,18 +45,21 @@ struct State {
 }
 
 impl Ledger {
-    pub(super) fn new(context: Context) -> Self {
-        Self { context, state: Mutex::default() }
+    pub(super) fn new(context: Context, line: Arc<Line<Bytes>>) -> Self {
+        Self { context, line, state: Mutex::default() }
     }
 
-    /// Notes a request; false if there are too many under way.
-    pub(super) fn expect(&self, id: u64, form: AnswerAs) -> bool {
-        let mut state = self.lock();
-        let has_room = state.pending.len() < MAX_IN_FLIGHT;
-        if has_room {
-            state.pending.insert(id, form);
-        }
-        has_room
+    /// Notes a request of so many bytes.
+    pub(super) fn expect(&self, id: u64, form: AnswerAs, bytes: usize) -> Result<(), Refused> {
+        self.line.begin(id, bytes)?;
+        self.lock().pending.insert(id, form);
+        Ok(())
+    }
+
+    /// Sends a frame.
+    pub(super) fn send(&self, frame: Bytes) {
+        let bytes = frame.len();
+        self.line.send(frame, bytes);
     }
 
     /// Takes codes out of the registrations; returns those that are empty now. No codes means the default handlers.
@@ -92,7 +91,6 @@ pub(super) struct NativePeer {
     /// Whose it is, and where from.
     origin: (u32, SocketAddr),
     admitted: Option<oneshot::Sender<(ProcId, Option<Arc<JobData>>)>>,
-    outbox: mpsc::Sender<Bytes>,
     proc: ProcId,
 }
 
@@ -103,26 +101,13 @@ impl NativePeer {
         greeting: Greeting,
         origin: (u32, SocketAddr),
         admitted: oneshot::Sender<(ProcId, Option<Arc<JobData>>)>,
-    ) -> (Self, mpsc::Sender<Bytes>, mpsc::Receiver<Bytes>) {
-        let (outbox, frames) = mpsc::channel(OUTBOX);
-        let peer = Self {
-            shared,
-            ledger,
-            greeting,
-            origin,
-            admitted: Some(admitted),
-            outbox: outbox.clone(),
-            proc: ProcId::none(),
-        };
-        (peer, outbox, frames)
+    ) -> Self {
+        Self { shared, ledger, greeting, origin, admitted: Some(admitted), proc: ProcId::none() }
     }
 
-    fn send(&self, bytes: Bytes) -> Result<(), PeerOverrun> {
-        match self.outbox.try_send(bytes) {
-            // a process that is gone: the driver will hear of it
-            Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
-            Err(mpsc::error::TrySendError::Full(_)) => Err(PeerOverrun),
-        }
+    /// Whether the log may have a line about its user.
+    fn leave(&self) -> Option<LogLine> {
+        self.shared.door.line(self.origin.0)
     }
 
     /// The C library has no word for output that was left out: it is logged.
@@ -133,13 +118,15 @@ impl NativePeer {
         (delivery.id, delivery.info) = (own, output.info);
         let push = NativePush::Iof(delivery);
         match push.encode(&self.ledger.context) {
-            Ok(payload) if lost == 0 || self.outbox.capacity() > OUTBOX - OUTPUT_FRAMES => {
-                let _ = self.send(frame(push.tag(), payload));
+            Ok(payload) if lost == 0 || self.ledger.line.takes_pushes() => {
+                self.ledger.send(frame(push.tag(), payload));
             }
             Ok(_) => {
-                tracing::warn!(proc = %self.proc, bytes = lost, "left out output: the process does not read")
+                warn_with!(self.leave(), proc = %self.proc, bytes = lost, "left out output: the process does not read");
             }
-            Err(error) => tracing::warn!(%error, "output cannot be written in the dialect of its process"),
+            Err(error) => {
+                warn_with!(self.leave(), %error, "output cannot be written in the dialect of its process");
+            }
         }
     }
 }
@@ -174,7 +161,7 @@ impl Peer for NativePeer {
                 ToolAnswer { assigned, server: welcome.server }.encode()
             }
         };
-        let _ = self.send(greeting);
+        self.ledger.send(greeting);
         if let Some(admitted) = self.admitted.take() {
             let _ = admitted.send((welcome.proc, welcome.job));
         }
@@ -185,15 +172,16 @@ impl Peer for NativePeer {
         let (uid, from) = self.origin;
         self.shared.log_refusal(uid, from, &failure.to_string());
         if self.greeting != Greeting::Client {
-            let _ = self.send(ToolAnswer::refusal(failure.status));
+            self.ledger.send(ToolAnswer::refusal(failure.status));
         }
         self.admitted = None;
     }
 
-    fn reply(&mut self, id: RequestId, result: Result<Reply, Failure>) -> Result<(), PeerOverrun> {
+    fn reply(&mut self, id: RequestId, result: Result<Reply, Failure>) {
+        self.ledger.line.end(id.0);
         let form = self.ledger.lock().pending.remove(&id.0);
         // an errand of the session's own, nobody waits for it
-        let (Some(form), Ok(tag)) = (form, u32::try_from(id.0)) else { return Ok(()) };
+        let (Some(form), Ok(tag)) = (form, u32::try_from(id.0)) else { return };
         if let (Ok(Reply::Registered(number)), AnswerAs::Registration(codes)) = (&result, &form) {
             self.ledger.lock().registrations.insert(*number, codes.clone());
         }
@@ -210,7 +198,12 @@ impl Peer for NativePeer {
             Ok(reply) => answer(&self.shared.server, self.ledger.context.client, reply, form),
             Err(failure) => failure.status.into(),
         };
-        self.send(frame(tag, encode(&self.ledger.context, &reply)))
+        let payload = encode(&self.ledger.context, &reply);
+        let payload = match self.ledger.line.refuses(payload.len()) {
+            Some(failure) => encode(&self.ledger.context, &failure.status.into()),
+            None => payload,
+        };
+        self.ledger.send(frame(tag, payload));
     }
 
     fn push(&mut self, push: Push) {
@@ -223,21 +216,33 @@ impl Peer for NativePeer {
         if event.source == self.proc {
             return;
         }
+        if !self.ledger.line.takes_pushes() {
+            warn_with!(self.leave(), proc = %self.proc, "left out an event: the process does not read");
+            return;
+        }
         let push = NativePush::Event(event);
         match push.encode(&self.ledger.context) {
-            Ok(payload) if self.outbox.capacity() > OUTBOX / 2 => {
-                let _ = self.send(frame(push.tag(), payload));
+            Ok(payload) => self.ledger.send(frame(push.tag(), payload)),
+            Err(error) => {
+                warn_with!(self.leave(), %error, "an event cannot be written in the dialect of its process");
             }
-            Ok(_) => tracing::warn!(proc = %self.proc, "left out an event: the process does not read"),
-            Err(error) => tracing::warn!(%error, "an event cannot be written in the dialect of its process"),
         }
+    }
+}
+
+/// Who was refused or closed is told no more.
+impl Drop for NativePeer {
+    fn drop(&mut self) {
+        self.ledger.line.finish();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use pmix_native::{Dialect, Encoding, Version};
-    use pmix_types::{Event, Nspace, Rank};
+    use pmix_types::{Event, Info, Nspace, Rank, Value};
 
     use super::*;
     use crate::door::Door;
@@ -245,30 +250,35 @@ mod tests {
     use crate::native::job::JobCache;
     use crate::native::owner::Owners;
 
-    fn ledger() -> Ledger {
-        Ledger::new(Context::new(Encoding::plain(Dialect::V41), Version::new(4, 2, 2)))
+    fn ledger(inbox: &Inbox) -> Ledger {
+        Ledger::new(Context::new(Encoding::plain(Dialect::V41), Version::new(4, 2, 2)), inbox.new_line())
+    }
+
+    fn inbox() -> Inbox {
+        Inbox::new(Duration::from_secs(60)).0
     }
 
     fn proc(rank: u32) -> ProcId {
         ProcId::new(Nspace::new("job").unwrap(), Rank::from_raw(rank))
     }
 
-    /// The sending side of a session of rank 0, and what it sends.
-    fn peer() -> (NativePeer, mpsc::Receiver<Bytes>) {
-        let owners = Owners::open().unwrap();
-        let shared = Shared {
-            inbox: Inbox::new().0,
-            server: ProcId::none(),
-            owners,
-            door: Door::new(false),
-            jobs: JobCache::default(),
-        };
+    /// The sending side of a session of rank 0, and what waits to be read.
+    fn peer() -> (NativePeer, Arc<Line<Bytes>>) {
+        let (owners, inbox) = (Owners::open().unwrap(), inbox());
+        let ledger = Arc::new(ledger(&inbox));
+        let (server, door) = (ProcId::none(), Door::new(false));
+        let shared = Shared { inbox, server, owners, door, jobs: JobCache::default() };
         let origin = (0, SocketAddr::from(([127, 0, 0, 1], 1)));
         let (admitted, _) = oneshot::channel();
-        let (mut peer, _, frames) =
-            NativePeer::new(Arc::new(shared), Arc::new(ledger()), Greeting::Client, origin, admitted);
+        let mut peer = NativePeer::new(Arc::new(shared), ledger.clone(), Greeting::Client, origin, admitted);
         peer.proc = proc(0);
-        (peer, frames)
+        (peer, ledger.line.clone())
+    }
+
+    /// How many frames wait, and what they hold.
+    fn read(line: &Line<Bytes>) -> (usize, usize) {
+        let frames = std::iter::from_fn(|| line.try_next());
+        frames.fold((0, 0), |(count, bytes), (frame, _)| (count + 1, bytes + frame.len()))
     }
 
     fn event_of(rank: u32) -> Push {
@@ -277,31 +287,38 @@ mod tests {
 
     #[test]
     fn evt_14_what_a_c_process_has_told_itself_does_not_come_back_to_it() {
-        let (mut peer, mut frames) = peer();
+        let (mut peer, line) = peer();
         peer.push(event_of(0));
-        assert!(frames.try_recv().is_err());
+        assert!(line.try_next().is_none());
         peer.push(event_of(1));
-        assert!(frames.try_recv().is_ok());
+        assert!(line.try_next().is_some());
     }
 
     #[test]
-    fn events_for_a_c_process_that_does_not_read_leave_room_for_answers() {
-        let (mut peer, frames) = peer();
-        for _ in 0..OUTBOX {
-            peer.push(event_of(1));
+    fn a_c_process_that_does_not_read_takes_a_bounded_number_of_bytes() {
+        const LARGE: usize = 1 << 20;
+        let (mut peer, line) = peer();
+        let large = || Info::dynamic("big".parse().unwrap(), Value::ByteObject(vec![0; LARGE].into()));
+        let Push::Event { registrations, event } = event_of(1) else { panic!("no event") };
+        let push = Push::Event { registrations, event: event.with_info(large()) };
+        for _ in 0..50 {
+            peer.push(push.clone());
         }
-        assert_eq!(frames.len(), OUTBOX / 2);
-        for id in 0..OUTBOX as u64 / 2 {
-            assert!(peer.ledger.expect(id, AnswerAs::Status));
-            assert!(peer.reply(RequestId(id), Ok(Reply::Done)).is_ok());
+        // answers find room, large ones up to a limit, which those who wait for them are told of
+        for id in 0..500 {
+            peer.ledger.expect(id, AnswerAs::Info, 1).unwrap();
+            peer.reply(RequestId(id), Ok(Reply::Info(vec![large()])));
         }
-        assert!(peer.ledger.expect(0, AnswerAs::Status));
-        assert!(peer.reply(RequestId(0), Ok(Reply::Done)).is_err(), "it has had its chance");
+        peer.ledger.expect(1, AnswerAs::Status, 1).unwrap();
+        peer.reply(RequestId(1), Ok(Reply::Done));
+        let (frames, bytes) = read(&line);
+        assert!((501 + 5..501 + 10).contains(&frames), "{frames}");
+        assert!((200 * LARGE..300 * LARGE).contains(&bytes), "{bytes}");
     }
 
     #[test]
     fn evt_15_a_registration_of_a_c_process_ends_with_the_last_of_its_codes() {
-        let ledger = ledger();
+        let ledger = ledger(&inbox());
         let codes = |codes: &[i32]| codes.iter().copied().map(Status::from_raw).collect::<Vec<_>>();
         let held = [(1, codes(&[])), (2, codes(&[-5])), (3, codes(&[-5, -6]))];
         ledger.lock().registrations.extend(held);

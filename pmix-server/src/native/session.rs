@@ -1,27 +1,29 @@
 //! The receiving side of a native session.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use pmix_native::Version;
 use pmix_native::conn::{Connect, Frame, Framing, Peer as Who, ToolAnswer, ToolIdentity, tag};
 use pmix_native::msg::{Context, Reply as Answer, Request as Ask};
 use pmix_types::message::{Failure, Hello, Identity, Monitor, Request};
-use pmix_types::{Directives, Info, Pid, ProcId, Status, keys};
+use pmix_types::{Directives, Info, Memory, Pid, ProcId, Status, keys};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use super::Shared;
 use super::job::bare_job;
 use super::owner::Connection;
-use super::peer::{Greeting, Ledger, MAX_IN_FLIGHT, NativePeer, encode, frame};
+use super::peer::{Greeting, Ledger, NativePeer, encode, frame};
 use super::translate::{Task, task};
-use crate::door::Guest;
+use crate::door::{Guest, LogLine, warn_with};
 use crate::driver::Event;
 use crate::engine::{ConnId, Input, PeerCred, RequestId};
+use crate::line::{Line, MAX_REQUESTS, Refused, Turn, UNREAD};
 
 /// A connection that does not say who it is within this time is closed.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
@@ -61,17 +63,17 @@ pub(super) async fn run(
         }
     };
     let version = connect.version.parse().unwrap_or_else(|_| Version::of_dialect(connect.encoding.dialect));
-    let ledger = Arc::new(Ledger::new(Context::new(connect.encoding, version)));
+    let line = shared.inbox.new_line();
+    let ledger = Arc::new(Ledger::new(Context::new(connect.encoding, version), line.clone()));
     let (admitted, admission) = oneshot::channel();
-    let (sender, outbox, frames) =
-        NativePeer::new(shared.clone(), ledger.clone(), greeting, (uid, from), admitted);
-    tokio::spawn(write(writing, frames));
+    let sender = NativePeer::new(shared.clone(), ledger.clone(), greeting, (uid, from), admitted);
+    tokio::spawn(write(writing, line.clone()));
     let conn = shared.inbox.next_conn();
     if !shared.inbox.send(Event::Open { conn, peer: Box::new(sender) }).await {
         return;
     }
     shared.inbox.send(Event::Input(Input::Hello { conn, peer, hello })).await;
-    let mut session = Session { conn, shared, ledger, outbox, errands: ERRANDS };
+    let mut session = Session { conn, uid, shared, ledger, errands: ERRANDS };
     let reason = tokio::select! {
         admitted = admission => match admitted {
             // nothing it has sent counts unless it is still there to be asked about
@@ -92,8 +94,14 @@ pub(super) async fn run(
         },
         // a process that leaves while the host is asked; one that waits sends nothing before the answer
         reason = closed(&mut reading) => reason,
+        () = line.stalled() => {
+            line.abandon();
+            warn_with!(session.shared.door.line(uid), %from, uid, reason = UNREAD, "closed a connection");
+            UNREAD.to_owned()
+        }
     };
     session.shared.inbox.send(Event::Input(Input::Lost { conn, reason })).await;
+    line.linger().await;
 }
 
 /// Resolves when the socket is closed by the peer, or broken, while nothing is to be read.
@@ -155,9 +163,9 @@ fn admission(connect: &Connect, uid: u32) -> Result<(Hello, Greeting, PeerCred),
 
 struct Session {
     conn: ConnId,
+    uid: u32,
     shared: Arc<Shared>,
     ledger: Arc<Ledger>,
-    outbox: mpsc::Sender<Bytes>,
     errands: u64,
 }
 
@@ -171,19 +179,21 @@ impl Session {
         job: Option<&Arc<pmix_types::job::JobData>>,
     ) -> String {
         let framing = Framing::default();
+        let mut turn = self.ledger.line.turn().await;
         loop {
             match framing.decode(arrived) {
                 Ok(Some(frame)) => {
-                    if let Err(reason) = self.on_frame(frame, proc, job).await {
+                    if let Err(reason) = self.on_frame(frame, proc, job, turn).await {
                         return reason;
                     }
+                    turn = self.ledger.line.turn().await;
                 }
                 Ok(None) => match reading.read_buf(arrived).await {
                     Ok(0) | Err(_) => return String::new(),
                     Ok(_) => {}
                 },
                 Err(error) => {
-                    tracing::warn!(%proc, %error, "closed a connection that broke the protocol");
+                    warn_with!(self.leave(), %proc, %error, "closed a connection that broke the protocol");
                     return format!("it broke the protocol: {error}");
                 }
             }
@@ -195,10 +205,11 @@ impl Session {
         received: Frame,
         proc: &ProcId,
         job: Option<&Arc<pmix_types::job::JobData>>,
+        turn: Turn,
     ) -> Result<(), String> {
         if received.tag == tag::HEARTBEAT {
             self.errands += 1;
-            return self.ask(self.errands, heartbeat()).await;
+            return self.ask(self.errands, heartbeat(), turn).await;
         }
         if received.tag < tag::FIRST_REQUEST {
             // nobody has asked for input yet
@@ -207,18 +218,22 @@ impl Session {
         let asked = match Ask::decode(&self.ledger.context, &received.payload) {
             Ok(asked) => asked,
             Err(error) => {
-                tracing::warn!(%proc, %error, "a request cannot be read");
-                return self.answer(received.tag, &Status::ERR_UNPACK_FAILURE.into()).await;
+                warn_with!(self.leave(), %proc, %error, "a request cannot be read");
+                self.answer(received.tag, &Status::ERR_UNPACK_FAILURE.into());
+                return Ok(());
             }
         };
         match task(proc, asked) {
             Task::Ask(request, form) => {
                 let id = u64::from(received.tag);
-                if !self.ledger.expect(id, form) {
-                    tracing::warn!(%proc, MAX_IN_FLIGHT, "too many requests under way");
-                    return self.answer(received.tag, &Status::ERR_RESOURCE_BUSY.into()).await;
+                match self.ledger.expect(id, form, request.memory()) {
+                    Ok(()) => return self.ask(id, request, turn).await,
+                    Err(Refused::TooMany) => {
+                        warn_with!(self.leave(), %proc, MAX_REQUESTS, "too many requests under way");
+                        self.answer(received.tag, &Status::ERR_RESOURCE_BUSY.into());
+                    }
+                    Err(Refused::Twice) => return Err(format!("it has two requests {id} under way")),
                 }
-                self.ask(id, request).await
             }
             Task::Job => {
                 let context = &self.ledger.context;
@@ -227,33 +242,38 @@ impl Session {
                     None => bare_job(proc, &self.shared.server).encode(context),
                 };
                 let payload = encoded.unwrap_or_else(|error| {
-                    tracing::warn!(%proc, %error, "job data cannot be written in the dialect of its process");
+                    warn_with!(
+                        self.leave(), %proc, %error, "job data cannot be written in the dialect of its process"
+                    );
                     encode(context, &Status::ERR_PACK_FAILURE.into())
                 });
-                self.send(frame(received.tag, payload)).await
+                self.ledger.send(frame(received.tag, payload));
             }
             Task::Deregister(codes) => {
+                let mut turn = turn;
                 for number in self.ledger.retire(&codes) {
                     self.errands += 1;
-                    self.ask(self.errands, Request::DeregisterEvents(number)).await?;
+                    self.ask(self.errands, Request::DeregisterEvents(number), turn).await?;
+                    turn = self.ledger.line.turn().await;
                 }
-                Ok(())
             }
-            Task::Refuse(status) => self.answer(received.tag, &status.into()).await,
+            Task::Refuse(status) => self.answer(received.tag, &status.into()),
         }
+        Ok(())
     }
 
-    async fn ask(&self, id: u64, request: Request) -> Result<(), String> {
-        let input = Input::Request { conn: self.conn, id: RequestId(id), request };
-        if self.shared.inbox.send(Event::Input(input)).await { Ok(()) } else { Err(String::new()) }
+    /// Whether the log may have a line about its user.
+    fn leave(&self) -> Option<LogLine> {
+        self.shared.door.line(self.uid)
     }
 
-    async fn answer(&self, tag: u32, reply: &Answer) -> Result<(), String> {
-        self.send(frame(tag, encode(&self.ledger.context, reply))).await
+    async fn ask(&self, id: u64, request: Request, turn: Turn) -> Result<(), String> {
+        let event = Event::Request { conn: self.conn, id: RequestId(id), request, turn };
+        if self.shared.inbox.send(event).await { Ok(()) } else { Err(String::new()) }
     }
 
-    async fn send(&self, bytes: Bytes) -> Result<(), String> {
-        self.outbox.send(bytes).await.map_err(|_| "it does not read any more".to_owned())
+    fn answer(&self, tag: u32, reply: &Answer) {
+        self.ledger.send(frame(tag, encode(&self.ledger.context, reply)));
     }
 }
 
@@ -262,18 +282,46 @@ fn heartbeat() -> Request {
     Request::Monitor(Monitor::new(Info::new(&keys::SEND_HEARTBEAT, true), Status::SUCCESS))
 }
 
-/// Writes what is sent, as much at a time as there is.
-async fn write(mut writing: OwnedWriteHalf, mut frames: mpsc::Receiver<Bytes>) {
+/// Writes what is sent until nothing more will be, or nobody reads any more.
+async fn write(mut writing: OwnedWriteHalf, line: Arc<Line<Bytes>>) {
+    tokio::select! {
+        _ = write_all(&mut writing, &line) => {}
+        () = line.abandoned() => {}
+    }
+    line.abandon();
+}
+
+/// As many small frames at a time as there are.
+async fn write_all(writing: &mut OwnedWriteHalf, line: &Line<Bytes>) -> io::Result<()> {
     let mut joined = BytesMut::new();
-    while let Some(first) = frames.recv().await {
+    while let Some((mut first, mut held)) = line.next().await {
+        if first.len() >= WRITE_BYTES {
+            write_one(writing, &mut first, held, line).await?;
+            continue;
+        }
         joined.extend_from_slice(&first);
         while joined.len() < WRITE_BYTES {
-            let Ok(next) = frames.try_recv() else { break };
+            let Some((next, bytes)) = line.try_next() else { break };
             joined.extend_from_slice(&next);
+            held += bytes;
         }
-        if writing.write_all(&joined).await.is_err() {
-            return;
-        }
-        joined.clear();
+        write_one(writing, &mut joined, held, line).await?;
     }
+    Ok(())
+}
+
+/// Each piece that the socket takes is progress.
+async fn write_one(
+    writing: &mut OwnedWriteHalf,
+    sent: &mut impl Buf,
+    mut held: usize,
+    line: &Line<Bytes>,
+) -> io::Result<()> {
+    while sent.has_remaining() {
+        let written = writing.write_buf(sent).await?.min(held);
+        held -= written;
+        line.sent(written);
+    }
+    line.sent(held);
+    Ok(())
 }

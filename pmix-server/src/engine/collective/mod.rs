@@ -3,12 +3,12 @@
 mod members;
 mod outcome;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
 use pmix_types::message::{Failure, Fence, GroupReply, Modex};
-use pmix_types::{DataType, Directives, Key, Nspace, ProcId, RankSet, Status, keys};
+use pmix_types::{DataType, Directives, Info, Key, Memory, Nspace, ProcId, RankSet, Status, keys};
 
 use super::absence::Absence;
 use super::assemblies::{Assemblies, Terms};
@@ -25,6 +25,11 @@ use outcome::timeout_failure;
 /// Rounds of one set of participants that can be open at a time.
 const MAX_ROUNDS: usize = 1024;
 
+/// Rounds that one process can have opened at a time.
+const MAX_OPENED: usize = 1024;
+/// What they and the directives that it has brought to others may take.
+const MAX_OPENED_BYTES: usize = 16 << 20;
+
 /// Removed from the Standard, still accepted and passed on (FEN-18).
 const COLLECTIVE_ALGO_REQD: Key<bool> = Key::new("pmix.calreqd", DataType::BOOL);
 
@@ -34,6 +39,9 @@ pub(super) struct Collectives {
     /// To which queue a round belongs.
     rounds: BTreeMap<u64, Signature>,
     next: Counter,
+    /// What each process has opened and brought. A round may stay long after it has failed, until those have come who
+    /// mean it.
+    shares: BTreeMap<ProcId, Share>,
     /// Who is connected.
     pub(super) assemblies: Assemblies,
     pub(super) groups: Groups,
@@ -78,6 +86,13 @@ pub(super) enum Outcome {
     Ended,
 }
 
+/// How much of all rounds is there because of one process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Share {
+    rounds: usize,
+    bytes: usize,
+}
+
 /// One operation from its first entry to the last answer.
 #[derive(Debug)]
 struct Round {
@@ -95,6 +110,8 @@ struct Round {
     deadline: Option<Instant>,
     verdict: Option<Result<Outcome, Failure>>,
     host: HostSide,
+    /// What processes have brought; the first has opened it.
+    brought: Vec<(ProcId, usize)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +123,23 @@ enum HostSide {
 }
 
 impl Round {
+    fn new(id: u64) -> Self {
+        Self {
+            id,
+            entered: BTreeMap::new(),
+            waiting: Vec::new(),
+            directives: Directives::new(),
+            collect: false,
+            terms: Terms::default(),
+            group: Constructing::default(),
+            complete: false,
+            deadline: None,
+            verdict: None,
+            host: HostSide::NotAsked,
+            brought: Vec::new(),
+        }
+    }
+
     /// It is not decided, and nobody else has been asked for a decision.
     fn is_here_alone(&self) -> bool {
         self.verdict.is_none() && self.host == HostSide::NotAsked
@@ -130,7 +164,43 @@ impl Collectives {
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.queues.is_empty() && self.rounds.is_empty() && self.absences.is_empty()
+        self.queues.is_empty() && self.rounds.is_empty() && self.absences.is_empty() && self.shares.is_empty()
+    }
+
+    /// Why a process cannot bring so much to a round that is there, or to one that it opens.
+    fn check_share(&self, proc: &ProcId, bytes: usize, opens: bool) -> Result<(), Failure> {
+        let held = self.shares.get(proc).copied().unwrap_or_default();
+        if held.rounds + usize::from(opens) > MAX_OPENED {
+            let message = format!("{proc} has begun {MAX_OPENED} operations that are not complete yet");
+            return Err(Failure::new(Status::ERR_RESOURCE_BUSY, message));
+        }
+        if held.bytes + bytes > MAX_OPENED_BYTES {
+            let message = format!(
+                "{proc} would have {} bytes in operations that are not complete yet, the limit is {MAX_OPENED_BYTES}",
+                held.bytes + bytes
+            );
+            return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
+        }
+        Ok(())
+    }
+
+    fn add_share(&mut self, proc: &ProcId, bytes: usize, opens: bool) {
+        let held = self.shares.entry(proc.clone()).or_default();
+        held.rounds += usize::from(opens);
+        held.bytes += bytes;
+    }
+
+    /// A round is no more.
+    fn close(&mut self, round: &Round) {
+        self.rounds.remove(&round.id);
+        for (place, (proc, bytes)) in round.brought.iter().enumerate() {
+            let Some(held) = self.shares.get_mut(proc) else { continue };
+            held.rounds -= usize::from(place == 0);
+            held.bytes -= bytes;
+            if *held == Share::default() {
+                self.shares.remove(proc);
+            }
+        }
     }
 
     /// The answer has nowhere to go any more; what was contributed stays (FEN-14).
@@ -251,7 +321,7 @@ impl Engine {
             directives.deny_unprocessed()?;
         }
 
-        let queue = self.collectives.queues.entry(signature.clone()).or_default();
+        let queue = self.collectives.queues.get(&signature).map_or(&[][..], Vec::as_slice);
         if !signature.operation.is_fence()
             && queue.iter().any(|round| round.verdict.is_none() && round.has(caller))
         {
@@ -260,35 +330,36 @@ impl Engine {
             return Err(Failure::new(Status::ERR_INVALID_OPERATION, message));
         }
         // a process that is in a round already means the next one (FEN-04)
-        let position = match queue.iter().position(|round| !round.complete && !round.has(caller)) {
-            Some(position) => position,
-            None if queue.len() >= MAX_ROUNDS => {
-                let message = format!(
-                    "{MAX_ROUNDS} operations of these participants are not complete yet: {}",
-                    signature.operation.name()
-                );
-                return Err(Failure::new(Status::ERR_RESOURCE_BUSY, message));
-            }
-            None => {
-                let id = self.collectives.next.next();
-                self.collectives.rounds.insert(id, signature.clone());
-                queue.push(Round {
-                    id,
-                    entered: BTreeMap::new(),
-                    waiting: Vec::new(),
-                    directives: Directives::new(),
-                    collect: false,
-                    terms: Terms::default(),
-                    group: Constructing::default(),
-                    complete: false,
-                    deadline: None,
-                    verdict: None,
-                    host: HostSide::NotAsked,
-                });
-                queue.len() - 1
-            }
-        };
+        let open = queue.iter().position(|round| !round.complete && !round.has(caller));
+        if open.is_none() && queue.len() >= MAX_ROUNDS {
+            let message = format!(
+                "{MAX_ROUNDS} operations of these participants are not complete yet: {}",
+                signature.operation.name()
+            );
+            return Err(Failure::new(Status::ERR_RESOURCE_BUSY, message));
+        }
+        let position = open.unwrap_or(queue.len());
+        // of each directive the first counts
+        let known =
+            open.and_then(|position| queue.get(position)).into_iter().flat_map(|round| &round.directives);
+        let mut known: BTreeSet<_> = known.map(|info| info.key.clone()).collect();
+        let directives: Vec<_> =
+            directives.into_iter().filter(|info| known.insert(info.key.clone())).collect();
+        let named = order.as_ref().map_or(0, Vec::heap);
+        let opening = if open.is_none() { size_of::<Round>() + 2 * signature.memory() } else { 0 };
+        let bytes = directives.iter().map(Info::memory).sum::<usize>() + named + opening;
+        self.collectives.check_share(caller, bytes, open.is_none())?;
+        if open.is_none() {
+            let id = self.collectives.next.next();
+            self.collectives.rounds.insert(id, signature.clone());
+            self.collectives.queues.entry(signature.clone()).or_default().push(Round::new(id));
+        }
+        if bytes > 0 {
+            self.collectives.add_share(caller, bytes, open.is_none());
+        }
+        let queue = self.collectives.queues.entry(signature.clone()).or_default();
         let round = &mut queue[position];
+        round.brought.extend((bytes > 0).then(|| (caller.clone(), bytes)));
         round.entered.entry(caller.nspace.clone()).or_default().insert(caller.rank);
         round.waiting.push(asked.to);
         // data moves for all if anyone asks for it, so that all get the same (FEN-08)
@@ -298,11 +369,7 @@ impl Engine {
         if let Some(order) = order {
             round.group.enter(caller, order, terms.group, invited);
         }
-        for info in directives {
-            if round.directives.get_value(&info.key).is_none() {
-                round.directives.push(info);
-            }
-        }
+        round.directives.extend(directives);
         if let Some(until) = until
             && round.verdict.is_none()
             && round.deadline.is_none_or(|held| until < held)
@@ -369,7 +436,7 @@ impl Engine {
             let done = round.verdict.is_some() && round.host == HostSide::Done && round.complete;
             let done = done || awaited.is_empty() && self.is_hopeless(signature, round, &local);
             if done {
-                self.collectives.rounds.remove(&round.id);
+                self.collectives.close(round);
             }
             !done
         });
@@ -449,7 +516,7 @@ impl Engine {
                 }
                 round.verdict.get_or_insert_with(|| Err(failure.clone()));
                 self.settle(&mut round, out);
-                self.collectives.rounds.remove(&round.id);
+                self.collectives.close(&round);
             }
         }
         self.fail_absences_of(nspace, failure, out);

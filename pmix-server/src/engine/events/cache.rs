@@ -1,25 +1,22 @@
 use std::collections::{BTreeMap, VecDeque};
 
-use pmix_types::{Event, Info, Nspace, ProcId, RankSet, keys};
+use pmix_types::{Event, Memory, Nspace, ProcId, RankSet, keys};
 
 use super::{Audience, Jobs};
-use crate::engine::kv::value_bytes;
 
 /// Events that are kept although they are for no job in particular: a ring (EVT-13).
 const RING: usize = 512;
 /// Events that are kept for the processes of certain jobs.
 const MAX_OF_JOBS: usize = 1024;
 /// What all of them may take; the oldest go first.
-const MAX_BYTES: u64 = 16 << 20;
-/// What an info takes besides its value, about.
-const INFO_BYTES: u64 = 64;
+const MAX_BYTES: usize = 16 << 20;
 
 /// Events for those who register later (EVT-13), in order of arrival.
 #[derive(Debug, Default)]
 pub(super) struct Cache {
     kept: VecDeque<Kept>,
     arrived: u64,
-    bytes: u64,
+    bytes: usize,
 }
 
 #[derive(Debug)]
@@ -28,7 +25,8 @@ struct Kept {
     event: Event,
     audience: Audience,
     had: Had,
-    bytes: u64,
+    /// What it took when it was looked at last.
+    bytes: usize,
 }
 
 /// Processes that have had an event: compact, as it is mostly all of a job on this node.
@@ -38,6 +36,10 @@ pub(super) struct Had(BTreeMap<Nspace, RankSet>);
 impl Had {
     pub(super) fn insert(&mut self, proc: &ProcId) {
         self.0.entry(proc.nspace.clone()).or_default().insert(proc.rank);
+    }
+
+    fn memory(&self) -> usize {
+        self.0.iter().map(|(nspace, ranks)| nspace.memory() + ranks.memory()).sum()
     }
 
     fn contains(&self, proc: &ProcId) -> bool {
@@ -52,19 +54,24 @@ impl Cache {
 
     /// Keeps an event, unless it says otherwise or nobody is left who could ask for it.
     pub(super) fn keep(&mut self, event: &Event, audience: Audience, had: Had, jobs: &Jobs) {
-        let bytes = event.info.iter().map(|Info { value, .. }| value_bytes(value) + INFO_BYTES).sum();
         let is_unwanted = event.info.flag(&keys::EVENT_DO_NOT_CACHE).unwrap_or(false);
-        if is_unwanted || bytes > MAX_BYTES || audience.is_settled(&had, jobs) {
+        if is_unwanted || event.memory() > MAX_BYTES || audience.is_settled(&had, jobs) {
             return;
         }
         let limit = if audience.is_of_jobs() { MAX_OF_JOBS } else { RING };
         let of_jobs = audience.is_of_jobs();
         self.arrived += 1;
-        self.bytes += bytes;
-        self.kept.push_back(Kept { arrival: self.arrived, event: event.clone(), audience, had, bytes });
+        let mut kept = Kept { arrival: self.arrived, event: event.clone(), audience, had, bytes: 0 };
+        kept.event.detach();
+        self.bytes += kept.measure();
+        self.kept.push_back(kept);
         if self.kept.iter().filter(|kept| kept.audience.is_of_jobs() == of_jobs).count() > limit {
             self.drop_oldest(|kept| kept.audience.is_of_jobs() == of_jobs);
         }
+        self.make_room();
+    }
+
+    fn make_room(&mut self) {
         while self.bytes > MAX_BYTES {
             self.drop_oldest(|_| true);
         }
@@ -91,6 +98,7 @@ impl Cache {
             kept.had.insert(receiver);
             !kept.audience.is_settled(&kept.had, jobs)
         });
+        self.make_room();
     }
 
     pub(super) fn forget_proc(&mut self, proc: &ProcId) {
@@ -120,11 +128,23 @@ impl Cache {
         let bytes = &mut self.bytes;
         self.kept.retain_mut(|kept| {
             let stays = keeps(kept);
-            if !stays {
-                *bytes -= kept.bytes;
+            *bytes -= kept.bytes;
+            if stays {
+                *bytes += kept.measure();
             }
             stays
         });
+    }
+}
+
+impl Kept {
+    fn measure(&mut self) -> usize {
+        let audience = match &self.audience {
+            Audience::Named(procs) => procs.heap(),
+            Audience::All | Audience::Session(_) => 0,
+        };
+        self.bytes = size_of::<Self>() + self.event.heap() + audience + self.had.memory();
+        self.bytes
     }
 }
 

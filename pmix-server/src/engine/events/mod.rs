@@ -12,7 +12,7 @@ mod watch;
 use std::collections::BTreeMap;
 
 use pmix_types::message::{Failure, Push, RegisterEvents, Reply};
-use pmix_types::{Directives, Event, EventFilter, Nspace, ProcId, Status, keys};
+use pmix_types::{Directives, Event, EventFilter, Memory, Nspace, ProcId, Status, keys};
 
 use super::ids::{Counter, ReplyTo};
 use super::registry::Job;
@@ -28,6 +28,10 @@ pub(super) use watch::Watched;
 const MAX_REGISTRATIONS: usize = 1024;
 /// Codes of one registration.
 const MAX_CODES: usize = 1024;
+/// What all registrations of one connection may take.
+const MAX_REGISTERED: usize = 4 << 20;
+/// What an event of a process may take: each who hears of it gets a copy of his own.
+pub(super) const MAX_EVENT: usize = 1 << 20;
 
 type Jobs = BTreeMap<Nspace, Job>;
 
@@ -99,6 +103,14 @@ impl Engine {
         let filter = EventFilter::new(codes, directives)?;
         take_order(directives)?;
         directives.deny_unprocessed()?;
+        let numbers = self.conns.get(&conn).into_iter().flat_map(|held| &held.registrations);
+        let held = numbers.filter_map(|number| self.events.registrations.get(number));
+        let bytes = held.map(|registration| registration.filter.memory()).sum::<usize>() + filter.memory();
+        if bytes > MAX_REGISTERED {
+            let message =
+                format!("event registrations of {bytes} bytes, a connection has {MAX_REGISTERED} for all");
+            return exhausted(message);
+        }
         Ok(filter)
     }
 
@@ -126,6 +138,10 @@ impl Engine {
     }
 
     pub(super) fn on_notify(&mut self, asked: Asked, mut event: Event, out: &mut Out) {
+        if event.memory() > MAX_EVENT {
+            let message = format!("an event of {} bytes, the limit is {MAX_EVENT}", event.memory());
+            return self.reply(asked.to, Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message)), out);
+        }
         // the source is who sent it, whatever it claims
         event.source = asked.by.proc.clone();
         self.resolve_range(&mut event);

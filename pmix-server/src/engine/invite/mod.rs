@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pmix_types::message::{Failure, GroupInvite, GroupJoin, Reply};
-use pmix_types::{DataArray, Directives, Event, GroupOpt, Info, Key, Nspace, ProcId, Status, keys};
+use pmix_types::{DataArray, Directives, Event, GroupOpt, Info, Key, Memory, Nspace, ProcId, Status, keys};
 
 use super::assembly::Notice;
 use super::collective::{Entry, Invited};
@@ -25,6 +25,9 @@ use crate::host::Upcall;
 
 /// How long those who have accepted wait for another leader when theirs has ended.
 const SUCCESSION: Duration = Duration::from_secs(5);
+
+/// What the list of those who are invited together may take: it is kept for each of them.
+const MAX_INVITED: usize = 4 << 20;
 
 /// What a leader asks for holds on all nodes, and for who takes its place.
 const TERMS: [&Key<bool>; 3] =
@@ -162,6 +165,11 @@ impl Engine {
         if let Some(nobody) = order.iter().find(|proc| proc.nspace.is_empty() || !proc.rank.is_valid()) {
             let message = format!("{nobody} cannot be invited: name processes that are known here");
             return Err(Failure::new(Status::ERR_BAD_PARAM, message));
+        }
+        if order.memory() > MAX_INVITED {
+            let message =
+                format!("a list of members of {} bytes, the limit is {MAX_INVITED}", order.memory());
+            return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
         }
         if !order.contains(leader) {
             order.insert(0, leader.clone());

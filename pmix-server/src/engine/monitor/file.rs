@@ -37,6 +37,12 @@ pub(super) struct File {
     look: Option<UpcallId>,
 }
 
+impl File {
+    pub(super) fn memory(&self) -> usize {
+        self.path.capacity()
+    }
+}
+
 /// What has to change.
 #[derive(Clone, Copy, Debug)]
 struct Signs {

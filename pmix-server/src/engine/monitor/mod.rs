@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use pmix_types::message::{Failure, Monitor as Wish, Reply};
-use pmix_types::{DataArray, DataRange, Directives, Event, Info, ProcId, Status, Value, keys};
+use pmix_types::{DataArray, DataRange, Directives, Event, Info, Memory, ProcId, Status, Value, keys};
 
 use super::forward::Form;
 use super::ids::Counter;
@@ -20,6 +20,8 @@ pub(crate) use file::FileState;
 
 /// Monitors that one connection may hold.
 const MAX_MONITORS: usize = 64;
+/// What a monitor with the event that it raises may take.
+const MAX_MONITOR: usize = 64 << 10;
 
 /// By number.
 #[derive(Debug, Default)]
@@ -47,6 +49,15 @@ enum Kind {
         patience: Duration,
     },
     File(File),
+}
+
+impl Kind {
+    fn memory(&self) -> usize {
+        match self {
+            Self::Heartbeat { .. } => 0,
+            Self::File(file) => file.memory(),
+        }
+    }
 }
 
 /// An event to come.
@@ -134,6 +145,11 @@ impl Engine {
         first: Duration,
     ) -> Result<u64, Failure> {
         let conn = asked.to.conn;
+        let bytes = alarm.event.memory() + alarm.label.memory() + kind.memory();
+        if bytes > MAX_MONITOR {
+            let message = format!("a monitor of {bytes} bytes, the limit is {MAX_MONITOR}");
+            return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
+        }
         if self.monitors.of(conn).count() >= MAX_MONITORS {
             let message = format!("{} has {MAX_MONITORS} monitors, which is the limit", asked.by.proc);
             return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));

@@ -144,3 +144,24 @@ fn jct_03_what_cannot_be_registered_is_refused_whole() {
     t.lose(&peers[0]);
     t.finish();
 }
+
+#[test]
+fn jct_03_what_is_to_be_removed_is_limited_for_each_process() {
+    const LIMIT: usize = 1 << 20;
+    let (mut t, peers) = Harness::local(2);
+    let list = |from: usize, bytes: usize| {
+        let paths = (from..from + bytes / 1000).map(|number| format!("/{number:0999}"));
+        files(&paths.collect::<Vec<_>>().join(","))
+    };
+    let to = t.ask(&peers[0], register([], list(0, LIMIT / 2)));
+    registered(&mut t, to);
+    // the same paths once more take nothing
+    let to = t.ask(&peers[0], register([all_of("job"), all_of("job")], list(0, LIMIT / 2)));
+    registered(&mut t, to);
+    let to = t.ask(&peers[0], register([], list(1 << 20, LIMIT / 2)));
+    t.fails(to, Status::ERR_OUT_OF_RESOURCE);
+    let to = t.ask(&peers[0], register([proc("job", 1)], list(1 << 20, LIMIT / 2)));
+    registered(&mut t, to);
+    t.drain();
+    t.finish();
+}

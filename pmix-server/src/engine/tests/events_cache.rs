@@ -1,7 +1,7 @@
 //! Events that are kept for those who register later.
 
 use pmix_types::message::{RegisterEvents, Request};
-use pmix_types::{DataArray, DataRange, Directives, Event, Info, ProcId, Status, keys};
+use pmix_types::{DataArray, DataRange, Directives, Event, Info, Memory, ProcId, Status, Value, keys};
 
 use super::super::{Command, HostCall};
 use super::events::*;
@@ -155,6 +155,39 @@ fn evt_13_what_is_kept_is_bounded_in_number_and_bytes() {
         host_event(&mut t, &large(1 << 20));
     }
     assert_eq!(t.engine.stats().events_kept, 15, "the oldest make room");
+    t.finish();
+}
+
+#[test]
+fn evt_13_nested_information_and_long_keys_count_in_what_is_kept() {
+    const LIMIT: usize = 16 << 20;
+    let (mut t, _) = world([]);
+    let nested = DataArray::DataArray(vec![DataArray::Uint8(vec![0; 100]); 10_000]);
+    let keys = DataArray::Info(
+        (0..2000).map(|number| Info::dynamic(key(&format!("{number:0500}")), true)).collect(),
+    );
+    for more in [Value::from(nested), keys.into()] {
+        let bytes = more.memory();
+        assert!(bytes > 1_000_000);
+        for _ in 0..100 {
+            host_event(&mut t, &event(1).with_info(Info::dynamic(key("more"), more.clone())));
+        }
+        let kept = t.engine.stats().events_kept as usize;
+        assert!(kept * bytes <= LIMIT && (kept + 2) * bytes > LIMIT, "{kept} of {bytes} bytes");
+    }
+    t.finish();
+}
+
+#[test]
+fn an_event_that_is_kept_does_not_keep_the_message_it_came_in() {
+    let (mut t, _) = world([]);
+    let message = bytes::Bytes::from(vec![0; 1000]);
+    host_event(
+        &mut t,
+        &event(1).with_info(Info::dynamic(key("part"), Value::ByteObject(message.slice(..1)))),
+    );
+    assert_eq!(t.engine.stats().events_kept, 1);
+    assert!(message.is_unique());
     t.finish();
 }
 

@@ -473,6 +473,7 @@ pub(super) fn assert_idle(engine: &Engine) {
     assert!(engine.collectives.is_empty(), "{:?}", engine.collectives);
     assert!(engine.dmodex.is_empty(), "{:?}", engine.dmodex);
     assert!(engine.monitors.is_empty(), "{:?}", engine.monitors);
+    assert!(engine.left.is_empty(), "{:?}", engine.left);
 }
 
 /// A process wants to hear of all events.

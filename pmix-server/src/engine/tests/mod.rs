@@ -21,6 +21,7 @@ mod invite;
 mod iof;
 mod iof_prop;
 mod job_data;
+mod limits;
 mod monitor;
 mod prop_cluster;
 mod prop_engine;

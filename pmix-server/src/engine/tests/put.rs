@@ -1,6 +1,7 @@
 //! Commit: what is filed, and what is refused.
 
-use pmix_types::{Scope, Status, Value, keys};
+use pmix_types::message::PutEntry;
+use pmix_types::{DataArray, Scope, Status, Value, keys};
 
 use super::harness::*;
 
@@ -103,19 +104,62 @@ fn put_07_a_commit_of_nothing_succeeds() {
     t.finish();
 }
 
+/// What a process may hold here, see `MAX_PUT_BYTES`.
+const LIMIT: usize = 1 << 20;
+
+fn text(bytes: usize) -> Value {
+    "x".repeat(bytes).into()
+}
+
+/// Refused, with all as it was before.
+#[track_caller]
+fn is_too_much(t: &mut Harness, peer: &Peer, entries: impl IntoIterator<Item = PutEntry>) {
+    let to = t.ask(peer, commit(entries));
+    let failure = t.fails(to, Status::ERR_OUT_OF_RESOURCE);
+    assert!(failure.message.contains(&format!("the limit is {LIMIT}")), "{failure}");
+}
+
 #[test]
 fn put_04_what_one_process_holds_is_limited_and_replaced_values_count_no_more() {
     let (mut t, peers) = Harness::local(1);
-    // shared by all values, so that the test takes little
-    let half = Value::ByteObject(bytes::Bytes::from(vec![0; 1 << 29]));
+    let half = || text(LIMIT / 2 - 1000);
     for name in ["a", "b", "b"] {
-        t.commits(&peers[0], [entry(Scope::GLOBAL, name, half.clone())]);
+        t.commits(&peers[0], [entry(Scope::GLOBAL, name, half())]);
     }
-    let to = t.ask(&peers[0], commit([entry(Scope::GLOBAL, "c", 1u32)]));
-    let failure = t.fails(to, Status::ERR_OUT_OF_RESOURCE);
-    assert!(failure.message.contains("the limit is 1073741824"), "{failure}");
+    is_too_much(&mut t, &peers[0], [entry(Scope::GLOBAL, "c", text(2000))]);
+    // one that fits in the place of another, and one that does not beside it
+    is_too_much(&mut t, &peers[0], [entry(Scope::GLOBAL, "b", half()), entry(Scope::LOCAL, "b", text(2000))]);
     let to = t.ask(&peers[0], get(proc("job", 0), "c").with(&keys::IMMEDIATE, true));
     t.fails(to, Status::ERR_NOT_FOUND);
-    t.commits(&peers[0], [entry(Scope::GLOBAL, "a", 1u32), entry(Scope::GLOBAL, "c", 1u32)]);
+    // of one commit only what is left of it counts
+    let again = || entry(Scope::GLOBAL, "a", half());
+    t.commits(&peers[0], [again(), again(), again(), entry(Scope::GLOBAL, "a", 1u32)]);
+    t.commits(&peers[0], [entry(Scope::GLOBAL, "c", half())]);
+    t.finish();
+}
+
+#[test]
+fn put_04_keys_and_elements_of_arrays_count_as_they_are_held() {
+    let (mut t, peers) = Harness::local(1);
+    let long = |number: usize| entry(Scope::GLOBAL, &format!("{number:0500}"), true);
+    is_too_much(&mut t, &peers[0], (0..LIMIT / 500).map(long));
+    t.commits(&peers[0], (0..LIMIT / 1000).map(long));
+    is_too_much(&mut t, &peers[0], (0..LIMIT / 500).map(long));
+    t.finish();
+    let (mut t, peers) = Harness::local(1);
+    let nested = || DataArray::DataArray(vec![DataArray::Uint8(vec![0; 100]); LIMIT / 100]);
+    is_too_much(&mut t, &peers[0], [entry(Scope::GLOBAL, "nested", nested())]);
+    let empty = DataArray::Value(vec![Value::Undef; LIMIT / size_of::<Value>()]);
+    is_too_much(&mut t, &peers[0], [entry(Scope::GLOBAL, "empty", empty)]);
+    t.finish();
+}
+
+#[test]
+fn a_value_that_is_kept_does_not_keep_the_message_it_came_in() {
+    let (mut t, peers) = Harness::local(1);
+    let message = bytes::Bytes::from(vec![0; 1000]);
+    let part = Value::ByteObject(message.slice(..1));
+    t.commits(&peers[0], [entry(Scope::GLOBAL, "a", part)]);
+    assert!(message.is_unique());
     t.finish();
 }

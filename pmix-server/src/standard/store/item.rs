@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use pmix_proto::v1;
 use pmix_types::{
-    DataArray, DataRange, Directives, Info, KeyName, Pdata, Persistence, ProcId, Status, Value, keys,
+    DataArray, DataRange, Directives, Info, KeyName, Memory, Pdata, Persistence, ProcId, Status, Value, keys,
 };
-use prost::Message;
 
 use super::{Look, Party};
 use crate::host::{HostError, HostResult};
+
+/// What an item takes in the indexes.
+const PLACES: usize = 512;
 
 /// A published key.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,11 +36,12 @@ impl Item {
         &self.data.key
     }
 
-    /// What it counts against the limits of its user.
+    /// What it counts against the limits of its user: what it takes with its places in the indexes.
     pub(super) fn bytes(&self) -> usize {
-        let lists = self.access.custom.len() * size_of::<ProcId>()
-            + self.access.named.as_ref().map_or(0, |(users, groups)| 4 * (users.len() + groups.len()));
-        v1::Pdata::from(&self.data).encoded_len() + lists
+        let named = self.access.named.as_ref();
+        let lists =
+            self.access.custom.heap() + named.map_or(0, |(users, groups)| users.heap() + groups.heap());
+        size_of::<Self>() + self.data.heap() + lists + PLACES
     }
 
     /// Whether the other, of the same key, would be taken for this one (PUB-04, PUB-05). Users do not meet.
@@ -198,7 +200,8 @@ pub(super) fn items(
     access: &Arc<Access>,
     persistence: Persistence,
 ) -> Vec<Item> {
-    let item = |Info { key, value, .. }| {
+    let item = |Info { key, mut value, .. }| {
+        value.detach();
         let data = Pdata { proc: publisher.user.proc.clone(), key, value };
         Item { publisher: publisher.clone(), data, access: access.clone(), persistence }
     };

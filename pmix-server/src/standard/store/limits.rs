@@ -18,7 +18,7 @@ use crate::host::HostError;
 pub struct PublishLimits {
     /// Keys, counted once for each range that they are published in; 131,072 if not told otherwise.
     pub items: usize,
-    /// Bytes of keys, values and lists of access, as they are encoded; 256 MiB if not told otherwise.
+    /// Bytes of keys, values and lists of access, as they are held in memory; 256 MiB if not told otherwise.
     pub bytes: usize,
 }
 

@@ -10,7 +10,7 @@ use pmix_types::{Event, Pid, ProcId, Status};
 use tokio::sync::{mpsc, oneshot};
 
 use super::Session;
-use crate::driver::{self, Inbox, Peer, PeerOverrun};
+use crate::driver::{self, Inbox, Peer};
 use crate::engine::{ConnId, Input, PeerCred, RequestId};
 use crate::handle::ServerHandle;
 
@@ -113,12 +113,11 @@ impl Peer for LocalPeer {
         self.admit(Err(failure.clone()));
     }
 
-    fn reply(&mut self, id: RequestId, result: Result<Reply, Failure>) -> Result<(), PeerOverrun> {
+    fn reply(&mut self, id: RequestId, result: Result<Reply, Failure>) {
         if let Some(answer) = lock(&self.waiting).remove(&id) {
             // a check may have stopped waiting
             let _ = answer.send(result);
         }
-        Ok(())
     }
 
     fn push(&mut self, push: Push) {

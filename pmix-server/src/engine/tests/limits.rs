@@ -1,0 +1,133 @@
+//! What processes can make the server keep: what is not bounded by number alone is bounded in bytes.
+
+use pmix_types::message::{Abort, GroupInvite, IofPull, Log, Monitor, RegisterEvents, Request};
+use pmix_types::{DataArray, Directives, Event, Info, IofChannels, Memory, ProcId, Status, keys};
+
+use super::super::Answer;
+use super::harness::*;
+use crate::host::Upcall;
+
+/// So many processes that nobody knows.
+fn strangers(count: u32) -> Vec<ProcId> {
+    (0..count).map(|rank| proc("strange", rank)).collect()
+}
+
+#[test]
+fn event_registrations_of_a_connection_are_bounded_in_bytes() {
+    const LIMIT: usize = 4 << 20;
+    let (mut t, peers) = Harness::local(2);
+    let wish = |count: u32| {
+        let mut wish = RegisterEvents::new(vec![]);
+        wish.directives =
+            Directives::new().with(&keys::EVENT_AFFECTED_PROCS, DataArray::Proc(strangers(count)));
+        Request::RegisterEvents(wish)
+    };
+    let half = u32::try_from(LIMIT / 2 / strangers(1).heap()).unwrap();
+    let to = t.ask(&peers[0], wish(half));
+    t.ok(to);
+    let to = t.ask(&peers[0], wish(2 * half));
+    t.fails(to, Status::ERR_OUT_OF_RESOURCE);
+    let to = t.ask(&peers[1], wish(half));
+    t.ok(to);
+    t.drain();
+    t.lose(&peers[0]);
+    t.lose(&peers[1]);
+    t.finish();
+}
+
+#[test]
+fn an_event_is_bounded_in_bytes() {
+    let (mut t, peers) = Harness::local(2);
+    let tell = |bytes: usize| {
+        let text = Info::new(&keys::EVENT_TEXT_MESSAGE, "x".repeat(bytes));
+        Request::Notify(Event::new(Status::from_raw(-5000), ProcId::none()).with_info(text))
+    };
+    let to = t.ask(&peers[0], tell(1 << 20));
+    t.fails(to, Status::ERR_OUT_OF_RESOURCE);
+    let to = t.ask(&peers[0], tell((1 << 20) - 1000));
+    t.done(to);
+    t.finish();
+}
+
+#[test]
+fn a_monitor_is_bounded_in_bytes() {
+    let (mut t, peers) = Harness::local(2);
+    let watch = |bytes: usize| {
+        let wish = Monitor::new(Info::new(&keys::MONITOR_HEARTBEAT, true), Status::from_raw(-5000));
+        Request::Monitor(wish)
+            .with(&keys::MONITOR_HEARTBEAT_TIME, 5u32)
+            .with(&keys::MONITOR_ID, "x".repeat(bytes))
+    };
+    let to = t.ask(&peers[0], watch(64 << 10));
+    t.fails(to, Status::ERR_OUT_OF_RESOURCE);
+    let to = t.ask(&peers[0], watch(30 << 10));
+    t.ok(to);
+    t.lose(&peers[0]);
+    t.finish();
+}
+
+#[test]
+fn wishes_for_output_of_a_connection_are_bounded_in_bytes() {
+    const LIMIT: usize = 4 << 20;
+    let mut t = Harness::new([Upcall::IofPull]);
+    t.job("job", "0");
+    let peer = t.connect(&proc("job", 0));
+    let wish = |count: u32| Request::IofPull(IofPull::new(strangers(count), IofChannels::STDOUT));
+    let half = u32::try_from(LIMIT / 2 / strangers(1).heap()).unwrap();
+    let to = t.ask(&peer, wish(half));
+    let (upcall, _, _) = t.upcall();
+    t.answer(upcall, Ok(Answer::Done));
+    t.ok(to);
+    let to = t.ask(&peer, wish(2 * half));
+    t.fails(to, Status::ERR_OUT_OF_RESOURCE);
+    t.lose(&peer);
+    let (upcall, _, _) = t.upcall();
+    t.answer(upcall, Ok(Answer::Done));
+    t.finish();
+}
+
+#[test]
+fn what_a_user_leaves_at_the_host_by_coming_again_and_again_is_bounded() {
+    const LARGE: usize = 20 << 20;
+    let mut t = Harness::new([Upcall::Log, Upcall::Abort]);
+    t.job("job", "0-1");
+    let (one, other) = (proc("job", 0), proc("job", 1));
+    let log = || Request::Log(Log::new(vec![Info::dynamic(key("log"), "x".repeat(LARGE))]));
+    let mut upcalls = Vec::new();
+    for round in 0..3 {
+        let peer = t.connect(&one);
+        let request = if round == 0 { Request::Abort(Abort::new(1, "x".repeat(LARGE))) } else { log() };
+        t.ask(&peer, request);
+        upcalls.push(t.upcall().0);
+        t.lose(&peer);
+    }
+    let peer = t.connect(&other);
+    let to = t.ask(&peer, log());
+    upcalls.push(t.upcall().0);
+    t.lose(&peer);
+    let peer = t.connect(&one);
+    for request in [log(), Request::Abort(Abort::new(1, ""))] {
+        let to = t.ask(&peer, request);
+        t.fails(to, Status::ERR_RESOURCE_BUSY);
+    }
+    for upcall in upcalls {
+        t.answer(upcall, Ok(Answer::Done));
+    }
+    assert_ne!(to.conn, peer.conn);
+    let to = t.ask(&peer, log());
+    let (upcall, _, _) = t.upcall();
+    t.answer(upcall, Ok(Answer::Done));
+    t.done(to);
+    t.finish();
+}
+
+#[test]
+fn an_invitation_is_bounded_in_bytes() {
+    const LIMIT: usize = 4 << 20;
+    let (mut t, peers) = Harness::local(2);
+    let too_many = u32::try_from(LIMIT / strangers(1).heap()).unwrap() * 2;
+    let invite = GroupInvite::new(nspace("g"), strangers(too_many));
+    let to = t.ask(&peers[0], Request::GroupInvite(invite));
+    t.fails(to, Status::ERR_OUT_OF_RESOURCE);
+    t.finish();
+}
