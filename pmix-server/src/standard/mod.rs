@@ -33,6 +33,7 @@ mod wishes;
 
 #[cfg(feature = "durable")]
 pub use durable::DurableError;
+pub use crate::account::Account;
 pub use environment::environment;
 pub use host::StandardHost;
 pub use job::{JobOutcome, JobReport, JobStart, OnFailure};
