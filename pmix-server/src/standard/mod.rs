@@ -9,6 +9,7 @@ mod dmodex;
 mod durable;
 mod environment;
 mod events;
+mod gate;
 mod group;
 mod host;
 mod iof;
