@@ -54,7 +54,12 @@ impl Account {
         };
         let name = std::ffi::CString::new(user.name.as_str())?;
         let groups = getgrouplist(&name, Gid::from_raw(gid))?.into_iter().map(Gid::as_raw).collect();
-        Ok(Self { uid, gid, groups, known: Some(Known { name: user.name, home: user.dir, shell: user.shell }) })
+        Ok(Self {
+            uid,
+            gid,
+            groups,
+            known: Some(Known { name: user.name, home: user.dir, shell: user.shell }),
+        })
     }
 
     /// Its number.

@@ -103,6 +103,10 @@ impl Engine {
     fn register_cleanup(&mut self, asked: &Asked, control: JobControl) -> Result<(), Failure> {
         let JobControl { mut targets, mut directives, .. } = control;
         let caller = &asked.by;
+        if self.config.uid != 0 && caller.uid != self.config.uid {
+            let message = format!("this server cannot remove files with the rights of uid {}", caller.uid);
+            return Err(Failure::new(Status::ERR_NO_PERMISSIONS, message));
+        }
         let wanted = Cleanup::new(&mut directives, caller.uid, caller.gid)?;
         directives.deny_unprocessed()?;
         if targets.is_empty() {

@@ -32,9 +32,9 @@ mod tempdir;
 mod traits;
 mod wishes;
 
+pub use crate::account::Account;
 #[cfg(feature = "durable")]
 pub use durable::DurableError;
-pub use crate::account::Account;
 pub use environment::environment;
 pub use host::StandardHost;
 pub use job::{JobOutcome, JobReport, JobStart, OnFailure};

@@ -44,12 +44,7 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     }
 
     /// `None` for what the server answers: it knows namespaces of jobs that others have started, too.
-    fn answer_key(
-        &self,
-        asker: &User,
-        key: &KeyName,
-        qualifiers: &Directives,
-    ) -> HostResult<Option<Value>> {
+    fn answer_key(&self, asker: &User, key: &KeyName, qualifiers: &Directives) -> HostResult<Option<Value>> {
         let jobs = self.jobs();
         let is_local = **key == *keys::QUERY_LOCAL_PROC_TABLE.name();
         if !is_local && **key != *keys::QUERY_PROC_TABLE.name() {

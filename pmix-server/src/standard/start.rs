@@ -16,7 +16,9 @@ use super::job_control::Act;
 use super::plan::Plan;
 use super::supervise::{Control, Reach, Supervisor, Watched};
 use super::wishes::Wishes;
-use super::{Account, Exchange, JobOutcome, JobReport, JobStart, LaunchError, Launcher, OnFailure, StandardHost};
+use super::{
+    Account, Exchange, JobOutcome, JobReport, JobStart, LaunchError, Launcher, OnFailure, StandardHost,
+};
 use crate::host::HostError;
 
 /// Reports that may wait to be read: what holds back a process whose output nobody takes.
@@ -159,7 +161,9 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         let JobStart { nspace, apps, on_failure, parent, forwarded, stdin, user, directives } = start;
         if let Some(user) = user.as_ref().filter(|_| !self.0.shared.launcher.starts_as_others()) {
             let (uid, own) = (user.uid(), own_uid());
-            let message = format!("jobs of uid {uid} cannot be started here: the launcher starts them as uid {own} only");
+            let message = format!(
+                "jobs of uid {uid} cannot be started here: the launcher starts them as uid {own} only"
+            );
             return Err(HostError::new(Status::ERR_NOT_SUPPORTED, message).into());
         }
         let whose = user.as_ref();

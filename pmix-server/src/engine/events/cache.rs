@@ -4,6 +4,7 @@ use pmix_types::{Event, Info, Nspace, ProcId, RankSet, keys};
 
 use super::{Audience, Jobs};
 use crate::engine::kv::value_bytes;
+use crate::engine::users::Voice;
 
 /// Events that are kept although they are for no job in particular: a ring (EVT-13).
 const RING: usize = 512;
@@ -26,6 +27,7 @@ pub(super) struct Cache {
 struct Kept {
     arrival: u64,
     event: Event,
+    voice: Voice,
     audience: Audience,
     had: Had,
     bytes: u64,
@@ -51,7 +53,7 @@ impl Cache {
     }
 
     /// Keeps an event, unless it says otherwise or nobody is left who could ask for it.
-    pub(super) fn keep(&mut self, event: &Event, audience: Audience, had: Had, jobs: &Jobs) {
+    pub(super) fn keep(&mut self, event: &Event, voice: &Voice, audience: Audience, had: Had, jobs: &Jobs) {
         let bytes = event.info.iter().map(|Info { value, .. }| value_bytes(value) + INFO_BYTES).sum();
         let is_unwanted = event.info.flag(&keys::EVENT_DO_NOT_CACHE).unwrap_or(false);
         if is_unwanted || bytes > MAX_BYTES || audience.is_settled(&had, jobs) {
@@ -61,7 +63,8 @@ impl Cache {
         let of_jobs = audience.is_of_jobs();
         self.arrived += 1;
         self.bytes += bytes;
-        self.kept.push_back(Kept { arrival: self.arrived, event: event.clone(), audience, had, bytes });
+        let (event, voice) = (event.clone(), voice.clone());
+        self.kept.push_back(Kept { arrival: self.arrived, event, voice, audience, had, bytes });
         if self.kept.iter().filter(|kept| kept.audience.is_of_jobs() == of_jobs).count() > limit {
             self.drop_oldest(|kept| kept.audience.is_of_jobs() == of_jobs);
         }
@@ -74,11 +77,13 @@ impl Cache {
     pub(super) fn kept_for<'a>(
         &'a self,
         receiver: &'a ProcId,
+        is_for: impl Fn(&Voice) -> bool + 'a,
         jobs: &'a Jobs,
     ) -> impl Iterator<Item = (u64, &'a Event)> {
         self.kept
             .iter()
             .filter(|kept| !kept.had.contains(receiver) && kept.audience.includes(receiver, jobs))
+            .filter(move |kept| is_for(&kept.voice))
             .map(|kept| (kept.arrival, &kept.event))
     }
 

@@ -32,3 +32,4 @@ mod query;
 mod registry;
 mod resolve;
 mod setup;
+mod users;
