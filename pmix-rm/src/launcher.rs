@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use pmix_server::standard::{LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher};
-use pmix_types::{Nspace, ProcId, Rank, Status};
+use pmix_server::standard::{Account, LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher};
+use pmix_types::{App, Nspace, ProcId, Rank, Status};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
 use tokio::process::{Child, Command};
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 
 use crate::guardian::Guardian;
@@ -27,6 +28,10 @@ use crate::tree;
 /// on top come those of the application, then those of the server. They read from `/dev/null`, except for
 /// [`first_stdin`](Self::first_stdin) and those that take input of others ([`LaunchProc::takes_stdin`]). Signals reach a process and what it has started. When a process
 /// has ended, what its descendants still write to its output is read for a second at most.
+///
+/// With the capabilities of root it starts jobs as other users too ([`LaunchJob::user`]). They inherit nothing of the
+/// launcher's environment and input, start in their home directory if not told otherwise, and find programs and
+/// directories as their user does; the limits (`ulimit`) of the launcher hold for them as well.
 ///
 /// # Examples
 /// ```
@@ -122,14 +127,14 @@ impl LocalLauncher {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn command(&self, program: &Program, proc: &LaunchProc) -> Command {
+    fn command(&self, program: &Program, proc: &LaunchProc, user: Option<&Account>) -> Command {
         let mut command = Command::new(&program.path);
         let (name, args) =
             program.argv.split_first().map_or(("", &[][..]), |(name, args)| (name.as_str(), args));
         command.arg0(name).args(args);
         command.env_clear();
         if self.nodes.len() > 1 {
-            command.envs(pretence(&proc.env));
+            command.envs(pretence(&proc.env, user.is_some()));
         }
         command.envs(&program.env);
         command.envs(proc.env.iter().map(|(name, value)| (name, value)));
@@ -137,30 +142,52 @@ impl LocalLauncher {
             // shells and many programs believe PWD
             command.current_dir(cwd).env("PWD", cwd);
         }
-        command.stdin(self.stdin_of(proc)).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdin(self.stdin_of(proc, user)).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(self.guardian.as_ref().map_or(0, |guardian| guardian.group().as_raw_pid()));
         command.kill_on_drop(true);
+        if let Some(user) = user {
+            // before it enters its directory and finds its program
+            command.uid(user.uid());
+        }
         command
     }
 
-    fn stdin_of(&self, proc: &LaunchProc) -> Stdio {
+    fn stdin_of(&self, proc: &LaunchProc, user: Option<&Account>) -> Stdio {
         if proc.takes_stdin {
             return Stdio::piped();
         }
-        if proc.rank.to_raw() != 0 {
+        // what is meant for the first job is not for another user's
+        if proc.rank.to_raw() != 0 || user.is_some() {
             return Stdio::null();
         }
         let stdin = self.stdin.lock().unwrap_or_else(PoisonError::into_inner).take();
         stdin.map_or_else(Stdio::null, Stdio::from)
     }
 
-    fn start(&self, program: &Arc<Program>, proc: &LaunchProc) -> Result<Started, Refusal> {
+    async fn start(
+        &self,
+        program: &Arc<Program>,
+        proc: &LaunchProc,
+        user: Option<&Account>,
+    ) -> Result<Started, Refusal> {
         if !self.nodes.contains(&proc.node) {
             let reason = format!("node {} is not this one, and this launcher knows no other", proc.node);
             return Err(Refusal::new(Status::ERR_JOB_FAILED_TO_LAUNCH, reason));
         }
         let failed = |reason: String| Refusal::new(Status::ERR_JOB_SYS_OP_FAILED, reason);
-        let child = self.command(program, proc).spawn().map_err(|error| spawn_error(&error))?;
+        let mut command = self.command(program, proc, user);
+        let child = match user {
+            None => command.spawn(),
+            Some(user) => {
+                let runtime = Handle::current();
+                let spawn = move || {
+                    let _entered = runtime.enter();
+                    command.spawn()
+                };
+                user.start_processes(spawn).await.flatten()
+            }
+        };
+        let child = child.map_err(|error| spawn_error(&error))?;
         let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| failed("it has no process id".into()))?;
         // it cannot have been waited for yet, so the id is still its own
@@ -217,10 +244,11 @@ impl LocalLauncher {
 }
 
 /// What tells Open MPI on a pretended node of the pretence, given the variables that tell of the node's server.
-fn pretence(env: &[(String, String)]) -> Vec<(&'static str, &str)> {
+fn pretence(env: &[(String, String)], is_of_other: bool) -> Vec<(&'static str, &str)> {
     let mut told = vec![("OMPI_MCA_btl_tcp_if_include", "lo")];
-    // gone with the server; there only if it serves Open MPI at all
-    if let Some((_, directory)) = env.iter().find(|(name, _)| name == "PMIX_SERVER_TMPDIR") {
+    // gone with the server; there only if it serves Open MPI at all; another user cannot write there
+    let server = env.iter().find(|(name, _)| name == "PMIX_SERVER_TMPDIR").filter(|_| !is_of_other);
+    if let Some((_, directory)) = server {
         told.push(("OMPI_MCA_btl_vader_backing_directory", directory));
     }
     told
@@ -247,6 +275,7 @@ impl Launcher for LocalLauncher {
             let proc_id = ProcId::new(job.nspace.clone(), proc.rank);
             LaunchError::new(proc_id, &proc.node, program, reason).with_status(status)
         };
+        let user = job.user.as_ref();
         let mut programs: BTreeMap<(usize, Option<&str>), Arc<Program>> = BTreeMap::new();
         let mut found = Vec::with_capacity(job.procs.len());
         for proc in &job.procs {
@@ -256,7 +285,7 @@ impl Launcher for LocalLauncher {
                     let app = job.apps.get(proc.app).ok_or_else(|| {
                         error(proc, Refusal::new(Status::ERR_BAD_PARAM, "no such application"))
                     })?;
-                    let program = Program::find(app, proc.cwd.as_deref());
+                    let program = find(app, proc.cwd.as_deref(), user).await;
                     entry.insert(Arc::new(program.map_err(|refusal| error(proc, refusal))?))
                 }
             };
@@ -264,7 +293,7 @@ impl Launcher for LocalLauncher {
         }
         let mut started = Vec::with_capacity(job.procs.len());
         for (proc, program) in job.procs.iter().zip(&found) {
-            match self.start(program, proc) {
+            match self.start(program, proc, user).await {
                 Ok(process) => started.push(process),
                 Err(refusal) => {
                     end_all(started).await;
@@ -292,6 +321,10 @@ impl Launcher for LocalLauncher {
         };
         self.reach(&self.alive(procs), signal);
         Ok(())
+    }
+
+    fn starts_as_others(&self) -> bool {
+        Account::can_be_assumed()
     }
 
     fn has_ended(&self, proc: &ProcId) -> bool {
@@ -348,6 +381,17 @@ impl Launcher for LocalLauncher {
         });
         Ok(())
     }
+}
+
+/// Looks a program up, as its user sees it.
+async fn find(app: &App, cwd: Option<&str>, user: Option<&Account>) -> Result<Program, Refusal> {
+    let Some(user) = user else { return Program::find(app, cwd, None) };
+    let (app, cwd, account) = (app.clone(), cwd.map(str::to_owned), user.clone());
+    let found = user.with_rights(move || Program::find(&app, cwd.as_deref(), Some(&account))).await;
+    found.unwrap_or_else(|error| {
+        let reason = format!("cannot look it up with the rights of uid {}: {error}", user.uid());
+        Err(Refusal::new(Status::ERR_JOB_SYS_OP_FAILED, reason))
+    })
 }
 
 fn signal_group(group: Pid, signal: Signal) {

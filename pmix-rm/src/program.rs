@@ -5,10 +5,10 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use pmix_server::standard::environment;
+use pmix_server::standard::{Account, environment};
 use pmix_types::message::Failure;
 use pmix_types::{App, Status};
-use rustix::fs::{Access, access};
+use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 /// An application as the system will see it.
 #[derive(Debug)]
@@ -44,10 +44,18 @@ impl From<Failure> for Refusal {
 }
 
 impl Program {
-    /// Looks up executable and directory of an application, which starts in `cwd` in place of its own.
-    pub(crate) fn find(app: &App, cwd: Option<&str>) -> Result<Self, Refusal> {
-        let env = environment(app, inherited())?;
-        let cwd = cwd.or(app.cwd.as_deref()).map(directory).transpose()?;
+    /// Looks up executable and directory of an application, which starts in `cwd` in place of its own. That of another
+    /// user inherits nothing, and is looked up with the rights of who calls this.
+    pub(crate) fn find(app: &App, cwd: Option<&str>, user: Option<&Account>) -> Result<Self, Refusal> {
+        let env = match user {
+            None => environment(app, inherited())?,
+            Some(user) => environment(app, user.environment())?,
+        };
+        let cwd = match (cwd.or(app.cwd.as_deref()), user) {
+            (Some(dir), None) => Some(directory(dir)?),
+            (None, None) => None,
+            (dir, Some(user)) => Some(directory_of(dir, user)?),
+        };
         let path_variable = env.get(OsStr::new("PATH")).map(OsString::as_os_str);
         let path = executable(&app.command, path_variable.unwrap_or_default(), cwd.as_deref())?;
         let path = std::path::absolute(path)
@@ -92,6 +100,19 @@ fn inherited() -> impl Iterator<Item = (OsString, OsString)> {
     std::env::vars_os().filter(move |(name, _)| !foreign(name))
 }
 
+/// The directory of another user's processes: that of the launcher is none of its business.
+fn directory_of(dir: Option<&str>, user: &Account) -> Result<PathBuf, Refusal> {
+    let home = user.home().and_then(Path::to_str);
+    match dir {
+        Some(dir) if Path::new(dir).is_absolute() => directory(dir),
+        Some(dir) => {
+            let reason = format!("working directory {dir}: that of another user's job begins with /");
+            Err(Refusal::new(Status::ERR_JOB_WDIR_NOT_FOUND, reason))
+        }
+        None => Ok(home.and_then(|home| directory(home).ok()).unwrap_or_else(|| PathBuf::from("/"))),
+    }
+}
+
 fn directory(dir: &str) -> Result<PathBuf, Refusal> {
     let bad = |status, reason: &dyn std::fmt::Display| {
         Refusal::new(status, format!("working directory {dir}: {reason}"))
@@ -105,7 +126,7 @@ fn directory(dir: &str) -> Result<PathBuf, Refusal> {
     if !found.is_dir() {
         return Err(bad(Status::ERR_JOB_WDIR_NOT_FOUND, &"not a directory"));
     }
-    access(&dir, Access::EXEC_OK).map_err(|error| bad(closed, &io::Error::from(error)))?;
+    may_execute(&dir).map_err(|error| bad(closed, &io::Error::from(error)))?;
     Ok(dir)
 }
 
@@ -162,10 +183,15 @@ impl NotRunnable {
     }
 }
 
+/// Whether the effective user may run a file, or enter a directory.
+fn may_execute(path: &Path) -> rustix::io::Result<()> {
+    accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS)
+}
+
 fn runnable(file: &Path) -> Result<(), NotRunnable> {
     match std::fs::metadata(file) {
         Ok(found) if !found.is_file() => Err(NotRunnable::NotAFile),
-        Ok(_) => access(file, Access::EXEC_OK).map_err(|error| NotRunnable::Denied(error.into())),
+        Ok(_) => may_execute(file).map_err(|error| NotRunnable::Denied(error.into())),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             Err(NotRunnable::Missing)
         }
@@ -184,20 +210,20 @@ mod tests {
         std::fs::write(&tool, "#!/bin/sh\n").unwrap();
         let app = App::new("a-tool-of-our-own", 1).env("PATH", dir.path().to_str().unwrap());
 
-        let denied = Program::find(&app, None).unwrap_err().reason;
+        let denied = Program::find(&app, None, None).unwrap_err().reason;
         // root may do anything but run a file that nobody may run
         assert!(denied.contains("not executable"), "{denied}");
 
         std::fs::set_permissions(&tool, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-        assert_eq!(Program::find(&app, None).unwrap().path, tool);
+        assert_eq!(Program::find(&app, None, None).unwrap().path, tool);
     }
 
     #[test]
     fn a_name_that_is_only_in_the_working_directory_gets_a_hint() {
         let app = App::new("sh", 1).env("PATH", "/nowhere").cwd("/bin");
-        let reason = Program::find(&app, None).unwrap_err().reason;
+        let reason = Program::find(&app, None, None).unwrap_err().reason;
         assert!(reason.contains("/nowhere") && reason.contains("./sh"), "{reason}");
-        let path = Program::find(&App::new("./sh", 1).cwd("/bin"), None).unwrap().path;
+        let path = Program::find(&App::new("./sh", 1).cwd("/bin"), None, None).unwrap().path;
         assert_eq!(path, Path::new("/bin/sh"));
     }
 
@@ -223,7 +249,7 @@ mod tests {
             (App::new("sh", 1).cwd("/etc/passwd"), Status::ERR_JOB_WDIR_NOT_FOUND, "not a directory"),
             (no_value, Status::ERR_BAD_PARAM, "novalue"),
         ] {
-            let refusal = Program::find(&app, None).unwrap_err();
+            let refusal = Program::find(&app, None, None).unwrap_err();
             assert_eq!(refusal.status, status, "{refusal:?}");
             assert!(refusal.reason.contains(words), "{refusal:?}");
         }
@@ -232,7 +258,7 @@ mod tests {
     #[test]
     fn variables_of_other_resource_managers_are_not_inherited() {
         // cargo's own variables stand for the ordinary ones
-        let env = Program::find(&App::new("sh", 1).env("PMIX_GIVEN", "x"), None).unwrap().env;
+        let env = Program::find(&App::new("sh", 1).env("PMIX_GIVEN", "x"), None, None).unwrap().env;
         let names: Vec<_> = env.keys().map(|name| name.to_str().unwrap()).collect();
         assert!(names.contains(&"PATH"));
         assert_eq!(

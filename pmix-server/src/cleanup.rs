@@ -11,13 +11,27 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, openat, statat, unlinkat};
 
+use crate::account::Account;
 use crate::engine::{Cleanup, DirCleanup};
 
 /// Directories within each other that are cleared.
 const MAX_DEPTH: usize = 64;
 
+/// Does what can be done with the rights of the user who has asked for it.
+pub(crate) fn clean_up_as_user(cleanup: Cleanup) {
+    let Cleanup { uid, gid, .. } = cleanup;
+    if uid == rustix::process::geteuid().as_raw() {
+        return clean_up(&cleanup);
+    }
+    let cleaned =
+        Account::look_up(uid, gid).and_then(|user| user.with_rights_blocking(move || clean_up(&cleanup)));
+    if let Err(error) = cleaned {
+        tracing::warn!(uid, %error, "cannot clean up with the rights of a user");
+    }
+}
+
 /// Does what can be done.
-pub(crate) fn clean_up(cleanup: &Cleanup) {
+fn clean_up(cleanup: &Cleanup) {
     for file in &cleanup.files {
         note(file, remove_named(cleanup, file));
     }
@@ -123,9 +137,15 @@ fn open_parent(path: &Path) -> io::Result<(OwnedFd, &OsStr)> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let mut opened = open_dir(CWD, OsStr::new("/"))?;
     for part in path.parent().into_iter().flat_map(Path::components).skip(1) {
-        opened = open_dir(opened.as_fd(), part.as_os_str())?;
+        opened = pass_through(opened.as_fd(), part.as_os_str())?;
     }
     Ok((opened, name))
+}
+
+/// A directory on the way, which need not be one that can be read.
+fn pass_through(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(openat(parent, name, flags, Mode::empty())?)
 }
 
 fn open_dir(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd> {

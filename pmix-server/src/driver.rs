@@ -12,7 +12,7 @@ use pmix_types::message::{Failure, Push, Reply, Request, Welcome};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
-use crate::cleanup::clean_up;
+use crate::cleanup::clean_up_as_user;
 use crate::engine::{CallId, CallValue, Command, ConnId, Engine, HostCall, Input, RequestId};
 use crate::line::{Line, Turn};
 use crate::upcalls::Upcalls;
@@ -257,7 +257,7 @@ impl Driver {
                 }
                 Command::Upcall { id, caller, request } => self.upcalls.start(id, caller, request),
                 Command::Cleanup(cleanup) => {
-                    self.cleaning.spawn_blocking(move || clean_up(&cleanup));
+                    self.cleaning.spawn_blocking(move || clean_up_as_user(cleanup));
                 }
                 Command::Measure { id, pids } => self.upcalls.measure(id, pids),
                 Command::Look { id, path } => self.upcalls.look(id, path),

@@ -274,6 +274,11 @@ impl ServerHandle {
         self.call(HostCall::NotifyEvent(event)).await
     }
 
+    /// The same with an event of a process, whose user decides who hears of it.
+    pub(crate) async fn notify_event_of(&self, event: Event, uid: u32) -> Result<(), Failure> {
+        self.call(HostCall::NotifyEventOf { event, uid }).await
+    }
+
     /// Hands over output of a process: the server finds those who have asked for it (IOF-05). Ready when the bytes
     /// are no longer needed.
     ///

@@ -119,6 +119,10 @@ impl Engine {
         let JobControl { targets, mut directives, .. } = control;
         let mut targets = BTreeSet::from_iter(targets);
         let caller = &asked.by;
+        if self.config.uid != 0 && caller.uid != self.config.uid {
+            let message = format!("this server cannot remove files with the rights of uid {}", caller.uid);
+            return Err(Failure::new(Status::ERR_NO_PERMISSIONS, message));
+        }
         let wanted = Cleanup::new(&mut directives, caller.uid, caller.gid)?;
         directives.deny_unprocessed()?;
         if targets.is_empty() {

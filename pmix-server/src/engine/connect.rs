@@ -7,11 +7,19 @@ use pmix_types::{Directives, ProcId, Status, keys};
 
 use super::ids::ReplyTo;
 use super::registry::Stage;
+use super::users::Listener;
 use super::{
     Answer, Asked, Caller, Command, ConnId, Engine, Out, PeerCred, UpcallPurpose, UpcallRequest,
     not_supported,
 };
 use crate::host::{AbortRequest, ClientConnected, ClientFinalized, ClientLost, ToolConnected, Upcall};
+
+impl Conn {
+    /// As who hears events.
+    pub(super) fn listener(&self) -> Listener<'_> {
+        Listener { proc: &self.proc, uid: self.peer.uid, is_tool: self.kind == Kind::Tool }
+    }
+}
 
 /// A connection that has said who it is.
 #[derive(Debug)]

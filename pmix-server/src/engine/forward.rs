@@ -12,7 +12,8 @@ use super::connect::push_identity;
 use super::ids::ReplyTo;
 use super::timers::{Timer, deadline};
 use super::{
-    Answer, Asked, Command, ConnId, Engine, Out, UpcallId, UpcallPurpose, UpcallRequest, not_supported,
+    Answer, Asked, Caller, Command, ConnId, Engine, Out, UpcallId, UpcallPurpose, UpcallRequest,
+    not_supported,
 };
 use crate::host::{
     JobControlRequest, LogRequest, LookupRequest, PublishRequest, SpawnRequest, UnpublishRequest, Upcall,
@@ -149,7 +150,7 @@ impl Engine {
         let result = if apps.is_empty() {
             Err(bad_param("there is no application to start"))
         } else {
-            with_spawn_limit(directives)
+            check_user(&asked.by, &directives).and_then(|()| with_spawn_limit(directives))
         };
         self.pass_up(asked, Upcall::Spawn, Form::Spawned, result, out, |directives| {
             UpcallRequest::Spawn(SpawnRequest::new(apps).with_directives(directives))
@@ -285,6 +286,18 @@ fn fill_in_range(directives: &mut Directives) -> Result<(), Failure> {
 fn fill_in_persistence(directives: &mut Directives) -> Result<(), Failure> {
     if directives.take(&keys::PERSISTENCE)?.is_none() {
         directives.push(Info::new(&keys::PERSISTENCE, Persistence::APP));
+    }
+    Ok(())
+}
+
+/// Jobs run as who asks for them: another user or group cannot be named, whoever asks.
+fn check_user(by: &Caller, directives: &Directives) -> Result<(), Failure> {
+    for (key, own) in [(&keys::USERID, by.uid), (&keys::GRPID, by.gid)] {
+        if let Some(named) = directives.get(key)?.filter(|named| *named != own) {
+            let message =
+                format!("{key} names {named}: jobs of {} run as uid {} gid {}", by.proc, by.uid, by.gid);
+            return Err(Failure::new(Status::ERR_NO_PERMISSIONS, message));
+        }
     }
     Ok(())
 }

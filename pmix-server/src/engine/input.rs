@@ -81,6 +81,11 @@ pub(crate) enum HostCall {
     /// Asks whether somebody here can still enter an operation that other nodes wait for.
     Absence(Request),
     NotifyEvent(Event),
+    /// An event of a process on another node, with its user.
+    NotifyEventOf {
+        event: Event,
+        uid: u32,
+    },
     /// Output of a process, for whoever asked for it.
     IofDeliver(Output),
     DefinePset {

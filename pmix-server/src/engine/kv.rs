@@ -12,6 +12,7 @@ use super::dmodex::FetchKey;
 use super::ids::{Counter, ReplyTo};
 use super::registry::{Job, PutData, Viewer, unknown_nspace};
 use super::timers::{Timer, deadline};
+use super::users::not_own;
 use super::{Asked, ConnId, Engine, Out};
 use crate::host::Upcall;
 
@@ -23,6 +24,8 @@ pub(super) const MAX_PUT_BYTES: usize = if cfg!(test) { 1 << 20 } else { 1 << 30
 pub(super) struct Waiter {
     to: ReplyTo,
     asker: ProcId,
+    /// Its user.
+    uid: u32,
     target: ProcId,
     key: Option<KeyName>,
     directives: Directives,
@@ -57,6 +60,7 @@ impl Waiter {
         Ok(Self {
             to,
             asker: by.proc,
+            uid: by.uid,
             target,
             key,
             deadline: deadline(at, &mut directives)?,
@@ -197,6 +201,9 @@ impl Engine {
             waiter.directives.deny_beyond(Supported::GET.attributes)?;
         }
         if let Some(job) = self.jobs.get(&waiter.target.nspace) {
+            if !self.is_visible(&waiter) {
+                return Err(not_own(waiter.uid, &waiter.target.nspace));
+            }
             if waiter.is_job_level() {
                 return self.job_level(&waiter, job).map(Some);
             }
@@ -217,6 +224,11 @@ impl Engine {
             }
         }
         self.hold(waiter, out).map(|()| None)
+    }
+
+    /// Whether the asker may see its target.
+    fn is_visible(&self, waiter: &Waiter) -> bool {
+        self.may_see(&waiter.asker, waiter.uid, &waiter.target.nspace)
     }
 
     /// Whether no other level can carry out what this server cannot (GEN-05).
@@ -252,7 +264,9 @@ impl Engine {
     }
 
     pub(super) fn look(&self, waiter: &Waiter) -> Look {
-        let Some(job) = self.jobs.get(&waiter.target.nspace) else { return Look::NotThere };
+        // a namespace may be another user's when it becomes known
+        let job = self.jobs.get(&waiter.target.nspace).filter(|_| self.is_visible(waiter));
+        let Some(job) = job else { return Look::NotThere };
         if waiter.target.rank == Rank::UNDEF {
             // whoever has posted it: the key is unique in the namespace (GET-21)
             let Some(key) = &waiter.key else { return Look::NotThere };

@@ -44,6 +44,7 @@ mod stats;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod users;
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -143,6 +144,7 @@ enum UpcallPurpose {
     Look(u64),
     Resolve {
         to: ReplyTo,
+        by: Caller,
         what: resolve::Resolve,
     },
     /// A request that is the host's to carry out.
@@ -312,7 +314,7 @@ impl Engine {
                 self.on_measured(questions, subjects, result, out);
             }
             UpcallPurpose::Look(number) => self.on_looked(number, result, out),
-            UpcallPurpose::Resolve { to, what } => self.on_resolve_answer(to, &what, result, out),
+            UpcallPurpose::Resolve { to, by, what } => self.on_resolve_answer(to, &by, &what, result, out),
             UpcallPurpose::Forward(asked) => self.on_forwarded(upcall, asked, result, out),
             UpcallPurpose::Collective(round) => self.on_collective_answer(round, result, out),
             UpcallPurpose::Pull { number, to } => self.on_pulled(number, to, result.map(|_| ()), out),
@@ -345,6 +347,7 @@ impl Engine {
             }
             HostCall::IofDeliver(output) => self.on_iof_deliver(now, output, out),
             HostCall::NotifyEvent(event) => self.on_host_event(&event, out),
+            HostCall::NotifyEventOf { event, uid } => self.on_event_of(&event, uid, out),
             HostCall::DefinePset { name, members } => self.on_define_pset(name, members, out),
             HostCall::DeletePset(name) => self.on_delete_pset(&name, out),
             HostCall::JobData(nspace) => {

@@ -6,7 +6,9 @@ use std::collections::btree_map::Entry;
 use pmix_types::message::Failure;
 use pmix_types::{DataArray, DataRange, Directives, Event, Info, ProcId, Status, Value, keys};
 
-use super::{CallValue, Engine, Out};
+use super::registry::Job;
+use super::users::Voice;
+use super::{CallValue, Caller, Engine, Out};
 
 /// Members by name. A set never changes.
 #[derive(Debug, Default)]
@@ -18,14 +20,25 @@ impl Psets {
         let is_member = |members: &[ProcId]| members.iter().any(|member| member.matches(proc));
         self.0.iter().filter(move |(_, members)| is_member(members)).map(|(name, _)| name.as_str())
     }
+}
 
-    /// The answer to a query, if it is about sets.
-    pub(super) fn answer(&self, key: &str, qualifiers: &Directives) -> Result<Option<Value>, Failure> {
+impl Engine {
+    /// The answer to a query, if it is about sets. Who may see one of the members may see the set.
+    pub(super) fn pset_answer(
+        &self,
+        asker: &Caller,
+        key: &str,
+        qualifiers: &Directives,
+    ) -> Result<Option<Value>, Failure> {
+        let is_shown = |members: &[ProcId]| {
+            members.iter().any(|proc| self.may_see(&asker.proc, asker.uid, &proc.nspace))
+        };
+        let shown = self.psets.0.iter().filter(|(_, members)| is_shown(members));
         if key == keys::QUERY_NUM_PSETS.name() {
-            return Ok(Some(Value::Size(self.0.len() as u64)));
+            return Ok(Some(Value::Size(shown.count() as u64)));
         }
         if key == keys::QUERY_PSET_NAMES.name() {
-            let names: Vec<_> = self.0.keys().map(String::as_str).collect();
+            let names: Vec<_> = shown.map(|(name, _)| name.as_str()).collect();
             return Ok(Some(names.join(",").into()));
         }
         if key != keys::QUERY_PSET_MEMBERSHIP.name() {
@@ -35,11 +48,19 @@ impl Psets {
             let message = format!("{key} needs a process set: qualify it with {}", keys::PSET_NAME.name());
             Failure::new(Status::ERR_BAD_PARAM, message)
         })?;
-        Ok(self.0.get(&name).map(|members| DataArray::Proc(members.clone()).into()))
+        let members = self.psets.0.get(&name).filter(|members| is_shown(members));
+        Ok(members.map(|members| DataArray::Proc(members.clone()).into()))
     }
-}
 
-impl Engine {
+    /// Those who may see one of the members hear of a set.
+    fn pset_voice(&self, members: &[ProcId]) -> Voice {
+        let mut owners = members.iter().map(|proc| self.jobs.get(&proc.nspace).and_then(Job::owner));
+        match (owners.next().flatten(), members.first()) {
+            (Some(uid), Some(first)) if owners.all(|other| other == Some(uid)) => self.voice_of(uid, first),
+            _ => Voice::Trusted,
+        }
+    }
+
     pub(super) fn on_define_pset(
         &mut self,
         name: String,
@@ -61,20 +82,20 @@ impl Engine {
                 let message = format!("process set {} has other members, and sets do not change", held.key());
                 return Err(Failure::new(Status::ERR_EXISTS, message));
             }
-            Entry::Vacant(free) => free.insert(members),
+            Entry::Vacant(free) => free.insert(members.clone()),
         };
-        self.on_host_event(&event, out)
+        self.tell_all(&event, &self.pset_voice(&members), out)
     }
 
     pub(super) fn on_delete_pset(&mut self, name: &str, out: &mut Out) -> Result<CallValue, Failure> {
-        if self.psets.0.remove(name).is_none() {
+        let Some(members) = self.psets.0.remove(name) else {
             let message = format!("there is no process set {name}");
             return Err(Failure::new(Status::ERR_NOT_FOUND, message));
-        }
+        };
         let event = Event::new(Status::PROCESS_SET_DELETE, ProcId::none())
             .with_range(DataRange::LOCAL)
             .with_info(Info::new(&keys::PSET_NAME, name));
-        self.on_host_event(&event, out)
+        self.tell_all(&event, &self.pset_voice(&members), out)
     }
 
     /// Names of the sets of a process: those that came with its job, then those defined here (PST-03).

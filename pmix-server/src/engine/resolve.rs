@@ -6,8 +6,7 @@ use pmix_types::{DataArray, Directives, Info, KeyName, Nspace, Query, Status, Va
 
 use super::connect::push_identity;
 use super::ids::ReplyTo;
-use super::registry::unknown_nspace;
-use super::{Answer, Asked, Engine, Out, UpcallPurpose, UpcallRequest};
+use super::{Answer, Asked, Caller, Engine, Out, UpcallPurpose, UpcallRequest};
 use crate::host::{QueryRequest, QueryResults, Upcall};
 
 /// What is to be resolved; no namespace stands for all.
@@ -69,18 +68,20 @@ impl Engine {
     fn resolve(&mut self, asked: Asked, what: Resolve, out: &mut Out) {
         let Asked { by, to, .. } = asked;
         if !self.config.capabilities.has(Upcall::Query) {
-            let result = self.own_resolve(&what);
+            let result = self.own_resolve(&by, &what);
             return self.reply(to, result, out);
         }
         let mut directives = Directives::new();
         push_identity(&mut directives, (by.uid, by.gid));
         let request = QueryRequest::new(vec![what.query()]).with_directives(directives);
-        self.upcall(UpcallPurpose::Resolve { to, what }, by, UpcallRequest::Query(request), out);
+        let purpose = UpcallPurpose::Resolve { to, by: by.clone(), what };
+        self.upcall(purpose, by, UpcallRequest::Query(request), out);
     }
 
     pub(super) fn on_resolve_answer(
         &mut self,
         to: ReplyTo,
+        by: &Caller,
         what: &Resolve,
         result: Result<Answer, Failure>,
         out: &mut Out,
@@ -91,27 +92,27 @@ impl Engine {
                 Err(Failure::new(Status::ERROR, format!("the host answered a query with {other:?}")))
             }
             // only this says that the host does not know the question (RES-05)
-            Err(failure) if failure.status == Status::ERR_NOT_SUPPORTED => self.own_resolve(what),
+            Err(failure) if failure.status == Status::ERR_NOT_SUPPORTED => self.own_resolve(by, what),
             Err(failure) => Err(failure),
         };
         self.reply(to, result, out);
     }
 
-    fn own_resolve(&self, what: &Resolve) -> Result<Reply, Failure> {
+    fn own_resolve(&self, by: &Caller, what: &Resolve) -> Result<Reply, Failure> {
         match what {
             Resolve::Peers { node, nspace } => {
-                resolve_peers(self.jobs_of(nspace.as_ref())?, node).map(Reply::Procs)
+                resolve_peers(self.jobs_of(by, nspace.as_ref())?, node).map(Reply::Procs)
             }
-            Resolve::Nodes(nspace) => Ok(Reply::Nodes(resolve_nodes(self.jobs_of(nspace.as_ref())?))),
+            Resolve::Nodes(nspace) => Ok(Reply::Nodes(resolve_nodes(self.jobs_of(by, nspace.as_ref())?))),
         }
     }
 
-    /// The job of a namespace (RES-06), or all of them in the order of their names (RES-11).
-    fn jobs_of(&self, nspace: Option<&Nspace>) -> Result<Vec<&JobData>, Failure> {
-        let Some(nspace) = nspace else {
-            return Ok(self.jobs.values().map(|job| &*job.data).collect());
-        };
-        self.jobs.get(nspace).map(|job| vec![&*job.data]).ok_or_else(|| unknown_nspace(nspace))
+    /// The job of a namespace (RES-06), or all that the caller may see in the order of their names (RES-11).
+    fn jobs_of<'a>(&'a self, by: &'a Caller, nspace: Option<&Nspace>) -> Result<Vec<&'a JobData>, Failure> {
+        match nspace {
+            None => Ok(self.visible_jobs(by).map(|job| &*job.data).collect()),
+            Some(nspace) => Ok(vec![&*self.visible_job(by, nspace)?.data]),
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use pmix_types::{Event, Nspace};
 
 use super::host::Inner;
 use super::start::{JobEntry, StartError};
-use super::{Exchange, Launcher, StandardHost, tempdir};
+use super::{Account, Exchange, Launcher, StandardHost, tempdir};
 use crate::handle::ServerHandle;
 use crate::host::HostResult;
 
@@ -120,10 +120,15 @@ impl Servers {
         false
     }
 
-    /// Registers a job, the one of this number, with its directory on each node.
-    pub(super) async fn register_job(&self, number: u32, spec: &JobSpec) -> Result<(), StartError> {
+    /// Registers a job, the one of this number, with its directory on each node, which is the user's.
+    pub(super) async fn register_job(
+        &self,
+        number: u32,
+        spec: &JobSpec,
+        user: Option<&Account>,
+    ) -> Result<(), StartError> {
         for server in self.0.values() {
-            let spec = tempdir::make(server, number, spec.clone()).await?;
+            let spec = tempdir::make(server, number, spec.clone(), user).await?;
             server.register_nspace(spec).await?;
         }
         Ok(())

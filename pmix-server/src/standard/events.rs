@@ -32,14 +32,14 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         event.range = DataRange::SESSION;
         event.info.remove(&keys::EVENT_CUSTOM_RANGE);
         event.info.remove(&keys::EVENT_DO_NOT_CACHE);
-        self.handle()?.notify_event(event.clone()).await?;
+        self.handle()?.notify_event_of(event.clone(), cx.uid).await?;
         self.spread(cx, event).await
     }
 
-    /// Takes an event from the host of another node.
-    pub(super) async fn take_event(&self, event: Event) -> Result<Reply, Failure> {
+    /// Takes an event from the host of another node, where this user has told of it.
+    pub(super) async fn take_event(&self, teller: &User, event: Event) -> Result<Reply, Failure> {
         let handle = self.handle().map_err(|error| Failure::new(error.status(), error.to_string()))?;
-        handle.notify_event(event).await.map(|()| Reply::Done)
+        handle.notify_event_of(event, teller.uid).await.map(|()| Reply::Done)
     }
 
     /// Tells a job's processes on all nodes that one of them is lost, where no supervisor of the job does (EVT-20).

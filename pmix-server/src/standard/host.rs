@@ -13,6 +13,7 @@ use super::cluster::Shared;
 use super::peer::Answers;
 use super::publish::Publishing;
 use super::start::JobEntry;
+use super::store::User;
 use super::supervise::Control;
 use super::syslog::Syslog;
 use super::{Exchange, Launcher};
@@ -172,15 +173,10 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         rows.into_iter().map(|row| row.proc.rank).collect()
     }
 
-    /// Tools of the server's own user and of root are let in.
-    fn let_tool_in(&self, cx: &UpcallContext, mut req: ToolConnected) -> HostResult<ProcId> {
+    /// Gives a tool its identity.
+    fn let_tool_in(&self, mut req: ToolConnected) -> HostResult<ProcId> {
         take_identity(&mut req.directives)?;
         req.directives.deny_unprocessed()?;
-        let own = rustix::process::geteuid().as_raw();
-        if ![own, 0].contains(&cx.uid) {
-            let message = format!("only tools of uid {own} may connect, this one is of uid {}", cx.uid);
-            return Err(HostError::new(Status::ERR_NO_PERMISSIONS, message));
-        }
         if let Some(wish) = req.wish {
             return Ok(wish);
         }
@@ -191,130 +187,112 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     }
 }
 
-#[async_trait]
-impl<L: Launcher, X: Exchange> HostModule for StandardHost<L, X> {
-    fn capabilities(&self) -> Capabilities {
-        let input = self.0.shared.launcher.takes_stdin().then_some(Upcall::PushStdin);
-        [
-            Upcall::ClientConnected,
-            Upcall::ClientFinalized,
-            Upcall::ClientLost,
-            Upcall::Abort,
-            Upcall::Fence,
-            Upcall::DirectModex,
-            Upcall::Query,
-            Upcall::ToolConnected,
-            Upcall::Publish,
-            Upcall::Lookup,
-            Upcall::Unpublish,
-            Upcall::Spawn,
-            Upcall::Connect,
-            Upcall::Disconnect,
-            Upcall::Group,
-            Upcall::Log,
-            Upcall::JobControl,
-            Upcall::NotifyEvent,
-            Upcall::IofPull,
-        ]
-        .into_iter()
-        .chain(input)
-        .fold(Capabilities::none(), |all, upcall| all.with_attributes(upcall, taken_by(upcall)))
-    }
+/// The entries, each behind the [gate](super::gate): with the processes of others that its request names.
+macro_rules! behind_the_gate {
+    ({ $($ungated:tt)* } $(
+        $upcall:ident $method:ident($host:ident, $cx:ident, $req:ident: $request:ty) -> $answer:ty, of $named:expr
+            => $work:expr;
+    )+) => {
+        #[async_trait]
+        impl<L: Launcher, X: Exchange> HostModule for StandardHost<L, X> {
+            $($ungated)*
 
-    /// A second server is ignored: one host serves one node.
-    fn started(&self, handle: &ServerHandle) {
-        if self.0.handle.set(handle.clone()).is_ok() {
-            let answers = Answers(Arc::downgrade(&self.0));
-            self.0.exchange.serve(Arc::new(answers));
+            $(async fn $method(&self, cx: &UpcallContext, req: $request) -> HostResult<$answer> {
+                let ($host, $cx, $req) = (self, cx, req);
+                self.admit(Upcall::$upcall, &User::of(cx), $named)?;
+                $work
+            })+
+        }
+    };
+}
+
+behind_the_gate! {
+    {
+        fn capabilities(&self) -> Capabilities {
+            let input = self.0.shared.launcher.takes_stdin().then_some(Upcall::PushStdin);
+            [
+                Upcall::ClientConnected,
+                Upcall::ClientFinalized,
+                Upcall::ClientLost,
+                Upcall::Abort,
+                Upcall::Fence,
+                Upcall::DirectModex,
+                Upcall::Query,
+                Upcall::ToolConnected,
+                Upcall::Publish,
+                Upcall::Lookup,
+                Upcall::Unpublish,
+                Upcall::Spawn,
+                Upcall::Connect,
+                Upcall::Disconnect,
+                Upcall::Group,
+                Upcall::Log,
+                Upcall::JobControl,
+                Upcall::NotifyEvent,
+                Upcall::IofPull,
+            ]
+            .into_iter()
+            .chain(input)
+            .fold(Capabilities::none(), |all, upcall| all.with_attributes(upcall, taken_by(upcall)))
+        }
+
+        /// A second server is ignored: one host serves one node.
+        fn started(&self, handle: &ServerHandle) {
+            if self.0.handle.set(handle.clone()).is_ok() {
+                let answers = Answers(Arc::downgrade(&self.0));
+                self.0.exchange.serve(Arc::new(answers));
+            }
+        }
+
+        async fn client_lost(&self, cx: &UpcallContext, req: ClientLost) {
+            self.forget_lost(&req.proc);
+            if self.jobs().contains_key(&req.proc.nspace) {
+                self.control(&req.proc.nspace, Control::Lost { rank: req.proc.rank, order: cx.id });
+            } else {
+                self.announce_loss(cx, req.proc).await;
+            }
         }
     }
 
-    async fn client_connected(&self, _: &UpcallContext, req: ClientConnected) -> HostResult<()> {
-        self.control(&req.proc.nspace, Control::Connected(req.proc.rank));
-        Ok(())
-    }
-
-    async fn client_finalized(&self, _: &UpcallContext, req: ClientFinalized) -> HostResult<()> {
-        self.control(&req.proc.nspace, Control::Finalized(req.proc.rank));
-        Ok(())
-    }
-
-    async fn client_lost(&self, cx: &UpcallContext, req: ClientLost) {
-        self.forget_lost(&req.proc);
-        if self.jobs().contains_key(&req.proc.nspace) {
-            self.control(&req.proc.nspace, Control::Lost { rank: req.proc.rank, order: cx.id });
-        } else {
-            self.announce_loss(cx, req.proc).await;
-        }
-    }
-
-    async fn abort(&self, cx: &UpcallContext, req: AbortRequest) -> HostResult<()> {
-        self.abort_jobs(cx, &req)
-    }
-
-    async fn fence(&self, cx: &UpcallContext, req: FenceRequest) -> HostResult<Bytes> {
-        self.carry_out_fence(cx, req).await
-    }
-
-    async fn connect(&self, cx: &UpcallContext, req: ConnectRequest) -> HostResult<Connected> {
-        self.carry_out_connect(cx, req).await
-    }
-
-    async fn disconnect(&self, cx: &UpcallContext, req: DisconnectRequest) -> HostResult<()> {
-        self.carry_out_disconnect(cx, req).await
-    }
-
-    async fn group(&self, cx: &UpcallContext, req: GroupRequest) -> HostResult<Grouped> {
-        self.carry_out_group(cx, req).await
-    }
-
-    async fn publish(&self, cx: &UpcallContext, req: PublishRequest) -> HostResult<()> {
-        self.publish_data(cx, req).await
-    }
-
-    async fn lookup(&self, cx: &UpcallContext, req: LookupRequest) -> HostResult<Found> {
-        self.look_up(cx, req).await
-    }
-
-    async fn unpublish(&self, cx: &UpcallContext, req: UnpublishRequest) -> HostResult<()> {
-        self.unpublish_data(cx, req).await
-    }
-
-    async fn spawn(&self, cx: &UpcallContext, req: SpawnRequest) -> HostResult<Nspace> {
-        self.spawn_child(cx, req).await
-    }
-
-    async fn log(&self, cx: &UpcallContext, req: LogRequest) -> HostResult<()> {
-        self.write_log(cx, req).await
-    }
-
-    async fn job_control(&self, cx: &UpcallContext, req: JobControlRequest) -> HostResult<Infos> {
-        self.control_jobs(cx, req).await
-    }
-
-    async fn notify_event(&self, cx: &UpcallContext, req: NotifyEventRequest) -> HostResult<()> {
-        self.carry_event(cx, req).await
-    }
-
-    async fn iof_pull(&self, cx: &UpcallContext, req: IofPullRequest) -> HostResult<()> {
-        self.change_forwarding(cx, req)
-    }
-
-    async fn push_stdin(&self, _: &UpcallContext, req: PushStdinRequest) -> HostResult<()> {
-        self.take_input(req).await
-    }
-
-    async fn direct_modex(&self, cx: &UpcallContext, req: DirectModexRequest) -> HostResult<Bytes> {
-        self.fetch_data(cx, req).await
-    }
-
-    async fn query(&self, _: &UpcallContext, req: QueryRequest) -> HostResult<QueryResults> {
-        self.answer_queries(req)
-    }
-
-    async fn tool_connected(&self, cx: &UpcallContext, req: ToolConnected) -> HostResult<ProcId> {
-        self.let_tool_in(cx, req)
-    }
+    ClientConnected client_connected(host, _cx, req: ClientConnected) -> (), of &[]
+        => Ok(host.control(&req.proc.nspace, Control::Connected(req.proc.rank)));
+    ClientFinalized client_finalized(host, _cx, req: ClientFinalized) -> (), of &[]
+        => Ok(host.control(&req.proc.nspace, Control::Finalized(req.proc.rank)));
+    Abort abort(host, cx, req: AbortRequest) -> (), of &req.procs
+        => host.abort_jobs(cx, &req);
+    Fence fence(host, cx, req: FenceRequest) -> Bytes, of &req.procs
+        => host.carry_out_fence(cx, req).await;
+    Connect connect(host, cx, req: ConnectRequest) -> Connected, of &req.procs
+        => host.carry_out_connect(cx, req).await;
+    Disconnect disconnect(host, cx, req: DisconnectRequest) -> (), of &req.procs
+        => host.carry_out_disconnect(cx, req).await;
+    Group group(host, cx, req: GroupRequest) -> Grouped, of &req.procs
+        => host.carry_out_group(cx, req).await;
+    Publish publish(host, cx, req: PublishRequest) -> (), of &[]
+        => host.publish_data(cx, req).await;
+    Lookup lookup(host, cx, req: LookupRequest) -> Found, of &[]
+        => host.look_up(cx, req).await;
+    Unpublish unpublish(host, cx, req: UnpublishRequest) -> (), of &[]
+        => host.unpublish_data(cx, req).await;
+    Spawn spawn(host, cx, req: SpawnRequest) -> Nspace, of &[]
+        => host.spawn_child(cx, req).await;
+    Log log(host, cx, req: LogRequest) -> (), of &[]
+        => host.write_log(cx, req).await;
+    JobControl job_control(host, cx, req: JobControlRequest) -> Infos, of &host.those_here(&req.targets)
+        => host.control_jobs(cx, req).await;
+    NotifyEvent notify_event(host, cx, req: NotifyEventRequest) -> (), of &[]
+        => host.carry_event(cx, req).await;
+    // its end takes back what it was given
+    IofPull iof_pull(host, cx, req: IofPullRequest) -> (), of if req.start { &req.procs } else { &[] }
+        => host.change_forwarding(cx, req);
+    PushStdin push_stdin(host, _cx, req: PushStdinRequest) -> (), of &req.targets
+        => host.take_input(req).await;
+    DirectModex direct_modex(host, cx, req: DirectModexRequest) -> Bytes, of &[]
+        => host.fetch_data(cx, req).await;
+    Query query(host, cx, req: QueryRequest) -> QueryResults, of &[]
+        => host.answer_queries(&User::of(cx), req);
+    ToolConnected tool_connected(host, _cx, req: ToolConnected) -> ProcId, of &[]
+        => host.let_tool_in(req);
 }
 
 /// The identity that comes with a request is that of the context.

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use pmix_types::{App, Directives, IofChannels, Nspace, ProcId, ProcInfo, Rank, Status};
 
-use super::{LaunchReport, ProcExit};
+use super::{Account, LaunchReport, ProcExit};
 
 /// A job to be started by [`StandardHost::start_job`](super::StandardHost::start_job).
 #[derive(Clone, Debug)]
@@ -21,6 +21,9 @@ pub struct JobStart {
     /// Which rank takes input that tools and other processes send, `WILDCARD` for all; `None` for no rank. It then
     /// reads from nowhere else.
     pub stdin: Option<Rank>,
+    /// Whose job it is, which runs as this user; `None` for the server's own. The launcher must be able to do that
+    /// ([`Launcher::starts_as_others`](super::Launcher::starts_as_others)).
+    pub user: Option<Account>,
     /// Directives of the job, as Spawn takes them: `WDIR`, `HOST`, `SET_ENVAR`, `JOB_TIMEOUT` and so on. Those of its
     /// applications win (SPN-01).
     pub directives: Directives,
@@ -31,7 +34,16 @@ impl JobStart {
     pub const fn new(nspace: Nspace, apps: Vec<App>) -> Self {
         let on_failure = OnFailure::End { grace: Duration::from_secs(2) };
         let forwarded = IofChannels::STDOUT.union(IofChannels::STDERR);
-        Self { nspace, apps, on_failure, parent: None, forwarded, stdin: None, directives: Directives::new() }
+        Self {
+            nspace,
+            apps,
+            on_failure,
+            parent: None,
+            forwarded,
+            stdin: None,
+            user: None,
+            directives: Directives::new(),
+        }
     }
 
     /// The same with another policy.
@@ -54,6 +66,13 @@ impl JobStart {
     #[doc(alias = "PMIX_FWD_STDERR")]
     pub const fn forwarded(mut self, channels: IofChannels) -> Self {
         self.forwarded = channels;
+        self
+    }
+
+    /// The same as a job of another user.
+    #[must_use]
+    pub fn user(mut self, user: Account) -> Self {
+        self.user = Some(user);
         self
     }
 

@@ -7,6 +7,7 @@ use pmix_types::{Directives, Info, Nspace, ProcId, Rank, Status, keys};
 use tokio::sync::oneshot;
 
 use super::attributes::JOB_CONTROL;
+use super::gate::{is_trusted, not_own};
 use super::host::take_identity;
 use super::peer::{Ask, Told};
 use super::store::User;
@@ -87,18 +88,22 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         Ok(Reply::Info(Vec::new()))
     }
 
-    /// Only the user that jobs run as, and root, may control them.
+    /// Those of the targets whose jobs were started here; those of others are for their nodes to judge.
+    pub(super) fn those_here(&self, targets: &[ProcId]) -> Vec<ProcId> {
+        let jobs = self.jobs();
+        targets.iter().filter(|target| jobs.contains_key(&target.nspace)).cloned().collect()
+    }
+
+    /// All of them run here, and belong to the caller's user, as the gate has it: jobs may have come since.
     fn check_targets(&self, caller: &User, targets: &BTreeMap<Nspace, Ranks>) -> HostResult<()> {
-        let own = rustix::process::geteuid().as_raw();
-        if ![own, 0].contains(&caller.uid) {
-            let message = format!("only uid {own} may control its jobs, not uid {}", caller.uid);
-            return Err(HostError::new(Status::ERR_NO_PERMISSIONS, message));
-        }
         let jobs = self.jobs();
         let unknown =
             |what: String| HostError::new(Status::ERR_NOT_FOUND, format!("{what} does not run here"));
         for (nspace, ranks) in targets {
             let job = jobs.get(nspace).ok_or_else(|| unknown(format!("job {nspace}")))?;
+            if !is_trusted(caller.uid) && job.owner != caller.uid {
+                return Err(not_own(caller.uid, &ProcId::wildcard(nspace.clone())));
+            }
             let missing =
                 ranks.iter().flatten().find(|rank| !job.table.iter().any(|row| row.proc.rank == **rank));
             if let Some(rank) = missing {

@@ -9,6 +9,7 @@ mod dmodex;
 mod durable;
 mod environment;
 mod events;
+mod gate;
 mod group;
 mod host;
 mod iof;
@@ -31,6 +32,7 @@ mod tempdir;
 mod traits;
 mod wishes;
 
+pub use crate::account::Account;
 #[cfg(feature = "durable")]
 pub use durable::DurableError;
 pub use environment::environment;

@@ -13,7 +13,7 @@ use super::collective::Awaited;
 use super::host::Inner;
 use super::store::{Over, Party, User};
 use super::{Exchange, Launcher, Responder, StandardHost};
-use crate::host::UpcallContext;
+use crate::host::{Upcall, UpcallContext};
 
 /// A question of one node's host to another's.
 #[derive(Clone, Debug)]
@@ -55,13 +55,16 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         match ask {
             Ask::DirectModex { proc, key } => self.give_data(&proc, key).await.map(Told::Blob),
             Ask::Request { caller, request: Request::Log(log) } => {
+                self.admit(Upcall::Log, &caller, &[])?;
                 self.write_log_of(&caller, log).await.map(Told::Reply)
             }
             Ask::Request { caller, request: Request::JobControl(control) } => {
+                self.admit(Upcall::JobControl, &caller, &self.those_here(&control.targets))?;
                 self.control_for(&caller, control).await.map(Told::Reply)
             }
-            Ask::Request { request: Request::Notify(event), .. } => {
-                self.take_event(event).await.map(Told::Reply)
+            Ask::Request { caller, request: Request::Notify(event) } => {
+                self.admit(Upcall::NotifyEvent, &caller, &[])?;
+                self.take_event(&caller, event).await.map(Told::Reply)
             }
             Ask::Request { request, .. } => {
                 let message =
@@ -198,7 +201,7 @@ fn encode_reply(answer: &Result<Told, Failure>) -> Bytes {
     v1::HostReply { content: Some(content) }.encode_to_vec().into()
 }
 
-fn decode_reply(bytes: Bytes) -> Result<Told, Failure> {
+pub(super) fn decode_reply(bytes: Bytes) -> Result<Told, Failure> {
     let content = v1::HostReply::decode(bytes).ok().and_then(|reply| reply.content);
     match content.ok_or_else(|| unreadable("answer"))? {
         v1::host_reply::Content::Blob(blob) => Ok(Told::Blob(blob)),

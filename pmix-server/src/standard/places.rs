@@ -1,10 +1,15 @@
 //! Nodes by name: what `HOST` and `HOSTFILE` ask for, out of those there are (SPN-02).
 
-use std::io::Read;
-use std::path::PathBuf;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 
 use pmix_types::{Directives, Key, Status};
+use rustix::fs::OFlags;
 
+use super::Account;
 use crate::host::{HostError, HostResult};
 
 /// A longer file of hosts is no file of hosts.
@@ -34,57 +39,84 @@ impl Hosts {
     }
 
     /// Those that are named, by their index in `all`, in the order they are named and each once. Where both names and a
-    /// file are given, the names are among those of the file.
+    /// file are given, the names are among those of the file, which is read with the user's rights.
     ///
     /// # Errors
-    /// `status` for a file that cannot be read, for a name that is not known, and for no name at all.
-    pub(super) async fn among(&self, all: &[String], status: Status) -> HostResult<Vec<usize>> {
+    /// `status` for a file that cannot be read, for a name that is not known, and for no name at all. What stands in a
+    /// file is not told.
+    pub(super) async fn among(
+        &self,
+        all: &[String],
+        status: Status,
+        user: Option<&Account>,
+    ) -> HostResult<Vec<usize>> {
         let refused = |message: String| HostError::new(status, message);
         let every: Vec<usize> = (0..all.len()).collect();
         let of_file = match self.file.clone() {
             None => every,
             Some(file) => {
                 let shown = file.display().to_string();
-                let text = tokio::task::spawn_blocking(move || read(file))
-                    .await
-                    .map_err(|error| refused(error.to_string()))?
-                    .map_err(|error| refused(format!("file of hosts {shown}: {error}")))?;
-                let names = text.lines().filter_map(|line| line.split('#').next()?.split_whitespace().next());
-                pick(names, all, &every)
-                    .map_err(|reason| refused(format!("file of hosts {shown}: {reason}")))?
+                let of_file = |reason: &dyn fmt::Display| refused(format!("file of hosts {shown}: {reason}"));
+                let text = read_as(user, file).await.map_err(|error| of_file(&error))?;
+                let names = text.lines().map(|line| line.split('#').next()?.split_whitespace().next());
+                let named = names.map(Option::unwrap_or_default).zip(1_u64..);
+                pick(named, all, &every).map_err(|refusal| match refusal {
+                    Unpicked::Unknown(_, line) => {
+                        of_file(&format_args!("line {line} does not begin with the name of a node to use"))
+                    }
+                    Unpicked::Nobody => of_file(&"no node is named"),
+                })?
             }
         };
-        match &self.names {
-            None => Ok(of_file),
-            Some(names) => pick(names.split(','), all, &of_file).map_err(refused),
-        }
+        let Some(names) = &self.names else { return Ok(of_file) };
+        pick(names.split(',').map(str::trim).zip(1..), all, &of_file).map_err(|refusal| match refusal {
+            Unpicked::Unknown(name, _) => refused(format!("there is no node {name} to use")),
+            Unpicked::Nobody => refused("no node is named".to_owned()),
+        })
     }
 }
 
+/// Why no node is picked.
+enum Unpicked<'a> {
+    /// This name, at this place.
+    Unknown(&'a str, u64),
+    Nobody,
+}
+
+/// The nodes of these names and places. An empty name is none.
 fn pick<'a>(
-    names: impl Iterator<Item = &'a str>,
+    names: impl Iterator<Item = (&'a str, u64)>,
     all: &[String],
     among: &[usize],
-) -> Result<Vec<usize>, String> {
+) -> Result<Vec<usize>, Unpicked<'a>> {
     let mut picked = Vec::new();
-    for name in names.map(str::trim).filter(|name| !name.is_empty()) {
+    for (name, place) in names.filter(|(name, _)| !name.is_empty()) {
         let index = among.iter().copied().find(|index| all.get(*index).is_some_and(|known| known == name));
         match index {
             Some(index) if picked.contains(&index) => {}
             Some(index) => picked.push(index),
-            None => return Err(format!("there is no node {name} to use")),
+            None => return Err(Unpicked::Unknown(name, place)),
         }
     }
-    if picked.is_empty() { Err("no node is named".to_owned()) } else { Ok(picked) }
+    if picked.is_empty() { Err(Unpicked::Nobody) } else { Ok(picked) }
 }
 
-fn read(file: PathBuf) -> std::io::Result<String> {
-    // a pipe would wait for its writer
-    if !std::fs::metadata(&file)?.is_file() {
-        return Err(std::io::Error::other("not a file"));
+async fn read_as(user: Option<&Account>, file: PathBuf) -> io::Result<String> {
+    match user {
+        Some(user) => user.with_rights(move || read(&file)).await.flatten(),
+        None => tokio::task::spawn_blocking(move || read(&file)).await?,
+    }
+}
+
+fn read(file: &Path) -> io::Result<String> {
+    // to open a pipe would wait for its writer
+    let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
+    let file = File::options().read(true).custom_flags(nonblocking).open(file)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("not a file"));
     }
     let mut text = String::new();
-    std::fs::File::open(file)?.take(MAX_FILE).read_to_string(&mut text)?;
+    file.take(MAX_FILE).read_to_string(&mut text)?;
     Ok(text)
 }
 
@@ -100,7 +132,7 @@ mod tests {
 
     async fn found(hosts: Hosts) -> Result<Vec<usize>, (Status, String)> {
         let all = ["n0", "n1", "n2"].map(String::from);
-        let found = hosts.among(&all, Status::ERR_JOB_FAILED_TO_MAP).await;
+        let found = hosts.among(&all, Status::ERR_JOB_FAILED_TO_MAP, None).await;
         found.map_err(|error| (error.status(), error.to_string()))
     }
 
@@ -124,6 +156,19 @@ mod tests {
             assert_eq!(status, Status::ERR_JOB_FAILED_TO_MAP);
             assert!(words.contains(why), "{words}");
         }
+    }
+
+    #[tokio::test]
+    async fn of_a_file_that_names_no_nodes_only_the_line_is_told() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "n0\n\nroot:$6$secret:19000:\n").unwrap();
+        let path = file.path().to_str().unwrap();
+        let (_, words) = found(hosts(None, Some(path))).await.unwrap_err();
+        let told = format!("file of hosts {path}: line 3 does not begin with the name of a node to use");
+        assert_eq!(words, told);
+        std::fs::write(file.path(), b"n0\n\xffsecret").unwrap();
+        let (_, words) = found(hosts(None, Some(path))).await.unwrap_err();
+        assert!(words.contains(path) && !words.contains("secret"), "{words}");
     }
 
     #[test]

@@ -8,8 +8,7 @@ use pmix_types::{App, Nspace, ProcId, ProcInfo, ProcState, Rank, RankSet, Status
 use super::cluster::Servers;
 use super::places::Hosts;
 use super::wishes::AppWishes;
-use super::{LaunchJob, LaunchProc, StartError};
-use crate::handle::ServerHandle;
+use super::{Account, LaunchJob, LaunchProc, StartError, tempdir};
 use crate::host::HostError;
 
 /// Where each rank goes, and what it runs.
@@ -25,7 +24,7 @@ pub(super) struct Plan {
 
 impl Plan {
     /// Puts the ranks on nodes in blocks, whose sizes differ by one at most: those of all applications that name the same
-    /// nodes as one.
+    /// nodes as one. Files of hosts are read with the rights of the user.
     ///
     /// # Errors
     /// [`StartError`], with a status that says what is missing (SPN-06).
@@ -34,13 +33,14 @@ impl Plan {
         apps: &[AppWishes],
         added: &[Hosts],
         all: Vec<String>,
+        user: Option<&Account>,
     ) -> Result<Self, StartError> {
         if all.is_empty() {
             return Err(StartError::Invalid(format!("{nspace}: the launcher has no node to start it on")));
         }
         for hosts in added.iter().filter(|hosts| !hosts.is_empty()) {
             // the launcher has those that it has
-            hosts.among(&all, Status::ERR_JOB_ALLOC_FAILED).await?;
+            hosts.among(&all, Status::ERR_JOB_ALLOC_FAILED, user).await?;
         }
         // of applications that name the same nodes, the ranks
         let mut sharing = BTreeMap::<Vec<usize>, Vec<usize>>::new();
@@ -54,7 +54,7 @@ impl Plan {
                 let message = format!("{nspace}: no program is given for application {number}");
                 return Err(HostError::new(Status::ERR_JOB_NO_EXE_SPECIFIED, message).into());
             }
-            let nodes = hosts.among(&all, Status::ERR_JOB_FAILED_TO_MAP).await?;
+            let nodes = hosts.among(&all, Status::ERR_JOB_FAILED_TO_MAP, user).await?;
             sharing.entry(nodes).or_default().extend(ranks.len()..ranks.len() + procs);
             ranks.extend(std::iter::repeat_n((0, number), procs));
         }
@@ -149,11 +149,15 @@ impl Plan {
     pub(super) async fn launch_job(
         &self,
         nspace: &Nspace,
+        number: u32,
         apps: &[App],
         servers: &Servers,
+        user: Option<&Account>,
     ) -> Result<LaunchJob, StartError> {
-        let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let own = || (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let (uid, gid) = user.map_or_else(own, |user| (user.uid(), user.gid()));
         let mut job = LaunchJob::new(nspace.clone(), apps.to_vec());
+        job.user = user.cloned();
         for (rank, _, app) in self.ids() {
             let proc = ProcId::new(nspace.clone(), rank);
             let node = self.node_of(rank).unwrap_or_default();
@@ -166,7 +170,7 @@ impl Plan {
             let env = server.setup_fork(&proc).await?.into_vec();
             let mut launched = LaunchProc::new(rank, node.to_owned(), app, env);
             if self.in_session_dir.get(app) == Some(&true) {
-                launched.cwd = Some(session_cwd(server)?);
+                launched.cwd = Some(tempdir::work_dir(server, number, user).await?);
             }
             job.procs.push(launched);
         }
@@ -178,17 +182,6 @@ impl Plan {
 fn procs_of(app: &App, others: usize) -> Option<usize> {
     let procs = usize::try_from(app.max_procs).ok()?;
     (procs > 0 && others + procs <= Rank::VALID_BOUND as usize).then_some(procs)
-}
-
-/// A directory for the processes of a session, which goes with it (SPN-02). The server's own files are not in there.
-fn session_cwd(server: &ServerHandle) -> Result<String, StartError> {
-    let dir = server.session_dir().join("work");
-    let made = std::fs::create_dir_all(&dir);
-    made.map_err(|error| {
-        let message = format!("the session's directory {}: {error}", dir.display());
-        HostError::new(Status::ERR_JOB_SYS_OP_FAILED, message)
-    })?;
-    Ok(dir.to_string_lossy().into_owned())
 }
 
 /// Processes that this node has room for at least: how many a job may grow to by spawning.
@@ -209,7 +202,7 @@ mod tests {
 
     async fn plan(apps: Vec<App>, job: Directives, nodes: usize) -> Result<Plan, StartError> {
         let Wishes { apps, added, .. } = Wishes::new(apps, job).unwrap();
-        Plan::new(&Nspace::new("job").unwrap(), &apps, &added, names(nodes)).await
+        Plan::new(&Nspace::new("job").unwrap(), &apps, &added, names(nodes), None).await
     }
 
     fn on(app: App, hosts: &str) -> App {

@@ -298,6 +298,7 @@ async fn pub_08_what_comes_after_the_end_of_its_process_is_not_kept() {
     let entry = JobEntry {
         control,
         reports,
+        owner: 0,
         connected_to: None,
         on_failure: OnFailure::Continue,
         table: vec![row],

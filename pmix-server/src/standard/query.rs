@@ -3,12 +3,16 @@
 use pmix_types::{DataArray, Directives, Info, Key, KeyName, Query, Value, keys};
 
 use super::attributes::QUERY;
+use super::gate::is_trusted;
 use super::host::take_identity;
+use super::start::JobEntry;
+use super::store::User;
 use super::{Exchange, Launcher, StandardHost};
 use crate::host::{HostError, HostResult, QueryRequest, QueryResults};
 
 impl<L: Launcher, X: Exchange> StandardHost<L, X> {
-    pub(super) fn answer_queries(&self, mut req: QueryRequest) -> HostResult<QueryResults> {
+    /// Others hear nothing of the jobs of a user.
+    pub(super) fn answer_queries(&self, asker: &User, mut req: QueryRequest) -> HostResult<QueryResults> {
         take_identity(&mut req.directives)?;
         req.directives.deny_unprocessed()?;
         for query in &req.queries {
@@ -16,7 +20,7 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         }
         let (mut results, mut missing) = (Vec::new(), false);
         for query in &req.queries {
-            let answers = self.answer_query(query)?;
+            let answers = self.answer_query(asker, query)?;
             missing |= answers.len() < query.keys.len();
             if !answers.is_empty() {
                 results.push(query.results(answers));
@@ -30,17 +34,17 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         }
     }
 
-    fn answer_query(&self, query: &Query) -> HostResult<Vec<Info>> {
+    fn answer_query(&self, asker: &User, query: &Query) -> HostResult<Vec<Info>> {
         let mut answers = Vec::new();
         for key in &query.keys {
-            let answer = self.answer_key(key, &query.qualifiers)?;
+            let answer = self.answer_key(asker, key, &query.qualifiers)?;
             answers.extend(answer.map(|value| Info::dynamic(key.clone(), value)));
         }
         Ok(answers)
     }
 
     /// `None` for what the server answers: it knows namespaces of jobs that others have started, too.
-    fn answer_key(&self, key: &KeyName, qualifiers: &Directives) -> HostResult<Option<Value>> {
+    fn answer_key(&self, asker: &User, key: &KeyName, qualifiers: &Directives) -> HostResult<Option<Value>> {
         let jobs = self.jobs();
         let is_local = **key == *keys::QUERY_LOCAL_PROC_TABLE.name();
         if !is_local && **key != *keys::QUERY_PROC_TABLE.name() {
@@ -53,7 +57,8 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         let is_there = |name: Option<&str>| name.is_some_and(|name| nodes.contains(&name));
         let mut table = None;
         for nspace in texts(qualifiers, &keys::NSPACE) {
-            let Some(job) = jobs.get(nspace) else { continue };
+            let is_shown = |job: &&JobEntry| is_trusted(asker.uid) || job.owner == asker.uid;
+            let Some(job) = jobs.get(nspace).filter(is_shown) else { continue };
             let rows = job.table.iter().filter(|row| !is_local || is_there(row.hostname.as_deref()));
             table.get_or_insert_with(Vec::new).extend(rows.cloned());
         }

@@ -5,8 +5,9 @@ use std::sync::atomic::Ordering;
 use pmix_types::{Directives, IofChannels, Nspace, Rank, Status, Value, keys};
 use tokio::sync::mpsc;
 
+use super::gate::is_trusted;
 use super::supervise::{Child, Control};
-use super::{Exchange, Job, JobReport, JobStart, Launcher, StandardHost, StartError};
+use super::{Account, Exchange, Job, JobReport, JobStart, Launcher, StandardHost, StartError};
 use crate::host::{HostError, HostResult, SpawnRequest, UpcallContext};
 
 impl<L: Launcher, X: Exchange> StandardHost<L, X> {
@@ -15,6 +16,7 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     pub(super) async fn spawn_child(&self, cx: &UpcallContext, req: SpawnRequest) -> HostResult<Nspace> {
         let SpawnRequest { apps, directives, .. } = req;
         let parent = &cx.caller;
+        let user = self.runs_as(cx).await?;
         let (forwarded, stdin) = (forwarded(&directives)?, stdin_reader(&directives)?);
         let is_independent = directives.flag(&keys::SPAWN_CHILD_SEP)?;
         let number = self.0.shared.spawned.fetch_add(1, Ordering::Relaxed) + 1;
@@ -22,6 +24,7 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
             .map_err(|error| HostError::new(Status::ERR_BAD_PARAM, error.to_string()))?;
         let mut start = JobStart::new(nspace.clone(), apps).parent(parent.clone()).forwarded(forwarded);
         start.directives = directives;
+        start.user = user;
         start.stdin = stdin.filter(|_| self.0.shared.launcher.takes_stdin());
         let owner = self.jobs().get(&parent.nspace).map(|job| {
             start.on_failure = job.on_failure;
@@ -42,6 +45,21 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         }
         tokio::spawn(pass_on(job, owner));
         Ok(nspace)
+    }
+
+    /// As whom the jobs of a process run: as its own user, but those of root on the server of a user as that user.
+    async fn runs_as(&self, cx: &UpcallContext) -> HostResult<Option<Account>> {
+        let (uid, gid) = (cx.uid, cx.gid);
+        if is_trusted(uid) {
+            return Ok(None);
+        }
+        let failed = |error: std::io::Error| {
+            let message = format!("cannot find out which groups uid {uid} is in: {error}");
+            HostError::new(Status::ERR_JOB_SYS_OP_FAILED, message).with_source(error)
+        };
+        // the databases may be elsewhere
+        let found = tokio::task::spawn_blocking(move || Account::look_up(uid, gid)).await;
+        found.unwrap_or_else(|panic| Err(std::io::Error::other(panic))).map(Some).map_err(failed)
     }
 }
 

@@ -6,16 +6,19 @@ use std::sync::atomic::Ordering;
 
 use pmix_types::job::JobSpec;
 use pmix_types::message::Failure;
-use pmix_types::{App, Nspace, ProcInfo, Status};
+use pmix_types::{App, Nspace, ProcInfo, Status, keys};
 use thiserror::Error;
 use tokio::sync::mpsc;
 
+use super::gate::own_uid;
 use super::iof::Forwarding;
 use super::job_control::Act;
 use super::plan::Plan;
 use super::supervise::{Control, Reach, Supervisor, Watched};
 use super::wishes::Wishes;
-use super::{Exchange, JobOutcome, JobReport, JobStart, LaunchError, Launcher, OnFailure, StandardHost};
+use super::{
+    Account, Exchange, JobOutcome, JobReport, JobStart, LaunchError, Launcher, OnFailure, StandardHost,
+};
 use crate::host::HostError;
 
 /// Reports that may wait to be read: what holds back a process whose output nobody takes.
@@ -123,6 +126,8 @@ pub(super) struct JobEntry {
     pub(super) control: mpsc::UnboundedSender<Control>,
     /// To its owner.
     pub(super) reports: mpsc::Sender<JobReport>,
+    /// The user it runs as, whose it is.
+    pub(super) owner: u32,
     /// The job of its parent, if they hear of each other's errors (CON-18).
     pub(super) connected_to: Option<Nspace>,
     /// What is done when it fails; holds for the jobs it starts too.
@@ -153,12 +158,20 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         start: JobStart,
         abandoned: impl Future<Output = ()> + Send,
     ) -> Result<Job, StartError> {
-        let JobStart { nspace, apps, on_failure, parent, forwarded, stdin, directives } = start;
+        let JobStart { nspace, apps, on_failure, parent, forwarded, stdin, user, directives } = start;
+        if let Some(user) = user.as_ref().filter(|_| !self.0.shared.launcher.starts_as_others()) {
+            let (uid, own) = (user.uid(), own_uid());
+            let message = format!(
+                "jobs of uid {uid} cannot be started here: the launcher starts them as uid {own} only"
+            );
+            return Err(HostError::new(Status::ERR_NOT_SUPPORTED, message).into());
+        }
+        let whose = user.as_ref();
         let Wishes { apps: wanted, added, told, limit, is_independent, stops } =
             Wishes::new(apps, directives)?;
         let servers = self.servers()?;
         let nodes = self.0.shared.launcher.nodes();
-        let plan = Plan::new(&nspace, &wanted, &added, nodes).await?;
+        let plan = Plan::new(&nspace, &wanted, &added, nodes, whose).await?;
         let apps: Vec<App> = wanted.into_iter().map(|wanted| wanted.app).collect();
         // registered by the server's owner: such a job must not be changed by this one, nor end with it
         if servers.know(&nspace).await {
@@ -169,6 +182,7 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         self.enter(&nspace, || JobEntry {
             control: control.clone(),
             reports: reports_out.clone(),
+            owner: whose.map_or_else(own_uid, Account::uid),
             connected_to: parent.as_ref().filter(|_| !is_independent).map(|parent| parent.nspace.clone()),
             on_failure,
             table: plan.table(&nspace),
@@ -178,8 +192,9 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         let (launch_reports, reports_in) = mpsc::channel(REPORTS);
         let started = async {
             let spec = stops.into_iter().fold(plan.spec(&nspace, parent.as_ref()), JobSpec::raw);
-            servers.register_job(number, &spec).await?;
-            let mut job = plan.launch_job(&nspace, &apps, &servers).await?;
+            let spec = spec.info(&keys::USERID, whose.map_or_else(own_uid, Account::uid));
+            servers.register_job(number, &spec, whose).await?;
+            let mut job = plan.launch_job(&nspace, number, &apps, &servers, whose).await?;
             for proc in &mut job.procs {
                 proc.takes_stdin = stdin.is_some_and(|rank| rank.matches(proc.rank));
             }

@@ -8,6 +8,8 @@ use pmix_types::{App, Nspace, ProcId, ProcState, Rank, Status};
 use thiserror::Error;
 use tokio::sync::mpsc;
 
+use crate::account::Account;
+
 /// Where processes run: all that a resource manager must bring to be one.
 ///
 /// The [`StandardHost`](super::StandardHost) does the rest on top of it.
@@ -42,6 +44,12 @@ pub trait Launcher: Send + Sync + 'static {
         false
     }
 
+    /// Whether it can start the processes of a job as another user ([`LaunchJob::user`]); not, by default: such jobs
+    /// are refused then, and never started as the launcher's own user.
+    fn starts_as_others(&self) -> bool {
+        false
+    }
+
     /// Whether input can be sent to processes with [`push_stdin`](Self::push_stdin); not, by default. Read when the
     /// server starts.
     fn takes_stdin(&self) -> bool {
@@ -72,12 +80,16 @@ pub struct LaunchJob {
     pub apps: Vec<App>,
     /// The processes in rank order.
     pub procs: Vec<LaunchProc>,
+    /// Whose processes they are: they run with the rights and groups of this user and nothing of the launcher's, and
+    /// programs and directories are looked up with its rights ([`Account::with_rights`], [`Account::start_processes`]).
+    /// `None` for the launcher's own user; always so unless it [starts them as others](Launcher::starts_as_others).
+    pub user: Option<Account>,
 }
 
 impl LaunchJob {
     /// A job without processes yet.
     pub const fn new(nspace: Nspace, apps: Vec<App>) -> Self {
-        Self { nspace, apps, procs: Vec::new() }
+        Self { nspace, apps, procs: Vec::new(), user: None }
     }
 }
 

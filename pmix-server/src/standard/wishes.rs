@@ -5,7 +5,6 @@ use std::time::Duration;
 use pmix_types::{App, Directives, Envar, Info, Status, keys};
 
 use super::environment::is_change;
-use super::host::take_identity;
 use super::notices::Told;
 use super::places::Hosts;
 use crate::host::{HostError, HostResult};
@@ -42,7 +41,7 @@ impl Wishes {
     /// `ERR_BAD_PARAM` for directives with wrong values or that contradict each other, `ERR_NOT_SUPPORTED` for one that
     /// is required and not known (GEN-05).
     pub(super) fn new(apps: Vec<App>, mut job: Directives) -> HostResult<Self> {
-        take_identity(&mut job)?;
+        let asker = identity(&mut job)?;
         // taken when it was asked for
         for key in [&keys::FWD_STDIN, &keys::FWD_STDOUT, &keys::FWD_STDERR] {
             job.take_each(|info| info.is(key));
@@ -63,6 +62,13 @@ impl Wishes {
         let mut wanted = Vec::with_capacity(apps.len());
         for mut app in apps {
             let mut own = Directives::from(std::mem::take(&mut app.info));
+            if identity(&mut own)?.iter().zip(&asker).any(|(named, own)| named.is_some() && named != own) {
+                let message = format!(
+                    "{}: jobs run as who asks for them, and not as USERID and GRPID say",
+                    app.command
+                );
+                return Err(HostError::new(Status::ERR_NO_PERMISSIONS, message));
+            }
             let common = Common::take(&mut own)?;
             own.deny_unprocessed()?;
             added.push(common.added.clone());
@@ -70,6 +76,11 @@ impl Wishes {
         }
         Ok(Self { apps: wanted, added, told, limit, is_independent, stops })
     }
+}
+
+/// User and group.
+fn identity(directives: &mut Directives) -> HostResult<[Option<u32>; 2]> {
+    Ok([directives.take(&keys::USERID)?, directives.take(&keys::GRPID)?])
 }
 
 /// What processes find in their job data and carry out themselves. One that is not to stop finds nothing: for some

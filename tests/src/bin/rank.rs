@@ -4,11 +4,14 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is how it talks to the test")]
 
+#[path = "rank/users.rs"]
+mod users;
+
 use std::process::ExitCode;
 use std::str::FromStr;
 
 use pmix_client::types::{App, Persistence, Status, Value};
-use pmix_client::{Client, Error, Rank, Scope, keys};
+use pmix_client::{Client, Error, Nspace, Rank, Scope, keys};
 use rustix::process::{Signal, getpid, kill_process};
 
 /// What to do after connecting.
@@ -40,6 +43,21 @@ enum Act {
     Publish(String, String),
     /// `look-up KEY`: says what is published and by whom, finalize.
     LookUp(String),
+    /// `attack NAMESPACE`: tries on another user's job what can be done to one, finalize.
+    Attack(Nspace),
+    /// `keep-secret`: puts a secret, then waits for the event that a process has died, and says of which.
+    KeepSecret,
+    /// `spawn-with WHAT FILE COMMAND`: starts it with a directive for this file, none if that is `-`, waits for its end,
+    /// finalize.
+    SpawnWith(String, String, Vec<String>),
+    /// `rule`: starts a job, reads what it says, ends it, finalize.
+    Rule,
+    /// `furnish`: puts a file into the directory of its job, then blocks.
+    Furnish,
+    /// `clean-up FILES`: has these files removed when it has ended, leaves without finalize.
+    CleanUp(Vec<String>),
+    /// `tool URI`: connects to this server as a tool and not as a process of a job.
+    Tool(String),
     /// `block`: nothing more, for ever.
     Block,
     /// `leave`: exits with 0 and without finalize.
@@ -64,6 +82,10 @@ async fn main() -> ExitCode {
 }
 
 async fn run(act: Act) -> Result<u8, Error> {
+    if let Act::Tool(uri) = act {
+        users::tool(&uri).await;
+        return Ok(0);
+    }
     let client = Client::from_env().connect().await?;
     let me = client.proc_id().clone();
     let rank = me.rank.to_raw();
@@ -108,6 +130,24 @@ async fn run(act: Act) -> Result<u8, Error> {
             let publisher = found.publisher(key).map(ToString::to_string).unwrap_or_default();
             println!("found {} of {publisher}", found.get::<String>(key)?.unwrap_or_default());
         }
+        Act::Attack(ref victim) => users::attack(&client, victim.clone()).await?,
+        Act::KeepSecret => {
+            client.put(Scope::GLOBAL, "secret", "the secret")?;
+            client.commit().await?;
+            listen(&client).await?;
+        }
+        Act::SpawnWith(ref what, ref file, ref command) => {
+            users::spawn(&client, (what != "-").then_some((what, file)), command).await?;
+        }
+        Act::Rule => users::rule(&client).await?,
+        Act::Furnish => {
+            users::furnish(&client).await?;
+            block().await
+        }
+        Act::CleanUp(ref files) => {
+            client.job_control([]).register_cleanup(files).await?;
+            return Ok(0);
+        }
         Act::PutCommitGet(keys) => put_commit_get(&client, keys).await?,
         Act::SpawnFrom(parent) => {
             if rank == parent {
@@ -116,7 +156,7 @@ async fn run(act: Act) -> Result<u8, Error> {
         }
         Act::Parent => tell_parent(&client).await?,
         Act::Where => tell_where(&client).await?,
-        Act::Fence | Act::FenceThenExit(_) | Act::FenceWithout(_) | Act::DieBeforeFence(_) => {
+        Act::Tool(_) | Act::Fence | Act::FenceThenExit(_) | Act::FenceWithout(_) | Act::DieBeforeFence(_) => {
             println!("fencing");
             client.fence_all().await?;
         }
@@ -218,6 +258,15 @@ impl Act {
             "abort" => Self::Abort(number(args)?),
             "publish" => Self::Publish(args.get(1)?.clone(), args.get(2)?.clone()),
             "look-up" => Self::LookUp(args.get(1)?.clone()),
+            "attack" => Self::Attack(args.get(1)?.parse().ok()?),
+            "keep-secret" => Self::KeepSecret,
+            "spawn-with" => {
+                Self::SpawnWith(args.get(1)?.clone(), args.get(2)?.clone(), args.get(3..)?.to_vec())
+            }
+            "rule" => Self::Rule,
+            "furnish" => Self::Furnish,
+            "clean-up" => Self::CleanUp(args.get(1..)?.to_vec()),
+            "tool" => Self::Tool(args.get(1)?.clone()),
             "block" => Self::Block,
             "leave" => Self::Leave,
             _ => return None,

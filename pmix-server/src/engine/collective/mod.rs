@@ -294,6 +294,7 @@ impl Engine {
         } else {
             (signature, Terms::default())
         };
+        self.check_partners(asked, signature.procs.keys())?;
         self.check_assembly(&signature, caller, terms)?;
         let until =
             deadline(asked.at, &mut directives)?.or_else(|| invited.and_then(|invited| invited.until));

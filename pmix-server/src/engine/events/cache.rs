@@ -3,6 +3,7 @@ use std::collections::{BTreeMap, VecDeque};
 use pmix_types::{Event, Memory, Nspace, ProcId, RankSet, keys};
 
 use super::{Audience, Jobs};
+use crate::engine::users::Voice;
 
 /// Events that are kept although they are for no job in particular: a ring (EVT-13).
 const RING: usize = 512;
@@ -23,6 +24,7 @@ pub(super) struct Cache {
 struct Kept {
     arrival: u64,
     event: Event,
+    voice: Voice,
     audience: Audience,
     had: Had,
     /// What it took when it was looked at last.
@@ -53,7 +55,7 @@ impl Cache {
     }
 
     /// Keeps an event, unless it says otherwise or nobody is left who could ask for it.
-    pub(super) fn keep(&mut self, event: &Event, audience: Audience, had: Had, jobs: &Jobs) {
+    pub(super) fn keep(&mut self, event: &Event, voice: &Voice, audience: Audience, had: Had, jobs: &Jobs) {
         let is_unwanted = event.info.flag(&keys::EVENT_DO_NOT_CACHE).unwrap_or(false);
         if is_unwanted || event.memory() > MAX_BYTES || audience.is_settled(&had, jobs) {
             return;
@@ -61,7 +63,8 @@ impl Cache {
         let limit = if audience.is_of_jobs() { MAX_OF_JOBS } else { RING };
         let of_jobs = audience.is_of_jobs();
         self.arrived += 1;
-        let mut kept = Kept { arrival: self.arrived, event: event.clone(), audience, had, bytes: 0 };
+        let (event, voice) = (event.clone(), voice.clone());
+        let mut kept = Kept { arrival: self.arrived, event, voice, audience, had, bytes: 0 };
         kept.event.detach();
         self.bytes += kept.measure();
         self.kept.push_back(kept);
@@ -81,11 +84,13 @@ impl Cache {
     pub(super) fn kept_for<'a>(
         &'a self,
         receiver: &'a ProcId,
+        is_for: impl Fn(&Voice) -> bool + 'a,
         jobs: &'a Jobs,
     ) -> impl Iterator<Item = (u64, &'a Event)> {
         self.kept
             .iter()
             .filter(|kept| !kept.had.contains(receiver) && kept.audience.includes(receiver, jobs))
+            .filter(move |kept| is_for(&kept.voice))
             .map(|kept| (kept.arrival, &kept.event))
     }
 

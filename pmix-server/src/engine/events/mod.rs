@@ -16,6 +16,7 @@ use pmix_types::{Directives, Event, EventFilter, Memory, Nspace, ProcId, Status,
 
 use super::ids::{Counter, ReplyTo};
 use super::registry::Job;
+use super::users::Voice;
 use super::{Asked, CallValue, Command, ConnId, Engine, Out, invite};
 use audience::Audience;
 use cache::{Cache, Had};
@@ -157,14 +158,34 @@ impl Engine {
             let message = format!("{}: of a group a process can tell this of itself only", event.code);
             return self.reply(asked.to, Err(Failure::new(Status::ERR_NO_PERMISSIONS, message)), out);
         }
-        self.deliver(&event, out);
+        self.deliver(&event, &self.voice_of(asked.by.uid, &asked.by.proc), out);
         self.pass_event_up(asked, event, out);
     }
 
     /// An event of the host goes to local processes only (HST-07).
     pub(super) fn on_host_event(&mut self, event: &Event, out: &mut Out) -> Result<CallValue, Failure> {
-        self.deliver(event, out);
-        self.on_group_event(event, out);
+        self.tell_all(event, &Voice::Trusted, out)
+    }
+
+    /// An event of a process on another node (EVT-19): what it says is heard as if it were here.
+    pub(super) fn on_event_of(
+        &mut self,
+        event: &Event,
+        uid: u32,
+        out: &mut Out,
+    ) -> Result<CallValue, Failure> {
+        self.tell_all(event, &self.voice_of(uid, &event.source), out)
+    }
+
+    /// Tells those here of an event, on the word of somebody else than who asks for that.
+    pub(super) fn tell_all(
+        &mut self,
+        event: &Event,
+        voice: &Voice,
+        out: &mut Out,
+    ) -> Result<CallValue, Failure> {
+        self.deliver(event, voice, out);
+        self.on_group_event(event, voice, out);
         Ok(CallValue::Done)
     }
 
@@ -179,7 +200,7 @@ impl Engine {
     }
 
     /// Gives an event to those who have asked for it, and keeps it for those who will.
-    fn deliver(&mut self, event: &Event, out: &mut Out) {
+    fn deliver(&mut self, event: &Event, voice: &Voice, out: &mut Out) {
         // a tool that is connected here
         let is_of_guest = !self.jobs.contains_key(&event.source.nspace) && self.is_here(&event.source);
         let audience = Audience::of(event, &self.jobs, is_of_guest);
@@ -189,6 +210,7 @@ impl Engine {
             let Some(held) = self.conns.get(&registration.conn) else { continue };
             if registration.filter.accepts(event, &held.proc, is_local)
                 && audience.includes(&held.proc, &self.jobs)
+                && voice.is_for(held.listener(), &self.config)
             {
                 wanted.entry(registration.conn).or_default().push(*number);
             }
@@ -200,16 +222,18 @@ impl Engine {
             }
             out.push(Command::Push { conn, push: Push::Event { registrations, event: event.clone() } });
         }
-        self.events.cache.keep(event, audience, had, &self.jobs);
+        self.events.cache.keep(event, voice, audience, had, &self.jobs);
     }
 
     /// Gives a new registration what has happened before it, in order of arrival (EVT-13), but nothing that its
     /// process has had already (EVT-14).
     fn deliver_kept(&mut self, number: u64, out: &mut Out) {
         let Some(Registration { conn, filter }) = self.events.registrations.get(&number) else { return };
-        let Some(receiver) = self.conns.get(conn).map(|held| held.proc.clone()) else { return };
+        let Some(held) = self.conns.get(conn) else { return };
+        let receiver = held.proc.clone();
+        let is_for = |voice: &Voice| voice.is_for(held.listener(), &self.config);
         let is_local = |proc: &ProcId| self.is_here(proc);
-        let wanted: Vec<_> = (self.events.cache.kept_for(&receiver, &self.jobs))
+        let wanted: Vec<_> = (self.events.cache.kept_for(&receiver, is_for, &self.jobs))
             .filter(|(_, event)| filter.accepts(event, &receiver, is_local))
             .map(|(arrival, event)| {
                 let push = Push::Event { registrations: vec![number], event: event.clone() };

@@ -52,12 +52,12 @@ impl Engine {
         }
     }
 
-    /// The same with an event that the server has made of itself.
-    pub(in crate::engine) fn pass_own_event_up(&mut self, event: Event, out: &mut Out) {
+    /// The same with an event that the server has made for a process.
+    pub(in crate::engine) fn pass_alarm_up(&mut self, caller: Caller, event: Event, out: &mut Out) {
         if self.reaches_further(&event) {
             let range = event.range;
             let request = UpcallRequest::NotifyEvent(NotifyEventRequest::new(event, range));
-            self.upcall(UpcallPurpose::Notice, self.self_caller(), request, out);
+            self.upcall(UpcallPurpose::Notice, caller, request, out);
         }
     }
 

@@ -20,6 +20,7 @@ use super::groups::MAX_GROUPS_OF_PROC;
 use super::ids::Counter;
 use super::signature::{Members, Operation, name_in};
 use super::timers::{Timer, deadline};
+use super::users::{Voice, not_own};
 use super::{Asked, Engine, Out};
 use crate::host::Upcall;
 
@@ -166,6 +167,9 @@ impl Engine {
             let message = format!("{nobody} cannot be invited: name processes that are known here");
             return Err(Failure::new(Status::ERR_BAD_PARAM, message));
         }
+        if let Some(other) = order.iter().find(|proc| !self.may_see(leader, asked.by.uid, &proc.nspace)) {
+            return Err(not_own(asked.by.uid, &other.nspace));
+        }
         if order.memory() > MAX_INVITED {
             let message =
                 format!("a list of members of {} bytes, the limit is {MAX_INVITED}", order.memory());
@@ -234,13 +238,13 @@ impl Engine {
     }
 
     /// Takes note of what is told of a group: by another server, or by this one.
-    pub(super) fn on_group_event(&mut self, event: &Event, out: &mut Out) {
+    pub(super) fn on_group_event(&mut self, event: &Event, voice: &Voice, out: &mut Out) {
         let Ok(Some(id)) = event.info.get(&keys::GROUP_ID) else { return };
         let Ok(id) = Nspace::new(id) else { return };
         let Ok(Some(about)) = event.info.get(&keys::EVENT_AFFECTED_PROC) else { return };
         match event.code {
             Status::GROUP_LEFT if event.source == about => self.collectives.groups.leave(&id, &about),
-            Status::GROUP_INVITED if event.source == about => self.on_invited(&id, event, out),
+            Status::GROUP_INVITED if event.source == about => self.on_invited(&id, event, voice, out),
             // the rest is for servers to say: no process can speak for another, and this one speaks for itself
             _ if event.source == about => {}
             Status::GROUP_INVITE_ACCEPTED | Status::GROUP_INVITE_DECLINED | Status::GROUP_INVITE_FAILED => {
@@ -258,10 +262,13 @@ impl Engine {
         }
     }
 
-    fn on_invited(&mut self, id: &Nspace, event: &Event, out: &mut Out) {
+    fn on_invited(&mut self, id: &Nspace, event: &Event, voice: &Voice, out: &mut Out) {
         let Ok(Some(DataArray::Proc(members))) = event.info.get(&keys::GROUP_MEMBERSHIP) else { return };
         let (leader, members) = (&event.source, Arc::<[ProcId]>::from(members));
         for proc in members.iter().filter(|proc| *proc != leader) {
+            if !self.is_heard_in(voice, &proc.nspace) {
+                continue;
+            }
             let Some(job) = self.jobs.get(&proc.nspace).filter(|job| job.is_local(proc.rank)) else {
                 continue;
             };

@@ -219,11 +219,12 @@ impl Engine {
 
     fn raise_alarm(&mut self, number: u64, out: &mut Out) {
         let Some(held) = self.monitors.held.get(&number) else { return };
+        let Some(watched) = self.caller(held.conn) else { return };
         let mut event = held.alarm.event.clone();
         self.resolve_range(&mut event);
-        // an event of the server's own always reaches its processes
-        let _ = self.on_host_event(&event, out);
-        self.pass_own_event_up(event, out);
+        // it says what its process has asked for
+        let _ = self.tell_all(&event, &self.voice_of(watched.uid, &watched.proc), out);
+        self.pass_alarm_up(watched, event, out);
     }
 
     pub(super) fn end_monitors(&mut self, conn: ConnId, out: &mut Out) {

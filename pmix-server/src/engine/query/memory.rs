@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use pmix_types::{DataArray, Directives, Info, ProcId, Rank, Value, keys};
 
-use super::super::Engine;
 use super::super::registry::Stage;
+use super::super::{Caller, Engine};
 use super::qualifiers::readings;
 use super::{Questions, says};
 
@@ -50,10 +50,11 @@ impl Engine {
         Some([(self.config.server.clone(), 0)].into_iter().chain(procs).collect())
     }
 
-    /// An array of infos: `DAEMON_MEMORY` for the server and `CLIENT_AVG_MEMORY` for the processes, unless some are
+    /// An array of infos: `DAEMON_MEMORY` for the server, which is not for other users to know, and `CLIENT_AVG_MEMORY` for the processes, unless some are
     /// named, and, unless only averages are wanted, a `PROC_INFO_ARRAY` with `PROCID` and `PROC_RSS` for each process.
     pub(super) fn memory_usage(
         &self,
+        asker: &Caller,
         qualifiers: &Directives,
         measured: &Measured,
     ) -> Result<Option<Value>, pmix_types::message::Failure> {
@@ -62,7 +63,7 @@ impl Engine {
             wanted.extend(match (reading.get(&keys::PROCID)?, reading.get::<String>(&keys::NSPACE)?) {
                 (Some(proc), _) => Some(proc),
                 (None, Some(nspace)) => {
-                    let job = self.job_or_failure(&nspace)?;
+                    let job = self.visible_job(asker, &nspace)?;
                     let rank = reading.get(&keys::RANK)?.unwrap_or(Rank::WILDCARD);
                     Some(ProcId::new(job.data.nspace().clone(), rank))
                 }
@@ -75,9 +76,11 @@ impl Engine {
             };
             wanted.is_empty() || wanted.iter().any(includes)
         };
-        let procs: Vec<_> = measured.procs.iter().filter(|(proc, _)| is_wanted(proc)).collect();
+        let is_shown = |proc: &ProcId| self.may_see(&asker.proc, asker.uid, &proc.nspace);
+        let wanted_procs = measured.procs.iter().filter(|(proc, _)| is_wanted(proc) && is_shown(proc));
+        let procs: Vec<_> = wanted_procs.collect();
         let mut infos = Vec::new();
-        if let Some(server) = measured.server.filter(|_| wanted.is_empty()) {
+        if let Some(server) = measured.server.filter(|_| wanted.is_empty() && self.config.trusts(asker.uid)) {
             infos.push(Info::new(&keys::DAEMON_MEMORY, server));
         }
         if !procs.is_empty() {

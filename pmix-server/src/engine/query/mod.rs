@@ -23,7 +23,7 @@ use memory::Measured;
 #[derive(Debug)]
 pub(super) struct Questions {
     pub(super) to: ReplyTo,
-    asker: ProcId,
+    asker: Caller,
     asked: Vec<Question>,
 }
 
@@ -102,7 +102,7 @@ impl Engine {
             return self.reply(to, Err(failure), out);
         }
         let asked = queries.into_iter().map(Question::new).collect();
-        let mut questions = Questions { to, asker: by.proc.clone(), asked };
+        let mut questions = Questions { to, asker: by.clone(), asked };
         for question in &mut questions.asked {
             if catalogue::deny_strange(&question.query.qualifiers).is_ok() {
                 question.settle(|key, query| self.library_answer(key, query));

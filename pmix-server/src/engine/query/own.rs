@@ -4,8 +4,8 @@ use pmix_types::job::{Caller as Asker, target_of};
 use pmix_types::message::Failure;
 use pmix_types::{DataArray, Directives, Info, KeyName, ProcId, Query, Rank, Value, keys};
 
-use super::super::Engine;
 use super::super::registry::{Job, unknown_nspace};
+use super::super::{Caller, Engine};
 use super::memory::Measured;
 use super::qualifiers::{all, joined, readings};
 use super::{Outcome, catalogue, says};
@@ -37,26 +37,26 @@ impl Engine {
         &self,
         key: &KeyName,
         qualifiers: &Directives,
-        asker: &ProcId,
+        asker: &Caller,
         measured: &Measured,
     ) -> Result<Option<Value>, Failure> {
         catalogue::check(key, qualifiers)?;
-        if let Some(value) = self.psets.answer(key, qualifiers)? {
+        if let Some(value) = self.pset_answer(asker, key, qualifiers)? {
             return Ok(Some(value));
         }
         let name = key.as_str();
         if name == keys::QUERY_NAMESPACES.name() {
-            let registered = self.jobs.iter().filter(|(_, job)| job.registered);
-            let names: Vec<&str> = registered.map(|(nspace, _)| nspace.as_str()).collect();
+            let registered = self.visible_jobs(asker).filter(|job| job.registered);
+            let names: Vec<&str> = registered.map(|job| job.data.nspace().as_str()).collect();
             Ok(Some(names.join(",").into()))
         } else if name == keys::QUERY_NAMESPACE_INFO.name() {
-            self.namespace_info(qualifiers)
+            self.namespace_info(asker, qualifiers)
         } else if name == keys::QUERY_PROC_TABLE.name() {
-            self.proc_table(qualifiers)
+            self.proc_table(asker, qualifiers)
         } else if name == keys::QUERY_LOCAL_PROC_TABLE.name() {
-            self.local_proc_table(qualifiers)
+            self.local_proc_table(asker, qualifiers)
         } else if name == keys::QUERY_MEMORY_USAGE.name() {
-            self.memory_usage(qualifiers, measured)
+            self.memory_usage(asker, qualifiers, measured)
         } else if catalogue::is_of_jobs(name) {
             self.job_value(key, qualifiers, asker)
         } else {
@@ -65,7 +65,7 @@ impl Engine {
     }
 
     /// For each namespace, or those that are named, an array of its name and, if known, its command line.
-    fn namespace_info(&self, qualifiers: &Directives) -> Result<Option<Value>, Failure> {
+    fn namespace_info(&self, asker: &Caller, qualifiers: &Directives) -> Result<Option<Value>, Failure> {
         let named: Vec<String> = all(qualifiers, &keys::NSPACE)?;
         let mut infos = Vec::new();
         let mut push = |job: &Job| {
@@ -75,9 +75,9 @@ impl Engine {
             infos.push(Info::new(&keys::QUERY_NAMESPACE_INFO, DataArray::Info(about)));
         };
         if named.is_empty() {
-            self.jobs.values().filter(|job| job.registered).for_each(push);
+            self.visible_jobs(asker).filter(|job| job.registered).for_each(push);
         } else {
-            let known = named.iter().filter_map(|nspace| self.jobs.get(nspace.as_str()));
+            let known = named.iter().filter_map(|nspace| self.visible_job(asker, nspace).ok());
             known.for_each(&mut push);
             if let (true, Some(nspace)) = (infos.is_empty(), named.first()) {
                 return Err(unknown_nspace(nspace));
@@ -91,7 +91,7 @@ impl Engine {
         &self,
         key: &KeyName,
         qualifiers: &Directives,
-        asker: &ProcId,
+        asker: &Caller,
     ) -> Result<Option<Value>, Failure> {
         let (mut values, mut failed) = (Vec::new(), None);
         for reading in readings(qualifiers)? {
@@ -110,7 +110,7 @@ impl Engine {
         &self,
         key: &KeyName,
         reading: &Directives,
-        asker: &ProcId,
+        asker: &Caller,
     ) -> Result<Option<Value>, Failure> {
         let named: Option<ProcId> = reading.get(&keys::PROCID)?;
         let nspace: Option<String> = reading.get(&keys::NSPACE)?;
@@ -118,15 +118,15 @@ impl Engine {
         let rank = rank.unwrap_or(Rank::WILDCARD);
         let nspace = nspace.or_else(|| named.map(|proc| proc.nspace.to_string()));
         let job = match &nspace {
-            Some(nspace) => self.job_or_failure(nspace)?,
+            Some(nspace) => self.visible_job(asker, nspace)?,
             // a tool has no job of its own
-            None => match self.jobs.get(&asker.nspace) {
+            None => match self.jobs.get(&asker.proc.nspace) {
                 Some(job) => job,
                 None => return Ok(None),
             },
         };
-        let is_own = *job.data.nspace() == asker.nspace;
-        let asker = Asker { rank: is_own.then_some(asker.rank), hostname: &self.config.hostname };
+        let is_own = *job.data.nspace() == asker.proc.nspace;
+        let asker = Asker { rank: is_own.then_some(asker.proc.rank), hostname: &self.config.hostname };
         let target = target_of(key, rank, reading, &asker)?;
         Ok(job.data.lookup(key, &target))
     }

@@ -8,39 +8,48 @@ use pmix_types::{
     DataArray, Directives, Nspace, Pid, ProcId, ProcInfo, ProcState, Rank, RankSet, Value, keys,
 };
 
-use super::super::Engine;
-use super::super::registry::{Client, Job, Stage, unknown_nspace};
+use super::super::registry::{Client, Job, Stage};
+use super::super::{Caller, Engine};
 use super::qualifiers::all;
 
 impl Engine {
     /// What the server knows of the processes of these namespaces, each in rank order.
-    pub(super) fn proc_table(&self, qualifiers: &Directives) -> Result<Option<Value>, Failure> {
-        self.table(qualifiers, |job| Some(job.everyone()))
+    pub(super) fn proc_table(
+        &self,
+        asker: &Caller,
+        qualifiers: &Directives,
+    ) -> Result<Option<Value>, Failure> {
+        self.table(asker, qualifiers, |job| Some(job.everyone()))
     }
 
     /// The same of the processes on the node of the asker, or on those that are named.
-    pub(super) fn local_proc_table(&self, qualifiers: &Directives) -> Result<Option<Value>, Failure> {
+    pub(super) fn local_proc_table(
+        &self,
+        asker: &Caller,
+        qualifiers: &Directives,
+    ) -> Result<Option<Value>, Failure> {
         let hosts: Vec<String> = all(qualifiers, &keys::HOSTNAME)?;
         let here = [self.config.hostname.clone()];
         let hosts = if hosts.is_empty() { &here[..] } else { &hosts };
-        self.table(qualifiers, |job| self.ranks_on(job, hosts))
+        self.table(asker, qualifiers, |job| self.ranks_on(job, hosts))
     }
 
     fn table(
         &self,
+        asker: &Caller,
         qualifiers: &Directives,
         ranks: impl Fn(&Job) -> Option<RankSet>,
     ) -> Result<Option<Value>, Failure> {
         let (mut rows, mut unknown, mut found) = (Vec::new(), None, false);
         for nspace in all(qualifiers, &keys::NSPACE)? {
-            match self.jobs.get(nspace.as_str()) {
-                Some(job) => {
+            match self.visible_job(asker, &nspace) {
+                Ok(job) => {
                     if let Some(ranks) = ranks(job) {
                         found = true;
                         self.push_rows(job, &ranks, &mut rows);
                     }
                 }
-                None => unknown = Some(unknown_nspace(&nspace)),
+                Err(failure) => unknown = Some(failure),
             }
         }
         match unknown {

@@ -24,7 +24,7 @@ use crate::host::{Capabilities, HostObject, Upcall};
 
 /// The node of the engine under test.
 pub(super) const NODE: &str = "n0";
-/// User and group of all clients, unless a test says otherwise.
+/// User and group of all clients, unless a test says otherwise. The server's user is the same.
 pub(super) const USER: (u32, u32) = (1000, 100);
 /// Why connections are lost, unless a test says otherwise.
 pub(super) const RESET: &str = "connection reset";
@@ -161,7 +161,7 @@ pub(super) fn assert_same(found: &impl Debug, expected: &impl Debug) {
 pub(super) fn config(upcalls: impl IntoIterator<Item = Upcall>) -> Config {
     Config {
         server: proc("server", 0),
-        uid: 1,
+        uid: USER.0,
         gid: 2,
         hostname: NODE.into(),
         capabilities: upcalls.into_iter().collect::<Capabilities>(),
@@ -171,7 +171,7 @@ pub(super) fn config(upcalls: impl IntoIterator<Item = Upcall>) -> Config {
 
 /// The caller of collectives and fetches.
 pub(super) fn server_caller() -> Caller {
-    Caller { proc: proc("server", 0), uid: 1, gid: 2, object: None }
+    Caller { proc: proc("server", 0), uid: USER.0, gid: 2, object: None }
 }
 
 /// A job on nodes `n0`, `n1`, ...; ranks of each as in a process map.

@@ -33,3 +33,4 @@ mod query;
 mod registry;
 mod resolve;
 mod setup;
+mod users;

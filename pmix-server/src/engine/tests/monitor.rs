@@ -133,7 +133,7 @@ fn mon_01_mon_03_the_event_is_as_it_was_ordered() {
         if goes_up {
             let (id, caller, request) = t.upcall();
             let range = event.range;
-            assert_same(&caller, &server_caller());
+            assert_eq!((caller.proc, caller.uid), (a.proc.clone(), USER.0));
             assert_eq!(request, UpcallRequest::NotifyEvent(NotifyEventRequest::new(event, range)));
             t.answer(id, Ok(Answer::Done));
         }
@@ -416,13 +416,18 @@ fn hst_09_sec_02_files_are_looked_at_for_the_servers_own_user_only() {
     }
     t.finish();
 
-    let (mut t, peers) = Harness::local(1);
-    let to = t.ask(&peers[0], growing("/tmp/log"));
+    let of_another = |upcalls: &[Upcall]| {
+        let mut t = Harness::with_config(Config { uid: 1, ..config(upcalls.iter().copied()) });
+        t.job("job", "0");
+        t
+    };
+    let mut t = of_another(&[]);
+    let peer = t.connect(&proc("job", 0));
+    let to = t.ask(&peer, growing("/tmp/log"));
     t.fails(to, Status::ERR_NO_PERMISSIONS);
     t.finish();
 
-    let mut t = Harness::new([Upcall::Monitor]);
-    t.job("job", "0");
+    let mut t = of_another(&[Upcall::Monitor]);
     let peer = t.connect(&proc("job", 0));
     let range = Directives::new().with(&keys::RANGE, DataRange::NAMESPACE);
     goes_up(&mut t, &peer, growing("/tmp/log"), range);

@@ -68,7 +68,7 @@ fn in_range(index: u8, range: &Range) -> Directives {
         directives = directives.with(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(range.custom.clone()));
     }
     // what a process claims to be counts for nothing
-    directives.with(&keys::USERID, 0u32)
+    directives.with(&keys::USERID, 3000u32)
 }
 
 fn timed(directives: Directives, timeout: u8) -> Directives {
@@ -136,14 +136,14 @@ impl World {
                     directives = directives.with(&keys::PERSISTENCE, persistence);
                 }
                 if opened {
-                    let users = Info::new(&keys::ACCESS_USERIDS, DataArray::Uint32(vec![2000]));
+                    let users = Info::new(&keys::ACCESS_USERIDS, DataArray::Uint32(vec![0]));
                     directives = directives.with(&keys::ACCESS_PERMISSIONS, DataArray::Info(vec![users]));
                 }
                 let name = format!("p{key}");
                 let mut publish =
                     Publish::new(vec![Info::dynamic(super::super::harness::key(&name), number)]);
                 publish.directives = directives;
-                let opened = opened.then(|| vec![2000]);
+                let opened = opened.then(|| vec![0]);
                 let mut item = Item::new(who, name, said);
                 (item.opened, item.persistence) = (opened, persistence);
                 self.model.publish(number, item);

@@ -132,7 +132,7 @@ impl World {
                 let (first, last) = ranks.split_once('-').unwrap_or((ranks, ranks));
                 for rank in first.parse::<u32>().unwrap()..=last.parse().unwrap() {
                     // users are not jobs: one of each is another's
-                    let uid = if (name == "a") == (rank == 3) { 2000 } else { 1000 };
+                    let uid = if (name == "a") == (rank == 3) { 0 } else { 1000 };
                     self.model.who.push(Who { proc: proc(name, rank), node, uid, session });
                 }
             }

@@ -1,0 +1,271 @@
+//! Users of the system: who they are, and work that is done with their rights in place of the server's.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use nix::unistd::{Gid, Uid, User, getgrouplist};
+use rustix::thread::{
+    CapabilitySet, capabilities, set_capabilities, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
+};
+use tokio::sync::oneshot;
+
+/// Where programs are found by users whose environment says nothing of it.
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// A user of the system with a group and what else the system's databases say: as whom processes of a job run.
+///
+/// A user that the databases do not know has no group but the one it was seen with.
+///
+/// # Examples
+/// ```
+/// use pmix_server::standard::Account;
+///
+/// let root = Account::look_up(0, 0)?;
+/// assert_eq!((root.uid(), root.name()), (0, Some("root")));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    uid: u32,
+    gid: u32,
+    groups: Vec<u32>,
+    known: Option<Known>,
+}
+
+/// What the database says of a user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Known {
+    name: String,
+    home: PathBuf,
+    shell: PathBuf,
+}
+
+impl Account {
+    /// Looks a user up, who is in this group and in those that the database of groups names. May wait for the network.
+    ///
+    /// # Errors
+    /// The databases cannot be read.
+    pub fn look_up(uid: u32, gid: u32) -> io::Result<Self> {
+        let Some(user) = User::from_uid(Uid::from_raw(uid))? else {
+            return Ok(Self { uid, gid, groups: vec![gid], known: None });
+        };
+        let name = std::ffi::CString::new(user.name.as_str())?;
+        let groups = getgrouplist(&name, Gid::from_raw(gid))?.into_iter().map(Gid::as_raw).collect();
+        Ok(Self {
+            uid,
+            gid,
+            groups,
+            known: Some(Known { name: user.name, home: user.dir, shell: user.shell }),
+        })
+    }
+
+    /// Its number.
+    pub const fn uid(&self) -> u32 {
+        self.uid
+    }
+
+    /// The number of its group.
+    pub const fn gid(&self) -> u32 {
+        self.gid
+    }
+
+    /// All groups that it is in.
+    pub fn groups(&self) -> &[u32] {
+        &self.groups
+    }
+
+    /// Its name, if it has one.
+    pub fn name(&self) -> Option<&str> {
+        self.known.as_ref().map(|known| known.name.as_str())
+    }
+
+    /// Its home directory, if it has one.
+    pub fn home(&self) -> Option<&Path> {
+        self.known.as_ref().map(|known| known.home.as_path())
+    }
+
+    /// The variables that its processes find: `PATH`, and, for a user that is known, `HOME`, `USER`, `LOGNAME` and `SHELL`.
+    /// Those of the launcher are not for it to see.
+    pub fn environment(&self) -> impl Iterator<Item = (OsString, OsString)> + '_ {
+        let of_user = self.known.iter().flat_map(|Known { name, home, shell }| {
+            [
+                ("HOME", home.as_os_str()),
+                ("USER", name.as_ref()),
+                ("LOGNAME", name.as_ref()),
+                ("SHELL", shell.as_os_str()),
+            ]
+        });
+        let all = [("PATH", PATH.as_ref())].into_iter().chain(of_user);
+        all.map(|(name, value)| (name.into(), std::ffi::OsStr::from_bytes(value.as_bytes()).to_owned()))
+    }
+
+    /// Whether this process may become other users.
+    pub fn can_be_assumed() -> bool {
+        let wanted = CapabilitySet::SETUID | CapabilitySet::SETGID;
+        capabilities(None).is_ok_and(|held| held.effective.contains(wanted))
+    }
+
+    /// Does work with this user's rights to files, in a thread of its own. May take as long as a file system hangs.
+    ///
+    /// Only what the user may do succeeds: give it all that opens a file that a request names.
+    ///
+    /// # Errors
+    /// This process may not become other users, or has no room for a thread.
+    ///
+    /// # Cancel safety
+    /// The work goes on when the future is dropped.
+    pub async fn with_rights<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<T> {
+        self.clone().start(Self::assume_rights, work)?.await.unwrap_or_else(|_| Err(lost()))
+    }
+
+    /// The same, and waits: for threads that may.
+    pub(crate) fn with_rights_blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<T> {
+        self.clone().start(Self::assume_rights, work)?.blocking_recv().unwrap_or_else(|_| Err(lost()))
+    }
+
+    /// Does work that starts processes of this user, in a thread of its own: each [`Command`](std::process::Command) must
+    /// be given the user by its `uid`, and must not be given a group. They run as this user and group, with all of its
+    /// groups and without any of the launcher's rights.
+    ///
+    /// # Errors
+    /// This process may not become other users, or has no room for a thread.
+    ///
+    /// # Cancel safety
+    /// The work goes on when the future is dropped.
+    pub async fn start_processes<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<T> {
+        self.clone().start(Self::lend_groups, work)?.await.unwrap_or_else(|_| Err(lost()))
+    }
+
+    fn start<T: Send + 'static>(
+        self,
+        prepare: fn(&Self) -> io::Result<()>,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<oneshot::Receiver<io::Result<T>>> {
+        let (done, outcome) = oneshot::channel();
+        // its rights end with it: no other work must ever be done in this thread
+        thread::Builder::new().name(format!("uid {}", self.uid)).spawn(move || {
+            // nobody may wait any more
+            let _ = done.send(prepare(&self).map(|()| work()));
+        })?;
+        Ok(outcome)
+    }
+
+    /// Gives the thread the user's rights to files. The real user id stays that of the process, as whoever has the real one
+    /// of a thread may kill the process.
+    fn assume_rights(&self) -> io::Result<()> {
+        let gid = rustix::process::Gid::from_raw(self.gid);
+        self.set_groups()?;
+        set_thread_res_gid(None, gid, None)?;
+        set_thread_res_uid(None, rustix::process::Uid::from_raw(self.uid), None)?;
+        Ok(())
+    }
+
+    /// Gives the thread the user's groups, which processes started from it keep: they give up the thread's groups when
+    /// they become the user, but for want of the capability to do so.
+    fn lend_groups(&self) -> io::Result<()> {
+        let gid = rustix::process::Gid::from_raw(self.gid);
+        self.set_groups()?;
+        set_thread_res_gid(gid, gid, gid)?;
+        let mut held = capabilities(None)?;
+        held.effective.remove(CapabilitySet::SETGID);
+        held.permitted.remove(CapabilitySet::SETGID);
+        held.inheritable = CapabilitySet::empty();
+        Ok(set_capabilities(None, held)?)
+    }
+
+    fn set_groups(&self) -> io::Result<()> {
+        let groups: Vec<_> = self.groups.iter().copied().map(rustix::process::Gid::from_raw).collect();
+        Ok(set_thread_groups(&groups)?)
+    }
+}
+
+fn lost() -> io::Error {
+    io::Error::other("the thread that had the user's rights has panicked")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STRANGER: u32 = 4001;
+
+    #[test]
+    fn a_user_that_is_not_known_is_in_its_own_group_only() {
+        let stranger = Account::look_up(STRANGER, 17).unwrap();
+        assert_eq!((stranger.groups(), stranger.name(), stranger.home()), (&[17][..], None, None));
+        let names: Vec<_> = stranger.environment().map(|(name, _)| name).collect();
+        assert_eq!(names, ["PATH"]);
+    }
+
+    #[test]
+    fn a_user_that_is_known_finds_its_home() {
+        let root = Account::look_up(0, 0).unwrap();
+        assert!(root.groups().contains(&0));
+        let home = root.environment().find(|(name, _)| name == "HOME").unwrap().1;
+        assert_eq!(Some(Path::new(&home)), root.home());
+    }
+
+    /// What a file of root's looks like to a user; `None` where the user cannot be assumed.
+    async fn read_as(uid: u32) -> Option<io::Result<String>> {
+        if !Account::can_be_assumed() {
+            return None;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let file = dir.path().join("file");
+        std::fs::write(&file, "secret").unwrap();
+        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        let account = Account::look_up(uid, uid).unwrap();
+        let read = account.with_rights({
+            let file = file.clone();
+            move || std::fs::read_to_string(file)
+        });
+        let found = read.await.unwrap();
+        assert_eq!(std::fs::read_to_string(file).unwrap(), "secret", "the rights of others are as before");
+        Some(found)
+    }
+
+    #[tokio::test]
+    async fn what_a_user_may_not_read_is_not_read_for_it() {
+        if let Some(found) = read_as(STRANGER).await {
+            assert_eq!(found.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+            assert_eq!(read_as(0).await.unwrap().unwrap(), "secret");
+        }
+    }
+
+    #[tokio::test]
+    async fn processes_have_the_users_groups_and_nothing_of_ours() {
+        use std::os::unix::process::CommandExt;
+        if !Account::can_be_assumed() {
+            return;
+        }
+        let account = Account { uid: STRANGER, gid: 4002, groups: vec![4002, 4003, 4004], known: None };
+        let status = account.start_processes(|| {
+            let status = std::process::Command::new("cat").arg("/proc/self/status").uid(STRANGER).output();
+            String::from_utf8(status.unwrap().stdout).unwrap()
+        });
+        let status = status.await.unwrap();
+        let line = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+            line.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(line("Uid:"), "4001 4001 4001 4001");
+        assert_eq!(line("Gid:"), "4002 4002 4002 4002");
+        assert_eq!(line("Groups:"), "4002 4003 4004");
+        for set in ["CapInh:", "CapPrm:", "CapEff:", "CapAmb:"] {
+            assert_eq!(line(set), "0000000000000000", "{set}");
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! Processes of several users on the server of a third.
+
+use pmix_types::job::JobSpec;
+use pmix_types::message::{
+    Connect, GroupConstruct, GroupInvite, Identity, Monitor, Push, Reply, Request, ResolvePeers, Spawn,
+};
+use pmix_types::{
+    App, DataArray, DataRange, Directives, Event, Info, Nspace, ProcId, Query, Rank, Scope, Status, Value,
+    keys,
+};
+
+use super::super::{Answer, Command, Config, HostCall, UpcallRequest};
+use super::events::{register, uncached};
+use super::harness::*;
+use crate::host::Upcall;
+
+const CODE: Status = Status::ERR_NODE_DOWN;
+const ALICE: u32 = 1000;
+const BOB: u32 = 2000;
+
+/// The server of root with jobs of three users, a process of each connected, and another of the first user's.
+struct Scene {
+    t: Harness,
+    alice: Peer,
+    /// In another job of the same user.
+    again: Peer,
+    bob: Peer,
+    root: Peer,
+}
+
+impl Scene {
+    fn new(upcalls: impl IntoIterator<Item = Upcall>) -> Self {
+        let mut t = Harness::with_config(Config { uid: 0, gid: 0, ..config(upcalls) });
+        let jobs = [("alices", ALICE), ("again", ALICE), ("bobs", BOB), ("roots", 0)];
+        let [alice, again, bob, root] = jobs.map(|(name, uid)| {
+            t.register(spec(name, "0"), None);
+            joins(&mut t, name, uid)
+        });
+        Self { t, alice, again, bob, root }
+    }
+
+    #[track_caller]
+    fn refused(&mut self, request: Request) {
+        let to = self.t.ask(&self.alice, request);
+        let failure = self.t.fails(to, Status::ERR_NO_PERMISSIONS);
+        assert_eq!(failure.message, "bobs is no job of uid 1000");
+    }
+}
+
+/// Rank 0 of a job registers and connects.
+#[track_caller]
+fn joins(t: &mut Harness, name: &str, uid: u32) -> Peer {
+    let proc = proc(name, 0);
+    let call = HostCall::RegisterClient { proc: proc.clone(), uid, gid: uid, object: None };
+    t.called(call).unwrap();
+    let conn = t.hello_as(Identity::Client(proc.clone()), (uid, uid));
+    assert!(matches!(t.next(), Command::Accept { .. }));
+    Peer { conn, proc }
+}
+
+#[track_caller]
+fn text(t: &mut Harness, peer: &Peer, query: Query) -> Option<Value> {
+    let to = t.ask(peer, Request::Query(vec![query]));
+    let Reply::Query(reply) = t.outcome(to).ok()? else { panic!("not the answer to a query") };
+    let infos = reply.results[0].value.as_infos().unwrap();
+    infos.iter().find(|info| !info.is(&keys::QUERY_QUALIFIERS)).map(|info| info.value.clone())
+}
+
+/// Everybody who is told of an event, which nothing else comes of.
+#[track_caller]
+fn hearers(t: &mut Harness) -> Vec<super::super::ConnId> {
+    let told = t.drain().into_iter().map(|command| match command {
+        Command::Push { conn, push: Push::Event { .. } } => Some(conn),
+        Command::Reply { result: Ok(_), .. } | Command::Return { result: Ok(_), .. } => None,
+        other => panic!("{other:?}"),
+    });
+    told.flatten().collect()
+}
+
+fn say(range: DataRange, proc: &ProcId) -> Event {
+    uncached(Event::new(CODE, proc.clone()).with_range(range))
+}
+
+#[test]
+fn sec_01_what_another_user_has_put_and_its_job_data_are_refused() {
+    let mut s = Scene::new([]);
+    s.t.commits(&s.bob, [entry(Scope::GLOBAL, "secret", 1u32)]);
+    s.t.commits(&s.again, [entry(Scope::GLOBAL, "own", 2u32)]);
+    for request in [
+        get(proc("bobs", 0), "secret"),
+        get(ProcId::new(nspace("bobs"), Rank::UNDEF), "secret"),
+        get_all(proc("bobs", 0)),
+        get_key(all_of("bobs"), &keys::JOB_SIZE),
+        get_all(all_of("bobs")),
+    ] {
+        s.refused(request);
+    }
+    let to = s.t.ask(&s.alice, get(proc("again", 0), "own"));
+    assert_eq!(s.t.value(to), Value::Uint32(2), "the same user");
+    let to = s.t.ask(&s.root, get(proc("bobs", 0), "secret"));
+    assert_eq!(s.t.value(to), Value::Uint32(1), "root");
+    s.t.finish();
+}
+
+#[test]
+fn get_31_who_waits_for_a_namespace_that_becomes_anothers_gets_nothing_of_it() {
+    let mut s = Scene::new([Upcall::DirectModex]);
+    let to = s.t.ask(&s.alice, get(proc("later", 0), "secret"));
+    let (id, ..) = s.t.upcall();
+    // known through its process alone, at first
+    let bob = joins(&mut s.t, "later", BOB);
+    s.t.commits(&bob, [entry(Scope::GLOBAL, "secret", 1u32)]);
+    s.t.quiet();
+    let call = HostCall::RegisterNspace {
+        nspace: nspace("later"),
+        local_procs: None,
+        infos: spec("later", "0").into_infos(),
+    };
+    s.t.call(call);
+    s.t.cancelled(id);
+    s.t.fails(to, Status::ERR_NO_PERMISSIONS);
+    s.t.next();
+    s.t.finish();
+}
+
+#[test]
+fn get_32_the_owner_of_a_job_on_other_nodes_is_who_its_data_says() {
+    let mut s = Scene::new([Upcall::DirectModex]);
+    for (name, owner) in [("far", Some(ALICE)), ("others", Some(BOB)), ("nobodys", None)] {
+        let spec = JobSpec::new(nspace(name)).node_map(["n7"]).unwrap().proc_map("0").unwrap();
+        let spec = match owner {
+            Some(uid) => spec.info(&keys::USERID, uid),
+            None => spec,
+        };
+        s.t.register(spec, None);
+        let to = s.t.ask(&s.alice, get_key(all_of(name), &keys::JOB_SIZE));
+        if owner == Some(ALICE) {
+            assert_eq!(s.t.value(to), Value::Uint32(1));
+        } else {
+            s.t.fails(to, Status::ERR_NO_PERMISSIONS);
+        }
+        let to = s.t.ask(&s.root, get_key(all_of(name), &keys::JOB_SIZE));
+        assert_eq!(s.t.value(to), Value::Uint32(1));
+    }
+    s.t.finish();
+}
+
+#[test]
+fn qry_10_res_11_pst_03_a_user_is_told_of_its_own_jobs_only() {
+    let mut s = Scene::new([]);
+    let sets = [("mine", vec![proc("alices", 0)]), ("theirs", vec![proc("bobs", 0)])];
+    for (name, members) in sets {
+        s.t.called(HostCall::DefinePset { name: name.into(), members }).unwrap();
+    }
+    let of = |key: &pmix_types::Key<_>, nspace: &str| Query::new(key).qualifier(&keys::NSPACE, nspace);
+    let names = Query::new(&keys::QUERY_NAMESPACES);
+    assert_eq!(text(&mut s.t, &s.alice, names.clone()), Some("again,alices".into()));
+    assert_eq!(text(&mut s.t, &s.bob, names.clone()), Some("bobs".into()));
+    assert_eq!(text(&mut s.t, &s.root, names), Some("again,alices,bobs,roots".into()));
+    for key in [&keys::QUERY_PROC_TABLE, &keys::QUERY_LOCAL_PROC_TABLE, &keys::QUERY_NAMESPACE_INFO] {
+        assert!(text(&mut s.t, &s.alice, of(key, "alices")).is_some(), "{key}");
+        assert_eq!(text(&mut s.t, &s.alice, of(key, "bobs")), None, "{key}");
+        assert!(text(&mut s.t, &s.root, of(key, "bobs")).is_some(), "{key}");
+    }
+    let size = Query::new(&keys::JOB_SIZE).qualifier(&keys::NSPACE, "bobs");
+    assert_eq!(text(&mut s.t, &s.alice, size.clone()), None);
+    assert_eq!(text(&mut s.t, &s.root, size), Some(Value::Uint32(1)));
+    let sets = Query::new(&keys::QUERY_PSET_NAMES);
+    assert_eq!(text(&mut s.t, &s.alice, sets.clone()), Some("mine".into()));
+    assert_eq!(text(&mut s.t, &s.root, sets), Some("mine,theirs".into()));
+    assert_eq!(text(&mut s.t, &s.bob, Query::new(&keys::QUERY_NUM_PSETS)), Some(Value::Size(1)));
+    let members = Query::new(&keys::QUERY_PSET_MEMBERSHIP).qualifier(&keys::PSET_NAME, "theirs");
+    assert_eq!(text(&mut s.t, &s.alice, members.clone()), None);
+    assert!(text(&mut s.t, &s.bob, members).is_some());
+
+    let all = s.t.ask(&s.alice, Request::ResolvePeers(ResolvePeers::new(None, None)));
+    assert_same(&s.t.ok(all), &Reply::Procs(vec![proc("again", 0), proc("alices", 0)]));
+    for request in [
+        Request::ResolvePeers(ResolvePeers::new(None, Some(nspace("bobs")))),
+        Request::ResolveNodes(Some(nspace("bobs"))),
+    ] {
+        let to = s.t.ask(&s.alice, request);
+        s.t.fails(to, Status::ERR_INVALID_NAMESPACE);
+    }
+    s.t.finish();
+}
+
+#[test]
+fn qry_10_memory_of_the_server_and_of_others_is_not_told() {
+    let mut s = Scene::new([]);
+    let query = || Request::Query(vec![Query::new(&keys::QUERY_MEMORY_USAGE)]);
+    for (peer, procs, has_server) in [(&s.alice, 2, false), (&s.bob, 1, false), (&s.root, 4, true)] {
+        let to = s.t.ask(peer, query());
+        let Command::Measure { id, pids } = s.t.next() else { panic!() };
+        s.t.answer(id, Ok(Answer::Memory(vec![Some(1 << 20); pids.len()])));
+        let Reply::Query(reply) = s.t.ok(to) else { panic!() };
+        let value = &reply.results[0].value.as_infos().unwrap()[0].value;
+        let count = |key: &str| value.as_infos().unwrap().iter().filter(|info| *info.key == *key).count();
+        assert_eq!(count(keys::PROC_INFO_ARRAY.name()), procs);
+        assert_eq!(count(keys::DAEMON_MEMORY.name()) == 1, has_server);
+    }
+    s.t.finish();
+}
+
+#[test]
+fn evt_11_a_process_is_heard_by_its_own_user_and_by_tools_that_see_everything() {
+    let mut s = Scene::new([Upcall::ToolConnected]);
+    let conn = s.t.hello_as(Identity::Tool(None), (0, 0));
+    let (id, ..) = s.t.upcall();
+    s.t.answer(id, Ok(Answer::Identity(proc("tool", 0))));
+    s.t.next();
+    let tool = Peer { conn, proc: proc("tool", 0) };
+    let all = [&s.alice, &s.again, &s.bob, &s.root, &tool];
+    for peer in all {
+        register(&mut s.t, peer, vec![]);
+    }
+    let own = vec![s.alice.conn, s.again.conn, tool.conn];
+    let everybody = all.map(|peer| peer.conn).to_vec();
+    let wildcards = ["alices", "again", "bobs", "roots", "tool"].map(all_of).to_vec();
+    for range in [DataRange::LOCAL, DataRange::SESSION, DataRange::GLOBAL, DataRange::CUSTOM] {
+        let named = Info::new(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(wildcards.clone()));
+        let event = |peer: &Peer| say(range, &peer.proc).with_info(named.clone());
+        s.t.ask(&s.alice, Request::Notify(event(&s.alice)));
+        assert_eq!(hearers(&mut s.t), own, "{range}");
+        s.t.ask(&s.bob, Request::Notify(event(&s.bob)));
+        assert_eq!(hearers(&mut s.t), [s.bob.conn, tool.conn], "{range}");
+        s.t.ask(&s.root, Request::Notify(event(&s.root)));
+        assert_eq!(hearers(&mut s.t), everybody, "{range}: root is heard by all");
+        // the same from other nodes
+        s.t.call(HostCall::NotifyEventOf { event: event(&s.alice), uid: ALICE });
+        assert_eq!(hearers(&mut s.t), own, "{range}");
+        s.t.call(HostCall::NotifyEvent(event(&s.alice)));
+        assert_eq!(hearers(&mut s.t), everybody, "{range}: the host is heard by all");
+    }
+    s.t.finish();
+}
+
+#[test]
+fn evt_13_what_is_kept_of_a_user_is_kept_for_that_user() {
+    let mut s = Scene::new([]);
+    let to = s
+        .t
+        .ask(&s.alice, Request::Notify(Event::new(CODE, s.alice.proc.clone()).with_range(DataRange::LOCAL)));
+    s.t.done(to);
+    register(&mut s.t, &s.bob, vec![]);
+    register(&mut s.t, &s.root, vec![]);
+    s.t.quiet();
+    register(&mut s.t, &s.again, vec![]);
+    assert_eq!(hearers(&mut s.t), [s.again.conn]);
+    s.t.finish();
+}
+
+#[test]
+fn mon_01_alarms_say_no_more_than_their_process_may() {
+    let mut s = Scene::new([Upcall::NotifyEvent]);
+    for peer in [&s.alice, &s.again, &s.bob] {
+        register(&mut s.t, peer, vec![]);
+    }
+    let beat = Info::dynamic(keys::MONITOR_HEARTBEAT.key_name(), Value::Undef);
+    let mut wish = Monitor::new(beat, CODE);
+    wish.directives =
+        Directives::new().with(&keys::MONITOR_HEARTBEAT_TIME, 5u32).with(&keys::RANGE, DataRange::GLOBAL);
+    let to = s.t.ask(&s.alice, Request::Monitor(wish));
+    s.t.ok(to);
+    s.t.advance(5);
+    for peer in [&s.alice, &s.again] {
+        assert!(matches!(s.t.next(), Command::Push { conn, .. } if conn == peer.conn));
+    }
+    let (id, caller, request) = s.t.upcall();
+    assert!(matches!(request, UpcallRequest::NotifyEvent(_)));
+    assert_eq!(caller.uid, ALICE, "other nodes hear whose word it is");
+    s.t.answer(id, Ok(Answer::Done));
+    s.t.lose(&s.alice);
+    s.t.drain();
+    s.t.finish();
+}
+
+#[test]
+fn con_02_fen_01_grp_01_grp_03_nothing_is_done_together_with_processes_of_another_user() {
+    let mut s = Scene::new([Upcall::NotifyEvent]);
+    register(&mut s.t, &s.bob, vec![]);
+    let both = || vec![proc("alices", 0), proc("bobs", 0)];
+    let group: Nspace = nspace("group");
+    for request in [
+        fence(both()),
+        Request::Connect(Connect::new(both())),
+        Request::GroupConstruct(GroupConstruct::new(group.clone(), both())),
+        Request::GroupInvite(GroupInvite::new(group.clone(), both())),
+    ] {
+        s.refused(request);
+    }
+    // a process of another node says itself that it invites
+    let members = Info::new(&keys::GROUP_MEMBERSHIP, DataArray::Proc(vec![proc("far", 0), proc("bobs", 0)]));
+    let invited = Event::new(Status::GROUP_INVITED, proc("far", 0))
+        .with_range(DataRange::GLOBAL)
+        .with_info(Info::new(&keys::GROUP_ID, "group"))
+        .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, proc("far", 0)))
+        .with_info(members);
+    s.t.called(HostCall::NotifyEventOf { event: uncached(invited), uid: ALICE }).unwrap();
+    assert!(s.t.engine.invites.is_empty(), "{:?}", s.t.engine.invites);
+    s.t.finish();
+}
+
+#[test]
+fn spn_01_a_job_runs_as_who_asks_for_it() {
+    let mut s = Scene::new([Upcall::Spawn]);
+    for (key, id) in [(&keys::USERID, 0u32), (&keys::USERID, BOB), (&keys::GRPID, 0)] {
+        for peer in [&s.alice, &s.root] {
+            if peer.conn == s.root.conn && id == 0 {
+                continue;
+            }
+            let mut spawn = Spawn::new(vec![App::new("id", 1)]);
+            spawn.directives = Directives::new().with(key, id);
+            let to = s.t.ask(peer, Request::Spawn(spawn));
+            let failure = s.t.fails(to, Status::ERR_NO_PERMISSIONS);
+            assert!(failure.message.contains(&format!("names {id}")), "{failure}");
+        }
+    }
+    let mut spawn = Spawn::new(vec![App::new("id", 1)]);
+    spawn.directives = Directives::new().with(&keys::USERID, ALICE).with(&keys::GRPID, ALICE);
+    let to = s.t.ask(&s.alice, Request::Spawn(spawn));
+    let (id, caller, _) = s.t.upcall();
+    assert_eq!((caller.uid, caller.gid), (ALICE, ALICE));
+    s.t.answer(id, Ok(Answer::Spawned(nspace("child"))));
+    s.t.ok(to);
+    s.t.finish();
+}
+
+#[test]
+fn jct_03_files_are_removed_with_the_rights_of_their_user_or_not_at_all() {
+    use pmix_types::message::JobControl;
+    let register = || {
+        let mut control = JobControl::new(vec![]);
+        control.directives = Directives::new().with(&keys::REGISTER_CLEANUP, "/tmp/file");
+        Request::JobControl(control)
+    };
+    for (server, status) in [(0, None), (1000, None), (7, Some(Status::ERR_NO_PERMISSIONS))] {
+        let mut t = Harness::with_config(Config { uid: server, ..config([]) });
+        t.job("job", "0");
+        let peer = t.connect(&proc("job", 0));
+        let to = t.ask(&peer, register());
+        assert_eq!(t.outcome(to).err().map(|failure| failure.status), status, "server of uid {server}");
+        t.lose(&peer);
+        t.drain();
+        t.finish();
+    }
+}

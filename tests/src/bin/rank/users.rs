@@ -1,0 +1,139 @@
+//! What a process does on a server where several users have theirs.
+
+use std::fmt::Display;
+
+use pmix_client::types::message::{
+    Abort, Connect, Fence, Get, GroupConstruct, GroupInvite, IofPull, IofPush, JobControl, Request,
+    ResolvePeers,
+};
+use pmix_client::types::{App, DataArray, DataRange, Directives, Event, Info, IofChannels, Query, Status};
+use pmix_client::{Client, Error, Nspace, ProcId, Rank, keys};
+use pmix_tool::Tool;
+
+/// Tries on a process of another user all that one process can have done to another; says what came of each.
+pub(crate) async fn attack(client: &Client, victim: Nspace) -> Result<(), Error> {
+    let (me, all) = (client.proc_id().clone(), ProcId::wildcard(victim.clone()));
+    let Ok(group) = Nspace::new(format!("group of {me}")) else { return Ok(()) };
+    let both = || vec![me.clone(), all.clone()];
+    let one = ProcId::new(victim.clone(), Rank::from_raw(0));
+    let table = |key| Request::Query(vec![Query::new(key).qualifier(&keys::NSPACE, victim.as_str())]);
+    let mut kill = JobControl::new(vec![all.clone()]);
+    kill.directives = Directives::new().with(&keys::JOB_CTRL_KILL, true);
+    let mut abort = Abort::new(9, "an attack");
+    abort.procs = vec![all.clone()];
+    let key = |key: &str| key.try_into().ok();
+    for (name, request) in [
+        ("abort", Request::Abort(abort)),
+        ("kill", Request::JobControl(kill)),
+        ("pull", Request::IofPull(IofPull::new(vec![all.clone()], IofChannels::STDOUT))),
+        ("push", Request::IofPush(IofPush::new(vec![one.clone()], "an attack\n".into()))),
+        ("get", Request::Get(Get::new(one, key("secret")))),
+        ("job", Request::Get(Get::new(all.clone(), key(keys::JOB_SIZE.name())))),
+        ("table", table(&keys::QUERY_PROC_TABLE)),
+        ("peers", Request::ResolvePeers(ResolvePeers::new(None, Some(victim.clone())))),
+        ("fence", Request::Fence(Fence::new(Some(both())))),
+        ("connect", Request::Connect(Connect::new(both()))),
+        ("construct", Request::GroupConstruct(GroupConstruct::new(group.clone(), both()))),
+        ("invite", Request::GroupInvite(GroupInvite::new(group, both()))),
+    ] {
+        tell(name, client.request(request).await);
+    }
+    let names = client.query([Query::new(&keys::QUERY_NAMESPACES)]).await?;
+    println!("names: {}", names.get::<String>(&keys::QUERY_NAMESPACES)?.unwrap_or_default());
+    // that one of its processes is lost, which it would believe of its server
+    let lost = Info::new(&keys::EVENT_AFFECTED_PROC, ProcId::new(victim, Rank::from_raw(99)));
+    let named = Info::new(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(vec![all]));
+    for range in [DataRange::LOCAL, DataRange::GLOBAL, DataRange::CUSTOM] {
+        let event = Event::new(Status::ERR_PROC_TERM_WO_SYNC, client.proc_id().clone()).with_range(range);
+        let event = event.with_info(lost.clone()).with_info(named.clone());
+        tell("notify", client.request(Request::Notify(event)).await);
+    }
+    Ok(())
+}
+
+fn tell<T, E: Into<Error>>(what: &str, outcome: Result<T, E>) {
+    match outcome.map_err(Into::into) {
+        Ok(_) => println!("{what}: SUCCESS"),
+        Err(error) => println!("{what}: {:?} {error}", error.status()),
+    }
+}
+
+/// Starts a process with a directive that names a file, and waits for its end.
+pub(crate) async fn spawn(
+    client: &Client,
+    file: Option<(&str, &str)>,
+    command: &[String],
+) -> Result<(), Error> {
+    let Some((program, args)) = command.split_first() else { return Ok(()) };
+    let spawn = client.spawn([App::new(program, 1).args(args)]).notify_completion();
+    let spawn = match file {
+        None => spawn,
+        Some(("hosts", file)) => spawn.hostfile(file),
+        Some(("add-hosts", file)) => spawn.add_hostfile(file),
+        Some(("wdir", dir)) => spawn.wdir(dir),
+        Some(("session-wdir", _)) => spawn.session_cwd(),
+        Some((other, _)) => {
+            eprintln!("what is {other}?");
+            return Ok(());
+        }
+    };
+    let mut ends = client.events([Status::EVENT_JOB_END]).await?;
+    match spawn.await {
+        Ok(job) => {
+            println!("started {job}");
+            let end = ends.recv().await.and_then(Result::ok);
+            let status = end.and_then(|end| end.info.get(&keys::JOB_TERM_STATUS).ok().flatten());
+            println!("ended {:?}", status.unwrap_or(Status::ERROR));
+        }
+        Err(error) => println!("refused {:?} {error}", error.status()),
+    }
+    Ok(())
+}
+
+/// Starts a job, reads what it says, and ends it.
+pub(crate) async fn rule(client: &Client) -> Result<(), Error> {
+    let mut ends = client.events([Status::EVENT_JOB_END]).await?;
+    let app = App::new("sh", 1).args(["-c", "read line; echo got $line; exec sleep 1000"]);
+    let forwarded = Directives::new().with(&keys::FWD_STDOUT, true).with(&keys::FWD_STDIN, true);
+    let job = client.spawn([app]).notify_completion().directives(forwarded).await?;
+    let all = ProcId::wildcard(job);
+    let mut output = client.pull_output([all.clone()]).channels(IofChannels::STDOUT).await?;
+    client.push_stdin([all.clone()]).write("own\n").await?;
+    if let Some(Ok(chunk)) = output.recv().await {
+        println!("heard {}", String::from_utf8_lossy(&chunk.data).trim_end());
+    }
+    let rows =
+        client.query([Query::new(&keys::QUERY_PROC_TABLE).qualifier(&keys::NSPACE, all.nspace.as_str())]);
+    println!(
+        "knows {} table",
+        rows.await?
+            .get_value(keys::QUERY_PROC_TABLE.name())
+            .map_or(0, |rows| rows.as_array().map_or(0, DataArray::len))
+    );
+    client.job_control([all]).kill().await?;
+    ends.recv().await;
+    println!("ended it");
+    Ok(())
+}
+
+/// Puts a file into the directory of its job.
+pub(crate) async fn furnish(client: &Client) -> Result<(), Error> {
+    let job = client.job(&client.proc_id().nspace);
+    let (dir, top) = (job.get(keys::NSDIR).await?, job.get(keys::TMPDIR).await?);
+    let written = std::fs::write(format!("{dir}/file"), "mine")
+        .and_then(|()| std::fs::create_dir(format!("{top}/dir")));
+    println!("furnished {dir} {top} {}", outcome(written));
+    Ok(())
+}
+
+/// Connects as a tool.
+pub(crate) async fn tool(uri: &str) {
+    match Tool::builder().uri(uri).connect().await {
+        Ok(tool) => println!("let in as {}", tool.proc_id()),
+        Err(error) => println!("refused {error}"),
+    }
+}
+
+fn outcome<T>(result: Result<T, impl Display>) -> String {
+    result.map_or_else(|error| error.to_string(), |_| "done".to_owned())
+}

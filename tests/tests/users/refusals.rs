@@ -1,0 +1,107 @@
+//! What a process of one user tries on those of others, and that nothing comes of it.
+
+use pmix_client::types::{App, Event, Info, ProcState, Status, keys};
+use pmix_client::{ProcId, Rank};
+use pmix_server::standard::{Account, Job, JobReport, JobStart, LaunchReport, MemoryExchange, StandardHost};
+use pmix_tests::{OtherUser, Running, TestLauncher, TestNode, nspace, proc, rank_program, within};
+
+use crate::{Rig, open, process};
+
+/// A process of the rank program that holds a secret, started by the host as a user or as itself.
+async fn victim(rig: &Rig, name: &str, user: Option<&OtherUser>) -> Job {
+    let program = user.map_or_else(rank_program, |user| user.copy_of(&rank_program()));
+    let app = App::new(program.to_str().unwrap(), 1).arg("keep-secret");
+    let mut start = JobStart::new(nspace(name), vec![app]).stdin(Rank::WILDCARD);
+    if let Some(user) = user {
+        start = start.user(Account::look_up(user.uid, user.uid).unwrap());
+    }
+    let mut job = within(rig.host.start_job(start)).await.unwrap();
+    line_with(&mut job, "listening").await;
+    job
+}
+
+/// Reads what a job says up to a line with these words.
+async fn line_with(job: &mut Job, words: &str) -> String {
+    let mut said = String::new();
+    loop {
+        match within(job.next_report()).await.unwrap() {
+            JobReport::Proc(LaunchReport::Output { data, .. }) => {
+                said.push_str(&String::from_utf8_lossy(&data))
+            }
+            JobReport::Proc(LaunchReport::Started { .. }) => {}
+            other => panic!("{other:?} after {said}"),
+        }
+        if said.contains(words) {
+            return said;
+        }
+    }
+}
+
+#[tokio::test]
+async fn sec_01_abt_01_jct_01_qry_10_evt_11_nothing_of_another_users_job_is_seen_or_changed() {
+    let Some(rig) = Rig::start().await else { return };
+    let mut victims =
+        [("roots", victim(&rig, "roots", None).await), ("bobs", victim(&rig, "bobs", Some(&rig.bob)).await)];
+    for (name, job) in &mut victims {
+        let (status, out, err) =
+            rig.process(&rig.alice, &format!("alice-and-{name}"), &["attack", name]).await.end().await;
+        assert!(status.success(), "{out}{err}");
+        for attack in
+            ["abort", "kill", "pull", "push", "get", "job", "fence", "connect", "construct", "invite"]
+        {
+            assert!(out.contains(&format!("\n{attack}: Status::ERR_NO_PERMISSIONS")), "{attack}: {out}");
+        }
+        // as of jobs that there are not
+        for question in ["table", "peers"] {
+            assert!(
+                out.contains(&format!("\n{question}: Status::ERR_INVALID_NAMESPACE")),
+                "{question}: {out}"
+            );
+        }
+        let names = out.lines().find_map(|line| line.strip_prefix("names: ")).unwrap();
+        assert!(names.split(',').all(|name| name.starts_with("alice-and-")), "only its own: {out}");
+        assert!(!out.contains("the secret"), "{out}");
+        assert_eq!(out.matches("notify: SUCCESS").count(), 3, "it is told to its own: {out}");
+
+        let table = rig.host.process_table(job.nspace());
+        assert_eq!(table[0].state, ProcState::CONNECTED, "it lives");
+        // what it hears first of a loss is the word of its host: the attacker's would have come before
+        let lost = Info::new(&keys::EVENT_AFFECTED_PROC, proc(name, 3));
+        let event = Event::new(Status::ERR_PROC_TERM_WO_SYNC, ProcId::none()).with_info(lost);
+        rig.node.handle().notify_event(event).await.unwrap();
+        let said = line_with(job, "heard").await;
+        assert!(said.contains(&format!("about {name}:3")), "{said}");
+        let outcome = within(job.outcome()).await.unwrap();
+        assert_eq!((outcome.status, outcome.procs[0].exit_code), (Status::SUCCESS, 0));
+    }
+}
+
+#[tokio::test]
+async fn sec_02_tol_15_a_tool_of_another_user_is_refused() {
+    let Some(rig) = Rig::start().await else { return };
+    let mut command = rig.alice.command(rig.alice.copy_of(&rank_program()));
+    command.args(["tool", rig.node.handle().uri()]);
+    let (_, out, err) = Running::start(command).end().await;
+    assert!(out.starts_with("refused") && out.contains("not for uid 4001"), "{out}{err}");
+    assert_eq!(rig.node.stats().await.connections, 0);
+    let mut command = std::process::Command::new(rank_program());
+    command.args(["tool", rig.node.handle().uri()]);
+    let (_, out, err) = Running::start(command).end().await;
+    assert!(out.starts_with("let in"), "its own: {out}{err}");
+}
+
+#[tokio::test]
+async fn spn_01_a_launcher_that_runs_as_itself_only_starts_nothing_for_another_user() {
+    let Some(alice) = OtherUser::second() else { return };
+    let launcher = TestLauncher::new("n0");
+    let host = StandardHost::new(launcher.clone(), MemoryExchange::single("n0"));
+    let node =
+        TestNode::builder(1).host(host.clone()).server(|server| server.other_users(true)).start().await;
+    open(node.root());
+    let asking = process(&node, &alice, "alices", &["spawn-with", "-", "-", "id"]).await;
+    let (_, out, err) = asking.end().await;
+    assert!(out.contains("refused Status::ERR_NOT_SUPPORTED"), "{out}{err}");
+    assert!(out.contains("jobs of uid 4001 cannot be started here"), "{out}");
+    assert!(node.handle().job_data(&nspace("alices.1")).await.is_err());
+    assert!(host.process_table(&nspace("alices.1")).is_empty() && launcher.asked().is_empty());
+}
