@@ -66,6 +66,7 @@ mod body;
 mod convert;
 pub mod grpc_status;
 pub mod modex;
+pub mod places;
 #[cfg(feature = "stream")]
 pub mod stream;
 mod version;

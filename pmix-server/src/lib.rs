@@ -66,6 +66,7 @@ pub mod host;
 #[cfg(feature = "inventory")]
 pub mod inventory;
 mod native;
+mod reactor;
 mod server;
 mod session_dir;
 mod setup;
