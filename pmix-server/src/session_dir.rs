@@ -62,8 +62,8 @@ impl SessionDirError {
 pub(crate) struct SessionDir {
     path: PathBuf,
     base: PathBuf,
-    /// Held until the directory is removed.
-    lock: Option<File>,
+    /// Holds the lock.
+    _lock: File,
 }
 
 impl SessionDir {
@@ -120,7 +120,7 @@ impl SessionDir {
             Ok(lock)
         });
         match lock {
-            Ok(lock) => Ok(Self { path, base: base.into(), lock: Some(lock) }),
+            Ok(lock) => Ok(Self { path, base: base.into(), _lock: lock }),
             Err(error) => {
                 // not remove_dir_all, which needs descriptors that may be what is missing
                 let _ = fs::remove_file(path.join(LOCK));
@@ -191,8 +191,6 @@ impl SessionDir {
 
 impl Drop for SessionDir {
     fn drop(&mut self) {
-        // to remove takes a descriptor, and this may be the last one
-        self.lock.take();
         if let Err(error) = fs::remove_dir_all(&self.path) {
             tracing::warn!(path = %self.path.display(), %error, "cannot remove the session directory");
         }
