@@ -67,6 +67,7 @@ mod convert;
 mod expansion;
 pub mod grpc_status;
 pub mod modex;
+pub mod places;
 #[cfg(feature = "stream")]
 pub mod stream;
 mod version;

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use pmix_types::ProcId;
 use tokio::io::AsyncWriteExt;
-use tokio::process::ChildStdin;
+use tokio::net::unix::pipe;
 use tokio::sync::{mpsc, watch};
 
 /// Pieces that may wait for a process to read; who brings more waits.
@@ -19,7 +19,7 @@ pub(crate) enum Input {
 /// Writes what is sent into the pipe until its end, or that of the process.
 pub(crate) fn feed(
     proc: ProcId,
-    mut pipe: ChildStdin,
+    mut pipe: pipe::Sender,
     mut ended: watch::Receiver<()>,
 ) -> mpsc::Sender<Input> {
     let (sender, mut inputs) = mpsc::channel(WAITING);

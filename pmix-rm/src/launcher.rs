@@ -1,7 +1,10 @@
 //! [`LocalLauncher`]: processes on the node of the launcher itself.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,15 +14,17 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use pmix_server::standard::{Account, LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher};
 use pmix_types::{App, Nspace, ProcId, Rank, Status};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
-use tokio::process::{Child, Command};
-use tokio::runtime::Handle;
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::net::unix::pipe;
+use tokio::process::Command;
 use tokio::sync::{mpsc, watch};
 
+use crate::child::{Child, Handle};
 use crate::guardian::Guardian;
 use crate::input::{Input, feed};
 use crate::program::{Program, Refusal, spawn_error};
-use crate::supervise::supervise;
+use crate::recipe::Recipe;
+use crate::supervise::{Output, supervise};
 use crate::tree;
 
 /// Starts processes on this node and looks after them. Cheap to clone: all clones are the same launcher.
@@ -69,9 +74,7 @@ type Running = BTreeMap<ProcId, Process>;
 /// A process that has not ended.
 #[derive(Clone, Debug)]
 struct Process {
-    pid: Pid,
-    /// Names the process for good, also when its id goes to another one.
-    handle: Arc<OwnedFd>,
+    handle: Handle,
     /// Closed when it has ended.
     ended: watch::Receiver<()>,
     /// To its standard input, if it takes input of others.
@@ -127,45 +130,47 @@ impl LocalLauncher {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn command(&self, program: &Program, proc: &LaunchProc, user: Option<&Account>) -> Command {
-        let mut command = Command::new(&program.path);
-        let (name, args) =
-            program.argv.split_first().map_or(("", &[][..]), |(name, args)| (name.as_str(), args));
-        command.arg0(name).args(args);
-        command.env_clear();
+    fn recipe(&self, program: &Program, proc: &LaunchProc, user: Option<&Account>) -> Recipe {
+        let mut env: BTreeMap<OsString, OsString> = BTreeMap::new();
         if self.nodes.len() > 1 {
-            command.envs(pretence(&proc.env, user.is_some()));
+            env.extend(
+                pretence(&proc.env, user.is_some())
+                    .into_iter()
+                    .map(|(name, value)| (name.into(), value.into())),
+            );
         }
-        command.envs(&program.env);
-        command.envs(proc.env.iter().map(|(name, value)| (name, value)));
+        env.extend(program.env.clone());
+        env.extend(proc.env.iter().map(|(name, value)| (name.into(), value.into())));
         if let Some(cwd) = &program.cwd {
             // shells and many programs believe PWD
-            command.current_dir(cwd).env("PWD", cwd);
+            env.insert("PWD".into(), cwd.into());
         }
-        command.stdin(self.stdin_of(proc, user)).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.process_group(self.guardian.as_ref().map_or(0, |guardian| guardian.group().as_raw_pid()));
-        command.kill_on_drop(true);
-        if let Some(user) = user {
-            // before it enters its directory and finds its program
-            command.uid(user.uid());
-        }
-        command
+        env.extend(self.guardian.as_ref().map(|guardian| guardian.mark()));
+        let argv = program.argv.iter().map(OsString::from).collect();
+        Recipe { path: program.path.clone(), argv, env, cwd: program.cwd.clone(), user: user.cloned() }
     }
 
-    fn stdin_of(&self, proc: &LaunchProc, user: Option<&Account>) -> Stdio {
+    /// What a process reads from, and where that is written to if it takes input of others.
+    fn stdin_of(
+        &self,
+        proc: &LaunchProc,
+        user: Option<&Account>,
+    ) -> io::Result<(OwnedFd, Option<pipe::Sender>)> {
         if proc.takes_stdin {
-            return Stdio::piped();
+            let (read, write) = io::pipe()?;
+            return Ok((read.into(), Some(pipe::Sender::from_owned_fd(write.into())?)));
         }
-        // what is meant for the first job is not for another user's
-        if proc.rank.to_raw() != 0 || user.is_some() {
-            return Stdio::null();
-        }
-        let stdin = self.stdin.lock().unwrap_or_else(PoisonError::into_inner).take();
-        stdin.map_or_else(Stdio::null, Stdio::from)
+        let first = match proc.rank.to_raw() {
+            // what is meant for the first job is not for another user's
+            0 if user.is_none() => self.stdin.lock().unwrap_or_else(PoisonError::into_inner).take(),
+            _ => None,
+        };
+        Ok((first.map_or_else(|| File::open("/dev/null").map(OwnedFd::from), Ok)?, None))
     }
 
     async fn start(
         &self,
+        nspace: &Nspace,
         program: &Arc<Program>,
         proc: &LaunchProc,
         user: Option<&Account>,
@@ -174,54 +179,94 @@ impl LocalLauncher {
             let reason = format!("node {} is not this one, and this launcher knows no other", proc.node);
             return Err(Refusal::new(Status::ERR_JOB_FAILED_TO_LAUNCH, reason));
         }
-        let failed = |reason: String| Refusal::new(Status::ERR_JOB_SYS_OP_FAILED, reason);
-        let mut command = self.command(program, proc, user);
-        let child = match user {
-            None => command.spawn(),
-            Some(user) => {
-                let runtime = Handle::current();
-                let spawn = move || {
+        self.spawn(nspace, program, proc, user).await.map_err(|error| spawn_error(&error))
+    }
+
+    async fn spawn(
+        &self,
+        nspace: &Nspace,
+        program: &Arc<Program>,
+        proc: &LaunchProc,
+        user: Option<&Account>,
+    ) -> io::Result<Started> {
+        let recipe = self.recipe(program, proc, user);
+        let (stdin, input) = self.stdin_of(proc, user)?;
+        let (out, stdout) = io::pipe()?;
+        let (err, stderr) = io::pipe()?;
+        let output = [pipe::Receiver::from_owned_fd(out.into())?, pipe::Receiver::from_owned_fd(err.into())?];
+        let streams = [stdin, stdout.into(), stderr.into()];
+        let child = match &self.guardian {
+            Some(guardian) => guardian.spawn(nspace.as_str(), &recipe, streams).await?,
+            None => {
+                let [stdin, stdout, stderr] = streams.map(Stdio::from);
+                let mut command = Command::from(recipe.command());
+                command.stdin(stdin).stdout(stdout).stderr(stderr).process_group(0).kill_on_drop(true);
+                let runtime = tokio::runtime::Handle::current();
+                let mut spawn = move || {
                     let _entered = runtime.enter();
                     command.spawn()
                 };
-                user.start_processes(spawn).await.flatten()
+                Child::own(match user {
+                    None => spawn()?,
+                    Some(user) => user.start_processes(spawn).await??,
+                })?
             }
         };
-        let child = child.map_err(|error| spawn_error(&error))?;
-        let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
-        let pid = pid.ok_or_else(|| failed("it has no process id".into()))?;
-        // it cannot have been waited for yet, so the id is still its own
-        let handle = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| failed(error.to_string()))?;
-        let program = Arc::clone(program);
-        Ok(Started { rank: proc.rank, program, child, pid, handle: Arc::new(handle) })
+        Ok(Started { rank: proc.rank, program: Arc::clone(program), child, input, output })
     }
 
     /// Hands a started process to its supervisor.
-    fn look_after(&self, nspace: &Nspace, mut started: Started, reports: mpsc::Sender<LaunchReport>) {
-        let proc = ProcId::new(nspace.clone(), started.rank);
+    fn look_after(&self, nspace: &Nspace, started: Started, reports: mpsc::Sender<LaunchReport>) {
+        let Started { rank, program, child, input, output } = started;
+        let proc = ProcId::new(nspace.clone(), rank);
         let (ending, ended) = watch::channel(());
-        let input = started.child.stdin.take().map(|pipe| feed(proc.clone(), pipe, ended.clone()));
-        let process = Process { pid: started.pid, handle: started.handle, ended, input };
+        let input = input.map(|pipe| feed(proc.clone(), pipe, ended.clone()));
+        let process = Process { handle: child.handle().clone(), ended, input };
         self.running().insert(proc.clone(), process);
         let report = LaunchReport::Started {
             proc: proc.clone(),
-            pid: started.pid.as_raw_pid(),
-            executable: started.program.path.display().to_string(),
+            pid: child.handle().pid().as_raw_pid(),
+            executable: program.path.display().to_string(),
         };
-        let running = Arc::clone(&self.running);
+        let launcher = self.clone();
         tokio::spawn(async move {
             let _ = reports.send(report).await;
             let forget = || {
-                running.lock().unwrap_or_else(PoisonError::into_inner).remove(&proc);
+                launcher.forget(&proc);
                 drop(ending);
             };
-            supervise(&proc, started.child, &reports, forget).await;
+            supervise(&proc, child, output, &reports, forget).await;
         });
+    }
+
+    /// A process has ended.
+    fn forget(&self, proc: &ProcId) {
+        let is_last = {
+            let mut running = self.running();
+            running.remove(proc);
+            !running.keys().any(|other| other.nspace == proc.nspace)
+        };
+        if let (true, Some(guardian)) = (is_last, &self.guardian) {
+            guardian.ended(proc.nspace.as_str());
+        }
     }
 
     fn alive(&self, procs: &[ProcId]) -> Vec<Process> {
         let running = self.running();
         procs.iter().filter_map(|proc| running.get(proc).cloned()).collect()
+    }
+
+    /// Kills what is left of jobs of which all processes that run are among these.
+    fn kill_whole_jobs(&self, procs: &[ProcId]) {
+        let Some(guardian) = &self.guardian else { return };
+        let jobs: BTreeSet<&Nspace> = procs.iter().map(|proc| &proc.nspace).collect();
+        let meant: BTreeSet<&ProcId> = procs.iter().collect();
+        let is_whole = |job: &&&Nspace| {
+            self.running().keys().filter(|proc| proc.nspace == ***job).all(|proc| meant.contains(proc))
+        };
+        for job in jobs.iter().filter(is_whole) {
+            guardian.kill(job.as_str());
+        }
     }
 
     /// Signals processes and what descends from them.
@@ -232,7 +277,7 @@ impl LocalLauncher {
         match &self.guardian {
             None => {
                 for process in processes {
-                    signal_group(process.pid, signal);
+                    signal_group(process.handle.pid(), signal);
                 }
             }
             Some(guardian) if Guardian::ignores(signal) && self.running().len() == processes.len() => {
@@ -259,8 +304,8 @@ struct Started {
     rank: Rank,
     program: Arc<Program>,
     child: Child,
-    pid: Pid,
-    handle: Arc<OwnedFd>,
+    input: Option<pipe::Sender>,
+    output: Output,
 }
 
 #[async_trait]
@@ -293,7 +338,7 @@ impl Launcher for LocalLauncher {
         }
         let mut started = Vec::with_capacity(job.procs.len());
         for (proc, program) in job.procs.iter().zip(&found) {
-            match self.start(program, proc, user).await {
+            match self.start(&job.nspace, program, proc, user).await {
                 Ok(process) => started.push(process),
                 Err(refusal) => {
                     end_all(started).await;
@@ -302,6 +347,9 @@ impl Launcher for LocalLauncher {
             }
             // starting takes a while; those that run already want to be served
             tokio::task::yield_now().await;
+        }
+        if let Some(guardian) = &self.guardian {
+            guardian.started();
         }
         for process in started {
             self.look_after(&job.nspace, process, reports.clone());
@@ -328,9 +376,9 @@ impl Launcher for LocalLauncher {
     }
 
     fn has_ended(&self, proc: &ProcId) -> bool {
-        let pid = self.running().get(proc).map(|process| process.pid);
+        let handle = self.running().get(proc).map(|process| process.handle.clone());
         // one that was waited for may still have output to be read
-        pid.is_none_or(tree::is_exiting)
+        handle.is_none_or(|handle| handle.has_ended())
     }
 
     fn takes_stdin(&self) -> bool {
@@ -365,7 +413,7 @@ impl Launcher for LocalLauncher {
         self.reach(&processes, Signal::TERM);
         // a stopped process would not see it
         self.reach(&processes, Signal::CONT);
-        let launcher = self.clone();
+        let (launcher, procs) = (self.clone(), procs.to_vec());
         // the caller may be who takes the output: it must not wait here while they write their last words
         tokio::spawn(async move {
             let mut left = processes.clone();
@@ -377,6 +425,7 @@ impl Launcher for LocalLauncher {
             if tokio::time::timeout(launcher.grace, all_ended).await.is_err() {
                 processes.retain(|process| process.ended.has_changed().is_ok());
                 launcher.reach(&processes, Signal::KILL);
+                launcher.kill_whole_jobs(&procs);
             }
         });
         Ok(())
@@ -403,22 +452,20 @@ fn signal_group(group: Pid, signal: Signal) {
 /// Signals processes and all that descends from them, parents first: a shell must know of the signal before it
 /// sees its child die of it.
 fn signal_trees(processes: &[Process], signal: Signal) {
-    let roots: Vec<Pid> = processes.iter().map(|process| process.pid).collect();
+    let roots: Vec<Pid> = processes.iter().map(|process| process.handle.pid()).collect();
     let below = tree::descendants(&roots);
     for process in processes {
-        if let Err(error) = pidfd_send_signal(&*process.handle, signal) {
-            tracing::debug!(pid = process.pid.as_raw_pid(), %error, "process not signalled");
-        }
+        process.handle.signal(signal);
     }
     tree::signal_all(&below, signal);
 }
 
 /// Ends processes of a job that cannot start as a whole.
 async fn end_all(started: Vec<Started>) {
-    let roots: Vec<Pid> = started.iter().map(|process| process.pid).collect();
+    let roots: Vec<Pid> = started.iter().map(|process| process.child.handle().pid()).collect();
     let below = tree::descendants(&roots);
     for process in &started {
-        let _ = pidfd_send_signal(&*process.handle, Signal::KILL);
+        process.child.handle().signal(Signal::KILL);
     }
     tree::signal_all(&below, Signal::KILL);
     for mut process in started {

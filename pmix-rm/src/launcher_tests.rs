@@ -142,8 +142,8 @@ async fn environment_directory_and_arguments_arrive() {
 
 #[tokio::test]
 async fn only_rank_zero_of_the_first_job_reads_standard_input() {
-    let (read, mut write) = std::io::pipe().unwrap();
-    std::io::Write::write_all(&mut write, b"for one").unwrap();
+    let (read, mut write) = io::pipe().unwrap();
+    io::Write::write_all(&mut write, b"for one").unwrap();
     drop(write);
     let launcher = LocalLauncher::new("here").first_stdin(read.into());
     for expected in [["for one", ""], ["", ""]] {

@@ -35,6 +35,7 @@
 //!   (`rank`, `node`, `executable`, `pid`, `exit_code`, `state`), `server` (counters).
 
 mod check;
+mod child;
 mod cli;
 mod console;
 mod guardian;
@@ -43,6 +44,7 @@ mod launcher;
 mod orphans;
 mod output;
 mod program;
+mod recipe;
 mod report;
 mod session;
 mod signals;

@@ -25,7 +25,8 @@ pub(crate) fn end() {
             // the children of those that die become ours: look again
             tree::signal_all(&tree::descendants(&[getpid()]), Signal::KILL);
             match wait(WaitOptions::empty()) {
-                Ok(_) | Err(Errno::INTR) => {}
+                // looking takes longer than waiting for those that have ended by now
+                Ok(_) | Err(Errno::INTR) => while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {},
                 Err(_) => break,
             }
         }

@@ -5,9 +5,12 @@ use std::time::Duration;
 use bytes::BytesMut;
 use pmix_server::standard::{LaunchReport, OutputChannel, ProcExit};
 use pmix_types::ProcId;
+use rustix::process::Signal;
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::process::Child;
+use tokio::net::unix::pipe;
 use tokio::sync::{mpsc, watch};
+
+use crate::child::Child;
 
 /// How long a descendant that holds the output of an ended process open may keep it from being reported as
 /// ended.
@@ -19,22 +22,26 @@ const MAX_PIPE: usize = 1024 * 1024;
 /// Largest piece of output.
 const CHUNK: usize = 64 * 1024;
 
+/// The reading ends of a process's pipes for output and errors.
+pub(crate) type Output = [pipe::Receiver; 2];
+
 /// Reports what a process writes, then its end; `on_exit` is called as soon as it has ended.
 pub(crate) async fn supervise(
     proc: &ProcId,
     mut child: Child,
+    [stdout, stderr]: Output,
     reports: &mpsc::Sender<LaunchReport>,
     on_exit: impl FnOnce(),
 ) {
     let (exited, exit) = watch::channel(false);
-    let out = child.stdout.take().map(|from| pump(proc, OutputChannel::Stdout, from, reports, exit.clone()));
-    let err = child.stderr.take().map(|from| pump(proc, OutputChannel::Stderr, from, reports, exit));
+    let out = pump(proc, OutputChannel::Stdout, stdout, reports, exit.clone());
+    let err = pump(proc, OutputChannel::Stderr, stderr, reports, exit);
     let wait = async {
         let status = tokio::select! {
             status = child.wait() => status,
             // nobody listens any more: nobody would end it either
             () = reports.closed() => {
-                let _ = child.start_kill();
+                child.handle().signal(Signal::KILL);
                 child.wait().await
             }
         };
@@ -42,21 +49,15 @@ pub(crate) async fn supervise(
         let _ = exited.send(true);
         status
     };
-    let (status, (), ()) = tokio::join!(wait, optional(out), optional(err));
+    let (status, (), ()) = tokio::join!(wait, out, err);
     let exit = match status {
-        Ok(status) => status.into(),
+        Ok(exit) => exit,
         Err(error) => {
             tracing::error!(%proc, %error, "process cannot be waited for");
             ProcExit::Code(1)
         }
     };
     let _ = reports.send(LaunchReport::Ended { proc: proc.clone(), exit }).await;
-}
-
-async fn optional(work: Option<impl Future<Output = ()>>) {
-    if let Some(work) = work {
-        work.await;
-    }
 }
 
 /// Reports what comes out of a pipe until it is closed, or until its process has ended and nothing of what

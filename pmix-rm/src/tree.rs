@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use procfs::ProcError;
-use procfs::process::{Process, StatFlags, all_processes};
-use rustix::process::{Pid, Signal, kill_process};
+use procfs::process::{Process, Stat, StatFlags, all_processes};
+use rustix::process::{Pid, Signal, getpid, kill_process};
 
 /// All live processes that descend from one of `roots`, each after its parent; the roots are not among them.
 pub(crate) fn descendants(roots: &[Pid]) -> Vec<Pid> {
@@ -18,6 +18,12 @@ pub(crate) fn descendants(roots: &[Pid]) -> Vec<Pid> {
         }
     }
     found
+}
+
+/// All live processes of a group but this one.
+pub(crate) fn group(group: Pid) -> Vec<Pid> {
+    let members = stats().filter(|stat| stat.pgrp == group.as_raw_pid());
+    members.filter_map(|stat| Pid::from_raw(stat.pid)).filter(|&pid| pid != getpid()).collect()
 }
 
 /// Sends a signal to processes; those that have ended are skipped.
@@ -47,12 +53,7 @@ pub(crate) fn is_exiting(pid: Pid) -> bool {
 
 fn children_by_parent() -> HashMap<Pid, Vec<Pid>> {
     let mut children: HashMap<Pid, Vec<Pid>> = HashMap::new();
-    let processes = all_processes().into_iter().flatten().flatten();
-    for stat in processes.filter_map(|process| process.stat().ok()) {
-        // those that have ended have nothing to be told
-        if matches!(stat.state, 'Z' | 'X') {
-            continue;
-        }
+    for stat in stats() {
         if let (Some(pid), Some(parent)) = (Pid::from_raw(stat.pid), Pid::from_raw(stat.ppid)) {
             children.entry(parent).or_default().push(pid);
         }
@@ -60,12 +61,19 @@ fn children_by_parent() -> HashMap<Pid, Vec<Pid>> {
     children
 }
 
+/// What is known of all processes; those that have ended have nothing to be told.
+fn stats() -> impl Iterator<Item = Stat> {
+    let processes = all_processes().into_iter().flatten().flatten();
+    let stats = processes.filter_map(|process| process.stat().ok());
+    stats.filter(|stat| !matches!(stat.state, 'Z' | 'X'))
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::{self, BufRead};
     use std::process::{Command, Stdio};
 
-    use rustix::process::{WaitId, WaitIdOptions, getpid, waitid};
+    use rustix::process::{WaitId, WaitIdOptions, waitid};
 
     use super::*;
 

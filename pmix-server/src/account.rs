@@ -62,6 +62,11 @@ impl Account {
         })
     }
 
+    /// A user of whom nothing needs to be looked up: its group, and all groups that it is in.
+    pub const fn with_groups(uid: u32, gid: u32, groups: Vec<u32>) -> Self {
+        Self { uid, gid, groups, known: None }
+    }
+
     /// Its number.
     pub const fn uid(&self) -> u32 {
         self.uid
@@ -146,6 +151,17 @@ impl Account {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<T> {
         self.clone().start(Self::lend_groups, work)?.await.unwrap_or_else(|_| Err(lost()))
+    }
+
+    /// The same as [`start_processes`](Self::start_processes), and waits: for threads that may.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn start_processes_blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<T> {
+        self.clone().start(Self::lend_groups, work)?.blocking_recv().unwrap_or_else(|_| Err(lost()))
     }
 
     fn start<T: Send + 'static>(

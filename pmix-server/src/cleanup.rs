@@ -207,6 +207,26 @@ mod tests {
     }
 
     #[test]
+    fn jct_03_a_directory_of_another_group_stays_with_all_in_it() {
+        let (_scene, root, mut cleanup) = scene();
+        cleanup.dirs.insert(root.join("top"), DirCleanup { recursive: true, ..DirCleanup::default() });
+        let other = Cleanup { gid: cleanup.gid + 1, ..cleanup.clone() };
+        clean_up(&other);
+        assert_eq!(left(&root).len(), 7);
+        // one with a file that could go, in a directory that is of another group: only root can make it so
+        if rustix::process::geteuid().is_root() {
+            let group = Some(cleanup.gid + 1);
+            std::os::unix::fs::chown(root.join("top/sub"), None, group).unwrap();
+            clean_up(&cleanup);
+            assert_eq!(left(&root), ["top", "top/sub", "top/sub/b", "outside/c"]);
+            std::os::unix::fs::chown(root.join("top"), None, group).unwrap();
+            fs::write(root.join("top/a"), "x").unwrap();
+            clean_up(&cleanup);
+            assert_eq!(left(&root), ["top", "top/a", "top/sub", "top/sub/b", "outside/c"]);
+        }
+    }
+
+    #[test]
     fn jct_03_flags_say_what_stays() {
         let (_scene, root, mut cleanup) = scene();
         cleanup.ignored.insert("keep".into());

@@ -69,6 +69,7 @@ pub mod host;
 pub mod inventory;
 mod line;
 mod native;
+mod reactor;
 mod server;
 mod session_dir;
 mod setup;

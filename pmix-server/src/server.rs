@@ -7,21 +7,17 @@ use std::time::Duration;
 use pmix_types::{Nspace, NspaceError, ProcId, Rank};
 use thiserror::Error;
 use tokio::sync::oneshot;
-use tokio_util::task::TaskTracker;
 
 use crate::door::{Door, raise_descriptor_limit};
 use crate::driver::{Driver, Inbox};
 use crate::engine::{Config, Engine, ServerStats};
-use crate::grpc;
 use crate::handle::{ServerHandle, Shared};
 use crate::host::{HostModule, NoHost};
-use crate::native;
-use crate::session_dir::{SessionDir, SessionDirError, default_root};
+use crate::reactor::{Opened, Plan};
+use crate::session_dir::{SessionDir, SessionDirError};
 use crate::setup::HARVEST;
 use crate::upcalls::Upcalls;
 
-/// How long processes have to read what a server that stops has said last.
-const LAST_WORDS: Duration = Duration::from_millis(250);
 /// How long a process may leave unread what it is told, unless the embedder says otherwise.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -62,6 +58,9 @@ pub enum ServerError {
     /// The name given for the server is no namespace.
     #[error("server namespace: {0}")]
     Nspace(#[from] NspaceError),
+    /// Connections to the socket cannot be accepted.
+    #[error("cannot accept connections on the socket: {0}")]
+    Socket(#[source] std::io::Error),
     /// The loopback port of the native wire cannot be opened.
     #[error("cannot listen on the loopback interface: {0}")]
     Tcp(#[source] std::io::Error),
@@ -133,7 +132,10 @@ impl ServerBuilder {
         self
     }
 
-    /// Directory below which the private one is made; `PMIX_SERVER_TMPDIR`, `TMPDIR` or `/tmp` if not given.
+    /// Directory below which the private one is made; it is an error if that cannot be used. If not given, it is
+    /// `PMIX_SERVER_TMPDIR`, or else `TMPDIR` or `/tmp`; only if somebody else has taken our name in these two, it is
+    /// `XDG_RUNTIME_DIR` or a name that nobody foresees (see [`pmix_proto::places`]). Relative paths are made absolute
+    /// at the start.
     pub fn session_root(mut self, root: impl Into<PathBuf>) -> Self {
         self.session_root = Some(root.into());
         self
@@ -199,36 +201,25 @@ impl ServerBuilder {
         let server = ProcId::new(Nspace::new(nspace)?, Rank::from_raw(0));
         raise_descriptor_limit();
         let door = Door::new(self.other_users);
-        let root = self.session_root.unwrap_or_else(default_root);
-        let dir = SessionDir::create(&root, &hostname, self.other_users)?;
-        let uri = format!("{}.{};unix:{}", server.nspace, server.rank, dir.socket().display());
         let (inbox, events) = Inbox::new(self.patience);
-        let reactor = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(ServerError::Thread)?;
-        let entered = reactor.enter();
-        let listener = dir.listen(self.other_users)?;
-        let port = grpc::Port::new(listener, door.clone()).map_err(ServerError::Thread)?;
-        let (native, native_uri) = match self.native {
-            NativeWire::Off => (None, None),
-            _ => {
-                let (port, uri) = native::Port::open(&server, door.clone())?;
-                (Some(port), Some((uri, self.native)))
-            }
+        let plan = Plan {
+            server: server.clone(),
+            hostname: hostname.clone(),
+            session_root: self.session_root,
+            tool_support: self.tool_support,
+            other_users: self.other_users,
+            door: door.clone(),
+            native: self.native != NativeWire::Off,
+            limits: self.limits,
         };
-        drop(entered);
-        // whoever finds them can connect
-        if self.tool_support {
-            let native = native_uri.as_ref().map(|(uri, _)| uri);
-            dir.write_rendezvous(&server.nspace, &uri, native, &hostname)?;
-        }
+        let opened = Opened::open(plan, inbox.clone()).await?;
+        // nothing fails from here on: the host hears only of a server that runs
         let shared = Shared {
             server: server.clone(),
             hostname: hostname.clone(),
-            uri,
-            dir: dir.path().into(),
-            native: native_uri,
+            uri: opened.uri.clone(),
+            dir: opened.dir.path().into(),
+            native: opened.native_uri.clone().map(|uri| (uri, self.native)),
             harvest: self.harvest,
             door,
         };
@@ -243,26 +234,8 @@ impl ServerBuilder {
             capabilities: host.capabilities(),
             tool_support: self.tool_support,
         };
-        let driver = Driver::new(Engine::new(config), Upcalls::new(host, runtime, inbox.clone()));
-        let limits = self.limits;
-        let identity = handle.proc_id().clone();
-        let thread = std::thread::Builder::new().name("pmix-server".into()).spawn(move || {
-            reactor.block_on(async move {
-                let connections = TaskTracker::new();
-                let accept = port.accept(inbox.clone(), limits, connections.clone());
-                let accepting = tokio::spawn(accept);
-                if let Some(port) = native {
-                    tokio::spawn(port.accept(inbox, identity));
-                }
-                driver.run(events).await;
-                // what was said last is still on its way; processes hang up when they have read it
-                accepting.abort();
-                connections.close();
-                let _ = tokio::time::timeout(LAST_WORDS, connections.wait()).await;
-            });
-            // listeners and connections end with their runtime
-        });
-        let thread = thread.map_err(ServerError::Thread)?;
+        let driver = Driver::new(Engine::new(config), Upcalls::new(host, runtime, inbox));
+        let (thread, dir) = opened.run(driver, events);
         Ok(Server { handle, thread: Some(thread), dir: Some(dir) })
     }
 }

@@ -1,7 +1,7 @@
 //! The private directory of a server: its socket, its rendezvous file, and the lock that says it lives.
 //!
 //! ```text
-//! <root>/pmix-<uid>/              ours, mode 0700, checked; shared by our servers on this node
+//! <root>/pmix-<uid>/              ours, mode 0700, checked; shared by our servers on this node; see pmix_proto::places
 //!     .lock                       held for a moment while a directory is made or a stale one removed
 //!     <host>.<pid>.<n>/           one server
 //!         lock                    held as long as the server lives
@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use pmix_native::conn::{Rendezvous, ServerUri, User, file_names};
 use pmix_native::env::RELEASE;
+use pmix_proto::places::{Doubt, Places, doubt};
 use pmix_types::Nspace;
 use thiserror::Error;
 use tokio::net::UnixListener;
@@ -65,30 +66,68 @@ pub(crate) struct SessionDir {
     _lock: File,
 }
 
-/// The directory below which servers make theirs: `PMIX_SERVER_TMPDIR`, `TMPDIR` or `/tmp`.
-pub(crate) fn default_root() -> PathBuf {
-    let set = |name| std::env::var_os(name).filter(|dir| !dir.is_empty()).map(PathBuf::from);
-    set("PMIX_SERVER_TMPDIR").or_else(|| set("TMPDIR")).unwrap_or_else(|| PathBuf::from("/tmp"))
-}
-
 impl SessionDir {
-    /// Makes a directory for this server and removes those that dead servers have left.
-    pub(crate) fn create(root: &Path, hostname: &str, other_users: bool) -> Result<Self, SessionDirError> {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
+    /// Makes a directory for this server and removes those that dead servers have left. A failure leaves nothing behind.
+    ///
+    /// Below `root` only, if that is given: it is an error if it cannot be used. Else where the environment says, and if
+    /// somebody else has taken that place, in one of the others where tools look.
+    pub(crate) fn create(
+        root: Option<&Path>,
+        hostname: &str,
+        other_users: bool,
+    ) -> Result<Self, SessionDirError> {
+        let uid = rustix::process::geteuid().as_raw();
+        let places = match root {
+            Some(root) => Places::given(root, uid),
+            None => Places::of_environment(uid),
+        };
+        let named = root.unwrap_or_else(|| Path::new("PMIX_SERVER_TMPDIR or TMPDIR"));
+        let places = places.map_err(SessionDirError::io(named, "cannot be made an absolute path"))?;
+        Self::create_in(&places, hostname, other_users)
+    }
+
+    fn create_in(places: &Places, hostname: &str, other_users: bool) -> Result<Self, SessionDirError> {
         let uid = rustix::process::geteuid().as_raw();
         // users of other accounts may pass through, but not look around
         let mode = if other_users { 0o711 } else { 0o700 };
-        let base = root.join(format!("pmix-{uid}"));
-        let _gate = enter(&base, mode, uid)?;
+        let (base, gate) = loop {
+            let base = choose(places, mode)?;
+            match enter(&base, mode, uid) {
+                Ok(gate) => break (base, gate),
+                // somebody was faster
+                Err(_) if !places.is_given() && places.is_taken(&base) => {}
+                Err(error) => return Err(error),
+            }
+        };
         remove_stale(&base, hostname);
+        let made = Self::make_own(&base, mode, hostname);
+        if made.is_err() {
+            leave(&base, &gate);
+        }
+        made
+    }
+
+    fn make_own(base: &Path, mode: u32, hostname: &str) -> Result<Self, SessionDirError> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = base.join(format!("{hostname}.{}.{count}", std::process::id()));
         DirBuilder::new().mode(mode).create(&path).map_err(SessionDirError::io(&path, "cannot create it"))?;
-        let permissions = Permissions::from_mode(mode);
-        fs::set_permissions(&path, permissions).map_err(SessionDirError::io(&path, "cannot set its mode"))?;
-        let lock = open_lock(&path.join(LOCK))?;
-        lock.lock().map_err(SessionDirError::io(&path, "cannot lock it"))?;
-        Ok(Self { path, base, _lock: lock })
+        let lock = open_lock(&path.join(LOCK)).and_then(|lock| {
+            lock.lock().map_err(SessionDirError::io(&path.join(LOCK), "cannot lock it"))?;
+            let permissions = Permissions::from_mode(mode);
+            fs::set_permissions(&path, permissions)
+                .map_err(SessionDirError::io(&path, "cannot set its mode"))?;
+            Ok(lock)
+        });
+        match lock {
+            Ok(lock) => Ok(Self { path, base: base.into(), _lock: lock }),
+            Err(error) => {
+                // not remove_dir_all, which needs descriptors that may be what is missing
+                let _ = fs::remove_file(path.join(LOCK));
+                let _ = fs::remove_dir(&path);
+                Err(error)
+            }
+        }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -155,16 +194,44 @@ impl Drop for SessionDir {
         if let Err(error) = fs::remove_dir_all(&self.path) {
             tracing::warn!(path = %self.path.display(), %error, "cannot remove the session directory");
         }
-        // the last server of this user leaves nothing at all; a newcomer would hold the gate
+        // a newcomer would hold the gate
         if let Ok(gate) = open_lock(&self.base.join(GATE))
             && gate.try_lock().is_ok()
             && is_at(&gate, &self.base.join(GATE))
-            && only_lock_left(&self.base)
         {
-            let _ = fs::remove_file(self.base.join(GATE));
-            let _ = fs::remove_dir(&self.base);
+            leave(&self.base, &gate);
         }
     }
+}
+
+/// The last server of this user leaves nothing at all. If there are others, this takes away just the gate, which we hold:
+/// whoever comes next makes another.
+fn leave(base: &Path, _gate: &File) {
+    let _ = fs::remove_file(base.join(GATE));
+    let _ = fs::remove_dir(base);
+}
+
+/// The directory of our servers: the usual one, or where to go if that is somebody else's.
+fn choose(places: &Places, mode: u32) -> Result<PathBuf, SessionDirError> {
+    let first = places.first();
+    if places.is_given() || !places.is_taken(&first) {
+        return Ok(first);
+    }
+    let other = places.others().into_iter().find(|other| !places.is_taken(other));
+    let base = other.map_or_else(|| make_random(places, mode), Ok)?;
+    tracing::warn!(taken = %first.display(), instead = %base.display(), "somebody else has our directory");
+    Ok(base)
+}
+
+/// A directory whose name nobody has foreseen.
+fn make_random(places: &Places, mode: u32) -> Result<PathBuf, SessionDirError> {
+    tempfile::Builder::new()
+        .prefix(&places.random_prefix())
+        .rand_bytes(12)
+        .permissions(Permissions::from_mode(mode))
+        .tempdir_in(places.root())
+        .map(tempfile::TempDir::keep)
+        .map_err(SessionDirError::io(places.root(), "cannot create a directory in it"))
 }
 
 /// Makes sure of the directory of our servers and holds its gate.
@@ -181,7 +248,12 @@ fn enter(base: &Path, mode: u32, uid: u32) -> Result<File, SessionDirError> {
             {
                 continue;
             }
-            other => other?,
+            // it is ours, and perhaps just made; one that is in use is not empty
+            Err(error) => {
+                let _ = fs::remove_dir(base);
+                return Err(error);
+            }
+            Ok(gate) => gate,
         };
         gate.lock().map_err(SessionDirError::io(&path, "cannot lock it"))?;
         if is_at(&gate, &path) {
@@ -196,10 +268,6 @@ fn is_at(file: &File, path: &Path) -> bool {
         (Ok(held), Ok(there)) => (held.dev(), held.ino()) == (there.dev(), there.ino()),
         _ => false,
     }
-}
-
-fn only_lock_left(base: &Path) -> bool {
-    fs::read_dir(base).is_ok_and(|entries| entries.flatten().all(|entry| entry.file_name() == GATE))
 }
 
 /// Makes the directory or checks the one that is there; false if that was removed meanwhile.
@@ -218,20 +286,12 @@ fn make_private(path: &Path, mode: u32, uid: u32) -> Result<bool, SessionDirErro
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         found => found.map_err(SessionDirError::io(path, "cannot look at it"))?,
     };
-    if !found.is_dir() {
-        return Err(SessionDirError::new(path, "is no directory (a link or file in its place): remove it"));
-    }
-    if found.uid() != uid {
-        let reason = format!(
-            "belongs to uid {}, not to us (uid {uid}): remove it or set PMIX_SERVER_TMPDIR",
-            found.uid()
-        );
-        return Err(SessionDirError::new(path, reason));
-    }
-    if found.mode() & 0o066 != 0 {
-        let reason =
-            format!("has mode {:04o}, others may look or write: chmod 700 it", found.mode() & 0o7777);
-        return Err(SessionDirError::new(path, reason));
+    if let Some(doubt) = doubt(&found, uid) {
+        let advice = match doubt {
+            Doubt::Owner(_) => format!("{doubt} (uid {uid}): remove it or set PMIX_SERVER_TMPDIR"),
+            _ => doubt.to_string(),
+        };
+        return Err(SessionDirError::new(path, advice));
     }
     // narrower or wider as this server needs it; a server of the other kind may already be here
     if mode & !found.mode() & 0o777 != 0 {
@@ -287,6 +347,10 @@ fn host_of(name: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
+    fn create(root: &Path, hostname: &str, other_users: bool) -> Result<SessionDir, SessionDirError> {
+        SessionDir::create(Some(root), hostname, other_users)
+    }
+
     fn base(root: &Path) -> PathBuf {
         root.join(format!("pmix-{}", rustix::process::geteuid().as_raw()))
     }
@@ -298,9 +362,9 @@ mod tests {
     #[test]
     fn directories_are_private_and_leave_nothing() {
         let root = tempfile::tempdir().unwrap();
-        let dir = SessionDir::create(root.path(), "n0", false).unwrap();
+        let dir = create(root.path(), "n0", false).unwrap();
         assert_eq!((mode(&base(root.path())), mode(dir.path())), (0o700, 0o700));
-        let second = SessionDir::create(root.path(), "n0", false).unwrap();
+        let second = create(root.path(), "n0", false).unwrap();
         assert_ne!(dir.path(), second.path());
         drop(dir);
         assert!(second.path().exists());
@@ -314,14 +378,17 @@ mod tests {
         let base = base(root.path());
         let elsewhere = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink(elsewhere.path(), &base).unwrap();
-        let refused = SessionDir::create(root.path(), "n0", false).unwrap_err().to_string();
+        let refused = create(root.path(), "n0", false).unwrap_err().to_string();
         assert!(refused.contains(base.to_str().unwrap()) && refused.contains("remove it"), "{refused}");
         fs::remove_file(&base).unwrap();
 
         fs::create_dir(&base).unwrap();
-        fs::set_permissions(&base, Permissions::from_mode(0o777)).unwrap();
-        let refused = SessionDir::create(root.path(), "n0", false).unwrap_err().to_string();
-        assert!(refused.contains("mode 0777") && refused.contains("chmod 700"), "{refused}");
+        for mode in [0o777, 0o744, 0o740, 0o704, 0o720, 0o702] {
+            fs::set_permissions(&base, Permissions::from_mode(mode)).unwrap();
+            let refused = create(root.path(), "n0", false).unwrap_err().to_string();
+            let named = format!("mode {mode:04o}");
+            assert!(refused.contains(&named) && refused.contains("chmod 700"), "{refused}");
+        }
     }
 
     #[test]
@@ -339,7 +406,7 @@ mod tests {
     #[test]
     fn what_dead_servers_left_is_removed_and_live_ones_stay() {
         let root = tempfile::tempdir().unwrap();
-        let live = SessionDir::create(root.path(), "n0", false).unwrap();
+        let live = create(root.path(), "n0", false).unwrap();
         let dead = base(root.path()).join("n0.1.0");
         fs::create_dir(&dead).unwrap();
         fs::write(dead.join(LOCK), "").unwrap();
@@ -348,7 +415,7 @@ mod tests {
         fs::create_dir(&other_node).unwrap();
         let longer_name = base(root.path()).join("n0.example.1.0");
         fs::create_dir(&longer_name).unwrap();
-        let _next = SessionDir::create(root.path(), "n0", false).unwrap();
+        let _next = create(root.path(), "n0", false).unwrap();
         assert!(!dead.exists());
         assert!(longer_name.exists(), "a node whose name only begins like ours");
         assert!(live.path().exists());
@@ -374,13 +441,13 @@ mod tests {
                 threads.spawn(|| {
                     start.wait();
                     for _ in 0..50 {
-                        let dir = SessionDir::create(root.path(), "n0", false).unwrap();
+                        let dir = create(root.path(), "n0", false).unwrap();
                         assert!(dir.path().join(LOCK).exists(), "nobody takes a live one for stale");
                     }
                 });
             }
         });
-        let last = SessionDir::create(root.path(), "n0", false).unwrap();
+        let last = create(root.path(), "n0", false).unwrap();
         drop(last);
         assert!(!base(root.path()).exists(), "the last one to leave leaves nothing");
     }
@@ -390,7 +457,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let deep = root.path().join("d".repeat(120));
         fs::create_dir(&deep).unwrap();
-        let dir = SessionDir::create(&deep, "n0", false).unwrap();
+        let dir = create(&deep, "n0", false).unwrap();
         assert!(dir.socket().as_os_str().len() > SUN_PATH);
         let listener = dir.listen(false).unwrap();
         assert_eq!(mode(&dir.socket()), 0o600);
@@ -403,7 +470,7 @@ mod tests {
     #[test]
     fn tol_03_rendezvous_files_are_named_for_host_pid_and_namespace() {
         let root = tempfile::tempdir().unwrap();
-        let dir = SessionDir::create(root.path(), "n0", false).unwrap();
+        let dir = create(root.path(), "n0", false).unwrap();
         let (server, pid) = (Nspace::new("srv").unwrap(), std::process::id().to_string());
         dir.write_rendezvous(&server, "srv.0;unix:/x", None, "n0").unwrap();
         for name in ["pmix.n0.tool", "pmix.n0.tool.srv", &format!("pmix.n0.tool.{pid}")] {
@@ -418,7 +485,7 @@ mod tests {
     #[test]
     fn tol_03_the_record_of_the_c_library_is_the_first() {
         let root = tempfile::tempdir().unwrap();
-        let dir = SessionDir::create(root.path(), "n0", false).unwrap();
+        let dir = create(root.path(), "n0", false).unwrap();
         let native: ServerUri = "a/b.0;tcp4://127.0.0.1:4711".parse().unwrap();
         dir.write_rendezvous(&native.server.nspace, "a/b.0;unix:/x", Some(&native), "n0").unwrap();
         let text = fs::read_to_string(dir.path().join("pmix.n0.tool")).unwrap();

@@ -6,7 +6,7 @@ use pmix_types::{Nspace, ProcId, Status};
 use tokio::time::Instant;
 
 use crate::attributes;
-use crate::discovery::{ServerInfo, discover_in, parse_uri, session_root, user_dir};
+use crate::discovery::{ServerInfo, discover_at, parse_uri, places};
 use crate::error::{Ambiguous, Error, NoServer, RendezvousError};
 use crate::tool::Tool;
 
@@ -99,7 +99,7 @@ impl ToolBuilder {
         self
     }
 
-    /// Looks for servers below this directory, in place of [`session_root`].
+    /// Looks for servers below this directory only, as with `PMIX_SERVER_TMPDIR`.
     #[doc(alias = "PMIX_SERVER_TMPDIR")]
     pub fn session_root(mut self, root: impl Into<PathBuf>) -> Self {
         self.root = Some(root.into());
@@ -218,15 +218,16 @@ impl ToolBuilder {
 
     /// Exactly one live server has to match.
     fn search(&self, wanted: Option<String>, matches: impl Fn(&ServerInfo) -> bool) -> Result<Found, Error> {
-        let root = self.root.clone().unwrap_or_else(session_root);
-        let (matching, others): (Vec<_>, Vec<_>) = discover_in(&root)?.into_iter().partition(matches);
+        let places = places(self.root.as_deref())?;
+        let (matching, others): (Vec<_>, Vec<_>) = discover_at(&places)?.into_iter().partition(matches);
         let (mut live, dead): (Vec<_>, Vec<_>) = matching.into_iter().partition(|server| server.is_alive);
         if live.len() > 1 {
             return Err(Error::Ambiguous(Box::new(Ambiguous { candidates: live })));
         }
         live.pop().map(Found::from).ok_or_else(|| {
             let others = others.into_iter().filter(|server| server.is_alive).collect();
-            Error::NoServer(Box::new(NoServer { wanted, dir: user_dir(&root), dead, others }))
+            let dirs = std::iter::once(places.first()).chain(places.others()).collect();
+            Error::NoServer(Box::new(NoServer { wanted, dirs, dead, others }))
         })
     }
 }

@@ -6,7 +6,9 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use pmix_proto::places::{Doubt, Places, doubt};
 use pmix_types::{Nspace, ProcId, Rank};
+use rustix::process::geteuid;
 
 use crate::error::{Error, RendezvousError};
 
@@ -78,29 +80,34 @@ impl fmt::Display for ServerInfo {
     }
 }
 
-/// The directory below which servers of all users make theirs: the first of `PMIX_SERVER_TMPDIR` and `TMPDIR` that
+/// The directory below which servers of all users usually make theirs: the first of `PMIX_SERVER_TMPDIR` and `TMPDIR` that
 /// is set and not empty, else `/tmp` (TOL-03).
-pub fn session_root() -> PathBuf {
-    let set = |name| std::env::var_os(name).filter(|dir| !dir.is_empty()).map(PathBuf::from);
-    set("PMIX_SERVER_TMPDIR").or_else(|| set("TMPDIR")).unwrap_or_else(|| PathBuf::from("/tmp"))
+///
+/// # Errors
+/// [`Error::Rendezvous`] if it is relative to a current directory that is gone.
+pub fn session_root() -> Result<PathBuf, Error> {
+    Ok(places(None)?.root().to_owned())
 }
 
 /// Servers of this user on this node that admit tools, by pid; also dead ones whose files are still there.
 ///
+/// Unless `PMIX_SERVER_TMPDIR` says where, they are looked for in all places where servers go: below [`session_root`], in
+/// `XDG_RUNTIME_DIR`, and in directories `pmix-<uid>-*` beside the first.
+///
 /// # Errors
-/// As [`discover_in`].
+/// As [`discover_in`]; but what belongs to other users is passed over, unless `PMIX_SERVER_TMPDIR` names it.
 pub fn discover() -> Result<Vec<ServerInfo>, Error> {
-    discover_in(&session_root())
+    discover_at(&places(None)?)
 }
 
-/// As [`discover`], below a given directory in place of [`session_root`].
+/// As [`discover`], below a given directory only.
 ///
 /// What dead servers have left is not removed; the next server does that. A file that makes no sense is skipped
 /// with a warning in the log.
 ///
 /// # Errors
 /// [`Error::Rendezvous`] if there is a directory of this user's servers that cannot be read, or that others could
-/// have put there or changed.
+/// have put there, look into or change.
 ///
 /// # Examples
 /// ```
@@ -111,44 +118,60 @@ pub fn discover() -> Result<Vec<ServerInfo>, Error> {
 /// # }
 /// ```
 pub fn discover_in(root: &Path) -> Result<Vec<ServerInfo>, Error> {
-    let base = user_dir(root);
-    match fs::symlink_metadata(&base) {
-        Ok(metadata) => check_private(&base, &metadata)?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(RendezvousError::io(&base, "cannot be looked at", error).into()),
+    discover_at(&places(Some(root))?)
+}
+
+/// Where servers of this user may be.
+pub(crate) fn places(root: Option<&Path>) -> Result<Places, Error> {
+    let uid = geteuid().as_raw();
+    let places = match root {
+        Some(root) => Places::given(root, uid),
+        None => Places::of_environment(uid),
+    };
+    let named = root.unwrap_or_else(|| Path::new("PMIX_SERVER_TMPDIR or TMPDIR"));
+    places.map_err(|error| RendezvousError::io(named, "cannot be made an absolute path", error).into())
+}
+
+pub(crate) fn discover_at(places: &Places) -> Result<Vec<ServerInfo>, Error> {
+    let mut servers = Vec::new();
+    let first = places.first();
+    if places.is_given() || !places.is_taken(&first) {
+        servers.extend(servers_of(&first)?);
+    } else {
+        tracing::info!(path = %first.display(), "belongs to somebody else, looking elsewhere");
     }
-    let entries =
-        fs::read_dir(&base).map_err(|error| RendezvousError::io(&base, "cannot be listed", error))?;
-    let mut servers: Vec<_> = entries.flatten().filter_map(|entry| read_server_dir(&entry.path())).collect();
+    for other in places.others() {
+        servers.extend(servers_of(&other)?);
+    }
     servers.sort_by(|a, b| (a.pid, &a.proc, &a.dir).cmp(&(b.pid, &b.proc, &b.dir)));
     Ok(servers)
 }
 
-/// The directory of this user's servers.
-pub(crate) fn user_dir(root: &Path) -> PathBuf {
-    root.join(format!("pmix-{}", rustix::process::geteuid().as_raw()))
+/// The servers whose directories are in this one, which need not be there.
+fn servers_of(base: &Path) -> Result<Vec<ServerInfo>, Error> {
+    match fs::symlink_metadata(base) {
+        Ok(metadata) => check_private(base, &metadata)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(RendezvousError::io(base, "cannot be looked at", error).into()),
+    }
+    let entries = fs::read_dir(base).map_err(|error| RendezvousError::io(base, "cannot be listed", error))?;
+    Ok(entries.flatten().filter_map(|entry| read_server_dir(&entry.path())).collect())
 }
 
 /// Whoever may write here could pass himself off as a server of ours (TOL-05).
 fn check_private(path: &Path, metadata: &fs::Metadata) -> Result<(), RendezvousError> {
-    let uid = rustix::process::geteuid().as_raw();
-    if !metadata.is_dir() {
-        return Err(RendezvousError::new(path, "is no directory (a link or file in its place): remove it"));
+    let uid = geteuid().as_raw();
+    match doubt(metadata, uid) {
+        None => Ok(()),
+        Some(doubt @ Doubt::Owner(_)) => {
+            let problem = format!(
+                "{doubt} (uid {uid}), so what is in it cannot be trusted: set PMIX_SERVER_TMPDIR to the directory \
+                 the server was started with"
+            );
+            Err(RendezvousError::new(path, problem))
+        }
+        Some(doubt) => Err(RendezvousError::new(path, doubt.to_string())),
     }
-    if metadata.uid() != uid {
-        let problem = format!(
-            "belongs to uid {}, not to this user (uid {uid}), so what is in it cannot be trusted: set \
-             PMIX_SERVER_TMPDIR to the directory the server was started with",
-            metadata.uid()
-        );
-        return Err(RendezvousError::new(path, problem));
-    }
-    if metadata.mode() & 0o022 != 0 {
-        let mode = metadata.mode() & 0o7777;
-        let problem = format!("has mode {mode:04o}, so that others may write to it: chmod 700 it");
-        return Err(RendezvousError::new(path, problem));
-    }
-    Ok(())
 }
 
 /// The server of a directory `<host>.<pid>.<n>`; `None` if it is no such directory or admits no tools.
@@ -206,6 +229,10 @@ pub(crate) mod tests {
 
     use super::*;
 
+    fn user_dir(root: &Path) -> PathBuf {
+        places(Some(root)).unwrap().first()
+    }
+
     /// Directories as servers make them, alive as long as this exists.
     pub(crate) struct FakeServers {
         pub(crate) root: tempfile::TempDir,
@@ -244,7 +271,7 @@ pub(crate) mod tests {
         assert_eq!((a.pid, a.nspace().as_str(), a.proc.rank), (7, "srv.a", Rank::from_raw(0)));
         assert_eq!((a.host.as_deref(), a.version.as_deref()), (Some("node.1"), Some("0.1.0")));
         assert_eq!(a.uri, format!("srv.a.0;unix:{}/server.sock", a.dir.display()));
-        assert_eq!(a.uid, rustix::process::geteuid().as_raw());
+        assert_eq!(a.uid, geteuid().as_raw());
         assert_eq!((b.pid, b.to_string().as_str()), (20, "pid 20 (srv.b)"));
     }
 
@@ -290,14 +317,14 @@ pub(crate) mod tests {
         let base = user_dir(fakes.root.path());
         fs::set_permissions(&base, fs::Permissions::from_mode(0o711)).unwrap();
         assert!(discover_in(fakes.root.path()).is_ok());
-        for mode in [0o720, 0o702] {
+        for mode in [0o720, 0o702, 0o744] {
             fs::set_permissions(&base, fs::Permissions::from_mode(mode)).unwrap();
             let error = discover_in(fakes.root.path()).unwrap_err().to_string();
             let mode = format!("mode {mode:04o}");
             assert!(error.contains(&base.display().to_string()) && error.contains(&mode), "{error}");
         }
         fs::set_permissions(&base, fs::Permissions::from_mode(0o700)).unwrap();
-        let own = rustix::process::geteuid().as_raw();
+        let own = geteuid().as_raw();
         // only root can make a directory another's
         if std::os::unix::fs::chown(&base, Some(own + 1), None).is_ok() {
             let error = discover_in(fakes.root.path()).unwrap_err().to_string();

@@ -40,8 +40,8 @@ pub enum Error {
 pub struct NoServer {
     /// What was asked for, such as `pid 12`; `None` for any server.
     pub wanted: Option<String>,
-    /// Directory that was looked in.
-    pub dir: PathBuf,
+    /// Directories that were looked in, if they are there and this user's; the usual one first.
+    pub dirs: Vec<PathBuf>,
     /// Servers that were asked for but are dead.
     pub dead: Vec<ServerInfo>,
     /// Live servers that were not asked for.
@@ -149,7 +149,8 @@ impl fmt::Display for NoServer {
         if let Some(wanted) = &self.wanted {
             write!(f, " with {wanted}")?;
         }
-        write!(f, " runs on this node; looked in {}", self.dir.display())?;
+        let dirs: Vec<_> = self.dirs.iter().map(|dir| dir.display().to_string()).collect();
+        write!(f, " runs on this node; looked in {}", dirs.join(", "))?;
         if !self.dead.is_empty() {
             write!(f, ", where only dead ones have left files: {}", list(&self.dead))?;
         }

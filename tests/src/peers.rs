@@ -90,7 +90,7 @@ impl Peer {
 ///
 /// # Panics
 /// If `PMIX_REQUIRE_PEERS` is set.
-pub(crate) fn skipped(what: &str) {
+pub fn skipped(what: &str) {
     assert!(env::var_os("PMIX_REQUIRE_PEERS").is_none(), "PMIX_REQUIRE_PEERS is set, and there is no {what}");
     let test = std::thread::current().name().unwrap_or_default().to_owned();
     // print macros would be captured

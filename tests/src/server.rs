@@ -39,12 +39,12 @@ impl TestServer {
         // into a file: a pipe that nobody reads would stop it
         let mut command = Command::new("sh");
         command.args(["-c", r#"exec "$@" 2>"$0""#]).arg(&log).args(launcher);
-        command.arg(built("pmix-test-server")).arg(dir.path()).arg(ranks.to_string());
-        command.args(other_users.then_some("other-users"));
+        command.arg(built("pmix-test-server")).arg("--root").arg(dir.path()).arg("--native");
+        command.args(["--ranks", &ranks.to_string()]).args(other_users.then_some("--other-users"));
         let mut process = Running::start_with_input(command);
         let uri = process.line_with("uri ").await[4..].to_owned();
         let native = process.line_with("native ").await[7..].parse::<ServerUri>().unwrap().address;
-        process.line_with("ready").await;
+        process.line_with("started ").await;
         Self { process, uri, native, dir, log }
     }
 

@@ -34,7 +34,8 @@ enum Command {
 }
 
 const AFTER_HELP: &str = "\
-Servers are found by the files they leave below PMIX_SERVER_TMPDIR, TMPDIR or /tmp.
+Servers are found by the files they leave below PMIX_SERVER_TMPDIR; if that is not set, below TMPDIR or /tmp, and in \
+XDG_RUNTIME_DIR.
 
 Exit code: 0 if there was something to print; 1 if not, or if no server could be asked; 2 if the command line is \
 wrong.

@@ -8,4 +8,5 @@ mod iof;
 mod job_control;
 mod pmixrun;
 mod spawn;
+mod start;
 mod vnodes;

@@ -1,0 +1,211 @@
+//! Where the servers of a user keep their directories on a node: servers choose among these places, and tools look in all
+//! of them (TOL-03).
+//!
+//! The usual place is `pmix-<uid>` below `TMPDIR` or `/tmp`. There anybody can make a directory of that name first, so
+//! two more follow: the same name in `XDG_RUNTIME_DIR`, if that is the user's own and private, and names `pmix-<uid>-*`
+//! that nobody foresees beside the usual one. A directory that was given, in `PMIX_SERVER_TMPDIR` or by a program, is the
+//! only place: whoever gave it wants to hear if it does not serve.
+
+use std::fmt;
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// The places of one user's servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Places {
+    uid: u32,
+    root: PathBuf,
+    is_given: bool,
+    runtime_dir: Option<PathBuf>,
+}
+
+/// Why a directory is not believed to be made by its user and by nobody else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doubt {
+    /// It is a link or a file.
+    NoDirectory,
+    /// It belongs to this other user.
+    Owner(u32),
+    /// Its mode lets others look or write.
+    Mode(u32),
+}
+
+impl Places {
+    /// Only below this directory; relative to the current one if it is not absolute.
+    ///
+    /// # Errors
+    /// The path is empty, or relative to a current directory that is gone.
+    pub fn given(root: impl AsRef<Path>, uid: u32) -> io::Result<Self> {
+        Ok(Self { uid, root: std::path::absolute(root)?, is_given: true, runtime_dir: None })
+    }
+
+    /// As the environment says: below `PMIX_SERVER_TMPDIR` only, or else below `TMPDIR` or `/tmp` with the other places.
+    ///
+    /// # Errors
+    /// A path is relative to a current directory that is gone.
+    pub fn of_environment(uid: u32) -> io::Result<Self> {
+        let set = |name| std::env::var_os(name).filter(|dir| !dir.is_empty()).map(PathBuf::from);
+        match set("PMIX_SERVER_TMPDIR") {
+            Some(given) => Self::given(given, uid),
+            None => Self::usual(set("TMPDIR").as_deref(), set("XDG_RUNTIME_DIR"), uid),
+        }
+    }
+
+    fn usual(tmpdir: Option<&Path>, runtime_dir: Option<PathBuf>, uid: u32) -> io::Result<Self> {
+        let root = std::path::absolute(tmpdir.unwrap_or_else(|| Path::new("/tmp")))?;
+        let is_private = |dir: &PathBuf| {
+            dir.is_absolute()
+                && fs::symlink_metadata(dir)
+                    .is_ok_and(|found| doubt(&found, uid).is_none() && found.mode() & 0o077 == 0)
+        };
+        Ok(Self { uid, root, is_given: false, runtime_dir: runtime_dir.filter(is_private) })
+    }
+
+    /// The directory below which the first place is.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Whether there is no other place than the first.
+    pub const fn is_given(&self) -> bool {
+        self.is_given
+    }
+
+    /// The place that is used unless somebody else has taken it.
+    pub fn first(&self) -> PathBuf {
+        self.root.join(self.name())
+    }
+
+    /// Where else servers go, in order: what is there of those with names that nobody foresees, if it is the user's own.
+    pub fn others(&self) -> Vec<PathBuf> {
+        if self.is_given {
+            return Vec::new();
+        }
+        let runtime = self.runtime_dir.as_ref().map(|dir| dir.join(self.name()));
+        let prefix = self.random_prefix();
+        let beside = fs::read_dir(&self.root).into_iter().flatten().flatten().filter(|entry| {
+            entry.file_name().as_encoded_bytes().starts_with(prefix.as_bytes())
+                && entry.metadata().is_ok_and(|found| doubt(&found, self.uid).is_none())
+        });
+        let mut beside: Vec<_> = beside.map(|entry| entry.path()).collect();
+        beside.sort();
+        runtime.into_iter().chain(beside).collect()
+    }
+
+    /// How names begin that nobody foresees; they stand below [`root`](Self::root).
+    pub fn random_prefix(&self) -> String {
+        format!("{}-", self.name())
+    }
+
+    /// Whether what is at this path belongs to another user, so that there can be no server of this one.
+    pub fn is_taken(&self, path: &Path) -> bool {
+        fs::symlink_metadata(path).is_ok_and(|found| found.uid() != self.uid)
+    }
+
+    fn name(&self) -> String {
+        format!("pmix-{}", self.uid)
+    }
+}
+
+/// Looks whether a directory is this user's own and others can neither look into it nor write to it. They may pass through
+/// it. What is told of it must not have followed a link.
+pub fn doubt(found: &Metadata, uid: u32) -> Option<Doubt> {
+    if !found.is_dir() {
+        Some(Doubt::NoDirectory)
+    } else if found.uid() != uid {
+        Some(Doubt::Owner(found.uid()))
+    } else if found.mode() & 0o066 != 0 {
+        Some(Doubt::Mode(found.mode() & 0o7777))
+    } else {
+        None
+    }
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoDirectory => f.write_str("is no directory (a link or file in its place): remove it"),
+            Self::Owner(uid) => write!(f, "belongs to uid {uid}, not to this user"),
+            Self::Mode(mode) => write!(f, "has mode {mode:04o}, others may look or write: chmod 700 it"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn private(path: &Path) -> u32 {
+        fs::create_dir(path).unwrap();
+        fs::set_permissions(path, Permissions::from_mode(0o700)).unwrap();
+        fs::metadata(path).unwrap().uid()
+    }
+
+    #[test]
+    fn a_given_place_is_absolute_and_the_only_one() {
+        let here = std::env::current_dir().unwrap();
+        let places = Places::given("below/here", 7).unwrap();
+        assert_eq!((places.root(), places.is_given()), (here.join("below/here").as_path(), true));
+        assert_eq!(places.first(), here.join("below/here/pmix-7"));
+        assert_eq!(places.others(), Vec::<PathBuf>::new());
+        assert!(Places::given("", 7).is_err());
+        assert_eq!(Places::usual(Some(Path::new("t")), None, 7).unwrap().root(), here.join("t"));
+    }
+
+    #[test]
+    fn a_runtime_directory_serves_if_it_is_private_and_absolute() {
+        let root = tempfile::tempdir().unwrap();
+        let run = root.path().join("run");
+        let uid = private(&run);
+        let others =
+            |run: &Path, uid| Places::usual(Some(root.path()), Some(run.to_owned()), uid).unwrap().others();
+        assert_eq!(others(&run, uid), [run.join(format!("pmix-{uid}"))]);
+        assert_eq!(others(&run, uid + 1), Vec::<PathBuf>::new(), "it is another's");
+        assert_eq!(others(Path::new("run"), uid), Vec::<PathBuf>::new());
+        let link = root.path().join("link");
+        std::os::unix::fs::symlink(&run, &link).unwrap();
+        assert_eq!(others(&link, uid), Vec::<PathBuf>::new());
+        fs::set_permissions(&run, Permissions::from_mode(0o711)).unwrap();
+        assert_eq!(others(&run, uid), Vec::<PathBuf>::new());
+    }
+
+    #[test]
+    fn of_names_that_nobody_foresees_only_own_private_directories_count() {
+        let root = tempfile::tempdir().unwrap();
+        let mine = root.path().join("mine");
+        let uid = private(&mine);
+        let places = Places::usual(Some(root.path()), None, uid).unwrap();
+        let named = |end: &str| root.path().join(format!("{}{end}", places.random_prefix()));
+        fs::rename(&mine, named("a")).unwrap();
+        private(&named("wide"));
+        fs::set_permissions(named("wide"), Permissions::from_mode(0o702)).unwrap();
+        fs::write(named("file"), "").unwrap();
+        std::os::unix::fs::symlink(named("a"), named("link")).unwrap();
+        private(&root.path().join(format!("pmix-{uid}0-a")));
+        assert_eq!(places.others(), [named("a")]);
+        let of_another = Places { uid: uid + 1, ..places };
+        assert_eq!(of_another.others(), Vec::<PathBuf>::new());
+    }
+
+    #[test]
+    fn others_may_only_pass_through() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("dir");
+        let uid = private(&dir);
+        let doubt_at = |mode| {
+            fs::set_permissions(&dir, Permissions::from_mode(mode)).unwrap();
+            doubt(&fs::symlink_metadata(&dir).unwrap(), uid)
+        };
+        for mode in [0o700, 0o711, 0o500] {
+            assert_eq!(doubt_at(mode), None, "{mode:o}");
+        }
+        for mode in [0o740, 0o720, 0o704, 0o702, 0o744, 0o755, 0o1777] {
+            assert_eq!(doubt_at(mode), Some(Doubt::Mode(mode)));
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! A mark in the environment of processes: whose they are, also when they descend from nobody any more.
+
+use std::ffi::{OsStr, OsString};
+use std::time::SystemTime;
+
+use procfs::process::all_processes;
+use rustix::process::{Pid, getpid};
+
+/// Variable with the marks of all launchers above a process, outermost first. Its name is none of those that launchers
+/// take out of what processes inherit.
+pub(super) const VARIABLE: &str = "PMIXRUN_GUARDIANS";
+
+/// What marks the processes of one launcher.
+#[derive(Clone, Debug)]
+pub(super) struct Mark(String);
+
+impl Mark {
+    /// A mark that no other launcher has.
+    pub(super) fn new() -> Self {
+        let time = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos();
+        Self(format!("{}-{time:x}", getpid().as_raw_pid()))
+    }
+
+    /// The mark of the launcher that started this process.
+    pub(super) fn of_environment() -> Option<Self> {
+        let marks = std::env::var(VARIABLE).ok()?;
+        marks.rsplit(':').next().map(|mark| Self(mark.to_owned()))
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The variable's value for processes of this launcher.
+    pub(super) fn value(&self) -> OsString {
+        let mut marks = std::env::var_os(VARIABLE).unwrap_or_default();
+        if !marks.is_empty() {
+            marks.push(":");
+        }
+        marks.push(&self.0);
+        marks
+    }
+
+    /// All processes that have it but this one.
+    pub(super) fn processes(&self) -> Vec<Pid> {
+        let has_it = |value: &OsString| {
+            value.as_encoded_bytes().split(|&byte| byte == b':').any(|mark| mark == self.0.as_bytes())
+        };
+        let processes = all_processes().into_iter().flatten().flatten();
+        let marked = processes.filter(|process| {
+            process.environ().is_ok_and(|environ| environ.get(OsStr::new(VARIABLE)).is_some_and(has_it))
+        });
+        marked.filter_map(|process| Pid::from_raw(process.pid)).filter(|&pid| pid != getpid()).collect()
+    }
+}

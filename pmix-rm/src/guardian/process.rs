@@ -1,0 +1,207 @@
+//! What the guardian process does.
+
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::process::{ExitCode, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use rustix::net::{RecvFlags, SocketType, sockopt::socket_type};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, fchdir, getpgrp, getpid, kill_current_process_group, pidfd_open,
+    set_child_subreaper, wait,
+};
+use tokio::io::Interest;
+use tokio::net::UnixStream;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::cgroup::Cgroups;
+use super::mark::Mark;
+use super::wire::{Order, Report, START_FDS, receive, send};
+use crate::recipe::Recipe;
+use crate::{orphans, tree};
+
+/// Longest time that removing directories may put off the end.
+const REMOVAL_TIME: Duration = Duration::from_secs(1);
+
+/// What the guardian process does; it ends with its group, so this returns only if it was not started by
+/// [`Guardian::start`](super::Guardian::start), or cannot do its work.
+pub fn run() -> ExitCode {
+    let launcher = io::stdin();
+    let is_socket = matches!(socket_type(&launcher), Ok(SocketType::SEQPACKET));
+    let (true, Some(mark), Ok(launcher)) =
+        (is_socket, Mark::of_environment(), launcher.as_fd().try_clone_to_owned())
+    else {
+        tracing::error!("the guardian is started by its launcher, not by hand");
+        return ExitCode::FAILURE;
+    };
+    let mut watch = Watch { launcher, dirs: Vec::new(), cgroups: Cgroups::of(mark.as_str()) };
+    if let Err(error) = watch.stand() {
+        tracing::error!(%error, "guardian");
+    }
+    watch.end(&mark);
+    match kill_current_process_group(Signal::KILL) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// Signals one sends to a job that would end its guardian.
+pub(super) const IGNORED: [i32; 10] = [
+    Signal::HUP.as_raw(),
+    Signal::INT.as_raw(),
+    Signal::QUIT.as_raw(),
+    Signal::PIPE.as_raw(),
+    Signal::ALARM.as_raw(),
+    Signal::TERM.as_raw(),
+    Signal::USR1.as_raw(),
+    Signal::USR2.as_raw(),
+    Signal::TSTP.as_raw(),
+    Signal::VTALARM.as_raw(),
+];
+
+/// What is guarded.
+struct Watch {
+    launcher: OwnedFd,
+    /// To be removed with what the launcher leaves.
+    dirs: Vec<PathBuf>,
+    cgroups: Cgroups,
+}
+
+impl Watch {
+    /// Does what the launcher says until it ends, in order or not.
+    fn stand(&mut self) -> io::Result<()> {
+        // what processes leave behind becomes ours, so that it can be found
+        set_child_subreaper(Some(getpid()))?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+        runtime.block_on(async {
+            // signals to the group are meant for the processes in it: to receive them is not to die of them
+            let _ignored = IGNORED.map(|number| signal(SignalKind::from_raw(number)));
+            let mut ended = signal(SignalKind::child())?;
+            // it is no stream, but only asked whether there is something to read
+            let orders = std::os::unix::net::UnixStream::from(self.launcher.try_clone()?);
+            orders.set_nonblocking(true)?;
+            let orders = UnixStream::from_std(orders)?;
+            self.report(&Report::Ready)?;
+            loop {
+                tokio::select! {
+                    // those who wait for an end come before those who want a start
+                    biased;
+                    _ = ended.recv() => self.reap()?,
+                    ready = orders.readable() => {
+                        ready?;
+                        let order = || receive(&self.launcher, RecvFlags::DONTWAIT);
+                        match orders.try_io(Interest::READABLE, order) {
+                            Ok(Some((order, descriptors))) => {
+                                if !self.obey(order, descriptors)? {
+                                    return Ok(());
+                                }
+                            }
+                            Ok(None) => return Ok(()),
+                            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                            Err(error) => return Err(error),
+                        }
+                    }
+                }
+            }
+        })
+    }
+
+    /// False if there is nothing more to be done.
+    fn obey(&mut self, order: Order, descriptors: Vec<OwnedFd>) -> io::Result<bool> {
+        match order {
+            Order::Protect(dir) => self.dirs.push(dir.into()),
+            Order::Start { job } => {
+                self.cgroups.visit(&job);
+                match start(descriptors) {
+                    Ok((pid, pidfd)) => {
+                        let report = Report::Started { pid: pid.as_raw_pid() };
+                        send(&self.launcher, &report, &[pidfd.as_fd()])?;
+                    }
+                    Err(error) => {
+                        let errno = error.raw_os_error();
+                        self.report(&Report::Failed { errno, reason: error.to_string() })?;
+                    }
+                }
+            }
+            Order::Started => self.cgroups.leave(),
+            Order::Kill { job } => self.cgroups.kill(&job),
+            Order::Ended { job } => self.cgroups.ended(&job),
+            Order::Finish => {
+                self.dirs.clear();
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Tells the ends of all children that have ended; those of orphans mean nothing to the launcher.
+    fn reap(&self) -> io::Result<()> {
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+            self.report(&Report::Ended { pid: pid.as_raw_pid(), status: status.as_raw() })?;
+        }
+        Ok(())
+    }
+
+    fn report(&self, report: &Report) -> io::Result<()> {
+        send(&self.launcher, report, &[])
+    }
+
+    /// Ends all that is left and removes what is to be removed.
+    fn end(mut self, mark: &Mark) {
+        self.cgroups.kill_all();
+        if getpgrp() != getpid() {
+            // the heir of another guardian: processes of that one do not descend from this one
+            tree::signal_all(&tree::group(getpgrp()), Signal::KILL);
+            tree::signal_all(&mark.processes(), Signal::KILL);
+        }
+        orphans::end();
+        remove_within(REMOVAL_TIME, self.dirs);
+        self.cgroups.remove_all();
+    }
+}
+
+/// Starts a process with the descriptors of an [`Order::Start`].
+fn start(descriptors: Vec<OwnedFd>) -> io::Result<(Pid, OwnedFd)> {
+    let count = descriptors.len();
+    let [recipe, cwd, stdin, stdout, stderr]: [OwnedFd; START_FDS] =
+        descriptors.try_into().map_err(|_| {
+            io::Error::other(format!("the guardian was given {count} descriptors: too many open files"))
+        })?;
+    let mut bytes = Vec::new();
+    let mut file = File::from(recipe);
+    file.rewind()?;
+    file.read_to_end(&mut bytes)?;
+    let recipe = Recipe::from_bytes(&bytes).ok_or_else(|| io::Error::other("what is to be started?"))?;
+    fchdir(cwd)?;
+    let mut command = recipe.command();
+    let streams = [stdin, stdout, stderr].map(Stdio::from);
+    let [stdin, stdout, stderr] = streams;
+    command.stdin(stdin).stdout(stdout).stderr(stderr);
+    let child = match &recipe.user {
+        None => command.spawn()?,
+        Some(user) => user.start_processes_blocking(move || command.spawn())??,
+    };
+    let pid = Pid::from_child(&child);
+    // nobody has waited for it yet, so the id is its own
+    Ok((pid, pidfd_open(pid, PidfdFlags::empty())?))
+}
+
+/// Removes directories, but returns after `limit`: a file system that hangs must not keep the guardian.
+fn remove_within(limit: Duration, dirs: Vec<PathBuf>) {
+    if dirs.is_empty() {
+        return;
+    }
+    let (done, wait) = mpsc::channel();
+    std::thread::spawn(move || {
+        for dir in dirs {
+            if let Err(error) = std::fs::remove_dir_all(&dir) {
+                tracing::warn!(%error, dir = %dir.display(), "directory of a dead launcher not removed");
+            }
+        }
+        let _ = done.send(());
+    });
+    let _ = wait.recv_timeout(limit);
+}

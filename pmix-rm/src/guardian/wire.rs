@@ -1,0 +1,109 @@
+//! What launcher and guardian say to each other, over a pair of sockets that keeps messages whole.
+
+use std::ffi::OsString;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg,
+};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// What a launcher says.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Order {
+    /// Remove this directory if the launcher ends without [`Finish`](Self::Finish).
+    Protect(OsString),
+    /// Start a process of this job. With it come the recipe, the launcher's current directory, and the standard streams.
+    Start { job: String },
+    /// All processes of the last job are started.
+    Started,
+    /// Kill all that belongs to this job, where there is a cgroup for it.
+    Kill { job: String },
+    /// This job has ended.
+    Ended { job: String },
+    /// The launcher ends in order.
+    Finish,
+}
+
+/// What a guardian says.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Report {
+    /// It stands guard.
+    Ready,
+    /// A process was started, in the order of the orders; with it comes its pidfd.
+    Started { pid: i32 },
+    /// It was not: the system's error number, or else what went wrong.
+    Failed { errno: Option<i32>, reason: String },
+    /// A process has ended with this status; before the guardian has asked for it, the pid goes to no other.
+    Ended { pid: i32, status: i32 },
+}
+
+/// Descriptors that come with [`Order::Start`].
+pub(super) const START_FDS: usize = 5;
+
+/// More than any message has; what is large comes in a file of its own.
+const MAX_BYTES: usize = 64 * 1024;
+
+/// Sends a message and descriptors with it.
+pub(super) fn send(
+    to: impl AsFd,
+    message: &impl Serialize,
+    descriptors: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    let bytes = serde_json::to_vec(message)?;
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(START_FDS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() {
+        control.push(SendAncillaryMessage::ScmRights(descriptors));
+    }
+    loop {
+        match sendmsg(&to, &[IoSlice::new(&bytes)], &mut control, SendFlags::NOSIGNAL) {
+            Err(Errno::INTR) => {}
+            // the guardian's end does not block by itself, as it waits for signals too
+            Err(Errno::AGAIN) => {
+                let _ = poll(&mut [PollFd::new(&to, PollFlags::OUT)], None);
+            }
+            sent => return sent.map(drop).map_err(io::Error::from),
+        }
+    }
+}
+
+/// The next message; `None` when the other side has ended.
+///
+/// # Errors
+/// `WouldBlock` if there is none yet and `flags` say not to wait; or what came is no message.
+pub(super) fn receive<T: DeserializeOwned>(
+    from: impl AsFd,
+    flags: RecvFlags,
+) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
+    let mut bytes = vec![0; MAX_BYTES];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(START_FDS))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let count = loop {
+        let flags = flags | RecvFlags::CMSG_CLOEXEC;
+        match recvmsg(&from, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags) {
+            Err(Errno::INTR) => {}
+            // who was killed with something unread in his hands
+            Err(Errno::CONNRESET) => break 0,
+            received => break received?.bytes,
+        }
+    };
+    if count == 0 {
+        return Ok(None);
+    }
+    let descriptors = control
+        .drain()
+        .filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    Ok(Some((serde_json::from_slice(&bytes[..count])?, descriptors)))
+}

@@ -1,0 +1,132 @@
+//! How a process is started, by the launcher itself or by its guardian.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use pmix_server::standard::Account;
+
+/// All that makes a process but its standard streams.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Recipe {
+    /// Executable, as an absolute path.
+    pub(crate) path: PathBuf,
+    /// Arguments, the program's own name first.
+    pub(crate) argv: Vec<OsString>,
+    /// Whole environment.
+    pub(crate) env: BTreeMap<OsString, OsString>,
+    /// Working directory; `None` is that of the launcher.
+    pub(crate) cwd: Option<PathBuf>,
+    /// Whose process it is; `None` is the launcher's user. With one, [`Account::start_processes`] is to start it.
+    pub(crate) user: Option<Account>,
+}
+
+impl Recipe {
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(&self.path);
+        let (name, args) =
+            self.argv.split_first().map_or((OsStr::new(""), &[][..]), |(name, args)| (name, args));
+        command.arg0(name).args(args).env_clear().envs(&self.env);
+        if let Some(cwd) = &self.cwd {
+            command.current_dir(cwd);
+        }
+        if let Some(user) = &self.user {
+            // before it enters its directory and finds its program
+            command.uid(user.uid());
+        }
+        command
+    }
+
+    /// As the guardian reads it: strings that end with a NUL, the number of arguments and the user before them.
+    ///
+    /// # Errors
+    /// A string has a NUL in it, so that no system could start this.
+    pub(crate) fn to_bytes(&self) -> io::Result<Vec<u8>> {
+        let count = OsString::from(self.argv.len().to_string());
+        let cwd = self.cwd.as_ref().map_or(OsStr::new(""), |cwd| cwd.as_os_str());
+        let user =
+            OsString::from(self.user.as_ref().map_or_else(String::new, |user| numbers(user).join(" ")));
+        let head = [self.path.as_os_str(), cwd, &user, &count];
+        let env = self.env.iter().flat_map(|(name, value)| [name.as_os_str(), value]);
+        let mut bytes = Vec::new();
+        for part in head.into_iter().chain(self.argv.iter().map(OsString::as_os_str)).chain(env) {
+            if part.as_bytes().contains(&0) {
+                let message = format!("{} has a NUL character in it", part.display());
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+            }
+            bytes.extend_from_slice(part.as_bytes());
+            bytes.push(0);
+        }
+        Ok(bytes)
+    }
+
+    /// What [`to_bytes`](Self::to_bytes) has made; `None` for anything else.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let mut parts = bytes.strip_suffix(&[0])?.split(|&byte| byte == 0);
+        let mut next = || parts.next().map(|part| OsString::from_vec(part.to_vec()));
+        let path = next()?.into();
+        let cwd = Some(PathBuf::from(next()?)).filter(|cwd| !cwd.as_os_str().is_empty());
+        let user = user(next()?.to_str()?)?;
+        let count: usize = next()?.to_str()?.parse().ok()?;
+        let argv = (0..count).map(|_| next()).collect::<Option<_>>()?;
+        let mut env = BTreeMap::new();
+        while let Some(name) = next() {
+            env.insert(name, next()?);
+        }
+        Some(Self { path, argv, env, cwd, user })
+    }
+}
+
+/// User, group and all groups of an account.
+fn numbers(user: &Account) -> Vec<String> {
+    [user.uid(), user.gid()].iter().chain(user.groups()).map(u32::to_string).collect()
+}
+
+/// What [`numbers`] has told; nothing is the launcher's user, and `None` is nonsense.
+fn user(numbers: &str) -> Option<Option<Account>> {
+    if numbers.is_empty() {
+        return Some(None);
+    }
+    let numbers: Option<Vec<u32>> = numbers.split(' ').map(|number| number.parse().ok()).collect();
+    let [uid, gid, groups @ ..] = &numbers?[..] else { return None };
+    Some(Some(Account::with_groups(*uid, *gid, groups.to_vec())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recipe(argv: &[&str], env: &[(&str, &str)], cwd: Option<&str>) -> Recipe {
+        Recipe {
+            path: "/bin/x".into(),
+            argv: argv.iter().map(OsString::from).collect(),
+            env: env.iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            cwd: cwd.map(PathBuf::from),
+            user: None,
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let mut odd = recipe(&["x", "", "\n"], &[("A", ""), ("B", "=1")], Some("/dir"));
+        odd.env.insert("C".into(), OsString::from_vec(vec![0xff]));
+        let mut of_other = recipe(&["x"], &[], None);
+        of_other.user = Some(Account::with_groups(4001, 4002, vec![4002, 4003]));
+        for recipe in [recipe(&[], &[], None), recipe(&["x"], &[], None), odd, of_other] {
+            assert_eq!(Recipe::from_bytes(&recipe.to_bytes().unwrap()), Some(recipe));
+        }
+    }
+
+    #[test]
+    fn strings_with_a_nul_are_refused_and_pieces_are_not_read() {
+        assert!(recipe(&["a\0b"], &[], None).to_bytes().is_err());
+        let whole = recipe(&["x", "y"], &[("A", "1")], None).to_bytes().unwrap();
+        let pieces = (0..whole.len()).filter(|&end| Recipe::from_bytes(&whole[..end]).is_some());
+        // without its variable it is whole too
+        assert_eq!(pieces.collect::<Vec<_>>(), [whole.len() - b"A\0".len() - b"1\0".len()]);
+    }
+}
