@@ -24,6 +24,7 @@ macro_rules! requests {
     )+};
 }
 
+mod directives;
 mod group;
 mod manage;
 mod reply;
