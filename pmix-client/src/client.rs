@@ -30,6 +30,14 @@ use crate::sync::{lock, read, write};
 /// What the process holds itself (job data, what it has put, what a fence has collected, what earlier Gets
 /// have brought) stays readable after the connection is lost. All that needs the server then fails with
 /// [`Error::Lost`].
+///
+/// # Time limits
+/// Without a limit an operation waits as long as the server lets it, for ever if the server hangs. A limit (`timeout` of the
+/// builder, or the directive `TIMEOUT`) is kept by the server, which knows who is missing and says so. A server that has
+/// said nothing 5 seconds after the limit is given up: the call fails with `ERR_TIMEOUT` and words that say that the server
+/// did not answer. That is as if its future had been dropped: what was sent may still be carried out, and an answer that
+/// comes later is dropped. The connection stays, and works again if the server does. The runtime needs its timer for calls
+/// with a limit. [`ClientBuilder::timeout`] is kept here, to the moment.
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,

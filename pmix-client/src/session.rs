@@ -1,6 +1,8 @@
 //! Requests under way, and the end of a connection. Knows no transport: typed messages go out through a
 //! channel and come in through a [`Deliverer`].
 
+mod patience;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -131,8 +133,28 @@ impl Session {
     }
 
     /// Sends a request and waits for its reply. Once sent it stands; dropping the future drops the reply.
+    ///
+    /// If the request has a limit, a server that says nothing is given up [`patience::SLACK`] after it, with `ERR_TIMEOUT`.
     pub(crate) async fn request(&self, request: Request) -> Result<Reply, Error> {
-        self.slot().await?.send(request).await
+        self.ask(request, None).await
+    }
+
+    /// As [`Session::request`] for a registration whose events go to `interest`.
+    pub(crate) async fn register(&self, request: Request, interest: Interest) -> Result<Reply, Error> {
+        self.ask(request, Some(Destination::Events(interest))).await
+    }
+
+    /// As [`Session::request`] for a wish for output that goes to `queue`.
+    pub(crate) async fn pull(&self, request: Request, queue: Arc<OutputQueue>) -> Result<Reply, Error> {
+        self.ask(request, Some(Destination::Output(queue))).await
+    }
+
+    async fn ask(&self, request: Request, destination: Option<Destination>) -> Result<Reply, Error> {
+        let (operation, limit) = (request.operation(), patience::limit(&request));
+        let answer = async { self.slot().await?.send_with(request, destination).await };
+        let Some(limit) = limit else { return answer.await };
+        let outcome = tokio::time::timeout(limit + patience::SLACK, answer).await;
+        outcome.unwrap_or_else(|_| Err(patience::exhausted(operation, &self.server, limit)))
     }
 
     /// As [`Session::request`] for a request that has nothing to return.
@@ -289,16 +311,6 @@ pub(crate) struct Slot<'a> {
 impl<'a> Slot<'a> {
     pub(crate) fn send(self, request: Request) -> Answer<'a> {
         self.send_with(request, None)
-    }
-
-    /// Sends a registration whose events go to `interest`.
-    pub(crate) fn register(self, request: Request, interest: Interest) -> Answer<'a> {
-        self.send_with(request, Some(Destination::Events(interest)))
-    }
-
-    /// Sends a wish for output that goes to `queue`.
-    pub(crate) fn pull(self, request: Request, queue: Arc<OutputQueue>) -> Answer<'a> {
-        self.send_with(request, Some(Destination::Output(queue)))
     }
 
     fn send_with(self, request: Request, destination: Option<Destination>) -> Answer<'a> {

@@ -98,7 +98,7 @@ impl Inbound {
                 // only this answer is lost, such as one that is too large
                 Ok(Some((id, Err(error)))) => return Ok(Incoming::Reply { id, outcome: Err(error.into()) }),
                 Ok(None) => return Err("the server hung up".to_owned()),
-                Err(failure) => return Err(failure.message),
+                Err(failure) => return Err(failure.to_string()),
             }
         }
     }

@@ -190,7 +190,9 @@ async fn finalize_with(with_barrier: bool) {
     let (finalized, ()) = tokio::join!(within(finalize.into_future()), async {
         if with_barrier {
             let (id, request) = conversation.request().await;
-            assert!(matches!(&request, Request::Fence(fence) if fence.procs.is_none()), "{request:?}");
+            let Request::Fence(fence) = request else { panic!("no fence but {request:?}") };
+            // the limit is that of all of it
+            assert_eq!((fence.procs, fence.directives.get(&keys::TIMEOUT)), (None, Ok(Some(1))));
             conversation.reply(id, Reply::Fence(Default::default())).await;
         }
         let (id, request) = conversation.request().await;

@@ -1,6 +1,7 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
+use pmix_types::escaped;
 use thiserror::Error;
 
 /// Newest version of the protocol that this crate speaks.
@@ -42,7 +43,7 @@ pub fn negotiate(theirs: RangeInclusive<u32>, implementation: &str) -> Result<u3
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "no common protocol version: {} speaks {}, {IMPLEMENTATION} speaks {}",
-    OneLine(implementation),
+    Brief(implementation),
     Versions(*oldest, *newest),
     Versions(OLDEST_VERSION, VERSION)
 )]
@@ -69,17 +70,18 @@ impl fmt::Display for Versions {
     }
 }
 
-/// A name from a peer, kept from breaking or flooding a log line.
-struct OneLine<'a>(&'a str);
+/// A name from a peer, kept from flooding a log line.
+struct Brief<'a>(&'a str);
 
-impl fmt::Display for OneLine<'_> {
+impl fmt::Display for Brief<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const LONGEST: usize = 100;
 
         if self.0.trim().is_empty() {
             return f.write_str("the other side");
         }
-        self.0.chars().take(LONGEST).try_for_each(|c| write!(f, "{}", if c.is_control() { ' ' } else { c }))
+        let end = self.0.char_indices().nth(LONGEST).map_or(self.0.len(), |(end, _)| end);
+        write!(f, "{}", escaped(&self.0[..end]))
     }
 }
 
@@ -106,7 +108,7 @@ mod tests {
         let error = negotiate(2..=9, "other\n3.0").unwrap_err().to_string();
         let ours = env!("CARGO_PKG_VERSION");
         let expected = format!(
-            "no common protocol version: other 3.0 speaks versions 2 to 9, pmix-rs {ours} speaks version 1"
+            "no common protocol version: other\\n3.0 speaks versions 2 to 9, pmix-rs {ours} speaks version 1"
         );
         assert_eq!(error, expected);
     }

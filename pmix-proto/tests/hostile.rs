@@ -164,6 +164,20 @@ fn refusals_say_where_and_why() {
 }
 
 #[test]
+fn names_with_control_characters_are_refused() {
+    let evil = "x\u{1b}[2J\nforged";
+    let get = v1::Get { proc: Some(proc(evil)), ..Default::default() };
+    let error = refused(Body::Get(get));
+    assert_eq!(error, "get.proc.nspace: a namespace holds no control character, this one has one at byte 1");
+    let finalize = v1::Finalize { directives: vec![info(evil, Kind::Bool(true))] };
+    let error = refused(Body::Finalize(finalize));
+    assert_eq!(
+        error,
+        "finalize.directives[0].key: a key holds no control character, this one has one at byte 1"
+    );
+}
+
+#[test]
 fn numbers_outside_of_their_type_are_refused() {
     for (kind, place) in [
         (Kind::Byte(256), "Byte"),

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use bytes::Bytes;
 use pmix_server::standard::OutputChannel;
+use pmix_types::escaped;
 use rustix::event::{PollFd, PollFlags, poll};
 use tokio::sync::{mpsc, oneshot};
 
@@ -44,9 +45,10 @@ impl Console {
         }
     }
 
-    /// Takes a message of `pmixrun` itself.
+    /// Takes a message of `pmixrun` itself, which may repeat what others have said: it becomes one line.
     pub(crate) fn say(&mut self, message: impl std::fmt::Display) {
-        self.put(OutputChannel::Stderr, Bytes::from(format!("pmixrun: {message}\n")));
+        let line = format!("pmixrun: {}\n", escaped(&message.to_string()));
+        self.put(OutputChannel::Stderr, line.into());
     }
 
     /// Takes a line for standard output that begins on a line of its own.

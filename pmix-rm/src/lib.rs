@@ -41,6 +41,7 @@ mod console;
 mod guardian;
 mod input;
 mod launcher;
+mod log;
 mod orphans;
 mod output;
 mod program;
@@ -54,7 +55,6 @@ mod tree;
 mod watch;
 
 use std::ffi::OsString;
-use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 pub use guardian::{Guardian, run as run_guardian};
@@ -69,7 +69,7 @@ const GUARDIAN_COMMAND: &str = "__guardian";
 /// process instead of returning.
 pub fn pmixrun(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
-    trace();
+    log::trace();
     if args.get(1).is_some_and(|arg| arg == GUARDIAN_COMMAND) {
         return run_guardian();
     }
@@ -100,18 +100,6 @@ pub fn pmixrun(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// The command `pmix-check`: checks a running resource manager, the command's name first in the arguments, and returns
 /// its exit code. For `main` only.
 pub fn check(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    trace();
+    log::trace();
     check::run(args.into_iter().collect())
-}
-
-/// Shows what is going on, as `RUST_LOG` says; without it warnings.
-fn trace() {
-    use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
-    // a subscriber that is already there stays
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(io::stderr().is_terminal())
-        .with_writer(io::stderr)
-        .try_init();
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pmix_server::ServerStats;
 use pmix_server::standard::{JobOutcome, ProcExit};
-use pmix_types::{Nspace, ProcInfo};
+use pmix_types::{Nspace, ProcInfo, escaped_json};
 use serde::Serialize;
 
 /// How a job went. Fields that do not apply are left out.
@@ -120,10 +120,11 @@ impl Report {
 
     /// One line of JSON.
     pub(crate) fn to_line(&self) -> String {
-        serde_json::to_string(self).unwrap_or_else(|error| {
+        let json = serde_json::to_string(self).unwrap_or_else(|error| {
             tracing::error!(%error, "report");
             String::from("{}")
-        })
+        });
+        escaped_json(&json)
     }
 }
 

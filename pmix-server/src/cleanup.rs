@@ -45,7 +45,7 @@ fn clean_up(cleanup: &Cleanup) {
 
 fn note(path: &Path, result: io::Result<()>) {
     if let Err(error) = result {
-        tracing::debug!(path = %path.display(), %error, "not cleaned up");
+        tracing::debug!(?path, %error, "not cleaned up");
     }
 }
 

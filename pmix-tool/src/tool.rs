@@ -64,7 +64,7 @@ impl Tool {
 
     /// The connection as that of a process: for what tools and processes have in common, such as events.
     ///
-    /// The limit of [`ToolBuilder::timeout`] does not hold for its calls.
+    /// The limit of [`ToolBuilder::timeout`] holds for its calls only [`within_limit`](Self::within_limit).
     pub fn client(&self) -> &Client {
         &self.inner.client
     }
@@ -132,7 +132,7 @@ impl Tool {
     }
 
     /// Asks for what processes write to their standard output and error; await the builder. See
-    /// [`Client::pull_output`]. The limit of [`ToolBuilder::timeout`] does not hold for it.
+    /// [`Client::pull_output`]. The limit of [`ToolBuilder::timeout`] holds for it only [`within_limit`](Self::within_limit).
     #[doc(alias = "PMIx_IOF_pull")]
     pub fn pull_output(&self, procs: impl IntoIterator<Item = ProcId>) -> OutputBuilder<'_> {
         self.inner.client.pull_output(procs)
@@ -169,7 +169,14 @@ impl Tool {
         }
     }
 
-    async fn within_limit<T>(
+    /// Waits for a call of [`Tool::client`], or for another with the limit of [`ToolBuilder::timeout`], as long as that says.
+    ///
+    /// # Errors
+    /// Those of the call, and [`Error::Timeout`] when the limit has passed.
+    ///
+    /// # Cancel safety
+    /// As that of the call, whose future is dropped when the limit has passed.
+    pub async fn within_limit<T>(
         &self,
         operation: &'static str,
         answer: impl IntoFuture<Output = Result<T, pmix_client::Error>>,

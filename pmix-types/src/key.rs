@@ -9,9 +9,10 @@ use std::ops::Deref;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use crate::text::find_control;
 use crate::{DataType, keys};
 
-/// Name of a value: 1 to 511 bytes without NUL. Cheap to clone, compares as text.
+/// Name of a value: 1 to 511 bytes without control characters. Cheap to clone, compares as text.
 ///
 /// # Standard
 /// `pmix_key_t`, `PMIX_MAX_KEYLEN`; rules GEN-01, GEN-02.
@@ -38,6 +39,9 @@ pub enum KeyNameError {
     /// Holds a NUL byte, which C peers take for its end.
     #[error("a key holds no NUL byte, this one has one at byte {0}")]
     Nul(usize),
+    /// Holds a control character, which would act on the terminal of whoever reads the key.
+    #[error("a key holds no control character, this one has one at byte {0}")]
+    Control(usize),
 }
 
 impl KeyName {
@@ -48,7 +52,7 @@ impl KeyName {
     /// A checked name.
     ///
     /// # Errors
-    /// [`KeyNameError`] if the text is empty, over 511 bytes, or holds NUL.
+    /// [`KeyNameError`] if the text is empty, over 511 bytes, or holds NUL or another control character.
     pub fn new(text: impl AsRef<str>) -> Result<Self, KeyNameError> {
         let text = text.as_ref();
         check(text)?;
@@ -98,14 +102,11 @@ const fn check(text: &str) -> Result<(), KeyNameError> {
     if bytes.len() > KeyName::MAX_LEN {
         return Err(KeyNameError::TooLong(bytes.len()));
     }
-    let mut at = 0;
-    while at < bytes.len() {
-        if bytes[at] == 0 {
-            return Err(KeyNameError::Nul(at));
-        }
-        at += 1;
+    match find_control(text) {
+        Some(at) if bytes[at] == 0 => Err(KeyNameError::Nul(at)),
+        Some(at) => Err(KeyNameError::Control(at)),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 impl Deref for KeyName {
@@ -238,10 +239,10 @@ impl<T> Key<T> {
     /// A key whose values are of `data_type`; [`DataType::UNDEF`] if that varies.
     ///
     /// # Panics
-    /// If the name is empty, over 511 bytes or holds NUL; in a constant this is a compile error.
+    /// If the name is empty, over 511 bytes or holds a control character; in a constant this is a compile error.
     #[must_use]
     pub const fn new(name: &'static str, data_type: DataType) -> Self {
-        assert!(check(name).is_ok(), "a key has 1 to 511 bytes and no NUL");
+        assert!(check(name).is_ok(), "a key has 1 to 511 bytes and no control characters");
         Self { name, data_type, value: PhantomData }
     }
 
@@ -399,6 +400,17 @@ mod tests {
         assert_eq!(KeyName::new("ä".repeat(256)), Err(KeyNameError::TooLong(512)));
         assert_eq!(KeyName::try_from(""), Err(KeyNameError::Empty));
         assert_eq!("a\0b".parse::<KeyName>(), Err(KeyNameError::Nul(1)));
+    }
+
+    #[test]
+    fn a_key_holds_no_control_character() {
+        for key in ["ä\u{1b}[2J", "ä\n", "ä\u{7f}", "ä\u{9b}2J", "ä\u{2028}x", "ä\u{202e}x", "ä\u{2066}"]
+        {
+            assert_eq!(KeyName::new(key), Err(KeyNameError::Control(2)), "{key:?}");
+        }
+        for key in ["btl.tcp.4.1", "OMPI_ARCH", "my key/日本"] {
+            assert!(KeyName::new(key).is_ok(), "{key}");
+        }
     }
 
     #[test]

@@ -25,6 +25,7 @@ mod rank;
 mod rank_set;
 mod records;
 mod status;
+mod text;
 mod value;
 
 pub use app::{App, Envar};
@@ -44,4 +45,5 @@ pub use rank::{InvalidRank, Rank};
 pub use rank_set::{ParseRankSetError, RankSet};
 pub use records::*;
 pub use status::{EventCode, Status, StatusKind};
+pub use text::{Escaped, escaped, escaped_json};
 pub use value::{Pid, Time, Timeval, Value, ValueError, ValueType};

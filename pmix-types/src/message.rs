@@ -24,6 +24,7 @@ macro_rules! requests {
     )+};
 }
 
+mod directives;
 mod group;
 mod manage;
 mod reply;
@@ -36,6 +37,7 @@ use bytes::Bytes;
 use crate::job::JobData;
 use crate::{
     App, Directives, Event, Info, IofChannels, KeyName, Nspace, Pid, ProcId, Query, Scope, Status, Value,
+    escaped,
 };
 
 pub use group::{GroupConstruct, GroupDestruct, GroupInvite, GroupJoin, GroupLeave, GroupReply};
@@ -541,14 +543,27 @@ impl From<crate::DirectiveError> for Failure {
     }
 }
 
+/// Message and status, fit to be shown: words of others are [`escaped`].
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.message.is_empty() {
             self.status.fmt(f)
         } else {
-            write!(f, "{} ({})", self.message, self.status)
+            write!(f, "{} ({})", escaped(&self.message), self.status)
         }
     }
 }
 
 impl std::error::Error for Failure {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_shown_in_one_line_without_control_characters() {
+        let failure = Failure::new(Status::ERR_NOT_FOUND, "no \u{1b}[2J\nforged");
+        assert_eq!(failure.to_string(), r"no \u{1b}[2J\nforged (ERR_NOT_FOUND)");
+        assert_eq!(Failure::from(Status::ERR_NOT_FOUND).to_string(), "ERR_NOT_FOUND");
+    }
+}

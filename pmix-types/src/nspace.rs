@@ -6,9 +6,12 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+use crate::text::find_control;
+
 /// Name of a namespace: the identity of a job, tool or server. Cheap to clone.
 ///
-/// Holds 1 to 255 bytes without NUL; the missing namespace of some records is an `Option` or
+/// Holds 1 to 255 bytes without control characters (those that [`escaped`](crate::escaped) escapes): a name is shown
+/// and logged wherever its processes are. The missing namespace of some records is an `Option` or
 /// [`Nspace::is_empty`] on a value made by [`Nspace::none`].
 ///
 /// # Standard
@@ -30,6 +33,9 @@ pub enum NspaceError {
     /// Holds a NUL byte, which C peers take for its end.
     #[error("a namespace holds no NUL byte, this one has one at byte {0}")]
     Nul(usize),
+    /// Holds a control character, which would act on the terminal of whoever reads the name.
+    #[error("a namespace holds no control character, this one has one at byte {0}")]
+    Control(usize),
 }
 
 impl Nspace {
@@ -40,7 +46,7 @@ impl Nspace {
     /// A checked namespace.
     ///
     /// # Errors
-    /// [`NspaceError`] if the text is empty, over 255 bytes, or holds NUL.
+    /// [`NspaceError`] if the text is empty, over 255 bytes, or holds NUL or another control character.
     pub fn new(text: impl AsRef<str>) -> Result<Self, NspaceError> {
         let text = text.as_ref();
         match text.len() {
@@ -48,8 +54,9 @@ impl Nspace {
             len if len > Self::MAX_LEN => return Err(NspaceError::TooLong(len)),
             _ => {}
         }
-        match text.bytes().position(|byte| byte == 0) {
-            Some(at) => Err(NspaceError::Nul(at)),
+        match find_control(text) {
+            Some(at) if text.as_bytes()[at] == 0 => Err(NspaceError::Nul(at)),
+            Some(at) => Err(NspaceError::Control(at)),
             None => Ok(Self(text.into())),
         }
     }
@@ -176,6 +183,18 @@ mod tests {
         assert!(Nspace::new("a".repeat(255)).is_ok());
         assert_eq!(Nspace::new("a".repeat(256)), Err(NspaceError::TooLong(256)));
         assert_eq!(Nspace::new("a\0b"), Err(NspaceError::Nul(1)));
+    }
+
+    #[test]
+    fn a_namespace_holds_no_control_character() {
+        for name in ["ä\u{1b}[2J", "ä\n", "ä\u{7f}", "ä\u{9b}2J", "ä\u{2028}x", "ä\u{202e}x", "ä\u{2066}"]
+        {
+            assert_eq!(Nspace::new(name), Err(NspaceError::Control(2)), "{name:?}");
+        }
+        // names as OpenPMIx and others make them
+        for name in ["prterun-node1-4711@1", "pmixrun.node1.12", "north:job 7/1", "prte.日本.0"] {
+            assert!(Nspace::new(name).is_ok(), "{name}");
+        }
     }
 
     #[test]

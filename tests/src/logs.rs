@@ -44,6 +44,11 @@ impl Logs {
         .await
     }
 
+    /// Whether no line has this word.
+    pub fn none_with(&self, word: &str) -> bool {
+        self.find(&[word]).is_none()
+    }
+
     fn find(&self, words: &[&str]) -> Option<String> {
         let text = lines().text();
         let mut found = text[self.from..].lines().filter(|line| words.iter().all(|word| line.contains(word)));

@@ -135,14 +135,16 @@ impl NativeSession {
         self.send(self.last_tag, payload.into()).await;
     }
 
-    async fn send(&mut self, tag: u32, payload: Bytes) {
+    /// Sends a message under a tag of its own.
+    pub async fn send(&mut self, tag: u32, payload: Bytes) {
         let mut sent = BytesMut::new();
         let frame = Frame { index: 0, tag, payload };
         Framing::default().encode(&frame, &mut sent).unwrap();
         self.stream.write_all(&sent).await.unwrap();
     }
 
-    async fn next_frame(&mut self) -> Frame {
+    /// The next message, whatever it is.
+    pub async fn next_frame(&mut self) -> Frame {
         loop {
             if let Some(frame) = Framing::default().decode(&mut self.arrived).unwrap() {
                 return frame;

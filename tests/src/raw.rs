@@ -125,6 +125,18 @@ async fn send(
     connection.send_request(request).await
 }
 
+/// The same bytes with another text in place of this one: for what no type of ours can hold.
+///
+/// # Panics
+/// If the text is not in there, or the other has not as many bytes.
+pub fn forged(bytes: &[u8], text: &str, by: &str) -> Vec<u8> {
+    assert_eq!(text.len(), by.len(), "lengths are part of a message");
+    let at = bytes.windows(text.len()).position(|part| part == text.as_bytes()).unwrap();
+    let mut forged = bytes.to_vec();
+    forged[at..at + by.len()].copy_from_slice(by.as_bytes());
+    forged
+}
+
 /// So many bytes that mean nothing, the same each time.
 pub fn noise(len: usize) -> Vec<u8> {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;

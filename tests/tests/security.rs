@@ -6,13 +6,15 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 
-use pmix_client::types::message::{Hello, Identity};
+use pmix_client::types::message::{Hello, Identity, PutEntry, Request};
 use pmix_client::types::{Info, Pid, Status, Value};
 use pmix_client::{Client, Nspace, ProcId, Rank, Scope};
 use pmix_proto::ServerBody;
+use pmix_proto::v1::ClientMessage;
 use pmix_server::host::ToolConnected;
 use pmix_server::{Capabilities, HostModule, HostResult, Upcall, UpcallContext, async_trait};
-use pmix_tests::{Logs, RawSession, Running, TestNode, noise, on_both_runtimes, within};
+use pmix_tests::{Logs, RawSession, Running, TestNode, forged, noise, on_both_runtimes, within};
+use prost::Message;
 use rustix::process::geteuid;
 
 /// A node that other users reach, and the job of two that goes on.
@@ -122,6 +124,40 @@ fn cli_03_sec_03_an_unregistered_rank_or_namespace_is_refused_while_the_job_goes
 }
 
 #[tokio::test]
+async fn a_name_that_would_act_on_a_terminal_is_refused_and_the_log_has_one_clean_line() {
+    let (node, clients) = node().await;
+    let logs = Logs::start();
+    let plain = ProcId::new(Nspace::new("placeholder0").unwrap(), Rank::from_raw(0));
+    let hello = pmix_proto::encode_hello(&Hello::new(Identity::Client(plain), Pid(1))).next().unwrap();
+    let hello = forged(&hello.encode_to_vec(), "placeholder0", "x\u{1b}[2J\nforged");
+    let hello = ClientMessage::decode(&*hello).unwrap();
+    let mut session = RawSession::open(&node.socket(), [hello]).await.unwrap();
+    let Ok(Some((0, ServerBody::Failure(failure)))) = session.next().await else { panic!("not refused") };
+    assert_eq!(failure.status, Status::ERR_BAD_PARAM);
+    let reason = "a namespace holds no control character, this one has one at byte 1";
+    assert!(failure.message.contains(reason), "{failure}");
+    let line = logs.line_with(&["refused a connection", reason]).await;
+    assert!(!line.contains(char::is_control), "{line:?}");
+    assert!(logs.none_with("forged"));
+    goes_on(&node, &clients).await;
+
+    // neither in a key, of a process that has been let in
+    let put = PutEntry { scope: Scope::GLOBAL, key: "placeholder0".parse().unwrap(), value: Value::from(1) };
+    let commit = pmix_proto::encode_request(1, &Request::Commit(vec![put])).next().unwrap();
+    let commit = forged(&commit.encode_to_vec(), "placeholder0", "x\u{1b}[2J\nforged");
+    node.register(&other()).await;
+    let hello = Hello::new(Identity::Client(other()), Pid(1));
+    let mut session = RawSession::open(&node.socket(), pmix_proto::encode_hello(&hello)).await.unwrap();
+    assert!(matches!(session.next().await, Ok(Some((0, ServerBody::Welcome { .. })))));
+    session.outgoing.send(ClientMessage::decode(&*commit).unwrap()).unwrap();
+    let Ok(Some((1, ServerBody::Failure(failure)))) = session.next().await else { panic!("not refused") };
+    assert!(failure.message.contains("a key holds no control character"), "{failure}");
+    assert!(logs.none_with("forged"));
+    let (a, b) = within(async { tokio::join!(clients[0].fence_all(), clients[1].fence_all()) }).await;
+    a.and(b).unwrap();
+}
+
+#[tokio::test]
 async fn a_random_byte_stream_is_refused_while_the_job_goes_on() {
     let (node, clients) = node().await;
     let logs = Logs::start();
@@ -164,7 +200,7 @@ fn a_length_prefix_of_1_gib_is_refused_while_the_job_goes_on() {
 
 #[tokio::test]
 async fn who_asks_before_it_has_said_who_it_is_is_refused() {
-    use pmix_client::types::message::{Fence, Request};
+    use pmix_client::types::message::Fence;
     let (node, clients) = node().await;
     let request = pmix_proto::encode_request(1, &Request::Fence(Fence::new(None)));
     let mut session = RawSession::open(&node.socket(), request).await.unwrap();
@@ -268,7 +304,7 @@ fn vec_value(size: usize) -> Value {
 
 #[tokio::test]
 async fn who_does_not_read_its_answers_is_shown_out() {
-    use pmix_client::types::message::{Get, Request};
+    use pmix_client::types::message::Get;
     let logs = Logs::start();
     let (node, clients) = node().await;
     node.register(&other()).await;

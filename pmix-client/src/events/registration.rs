@@ -150,8 +150,7 @@ impl<'a> HandlerBuilder<'a> {
         let mut request = RegisterEvents::new(codes);
         request.directives = directives;
         let interest = Interest { filter, listener: Listener::Handler(handler) };
-        let reply = session.slot().await?.register(Request::RegisterEvents(request), interest);
-        match reply.await? {
+        match session.register(Request::RegisterEvents(request), interest).await? {
             Reply::Registered(number) => {
                 registration.number = Some(number);
                 Ok(registration)

@@ -69,8 +69,7 @@ impl<'a> EventsBuilder<'a> {
         let filter = EventFilter::new(request.codes.clone(), &mut request.directives).map_err(failed)?;
         let queue = Arc::new(Queue::new(capacity));
         let interest = Interest { filter, listener: Listener::Stream(Arc::clone(&queue)) };
-        let reply = session.slot().await?.register(Request::RegisterEvents(request), interest);
-        match reply.await? {
+        match session.register(Request::RegisterEvents(request), interest).await? {
             Reply::Registered(registration) => {
                 Ok(EventStream { registration: Some(registration), session: Arc::downgrade(session), queue })
             }

@@ -213,8 +213,7 @@ impl OutputBuilder<'_> {
     async fn register(self) -> Result<OutputStream, Error> {
         let session = self.client.session(OPERATION)?;
         let queue = Arc::new(OutputQueue::new(self.capacity));
-        let reply = session.slot().await?.pull(Request::IofPull(self.request), Arc::clone(&queue));
-        match reply.await? {
+        match session.pull(Request::IofPull(self.request), Arc::clone(&queue)).await? {
             Reply::Registered(registration) => {
                 Ok(OutputStream { registration: Some(registration), session: Arc::downgrade(session), queue })
             }

@@ -1,4 +1,5 @@
 use std::future::IntoFuture;
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use pmix_types::message::Request;
@@ -6,12 +7,13 @@ use pmix_types::{Directives, Info, Key, ValueType, keys};
 
 use crate::client::Client;
 use crate::error::{Error, directive};
+use crate::ops::whole_seconds;
 
 /// A finalize that is about to be made; await it. See [`Client::finalize`].
 ///
 /// # Errors
 /// When awaited: `ERR_INIT` if another clone has finalized already, [`Error::Lost`] if the connection is or gets
-/// lost, what the barrier or the host says. The process is finalized even then.
+/// lost, what the barrier or the host says, `ERR_TIMEOUT` if a limit was given that is over. The process is finalized even then.
 ///
 /// # Cancel safety
 /// Not safe: once sent it stands; dropping the future only drops the result.
@@ -33,6 +35,13 @@ impl FinalizeBuilder {
         self.directive(&keys::EMBED_BARRIER, true)
     }
 
+    /// Limits how long the barrier may take, if there is one, and then the server; rounded up to whole seconds, zero means
+    /// no limit (GEN-12). A server that hangs is given up, see [`Client`](crate::Client#time-limits).
+    #[doc(alias = "PMIX_TIMEOUT")]
+    pub fn timeout(self, limit: Duration) -> Self {
+        self.directive(&keys::TIMEOUT, whole_seconds(limit))
+    }
+
     /// Adds an optional directive.
     pub fn directive<D: ValueType>(mut self, key: &Key<D>, value: impl Into<D>) -> Self {
         self.directives.push(Info::new(key, value));
@@ -43,12 +52,18 @@ impl FinalizeBuilder {
         self.client.check()?;
         let has_barrier = self.directives.flag(&keys::EMBED_BARRIER).map_err(directive("finalize"))?;
         self.directives.remove(&keys::EMBED_BARRIER);
-        let barrier = if has_barrier { self.client.fence_all().await } else { Ok(()) };
+        let barrier = if has_barrier { self.barrier().await } else { Ok(()) };
         self.client.start_finalize()?;
         let Some(session) = self.client.any_session() else { return barrier };
         let goodbye = session.carry_out(Request::Finalize(self.directives)).await;
         session.finish();
         barrier.and(goodbye)
+    }
+
+    /// Has the limit of the whole.
+    async fn barrier(&self) -> Result<(), Error> {
+        let limit = self.directives.iter().filter(|info| info.is(&keys::TIMEOUT)).cloned();
+        self.client.fence_all().directives(limit.collect()).await
     }
 }
 

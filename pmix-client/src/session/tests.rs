@@ -1,7 +1,9 @@
+use std::pin::pin;
 use std::time::Duration;
 
-use pmix_types::message::RegisterEvents;
-use pmix_types::{DataRange, Directives, EventFilter};
+use pmix_types::message::{Fence, RegisterEvents};
+use pmix_types::{DataRange, Directives, EventFilter, keys};
+use tokio::time::Instant;
 
 use super::*;
 use crate::events::{EventError, Listener, Queue};
@@ -40,10 +42,14 @@ fn push(registrations: &[u64], code: i32) -> Incoming {
     Incoming::Push(Push::Event { registrations: registrations.to_vec(), event: event(code) })
 }
 
+async fn send_registration(session: &Session, request: Request, interest: Interest) -> Answer<'_> {
+    session.slot().await.unwrap().send_with(request, Some(Destination::Events(interest)))
+}
+
 /// Registers a stream under a number, as the server would confirm it.
 async fn register(session: &Session, end: &mut TransportEnd, number: u64, interest: &Interest) {
     let request = Request::RegisterEvents(RegisterEvents::new(interest.filter.codes().to_vec()));
-    let answer = session.slot().await.unwrap().register(request, interest.clone());
+    let answer = send_registration(session, request, interest.clone()).await;
     let Outgoing { id, .. } = end.requests.recv().await.unwrap();
     end.deliverer.deliver(Incoming::Reply { id, outcome: Ok(Reply::Registered(number)) });
     assert!(matches!(answer.await, Ok(Reply::Registered(confirmed)) if confirmed == number));
@@ -144,7 +150,7 @@ async fn evt_15_events_right_behind_the_confirmation_arrive() {
     let (session, mut end) = pair();
     let all = interest(&[], 4);
     let request = Request::RegisterEvents(RegisterEvents::new(vec![]));
-    let answer = session.slot().await.unwrap().register(request, all.clone());
+    let answer = send_registration(&session, request, all.clone()).await;
     let id = end.requests.recv().await.unwrap().id;
     // before it is confirmed there is nobody to hear it
     end.deliverer.deliver(push(&[5], 1));
@@ -163,7 +169,7 @@ async fn evt_15_events_right_behind_the_confirmation_arrive() {
 async fn a_registration_whose_caller_gave_up_is_taken_back() {
     let (session, mut end) = pair();
     let request = Request::RegisterEvents(RegisterEvents::new(vec![]));
-    drop(session.slot().await.unwrap().register(request, interest(&[], 4)));
+    drop(send_registration(&session, request, interest(&[], 4)).await);
     let id = end.requests.recv().await.unwrap().id;
     end.deliverer.deliver(Incoming::Reply { id, outcome: Ok(Reply::Registered(9)) });
     let errand = within(end.errands.recv()).await.unwrap();
@@ -200,7 +206,7 @@ async fn evt_10_evt_11_local_events_reach_streams_by_code() {
         register(&session, &mut end, number as u64, interest).await;
     }
     let plain = event(7).with_range(DataRange::PROC_LOCAL);
-    let quiet = plain.clone().with_info(pmix_types::Info::new(&pmix_types::keys::EVENT_NON_DEFAULT, true));
+    let quiet = plain.clone().with_info(pmix_types::Info::new(&keys::EVENT_NON_DEFAULT, true));
     session.router().deliver_local(&plain);
     session.router().deliver_local(&quiet);
     session.finish();
@@ -223,4 +229,106 @@ fn retiring_and_dropping_need_no_runtime() {
     let mut context = Context::from_waker(std::task::Waker::noop());
     assert_eq!(queue(&all).poll_next(&mut context), Poll::Ready(None));
     assert!(end.abandoned.try_recv().is_err_and(|error| error == oneshot::error::TryRecvError::Closed));
+}
+
+/// A fence with a limit of so many seconds.
+fn limited(seconds: i32) -> Request {
+    let mut fence = Fence::new(None);
+    fence.directives = Directives::new().with(&keys::TIMEOUT, seconds);
+    Request::Fence(fence)
+}
+
+/// When a server is given up that has been asked with this limit.
+fn give_up_at(start: Instant, seconds: u64) -> Instant {
+    start + Duration::from_secs(seconds) + patience::SLACK
+}
+
+fn is_ready<T>(future: Pin<&mut impl Future<Output = T>>) -> Option<T> {
+    match future.poll(&mut Context::from_waker(std::task::Waker::noop())) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn gen_12_a_server_that_says_nothing_is_given_up_some_time_after_the_limit() {
+    let (session, mut end) = pair();
+    let start = Instant::now();
+    let error = session.request(limited(3)).await.unwrap_err();
+    assert_eq!(Instant::now(), give_up_at(start, 3));
+    assert_eq!(error.status(), Status::ERR_TIMEOUT);
+    let expected = "fence failed: server srv:0 did not answer within the limit of 3s and 5s more: it may hang, and what \
+                    was asked may still be done (ERR_TIMEOUT)";
+    assert_eq!(error.to_string(), expected);
+    assert!(session.is_open());
+
+    // the server wakes up: what it says to the first question is no answer to the second
+    let late = end.requests.recv().await.unwrap().id;
+    let mut second = pin!(session.request(limited(3)));
+    assert!(is_ready(second.as_mut()).is_none());
+    let asked = end.requests.recv().await.unwrap().id;
+    assert_ne!(asked, late);
+    let refused = Failure::new(Status::ERR_BAD_PARAM, "the first");
+    end.deliverer.deliver(Incoming::Reply { id: late, outcome: Err(refused) });
+    assert!(is_ready(second.as_mut()).is_none());
+    end.deliverer.deliver(Incoming::Reply { id: asked, outcome: Ok(Reply::Done) });
+    assert!(matches!(second.await, Ok(Reply::Done)));
+    assert!(session.pending.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn gen_12_an_answer_at_the_last_moment_counts() {
+    let (session, mut end) = pair();
+    let start = Instant::now();
+    let mut answer = pin!(session.request(limited(1)));
+    assert!(is_ready(answer.as_mut()).is_none());
+    let id = end.requests.recv().await.unwrap().id;
+    tokio::time::advance(give_up_at(start, 1) - start).await;
+    end.deliverer.deliver(Incoming::Reply { id, outcome: Ok(Reply::Done) });
+    assert!(matches!(is_ready(answer.as_mut()), Some(Ok(Reply::Done))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn gen_12_a_server_that_takes_no_request_is_given_up_as_well() {
+    let (session, mut end) = pair();
+    for number in 0..QUEUED_REQUESTS as u64 {
+        drop(session.slot().await.unwrap().send(Request::DeregisterEvents(number)));
+    }
+    let start = Instant::now();
+    assert_eq!(session.request(limited(2)).await.unwrap_err().status(), Status::ERR_TIMEOUT);
+    assert_eq!(Instant::now(), give_up_at(start, 2));
+    // it was not sent, and is not sent later
+    for number in 0..QUEUED_REQUESTS as u64 {
+        assert_eq!(end.requests.recv().await.unwrap().request, Request::DeregisterEvents(number));
+    }
+    assert!(end.requests.try_recv().is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn gen_12_without_a_limit_the_wait_has_no_end() {
+    let (session, mut end) = pair();
+    let mut answers =
+        [pin!(session.request(limited(0))), pin!(session.request(Request::DeregisterEvents(1)))];
+    for answer in &mut answers {
+        assert!(is_ready(answer.as_mut()).is_none());
+    }
+    tokio::time::advance(Duration::from_secs(1_000_000)).await;
+    for mut answer in answers {
+        assert!(is_ready(answer.as_mut()).is_none());
+        let id = end.requests.recv().await.unwrap().id;
+        end.deliverer.deliver(Incoming::Reply { id, outcome: Ok(Reply::Done) });
+        assert!(answer.await.is_ok());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_registration_that_was_given_up_is_taken_back_when_the_server_wakes_up() {
+    let (session, mut end) = pair();
+    let mut request = RegisterEvents::new(vec![]);
+    request.directives = Directives::new().with(&keys::TIMEOUT, 1);
+    let given_up = session.register(Request::RegisterEvents(request), interest(&[], 4)).await;
+    assert_eq!(given_up.unwrap_err().status(), Status::ERR_TIMEOUT);
+    let id = end.requests.recv().await.unwrap().id;
+    end.deliverer.deliver(Incoming::Reply { id, outcome: Ok(Reply::Registered(9)) });
+    assert_eq!(end.errands.recv().await.unwrap().request, Request::DeregisterEvents(9));
 }

@@ -1,6 +1,6 @@
 use pmix_types::job::JobSpec;
 use pmix_types::message::ProcData;
-use pmix_types::{Directives, Info, Status};
+use pmix_types::{DataArray, Directives, Info, Status};
 
 use super::*;
 
@@ -440,4 +440,22 @@ fn all_keys_of_the_caller_are_here_and_those_of_others_are_asked_for() {
     assert_eq!(store.find(&peer.clone().local()).unwrap(), Found::Nothing);
     store.keep(modex(proc("a", 0), vec![entry(Scope::GLOBAL, "k", 1)]));
     assert!(matches!(store.find(&peer.local()).unwrap(), Found::All(infos) if infos.len() == 1));
+}
+
+#[test]
+fn pst_03_names_of_process_sets_are_asked_for_as_sets_come_and_go() {
+    let given = DataArray::String(vec!["launched".into()]);
+    let spec = JobSpec::new(nspace("a")).node_map(["n0", "n1"]).unwrap().ranks_block(2, 2).unwrap();
+    let spec = spec.proc_info(Rank::from_raw(0), &keys::PSET_NAMES, given.clone());
+    let mut job = JobData::new(nspace("a"));
+    job.register(&spec.into_infos(), "n0").unwrap();
+    let store = Store::new(proc("a", 1), "n0".into(), Some(Arc::new(job)));
+    let key = keys::PSET_NAMES.name();
+    // neither what the job had at its start nor that it had nothing is the answer
+    for rank in [0, 1] {
+        assert_eq!(find(&store, proc("a", rank), key), asks(proc("a", rank), key));
+    }
+    // but it is all that can be had without asking
+    assert_eq!(find_with(&store, proc("a", 0), key, optional()), value(given));
+    assert_eq!(find_with(&store, proc("a", 1), key, optional()), Found::Nothing);
 }

@@ -1,6 +1,6 @@
 use std::fmt;
 
-use pmix_types::{KeyNameError, NspaceError, Status};
+use pmix_types::{KeyNameError, NspaceError, Status, escaped};
 use thiserror::Error;
 
 /// What a peer sent is not what it must be: where, and why.
@@ -17,7 +17,7 @@ use thiserror::Error;
 /// assert_eq!(error.to_string(), "procs[1].nspace: a namespace needs at least one character");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{}{reason}", Place(path))]
+#[error("{}{}", Place(path), escaped(&reason.to_string()))]
 pub struct ConvertError {
     path: String,
     #[source]

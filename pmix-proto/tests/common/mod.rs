@@ -19,6 +19,9 @@ use proptest::strategy::Union;
 
 pub(crate) mod messages;
 
+/// What names may hold.
+const PRINTABLE: &str = r"[^\pC\p{Zl}\p{Zp}]{1,12}";
+
 /// A type with a strategy; values nest `depth` deep at most.
 pub(crate) trait Sample: Sized + 'static {
     fn sample(depth: u32) -> BoxedStrategy<Self>;
@@ -59,7 +62,7 @@ samples! {
     Nspace: |_| prop_oneof![Just(Nspace::none()), named_nspace()];
     KeyName: |_| prop_oneof![
         Just("pmix.timeout".to_owned()),
-        "[^\0]{1,12}",
+        PRINTABLE,
         "[a-z]{511}",
     ].prop_map(|text| KeyName::new(text).unwrap());
     ProcId: |depth| (Nspace::sample(depth), Rank::sample(depth)).prop_map(|(nspace, rank)| ProcId { nspace, rank });
@@ -159,7 +162,7 @@ pub(crate) fn text() -> BoxedStrategy<String> {
 }
 
 pub(crate) fn named_nspace() -> BoxedStrategy<Nspace> {
-    prop_oneof!["[a-z0-9.:-]{1,12}", "[^\0]{1,12}", "[a-z]{255}"]
+    prop_oneof!["[a-z0-9.:-]{1,12}", PRINTABLE, "[a-z]{255}"]
         .prop_map(|text| Nspace::new(text).unwrap())
         .boxed()
 }

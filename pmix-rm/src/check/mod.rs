@@ -16,7 +16,7 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum};
 use pmix_client::Client;
 use pmix_server::testing::conformance::{Check, Report, SecondJob, Verdict, checks, run_rank};
-use pmix_types::App;
+use pmix_types::{App, escaped};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, ChildStdout, Command};
@@ -129,7 +129,7 @@ pub(crate) fn run(args: Vec<OsString>) -> ExitCode {
 /// Whatever the log is to show.
 fn complain(message: &str) {
     // nothing to be done if it cannot be printed
-    let _ = writeln!(io::stderr(), "pmix-check: {message}");
+    let _ = writeln!(io::stderr(), "pmix-check: {}", escaped(message));
 }
 
 fn find(name: &str) -> Option<&'static Check> {

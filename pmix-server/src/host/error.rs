@@ -1,7 +1,7 @@
 use std::fmt;
 
 use pmix_types::message::Failure;
-use pmix_types::{DirectiveError, Status};
+use pmix_types::{DirectiveError, Status, escaped};
 
 /// What a host answers when an upcall fails.
 pub type HostResult<T> = Result<T, HostError>;
@@ -52,9 +52,10 @@ impl HostError {
     }
 }
 
+/// The message, fit to be shown: a host may repeat what a process has said.
 impl fmt::Display for HostError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.message.is_empty() { self.status.fmt(f) } else { f.write_str(&self.message) }
+        if self.message.is_empty() { self.status.fmt(f) } else { escaped(&self.message).fmt(f) }
     }
 }
 
@@ -86,5 +87,16 @@ impl From<Failure> for HostError {
 impl From<HostError> for Failure {
     fn from(error: HostError) -> Self {
         Self::new(error.status, error.message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_host_repeats_of_others_is_shown_in_one_line() {
+        let error = HostError::new(Status::ERR_NOT_FOUND, "no \u{1b}[2J\nforged");
+        assert_eq!(error.to_string(), r"no \u{1b}[2J\nforged");
     }
 }

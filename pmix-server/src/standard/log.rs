@@ -4,7 +4,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use pmix_types::message::{Failure, Log, Reply, Request};
-use pmix_types::{Directives, Info, Key, ProcId, Status, Time, Value, keys};
+use pmix_types::{Directives, Info, Key, ProcId, Status, Time, Value, escaped, keys};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use tokio::sync::mpsc;
@@ -174,8 +174,8 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     }
 
     async fn write_syslog(&self, caller: &User, text: String, priority: Priority) -> HostResult<()> {
-        // who says it is the kernel's word, whatever the text claims
-        let line = format!("{} (uid {}): {text}", caller.proc, caller.uid);
+        // who says it is the kernel's word, whatever the text claims, and it is one entry
+        let line = format!("{} (uid {}): {}", caller.proc, caller.uid, escaped(text.trim_end()));
         self.0.syslog().write(line, priority).await
     }
 

@@ -4,7 +4,7 @@ use std::process::ExitStatus;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use pmix_types::{App, Nspace, ProcId, ProcState, Rank, Status};
+use pmix_types::{App, Nspace, ProcId, ProcState, Rank, Status, escaped};
 use thiserror::Error;
 use tokio::sync::mpsc;
 
@@ -209,7 +209,7 @@ impl fmt::Display for ProcExit {
 
 /// Why a job could not be started, or its processes not be reached.
 #[derive(Debug, Error)]
-#[error("{proc} ({program}) on {node}: {reason}")]
+#[error("{proc} ({}) on {}: {}", escaped(.program), escaped(.node), escaped(.reason))]
 #[non_exhaustive]
 pub struct LaunchError {
     /// The process.
@@ -318,4 +318,16 @@ pub enum ExchangeError {
     /// Something else.
     #[error("exchange: {0}")]
     Other(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_program_is_shown_in_one_line() {
+        let proc = ProcId::new("job".parse().unwrap(), Rank::from_raw(0));
+        let error = LaunchError::new(proc, "n0", "./x\u{1b}[2J\ny", "it is\nmissing");
+        assert_eq!(error.to_string(), r"job:0 (./x\u{1b}[2J\ny) on n0: it is\nmissing");
+    }
 }

@@ -1,6 +1,7 @@
 //! The command line: one file a subcommand, and what they share.
 
 mod attrs;
+mod log;
 mod output;
 mod ps;
 mod qualifier;
@@ -10,10 +11,11 @@ mod render;
 mod selection;
 
 use std::ffi::OsString;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use pmix_tool::types::{escaped, escaped_json};
 use thiserror::Error;
 
 /// Asks the PMIx servers of this user on this node what runs
@@ -74,7 +76,7 @@ pub(crate) fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
-    trace();
+    log::trace();
     let (mut out, mut err) = (io::BufWriter::new(io::stdout().lock()), io::stderr());
     let mut console = Console { out: &mut out, err: &mut err, width: terminal_width() };
     let outcome = run(cli, &mut console).and_then(|code| {
@@ -109,30 +111,18 @@ fn run(cli: Cli, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
 impl Console<'_> {
     fn complain(&mut self, problem: &str) {
         // standard error that is closed is no reason to fail
-        let _ = writeln!(self.err, "pmix: {problem}");
+        let _ = writeln!(self.err, "pmix: {}", escaped(problem));
     }
 
     fn json(&mut self, report: &impl serde::Serialize) -> io::Result<()> {
-        serde_json::to_writer_pretty(&mut self.out, report)?;
-        writeln!(self.out)
+        let json = serde_json::to_string_pretty(report)?;
+        writeln!(self.out, "{}", escaped_json(&json))
     }
 }
 
 fn terminal_width() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
     (size.ws_col > 0).then(|| size.ws_col.into())
-}
-
-/// Shows what is going on, as `RUST_LOG` says; without it warnings.
-fn trace() {
-    use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
-    // a subscriber that is already there stays
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(io::stderr().is_terminal())
-        .with_writer(io::stderr)
-        .try_init();
 }
 
 #[cfg(test)]

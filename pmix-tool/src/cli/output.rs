@@ -117,8 +117,8 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
     let procs: BTreeSet<ProcId> = args.targets.into_iter().map(|Target(proc)| proc).collect();
     let tool = args.selection.connect().await?;
     let wish = tool.pull_output(procs.clone()).channels(channels);
-    let mut output =
-        (if args.redirect { wish } else { wish.copy() }).await.map_err(pmix_tool::Error::from)?;
+    let wish = if args.redirect { wish } else { wish.copy() };
+    let mut output = tool.within_limit("pull output", wish).await?;
     let mut open: BTreeMap<ProcId, IofChannels> = procs.into_iter().map(|proc| (proc, channels)).collect();
     let mut writer = OutputWriter::new(args.format.into(), &mut *console.out, &mut *console.err);
     let mut trouble = None;

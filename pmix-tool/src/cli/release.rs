@@ -45,5 +45,5 @@ async fn release(tool: &Tool, jobs: &[Nspace]) -> Result<(), Trouble> {
     }
     let procs = jobs.iter().cloned().map(ProcId::wildcard);
     let event = tool.client().notify(Status::DEBUGGER_RELEASE).custom_range(procs).non_default();
-    Ok(event.await.map_err(pmix_tool::Error::from)?)
+    Ok(tool.within_limit("release", event).await?)
 }

@@ -4,13 +4,13 @@ use std::io::{self, Write};
 
 use comfy_table::{CellAlignment, Table, presets};
 use pmix_tool::ProcInfo;
-use pmix_tool::types::{DataArray, Info, Value};
+use pmix_tool::types::{DataArray, Info, Value, escaped};
 
 /// The last column of a table gets at least this many characters.
 const NARROWEST: usize = 12;
 const INDENT: usize = 2;
 
-/// Writes a table of plain columns. `right` are the columns with numbers. If a terminal of `width` columns cannot
+/// Writes a table of plain columns, whose cells are escaped. `right` are the columns with numbers. If a terminal of `width` columns cannot
 /// hold it, the texts of the last column lose their beginnings.
 pub(super) fn write_table(
     out: &mut dyn Write,
@@ -19,6 +19,7 @@ pub(super) fn write_table(
     right: &[usize],
     width: Option<usize>,
 ) -> io::Result<()> {
+    rows.iter_mut().flatten().for_each(|cell| *cell = escaped(cell).to_string());
     let mut text = layout(header, &rows, right);
     let widest = text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
     if let Some(excess) = width.and_then(|width| widest.checked_sub(width)).filter(|excess| *excess > 0) {
@@ -99,7 +100,7 @@ fn write_indented(
             write_info(out, depth + 1, info, width)
         }
         Value::Value(inner) => write_indented(out, depth, name, inner, width),
-        other => writeln!(out, "{indent}{name}: {other}"),
+        other => writeln!(out, "{indent}{name}: {}", escaped(&other.to_string())),
     }
 }
 
@@ -116,7 +117,7 @@ fn write_array(out: &mut dyn Write, depth: usize, array: &DataArray, width: Opti
         DataArray::Info(infos) => infos.iter().try_for_each(|info| write_info(out, depth, info, width)),
         _ => array.iter().try_for_each(|element| match element {
             Value::DataArray(_) | Value::Value(_) => write_indented(out, depth, "-", &element, width),
-            element => writeln!(out, "{indent}- {element}"),
+            element => writeln!(out, "{indent}- {}", escaped(&element.to_string())),
         }),
     }
 }
@@ -180,6 +181,16 @@ job-1     10  -        -  TERM_NON_ZERO     3  -
         assert!(narrow.lines().all(|line| line.chars().count() <= 64), "{narrow}");
         // some of it is always left
         assert!(table(Some(10)).contains(" …h/to/solver\n"), "{}", table(Some(10)));
+    }
+
+    #[test]
+    fn texts_of_others_stay_in_their_cells_and_lines() {
+        let mut out = Vec::new();
+        write_table(&mut out, &["A", "B"], vec![vec!["a\nb".into(), "\u{1b}[2J".into()]], &[], Some(10))
+            .unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "A     B\na\\nb  \\u{1b}[2J\n");
+        assert_eq!(value("a\r\n\u{9b}b"), "key: a\\r\\n\\u{9b}b\n");
+        assert_eq!(value(DataArray::String(vec!["\u{1b}c".into()])), "key:\n  - \\u{1b}c\n");
     }
 
     #[test]

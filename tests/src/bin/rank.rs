@@ -35,8 +35,8 @@ enum Act {
     Parent,
     /// `where`: says where it is and who is beside it, finalize.
     Where,
-    /// `abort CODE`: rank 0 aborts the job with this status, the others block.
-    Abort(i32),
+    /// `abort CODE [MESSAGE]`: rank 0 aborts the job with this status, the others block.
+    Abort(i32, String),
     /// `kill-peer RANK`: all fence, then rank 0 has this rank killed, which blocks.
     KillPeer(u32),
     /// `publish KEY VALUE`: publishes it for good, then blocks.
@@ -104,12 +104,12 @@ async fn run(act: Act) -> Result<u8, Error> {
             let _ = kill_process(getpid(), Signal::KILL);
             block().await
         }
-        Act::Abort(status) if rank == 0 => {
+        Act::Abort(status, ref message) if rank == 0 => {
             println!("aborting");
-            client.abort(status, "told to").await?;
+            client.abort(status, message).await?;
             block().await
         }
-        Act::Abort(_) => block().await,
+        Act::Abort(..) => block().await,
         Act::KillPeer(victim) => {
             client.fence_all().await?;
             if rank == victim {
@@ -255,7 +255,7 @@ impl Act {
             "spawn-from" => Self::SpawnFrom(number(args)?),
             "parent" => Self::Parent,
             "where" => Self::Where,
-            "abort" => Self::Abort(number(args)?),
+            "abort" => Self::Abort(number(args)?, args.get(2).map_or("told to", |text| text).to_owned()),
             "publish" => Self::Publish(args.get(1)?.clone(), args.get(2)?.clone()),
             "look-up" => Self::LookUp(args.get(1)?.clone()),
             "attack" => Self::Attack(args.get(1)?.parse().ok()?),

@@ -7,14 +7,14 @@ use pmix_client::{Client, Nspace, ProcId, Rank};
 use pmix_native::conn::{
     ClientAnswer, Connect, Frame, Framing, Peer as Who, Role, Security, ToolAnswer, ToolIdentity, User, tag,
 };
-use pmix_native::msg::{Context, Reply, Request, Spawn};
+use pmix_native::msg::{Context, Publish, Reply, Request, Spawn};
 use pmix_native::{Dialect, Encoding};
 use pmix_server::host::{ClientConnected, HostError, SpawnRequest, ToolConnected};
 use pmix_server::types::{App, Directives, Info, Status, keys};
 use pmix_server::{Capabilities, HostModule, HostResult, NativeWire, Upcall, UpcallContext, async_trait};
 use pmix_tests::{
-    Logs, NativeSession, TestNode, native_connect, native_stream, native_user, noise, on_both_runtimes,
-    within,
+    Logs, NativeSession, TestNode, forged, native_connect, native_stream, native_user, noise,
+    on_both_runtimes, within,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -104,6 +104,33 @@ async fn cli_03_an_unregistered_rank_or_namespace_is_refused() {
     {
         refused_connect(&node, &clients, &connect_as(Who::Client(proc), native_user()), &[reason]).await;
     }
+}
+
+#[tokio::test]
+async fn a_name_that_would_act_on_a_terminal_is_refused_and_the_log_has_one_clean_line() {
+    let (node, clients) = node().await;
+    let logs = Logs::start();
+    let placeholder = ProcId::new(Nspace::new("placeholder0").unwrap(), Rank::from_raw(0));
+    let connect = connect_as(Who::Client(placeholder), native_user()).encode().unwrap();
+    let connect = forged(&connect, "placeholder0", "x\u{1b}[2J\nforged");
+    let reason = "a namespace holds no control character, this one has one at byte 1";
+    refused(&node, &clients, &connect, &[reason]).await;
+    let line = logs.line_with(&[reason]).await;
+    assert!(!line.contains(char::is_control), "{line:?}");
+
+    // neither in a key, of a process that has been let in
+    node.register(&other()).await;
+    let mut session = NativeSession::open(&node, Who::Client(other()), plain(), "4.2.2").await;
+    let mut publish = Publish::new(native_user().uid);
+    publish.info = vec![Info::dynamic("placeholder0".parse().unwrap(), 1)].into();
+    let publish = Request::Publish(publish).encode(&session.context).unwrap();
+    let answer = session.ask_bytes(forged(&publish, "placeholder0", "x\u{1b}[2J\nforged")).await;
+    assert_eq!(answer, Reply::from(Status::ERR_UNPACK_FAILURE).encode(&session.context).unwrap());
+    let line = logs.line_with(&["a request cannot be read", "a key holds no control character"]).await;
+    assert!(!line.contains(char::is_control), "{line:?}");
+    assert!(logs.none_with("forged"));
+    drop(session);
+    goes_on(&node, &clients).await;
 }
 
 #[tokio::test]

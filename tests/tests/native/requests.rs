@@ -1,11 +1,12 @@
 //! What C clients ask reaches the host whole, and what the server knows reaches them as it is.
 
+use bytes::Bytes;
 use pmix_client::types::job::JobSpec;
 use pmix_client::types::{
     AllocDirective, Directives, Info, IofChannels, Key, KeyVal, Query, Status, Time, Value, keys,
 };
 use pmix_client::{ProcId, Rank};
-use pmix_native::conn::Peer as Who;
+use pmix_native::conn::{Peer as Who, tag};
 use pmix_native::msg::{
     Abort, Allocate, Body, Entry, IofPull, IofPush, JobControl, Log, Monitor, NspaceData, Request,
     ResolvePeers, SessionControl, ValidateCredential,
@@ -53,6 +54,29 @@ fn me() -> ProcId {
 
 async fn session(node: &TestNode) -> NativeSession {
     NativeSession::open(node, Who::Client(me()), Encoding::plain(Dialect::V41), "4.2.2").await
+}
+
+/// Tags below that of the first request are those of pushes: an answer would be taken for an event or for output.
+#[tokio::test]
+async fn what_has_the_tag_of_no_request_is_neither_carried_out_nor_answered() {
+    let (sender, mut asked) = mpsc::unbounded_channel();
+    let node = TestNode::builder(1).host(Recorder(sender));
+    let node = node.server(|server| server.native_wire(NativeWire::On)).start().await;
+    let mut session = session(&node).await;
+    let abort = |message: &str| {
+        let mut abort = Abort::new(Status::SUCCESS);
+        abort.message = Some(message.into());
+        Request::Abort(abort).encode(&session.context).unwrap()
+    };
+    let (low, first) = (Bytes::from(abort("low")), Bytes::from(abort("first")));
+    for tag in [tag::EVENT, tag::IOF, 3, tag::FIRST_REQUEST - 1] {
+        session.send(tag, low.clone()).await;
+    }
+    session.send(tag::FIRST_REQUEST, first).await;
+    assert_eq!(session.next_frame().await.tag, tag::FIRST_REQUEST, "the first answer");
+    let carried_out = within(asked.recv()).await.unwrap();
+    assert!(carried_out.contains("first"), "{carried_out}");
+    assert!(asked.try_recv().is_err());
 }
 
 #[tokio::test]

@@ -98,11 +98,12 @@ fn log_01_log_03_channels_are_written_to_in_order_and_directives_shape_the_text(
     on_both_runtimes(async || {
         let syslog = Syslog::new();
         let mut rank = Rank::start(&syslog.path()).await;
-        let log = rank.client.log().stderr("one").syslog("two").stdout("three\n").priority(4);
+        // nobody can write entries of others into a syslog
+        let log = rank.client.log().stderr("one").syslog("two\n<0>forged\n").stdout("three\n").priority(4);
         assert_eq!(within(log).await.unwrap(), Logged::Fully);
         assert_eq!(rank.output().await, (OutputChannel::Stderr, "one\n".into()));
         assert_eq!(rank.output().await, (OutputChannel::Stdout, "three\n".into()));
-        assert_eq!(syslog.line().await, (user(4), said_by("job:0", "two")));
+        assert_eq!(syslog.line().await, (user(4), said_by("job:0", r"two\n<0>forged")));
 
         let log = rank.client.log().stdout("four").tag_output().timestamp(Time(86_400)).timestamp_output();
         within(log.source(proc("other", 7))).await.unwrap();

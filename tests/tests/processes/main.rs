@@ -4,6 +4,7 @@
 
 mod check;
 mod debugger;
+mod hung;
 mod iof;
 mod job_control;
 mod pmixrun;

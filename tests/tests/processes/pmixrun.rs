@@ -189,6 +189,56 @@ async fn abt_01_pmixrun_gives_the_status_of_an_abort() {
 }
 
 #[tokio::test]
+async fn what_ranks_tell_of_an_abort_is_one_line_and_cannot_act_on_the_terminal() {
+    let dir = tempfile::tempdir().unwrap();
+    let message = "bad\u{1b}[2J\r\npmixrun: forged\u{9b}1m\u{202e}";
+    let (status, _, err) = run_ranks(&dir, "2", &["abort", "7", message]).end().await;
+    assert_eq!(status.code(), Some(7), "{err}");
+    let shown = r"called abort with status 7: bad\u{1b}[2J\r\npmixrun: forged\u{9b}1m\u{202e}";
+    assert!(err.lines().any(|line| line.starts_with("pmixrun: ") && line.ends_with(shown)), "{err}");
+    assert!(is_clean(&err), "{err:?}");
+    nothing_is_left(&dir);
+}
+
+#[tokio::test]
+async fn the_name_of_a_program_cannot_act_on_the_terminal_of_who_looks_at_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let evil = place.path().join("x\u{1b}[2J\nforged\u{9b}1m\u{202e}");
+    std::os::unix::fs::symlink(rank_program(), &evil).unwrap();
+    let mut run = pmixrun(&dir, &[evil.to_str().unwrap(), "block"]);
+    until_connected(&mut run, 1).await;
+    let pmix = async |args: &[&str]| {
+        let mut command = Command::new(program("pmix-tool", "pmix"));
+        command.args(args).env("PMIX_SERVER_TMPDIR", dir.path());
+        let (status, shown, err) = Running::start(command).end().await;
+        assert!(status.success() && is_clean(&shown) && is_clean(&err), "{args:?}: {shown:?} {err:?}");
+        shown
+    };
+    let table = pmix(&["ps"]).await;
+    assert!(table.lines().nth(1).unwrap().ends_with(r"x\u{1b}[2J\nforged\u{9b}1m\u{202e}"), "{table}");
+    let json = pmix(&["ps", "--json"]).await;
+    assert!(json.contains(r"x\u001b[2J\nforged\u009b1m\u202e"), "{json}");
+    let nspace = table.lines().nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
+    let of_job = format!("pmix.nspace={nspace}");
+    let told = pmix(&["query", "pmix.qry.ptable", "-q", &of_job]).await;
+    assert!(told.contains(r"x\u{1b}[2J\nforged"), "{told}");
+    // and when it is killed, and when there is no such program
+    kill(pid_of(dir.path(), 0));
+    let (_, _, err) = run.end().await;
+    assert!(named(&err, 0) && is_clean(&err), "{err:?}");
+    let (status, _, err) = pmixrun(&dir, &["./no\u{1b}[2J\nsuch"]).end().await;
+    assert_eq!((status.code(), is_clean(&err)), (Some(1), true), "{err:?}");
+    assert!(err.contains(r"no\u{1b}[2J\nsuch"), "{err}");
+    nothing_is_left(&dir);
+}
+
+/// Whether nothing in it acts on a terminal but the ends of lines.
+fn is_clean(text: &str) -> bool {
+    !text.contains(|c: char| c != '\n' && (c.is_control() || c == '\u{202e}'))
+}
+
+#[tokio::test]
 async fn abt_01_an_abort_with_status_0_is_no_success() {
     let dir = tempfile::tempdir().unwrap();
     let (status, _, err) = run_ranks(&dir, "4", &["abort", "0"]).end().await;

@@ -1,5 +1,6 @@
 use std::fmt;
 
+use pmix_types::{escaped, escaped_json};
 use serde::{Deserialize, Serialize};
 
 /// What all checks found.
@@ -65,19 +66,19 @@ impl Report {
     /// # Errors
     /// None that is known: everything in it can be written.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
-        serde_json::to_string_pretty(self)
+        serde_json::to_string_pretty(self).map(|json| escaped_json(&json))
     }
 }
 
-/// One line: the verdict, the rules, what they say, and what is wrong.
+/// One line: the verdict, the rules, what they say, and what is wrong in the words of a rank or a launcher.
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { check, rules, title, verdict } = self;
         let rules = rules.join(" ");
         match verdict {
             Verdict::Passed => write!(f, "pass  {rules:<16} {title}"),
-            Verdict::Skipped(reason) => write!(f, "skip  {rules:<16} {title} [{check}]: {reason}"),
-            Verdict::Failed(reason) => write!(f, "FAIL  {rules:<16} {title} [{check}]: {reason}"),
+            Verdict::Skipped(reason) => write!(f, "skip  {rules:<16} {title} [{check}]: {}", escaped(reason)),
+            Verdict::Failed(reason) => write!(f, "FAIL  {rules:<16} {title} [{check}]: {}", escaped(reason)),
         }
     }
 }
@@ -102,13 +103,16 @@ mod tests {
             check: "c".into(),
             rules: vec!["FEN-02".into()],
             title: "t".into(),
-            verdict: Verdict::Failed("why".into()),
+            // in the words of a rank
+            verdict: Verdict::Failed("why\nFAIL\u{9b}2J".into()),
         };
         let report = Report { outcomes: vec![outcome] };
         let json = report.to_json().unwrap();
+        assert!(json.contains(r"why\nFAIL\u009b2J"), "{json}");
         assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
         assert!(!report.passed());
-        assert!(report.to_string().contains("FAIL  FEN-02"));
+        let shown = report.to_string();
+        assert!(shown.starts_with("FAIL  FEN-02 ") && shown.contains(r"why\nFAIL\u{9b}2J"), "{shown}");
         assert!(report.to_string().ends_with("0 passed, 1 failed, 0 skipped"));
     }
 }

@@ -1,0 +1,95 @@
+//! How long a client waits for a server that says nothing.
+//!
+//! The server runs the clock of a limited operation (GEN-12), for only it can tell who is missing. A server that hangs
+//! runs none, so the client gives up a while after the limit.
+
+use std::time::Duration;
+
+use pmix_types::message::{Failure, Request};
+use pmix_types::{Directives, Key, ProcId, Status, keys};
+
+use crate::error::Error;
+
+/// What a server may take beyond the limit of a request: to read it, to tell others, and to send what it has.
+pub(crate) const SLACK: Duration = Duration::from_secs(5);
+
+/// The time in which the server says that a request is late; `None` if the request may take for ever.
+pub(super) fn limit(request: &Request) -> Option<Duration> {
+    match request {
+        Request::Spawn(spawn) => {
+            // the server takes the shorter (SPN-06)
+            let either = [&keys::TIMEOUT, &keys::SPAWN_TIMEOUT].map(|key| seconds(&spawn.directives, key));
+            either.into_iter().flatten().min()
+        }
+        // all are answered at once
+        Request::Query(queries) => {
+            let limits = queries.iter().map(|query| seconds(&query.qualifiers, &keys::TIMEOUT));
+            limits.collect::<Option<Vec<_>>>()?.into_iter().max()
+        }
+        request => seconds(request.directives()?, &keys::TIMEOUT),
+    }
+}
+
+/// A limit that makes no sense is refused by the server.
+fn seconds(directives: &Directives, key: &Key<i32>) -> Option<Duration> {
+    let seconds = directives.get(key).ok().flatten().and_then(|seconds| u64::try_from(seconds).ok());
+    seconds.filter(|seconds| *seconds > 0).map(Duration::from_secs)
+}
+
+/// The server has not even said that the time is over.
+pub(super) fn exhausted(operation: &'static str, server: &ProcId, limit: Duration) -> Error {
+    let message = format!(
+        "server {server} did not answer within the limit of {limit:?} and {SLACK:?} more: it may hang, and what was asked \
+         may still be done"
+    );
+    Error::failed(operation, Failure::new(Status::ERR_TIMEOUT, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use pmix_types::message::{Fence, Spawn};
+    use pmix_types::{Info, Query};
+
+    use super::*;
+
+    fn fence(directives: Directives) -> Request {
+        let mut fence = Fence::new(None);
+        fence.directives = directives;
+        Request::Fence(fence)
+    }
+
+    #[test]
+    fn gen_12_a_limit_is_in_whole_seconds_and_0_is_none() {
+        let limited = |seconds: i32| limit(&fence(Directives::new().with(&keys::TIMEOUT, seconds)));
+        assert_eq!(limited(3), Some(Duration::from_secs(3)));
+        assert_eq!(limited(0), None);
+        assert_eq!(limited(-1), None);
+        assert_eq!(limit(&fence(Directives::new())), None);
+        let mistyped = Info::dynamic(keys::TIMEOUT.key_name(), "soon");
+        assert_eq!(limit(&fence([mistyped].into_iter().collect())), None);
+    }
+
+    #[test]
+    fn spn_06_the_shorter_limit_of_a_spawn_counts() {
+        let spawn = |limit: i32, launch: i32| {
+            let mut spawn = Spawn::new(Vec::new());
+            spawn.directives =
+                Directives::new().with(&keys::TIMEOUT, limit).with(&keys::SPAWN_TIMEOUT, launch);
+            super::limit(&Request::Spawn(spawn)).map(|limit| limit.as_secs())
+        };
+        assert_eq!(
+            (spawn(7, 3), spawn(2, 3), spawn(0, 3), spawn(7, 0)),
+            (Some(3), Some(2), Some(3), Some(7))
+        );
+        assert_eq!(spawn(0, 0), None);
+    }
+
+    #[test]
+    fn queries_have_a_limit_if_each_has_one() {
+        let query = |seconds: i32| Query::new(&keys::JOB_SIZE).qualifier(&keys::TIMEOUT, seconds);
+        let limit = |queries: Vec<Query>| limit(&Request::Query(queries)).map(|limit| limit.as_secs());
+        assert_eq!(limit(vec![query(2), query(9)]), Some(9));
+        assert_eq!(limit(vec![query(2), Query::new(&keys::JOB_SIZE)]), None);
+        assert_eq!(limit(Vec::new()), None);
+    }
+}

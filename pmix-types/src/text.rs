@@ -1,0 +1,149 @@
+//! Texts that others have written, fit to be shown.
+
+use std::fmt::{self, Write};
+
+/// A text that can be printed: control characters are escaped, all else is as it was.
+///
+/// Made by [`escaped`].
+#[derive(Clone, Copy, Debug)]
+pub struct Escaped<'a>(&'a str);
+
+/// The text as it can be shown on a terminal or in one line of a log, whoever has written it.
+///
+/// Escaped are the control characters of ASCII (DEL, line feed and tab among them) and of Latin-1, the separators of lines
+/// and paragraphs, and what reverses the direction of text: with these a text would move the cursor, pass for several
+/// lines, or look like another. A backslash stays as it is, so that to escape twice does no harm.
+///
+/// # Examples
+/// ```
+/// use pmix_types::escaped;
+/// assert_eq!(escaped("a\u{1b}[2J\nb").to_string(), r"a\u{1b}[2J\nb");
+/// assert_eq!(escaped(r"C:\temp, 日本").to_string(), r"C:\temp, 日本");
+/// ```
+pub const fn escaped(text: &str) -> Escaped<'_> {
+    Escaped(text)
+}
+
+/// A JSON document that can be printed: the characters that [`escaped`] escapes are written as `\u009b` where JSON leaves
+/// them as they are. Line feeds stay: in JSON they are only between values.
+///
+/// # Examples
+/// ```
+/// use pmix_types::escaped_json;
+/// assert_eq!(escaped_json("[\n\"\u{9b}2J\"\n]"), "[\n\"\\u009b2J\"\n]");
+/// ```
+#[must_use]
+pub fn escaped_json(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for (clean, control) in pieces(json) {
+        text.push_str(clean);
+        match control {
+            Some('\n') => text.push('\n'),
+            // to write to a text cannot fail
+            Some(control) => drop(write!(text, "\\u{:04x}", u32::from(control))),
+            None => {}
+        }
+    }
+    text
+}
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if find_control(self.0).is_none() {
+            return f.pad(self.0);
+        }
+        let mut text = String::with_capacity(self.0.len());
+        for (clean, control) in pieces(self.0) {
+            text.push_str(clean);
+            text.extend(control.into_iter().flat_map(char::escape_debug));
+        }
+        f.pad(&text)
+    }
+}
+
+/// Byte at which the first control character starts: what no name may hold, and what [`escaped`] escapes.
+pub(crate) const fn find_control(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        if is_control(bytes, at) {
+            return Some(at);
+        }
+        at += 1;
+    }
+    None
+}
+
+/// Whether a control character starts at this byte of UTF-8.
+const fn is_control(bytes: &[u8], at: usize) -> bool {
+    match bytes[at] {
+        // ASCII
+        0..0x20 | 0x7f => true,
+        // U+0080 to U+009F: Latin-1
+        0xc2 => matches!(bytes[at + 1], 0x80..=0x9f),
+        0xe2 => match (bytes[at + 1], bytes[at + 2]) {
+            // U+2028 and U+2029: ends of lines and paragraphs; U+202A to U+202E: embedded and overridden directions
+            (0x80, 0xa8..=0xae) => true,
+            // U+2066 to U+2069: isolated directions
+            (0x81, 0xa6..=0xa9) => true,
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// The text in pieces without control characters, each with the one behind it.
+fn pieces(text: &str) -> impl Iterator<Item = (&str, Option<char>)> {
+    let mut rest = Some(text);
+    std::iter::from_fn(move || {
+        let text = rest.take()?;
+        let (clean, behind) = text.split_at(find_control(text).unwrap_or(text.len()));
+        let mut behind = behind.chars();
+        let control = behind.next();
+        rest = control.map(|_| behind.as_str());
+        Some((clean, control))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As the tables of Unicode have them.
+    fn is_control(c: char) -> bool {
+        c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    }
+
+    #[test]
+    fn all_control_characters_are_found_and_no_others() {
+        for c in '\0'..=char::MAX {
+            let text = format!("ä{c}x");
+            let found = find_control(&text);
+            assert_eq!(found, is_control(c).then_some(2), "{c:?}");
+            let shown = escaped(&text).to_string();
+            assert!(!shown.chars().any(is_control), "{c:?}");
+            assert_eq!(shown == text, found.is_none(), "{c:?}");
+        }
+    }
+
+    #[test]
+    fn escapes_are_those_of_rust() {
+        let text = "\u{1b}[31m\r\n\tred\u{7f}\u{9b}1m\u{202e}\u{2028}\0";
+        assert_eq!(escaped(text).to_string(), r"\u{1b}[31m\r\n\tred\u{7f}\u{9b}1m\u{202e}\u{2028}\0");
+        assert_eq!(escaped("").to_string(), "");
+        assert_eq!(escaped("a\nb\n").to_string(), r"a\nb\n");
+    }
+
+    #[test]
+    fn what_is_escaped_stays_as_it_is_and_can_be_padded() {
+        let once = escaped("a\\n\u{1b}").to_string();
+        assert_eq!(escaped(&once).to_string(), once);
+        assert_eq!(format!("{:>4}|{:<4}|", escaped("\n"), escaped("ab")), r"  \n|ab  |");
+    }
+
+    #[test]
+    fn json_stays_the_same_document() {
+        let json = "{\n  \"a\": \"\u{7f}\u{85}\\u001b\u{202e}ü\"\n}";
+        assert_eq!(escaped_json(json), "{\n  \"a\": \"\\u007f\\u0085\\u001b\\u202eü\"\n}");
+    }
+}

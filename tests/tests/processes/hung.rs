@@ -1,0 +1,156 @@
+//! A server that does not answer any more: `pmixrun`, stopped by a signal.
+
+use std::process::Command;
+use std::time::Duration;
+
+use pmix_client::types::{App, DataRange, Directives, Info, Query, Status};
+use pmix_client::{Client, Error, Nspace, ProcId, Rank, keys};
+use pmix_tests::{Running, processes_of, program, rank_program, within};
+use pmix_tool::Tool;
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+use tokio::time::Instant;
+
+/// `pmixrun` with a rank that blocks.
+struct Hung {
+    run: Running,
+    dir: TempDir,
+    pid: Pid,
+    tool: Tool,
+}
+
+impl Hung {
+    /// Lets a tool in, then stops.
+    async fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut command = Command::new(program("pmix-rm", "pmixrun"));
+        command.arg(rank_program()).arg("block").env("PMIX_SERVER_TMPDIR", dir.path());
+        let mut run = Running::start(command);
+        run.line_with("blocked").await;
+        let tool = within(Tool::builder().session_root(dir.path()).timeout(Duration::from_secs(2)).connect())
+            .await
+            .unwrap();
+        let pid = Pid::from_raw(tool.server_info().unwrap().pid.try_into().unwrap()).unwrap();
+        kill_process(pid, Signal::STOP).unwrap();
+        Self { run, dir, pid, tool }
+    }
+
+    fn client(&self) -> &Client {
+        self.tool.client()
+    }
+
+    async fn pmix(&self, args: &[&str]) -> (Option<i32>, String) {
+        let mut command = Command::new(program("pmix-tool", "pmix"));
+        command.args(args).env("PMIX_SERVER_TMPDIR", self.dir.path());
+        let (status, _, err) = Running::start(command).end().await;
+        (status.code(), err)
+    }
+
+    async fn job(&self) -> Nspace {
+        let all = within(self.tool.namespaces()).await.unwrap();
+        all.into_iter().find(|nspace| nspace.starts_with("pmixrun.")).unwrap()
+    }
+
+    /// Goes on, and nothing is left in the end.
+    async fn end(self) {
+        drop(self.tool);
+        self.run.signal(Signal::TERM);
+        self.run.end().await;
+        assert_eq!(processes_of(self.dir.path()), []);
+    }
+}
+
+fn limit() -> Directives {
+    Directives::new().with(&keys::TIMEOUT, 1)
+}
+
+fn is_given_up<T>(what: &str, outcome: Result<T, Error>) {
+    let Err(error) = outcome else { panic!("{what} was answered") };
+    assert_eq!(error.status(), Status::ERR_TIMEOUT, "{what}: {error}");
+    assert!(
+        error.to_string().contains("did not answer within the limit of 1s and 5s more"),
+        "{what}: {error}"
+    );
+}
+
+#[tokio::test]
+async fn gen_12_whatever_has_a_limit_ends_although_the_server_hangs() {
+    let hung = Hung::start().await;
+    let client = hung.client();
+    let me = client.proc_id().clone();
+    let group = || "group".parse::<Nspace>().unwrap();
+    let code = Status::from_raw(4711);
+    // without a limit it waits until the server goes on
+    let patient = client.clone();
+    let patient = tokio::spawn(async move { patient.events([code]).await });
+    let limited = hung.tool.within_limit("notify", client.notify(code).range(DataRange::RM));
+    assert!(matches!(within(limited).await, Err(pmix_tool::Error::Timeout(_))));
+    let started = Instant::now();
+    let second = Duration::from_secs(1);
+    within(async {
+        tokio::join!(
+            async { is_given_up("get", client.get::<u32>(&me, "key").timeout(second).await) },
+            async {
+                is_given_up("get all", client.get_all(me.with_rank(Rank::WILDCARD)).directives(limit()).await)
+            },
+            async { is_given_up("fence", client.fence_all().timeout(second).await) },
+            async { is_given_up("connect", client.connect([me.clone()]).timeout(second).await) },
+            async { is_given_up("publish", client.publish().data("key", 1).timeout(second).await) },
+            async { is_given_up("lookup", client.lookup(["key"]).wait_all().timeout(second).await) },
+            async { is_given_up("unpublish", client.unpublish(["key"]).timeout(second).await) },
+            async { is_given_up("spawn", client.spawn([App::new("true", 1)]).timeout(second).await) },
+            async {
+                is_given_up("group", client.group_construct(group(), [me.clone()]).timeout(second).await)
+            },
+            async { is_given_up("destruct", client.group_destruct(&group()).timeout(second).await) },
+            async { is_given_up("control", client.job_control([me.clone()]).pause().timeout(second).await) },
+            async { is_given_up("log", client.log().stderr("text").timeout(second).await) },
+            async { is_given_up("output", client.pull_output([me.clone()]).directives(limit()).await) },
+            async {
+                let mut query = Query::new(&keys::QUERY_NAMESPACES);
+                query.qualifiers.push(Info::new(&keys::TIMEOUT, 1));
+                is_given_up("query", client.query([query]).await);
+            },
+        )
+    })
+    .await;
+    let took = started.elapsed();
+    assert!(took >= Duration::from_secs(6), "not before: {took:?}");
+
+    assert!(!patient.is_finished());
+    kill_process(hung.pid, Signal::CONT).unwrap();
+    drop(within(patient).await.unwrap().unwrap());
+    // what comes late for others is taken for nothing else
+    let job = ProcId::wildcard(hung.job().await);
+    assert_eq!(within(client.get::<u32>(job, keys::JOB_SIZE)).await.unwrap(), 1);
+    hung.end().await;
+}
+
+#[tokio::test]
+async fn gen_12_ini_07_who_comes_and_goes_with_a_limit_is_not_held_by_a_server_that_hangs() {
+    let hung = Hung::start().await;
+    let uri = hung.tool.server_uri().to_owned();
+    let second = Duration::from_secs(1);
+    // the system lets it connect, and nobody says welcome
+    let builder = Client::builder().uri(uri).tool(None).timeout(second);
+    let error = within(builder.connect()).await.unwrap_err();
+    assert_eq!(error.status(), Status::ERR_TIMEOUT);
+    assert!(error.to_string().contains("has not answered within 1s"), "{error}");
+    let clone = hung.client().clone();
+    is_given_up("finalize", within(clone.finalize().timeout(second).into_future()).await);
+    assert_eq!(
+        hung.client().lookup(["key"]).await.unwrap_err().status(),
+        Status::ERR_INIT,
+        "it is finalized"
+    );
+
+    for args in
+        [&["ps"][..], &["query", "QUERY_NAMESPACES"], &["output", "job"], &["release", "job"], &["attrs"]]
+    {
+        let (code, err) = hung.pmix(&[args, &["--timeout", "1"]].concat()).await;
+        assert_eq!(code, Some(1), "{args:?}: {err}");
+        assert!(err.contains("has not answered within"), "{args:?}: {err}");
+    }
+    kill_process(hung.pid, Signal::CONT).unwrap();
+    hung.end().await;
+}
