@@ -8,7 +8,7 @@ fn user(name: &str, rank: u32, uid: u32) -> Party {
 
 fn on_node(name: &str, rank: u32, uid: u32, node: &str) -> Party {
     let proc = ProcId::new(name.parse().unwrap(), Rank::from_raw(rank));
-    Party { user: User { proc, uid, gid: uid + 1 }, node: node.to_owned(), session: None }
+    Party { user: User { proc, uid, gid: Some(uid + 1) }, node: node.to_owned(), session: None }
 }
 
 /// Publishes as a host without disk does.
