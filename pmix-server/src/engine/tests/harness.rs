@@ -94,23 +94,23 @@ pub(super) fn fence_all() -> Request {
 
 /// A request with one more directive.
 pub(super) trait With: Sized {
-    fn directives(&mut self) -> &mut Directives;
+    fn directives_mut(&mut self) -> &mut Directives;
 
     fn with<T: ValueType>(mut self, key: &Key<T>, value: impl Into<T>) -> Self {
-        let held = std::mem::take(self.directives());
-        *self.directives() = held.with(key, value);
+        let held = std::mem::take(self.directives_mut());
+        *self.directives_mut() = held.with(key, value);
         self
     }
 
     fn require<T: ValueType>(mut self, key: &Key<T>, value: impl Into<T>) -> Self {
-        let held = std::mem::take(self.directives());
-        *self.directives() = held.require(key, value);
+        let held = std::mem::take(self.directives_mut());
+        *self.directives_mut() = held.require(key, value);
         self
     }
 }
 
 impl With for Request {
-    fn directives(&mut self) -> &mut Directives {
+    fn directives_mut(&mut self) -> &mut Directives {
         match self {
             Self::Get(get) => &mut get.directives,
             Self::Fence(fence) => &mut fence.directives,

@@ -225,7 +225,7 @@ fn iof_05_what_nobody_has_asked_for_is_kept_for_the_first_who_does() {
 fn kept(host: &Directives, own: Directives, pieces: [&str; 3]) -> Vec<Result<String, u64>> {
     let (mut t, listener, writer) = two();
     let mut wish = pull([writer.clone()], OUT);
-    *wish.directives() = own;
+    *wish.directives_mut() = own;
     let to = t.ask(&listener, wish);
     let (upcall, ..) = asked(&mut t, true);
     for piece in pieces {
@@ -580,7 +580,7 @@ fn gen_07_directives_of_the_wrong_type_are_refused() {
     let (mut t, listener, writer) = two();
     let wrong = pmix_types::Info::dynamic(keys::IOF_BUFFERING_SIZE.key_name(), "many");
     let mut wish = pull([writer.clone()], OUT);
-    wish.directives().push(wrong);
+    wish.directives_mut().push(wrong);
     let to = t.ask(&listener, wish);
     t.fails(to, Status::ERR_BAD_PARAM);
     let mut output = text(&writer, OUT, "x");
