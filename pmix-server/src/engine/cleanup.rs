@@ -124,7 +124,8 @@ impl Engine {
             return Err(Failure::new(Status::ERR_NO_PERMISSIONS, message));
         }
         let gid = caller.gid.ok_or_else(|| {
-            let message = format!("the group of {} is not known, so no files are removed for it", caller.proc);
+            let message =
+                format!("the group of {} is not known, so no files are removed for it", caller.proc);
             Failure::new(Status::ERR_NOT_SUPPORTED, message)
         })?;
         let wanted = Cleanup::new(&mut directives, caller.uid, gid)?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use pmix_types::message::{Abort, Failure, Hello, Identity, Reply, Welcome};
-use pmix_types::{Directives, ProcId, Status, keys};
+use pmix_types::{Directives, Info, ProcId, Status, keys};
 
 use super::ids::ReplyTo;
 use super::registry::Stage;
@@ -231,8 +231,8 @@ impl Engine {
         if !client.conns.remove(&conn) || stage != ConnStage::Connected {
             return;
         }
-        let caller =
-            Caller { proc: proc.clone(), uid: client.uid, gid: client.gid, object: client.object.clone() };
+        let (uid, gid, object) = (client.uid, Some(client.gid), client.object.clone());
+        let caller = Caller { proc: proc.clone(), uid, gid, object };
         let others = client.conns.clone();
         let is_connected = |held: &Conn| held.stage == ConnStage::Connected;
         if others.iter().any(|other| self.conns.get(other).is_some_and(is_connected)) {

@@ -332,7 +332,7 @@ impl Engine {
             }
             HostCall::DeregisterNspace(nspace) => self.on_deregister_nspace(&nspace, out),
             HostCall::RegisterClient { proc, uid, gid, object } => {
-                self.on_register_client(Caller { proc, uid, gid: Some(gid), object }, out)
+                self.on_register_client(proc, (uid, gid), object, out)
             }
             HostCall::DeregisterClient(proc) => self.on_deregister_client(&proc, out),
             HostCall::ClientEnded { proc, reason } => self.on_client_ended(&proc, &reason, out),

@@ -69,7 +69,14 @@ fn proc(name: &str) -> ProcId {
 
 /// A process of a job that asks.
 fn cx(name: &str, uid: u32) -> UpcallContext {
-    UpcallContext { id: 1, caller: proc(name), uid, gid: Some(uid), object: None, cancel: CancellationToken::new() }
+    UpcallContext {
+        id: 1,
+        caller: proc(name),
+        uid,
+        gid: Some(uid),
+        object: None,
+        cancel: CancellationToken::new(),
+    }
 }
 
 fn user(name: &str, uid: u32) -> User {
