@@ -2049,8 +2049,8 @@ pub struct HostRequest {
     pub caller: ::core::option::Option<Proc>,
     #[prost(uint32, tag = "2")]
     pub uid: u32,
-    #[prost(uint32, tag = "3")]
-    pub gid: u32,
+    #[prost(uint32, optional, tag = "3")]
+    pub gid: ::core::option::Option<u32>,
     #[prost(oneof = "host_request::Content", tags = "4, 5, 20, 21, 22, 23")]
     pub content: ::core::option::Option<host_request::Content>,
 }

@@ -123,7 +123,12 @@ impl Engine {
             let message = format!("this server cannot remove files with the rights of uid {}", caller.uid);
             return Err(Failure::new(Status::ERR_NO_PERMISSIONS, message));
         }
-        let wanted = Cleanup::new(&mut directives, caller.uid, caller.gid)?;
+        let gid = caller.gid.ok_or_else(|| {
+            let message =
+                format!("the group of {} is not known, so no files are removed for it", caller.proc);
+            Failure::new(Status::ERR_NOT_SUPPORTED, message)
+        })?;
+        let wanted = Cleanup::new(&mut directives, caller.uid, gid)?;
         directives.deny_unprocessed()?;
         if targets.is_empty() {
             targets.insert(ProcId::wildcard(caller.proc.nspace.clone()));

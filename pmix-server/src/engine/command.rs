@@ -53,7 +53,8 @@ pub(crate) enum Command {
 pub(crate) struct Caller {
     pub(crate) proc: ProcId,
     pub(crate) uid: u32,
-    pub(crate) gid: u32,
+    /// `None` if it is not known.
+    pub(crate) gid: Option<u32>,
     pub(crate) object: Option<HostObject>,
 }
 

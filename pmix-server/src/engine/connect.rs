@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use pmix_types::message::{Abort, Failure, Hello, Identity, Reply, Welcome};
-use pmix_types::{Directives, ProcId, Status, keys};
+use pmix_types::{Directives, Info, ProcId, Status, keys};
 
 use super::ids::ReplyTo;
 use super::registry::Stage;
@@ -59,7 +59,8 @@ impl Engine {
     fn caller_of(&self, held: &Conn) -> Caller {
         let client = self.client(&held.proc).filter(|_| held.kind == Kind::Client);
         let object = client.and_then(|client| client.object.clone());
-        Caller { proc: held.proc.clone(), uid: held.peer.uid, gid: held.peer.gid, object }
+        let gid = held.peer.gid.or(client.map(|client| client.gid));
+        Caller { proc: held.proc.clone(), uid: held.peer.uid, gid, object }
     }
 
     pub(super) fn on_hello(&mut self, conn: ConnId, peer: PeerCred, hello: Hello, out: &mut Out) {
@@ -84,7 +85,7 @@ impl Engine {
             Kind::Tool => {
                 let Identity::Tool(wish) = hello.identity else { return };
                 let mut directives = hello.directives;
-                push_identity(&mut directives, peer);
+                push_identity(&mut directives, (peer.uid, peer.gid));
                 let request = ToolConnected::new(wish).with_directives(directives);
                 self.upcall(UpcallPurpose::Tool(conn), caller, UpcallRequest::ToolConnected(request), out);
             }
@@ -110,10 +111,11 @@ impl Engine {
         let Some(client) = job.clients.get(&proc.rank) else {
             return refused(format!("{proc} is not registered with this server"));
         };
-        if (client.uid, client.gid) != (peer.uid, peer.gid) {
+        let gid = peer.gid.unwrap_or(client.gid);
+        if (client.uid, client.gid) != (peer.uid, gid) {
             return refused(format!(
-                "{proc} is registered for uid {} gid {}, but the connection comes from uid {} gid {}",
-                client.uid, client.gid, peer.uid, peer.gid
+                "{proc} is registered for uid {} gid {}, but the connection comes from uid {} gid {gid}",
+                client.uid, client.gid, peer.uid
             ));
         }
         Ok(())
@@ -229,8 +231,8 @@ impl Engine {
         if !client.conns.remove(&conn) || stage != ConnStage::Connected {
             return;
         }
-        let caller =
-            Caller { proc: proc.clone(), uid: client.uid, gid: client.gid, object: client.object.clone() };
+        let (uid, gid, object) = (client.uid, Some(client.gid), client.object.clone());
+        let caller = Caller { proc: proc.clone(), uid, gid, object };
         let others = client.conns.clone();
         let is_connected = |held: &Conn| held.stage == ConnStage::Connected;
         if others.iter().any(|other| self.conns.get(other).is_some_and(is_connected)) {
@@ -301,15 +303,9 @@ impl UpcallPurpose {
 }
 
 /// Adds user and group of the caller, as the kernel says, in place of what the caller claims (GEN-13).
-pub(super) fn push_identity(directives: &mut Directives, peer: impl Into<(u32, u32)>) {
-    let (uid, gid) = peer.into();
+pub(super) fn push_identity(directives: &mut Directives, (uid, gid): (u32, Option<u32>)) {
     directives.remove(&keys::USERID);
     directives.remove(&keys::GRPID);
-    *directives = std::mem::take(directives).with(&keys::USERID, uid).with(&keys::GRPID, gid);
-}
-
-impl From<PeerCred> for (u32, u32) {
-    fn from(peer: PeerCred) -> Self {
-        (peer.uid, peer.gid)
-    }
+    directives.push(Info::new(&keys::USERID, uid));
+    directives.extend(gid.map(|gid| Info::new(&keys::GRPID, gid)));
 }

@@ -292,10 +292,10 @@ fn fill_in_persistence(directives: &mut Directives) -> Result<(), Failure> {
 
 /// Jobs run as who asks for them: another user or group cannot be named, whoever asks.
 fn check_user(by: &Caller, directives: &Directives) -> Result<(), Failure> {
-    for (key, own) in [(&keys::USERID, by.uid), (&keys::GRPID, by.gid)] {
-        if let Some(named) = directives.get(key)?.filter(|named| *named != own) {
-            let message =
-                format!("{key} names {named}: jobs of {} run as uid {} gid {}", by.proc, by.uid, by.gid);
+    for (key, own) in [(&keys::USERID, Some(by.uid)), (&keys::GRPID, by.gid)] {
+        if let Some(named) = directives.get(key)?.filter(|named| Some(*named) != own) {
+            let own = own.map_or_else(|| "a group that is not known".to_owned(), |own| own.to_string());
+            let message = format!("{key} names {named}: jobs of {} run as {own}", by.proc);
             return Err(Failure::new(Status::ERR_NO_PERMISSIONS, message));
         }
     }

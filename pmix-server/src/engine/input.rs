@@ -12,8 +12,9 @@ use crate::host::{Connected, Grouped, HostObject, QueryResults};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PeerCred {
     pub(crate) uid: u32,
-    pub(crate) gid: u32,
     /// `None` if the kernel does not tell.
+    pub(crate) gid: Option<u32>,
+    /// The same.
     pub(crate) pid: Option<i32>,
 }
 

@@ -332,7 +332,7 @@ impl Engine {
             }
             HostCall::DeregisterNspace(nspace) => self.on_deregister_nspace(&nspace, out),
             HostCall::RegisterClient { proc, uid, gid, object } => {
-                self.on_register_client(Caller { proc, uid, gid, object }, out)
+                self.on_register_client(proc, (uid, gid), object, out)
             }
             HostCall::DeregisterClient(proc) => self.on_deregister_client(&proc, out),
             HostCall::ClientEnded { proc, reason } => self.on_client_ended(&proc, &reason, out),
@@ -407,7 +407,7 @@ impl Engine {
     /// The server itself as caller: of collectives, and of fetches shared by several processes.
     fn self_caller(&self) -> Caller {
         let Config { server, uid, gid, .. } = &self.config;
-        Caller { proc: server.clone(), uid: *uid, gid: *gid, object: None }
+        Caller { proc: server.clone(), uid: *uid, gid: Some(*gid), object: None }
     }
 }
 

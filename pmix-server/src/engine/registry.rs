@@ -11,7 +11,7 @@ use pmix_types::{
 };
 
 use super::kv::MAX_PUT_BYTES;
-use super::{CallValue, Caller, Config, ConnId, Engine, Out};
+use super::{CallValue, Config, ConnId, Engine, Out};
 use crate::host::HostObject;
 
 /// The end of a process that nothing else is known of.
@@ -328,8 +328,13 @@ impl Engine {
         Ok(CallValue::Done)
     }
 
-    pub(super) fn on_register_client(&mut self, client: Caller, out: &mut Out) -> Result<CallValue, Failure> {
-        let Caller { proc, uid, gid, object } = client;
+    pub(super) fn on_register_client(
+        &mut self,
+        proc: ProcId,
+        (uid, gid): (u32, u32),
+        object: Option<HostObject>,
+        out: &mut Out,
+    ) -> Result<CallValue, Failure> {
         if !proc.rank.is_valid() {
             let message = format!("register_client of {proc}: {} is not the rank of one process", proc.rank);
             return Err(Failure::new(Status::ERR_BAD_PARAM, message));

@@ -124,7 +124,7 @@ fn receive(stream: UnixStream, door: &Door) -> Result<(LocalStream, PeerCred, Gu
     let own = rustix::process::geteuid().as_raw();
     let broken = |error: io::Error| (own, format!("its socket cannot be used: {error}"));
     let cred = stream.peer_cred().map_err(broken)?;
-    let peer = PeerCred { uid: cred.uid(), gid: cred.gid(), pid: cred.pid() };
+    let peer = PeerCred { uid: cred.uid(), gid: Some(cred.gid()), pid: cred.pid() };
     let guest = door.enter(peer.uid).map_err(|reason| (peer.uid, reason))?;
     let stream = stream.into_std().and_then(LocalStream::new).map_err(broken)?;
     Ok((stream, peer, guest))

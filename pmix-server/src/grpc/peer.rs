@@ -230,7 +230,7 @@ mod tests {
         let inbox = Inbox::new(Duration::from_secs(60)).0;
         let line = inbox.new_line();
         let door = Door::new(false);
-        let peer = PeerCred { uid: 0, gid: 0, pid: None };
+        let peer = PeerCred { uid: 0, gid: Some(0), pid: None };
         let connection = Arc::new(Connection::new(peer, door.enter(0).unwrap()));
         let shared = Arc::new(Shared::new(inbox, Limits::default(), door));
         (SessionPeer::new(shared, connection, line.clone(), 1).0, line)

@@ -20,8 +20,9 @@ pub struct UpcallContext {
     pub caller: ProcId,
     /// User of the caller, as the kernel says (GEN-13).
     pub uid: u32,
-    /// Group of the caller, as the kernel says (GEN-13).
-    pub gid: u32,
+    /// Group of the caller (GEN-13), as the kernel says; on the native wire, where the kernel does not say, that of its
+    /// registration. `None` for tools there: what they say of their groups proves nothing.
+    pub gid: Option<u32>,
     /// The object given when the caller was registered.
     pub object: Option<HostObject>,
     pub(crate) cancel: CancellationToken,

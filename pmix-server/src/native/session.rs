@@ -138,7 +138,6 @@ fn admission(connect: &Connect, uid: u32) -> Result<(Hello, Greeting, PeerCred),
             said.uid
         )));
     }
-    let peer = PeerCred { uid, gid: said.gid, pid: None };
     let (identity, greeting) = match &connect.peer {
         Who::Client(proc) => (Identity::Client(proc.clone()), Greeting::Client),
         Who::Tool { identity: ToolIdentity::Given(proc), .. } => {
@@ -156,6 +155,9 @@ fn admission(connect: &Connect, uid: u32) -> Result<(Hello, Greeting, PeerCred),
             return Err(Failure::new(Status::ERR_NOT_SUPPORTED, message));
         }
     };
+    // of its group there is only what it says: checked against the registration, and believed of nobody else
+    let gid = matches!(identity, Identity::Client(_)).then_some(said.gid);
+    let peer = PeerCred { uid, gid, pid: None };
     let mut hello = Hello::new(identity, Pid(0));
     hello.directives = Directives::from(connect.info.clone());
     Ok((hello, greeting, peer))

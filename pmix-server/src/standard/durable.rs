@@ -274,8 +274,8 @@ struct Record {
     data: Option<v1::Pdata>,
     #[prost(uint32, tag = "2")]
     uid: u32,
-    #[prost(uint32, tag = "3")]
-    gid: u32,
+    #[prost(uint32, optional, tag = "3")]
+    gid: Option<u32>,
     #[prost(string, tag = "4")]
     node: String,
     #[prost(uint32, optional, tag = "5")]

@@ -7,7 +7,7 @@ use super::*;
 
 fn item(key: &str, access: Access) -> Item {
     let proc = ProcId::new("job".parse().unwrap(), pmix_types::Rank::from_raw(3));
-    let user = User { proc: proc.clone(), uid: 7, gid: 8 };
+    let user = User { proc: proc.clone(), uid: 7, gid: Some(8) };
     Item {
         publisher: Arc::new(Party { user, node: "n1".into(), session: Some(5) }),
         data: Pdata { proc, key: key.parse().unwrap(), value: Value::String("v".repeat(3000)) },

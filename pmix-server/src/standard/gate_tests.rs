@@ -69,11 +69,18 @@ fn proc(name: &str) -> ProcId {
 
 /// A process of a job that asks.
 fn cx(name: &str, uid: u32) -> UpcallContext {
-    UpcallContext { id: 1, caller: proc(name), uid, gid: uid, object: None, cancel: CancellationToken::new() }
+    UpcallContext {
+        id: 1,
+        caller: proc(name),
+        uid,
+        gid: Some(uid),
+        object: None,
+        cancel: CancellationToken::new(),
+    }
 }
 
 fn user(name: &str, uid: u32) -> User {
-    User { proc: proc(name), uid, gid: uid }
+    User { proc: proc(name), uid, gid: Some(uid) }
 }
 
 /// A host with the jobs `alices`, `bobs` and `servers`, and what their supervisors are told.

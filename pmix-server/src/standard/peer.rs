@@ -107,7 +107,7 @@ impl<L: Launcher, X: Exchange> Responder for Answers<L, X> {
 }
 
 pub(super) fn encode(ask: &Ask) -> Bytes {
-    let content = |content| v1::HostRequest { caller: None, uid: 0, gid: 0, content: Some(content) };
+    let content = |content| v1::HostRequest { caller: None, uid: 0, gid: None, content: Some(content) };
     let message = match ask {
         Ask::DirectModex { proc, key } => {
             let modex = v1::DirectModex { proc: Some(proc.into()), key: key.clone() };

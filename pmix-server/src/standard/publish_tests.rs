@@ -91,7 +91,7 @@ fn caller(rank: u32) -> UpcallContext {
 
 fn user(rank: u32, uid: u32) -> UpcallContext {
     let caller = ProcId::new("job".parse().unwrap(), Rank::from_raw(rank));
-    UpcallContext { id: 1, caller, uid, gid: uid + 1, object: None, cancel: CancellationToken::new() }
+    UpcallContext { id: 1, caller, uid, gid: Some(uid + 1), object: None, cancel: CancellationToken::new() }
 }
 
 async fn publish(host: &Host, cx: &UpcallContext, key: &str, directives: Directives) -> HostResult<()> {

@@ -49,10 +49,14 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
 
     /// As whom the jobs of a process run: as its own user, but those of root on the server of a user as that user.
     async fn runs_as(&self, cx: &UpcallContext) -> HostResult<Option<Account>> {
-        let (uid, gid) = (cx.uid, cx.gid);
+        let uid = cx.uid;
         if is_trusted(uid) {
             return Ok(None);
         }
+        let gid = cx.gid.ok_or_else(|| {
+            let message = format!("the group of {} is not known, so nothing can run in it", cx.caller);
+            HostError::new(Status::ERR_NO_PERMISSIONS, message)
+        })?;
         let failed = |error: std::io::Error| {
             let message = format!("cannot find out which groups uid {uid} is in: {error}");
             HostError::new(Status::ERR_JOB_SYS_OP_FAILED, message).with_source(error)

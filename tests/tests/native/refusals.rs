@@ -193,6 +193,49 @@ async fn gen_14_sec_03_the_host_hears_what_a_process_says_of_itself_and_that_it_
     assert_eq!(node.stats().await.connections, 0);
 }
 
+/// Lets tools in, and tells which group it was told that they are of, in either way.
+struct Groups(mpsc::UnboundedSender<(Option<u32>, Option<u32>)>);
+
+#[async_trait]
+impl HostModule for Groups {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::none().with(Upcall::ToolConnected)
+    }
+
+    async fn tool_connected(&self, cx: &UpcallContext, req: ToolConnected) -> HostResult<ProcId> {
+        assert_eq!(req.directives.get(&keys::USERID)?, Some(cx.uid));
+        self.0.send((cx.gid, req.directives.get(&keys::GRPID)?)).unwrap();
+        Ok(ProcId::new(Nspace::new("tool").unwrap(), Rank::from_raw(0)))
+    }
+}
+
+/// The kernel tells whose a socket is, but not of which group.
+#[tokio::test]
+async fn sec_01_a_group_is_not_believed_on_the_native_wire() {
+    let (sender, mut told) = mpsc::unbounded_channel();
+    let node = TestNode::builder(1).host(Groups(sender));
+    let node = node.server(|server| server.native_wire(NativeWire::On).tool_support(true)).start().await;
+    let User { uid, gid } = native_user();
+    for claim in [gid, 12345] {
+        let user = User { uid, gid: claim };
+        let mut tool = connect_as(Who::Tool { role: Role::Tool, user, identity: ToolIdentity::Assign }, user);
+        // nor as a directive
+        tool.info = vec![Info::new(&keys::GRPID, claim)];
+        let mut stream = native_stream(&node).await;
+        stream.write_all(&tool.encode().unwrap()).await.unwrap();
+        assert_eq!(within(told.recv()).await, Some((None, None)), "of group {claim}, it says");
+        within(stream.read_u8()).await.unwrap();
+    }
+    // a process has the group it was registered with, and must not say otherwise
+    let logs = Logs::start();
+    node.handle().register_client(&other(), uid, 12345, None).await.unwrap();
+    let client = connect_as(Who::Client(other()), User { uid, gid });
+    let mut stream = native_stream(&node).await;
+    stream.write_all(&client.encode().unwrap()).await.unwrap();
+    logs.line_with(&["refused a connection", "registered for uid", "gid 12345"]).await;
+    is_closed(stream).await;
+}
+
 /// Lets tools in when it is told to, and tells that it was asked, and of every spawn.
 struct Slow {
     told: mpsc::UnboundedSender<&'static str>,

@@ -1,6 +1,5 @@
 //! What C clients ask reaches the host whole, and what the server knows reaches them as it is.
 
-use bytes::Bytes;
 use pmix_client::types::job::JobSpec;
 use pmix_client::types::{
     AllocDirective, Directives, Info, IofChannels, Key, KeyVal, Query, Status, Time, Value, keys,
@@ -68,7 +67,7 @@ async fn what_has_the_tag_of_no_request_is_neither_carried_out_nor_answered() {
         abort.message = Some(message.into());
         Request::Abort(abort).encode(&session.context).unwrap()
     };
-    let (low, first) = (Bytes::from(abort("low")), Bytes::from(abort("first")));
+    let (low, first) = (abort("low"), abort("first"));
     for tag in [tag::EVENT, tag::IOF, 3, tag::FIRST_REQUEST - 1] {
         session.send(tag, low.clone()).await;
     }

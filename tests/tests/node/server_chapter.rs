@@ -22,7 +22,7 @@ struct Echo;
 fn echo(cx: &UpcallContext, mut directives: Directives) -> Infos {
     assert_eq!(cx.caller.to_string(), "job:0");
     assert_eq!(directives.take(&keys::USERID).unwrap(), Some(cx.uid));
-    assert_eq!(directives.take(&keys::GRPID).unwrap(), Some(cx.gid));
+    assert_eq!(directives.take(&keys::GRPID).unwrap(), cx.gid);
     directives.remove(&keys::USERID);
     directives.remove(&keys::GRPID);
     directives.into_vec()
@@ -70,7 +70,7 @@ impl HostModule for Echo {
         if *req.credential != *b"credential of job:0" {
             return Err(Status::ERR_INVALID_CRED.into());
         }
-        Ok(vec![Info::new(&keys::USERID, cx.uid), Info::new(&keys::GRPID, cx.gid)])
+        Ok(vec![Info::new(&keys::USERID, cx.uid), Info::new(&keys::GRPID, cx.gid.unwrap())])
     }
 
     async fn session_control(&self, cx: &UpcallContext, req: SessionControlRequest) -> HostResult<Infos> {

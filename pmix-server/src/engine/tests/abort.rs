@@ -18,7 +18,10 @@ fn abt_01_hst_05_status_message_and_targets_go_to_the_host() {
             abort.procs = procs.clone();
             let to = t.ask(&peer, Request::Abort(abort));
             let (id, caller, request) = t.upcall();
-            assert_same(&caller, &Caller { proc: peer.proc.clone(), uid: USER.0, gid: USER.1, object: None });
+            assert_same(
+                &caller,
+                &Caller { proc: peer.proc.clone(), uid: USER.0, gid: Some(USER.1), object: None },
+            );
             assert_eq!(request, UpcallRequest::Abort(AbortRequest::new(status, "why".into(), procs.clone())));
             t.answer(id, Ok(Answer::Done));
             t.done(to);

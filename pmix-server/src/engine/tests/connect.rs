@@ -33,10 +33,10 @@ fn ini_07_cli_05_the_client_waits_for_the_host() {
     let mut hello = Hello::new(Identity::Client(proc("job", 0)), Pid(7));
     hello.directives = Directives::new().with(&keys::PROGRAMMING_MODEL, "MPI");
     let conn = ConnId(9);
-    let peer = PeerCred { uid: USER.0, gid: USER.1, pid: None };
+    let peer = PeerCred { uid: USER.0, gid: Some(USER.1), pid: None };
     t.feed(Input::Hello { conn, peer, hello: hello.clone() });
     let (id, caller, request) = t.upcall();
-    assert_same(&caller, &Caller { proc: proc("job", 0), uid: USER.0, gid: USER.1, object: None });
+    assert_same(&caller, &Caller { proc: proc("job", 0), uid: USER.0, gid: Some(USER.1), object: None });
     let expected = ClientConnected::new(proc("job", 0)).with_directives(hello.directives);
     assert_eq!(request, UpcallRequest::ClientConnected(expected));
 
@@ -159,7 +159,7 @@ fn cli_06_ini_07_finalize_tells_the_host_and_waits() {
     let peer = t.connect(&proc("job", 0));
     let to = t.ask(&peer, Request::Finalize(Directives::new()));
     let (id, caller, request) = t.upcall();
-    assert_same(&caller, &Caller { proc: peer.proc.clone(), uid: USER.0, gid: USER.1, object: None });
+    assert_same(&caller, &Caller { proc: peer.proc.clone(), uid: USER.0, gid: Some(USER.1), object: None });
     assert_eq!(request, UpcallRequest::ClientFinalized(ClientFinalized::new(peer.proc.clone())));
     // gen_10: it has said goodbye already
     let late = t.ask(&peer, fence_all());
@@ -323,9 +323,9 @@ fn sec_02_gen_13_the_host_decides_on_a_tool_by_what_the_system_says() {
     let mut hello = Hello::new(Identity::Tool(Some(proc("tool", 3))), Pid(7));
     hello.directives = Directives::new().with(&keys::USERID, 0u32).with(&keys::HOSTNAME, "there");
     let conn = ConnId(4);
-    t.feed(Input::Hello { conn, peer: PeerCred { uid: 5, gid: 6, pid: None }, hello });
+    t.feed(Input::Hello { conn, peer: PeerCred { uid: 5, gid: Some(6), pid: None }, hello });
     let (id, caller, request) = t.upcall();
-    assert_same(&caller, &Caller { proc: proc("tool", 3), uid: 5, gid: 6, object: None });
+    assert_same(&caller, &Caller { proc: proc("tool", 3), uid: 5, gid: Some(6), object: None });
     let directives = Directives::from(vec![
         Info::new(&keys::HOSTNAME, "there"),
         Info::new(&keys::USERID, 5u32),

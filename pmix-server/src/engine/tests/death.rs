@@ -21,7 +21,7 @@ fn world() -> (Harness, Peer) {
 #[track_caller]
 fn lost(t: &mut Harness, rank: u32) -> UpcallId {
     let (id, caller, request) = t.upcall();
-    assert_eq!((caller.proc, caller.uid, caller.gid), (proc("job", rank), USER.0, USER.1));
+    assert_eq!((caller.proc, caller.uid, caller.gid), (proc("job", rank), USER.0, Some(USER.1)));
     assert_eq!(request, UpcallRequest::ClientLost(ClientLost::new(proc("job", rank), RESET.into())));
     id
 }

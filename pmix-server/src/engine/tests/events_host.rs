@@ -163,7 +163,7 @@ fn asked_to_watch(t: &mut Harness) -> (UpcallId, Vec<Status>) {
     match t.upcall() {
         (id, caller, UpcallRequest::RegisterEvents(RegisterEventsRequest { codes, directives, .. })) => {
             assert_eq!(directives.get(&keys::USERID), Ok(Some(caller.uid)), "GEN-13");
-            assert_eq!(directives.get(&keys::GRPID), Ok(Some(caller.gid)), "GEN-13");
+            assert_eq!(directives.get(&keys::GRPID), Ok(caller.gid), "GEN-13");
             (id, codes)
         }
         (_, _, other) => panic!("{other:?}"),

@@ -171,7 +171,7 @@ pub(super) fn config(upcalls: impl IntoIterator<Item = Upcall>) -> Config {
 
 /// The caller of collectives and fetches.
 pub(super) fn server_caller() -> Caller {
-    Caller { proc: proc("server", 0), uid: USER.0, gid: 2, object: None }
+    Caller { proc: proc("server", 0), uid: USER.0, gid: Some(2), object: None }
 }
 
 /// A job on nodes `n0`, `n1`, ...; ranks of each as in a process map.
@@ -270,7 +270,7 @@ impl Harness {
 
     pub(super) fn hello_as(&mut self, identity: Identity, (uid, gid): (u32, u32)) -> ConnId {
         let conn = ConnId(self.number());
-        let peer = PeerCred { uid, gid, pid: Some(40 + i32::try_from(conn.0).unwrap()) };
+        let peer = PeerCred { uid, gid: Some(gid), pid: Some(40 + i32::try_from(conn.0).unwrap()) };
         self.feed(Input::Hello { conn, peer, hello: Hello::new(identity, Pid(7)) });
         conn
     }

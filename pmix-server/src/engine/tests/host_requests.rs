@@ -32,7 +32,7 @@ fn identified(directives: Directives) -> Directives {
 #[track_caller]
 fn upcall_is(t: &mut Harness, expected: UpcallRequest) -> super::super::UpcallId {
     let (id, caller, request) = t.upcall();
-    assert_eq!((caller.proc, (caller.uid, caller.gid)), (proc("job", 0), USER));
+    assert_eq!((caller.proc, (caller.uid, caller.gid)), (proc("job", 0), (USER.0, Some(USER.1))));
     assert_eq!(request, expected);
     id
 }

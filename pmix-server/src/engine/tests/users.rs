@@ -320,7 +320,7 @@ fn spn_01_a_job_runs_as_who_asks_for_it() {
     spawn.directives = Directives::new().with(&keys::USERID, ALICE).with(&keys::GRPID, ALICE);
     let to = s.t.ask(&s.alice, Request::Spawn(spawn));
     let (id, caller, _) = s.t.upcall();
-    assert_eq!((caller.uid, caller.gid), (ALICE, ALICE));
+    assert_eq!((caller.uid, caller.gid), (ALICE, Some(ALICE)));
     s.t.answer(id, Ok(Answer::Spawned(nspace("child"))));
     s.t.ok(to);
     s.t.finish();

@@ -70,7 +70,9 @@ impl Item {
         let (own, asker) = (&self.publisher.user, &asker.user);
         match &self.access.named {
             Some((users, groups)) => {
-                own == asker || users.contains(&asker.uid) || groups.contains(&asker.gid)
+                own == asker
+                    || users.contains(&asker.uid)
+                    || asker.gid.is_some_and(|gid| groups.contains(&gid))
             }
             None => own.uid == asker.uid,
         }

@@ -29,7 +29,8 @@ use self::limits::Usage;
 pub(super) struct User {
     pub(super) proc: ProcId,
     pub(super) uid: u32,
-    pub(super) gid: u32,
+    /// `None` if it is not known: then it is in no group.
+    pub(super) gid: Option<u32>,
 }
 
 impl User {

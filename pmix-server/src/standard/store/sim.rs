@@ -12,7 +12,7 @@ pub(crate) struct SimStore(Store);
 pub(crate) struct Asker {
     pub(crate) proc: ProcId,
     pub(crate) uid: u32,
-    pub(crate) gid: u32,
+    pub(crate) gid: Option<u32>,
     pub(crate) node: String,
     pub(crate) session: Option<u32>,
 }

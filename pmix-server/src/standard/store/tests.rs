@@ -8,7 +8,7 @@ fn user(name: &str, rank: u32, uid: u32) -> Party {
 
 fn on_node(name: &str, rank: u32, uid: u32, node: &str) -> Party {
     let proc = ProcId::new(name.parse().unwrap(), Rank::from_raw(rank));
-    Party { user: User { proc, uid, gid: uid + 1 }, node: node.to_owned(), session: None }
+    Party { user: User { proc, uid, gid: Some(uid + 1) }, node: node.to_owned(), session: None }
 }
 
 /// Publishes as a host without disk does.
@@ -304,6 +304,10 @@ fn pub_09_users_and_groups_are_named_with_or_without_a_list_around_them() {
     // the group of a user has the number after its own
     let both = user("job", 1, 8);
     assert_eq!(look(&mut store, &both, &["group", "user"], &any), Some(Ok(vec![1, 2])));
+    let mut unproven = both;
+    unproven.user.gid = None;
+    assert_eq!(look(&mut store, &unproven, &["user"], &any), Some(Ok(vec![2])));
+    assert_eq!(look(&mut store, &unproven, &["group"], &any), Some(Err(Status::ERR_NO_PERMISSIONS)));
     let neither = user("job", 1, 9);
     assert_eq!(look(&mut store, &neither, &["group"], &any), Some(Err(Status::ERR_NO_PERMISSIONS)));
     let unknown = vec![Info::required(&keys::WDIR, "/")];

@@ -40,7 +40,7 @@ impl LocalSession {
         let peer = LocalPeer { admission: Some(admission), waiting: waiting.clone(), events: events_in };
         let cred = PeerCred {
             uid: rustix::process::geteuid().as_raw(),
-            gid: rustix::process::getegid().as_raw(),
+            gid: Some(rustix::process::getegid().as_raw()),
             pid: None,
         };
         let hello = Hello::new(Identity::Client(proc.clone()), Pid(0));

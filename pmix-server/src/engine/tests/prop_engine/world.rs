@@ -219,7 +219,7 @@ impl World {
     fn hello(&mut self, rank: u32) {
         let conn = ConnId(self.number());
         self.conns.insert(conn, Conn { rank, stage: Stage::Asked });
-        let peer = PeerCred { uid: USER.0, gid: USER.1, pid: None };
+        let peer = PeerCred { uid: USER.0, gid: Some(USER.1), pid: None };
         let hello = Hello::new(Identity::Client(proc(JOB, rank)), Pid(0));
         self.feed(Input::Hello { conn, peer, hello });
     }

@@ -154,7 +154,7 @@ impl World {
             let (gid, object) = (USER.1, None);
             self.call(node, HostCall::RegisterClient { proc: proc.clone(), uid, gid, object }, Wish::Nothing);
             let hello = Hello::new(Identity::Client(proc), Pid(0));
-            self.feed(node, Input::Hello { conn, peer: PeerCred { uid, gid, pid: None }, hello });
+            self.feed(node, Input::Hello { conn, peer: PeerCred { uid, gid: Some(gid), pid: None }, hello });
         }
     }
 
