@@ -25,6 +25,7 @@ mod peers;
 mod programs;
 mod raw;
 mod runtime;
+mod served;
 mod steady;
 mod users;
 
@@ -39,5 +40,6 @@ pub use peers::{Peer, on_path, pmixrun, run};
 pub use programs::{Running, example, pid_of, processes_of, program, rank_program};
 pub use raw::{RawSession, noise, query_once};
 pub use runtime::{DEADLINE, on_both_runtimes, within};
+pub use served::Served;
 pub use steady::{Footprint, Steady};
 pub use users::OtherUser;

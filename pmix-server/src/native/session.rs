@@ -22,7 +22,7 @@ use super::peer::{Greeting, Ledger, NativePeer, encode, frame};
 use super::translate::{Task, task};
 use crate::driver::Event;
 use crate::engine::{ConnId, Input, PeerCred, RequestId};
-use crate::line::{Line, MAX_REQUESTS, Refused, Turn, UNREAD};
+use crate::line::{Line, Refused, Turn, UNREAD};
 
 /// A connection that does not say who it is within this time is closed.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
@@ -67,31 +67,38 @@ pub(super) async fn run(stream: TcpStream, connection: Connection, uid: u32, sha
     }
     shared.inbox.send(Event::Input(Input::Hello { conn, peer, hello })).await;
     let mut session = Session { conn, shared, ledger, errands: ERRANDS };
+    let inbox = session.shared.inbox.clone();
+    let talk = async {
+        let admitted = tokio::select! {
+            admitted = admission => admitted,
+            // a process that leaves while the host is asked; one that waits sends nothing before the answer
+            reason = closed(&mut reading) => return Some(reason),
+        };
+        // refused otherwise, and the driver has said why
+        let (proc, job) = admitted.ok()?;
+        // nothing it has sent counts unless it is still there to be asked about
+        Some(match session.shared.owners.uid_of(&connection) {
+            Ok(still) if still == uid => {
+                session.requests(&mut reading, &mut arrived, &proc, job.as_ref()).await
+            }
+            Ok(other) => format!("its socket belongs to uid {other} now, no more to uid {uid}"),
+            Err(error) => {
+                tracing::warn!(%proc, %error, "dropped the requests of a process that left before it was let in");
+                String::new()
+            }
+        })
+    };
     let reason = tokio::select! {
-        admitted = admission => match admitted {
-            // nothing it has sent counts unless it is still there to be asked about
-            Ok((proc, job)) => match session.shared.owners.uid_of(&connection) {
-                Ok(still) if still == uid => {
-                    session.requests(&mut reading, &mut arrived, &proc, job.as_ref()).await
-                }
-                Ok(other) => format!("its socket belongs to uid {other} now, no more to uid {uid}"),
-                Err(error) => {
-                    tracing::warn!(%proc, %error, "dropped the requests of a process that left before it was let in");
-                    String::new()
-                }
-            },
-            // refused, and the driver has said why
-            Err(_) => return,
-        },
-        // a process that leaves while the host is asked; one that waits sends nothing before the answer
-        reason = closed(&mut reading) => reason,
+        reason = talk => reason,
         () = line.stalled() => {
             line.abandon();
             tracing::warn!(%from, reason = UNREAD, "closed a connection");
-            UNREAD.to_owned()
+            Some(UNREAD.to_owned())
         }
     };
-    session.shared.inbox.send(Event::Input(Input::Lost { conn, reason })).await;
+    if let Some(reason) = reason {
+        inbox.send(Event::Input(Input::Lost { conn, reason })).await;
+    }
     line.linger().await;
 }
 
@@ -219,7 +226,8 @@ impl Session {
                 match self.ledger.expect(id, form, request.memory()) {
                     Ok(()) => return self.ask(id, request, turn).await,
                     Err(Refused::TooMany) => {
-                        tracing::warn!(%proc, MAX_REQUESTS, "too many requests under way");
+                        let under_way = self.ledger.line.under_way();
+                        tracing::warn!(%proc, under_way, "too many requests under way");
                         self.answer(received.tag, &Status::ERR_RESOURCE_BUSY.into());
                     }
                     Err(Refused::Twice) => return Err(format!("it has two requests {id} under way")),

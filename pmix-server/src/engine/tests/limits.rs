@@ -1,11 +1,15 @@
 //! What processes can make the server keep: what is not bounded by number alone is bounded in bytes.
 
-use pmix_types::message::{Abort, GroupInvite, IofPull, Log, Monitor, RegisterEvents, Request};
+use pmix_types::message::{
+    Abort, Connect, GroupInvite, IofPull, Log, Monitor, RegisterEvents, Reply, Request,
+};
 use pmix_types::{DataArray, Directives, Event, Info, IofChannels, Memory, ProcId, Status, keys};
 
-use super::super::Answer;
+use super::super::assemblies::MAX_ASSEMBLIES;
+use super::super::groups::MAX_GROUPS_OF_PROC;
+use super::super::{Answer, Command};
 use super::harness::*;
-use crate::host::Upcall;
+use crate::host::{Connected, Upcall};
 
 /// So many processes that nobody knows.
 fn strangers(count: u32) -> Vec<ProcId> {
@@ -129,5 +133,55 @@ fn an_invitation_is_bounded_in_bytes() {
     let invite = GroupInvite::new(nspace("g"), strangers(too_many));
     let to = t.ask(&peers[0], Request::GroupInvite(invite));
     t.fails(to, Status::ERR_OUT_OF_RESOURCE);
+    t.finish();
+}
+
+#[test]
+fn invitations_of_a_leader_and_to_a_process_are_limited() {
+    let mut t = Harness::new([]);
+    t.job("job", "0-2");
+    let [one, other] = [proc("job", 0), proc("job", 1)].map(|proc| t.connect(&proc));
+    let invite = |id: String, whom| Request::GroupInvite(GroupInvite::new(nspace(&id), vec![whom]));
+    for number in 0..MAX_GROUPS_OF_PROC {
+        t.ask(&one, invite(format!("g{number}"), proc("job", 2)));
+        t.drain();
+    }
+    let to = t.ask(&one, invite("more".into(), proc("job", 2)));
+    t.fails(to, Status::ERR_OUT_OF_RESOURCE);
+    // the one invited has as many as it may have: the leader is told that it does not come
+    let to = t.ask(&other, invite("others".into(), proc("job", 2)));
+    let outcomes = t.drain();
+    let told =
+        outcomes.iter().any(|command| matches!(command, Command::Reply { conn, .. } if *conn == to.conn));
+    assert!(told, "{outcomes:?}");
+    t.lose(&one);
+    t.lose(&other);
+    t.drain();
+    // another leader could have taken their place
+    t.advance(5);
+    t.drain();
+    t.finish();
+}
+
+#[test]
+fn connected_sets_are_limited_in_number_and_bytes() {
+    let mut t = Harness::new([Upcall::Connect, Upcall::Disconnect]);
+    t.job("job", "0");
+    let peer = t.connect(&proc("job", 0));
+    let connect =
+        |id: String| Request::Connect(Connect::new(vec![proc("job", 0)])).with(&keys::CONNECT_ID, id);
+    let to = t.ask(&peer, connect("x".repeat(300 << 10)));
+    t.fails(to, Status::ERR_OUT_OF_RESOURCE);
+    for number in 0..MAX_ASSEMBLIES {
+        let to = t.ask(&peer, connect(number.to_string()));
+        let (upcall, _, _) = t.upcall();
+        t.answer(upcall, Ok(Answer::Connected(Connected::default())));
+        assert!(matches!(t.ok(to), Reply::Connect(_)));
+    }
+    let to = t.ask(&peer, connect("more".into()));
+    t.fails(to, Status::ERR_OUT_OF_RESOURCE);
+    t.lose(&peer);
+    t.drain();
+    assert_eq!(t.engine.collectives.assemblies.len(), 0);
     t.finish();
 }
