@@ -10,7 +10,7 @@ use std::time::Duration;
 use pmix_types::Status;
 use pmix_types::message::Failure;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 /// Requests that a process may have under way; more are refused.
@@ -224,7 +224,7 @@ impl<M> Line<M> {
     /// Resolves when nothing has been read for too long, although something waits. Cancel-safe.
     pub(crate) async fn stalled(&self) {
         loop {
-            sleep(self.patience / LOOKS).await;
+            sleep_until(Instant::now() + self.patience / LOOKS).await;
             let state = self.lock();
             if state.unread > 0 && state.progress.elapsed() >= self.patience {
                 return;
@@ -353,7 +353,7 @@ mod tests {
         }
         let reads = async {
             while let Some((_, bytes)) = line.try_next() {
-                sleep(PATIENCE - Duration::from_secs(1)).await;
+                sleep_until(Instant::now() + PATIENCE - Duration::from_secs(1)).await;
                 line.sent(bytes);
             }
         };

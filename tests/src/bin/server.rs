@@ -15,7 +15,7 @@ use rustix::process::{getegid, geteuid};
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let [dir, ranks, put_limit, patience] = args.try_into().expect("four arguments");
+    let [dir, ranks, put_limit, patience] = args.try_into().unwrap();
     let ranks: u32 = ranks.parse().unwrap();
     let server = Server::builder()
         .session_root(dir)
