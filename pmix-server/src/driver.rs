@@ -91,7 +91,7 @@ impl Inbox {
         if let Err(mpsc::error::TrySendError::Full(event)) = self.events.try_send(Event::Stop(done)) {
             let events = self.events.clone();
             // not on a runtime, perhaps: a thread of its own waits for room
-            std::thread::spawn(move || events.blocking_send(event));
+            std::thread::spawn(move || drop(events.blocking_send(event)));
         }
     }
 

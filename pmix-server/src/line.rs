@@ -10,22 +10,22 @@ use std::time::Duration;
 use pmix_types::Status;
 use pmix_types::message::Failure;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 /// Requests that a process may have under way; more are refused.
-pub(crate) const MAX_REQUESTS: usize = 4096;
-/// Bytes of requests under way from which on no more are taken; one may be larger.
-const REQUEST_BYTES: usize = 64 << 20;
+const MAX_REQUESTS: usize = 4096;
+/// What they may take; one may be larger.
+const MAX_REQUEST_BYTES: usize = 256 << 20;
 /// Requests that may wait for the driver. Each of them may be answered before the next look at what waits to be read.
 const TURNS: usize = 16;
 /// Bytes that wait to be read from which on no more requests are taken.
 const FULL: usize = 16 << 20;
 /// Bytes that wait to be read from which on events and output are left out.
-const PUSHES: usize = 8 << 20;
+const MAX_PUSHES: usize = 8 << 20;
 /// Bytes that wait to be read from which on large answers are replaced by a failure: those to requests that had to wait
 /// may come all at once. One message may be larger.
-const SWAMPED: usize = 256 << 20;
+const MAX_UNREAD: usize = 256 << 20;
 /// Bytes of an answer that is not large.
 const SMALL: usize = 64 << 10;
 /// What a message takes besides its bytes.
@@ -68,7 +68,7 @@ struct State<M> {
 /// Why a request is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// There are as many as there may be.
+    /// There are as many as there may be, or as large.
     TooMany,
     /// Its number is that of another that is not answered.
     Twice,
@@ -121,7 +121,8 @@ impl<M> Line<M> {
         if state.requests.contains_key(&id) {
             return Err(Refused::Twice);
         }
-        if state.requests.len() >= MAX_REQUESTS {
+        let is_too_much = !state.requests.is_empty() && state.asked + bytes > MAX_REQUEST_BYTES;
+        if is_too_much || state.requests.len() >= MAX_REQUESTS {
             return Err(Refused::TooMany);
         }
         state.requests.insert(id, bytes);
@@ -129,9 +130,15 @@ impl<M> Line<M> {
         Ok(())
     }
 
+    /// How many requests are not answered.
+    pub(crate) fn under_way(&self) -> usize {
+        self.lock().requests.len()
+    }
+
     /// A request is answered.
     pub(crate) fn end(&self, id: u64) {
-        self.change(|state| state.asked -= state.requests.remove(&id).unwrap_or_default());
+        let mut state = self.lock();
+        state.asked -= state.requests.remove(&id).unwrap_or_default();
     }
 
     // to the process
@@ -153,15 +160,15 @@ impl<M> Line<M> {
 
     /// Whether events and output may be added.
     pub(crate) fn takes_pushes(&self) -> bool {
-        self.lock().unread < PUSHES
+        self.lock().unread < MAX_PUSHES
     }
 
     /// Why an answer of so many bytes is not to be added.
     pub(crate) fn refuses(&self, bytes: usize) -> Option<Failure> {
-        if bytes <= SMALL || self.lock().unread < SWAMPED {
+        if bytes <= SMALL || self.lock().unread < MAX_UNREAD {
             return None;
         }
-        let message = format!("{SWAMPED} bytes of answers are not read yet: read them and ask again");
+        let message = format!("{MAX_UNREAD} bytes of answers are not read yet: read them and ask again");
         Some(Failure::new(Status::ERR_OUT_OF_RESOURCE, message))
     }
 
@@ -217,7 +224,7 @@ impl<M> Line<M> {
     /// Resolves when nothing has been read for too long, although something waits. Cancel-safe.
     pub(crate) async fn stalled(&self) {
         loop {
-            sleep(self.patience / LOOKS).await;
+            sleep_until(Instant::now() + self.patience / LOOKS).await;
             let state = self.lock();
             if state.unread > 0 && state.progress.elapsed() >= self.patience {
                 return;
@@ -243,15 +250,14 @@ impl<M> Line<M> {
     }
 
     /// Changes something by which there may be room again.
-    fn change<T>(&self, change: impl FnOnce(&mut State<M>) -> T) -> T {
+    fn change(&self, change: impl FnOnce(&mut State<M>)) {
         let mut state = self.lock();
-        let changed = change(&mut state);
-        let is_eased = state.has_room() || state.unread == 0;
+        change(&mut state);
+        let is_eased = state.has_room();
         drop(state);
         if is_eased {
             self.eased.notify_one();
         }
-        changed
     }
 
     /// Only the server's own thread comes here, so nobody ever waits.
@@ -262,7 +268,7 @@ impl<M> Line<M> {
 
 impl<M> State<M> {
     const fn has_room(&self) -> bool {
-        self.unread < FULL && self.asked < REQUEST_BYTES
+        self.unread < FULL
     }
 }
 
@@ -307,12 +313,16 @@ mod tests {
     #[tokio::test]
     async fn requests_under_way_are_bounded_in_bytes_and_number() {
         let line = line();
-        line.begin(1, REQUEST_BYTES).unwrap();
+        line.begin(1, 2 * MAX_REQUEST_BYTES).unwrap();
         assert_eq!(line.begin(1, 1), Err(Refused::Twice));
-        assert!(line.turn().now_or_never().is_none(), "much is under way");
+        assert_eq!(line.begin(2, 1), Err(Refused::TooMany));
         line.end(1);
         line.end(1);
-        assert!(line.turn().now_or_never().is_some());
+        line.begin(1, MAX_REQUEST_BYTES - 1).unwrap();
+        line.begin(2, 1).unwrap();
+        assert_eq!(line.begin(3, 1), Err(Refused::TooMany));
+        line.end(1);
+        line.end(2);
         for id in 0..MAX_REQUESTS as u64 {
             line.begin(id, 1).unwrap();
         }
@@ -324,11 +334,11 @@ mod tests {
     #[tokio::test]
     async fn an_outbox_that_fills_leaves_out_pushes_first_and_answers_last() {
         let line = line();
-        line.send(1, PUSHES - OVERHEAD - 1);
+        line.send(1, MAX_PUSHES - OVERHEAD - 1);
         assert!(line.takes_pushes());
         line.send(2, 0);
         assert!(!line.takes_pushes() && line.refuses(SMALL + 1).is_none());
-        line.send(3, SWAMPED - PUSHES - 2 * OVERHEAD);
+        line.send(3, MAX_UNREAD - MAX_PUSHES - 2 * OVERHEAD);
         assert!(line.refuses(SMALL + 1).is_none());
         line.send(4, 0);
         assert_eq!(line.refuses(SMALL + 1).unwrap().status, Status::ERR_OUT_OF_RESOURCE);
@@ -343,7 +353,7 @@ mod tests {
         }
         let reads = async {
             while let Some((_, bytes)) = line.try_next() {
-                sleep(PATIENCE - Duration::from_secs(1)).await;
+                sleep_until(Instant::now() + PATIENCE - Duration::from_secs(1)).await;
                 line.sent(bytes);
             }
         };

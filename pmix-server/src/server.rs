@@ -20,6 +20,8 @@ use crate::upcalls::Upcalls;
 
 /// How long a process may leave unread what it is told, unless the embedder says otherwise.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// What a process may have put, unless the embedder says otherwise.
+const PUT_LIMIT: usize = 1 << 30;
 
 /// A running PMIx server: serves the processes of its node until stopped or dropped.
 ///
@@ -88,6 +90,7 @@ pub struct ServerBuilder {
     native: NativeWire,
     limits: pmix_proto::Limits,
     patience: Duration,
+    put_limit: usize,
     harvest: Vec<String>,
 }
 
@@ -175,6 +178,13 @@ impl ServerBuilder {
         self
     }
 
+    /// How many bytes the keys and values that one process has put may take in this server's memory; 1 GiB if not given.
+    /// A commit beyond it fails with `ERR_OUT_OF_RESOURCE`.
+    pub const fn put_limit(mut self, bytes: usize) -> Self {
+        self.put_limit = bytes;
+        self
+    }
+
     /// How long a process may leave unread what it is told before its connection is closed; a minute if not given.
     ///
     /// A process that reads slowly is served slowly: while much waits to be read, no more of its requests are taken.
@@ -233,6 +243,7 @@ impl ServerBuilder {
             hostname,
             capabilities: host.capabilities(),
             tool_support: self.tool_support,
+            put_limit: self.put_limit,
         };
         let driver = Driver::new(Engine::new(config), Upcalls::new(host, runtime, inbox));
         let (thread, dir) = opened.run(driver, events);
@@ -265,6 +276,7 @@ impl Server {
             native: NativeWire::Off,
             limits: pmix_proto::Limits::default(),
             patience: PATIENCE,
+            put_limit: PUT_LIMIT,
             harvest: HARVEST.map(str::to_owned).into(),
         }
     }

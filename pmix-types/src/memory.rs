@@ -40,8 +40,8 @@ pub trait Memory: Sized {
     /// Bytes that it holds elsewhere, beside its own.
     fn heap(&self) -> usize;
 
-    /// Copies what is a part of larger memory, so that it no longer keeps that alive. What was decoded may be a few bytes
-    /// of a message of many.
+    /// Copies what is a part of larger memory, so that it no longer keeps that alive, and gives back room that is not
+    /// used. What was decoded may be a few bytes of a message of many.
     fn detach(&mut self);
 
     /// Bytes that it takes in all.
@@ -111,7 +111,9 @@ impl Memory for String {
     fn heap(&self) -> usize {
         allocation(self.capacity())
     }
-    fn detach(&mut self) {}
+    fn detach(&mut self) {
+        self.shrink_to_fit();
+    }
 }
 
 impl Memory for Bytes {
@@ -149,6 +151,7 @@ impl<T: Memory> Memory for Vec<T> {
         allocation(self.capacity() * size_of::<T>()) + self.iter().map(T::heap).sum::<usize>()
     }
     fn detach(&mut self) {
+        self.shrink_to_fit();
         self.iter_mut().for_each(T::detach);
     }
 }
@@ -396,5 +399,8 @@ mod tests {
         assert_eq!(value, before);
         drop(before);
         assert!(message.is_unique());
+        let mut spare = Value::from(DataArray::Uint8(Vec::with_capacity(1000)));
+        spare.detach();
+        assert!(spare.memory() < 200);
     }
 }

@@ -47,7 +47,7 @@ async fn compare() {
     let server = TestServer::start(ranks, true).await;
     let endpoints = [server.native.to_string(), server.socket().display().to_string()];
     let (mut burned, mut flooded, mut in_all) = (Vec::new(), Vec::new(), Duration::ZERO);
-    let memory = server.memory();
+    let memory = server.peak() >> 10;
     while in_all < Duration::from_secs(seconds.into()) {
         let burners = endpoints.each_ref().map(|_| stranger.command_line("while :; do :; done"));
         burned.push(beside(burners, &server, ranks).await);
@@ -67,7 +67,7 @@ async fn compare() {
     );
     println!(
         "server: {memory} KiB before, {} KiB at its peak, {} bytes of log",
-        server.memory(),
+        server.peak() >> 10,
         server.log().len()
     );
 }

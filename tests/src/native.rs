@@ -62,7 +62,11 @@ pub struct NativeSession {
 impl NativeSession {
     /// Connects as a client or tool, with a library of this release.
     pub async fn open(node: &TestNode, peer: Who, encoding: Encoding, version: &str) -> Self {
-        let mut stream = native_stream(node).await;
+        Self::open_on(native_stream(node).await, peer, encoding, version).await
+    }
+
+    /// The same on a stream that is open.
+    pub async fn open_on(mut stream: TcpStream, peer: Who, encoding: Encoding, version: &str) -> Self {
         let connect = native_connect(peer.clone(), encoding, version).encode().unwrap();
         stream.write_all(&connect).await.unwrap();
         let mut session = Self {
@@ -114,6 +118,19 @@ impl NativeSession {
     /// Asks for something that is never answered.
     pub async fn tell(&mut self, request: &Request) {
         self.say(request.encode(&self.context).unwrap()).await;
+    }
+
+    /// The answer to what was asked next, whatever else is said: none of it is kept. `None` at the end.
+    pub async fn skip_to_answer(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(frame) = Framing::default().decode(&mut self.arrived).unwrap() {
+                return Some(frame.payload);
+            }
+            if within(self.stream.read_buf(&mut self.arrived)).await.is_ok_and(|read| read > 0) {
+                continue;
+            }
+            return None;
+        }
     }
 
     /// Sends a heartbeat.

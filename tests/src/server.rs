@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use pmix_client::{Client, Error, Nspace, ProcId, Rank};
 use pmix_native::conn::ServerUri;
@@ -32,6 +33,20 @@ impl TestServer {
 
     /// Starts it by a command that takes it as its last arguments, such as one that limits what it may use.
     pub async fn start_below(launcher: &[&str], ranks: u32, other_users: bool) -> Self {
+        let ranks = ranks.to_string();
+        let options = ["--ranks", &ranks, "--other-users"];
+        Self::start_with(launcher, &options[..if other_users { 3 } else { 2 }]).await
+    }
+
+    /// Starts it for a job of so many ranks, each of which may put so many bytes, and leave unread for so long what it is
+    /// told.
+    pub async fn start_limited(ranks: u32, put_limit: usize, patience: Duration) -> Self {
+        let numbers = [ranks.to_string(), put_limit.to_string(), patience.as_millis().to_string()];
+        let [ranks, put_limit, patience] = &numbers;
+        Self::start_with(&[], &["--ranks", ranks, "--put-limit", put_limit, "--patience", patience]).await
+    }
+
+    async fn start_with(launcher: &[&str], options: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(dir.path(), open).unwrap();
@@ -39,8 +54,7 @@ impl TestServer {
         // into a file: a pipe that nobody reads would stop it
         let mut command = Command::new("sh");
         command.args(["-c", r#"exec "$@" 2>"$0""#]).arg(&log).args(launcher);
-        command.arg(built("pmix-test-server")).arg("--root").arg(dir.path()).arg("--native");
-        command.args(["--ranks", &ranks.to_string()]).args(other_users.then_some("--other-users"));
+        command.arg(built("pmix-test-server")).arg("--root").arg(dir.path()).arg("--native").args(options);
         let mut process = Running::start_with_input(command);
         let uri = process.line_with("uri ").await[4..].to_owned();
         let native = process.line_with("native ").await[7..].parse::<ServerUri>().unwrap().address;
@@ -66,11 +80,11 @@ impl TestServer {
         within(Client::builder().uri(&self.uri).proc(Self::proc(rank)).connect()).await
     }
 
-    /// The most memory that it has had, in KiB.
-    pub fn memory(&self) -> u64 {
+    /// The most bytes that it has ever had in memory.
+    pub fn peak(&self) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.pid())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-        line.trim().trim_end_matches(" kB").parse().unwrap()
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        peak.trim().strip_suffix(" kB").unwrap().parse::<usize>().unwrap() << 10
     }
 
     /// What it has logged so far.

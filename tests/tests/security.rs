@@ -5,6 +5,7 @@
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
+use std::time::Duration;
 
 use pmix_client::types::message::{Hello, Identity, PutEntry, Request};
 use pmix_client::types::{Info, Pid, Status, Value};
@@ -306,7 +307,8 @@ fn vec_value(size: usize) -> Value {
 async fn who_does_not_read_its_answers_is_shown_out() {
     use pmix_client::types::message::Get;
     let logs = Logs::start();
-    let (node, clients) = node().await;
+    let node = TestNode::builder(2).server(|server| server.patience(Duration::from_secs(1))).start().await;
+    let clients = [node.client(0).await, node.client(1).await];
     node.register(&other()).await;
     let hello = Hello::new(Identity::Client(other()), Pid(1));
     clients[0].put(Scope::GLOBAL, "big", vec_value(900 << 10)).unwrap();

@@ -75,7 +75,8 @@ impl Element for u8 {
     }
 
     fn from_column(column: Bytes, _: &mut Scope) -> Result<Vec<Self>, ConvertError> {
-        Ok(column.into())
+        // not a part of the message with all its room
+        Ok(column.to_vec())
     }
 }
 

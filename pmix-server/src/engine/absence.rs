@@ -15,7 +15,7 @@ use super::signature::{Operation, Signature};
 use super::{CallId, CallValue, Engine, Out};
 
 /// Operations that the host may ask about at a time.
-const MAX_ABSENCES: usize = 4096;
+pub(super) const MAX_ABSENCES: usize = 4096;
 
 /// What has come of an operation that another node waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pmix_types::message::Failure;
-use pmix_types::{DirectiveError, Directives, Nspace, ProcId, Rank, RankSet, Status, keys};
+use pmix_types::{DirectiveError, Directives, Memory, Nspace, ProcId, Rank, RankSet, Status, keys};
 
 use super::groups::GroupTerms;
-use super::signature::{Members, Named, Operation, Signature, contains};
+use super::signature::{Members, Named, Operation, Signature, contains, memory_of};
 
 /// Connected sets that a server knows at a time.
-const MAX_ASSEMBLIES: usize = 4096;
+pub(super) const MAX_ASSEMBLIES: usize = 4096;
+/// What the name and the list of members of one of them may take.
+const MAX_ASSEMBLY: usize = 256 << 10;
 
 /// All connected sets that have members on this node.
 #[derive(Debug, Default)]
@@ -212,6 +214,12 @@ impl Assemblies {
         if self.all.contains_key(id) {
             let message = "connect: these processes are connected already: disconnect them first";
             return Err(Failure::new(Status::ERR_INVALID_OPERATION, message));
+        }
+        let bytes = id.0.heap() + memory_of(&id.1);
+        if bytes > MAX_ASSEMBLY {
+            let message =
+                format!("connect: an id and participants of {bytes} bytes, the limit is {MAX_ASSEMBLY}");
+            return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
         }
         if self.all.len() >= MAX_ASSEMBLIES {
             let message = format!("connect: {MAX_ASSEMBLIES} sets of processes are connected here already");

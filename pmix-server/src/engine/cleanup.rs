@@ -9,7 +9,7 @@ use pmix_types::{Directives, Key, Nspace, ProcId, Rank, Status, keys};
 use super::{Asked, Command, Engine, Out};
 
 /// What the registrations for one process, or for one namespace, may take.
-const MAX_BYTES: usize = 1 << 20;
+const MAX_CLEANUP: usize = 1 << 20;
 /// What a path takes besides its text.
 const PATH: usize = 96;
 
@@ -74,9 +74,9 @@ impl Cleanup {
             let message = format!("{} is to be removed and to be kept", path.display());
             return Err(Failure::new(Status::ERR_CONFLICTING_CLEANUP_DIRECTIVES, message));
         }
-        if all.memory() > MAX_BYTES {
+        if all.memory() > MAX_CLEANUP {
             let message =
-                format!("{} bytes of paths that are to be removed, the limit is {MAX_BYTES}", all.memory());
+                format!("{} bytes of paths that are to be removed, the limit is {MAX_CLEANUP}", all.memory());
             return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
         }
         Ok(all)

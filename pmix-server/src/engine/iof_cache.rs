@@ -9,7 +9,7 @@ use pmix_types::{Directives, IofChannels, Memory, Nspace, ProcId, keys};
 /// Bytes kept of each channel of a process, unless directives say otherwise.
 pub(super) const CACHE_SIZE: usize = 64 << 10;
 /// Bytes kept of all processes together.
-pub(super) const CACHE_TOTAL: usize = 16 << 20;
+pub(super) const MAX_CACHE: usize = 16 << 20;
 /// Pieces kept of each channel of a process; only those with information of their own are pieces.
 const MAX_PIECES: usize = 256;
 /// What a piece takes beside its bytes.
@@ -74,7 +74,7 @@ impl Cache {
         let Output { source, channels, data, info, .. } = output;
         let held = self.sources.entry((source, channels)).or_default();
         let before = held.taken();
-        let room = CACHE_TOTAL.saturating_sub(self.taken);
+        let room = MAX_CACHE.saturating_sub(self.taken);
         held.push(&data, info, CacheRule { size: rule.size.min(held.bytes + room), ..rule });
         self.taken = self.taken + held.taken() - before;
     }

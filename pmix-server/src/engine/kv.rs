@@ -16,9 +16,6 @@ use super::users::not_own;
 use super::{Asked, ConnId, Engine, Out};
 use crate::host::Upcall;
 
-/// What the keys and values that one process has put may take; less in the unit tests, which fill it.
-pub(super) const MAX_PUT_BYTES: usize = if cfg!(test) { 1 << 20 } else { 1 << 30 };
-
 /// A get, until it is answered.
 #[derive(Debug)]
 pub(super) struct Waiter {
@@ -151,11 +148,11 @@ impl Engine {
         }
         let Some(job) = self.jobs.get_mut(&proc.nspace) else { return Err(unknown_nspace(&proc.nspace)) };
         let put = job.put.entry(proc.rank).or_default();
-        let bytes = put.bytes_with(&entries);
-        if bytes > MAX_PUT_BYTES {
-            let message = format!(
-                "commit: {proc} would hold {bytes} bytes of keys and values, the limit is {MAX_PUT_BYTES}"
-            );
+        let limit = self.config.put_limit;
+        let bytes = put.bytes_with(&entries, limit);
+        if bytes > limit {
+            let message =
+                format!("commit: {proc} would hold {bytes} bytes of keys and values, the limit is {limit}");
             return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
         }
         self.stats.commits += 1;

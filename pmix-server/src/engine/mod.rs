@@ -92,6 +92,8 @@ pub(crate) struct Config {
     pub(crate) capabilities: Capabilities,
     /// Whether tools may connect at all (TOL-01).
     pub(crate) tool_support: bool,
+    /// What the keys and values that one process has put may take, in bytes.
+    pub(crate) put_limit: usize,
 }
 
 /// See the module.

@@ -10,7 +10,6 @@ use pmix_types::{
     Directives, Info, KeyName, Memory, Nspace, ProcId, Rank, RankSet, Scope, Status, Value, keys,
 };
 
-use super::kv::MAX_PUT_BYTES;
 use super::{CallValue, Config, ConnId, Engine, Out};
 use crate::host::HostObject;
 
@@ -120,11 +119,11 @@ impl PutData {
         }
     }
 
-    /// What all of it would take with these. Those that are replaced count no more.
-    pub(super) fn bytes_with(&self, entries: &[PutEntry]) -> usize {
+    /// What all of it would take with these. Those that are replaced count no more, but are looked for only if that
+    /// matters to the limit.
+    pub(super) fn bytes_with(&self, entries: &[PutEntry], limit: usize) -> usize {
         let added = entries.iter().map(|entry| taken(&entry.key, &entry.value)).sum::<usize>();
-        if self.bytes + added <= MAX_PUT_BYTES {
-            // the rest matters only if it is too much
+        if self.bytes + added <= limit {
             return self.bytes + added;
         }
         let mut bytes = self.bytes;

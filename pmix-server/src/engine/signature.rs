@@ -142,17 +142,23 @@ impl Signature {
 
     /// What it takes.
     pub(super) fn memory(&self) -> usize {
-        let members = self.procs.iter().chain(&self.groups);
-        size_of::<Self>()
-            + members
-                .map(|(nspace, part)| size_of::<Named>() + nspace.memory() + part.ranks.heap())
-                .sum::<usize>()
+        let name = match &self.operation {
+            Operation::Connect(name) | Operation::Disconnect(name) => name.heap(),
+            Operation::Construct(group) | Operation::Destruct(group) => group.heap(),
+            Operation::Fence => 0,
+        };
+        size_of::<Self>() + name + memory_of(&self.procs) + memory_of(&self.groups)
     }
 
     /// The participants as they were named.
     pub(super) fn procs(&self) -> Vec<ProcId> {
         named_procs(if self.groups.is_empty() { &self.procs } else { &self.groups })
     }
+}
+
+/// What a list of members takes.
+pub(super) fn memory_of(members: &Members) -> usize {
+    members.iter().map(|(nspace, part)| size_of::<Named>() + nspace.memory() + part.ranks.heap()).sum()
 }
 
 pub(super) fn name_in(members: &mut Members, proc: &ProcId) {

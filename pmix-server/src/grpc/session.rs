@@ -20,7 +20,7 @@ use super::peer::{SessionLine, SessionPeer, Shared};
 use crate::door::warn_with;
 use crate::driver::Event;
 use crate::engine::{ConnId, Input, PeerCred, RequestId};
-use crate::line::{MAX_REQUESTS, Refused, UNREAD};
+use crate::line::{Refused, UNREAD};
 
 /// A connection that does not say who it is within this time is closed.
 pub(super) const HELLO_WITHIN: Duration = Duration::from_secs(10);
@@ -207,7 +207,10 @@ impl Incoming {
                         continue;
                     }
                     Err(Refused::TooMany) => {
-                        let message = format!("{MAX_REQUESTS} requests of this process are not answered yet");
+                        let message = format!(
+                            "{} requests of this process are not answered yet, or too large: wait for answers",
+                            line.under_way()
+                        );
                         Failure::new(Status::ERR_RESOURCE_BUSY, message)
                     }
                     Err(Refused::Twice) => return format!("it has two requests {id} under way"),

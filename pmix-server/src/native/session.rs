@@ -23,7 +23,7 @@ use super::translate::{Task, task};
 use crate::door::{Guest, LogLine, warn_with};
 use crate::driver::Event;
 use crate::engine::{ConnId, Input, PeerCred, RequestId};
-use crate::line::{Line, MAX_REQUESTS, Refused, Turn, UNREAD};
+use crate::line::{Line, Refused, Turn, UNREAD};
 
 /// A connection that does not say who it is within this time is closed.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
@@ -74,33 +74,41 @@ pub(super) async fn run(
     }
     shared.inbox.send(Event::Input(Input::Hello { conn, peer, hello })).await;
     let mut session = Session { conn, uid, shared, ledger, errands: ERRANDS };
+    let (inbox, door) = (session.shared.inbox.clone(), session.shared.door.clone());
+    let talk = async {
+        let admitted = tokio::select! {
+            admitted = admission => admitted,
+            // a process that leaves while the host is asked; one that waits sends nothing before the answer
+            reason = closed(&mut reading) => return Some(reason),
+        };
+        // refused otherwise, and its other side has said why
+        let (proc, job) = admitted.ok()?;
+        // nothing it has sent counts unless it is still there to be asked about
+        Some(match session.shared.owners.uid_of(&connection) {
+            Ok(still) if still == uid => {
+                guest.let_in();
+                session.requests(&mut reading, &mut arrived, &proc, job.as_ref()).await
+            }
+            Ok(other) => format!("its socket belongs to uid {other} now, no more to uid {uid}"),
+            Err(error) => {
+                let reason =
+                    format!("{proc} left before it was let in, so its requests are dropped: {error}");
+                session.shared.log_refusal(uid, from, &reason);
+                String::new()
+            }
+        })
+    };
     let reason = tokio::select! {
-        admitted = admission => match admitted {
-            // nothing it has sent counts unless it is still there to be asked about
-            Ok((proc, job)) => match session.shared.owners.uid_of(&connection) {
-                Ok(still) if still == uid => {
-                    guest.let_in();
-                    session.requests(&mut reading, &mut arrived, &proc, job.as_ref()).await
-                }
-                Ok(other) => format!("its socket belongs to uid {other} now, no more to uid {uid}"),
-                Err(error) => {
-                    let reason = format!("{proc} left before it was let in, so its requests are dropped: {error}");
-                    session.shared.log_refusal(uid, from, &reason);
-                    String::new()
-                }
-            },
-            // refused, and its other side has said why
-            Err(_) => return,
-        },
-        // a process that leaves while the host is asked; one that waits sends nothing before the answer
-        reason = closed(&mut reading) => reason,
+        reason = talk => reason,
         () = line.stalled() => {
             line.abandon();
-            warn_with!(session.shared.door.line(uid), %from, uid, reason = UNREAD, "closed a connection");
-            UNREAD.to_owned()
+            warn_with!(door.line(uid), %from, uid, reason = UNREAD, "closed a connection");
+            Some(UNREAD.to_owned())
         }
     };
-    session.shared.inbox.send(Event::Input(Input::Lost { conn, reason })).await;
+    if let Some(reason) = reason {
+        inbox.send(Event::Input(Input::Lost { conn, reason })).await;
+    }
     line.linger().await;
 }
 
@@ -231,7 +239,8 @@ impl Session {
                 match self.ledger.expect(id, form, request.memory()) {
                     Ok(()) => return self.ask(id, request, turn).await,
                     Err(Refused::TooMany) => {
-                        warn_with!(self.leave(), %proc, MAX_REQUESTS, "too many requests under way");
+                        let under_way = self.ledger.line.under_way();
+                        warn_with!(self.leave(), %proc, under_way, "too many requests under way");
                         self.answer(received.tag, &Status::ERR_RESOURCE_BUSY.into());
                     }
                     Err(Refused::Twice) => return Err(format!("it has two requests {id} under way")),

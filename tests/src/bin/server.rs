@@ -1,8 +1,8 @@
 //! A server in a process of its own, so that descriptors and file systems can run out, other users and environments be
 //! tried, and memory and log be measured.
 //!
-//! `pmix-test-server [--root DIR] [--tools] [--native] [--other-users] [--ranks COUNT] [--descriptors COUNT]` says
-//! `uri <URI>`, `native <URI>` and `started <session directory>` and goes on until its standard input ends, or says why it
+//! `pmix-test-server [--root DIR] [--tools] [--native] [--other-users] [--ranks COUNT] [--put-limit BYTES]
+//! [--patience MILLISECONDS] [--descriptors COUNT]` says `uri <URI>`, `native <URI>` and `started <session directory>` and goes on until its standard input ends, or says why it
 //! did not start. It has a job `job` of so many ranks (1) of its own user on this node, and a host that launches nothing.
 //! With `--descriptors` it has so many left to open.
 
@@ -14,6 +14,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use pmix_client::{Nspace, ProcId, Rank};
 use pmix_native::Dialect;
@@ -71,6 +72,11 @@ fn settings() -> (ServerBuilder, u32, Option<u64>) {
             "--native" => builder = builder.native_wire(NativeWire::On),
             "--other-users" => builder = builder.other_users(true),
             "--ranks" => ranks = value().parse().expect("a number"),
+            "--put-limit" => builder = builder.put_limit(value().parse().expect("a number")),
+            "--patience" => {
+                let patience = Duration::from_millis(value().parse().expect("a number"));
+                builder = builder.patience(patience);
+            }
             "--descriptors" => descriptors = Some(value().parse().expect("a number")),
             _ => panic!("what is {arg}?"),
         }

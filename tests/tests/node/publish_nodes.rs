@@ -155,13 +155,13 @@ async fn pub_04_pub_15_pub_16_keys_are_taken_and_freed_over_nodes() {
 
 #[tokio::test]
 async fn what_a_user_may_publish_is_bounded_with_a_clear_error() {
-    let limits = PublishLimits::default().items(3).bytes(1000);
+    let limits = PublishLimits::default().items(3).bytes(10_000);
     let host = StandardHost::new(NullLauncher, MemoryExchange::single("n0")).with_publish_limits(limits);
     let node = TestNode::with_host(2, host).await;
     let clients = node.clients().await;
-    let large = within(clients[0].publish().data("large", "x".repeat(1000))).await.unwrap_err();
+    let large = within(clients[0].publish().data("large", "x".repeat(10_000))).await.unwrap_err();
     assert_eq!(large.status(), Status::ERR_OUT_OF_RESOURCE);
-    assert!(large.to_string().contains("1000 bytes"), "{large}");
+    assert!(large.to_string().contains("10000 bytes"), "{large}");
     within(clients[0].publish().data("a", 1).data("b", 1)).await.unwrap();
     let many = within(clients[1].publish().data("c", 1).data("d", 1)).await.unwrap_err();
     assert_eq!(many.status(), Status::ERR_OUT_OF_RESOURCE);

@@ -73,7 +73,7 @@ async fn a_flood_of_another_user_is_bounded_in_memory_and_log_lines() {
     let Some(stranger) = OtherUser::second() else { return };
     let server = TestServer::start(2, true).await;
     works(&server).await;
-    let before = server.memory();
+    let before = server.peak();
     let floods: Vec<_> = endpoints(&server)
         .iter()
         .map(|endpoint| Running::start(stranger.stranger(&["flood", endpoint, "2"])))
@@ -89,8 +89,8 @@ async fn a_flood_of_another_user_is_bounded_in_memory_and_log_lines() {
         let tried: u32 = out.split_whitespace().nth(1).unwrap().parse().unwrap();
         assert!(tried > 500, "that is no flood: {out}");
     }
-    let grown = server.memory() - before;
-    assert!(grown < 64 << 10, "{grown} KiB");
+    let grown = server.peak() - before;
+    assert!(grown < 64 << 20, "{grown} bytes");
     let log = server.end().await;
     let refusals = log.lines().filter(|line| line.contains("refused a connection")).count();
     // of this user, and of connections that were gone before they were looked at

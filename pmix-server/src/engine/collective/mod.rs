@@ -2,6 +2,7 @@
 
 mod members;
 mod outcome;
+mod shares;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,14 +22,10 @@ use super::timers::{Timer, deadline};
 use super::{Asked, ConnId, Engine, Out, UpcallId};
 use members::LocalPart;
 use outcome::timeout_failure;
+use shares::Shares;
 
 /// Rounds of one set of participants that can be open at a time.
 const MAX_ROUNDS: usize = 1024;
-
-/// Rounds that one process can have opened at a time.
-const MAX_OPENED: usize = 1024;
-/// What they and the directives that it has brought to others may take.
-const MAX_OPENED_BYTES: usize = 16 << 20;
 
 /// Removed from the Standard, still accepted and passed on (FEN-18).
 const COLLECTIVE_ALGO_REQD: Key<bool> = Key::new("pmix.calreqd", DataType::BOOL);
@@ -41,7 +38,7 @@ pub(super) struct Collectives {
     next: Counter,
     /// What each process has opened and brought. A round may stay long after it has failed, until those have come who
     /// mean it.
-    shares: BTreeMap<ProcId, Share>,
+    shares: Shares,
     /// Who is connected.
     pub(super) assemblies: Assemblies,
     pub(super) groups: Groups,
@@ -84,13 +81,6 @@ pub(super) enum Outcome {
     Constructed(Arc<GroupReply>),
     /// A connection or a group is no more.
     Ended,
-}
-
-/// How much of all rounds is there because of one process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Share {
-    rounds: usize,
-    bytes: usize,
 }
 
 /// One operation from its first entry to the last answer.
@@ -167,40 +157,10 @@ impl Collectives {
         self.queues.is_empty() && self.rounds.is_empty() && self.absences.is_empty() && self.shares.is_empty()
     }
 
-    /// Why a process cannot bring so much to a round that is there, or to one that it opens.
-    fn check_share(&self, proc: &ProcId, bytes: usize, opens: bool) -> Result<(), Failure> {
-        let held = self.shares.get(proc).copied().unwrap_or_default();
-        if held.rounds + usize::from(opens) > MAX_OPENED {
-            let message = format!("{proc} has begun {MAX_OPENED} operations that are not complete yet");
-            return Err(Failure::new(Status::ERR_RESOURCE_BUSY, message));
-        }
-        if held.bytes + bytes > MAX_OPENED_BYTES {
-            let message = format!(
-                "{proc} would have {} bytes in operations that are not complete yet, the limit is {MAX_OPENED_BYTES}",
-                held.bytes + bytes
-            );
-            return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
-        }
-        Ok(())
-    }
-
-    fn add_share(&mut self, proc: &ProcId, bytes: usize, opens: bool) {
-        let held = self.shares.entry(proc.clone()).or_default();
-        held.rounds += usize::from(opens);
-        held.bytes += bytes;
-    }
-
     /// A round is no more.
     fn close(&mut self, round: &Round) {
         self.rounds.remove(&round.id);
-        for (place, (proc, bytes)) in round.brought.iter().enumerate() {
-            let Some(held) = self.shares.get_mut(proc) else { continue };
-            held.rounds -= usize::from(place == 0);
-            held.bytes -= bytes;
-            if *held == Share::default() {
-                self.shares.remove(proc);
-            }
-        }
+        self.shares.remove(&round.brought);
     }
 
     /// The answer has nowhere to go any more; what was contributed stays (FEN-14).
@@ -349,14 +309,14 @@ impl Engine {
         let named = order.as_ref().map_or(0, Vec::heap);
         let opening = if open.is_none() { size_of::<Round>() + 2 * signature.memory() } else { 0 };
         let bytes = directives.iter().map(Info::memory).sum::<usize>() + named + opening;
-        self.collectives.check_share(caller, bytes, open.is_none())?;
+        self.collectives.shares.check(caller, bytes, open.is_none())?;
         if open.is_none() {
             let id = self.collectives.next.next();
             self.collectives.rounds.insert(id, signature.clone());
             self.collectives.queues.entry(signature.clone()).or_default().push(Round::new(id));
         }
         if bytes > 0 {
-            self.collectives.add_share(caller, bytes, open.is_none());
+            self.collectives.shares.add(caller, bytes, open.is_none());
         }
         let queue = self.collectives.queues.entry(signature.clone()).or_default();
         let round = &mut queue[position];

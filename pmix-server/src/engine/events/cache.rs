@@ -6,11 +6,11 @@ use super::{Audience, Jobs};
 use crate::engine::users::Voice;
 
 /// Events that are kept although they are for no job in particular: a ring (EVT-13).
-const RING: usize = 512;
+const MAX_KEPT_OF_ALL: usize = 512;
 /// Events that are kept for the processes of certain jobs.
-const MAX_OF_JOBS: usize = 1024;
+const MAX_KEPT_OF_JOBS: usize = 1024;
 /// What all of them may take; the oldest go first.
-const MAX_BYTES: usize = 16 << 20;
+const MAX_KEPT: usize = 16 << 20;
 
 /// Events for those who register later (EVT-13), in order of arrival.
 #[derive(Debug, Default)]
@@ -57,10 +57,10 @@ impl Cache {
     /// Keeps an event, unless it says otherwise or nobody is left who could ask for it.
     pub(super) fn keep(&mut self, event: &Event, voice: &Voice, audience: Audience, had: Had, jobs: &Jobs) {
         let is_unwanted = event.info.flag(&keys::EVENT_DO_NOT_CACHE).unwrap_or(false);
-        if is_unwanted || event.memory() > MAX_BYTES || audience.is_settled(&had, jobs) {
+        if is_unwanted || event.memory() > MAX_KEPT || audience.is_settled(&had, jobs) {
             return;
         }
-        let limit = if audience.is_of_jobs() { MAX_OF_JOBS } else { RING };
+        let limit = if audience.is_of_jobs() { MAX_KEPT_OF_JOBS } else { MAX_KEPT_OF_ALL };
         let of_jobs = audience.is_of_jobs();
         self.arrived += 1;
         let (event, voice) = (event.clone(), voice.clone());
@@ -75,7 +75,7 @@ impl Cache {
     }
 
     fn make_room(&mut self) {
-        while self.bytes > MAX_BYTES {
+        while self.bytes > MAX_KEPT {
             self.drop_oldest(|_| true);
         }
     }

@@ -9,7 +9,7 @@ use crate::host::{NotifyEventRequest, Upcall};
 
 /// Events of one process that are taken (EVT-17) while the host is busy with an earlier one. Who tells of more has
 /// to wait.
-const TAKEN: usize = 64;
+const MAX_TAKEN: usize = 64;
 
 /// Events on their way to the host (EVT-19): one at a time of each process, so that their order is kept.
 ///
@@ -45,7 +45,7 @@ impl Engine {
             self.reply(to, Ok(Reply::Done), out);
             return self.hand_up(caller, event, out);
         };
-        let is_taken = waiting.len() < TAKEN;
+        let is_taken = waiting.len() < MAX_TAKEN;
         waiting.push_back(Waiting { caller, event, to: (!is_taken).then_some(to) });
         if is_taken {
             self.reply(to, Ok(Reply::Done), out);
@@ -68,7 +68,7 @@ impl Engine {
             self.events.uplink.0.remove(source);
             return;
         };
-        let taken = waiting.get_mut(TAKEN - 1).and_then(|waiting| waiting.to.take());
+        let taken = waiting.get_mut(MAX_TAKEN - 1).and_then(|waiting| waiting.to.take());
         self.hand_up(next.caller, next.event, out);
         if let Some(to) = taken {
             self.reply(to, Ok(Reply::Done), out);

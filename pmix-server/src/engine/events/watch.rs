@@ -7,7 +7,7 @@ use super::super::{Caller, Engine, Out, UpcallPurpose, UpcallRequest};
 use crate::host::{DeregisterEventsRequest, RegisterEventsRequest, Upcall};
 
 /// Codes that the host may be asked to watch.
-const MAX_CODES: usize = 4096;
+const MAX_WATCHED: usize = 4096;
 
 /// What the host is asked to watch: each code once, as long as somebody wants it (HST-06).
 ///
@@ -47,7 +47,7 @@ impl Watch {
     }
 
     pub(super) fn has_room_for(&self, codes: &[Status]) -> bool {
-        self.0.len() + codes.iter().filter(|code| is_of_host(**code)).count() <= MAX_CODES
+        self.0.len() + codes.iter().filter(|code| is_of_host(**code)).count() <= MAX_WATCHED
     }
 }
 

@@ -3,6 +3,7 @@
 use pmix_types::message::{Connect, Disconnect, Fence, GroupConstruct, Request};
 use pmix_types::{Status, keys};
 
+use super::super::absence::MAX_ABSENCES;
 use super::super::{Answer, CallId, CallValue, HostCall, Presence};
 use super::harness::*;
 use crate::host::{Connected, Upcall};
@@ -105,5 +106,19 @@ fn what_ends_with_its_namespace_is_told() {
     assert_eq!(t.returned(wrong).unwrap_err().status, Status::ERR_BAD_PARAM);
     let empty = t.call(HostCall::Absence(Request::Connect(Connect::new(Vec::new()))));
     assert_eq!(t.returned(empty).unwrap_err().status, Status::ERR_BAD_PARAM);
+    t.finish();
+}
+
+#[test]
+fn questions_about_operations_of_other_nodes_are_limited() {
+    let (mut t, a, b) = Harness::two_nodes(HOST);
+    let calls: Vec<_> = (0..MAX_ABSENCES).map(|_| t.call(HostCall::Absence(connect()))).collect();
+    let refused = t.called(HostCall::Absence(connect()));
+    assert_eq!(refused.unwrap_err().status, Status::ERR_OUT_OF_RESOURCE);
+    t.lose(&a);
+    t.lose(&b);
+    for call in calls {
+        is_departed(&mut t, call);
+    }
     t.finish();
 }

@@ -1,7 +1,7 @@
 //! Fences that this server completes by itself.
 
 use pmix_types::job::JobSpec;
-use pmix_types::{Info, Key, ProcId, Rank, Scope, Status, keys};
+use pmix_types::{Info, Key, Rank, Scope, Status, keys};
 
 use super::super::{Answer, Command, HostCall};
 use super::harness::*;
@@ -401,57 +401,6 @@ fn fen_04_rounds_have_a_limit() {
     for call in calls {
         t.fails(call, Status::ERR_PROC_TERM_WO_SYNC);
     }
-    t.finish();
-}
-
-/// Participants that are different each time.
-fn subset(number: u32) -> Vec<ProcId> {
-    (0..12).filter(|bit| *bit == 0 || number & (1 << (bit - 1)) != 0).map(|rank| proc("job", rank)).collect()
-}
-
-#[test]
-fn fences_that_have_timed_out_have_a_limit_whoever_takes_part() {
-    let (mut t, peers) = Harness::local(12);
-    for number in 1..=1024 {
-        let to = t.ask(&peers[0], fence(subset(number)).with(&keys::TIMEOUT, 1));
-        t.advance(1);
-        t.fails(to, Status::ERR_TIMEOUT);
-    }
-    let to = t.ask(&peers[0], fence(subset(1025)));
-    t.fails(to, Status::ERR_RESOURCE_BUSY);
-    // others are not concerned, and it can enter what others have begun
-    let (a, b) = (t.ask(&peers[1], fence_all()), t.ask(&peers[0], fence_all()));
-    t.quiet();
-    assert!(a != b);
-    t.call(HostCall::DeregisterNspace(nspace("job")));
-    t.drain();
-    t.finish();
-}
-
-#[test]
-fn what_a_process_brings_to_fences_has_a_limit_in_bytes() {
-    let (mut t, peers) = Harness::local(12);
-    let large = |number: u32| {
-        let mut request = fence(subset(number)).with(&keys::TIMEOUT, 1);
-        request.directives_mut().push(Info::dynamic(key("my.own"), "x".repeat(1 << 20)));
-        request
-    };
-    for number in 1..=15 {
-        let to = t.ask(&peers[0], large(number));
-        t.advance(1);
-        t.fails(to, Status::ERR_TIMEOUT);
-    }
-    let to = t.ask(&peers[0], large(16));
-    let failure = t.fails(to, Status::ERR_OUT_OF_RESOURCE);
-    assert!(failure.message.contains("the limit is 16777216"), "{failure}");
-    // when the others come, it has room again
-    let came = t.ask(&peers[1], fence(subset(1)));
-    t.fails(came, Status::ERR_TIMEOUT);
-    let to = t.ask(&peers[0], large(16));
-    t.advance(1);
-    t.fails(to, Status::ERR_TIMEOUT);
-    t.call(HostCall::DeregisterNspace(nspace("job")));
-    t.drain();
     t.finish();
 }
 

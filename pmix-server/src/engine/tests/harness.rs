@@ -26,6 +26,8 @@ use crate::host::{Capabilities, HostObject, Upcall};
 pub(super) const NODE: &str = "n0";
 /// User and group of all clients, unless a test says otherwise. The server's user is the same.
 pub(super) const USER: (u32, u32) = (1000, 100);
+/// What one process may put, in bytes.
+pub(super) const PUT_LIMIT: usize = 1 << 20;
 /// Why connections are lost, unless a test says otherwise.
 pub(super) const RESET: &str = "connection reset";
 
@@ -166,6 +168,7 @@ pub(super) fn config(upcalls: impl IntoIterator<Item = Upcall>) -> Config {
         hostname: NODE.into(),
         capabilities: upcalls.into_iter().collect::<Capabilities>(),
         tool_support: true,
+        put_limit: PUT_LIMIT,
     }
 }
 

@@ -2,7 +2,7 @@ use bytes::Bytes;
 use pmix_types::message::{IofPull, IofPush, Output, Push, Reply, Request};
 use pmix_types::{Directives, IofChannels, ProcId, Status, keys};
 
-use super::super::iof_cache::{CACHE_SIZE, CACHE_TOTAL};
+use super::super::iof_cache::{CACHE_SIZE, MAX_CACHE};
 use super::super::{Answer, Caller, Command, HostCall, UpcallId, UpcallRequest};
 use super::harness::{Harness, Peer, USER, With, all_of, assert_same, failure, nspace, proc};
 use crate::host::{IofPullRequest, PushStdinRequest, Upcall};
@@ -604,7 +604,7 @@ fn iof_05_loss_is_told_under_the_number_of_the_wish() {
 fn iof_05_the_cache_of_all_processes_together_is_bounded() {
     let (mut t, listener, writer) = two();
     t.job("more", "0");
-    let most = "x".repeat(CACHE_TOTAL * 3 / 4);
+    let most = "x".repeat(MAX_CACHE * 3 / 4);
     let writers = [writer, proc("more", 0)];
     for writer in &writers {
         let mut output = text(writer, OUT, &most);
@@ -621,7 +621,7 @@ fn iof_05_the_cache_of_all_processes_together_is_bounded() {
         }
     }
     assert_eq!(shown + lost, 2 * most.len());
-    assert!((most.len()..=CACHE_TOTAL).contains(&shown), "{shown}");
+    assert!((most.len()..=MAX_CACHE).contains(&shown), "{shown}");
     t.leaves(&listener);
 }
 
@@ -631,7 +631,7 @@ fn iof_05_what_leaves_the_cache_makes_room_again() {
     t.job("job", "0-3");
     t.job("brief", "0");
     let listener = t.connect(&proc("job", 0));
-    let most = "x".repeat(CACHE_TOTAL * 3 / 4);
+    let most = "x".repeat(MAX_CACHE * 3 / 4);
     let keep = |source: &ProcId| {
         let mut output = text(source, OUT, &most);
         output.info = Directives::new().with(&keys::IOF_CACHE_SIZE, u32::MAX);

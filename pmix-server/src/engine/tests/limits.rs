@@ -1,11 +1,15 @@
 //! What processes can make the server keep: what is not bounded by number alone is bounded in bytes.
 
-use pmix_types::message::{Abort, GroupInvite, IofPull, Log, Monitor, RegisterEvents, Request};
+use pmix_types::message::{
+    Abort, Connect, GroupInvite, IofPull, Log, Monitor, RegisterEvents, Reply, Request,
+};
 use pmix_types::{DataArray, Directives, Event, Info, IofChannels, Memory, ProcId, Status, keys};
 
-use super::super::Answer;
+use super::super::assemblies::MAX_ASSEMBLIES;
+use super::super::groups::MAX_GROUPS_OF_PROC;
+use super::super::{Answer, Command, HostCall};
 use super::harness::*;
-use crate::host::Upcall;
+use crate::host::{Connected, Upcall};
 
 /// So many processes that nobody knows.
 fn strangers(count: u32) -> Vec<ProcId> {
@@ -129,5 +133,106 @@ fn an_invitation_is_bounded_in_bytes() {
     let invite = GroupInvite::new(nspace("g"), strangers(too_many));
     let to = t.ask(&peers[0], Request::GroupInvite(invite));
     t.fails(to, Status::ERR_OUT_OF_RESOURCE);
+    t.finish();
+}
+
+#[test]
+fn invitations_of_a_leader_and_to_a_process_are_limited() {
+    let mut t = Harness::new([]);
+    t.job("job", "0-2");
+    let [one, other] = [proc("job", 0), proc("job", 1)].map(|proc| t.connect(&proc));
+    let invite = |id: String, whom| Request::GroupInvite(GroupInvite::new(nspace(&id), vec![whom]));
+    for number in 0..MAX_GROUPS_OF_PROC {
+        t.ask(&one, invite(format!("g{number}"), proc("job", 2)));
+        t.drain();
+    }
+    let to = t.ask(&one, invite("more".into(), proc("job", 2)));
+    t.fails(to, Status::ERR_OUT_OF_RESOURCE);
+    // the one invited has as many as it may have: the leader is told that it does not come
+    let to = t.ask(&other, invite("others".into(), proc("job", 2)));
+    let outcomes = t.drain();
+    let told =
+        outcomes.iter().any(|command| matches!(command, Command::Reply { conn, .. } if *conn == to.conn));
+    assert!(told, "{outcomes:?}");
+    t.lose(&one);
+    t.lose(&other);
+    t.drain();
+    // another leader could have taken their place
+    t.advance(5);
+    t.drain();
+    t.finish();
+}
+
+#[test]
+fn connected_sets_are_limited_in_number_and_bytes() {
+    let mut t = Harness::new([Upcall::Connect, Upcall::Disconnect]);
+    t.job("job", "0");
+    let peer = t.connect(&proc("job", 0));
+    let connect =
+        |id: String| Request::Connect(Connect::new(vec![proc("job", 0)])).with(&keys::CONNECT_ID, id);
+    let to = t.ask(&peer, connect("x".repeat(300 << 10)));
+    t.fails(to, Status::ERR_OUT_OF_RESOURCE);
+    for number in 0..MAX_ASSEMBLIES {
+        let to = t.ask(&peer, connect(number.to_string()));
+        let (upcall, _, _) = t.upcall();
+        t.answer(upcall, Ok(Answer::Connected(Connected::default())));
+        assert!(matches!(t.ok(to), Reply::Connect(_)));
+    }
+    let to = t.ask(&peer, connect("more".into()));
+    t.fails(to, Status::ERR_OUT_OF_RESOURCE);
+    t.lose(&peer);
+    t.drain();
+    assert_eq!(t.engine.collectives.assemblies.len(), 0);
+    t.finish();
+}
+
+/// Participants that are different each time.
+fn subset(number: u32) -> Vec<ProcId> {
+    (0..12).filter(|bit| *bit == 0 || number & (1 << (bit - 1)) != 0).map(|rank| proc("job", rank)).collect()
+}
+
+#[test]
+fn fences_that_have_timed_out_have_a_limit_whoever_takes_part() {
+    let (mut t, peers) = Harness::local(12);
+    for number in 1..=1024 {
+        let to = t.ask(&peers[0], fence(subset(number)).with(&keys::TIMEOUT, 1));
+        t.advance(1);
+        t.fails(to, Status::ERR_TIMEOUT);
+    }
+    let to = t.ask(&peers[0], fence(subset(1025)));
+    t.fails(to, Status::ERR_RESOURCE_BUSY);
+    // others are not concerned, and it can enter what others have begun
+    let (a, b) = (t.ask(&peers[1], fence_all()), t.ask(&peers[0], fence_all()));
+    t.quiet();
+    assert!(a != b);
+    t.call(HostCall::DeregisterNspace(nspace("job")));
+    t.drain();
+    t.finish();
+}
+
+#[test]
+fn what_a_process_brings_to_fences_has_a_limit_in_bytes() {
+    let (mut t, peers) = Harness::local(12);
+    let large = |number: u32| {
+        let mut request = fence(subset(number)).with(&keys::TIMEOUT, 1);
+        request.directives_mut().push(Info::dynamic(key("my.own"), "x".repeat(1 << 20)));
+        request
+    };
+    for number in 1..=15 {
+        let to = t.ask(&peers[0], large(number));
+        t.advance(1);
+        t.fails(to, Status::ERR_TIMEOUT);
+    }
+    let to = t.ask(&peers[0], large(16));
+    let failure = t.fails(to, Status::ERR_OUT_OF_RESOURCE);
+    assert!(failure.message.contains("the limit is 16777216"), "{failure}");
+    // when the others come, it has room again
+    let came = t.ask(&peers[1], fence(subset(1)));
+    t.fails(came, Status::ERR_TIMEOUT);
+    let to = t.ask(&peers[0], large(16));
+    t.advance(1);
+    t.fails(to, Status::ERR_TIMEOUT);
+    t.call(HostCall::DeregisterNspace(nspace("job")));
+    t.drain();
     t.finish();
 }

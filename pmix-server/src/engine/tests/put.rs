@@ -104,9 +104,6 @@ fn put_07_a_commit_of_nothing_succeeds() {
     t.finish();
 }
 
-/// What a process may hold here, see `MAX_PUT_BYTES`.
-const LIMIT: usize = 1 << 20;
-
 fn text(bytes: usize) -> Value {
     "x".repeat(bytes).into()
 }
@@ -116,13 +113,13 @@ fn text(bytes: usize) -> Value {
 fn is_too_much(t: &mut Harness, peer: &Peer, entries: impl IntoIterator<Item = PutEntry>) {
     let to = t.ask(peer, commit(entries));
     let failure = t.fails(to, Status::ERR_OUT_OF_RESOURCE);
-    assert!(failure.message.contains(&format!("the limit is {LIMIT}")), "{failure}");
+    assert!(failure.message.contains(&format!("the limit is {PUT_LIMIT}")), "{failure}");
 }
 
 #[test]
 fn put_04_what_one_process_holds_is_limited_and_replaced_values_count_no_more() {
     let (mut t, peers) = Harness::local(1);
-    let half = || text(LIMIT / 2 - 1000);
+    let half = || text(PUT_LIMIT / 2 - 1000);
     for name in ["a", "b", "b"] {
         t.commits(&peers[0], [entry(Scope::GLOBAL, name, half())]);
     }
@@ -142,14 +139,14 @@ fn put_04_what_one_process_holds_is_limited_and_replaced_values_count_no_more() 
 fn put_04_keys_and_elements_of_arrays_count_as_they_are_held() {
     let (mut t, peers) = Harness::local(1);
     let long = |number: usize| entry(Scope::GLOBAL, &format!("{number:0500}"), true);
-    is_too_much(&mut t, &peers[0], (0..LIMIT / 500).map(long));
-    t.commits(&peers[0], (0..LIMIT / 1000).map(long));
-    is_too_much(&mut t, &peers[0], (0..LIMIT / 500).map(long));
+    is_too_much(&mut t, &peers[0], (0..PUT_LIMIT / 500).map(long));
+    t.commits(&peers[0], (0..PUT_LIMIT / 1000).map(long));
+    is_too_much(&mut t, &peers[0], (0..PUT_LIMIT / 500).map(long));
     t.finish();
     let (mut t, peers) = Harness::local(1);
-    let nested = || DataArray::DataArray(vec![DataArray::Uint8(vec![0; 100]); LIMIT / 100]);
+    let nested = || DataArray::DataArray(vec![DataArray::Uint8(vec![0; 100]); PUT_LIMIT / 100]);
     is_too_much(&mut t, &peers[0], [entry(Scope::GLOBAL, "nested", nested())]);
-    let empty = DataArray::Value(vec![Value::Undef; LIMIT / size_of::<Value>()]);
+    let empty = DataArray::Value(vec![Value::Undef; PUT_LIMIT / size_of::<Value>()]);
     is_too_much(&mut t, &peers[0], [entry(Scope::GLOBAL, "empty", empty)]);
     t.finish();
 }

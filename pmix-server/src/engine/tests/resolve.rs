@@ -116,7 +116,10 @@ fn res_04_qry_10_the_host_is_asked_first_with_the_askers_identity() {
     ] {
         t.ask(&peer, request);
         let (id, caller, request) = t.upcall();
-        assert_same(&caller, &Caller { proc: peer.proc.clone(), uid: USER.0, gid: Some(USER.1), object: None });
+        assert_same(
+            &caller,
+            &Caller { proc: peer.proc.clone(), uid: USER.0, gid: Some(USER.1), object: None },
+        );
         let identity = Directives::new().with(&keys::USERID, USER.0).with(&keys::GRPID, USER.1);
         assert_eq!(request, UpcallRequest::Query(QueryRequest::new(vec![query]).with_directives(identity)));
         t.answer(id, Ok(Answer::Query(QueryResults::complete(vec![]))));

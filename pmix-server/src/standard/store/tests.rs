@@ -418,3 +418,26 @@ fn pub_15_pub_16_only_the_publisher_takes_back_and_only_in_that_range() {
     assert_eq!(find(&mut store, &b, "k"), Some(5));
     assert_eq!(find(&mut store, &b, "l"), None);
 }
+
+#[test]
+fn what_is_published_counts_as_it_is_held() {
+    const LIMIT: usize = 1 << 20;
+    let mut store = Store::default();
+    store.set_limits(PublishLimits::default().bytes(LIMIT));
+    let by = user("a", 0, 1);
+    let nested = DataArray::DataArray(vec![DataArray::Undef; LIMIT / size_of::<DataArray>()]);
+    let long = |number: usize| Info::dynamic(key(&format!("{number:0500}")), true);
+    let too_much = [
+        (vec![Info::dynamic(key("nested"), nested)], Directives::new()),
+        ((0..LIMIT / 500).map(long).collect(), Directives::new()),
+    ];
+    for (data, directives) in too_much {
+        assert_eq!(publish(&mut store, &by, data, &directives), Err(Status::ERR_OUT_OF_RESOURCE));
+    }
+    // nothing of it is there, and what was part of a message does not keep that
+    let message = bytes::Bytes::from(vec![0; 1000]);
+    let part = Info::dynamic(key("part"), Value::ByteObject(message.slice(..1)));
+    publish(&mut store, &by, vec![part], &Directives::new()).unwrap();
+    assert!(message.is_unique());
+    assert_eq!(store.items.len(), 1);
+}

@@ -1,0 +1,77 @@
+//! The table of limits in `ARCHITECTURE.md` against the sources: what it names is there, and no limit is missing.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
+
+use std::fs;
+use std::path::Path;
+
+/// Limits that are of no queue or table: how many are named in a message, how deep directories are cleared, how much of a
+/// file is read.
+const OF_NOTHING_HELD: [&str; 3] = ["MAX_NAMED", "MAX_DEPTH", "MAX_FILE"];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+/// All Rust sources below a directory, in one text.
+fn sources(dir: &Path) -> String {
+    let mut all = String::new();
+    for entry in fs::read_dir(dir).unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
+            all.push_str(&sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            all.push_str(&fs::read_to_string(path).unwrap());
+        }
+    }
+    all
+}
+
+/// The cells of each row.
+fn rows() -> Vec<Vec<String>> {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let (_, section) = text.split_once("\n## Limits\n").unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let rows = section.lines().filter(|line| line.starts_with("| ")).skip(1);
+    rows.map(|row| row.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()).collect()
+}
+
+/// The names in a cell.
+fn names(cell: &str) -> Vec<&str> {
+    cell.split('`').skip(1).step_by(2).collect()
+}
+
+#[test]
+fn each_limit_of_the_table_is_set_and_tested() {
+    let all = sources(root());
+    let rows = rows();
+    assert!(rows.len() > 30, "{rows:?}");
+    for row in &rows {
+        let [what, bound, full, set_by, test] = row.as_slice() else { panic!("{row:?}") };
+        assert!([what, bound, full].iter().all(|cell| !cell.is_empty()), "{row:?}");
+        assert!(!names(set_by).is_empty() && names(test).len() == 1, "{row:?}");
+        for name in names(set_by) {
+            let places = [
+                format!("const {name}:"),
+                format!("pub {name}:"),
+                format!("fn {name}("),
+                format!("struct {name} "),
+            ];
+            assert!(places.iter().any(|place| all.contains(place)), "{what}: nothing is called {name}");
+        }
+        let test = names(test)[0];
+        assert!(all.contains(&format!("fn {test}()")), "{what}: there is no test {test}");
+    }
+}
+
+#[test]
+fn each_limit_of_the_server_is_in_the_table() {
+    let rows = rows();
+    let listed: Vec<_> = rows.iter().flat_map(|row| names(&row[3])).collect();
+    let all = sources(&root().join("pmix-server/src"));
+    let named = all.split("const MAX_").skip(1).filter_map(|rest| rest.split_once(':'));
+    let limits = named.filter(|(_, rest)| rest.trim_start().starts_with("usize"));
+    let mut missing: Vec<_> = limits.map(|(name, _)| format!("MAX_{name}")).collect();
+    missing.retain(|name| !listed.contains(&name.as_str()) && !OF_NOTHING_HELD.contains(&name.as_str()));
+    assert!(missing.is_empty(), "not in the table of ARCHITECTURE.md: {missing:?}");
+}
