@@ -192,6 +192,18 @@ async fn another_users_job_is_neither_aborted_nor_controlled_nor_read_nor_fed() 
 }
 
 #[tokio::test]
+async fn jct_01_a_job_that_has_come_since_the_gate_is_not_controlled_by_others() {
+    let mut scene = Scene::new();
+    let kill = Directives::new().with(&keys::JOB_CTRL_KILL, true);
+    for victim in ["bobs", "servers"] {
+        let control = JobControlRequest::new(vec![proc(victim)]).with_directives(kill.clone());
+        let refused = scene.host.control_jobs(&cx("alices", alice()), control).await;
+        assert_eq!(status(refused), Status::ERR_NO_PERMISSIONS);
+    }
+    assert!(scene.is_untouched());
+}
+
+#[tokio::test]
 async fn a_users_own_job_is_its_to_abort_read_and_feed() {
     let Scene { host, mut told } = Scene::new();
     let (owner, all) = (cx("alices", alice()), vec![ProcId::wildcard("alices".parse().unwrap())]);
