@@ -50,7 +50,8 @@
 //! # Security
 //! The socket lies in a directory of mode 0700 that belongs to us. Who connects is known from the kernel, and must be
 //! the user and group the process was registered with; anything else is refused, with the reason in the log
-//! (`tracing`), before a request is read. Message sizes, requests under way and queues are bounded.
+//! (`tracing`), before a request is read. Message sizes, requests under way and queues are bounded. Processes of several
+//! users need [`ServerBuilder::other_users`], and see and reach the jobs of their own user only.
 //!
 //! # Limits
 //! What a client can ask and what is only an entry of [`HostModule`] so far stands in `COVERAGE.md`. What tools of

