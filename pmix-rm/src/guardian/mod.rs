@@ -209,7 +209,8 @@ impl Guardian {
 impl Drop for Guardian {
     fn drop(&mut self) {
         if let Some(link) = lock(&self.state).link.take() {
-            let _ = shutdown(&*link, Shutdown::Both);
+            // it may still tell how processes end
+            let _ = shutdown(&*link, Shutdown::Write);
         }
     }
 }
@@ -266,13 +267,13 @@ impl State {
         drop((asked, children));
         match hatched {
             Ok((process, link)) => {
-                tracing::warn!(pid = dead.id(), "the guardian was killed, another has taken its place");
                 let link = Arc::new(link);
                 self.process = Some(process);
                 self.link = Some(Arc::clone(&link));
                 for dir in &self.dirs {
                     say(&link, &Order::Protect(dir.clone().into_os_string()));
                 }
+                tracing::warn!(pid = dead.id(), "the guardian was killed, another has taken its place");
                 Some(link)
             }
             Err(error) => {
