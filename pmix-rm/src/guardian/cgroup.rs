@@ -32,7 +32,9 @@ impl Cgroups {
     /// Those of a guardian of this launcher.
     pub(super) fn of(mark: &str) -> Self {
         let home = home();
-        home.iter().for_each(|home| remove_stale(home));
+        if let Some(home) = &home {
+            remove_stale(home);
+        }
         Self { home, family: format!("pmix-{mark}-"), ..Self::default() }
     }
 

@@ -189,7 +189,7 @@ impl Guardian {
         };
         let Some(mut process) = process else { return Ok(()) };
         let told = link.map(|link| send(link, &Order::Finish, &[]));
-        if !told.is_some_and(|told| told.is_ok()) {
+        if told.is_none_or(|told| told.is_err()) {
             tracing::warn!("the guardian was gone before the launcher");
             // as long as nobody has waited for it, its group is no other
             let _ = kill_process_group(self.group, Signal::KILL);
