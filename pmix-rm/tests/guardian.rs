@@ -9,11 +9,12 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use common::{Running, Site, eventually, group_of, runs};
 use pmix_rm::{Guardian, LocalLauncher};
 use pmix_server::standard::{LaunchJob, LaunchProc, LaunchReport, Launcher, ProcExit};
-use pmix_types::{App, Nspace, Rank};
+use pmix_types::{App, Nspace, ProcId, Rank};
 use rustix::process::{Pid, Signal, geteuid, kill_process, kill_process_group};
 use tokio::sync::mpsc;
 
@@ -291,6 +292,25 @@ async fn a_launcher_in_another_program_goes_on_with_another_guardian() {
     assert_eq!(exit_of(first).await, ProcExit::Code(1));
     guardian.finish().unwrap();
     assert!(!runs(parent));
+}
+
+#[tokio::test]
+async fn the_cgroup_of_a_job_that_does_not_end_in_time_is_killed() {
+    if !has_cgroups() {
+        return;
+    }
+    let (launcher, guardian) = launcher();
+    let launcher = launcher.grace(Duration::from_millis(100));
+    let script = "trap '' TERM; (env -i setsid sh -c \"trap '' TERM; sleep 1000\" > /dev/null 2>&1 & echo $!)
+        while :; do sleep 1000; done";
+    let mut received = launch(&launcher, script).await;
+    let daemon = pid_from(&mut received).await;
+    let rank = ProcId::new(Nspace::new("job").unwrap(), Rank::new(0).unwrap());
+    launcher.terminate(&[rank]).await.unwrap();
+    assert_eq!(exit_of(received).await, ProcExit::Signal(9));
+    eventually("the daemon ends", || !runs(daemon));
+    assert!(runs(guardian.group()), "its guardian was not meant");
+    guardian.finish().unwrap();
 }
 
 #[tokio::test]

@@ -154,7 +154,6 @@ impl Watch {
         self.cgroups.kill_all();
         if getpgrp() != getpid() {
             // the heir of another guardian: processes of that one do not descend from this one
-            tree::signal_all(&tree::group(getpgrp()), Signal::KILL);
             tree::signal_all(&mark.processes(), Signal::KILL);
         }
         let launcher = self.launcher;
