@@ -5,6 +5,7 @@
 //! on until its standard input ends, or says why it did not start. With `--descriptors` it has so many left to open.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is how it talks to the test")]
+#![allow(clippy::expect_used, reason = "a test that asks for nonsense fails")]
 
 use std::collections::BTreeSet;
 use std::fs;
