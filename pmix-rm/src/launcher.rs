@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -228,27 +228,16 @@ impl LocalLauncher {
             pid: child.handle().pid().as_raw_pid(),
             executable: program.path.display().to_string(),
         };
-        let launcher = self.clone();
+        // a guardian that is dropped ends its processes: they must not keep it
+        let (running, guardian) = (Arc::clone(&self.running), self.guardian.as_ref().map(Arc::downgrade));
         tokio::spawn(async move {
             let _ = reports.send(report).await;
             let forget = || {
-                launcher.forget(&proc);
+                forget(&running, guardian, &proc);
                 drop(ending);
             };
             supervise(&proc, child, output, &reports, forget).await;
         });
-    }
-
-    /// A process has ended.
-    fn forget(&self, proc: &ProcId) {
-        let is_last = {
-            let mut running = self.running();
-            running.remove(proc);
-            !running.keys().any(|other| other.nspace == proc.nspace)
-        };
-        if let (true, Some(guardian)) = (is_last, &self.guardian) {
-            guardian.ended(proc.nspace.as_str());
-        }
     }
 
     fn alive(&self, procs: &[ProcId]) -> Vec<Process> {
@@ -441,6 +430,17 @@ async fn find(app: &App, cwd: Option<&str>, user: Option<&Account>) -> Result<Pr
         let reason = format!("cannot look it up with the rights of uid {}: {error}", user.uid());
         Err(Refusal::new(Status::ERR_JOB_SYS_OP_FAILED, reason))
     })
+}
+
+/// A process has ended, and its job perhaps with it.
+fn forget(running: &Mutex<Running>, guardian: Option<Weak<Guardian>>, proc: &ProcId) {
+    let mut running = running.lock().unwrap_or_else(PoisonError::into_inner);
+    running.remove(proc);
+    let is_last = !running.keys().any(|other| other.nspace == proc.nspace);
+    drop(running);
+    if let (true, Some(guardian)) = (is_last, guardian.and_then(|guardian| guardian.upgrade())) {
+        guardian.ended(proc.nspace.as_str());
+    }
 }
 
 fn signal_group(group: Pid, signal: Signal) {

@@ -27,9 +27,11 @@
 //!   exchange, as between real nodes. Tools find the first one, which knows all processes.
 //! - *Programs of the C library* of PMIx are served, those of Open MPI 4 too, which find a mark of it in their
 //!   environment. `--native on` leaves out the mark, `--native off` all of it.
-//! - *Nothing is left*: ranks run in the process group of a [`Guardian`], which kills them and removes the session
-//!   directory if `pmixrun` itself is killed; in an orderly end also daemons that ranks have made are killed.
-//!   A daemon that left the group survives only if `pmixrun` is killed by force.
+//! - *Nothing is left*: ranks descend from a [`Guardian`], which ends them and what they have left behind, daemons too,
+//!   and removes the session directory, in an orderly end and if `pmixrun` itself is killed. A guardian that is killed is
+//!   replaced, and the job goes on. Where cgroup v2 is delegated, each job has a cgroup of its own. Only a daemon that
+//!   has left its process group and cleared its environment, of a job whose guardian was killed, without cgroups,
+//!   survives if `pmixrun` is then killed too.
 //! - `--json` prints one object as the last line of standard output: `nspace`, `ranks`, `ok`, `exit_code`,
 //!   `duration_seconds`, `ended_by`, `error`, `first_failure` (`rank`, `exit`: `code` or `signal`), `procs`
 //!   (`rank`, `node`, `executable`, `pid`, `exit_code`, `state`), `server` (counters).

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::process::{Signal, WaitOptions, getpid, set_child_subreaper, wait};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, set_child_subreaper, wait};
 
 use crate::tree;
 
@@ -17,17 +17,21 @@ pub(crate) fn adopt() {
     }
 }
 
-/// Kills all that descends from this process, and waits until it is gone. No child may have another owner.
-pub(crate) fn end() {
+/// Kills all that descends from this process, and waits until it is gone; tells each end. No child may have another owner.
+pub(crate) fn end(mut tell: impl FnMut(Pid, WaitStatus) + Send + 'static) {
     let (done, gone) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         loop {
             // the children of those that die become ours: look again
             tree::signal_all(&tree::descendants(&[getpid()]), Signal::KILL);
-            match wait(WaitOptions::empty()) {
-                // looking takes longer than waiting for those that have ended by now
-                Ok(_) | Err(Errno::INTR) => while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {},
-                Err(_) => break,
+            let mut ended = wait(WaitOptions::empty());
+            // looking takes longer than waiting for those that have ended by now
+            while let Ok(Some((pid, status))) = ended {
+                tell(pid, status);
+                ended = wait(WaitOptions::NOHANG);
+            }
+            if matches!(ended, Err(Errno::CHILD)) {
+                break;
             }
         }
         let _ = done.send(());

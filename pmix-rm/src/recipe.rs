@@ -28,9 +28,8 @@ pub(crate) struct Recipe {
 impl Recipe {
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.path);
-        let (name, args) =
-            self.argv.split_first().map_or((OsStr::new(""), &[][..]), |(name, args)| (name, args));
-        command.arg0(name).args(args).env_clear().envs(&self.env);
+        command.arg0(self.argv.first().unwrap_or(&OsString::new()));
+        command.args(self.argv.iter().skip(1)).env_clear().envs(&self.env);
         if let Some(cwd) = &self.cwd {
             command.current_dir(cwd);
         }
@@ -47,7 +46,7 @@ impl Recipe {
     /// A string has a NUL in it, so that no system could start this.
     pub(crate) fn to_bytes(&self) -> io::Result<Vec<u8>> {
         let count = OsString::from(self.argv.len().to_string());
-        let cwd = self.cwd.as_ref().map_or(OsStr::new(""), |cwd| cwd.as_os_str());
+        let cwd = self.cwd.as_ref().map_or_else(|| OsStr::new(""), |cwd| cwd.as_os_str());
         let user =
             OsString::from(self.user.as_ref().map_or_else(String::new, |user| numbers(user).join(" ")));
         let head = [self.path.as_os_str(), cwd, &user, &count];

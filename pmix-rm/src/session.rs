@@ -156,7 +156,7 @@ impl Session {
         if let Err(error) = self.guardian.finish() {
             tracing::warn!(%error, "guardian");
         }
-        orphans::end();
+        orphans::end(|_, _| ());
         stats
     }
 }

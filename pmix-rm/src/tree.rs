@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use procfs::ProcError;
 use procfs::process::{Process, Stat, StatFlags, all_processes};
-use rustix::process::{Pid, Signal, getpid, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 
 /// All live processes that descend from one of `roots`, each after its parent; the roots are not among them.
 pub(crate) fn descendants(roots: &[Pid]) -> Vec<Pid> {
@@ -18,12 +18,6 @@ pub(crate) fn descendants(roots: &[Pid]) -> Vec<Pid> {
         }
     }
     found
-}
-
-/// All live processes of a group but this one.
-pub(crate) fn group(group: Pid) -> Vec<Pid> {
-    let members = stats().filter(|stat| stat.pgrp == group.as_raw_pid());
-    members.filter_map(|stat| Pid::from_raw(stat.pid)).filter(|&pid| pid != getpid()).collect()
 }
 
 /// Sends a signal to processes; those that have ended are skipped.
@@ -73,7 +67,7 @@ mod tests {
     use std::io::{self, BufRead};
     use std::process::{Command, Stdio};
 
-    use rustix::process::{WaitId, WaitIdOptions, waitid};
+    use rustix::process::{WaitId, WaitIdOptions, getpid, waitid};
 
     use super::*;
 

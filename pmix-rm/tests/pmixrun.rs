@@ -2,141 +2,14 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use common::{Done, Site, eventually, program, runs};
 use rustix::process::{Pid, Signal, kill_process};
-use tempfile::TempDir;
-
-/// A place for session directories, so that what is left can be seen.
-struct Site {
-    root: TempDir,
-}
-
-impl Site {
-    fn new() -> Self {
-        Self { root: tempfile::tempdir().unwrap() }
-    }
-
-    fn pmixrun(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_pmixrun"));
-        command.args(args).env("PMIX_SERVER_TMPDIR", self.root.path()).stdin(Stdio::null());
-        command
-    }
-
-    fn run(&self, args: &[&str]) -> Done {
-        let done = Done(self.pmixrun(args).output().unwrap());
-        assert_eq!(self.left(), Vec::<PathBuf>::new(), "a session directory is left: {done:?}");
-        done
-    }
-
-    /// Starts it with a pipe at each standard stream.
-    fn start(&self, args: &[&str]) -> Running {
-        let mut command = self.pmixrun(args);
-        let child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        Running { child }
-    }
-
-    /// Session directories that are there.
-    fn left(&self) -> Vec<PathBuf> {
-        let users = std::fs::read_dir(self.root.path()).unwrap().map(|entry| entry.unwrap().path());
-        let inside = users.flat_map(|user| std::fs::read_dir(user).into_iter().flatten());
-        inside.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect()
-    }
-}
-
-struct Done(Output);
-
-impl std::fmt::Debug for Done {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:?}\nstdout: {}\nstderr: {}", self.0.status, self.out(), self.err())
-    }
-}
-
-impl Done {
-    fn code(&self) -> i32 {
-        self.0.status.code().unwrap_or_else(|| panic!("no exit code: {self:?}"))
-    }
-
-    fn out(&self) -> &str {
-        std::str::from_utf8(&self.0.stdout).unwrap()
-    }
-
-    fn err(&self) -> &str {
-        std::str::from_utf8(&self.0.stderr).unwrap()
-    }
-
-    /// Lines of standard output, sorted: ranks write in any order.
-    fn lines(&self) -> Vec<&str> {
-        let mut lines: Vec<_> = self.out().lines().collect();
-        lines.sort_unstable();
-        lines
-    }
-}
-
-struct Running {
-    child: Child,
-}
-
-impl Running {
-    /// Reads so many lines of standard output.
-    #[allow(clippy::unbuffered_bytes)]
-    fn lines(&mut self, count: usize) -> Vec<String> {
-        // nothing may be lost in a buffer
-        let mut lines = Vec::new();
-        let out = self.child.stdout.as_mut().unwrap();
-        while lines.len() < count {
-            let mut line = Vec::new();
-            for byte in out.bytes() {
-                match byte.unwrap() {
-                    b'\n' => break,
-                    byte => line.push(byte),
-                }
-            }
-            lines.push(String::from_utf8(line).unwrap());
-        }
-        lines
-    }
-
-    /// Reads a line from each of so many ranks: their process ids.
-    fn pids(&mut self, count: usize) -> Vec<Pid> {
-        self.lines(count).iter().map(|line| Pid::from_raw(line.parse().unwrap()).unwrap()).collect()
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
-    }
-
-    fn finish(self) -> Done {
-        Done(self.child.wait_with_output().unwrap())
-    }
-}
-
-/// Whether a process runs; one that has ended and was not waited for does not.
-fn runs(pid: Pid) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_pid())).unwrap_or_default();
-    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.starts_with(" Z") && !rest.starts_with(" X"))
-}
-
-/// Name of the program a process runs.
-fn program(pid: Pid) -> String {
-    let name = std::fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_pid())).unwrap_or_default();
-    name.trim_end().to_owned()
-}
-
-/// Waits for what comes about in another process, with nobody to tell us.
-#[track_caller]
-fn eventually(what: &str, condition: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !condition() {
-        assert!(Instant::now() < deadline, "not within 20 seconds: {what}");
-        std::thread::park_timeout(Duration::from_millis(5));
-    }
-}
 
 #[test]
 fn several_applications_are_one_job() {
@@ -449,55 +322,6 @@ fn a_reader_that_leaves_ends_the_job() {
     assert_eq!(done.code(), 141, "{done:?}");
     assert!(!done.err().contains("panic"), "{done:?}");
     assert_eq!(site.left(), Vec::<PathBuf>::new());
-}
-
-#[test]
-fn ranks_end_with_a_launcher_that_was_killed() {
-    let site = Site::new();
-    let mut run =
-        site.start(&["-n", "2", "sh", "-c", "trap '' TERM INT HUP; sleep 1000 & echo $$; echo $!; wait"]);
-    let pids = run.pids(4);
-    assert_eq!(site.left().len(), 1);
-    run.signal(Signal::KILL);
-    assert_eq!(run.finish().0.status.signal(), Some(9));
-    eventually("ranks and their children end", || pids.iter().all(|&pid| !runs(pid)));
-    eventually("the session directory is removed", || site.left().is_empty());
-}
-
-#[test]
-fn the_next_start_clears_what_a_killed_launcher_left() {
-    let site = Site::new();
-    let mut run = site.start(&["sh", "-c", "echo $PPID; echo $$; exec sleep 1000"]);
-    let pids = run.pids(2);
-    let guardian = group_of(pids[1]);
-    assert_eq!(pids[0], Pid::from_child(&run.child));
-    // without guardian nobody clears up
-    kill_process(guardian, Signal::KILL).unwrap();
-    eventually("the guardian ends", || !runs(guardian));
-    run.signal(Signal::KILL);
-    run.finish();
-    kill_process(pids[1], Signal::KILL).unwrap();
-    assert_eq!(site.left().len(), 1);
-    // also asserts that no directory is left
-    assert_eq!(site.run(&["true"]).code(), 0);
-}
-
-/// The process group of a process, which is also its guardian.
-fn group_of(pid: Pid) -> Pid {
-    rustix::process::getpgid(Some(pid)).unwrap()
-}
-
-#[test]
-fn a_signal_to_the_whole_group_does_not_end_the_guardian() {
-    let site = Site::new();
-    let mut run = site.start(&["sh", "-c", "trap '' TERM INT HUP USR1; echo $$; exec sleep 1000"]);
-    let pid = run.pids(1)[0];
-    for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::USR1] {
-        rustix::process::kill_process_group(group_of(pid), signal).unwrap();
-    }
-    assert!(runs(pid));
-    run.signal(Signal::KILL);
-    eventually("the guardian still does its work", || !runs(pid) && site.left().is_empty());
 }
 
 #[test]

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use procfs::process::Process;
-use rustix::process::getpid;
+use rustix::io::Errno;
+use rustix::process::{Pid, getpid, test_kill_process};
 
 /// How long killed processes may take to leave a cgroup.
 const LIMIT: Duration = Duration::from_secs(1);
@@ -30,7 +31,11 @@ pub(super) struct Cgroups {
 impl Cgroups {
     /// Those of a guardian of this launcher.
     pub(super) fn of(mark: &str) -> Self {
-        Self { home: home(), family: format!("pmix-{mark}-"), ..Self::default() }
+        let home = home();
+        if let Some(home) = &home {
+            remove_stale(home);
+        }
+        Self { home, family: format!("pmix-{mark}-"), ..Self::default() }
     }
 
     /// Goes where the processes of a job are started: they are in its cgroup from the first moment.
@@ -117,6 +122,19 @@ impl Cgroups {
             .filter(|entry| entry.file_name().to_string_lossy().starts_with(&self.family))
             .map(|entry| entry.path())
             .collect()
+    }
+}
+
+/// Removes what is left where launcher and guardian were killed at once: only what is empty, as those who made it may be
+/// in a namespace where they cannot be seen.
+fn remove_stale(home: &Path) {
+    for entry in fs::read_dir(home).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let launcher = name.to_str().and_then(|name| name.strip_prefix("pmix-")?.split('-').next());
+        let launcher = launcher.and_then(|pid| Pid::from_raw(pid.parse().ok()?));
+        if launcher.is_some_and(|pid| test_kill_process(pid) == Err(Errno::SRCH)) {
+            let _ = fs::remove_dir(entry.path());
+        }
     }
 }
 

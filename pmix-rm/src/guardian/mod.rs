@@ -189,7 +189,7 @@ impl Guardian {
         };
         let Some(mut process) = process else { return Ok(()) };
         let told = link.map(|link| send(link, &Order::Finish, &[]));
-        if !told.is_some_and(|told| told.is_ok()) {
+        if told.is_none_or(|told| told.is_err()) {
             tracing::warn!("the guardian was gone before the launcher");
             // as long as nobody has waited for it, its group is no other
             let _ = kill_process_group(self.group, Signal::KILL);
@@ -209,7 +209,8 @@ impl Guardian {
 impl Drop for Guardian {
     fn drop(&mut self) {
         if let Some(link) = lock(&self.state).link.take() {
-            let _ = shutdown(&*link, Shutdown::Both);
+            // it may still tell how processes end
+            let _ = shutdown(&*link, Shutdown::Write);
         }
     }
 }
@@ -266,13 +267,13 @@ impl State {
         drop((asked, children));
         match hatched {
             Ok((process, link)) => {
-                tracing::warn!(pid = dead.id(), "the guardian was killed, another has taken its place");
                 let link = Arc::new(link);
                 self.process = Some(process);
                 self.link = Some(Arc::clone(&link));
                 for dir in &self.dirs {
                     say(&link, &Order::Protect(dir.clone().into_os_string()));
                 }
+                tracing::warn!(pid = dead.id(), "the guardian was killed, another has taken its place");
                 Some(link)
             }
             Err(error) => {

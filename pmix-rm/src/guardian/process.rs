@@ -154,10 +154,14 @@ impl Watch {
         self.cgroups.kill_all();
         if getpgrp() != getpid() {
             // the heir of another guardian: processes of that one do not descend from this one
-            tree::signal_all(&tree::group(getpgrp()), Signal::KILL);
             tree::signal_all(&mark.processes(), Signal::KILL);
         }
-        orphans::end();
+        let launcher = self.launcher;
+        orphans::end(move |pid, status| {
+            let report = Report::Ended { pid: pid.as_raw_pid(), status: status.as_raw() };
+            // it is there if it has dismissed its guardian
+            let _ = send(&launcher, &report, &[]);
+        });
         remove_within(REMOVAL_TIME, self.dirs);
         self.cgroups.remove_all();
     }

@@ -88,9 +88,8 @@ pub(super) fn receive<T: DeserializeOwned>(
     let count = loop {
         let flags = flags | RecvFlags::CMSG_CLOEXEC;
         match recvmsg(&from, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags) {
-            Err(Errno::INTR) => {}
-            // who was killed with something unread in his hands
-            Err(Errno::CONNRESET) => break 0,
+            // reset if the other side has left something unread; what it had said before is still to be read
+            Err(Errno::INTR | Errno::CONNRESET) => {}
             received => break received?.bytes,
         }
     };

@@ -7,6 +7,7 @@
 //! With `--descriptors` it has so many left to open.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is how it talks to the test")]
+#![allow(clippy::expect_used, reason = "a test that asks for nonsense fails")]
 
 use std::collections::BTreeSet;
 use std::error::Error;

@@ -127,7 +127,7 @@ impl Started {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut said = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
-        let dir = said.trim_end().strip_prefix("started ").expect("it starts").into();
+        let dir = said.trim_end().strip_prefix("started ").unwrap().into();
         Self { child, dir }
     }
 

@@ -1,0 +1,147 @@
+//! Runs of `pmixrun` whose remains can be seen.
+
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "shared by several programs of tests")]
+
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, getpgid, kill_process};
+use tempfile::TempDir;
+
+/// A place for session directories, so that what is left can be seen.
+pub struct Site {
+    pub root: TempDir,
+}
+
+impl Site {
+    pub fn new() -> Self {
+        Self { root: tempfile::tempdir().unwrap() }
+    }
+
+    pub fn pmixrun(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pmixrun"));
+        command.args(args).env("PMIX_SERVER_TMPDIR", self.root.path()).stdin(Stdio::null());
+        command
+    }
+
+    pub fn run(&self, args: &[&str]) -> Done {
+        let done = Done(self.pmixrun(args).output().unwrap());
+        assert_eq!(self.left(), Vec::<PathBuf>::new(), "a session directory is left: {done:?}");
+        done
+    }
+
+    /// Starts it with a pipe at each standard stream.
+    pub fn start(&self, args: &[&str]) -> Running {
+        Running::new(&mut self.pmixrun(args))
+    }
+
+    /// Session directories that are there.
+    pub fn left(&self) -> Vec<PathBuf> {
+        let users = std::fs::read_dir(self.root.path()).unwrap().map(|entry| entry.unwrap().path());
+        let inside = users.flat_map(|user| std::fs::read_dir(user).into_iter().flatten());
+        inside.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect()
+    }
+}
+
+pub struct Done(pub Output);
+
+impl std::fmt::Debug for Done {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}\nstdout: {}\nstderr: {}", self.0.status, self.out(), self.err())
+    }
+}
+
+impl Done {
+    pub fn code(&self) -> i32 {
+        self.0.status.code().unwrap_or_else(|| panic!("no exit code: {self:?}"))
+    }
+
+    pub fn out(&self) -> &str {
+        std::str::from_utf8(&self.0.stdout).unwrap()
+    }
+
+    pub fn err(&self) -> &str {
+        std::str::from_utf8(&self.0.stderr).unwrap()
+    }
+
+    /// Lines of standard output, sorted: ranks write in any order.
+    pub fn lines(&self) -> Vec<&str> {
+        let mut lines: Vec<_> = self.out().lines().collect();
+        lines.sort_unstable();
+        lines
+    }
+}
+
+pub struct Running {
+    pub child: Child,
+}
+
+impl Running {
+    /// Starts it with a pipe at each standard stream.
+    pub fn new(command: &mut Command) -> Self {
+        let child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        Self { child }
+    }
+
+    /// Reads so many lines of standard output.
+    #[allow(clippy::unbuffered_bytes)]
+    pub fn lines(&mut self, count: usize) -> Vec<String> {
+        // nothing may be lost in a buffer
+        let mut lines = Vec::new();
+        let out = self.child.stdout.as_mut().unwrap();
+        while lines.len() < count {
+            let mut line = Vec::new();
+            for byte in out.bytes() {
+                match byte.unwrap() {
+                    b'\n' => break,
+                    byte => line.push(byte),
+                }
+            }
+            lines.push(String::from_utf8(line).unwrap());
+        }
+        lines
+    }
+
+    /// Reads a line from each of so many ranks: their process ids.
+    pub fn pids(&mut self, count: usize) -> Vec<Pid> {
+        self.lines(count).iter().map(|line| Pid::from_raw(line.parse().unwrap()).unwrap()).collect()
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    pub fn finish(self) -> Done {
+        Done(self.child.wait_with_output().unwrap())
+    }
+}
+
+/// Whether a process runs; one that has ended and was not waited for does not.
+pub fn runs(pid: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_pid())).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.starts_with(" Z") && !rest.starts_with(" X"))
+}
+
+/// Name of the program a process runs.
+pub fn program(pid: Pid) -> String {
+    let name = std::fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_pid())).unwrap_or_default();
+    name.trim_end().to_owned()
+}
+
+/// Waits for what comes about in another process, with nobody to tell us.
+#[track_caller]
+pub fn eventually(what: &str, condition: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !condition() {
+        assert!(Instant::now() < deadline, "not within 20 seconds: {what}");
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+}
+
+/// The process group of a process, which that of its first guardian leads.
+pub fn group_of(pid: Pid) -> Pid {
+    getpgid(Some(pid)).unwrap()
+}

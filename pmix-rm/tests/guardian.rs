@@ -1,0 +1,330 @@
+//! What is left when launcher or guardian are killed: nothing.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::{Running, Site, eventually, group_of, runs};
+use pmix_rm::{Guardian, LocalLauncher};
+use pmix_server::standard::{LaunchJob, LaunchProc, LaunchReport, Launcher, ProcExit};
+use pmix_types::{App, Nspace, ProcId, Rank};
+use rustix::process::{Pid, Signal, geteuid, kill_process, kill_process_group};
+use tokio::sync::mpsc;
+
+/// A rank that says its pid and that of a daemon it has made, which has neither its group nor its parent nor anything
+/// open, and that makes another when it reads a line.
+const WITH_DAEMON: &str = "trap '' TERM INT HUP
+    daemon() { (setsid sleep 1000 < /dev/null > /dev/null 2>&1 & echo $!); }
+    echo $$; daemon; read line; daemon; exec sleep 1000";
+
+/// The guardian that lives: the child of `pmixrun` that is called so.
+fn guardian_of(run: &Running) -> Option<Pid> {
+    children_of(run.child.id()).into_iter().find(|&pid| runs(pid) && is_guardian(pid))
+}
+
+fn children_of(pid: u32) -> Vec<Pid> {
+    // each thread has children of its own, and may end while it is looked at
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    let children = threads.map(|thread| std::fs::read_to_string(thread.path().join("children")));
+    let children = children.map(Result::unwrap_or_default).collect::<String>();
+    children.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
+}
+
+fn is_guardian(pid: Pid) -> bool {
+    let words = std::fs::read(format!("/proc/{}/cmdline", pid.as_raw_pid())).unwrap_or_default();
+    words.split(|&byte| byte == 0).any(|word| word == b"__guardian")
+}
+
+/// Kills the guardian, and waits until another one has taken its place.
+fn replace_guardian(run: &mut Running) {
+    let old = guardian_of(run).unwrap();
+    kill_process(old, Signal::KILL).unwrap();
+    let mut said = String::new();
+    BufReader::new(run.child.stderr.as_mut().unwrap()).read_line(&mut said).unwrap();
+    assert!(said.contains("another has taken its place"), "{said}");
+    assert!(guardian_of(run).is_some_and(|new| new != old));
+}
+
+/// Kills `pmixrun`; nothing is left.
+#[track_caller]
+fn kill_and_see(site: &Site, run: Running, pids: &[Pid]) {
+    let launcher = run.child.id();
+    run.signal(Signal::KILL);
+    assert_eq!(run.finish().0.status.signal(), Some(9));
+    eventually("ranks and what they left end", || pids.iter().all(|&pid| !runs(pid)));
+    eventually("the session directory is removed", || site.left().is_empty());
+    eventually("cgroups are removed", || job_cgroups(launcher).is_empty());
+}
+
+/// The cgroup (version 2) that this process is in.
+fn own_cgroup() -> Option<PathBuf> {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let mount = mounts.lines().find(|line| line.contains(" - cgroup2 "))?.split(' ').nth(4)?.to_owned();
+    let cgroups = std::fs::read_to_string("/proc/self/cgroup").unwrap();
+    let path = cgroups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    Some(Path::new(&mount).join(path))
+}
+
+/// Whether cgroups can be made here; else a line says so.
+fn has_cgroups() -> bool {
+    let trial = own_cgroup().map(|own| own.join(format!("trial-{}", std::process::id())));
+    let has = trial.is_some_and(|trial| {
+        let has = std::fs::create_dir(&trial).is_ok() && trial.join("cgroup.kill").exists();
+        let _ = std::fs::remove_dir(&trial);
+        has
+    });
+    if !has {
+        let _ = writeln!(std::io::stderr(), "skipped: no cgroup v2 that is delegated to this user");
+    }
+    has
+}
+
+/// Cgroups of the jobs of a launcher.
+fn job_cgroups(launcher: u32) -> Vec<PathBuf> {
+    let Some(own) = own_cgroup() else { return Vec::new() };
+    let prefix = format!("pmix-{launcher}-");
+    let entries = std::fs::read_dir(own).into_iter().flatten().flatten();
+    let ours =
+        entries.filter(|entry| entry.file_name().to_str().is_some_and(|name| name.starts_with(&prefix)));
+    ours.map(|entry| entry.path()).collect()
+}
+
+/// `pmixrun` where there is no cgroup v2, as far as that can be had.
+fn without_cgroups(site: &Site, args: &[&str]) -> Command {
+    let plain = site.pmixrun(args);
+    if own_cgroup().is_none() || !geteuid().is_root() {
+        return plain;
+    }
+    let script = "for dir in $(sed -n 's/^[^ ]* [^ ]* [^ ]* [^ ]* \\([^ ]*\\) .* - cgroup2 .*/\\1/p' \
+        /proc/self/mountinfo); do umount -l $dir; done; exec \"$0\" \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", script]).arg(plain.get_program()).args(plain.get_args());
+    command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command
+}
+
+#[test]
+fn ranks_end_with_a_launcher_that_was_killed() {
+    let site = Site::new();
+    let mut run =
+        site.start(&["-n", "2", "sh", "-c", "trap '' TERM INT HUP; sleep 1000 & echo $$; echo $!; wait"]);
+    let pids = run.pids(4);
+    assert_eq!(site.left().len(), 1);
+    kill_and_see(&site, run, &pids);
+}
+
+#[test]
+fn daemons_of_ranks_end_with_a_launcher_that_was_killed() {
+    let site = Site::new();
+    for mut command in
+        [site.pmixrun(&["sh", "-c", WITH_DAEMON]), without_cgroups(&site, &["sh", "-c", WITH_DAEMON])]
+    {
+        let mut run = Running::new(&mut command);
+        let pids = run.pids(2);
+        eventually("it leaves the group", || group_of(pids[1]) != group_of(pids[0]));
+        kill_and_see(&site, run, &pids);
+    }
+}
+
+#[test]
+fn nothing_is_left_when_first_the_guardian_is_killed_and_then_the_launcher() {
+    let site = Site::new();
+    for mut command in
+        [site.pmixrun(&["sh", "-c", WITH_DAEMON]), without_cgroups(&site, &["sh", "-c", WITH_DAEMON])]
+    {
+        let mut run = Running::new(&mut command);
+        let mut pids = run.pids(2);
+        replace_guardian(&mut run);
+        // and one that nobody had seen by then
+        run.child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+        pids.extend(run.pids(1));
+        replace_guardian(&mut run);
+        assert!(pids.iter().all(|&pid| runs(pid)), "a job does not end with its guardian");
+        assert_eq!(group_of(guardian_of(&run).unwrap()), group_of(pids[0]), "it is in the group");
+        kill_and_see(&site, run, &pids);
+    }
+}
+
+#[test]
+fn a_job_whose_guardian_was_killed_goes_on_and_its_end_is_told() {
+    let site = Site::new();
+    for (end, code) in [("exit 7", 7), ("kill -9 $$", 137)] {
+        let rank = format!("echo $$; [ $PMIX_RANK = 0 ] || exec sleep 1000; read line; {end}");
+        let mut run = site.start(&["-n", "2", "--grace", "0.1", "sh", "-c", &rank]);
+        run.pids(2);
+        replace_guardian(&mut run);
+        drop(run.child.stdin.take());
+        let done = run.finish();
+        assert_eq!(done.code(), code, "{done:?}");
+        assert_eq!(site.left(), Vec::<PathBuf>::new());
+    }
+}
+
+#[test]
+fn a_job_has_a_cgroup_of_its_own_whose_processes_cannot_hide() {
+    if !has_cgroups() {
+        return;
+    }
+    let site = Site::new();
+    let done = site.run(&["-n", "2", "sh", "-c", "grep ^0:: /proc/self/cgroup"]);
+    let [first, second] = done.lines()[..] else { panic!("{done:?}") };
+    assert!(first == second && first.contains("/pmix-"), "{done:?}");
+
+    // neither descent nor group nor mark tells whose it is
+    let script =
+        "(env -i setsid sleep 1000 < /dev/null > /dev/null 2>&1 & echo $!); echo $$; exec sleep 1000";
+    let mut run = site.start(&["sh", "-c", script]);
+    let pids = run.pids(2);
+    assert_eq!(job_cgroups(run.child.id()).len(), 1);
+    replace_guardian(&mut run);
+    kill_and_see(&site, run, &pids);
+
+    let mut run = site.start(&["sh", "-c", script]);
+    let (pids, launcher) = (run.pids(2), run.child.id());
+    run.signal(Signal::TERM);
+    assert_eq!(run.finish().code(), 143);
+    assert!(pids.iter().all(|&pid| !runs(pid)));
+    assert_eq!(job_cgroups(launcher), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn the_next_start_clears_what_a_killed_launcher_left() {
+    let site = Site::new();
+    let mut run = site.start(&["sh", "-c", "echo $PPID; echo $$; exec sleep 1000"]);
+    let pids = run.pids(2);
+    let guardian = guardian_of(&run).unwrap();
+    assert_eq!((pids[0], group_of(pids[1])), (guardian, guardian), "it starts ranks, in its group");
+    // with both killed nobody clears up; a launcher that is stopped cannot put another in the place of its guardian
+    run.signal(Signal::STOP);
+    kill_process(guardian, Signal::KILL).unwrap();
+    eventually("the guardian ends", || !runs(guardian));
+    run.signal(Signal::KILL);
+    let launcher = run.child.id();
+    run.finish();
+    kill_process(pids[1], Signal::KILL).unwrap();
+    eventually("the rank ends", || !runs(pids[1]));
+    assert_eq!(site.left().len(), 1);
+    // also asserts that no directory is left
+    assert_eq!(site.run(&["true"]).code(), 0);
+    assert_eq!(job_cgroups(launcher), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_signal_to_the_whole_group_does_not_end_the_guardian() {
+    let site = Site::new();
+    let mut run = site.start(&["sh", "-c", "trap '' TERM INT HUP USR1; echo $$; exec sleep 1000"]);
+    let pid = run.pids(1)[0];
+    let guardian = guardian_of(&run).unwrap();
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::USR1] {
+        kill_process_group(group_of(pid), signal).unwrap();
+    }
+    assert!(runs(pid));
+    assert_eq!(guardian_of(&run), Some(guardian));
+    kill_and_see(&site, run, &[pid]);
+}
+
+/// A launcher in this process, which is no subreaper, with `pmixrun` as guardian.
+fn launcher() -> (LocalLauncher, Arc<Guardian>) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pmixrun"));
+    command.arg("__guardian").stderr(Stdio::null());
+    let guardian = Arc::new(Guardian::start(command).unwrap());
+    (LocalLauncher::new("here").with_guardian(Arc::clone(&guardian)), guardian)
+}
+
+async fn launch(launcher: &LocalLauncher, script: &str) -> mpsc::Receiver<LaunchReport> {
+    let apps = vec![App::new("sh", 1).args(["-c", script])];
+    let mut job = LaunchJob::new(Nspace::new("job").unwrap(), apps);
+    job.procs.push(LaunchProc::new(Rank::new(0).unwrap(), "here".into(), 0, Vec::new()));
+    let (reports, received) = mpsc::channel(8);
+    launcher.launch(job, reports).await.unwrap();
+    received
+}
+
+async fn exit_of(mut received: mpsc::Receiver<LaunchReport>) -> ProcExit {
+    while let Some(report) = received.recv().await {
+        if let LaunchReport::Ended { exit, .. } = report {
+            return exit;
+        }
+    }
+    panic!("it has not ended");
+}
+
+/// The first line that a process writes.
+async fn pid_from(received: &mut mpsc::Receiver<LaunchReport>) -> Pid {
+    while let Some(report) = received.recv().await {
+        if let LaunchReport::Output { data, .. } = report {
+            return Pid::from_raw(std::str::from_utf8(&data).unwrap().trim().parse().unwrap()).unwrap();
+        }
+    }
+    panic!("it has said nothing");
+}
+
+#[tokio::test]
+async fn a_launcher_in_another_program_goes_on_with_another_guardian() {
+    let (launcher, guardian) = launcher();
+    assert_eq!(exit_of(launch(&launcher, "exit 5").await).await, ProcExit::Code(5));
+    let mut first = launch(&launcher, "echo $$; exec sleep 1000").await;
+    let pid = pid_from(&mut first).await;
+    kill_process(guardian.group(), Signal::KILL).unwrap();
+    eventually("another guardian", || {
+        children_of(std::process::id()).into_iter().any(|child| {
+            child != guardian.group()
+                && runs(child)
+                && is_guardian(child)
+                && group_of(child) == guardian.group()
+        })
+    });
+    // it is put into its place before this can be said to anybody
+    guardian.protect(Path::new("/nonexistent/directory")).unwrap();
+    let mut second = launch(&launcher, "echo $PPID; exit 6").await;
+    let parent = pid_from(&mut second).await;
+    assert_ne!(parent, guardian.group());
+    assert_eq!(exit_of(second).await, ProcExit::Code(6));
+    kill_process(pid, Signal::KILL).unwrap();
+    // its parent is the init process by now, so that how it ended is not known
+    assert_eq!(exit_of(first).await, ProcExit::Code(1));
+    guardian.finish().unwrap();
+    assert!(!runs(parent));
+}
+
+#[tokio::test]
+async fn the_cgroup_of_a_job_that_does_not_end_in_time_is_killed() {
+    if !has_cgroups() {
+        return;
+    }
+    let (launcher, guardian) = launcher();
+    let launcher = launcher.grace(Duration::from_millis(100));
+    let script = "trap '' TERM; (env -i setsid sh -c \"trap '' TERM; sleep 1000\" > /dev/null 2>&1 & echo $!)
+        while :; do sleep 1000; done";
+    let mut received = launch(&launcher, script).await;
+    let daemon = pid_from(&mut received).await;
+    let rank = ProcId::new(Nspace::new("job").unwrap(), Rank::new(0).unwrap());
+    launcher.terminate(&[rank]).await.unwrap();
+    assert_eq!(exit_of(received).await, ProcExit::Signal(9));
+    eventually("the daemon ends", || !runs(daemon));
+    assert!(runs(guardian.group()), "its guardian was not meant");
+    guardian.finish().unwrap();
+}
+
+#[tokio::test]
+async fn a_guardian_that_is_dropped_ends_all_and_removes_what_it_protects() {
+    let (launcher, guardian) = launcher();
+    let dir = tempfile::tempdir().unwrap();
+    let protected = dir.path().join("protected");
+    std::fs::create_dir(&protected).unwrap();
+    guardian.protect(&protected).unwrap();
+    let mut received =
+        launch(&launcher, "(setsid sleep 1000 > /dev/null 2>&1 & echo $!); exec sleep 1000").await;
+    let daemon = pid_from(&mut received).await;
+    drop((launcher, guardian));
+    assert_eq!(exit_of(received).await, ProcExit::Signal(9));
+    eventually("the daemon ends", || !runs(daemon));
+    eventually("the directory is removed", || !protected.exists());
+}
