@@ -338,3 +338,12 @@ fn sessions_side_by_side_do_not_disturb_each_other() {
     assert!(site.left().is_empty());
     assert!(Path::new(site.root.path()).exists());
 }
+
+/// A server takes what files it may; its ranks may close as many as they were to have, one by one.
+#[test]
+fn ranks_have_the_limit_of_open_files_that_their_launcher_was_given() {
+    let done = Site::new()
+        .run_below(&["prlimit", "--nofile=256:4096"], &["-n", "2", "sh", "-c", "ulimit -Sn; ulimit -Hn"]);
+    assert_eq!(done.code(), 0, "{done:?}");
+    assert_eq!(done.lines(), ["256", "256", "4096", "4096"]);
+}

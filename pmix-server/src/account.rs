@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use nix::unistd::{Gid, Uid, User, getgrouplist};
 use rustix::thread::{
@@ -126,7 +126,7 @@ impl Account {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<T> {
-        self.clone().start(Self::assume_rights, work)?.await.unwrap_or_else(|_| Err(lost()))
+        self.clone().start(Self::assume_rights, work).await
     }
 
     /// The same, and waits: for threads that may.
@@ -134,7 +134,7 @@ impl Account {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<T> {
-        self.clone().start(Self::assume_rights, work)?.blocking_recv().unwrap_or_else(|_| Err(lost()))
+        self.clone().wait_for(Self::assume_rights, work)
     }
 
     /// Does work that starts processes of this user, in a thread of its own: each [`Command`](std::process::Command) must
@@ -150,7 +150,7 @@ impl Account {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<T> {
-        self.clone().start(Self::lend_groups, work)?.await.unwrap_or_else(|_| Err(lost()))
+        self.clone().start(Self::lend_groups, work).await
     }
 
     /// The same as [`start_processes`](Self::start_processes), and waits: for threads that may.
@@ -161,21 +161,38 @@ impl Account {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<T> {
-        self.clone().start(Self::lend_groups, work)?.blocking_recv().unwrap_or_else(|_| Err(lost()))
+        self.clone().wait_for(Self::lend_groups, work)
     }
 
-    fn start<T: Send + 'static>(
+    async fn start<T: Send + 'static>(
         self,
         prepare: fn(&Self) -> io::Result<()>,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> io::Result<oneshot::Receiver<io::Result<T>>> {
+    ) -> io::Result<T> {
         let (done, outcome) = oneshot::channel();
-        // its rights end with it: no other work must ever be done in this thread
-        thread::Builder::new().name(format!("uid {}", self.uid)).spawn(move || {
-            // nobody may wait any more
-            let _ = done.send(prepare(&self).map(|()| work()));
-        })?;
-        Ok(outcome)
+        // nobody may wait any more
+        self.in_thread(prepare, work, move |outcome| drop(done.send(outcome)))?;
+        outcome.await.unwrap_or_else(|_| Err(lost()))
+    }
+
+    fn wait_for<T: Send + 'static>(
+        self,
+        prepare: fn(&Self) -> io::Result<()>,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<T> {
+        let thread = self.in_thread(prepare, work, |outcome| outcome)?;
+        thread.join().unwrap_or_else(|_| Err(lost()))
+    }
+
+    /// Its rights end with the thread: no other work must ever be done in it.
+    fn in_thread<T: Send + 'static, R: Send + 'static>(
+        self,
+        prepare: fn(&Self) -> io::Result<()>,
+        work: impl FnOnce() -> T + Send + 'static,
+        done: impl FnOnce(io::Result<T>) -> R + Send + 'static,
+    ) -> io::Result<JoinHandle<R>> {
+        let name = format!("uid {}", self.uid);
+        thread::Builder::new().name(name).spawn(move || done(prepare(&self).map(|()| work())))
     }
 
     /// Gives the thread the user's rights to files. The real user id stays that of the process, as whoever has the real one

@@ -64,7 +64,7 @@ pub enum ServerError {
     #[error("cannot accept connections on the socket: {0}")]
     Socket(#[source] std::io::Error),
     /// The loopback port of the native wire cannot be opened.
-    #[error("cannot listen on the loopback interface: {0}")]
+    #[error("the native wire cannot start, as the loopback interface cannot be listened on: {0}")]
     Tcp(#[source] std::io::Error),
     /// The kernel does not tell who owns a loopback connection, so the native wire could not tell users apart: some
     /// containers do not let netlink SOCK_DIAG through.
@@ -201,7 +201,8 @@ impl ServerBuilder {
     /// Starts the server; it accepts connections when this returns.
     ///
     /// Raises the limit of open files of this process as far as the system lets it (`RLIMIT_NOFILE`, soft to hard):
-    /// each process of the node takes one.
+    /// each process of the node takes one. Processes that this one starts inherit that; a guardian that was started before
+    /// (`pmix_rm::Guardian`) gives its processes the limit that was there.
     ///
     /// # Errors
     /// [`ServerError`]; nothing is left behind.

@@ -29,6 +29,8 @@ pub struct RawSession {
     /// What is sent here goes out as it is; dropped, the sending side ends.
     pub outgoing: mpsc::UnboundedSender<ClientMessage>,
     incoming: tonic::Streaming<ServerMessage>,
+    /// Held, so that it is the server who closes it.
+    connection: SendRequest<Body>,
     assembler: Assembler,
 }
 
@@ -59,14 +61,25 @@ impl RawSession {
         change: impl Fn(Body) -> Body,
     ) -> Result<Self, tonic::Status> {
         let connection = connect(socket).await;
+        let requests = connection.clone();
         let service =
-            tower::service_fn(|request: Request<Body>| send(connection.clone(), request.map(&change)));
+            tower::service_fn(|request: Request<Body>| send(requests.clone(), request.map(&change)));
         let mut client = SessionClient::with_origin(service, Uri::from_static("http://localhost"))
             .max_encoding_message_size(usize::MAX);
         let (outgoing, messages) = mpsc::unbounded_channel();
         let messages = stream::iter(first).chain(UnboundedReceiverStream::new(messages));
         let incoming = within(client.connect(messages)).await?.into_inner();
-        Ok(Self { outgoing, incoming, assembler: Assembler::new(Limits::default()) })
+        Ok(Self { outgoing, incoming, connection, assembler: Assembler::new(Limits::default()) })
+    }
+
+    /// Waits until the server has closed the connection.
+    pub async fn closed(&self) {
+        within(async {
+            while !self.connection.is_closed() {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
     }
 
     /// The next body with its id; `None` at the end.

@@ -284,6 +284,8 @@ async fn sec_03_nothing_is_read_of_a_process_that_was_refused() {
     assert!(session.next().await.is_ok_and(|next| next.is_none()));
     // what it would go on to send has nowhere to go: the server has closed that direction too
     within(session.outgoing.closed()).await;
+    // and it keeps no connection for having been here
+    session.closed().await;
     goes_on(&node, &clients).await;
 }
 
@@ -320,6 +322,7 @@ async fn who_does_not_read_its_answers_is_shown_out() {
         pmix_proto::encode_request(id, &get).for_each(|message| drop(session.outgoing.send(message)));
     }
     logs.line_with(&["closed a connection", "does not read"]).await;
+    session.closed().await;
     let (a, b) = within(async { tokio::join!(clients[0].fence_all(), clients[1].fence_all()) }).await;
     a.and(b).unwrap();
 }

@@ -32,6 +32,20 @@ impl Site {
         done
     }
 
+    /// Runs it to the end by a command that takes it as its last arguments.
+    pub fn run_below(&self, launcher: &[&str], args: &[&str]) -> Done {
+        let inner = self.pmixrun(args);
+        let mut command = Command::new(launcher[0]);
+        command.args(&launcher[1..]).arg(inner.get_program()).args(inner.get_args());
+        for (name, value) in inner.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        Done(command.output().unwrap())
+    }
+
     /// Starts it with a pipe at each standard stream.
     pub fn start(&self, args: &[&str]) -> Running {
         Running::new(&mut self.pmixrun(args))

@@ -13,6 +13,7 @@ use std::io;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -23,6 +24,7 @@ use pmix_proto::v1::queries_server::QueriesServer;
 use pmix_proto::v1::session_server::SessionServer;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::body::Body;
 use tower::Service;
@@ -37,6 +39,8 @@ use session::SessionService;
 
 /// Streams a connection may have open: a session, and a few unary calls beside it.
 const MAX_STREAMS: u32 = 8;
+/// How long a process has to read what it is told last, before its connection is closed.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 4 << 20;
 /// Largest frame: that of a whole part, so that a large body is not read in crumbs.
@@ -64,11 +68,19 @@ struct Connection {
     called: Notify,
     /// Its place at the door.
     guest: Mutex<Guest>,
+    /// Its session has ended, whoever has ended it.
+    over: CancellationToken,
 }
 
 impl Connection {
     fn new(peer: PeerCred, guest: Guest) -> Self {
-        Self { peer, has_session: AtomicBool::new(false), called: Notify::new(), guest: Mutex::new(guest) }
+        Self {
+            peer,
+            has_session: AtomicBool::new(false),
+            called: Notify::new(),
+            guest: Mutex::new(guest),
+            over: CancellationToken::new(),
+        }
     }
 
     fn of<B>(request: &tonic::Request<B>) -> Result<&Arc<Self>, tonic::Status> {
@@ -154,7 +166,16 @@ async fn serve(stream: LocalStream, peer: PeerCred, guest: Guest, services: Serv
     };
     let served = match tokio::time::timeout(session::HELLO_WITHIN, first_call).await {
         Ok(Some(served)) => served,
-        Ok(None) => serving.await,
+        Ok(None) => {
+            tokio::select! {
+                served = serving.as_mut() => served,
+                () = connection.over.cancelled() => {
+                    // what was said last is still on its way; nobody keeps a place for having been here
+                    serving.as_mut().graceful_shutdown();
+                    tokio::time::timeout(LAST_WORDS, serving).await.unwrap_or(Ok(()))
+                }
+            }
+        }
         Err(_) => {
             let PeerCred { uid, pid, .. } = peer;
             let leave = door.turn_away(uid);

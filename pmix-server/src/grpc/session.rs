@@ -84,6 +84,7 @@ struct Incoming {
 
 impl Incoming {
     async fn run(mut self, outgoing: mpsc::Sender<Messages>) {
+        let _over = self.connection.over.clone().drop_guard();
         let (hello, version) = match tokio::time::timeout(HELLO_WITHIN, self.hello()).await {
             Ok(Ok(greeted)) => greeted,
             Ok(Err(failure)) => return self.refuse(&failure, &outgoing).await,

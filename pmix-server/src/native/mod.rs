@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use pmix_native::conn::ServerUri;
 use pmix_types::ProcId;
+use rustix::io::Errno;
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::door::{self, Door, LogLine, Reserve, warn_with};
@@ -47,7 +48,11 @@ pub(crate) struct Port {
 impl Port {
     /// Listens. Refused where the kernel does not tell who connects: any user of the machine could be it.
     pub(crate) fn open(server: &ProcId, door: Door) -> Result<(Self, ServerUri), ServerError> {
-        let owners = Owners::open().map_err(ServerError::SockDiag)?;
+        let owners =
+            Owners::open().map_err(|error| match error.raw_os_error().map(Errno::from_raw_os_error) {
+                Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => ServerError::Tcp(error),
+                _ => ServerError::SockDiag(error),
+            })?;
         let listener = std::net::TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
             .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
             .and_then(|listener| door::deepen(&listener).map(|()| listener))

@@ -57,7 +57,12 @@ fn unreadable(text: &str) -> (TempDir, PathBuf) {
 
 #[tokio::test]
 async fn spn_01_gen_13_a_job_runs_as_the_user_who_asks_and_has_nothing_of_the_servers() {
-    let Some(rig) = Rig::start().await else { return };
+    for rig in [Rig::start().await, Rig::start_guarded().await].into_iter().flatten() {
+        runs_as_who_asks(&rig).await;
+    }
+}
+
+async fn runs_as_who_asks(rig: &Rig) {
     let file = rig.alice.home().join("who");
     let out =
         rig.spawn("alices", NONE, Path::new(NONE), &["sh", "-c", WHO_AM_I, file.to_str().unwrap()]).await;
@@ -84,6 +89,16 @@ async fn spn_01_gen_13_a_job_runs_as_the_user_who_asks_and_has_nothing_of_the_se
         "{env}"
     );
     assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some() && !env.contains("CARGO"), "{env}");
+}
+
+#[tokio::test]
+async fn spn_01_a_job_has_all_groups_of_its_user_whoever_starts_it() {
+    for rig in [Rig::start().await, Rig::start_guarded().await].into_iter().flatten() {
+        let account = Account::with_groups(4001, 4002, vec![4002, 4003, 4004]);
+        let mut job = rig.start_as(account, App::new("sh", 1).args(["-c", "echo $(id -u) $(id -G)"])).await;
+        assert_eq!(first_line(&mut job).await, "4001 4002 4003 4004\n");
+        assert_eq!(within(job.outcome()).await.unwrap().status, Status::SUCCESS);
+    }
 }
 
 #[tokio::test]

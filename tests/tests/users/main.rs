@@ -8,11 +8,13 @@ mod refusals;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
 
-use pmix_rm::LocalLauncher;
+use pmix_rm::{Guardian, LocalLauncher};
 use pmix_server::standard::{MemoryExchange, StandardHost};
 use pmix_server::types::job::JobSpec;
-use pmix_tests::{OtherUser, Running, TestNode, nspace, proc, rank_program};
+use pmix_tests::{OtherUser, Running, TestNode, nspace, proc, program, rank_program};
 
 type Host = StandardHost<LocalLauncher, MemoryExchange>;
 
@@ -27,8 +29,20 @@ struct Rig {
 impl Rig {
     /// `None` without root.
     async fn start() -> Option<Self> {
+        Self::start_with(LocalLauncher::new("n0")).await
+    }
+
+    /// The same, with a guardian that starts the processes.
+    async fn start_guarded() -> Option<Self> {
+        let mut command = Command::new(program("pmix-rm", "pmixrun"));
+        command.arg("__guardian");
+        let guardian = Arc::new(Guardian::start(command).unwrap());
+        Self::start_with(LocalLauncher::new("n0").with_guardian(guardian)).await
+    }
+
+    async fn start_with(launcher: LocalLauncher) -> Option<Self> {
         let (alice, bob) = (OtherUser::second()?, OtherUser::third()?);
-        let host = StandardHost::new(LocalLauncher::new("n0"), MemoryExchange::single("n0"));
+        let host = StandardHost::new(launcher, MemoryExchange::single("n0"));
         let node = TestNode::builder(1).host(host.clone());
         let node = node.server(|server| server.other_users(true).tool_support(true)).start().await;
         open(node.root());
