@@ -1,44 +1,18 @@
 //! The table of limits in `ARCHITECTURE.md` against the sources: what it names is there, and no limit is missing.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
-
-use std::fs;
-use std::path::Path;
+use crate::{names, root, sources};
 
 /// Limits that are of no queue or table: how many are named in a message, how deep directories are cleared, how much of a
 /// file is read.
 const OF_NOTHING_HELD: [&str; 3] = ["MAX_NAMED", "MAX_DEPTH", "MAX_FILE"];
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
-}
-
-/// All Rust sources below a directory, in one text.
-fn sources(dir: &Path) -> String {
-    let mut all = String::new();
-    for entry in fs::read_dir(dir).unwrap().flatten() {
-        let path = entry.path();
-        if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
-            all.push_str(&sources(&path));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            all.push_str(&fs::read_to_string(path).unwrap());
-        }
-    }
-    all
-}
-
 /// The cells of each row.
 fn rows() -> Vec<Vec<String>> {
-    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
     let (_, section) = text.split_once("\n## Limits\n").unwrap();
     let section = section.split("\n## ").next().unwrap();
     let rows = section.lines().filter(|line| line.starts_with("| ")).skip(1);
     rows.map(|row| row.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()).collect()
-}
-
-/// The names in a cell.
-fn names(cell: &str) -> Vec<&str> {
-    cell.split('`').skip(1).step_by(2).collect()
 }
 
 #[test]
