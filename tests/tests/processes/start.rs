@@ -125,9 +125,8 @@ struct Started {
 impl Started {
     fn new(mut command: Command) -> Self {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut said = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
-        let dir = said.trim_end().strip_prefix("started ").unwrap().into();
+        let mut said = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let dir = said.find_map(|line| line.strip_prefix("started ").map(PathBuf::from)).unwrap();
         Self { child, dir }
     }
 
