@@ -7,6 +7,7 @@ use pmix_types::{Directives, ProcId, Status, keys};
 
 use super::ids::ReplyTo;
 use super::registry::Stage;
+use super::resolve;
 use super::users::Listener;
 use super::{
     Answer, Asked, Caller, Command, ConnId, Engine, Out, PeerCred, UpcallPurpose, UpcallRequest,
@@ -280,7 +281,7 @@ impl UpcallPurpose {
         match self {
             Self::Connect(other) | Self::Tool(other) => *other == conn,
             Self::Query(questions) | Self::Measure { questions, .. } => questions.to.conn == conn,
-            Self::Finalize(to) | Self::Resolve { to, .. } => to.conn == conn,
+            Self::Finalize(to) | Self::Resolve(resolve::Resolving { to, .. }) => to.conn == conn,
             Self::Forward(asked) => asked.only_looks() && asked.to.conn == conn,
             // what has begun at the host must be ended there
             Self::Pull { .. } | Self::Input(_) => false,

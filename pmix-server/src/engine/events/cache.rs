@@ -33,6 +33,14 @@ struct Kept {
     bytes: u64,
 }
 
+/// For whom an event is, and who has had it.
+#[derive(Debug)]
+pub(super) struct Heard {
+    pub(super) voice: Voice,
+    pub(super) audience: Audience,
+    pub(super) had: Had,
+}
+
 /// Processes that have had an event: compact, as it is mostly all of a job on this node.
 #[derive(Debug, Default)]
 pub(super) struct Had(BTreeMap<Nspace, RankSet>);
@@ -53,7 +61,8 @@ impl Cache {
     }
 
     /// Keeps an event, unless it says otherwise or nobody is left who could ask for it.
-    pub(super) fn keep(&mut self, event: &Event, voice: &Voice, audience: Audience, had: Had, jobs: &Jobs) {
+    pub(super) fn keep(&mut self, event: &Event, heard: Heard, jobs: &Jobs) {
+        let Heard { voice, audience, had } = heard;
         let bytes = event.info.iter().map(|Info { value, .. }| value_bytes(value) + INFO_BYTES).sum();
         let is_unwanted = event.info.flag(&keys::EVENT_DO_NOT_CACHE).unwrap_or(false);
         if is_unwanted || bytes > MAX_BYTES || audience.is_settled(&had, jobs) {
@@ -63,8 +72,14 @@ impl Cache {
         let of_jobs = audience.is_of_jobs();
         self.arrived += 1;
         self.bytes += bytes;
-        let (event, voice) = (event.clone(), voice.clone());
-        self.kept.push_back(Kept { arrival: self.arrived, event, voice, audience, had, bytes });
+        self.kept.push_back(Kept {
+            arrival: self.arrived,
+            event: event.clone(),
+            voice,
+            audience,
+            had,
+            bytes,
+        });
         if self.kept.iter().filter(|kept| kept.audience.is_of_jobs() == of_jobs).count() > limit {
             self.drop_oldest(|kept| kept.audience.is_of_jobs() == of_jobs);
         }
