@@ -163,7 +163,7 @@ impl Door {
     async fn pace(&self) {
         let wait = self.budget().wait();
         if !wait.is_zero() {
-            tokio::time::sleep(wait).await;
+            tokio::time::sleep_until(tokio::time::Instant::now() + wait).await;
         }
     }
 
@@ -301,7 +301,7 @@ impl Reserve {
         }
         // what is in use must go on, and a descriptor may become free
         warn_with!(self.door.line(self.door.0.own), %error, "cannot accept a connection");
-        tokio::time::sleep(ACCEPT_AGAIN).await;
+        tokio::time::sleep_until(tokio::time::Instant::now() + ACCEPT_AGAIN).await;
         self.renew();
     }
 }

@@ -55,7 +55,7 @@ async fn connect_in_turn(path: &Path) -> io::Result<UnixStream> {
     loop {
         match UnixStream::connect(path).await {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                tokio::time::sleep(CONNECT_AGAIN).await;
+                tokio::time::sleep_until(tokio::time::Instant::now() + CONNECT_AGAIN).await;
             }
             connected => return connected,
         }

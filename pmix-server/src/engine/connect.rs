@@ -7,6 +7,7 @@ use pmix_types::{Directives, Info, ProcId, Status, keys};
 
 use super::ids::ReplyTo;
 use super::registry::Stage;
+use super::resolve;
 use super::users::Listener;
 use super::{
     Answer, Asked, Caller, Command, ConnId, Engine, Out, PeerCred, UpcallPurpose, UpcallRequest,
@@ -59,7 +60,7 @@ impl Engine {
     fn caller_of(&self, held: &Conn) -> Caller {
         let client = self.client(&held.proc).filter(|_| held.kind == Kind::Client);
         let object = client.and_then(|client| client.object.clone());
-        let gid = held.peer.gid.or(client.map(|client| client.gid));
+        let gid = held.peer.gid.or_else(|| client.map(|client| client.gid));
         Caller { proc: held.proc.clone(), uid: held.peer.uid, gid, object }
     }
 
@@ -287,7 +288,7 @@ impl UpcallPurpose {
         match self {
             Self::Connect(other) | Self::Tool(other) => *other == conn,
             Self::Query(questions) | Self::Measure { questions, .. } => questions.to.conn == conn,
-            Self::Finalize(to) | Self::Resolve { to, .. } => to.conn == conn,
+            Self::Finalize(to) | Self::Resolve(resolve::Resolving { to, .. }) => to.conn == conn,
             Self::Forward(asked) => asked.only_looks() && asked.to.conn == conn,
             // what has begun at the host must be ended there
             Self::Pull { .. } | Self::Input(_) => false,

@@ -144,11 +144,7 @@ enum UpcallPurpose {
     },
     /// Not the host but the system is asked, for the file of this monitor.
     Look(u64),
-    Resolve {
-        to: ReplyTo,
-        by: Caller,
-        what: resolve::Resolve,
-    },
+    Resolve(resolve::Resolving),
     /// A request that is the host's to carry out.
     Forward(Forwarded),
     Collective(u64),
@@ -316,7 +312,7 @@ impl Engine {
                 self.on_measured(questions, subjects, result, out);
             }
             UpcallPurpose::Look(number) => self.on_looked(number, result, out),
-            UpcallPurpose::Resolve { to, by, what } => self.on_resolve_answer(to, &by, &what, result, out),
+            UpcallPurpose::Resolve(resolving) => self.on_resolve_answer(resolving, result, out),
             UpcallPurpose::Forward(asked) => self.on_forwarded(upcall, asked, result, out),
             UpcallPurpose::Collective(round) => self.on_collective_answer(round, result, out),
             UpcallPurpose::Pull { number, to } => self.on_pulled(number, to, result.map(|_| ()), out),

@@ -16,6 +16,14 @@ pub(super) enum Resolve {
     Nodes(Option<Nspace>),
 }
 
+/// What the host has been asked to resolve, for whom.
+#[derive(Debug)]
+pub(super) struct Resolving {
+    pub(super) to: ReplyTo,
+    by: Caller,
+    what: Resolve,
+}
+
 impl Resolve {
     /// The question as hosts know it (RES-04).
     fn query(&self) -> Query {
@@ -74,15 +82,13 @@ impl Engine {
         let mut directives = Directives::new();
         push_identity(&mut directives, (by.uid, by.gid));
         let request = QueryRequest::new(vec![what.query()]).with_directives(directives);
-        let purpose = UpcallPurpose::Resolve { to, by: by.clone(), what };
+        let purpose = UpcallPurpose::Resolve(Resolving { to, by: by.clone(), what });
         self.upcall(purpose, by, UpcallRequest::Query(request), out);
     }
 
     pub(super) fn on_resolve_answer(
         &mut self,
-        to: ReplyTo,
-        by: &Caller,
-        what: &Resolve,
+        Resolving { to, by, what }: Resolving,
         result: Result<Answer, Failure>,
         out: &mut Out,
     ) {
@@ -92,7 +98,7 @@ impl Engine {
                 Err(Failure::new(Status::ERROR, format!("the host answered a query with {other:?}")))
             }
             // only this says that the host does not know the question (RES-05)
-            Err(failure) if failure.status == Status::ERR_NOT_SUPPORTED => self.own_resolve(by, what),
+            Err(failure) if failure.status == Status::ERR_NOT_SUPPORTED => self.own_resolve(&by, &what),
             Err(failure) => Err(failure),
         };
         self.reply(to, result, out);

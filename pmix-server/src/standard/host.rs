@@ -143,6 +143,12 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         }
     }
 
+    /// The same as an answer.
+    fn note(&self, nspace: &Nspace, control: Control) -> HostResult<()> {
+        self.control(nspace, control);
+        Ok(())
+    }
+
     fn abort_jobs(&self, cx: &UpcallContext, req: &AbortRequest) -> HostResult<()> {
         req.directives.deny_unprocessed()?;
         let caller = &cx.caller.nspace;
@@ -260,9 +266,9 @@ behind_the_gate! {
     }
 
     ClientConnected client_connected(host, _cx, req: ClientConnected) -> (), of &[]
-        => Ok(host.control(&req.proc.nspace, Control::Connected(req.proc.rank)));
+        => host.note(&req.proc.nspace, Control::Connected(req.proc.rank));
     ClientFinalized client_finalized(host, _cx, req: ClientFinalized) -> (), of &[]
-        => Ok(host.control(&req.proc.nspace, Control::Finalized(req.proc.rank)));
+        => host.note(&req.proc.nspace, Control::Finalized(req.proc.rank));
     Abort abort(host, cx, req: AbortRequest) -> (), of &req.procs
         => host.abort_jobs(cx, &req);
     Fence fence(host, cx, req: FenceRequest) -> Bytes, of &req.procs

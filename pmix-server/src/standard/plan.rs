@@ -22,6 +22,16 @@ pub(super) struct Plan {
     in_session_dir: Vec<bool>,
 }
 
+/// A job that is about to start.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Starting<'a> {
+    pub(super) nspace: &'a Nspace,
+    /// No other job of the host has it.
+    pub(super) number: u32,
+    /// As whom it runs, if not as the server's own user.
+    pub(super) user: Option<&'a Account>,
+}
+
 impl Plan {
     /// Puts the ranks on nodes in blocks, whose sizes differ by one at most: those of all applications that name the same
     /// nodes as one. Files of hosts are read with the rights of the user.
@@ -148,11 +158,9 @@ impl Plan {
     /// Registers each process with the server of its node, and makes the environment in which it finds that.
     pub(super) async fn launch_job(
         &self,
-        nspace: &Nspace,
-        number: u32,
+        Starting { nspace, number, user }: Starting<'_>,
         apps: &[App],
         servers: &Servers,
-        user: Option<&Account>,
     ) -> Result<LaunchJob, StartError> {
         let own = || (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let (uid, gid) = user.map_or_else(own, |user| (user.uid(), user.gid()));

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use super::gate::own_uid;
 use super::iof::Forwarding;
 use super::job_control::Act;
-use super::plan::Plan;
+use super::plan::{Plan, Starting};
 use super::supervise::{Control, Reach, Supervisor, Watched};
 use super::wishes::Wishes;
 use super::{
@@ -194,7 +194,8 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
             let spec = stops.into_iter().fold(plan.spec(&nspace, parent.as_ref()), JobSpec::raw);
             let spec = spec.info(&keys::USERID, whose.map_or_else(own_uid, Account::uid));
             servers.register_job(number, &spec, whose).await?;
-            let mut job = plan.launch_job(&nspace, number, &apps, &servers, whose).await?;
+            let mut job =
+                plan.launch_job(Starting { nspace: &nspace, number, user: whose }, &apps, &servers).await?;
             for proc in &mut job.procs {
                 proc.takes_stdin = stdin.is_some_and(|rank| rank.matches(proc.rank));
             }

@@ -31,6 +31,14 @@ struct Kept {
     bytes: usize,
 }
 
+/// For whom an event is, and who has had it.
+#[derive(Debug)]
+pub(super) struct Heard {
+    pub(super) voice: Voice,
+    pub(super) audience: Audience,
+    pub(super) had: Had,
+}
+
 /// Processes that have had an event: compact, as it is mostly all of a job on this node.
 #[derive(Debug, Default)]
 pub(super) struct Had(BTreeMap<Nspace, RankSet>);
@@ -55,7 +63,8 @@ impl Cache {
     }
 
     /// Keeps an event, unless it says otherwise or nobody is left who could ask for it.
-    pub(super) fn keep(&mut self, event: &Event, voice: &Voice, audience: Audience, had: Had, jobs: &Jobs) {
+    pub(super) fn keep(&mut self, event: &Event, heard: Heard, jobs: &Jobs) {
+        let Heard { voice, audience, had } = heard;
         let is_unwanted = event.info.flag(&keys::EVENT_DO_NOT_CACHE).unwrap_or(false);
         if is_unwanted || event.memory() > MAX_KEPT || audience.is_settled(&had, jobs) {
             return;
@@ -63,8 +72,7 @@ impl Cache {
         let limit = if audience.is_of_jobs() { MAX_KEPT_OF_JOBS } else { MAX_KEPT_OF_ALL };
         let of_jobs = audience.is_of_jobs();
         self.arrived += 1;
-        let (event, voice) = (event.clone(), voice.clone());
-        let mut kept = Kept { arrival: self.arrived, event, voice, audience, had, bytes: 0 };
+        let mut kept = Kept { arrival: self.arrived, event: event.clone(), voice, audience, had, bytes: 0 };
         kept.event.detach();
         self.bytes += kept.measure();
         self.kept.push_back(kept);

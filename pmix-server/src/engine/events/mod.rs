@@ -19,7 +19,7 @@ use super::registry::Job;
 use super::users::Voice;
 use super::{Asked, CallValue, Command, ConnId, Engine, Out, invite};
 use audience::Audience;
-use cache::{Cache, Had};
+use cache::{Cache, Had, Heard};
 use uplink::Uplink;
 use watch::Watch;
 
@@ -222,7 +222,7 @@ impl Engine {
             }
             out.push(Command::Push { conn, push: Push::Event { registrations, event: event.clone() } });
         }
-        self.events.cache.keep(event, voice, audience, had, &self.jobs);
+        self.events.cache.keep(event, Heard { voice: voice.clone(), audience, had }, &self.jobs);
     }
 
     /// Gives a new registration what has happened before it, in order of arrival (EVT-13), but nothing that its
