@@ -8,7 +8,8 @@ use std::thread::{self, JoinHandle};
 
 use nix::unistd::{Gid, Uid, User, getgrouplist};
 use rustix::thread::{
-    CapabilitySet, capabilities, set_capabilities, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
+    CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_thread_groups, set_thread_res_gid,
+    set_thread_res_uid,
 };
 use tokio::sync::oneshot;
 
@@ -202,7 +203,10 @@ impl Account {
         self.set_groups()?;
         set_thread_res_gid(None, gid, None)?;
         set_thread_res_uid(None, rustix::process::Uid::from_raw(self.uid), None)?;
-        Ok(())
+        // the system takes them from root only, not from a service that was given some
+        let empty = CapabilitySet::empty();
+        let none = CapabilitySets { effective: empty, permitted: empty, inheritable: empty };
+        Ok(set_capabilities(None, none)?)
     }
 
     /// Gives the thread the user's groups, which processes started from it keep: they give up the thread's groups when
@@ -276,6 +280,34 @@ mod tests {
             assert_eq!(found.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
             assert_eq!(read_as(0).await.unwrap().unwrap(), "secret");
         }
+    }
+
+    /// Whether this is the process that the test below has started.
+    const SERVICE: &str = "PMIX_TEST_SERVICE";
+
+    /// A service that is not root, but may become others and open all files.
+    #[tokio::test]
+    async fn a_service_with_capabilities_lends_none_of_them() {
+        let shadow = Path::new("/etc/shadow");
+        if std::env::var_os(SERVICE).is_some() {
+            assert!(std::fs::read(shadow).is_ok(), "the service may");
+            let account = Account::with_groups(STRANGER, STRANGER, vec![STRANGER]);
+            let read = account.with_rights(move || std::fs::read(shadow)).await.unwrap();
+            assert_eq!(read.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+            return;
+        }
+        if !Account::can_be_assumed() {
+            return;
+        }
+        let capabilities = "+setuid,+setgid,+dac_override,+dac_read_search";
+        let test = "account::tests::a_service_with_capabilities_lends_none_of_them";
+        let mut service = std::process::Command::new("setpriv");
+        service.args(["--reuid", "4002", "--regid", "4002", "--clear-groups"]);
+        service.args(["--inh-caps", capabilities, "--ambient-caps", capabilities]);
+        service.arg(std::env::current_exe().unwrap()).args(["--exact", test]).env(SERVICE, "1");
+        let output = service.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
     }
 
     #[tokio::test]

@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
 use crate::cleanup::clean_up_as_user;
+use crate::door::Door;
 use crate::engine::{CallId, CallValue, Command, ConnId, Engine, HostCall, Input, RequestId};
 use crate::line::{Line, Turn};
 use crate::upcalls::Upcalls;
@@ -111,6 +112,7 @@ fn stopped() -> Failure {
 
 pub(crate) struct Driver {
     engine: Engine,
+    door: Door,
     upcalls: Upcalls,
     peers: HashMap<ConnId, Box<dyn Peer>>,
     calls: HashMap<CallId, oneshot::Sender<Result<CallValue, Failure>>>,
@@ -123,9 +125,10 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    pub(crate) fn new(engine: Engine, upcalls: Upcalls) -> Self {
+    pub(crate) fn new(engine: Engine, upcalls: Upcalls, door: Door) -> Self {
         Self {
             engine,
+            door,
             upcalls,
             peers: HashMap::new(),
             calls: HashMap::new(),
@@ -156,6 +159,7 @@ impl Driver {
             if received == 0 {
                 break None;
             }
+            self.door.worked();
             let mut stop = None;
             for event in batch.drain(..) {
                 match event {

@@ -237,7 +237,7 @@ impl ServerBuilder {
             dir: opened.dir.path().into(),
             native: opened.native_uri.clone().map(|uri| (uri, self.native)),
             harvest: self.harvest,
-            door,
+            door: door.clone(),
         };
         let handle = ServerHandle::new(inbox.clone(), shared);
         let host = (self.host)(handle.clone());
@@ -251,7 +251,7 @@ impl ServerBuilder {
             tool_support: self.tool_support,
             put_limit: self.put_limit,
         };
-        let driver = Driver::new(Engine::new(config), Upcalls::new(host, runtime, inbox));
+        let driver = Driver::new(Engine::new(config), Upcalls::new(host, runtime, inbox), door);
         let (thread, dir) = opened.run(driver, events);
         Ok(Server { handle, thread: Some(thread), dir: Some(dir) })
     }

@@ -9,6 +9,7 @@ mod peer;
 mod session;
 mod translate;
 
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -82,18 +83,25 @@ impl Port {
 impl Shared {
     /// Serves a connection if its user has business here; others are turned away before a byte of theirs is read.
     fn receive(self: &Arc<Self>, stream: TcpStream, from: SocketAddr) {
-        let known = Connection::new(&stream, from).and_then(|connection| {
-            let uid = self.owners.uid_of(&connection)?;
-            stream.set_nodelay(true).map(|()| (connection, uid))
-        });
-        match known {
-            Ok((connection, uid)) => match self.door.enter(uid) {
-                Ok(guest) => drop(tokio::spawn(session::run(stream, connection, uid, guest, self.clone()))),
-                Err(reason) => self.turn_away(uid, from, &reason),
-            },
-            Err(error) => {
-                self.turn_away(UNKNOWN, from, &format!("the owner of its socket is not known: {error}"));
-            }
+        let unknown = |error: io::Error| {
+            self.turn_away(UNKNOWN, from, &format!("the owner of its socket is not known: {error}"));
+        };
+        let connection = match Connection::new(&stream, from) {
+            Ok(connection) => connection,
+            Err(error) => return unknown(error),
+        };
+        // whoever has no business here is not worth the second question
+        let uid = match self.owners.claimed_by(&connection) {
+            Ok(uid) => uid,
+            Err(error) => return unknown(error),
+        };
+        let guest = match self.door.enter(uid) {
+            Ok(guest) => guest,
+            Err(reason) => return self.turn_away(uid, from, &reason),
+        };
+        match self.owners.confirm(&connection).and_then(|()| stream.set_nodelay(true)) {
+            Ok(()) => drop(tokio::spawn(session::run(stream, connection, uid, guest, self.clone()))),
+            Err(error) => unknown(error),
         }
     }
 

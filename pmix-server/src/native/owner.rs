@@ -7,7 +7,7 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use netlink_packet_core::{NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
 use netlink_packet_sock_diag::SockDiagMessage;
@@ -84,15 +84,36 @@ impl Owners {
     /// # Errors
     /// The connection is not established any more at either end, or the kernel does not answer.
     pub(super) fn uid_of(&self, connection: &Connection) -> io::Result<u32> {
-        let Connection { from, here, inode } = *connection;
-        let mut link = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let theirs = link.established(from, here)?;
+        let uid = self.claimed_by(connection)?;
         // asked last: if our end still stands, nobody else's socket can have been at the other end just now
-        let ours = link.established(here, from)?;
-        if ours.inode != inode {
-            return Err(gone("another connection has its addresses"));
+        self.confirm(connection).map(|()| uid)
+    }
+
+    /// The user who seems to hold the other end: enough to turn somebody away, and no proof before
+    /// [`confirm`](Self::confirm).
+    ///
+    /// # Errors
+    /// The other end is not established any more, or the kernel does not answer.
+    pub(super) fn claimed_by(&self, connection: &Connection) -> io::Result<u32> {
+        self.link().established(connection.from, connection.here).map(|theirs| theirs.uid)
+    }
+
+    /// Makes sure that our end still stands, so that what was told of the other end was told of this connection.
+    ///
+    /// # Errors
+    /// It does not, or the kernel does not answer.
+    pub(super) fn confirm(&self, connection: &Connection) -> io::Result<()> {
+        let ours = self.link().established(connection.here, connection.from)?;
+        if ours.inode == connection.inode {
+            Ok(())
+        } else {
+            Err(gone("another connection has its addresses"))
         }
-        Ok(theirs.uid)
+    }
+
+    /// Only the server's own thread comes here while it runs, so nobody ever waits.
+    fn link(&self) -> MutexGuard<'_, Link> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
