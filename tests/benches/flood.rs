@@ -31,7 +31,9 @@ fn setting(name: &str, default: u32) -> u32 {
 
 /// One process: fences, and says how long that took.
 async fn rank_loop(uri: &str, rank: u32, fences: u32) {
+    let begin = Instant::now();
     let client = Client::builder().uri(uri).proc(TestServer::proc(rank)).connect().await.unwrap();
+    println!("connected {}", begin.elapsed().as_micros());
     client.fence_all().await.unwrap();
     let begin = Instant::now();
     for _ in 0..fences {
@@ -47,14 +49,15 @@ async fn compare() {
     let server = TestServer::start(ranks, true).await;
     let endpoints = [server.native.to_string(), server.socket().display().to_string()];
     let (mut burned, mut flooded, mut in_all) = (Vec::new(), Vec::new(), Duration::ZERO);
+    let (mut quiet, mut connected) = (Vec::new(), Vec::new());
     let memory = server.peak() >> 10;
     while in_all < Duration::from_secs(seconds.into()) {
         if flooded.len() >= 8 * burned.len() || burned.len() < 5 {
             let burners = endpoints.each_ref().map(|_| stranger.command_line("while :; do :; done"));
-            burned.push(beside(burners, &server, ranks).await);
+            burned.push(beside(burners, &server, ranks, &mut quiet).await);
         }
         let floods = endpoints.each_ref().map(|endpoint| stranger.stranger(&["flood", endpoint, "86400"]));
-        let took = beside(floods, &server, ranks).await;
+        let took = beside(floods, &server, ranks, &mut connected).await;
         in_all += took;
         flooded.push(took);
     }
@@ -62,6 +65,10 @@ async fn compare() {
     let micros = |time: Duration| time.as_micros() as f64 / f64::from(FENCES);
     println!("fence of {ranks} beside two processes of another user that burn: {:.0} us", micros(burned));
     println!("fence of {ranks} beside two that flood: {:.0} us", micros(flooded));
+    quiet.sort_unstable();
+    connected.sort_unstable();
+    let of = |times: &[u64]| format!("{} us, at most {} us", times[times.len() / 2], times[times.len() - 1]);
+    println!("connecting: {} beside those that burn, {} beside those that flood", of(&quiet), of(&connected));
     println!(
         "ratio {:.2}, flooded for {:.0} s",
         flooded.as_secs_f64() / burned.as_secs_f64(),
@@ -75,7 +82,7 @@ async fn compare() {
 }
 
 /// How long the loop takes beside these processes.
-async fn beside(others: [Command; 2], server: &TestServer, ranks: u32) -> Duration {
+async fn beside(others: [Command; 2], server: &TestServer, ranks: u32, connected: &mut Vec<u64>) -> Duration {
     let others: Vec<_> = others
         .into_iter()
         .map(|mut command| {
@@ -94,7 +101,9 @@ async fn beside(others: [Command; 2], server: &TestServer, ranks: u32) -> Durati
         // as long as it takes: no deadline of a test
         match processes[0].line_at_last().await {
             Some(line) if line.starts_with("took ") => break line[5..].parse().unwrap(),
-            Some(_) => {}
+            Some(line) => {
+                connected.extend(line.strip_prefix("connected ").map(|time| time.parse::<u64>().unwrap()))
+            }
             None => panic!("a rank has failed"),
         }
     };

@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,7 +18,9 @@ use pmix_client::types::App;
 use pmix_native::conn::{Connect, Frame, Framing, Peer as Who, Role, Security, ToolIdentity, User, tag};
 use pmix_native::msg::{Context, Request, Spawn};
 use pmix_native::{Dialect, Encoding};
+use rustix::io::Errno;
 use rustix::net::sockopt::set_tcp_cork;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 /// What to do to the server.
 #[derive(Debug)]
@@ -82,8 +85,9 @@ fn run(act: &Act) -> io::Result<()> {
     }
 }
 
-/// Connections that a flood leaves open at a time; what is more is closed, the oldest first.
-const OPEN: usize = 200;
+/// Connections that a flood leaves open at a time; what is more is closed, the oldest first. So many wait to be accepted
+/// that there is no room for others, as long as they come faster than they are accepted.
+const OPEN: usize = 6000;
 
 /// One after the other: nothing, garbage, half a greeting, a false claim. Refusals are what it expects.
 fn flood(endpoint: &Endpoint, time: Duration) -> io::Result<()> {
@@ -97,9 +101,10 @@ fn flood(endpoint: &Endpoint, time: Duration) -> io::Result<()> {
     while Instant::now() < end {
         for bytes in sent {
             tried += 1;
-            if let Ok(mut stream) = endpoint.connect() {
-                let _ = stream.write_all(bytes);
-                open.push_back(stream);
+            if let Ok(socket) = endpoint.knock() {
+                // before it is accepted, if there is room for it to wait
+                let _ = rustix::io::write(&socket, bytes);
+                open.push_back(socket);
             }
             if open.len() > OPEN {
                 open.pop_front();
@@ -119,6 +124,24 @@ impl Endpoint {
             Some(Self::Grpc(word.into()))
         } else {
             word.parse().ok().map(Self::Native)
+        }
+    }
+
+    /// Connects without waiting for anything.
+    fn knock(&self) -> io::Result<OwnedFd> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let family = match self {
+            Self::Native(_) => AddressFamily::INET,
+            Self::Grpc(_) => AddressFamily::UNIX,
+        };
+        let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+        let connected = match self {
+            Self::Native(address) => rustix::net::connect(&socket, address),
+            Self::Grpc(path) => rustix::net::connect(&socket, &SocketAddrUnix::new(path)?),
+        };
+        match connected {
+            Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
+            Err(error) => Err(error.into()),
         }
     }
 
