@@ -26,9 +26,11 @@ const WINDOW: Duration = Duration::from_secs(10);
 /// What looking at strangers may cost while there is something else to do: so many units a second, each about 15 us of
 /// the server's thread. Then accepting pauses. The owner's processes wait behind the strangers, so this is also how fast
 /// those are got out of the way.
-const UNITS_A_SECOND: f64 = 8000.0;
+const UNITS_A_SECOND: f64 = 3000.0;
+/// So long after it has done something for those who are let in, the server is taken to be busy.
+const BUSY: Duration = Duration::from_millis(20);
 /// What may be spent at once.
-const UNITS_AT_ONCE: f64 = 800.0;
+const UNITS_AT_ONCE: f64 = 300.0;
 /// What may be spent in advance: however long strangers were looked at for want of anything else to do, the pause is
 /// short.
 const DEBT: f64 = UNITS_A_SECOND / 100.0;
@@ -52,10 +54,9 @@ struct Inner {
     places: Places,
     users: Mutex<Users>,
     budget: Mutex<Budget>,
-    /// Grows with all that the server does for those who are let in.
-    work: AtomicU64,
-    /// What it was when accepting was to pause last.
-    seen: AtomicU64,
+    /// When the server has done something for those who are let in, in milliseconds after the door was made, and one.
+    worked: AtomicU64,
+    made: tokio::time::Instant,
     turned_away: AtomicU64,
 }
 
@@ -141,8 +142,8 @@ impl Door {
     fn of(own: u32, other_users: bool, places: Places) -> Self {
         let budget = Mutex::new(Budget { units: UNITS_AT_ONCE, at: tokio::time::Instant::now() });
         let (users, turned_away) = (Mutex::default(), AtomicU64::new(0));
-        let (work, seen) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self(Arc::new(Inner { own, other_users, places, users, budget, work, seen, turned_away }))
+        let (worked, made) = (AtomicU64::new(0), tokio::time::Instant::now());
+        Self(Arc::new(Inner { own, other_users, places, users, budget, worked, made, turned_away }))
     }
 
     /// A place for a connection of that user, or why there is none.
@@ -190,7 +191,7 @@ impl Door {
 
     /// The server has done something for those who are let in.
     pub(crate) fn worked(&self) {
-        self.0.work.fetch_add(1, Ordering::Relaxed);
+        self.0.worked.store(self.age() + 1, Ordering::Relaxed);
     }
 
     /// Returns when the next connection may be looked at: at once, unless strangers have cost too much, and there is
@@ -200,13 +201,22 @@ impl Door {
         if wait.is_zero() {
             return;
         }
-        let work = self.0.work.load(Ordering::Relaxed);
-        if self.0.seen.swap(work, Ordering::Relaxed) == work {
-            // what is ready gets its turn, and it is seen then whether that was work
-            tokio::task::yield_now().await;
-        } else {
+        if self.is_busy() {
             tokio::time::sleep_until(tokio::time::Instant::now() + wait).await;
+        } else {
+            // what is ready gets its turn
+            tokio::task::yield_now().await;
         }
+    }
+
+    fn is_busy(&self) -> bool {
+        let worked = self.0.worked.load(Ordering::Relaxed);
+        worked > 0 && self.age() + 1 - worked < BUSY.as_millis() as u64
+    }
+
+    /// In milliseconds.
+    fn age(&self) -> u64 {
+        self.0.made.elapsed().as_millis() as u64
     }
 
     /// Connections turned away before the engine saw them.
