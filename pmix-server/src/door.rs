@@ -204,6 +204,11 @@ impl Door {
 }
 
 impl Guest {
+    /// Whether it is neither of the server's own user nor of root.
+    pub(crate) fn is_other(&self) -> bool {
+        self.door.is_other(self.uid)
+    }
+
     /// Its process has been let in: it is no visitor any more.
     pub(crate) fn let_in(&mut self) {
         if std::mem::take(&mut self.is_visitor) && self.door.is_other(self.uid) {
