@@ -277,6 +277,11 @@ impl Users {
 }
 
 impl Guest {
+    /// Whether it is neither of the server's own user nor of root.
+    pub(crate) fn is_other(&self) -> bool {
+        self.counted.is_some()
+    }
+
     /// Its process has been let in: it is no visitor any more.
     pub(crate) fn let_in(&mut self) {
         let was_visitor = std::mem::take(&mut self.is_visitor);

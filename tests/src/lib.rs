@@ -38,7 +38,7 @@ pub use native::{NativeSession, native_address, native_connect, native_stream, n
 pub use node::{NullLauncher, TestNode, TestNodeBuilder};
 pub use peers::{Peer, on_path, pmixrun, run, skipped};
 pub use programs::{Running, example, pid_of, processes_of, program, rank_program};
-pub use raw::{RawSession, forged, noise, query_once};
+pub use raw::{RawSession, forged, hoard, noise, query_once};
 pub use runtime::{DEADLINE, on_both_runtimes, within};
 pub use server::TestServer;
 pub use steady::{Footprint, Steady};

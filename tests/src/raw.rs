@@ -5,7 +5,7 @@ use std::path::Path;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, stream};
 use http::{Request, Response, Uri};
 use hyper::body::{Frame, Incoming};
@@ -18,6 +18,7 @@ use pmix_proto::v1::{ClientMessage, QueryReply, QueryRequest, ServerMessage};
 use pmix_proto::{Assembler, Limits, ServerBody};
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::body::Body;
 
@@ -107,6 +108,27 @@ pub async fn query_once(socket: &Path, queries: &[Query]) -> Result<QueryReply, 
     Ok(client.query(QueryRequest::from(queries)).await?.into_inner())
 }
 
+/// Opens a connection and on it as many calls as it may have, each a query of 4 MiB without its last byte; returns when
+/// the server has closed the connection.
+pub async fn hoard(socket: &Path) {
+    let (connection, served) = open(socket).await;
+    let mut query = BytesMut::zeroed(5 + (4 << 20) - 1);
+    query[1..5].copy_from_slice(&(4_u32 << 20).to_be_bytes());
+    let query = query.freeze();
+    for _ in 0..8 {
+        let request = Request::post("http://localhost/pmix.v1.Queries/Query")
+            .header("content-type", "application/grpc")
+            .header("te", "trailers")
+            .body(Body::new(Unfinished(Some(query.clone()))))
+            .unwrap();
+        // whatever it is answered
+        tokio::spawn(send(connection.clone(), request));
+    }
+    // held, so that it is the server who closes it
+    let _ = served.await;
+    drop(connection);
+}
+
 /// A body that begins with these bytes and never ends.
 struct Unfinished(Option<Bytes>);
 
@@ -124,11 +146,16 @@ impl hyper::body::Body for Unfinished {
 
 /// Opens an HTTP/2 connection.
 async fn connect(socket: &Path) -> SendRequest<Body> {
+    open(socket).await.0
+}
+
+/// The same, with what ends when it is closed.
+async fn open(socket: &Path) -> (SendRequest<Body>, JoinHandle<()>) {
     let stream = UnixStream::connect(socket).await.unwrap();
     let builder = http2::Builder::new(TokioExecutor::new());
     let (connection, driver) = builder.handshake(TokioIo::new(stream)).await.unwrap();
-    tokio::spawn(driver);
-    connection
+    let served = tokio::spawn(async move { drop(driver.await) });
+    (connection, served)
 }
 
 async fn send(

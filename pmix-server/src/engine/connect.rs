@@ -6,7 +6,7 @@ use pmix_types::message::{Abort, Failure, Hello, Identity, Reply, Welcome};
 use pmix_types::{Directives, Info, ProcId, Status, keys};
 
 use super::ids::ReplyTo;
-use super::registry::Stage;
+use super::registry::{Client, Stage};
 use super::resolve;
 use super::users::Listener;
 use super::{
@@ -14,6 +14,10 @@ use super::{
     not_supported,
 };
 use crate::host::{AbortRequest, ClientConnected, ClientFinalized, ClientLost, ToolConnected, Upcall};
+
+/// Connections that a process may have at a time: it and its clones (IDN-07) have one each. What else is bounded is so
+/// for each of them.
+const MAX_CONNECTIONS: usize = 8;
 
 impl Conn {
     /// As who hears events.
@@ -119,7 +123,7 @@ impl Engine {
                 client.uid, client.gid, peer.uid
             ));
         }
-        Ok(())
+        client.check_room(proc)
     }
 
     /// Tools need the server's leave and a host that decides (TOL-01, SEC-02).
@@ -138,11 +142,14 @@ impl Engine {
     }
 
     pub(super) fn on_client_admitted(&mut self, conn: ConnId, result: Result<(), Failure>, out: &mut Out) {
-        let Some(held) = self.conns.get_mut(&conn) else { return };
+        let Some(held) = self.conns.get(&conn) else { return };
         let (proc, pid) = (held.proc.clone(), held.peer.pid);
-        if let Err(failure) = result {
+        // others may have come in while the host was asked
+        let room = self.client(&proc).map_or(Ok(()), |client| client.check_room(&proc));
+        if let Err(failure) = result.and(room) {
             return self.refuse(conn, failure, out);
         }
+        let Some(held) = self.conns.get_mut(&conn) else { return };
         held.stage = ConnStage::Connected;
         let Some(job) = self.jobs.get_mut(&proc.nspace) else { return };
         let Some(client) = job.clients.get_mut(&proc.rank) else { return };
@@ -279,6 +286,19 @@ impl Engine {
             self.forget_conn(conn, out);
             out.push(Command::Close { conn, reason: reason.to_owned() });
         }
+    }
+}
+
+impl Client {
+    /// Whether one more connection of it may be let in.
+    fn check_room(&self, proc: &ProcId) -> Result<(), Failure> {
+        if self.conns.len() < MAX_CONNECTIONS {
+            return Ok(());
+        }
+        let message = format!(
+            "{proc} has {MAX_CONNECTIONS} connections already, itself or by processes it has forked: close one"
+        );
+        Err(Failure::new(Status::ERR_RESOURCE_BUSY, message))
     }
 }
 

@@ -4,6 +4,7 @@
 //! HTTP/2 is driven by hyper directly rather than by tonic's server, so that each connection's end is seen
 //! with its reason, and credentials and limits are ours.
 
+mod connection;
 mod peer;
 mod queries;
 mod session;
@@ -11,8 +12,8 @@ mod session;
 use std::convert::Infallible;
 use std::io;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use http::{Request, Response};
@@ -23,8 +24,6 @@ use pmix_proto::stream::LocalStream;
 use pmix_proto::v1::queries_server::QueriesServer;
 use pmix_proto::v1::session_server::SessionServer;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::body::Body;
 use tower::Service;
@@ -33,18 +32,31 @@ use tower::util::BoxCloneSyncService;
 use crate::door::{self, Door, Guest, LogLine, Reserve, warn_with};
 use crate::driver::Inbox;
 use crate::engine::PeerCred;
+use connection::{Connection, Metered};
 use peer::Shared;
 use queries::QueryService;
 use session::SessionService;
 
-/// Streams a connection may have open: a session, and a few unary calls beside it.
-const MAX_STREAMS: u32 = 8;
 /// How long a process has to read what it is told last, before its connection is closed.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-const STREAM_WINDOW: u32 = 1 << 20;
-const CONNECTION_WINDOW: u32 = 4 << 20;
-/// Largest frame: that of a whole part, so that a large body is not read in crumbs.
-const FRAME: u32 = 1 << 20;
+
+/// What a connection may have on its way at a time. HTTP/2 fixes it before anybody is let in.
+struct Flow {
+    /// Streams that may be open: a session, and unary calls beside it.
+    streams: u32,
+    stream_window: u32,
+    connection_window: u32,
+    /// Largest frame.
+    frame: u32,
+}
+
+impl Flow {
+    /// Frames hold a whole part, so that a large body is not read in crumbs.
+    const OWN: Self = Self { streams: 8, stream_window: 1 << 20, connection_window: 4 << 20, frame: 1 << 20 };
+    /// Of other users anybody may come, so there is only as much as is needed to say who it is.
+    const OTHERS: Self =
+        Self { streams: 2, stream_window: 64 << 10, connection_window: 64 << 10, frame: 16 << 10 };
+}
 
 /// Services of one server; cloned per connection and request.
 #[derive(Clone)]
@@ -57,41 +69,6 @@ struct Services {
 
 /// A service whose type its crate does not name.
 type Boxed = BoxCloneSyncService<Request<Body>, Response<Body>, Infallible>;
-
-/// What is known of a connection: given to its calls.
-#[derive(Debug)]
-struct Connection {
-    peer: PeerCred,
-    /// A session has begun on it; there can be only one.
-    has_session: AtomicBool,
-    /// Told by its first call.
-    called: Notify,
-    /// Its place at the door.
-    guest: Mutex<Guest>,
-    /// Its session has ended, whoever has ended it.
-    over: CancellationToken,
-}
-
-impl Connection {
-    fn new(peer: PeerCred, guest: Guest) -> Self {
-        Self {
-            peer,
-            has_session: AtomicBool::new(false),
-            called: Notify::new(),
-            guest: Mutex::new(guest),
-            over: CancellationToken::new(),
-        }
-    }
-
-    fn of<B>(request: &tonic::Request<B>) -> Result<&Arc<Self>, tonic::Status> {
-        request.extensions().get().ok_or_else(|| tonic::Status::internal("the connection is not known"))
-    }
-
-    /// The process at its other end has been let in.
-    fn let_in(&self) {
-        self.guest.lock().unwrap_or_else(PoisonError::into_inner).let_in();
-    }
-}
 
 /// The socket of the server, and who may come in.
 #[derive(Debug)]
@@ -146,37 +123,28 @@ async fn serve(stream: LocalStream, peer: PeerCred, guest: Guest, services: Serv
     let connection = Arc::new(Connection::new(peer, guest));
     let calls = connection.clone();
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
-        calls.called.notify_one();
+        calls.on_call();
         request.extensions_mut().insert(calls.clone());
-        services.clone().call(request.map(Body::new))
+        let calls = calls.clone();
+        services.clone().call(request.map(|body| Body::new(Metered::new(body, calls))))
     });
+    let flow = if connection.is_other() { Flow::OTHERS } else { Flow::OWN };
     let mut serving = pin!(
         hyper::server::conn::http2::Builder::new(TokioExecutor::new())
-            .max_concurrent_streams(MAX_STREAMS)
-            .initial_stream_window_size(STREAM_WINDOW)
-            .initial_connection_window_size(CONNECTION_WINDOW)
-            .max_frame_size(FRAME)
+            .max_concurrent_streams(flow.streams)
+            .initial_stream_window_size(flow.stream_window)
+            .initial_connection_window_size(flow.connection_window)
+            .max_frame_size(flow.frame)
             .serve_connection(TokioIo::new(stream), service)
     );
-    let first_call = async {
-        tokio::select! {
-            served = serving.as_mut() => Some(served),
-            () = connection.called.notified() => None,
+    let served = tokio::select! {
+        served = serving.as_mut() => served,
+        () = connection.over.cancelled() => {
+            // what was said last is still on its way; nobody keeps a place for having been here
+            serving.as_mut().graceful_shutdown();
+            tokio::time::timeout(LAST_WORDS, serving).await.unwrap_or(Ok(()))
         }
-    };
-    let served = match tokio::time::timeout(session::HELLO_WITHIN, first_call).await {
-        Ok(Some(served)) => served,
-        Ok(None) => {
-            tokio::select! {
-                served = serving.as_mut() => served,
-                () = connection.over.cancelled() => {
-                    // what was said last is still on its way; nobody keeps a place for having been here
-                    serving.as_mut().graceful_shutdown();
-                    tokio::time::timeout(LAST_WORDS, serving).await.unwrap_or(Ok(()))
-                }
-            }
-        }
-        Err(_) => {
+        () = connection.overdue() => {
             let PeerCred { uid, pid, .. } = peer;
             let leave = door.turn_away(uid);
             warn_with!(leave, uid, pid, "refused a connection: it did not ask for anything in time");

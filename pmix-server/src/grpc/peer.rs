@@ -11,7 +11,7 @@ use pmix_types::job::JobData;
 use pmix_types::message::{Collected, Failure, GroupReply, Modex, Output, Push, Reply, Welcome};
 use tokio::sync::oneshot;
 
-use super::Connection;
+use super::connection::Connection;
 use crate::door::{Door, LogLine, warn_with};
 use crate::driver::{Inbox, Peer};
 use crate::engine::{PeerCred, RequestId};

@@ -9,7 +9,7 @@ use pmix_types::{Pid, Query, Status};
 use tokio::sync::oneshot;
 use tonic::{Request, Response};
 
-use super::Connection;
+use super::connection::{Connection, Visit};
 use super::peer::Shared;
 use crate::driver::{Event, Peer};
 use crate::engine::{ConnId, Input, PeerCred, RequestId};
@@ -23,7 +23,8 @@ impl Queries for QueryService {
         &self,
         request: Request<v1::QueryRequest>,
     ) -> Result<Response<v1::QueryReply>, tonic::Status> {
-        let cred = Connection::of(&request)?.peer;
+        let connection = Connection::of(&request)?;
+        let (cred, visit) = (connection.peer, connection.visit());
         let body = v1::ClientBody { body: Some(v1::client_body::Body::Query(request.into_inner())) };
         let queries = match decode_client(body) {
             Ok(ClientBody::Request(Ask::Query(queries))) => queries,
@@ -38,7 +39,7 @@ impl Queries for QueryService {
         tokio::spawn(async move {
             let conn = service.0.inbox.next_conn();
             tokio::select! {
-                result = service.ask(conn, cred, queries) => drop(answer.send(result)),
+                result = service.ask(conn, cred, queries, &visit) => drop(answer.send(result)),
                 () = answer.closed() => {}
             }
             service.0.inbox.send(Event::Input(Input::Lost { conn, reason: String::new() })).await;
@@ -53,7 +54,13 @@ impl Queries for QueryService {
 
 impl QueryService {
     /// Connects as a tool would, and asks.
-    async fn ask(&self, conn: ConnId, cred: PeerCred, queries: Vec<Query>) -> Result<Reply, Failure> {
+    async fn ask(
+        &self,
+        conn: ConnId,
+        cred: PeerCred,
+        queries: Vec<Query>,
+        visit: &Visit,
+    ) -> Result<Reply, Failure> {
         let inbox = &self.0.inbox;
         let (admission, admitted) = oneshot::channel();
         let (answer, answered) = oneshot::channel();
@@ -63,6 +70,7 @@ impl QueryService {
         inbox.send(Event::Input(Input::Hello { conn, peer: cred, hello })).await;
         let gone = || Failure::new(Status::ERR_INIT, "the server has stopped");
         admitted.await.unwrap_or_else(|_| Err(gone()))?;
+        visit.let_in();
         let request = Ask::Query(queries);
         inbox.send(Event::Input(Input::Request { conn, id: RequestId(1), request })).await;
         answered.await.unwrap_or_else(|_| Err(gone()))

@@ -2,7 +2,6 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt, stream};
@@ -15,7 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Streaming};
 
-use super::Connection;
+use super::connection::Connection;
 use super::peer::{SessionLine, SessionPeer, Shared};
 use crate::door::warn_with;
 use crate::driver::Event;
@@ -42,7 +41,7 @@ impl Session for SessionService {
         request: Request<Streaming<ClientMessage>>,
     ) -> Result<Response<Outgoing>, tonic::Status> {
         let connection = Connection::of(&request)?;
-        if connection.has_session.swap(true, Ordering::Relaxed) {
+        if !connection.begin_session() {
             return Err(tonic::Status::already_exists(
                 "this connection has a session: open another connection",
             ));

@@ -98,13 +98,16 @@ pub(super) async fn run(
             }
         })
     };
+    // no more is read of a process that is shown out
     let reason = tokio::select! {
-        reason = talk => reason,
+        biased;
+        () = line.finished() => None,
         () = line.stalled() => {
             line.abandon();
             warn_with!(door.line(uid), %from, uid, reason = UNREAD, "closed a connection");
             Some(UNREAD.to_owned())
         }
+        reason = talk => reason,
     };
     if let Some(reason) = reason {
         inbox.send(Event::Input(Input::Lost { conn, reason })).await;

@@ -14,10 +14,12 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
+use futures::future::join_all;
 use pmix_client::types::App;
 use pmix_native::conn::{Connect, Frame, Framing, Peer as Who, Role, Security, ToolIdentity, User, tag};
 use pmix_native::msg::{Context, Request, Spawn};
 use pmix_native::{Dialect, Encoding};
+use pmix_tests::hoard;
 use rustix::io::Errno;
 use rustix::net::sockopt::set_tcp_cork;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -36,6 +38,9 @@ enum Act {
     /// `flood ENDPOINT SECONDS`: for so long connects and leaves, sits, sends garbage and false claims, by turns and
     /// as fast as it can.
     Flood { endpoint: Endpoint, time: Duration },
+    /// `hoard SOCKET TIMES`: opens so many connections, on each as many large queries as it may, and leaves out their last
+    /// bytes; says `closed` when the server has closed them all.
+    Hoard { socket: PathBuf, times: usize },
 }
 
 /// Where a server listens: `HOST:PORT`, or the path of a socket.
@@ -82,6 +87,12 @@ fn run(act: &Act) -> io::Result<()> {
             Ok(())
         }
         Act::Flood { endpoint, time } => flood(endpoint, *time),
+        Act::Hoard { socket, times } => {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(join_all((0..*times).map(|_| hoard(socket))));
+            println!("closed");
+            Ok(())
+        }
     }
 }
 
@@ -195,6 +206,7 @@ impl Act {
                 let time = Duration::from_secs(seconds.parse().ok()?);
                 Self::Flood { endpoint: Endpoint::parse(endpoint)?, time }
             }
+            ["hoard", socket, times] => Self::Hoard { socket: socket.into(), times: times.parse().ok()? },
             _ => return None,
         })
     }

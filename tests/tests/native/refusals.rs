@@ -381,6 +381,21 @@ async fn a_frame_that_is_too_long_ends_its_connection() {
 }
 
 #[tokio::test]
+async fn a_process_that_stays_when_it_is_shown_out_is_read_no_more() {
+    let (node, clients) = node().await;
+    let mut stream = admitted(&node).await;
+    node.handle().deregister_nspace(&other().nspace).await.unwrap();
+    let mut said = Vec::new();
+    let _ = within(stream.read_to_end(&mut said)).await;
+    let mut beat = BytesMut::new();
+    let frame = Frame { index: 0, tag: tag::HEARTBEAT, payload: Bytes::new() };
+    Framing::default().encode(&frame, &mut beat).unwrap();
+    // the system refuses what comes for a socket that the server has closed
+    within(async { while stream.write_all(&beat).await.is_ok() {} }).await;
+    goes_on(&node, &clients).await;
+}
+
+#[tokio::test]
 async fn a_request_that_cannot_be_read_is_answered_and_its_connection_stays() {
     let (node, clients) = node().await;
     let logs = Logs::start();

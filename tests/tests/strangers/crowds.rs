@@ -97,6 +97,23 @@ async fn a_flood_of_another_user_is_bounded_in_memory_and_log_lines() {
     assert!((1..=2 * FEW_LINES).contains(&refusals), "{refusals}: {log}");
 }
 
+/// Each connection would bring 32 MiB, and none of their queries is ever complete.
+#[tokio::test]
+async fn queries_that_are_never_complete_are_not_held_for_another_user() {
+    let Some(stranger) = OtherUser::second() else { return };
+    let server = TestServer::start(2, true).await;
+    works(&server).await;
+    let before = server.peak();
+    let socket = server.socket().display().to_string();
+    let mut hoard = Running::start(stranger.stranger(&["hoard", &socket, "20"]));
+    hoard.line_with("closed").await;
+    let grown = server.peak() - before;
+    assert!(grown < 16 << 20, "{grown} bytes");
+    works(&server).await;
+    let log = server.end().await;
+    assert!(log.contains("it did not ask for anything in time"), "{log}");
+}
+
 /// While the server does nothing, as many wait as a large job brings: nobody is turned away, nobody has to try again.
 #[tokio::test]
 async fn a_thousand_processes_connect_at_once() {

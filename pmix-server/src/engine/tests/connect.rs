@@ -301,6 +301,37 @@ fn idn_07_clones_connect_under_one_name_and_count_once() {
 }
 
 #[test]
+fn connections_of_a_process_are_limited_also_while_the_host_is_asked() {
+    let mut t = Harness::new([]);
+    t.job("job", "0-1");
+    let held: Vec<_> = (0..8).map(|_| t.connect(&proc("job", 0))).collect();
+    let refused = t.hello(&proc("job", 0));
+    let Command::Refuse { conn, failure } = t.next() else { panic!("it is let in") };
+    assert_eq!((conn, failure.status), (refused, Status::ERR_RESOURCE_BUSY));
+    assert!(failure.message.contains("has 8 connections already"), "{failure}");
+    t.connect(&proc("job", 1));
+    t.lose(&held[0]);
+    t.connect(&proc("job", 0));
+    t.finish();
+
+    let mut t = Harness::new([Upcall::ClientConnected]);
+    t.job("job", "0");
+    let mut asked = Vec::new();
+    for _ in 0..9 {
+        t.hello(&proc("job", 0));
+        asked.push(t.upcall().0);
+    }
+    for id in asked.drain(..8) {
+        t.answer(id, Ok(Answer::Done));
+        assert!(matches!(t.next(), Command::Accept { .. }));
+    }
+    t.answer(asked[0], Ok(Answer::Done));
+    let Command::Refuse { failure, .. } = t.next() else { panic!("it is let in") };
+    assert_eq!(failure.status, Status::ERR_RESOURCE_BUSY);
+    t.finish();
+}
+
+#[test]
 fn sec_02_a_tool_needs_the_server_and_the_host() {
     let mut closed = config([Upcall::ToolConnected]);
     closed.tool_support = false;

@@ -1,0 +1,271 @@
+//! What is known of a connection, and what it may do before its process is let in.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::session::HELLO_WITHIN;
+use crate::door::Guest;
+use crate::engine::PeerCred;
+
+/// Bytes that are taken in all calls of a connection of another user before its process is let in.
+const MAX_STRANGE: usize = 64 << 10;
+
+/// What is known of a connection: given to its calls.
+///
+/// Anybody may have opened one of another user. So it is closed if for some time it has had no call that says who is
+/// there: calls that ask for anything else, or are never complete, do not keep it. Our own user needs just any call.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) peer: PeerCred,
+    is_other: bool,
+    /// A session has begun on it; there can be only one.
+    pub(super) has_session: AtomicBool,
+    /// Its place at the door.
+    guest: Mutex<Guest>,
+    presence: Mutex<Presence>,
+    /// Told when its presence has changed.
+    changed: Notify,
+    /// Its session has ended, whoever has ended it.
+    pub(super) over: CancellationToken,
+}
+
+#[derive(Debug)]
+struct Presence {
+    /// Calls that keep it.
+    calls: usize,
+    /// When the last of them ended, or it was opened.
+    since: Instant,
+    /// Bytes that may still be taken; without end once its process is in.
+    left: Option<usize>,
+}
+
+impl Connection {
+    pub(super) fn new(peer: PeerCred, guest: Guest) -> Self {
+        let is_other = guest.is_other();
+        let left = is_other.then_some(MAX_STRANGE);
+        Self {
+            peer,
+            is_other,
+            has_session: AtomicBool::new(false),
+            guest: Mutex::new(guest),
+            presence: Mutex::new(Presence { calls: 0, since: Instant::now(), left }),
+            changed: Notify::new(),
+            over: CancellationToken::new(),
+        }
+    }
+
+    pub(super) fn of<B>(request: &tonic::Request<B>) -> Result<&Arc<Self>, tonic::Status> {
+        request.extensions().get().ok_or_else(|| tonic::Status::internal("the connection is not known"))
+    }
+
+    /// Whether it belongs to a user who is neither the server's own nor root.
+    pub(super) const fn is_other(&self) -> bool {
+        self.is_other
+    }
+
+    /// There is a call, which may be any.
+    pub(super) fn on_call(&self) {
+        if !self.is_other {
+            self.keep();
+        }
+    }
+
+    /// Begins its session, which has a deadline of its own and ends the connection with itself; whether there was none.
+    pub(super) fn begin_session(&self) -> bool {
+        let is_first = !self.has_session.swap(true, Ordering::Relaxed);
+        if is_first {
+            self.keep();
+        }
+        is_first
+    }
+
+    /// The process at its other end has been let in.
+    pub(super) fn let_in(&self) {
+        self.guest.lock().unwrap_or_else(PoisonError::into_inner).let_in();
+        self.presence().left = None;
+    }
+
+    /// A complete query, which is a short session; to be held until it is answered.
+    pub(super) fn visit(self: &Arc<Self>) -> Visit {
+        self.keep();
+        Visit(self.clone())
+    }
+
+    /// Resolves when it was open for too long without a call that keeps it. Cancel-safe.
+    pub(super) async fn overdue(&self) {
+        loop {
+            let due = {
+                let presence = self.presence();
+                (presence.calls == 0).then(|| presence.since + HELLO_WITHIN)
+            };
+            let Some(due) = due else {
+                self.changed.notified().await;
+                continue;
+            };
+            tokio::select! {
+                biased;
+                () = self.changed.notified() => {}
+                () = sleep_until(due) => return,
+            }
+        }
+    }
+
+    fn keep(&self) {
+        self.presence().calls += 1;
+        self.changed.notify_one();
+    }
+
+    /// Takes bytes of a call, unless there are too many from somebody who has not been let in.
+    fn takes(&self, bytes: usize) -> bool {
+        match &mut self.presence().left {
+            None => true,
+            Some(left) => left.checked_sub(bytes).map(|rest| *left = rest).is_some(),
+        }
+    }
+
+    /// Only the server's own thread comes here, so nobody ever waits.
+    fn presence(&self) -> MutexGuard<'_, Presence> {
+        self.presence.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Keeps a connection while a query is answered.
+#[derive(Debug)]
+pub(super) struct Visit(Arc<Connection>);
+
+impl Visit {
+    /// The query was let in: others may follow it.
+    pub(super) fn let_in(&self) {
+        if let Some(left) = &mut self.0.presence().left {
+            *left = MAX_STRANGE;
+        }
+    }
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        let mut presence = self.0.presence();
+        presence.calls -= 1;
+        presence.since = Instant::now();
+        drop(presence);
+        self.0.changed.notify_one();
+    }
+}
+
+/// The body of a call, of which no more is read than its connection may bring.
+#[derive(Debug)]
+pub(super) struct Metered<B> {
+    body: B,
+    connection: Arc<Connection>,
+}
+
+impl<B> Metered<B> {
+    pub(super) const fn new(body: B, connection: Arc<Connection>) -> Self {
+        Self { body, connection }
+    }
+}
+
+impl<B> Body for Metered<B>
+where
+    B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Unpin,
+{
+    type Data = Bytes;
+    type Error = Box<dyn std::error::Error + Send + Sync>;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let Some(frame) = std::task::ready!(Pin::new(&mut self.body).poll_frame(context)) else {
+            return Poll::Ready(None);
+        };
+        let frame = frame.map_err(Into::into)?;
+        let bytes = frame.data_ref().map_or(0, Bytes::len);
+        Poll::Ready(Some(if self.connection.takes(bytes) {
+            Ok(frame)
+        } else {
+            let message = format!("a process that is not let in may say {MAX_STRANGE} bytes: connect first");
+            Err(tonic::Status::resource_exhausted(message).into())
+        }))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures::FutureExt;
+
+    use super::*;
+    use crate::door::Door;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn connection(uid: u32) -> Arc<Connection> {
+        let guest = Door::new(true).enter(uid).unwrap();
+        Arc::new(Connection::new(PeerCred { uid, gid: None, pid: None }, guest))
+    }
+
+    fn stranger() -> Arc<Connection> {
+        connection(rustix::process::geteuid().as_raw() + 4001)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_keeps_a_connection_of_another_user_only_if_it_says_who_is_there() {
+        let connection = stranger();
+        let begin = Instant::now();
+        connection.on_call();
+        connection.overdue().await;
+        assert_eq!(begin.elapsed(), HELLO_WITHIN);
+        let visits = [connection.visit(), connection.visit()];
+        for visit in visits {
+            assert!(tokio::time::timeout(5 * HELLO_WITHIN, connection.overdue()).await.is_err());
+            drop(visit);
+        }
+        // asking again gives it time again
+        assert!(tokio::time::timeout(HELLO_WITHIN - SECOND, connection.overdue()).await.is_err());
+        drop(connection.visit());
+        let begin = Instant::now();
+        connection.overdue().await;
+        assert_eq!(begin.elapsed(), HELLO_WITHIN);
+        assert!(connection.begin_session() && !connection.begin_session());
+        assert!(tokio::time::timeout(5 * HELLO_WITHIN, connection.overdue()).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn our_own_user_keeps_a_connection_by_any_call() {
+        let connection = connection(rustix::process::geteuid().as_raw());
+        assert!(connection.takes(usize::MAX));
+        assert!(tokio::time::timeout(HELLO_WITHIN - SECOND, connection.overdue()).await.is_err());
+        connection.on_call();
+        assert!(tokio::time::timeout(5 * HELLO_WITHIN, connection.overdue()).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn who_is_not_let_in_brings_a_few_bytes_in_all_its_calls() {
+        let connection = stranger();
+        assert!(connection.takes(MAX_STRANGE - 1) && !connection.takes(2) && connection.takes(1));
+        connection.visit();
+        assert!(!connection.takes(1), "it was not let in");
+        connection.visit().let_in();
+        assert!(connection.takes(MAX_STRANGE) && !connection.takes(1));
+        connection.let_in();
+        assert!(connection.takes(usize::MAX) && connection.overdue().now_or_never().is_none());
+    }
+}
