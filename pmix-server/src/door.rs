@@ -26,7 +26,7 @@ const WINDOW: Duration = Duration::from_secs(10);
 /// What looking at strangers may cost while there is something else to do: so many units a second, each about 15 us of
 /// the server's thread. Then accepting pauses. The owner's processes wait behind the strangers, so this is also how fast
 /// those are got out of the way.
-const UNITS_A_SECOND: f64 = 3000.0;
+const UNITS_A_SECOND: f64 = 1500.0;
 /// So long after it has done something for those who are let in, the server is taken to be busy.
 const BUSY: Duration = Duration::from_millis(20);
 /// What may be spent at once.
