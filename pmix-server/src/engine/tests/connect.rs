@@ -328,6 +328,8 @@ fn connections_of_a_process_are_limited_also_while_the_host_is_asked() {
     t.answer(asked[0], Ok(Answer::Done));
     let Command::Refuse { failure, .. } = t.next() else { panic!("it is let in") };
     assert_eq!(failure.status, Status::ERR_RESOURCE_BUSY);
+    t.hello(&proc("job", 0));
+    let Command::Refuse { .. } = t.next() else { panic!("the host is asked in vain") };
     t.finish();
 }
 
