@@ -201,7 +201,7 @@ fn remove_within(limit: Duration, dirs: Vec<PathBuf>) {
     let (done, wait) = mpsc::channel();
     std::thread::spawn(move || {
         for dir in dirs {
-            if let Err(error) = std::fs::remove_dir_all(&dir) {
+            if let Err(error) = pmix_server::remove_tree(&dir) {
                 tracing::warn!(%error, dir = %dir.display(), "directory of a dead launcher not removed");
             }
         }
