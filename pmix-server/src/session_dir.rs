@@ -27,6 +27,8 @@ use pmix_types::Nspace;
 use thiserror::Error;
 use tokio::net::UnixListener;
 
+use crate::removal::remove_tree;
+
 const GATE: &str = ".lock";
 const LOCK: &str = "lock";
 const SOCKET: &str = "server.sock";
@@ -122,7 +124,7 @@ impl SessionDir {
         match lock {
             Ok(lock) => Ok(Self { path, base: base.into(), _lock: lock }),
             Err(error) => {
-                // not remove_dir_all, which needs descriptors that may be what is missing
+                // not remove_tree, which needs descriptors that may be what is missing
                 let _ = fs::remove_file(path.join(LOCK));
                 let _ = fs::remove_dir(&path);
                 Err(error)
@@ -191,7 +193,7 @@ impl SessionDir {
 
 impl Drop for SessionDir {
     fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir_all(&self.path) {
+        if let Err(error) = remove_tree(&self.path) {
             tracing::warn!(path = %self.path.display(), %error, "cannot remove the session directory");
         }
         // a newcomer would hold the gate
@@ -329,8 +331,14 @@ fn remove_stale(base: &Path, hostname: &str) {
             Ok(lock) => lock.try_lock().is_ok(),
             Err(error) => error.kind() == io::ErrorKind::NotFound,
         };
-        if is_dead && fs::remove_dir_all(&dir).is_ok() {
-            tracing::info!(path = %dir.display(), "removed what a dead server left");
+        if !is_dead {
+            continue;
+        }
+        match remove_tree(&dir) {
+            Ok(()) => tracing::info!(path = %dir.display(), "removed what a dead server left"),
+            Err(error) => {
+                tracing::warn!(path = %dir.display(), %error, "cannot remove what a dead server left")
+            }
         }
     }
 }

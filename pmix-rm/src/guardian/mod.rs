@@ -14,9 +14,10 @@
 mod cgroup;
 mod mark;
 mod process;
+mod start;
 mod wire;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
@@ -27,9 +28,11 @@ use std::process::{Child as Process, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, memfd_create, openat};
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, Shutdown, SocketFlags, SocketType, shutdown, socketpair};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use tokio::sync::oneshot;
 
 use crate::child::{Child, Handle};
@@ -38,6 +41,9 @@ use mark::Mark;
 use wire::{Order, Report, receive, send};
 
 pub use process::run;
+
+/// Longest time that a dismissed guardian may take to hear of it, and then to end.
+const LAST_TIME: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 
 /// The launcher's end: dropping it makes the guardian act as if the launcher had died.
 #[derive(Debug)]
@@ -59,8 +65,10 @@ struct State {
     link: Option<Arc<OwnedFd>>,
     /// What it is to remove.
     dirs: Vec<PathBuf>,
-    /// Those who wait for a process to be started, in the order of what they have asked.
-    asked: VecDeque<oneshot::Sender<io::Result<Child>>>,
+    /// Those who wait for a process to be started, by the number of what they have asked.
+    asked: HashMap<u64, oneshot::Sender<io::Result<Child>>>,
+    /// Number of the last order to start one.
+    number: u64,
     /// Its children, and who waits for their end.
     children: HashMap<i32, oneshot::Sender<i32>>,
 }
@@ -81,7 +89,8 @@ impl Guardian {
             process: Some(process),
             link: Some(Arc::new(link)),
             dirs: Vec::new(),
-            asked: VecDeque::new(),
+            asked: HashMap::new(),
+            number: 0,
             children: HashMap::new(),
         };
         let state = Arc::new(Mutex::new(state));
@@ -148,16 +157,18 @@ impl Guardian {
         asked: oneshot::Sender<io::Result<Child>>,
     ) -> io::Result<()> {
         let _turn = lock(&self.turn);
-        let link = {
+        let (link, number) = {
             let mut state = lock(&self.state);
             let link = state.link()?;
-            state.asked.push_back(asked);
-            link
+            state.number += 1;
+            let number = state.number;
+            state.asked.insert(number, asked);
+            (link, number)
         };
         // without the state: who waits for room here must not hold up those who make it
-        let sent = send(link, &Order::Start { job: job.to_owned() }, descriptors);
+        let sent = send(link, &Order::Start { number, job: job.to_owned() }, descriptors);
         if sent.is_err() {
-            lock(&self.state).asked.pop_back();
+            lock(&self.state).asked.remove(&number);
         }
         sent
     }
@@ -188,10 +199,18 @@ impl Guardian {
             (state.process.take(), state.link.take())
         };
         let Some(mut process) = process else { return Ok(()) };
-        let told = link.map(|link| send(link, &Order::Finish, &[]));
+        let told = link.map(|link| {
+            let takes_orders = is_ready(PollFd::new(&*link, PollFlags::OUT))?;
+            takes_orders.then(|| send(&*link, &Order::Finish, &[])).ok_or(io::ErrorKind::TimedOut)?
+        });
         if told.is_none_or(|told| told.is_err()) {
             tracing::warn!("the guardian was gone before the launcher");
             // as long as nobody has waited for it, its group is no other
+            let _ = kill_process_group(self.group, Signal::KILL);
+        }
+        let pidfd = pidfd_open(Pid::from_child(&process), PidfdFlags::empty())?;
+        if !is_ready(PollFd::new(&pidfd, PollFlags::IN))? {
+            tracing::warn!(pid = process.id(), "the guardian does not end, it is killed with its group");
             let _ = kill_process_group(self.group, Signal::KILL);
         }
         process.wait().map(drop)
@@ -224,8 +243,8 @@ impl State {
     fn hear(&mut self, report: Report, descriptors: Vec<OwnedFd>) {
         match report {
             Report::Ready => {}
-            Report::Started { pid } => {
-                let Some(asked) = self.asked.pop_front() else { return };
+            Report::Started { number, pid } => {
+                let Some(asked) = self.asked.remove(&number) else { return };
                 let (Some(id), Some(pidfd)) = (Pid::from_raw(pid), descriptors.into_iter().next()) else {
                     let _ = asked.send(Err(io::Error::other("the launcher ran out of files (ulimit -n)")));
                     return;
@@ -235,9 +254,9 @@ impl State {
                 // if nobody waits for it any more, it is killed by being dropped
                 let _ = asked.send(Ok(Child::told(Handle::new(id, pidfd), end)));
             }
-            Report::Failed { errno, reason } => {
+            Report::Failed { number, errno, reason } => {
                 let error = errno.map_or_else(|| io::Error::other(reason), io::Error::from_raw_os_error);
-                if let Some(asked) = self.asked.pop_front() {
+                if let Some(asked) = self.asked.remove(&number) {
                     let _ = asked.send(Err(error));
                 }
             }
@@ -281,6 +300,17 @@ impl State {
                     too, what it has started lives on");
                 None
             }
+        }
+    }
+}
+
+/// Whether a descriptor is ready within the time that a guardian may take to end.
+fn is_ready(descriptor: PollFd<'_>) -> io::Result<bool> {
+    let mut descriptors = [descriptor];
+    loop {
+        match poll(&mut descriptors, Some(&LAST_TIME)) {
+            Err(Errno::INTR) => {}
+            ready => return Ok(ready? > 0),
         }
     }
 }

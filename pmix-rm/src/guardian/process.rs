@@ -1,17 +1,16 @@
 //! What the guardian process does.
 
-use std::fs::File;
-use std::io::{self, Read, Seek};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
-use std::process::{ExitCode, Stdio};
+use std::process::ExitCode;
 use std::sync::mpsc;
 use std::time::Duration;
 
 use rustix::net::{RecvFlags, SocketType, sockopt::socket_type};
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitOptions, fchdir, getpgrp, getpid, kill_current_process_group, pidfd_open,
-    set_child_subreaper, wait,
+    Pid, Signal, WaitOptions, WaitStatus, getpgrp, getpid, kill_current_process_group, set_child_subreaper,
+    wait, waitpid,
 };
 use tokio::io::Interest;
 use tokio::net::UnixStream;
@@ -19,8 +18,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::cgroup::Cgroups;
 use super::mark::Mark;
-use super::wire::{Order, Report, START_FDS, receive, send};
-use crate::recipe::Recipe;
+use super::start::{Outcome, Starts, children_of};
+use super::wire::{Order, Report, receive, send};
 use crate::{orphans, tree};
 
 /// Longest time that removing directories may put off the end.
@@ -37,7 +36,8 @@ pub fn run() -> ExitCode {
         tracing::error!("the guardian is started by its launcher, not by hand");
         return ExitCode::FAILURE;
     };
-    let mut watch = Watch { launcher, dirs: Vec::new(), cgroups: Cgroups::of(mark.as_str()) };
+    let mut watch =
+        Watch { launcher, dirs: Vec::new(), cgroups: Cgroups::of(mark.as_str()), starts: Starts::new() };
     if let Err(error) = watch.stand() {
         tracing::error!(%error, "guardian");
     }
@@ -68,6 +68,7 @@ struct Watch {
     /// To be removed with what the launcher leaves.
     dirs: Vec<PathBuf>,
     cgroups: Cgroups,
+    starts: Starts,
 }
 
 impl Watch {
@@ -75,7 +76,7 @@ impl Watch {
     fn stand(&mut self) -> io::Result<()> {
         // what processes leave behind becomes ours, so that it can be found
         set_child_subreaper(Some(getpid()))?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
             // signals to the group are meant for the processes in it: to receive them is not to die of them
             let _ignored = IGNORED.map(|number| signal(SignalKind::from_raw(number)));
@@ -90,12 +91,17 @@ impl Watch {
                     // those who wait for an end come before those who want a start
                     biased;
                     _ = ended.recv() => self.reap()?,
+                    (number, outcome) = self.starts.next() => {
+                        self.tell(number, outcome)?;
+                        // ends that could not be told meanwhile
+                        self.reap()?;
+                    }
                     ready = orders.readable() => {
                         ready?;
                         let order = || receive(&self.launcher, RecvFlags::DONTWAIT);
                         match orders.try_io(Interest::READABLE, order) {
                             Ok(Some((order, descriptors))) => {
-                                if !self.obey(order, descriptors)? {
+                                if !self.obey(order, descriptors).await? {
                                     return Ok(());
                                 }
                             }
@@ -110,21 +116,15 @@ impl Watch {
     }
 
     /// False if there is nothing more to be done.
-    fn obey(&mut self, order: Order, descriptors: Vec<OwnedFd>) -> io::Result<bool> {
+    async fn obey(&mut self, order: Order, descriptors: Vec<OwnedFd>) -> io::Result<bool> {
         match order {
             Order::Protect(dir) => self.dirs.push(dir.into()),
-            Order::Start { job } => {
+            Order::Start { number, job } => {
                 self.cgroups.visit(&job);
-                match start(descriptors) {
-                    Ok((pid, pidfd)) => {
-                        let report = Report::Started { pid: pid.as_raw_pid() };
-                        send(&self.launcher, &report, &[pidfd.as_fd()])?;
-                    }
-                    Err(error) => {
-                        let errno = error.raw_os_error();
-                        self.report(&Report::Failed { errno, reason: error.to_string() })?;
-                    }
+                for (number, outcome) in self.starts.start(number, descriptors).await {
+                    self.tell(number, outcome)?;
                 }
+                self.reap()?;
             }
             Order::Started => self.cgroups.leave(),
             Order::Kill { job } => self.cgroups.kill(&job),
@@ -138,11 +138,45 @@ impl Watch {
     }
 
     /// Tells the ends of all children that have ended; those of orphans mean nothing to the launcher.
-    fn reap(&self) -> io::Result<()> {
-        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
-            self.report(&Report::Ended { pid: pid.as_raw_pid(), status: status.as_raw() })?;
+    ///
+    /// A thread that starts a process waits itself for one that could not become a program, and must not be robbed of it:
+    /// while there are such threads, only what none of them has just made is waited for.
+    fn reap(&mut self) -> io::Result<()> {
+        if !self.starts.is_empty() {
+            let children = children_of(getpid());
+            // whose thread has ended is among them, and its start is told before its end
+            for (number, outcome) in self.starts.ended() {
+                self.tell(number, outcome)?;
+            }
+            for pid in children {
+                if let Ok(Some((pid, status))) = waitpid(Some(pid), WaitOptions::NOHANG) {
+                    self.tell_end(pid, status)?;
+                }
+            }
+        }
+        while self.starts.is_empty()
+            && let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG)
+        {
+            self.tell_end(pid, status)?;
         }
         Ok(())
+    }
+
+    fn tell(&self, number: u64, outcome: Outcome) -> io::Result<()> {
+        match outcome {
+            Ok((pid, pidfd)) => {
+                let report = Report::Started { number, pid: pid.as_raw_pid() };
+                send(&self.launcher, &report, &[pidfd.as_fd()])
+            }
+            Err(error) => {
+                let errno = error.raw_os_error();
+                self.report(&Report::Failed { number, errno, reason: error.to_string() })
+            }
+        }
+    }
+
+    fn tell_end(&self, pid: Pid, status: WaitStatus) -> io::Result<()> {
+        self.report(&Report::Ended { pid: pid.as_raw_pid(), status: status.as_raw() })
     }
 
     fn report(&self, report: &Report) -> io::Result<()> {
@@ -167,32 +201,6 @@ impl Watch {
     }
 }
 
-/// Starts a process with the descriptors of an [`Order::Start`].
-fn start(descriptors: Vec<OwnedFd>) -> io::Result<(Pid, OwnedFd)> {
-    let count = descriptors.len();
-    let [recipe, cwd, stdin, stdout, stderr]: [OwnedFd; START_FDS] =
-        descriptors.try_into().map_err(|_| {
-            io::Error::other(format!("the guardian was given {count} descriptors: too many open files"))
-        })?;
-    let mut bytes = Vec::new();
-    let mut file = File::from(recipe);
-    file.rewind()?;
-    file.read_to_end(&mut bytes)?;
-    let recipe = Recipe::from_bytes(&bytes).ok_or_else(|| io::Error::other("what is to be started?"))?;
-    fchdir(cwd)?;
-    let mut command = recipe.command();
-    let streams = [stdin, stdout, stderr].map(Stdio::from);
-    let [stdin, stdout, stderr] = streams;
-    command.stdin(stdin).stdout(stdout).stderr(stderr);
-    let child = match &recipe.user {
-        None => command.spawn()?,
-        Some(user) => user.start_processes_blocking(move || command.spawn())??,
-    };
-    let pid = Pid::from_child(&child);
-    // nobody has waited for it yet, so the id is its own
-    Ok((pid, pidfd_open(pid, PidfdFlags::empty())?))
-}
-
 /// Removes directories, but returns after `limit`: a file system that hangs must not keep the guardian.
 fn remove_within(limit: Duration, dirs: Vec<PathBuf>) {
     if dirs.is_empty() {
@@ -201,7 +209,7 @@ fn remove_within(limit: Duration, dirs: Vec<PathBuf>) {
     let (done, wait) = mpsc::channel();
     std::thread::spawn(move || {
         for dir in dirs {
-            if let Err(error) = std::fs::remove_dir_all(&dir) {
+            if let Err(error) = pmix_server::remove_tree(&dir) {
                 tracing::warn!(%error, dir = %dir.display(), "directory of a dead launcher not removed");
             }
         }

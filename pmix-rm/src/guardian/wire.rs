@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 pub(super) enum Order {
     /// Remove this directory if the launcher ends without [`Finish`](Self::Finish).
     Protect(OsString),
-    /// Start a process of this job. With it come the recipe, the launcher's current directory, and the standard streams.
-    Start { job: String },
+    /// Start a process of this job; the number names the order. With it come the recipe, the launcher's current directory, and the standard streams.
+    Start { number: u64, job: String },
     /// All processes of the last job are started.
     Started,
     /// Kill all that belongs to this job, where there is a cgroup for it.
@@ -36,10 +36,10 @@ pub(super) enum Order {
 pub(super) enum Report {
     /// It stands guard.
     Ready,
-    /// A process was started, in the order of the orders; with it comes its pidfd.
-    Started { pid: i32 },
+    /// The process of the order of this number was started; with it comes its pidfd.
+    Started { number: u64, pid: i32 },
     /// It was not: the system's error number, or else what went wrong.
-    Failed { errno: Option<i32>, reason: String },
+    Failed { number: u64, errno: Option<i32>, reason: String },
     /// A process has ended with this status; before the guardian has asked for it, the pid goes to no other.
     Ended { pid: i32, status: i32 },
 }

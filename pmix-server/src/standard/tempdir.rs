@@ -4,7 +4,7 @@
 //! MPI libraries make directories of their own if they are given none, and leave them behind when they are killed. Nobody
 //! but the job's user can enter it.
 
-use std::fs::{self, DirBuilder};
+use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, lchown};
 use std::path::{Path, PathBuf};
@@ -15,6 +15,7 @@ use pmix_types::{Status, keys};
 use super::Account;
 use crate::handle::ServerHandle;
 use crate::host::{HostError, HostResult};
+use crate::removal::remove_tree;
 
 /// The directory of a job, named by its number: a namespace may hold what a name of a file may not.
 fn of_job(server: &ServerHandle, number: u32) -> PathBuf {
@@ -74,7 +75,7 @@ pub(super) async fn work_dir(
 /// Removes what a job has left in its directory, and that.
 pub(super) async fn remove(server: &ServerHandle, number: u32) {
     let path = of_job(server, number);
-    match blocking(&path, |path| fs::remove_dir_all(path)).await {
+    match blocking(&path, remove_tree).await {
         Ok(()) => {}
         // it did not start, or the server has stopped and taken all with it
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}

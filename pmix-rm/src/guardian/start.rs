@@ -1,0 +1,194 @@
+//! How the guardian starts processes: its own user's at once, those of others in threads, as another user can keep a
+//! start from coming to an end (a lease on the program, a stop signal before it runs).
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use pmix_server::standard::Account;
+use procfs::process::Process;
+use rustix::process::{Pid, PidfdFlags, Signal, fchdir, kill_process, pidfd_open};
+use rustix::thread::gettid;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::wire::START_FDS;
+use crate::recipe::Recipe;
+
+/// Longest time that a start may take.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// How long the guardian waits for a start before it turns to others: more than it takes to fork, which is to happen in
+/// the directory and the cgroup of the job.
+const MOMENT: Duration = Duration::from_millis(100);
+
+/// Starts that one user may have under way.
+const MAX_OF_USER: usize = 8;
+
+/// A start that has come to its end: the process, or why there is none.
+pub(super) type Outcome = io::Result<(Pid, OwnedFd)>;
+
+/// The starts that are under way.
+#[derive(Debug)]
+pub(super) struct Starts {
+    pending: BTreeMap<u64, Pending>,
+    done: mpsc::UnboundedSender<(u64, io::Result<Child>)>,
+    outcomes: mpsc::UnboundedReceiver<(u64, io::Result<Child>)>,
+}
+
+#[derive(Debug)]
+struct Pending {
+    uid: u32,
+    thread: Arc<OnceLock<Pid>>,
+    end: Instant,
+    /// It was reported as failed: what comes of it is killed.
+    given_up: bool,
+}
+
+impl Starts {
+    pub(super) fn new() -> Self {
+        let (done, outcomes) = mpsc::unbounded_channel();
+        Self { pending: BTreeMap::new(), done, outcomes }
+    }
+
+    /// Whether there is none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// Starts a process with the descriptors of an order of this number. What comes of it, and of others meanwhile;
+    /// [`next`](Self::next) tells the rest.
+    pub(super) async fn start(&mut self, number: u64, descriptors: Vec<OwnedFd>) -> Vec<(u64, Outcome)> {
+        let (mut command, user) = match prepare(descriptors) {
+            Ok(prepared) => prepared,
+            Err(error) => return vec![(number, Err(error))],
+        };
+        let Some(user) = user else {
+            return vec![(number, command.spawn().and_then(named))];
+        };
+        let uid = user.uid();
+        if self.pending.values().filter(|pending| pending.uid == uid).count() >= MAX_OF_USER {
+            let reason = format!("{MAX_OF_USER} starts of uid {uid} are under way already");
+            return vec![(number, Err(io::Error::new(io::ErrorKind::ResourceBusy, reason)))];
+        }
+        let thread = Arc::new(OnceLock::new());
+        let (done, named) = (self.done.clone(), Arc::clone(&thread));
+        let failed = done.clone();
+        tokio::spawn(async move {
+            let work = move || {
+                let _ = named.set(gettid());
+                let _ = done.send((number, command.spawn()));
+            };
+            if let Err(error) = user.start_processes(work).await {
+                let _ = failed.send((number, Err(error)));
+            }
+        });
+        let end = Instant::now() + LIMIT;
+        self.pending.insert(number, Pending { uid, thread, end, given_up: false });
+        let mut ended = Vec::new();
+        let all = async {
+            while self.pending.contains_key(&number) {
+                ended.push(self.next().await);
+            }
+        };
+        // it is told later then
+        let _ = tokio::time::timeout(MOMENT, all).await;
+        ended
+    }
+
+    /// The next start that ends or has taken too long. Nothing is lost when this is dropped.
+    pub(super) async fn next(&mut self) -> (u64, Outcome) {
+        loop {
+            let late = self.pending.iter().filter(|(_, pending)| !pending.given_up);
+            let late =
+                late.min_by_key(|(_, pending)| pending.end).map(|(&number, pending)| (number, pending.end));
+            let at = late.map_or_else(Instant::now, |(_, end)| end);
+            tokio::select! {
+                biased;
+                Some((number, child)) = self.outcomes.recv() => {
+                    if let Some(outcome) = self.settle(number, child) {
+                        return (number, outcome);
+                    }
+                }
+                () = tokio::time::sleep_until(at), if late.is_some() => {
+                    if let Some((number, _)) = late {
+                        return (number, Err(self.give_up(number)));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Those that have ended by now.
+    pub(super) fn ended(&mut self) -> Vec<(u64, Outcome)> {
+        let mut ended = Vec::new();
+        while let Ok((number, child)) = self.outcomes.try_recv() {
+            ended.extend(self.settle(number, child).map(|outcome| (number, outcome)));
+        }
+        ended
+    }
+
+    /// `None` if nobody waits for it any more.
+    fn settle(&mut self, number: u64, child: io::Result<Child>) -> Option<Outcome> {
+        let pending = self.pending.remove(&number)?;
+        if !pending.given_up {
+            return Some(child.and_then(named));
+        }
+        if let Ok(mut child) = child {
+            let _ = child.kill();
+        }
+        None
+    }
+
+    /// Kills what hangs before it is a program, so that its thread ends.
+    fn give_up(&mut self, number: u64) -> io::Error {
+        if let Some(pending) = self.pending.get_mut(&number) {
+            pending.given_up = true;
+            for pid in pending.thread.get().map_or_else(Vec::new, |&thread| children_of(thread)) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+        let limit = LIMIT.as_secs();
+        let reason = format!(
+            "it did not start within {limit} s: somebody holds the program, or its file system hangs"
+        );
+        io::Error::new(io::ErrorKind::TimedOut, reason)
+    }
+}
+
+/// The children of one thread of this process. Those that become ours by the death of their parents are children of the
+/// first thread, those that a thread starts are its own.
+pub(super) fn children_of(thread: Pid) -> Vec<Pid> {
+    let task = Process::myself().and_then(|process| process.task_from_tid(thread.as_raw_pid()));
+    let children = task.and_then(|task| task.children()).unwrap_or_default();
+    children.into_iter().filter_map(|pid| Pid::from_raw(pid.cast_signed())).collect()
+}
+
+/// Reads what is to be started from the descriptors of an order, and goes where it is to start.
+fn prepare(descriptors: Vec<OwnedFd>) -> io::Result<(Command, Option<Account>)> {
+    let count = descriptors.len();
+    let [recipe, cwd, stdin, stdout, stderr]: [OwnedFd; START_FDS] =
+        descriptors.try_into().map_err(|_| {
+            io::Error::other(format!("the guardian was given {count} descriptors: too many open files"))
+        })?;
+    let mut bytes = Vec::new();
+    let mut file = File::from(recipe);
+    file.rewind()?;
+    file.read_to_end(&mut bytes)?;
+    let recipe = Recipe::from_bytes(&bytes).ok_or_else(|| io::Error::other("what is to be started?"))?;
+    fchdir(cwd)?;
+    let mut command = recipe.command();
+    let [stdin, stdout, stderr] = [stdin, stdout, stderr].map(Stdio::from);
+    command.stdin(stdin).stdout(stdout).stderr(stderr);
+    Ok((command, recipe.user))
+}
+
+fn named(child: Child) -> Outcome {
+    let pid = Pid::from_child(&child);
+    // nobody has waited for it yet, so the id is its own
+    Ok((pid, pidfd_open(pid, PidfdFlags::empty())?))
+}

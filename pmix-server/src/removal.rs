@@ -1,0 +1,287 @@
+//! Removes a directory with all in it, whoever has filled it and still does.
+//!
+//! The directories of jobs belong to other users, who nest them as deep as they like and move them while we work. So no
+//! path is followed but the one given, nothing here recurses, and the number of open files does not grow with the depth:
+//! what a directory below the top still holds is moved to the top, and is cleared from there. What belongs to another
+//! user is cleared with that user's rights only, as the user may have moved there what only we could remove.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, chmod, fstat, openat, renameat, unlinkat};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+
+use crate::account::Account;
+
+/// Longest time for one directory: a user who goes on filling it must not keep us for ever.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A group that nobody is in. Users remove what is their own; what they share by a group is not ours to touch.
+const NO_GROUP: u32 = 65534;
+
+/// Removes a directory with all in it: without recursion, with few descriptors however deep it is, and without following
+/// links below it. Blocks, at most about half a minute unless the file system hangs.
+///
+/// What belongs to another user is removed with the rights of that user, where this process may assume them.
+///
+/// # Errors
+/// It is not there, or something in it could not be removed in time; the rest is gone.
+///
+/// # Examples
+/// ```
+/// let root = tempfile::tempdir()?;
+/// let dir = root.path().join("a");
+/// std::fs::create_dir_all(dir.join("b/c"))?;
+/// pmix_server::remove_tree(&dir)?;
+/// assert!(!dir.exists());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn remove_tree(path: &Path) -> io::Result<()> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent = openat(CWD, parent, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut removal = Removal { end: Instant::now() + PATIENCE, moved: 0, steps: 0 };
+    let top = hold(parent.as_fd(), name)?;
+    removal.clear_as_owner(top)?;
+    Ok(unlinkat(&parent, name, AtFlags::REMOVEDIR)?)
+}
+
+/// How far it has come.
+#[derive(Clone, Copy)]
+struct Removal {
+    end: Instant,
+    /// Directories moved to the top.
+    moved: u64,
+    /// Everything that was moved or removed.
+    steps: u64,
+}
+
+impl Removal {
+    /// Clears a directory with the rights of its owner.
+    fn clear_as_owner(&mut self, top: OwnedFd) -> io::Result<()> {
+        let owner = fstat(&top)?.st_uid;
+        if owner == geteuid().as_raw() || !Account::can_be_assumed() {
+            return self.clear(&top);
+        }
+        let mut as_owner = *self;
+        let account = Account::with_groups(owner, NO_GROUP, Vec::new());
+        account.with_rights_blocking(move || as_owner.clear(&top))?
+    }
+
+    /// Clears a directory until nothing more of it can be removed.
+    fn clear(&mut self, top: &OwnedFd) -> io::Result<()> {
+        open_up(top)?;
+        loop {
+            let before = self.steps;
+            let cleared = self.each(top, |removal, name| removal.remove(top, name));
+            // what was moved to the top meanwhile may not have been seen
+            if self.steps == before || self.is_late() {
+                return cleared;
+            }
+        }
+    }
+
+    /// Does something with each entry of a directory; the last error of all, but for entries that are gone.
+    fn each(
+        &mut self,
+        dir: &OwnedFd,
+        mut act: impl FnMut(&mut Self, &OsStr) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut outcome = Ok(());
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        for entry in Dir::new(openat(dir, ".", flags, Mode::empty())?)? {
+            if self.is_late() {
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "it takes too long, perhaps it is still being filled",
+                ));
+            }
+            let entry = entry?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if name == "." || name == ".." {
+                continue;
+            }
+            match act(self, name) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => outcome = Err(error),
+                _ => {}
+            }
+        }
+        outcome
+    }
+
+    /// Removes an entry of the top.
+    fn remove(&mut self, top: &OwnedFd, name: &OsStr) -> io::Result<()> {
+        if self.unlink(top, name)? {
+            return Ok(());
+        }
+        let dir = hold(top.as_fd(), name)?;
+        if fstat(&dir)?.st_uid == geteuid().as_raw() {
+            open_up(&dir)?;
+            self.each(&dir, |removal, name| removal.lift(&dir, name, top))?;
+        } else {
+            self.clear_as_owner(dir)?;
+        }
+        self.unlink(top, name).map(drop)
+    }
+
+    /// Removes an entry of a directory below the top, or moves it to the top if it is not empty.
+    fn lift(&mut self, dir: &OwnedFd, name: &OsStr, top: &OwnedFd) -> io::Result<()> {
+        if self.unlink(dir, name)? {
+            return Ok(());
+        }
+        let below = hold(dir.as_fd(), name)?;
+        // who moves a directory writes to it
+        open_up(&below)?;
+        // a name that is taken is tried again with the next number
+        self.moved += 1;
+        renameat(dir, name, top, format!(".removed.{}", self.moved))?;
+        self.steps += 1;
+        Ok(())
+    }
+
+    /// Removes an entry of any kind; false if it is a directory that is not empty.
+    fn unlink(&mut self, dir: &OwnedFd, name: &OsStr) -> io::Result<bool> {
+        let unlinked = match unlinkat(dir, name, AtFlags::empty()) {
+            Err(Errno::ISDIR) => unlinkat(dir, name, AtFlags::REMOVEDIR),
+            unlinked => unlinked,
+        };
+        match unlinked {
+            Err(Errno::NOTEMPTY | Errno::EXIST) => return Ok(false),
+            unlinked => unlinked?,
+        }
+        self.steps += 1;
+        Ok(true)
+    }
+
+    fn is_late(&self) -> bool {
+        Instant::now() > self.end
+    }
+}
+
+/// Holds a directory, which need not be one that can be read.
+fn hold(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(openat(parent, name, flags, Mode::empty())?)
+}
+
+/// Makes a directory of our own one that we can read and write.
+fn open_up(dir: &OwnedFd) -> io::Result<()> {
+    let stat = fstat(dir)?;
+    let mode = Mode::from_raw_mode(stat.st_mode);
+    if stat.st_uid == geteuid().as_raw() && !mode.contains(Mode::RWXU) {
+        // one that is only held cannot be changed otherwise
+        chmod(format!("/proc/self/fd/{}", dir.as_raw_fd()), mode | Mode::RWXU)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, lchown, symlink};
+    use std::process::Command;
+
+    use rustix::fs::mkdirat;
+    use rustix::process::{Resource, Rlimit, setrlimit};
+
+    use super::*;
+
+    const DEPTH: usize = 15_000;
+    const STRANGER: u32 = 4001;
+
+    /// Nests directories, each with a file and a link to `outside`; each is left with this mode.
+    fn nest(top: &Path, outside: &Path, mode: u32) {
+        let mut dir = openat(CWD, top, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
+        for _ in 0..DEPTH {
+            rustix::fs::symlinkat(outside, &dir, "link").unwrap();
+            mkdirat(&dir, "d", Mode::RWXU).unwrap();
+            let below = hold(dir.as_fd(), OsStr::new("d")).unwrap();
+            chmod(format!("/proc/self/fd/{}", dir.as_raw_fd()), Mode::from_raw_mode(mode)).unwrap();
+            dir = below;
+        }
+    }
+
+    /// A directory `top`, and one outside that has a file.
+    fn scene() -> (tempfile::TempDir, std::path::PathBuf, std::path::PathBuf) {
+        let scene = tempfile::tempdir().unwrap();
+        fs::set_permissions(scene.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let (top, outside) = (scene.path().join("top"), scene.path().join("outside"));
+        fs::create_dir(&top).unwrap();
+        fs::create_dir(&outside).unwrap();
+        fs::write(outside.join("file"), "x").unwrap();
+        (scene, top, outside)
+    }
+
+    /// Runs a test of this module again in a process of its own that may have 64 open files; true in there.
+    fn is_in_need(test: &str) -> bool {
+        const VARIABLE: &str = "PMIX_TEST_FEW_FILES";
+        if std::env::var_os(VARIABLE).is_some() {
+            setrlimit(Resource::Nofile, Rlimit { current: Some(64), maximum: Some(64) }).unwrap();
+            return true;
+        }
+        let test = format!("removal::tests::{test}");
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        let output = command.args(["--exact", &test, "--nocapture"]).env(VARIABLE, "1").output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{output:?}");
+        false
+    }
+
+    #[test]
+    fn directories_nested_without_end_go_with_few_descriptors() {
+        if !is_in_need("directories_nested_without_end_go_with_few_descriptors") {
+            return;
+        }
+        let (_scene, top, outside) = scene();
+        nest(&top, &outside, 0o700);
+        remove_tree(&top).unwrap();
+        assert!(!top.exists() && outside.join("file").exists());
+    }
+
+    #[test]
+    fn directories_that_another_user_has_nested_and_closed_go_too() {
+        if !Account::can_be_assumed()
+            || !is_in_need("directories_that_another_user_has_nested_and_closed_go_too")
+        {
+            return;
+        }
+        let (_scene, top, outside) = scene();
+        // as the directory of a session holds that of a job
+        let job = top.join("job");
+        fs::create_dir(&job).unwrap();
+        lchown(&job, Some(STRANGER), Some(STRANGER)).unwrap();
+        let stranger = Account::with_groups(STRANGER, STRANGER, vec![STRANGER]);
+        let (inside, out) = (job.clone(), outside.clone());
+        stranger.with_rights_blocking(move || nest(&inside, &out, 0)).unwrap();
+        remove_tree(&top).unwrap();
+        assert!(!top.exists() && outside.join("file").exists());
+    }
+
+    #[test]
+    fn what_only_root_could_remove_stays_in_the_directory_of_another_user() {
+        if !Account::can_be_assumed() {
+            return;
+        }
+        let (_scene, top, outside) = scene();
+        symlink(&outside, top.join("link")).unwrap();
+        fs::create_dir_all(top.join("job/ours/deep")).unwrap();
+        fs::write(top.join("job/theirs"), "x").unwrap();
+        lchown(top.join("job"), Some(STRANGER), Some(STRANGER)).unwrap();
+        let error = remove_tree(&top).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{error}");
+        assert!(top.join("job/ours/deep").exists(), "moved there by its user, it may be anybody's");
+        assert!(!top.join("job/theirs").exists() && !top.join("link").exists());
+        assert!(outside.join("file").exists());
+    }
+
+    #[test]
+    fn what_is_not_there_is_not_found() {
+        let (_scene, top, _) = scene();
+        assert_eq!(remove_tree(&top.join("none")).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+}
