@@ -216,13 +216,19 @@ impl LocalLauncher {
     }
 
     /// Hands a started process to its supervisor.
-    fn look_after(&self, nspace: &Nspace, started: Started, reports: mpsc::Sender<LaunchReport>) {
+    fn look_after(
+        &self,
+        all: &mut Running,
+        nspace: &Nspace,
+        started: Started,
+        reports: mpsc::Sender<LaunchReport>,
+    ) {
         let Started { rank, program, child, input, output } = started;
         let proc = ProcId::new(nspace.clone(), rank);
         let (ending, ended) = watch::channel(());
         let input = input.map(|pipe| feed(proc.clone(), pipe, ended.clone()));
         let process = Process { handle: child.handle().clone(), ended, input };
-        self.running().insert(proc.clone(), process);
+        all.insert(proc.clone(), process);
         let report = LaunchReport::Started {
             proc: proc.clone(),
             pid: child.handle().pid().as_raw_pid(),
@@ -331,6 +337,10 @@ impl Launcher for LocalLauncher {
                 Ok(process) => started.push(process),
                 Err(refusal) => {
                     end_all(started).await;
+                    if let Some(guardian) = &self.guardian {
+                        guardian.kill(job.nspace.as_str());
+                        guardian.ended(job.nspace.as_str());
+                    }
                     return Err(error(proc, refusal));
                 }
             }
@@ -340,9 +350,12 @@ impl Launcher for LocalLauncher {
         if let Some(guardian) = &self.guardian {
             guardian.started();
         }
+        // held until all are in: the end of one must not look like that of the job
+        let mut running = self.running();
         for process in started {
-            self.look_after(&job.nspace, process, reports.clone());
+            self.look_after(&mut running, &job.nspace, process, reports.clone());
         }
+        drop(running);
         Ok(())
     }
 

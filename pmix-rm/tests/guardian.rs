@@ -404,3 +404,28 @@ async fn a_user_whose_program_cannot_be_run_does_not_hold_up_the_others() {
     lease.kill().unwrap();
     lease.wait().unwrap();
 }
+
+#[tokio::test]
+async fn a_job_that_does_not_start_leaves_no_cgroup() {
+    use std::os::unix::fs::PermissionsExt;
+    let (launcher, guardian) = launcher();
+    let home = tempfile::tempdir().unwrap();
+    // found, but nothing that the system can run
+    let broken = home.path().join("broken");
+    std::fs::write(&broken, [0x7f, b'E', b'L', b'F', 0]).unwrap();
+    std::fs::set_permissions(&broken, PermissionsExt::from_mode(0o755)).unwrap();
+    let apps = vec![App::new("sleep", 1).args(["1000"]), App::new(broken.to_str().unwrap(), 1)];
+    let mut job = LaunchJob::new(Nspace::new("broken").unwrap(), apps);
+    for rank in 0..2u32 {
+        let proc = LaunchProc::new(Rank::new(rank).unwrap(), "here".into(), rank as usize, Vec::new());
+        job.procs.push(proc);
+    }
+    let (reports, _received) = mpsc::channel(8);
+    launcher.launch(job, reports).await.unwrap_err();
+    // trivial where there is no cgroup v2
+    let of = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
+    let guardian_pid = guardian.group().as_raw_pid().to_string();
+    eventually("the guardian goes home", || of(&guardian_pid) == of("self"));
+    eventually("its cgroup is gone", || job_cgroups(std::process::id()).is_empty());
+    guardian.finish().unwrap();
+}

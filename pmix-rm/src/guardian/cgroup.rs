@@ -87,11 +87,13 @@ impl Cgroups {
         }
     }
 
-    /// Forgets a job; what it has left behind stays until the end.
+    /// Forgets a job, unless there is still something in its cgroup: that can be killed, and stays until the end.
     pub(super) fn ended(&mut self, job: &str) {
         self.leave();
-        if let Some(dir) = self.jobs.remove(job) {
-            let _ = fs::remove_dir(dir);
+        let is_busy =
+            |dir: &PathBuf| fs::remove_dir(dir).is_err_and(|error| error.kind() != io::ErrorKind::NotFound);
+        if !self.jobs.get(job).is_some_and(is_busy) {
+            self.jobs.remove(job);
         }
     }
 
@@ -163,4 +165,26 @@ fn home() -> Option<PathBuf> {
         procs.is_ok_and(|procs| procs.lines().any(|pid| pid == own))
     };
     homes.find(is_ours)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_with_something_left_in_its_cgroup_can_still_be_killed() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().join("job");
+        // a file in a directory keeps it as a process keeps a cgroup
+        fs::create_dir(&dir).unwrap();
+        fs::write(dir.join("cgroup.kill"), "").unwrap();
+        let jobs = BTreeMap::from([("job".to_owned(), dir.clone())]);
+        let mut cgroups = Cgroups { jobs, ..Cgroups::default() };
+        cgroups.ended("job");
+        cgroups.kill("job");
+        assert_eq!(fs::read_to_string(dir.join("cgroup.kill")).unwrap(), "1");
+        fs::remove_file(dir.join("cgroup.kill")).unwrap();
+        cgroups.ended("job");
+        assert!(!dir.exists() && cgroups.jobs.is_empty());
+    }
 }

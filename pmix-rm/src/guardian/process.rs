@@ -15,6 +15,7 @@ use rustix::process::{
 use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::Instant;
 
 use super::cgroup::Cgroups;
 use super::mark::Mark;
@@ -24,6 +25,9 @@ use crate::{orphans, tree};
 
 /// Longest time that removing directories may put off the end.
 const REMOVAL_TIME: Duration = Duration::from_secs(1);
+
+/// How often ends are looked for while processes of others are being started.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// What the guardian process does; it ends with its group, so this returns only if it was not started by
 /// [`Guardian::start`](super::Guardian::start), or cannot do its work.
@@ -91,6 +95,10 @@ impl Watch {
                     // those who wait for an end come before those who want a start
                     biased;
                     _ = ended.recv() => self.reap()?,
+                    // of a child whose thread has yet to end the system tells before it can be waited for
+                    () = tokio::time::sleep_until(Instant::now() + LOOK_AGAIN), if !self.starts.is_empty() => {
+                        self.reap()?;
+                    }
                     (number, outcome) = self.starts.next() => {
                         self.tell(number, outcome)?;
                         // ends that could not be told meanwhile
