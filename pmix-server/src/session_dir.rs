@@ -193,7 +193,14 @@ impl SessionDir {
 
 impl Drop for SessionDir {
     fn drop(&mut self) {
-        if let Err(error) = remove_tree(&self.path) {
+        // with hardly a descriptor left it is not deep, or stays
+        let removed = remove_tree(&self.path).or_else(|error| match error.raw_os_error() {
+            Some(number) if number == rustix::io::Errno::MFILE.raw_os_error() => {
+                fs::remove_dir_all(&self.path)
+            }
+            _ => Err(error),
+        });
+        if let Err(error) = removed {
             tracing::warn!(path = %self.path.display(), %error, "cannot remove the session directory");
         }
         // a newcomer would hold the gate

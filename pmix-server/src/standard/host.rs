@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use pmix_types::{Directives, Nspace, ProcId, ProcState, Rank, Status, keys};
+use pmix_types::{Directives, Nspace, ProcId, Rank, Status, keys};
 
 use super::attributes::taken_by;
 use super::cluster::Shared;
@@ -177,10 +177,10 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         Ok(())
     }
 
-    /// Processes that were connected when last heard of, and have ended by what the launcher knows.
+    /// Processes that have ended by what the launcher knows, whether that has been heard of or not.
     fn dead_unseen(&self, nspace: &Nspace) -> Vec<Rank> {
         let mut rows = self.process_table(nspace);
-        rows.retain(|row| row.state == ProcState::CONNECTED && self.0.shared.launcher.has_ended(&row.proc));
+        rows.retain(|row| self.0.shared.launcher.has_ended(&row.proc));
         rows.into_iter().map(|row| row.proc.rank).collect()
     }
 

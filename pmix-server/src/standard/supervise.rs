@@ -403,7 +403,8 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
         }
         dead.into_iter().find(|rank| {
             let left_early = self.connected.contains(rank) && !self.finalized.contains(rank);
-            left_early && self.running.contains(rank) && self.proc(*rank) != *aborter
+            // its end may be on its way here, or just being told
+            left_early && !self.announced.contains(rank) && self.proc(*rank) != *aborter
         })
     }
 
