@@ -1,15 +1,22 @@
-//! What a second user who floods a server costs its owner: a loop of fences beside the flood, and beside as many
-//! processes of that user that only burn processor time. Needs root, to be that user.
+//! What a second user who floods a server costs its owner: a loop of fences beside the flood, beside as many
+//! processes of that user that only burn processor time, and beside the same flood of sockets that nobody serves, which
+//! is what the kernel's part of it costs. Needs root, to be that user.
 //!
 //! `FLOOD_SECONDS` says how long the floods last in all (20 if not set), `FLOOD_RANKS` how many processes fence (16).
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark")]
 
+use std::fs::{self, Permissions};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use pmix_client::Client;
 use pmix_tests::{OtherUser, Running, TestServer};
+use tempfile::TempDir;
 
 /// Fences of one measurement.
 const FENCES: u32 = 3000;
@@ -48,30 +55,36 @@ async fn compare() {
     let (seconds, ranks) = (setting("FLOOD_SECONDS", 20), setting("FLOOD_RANKS", 16));
     let server = TestServer::start(ranks, true).await;
     let endpoints = [server.native.to_string(), server.socket().display().to_string()];
-    let (mut burned, mut flooded, mut in_all) = (Vec::new(), Vec::new(), Duration::ZERO);
+    let nobody = Nobody::listen();
+    let (mut burned, mut flooded, mut in_vain) = (Vec::new(), Vec::new(), Vec::new());
+    let mut in_all = Duration::ZERO;
     let (mut quiet, mut connected) = (Vec::new(), Vec::new());
     let memory = server.peak() >> 10;
     while in_all < Duration::from_secs(seconds.into()) {
         if flooded.len() >= 8 * burned.len() || burned.len() < 5 {
             let burners = endpoints.each_ref().map(|_| stranger.command_line("while :; do :; done"));
             burned.push(beside(burners, &server, ranks, &mut quiet).await);
+            let floods = nobody.endpoints().map(|endpoint| stranger.stranger(&["flood", &endpoint, "86400"]));
+            in_vain.push(beside(floods, &server, ranks, &mut Vec::new()).await);
         }
         let floods = endpoints.each_ref().map(|endpoint| stranger.stranger(&["flood", endpoint, "86400"]));
         let took = beside(floods, &server, ranks, &mut connected).await;
         in_all += took;
         flooded.push(took);
     }
-    let (burned, flooded) = (median(burned), median(flooded));
+    let (burned, flooded, in_vain) = (median(burned), median(flooded), median(in_vain));
     let micros = |time: Duration| time.as_micros() as f64 / f64::from(FENCES);
     println!("fence of {ranks} beside two processes of another user that burn: {:.0} us", micros(burned));
     println!("fence of {ranks} beside two that flood: {:.0} us", micros(flooded));
+    println!("fence of {ranks} beside two that flood sockets nobody serves: {:.0} us", micros(in_vain));
     quiet.sort_unstable();
     connected.sort_unstable();
     let of = |times: &[u64]| format!("{} us, at most {} us", times[times.len() / 2], times[times.len() - 1]);
     println!("connecting: {} beside those that burn, {} beside those that flood", of(&quiet), of(&connected));
     println!(
-        "ratio {:.2}, flooded for {:.0} s",
+        "ratio {:.2}, of sockets nobody serves {:.2}, flooded for {:.0} s",
         flooded.as_secs_f64() / burned.as_secs_f64(),
+        in_vain.as_secs_f64() / burned.as_secs_f64(),
         in_all.as_secs_f64()
     );
     println!(
@@ -79,6 +92,32 @@ async fn compare() {
         server.peak() >> 10,
         server.log().len()
     );
+}
+
+/// Listens on both kinds of sockets and accepts nobody.
+struct Nobody {
+    _dir: TempDir,
+    path: PathBuf,
+    native: TcpListener,
+    _grpc: UnixListener,
+}
+
+impl Nobody {
+    fn listen() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+        let path = dir.path().join("socket");
+        let (native, grpc) = (TcpListener::bind("127.0.0.1:0").unwrap(), UnixListener::bind(&path).unwrap());
+        fs::set_permissions(&path, Permissions::from_mode(0o777)).unwrap();
+        // as deep a queue as a server's
+        rustix::net::listen(&native, 4096).unwrap();
+        rustix::net::listen(&grpc, 4096).unwrap();
+        Self { _dir: dir, path, native, _grpc: grpc }
+    }
+
+    fn endpoints(&self) -> [String; 2] {
+        [self.native.local_addr().unwrap().to_string(), self.path.display().to_string()]
+    }
 }
 
 /// How long the loop takes beside these processes.
