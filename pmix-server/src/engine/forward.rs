@@ -97,7 +97,7 @@ impl Left {
             return Ok(());
         }
         let message =
-            format!("the host has not done yet what processes of uid {uid} that are gone have asked for");
+            format!("too many requests of uid {uid} are still with the host though their processes are gone: try again later");
         Err(Failure::new(Status::ERR_RESOURCE_BUSY, message))
     }
 
