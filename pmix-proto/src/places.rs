@@ -126,7 +126,7 @@ pub fn doubt(found: &Metadata, uid: u32) -> Option<Doubt> {
 impl fmt::Display for Doubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoDirectory => f.write_str("is no directory (a link or file in its place): remove it"),
+            Self::NoDirectory => f.write_str("is not a directory but a link or a file: remove it"),
             Self::Owner(uid) => write!(f, "belongs to uid {uid}, not to this user"),
             Self::Mode(mode) => write!(f, "has mode {mode:04o}, others may look or write: chmod 700 it"),
         }

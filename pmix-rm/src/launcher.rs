@@ -66,6 +66,8 @@ pub struct LocalLauncher {
     guardian: Option<Arc<Guardian>>,
     stdin: Arc<Mutex<Option<OwnedFd>>>,
     running: Arc<Mutex<Running>>,
+    /// Jobs that are being launched: none of their processes are among those that run until all are.
+    launching: Arc<Mutex<BTreeSet<Nspace>>>,
 }
 
 /// The processes that have not ended.
@@ -102,6 +104,7 @@ impl LocalLauncher {
             guardian: None,
             stdin: Arc::default(),
             running: Arc::default(),
+            launching: Arc::default(),
         }
     }
 
@@ -128,6 +131,10 @@ impl LocalLauncher {
 
     fn running(&self) -> MutexGuard<'_, Running> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn launching(&self) -> MutexGuard<'_, BTreeSet<Nspace>> {
+        self.launching.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn recipe(&self, program: &Program, proc: &LaunchProc, user: Option<&Account>) -> Recipe {
@@ -294,6 +301,25 @@ fn pretence(env: &[(String, String)], is_of_other: bool) -> Vec<(&'static str, &
     told
 }
 
+/// A job is being launched as long as this lives.
+struct Launching<'a> {
+    launcher: &'a LocalLauncher,
+    nspace: &'a Nspace,
+}
+
+impl<'a> Launching<'a> {
+    fn new(launcher: &'a LocalLauncher, nspace: &'a Nspace) -> Self {
+        launcher.launching().insert(nspace.clone());
+        Self { launcher, nspace }
+    }
+}
+
+impl Drop for Launching<'_> {
+    fn drop(&mut self) {
+        self.launcher.launching().remove(self.nspace);
+    }
+}
+
 /// A process that was started and has no supervisor yet.
 struct Started {
     rank: Rank,
@@ -331,6 +357,7 @@ impl Launcher for LocalLauncher {
             };
             found.push(Arc::clone(program));
         }
+        let _launching = Launching::new(self, &job.nspace);
         let mut started = Vec::with_capacity(job.procs.len());
         for (proc, program) in job.procs.iter().zip(&found) {
             match self.start(&job.nspace, program, proc, user).await {
@@ -378,6 +405,10 @@ impl Launcher for LocalLauncher {
     }
 
     fn has_ended(&self, proc: &ProcId) -> bool {
+        // looked at first: what is launched by now is among those that run
+        if self.launching().contains(&proc.nspace) {
+            return false;
+        }
         let handle = self.running().get(proc).map(|process| process.handle.clone());
         // one that was waited for may still have output to be read
         handle.is_none_or(|handle| handle.has_ended())

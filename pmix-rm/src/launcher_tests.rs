@@ -1,3 +1,6 @@
+use std::future::ready;
+use std::pin::pin;
+
 use pmix_server::standard::{OutputChannel, ProcExit};
 use pmix_types::App;
 
@@ -312,4 +315,23 @@ async fn a_process_that_does_not_read_holds_its_input_back_until_it_ends() {
 async fn futures_poll<F: Future + Unpin>(future: &mut F) -> std::task::Poll<F::Output> {
     std::future::poll_fn(|context| std::task::Poll::Ready(std::pin::Pin::new(&mut *future).poll(context)))
         .await
+}
+
+/// An abort asks who was dead by then, and may come while others of the job are being started.
+#[tokio::test]
+async fn who_is_being_launched_has_not_ended() {
+    let launcher = LocalLauncher::new("here");
+    let (reports, received) = mpsc::channel(4);
+    let mut launch = pin!(launcher.launch(job(vec![script("read line", 2)]), reports));
+    tokio::select! {
+        biased;
+        _ = &mut launch => panic!("one process is started at a time"),
+        () = ready(()) => {}
+    }
+    assert!(!launcher.has_ended(&id(0)), "it runs, though not all of its job do");
+    assert!(!launcher.has_ended(&id(1)), "it is yet to be started");
+    launch.await.unwrap();
+    let mut watch = Watch { received, lives: BTreeMap::new() };
+    while watch.next().await {}
+    assert!(launcher.has_ended(&id(0)));
 }

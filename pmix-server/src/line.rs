@@ -1,7 +1,7 @@
 //! What is between a process and its server: requests that are not answered yet, and messages that are not read yet.
 //!
 //! Both are bounded in bytes. A process that does not keep up is not asked any faster: no request of it is taken while
-//! much waits to be read. It is judged by time alone: who reads slowly is served slowly, who reads nothing is shown out.
+//! much waits to be read. It is judged by time alone: who reads slowly is served slowly, who reads nothing is disconnected.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,8 +33,8 @@ const OVERHEAD: usize = 256;
 /// So often within its patience is a process looked at that does not read.
 const LOOKS: u32 = 8;
 
-/// Why a process is shown out.
-pub(crate) const UNREAD: &str = "it does not read what it is told";
+/// Why a process is disconnected.
+pub(crate) const UNREAD: &str = "it does not read what is sent to it";
 
 /// The two ways between one connection and the server, for messages of its wire.
 #[derive(Debug)]
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_reads_slowly_is_not_shown_out_and_who_reads_nothing_is() {
+    async fn who_reads_slowly_is_not_disconnected_and_who_reads_nothing_is() {
         let line = line();
         for message in 0..10 {
             line.send(message, 1000);

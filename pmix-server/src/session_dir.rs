@@ -228,7 +228,7 @@ fn choose(places: &Places, mode: u32) -> Result<PathBuf, SessionDirError> {
     }
     let other = places.others().into_iter().find(|other| !places.is_taken(other));
     let base = other.map_or_else(|| make_random(places, mode), Ok)?;
-    tracing::warn!(taken = %first.display(), instead = %base.display(), "somebody else has our directory");
+    tracing::warn!(taken = %first.display(), instead = %base.display(), "our usual directory belongs to another user; using another one");
     Ok(base)
 }
 

@@ -333,7 +333,7 @@ pub(crate) mod tests {
         fs::remove_dir(&base).unwrap();
         std::os::unix::fs::symlink("/tmp", &base).unwrap();
         let error = discover_in(fakes.root.path()).unwrap_err().to_string();
-        assert!(error.contains("is no directory"), "{error}");
+        assert!(error.contains("is not a directory"), "{error}");
     }
 
     #[test]

@@ -199,7 +199,7 @@ fn native_get(proc: ProcId, name: &str) -> Ask {
 }
 
 #[tokio::test]
-async fn a_c_process_that_never_reads_costs_little_and_is_shown_out() {
+async fn a_c_process_that_never_reads_costs_little_and_is_disconnected() {
     let server = TestServer::start_limited(2, PUT, Duration::from_secs(2)).await;
     let client = server.client(0).await.unwrap();
     client.put(Scope::GLOBAL, "big", blob(MIB)).unwrap();
@@ -225,7 +225,7 @@ async fn a_c_process_that_never_reads_costs_little_and_is_shown_out() {
 }
 
 #[tokio::test]
-async fn a_process_that_never_reads_costs_little_and_is_shown_out() {
+async fn a_process_that_never_reads_costs_little_and_is_disconnected() {
     let server = TestServer::start_limited(2, PUT, Duration::from_secs(2)).await;
     let client = server.client(0).await.unwrap();
     client.put(Scope::GLOBAL, "big", blob(MIB)).unwrap();
@@ -255,7 +255,7 @@ async fn a_process_that_reads_slowly_gets_all_its_answers() {
         pmix_proto::encode_request(id, &get).for_each(|message| session.outgoing.send(message).unwrap());
     }
     for expected in 1..=GETS {
-        let (id, body) = session.next().await.unwrap().expect("it was shown out");
+        let (id, body) = session.next().await.unwrap().expect("it was disconnected");
         let ServerBody::Reply(Reply::Get(reply)) = body else { panic!("{body:?}") };
         assert_eq!((id, reply.value == Some(blob(MIB))), (expected, true));
     }
@@ -296,7 +296,7 @@ async fn a_c_process_that_reads_slowly_gets_all_its_answers() {
         session.tell(&get).await;
     }
     for _ in 0..GETS {
-        let answer = session.skip_to_answer().await.expect("it was shown out");
+        let answer = session.skip_to_answer().await.expect("it was disconnected");
         assert!(answer.len() > MIB, "{}", answer.len());
         // once, not twice
         assert!(answer.len() < MIB + 10_000, "{}", answer.len());

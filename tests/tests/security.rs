@@ -306,7 +306,7 @@ fn vec_value(size: usize) -> Value {
 }
 
 #[tokio::test]
-async fn who_does_not_read_its_answers_is_shown_out() {
+async fn who_does_not_read_its_answers_is_disconnected() {
     use pmix_client::types::message::Get;
     let logs = Logs::start();
     let node = TestNode::builder(2).server(|server| server.patience(Duration::from_secs(1))).start().await;

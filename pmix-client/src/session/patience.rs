@@ -39,8 +39,8 @@ fn seconds(directives: &Directives, key: &Key<i32>) -> Option<Duration> {
 /// The server has not even said that the time is over.
 pub(super) fn exhausted(operation: &'static str, server: &ProcId, limit: Duration) -> Error {
     let message = format!(
-        "server {server} did not answer within the limit of {limit:?} and {SLACK:?} more: it may hang, and what was asked \
-         may still be done"
+        "server {server} did not answer within the limit of {limit:?} and {SLACK:?} more: it may hang, and may still carry out the \
+         request"
     );
     Error::failed(operation, Failure::new(Status::ERR_TIMEOUT, message))
 }

@@ -179,7 +179,7 @@ fn prepare(descriptors: Vec<OwnedFd>) -> io::Result<(Command, Option<Account>)> 
     let mut file = File::from(recipe);
     file.rewind()?;
     file.read_to_end(&mut bytes)?;
-    let recipe = Recipe::from_bytes(&bytes).ok_or_else(|| io::Error::other("what is to be started?"))?;
+    let recipe = Recipe::from_bytes(&bytes).ok_or_else(|| io::Error::other("unreadable start order"))?;
     fchdir(cwd)?;
     let mut command = recipe.command();
     let [stdin, stdout, stderr] = [stdin, stdout, stderr].map(Stdio::from);

@@ -96,8 +96,9 @@ impl Left {
         if bytes < MAX_LEFT {
             return Ok(());
         }
-        let message =
-            format!("the host has not done yet what processes of uid {uid} that are gone have asked for");
+        let message = format!(
+            "too many requests of uid {uid} are still with the host though their processes are gone: try again later"
+        );
         Err(Failure::new(Status::ERR_RESOURCE_BUSY, message))
     }
 

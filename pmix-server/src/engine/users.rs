@@ -114,5 +114,5 @@ impl Job {
 
 /// Says that a namespace is not for this user, and nothing else of it.
 pub(super) fn not_own(uid: u32, nspace: &Nspace) -> Failure {
-    Failure::new(Status::ERR_NO_PERMISSIONS, format!("{nspace} is no job of uid {uid}"))
+    Failure::new(Status::ERR_NO_PERMISSIONS, format!("job {nspace} does not belong to uid {uid}"))
 }

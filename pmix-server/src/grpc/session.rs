@@ -104,7 +104,7 @@ impl Incoming {
             return;
         }
         inbox.send(Event::Input(Input::Hello { conn, peer: self.connection.peer, hello })).await;
-        // nothing is read of a process that is not let in, and no more of one that is shown out
+        // nothing is read of a process that is not let in, nor from one that is being disconnected
         let reason = tokio::select! {
             biased;
             () = line.finished() => None,

@@ -217,7 +217,7 @@ impl Peer for NativePeer {
             return;
         }
         if !self.ledger.line.takes_pushes() {
-            warn_with!(self.leave(), proc = %self.proc, "left out an event: the process does not read");
+            warn_with!(self.leave(), proc = %self.proc, "dropped an event: the process is not reading");
             return;
         }
         let push = NativePush::Event(event);

@@ -98,7 +98,7 @@ pub(super) async fn run(
             }
         })
     };
-    // no more is read of a process that is shown out
+    // nothing more is read from a process that is being disconnected
     let reason = tokio::select! {
         biased;
         () = line.finished() => None,

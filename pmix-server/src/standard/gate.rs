@@ -86,7 +86,7 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
 
 /// Says that a process is not for this user to touch, and nothing else of it.
 pub(super) fn not_own(uid: u32, proc: &ProcId) -> HostError {
-    refusal(format!("{proc} is of no job of uid {uid}"))
+    refusal(format!("{proc} does not belong to uid {uid}"))
 }
 
 fn refusal(message: String) -> HostError {

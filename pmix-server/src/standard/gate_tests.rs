@@ -175,7 +175,7 @@ fn who_names_nobody_means_its_own_job_which_must_be_its_own() {
     let both = [proc("alices"), proc("bobs")];
     let refused = host.admit(Upcall::JobControl, &user("alices", alice()), &both).unwrap_err();
     assert_eq!(refused.status(), Status::ERR_NO_PERMISSIONS);
-    assert_eq!(refused.message(), format!("bobs:0 is of no job of uid {}", alice()));
+    assert_eq!(refused.message(), format!("bobs:0 does not belong to uid {}", alice()));
 }
 
 #[tokio::test]

@@ -38,7 +38,8 @@ pub trait Launcher: Send + Sync + 'static {
     /// Whether a process has ended, or cannot but end, though its end is not reported yet; not known, by default.
     ///
     /// Asked when a process calls abort: a process that was dead by then is the cause, and the abort its effect, as with
-    /// MPI libraries that abort when the connection to a peer breaks. Asked of processes that were launched; must not wait.
+    /// MPI libraries that abort when the connection to a peer breaks. Processes may be asked about that are only being
+    /// launched: these have not ended. Must not wait.
     fn has_ended(&self, proc: &ProcId) -> bool {
         let _ = proc;
         false

@@ -64,7 +64,7 @@ impl Wishes {
             let mut own = Directives::from(std::mem::take(&mut app.info));
             if identity(&mut own)?.iter().zip(&asker).any(|(named, own)| named.is_some() && named != own) {
                 let message = format!(
-                    "{}: jobs run as who asks for them, and not as USERID and GRPID say",
+                    "{}: jobs run as the user who requests them; USERID and GRPID cannot name another",
                     app.command
                 );
                 return Err(HostError::new(Status::ERR_NO_PERMISSIONS, message));

@@ -381,7 +381,7 @@ async fn a_frame_that_is_too_long_ends_its_connection() {
 }
 
 #[tokio::test]
-async fn a_process_that_stays_when_it_is_shown_out_is_read_no_more() {
+async fn a_process_that_stays_when_it_is_disconnected_is_read_no_more() {
     let (node, clients) = node().await;
     let mut stream = admitted(&node).await;
     node.handle().deregister_nspace(&other().nspace).await.unwrap();

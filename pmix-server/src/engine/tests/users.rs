@@ -43,7 +43,7 @@ impl Scene {
     fn refused(&mut self, request: Request) {
         let to = self.t.ask(&self.alice, request);
         let failure = self.t.fails(to, Status::ERR_NO_PERMISSIONS);
-        assert_eq!(failure.message, "bobs is no job of uid 1000");
+        assert_eq!(failure.message, "job bobs does not belong to uid 1000");
     }
 }
 
