@@ -441,7 +441,9 @@ async fn find(app: &App, cwd: Option<&str>, user: Option<&Account>) -> Result<Pr
     let found = user.with_rights(move || Program::find(&app, cwd.as_deref(), Some(&account))).await;
     found.unwrap_or_else(|error| {
         let reason = format!("cannot look it up with the rights of uid {}: {error}", user.uid());
-        Err(Refusal::new(Status::ERR_JOB_SYS_OP_FAILED, reason))
+        let is_busy = error.kind() == io::ErrorKind::ResourceBusy;
+        let status = if is_busy { Status::ERR_RESOURCE_BUSY } else { Status::ERR_JOB_SYS_OP_FAILED };
+        Err(Refusal::new(status, reason))
     })
 }
 
