@@ -201,8 +201,8 @@ impl ServerBuilder {
     /// Starts the server; it accepts connections when this returns.
     ///
     /// Raises the limit of open files of this process as far as the system lets it (`RLIMIT_NOFILE`, soft to hard):
-    /// each process of the node takes one. Processes that this one starts inherit that; a guardian that was started before
-    /// (`pmix_rm::Guardian`) gives its processes the limit that was there.
+    /// each process of the node takes one. Processes that this one starts inherit that, unless they are given the limit that
+    /// was there ([`inherited_file_limit`](crate::inherited_file_limit)), as `pmix_rm` does.
     ///
     /// # Errors
     /// [`ServerError`]; nothing is left behind.
