@@ -1,11 +1,10 @@
 //! Users of the system: who they are, and work that is done with their rights in place of the server's.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -15,7 +14,9 @@ use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_thread_groups, set_thread_res_gid,
     set_thread_res_uid,
 };
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use crate::shares::Shares;
 
 /// Work that may be done with the rights of one user at a time: each takes a thread for as long as a file system of that
 /// user hangs.
@@ -25,7 +26,7 @@ const WAIT: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// The places for work of each user who has work done. Threads are the whole process's, so this is too.
-static PLACES: Mutex<BTreeMap<u32, Weak<Semaphore>>> = Mutex::new(BTreeMap::new());
+static PLACES: Shares<u32> = Shares::new(MAX_OF_USER);
 
 /// Where programs are found by users whose environment says nothing of it.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -206,13 +207,13 @@ impl Account {
     /// A place for one more work of this user. Cancel-safe.
     async fn place(&self) -> io::Result<OwnedSemaphorePermit> {
         // the semaphore is never closed
-        let place = tokio::time::timeout(WAIT, self.places().acquire_owned()).await.map(Result::ok);
+        let place = tokio::time::timeout(WAIT, PLACES.of(&self.uid).acquire_owned()).await.map(Result::ok);
         place.ok().flatten().ok_or_else(|| self.busy())
     }
 
     /// The same, and waits.
     fn place_blocking(&self) -> io::Result<OwnedSemaphorePermit> {
-        let (places, begin) = (self.places(), Instant::now());
+        let (places, begin) = (PLACES.of(&self.uid), Instant::now());
         loop {
             if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
                 return Ok(place);
@@ -222,18 +223,6 @@ impl Account {
             }
             thread::park_timeout(LOOK_AGAIN);
         }
-    }
-
-    fn places(&self) -> Arc<Semaphore> {
-        let mut all = PLACES.lock().unwrap_or_else(PoisonError::into_inner);
-        // whoever is at work or waits holds those of its user
-        all.retain(|_, places| places.strong_count() > 0);
-        let held = all.get(&self.uid).and_then(Weak::upgrade);
-        held.unwrap_or_else(|| {
-            let places = Arc::new(Semaphore::new(MAX_OF_USER));
-            all.insert(self.uid, Arc::downgrade(&places));
-            places
-        })
     }
 
     fn busy(&self) -> io::Error {
@@ -305,6 +294,8 @@ fn lost() -> io::Error {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::sync::Mutex;
+
     use super::*;
 
     const STRANGER: u32 = 4001;

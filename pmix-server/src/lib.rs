@@ -75,6 +75,7 @@ mod removal;
 mod server;
 mod session_dir;
 mod setup;
+mod shares;
 pub mod standard;
 #[cfg(feature = "testing")]
 pub mod testing;

@@ -193,6 +193,9 @@ impl ServerBuilder {
     /// How long a process may leave unread what it is told before its connection is closed; a minute if not given.
     ///
     /// A process that reads slowly is served slowly: while much waits to be read, no more of its requests are taken.
+    ///
+    /// A process that a debugger has stopped reads nothing, and is disconnected if it is stopped for longer than this while
+    /// more is told to it than its connection takes up. Give more where processes are debugged.
     pub const fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
