@@ -1,6 +1,10 @@
 //! What hangs holds up nobody: users whose programs do not start, guardians that are stopped.
 
-#![allow(clippy::unwrap_used)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "helpers of tests may fail them, and say what they skip"
+)]
 
 mod common;
 

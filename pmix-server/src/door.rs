@@ -9,10 +9,10 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
+use rustix::process::{Resource, geteuid, getrlimit};
 
 /// Connections that may wait to be accepted: a job of many ranks on this node starts all at once.
 const BACKLOG: i32 = 4096;
@@ -390,33 +390,6 @@ impl Reserve {
 
 fn spare() -> io::Result<File> {
     File::open("/dev/null")
-}
-
-/// The soft limit before it was first raised.
-static INHERITED: OnceLock<u64> = OnceLock::new();
-
-/// Raises the number of descriptors that this process may have as far as it may itself.
-pub(crate) fn raise_descriptor_limit() {
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let Some(soft) = current.filter(|_| current != maximum) else { return };
-    match setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
-        Ok(()) => {
-            INHERITED.get_or_init(|| soft);
-        }
-        Err(error) => tracing::warn!(?current, ?maximum, %error, "cannot raise the limit of open files"),
-    }
-}
-
-/// The number of files that this process could open (`RLIMIT_NOFILE`, soft) before a server in it raised that; `None` if
-/// none has. Whoever starts programs here is to give them this limit again: some of them use `select`, or close all files
-/// that there may be.
-///
-/// # Examples
-/// ```
-/// assert_eq!(pmix_server::inherited_file_limit(), None, "no server was started here");
-/// ```
-pub fn inherited_file_limit() -> Option<u64> {
-    INHERITED.get().copied()
 }
 
 /// Lets as many connections wait to be accepted as the system allows.

@@ -60,6 +60,7 @@
 mod account;
 mod blob;
 mod cleanup;
+mod descriptors;
 mod door;
 mod driver;
 mod engine;
@@ -83,7 +84,7 @@ mod upcalls;
 mod usage;
 
 pub use async_trait::async_trait;
-pub use door::inherited_file_limit;
+pub use descriptors::inherited_file_limit;
 pub use engine::{Presence, ServerStats};
 pub use handle::{Environment, ServerHandle};
 pub use host::{Capabilities, HostError, HostModule, HostResult, NoHost, Upcall, UpcallContext};

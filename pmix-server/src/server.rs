@@ -8,7 +8,8 @@ use pmix_types::{Nspace, NspaceError, ProcId, Rank};
 use thiserror::Error;
 use tokio::sync::oneshot;
 
-use crate::door::{Door, raise_descriptor_limit};
+use crate::descriptors::raise_descriptor_limit;
+use crate::door::Door;
 use crate::driver::{Driver, Inbox};
 use crate::engine::{Config, Engine, ServerStats};
 use crate::handle::{ServerHandle, Shared};
