@@ -99,9 +99,11 @@ impl Places {
         format!("{}-", self.name())
     }
 
-    /// Whether what is at this path belongs to another user, so that there can be no server of this one.
+    /// Whether what is at this path is not this user's own directory, so that there can be no server of this one: it belongs
+    /// to another user, or is no directory, as anybody can link a file of this user there, which this user cannot remove.
     pub fn is_taken(&self, path: &Path) -> bool {
-        fs::symlink_metadata(path).is_ok_and(|found| found.uid() != self.uid)
+        fs::symlink_metadata(path)
+            .is_ok_and(|found| matches!(doubt(&found, self.uid), Some(Doubt::NoDirectory | Doubt::Owner(_))))
     }
 
     fn name(&self) -> String {
@@ -190,6 +192,26 @@ mod tests {
         assert_eq!(places.others(), [named("a")]);
         let of_another = Places { uid: uid + 1, ..places };
         assert_eq!(of_another.others(), Vec::<PathBuf>::new());
+    }
+
+    #[test]
+    fn what_is_no_directory_of_the_user_is_taken_whoever_owns_it() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("dir");
+        let uid = private(&path);
+        let places = Places::usual(Some(root.path()), None, uid).unwrap();
+        assert!(!places.is_taken(&path) && !places.is_taken(&places.first()));
+        assert!(Places { uid: uid + 1, ..places.clone() }.is_taken(&path));
+        // a mode is the user's own to mend
+        fs::set_permissions(&path, Permissions::from_mode(0o777)).unwrap();
+        assert!(!places.is_taken(&path));
+        let own = root.path().join("own");
+        fs::write(&own, "").unwrap();
+        fs::hard_link(&own, places.first()).unwrap();
+        assert!(places.is_taken(&places.first()), "a link that another user can make");
+        fs::remove_file(places.first()).unwrap();
+        std::os::unix::fs::symlink(&path, places.first()).unwrap();
+        assert!(places.is_taken(&places.first()));
     }
 
     #[test]

@@ -22,6 +22,7 @@ use tokio::sync::{mpsc, watch};
 use crate::child::{Child, Handle};
 use crate::guardian::Guardian;
 use crate::input::{Input, feed};
+use crate::limit;
 use crate::program::{Program, Refusal, spawn_error};
 use crate::recipe::Recipe;
 use crate::supervise::{Output, supervise};
@@ -36,7 +37,7 @@ use crate::tree;
 ///
 /// With the capabilities of root it starts jobs as other users too ([`LaunchJob::user`]). They inherit nothing of the
 /// launcher's environment and input, start in their home directory if not told otherwise, and find programs and
-/// directories as their user does; the limits (`ulimit`) of the launcher hold for them as well.
+/// directories as their user does; the limits (`ulimit`) that the launcher was given hold for them as well.
 ///
 /// # Examples
 /// ```
@@ -209,13 +210,13 @@ impl LocalLauncher {
                 let mut command = Command::from(recipe.command());
                 command.stdin(stdin).stdout(stdout).stderr(stderr).process_group(0).kill_on_drop(true);
                 let runtime = tokio::runtime::Handle::current();
-                let mut spawn = move || {
+                let spawn = move || {
                     let _entered = runtime.enter();
                     command.spawn()
                 };
                 Child::own(match user {
-                    None => spawn()?,
-                    Some(user) => user.start_processes(spawn).await??,
+                    None => limit::spawn_own(spawn)?,
+                    Some(user) => user.start_processes(move || limit::spawn_other(spawn)).await??,
                 })?
             }
         };
@@ -472,7 +473,9 @@ async fn find(app: &App, cwd: Option<&str>, user: Option<&Account>) -> Result<Pr
     let found = user.with_rights(move || Program::find(&app, cwd.as_deref(), Some(&account))).await;
     found.unwrap_or_else(|error| {
         let reason = format!("cannot look it up with the rights of uid {}: {error}", user.uid());
-        Err(Refusal::new(Status::ERR_JOB_SYS_OP_FAILED, reason))
+        let is_busy = error.kind() == io::ErrorKind::ResourceBusy;
+        let status = if is_busy { Status::ERR_RESOURCE_BUSY } else { Status::ERR_JOB_SYS_OP_FAILED };
+        Err(Refusal::new(status, reason))
     })
 }
 

@@ -43,6 +43,7 @@ mod console;
 mod guardian;
 mod input;
 mod launcher;
+mod limit;
 mod log;
 mod orphans;
 mod output;

@@ -7,13 +7,11 @@ mod common;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::Arc;
+use std::process::Command;
 use std::time::Duration;
 
-use common::{Running, Site, eventually, group_of, runs};
-use pmix_rm::{Guardian, LocalLauncher};
-use pmix_server::standard::{LaunchJob, LaunchProc, LaunchReport, Launcher, ProcExit};
+use common::{Running, Site, children_of, eventually, exit_of, group_of, launch, launcher, pid_from, runs};
+use pmix_server::standard::{LaunchJob, LaunchProc, Launcher, ProcExit};
 use pmix_types::{App, Nspace, ProcId, Rank};
 use rustix::process::{Pid, Signal, geteuid, kill_process, kill_process_group};
 use tokio::sync::mpsc;
@@ -27,14 +25,6 @@ const WITH_DAEMON: &str = "trap '' TERM INT HUP
 /// The guardian that lives: the child of `pmixrun` that is called so.
 fn guardian_of(run: &Running) -> Option<Pid> {
     children_of(run.child.id()).into_iter().find(|&pid| runs(pid) && is_guardian(pid))
-}
-
-fn children_of(pid: u32) -> Vec<Pid> {
-    // each thread has children of its own, and may end while it is looked at
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
-    let children = threads.map(|thread| std::fs::read_to_string(thread.path().join("children")));
-    let children = children.map(Result::unwrap_or_default).collect::<String>();
-    children.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
 }
 
 fn is_guardian(pid: Pid) -> bool {
@@ -230,42 +220,6 @@ fn a_signal_to_the_whole_group_does_not_end_the_guardian() {
     kill_and_see(&site, run, &[pid]);
 }
 
-/// A launcher in this process, which is no subreaper, with `pmixrun` as guardian.
-fn launcher() -> (LocalLauncher, Arc<Guardian>) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pmixrun"));
-    command.arg("__guardian").stderr(Stdio::null());
-    let guardian = Arc::new(Guardian::start(command).unwrap());
-    (LocalLauncher::new("here").with_guardian(Arc::clone(&guardian)), guardian)
-}
-
-async fn launch(launcher: &LocalLauncher, script: &str) -> mpsc::Receiver<LaunchReport> {
-    let apps = vec![App::new("sh", 1).args(["-c", script])];
-    let mut job = LaunchJob::new(Nspace::new("job").unwrap(), apps);
-    job.procs.push(LaunchProc::new(Rank::new(0).unwrap(), "here".into(), 0, Vec::new()));
-    let (reports, received) = mpsc::channel(8);
-    launcher.launch(job, reports).await.unwrap();
-    received
-}
-
-async fn exit_of(mut received: mpsc::Receiver<LaunchReport>) -> ProcExit {
-    while let Some(report) = received.recv().await {
-        if let LaunchReport::Ended { exit, .. } = report {
-            return exit;
-        }
-    }
-    panic!("it has not ended");
-}
-
-/// The first line that a process writes.
-async fn pid_from(received: &mut mpsc::Receiver<LaunchReport>) -> Pid {
-    while let Some(report) = received.recv().await {
-        if let LaunchReport::Output { data, .. } = report {
-            return Pid::from_raw(std::str::from_utf8(&data).unwrap().trim().parse().unwrap()).unwrap();
-        }
-    }
-    panic!("it has said nothing");
-}
-
 #[tokio::test]
 async fn a_launcher_in_another_program_goes_on_with_another_guardian() {
     let (launcher, guardian) = launcher();
@@ -327,82 +281,6 @@ async fn a_guardian_that_is_dropped_ends_all_and_removes_what_it_protects() {
     assert_eq!(exit_of(received).await, ProcExit::Signal(9));
     eventually("the daemon ends", || !runs(daemon));
     eventually("the directory is removed", || !protected.exists());
-}
-
-/// Holds a lease for writing on its argument until it is killed: who opens or runs that file waits.
-const LEASE: &str = "#define _GNU_SOURCE
-    #include <fcntl.h>
-    #include <signal.h>
-    #include <stdio.h>
-    #include <unistd.h>
-    int main(int argc, char **argv) {
-        signal(SIGIO, SIG_IGN);
-        int file = open(argv[1], O_RDWR);
-        if (fcntl(file, F_SETLEASE, F_WRLCK) != 0) { perror(argv[1]); return 1; }
-        puts(\"held\"); fflush(stdout);
-        for (;;) pause();
-    }";
-
-#[tokio::test]
-async fn a_user_whose_program_cannot_be_run_does_not_hold_up_the_others() {
-    use std::os::unix::fs::{PermissionsExt, chown};
-    use std::os::unix::process::CommandExt;
-    const USER: u32 = 4001;
-    if !geteuid().is_root() {
-        eprintln!("skipped: it needs root to become another user");
-        return;
-    }
-    let home = tempfile::tempdir().unwrap();
-    std::fs::set_permissions(home.path(), PermissionsExt::from_mode(0o755)).unwrap();
-    let (holder, program) = (home.path().join("holder"), home.path().join("program"));
-    let mut cc = Command::new("cc")
-        .args(["-x", "c", "-o"])
-        .arg(&holder)
-        .arg("-")
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap();
-    cc.stdin.take().unwrap().write_all(LEASE.as_bytes()).unwrap();
-    assert!(cc.wait().unwrap().success());
-    assert!(Command::new("cp").arg("/bin/true").arg(&program).status().unwrap().success());
-    chown(&program, Some(USER), Some(USER)).unwrap();
-    let mut lease =
-        Command::new(&holder).arg(&program).uid(USER).gid(USER).stdout(Stdio::piped()).spawn().unwrap();
-    let mut said = String::new();
-    BufReader::new(lease.stdout.take().unwrap()).read_line(&mut said).unwrap();
-    assert_eq!(said, "held\n");
-
-    let (launcher, guardian) = launcher();
-    let job = |name: &str, program: &Path| {
-        let app = App::new(program.to_str().unwrap(), 1).cwd("/");
-        let mut job = LaunchJob::new(Nspace::new(name).unwrap(), vec![app]);
-        job.procs.push(LaunchProc::new(Rank::new(0).unwrap(), "here".into(), 0, Vec::new()));
-        job.user = Some(pmix_server::standard::Account::with_groups(USER, USER, vec![USER]));
-        job
-    };
-    let (reports, _received) = mpsc::channel(8);
-    let held = launcher.launch(job("held", &program), reports);
-    let others = async {
-        assert_eq!(exit_of(launch(&launcher, "exit 3").await).await, ProcExit::Code(3));
-        let (reports, received) = mpsc::channel(8);
-        launcher.launch(job("other", Path::new("/bin/false")), reports).await.unwrap();
-        assert_eq!(exit_of(received).await, ProcExit::Code(1));
-    };
-    tokio::pin!(held);
-    tokio::select! {
-        biased;
-        early = &mut held => panic!("the lease does not hold: {early:?}"),
-        () = others => {}
-    }
-    let error = held.await.unwrap_err();
-    assert!(error.to_string().contains("did not start within 10 s"), "{error}");
-    // nothing is left of it, and the guardian ends as usual
-    let children = children_of(guardian.group().as_raw_pid().cast_unsigned());
-    eventually("an end of all it had", || children.iter().all(|&pid| !runs(pid)));
-    assert_eq!(exit_of(launch(&launcher, "exit 4").await).await, ProcExit::Code(4));
-    guardian.finish().unwrap();
-    lease.kill().unwrap();
-    lease.wait().unwrap();
 }
 
 #[tokio::test]

@@ -4,14 +4,29 @@ use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use nix::unistd::{Gid, Uid, User, getgrouplist};
+use pmix_types::Status;
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_thread_groups, set_thread_res_gid,
     set_thread_res_uid,
 };
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use crate::shares::Shares;
+
+/// Work that may be done with the rights of one user at a time: each takes a thread for as long as a file system of that
+/// user hangs.
+const MAX_OF_USER: usize = 8;
+/// How long further work waits for a place, and how often threads look whether there is one.
+const WAIT: Duration = Duration::from_secs(10);
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// The places for work of each user who has work done. Threads are the whole process's, so this is too.
+static PLACES: Shares<u32> = Shares::new(MAX_OF_USER);
 
 /// Where programs are found by users whose environment says nothing of it.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -116,13 +131,15 @@ impl Account {
 
     /// Does work with this user's rights to files, in a thread of its own. May take as long as a file system hangs.
     ///
-    /// Only what the user may do succeeds: give it all that opens a file that a request names.
+    /// Only what the user may do succeeds: give it all that opens a file that a request names. Eight works of a user are
+    /// done at a time, started processes included; others wait for up to ten seconds.
     ///
     /// # Errors
-    /// This process may not become other users, or has no room for a thread.
+    /// This process may not become other users, or has no room for a thread. [`io::ErrorKind::ResourceBusy`]: the works of
+    /// this user that are under way do not end.
     ///
     /// # Cancel safety
-    /// The work goes on when the future is dropped.
+    /// Work that has begun goes on when the future is dropped; work that waits is not done.
     pub async fn with_rights<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -140,13 +157,13 @@ impl Account {
 
     /// Does work that starts processes of this user, in a thread of its own: each [`Command`](std::process::Command) must
     /// be given the user by its `uid`, and must not be given a group. They run as this user and group, with all of its
-    /// groups and without any of the launcher's rights.
+    /// groups and without any of the launcher's rights. It counts as work with the user's rights.
     ///
     /// # Errors
-    /// This process may not become other users, or has no room for a thread.
+    /// As [`with_rights`](Self::with_rights).
     ///
     /// # Cancel safety
-    /// The work goes on when the future is dropped.
+    /// As [`with_rights`](Self::with_rights).
     pub async fn start_processes<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -170,9 +187,10 @@ impl Account {
         prepare: fn(&Self) -> io::Result<()>,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<T> {
+        let place = self.place().await?;
         let (done, outcome) = oneshot::channel();
         // nobody may wait any more
-        self.in_thread(prepare, work, move |outcome| drop(done.send(outcome)))?;
+        self.in_thread(place, prepare, work, move |outcome| drop(done.send(outcome)))?;
         outcome.await.unwrap_or_else(|_| Err(lost()))
     }
 
@@ -181,19 +199,56 @@ impl Account {
         prepare: fn(&Self) -> io::Result<()>,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<T> {
-        let thread = self.in_thread(prepare, work, |outcome| outcome)?;
+        let place = self.place_blocking()?;
+        let thread = self.in_thread(place, prepare, work, |outcome| outcome)?;
         thread.join().unwrap_or_else(|_| Err(lost()))
+    }
+
+    /// A place for one more work of this user. Cancel-safe.
+    async fn place(&self) -> io::Result<OwnedSemaphorePermit> {
+        // the semaphore is never closed
+        let place = tokio::time::timeout(WAIT, PLACES.of(&self.uid).acquire_owned()).await.map(Result::ok);
+        place.ok().flatten().ok_or_else(|| self.busy())
+    }
+
+    /// The same, and waits.
+    fn place_blocking(&self) -> io::Result<OwnedSemaphorePermit> {
+        let (places, begin) = (PLACES.of(&self.uid), Instant::now());
+        loop {
+            if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
+                return Ok(place);
+            }
+            if begin.elapsed() >= WAIT {
+                return Err(self.busy());
+            }
+            thread::park_timeout(LOOK_AGAIN);
+        }
+    }
+
+    fn busy(&self) -> io::Error {
+        let reason = format!(
+            "{MAX_OF_USER} operations on files of uid {} have not ended within {} s: a file system hangs, or there are too \
+             many at once",
+            self.uid,
+            WAIT.as_secs()
+        );
+        io::Error::new(io::ErrorKind::ResourceBusy, reason)
     }
 
     /// Its rights end with the thread: no other work must ever be done in it.
     fn in_thread<T: Send + 'static, R: Send + 'static>(
         self,
+        place: OwnedSemaphorePermit,
         prepare: fn(&Self) -> io::Result<()>,
         work: impl FnOnce() -> T + Send + 'static,
         done: impl FnOnce(io::Result<T>) -> R + Send + 'static,
     ) -> io::Result<JoinHandle<R>> {
         let name = format!("uid {}", self.uid);
-        thread::Builder::new().name(name).spawn(move || done(prepare(&self).map(|()| work())))
+        thread::Builder::new().name(name).spawn(move || {
+            let outcome = prepare(&self).map(|()| work());
+            drop(place);
+            done(outcome)
+        })
     }
 
     /// Gives the thread the user's rights to files. The real user id stays that of the process, as whoever has the real one
@@ -228,12 +283,19 @@ impl Account {
     }
 }
 
+/// The status of an error of work with a user's rights, which is another one where only the user's own works are in the way.
+pub(crate) fn status_of(error: &io::Error, otherwise: Status) -> Status {
+    if error.kind() == io::ErrorKind::ResourceBusy { Status::ERR_RESOURCE_BUSY } else { otherwise }
+}
+
 fn lost() -> io::Error {
     io::Error::other("the thread that had the user's rights has panicked")
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use std::sync::Mutex;
+
     use super::*;
 
     const STRANGER: u32 = 4001;
@@ -280,6 +342,50 @@ mod tests {
             assert_eq!(found.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
             assert_eq!(read_as(0).await.unwrap().unwrap(), "secret");
         }
+    }
+
+    /// Keeps all places of a user until it is dropped, in threads that hang.
+    pub(crate) async fn hang(uid: u32) -> std::sync::mpsc::Sender<()> {
+        let (release, gate) = std::sync::mpsc::channel::<()>();
+        let gate = Arc::new(Mutex::new(gate));
+        for _ in 0..MAX_OF_USER {
+            let (begun, has_begun) = oneshot::channel();
+            let gate = Arc::clone(&gate);
+            let hanging = move || {
+                let _ = begun.send(());
+                // ends for all when there is nobody who could send
+                let _ = gate.lock().unwrap().recv();
+            };
+            tokio::spawn(Account::with_groups(uid, uid, vec![]).start(|_| Ok(()), hanging));
+            has_begun.await.unwrap();
+        }
+        release
+    }
+
+    fn threads_of(uid: u32) -> usize {
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+        let names = tasks.map(|task| std::fs::read_to_string(task.path().join("comm")).unwrap_or_default());
+        names.filter(|name| name.trim() == format!("uid {uid}")).count()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_with_the_rights_of_a_user_that_hangs_takes_a_bounded_number_of_threads() {
+        const HANGING: u32 = 4011;
+        let account = |uid| Account::with_groups(uid, uid, vec![]);
+        let release = hang(HANGING).await;
+        let more = (0..100).map(|_| account(HANGING).start(|_| Ok(()), || ()));
+        for refused in futures::future::join_all(more).await {
+            let error = refused.unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);
+            assert_eq!(status_of(&error, Status::ERROR), Status::ERR_RESOURCE_BUSY);
+            assert!(error.to_string().contains("uid 4011"), "{error}");
+        }
+        assert_eq!(threads_of(HANGING), MAX_OF_USER);
+        account(HANGING + 1).start(|_| Ok(()), || ()).await.expect("others go on");
+        let blocked = thread::spawn(move || account(HANGING).wait_for(|_| Ok(()), || 8));
+        drop(release);
+        assert_eq!(blocked.join().unwrap().unwrap(), 8, "room again");
+        assert_eq!(account(HANGING).start(|_| Ok(()), || 9).await.unwrap(), 9);
     }
 
     /// Whether this is the process that the test below has started.

@@ -10,6 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, openat, statat, unlinkat};
+use tokio::task::spawn_blocking;
 
 use crate::account::Account;
 use crate::engine::{Cleanup, DirCleanup};
@@ -18,16 +19,20 @@ use crate::engine::{Cleanup, DirCleanup};
 const MAX_DEPTH: usize = 64;
 
 /// Does what can be done with the rights of the user who has asked for it.
-pub(crate) fn clean_up_as_user(cleanup: Cleanup) {
-    let Cleanup { uid, gid, .. } = cleanup;
-    if uid == rustix::process::geteuid().as_raw() {
-        return clean_up(&cleanup);
-    }
-    let cleaned =
-        Account::look_up(uid, gid).and_then(|user| user.with_rights_blocking(move || clean_up(&cleanup)));
-    if let Err(error) = cleaned {
+pub(crate) async fn clean_up_as_user(cleanup: Cleanup) {
+    let uid = cleanup.uid;
+    if let Err(error) = try_clean_up(cleanup).await {
         tracing::warn!(uid, %error, "cannot clean up with the rights of a user");
     }
+}
+
+async fn try_clean_up(cleanup: Cleanup) -> io::Result<()> {
+    let Cleanup { uid, gid, .. } = cleanup;
+    if uid == rustix::process::geteuid().as_raw() {
+        return Ok(spawn_blocking(move || clean_up(&cleanup)).await?);
+    }
+    let user = spawn_blocking(move || Account::look_up(uid, gid)).await??;
+    user.with_rights(move || clean_up(&cleanup)).await
 }
 
 /// Does what can be done.
@@ -249,5 +254,25 @@ mod tests {
         assert_eq!(left(&root).len(), 7);
         clean_up(&cleanup);
         assert_eq!(left(&root), ["top", "top/keep", "top/sub", "top/sub/b", "top/link", "outside/c"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_user_asks_to_be_removed_waits_for_its_file_systems_without_a_thread() {
+        const STRANGER: u32 = 4013;
+        if !Account::can_be_assumed() {
+            println!("skipped: it takes root to remove what belongs to others");
+            return;
+        }
+        let (_scene, root, mut cleanup) = scene();
+        for path in [root.clone(), root.join("top"), root.join("top/a")] {
+            std::os::unix::fs::chown(path, Some(STRANGER), Some(STRANGER)).unwrap();
+        }
+        (cleanup.uid, cleanup.gid, cleanup.files) = (STRANGER, STRANGER, [root.join("top/a")].into());
+        let release = crate::account::tests::hang(STRANGER).await;
+        clean_up_as_user(cleanup.clone()).await;
+        assert!(left(&root).contains(&"top/a"), "there was no place");
+        drop(release);
+        clean_up_as_user(cleanup).await;
+        assert!(!left(&root).contains(&"top/a"));
     }
 }

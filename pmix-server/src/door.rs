@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
+use rustix::process::{Resource, geteuid, getrlimit};
 
 /// Connections that may wait to be accepted: a job of many ranks on this node starts all at once.
 const BACKLOG: i32 = 4096;
@@ -390,16 +390,6 @@ impl Reserve {
 
 fn spare() -> io::Result<File> {
     File::open("/dev/null")
-}
-
-/// Raises the number of descriptors that this process may have as far as it may itself.
-pub(crate) fn raise_descriptor_limit() {
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    if current != maximum
-        && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
-    {
-        tracing::warn!(?current, ?maximum, %error, "cannot raise the limit of open files");
-    }
 }
 
 /// Lets as many connections wait to be accepted as the system allows.

@@ -261,7 +261,7 @@ impl Driver {
                 }
                 Command::Upcall { id, caller, request } => self.upcalls.start(id, caller, request),
                 Command::Cleanup(cleanup) => {
-                    self.cleaning.spawn_blocking(move || clean_up_as_user(cleanup));
+                    self.cleaning.spawn(clean_up_as_user(cleanup));
                 }
                 Command::Measure { id, pids } => self.upcalls.measure(id, pids),
                 Command::Look { id, path } => self.upcalls.look(id, path),

@@ -60,6 +60,7 @@
 mod account;
 mod blob;
 mod cleanup;
+mod descriptors;
 mod door;
 mod driver;
 mod engine;
@@ -75,6 +76,7 @@ mod removal;
 mod server;
 mod session_dir;
 mod setup;
+mod shares;
 pub mod standard;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -82,6 +84,7 @@ mod upcalls;
 mod usage;
 
 pub use async_trait::async_trait;
+pub use descriptors::inherited_file_limit;
 pub use engine::{Presence, ServerStats};
 pub use handle::{Environment, ServerHandle};
 pub use host::{Capabilities, HostError, HostModule, HostResult, NoHost, Upcall, UpcallContext};

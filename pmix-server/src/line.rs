@@ -209,6 +209,11 @@ impl<M> Line<M> {
         });
     }
 
+    /// A part of a message was read.
+    pub(crate) fn progress(&self) {
+        self.lock().progress = Instant::now();
+    }
+
     /// Nobody will read what waits: it is dropped.
     pub(crate) fn abandon(&self) {
         self.abandoned.cancel();
@@ -361,6 +366,20 @@ mod tests {
             () = line.stalled() => panic!("it has read"),
             () = reads => {}
         }
+        // one message bit by bit
+        line.send(1, 1 << 20);
+        let bits = async {
+            for _ in 0..10 {
+                sleep_until(Instant::now() + PATIENCE - Duration::from_secs(1)).await;
+                line.progress();
+            }
+        };
+        tokio::select! {
+            () = line.stalled() => panic!("it has read some of it"),
+            () = bits => {}
+        }
+        let (_, bytes) = line.try_next().unwrap();
+        line.sent(bytes);
         // nothing waits
         assert!(tokio::time::timeout(PATIENCE * 3, line.stalled()).await.is_err());
         line.send(1, 1);

@@ -8,7 +8,8 @@ use pmix_types::{Nspace, NspaceError, ProcId, Rank};
 use thiserror::Error;
 use tokio::sync::oneshot;
 
-use crate::door::{Door, raise_descriptor_limit};
+use crate::descriptors::raise_descriptor_limit;
+use crate::door::Door;
 use crate::driver::{Driver, Inbox};
 use crate::engine::{Config, Engine, ServerStats};
 use crate::handle::{ServerHandle, Shared};
@@ -193,6 +194,9 @@ impl ServerBuilder {
     /// How long a process may leave unread what it is told before its connection is closed; a minute if not given.
     ///
     /// A process that reads slowly is served slowly: while much waits to be read, no more of its requests are taken.
+    ///
+    /// A process that a debugger has stopped reads nothing, and is disconnected if it is stopped for longer than this while
+    /// more is told to it than its connection takes up. Give more where processes are debugged.
     pub const fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
@@ -201,8 +205,8 @@ impl ServerBuilder {
     /// Starts the server; it accepts connections when this returns.
     ///
     /// Raises the limit of open files of this process as far as the system lets it (`RLIMIT_NOFILE`, soft to hard):
-    /// each process of the node takes one. Processes that this one starts inherit that; a guardian that was started before
-    /// (`pmix_rm::Guardian`) gives its processes the limit that was there.
+    /// each process of the node takes one. Processes that this one starts inherit that, unless they are given the limit that
+    /// was there ([`inherited_file_limit`](crate::inherited_file_limit)), as `pmix_rm` does.
     ///
     /// # Errors
     /// [`ServerError`]; nothing is left behind.

@@ -92,6 +92,11 @@ impl NativeSession {
         }
     }
 
+    /// Its connection, for what no frame says.
+    pub fn into_stream(self) -> TcpStream {
+        self.stream
+    }
+
     /// Asks and waits for the answer.
     pub async fn ask(&mut self, request: &Request) -> Reply {
         let payload = request.encode(&self.context).unwrap();

@@ -156,6 +156,11 @@ impl Running {
         i32::try_from(self.child.id().expect("it has ended")).unwrap()
     }
 
+    /// Whether it has not ended.
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
     /// Ends it as `kill -9` does.
     pub fn kill(&self) {
         self.signal(Signal::KILL);

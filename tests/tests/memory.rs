@@ -12,12 +12,13 @@ use std::time::Duration;
 use pmix_client::types::message::{Fence, Get, Hello, Identity, JobControl, PutEntry, Reply, Request};
 use pmix_client::types::{DataArray, Directives, Event, Info, KeyName, Pid, Status, Value, keys};
 use pmix_client::{Nspace, ProcId, Rank, Scope};
-use pmix_native::conn::Peer as Who;
+use pmix_native::conn::{Peer as Who, tag};
 use pmix_native::msg::{Get as NativeGet, Request as Ask};
 use pmix_native::{Dialect, Encoding};
 use pmix_proto::ServerBody;
 use pmix_server::NativeWire;
 use pmix_tests::{NativeSession, RawSession, TestNode, TestServer, within};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 const MIB: usize = 1 << 20;
@@ -222,6 +223,38 @@ async fn a_c_process_that_never_reads_costs_little_and_is_disconnected() {
         answers += 1;
     }
     assert!(answers < 64, "{answers}");
+}
+
+/// Each connection announces a frame of which there is no room for two, and brings a third of it.
+#[tokio::test]
+async fn frames_that_are_never_complete_are_held_of_one_connection_of_a_process_at_a_time() {
+    const CONNECTIONS: usize = 8;
+    let server = TestServer::start(2, false).await;
+    let client = server.client(0).await.unwrap();
+    let mut streams = Vec::new();
+    for _ in 0..CONNECTIONS {
+        let stream = TcpStream::connect(server.native).await.unwrap();
+        let who = Who::Client(TestServer::proc(1));
+        streams.push(NativeSession::open_on(stream, who, encoding(), "4.2.2").await.into_stream());
+    }
+    let before = server.peak();
+    let mut bringing = tokio::task::JoinSet::new();
+    for mut stream in streams {
+        bringing.spawn(async move {
+            for word in [0, tag::FIRST_REQUEST, 200 << 20, 0] {
+                stream.write_u32(word).await.unwrap();
+            }
+            stream.write_all(&vec![0; 64 * MIB]).await.unwrap();
+            stream
+        });
+    }
+    // when one leaves, the next has its turn
+    for _ in 0..CONNECTIONS {
+        drop(within(bringing.join_next()).await.unwrap().unwrap());
+        // others go on
+        within(client.commit()).await.unwrap();
+    }
+    is_bounded(&server, before, 160 * MIB, "frames that are never complete");
 }
 
 #[tokio::test]

@@ -13,8 +13,10 @@ use pmix_client::{Client, Nspace, ProcId, Rank, Scope};
 use pmix_proto::ServerBody;
 use pmix_proto::v1::ClientMessage;
 use pmix_server::host::ToolConnected;
-use pmix_server::{Capabilities, HostModule, HostResult, Upcall, UpcallContext, async_trait};
-use pmix_tests::{Logs, RawSession, Running, TestNode, forged, noise, on_both_runtimes, within};
+use pmix_server::{Capabilities, HostModule, HostResult, NativeWire, Upcall, UpcallContext, async_trait};
+use pmix_tests::{
+    Logs, OtherUser, RawSession, Running, TestNode, forged, native_address, noise, on_both_runtimes, within,
+};
 use prost::Message;
 use rustix::process::geteuid;
 
@@ -99,7 +101,20 @@ async fn cli_02_sec_01_a_process_of_another_user_is_refused_by_the_kernels_word(
 #[tokio::test]
 async fn sec_01_without_leave_other_users_do_not_even_reach_the_socket() {
     use std::os::unix::fs::PermissionsExt;
-    let node = TestNode::start(1).await;
+    let node = TestNode::builder(1).server(|server| server.native_wire(NativeWire::On)).start().await;
+    if let Some(stranger) = OtherUser::second() {
+        // nothing but what the server itself makes is in the way
+        std::fs::set_permissions(node.root(), PermissionsExt::from_mode(0o755)).unwrap();
+        let socket = node.socket().display().to_string();
+        let (status, out, err) = Running::start(stranger.stranger(&["is-refused", &socket])).end().await;
+        assert!(!status.success() && err.contains("Permission denied"), "{out}{err}");
+        assert_eq!(node.stats().await.refused, 0, "it has not reached the socket");
+        let address = native_address(&node).await.to_string();
+        let (status, out, err) = Running::start(stranger.stranger(&["is-refused", &address])).end().await;
+        assert!(status.success() && out.contains("refused"), "{out}{err}");
+        node.until(|stats| stats.refused == 1).await;
+        assert_eq!(node.stats().await.connections, 0);
+    }
     let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(node.handle().session_dir()), 0o700);
     assert_eq!(mode(&node.socket()), 0o600);

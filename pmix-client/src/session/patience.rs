@@ -2,6 +2,13 @@
 //!
 //! The server runs the clock of a limited operation (GEN-12), for only it can tell who is missing. A server that hangs
 //! runs none, so the client gives up a while after the limit.
+//!
+//! The server's patience is another: it disconnects a process that leaves unread for a minute what it is told, as somebody
+//! must hold that meanwhile. A process that a debugger has stopped reads nothing. If it is stopped for longer than that
+//! while more is told to it than its connection takes up (events, output, large answers), it is disconnected: it counts as
+//! lost for its peers, and finds its server gone when it goes on. Whoever debugs makes the server more patient, with
+//! `pmix_server::ServerBuilder::patience`. The clock of its operations (`TIMEOUT`) goes on as well while it is stopped, so
+//! that is to be left out or made longer.
 
 use std::time::Duration;
 

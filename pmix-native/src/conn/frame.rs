@@ -76,22 +76,26 @@ impl Framing {
         Self { max_payload }
     }
 
+    /// Bytes of the payload of the frame at the front of what has arrived; `None` if its header has not arrived.
+    ///
+    /// # Errors
+    /// [`FrameError::TooLarge`]; the connection is lost then.
+    pub fn announced(&self, arrived: &[u8]) -> Result<Option<usize>, FrameError> {
+        let Some(mut header) = arrived.get(8..Self::HEADER) else { return Ok(None) };
+        self.checked(usize::try_from(header.get_u32()).unwrap_or(usize::MAX)).map(Some)
+    }
+
     /// Takes a frame off the front of what has arrived; `None` if more must arrive first.
     ///
     /// # Errors
     /// [`FrameError::TooLarge`]; the connection is lost then.
     pub fn decode(&self, arrived: &mut BytesMut) -> Result<Option<Frame>, FrameError> {
-        let mut header = &arrived[..];
-        let (Ok(index), Ok(tag), Ok(length), Ok(_padding)) =
-            (header.try_get_u32(), header.try_get_u32(), header.try_get_u32(), header.try_get_u32())
-        else {
-            return Ok(None);
-        };
-        let length = self.checked(usize::try_from(length).unwrap_or(usize::MAX))?;
-        if header.len() < length {
+        let Some(length) = self.announced(arrived)? else { return Ok(None) };
+        if arrived.len() - Self::HEADER < length {
             return Ok(None);
         }
-        arrived.advance(Self::HEADER);
+        let mut header = arrived.split_to(Self::HEADER);
+        let (index, tag) = (header.get_u32(), header.get_u32());
         Ok(Some(Frame { index, tag, payload: arrived.split_to(length).freeze() }))
     }
 
@@ -160,6 +164,8 @@ mod tests {
         let before = arrived.capacity();
         assert!(framing.decode(&mut arrived).unwrap().is_none());
         assert_eq!(arrived.capacity(), before);
+        assert_eq!(framing.announced(&arrived).unwrap(), Some(100));
+        assert_eq!(framing.announced(&arrived[..15]).unwrap(), None);
         let large = Frame { index: 0, tag: 0, payload: vec![0; 101].into() };
         assert!(framing.encode(&large, &mut BytesMut::new()).is_err());
     }

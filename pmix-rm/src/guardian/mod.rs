@@ -25,7 +25,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child as Process, Command, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -33,7 +33,7 @@ use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, memfd_create, openat};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, Shutdown, SocketFlags, SocketType, shutdown, socketpair};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use crate::child::{Child, Handle};
 use crate::recipe::Recipe;
@@ -42,7 +42,7 @@ use wire::{Order, Report, receive, send};
 
 pub use process::run;
 
-/// Longest time that a dismissed guardian may take to hear of it, and then to end.
+/// Longest time that a guardian may take to stand ready; and one that is dismissed to hear of it, and then to end.
 const LAST_TIME: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 
 /// The launcher's end: dropping it makes the guardian act as if the launcher had died.
@@ -50,19 +50,30 @@ const LAST_TIME: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 pub struct Guardian {
     group: Pid,
     mark: Mark,
-    state: Arc<Mutex<State>>,
+    shared: Arc<Shared>,
     /// Held while a process is asked for, so that those who ask wait in the order of their orders.
     turn: Mutex<()>,
+}
+
+/// What is between the launcher and the thread that attends to guardians.
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    /// Told when a guardian that was killed has a successor, or is to have none: to threads, and to tasks.
+    settled: Condvar,
+    notify: Notify,
 }
 
 /// What the launcher knows of the guardian that lives.
 #[derive(Debug)]
 struct State {
-    /// Starts one.
-    command: Command,
     process: Option<Process>,
-    /// To it; `None` when there is none any more.
+    /// To it; `None` when there is none any more, or another one is to take its place.
     link: Option<Arc<OwnedFd>>,
+    /// Another one is being started, which nobody waits for with the state in hand: it may hang.
+    is_hatching: bool,
+    /// There is to be none any more.
+    is_dismissed: bool,
     /// What it is to remove.
     dirs: Vec<PathBuf>,
     /// Those who wait for a process to be started, by the number of what they have asked.
@@ -74,28 +85,30 @@ struct State {
 }
 
 impl Guardian {
-    /// Starts a guardian with a command that ends up in [`run`], and waits until it stands ready. The same command starts
-    /// another one if that is killed.
+    /// Starts a guardian with a command that ends up in [`run`], and waits until it stands ready, for ten seconds at most.
+    /// The same command starts another one if that is killed.
     ///
     /// # Errors
-    /// The command could not be started, or it did not call [`run`].
+    /// The command could not be started, or it did not call [`run`] in time.
     pub fn start(mut command: Command) -> io::Result<Self> {
         let mark = Mark::new();
         command.env(mark::VARIABLE, mark.value());
         let (process, link) = hatch(&mut command, None)?;
         let group = Pid::from_child(&process);
         let state = State {
-            command,
             process: Some(process),
             link: Some(Arc::new(link)),
+            is_hatching: false,
+            is_dismissed: false,
             dirs: Vec::new(),
             asked: HashMap::new(),
             number: 0,
             children: HashMap::new(),
         };
-        let state = Arc::new(Mutex::new(state));
-        let guardian = Self { group, mark, state: Arc::clone(&state), turn: Mutex::new(()) };
-        thread::Builder::new().name("guardian".into()).spawn(move || attend(&state, group))?;
+        let shared = Shared { state: Mutex::new(state), settled: Condvar::new(), notify: Notify::new() };
+        let shared = Arc::new(shared);
+        let guardian = Self { group, mark, shared: Arc::clone(&shared), turn: Mutex::new(()) };
+        thread::Builder::new().name("guardian".into()).spawn(move || shared.attend(&mut command, group))?;
         Ok(guardian)
     }
 
@@ -116,11 +129,15 @@ impl Guardian {
     pub fn protect(&self, dir: &Path) -> io::Result<()> {
         let dir = std::path::absolute(dir)?;
         let link = {
-            let mut state = lock(&self.state);
+            let mut state = self.shared.lock();
             state.dirs.push(dir.clone());
+            if state.is_hatching {
+                // its successor will be told
+                return Ok(());
+            }
             state.link()?
         };
-        // if this one has just died, the next is told by its successor
+        // if this one has just died, its successor is told
         say(&link, &Order::Protect(dir.into_os_string()));
         Ok(())
     }
@@ -134,7 +151,7 @@ impl Guardian {
     /// called.
     ///
     /// # Errors
-    /// As [`Command::spawn`]; or the guardian is gone.
+    /// As [`Command::spawn`]; or the guardian is gone. While another one takes its place, this waits for that.
     ///
     /// # Cancel safety
     /// A process that was started for nobody is killed.
@@ -145,6 +162,7 @@ impl Guardian {
         let [stdin, stdout, stderr] = &streams;
         let descriptors = [file.as_fd(), here.as_fd(), stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
         let (asked, answer) = oneshot::channel();
+        self.shared.settle().await;
         self.ask(job, &descriptors, asked)?;
         drop(streams);
         answer.await.unwrap_or_else(|_| Err(io::Error::other("the guardian was killed meanwhile")))
@@ -158,7 +176,7 @@ impl Guardian {
     ) -> io::Result<()> {
         let _turn = lock(&self.turn);
         let (link, number) = {
-            let mut state = lock(&self.state);
+            let mut state = self.shared.lock();
             let link = state.link()?;
             state.number += 1;
             let number = state.number;
@@ -168,7 +186,7 @@ impl Guardian {
         // without the state: who waits for room here must not hold up those who make it
         let sent = send(link, &Order::Start { number, job: job.to_owned() }, descriptors);
         if sent.is_err() {
-            lock(&self.state).asked.remove(&number);
+            self.shared.lock().asked.remove(&number);
         }
         sent
     }
@@ -195,7 +213,8 @@ impl Guardian {
     /// It cannot be waited for.
     pub fn finish(&self) -> io::Result<()> {
         let (process, link) = {
-            let mut state = lock(&self.state);
+            let mut state = self.shared.settle_blocking();
+            state.is_dismissed = true;
             (state.process.take(), state.link.take())
         };
         let Some(mut process) = process else { return Ok(()) };
@@ -218,7 +237,7 @@ impl Guardian {
 
     /// Says what only matters to a guardian that lives.
     fn tell(&self, order: &Order) {
-        let link = lock(&self.state).link();
+        let link = self.shared.lock().link();
         if let Ok(link) = link {
             say(&link, order);
         }
@@ -227,7 +246,9 @@ impl Guardian {
 
 impl Drop for Guardian {
     fn drop(&mut self) {
-        if let Some(link) = lock(&self.state).link.take() {
+        let mut state = self.shared.lock();
+        state.is_dismissed = true;
+        if let Some(link) = state.link.take() {
             // it may still tell how processes end
             let _ = shutdown(&*link, Shutdown::Write);
         }
@@ -267,32 +288,82 @@ impl State {
             }
         }
     }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    /// Waits until no guardian is about to take the place of another: not longer than that may take. Cancel-safe.
+    async fn settle(&self) {
+        loop {
+            let settled = self.notify.notified();
+            if !self.lock().is_hatching {
+                return;
+            }
+            settled.await;
+        }
+    }
+
+    /// The same for threads, with the state then.
+    fn settle_blocking(&self) -> MutexGuard<'_, State> {
+        let settled = self.settled.wait_while(self.lock(), |state| state.is_hatching);
+        settled.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hears what guardians say, one after the other, until there is to be none any more.
+    fn attend(&self, command: &mut Command, group: Pid) {
+        let mut link = self.lock().link.clone();
+        while let Some(open) = link {
+            while let Ok(Some((report, descriptors))) = receive(&*open, RecvFlags::empty()) {
+                self.lock().hear(report, descriptors);
+            }
+            drop(open);
+            link = self.replace(command, group);
+            self.settled.notify_all();
+            self.notify.notify_waiters();
+        }
+    }
 
     /// Puts another guardian in the place of one that was killed; the link to it. `None` if there is to be none.
-    fn replace(&mut self, group: Pid) -> Option<Arc<OwnedFd>> {
-        // they hear of no end from it any more, once its children are others' children
-        let (asked, children) = (std::mem::take(&mut self.asked), std::mem::take(&mut self.children));
-        let mut dead = self.process.take()?;
-        let is_wanted = self.link.take().is_some();
-        if !is_wanted {
-            let _ = dead.wait();
-            return None;
-        }
+    fn replace(&self, command: &mut Command, group: Pid) -> Option<Arc<OwnedFd>> {
+        let (asked, children, mut dead) = {
+            let mut state = self.lock();
+            // they hear of no end from it any more, once its children are others' children
+            let (asked, children) = (std::mem::take(&mut state.asked), std::mem::take(&mut state.children));
+            let mut dead = state.process.take()?;
+            let is_wanted = state.link.take().is_some();
+            if !is_wanted {
+                drop(state);
+                let _ = dead.wait();
+                return None;
+            }
+            state.is_hatching = true;
+            (asked, children, dead)
+        };
         // one that only hung up must not guard on
         let _ = dead.kill();
         // as long as it was not waited for, its group is there to be joined
-        let hatched = hatch(&mut self.command, Some(group));
+        let hatched = hatch(command, Some(group));
         let _ = dead.wait();
+        let mut state = self.lock();
+        state.is_hatching = false;
         drop((asked, children));
         match hatched {
             Ok((process, link)) => {
                 let link = Arc::new(link);
-                self.process = Some(process);
-                self.link = Some(Arc::clone(&link));
-                for dir in &self.dirs {
+                for dir in &state.dirs {
                     say(&link, &Order::Protect(dir.clone().into_os_string()));
                 }
                 tracing::warn!(pid = dead.id(), "the guardian was killed, another has taken its place");
+                state.process = Some(process);
+                if state.is_dismissed {
+                    // the launcher was dropped meanwhile
+                    let _ = shutdown(&*link, Shutdown::Write);
+                } else {
+                    state.link = Some(Arc::clone(&link));
+                }
                 Some(link)
             }
             Err(error) => {
@@ -335,8 +406,23 @@ fn hatch(command: &mut Command, group: Option<Pid>) -> io::Result<(Process, Owne
     command.stdin(Stdio::null());
     let mut process = process?;
     // until it says so a signal to the group could still end it
-    match receive(&ours, RecvFlags::empty()) {
-        Ok(Some((Report::Ready, _))) => Ok((process, ours)),
+    let said = match is_ready(PollFd::new(&ours, PollFlags::IN)) {
+        Ok(true) => receive(&ours, RecvFlags::empty()),
+        Ok(false) => {
+            let seconds = LAST_TIME.tv_sec;
+            let hangs =
+                format!("the guardian process was not ready within {seconds} s: it hangs, or was stopped");
+            Err(io::Error::new(io::ErrorKind::TimedOut, hangs))
+        }
+        Err(error) => Err(error),
+    };
+    match said {
+        Ok(Some((Report::Ready, _))) => {
+            if let Some(files) = pmix_server::inherited_file_limit() {
+                say(&ours, &Order::Files(files));
+            }
+            Ok((process, ours))
+        }
         other => {
             let _ = process.kill();
             let _ = process.wait();
@@ -344,18 +430,6 @@ fn hatch(command: &mut Command, group: Option<Pid>) -> io::Result<(Process, Owne
             let ended = || io::Error::new(early, "the guardian process ended before it was ready");
             Err(other.err().unwrap_or_else(ended))
         }
-    }
-}
-
-/// Hears what guardians say, one after the other, until there is to be none any more.
-fn attend(state: &Mutex<State>, group: Pid) {
-    let mut link = lock(state).link.clone();
-    while let Some(open) = link {
-        while let Ok(Some((report, descriptors))) = receive(&*open, RecvFlags::empty()) {
-            lock(state).hear(report, descriptors);
-        }
-        drop(open);
-        link = lock(state).replace(group);
     }
 }
 

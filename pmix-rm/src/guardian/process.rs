@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use rustix::net::{RecvFlags, SocketType, sockopt::socket_type};
 use rustix::process::{
-    Pid, Signal, WaitOptions, WaitStatus, getpgrp, getpid, kill_current_process_group, set_child_subreaper,
-    wait, waitpid,
+    Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, getpgrp, getpid, getrlimit,
+    kill_current_process_group, set_child_subreaper, setrlimit, wait, waitpid,
 };
 use tokio::io::Interest;
 use tokio::net::UnixStream;
@@ -127,6 +127,12 @@ impl Watch {
     async fn obey(&mut self, order: Order, descriptors: Vec<OwnedFd>) -> io::Result<bool> {
         match order {
             Order::Protect(dir) => self.dirs.push(dir.into()),
+            Order::Files(limit) => {
+                let lowered = Rlimit { current: Some(limit), ..getrlimit(Resource::Nofile) };
+                if let Err(error) = setrlimit(Resource::Nofile, lowered) {
+                    tracing::warn!(%error, limit, "processes get another limit of open files than this");
+                }
+            }
             Order::Start { number, job } => {
                 self.cgroups.visit(&job);
                 for (number, outcome) in self.starts.start(number, descriptors).await {

@@ -19,6 +19,8 @@ use serde::{Deserialize, Serialize};
 pub(super) enum Order {
     /// Remove this directory if the launcher ends without [`Finish`](Self::Finish).
     Protect(OsString),
+    /// Processes may open so many files, if they do not ask for more (`RLIMIT_NOFILE`, soft).
+    Files(u64),
     /// Start a process of this job; the number names the order. With it come the recipe, the launcher's current directory, and the standard streams.
     Start { number: u64, job: String },
     /// All processes of the last job are started.

@@ -5,10 +5,15 @@
 use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pmix_rm::{Guardian, LocalLauncher};
+use pmix_server::standard::{LaunchJob, LaunchProc, LaunchReport, Launcher, ProcExit};
+use pmix_types::{App, Nspace, Rank};
 use rustix::process::{Pid, Signal, getpgid, kill_process};
 use tempfile::TempDir;
+use tokio::sync::mpsc;
 
 /// A place for session directories, so that what is left can be seen.
 pub struct Site {
@@ -158,4 +163,48 @@ pub fn eventually(what: &str, condition: impl Fn() -> bool) {
 /// The process group of a process, which that of its first guardian leads.
 pub fn group_of(pid: Pid) -> Pid {
     getpgid(Some(pid)).unwrap()
+}
+
+pub fn children_of(pid: u32) -> Vec<Pid> {
+    // each thread has children of its own, and may end while it is looked at
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    let children = threads.map(|thread| std::fs::read_to_string(thread.path().join("children")));
+    let children = children.map(Result::unwrap_or_default).collect::<String>();
+    children.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
+}
+
+/// A launcher in this process, which is no subreaper, with `pmixrun` as guardian.
+pub fn launcher() -> (LocalLauncher, Arc<Guardian>) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pmixrun"));
+    command.arg("__guardian").stderr(Stdio::null());
+    let guardian = Arc::new(Guardian::start(command).unwrap());
+    (LocalLauncher::new("here").with_guardian(Arc::clone(&guardian)), guardian)
+}
+
+pub async fn launch(launcher: &LocalLauncher, script: &str) -> mpsc::Receiver<LaunchReport> {
+    let apps = vec![App::new("sh", 1).args(["-c", script])];
+    let mut job = LaunchJob::new(Nspace::new("job").unwrap(), apps);
+    job.procs.push(LaunchProc::new(Rank::new(0).unwrap(), "here".into(), 0, Vec::new()));
+    let (reports, received) = mpsc::channel(8);
+    launcher.launch(job, reports).await.unwrap();
+    received
+}
+
+pub async fn exit_of(mut received: mpsc::Receiver<LaunchReport>) -> ProcExit {
+    while let Some(report) = received.recv().await {
+        if let LaunchReport::Ended { exit, .. } = report {
+            return exit;
+        }
+    }
+    panic!("it has not ended");
+}
+
+/// The first line that a process writes.
+pub async fn pid_from(received: &mut mpsc::Receiver<LaunchReport>) -> Pid {
+    while let Some(report) = received.recv().await {
+        if let LaunchReport::Output { data, .. } = report {
+            return Pid::from_raw(std::str::from_utf8(&data).unwrap().trim().parse().unwrap()).unwrap();
+        }
+    }
+    panic!("it has said nothing");
 }

@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -11,12 +11,16 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use super::peer::SessionLine;
 use super::session::HELLO_WITHIN;
 use crate::door::Guest;
 use crate::engine::PeerCred;
 
 /// Bytes that are taken in all calls of a connection of another user before its process is let in.
 const MAX_STRANGE: usize = 64 << 10;
+
+/// Bytes of a piece of what a session is told: who reads one of them within its time is not disconnected.
+const PIECE: usize = 64 << 10;
 
 /// What is known of a connection: given to its calls.
 ///
@@ -33,6 +37,8 @@ pub(super) struct Connection {
     presence: Mutex<Presence>,
     /// Told when its presence has changed.
     changed: Notify,
+    /// What is between its session and the server.
+    line: OnceLock<Arc<SessionLine>>,
     /// Its session has ended, whoever has ended it.
     pub(super) over: CancellationToken,
 }
@@ -58,6 +64,7 @@ impl Connection {
             guest: Mutex::new(guest),
             presence: Mutex::new(Presence { calls: 0, since: Instant::now(), left }),
             changed: Notify::new(),
+            line: OnceLock::new(),
             over: CancellationToken::new(),
         }
     }
@@ -85,6 +92,19 @@ impl Connection {
             self.keep();
         }
         is_first
+    }
+
+    /// Its session has this line.
+    pub(super) fn speaks_on(&self, line: Arc<SessionLine>) {
+        // there is one session
+        let _ = self.line.set(line);
+    }
+
+    /// Its process has read a piece of what its session was told.
+    fn has_read(&self) {
+        if let Some(line) = self.line.get() {
+            line.progress();
+        }
     }
 
     /// The process at its other end has been let in.
@@ -206,14 +226,77 @@ where
     }
 }
 
+/// The body of a session's answer, in pieces that show how much of a large part has been read: the next one is asked for
+/// when there is room for it at the other end.
+#[derive(Debug)]
+pub(super) struct Paced<B> {
+    body: B,
+    rest: Bytes,
+    connection: Arc<Connection>,
+}
+
+impl<B> Paced<B> {
+    pub(super) const fn new(body: B, connection: Arc<Connection>) -> Self {
+        Self { body, rest: Bytes::new(), connection }
+    }
+}
+
+impl<B: Body<Data = Bytes> + Unpin> Body for Paced<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        if self.rest.is_empty() {
+            match std::task::ready!(Pin::new(&mut self.body).poll_frame(context)) {
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) => self.rest = data,
+                    Err(other) => return Poll::Ready(Some(Ok(other))),
+                },
+                end => return Poll::Ready(end),
+            }
+        } else {
+            self.connection.has_read();
+        }
+        let piece = self.rest.len().min(PIECE);
+        Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(piece)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_empty() && self.body.is_end_stream()
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
     use std::time::Duration;
 
     use futures::FutureExt;
 
     use super::*;
     use crate::door::Door;
+
+    /// A body that comes at once.
+    struct Whole(Option<Bytes>);
+
+    impl Body for Whole {
+        type Data = Bytes;
+        type Error = std::convert::Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+            Poll::Ready(self.0.take().map(|bytes| Ok(Frame::data(bytes))))
+        }
+
+        fn is_end_stream(&self) -> bool {
+            self.0.is_none()
+        }
+    }
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -246,6 +329,33 @@ mod tests {
         assert_eq!(begin.elapsed(), HELLO_WITHIN);
         assert!(connection.begin_session() && !connection.begin_session());
         assert!(tokio::time::timeout(5 * HELLO_WITHIN, connection.overdue()).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_reads_a_large_part_in_pieces_is_not_disconnected_and_loses_none_of_it() {
+        const PATIENCE: Duration = Duration::from_secs(60);
+        let connection = connection(4001);
+        let line = SessionLine::new(PATIENCE);
+        connection.speaks_on(Arc::clone(&line));
+        line.send(pmix_proto::v1::ServerMessage::default(), 1 << 20);
+        let part: Bytes = (0..(1_u32 << 20) + 7).map(|byte| byte as u8).collect();
+        let mut body = Paced::new(Whole(Some(part.clone())), connection);
+        let read = async {
+            let mut read = Vec::new();
+            while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
+                let piece = frame.unwrap().into_data().unwrap();
+                assert!(piece.len() <= PIECE, "{}", piece.len());
+                read.extend_from_slice(&piece);
+                sleep_until(Instant::now() + PATIENCE - SECOND).await;
+            }
+            assert!(body.is_end_stream());
+            read
+        };
+        tokio::select! {
+            () = line.stalled() => panic!("it reads"),
+            read = read => assert!(read == part),
+        }
+        line.stalled().await;
     }
 
     #[tokio::test(start_paused = true)]

@@ -32,7 +32,7 @@ use tower::util::BoxCloneSyncService;
 use crate::door::{self, Door, Guest, LogLine, Reserve, warn_with};
 use crate::driver::Inbox;
 use crate::engine::PeerCred;
-use connection::{Connection, Metered};
+use connection::{Connection, Metered, Paced};
 use peer::Shared;
 use queries::QueryService;
 use session::SessionService;
@@ -193,7 +193,16 @@ impl Services {
     async fn call(mut self, request: Request<Body>) -> Result<Response<Body>, Infallible> {
         let service = request.uri().path().split('/').nth(1).unwrap_or_default();
         match (service, &mut self.reflection) {
-            ("pmix.v1.Session", _) => self.session.call(request).await,
+            ("pmix.v1.Session", _) => {
+                let connection = request.extensions().get::<Arc<Connection>>().cloned();
+                let answer = self.session.call(request).await;
+                match connection {
+                    Some(connection) => {
+                        answer.map(|answer| answer.map(|body| Body::new(Paced::new(body, connection))))
+                    }
+                    None => answer,
+                }
+            }
             ("pmix.v1.Queries", _) => self.queries.call(request).await,
             ("grpc.health.v1.Health", _) => self.health.call(request).await,
             ("grpc.reflection.v1.ServerReflection", Some(reflection)) => reflection.call(request).await,

@@ -94,6 +94,7 @@ impl Incoming {
         };
         let inbox = self.shared.inbox.clone();
         let (conn, line) = (inbox.next_conn(), inbox.new_line());
+        self.connection.speaks_on(line.clone());
         let (peer, admitted) =
             SessionPeer::new(self.shared.clone(), self.connection.clone(), line.clone(), version);
         if outgoing.send(messages(Reading(line.clone()))).await.is_err() {

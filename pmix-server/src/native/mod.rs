@@ -13,7 +13,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use pmix_native::conn::ServerUri;
+use pmix_native::conn::{Framing, ServerUri};
 use pmix_types::ProcId;
 use rustix::io::Errno;
 use tokio::net::{TcpListener, TcpStream};
@@ -21,6 +21,7 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::door::{self, Door, LogLine, Reserve, warn_with};
 use crate::driver::Inbox;
 use crate::server::ServerError;
+use crate::shares::Shares;
 use job::JobCache;
 use owner::{Connection, Owners};
 
@@ -35,6 +36,8 @@ struct Shared {
     owners: Owners,
     door: Door,
     jobs: JobCache,
+    /// Bytes of frames that are being read, of all connections of a process: one of the largest.
+    frames: Shares<ProcId>,
 }
 
 /// A port of the loopback interface that the system chose; nothing else can ever reach it.
@@ -67,7 +70,14 @@ impl Port {
     /// Accepts connections until aborted.
     pub(crate) async fn accept(self, inbox: Inbox, server: ProcId) {
         let Self { listener, owners, door, mut reserve } = self;
-        let shared = Arc::new(Shared { inbox, server, owners, door, jobs: JobCache::default() });
+        let shared = Arc::new(Shared {
+            inbox,
+            server,
+            owners,
+            door,
+            jobs: JobCache::default(),
+            frames: Shares::new(Framing::MAX_PAYLOAD),
+        });
         loop {
             match listener.accept().await {
                 Ok((stream, from)) => {

@@ -267,7 +267,8 @@ mod tests {
         let (owners, inbox) = (Owners::open().unwrap(), inbox());
         let ledger = Arc::new(ledger(&inbox));
         let (server, door) = (ProcId::none(), Door::new(false));
-        let shared = Shared { inbox, server, owners, door, jobs: JobCache::default() };
+        let (jobs, frames) = (JobCache::default(), crate::shares::Shares::new(0));
+        let shared = Shared { inbox, server, owners, door, jobs, frames };
         let origin = (0, SocketAddr::from(([127, 0, 0, 1], 1)));
         let (admitted, _) = oneshot::channel();
         let mut peer = NativePeer::new(Arc::new(shared), ledger.clone(), Greeting::Client, origin, admitted);

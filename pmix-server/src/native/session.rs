@@ -13,7 +13,7 @@ use pmix_types::{Directives, Info, Memory, Pid, ProcId, Status, keys};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::Shared;
 use super::job::bare_job;
@@ -31,6 +31,9 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 const ERRANDS: u64 = 1 << 32;
 /// Bytes of messages waiting to be written that are joined into one write.
 const WRITE_BYTES: usize = 64 << 10;
+
+/// Bytes of a frame that is read without asking how much of other frames of its process is held.
+const SMALL_FRAME: usize = 64 << 10;
 
 /// Serves a connection whose other end belongs to that user.
 pub(super) async fn run(
@@ -193,24 +196,41 @@ impl Session {
     ) -> String {
         let framing = Framing::default();
         let mut turn = self.ledger.line.turn().await;
+        // for the frame that is being read
+        let mut room = None;
         loop {
             match framing.decode(arrived) {
                 Ok(Some(frame)) => {
                     if let Err(reason) = self.on_frame(frame, proc, job, turn).await {
                         return reason;
                     }
+                    room = None;
                     turn = self.ledger.line.turn().await;
                 }
-                Ok(None) => match reading.read_buf(arrived).await {
-                    Ok(0) | Err(_) => return String::new(),
-                    Ok(_) => {}
-                },
+                Ok(None) => {
+                    let announced = framing.announced(arrived).ok().flatten().unwrap_or_default();
+                    if room.is_none() && announced > SMALL_FRAME {
+                        room = Some(self.room(proc, announced).await);
+                    }
+                    match reading.read_buf(arrived).await {
+                        Ok(0) | Err(_) => return String::new(),
+                        Ok(_) => {}
+                    }
+                }
                 Err(error) => {
                     warn_with!(self.leave(), %proc, %error, "closed a connection that broke the protocol");
                     return format!("it broke the protocol: {error}");
                 }
             }
         }
+    }
+
+    /// Waits until what the connections of a process hold of frames leaves room for one more of so many bytes. It is to
+    /// be held until the frame has become a request, which counts by itself. Cancel-safe.
+    async fn room(&self, proc: &ProcId, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        // no frame is larger than what there is for all, and the semaphore is never closed
+        let bytes = u32::try_from(bytes).ok()?;
+        self.shared.frames.of(proc).acquire_many_owned(bytes).await.ok()
     }
 
     async fn on_frame(

@@ -10,6 +10,7 @@ use pmix_types::{Directives, Key, Status};
 use rustix::fs::OFlags;
 
 use super::Account;
+use crate::account::status_of;
 use crate::host::{HostError, HostResult};
 
 /// A longer file of hosts is no file of hosts.
@@ -56,8 +57,12 @@ impl Hosts {
             None => every,
             Some(file) => {
                 let shown = file.display().to_string();
-                let of_file = |reason: &dyn fmt::Display| refused(format!("file of hosts {shown}: {reason}"));
-                let text = read_as(user, file).await.map_err(|error| of_file(&error))?;
+                let failed = |status, reason: &dyn fmt::Display| {
+                    HostError::new(status, format!("file of hosts {shown}: {reason}"))
+                };
+                let of_file = |reason: &dyn fmt::Display| failed(status, reason);
+                let text = read_as(user, file).await;
+                let text = text.map_err(|error| failed(status_of(&error, status), &error))?;
                 let names = text.lines().map(|line| line.split('#').next()?.split_whitespace().next());
                 let named = names.map(Option::unwrap_or_default).zip(1_u64..);
                 pick(named, all, &every).map_err(|refusal| match refusal {

@@ -13,6 +13,7 @@ use pmix_types::job::JobSpec;
 use pmix_types::{Status, keys};
 
 use super::Account;
+use crate::account::status_of;
 use crate::handle::ServerHandle;
 use crate::host::{HostError, HostResult};
 use crate::removal::remove_tree;
@@ -85,7 +86,7 @@ pub(super) async fn remove(server: &ServerHandle, number: u32) {
 
 fn failed(path: &Path, error: &io::Error) -> HostError {
     let message = format!("cannot make directory {}: {error}", path.display());
-    HostError::new(Status::ERR_JOB_SYS_OP_FAILED, message)
+    HostError::new(status_of(error, Status::ERR_JOB_SYS_OP_FAILED), message)
 }
 
 async fn blocking(
