@@ -40,12 +40,15 @@ mod check;
 mod child;
 mod cli;
 mod console;
+mod files;
 mod guardian;
 mod input;
 mod launcher;
 mod log;
+mod map;
 mod orphans;
 mod output;
+mod pid_file;
 mod program;
 mod recipe;
 mod report;
@@ -71,8 +74,8 @@ const GUARDIAN_COMMAND: &str = "__guardian";
 /// process instead of returning.
 pub fn pmixrun(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
-    log::trace();
     if args.get(1).is_some_and(|arg| arg == GUARDIAN_COMMAND) {
+        log::trace("warn");
         return run_guardian();
     }
     let plan = match cli::parse(args) {
@@ -83,6 +86,11 @@ pub fn pmixrun(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             return u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from);
         }
     };
+    log::trace(match plan.talk {
+        cli::Talk::Little => "error",
+        cli::Talk::Usual => "warn",
+        cli::Talk::Much => "warn,pmix_rm=debug,pmix_server=debug",
+    });
     orphans::adopt();
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -102,6 +110,6 @@ pub fn pmixrun(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// The command `pmix-check`: checks a running resource manager, the command's name first in the arguments, and returns
 /// its exit code. For `main` only.
 pub fn check(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    log::trace();
+    log::trace("warn");
     check::run(args.into_iter().collect())
 }
