@@ -84,7 +84,7 @@ fn abt_01_abort_on_one_node_ends_the_job_on_all() {
     let dir = tempfile::tempdir().unwrap();
     let (code, out, err) = run(ranks(dir.path(), "3", "6", &["abort", "9"]));
     assert_eq!(code, Some(9), "{out}{err}");
-    assert!(err.contains(":0 called abort with status 9: told to"), "{err}");
+    assert!(err.contains("rank 0 called abort with status 9: told to"), "{err}");
     nothing_is_left(dir.path());
 }
 
