@@ -5,16 +5,20 @@
 //!
 //! ```text
 //! pmixrun -n 4 ./app args
-//! pmixrun -n 2 ./a : -n 2 --env ROLE=io ./b
+//! pmixrun -np 2 ./a : -np 2 -x ROLE=io ./b
 //! pmixrun -n 8 --vnodes 3 ./app
 //! ```
+//!
+//! `docs/pmixrun.md` compares its options with those of other launchers.
 //!
 //! # What `pmixrun` promises
 //! - *Namespace*: `pmixrun.<hostname>.<pid>`, unique on the node as long as it runs.
 //! - *Output* of the ranks comes out whole, in lines that are never mixed; lines longer than 64 KiB pass in
 //!   pieces. `--tag-output` begins each with `[<rank>] `, or `[<rank>]<stderr> `, and ends the last one. A single
 //!   process's output passes as it comes.
-//! - *Standard input* goes to rank 0.
+//! - *Files*: `--output dir=DIR` and `file=NAME` keep the output of each rank in files of its own, written by a thread.
+//!   What one does not take is shown on the console, and the job goes on.
+//! - *Standard input* goes to rank 0, or to whom `--stdin` names.
 //! - *Exit code*: 0, or that of the first rank that failed, 128 and the number for a signal; 124 after
 //!   `--timeout`, 141 when the reader of the output has left, 1 if the job could not be started, 2 for a wrong
 //!   command line.
