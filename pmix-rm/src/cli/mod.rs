@@ -85,11 +85,13 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cl
     let FirstApp { app, streams, end, setting, habit } = first;
 
     let mut apps = Vec::new();
+    let mut warnings = habit.warnings();
+    warnings.extend(app.warnings());
     match &setting.app {
         None => {
             apps.push(app.into_app(&typed)?);
             for segment in segments {
-                apps.push(further(segment)?);
+                apps.push(further(segment, &mut warnings)?);
             }
         }
         Some(file) => {
@@ -107,7 +109,8 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cl
                 .map_err(|problem| wrong(ErrorKind::ValueValidation, format!("'{option}': {problem}")))?;
             let common = app.environment(&typed)?;
             for (number, words) in lines {
-                let mut line = further(&words).map_err(|error| at_line(error, file, number))?;
+                let mut line =
+                    further(&words, &mut warnings).map_err(|error| at_line(error, file, number))?;
                 line.env.splice(0..0, common.iter().cloned());
                 line.cwd = line.cwd.or_else(|| app.wdir.clone());
                 apps.push(line);
@@ -129,7 +132,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cl
             (_, true) => Talk::Much,
             _ => Talk::Usual,
         },
-        warnings: habit.warnings(),
+        warnings,
         timeout,
         reaction,
         grace,
@@ -150,8 +153,9 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cl
 }
 
 /// An application after the first.
-fn further(words: &[OsString]) -> Result<App, clap::Error> {
+fn further(words: &[OsString], warnings: &mut Vec<String>) -> Result<App, clap::Error> {
     let (FurtherApp { app }, typed) = read::<FurtherApp>(FurtherApp::command(), words)?;
+    warnings.extend(app.warnings());
     app.into_app(&typed)
 }
 
@@ -189,6 +193,12 @@ impl AppArgs {
     /// Variables that are set for an application; what is set by name comes last and wins.
     fn environment(&self, typed: &Typed) -> Result<Vec<String>, clap::Error> {
         let parameters = [("OMPI_MCA_", &self.mca), ("PMIX_MCA_", &self.pmixmca)];
+        let keys =
+            parameters.iter().flat_map(|(_, pairs)| pairs.chunks_exact(2)).flat_map(|pair| pair.first());
+        if let Some(key) = keys.into_iter().find(|key| key.is_empty() || key.contains('=')) {
+            let problem = format!("'{key}' is no name of a parameter: write --mca KEY VALUE");
+            return Err(FirstApp::command().error(ErrorKind::ValueValidation, problem));
+        }
         let mut env: Vec<String> = parameters
             .into_iter()
             .flat_map(|(prefix, pairs)| {
@@ -204,6 +214,27 @@ impl AppArgs {
             env.push(variable);
         }
         Ok(env)
+    }
+}
+
+/// What the names of those parameters of Open MPI begin with that its launcher reads, and no rank.
+const OF_LAUNCHER: [&str; 17] = [
+    "errmgr", "ess", "filem", "grpcomm", "iof", "odls", "oob", "orte", "plm", "prte", "ras", "rmaps", "rml",
+    "routed", "rtc", "schizo", "state",
+];
+
+impl AppArgs {
+    /// Parameters that reach only ranks, although they are meant for a launcher.
+    fn warnings(&self) -> Vec<String> {
+        let is_of_launcher = |key: &str| OF_LAUNCHER.contains(&key.split('_').next().unwrap_or_default());
+        let pairs =
+            self.mca.chunks_exact(2).filter(|pair| pair.first().is_some_and(|key| is_of_launcher(key)));
+        pairs
+            .map(|pair| pair.join(" "))
+            .map(|pair| {
+                format!("--mca {pair} has no effect: it is for the launcher of Open MPI, not for its ranks")
+            })
+            .collect()
     }
 }
 

@@ -125,6 +125,13 @@ fn what_has_no_effect_is_said() {
     assert_eq!(given.warnings, Vec::<String>::new());
     let given = plan("--prtemca rmaps seq ./a").unwrap();
     assert_eq!(given.warnings, ["--prtemca rmaps seq has no effect: there is no PRRTE here"]);
+    let given = plan("-mca btl tcp ./a : --mca rmaps_base_verbose 5 --mca routing x ./b").unwrap();
+    let said =
+        "--mca rmaps_base_verbose 5 has no effect: it is for the launcher of Open MPI, not for its ranks";
+    assert_eq!(given.warnings, [said]);
+    for line in ["--mca a=b c ./a", "./a : --pmixmca =b c ./a"] {
+        assert!(plan(line).unwrap_err().contains("is no name of a parameter"), "{line}");
+    }
 }
 
 #[test]
