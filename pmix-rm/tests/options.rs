@@ -96,32 +96,33 @@ fn a_directory_that_cannot_be_made_keeps_the_job_from_starting() {
 }
 
 #[test]
-fn output_that_a_full_disk_does_not_take_is_shown_and_the_job_goes_on() {
-    let dir = tempfile::tempdir().unwrap();
-    let site = Site::new();
-    let go = dir.path().join("go");
-    let script =
-        format!("echo first; while [ ! -e {} ]; do read line < /dev/null; done; {BOTH}", go.display());
-    let list = format!("dir={}", dir.path().join("d").display());
-    let run = site.start(&["-n", "2", "--output", &list, "sh", "-c", &script]);
-    let job = dir.path().join("d");
-    common::eventually("both ranks have a file", || {
-        job.exists() && files(&job).iter().filter(|(_, text)| text == "first\n").count() == 2
-    });
-    // the errors of rank 1 will not find any room
-    let full = std::fs::read_dir(&job).unwrap().next().unwrap().unwrap().path().join("rank.1/stderr");
-    std::os::unix::fs::symlink("/dev/full", &full).unwrap();
-    std::fs::write(&go, "").unwrap();
-    let done = run.finish();
-    assert_eq!((done.code(), done.out()), (0, ""), "{done:?}");
-    let said = format!(
-        "pmixrun: cannot write to {}: No space left on device; the rest of its output is shown here\nerr 1\n",
-        full.display()
-    );
-    assert_eq!(done.err(), said);
-    std::fs::remove_file(full).unwrap();
-    let texts: Vec<_> = files(&job).into_iter().map(|(_, text)| text).collect();
-    assert_eq!(texts, ["err 0\n", "first\nout 0\n", "first\nout 1\n"]);
+fn output_that_a_full_disk_does_not_take_is_shown_once_and_the_job_goes_on() {
+    for (qualifier, out) in [("", vec![]), (":copy", vec!["first", "first", "out 0", "out 1"])] {
+        let dir = tempfile::tempdir().unwrap();
+        let (site, go, files_of) = (Site::new(), dir.path().join("go"), dir.path().join("d"));
+        let wait = format!("while [ ! -e {} ]; do read line < /dev/null; done", go.display());
+        let list = format!("dir={}{qualifier}", files_of.display());
+        let run =
+            site.start(&["-n", "2", "--output", &list, "sh", "-c", &format!("echo first; {wait}; {BOTH}")]);
+        common::eventually("both ranks have a file", || {
+            files_of.exists() && files(&files_of).iter().filter(|(_, text)| text == "first\n").count() == 2
+        });
+        // the errors of rank 1 will not find any room
+        let job = std::fs::read_dir(&files_of).unwrap().next().unwrap().unwrap().path();
+        let full = job.join("rank.1/stderr");
+        std::os::unix::fs::symlink("/dev/full", &full).unwrap();
+        std::fs::write(&go, "").unwrap();
+        let done = run.finish();
+        assert_eq!((done.code(), done.lines()), (0, out), "{done:?}");
+        let words = "No space left on device; the rest of its output is shown here";
+        let said = format!("pmixrun: cannot write to {}: {words}", full.display());
+        let mut errors: Vec<_> = done.err().lines().filter(|line| *line != "err 0").collect();
+        errors.sort_unstable();
+        assert_eq!(errors, ["err 1", said.as_str()]);
+        std::fs::remove_file(full).unwrap();
+        let texts: Vec<_> = files(&files_of).into_iter().map(|(_, text)| text).collect();
+        assert_eq!(texts, ["err 0\n", "first\nout 0\n", "first\nout 1\n"]);
+    }
 }
 
 #[test]

@@ -231,6 +231,19 @@ async fn ini_09_release_finds_the_servers_of_jobs_by_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn output_of_jobs_at_several_servers_is_refused() {
+    let root = tempfile::tempdir().unwrap();
+    let _a = start(root.path(), "srv.a", Host::default(), &["job-a"]).await;
+    let _b = start(root.path(), "srv.b", Host::default(), &["job-b"]).await;
+    let both = pmix(root.path(), &["output", "job-a:0", "job-a:1", "job-b"]).await;
+    assert_eq!((both.status.code(), stdout(&both)), (Some(1), String::new()));
+    assert!(stderr(&both).contains("at several servers"), "{}", stderr(&both));
+    let absent = pmix(root.path(), &["output", "job-a", "nope:3"]).await;
+    assert_eq!(absent.status.code(), Some(1));
+    assert_eq!(stderr(&absent), "pmix: there is no job nope; `pmix ps` lists those that run\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_unknown_option_is_not_taken_for_an_argument() {
     let root = tempfile::tempdir().unwrap();
     for args in [["ps", "--bogus"], ["output", "--bogus"], ["release", "--bogus"]] {
