@@ -253,7 +253,7 @@ signal ended it; 124 after --timeout; 141 if nobody reads the output any more; 1
 
 RUST_LOG=debug shows on standard error what pmixrun does.";
 
-/// Whether a word is a command line of its own right: what separates applications.
+/// Whether a word separates applications.
 pub(super) fn is_separator(arg: &OsString) -> bool {
     arg == ":"
 }

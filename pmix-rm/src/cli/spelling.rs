@@ -10,7 +10,7 @@ use clap::builder::ValueRange;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Command};
 
-/// Options of other launchers that cannot be had here, and why; each reason ends the sentence "there is no ..".
+/// Options of other launchers that cannot be had here, and why, or what to write.
 const OTHERS: [(&[&str], &str); 7] = [
     (
         &[
