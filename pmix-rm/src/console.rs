@@ -8,9 +8,12 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use bytes::Bytes;
 use pmix_server::standard::OutputChannel;
-use pmix_types::escaped;
+use pmix_types::{ProcId, escaped, without_os_codes};
 use rustix::event::{PollFd, PollFlags, poll};
 use tokio::sync::{mpsc, oneshot};
+
+use crate::cli::{Format, Talk};
+use crate::files::{Files, Unwritten};
 
 /// Pieces on their way to a thread.
 const QUEUE: usize = 16;
@@ -22,15 +25,45 @@ pub(crate) struct Console {
     err: Stream,
     /// Standard output is inside a line.
     inside: bool,
+    /// Where the output of ranks is kept.
+    files: Option<Files>,
+    /// Whether it is shown here.
+    is_shown: bool,
+    talk: Talk,
 }
 
 impl Console {
-    pub(crate) fn start() -> io::Result<Self> {
+    pub(crate) fn start(talk: Talk) -> io::Result<Self> {
         Ok(Self {
             out: Stream::start("stdout", io::stdout().as_fd().try_clone_to_owned()?)?,
             err: Stream::start("stderr", io::stderr().as_fd().try_clone_to_owned()?)?,
             inside: false,
+            files: None,
+            is_shown: true,
+            talk,
         })
+    }
+
+    /// Keeps the output of so many ranks in files from now on, if that was asked for.
+    ///
+    /// # Errors
+    /// Their directory cannot be made.
+    pub(crate) fn keep(&mut self, format: &Format, ranks: usize) -> io::Result<()> {
+        if let Some(layout) = &format.files {
+            self.files = Some(Files::start(layout.clone(), ranks)?);
+            self.is_shown = format.is_shown();
+        }
+        Ok(())
+    }
+
+    /// Takes a piece of what a process has written.
+    pub(crate) fn put_output(&mut self, proc: &ProcId, channel: OutputChannel, piece: Bytes) {
+        if let (Some(files), false) = (&mut self.files, piece.is_empty()) {
+            files.put(proc, channel, piece.clone());
+        }
+        if self.is_shown {
+            self.put(channel, piece);
+        }
     }
 
     /// Takes a piece to be written at once.
@@ -47,8 +80,15 @@ impl Console {
 
     /// Takes a message of `pmixrun` itself, which may repeat what others have said: it becomes one line.
     pub(crate) fn say(&mut self, message: impl std::fmt::Display) {
-        let line = format!("pmixrun: {}\n", escaped(&message.to_string()));
+        let line = format!("pmixrun: {}\n", escaped(&without_os_codes(&message.to_string())));
         self.put(OutputChannel::Stderr, line.into());
+    }
+
+    /// The same for what the exit code tells too, and who wants it quiet does not hear.
+    pub(crate) fn tell(&mut self, message: impl std::fmt::Display) {
+        if self.talk != Talk::Little {
+            self.say(message);
+        }
     }
 
     /// Takes a line for standard output that begins on a line of its own.
@@ -59,10 +99,10 @@ impl Console {
 
     /// Whether pieces wait for a thread: then no more should come.
     pub(crate) fn is_behind(&self) -> bool {
-        self.out.is_behind() || self.err.is_behind()
+        self.out.is_behind() || self.err.is_behind() || self.files.as_ref().is_some_and(Files::is_behind)
     }
 
-    /// Hands over one of the pieces that wait. Cancel-safe.
+    /// Hands over one of the pieces that wait, when there is one. Cancel-safe.
     ///
     /// # Errors
     /// Standard output cannot be written to; from now on nothing is written there.
@@ -71,7 +111,22 @@ impl Console {
             written = self.out.advance(), if self.out.is_behind() => written,
             // if errors cannot be shown there is nowhere left to complain
             _ = self.err.advance(), if self.err.is_behind() => Ok(()),
-            else => Ok(()),
+            unwritten = advance(&mut self.files) => {
+                if let Some(unwritten) = unwritten {
+                    self.take_back(unwritten);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// What no file takes is shown here, if it was not yet.
+    fn take_back(&mut self, Unwritten { problem, channel, data }: Unwritten) {
+        if let Some(problem) = problem {
+            self.say(problem);
+        }
+        if !self.is_shown {
+            self.put(channel, data);
         }
     }
 
@@ -79,6 +134,9 @@ impl Console {
     pub(crate) fn silence(&mut self) {
         self.out.silence();
         self.err.silence();
+        if let Some(files) = &mut self.files {
+            files.silence();
+        }
     }
 
     /// Waits until everything is written.
@@ -86,8 +144,20 @@ impl Console {
     /// # Errors
     /// As for [`advance`](Self::advance).
     pub(crate) async fn finish(&mut self) -> io::Result<()> {
+        while let Some(files) = &mut self.files
+            && let Some(unwritten) = files.finish().await
+        {
+            self.take_back(unwritten);
+        }
         let (written, _) = tokio::join!(self.out.finish(), self.err.finish());
         written
+    }
+}
+
+async fn advance(files: &mut Option<Files>) -> Option<Unwritten> {
+    match files {
+        Some(files) => files.advance().await,
+        None => std::future::pending().await,
     }
 }
 

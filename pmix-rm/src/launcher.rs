@@ -65,7 +65,8 @@ pub struct LocalLauncher {
     nodes: Vec<String>,
     grace: Duration,
     guardian: Option<Arc<Guardian>>,
-    stdin: Arc<Mutex<Option<OwnedFd>>>,
+    /// Which rank of the job started first reads from what.
+    stdin: Arc<Mutex<Option<(Rank, OwnedFd)>>>,
     running: Arc<Mutex<Running>>,
     /// Jobs that are being launched: none of their processes are among those that run until all are.
     launching: Arc<Mutex<BTreeSet<Nspace>>>,
@@ -126,7 +127,13 @@ impl LocalLauncher {
     /// Standard input for rank 0 of the job started first; everybody else reads from `/dev/null`.
     #[must_use]
     pub fn first_stdin(self, stdin: OwnedFd) -> Self {
-        *self.stdin.lock().unwrap_or_else(PoisonError::into_inner) = Some(stdin);
+        self.first_stdin_to(Rank::from_raw(0), stdin)
+    }
+
+    /// The same for another rank.
+    #[must_use]
+    pub fn first_stdin_to(self, rank: Rank, stdin: OwnedFd) -> Self {
+        *self.stdin.lock().unwrap_or_else(PoisonError::into_inner) = Some((rank, stdin));
         self
     }
 
@@ -168,12 +175,10 @@ impl LocalLauncher {
             let (read, write) = io::pipe()?;
             return Ok((read.into(), Some(pipe::Sender::from_owned_fd(write.into())?)));
         }
-        let first = match proc.rank.to_raw() {
-            // what is meant for the first job is not for another user's
-            0 if user.is_none() => self.stdin.lock().unwrap_or_else(PoisonError::into_inner).take(),
-            _ => None,
-        };
-        Ok((first.map_or_else(|| File::open("/dev/null").map(OwnedFd::from), Ok)?, None))
+        let mut first = self.stdin.lock().unwrap_or_else(PoisonError::into_inner);
+        // what is meant for the first job is not for another user's
+        let first = first.take_if(|(rank, _)| *rank == proc.rank && user.is_none());
+        Ok((first.map_or_else(|| File::open("/dev/null").map(OwnedFd::from), |(_, stdin)| Ok(stdin))?, None))
     }
 
     async fn start(

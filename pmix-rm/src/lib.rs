@@ -5,16 +5,20 @@
 //!
 //! ```text
 //! pmixrun -n 4 ./app args
-//! pmixrun -n 2 ./a : -n 2 --env ROLE=io ./b
+//! pmixrun -np 2 ./a : -np 2 -x ROLE=io ./b
 //! pmixrun -n 8 --vnodes 3 ./app
 //! ```
+//!
+//! `docs/pmixrun.md` compares its options with those of other launchers.
 //!
 //! # What `pmixrun` promises
 //! - *Namespace*: `pmixrun.<hostname>.<pid>`, unique on the node as long as it runs.
 //! - *Output* of the ranks comes out whole, in lines that are never mixed; lines longer than 64 KiB pass in
 //!   pieces. `--tag-output` begins each with `[<rank>] `, or `[<rank>]<stderr> `, and ends the last one. A single
 //!   process's output passes as it comes.
-//! - *Standard input* goes to rank 0.
+//! - *Files*: `--output dir=DIR` and `file=NAME` keep the output of each rank in files of its own, written by a thread.
+//!   What one does not take is shown on the console, and the job goes on.
+//! - *Standard input* goes to rank 0, or to whom `--stdin` names.
 //! - *Exit code*: 0, or that of the first rank that failed, 128 and the number for a signal; 124 after
 //!   `--timeout`, 141 when the reader of the output has left, 1 if the job could not be started, 2 for a wrong
 //!   command line.
@@ -40,13 +44,16 @@ mod check;
 mod child;
 mod cli;
 mod console;
+mod files;
 mod guardian;
 mod input;
 mod launcher;
 mod limit;
 mod log;
+mod map;
 mod orphans;
 mod output;
+mod pid_file;
 mod program;
 mod recipe;
 mod report;
@@ -72,8 +79,8 @@ const GUARDIAN_COMMAND: &str = "__guardian";
 /// process instead of returning.
 pub fn pmixrun(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
-    log::trace();
     if args.get(1).is_some_and(|arg| arg == GUARDIAN_COMMAND) {
+        log::trace("warn");
         return run_guardian();
     }
     let plan = match cli::parse(args) {
@@ -84,6 +91,11 @@ pub fn pmixrun(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             return u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from);
         }
     };
+    log::trace(match plan.talk {
+        cli::Talk::Little => "error",
+        cli::Talk::Usual => "warn",
+        cli::Talk::Much => "warn,pmix_rm=debug,pmix_server=debug",
+    });
     orphans::adopt();
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -103,6 +115,6 @@ pub fn pmixrun(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// The command `pmix-check`: checks a running resource manager, the command's name first in the arguments, and returns
 /// its exit code. For `main` only.
 pub fn check(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    log::trace();
+    log::trace("warn");
     check::run(args.into_iter().collect())
 }

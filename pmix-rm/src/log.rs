@@ -10,9 +10,9 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::debug_fn;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// Shows what is going on, as `RUST_LOG` says; without it warnings.
-pub(crate) fn trace() {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+/// Shows what is going on, as `RUST_LOG` says; without it what is of this level or graver.
+pub(crate) fn trace(level: &str) {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
     // a subscriber that is already there stays
     let _ = subscriber(filter, io::stderr, io::stderr().is_terminal()).try_init();
 }

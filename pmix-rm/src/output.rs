@@ -9,10 +9,10 @@ pub(crate) const MAX_LINE: usize = 64 * 1024;
 
 /// Collects the output of one channel of one process and hands it out in whole lines.
 ///
-/// Without a tag no byte is added or taken away. With one every line begins with it and ends with a newline.
+/// Without a prefix no byte is added or taken away. With one every line begins with it and ends with a newline.
 #[derive(Debug)]
 pub(crate) struct Lines {
-    tag: Option<Vec<u8>>,
+    prefix: Prefix,
     held: BytesMut,
     /// Longest beginning of a line that is held back.
     limit: usize,
@@ -20,15 +20,36 @@ pub(crate) struct Lines {
     inside: bool,
 }
 
+/// What a line begins with.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Prefix {
+    /// The time when it was complete.
+    pub(crate) has_time: bool,
+    pub(crate) tag: String,
+}
+
+impl Prefix {
+    const fn is_empty(&self) -> bool {
+        !self.has_time && self.tag.is_empty()
+    }
+
+    fn text(&self) -> String {
+        match self.has_time {
+            true => format!("{} {}", now(), self.tag),
+            false => self.tag.clone(),
+        }
+    }
+}
+
 impl Lines {
-    /// Lines as they come, or each with a tag in front.
-    pub(crate) fn new(tag: Option<String>) -> Self {
-        Self { tag: tag.map(String::into_bytes), held: BytesMut::new(), limit: MAX_LINE, inside: false }
+    /// Lines as they come, each with a prefix in front if that is not empty.
+    pub(crate) fn new(prefix: Prefix) -> Self {
+        Self { prefix, held: BytesMut::new(), limit: MAX_LINE, inside: false }
     }
 
     /// Bytes as they come, holding nothing back.
     pub(crate) fn unbuffered() -> Self {
-        Self { limit: 0, ..Self::new(None) }
+        Self { limit: 0, ..Self::new(Prefix::default()) }
     }
 
     /// Takes what was written and returns the lines it completes, to be written at once; may be empty.
@@ -40,14 +61,14 @@ impl Lines {
         self.held.extend_from_slice(data);
         let ready = if self.held.len() - complete > self.limit { self.held.len() } else { complete };
         let ready = self.held.split_to(ready).freeze();
-        self.tagged(ready)
+        self.with_prefix(ready)
     }
 
     /// The rest, when no more comes; may be empty.
     pub(crate) fn finish(&mut self) -> Bytes {
         let rest = self.held.split().freeze();
-        let rest = self.tagged(rest);
-        if self.tag.is_none() || !self.inside {
+        let rest = self.with_prefix(rest);
+        if self.prefix.is_empty() || !self.inside {
             return rest;
         }
         self.inside = false;
@@ -56,12 +77,15 @@ impl Lines {
         rest.freeze()
     }
 
-    fn tagged(&mut self, text: Bytes) -> Bytes {
-        let Some(tag) = self.tag.as_deref() else { return text };
-        let mut out = BytesMut::with_capacity(text.len() + tag.len());
+    fn with_prefix(&mut self, text: Bytes) -> Bytes {
+        if self.prefix.is_empty() || text.is_empty() {
+            return text;
+        }
+        let prefix = self.prefix.text();
+        let mut out = BytesMut::with_capacity(text.len() + prefix.len());
         for line in text.split_inclusive(|&byte| byte == b'\n') {
             if !self.inside {
-                out.extend_from_slice(tag);
+                out.extend_from_slice(prefix.as_bytes());
             }
             out.extend_from_slice(line);
             self.inside = !line.ends_with(b"\n");
@@ -78,15 +102,40 @@ pub(crate) fn tag(rank: Rank, channel: OutputChannel) -> String {
     }
 }
 
+/// The time in UTC, as `pmix output --timestamp` writes it.
+fn now() -> String {
+    use tracing_subscriber::fmt::format::Writer;
+    use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+    let mut text = String::new();
+    // to write to a text cannot fail
+    let _ = SystemTime.format_time(&mut Writer::new(&mut text));
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
 
+    fn tagged(tag: &str) -> Lines {
+        Lines::new(Prefix { has_time: false, tag: tag.into() })
+    }
+
+    #[test]
+    fn the_time_stands_before_the_tag() {
+        let mut lines = Lines::new(Prefix { has_time: true, tag: "[3] ".into() });
+        let text = [lines.push(b"one\n\nla"), lines.finish()].concat();
+        let text = String::from_utf8(text).unwrap();
+        let rests: Vec<_> = text.lines().map(|line| line.split_once(' ').unwrap()).collect();
+        assert_eq!(rests.iter().map(|(_, rest)| *rest).collect::<Vec<_>>(), ["[3] one", "[3] ", "[3] la"]);
+        assert!(rests.iter().all(|(time, _)| time.starts_with("20") && time.ends_with('Z')), "{text}");
+        assert!(text.ends_with('\n'));
+    }
+
     #[test]
     fn a_line_waits_for_its_end() {
-        let mut lines = Lines::new(None);
+        let mut lines = Lines::new(Prefix::default());
         assert_eq!(lines.push(b"one\ntw"), "one\n");
         assert_eq!(lines.push(b"o"), "");
         assert_eq!(lines.push(b"\n\nthree"), "two\n\n");
@@ -104,17 +153,17 @@ mod tests {
     #[test]
     fn every_line_gets_its_tag_and_its_end() {
         let rank = Rank::from_raw(3);
-        let mut lines = Lines::new(Some(tag(rank, OutputChannel::Stdout)));
+        let mut lines = tagged(&tag(rank, OutputChannel::Stdout));
         assert_eq!(lines.push(b"one\n\nla"), "[3] one\n[3] \n");
         assert_eq!(lines.finish(), "[3] la\n");
-        let mut lines = Lines::new(Some(tag(rank, OutputChannel::Stderr)));
+        let mut lines = tagged(&tag(rank, OutputChannel::Stderr));
         assert_eq!(lines.push(b"oh\n"), "[3]<stderr> oh\n");
         assert_eq!(lines.finish(), "");
     }
 
     #[test]
     fn a_line_too_long_to_hold_passes_in_pieces_with_one_tag() {
-        let mut lines = Lines::new(Some("> ".into()));
+        let mut lines = tagged("> ");
         let long = vec![b'x'; MAX_LINE + 1];
         assert_eq!(lines.push(&long).len(), long.len() + 2);
         assert_eq!(lines.push(b"end\nnext\n"), "end\n> next\n");
@@ -125,7 +174,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_byte_is_lost_and_no_line_torn(pieces in prop::collection::vec("[a\n]{0,12}", 0..12)) {
-            let mut lines = Lines::new(None);
+            let mut lines = Lines::new(Prefix::default());
             let mut out = Vec::new();
             for piece in &pieces {
                 let ready = lines.push(piece.as_bytes());
@@ -138,7 +187,7 @@ mod tests {
 
         #[test]
         fn tags_do_not_depend_on_the_pieces(pieces in prop::collection::vec("[a\n]{0,12}", 0..12)) {
-            let mut lines = Lines::new(Some("> ".into()));
+            let mut lines = tagged("> ");
             let mut out = Vec::new();
             for piece in &pieces {
                 out.extend_from_slice(&lines.push(piece.as_bytes()));

@@ -166,6 +166,7 @@ fn executable(command: &str, path: &OsStr, cwd: Option<&Path>) -> Result<PathBuf
 /// Why a file cannot be run.
 enum NotRunnable {
     Missing,
+    Directory,
     NotAFile,
     Denied(io::Error),
 }
@@ -174,6 +175,7 @@ impl NotRunnable {
     fn refusal(&self, file: &str) -> Refusal {
         let (status, reason) = match self {
             Self::Missing => (Status::ERR_JOB_EXE_NOT_FOUND, format!("{file} does not exist")),
+            Self::Directory => (Status::ERR_JOB_APP_NOT_EXECUTABLE, format!("{file} is a directory")),
             Self::NotAFile => (Status::ERR_JOB_APP_NOT_EXECUTABLE, format!("{file} is not a file")),
             Self::Denied(error) => {
                 (Status::ERR_JOB_APP_NOT_EXECUTABLE, format!("{file} is not executable: {error}"))
@@ -190,6 +192,7 @@ fn may_execute(path: &Path) -> rustix::io::Result<()> {
 
 fn runnable(file: &Path) -> Result<(), NotRunnable> {
     match std::fs::metadata(file) {
+        Ok(found) if found.is_dir() => Err(NotRunnable::Directory),
         Ok(found) if !found.is_file() => Err(NotRunnable::NotAFile),
         Ok(_) => may_execute(file).map_err(|error| NotRunnable::Denied(error.into())),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
@@ -239,7 +242,8 @@ mod tests {
                 "/no/such/program does not exist",
             ),
             (App::new("no-such-program", 1), Status::ERR_JOB_EXE_NOT_FOUND, "not found on PATH"),
-            (App::new("/bin", 1), Status::ERR_JOB_APP_NOT_EXECUTABLE, "not a file"),
+            (App::new("/bin", 1), Status::ERR_JOB_APP_NOT_EXECUTABLE, "/bin is a directory"),
+            (App::new("/dev/null", 1), Status::ERR_JOB_APP_NOT_EXECUTABLE, "not a file"),
             (App::new("/etc/passwd", 1), Status::ERR_JOB_APP_NOT_EXECUTABLE, "not executable"),
             (
                 App::new("sh", 1).cwd("/no/such/dir"),

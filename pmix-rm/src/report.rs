@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pmix_server::ServerStats;
 use pmix_server::standard::{JobOutcome, ProcExit};
-use pmix_types::{Nspace, ProcInfo, escaped_json};
+use pmix_types::{Nspace, ProcInfo, escaped_json, without_os_codes};
 use serde::Serialize;
 
 /// How a job went. Fields that do not apply are left out.
@@ -82,7 +82,7 @@ impl Report {
 
     /// It could not be started.
     pub(crate) fn error(&mut self, error: &str) {
-        self.error = Some(error.to_owned());
+        self.error = Some(without_os_codes(error).into_owned());
     }
 
     /// It was started and has ended; `exit_code` is that of `pmixrun`.

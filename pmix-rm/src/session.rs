@@ -4,18 +4,18 @@ use std::io;
 use std::process::Command;
 use std::sync::Arc;
 
-use pmix_server::standard::{JobOutcome, JobStart, MemoryExchange, OnFailure, StandardHost};
+use pmix_server::standard::{JobOutcome, JobStart, MemoryExchange, OnFailure, StandardHost, StartError};
 use pmix_server::{Server, ServerStats};
-use pmix_types::{Directives, Nspace, keys};
+use pmix_types::{Directives, Nspace, ProcInfo, Rank, keys};
 use rustix::system::uname;
 use tokio::time::Instant;
 
-use crate::cli::Plan;
+use crate::cli::{Plan, Stdin};
 use crate::console::Console;
 use crate::report::Report;
 use crate::signals::{Received, Signals};
 use crate::watch::{Ending, NO_READER, Watch};
-use crate::{GUARDIAN_COMMAND, Guardian, LocalLauncher, orphans, stdin};
+use crate::{GUARDIAN_COMMAND, Guardian, LocalLauncher, map, orphans, pid_file, stdin};
 
 /// Exit code when the job could not be started, or `pmixrun` not do its work.
 pub(crate) const NOT_STARTED: i32 = 1;
@@ -27,18 +27,22 @@ pub(crate) const NOT_STARTED: i32 = 1;
 pub(crate) async fn run(plan: Plan) -> io::Result<i32> {
     let started = Instant::now();
     let mut signals = Signals::receive()?;
-    let mut console = Console::start()?;
+    let mut console = Console::start(plan.talk)?;
+    plan.warnings.iter().for_each(|warning| console.say(warning));
     let node = uname().nodename().to_string_lossy().into_owned();
     let nspace = Nspace::new(format!("pmixrun.{node}.{}", std::process::id())).map_err(io::Error::other)?;
     let mut report = Report::new(&nspace, plan.ranks());
     let json = plan.json;
 
-    let result = match Session::start(&node, &plan).await {
-        Ok(session) => {
-            let result = session.job(plan, nspace, &mut console, &mut signals).await;
-            report.servers(&session.end().await);
-            result
-        }
+    let result = match prepare(&plan, &mut console) {
+        Ok(_pid_file) => match Session::start(&node, &plan).await {
+            Ok(session) => {
+                let result = session.job(plan, nspace, &mut console, &mut signals).await;
+                report.servers(&session.end().await);
+                result
+            }
+            Err(error) => Err(error),
+        },
         Err(error) => Err(error),
     };
     let code = match result {
@@ -68,10 +72,18 @@ pub(crate) async fn run(plan: Plan) -> io::Result<i32> {
     })
 }
 
+/// What is to be there before anything is started; the error says what cannot be.
+fn prepare(plan: &Plan, console: &mut Console) -> Result<Option<pid_file::PidFile>, String> {
+    console.keep(&plan.format, plan.ranks()).map_err(|error| format!("output of ranks: {error}"))?;
+    let Some(place) = &plan.report_pid else { return Ok(None) };
+    pid_file::report(place, console).map_err(|error| format!("--report-pid: {error}"))
+}
+
 /// What there is around a job.
 struct Session {
     node: String,
     guardian: Arc<Guardian>,
+    launcher: LocalLauncher,
     /// Starts jobs on all nodes.
     host: StandardHost<LocalLauncher, MemoryExchange>,
     /// One for each node.
@@ -92,13 +104,14 @@ impl Session {
         command.arg(GUARDIAN_COMMAND);
         let guardian = Guardian::start(command).map_err(|error| format!("{node}: guardian: {error}"))?;
         let guardian = Arc::new(guardian);
-        let rank_zero = stdin::for_rank_zero().map_err(|error| format!("{node}: standard input: {error}"))?;
         let nodes = node_names(node, plan);
-        let launcher = LocalLauncher::pretending(&nodes)
-            .with_guardian(Arc::clone(&guardian))
-            .grace(plan.grace)
-            .first_stdin(rank_zero);
-        let mut hosts = StandardHost::cluster(launcher, MemoryExchange::cluster(&nodes));
+        let mut launcher =
+            LocalLauncher::pretending(&nodes).with_guardian(Arc::clone(&guardian)).grace(plan.grace);
+        if let Stdin::Rank(rank) = plan.stdin {
+            let stdin = stdin::for_one().map_err(|error| format!("{node}: standard input: {error}"))?;
+            launcher = launcher.first_stdin_to(rank, stdin);
+        }
+        let mut hosts = StandardHost::cluster(launcher.clone(), MemoryExchange::cluster(&nodes));
         if let (Some(file), Some(host)) = (&plan.store, hosts.first_mut()) {
             // the first node keeps what is published on all
             let durable = host.clone().with_durable_store(file);
@@ -120,7 +133,7 @@ impl Session {
             servers.push(server);
         }
         let host = hosts.into_iter().next().ok_or_else(|| format!("{node}: there is no node"))?;
-        Ok(Self { node: node.to_owned(), guardian, host, servers })
+        Ok(Self { node: node.to_owned(), guardian, launcher, host, servers })
     }
 
     /// Runs the job to its end; the error says why it did not start.
@@ -136,7 +149,19 @@ impl Session {
         if plan.stop_in_init {
             start = start.directives(Directives::new().with(&keys::DEBUG_STOP_IN_INIT, true));
         }
-        let job = self.host.start_job(start).await.map_err(|error| with_causes(&error))?;
+        if plan.stdin == Stdin::All {
+            start.stdin = Some(Rank::WILDCARD);
+        }
+        let job = self.host.start_job(start).await.map_err(|error| why_not(&error))?;
+        let table = self.host.process_table(&nspace);
+        if plan.shows_map {
+            map::lines(&nspace, &plan.apps, &table).iter().for_each(|line| console.put_line(line));
+        }
+        if plan.stdin == Stdin::All {
+            let procs = table.into_iter().map(|row: ProcInfo| row.proc).collect();
+            stdin::to_all(self.launcher.clone(), procs)
+                .map_err(|error| format!("{}: standard input: {error}", self.node))?;
+        }
         if plan.stop_in_init {
             console.say(format_args!("ranks wait in init until `pmix release {nspace}` lets them go on"));
         }
@@ -166,6 +191,16 @@ fn node_names(node: &str, plan: &Plan) -> Vec<String> {
     match plan.vnodes {
         None => vec![node.to_owned()],
         Some(count) => (0..count).map(|number| format!("{node}-v{number}")).collect(),
+    }
+}
+
+/// Why the job was not started. Its namespace says nothing to who has not chosen it.
+fn why_not(error: &StartError) -> String {
+    match error {
+        StartError::Launch(error) => {
+            format!("rank {} ({}) on {}: {}", error.proc.rank, error.program, error.node, error.reason)
+        }
+        error => with_causes(error),
     }
 }
 

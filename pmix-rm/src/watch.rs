@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use pmix_server::standard::{Job, JobOutcome, JobReport, LaunchReport, OutputChannel};
+use bytes::Bytes;
+use pmix_server::standard::{Job, JobOutcome, JobReport, LaunchReport, OutputChannel, ProcExit};
 use pmix_types::ProcId;
 use rustix::process::Signal;
 use tokio::time::Instant;
 
 use crate::cli::Plan;
 use crate::console::Console;
-use crate::output::{Lines, tag};
+use crate::output::{Lines, Prefix, tag};
 use crate::session::NOT_STARTED;
 use crate::signals::{Received, Signals};
 
@@ -79,11 +80,11 @@ impl<'a> Watch<'a> {
                 () = until(self.timeout_at) => {
                     self.timeout_at = None;
                     let seconds = self.plan.timeout.unwrap_or_default().as_secs_f64();
-                    self.console.say(format_args!("the job is ended after {seconds} seconds (--timeout)"));
+                    self.console.tell(format_args!("the job is ended after {seconds} seconds (--timeout)"));
                     self.end(Ending::Timeout, Signal::TERM);
                 }
                 () = until(self.kill_at) => self.kill(),
-                written = self.console.advance(), if self.console.is_behind() => if let Err(error) = written {
+                written = self.console.advance() => if let Err(error) = written {
                     self.on_output_lost(&error);
                 },
                 report = self.job.next_report(), if !self.console.is_behind() => match report {
@@ -108,8 +109,9 @@ impl<'a> Watch<'a> {
             Received::End(signal) => {
                 self.end(Ending::Signal(signal), signal);
                 if signal == Signal::INT {
-                    self.console
-                        .say("interrupted: the ranks are asked to end (interrupt again to end them at once)");
+                    self.console.tell(
+                        "interrupted: the ranks are asked to end (interrupt again to end them at once)",
+                    );
                 }
             }
             Received::PassOn(signal) => self.job.signal(signal.as_raw()),
@@ -145,11 +147,18 @@ impl<'a> Watch<'a> {
             JobReport::Proc(report) => tracing::debug!(?report, "process"),
             JobReport::Abort { by, status, message } => {
                 let message = if message.is_empty() { String::new() } else { format!(": {message}") };
-                self.console.say(format_args!("{by} called abort with status {status}{message}"));
+                let by = self.named(&by);
+                self.console.tell(format_args!("{by} called abort with status {status}{message}"));
             }
             JobReport::Failed { proc, node, program, exit } if self.ending.is_none() => {
                 let rest = if self.plan.is_alone() { "" } else { "; the job is ended" };
-                self.console.say(format_args!("{proc} ({program}) on {node} failed: {exit}{rest}"));
+                let how = match exit {
+                    // a code of 0 is no failure by itself
+                    ProcExit::Code(0) => "ended with code 0 but without finalize".to_owned(),
+                    exit => format!("failed: {exit}"),
+                };
+                let proc = self.named(&proc);
+                self.console.tell(format_args!("{proc} ({program}) on {node} {how}{rest}"));
             }
             report => tracing::debug!(?report, "job"),
         }
@@ -157,20 +166,36 @@ impl<'a> Watch<'a> {
 
     fn on_output(&mut self, proc: ProcId, channel: OutputChannel, data: &[u8]) {
         let rank = proc.rank;
-        let lines = self.lines.entry((proc, channel)).or_insert_with(|| match self.plan.tag_output {
-            true => Lines::new(Some(tag(rank, channel))),
-            // nobody's lines to mix with: a prompt must not wait for its end
-            false if self.plan.is_alone() => Lines::unbuffered(),
-            false => Lines::new(None),
+        let (format, is_alone) = (&self.plan.format, self.plan.is_alone());
+        let lines = self.lines.entry((proc.clone(), channel)).or_insert_with(|| {
+            match (format.tag, format.timestamp) {
+                // nobody's lines to mix with: a prompt must not wait for its end
+                (false, false) if is_alone => Lines::unbuffered(),
+                (false, has_time) => Lines::new(Prefix { has_time, tag: String::new() }),
+                (true, has_time) => Lines::new(Prefix { has_time, tag: tag(rank, channel) }),
+            }
         });
         let piece = if data.is_empty() { lines.finish() } else { lines.push(data) };
-        self.console.put(channel, piece);
+        self.show(&proc, channel, piece);
     }
 
     /// Hands on what waits for the end of its line.
     fn flush(&mut self) {
-        for ((_, channel), mut lines) in std::mem::take(&mut self.lines) {
-            self.console.put(channel, lines.finish());
+        for ((proc, channel), mut lines) in std::mem::take(&mut self.lines) {
+            self.show(&proc, channel, lines.finish());
+        }
+    }
+
+    fn show(&mut self, proc: &ProcId, channel: OutputChannel, piece: Bytes) {
+        let channel = if self.plan.format.merge { OutputChannel::Stdout } else { channel };
+        self.console.put_output(proc, channel, piece);
+    }
+
+    /// A process as the user knows it: the job has no name of its own unless another one has started it.
+    fn named(&self, proc: &ProcId) -> String {
+        match proc.nspace == *self.job.nspace() {
+            true => format!("rank {}", proc.rank),
+            false => format!("rank {} of spawned job {}", proc.rank, proc.nspace),
         }
     }
 

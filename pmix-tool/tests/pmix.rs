@@ -32,7 +32,8 @@ b          1  n0    4712  TERM_NON_ZERO     3  /opt/app/solver
     assert!(!stdout(&one).contains("\na "), "{}", stdout(&one));
     let absent = pmix(root.path(), &["ps", "b", "c"]).await;
     assert_eq!(absent.status.code(), Some(1));
-    assert_eq!(stderr(&absent), "pmix: no job c runs here\n");
+    assert_eq!(stderr(&absent), "pmix: there is no job c; `pmix ps` lists those that run\n");
+    assert_eq!(stdout(&absent), stdout(&one));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -71,6 +72,11 @@ async fn tol_07_ps_asks_all_live_servers_or_the_one_selected() {
     assert!(one.starts_with("NSPACE") && !one.contains("job-a") && one.contains("job-b"), "{one}");
     let named = pmix(root.path(), &["ps", "job-a"]).await;
     assert_eq!(named.status.code(), Some(0), "one of the servers has it: {}", stderr(&named));
+    let table = stdout(&named);
+    assert!(table.starts_with("NSPACE") && table.matches("NSPACE").count() == 1, "{table}");
+    let absent = pmix(root.path(), &["ps", "nope"]).await;
+    assert_eq!((absent.status.code(), stdout(&absent)), (Some(1), String::new()), "no table without rows");
+    assert_eq!(stderr(&absent), "pmix: there is no job nope; `pmix ps` lists those that run\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -200,5 +206,52 @@ async fn ini_09_release_tells_jobs_that_run_and_names_those_that_do_not() {
     assert_eq!((told.status.code(), stdout(&told)), (Some(0), String::new()), "{}", stderr(&told));
     let absent = pmix(root.path(), &["release", "job", "nope"]).await;
     assert_eq!(absent.status.code(), Some(1));
-    assert_eq!(stderr(&absent), "pmix: no job nope runs here\n");
+    assert_eq!(stderr(&absent), "pmix: there is no job nope; `pmix ps` lists those that run\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ini_09_release_finds_the_servers_of_jobs_by_itself() {
+    let root = tempfile::tempdir().unwrap();
+    let _a = start(root.path(), "srv.a", Host::default(), &["job-a"]).await;
+    let _b = start(root.path(), "srv.b", Host::default(), &["job-b"]).await;
+    // one that lets nobody in is no reason not to find what the others have
+    let _c = start(root.path(), "srv.c", Host { refuses: true, ..Host::default() }, &[]).await;
+    let told = pmix(root.path(), &["release", "job-a", "job-b"]).await;
+    assert_eq!((told.status.code(), stderr(&told)), (Some(0), String::new()));
+
+    let absent = pmix(root.path(), &["release", "nope"]).await;
+    assert_eq!(absent.status.code(), Some(1));
+    let complaint = stderr(&absent);
+    assert!(
+        complaint.contains("no tools today") && complaint.contains("there is no job nope"),
+        "{complaint}"
+    );
+    let elsewhere = pmix(root.path(), &["release", "job-a", "--server", "srv.b"]).await;
+    assert_eq!(elsewhere.status.code(), Some(1), "the server selected is the only one asked");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn output_of_jobs_at_several_servers_is_refused() {
+    let root = tempfile::tempdir().unwrap();
+    let _a = start(root.path(), "srv.a", Host::default(), &["job-a"]).await;
+    let _b = start(root.path(), "srv.b", Host::default(), &["job-b"]).await;
+    let both = pmix(root.path(), &["output", "job-a:0", "job-a:1", "job-b"]).await;
+    assert_eq!((both.status.code(), stdout(&both)), (Some(1), String::new()));
+    assert!(stderr(&both).contains("at several servers"), "{}", stderr(&both));
+    let absent = pmix(root.path(), &["output", "job-a", "nope:3"]).await;
+    assert_eq!(absent.status.code(), Some(1));
+    assert_eq!(stderr(&absent), "pmix: there is no job nope; `pmix ps` lists those that run\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_option_is_not_taken_for_an_argument() {
+    let root = tempfile::tempdir().unwrap();
+    for args in [["ps", "--bogus"], ["output", "--bogus"], ["release", "--bogus"]] {
+        let output = pmix(root.path(), &args).await;
+        let complaint = stderr(&output);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(complaint.contains("'--bogus'") && !complaint.contains("-- --bogus"), "{complaint}");
+    }
+    let near = stderr(&pmix(root.path(), &["output", "job", "--timestmp"]).await);
+    assert!(near.contains("'--timestmp'") && near.contains("'--timestamp'"), "{near}");
 }

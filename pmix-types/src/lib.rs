@@ -45,5 +45,5 @@ pub use rank::{InvalidRank, Rank};
 pub use rank_set::{ParseRankSetError, RankSet};
 pub use records::*;
 pub use status::{EventCode, Status, StatusKind};
-pub use text::{Escaped, escaped, escaped_json};
+pub use text::{Escaped, escaped, escaped_json, without_os_codes};
 pub use value::{Pid, Time, Timeval, Value, ValueError, ValueType};

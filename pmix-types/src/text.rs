@@ -1,5 +1,6 @@
 //! Texts that others have written, fit to be shown.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write};
 
 /// A text that can be printed: control characters are escaped, all else is as it was.
@@ -45,6 +46,33 @@ pub fn escaped_json(json: &str) -> String {
         }
     }
     text
+}
+
+/// The text without the numbers that Rust puts behind the words of the system: `No such file or directory (os error 2)`
+/// says nothing more than its words do.
+///
+/// # Examples
+/// ```
+/// use pmix_types::without_os_codes;
+/// let error = "a: No such file or directory (os error 2); b: Is a directory (os error 21)";
+/// assert_eq!(without_os_codes(error), "a: No such file or directory; b: Is a directory");
+/// assert_eq!(without_os_codes("what is (os error x)?"), "what is (os error x)?");
+/// ```
+#[must_use]
+pub fn without_os_codes(text: &str) -> Cow<'_, str> {
+    const MARK: &str = " (os error ";
+    if !text.contains(MARK) {
+        return Cow::Borrowed(text);
+    }
+    let mut parts = text.split(MARK);
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once(')') {
+            Some((code, rest)) if code.parse::<u32>().is_ok() => plain.push_str(rest),
+            _ => plain.extend([MARK, part]),
+        }
+    }
+    Cow::Owned(plain)
 }
 
 impl fmt::Display for Escaped<'_> {

@@ -85,7 +85,7 @@ impl Mpi {
         let (code, out, err) = run(self.command(dir.path(), 4, &acts, &["abort", "7"]));
         assert_eq!(code, Some(7), "{out}{err}");
         let named =
-            |line: &str| line.starts_with("pmixrun:") && line.contains(":0 called abort with status 7");
+            |line: &str| line.starts_with("pmixrun:") && line.contains("rank 0 called abort with status 7");
         assert!(err.lines().any(named), "{err}");
         self.nothing_is_left(dir.path(), &out);
     }
@@ -112,8 +112,9 @@ impl Mpi {
         let (status, out, err) = job.end().await;
         let took = killed.elapsed();
         assert_eq!(status.code(), Some(137), "{out}{err}");
-        let named =
-            |line: &str| line.starts_with("pmixrun:") && line.contains(":2 (") && line.contains("signal 9");
+        let named = |line: &str| {
+            line.starts_with("pmixrun:") && line.contains("rank 2 (") && line.contains("signal 9")
+        };
         assert!(err.lines().any(named), "{err}");
         assert!(took < Duration::from_secs(1), "{took:?}: {err}");
         self.nothing_is_left(dir.path(), &(said + &out));

@@ -89,7 +89,9 @@ const LINE: u64 = 64 * 1024;
 pub(crate) fn run(args: Vec<OsString>) -> ExitCode {
     let args = match Args::try_parse_from(args) {
         Ok(args) => args,
-        Err(error) => {
+        Err(mut error) => {
+            // what it says on how to make an argument of it would start it as a launcher
+            error.remove(clap::error::ContextKind::Suggested);
             // nothing to be done if it cannot be printed
             let _ = error.print();
             return u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from);

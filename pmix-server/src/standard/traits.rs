@@ -4,6 +4,7 @@ use std::process::ExitStatus;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use nix::sys::signal::Signal;
 use pmix_types::{App, Nspace, ProcId, ProcState, Rank, Status, escaped};
 use thiserror::Error;
 use tokio::sync::mpsc;
@@ -199,11 +200,15 @@ impl From<ExitStatus> for ProcExit {
     }
 }
 
+/// `exit code 3`, `signal 11 (SIGSEGV)`.
 impl fmt::Display for ProcExit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Code(code) => write!(f, "exit code {code}"),
-            Self::Signal(signal) => write!(f, "signal {signal}"),
+            Self::Signal(number) => match Signal::try_from(*number) {
+                Ok(signal) => write!(f, "signal {number} ({signal})"),
+                Err(_) => write!(f, "signal {number}"),
+            },
         }
     }
 }

@@ -15,7 +15,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use pmix_tool::types::{escaped, escaped_json};
+use pmix_tool::types::{escaped, escaped_json, without_os_codes};
 use thiserror::Error;
 
 /// Asks the PMIx servers of this user on this node what runs
@@ -70,7 +70,9 @@ struct Console<'a> {
 pub(crate) fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
-        Err(error) => {
+        Err(mut error) => {
+            // to follow the advice on how to make an argument of it would not help
+            error.remove(clap::error::ContextKind::Suggested);
             // nobody is left to be told if this fails
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
@@ -111,7 +113,7 @@ fn run(cli: Cli, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
 impl Console<'_> {
     fn complain(&mut self, problem: &str) {
         // standard error that is closed is no reason to fail
-        let _ = writeln!(self.err, "pmix: {}", escaped(problem));
+        let _ = writeln!(self.err, "pmix: {}", escaped(&without_os_codes(problem)));
     }
 
     fn json(&mut self, report: &impl serde::Serialize) -> io::Result<()> {

@@ -9,13 +9,14 @@ use std::str::FromStr;
 use pmix_tool::types::{IofChannels, Rank};
 use pmix_tool::{Nspace, OutputChunk, OutputError, OutputFormat, OutputWriter, ProcId};
 
-use super::selection::Selection;
+use super::selection::{Selection, bye};
 use super::{Console, Trouble};
 
 /// Follows the output of running jobs or processes until they end
 ///
 /// Standard output goes to standard output, standard error to standard error, in whole lines. What was written before
-/// is not shown. Where the output goes otherwise it still goes, unless --redirect is given.
+/// is not shown. Where the output goes otherwise it still goes, unless --redirect is given. Without a server selected it
+/// looks for the jobs at all live ones of this user on this node; all have to be at the same.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit code: 0 when all of them have ended; 1 if there is no such job or process, if its output cannot \
@@ -115,7 +116,17 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
         _ => IofChannels::STDOUT | IofChannels::STDERR,
     };
     let procs: BTreeSet<ProcId> = args.targets.into_iter().map(|Target(proc)| proc).collect();
-    let tool = args.selection.connect().await?;
+    let mut jobs: Vec<Nspace> = procs.iter().map(|proc| proc.nspace.clone()).collect();
+    jobs.dedup();
+    let found = args.selection.find(&jobs, console).await?;
+    if !found.is_complete {
+        return Ok(ExitCode::FAILURE);
+    }
+    let mut servers = found.servers.into_iter();
+    let (Some((tool, _)), None) = (servers.next(), servers.next()) else {
+        let problem = "these jobs are at several servers: follow those of each with a command of its own";
+        return Err(Trouble::Other(problem.into()));
+    };
     let wish = tool.pull_output(procs.clone()).channels(channels);
     let wish = if args.redirect { wish } else { wish.copy() };
     let mut output = tool.within_limit("pull output", wish).await?;
@@ -141,10 +152,7 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
         Some(error) => Err(Trouble::Other(error.to_string())),
         None => {
             drop(output);
-            // they have ended, however the goodbye goes
-            if let Err(error) = tool.finalize().await {
-                tracing::debug!(%error, "finalize");
-            }
+            bye(tool).await;
             Ok(ExitCode::SUCCESS)
         }
     }

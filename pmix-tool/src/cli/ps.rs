@@ -2,11 +2,11 @@
 
 use std::process::ExitCode;
 
-use pmix_tool::{Error, Nspace, ProcInfo, Status, Tool, ToolBuilder, discover};
+use pmix_tool::{Error, Nspace, ProcInfo, Status, Tool, ToolBuilder};
 use serde::Serialize;
 
 use super::render::{PROC_HEADER, PROC_NUMBERS, proc_row, write_table};
-use super::selection::Selection;
+use super::selection::{Selection, absent, bye};
 use super::{Console, Trouble};
 
 /// Lists running jobs with their processes
@@ -56,7 +56,7 @@ struct JobReport {
 
 pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
     let mut report = Report::default();
-    for tool in candidates(&args.selection)? {
+    for tool in args.selection.candidates()? {
         match ask(tool, &args.jobs).await {
             Ok(server) => report.servers.push(server),
             Err(error) => console.complain(&error.to_string()),
@@ -65,25 +65,14 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
     if args.json {
         console.json(&report)?;
     } else {
-        report.write(console)?;
+        report.write(&args.jobs, console)?;
     }
-    let absent: Vec<_> = args.jobs.iter().filter(|job| !report.has(job)).collect();
+    let missing: Vec<_> = args.jobs.iter().filter(|job| !report.has(job)).collect();
     if !report.servers.is_empty() {
-        absent.iter().for_each(|job| console.complain(&format!("no job {job} runs here")));
+        missing.iter().for_each(|job| console.complain(&absent(job)));
     }
-    let is_complete = !report.servers.is_empty() && absent.is_empty();
+    let is_complete = !report.servers.is_empty() && missing.is_empty();
     Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// The server selected, or all that live.
-fn candidates(selection: &Selection) -> Result<Vec<ToolBuilder>, Error> {
-    if !selection.is_any() {
-        return Ok(vec![selection.builder()]);
-    }
-    let live = discover()?.into_iter().filter(|server| server.is_alive);
-    let builders: Vec<_> = live.map(|server| selection.builder().server(server)).collect();
-    // looking for the only one says best why there is none
-    Ok(if builders.is_empty() { vec![selection.builder()] } else { builders })
 }
 
 async fn ask(builder: ToolBuilder, wanted: &[Nspace]) -> Result<ServerReport, Error> {
@@ -100,10 +89,7 @@ async fn ask(builder: ToolBuilder, wanted: &[Nspace]) -> Result<ServerReport, Er
         uri: tool.server_uri().to_owned(),
         jobs,
     };
-    // what was asked for is here, however the goodbye goes
-    if let Err(error) = tool.finalize().await {
-        tracing::debug!(%error, "finalize");
-    }
+    bye(tool).await;
     Ok(report)
 }
 
@@ -121,13 +107,15 @@ impl Report {
         self.servers.iter().flat_map(|server| &server.jobs).any(|job| job.nspace == *nspace)
     }
 
-    /// One table a server, with a title if there are several.
-    fn write(&self, console: &mut Console<'_>) -> std::io::Result<()> {
-        for (index, server) in self.servers.iter().enumerate() {
+    /// One table a server, with a title if there are several. Where jobs were named, servers without them have none.
+    fn write(&self, named: &[Nspace], console: &mut Console<'_>) -> std::io::Result<()> {
+        let is_shown = |server: &&ServerReport| named.is_empty() || !server.jobs.is_empty();
+        let shown: Vec<_> = self.servers.iter().filter(is_shown).collect();
+        for (index, server) in shown.iter().enumerate() {
             if index > 0 {
                 writeln!(console.out)?;
             }
-            if let (2.., Some(pid)) = (self.servers.len(), server.pid) {
+            if let (2.., Some(pid)) = (shown.len(), server.pid) {
                 writeln!(console.out, "server {}, pid {pid}:", server.nspace)?;
             }
             let rows = server.jobs.iter().flat_map(|job| &job.procs).map(proc_row).collect();

@@ -4,8 +4,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use pmix_tool::types::Nspace;
-use pmix_tool::{Error, Tool, ToolBuilder};
+use pmix_tool::{Error, Tool, ToolBuilder, discover};
+
+use super::Console;
 
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Server")]
@@ -38,6 +42,15 @@ struct Which {
     server: Option<Nspace>,
 }
 
+/// Where jobs were found.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// The servers that have some of them, with those.
+    pub(super) servers: Vec<(Tool, Vec<Nspace>)>,
+    /// Whether all of them were found; if not, the console has been told why.
+    pub(super) is_complete: bool,
+}
+
 impl Selection {
     /// Whether nothing was selected.
     pub(super) fn is_any(&self) -> bool {
@@ -60,8 +73,73 @@ impl Selection {
         }
     }
 
+    /// The server selected, or all that live.
+    pub(super) fn candidates(&self) -> Result<Vec<ToolBuilder>, Error> {
+        if !self.is_any() {
+            return Ok(vec![self.builder()]);
+        }
+        let live = discover()?.into_iter().filter(|server| server.is_alive);
+        let builders: Vec<_> = live.map(|server| self.builder().server(server)).collect();
+        // looking for the only one says best why there is none
+        Ok(if builders.is_empty() { vec![self.builder()] } else { builders })
+    }
+
+    /// Looks for jobs at the server selected, or at all that live, all at once: one that hangs holds up nobody whose
+    /// job is elsewhere.
+    pub(super) async fn find(&self, jobs: &[Nspace], console: &mut Console<'_>) -> Result<Found, Error> {
+        let mut missing = jobs.to_vec();
+        let mut servers = Vec::new();
+        let mut errors = Vec::new();
+        let candidates = self.candidates()?;
+        let count = candidates.len();
+        let mut answers: FuturesUnordered<_> = candidates.into_iter().map(running_at).collect();
+        while !missing.is_empty()
+            && let Some(answer) = answers.next().await
+        {
+            match answer {
+                Ok((tool, running)) => {
+                    let (here, elsewhere): (Vec<_>, _) =
+                        missing.into_iter().partition(|job| running.contains(job));
+                    missing = elsewhere;
+                    match here.is_empty() {
+                        true => bye(tool).await,
+                        false => servers.push((tool, here)),
+                    }
+                }
+                Err(error) => errors.push(error),
+            }
+        }
+        let is_complete = missing.is_empty();
+        if !is_complete {
+            errors.iter().for_each(|error| console.complain(&error.to_string()));
+            if errors.len() < count {
+                missing.iter().for_each(|job| console.complain(&absent(job)));
+            }
+        }
+        Ok(Found { servers, is_complete })
+    }
+
     /// A tool attached to the server selected, or to the only one.
     pub(super) async fn connect(&self) -> Result<Tool, Error> {
         self.builder().connect().await
     }
+}
+
+/// What to say of a job that no server knows.
+pub(super) fn absent(job: &Nspace) -> String {
+    format!("there is no job {job}; `pmix ps` lists those that run")
+}
+
+/// Ends a connection that has done its work, however the goodbye goes.
+pub(super) async fn bye(tool: Tool) {
+    if let Err(error) = tool.finalize().await {
+        tracing::debug!(%error, "finalize");
+    }
+}
+
+/// A tool at a server, and the jobs that run there.
+async fn running_at(builder: ToolBuilder) -> Result<(Tool, Vec<Nspace>), Error> {
+    let tool = builder.connect().await?;
+    let running = tool.namespaces().await?;
+    Ok((tool, running))
 }

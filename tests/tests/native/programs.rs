@@ -143,7 +143,12 @@ fn a_failing_child_job_ends_that_of_its_parent() {
     let args = ["--grace", "0.2", parent.to_str().unwrap(), "stay", "sh", "-c", "exit 3"];
     let (code, out, err) = run(pmixrun(dir.path(), &args));
     assert_eq!(code, Some(3), "{out}{err}");
-    assert!(err.lines().any(|line| line.contains(".1:0 (sh)") && line.contains("exit code 3")), "{err}");
+    assert!(
+        err.lines().any(|line| line.contains("rank 0 of spawned job ")
+            && line.contains(".1 (sh)")
+            && line.contains("exit code 3")),
+        "{err}"
+    );
     assert_eq!(processes_of(dir.path()), []);
 }
 

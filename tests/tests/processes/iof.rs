@@ -14,6 +14,7 @@ use pmix_server::standard::{
 use pmix_tests::{Running, TestNode, program, within};
 use pmix_tool::Tool;
 use rustix::fs::{CWD, FileType, Mode};
+use rustix::process::Signal;
 
 /// Says what it hears, on both channels.
 const ECHO: &str = r#"while read line; do echo "$line"; echo "$line!" >&2; done"#;
@@ -426,6 +427,15 @@ async fn iof_01_iof_08_iof_11_pmix_output_follows_a_job_of_pmixrun_to_its_end() 
     let (status, _, err) = Running::start(pmix(dir.path(), &["output", "nobody"])).end().await;
     assert_eq!((status.code(), err.contains("nobody")), (Some(1), true), "{err}");
 
+    // another server, which does not have the job
+    let mut command = Command::new(program("pmix-rm", "pmixrun"));
+    command.args(["--timeout", "60", "sh", "-c", "echo ready; exec sleep 60"]);
+    let mut other = Running::start({
+        command.env("PMIX_SERVER_TMPDIR", dir.path());
+        command
+    });
+    other.line_with("ready").await;
+
     let mut tail = Running::start(pmix(dir.path(), &["output", &nspace, "--rank"]));
     let path = fifo.clone();
     let open = move || std::fs::OpenOptions::new().write(true).open(path);
@@ -450,6 +460,8 @@ async fn iof_01_iof_08_iof_11_pmix_output_follows_a_job_of_pmixrun_to_its_end() 
     assert_eq!(err, "[0]<stderr>: end\n");
     let (status, out, _) = job.end().await;
     assert!(status.success() && out.ends_with("last\n"), "a copy leaves pmixrun its output: {out}");
+    other.signal(Signal::TERM);
+    other.end().await;
 }
 
 #[tokio::test]

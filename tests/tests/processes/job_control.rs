@@ -158,7 +158,7 @@ async fn jct_02_a_process_of_pmixrun_has_another_killed() {
     let (status, out, err) = Running::start(command).end().await;
     assert_eq!(status.code(), Some(128 + 9), "{err}");
     assert!(out.contains("killed\n"), "{out}");
-    assert!(err.contains(":2 (") && err.contains("signal 9"), "{err}");
+    assert!(err.contains("rank 2 (") && err.contains("failed: signal 9 (SIGKILL)"), "{err}");
     assert_eq!(processes_of(dir.path()), []);
 }
 

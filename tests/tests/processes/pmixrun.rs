@@ -78,7 +78,7 @@ async fn until_connected(run: &mut Running, ranks: usize) {
 
 /// Whether `pmixrun` tells that this rank was killed.
 fn named(err: &str, rank: u32) -> bool {
-    let words = [format!(":{rank} ("), "signal 9".to_owned()];
+    let words = [format!("rank {rank} ("), "failed: signal 9 (SIGKILL)".to_owned()];
     err.lines().any(|line| line.starts_with("pmixrun:") && words.iter().all(|word| line.contains(word)))
 }
 
@@ -251,6 +251,11 @@ async fn a_rank_that_leaves_without_finalize_has_failed() {
     let dir = tempfile::tempdir().unwrap();
     let (status, _, err) = run_ranks(&dir, "2", &["leave"]).end().await;
     assert_eq!(status.code(), Some(1), "{err}");
+    let said = |line: &str| {
+        line.starts_with("pmixrun: rank ")
+            && line.contains(" ended with code 0 but without finalize; the job is ended")
+    };
+    assert!(err.lines().any(said), "{err}");
     nothing_is_left(&dir);
 }
 

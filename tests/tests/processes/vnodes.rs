@@ -84,7 +84,7 @@ fn abt_01_abort_on_one_node_ends_the_job_on_all() {
     let dir = tempfile::tempdir().unwrap();
     let (code, out, err) = run(ranks(dir.path(), "3", "6", &["abort", "9"]));
     assert_eq!(code, Some(9), "{out}{err}");
-    assert!(err.contains(":0 called abort with status 9: told to"), "{err}");
+    assert!(err.contains("rank 0 called abort with status 9: told to"), "{err}");
     nothing_is_left(dir.path());
 }
 
@@ -114,7 +114,7 @@ fn a_death_ends_the_fence_of_all_nodes() {
         let dir = tempfile::tempdir().unwrap();
         let (code, out, err) = run(ranks(dir.path(), vnodes, "4", &["die-before-fence", "3"]));
         assert_eq!(code, Some(137), "{why}: {out}{err}");
-        assert!(err.contains(":3 (") && err.contains("-v"), "{why}: {err}");
+        assert!(err.contains("rank 3 (") && err.contains("-v"), "{why}: {err}");
         nothing_is_left(dir.path());
     }
 }

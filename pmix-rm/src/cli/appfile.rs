@@ -1,0 +1,55 @@
+//! Files for `--app`: an application on each line.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+/// The words of each application in a file, and the number of its line. A line is read as a shell would read it, but
+/// nothing is expanded; `#` begins a comment.
+///
+/// # Errors
+/// What is wrong with the file, or with which line.
+pub(super) fn read(file: &Path) -> Result<Vec<(usize, Vec<OsString>)>, String> {
+    let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let apps =
+        split(&text).map_err(|line| format!("{}, line {line}: a quote is not closed", file.display()))?;
+    match apps.is_empty() {
+        true => Err(format!("{} has no application in it", file.display())),
+        false => Ok(apps),
+    }
+}
+
+/// As [`read`]; the error is the number of a line that ends inside quotes.
+fn split(text: &str) -> Result<Vec<(usize, Vec<OsString>)>, usize> {
+    let mut apps = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let words: Vec<OsString> =
+            shlex::split(line).ok_or(number)?.into_iter().map(OsString::from).collect();
+        if !words.is_empty() {
+            apps.push((number, words));
+        }
+    }
+    Ok(apps)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_an_application_with_quotes_and_comments() {
+        let apps = split("# all\n-n 2 ./a 'b c' # two\n\n  ./d \"\"\n").unwrap();
+        let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
+        assert_eq!(apps, [(2, words(&["-n", "2", "./a", "b c"])), (4, words(&["./d", ""]))]);
+        assert_eq!(split("./a\n./b 'c"), Err(2));
+    }
+
+    #[test]
+    fn errors_name_the_file() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let name = file.path().display().to_string();
+        assert_eq!(read(file.path()).unwrap_err(), format!("{name} has no application in it"));
+        std::fs::write(file.path(), "\n'").unwrap();
+        assert_eq!(read(file.path()).unwrap_err(), format!("{name}, line 2: a quote is not closed"));
+        assert!(read(Path::new("/no/such/file")).unwrap_err().starts_with("/no/such/file: "));
+    }
+}

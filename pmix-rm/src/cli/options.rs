@@ -1,0 +1,289 @@
+//! The options of `pmixrun` as clap knows them. Their names are those of Open MPI and `prterun` where these have them:
+//! `docs/pmixrun.md` has the table, which a test compares.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, ValueEnum};
+use pmix_server::NativeWire;
+use pmix_types::Rank;
+
+use super::output::Directive;
+
+/// Launches a job of one or more applications on this node, with a PMIx server beside it.
+///
+/// Several applications are separated by a colon; ranks count on from one to the next:
+///     pmixrun -n 2 ./solver input.dat : -n 1 -x ROLE=io ./writer
+#[derive(Debug, Parser)]
+#[command(name = "pmixrun", version, override_usage = USAGE, after_help = AFTER_HELP)]
+#[command(verbatim_doc_comment)]
+pub(super) struct FirstApp {
+    #[command(flatten)]
+    pub(super) app: AppArgs,
+    #[command(flatten)]
+    pub(super) streams: Streams,
+    #[command(flatten)]
+    pub(super) end: End,
+    #[command(flatten)]
+    pub(super) setting: Setting,
+    #[command(flatten)]
+    pub(super) habit: Habit,
+}
+
+/// An application after the first.
+#[derive(Debug, Parser)]
+#[command(name = "pmixrun", override_usage = USAGE)]
+pub(super) struct FurtherApp {
+    #[command(flatten)]
+    pub(super) app: AppArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Options of each application")]
+pub(super) struct AppArgs {
+    /// Number of processes to start; also -np N
+    #[arg(
+        short = 'n', visible_short_alias = 'c', long = "np", alias = "n", value_name = "N", default_value = "1",
+        value_parser = parse_count, allow_negative_numbers = true
+    )]
+    pub(super) count: u16,
+
+    /// Set a variable, or pass on one of pmixrun's own that ranks do not inherit (PMIX_*, OMPI_*, PRTE_*)
+    #[arg(short = 'x', long, value_name = "NAME[=VALUE]")]
+    pub(super) env: Vec<String>,
+
+    /// Working directory; a program given with a slash is found from there
+    #[arg(long, value_name = "DIR", visible_alias = "wd")]
+    pub(super) wdir: Option<String>,
+
+    /// Set a parameter of Open MPI: OMPI_MCA_KEY=VALUE in the environment of the ranks
+    #[arg(long, num_args = 2, value_names = ["KEY", "VALUE"], allow_hyphen_values = true)]
+    pub(super) mca: Vec<String>,
+
+    /// Set a parameter of the C library of PMIx: PMIX_MCA_KEY=VALUE in the environment of the ranks
+    #[arg(long, num_args = 2, value_names = ["KEY", "VALUE"], allow_hyphen_values = true)]
+    pub(super) pmixmca: Vec<String>,
+
+    /// Program, found on PATH if it has no slash, and its arguments
+    #[arg(trailing_var_arg = true, value_name = "PROGRAM [ARGS]")]
+    pub(super) program: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output and input")]
+pub(super) struct Streams {
+    /// Begin each line of output with its rank: "[2] ", or "[2]<stderr> " for errors
+    #[arg(long)]
+    pub(super) tag_output: bool,
+
+    /// Begin each line of output with the time, in UTC
+    #[arg(long)]
+    pub(super) timestamp_output: bool,
+
+    /// Treat what ranks write to standard error as standard output
+    #[arg(long)]
+    pub(super) merge_stderr_to_stdout: bool,
+
+    /// How output is shown, separated by commas: tag, timestamp, merge, dir=DIR for DIR/NAMESPACE/rank.N/stdout and
+    /// stderr, file=NAME for NAME.NAMESPACE.N.out and .err; dir=DIR:copy shows it here, too
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = Directive::parse)]
+    pub(super) output: Vec<Directive>,
+
+    /// The same as --output file=NAME
+    #[arg(long, value_name = "NAME", value_parser = Directive::parse_file)]
+    pub(super) output_filename: Option<Directive>,
+
+    /// Which rank reads standard input: a number, all or none
+    #[arg(long, value_name = "RANK", default_value = "0", value_parser = Stdin::parse)]
+    pub(super) stdin: Stdin,
+
+    /// Print before the job starts where its ranks run
+    #[arg(long, value_name = "WHAT", value_enum)]
+    pub(super) display: Option<Display>,
+
+    /// Print a report on the job, one JSON object, as the last line of standard output
+    #[arg(long)]
+    pub(super) json: bool,
+
+    /// Write pmixrun's process id to standard output (-), standard error (+) or a file, which is removed at the end
+    #[arg(long, value_name = "WHERE", allow_hyphen_values = true)]
+    pub(super) report_pid: Option<String>,
+
+    /// Say nothing about ranks that fail and what is done about it: the exit code tells
+    #[arg(short, long)]
+    pub(super) quiet: bool,
+
+    /// Show on standard error what pmixrun does
+    #[arg(short, long, conflicts_with = "quiet")]
+    pub(super) verbose: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "The end of the job")]
+pub(super) struct End {
+    /// End the job after so many seconds, with exit code 124
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = parse_timeout)]
+    pub(super) timeout: Option<Duration>,
+
+    /// Time in seconds that ranks have to react to the failure of one of them before they are asked to end
+    #[arg(
+        long, value_name = "SECONDS", allow_negative_numbers = true, default_value = "0.3", value_parser = parse_seconds
+    )]
+    pub(super) reaction: Duration,
+
+    /// Time in seconds that ranks have to end after they were asked to, or after a signal; then they are killed
+    #[arg(
+        long, value_name = "SECONDS", allow_negative_numbers = true, default_value = "5", value_parser = parse_seconds
+    )]
+    pub(super) grace: Duration,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "How the job is set up")]
+pub(super) struct Setting {
+    /// Read the applications from a file: on each line -n N, other options of an application, PROGRAM [ARGS]
+    #[arg(long, value_name = "FILE")]
+    pub(super) app: Option<PathBuf>,
+
+    /// Divide the ranks in blocks over K pretended nodes, HOST-v0, HOST-v1, ..: each with a server of its own
+    #[arg(long, value_name = "K", value_parser = parse_vnodes)]
+    pub(super) vnodes: Option<u16>,
+
+    /// Which programs linked with the C library of PMIx are served
+    #[arg(long, value_name = "WHICH", value_enum, default_value_t = Native::OpenMpi4)]
+    pub(super) native: Native,
+
+    /// Keep data that ranks publish until it is unpublished (INDEF) in this file, and publish what it holds
+    #[arg(long, value_name = "FILE")]
+    pub(super) store: Option<PathBuf>,
+
+    /// Make ranks wait in init for a debugger, until `pmix release` lets them go on
+    #[arg(long)]
+    pub(super) stop_in_init: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Accepted because other launchers need them")]
+pub(super) struct Habit {
+    /// No effect: pmixrun never refuses ranks because there are more of them than processors
+    #[arg(long)]
+    pub(super) oversubscribe: bool,
+
+    /// No effect: root may run pmixrun
+    #[arg(long)]
+    pub(super) allow_run_as_root: bool,
+
+    /// A parameter of PRRTE, Open MPI's launcher: no effect but a warning, as there is no PRRTE here
+    #[arg(long, num_args = 2, value_names = ["KEY", "VALUE"], allow_hyphen_values = true)]
+    pub(super) prtemca: Vec<String>,
+
+    /// The same as --display map
+    #[arg(long)]
+    pub(super) display_map: bool,
+}
+
+/// [`NativeWire`] in the words of the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Native {
+    /// None: the servers open no port
+    Off,
+    /// All but those of Open MPI 4, which start alone
+    On,
+    /// All: JSM_JSRUN_PORT=0 in the environment tells Open MPI 4 that it was launched, and not to bind ranks to cores
+    #[value(name = "open-mpi-4")]
+    OpenMpi4,
+}
+
+impl From<Native> for NativeWire {
+    fn from(native: Native) -> Self {
+        match native {
+            Native::Off => Self::Off,
+            Native::On => Self::On,
+            Native::OpenMpi4 => Self::WithOpenMpi4,
+        }
+    }
+}
+
+/// What can be shown of a job before it starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Display {
+    /// Each node with its ranks
+    Map,
+}
+
+/// Who reads the standard input of `pmixrun`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stdin {
+    None,
+    All,
+    Rank(Rank),
+}
+
+impl Stdin {
+    fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "all" => Ok(Self::All),
+            "none" => Ok(Self::None),
+            number => {
+                let rank = number.parse().ok().and_then(|rank| Rank::new(rank).ok());
+                rank.map(Self::Rank).ok_or_else(|| "not a rank, all or none".into())
+            }
+        }
+    }
+}
+
+pub(super) const USAGE: &str = "pmixrun [OPTIONS] [-n N] PROGRAM [ARGS]... [: [-n N] PROGRAM [ARGS]...]...
+       pmixrun [OPTIONS] --app FILE";
+
+// each paragraph one line: clap breaks them as wide as the terminal
+const AFTER_HELP: &str = "\
+Options with long names may be written with one dash, as for mpirun: -np 4, -mca KEY VALUE, -tag-output.
+
+Rank 0 reads pmixrun's standard input unless --stdin names another one, the others read nothing. SIGINT, SIGTERM and \
+SIGHUP are passed on to the ranks, which have the grace period to end; a second SIGINT ends them at once. SIGUSR1 and \
+SIGUSR2 are only passed on.
+
+When a rank fails the others hear of it through PMIx and have the reaction time to end by themselves. Then they get \
+SIGTERM, and when the grace period is over SIGKILL.
+
+Exit code: 0 if all ranks ended well; else that of the rank that failed first, 128 and the signal's number if a \
+signal ended it; 124 after --timeout; 141 if nobody reads the output any more; 1 if the job could not be started; \
+2 if the command line is wrong.
+
+RUST_LOG=debug shows on standard error what pmixrun does.";
+
+/// Whether a word separates applications.
+pub(super) fn is_separator(arg: &OsString) -> bool {
+    arg == ":"
+}
+
+fn parse_count(text: &str) -> Result<u16, String> {
+    match text.parse::<u64>() {
+        Ok(0) => Err("a job needs at least one process".into()),
+        Ok(count) => u16::try_from(count).map_err(|_| format!("at most {} processes", u16::MAX)),
+        Err(_) => Err("not a number of processes".into()),
+    }
+}
+
+/// Most pretended nodes: each has a server with a thread of its own.
+const MAX_VNODES: u16 = 256;
+
+fn parse_vnodes(text: &str) -> Result<u16, String> {
+    match text.parse() {
+        Ok(count @ 1..=MAX_VNODES) => Ok(count),
+        _ => Err(format!("from 1 to {MAX_VNODES} nodes can be pretended")),
+    }
+}
+
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| String::from("not a number of seconds"))?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+fn parse_timeout(text: &str) -> Result<Duration, String> {
+    match parse_seconds(text)? {
+        Duration::ZERO => Err("a job that may take no time cannot run".into()),
+        time => Ok(time),
+    }
+}

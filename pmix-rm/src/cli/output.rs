@@ -1,0 +1,149 @@
+//! `--output`: how the output of ranks is shown, and in which files it is kept.
+
+use std::path::{Path, PathBuf};
+
+/// Where the output of ranks goes besides, or instead of, the console.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// `<directory>/<namespace>/rank.<rank>/stdout` and `stderr`.
+    Directory(PathBuf),
+    /// `<name>.<namespace>.<rank>.out` and `.err`.
+    Named(PathBuf),
+}
+
+/// All that was said about output.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Format {
+    pub(crate) tag: bool,
+    pub(crate) timestamp: bool,
+    pub(crate) merge: bool,
+    pub(crate) files: Option<Layout>,
+    /// Whether what is written to files is shown, too.
+    pub(crate) copy: bool,
+}
+
+/// One thing that `--output` says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Directive {
+    Tag,
+    Timestamp,
+    Merge,
+    Files { layout: Layout, copy: bool },
+}
+
+/// Switches of `--output`, each with its whole name; an unambiguous beginning will do.
+const SWITCHES: [(&str, Directive); 3] = [
+    ("tag", Directive::Tag),
+    ("timestamp", Directive::Timestamp),
+    ("merge-stderr-to-stdout", Directive::Merge),
+];
+
+impl Directive {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        if let Some((name, path)) = text.split_once('=') {
+            return match name.to_lowercase().as_str() {
+                "dir" => files(path, Layout::Directory),
+                "file" => files(path, Layout::Named),
+                _ => Err(known(text)),
+            };
+        }
+        let text = text.to_lowercase();
+        let mut meant = SWITCHES.into_iter().filter(|(name, _)| !text.is_empty() && name.starts_with(&text));
+        match (meant.next(), meant.next()) {
+            (Some((_, directive)), None) => Ok(directive),
+            _ => Err(known(&text)),
+        }
+    }
+
+    /// As after `file=`.
+    pub(super) fn parse_file(text: &str) -> Result<Self, String> {
+        files(text, Layout::Named)
+    }
+}
+
+fn known(text: &str) -> String {
+    let what = if text.is_empty() { "nothing is said" } else { "not known here" };
+    format!(
+        "{what}; there are tag, timestamp, merge, dir=DIR and file=NAME, these with :copy or :nocopy behind them"
+    )
+}
+
+/// A path, and what stands behind it.
+fn files(text: &str, layout: fn(PathBuf) -> Layout) -> Result<Directive, String> {
+    let (path, copy) = match text.rsplit_once(':') {
+        Some((path, qualifier)) if qualifier.eq_ignore_ascii_case("copy") => (path, true),
+        Some((path, qualifier)) if qualifier.eq_ignore_ascii_case("nocopy") => (path, false),
+        _ => (text, false),
+    };
+    if path.is_empty() {
+        return Err("a file or directory needs a name".into());
+    }
+    let path = std::path::absolute(Path::new(path)).map_err(|error| error.to_string())?;
+    Ok(Directive::Files { layout: layout(path), copy })
+}
+
+impl Format {
+    /// Adds what a directive says.
+    ///
+    /// # Errors
+    /// Files were asked for already, in another place.
+    pub(super) fn add(&mut self, directive: Directive) -> Result<(), String> {
+        match directive {
+            Directive::Tag => self.tag = true,
+            Directive::Timestamp => self.timestamp = true,
+            Directive::Merge => self.merge = true,
+            Directive::Files { layout, copy } => {
+                if self.files.as_ref().is_some_and(|other| *other != layout) {
+                    return Err("output can be kept in one place only".into());
+                }
+                self.files = Some(layout);
+                self.copy |= copy;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether output is shown on the console.
+    pub(crate) const fn is_shown(&self) -> bool {
+        self.files.is_none() || self.copy
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn format(list: &str) -> Result<Format, String> {
+        let mut format = Format::default();
+        list.split(',').try_for_each(|text| format.add(Directive::parse(text)?))?;
+        Ok(format)
+    }
+
+    #[test]
+    fn what_is_said_may_be_cut_short_and_in_any_case() {
+        let all = Format { tag: true, timestamp: true, merge: true, ..Format::default() };
+        assert_eq!(format("tag,timestamp,merge"), Ok(all.clone()));
+        assert_eq!(format("TAG,Time,MERGE-STDERR-TO-STDOUT"), Ok(all));
+        for wrong in ["t", "", "tags", "tag-detailed", "xml", "raw", "dirs=x", "dir=", "file=:copy"] {
+            let error = format(wrong).unwrap_err();
+            assert!(error.contains("merge, dir=DIR") || error.contains("needs a name"), "{wrong}: {error}");
+        }
+    }
+
+    #[test]
+    fn files_are_named_and_may_be_shown_too() {
+        let kept = |layout, copy| Ok(Format { files: Some(layout), copy, ..Format::default() });
+        assert_eq!(format("dir=/a:b"), kept(Layout::Directory("/a:b".into()), false));
+        assert_eq!(format("dir=/a:copy"), kept(Layout::Directory("/a".into()), true));
+        assert_eq!(format("FILE=/a,file=/a:NoCopy"), kept(Layout::Named("/a".into()), false));
+        let Ok(Format { files: Some(Layout::Named(path)), .. }) = format("file=a") else { panic!() };
+        assert_eq!(path, std::env::current_dir().unwrap().join("a"));
+        assert!(format("dir=/a,file=/a").unwrap_err().contains("one place"));
+    }
+
+    #[test]
+    fn what_goes_to_files_is_not_shown_unless_copied() {
+        assert!(format("tag").unwrap().is_shown() && format("dir=/a:copy").unwrap().is_shown());
+        assert!(!format("dir=/a").unwrap().is_shown());
+    }
+}

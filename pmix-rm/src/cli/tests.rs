@@ -1,0 +1,255 @@
+use super::spelling::{longs, shorts};
+use super::*;
+
+fn plan(line: &str) -> Result<Plan, String> {
+    let args = std::iter::once("pmixrun").chain(line.split_whitespace()).map(OsString::from);
+    parse(args).map_err(|error| error.to_string())
+}
+
+#[test]
+fn the_command_is_well_formed() {
+    use clap::CommandFactory;
+    FirstApp::command().debug_assert();
+    FurtherApp::command().debug_assert();
+}
+
+#[test]
+fn what_follows_the_program_is_its_own() {
+    let plan = plan("-n 4 --tag-output ./app -n 2 --json -x -- y").unwrap();
+    assert!(plan.format.tag && !plan.json);
+    let [app] = plan.apps.as_slice() else { panic!("{:?}", plan.apps) };
+    assert_eq!((app.command.as_str(), app.max_procs), ("./app", 4));
+    assert_eq!(app.argv, ["./app", "-n", "2", "--json", "-x", "--", "y"]);
+}
+
+#[test]
+fn colons_separate_applications() {
+    let plan = plan("-n 2 --env A=1 --json ./a one : -n 3 --wdir /tmp -x B=x=y ./b : ./c").unwrap();
+    assert!(plan.json);
+    let apps: Vec<_> = plan.apps.iter().map(|app| (app.command.as_str(), app.max_procs)).collect();
+    assert_eq!(apps, [("./a", 2), ("./b", 3), ("./c", 1)]);
+    assert_eq!(plan.apps[0].env, ["A=1"]);
+    assert_eq!(plan.apps[1].env, ["B=x=y"]);
+    assert_eq!(plan.apps[1].cwd.as_deref(), Some("/tmp"));
+    assert!(plan.apps[2].env.is_empty() && plan.apps[2].cwd.is_none());
+}
+
+#[test]
+fn a_variable_without_value_is_passed_on() {
+    let path = format!("PATH={}", std::env::var("PATH").unwrap());
+    assert_eq!(plan("--env PATH ./a").unwrap().apps[0].env, [path]);
+    assert!(plan("--env NO_SUCH_VARIABLE ./a").unwrap_err().contains("NO_SUCH_VARIABLE=VALUE"));
+    assert!(plan("--env =x ./a").unwrap_err().contains("needs a name"));
+}
+
+#[test]
+fn times_are_seconds() {
+    let plan = plan("--timeout 1.5 --grace 0 --reaction 2 ./a").unwrap();
+    assert_eq!((plan.timeout, plan.grace), (Some(Duration::from_millis(1500)), Duration::ZERO));
+    assert_eq!(plan.reaction, Duration::from_secs(2));
+}
+
+#[test]
+fn ranks_wait_for_a_debugger_if_they_are_to() {
+    assert!(plan("--stop-in-init ./a").unwrap().stop_in_init);
+    assert!(!plan("./a --stop-in-init").unwrap().stop_in_init);
+}
+
+#[test]
+fn all_programs_run_on_the_node_itself_if_nothing_is_said() {
+    let given = plan("--vnodes 3 --native off ./a").unwrap();
+    assert_eq!((given.vnodes, given.native), (Some(3), NativeWire::Off));
+    let default = plan("./a").unwrap();
+    assert_eq!((default.vnodes, default.native), (None, NativeWire::WithOpenMpi4));
+}
+
+#[test]
+fn errors_say_what_to_do() {
+    for (line, hint) in [
+        ("", "PROGRAM"),
+        ("-n 2", "PROGRAM"),
+        ("-n 2 ./a :", "PROGRAM"),
+        ("-n 0 ./a", "at least one"),
+        ("-n 65536 ./a", "at most 65535"),
+        ("-np x ./a", "not a number of processes"),
+        ("-n -1 ./a", "not a number of processes"),
+        ("-n many ./a", "not a number"),
+        ("--timeout 0 ./a", "no time"),
+        ("--timeout -1 ./a", "timeout"),
+        ("--vnodes 0 ./a", "from 1 to 256"),
+        ("--vnodes 257 ./a", "from 1 to 256"),
+        ("--native yes ./a", "open-mpi-4"),
+        ("--no-such-option ./a", "'--no-such-option'"),
+        ("./a : --json ./b", "before the first program"),
+    ] {
+        let error = plan(line).unwrap_err();
+        assert!(error.contains(hint), "{line}: {error}");
+    }
+}
+
+#[test]
+fn help_names_exit_codes_and_separator() {
+    let help = plan("--help").unwrap_err();
+    assert!(help.contains("124") && help.contains(" : ") && help.contains("--grace"), "{help}");
+    assert!(help.contains("--vnodes") && help.contains("JSM_JSRUN_PORT"), "{help}");
+}
+
+#[test]
+fn options_may_have_one_dash_and_each_of_their_names() {
+    for count in ["-np 4", "--np 4", "-n 4", "-c 4", "-n4", "--n 4", "-np=4", "--np=4"] {
+        let plan = plan(&format!("{count} -tag-output -wd /tmp ./a -np 2 -mca")).unwrap();
+        assert_eq!((plan.ranks(), plan.format.tag), (4, true), "{count}");
+        assert_eq!(plan.apps[0].cwd.as_deref(), Some("/tmp"));
+        assert_eq!(plan.apps[0].argv, ["./a", "-np", "2", "-mca"]);
+    }
+    // what follows an option that takes values is one, whatever it looks like
+    let plan = plan("-mca -np --np -xA=1 -- -np").unwrap();
+    assert_eq!(plan.apps[0].env, ["OMPI_MCA_-np=--np", "A=1"]);
+    assert_eq!((plan.apps[0].command.as_str(), plan.ranks()), ("-np", 1));
+}
+
+#[test]
+fn parameters_become_variables_of_their_application() {
+    let plan =
+        plan("--mca btl tcp,self -mca a -1 --pmixmca ptl tcp -x OMPI_MCA_a=2 ./a : -mca b 1 ./b").unwrap();
+    assert_eq!(
+        plan.apps[0].env,
+        ["OMPI_MCA_btl=tcp,self", "OMPI_MCA_a=-1", "PMIX_MCA_ptl=tcp", "OMPI_MCA_a=2"]
+    );
+    assert_eq!(plan.apps[1].env, ["OMPI_MCA_b=1"]);
+}
+
+#[test]
+fn what_has_no_effect_is_said() {
+    let given = plan("--oversubscribe -allow-run-as-root ./a").unwrap();
+    assert_eq!(given.warnings, Vec::<String>::new());
+    let given = plan("--prtemca rmaps seq ./a").unwrap();
+    assert_eq!(given.warnings, ["--prtemca rmaps seq has no effect: there is no PRRTE here"]);
+    let given = plan("-mca btl tcp ./a : --mca rmaps_base_verbose 5 --mca routing x ./b").unwrap();
+    let said =
+        "--mca rmaps_base_verbose 5 has no effect: it is for the launcher of Open MPI, not for its ranks";
+    assert_eq!(given.warnings, [said]);
+    for line in ["--mca a=b c ./a", "./a : --pmixmca =b c ./a"] {
+        assert!(plan(line).unwrap_err().contains("is no name of a parameter"), "{line}");
+    }
+}
+
+#[test]
+fn an_unknown_option_names_what_may_be_meant_and_nothing_that_would_start_a_program() {
+    for (line, words) in [
+        ("--bogus ./a", &["there is no option '--bogus'\n"][..]),
+        ("--tag-ouput ./a", &["'--tag-ouput'; did you mean '--tag-output'?"]),
+        ("-npx 4 ./a", &["'-npx'; did you mean '-np'?"]),
+        ("--timeot=3 ./a", &["'--timeot'; did you mean '--timeout'?"]),
+        ("--bind-to core ./a", &["there is no option '--bind-to'", "taskset"]),
+        ("-H a,b ./a", &["there is no option '-H'", "--vnodes"]),
+        ("--ntasks=4 ./a", &["there is no option '--ntasks'", "-n N"]),
+        ("-qz ./a", &["there is no option '-qz'"]),
+        ("./a : -tag-output ./b", &["'-tag-output' is an option of the whole job"]),
+        ("./a : --tag-ouput ./b", &["there is no option '--tag-ouput'\n"]),
+    ] {
+        let error = plan(line).unwrap_err();
+        for word in words {
+            assert!(error.contains(word), "{line}: {error}");
+        }
+        assert!(!error.contains("-- --") && !error.contains("as a value"), "{line}: {error}");
+    }
+}
+
+#[test]
+fn errors_name_an_option_as_it_was_typed() {
+    for (line, words) in [
+        ("-np 0 ./a", "'-np <N>'"),
+        ("-n 0 ./a", "'-n <N>'"),
+        ("-c x ./a", "'-c <N>'"),
+        ("--np x ./a", "'--np <N>'"),
+        ("-n 1 -np 2 ./a", "'-np <N>'"),
+        ("-x NO_SUCH_VARIABLE ./a", "'-x NO_SUCH_VARIABLE'"),
+        ("-stdin 4 ./a", "'-stdin 4'"),
+        ("-stdin some ./a", "'-stdin <RANK>'"),
+        ("-mca a", "'-mca <KEY> <VALUE>'"),
+        ("-timeout x ./a", "'-timeout <SECONDS>'"),
+        ("-output-filename= ./a", "'-output-filename <NAME>'"),
+        ("-q --verbose ./a", "'-q'"),
+    ] {
+        let error = plan(line).unwrap_err();
+        assert!(error.contains(words), "{line}: {error}");
+    }
+}
+
+#[test]
+fn standard_input_goes_to_a_rank_of_the_job() {
+    let stdin = |line: &str| plan(line).map(|plan| plan.stdin);
+    let rank = |rank| Ok(Stdin::Rank(pmix_types::Rank::from_raw(rank)));
+    assert_eq!(stdin("./a"), rank(0));
+    assert_eq!(stdin("--stdin 2 ./a : -n 2 ./b"), rank(2));
+    assert_eq!((stdin("-stdin all ./a"), stdin("--stdin none ./a")), (Ok(Stdin::All), Ok(Stdin::None)));
+    assert!(stdin("--stdin 3 ./a : -n 2 ./b").unwrap_err().contains("only 3"));
+}
+
+#[test]
+fn applications_may_come_from_a_file() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let name = file.path().display().to_string();
+    std::fs::write(file.path(), "-np 2 -x A=1 ./a 'b c'\n-n 3 --wdir /d -mca k v ./d\n").unwrap();
+    let given = plan(&format!("-tag-output -x B=2 -wdir /w --app {name}")).unwrap();
+    let apps: Vec<_> = given.apps.iter().map(|app| (app.max_procs, app.cwd.as_deref().unwrap())).collect();
+    assert_eq!(apps, [(2, "/w"), (3, "/d")]);
+    assert_eq!(given.apps[0].argv, ["./a", "b c"]);
+    assert_eq!(
+        (&given.apps[0].env[..], &given.apps[1].env[..]),
+        (&["B=2".to_owned(), "A=1".into()][..], &["B=2".to_owned(), "OMPI_MCA_k=v".into()][..],)
+    );
+
+    for (line, words) in [
+        (format!("-np 2 -app {name}"), "'-np' belongs on the lines of the file that '-app' names"),
+        (format!("--app {name} ./a"), "a program cannot stand beside '--app'"),
+        (format!("--app {name} : ./a"), "a program cannot stand beside '--app'"),
+        ("-app /no/such/file".into(), "'-app': /no/such/file: "),
+    ] {
+        let error = plan(&line).unwrap_err();
+        assert!(error.contains(words), "{line}: {error}");
+    }
+    std::fs::write(file.path(), "./a\n-np x ./b").unwrap();
+    let error = plan(&format!("--app {name}")).unwrap_err();
+    assert!(error.contains(&format!("{name}, line 2: invalid value 'x' for '-np <N>'")), "{error}");
+}
+
+/// `docs/pmixrun.md` names in its last column each option that there is, by each of its names, and no other one.
+#[test]
+fn the_table_of_options_is_that_of_the_command() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/pmixrun.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let cells = text.lines().filter(|line| line.starts_with("| ")).filter_map(|line| {
+        let cells: Vec<_> = line.trim_matches('|').split(" | ").collect();
+        (cells.len() == 5).then(|| cells[4].to_owned())
+    });
+    let mut written: Vec<String> = cells
+        .flat_map(|cell| {
+            let code: Vec<_> = cell.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+            code
+        })
+        .filter_map(|code| {
+            code.split([' ', '=']).next().filter(|word| word.starts_with('-')).map(str::to_owned)
+        })
+        .collect();
+    let mut command = FirstApp::command();
+    command.build();
+    let mut known: Vec<String> = command
+        .get_arguments()
+        .flat_map(|arg| {
+            let short = shorts(arg).map(|name| format!("-{name}"));
+            short.chain(longs(arg).map(|name| format!("--{name}"))).collect::<Vec<_>>()
+        })
+        .collect();
+    // one dash will do
+    for name in &mut written {
+        if name.len() > 2 && !name.starts_with("--") {
+            name.insert(0, '-');
+        }
+    }
+    written.sort_unstable();
+    written.dedup();
+    known.sort_unstable();
+    assert_eq!(written, known);
+}
