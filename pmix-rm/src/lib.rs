@@ -10,7 +10,7 @@
 //! ```
 //!
 //! # What `pmixrun` promises
-//! - *Namespace*: `pmixrun.<hostname>.<pid>`, unique on the node as long as it runs.
+//! - *Namespace*: `run.<hostname>.<pid>`, unique on the node as long as it runs.
 //! - *Output* of the ranks comes out whole, in lines that are never mixed; lines longer than 64 KiB pass in
 //!   pieces. `--tag-output` begins each with `[<rank>] `, or `[<rank>]<stderr> `, and ends the last one. A single
 //!   process's output passes as it comes.

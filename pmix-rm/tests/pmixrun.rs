@@ -32,7 +32,7 @@ fn several_applications_are_one_job() {
     ]);
     assert_eq!(done.code(), 0, "{done:?}");
     let nspace = done.lines()[0].split(' ').next().unwrap().to_owned();
-    assert!(nspace.starts_with("pmixrun."), "{nspace}");
+    assert!(nspace.starts_with("run."), "{nspace}");
     let expected = ["0 a", "1 a", "2 b", "3 b"].map(|rest| format!("{nspace} {rest}"));
     assert_eq!(done.lines(), expected);
     assert_eq!(done.err(), "");
@@ -204,7 +204,7 @@ fn json_is_the_last_line_and_one_object() {
     let (output, line) = done.out().trim_end().rsplit_once('\n').unwrap();
     assert_eq!(output, "unfinishedunfinished");
     let report: serde_json::Value = serde_json::from_str(line).unwrap();
-    assert!(report["nspace"].as_str().unwrap().starts_with("pmixrun."));
+    assert!(report["nspace"].as_str().unwrap().starts_with("run."));
     assert_eq!((&report["ranks"], &report["exit_code"]), (&2.into(), &1.into()));
     assert_eq!(report["ok"], false);
     assert_eq!(report["first_failure"], serde_json::json!({"rank": 1, "exit": {"code": 1}}));

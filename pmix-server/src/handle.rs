@@ -42,22 +42,44 @@ impl fmt::Debug for ServerHandle {
 
 /// Variables that a process needs to find its server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Environment(Vec<(String, String)>);
+pub struct Environment {
+    variables: Vec<(String, String)>,
+    defaults: Vec<(String, String)>,
+}
 
 impl Environment {
-    /// Sets them for a command; other variables of the command stay (CLI-07).
+    /// Sets them for a command; other variables of the command stay (CLI-07). [`Defaults`](Self::defaults) are set
+    /// where neither the command nor, if it inherits that, the environment of this process has the variable.
     pub fn apply(&self, command: &mut std::process::Command) {
-        command.envs(self.0.iter().map(|(name, value)| (name, value)));
+        let is_set = |command: &std::process::Command, name: &str| {
+            command.get_envs().any(|(held, _)| held == name) || std::env::var_os(name).is_some()
+        };
+        for (name, value) in &self.defaults {
+            if !is_set(command, name) {
+                command.env(name, value);
+            }
+        }
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
     }
 
-    /// Name and value of each.
+    /// Name and value of each, without the [`defaults`](Self::defaults).
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+        self.variables.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// Name and value of each, owned.
+    /// Name and value of each variable that gives way to what users have set: parameters of MPI libraries.
+    pub fn defaults(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.defaults.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// Name and value of each, owned, without the [`defaults`](Self::defaults).
     pub fn into_vec(self) -> Vec<(String, String)> {
-        self.0
+        self.variables
+    }
+
+    /// The same, and the [`defaults`](Self::defaults).
+    pub fn into_parts(self) -> (Vec<(String, String)>, Vec<(String, String)>) {
+        (self.variables, self.defaults)
     }
 }
 
@@ -98,6 +120,16 @@ impl ServerHandle {
     /// Tells the server of a job, before its first process starts here (REG-01). Again for the same
     /// namespace, adds to and replaces its data (REG-09).
     ///
+    /// A name should not begin with `pmix`, which is logged as a warning: programs build keys from their namespace, and
+    /// keys that begin so are reserved (GEN-01), so that the C library refuses to put them.
+    ///
+    /// Where more processes share a machine than processors, say so for each of its nodes:
+    /// `spec.node_info(node, &keys::NODE_OVERSUBSCRIBED, true)`. MPI libraries that are not told wait for each other by
+    /// spinning, and a collective takes seconds in place of microseconds. Open MPI 5 asks for that key when it starts, and
+    /// Open MPI 4 looks at a variable, which is among the [`defaults`](Environment::defaults) of
+    /// [`setup_fork`](Self::setup_fork) then. [`StandardHost`](crate::standard::StandardHost) does it for launchers that
+    /// know their processors ([`Launcher::machine`](crate::standard::Launcher::machine)).
+    ///
     /// # Errors
     /// `ERR_BAD_PARAM` if the description contradicts itself; nothing is registered then.
     ///
@@ -123,6 +155,13 @@ impl ServerHandle {
         local_procs: Option<u32>,
         infos: Vec<Info>,
     ) -> Result<(), Failure> {
+        if nspace.as_str().starts_with(pmix_types::RESERVED_PREFIX) {
+            tracing::warn!(
+                %nspace,
+                "the name of this job begins with pmix: keys that its programs build from it count as reserved, and the C \
+                 library refuses them; choose another name"
+            );
+        }
         self.call(HostCall::RegisterNspace { nspace, local_procs, infos }).await
     }
 
@@ -185,7 +224,9 @@ impl ServerHandle {
     }
 
     /// What a registered process needs in its environment (CLI-07): the way to its server, and what
-    /// [`setup_local_support`](Self::setup_local_support) has brought.
+    /// [`setup_local_support`](Self::setup_local_support) has brought. With the native wire, also its place in the job by
+    /// the names that Open MPI's launchers use (`OMPI_COMM_WORLD_RANK` and the like), by which scripts and libraries
+    /// choose; as far as the job's data tells it.
     ///
     /// # Errors
     /// `ERR_NOT_FOUND` or `ERR_INVALID_NAMESPACE` if it is not registered.
@@ -216,13 +257,20 @@ impl ServerHandle {
                 }
             }
         }
+        let mut defaults = Vec::new();
+        if self.shared.native.is_some()
+            && let Ok(job) = self.job_data(&proc.nspace).await
+        {
+            environment.extend(open_mpi::place(&job, proc.rank));
+            defaults.extend(open_mpi::parameters(&job, &self.shared.hostname));
+        }
         // what leads to the server is not the host's to change
         for (name, value) in given {
             if !environment.iter().any(|(held, _)| *held == name) {
                 environment.push((name, value));
             }
         }
-        Ok(Environment(environment))
+        Ok(Environment { variables: environment, defaults })
     }
 
     /// The data of a local process for the server of another node, as soon as it has committed; with

@@ -298,15 +298,16 @@ impl World {
         let plan = &self.program.0[step];
         let place = plan.members.iter().position(|member| *member == who).unwrap();
         let connect = plan.connect().unwrap_or(step);
-        // connected again, it is called what it was; after a connect that did not go well for all, one of its names
-        let was_connected = self.program.0[connect].outcomes.get(&who) == Some(&Ok(()));
-        let is_whole = was_connected && !self.program.is_tainted(connect) && !self.is_over(step);
-        let is_sure = step == connect || is_whole;
+        // connected again, it is called what it was; where a connect has not gone well for all, one of its names, as
+        // those who have given up the one are in the next
+        let was_connected = step == connect || self.program.0[connect].outcomes.get(&who) == Some(&Ok(()));
+        let is_sure = was_connected && !self.program.is_tainted(connect) && !self.is_over(step);
         let again = |other: &usize| {
             let kind = self.program.0[*other].kind;
             !is_sure && matches!(kind, Kind::Reconnect { of, .. } if of == connect)
         };
-        let names: Vec<_> = (connect..=connect).chain((0..=step).filter(again)).map(group_of).collect();
+        let all = 0..self.program.0.len();
+        let names: Vec<_> = (connect..=connect).chain(all.filter(again)).map(group_of).collect();
         assert!(reply.nspace.as_ref().is_some_and(|name| names.contains(name)), "{reply:?} in step {step}");
         assert_eq!(reply.rank, Some(Rank::from_raw(u32::try_from(place).unwrap())));
         let own = &self.model.who[who].proc.nspace;
