@@ -125,7 +125,7 @@ struct AppArgs {
     #[arg(short = 'n', long = "np", value_name = "N", default_value = "1", value_parser = parse_count, allow_negative_numbers = true)]
     count: u16,
 
-    /// Set a variable, or pass on one of pmixrun's own that ranks do not inherit (PMIX_*, OMPI_*, PRTE_*)
+    /// Set a variable, or pass on one of pmixrun's own that ranks do not inherit (PMIX_*, PRTE_*, OMPI_* but OMPI_MCA_*)
     #[arg(short = 'x', long, value_name = "NAME[=VALUE]")]
     env: Vec<String>,
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use pmix_server::standard::{Account, LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher};
+use pmix_server::standard::{Account, LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher, Machine};
 use pmix_types::{App, Nspace, ProcId, Rank, Status};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::net::unix::pipe;
@@ -29,8 +29,9 @@ use crate::tree;
 
 /// Starts processes on this node and looks after them. Cheap to clone: all clones are the same launcher.
 ///
-/// Processes inherit the environment of the launcher without variables named `PMIX_*`, `OMPI_*` or `PRTE_*`;
-/// on top come those of the application, then those of the server. They read from `/dev/null`, except for
+/// Processes inherit the environment of the launcher without variables named `PMIX_*`, `OMPI_*` or `PRTE_*`, but with
+/// parameters that users set for Open MPI (`OMPI_MCA_*`), unless another launcher has started this one as a rank: which of
+/// them are the user's cannot be told then. On top come those of the application, then those of the server. They read from `/dev/null`, except for
 /// [`first_stdin`](Self::first_stdin) and those that take input of others ([`LaunchProc::takes_stdin`]). Signals reach a process and what it has started. When a process
 /// has ended, what its descendants still write to its output is read for a second at most.
 ///
@@ -131,7 +132,8 @@ impl LocalLauncher {
     }
 
     fn recipe(&self, program: &Program, proc: &LaunchProc, user: Option<&Account>) -> Recipe {
-        let mut env: BTreeMap<OsString, OsString> = BTreeMap::new();
+        let mut env: BTreeMap<OsString, OsString> =
+            proc.defaults.iter().map(|(name, value)| (name.into(), value.into())).collect();
         if self.nodes.len() > 1 {
             env.extend(
                 pretence(&proc.env, user.is_some())
@@ -307,6 +309,11 @@ struct Started {
 impl Launcher for LocalLauncher {
     fn nodes(&self) -> Vec<String> {
         self.nodes.clone()
+    }
+
+    /// All its nodes are on this machine.
+    fn machine(&self, node: &str) -> Option<Machine> {
+        self.nodes.iter().any(|known| known == node).then(Machine::this)
     }
 
     async fn launch(&self, job: LaunchJob, reports: mpsc::Sender<LaunchReport>) -> Result<(), LaunchError> {

@@ -13,6 +13,7 @@ use crate::door::Door;
 use crate::driver::Inbox;
 use crate::engine::{CallValue, HostCall, Presence, ServerStats};
 use crate::host::HostObject;
+use crate::open_mpi;
 use crate::server::NativeWire;
 
 /// The host's way into the library: registration, direct modex, events. Cheap to clone; may be used from
@@ -155,7 +156,7 @@ impl ServerHandle {
         local_procs: Option<u32>,
         infos: Vec<Info>,
     ) -> Result<(), Failure> {
-        if nspace.as_str().starts_with(pmix_types::RESERVED_PREFIX) {
+        if nspace.as_str().starts_with("pmix") {
             tracing::warn!(
                 %nspace,
                 "the name of this job begins with pmix: keys that its programs build from it count as reserved, and the C \
