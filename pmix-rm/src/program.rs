@@ -268,7 +268,14 @@ mod tests {
 
     #[test]
     fn parameters_of_open_mpi_are_inherited_unless_they_may_be_those_of_another_launcher() {
-        let names = ["PATH", "OMPI_MCA_btl", "OMPI_FILE_LOCATION", "PMIX_MCA_gds", "PRTE_MCA_x", "OMPI_COMM_WORLD_SIZE"];
+        let names = [
+            "PATH",
+            "OMPI_MCA_btl",
+            "OMPI_FILE_LOCATION",
+            "PMIX_MCA_gds",
+            "PRTE_MCA_x",
+            "OMPI_COMM_WORLD_SIZE",
+        ];
         let kept = |more: &[&str]| -> Vec<OsString> {
             let all = names.iter().chain(more).map(|name| (name.into(), "1".into())).collect();
             without_foreign(all).map(|(name, _)| name).collect()

@@ -60,6 +60,39 @@ fn directory_and_variables_are_those_of_the_application() {
 }
 
 #[test]
+fn parameters_of_open_mpi_reach_the_ranks_and_win_over_ours() {
+    let site = Site::new();
+    let print = "env | grep ^OMPI_MCA_ | sort";
+    let parameters = |command: &mut std::process::Command| {
+        let done = Done(command.env_remove("OMPI_COMM_WORLD_RANK").output().unwrap());
+        assert_eq!(done.code(), 0, "{done:?}");
+        done.lines().join(" ")
+    };
+    // more than there can be processors for
+    let crowd = ["taskset", "-c", "0"];
+    let crowded = |args: &[&str]| {
+        let mut command = std::process::Command::new(crowd[0]);
+        let inner = site.pmixrun(&[args, &["sh", "-c", print]].concat());
+        command.args(&crowd[1..]).arg(inner.get_program()).args(inner.get_args());
+        command.env("PMIX_SERVER_TMPDIR", site.root.path());
+        command
+    };
+    let ours = "OMPI_MCA_mpi_oversubscribe=1";
+    assert_eq!(parameters(&mut crowded(&["-n", "2"])), [ours, ours].join(" "));
+    // not without need, and not of those that ask for it before them
+    assert_eq!(parameters(&mut crowded(&["-n", "1"]).env("OMPI_MCA_btl", "self")), "OMPI_MCA_btl=self");
+    let theirs = "OMPI_MCA_mpi_oversubscribe=0";
+    let set = [theirs, theirs].join(" ");
+    assert_eq!(parameters(crowded(&["-n", "2"]).env("OMPI_MCA_mpi_oversubscribe", "0")), set);
+    assert_eq!(parameters(&mut crowded(&["-n", "2", "-x", theirs])), set);
+    // those of a launcher around ours are its own
+    let mut below = crowded(&["-n", "1"]);
+    below.env("OMPI_COMM_WORLD_RANK", "0").env("OMPI_MCA_ess", "^singleton");
+    let done = Done(below.output().unwrap());
+    assert_eq!(done.out(), "", "{done:?}");
+}
+
+#[test]
 fn the_exit_code_is_that_of_the_first_rank_that_failed() {
     // rank 1 fails; rank 0 fails otherwise, but only when it is ended
     let text = "if [ $PMIX_RANK = 1 ]; then exit 9; fi; trap 'exit 7' TERM; sleep 1000";

@@ -50,7 +50,10 @@ mod tests {
     #[test]
     fn a_process_learns_its_place_by_the_names_of_open_mpi() {
         let told = |job: &JobData, rank| -> Vec<String> {
-            place(job, Rank::from_raw(rank)).into_iter().map(|(name, value)| format!("{name}={value}")).collect()
+            place(job, Rank::from_raw(rank))
+                .into_iter()
+                .map(|(name, value)| format!("{name}={value}"))
+                .collect()
         };
         let expected = |values: [u32; 5]| -> Vec<String> {
             let names = ["RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "NODE_RANK"];

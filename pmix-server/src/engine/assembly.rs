@@ -150,7 +150,8 @@ impl Engine {
             Some(id) if matches!(signature.operation, Operation::Connect(_)) => {
                 let operation = Operation::Disconnect(id.0.clone());
                 if self.collectives.awaits(&Signature { operation, ..signature.clone() }, caller) {
-                    let message = format!("connect: {caller} is in a disconnect of these processes: await its end");
+                    let message =
+                        format!("connect: {caller} is in a disconnect of these processes: await its end");
                     return Err(Failure::new(Status::ERR_INVALID_OPERATION, message));
                 }
                 assemblies.check_room(&id)

@@ -18,7 +18,8 @@ use super::plan::{Plan, Starting};
 use super::supervise::{Control, Reach, Supervisor, Watched};
 use super::wishes::Wishes;
 use super::{
-    Account, Exchange, JobOutcome, JobReport, JobStart, LaunchError, Launcher, Machine, OnFailure, StandardHost,
+    Account, Exchange, JobOutcome, JobReport, JobStart, LaunchError, Launcher, Machine, OnFailure,
+    StandardHost,
 };
 use crate::host::HostError;
 
@@ -254,7 +255,8 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
             }
         }
         let machines = nodes.iter().filter_map(|node| Some((node.clone(), launcher.machine(node)?)));
-        let is_crowded = |machine: Machine| crowds.get(&machine.name).is_some_and(|crowd| *crowd > machine.processors);
+        let is_crowded =
+            |machine: Machine| crowds.get(&machine.name).is_some_and(|crowd| *crowd > machine.processors);
         machines.map(|(node, machine)| (node, is_crowded(machine))).collect()
     }
 

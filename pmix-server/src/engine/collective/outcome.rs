@@ -106,7 +106,9 @@ impl Engine {
     ) -> Result<Outcome, Failure> {
         Ok(match signature.operation {
             Operation::Fence => self.fenced(round, Vec::new()),
-            Operation::Connect(_) => self.connected(signature, round.terms, &round.entered, Default::default())?,
+            Operation::Connect(_) => {
+                self.connected(signature, round.terms, &round.entered, Default::default())?
+            }
             Operation::Disconnect(_) => self.disconnected(signature),
             Operation::Construct(ref group) => {
                 let made = self.finished(signature, round, Vec::new());

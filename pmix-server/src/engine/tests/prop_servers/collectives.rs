@@ -34,12 +34,24 @@ struct Plan {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    Fence { collect: bool },
-    Connect { optional: bool, notify_each: bool },
+    Fence {
+        collect: bool,
+    },
+    Connect {
+        optional: bool,
+        notify_each: bool,
+    },
     /// Of those who are connected, whom it leaves as they are (CON-15).
-    Reconnect { of: usize, optional: bool },
-    GroupFence { of: usize },
-    Disconnect { of: usize },
+    Reconnect {
+        of: usize,
+        optional: bool,
+    },
+    GroupFence {
+        of: usize,
+    },
+    Disconnect {
+        of: usize,
+    },
 }
 
 /// What the servers have said of one step.
