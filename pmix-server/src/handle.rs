@@ -389,3 +389,29 @@ impl ServerHandle {
         self.inbox.call(call).await.map(|_| ())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn parameters_give_way_to_those_of_users_and_the_way_to_the_server_does_not() {
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let environment = Environment {
+            variables: vec![pair("PMIX_RANK", "3")],
+            defaults: vec![pair("OMPI_MCA_a", "ours"), pair("OMPI_MCA_b", "ours"), pair("PATH", "ours")],
+        };
+        let mut command = Command::new("program");
+        command.env("PMIX_RANK", "theirs").env("OMPI_MCA_b", "theirs");
+        environment.apply(&mut command);
+        let set: Vec<_> = command.get_envs().map(|(name, value)| (name, value.unwrap())).collect();
+        let due = [("OMPI_MCA_a", "ours"), ("OMPI_MCA_b", "theirs"), ("PMIX_RANK", "3")];
+        // every test inherits a PATH
+        assert_eq!(set, due.map(|(name, value)| (OsStr::new(name), OsStr::new(value))));
+        assert_eq!(environment.iter().collect::<Vec<_>>(), [("PMIX_RANK", "3")]);
+        assert_eq!(environment.defaults().count(), 3);
+    }
+}
