@@ -80,7 +80,7 @@ fn parameters_of_open_mpi_reach_the_ranks_and_win_over_ours() {
     let ours = "OMPI_MCA_mpi_oversubscribe=1";
     assert_eq!(parameters(&mut crowded(&["-n", "2"])), [ours, ours].join(" "));
     // not without need, and not of those that ask for it before them
-    assert_eq!(parameters(&mut crowded(&["-n", "1"]).env("OMPI_MCA_btl", "self")), "OMPI_MCA_btl=self");
+    assert_eq!(parameters(crowded(&["-n", "1"]).env("OMPI_MCA_btl", "self")), "OMPI_MCA_btl=self");
     let theirs = "OMPI_MCA_mpi_oversubscribe=0";
     let set = [theirs, theirs].join(" ");
     assert_eq!(parameters(crowded(&["-n", "2"]).env("OMPI_MCA_mpi_oversubscribe", "0")), set);

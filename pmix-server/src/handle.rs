@@ -77,11 +77,6 @@ impl Environment {
     pub fn into_vec(self) -> Vec<(String, String)> {
         self.variables
     }
-
-    /// The same, and the [`defaults`](Self::defaults).
-    pub fn into_parts(self) -> (Vec<(String, String)>, Vec<(String, String)>) {
-        (self.variables, self.defaults)
-    }
 }
 
 impl ServerHandle {

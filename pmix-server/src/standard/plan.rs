@@ -175,8 +175,10 @@ impl Plan {
                 ))
             })?;
             server.register_client(&proc, uid, gid, None).await?;
-            let (env, defaults) = server.setup_fork(&proc).await?.into_parts();
-            let mut launched = LaunchProc::new(rank, node.to_owned(), app, env);
+            let env = server.setup_fork(&proc).await?;
+            let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+            let defaults = env.defaults().map(owned).collect();
+            let mut launched = LaunchProc::new(rank, node.to_owned(), app, env.into_vec());
             launched.defaults = defaults;
             if self.in_session_dir.get(app) == Some(&true) {
                 launched.cwd = Some(tempdir::work_dir(server, number, user).await?);
