@@ -120,7 +120,7 @@ impl ServerHandle {
     /// keys that begin so are reserved (GEN-01), so that the C library refuses to put them.
     ///
     /// Where more processes share a machine than processors, say so for each of its nodes:
-    /// `spec.node_info(node, &keys::NODE_OVERSUBSCRIBED, true)`. MPI libraries that are not told wait for each other by
+    /// `spec.node_info(node, &keys::NODE_OVERSUBSCRIBED, true)`, and nothing elsewhere, as some take any value for a yes. MPI libraries that are not told wait for each other by
     /// spinning, and a collective takes seconds in place of microseconds. Open MPI 5 asks for that key when it starts, and
     /// Open MPI 4 looks at a variable, which is among the [`defaults`](Environment::defaults) of
     /// [`setup_fork`](Self::setup_fork) then. [`StandardHost`](crate::standard::StandardHost) does it for launchers that

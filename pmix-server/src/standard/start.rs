@@ -195,9 +195,10 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         let started = async {
             let spec = stops.into_iter().fold(plan.spec(&nspace, parent.as_ref()), JobSpec::raw);
             let spec = spec.info(&keys::USERID, whose.map_or_else(own_uid, Account::uid));
-            let spec = self.crowded(&plan.nodes).into_iter().fold(spec, |spec, (node, is_crowded)| {
-                spec.node_info(node, &keys::NODE_OVERSUBSCRIBED, is_crowded)
-            });
+            let spec = self
+                .crowded(&plan.nodes)
+                .into_iter()
+                .fold(spec, |spec, node| spec.node_info(node, &keys::NODE_OVERSUBSCRIBED, true));
             servers.register_job(number, &spec, whose).await?;
             let mut job =
                 plan.launch_job(Starting { nspace: &nspace, number, user: whose }, &apps, &servers).await?;
@@ -236,11 +237,11 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         }
     }
 
-    /// Whether more processes are on the machines of these nodes than they have processors for: those of all jobs that
-    /// were started here and run, on all nodes of the machine. Nodes of which that is not known are left out.
+    /// The nodes on whose machines more processes are than these have processors for: those of all jobs that were started
+    /// here and run, on all nodes of the machine. Of the others nothing is said: Open MPI 5 takes any value for a yes.
     ///
     /// Jobs that run already are not told when another crowds them: MPI libraries ask when they start.
-    fn crowded(&self, nodes: &[String]) -> Vec<(String, bool)> {
+    fn crowded(&self, nodes: &[String]) -> Vec<String> {
         let launcher = &self.0.shared.launcher;
         let jobs = self.jobs();
         let running = jobs.values().flat_map(|job| &job.table).filter(|row| row.state.is_alive());
@@ -254,10 +255,9 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
                 *crowds.entry(machine.name).or_default() += count;
             }
         }
-        let machines = nodes.iter().filter_map(|node| Some((node.clone(), launcher.machine(node)?)));
         let is_crowded =
             |machine: Machine| crowds.get(&machine.name).is_some_and(|crowd| *crowd > machine.processors);
-        machines.map(|(node, machine)| (node, is_crowded(machine))).collect()
+        nodes.iter().filter(|node| launcher.machine(node).is_some_and(is_crowded)).cloned().collect()
     }
 
     /// The process table of a job that was started here and runs; empty for any other.

@@ -191,7 +191,7 @@ async fn a_job_is_told_of_machines_with_more_processes_than_processors() {
         nodes.push(node.start().await);
     }
     let filled = launcher.start(&hosts[0], "filled", 6).await;
-    let no = [Some(false), Some(false), None];
+    let no = [None; 3];
     assert_eq!(crowded(&nodes[2], filled.nspace(), names).await, no, "four processes on the machine");
     // one more there, started by the host of another node
     let crowd = launcher.start(&hosts[1], "crowd", 1).await;
@@ -204,7 +204,7 @@ async fn a_job_is_told_of_machines_with_more_processes_than_processors() {
     launcher.end(&ProcId::new(filled.nspace().clone(), Rank::from_raw(0)), ProcExit::Code(0)).await;
     while !matches!(within(filled.next_report()).await, Some(JobReport::Proc(LaunchReport::Ended { .. }))) {}
     let last = launcher.start(&hosts[0], "last", 1).await;
-    assert_eq!(crowded(&nodes[0], last.nspace(), ["n0", "n1", "n2"]).await, [Some(false), None, None]);
+    assert_eq!(crowded(&nodes[0], last.nspace(), ["n0", "n1", "n2"]).await, [None; 3]);
 }
 
 #[tokio::test]
