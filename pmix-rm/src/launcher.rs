@@ -19,6 +19,7 @@ use tokio::net::unix::pipe;
 use tokio::process::Command;
 use tokio::sync::{mpsc, watch};
 
+use crate::binding::{on, one_for_each};
 use crate::child::{Child, Handle};
 use crate::guardian::Guardian;
 use crate::input::{Input, feed};
@@ -34,6 +35,8 @@ use crate::tree;
 /// them are the user's cannot be told then. On top come those of the application, then those of the server. They read from `/dev/null`, except for
 /// [`first_stdin`](Self::first_stdin) and those that take input of others ([`LaunchProc::takes_stdin`]). Signals reach a process and what it has started. When a process
 /// has ended, what its descendants still write to its output is read for a second at most.
+///
+/// The ranks of a job that are as many as the processors, while no other job runs, have one processor each.
 ///
 /// With the capabilities of root it starts jobs as other users too ([`LaunchJob::user`]). They inherit nothing of the
 /// launcher's environment and input, start in their home directory if not told otherwise, and find programs and
@@ -149,7 +152,14 @@ impl LocalLauncher {
         }
         env.extend(self.guardian.as_ref().map(|guardian| guardian.mark()));
         let argv = program.argv.iter().map(OsString::from).collect();
-        Recipe { path: program.path.clone(), argv, env, cwd: program.cwd.clone(), user: user.cloned() }
+        Recipe {
+            path: program.path.clone(),
+            argv,
+            env,
+            cwd: program.cwd.clone(),
+            user: user.cloned(),
+            processor: None,
+        }
     }
 
     /// What a process reads from, and where that is written to if it takes input of others.
@@ -173,7 +183,7 @@ impl LocalLauncher {
     async fn start(
         &self,
         nspace: &Nspace,
-        program: &Arc<Program>,
+        program: (&Arc<Program>, Option<usize>),
         proc: &LaunchProc,
         user: Option<&Account>,
     ) -> Result<Started, Refusal> {
@@ -187,11 +197,11 @@ impl LocalLauncher {
     async fn spawn(
         &self,
         nspace: &Nspace,
-        program: &Arc<Program>,
+        (program, processor): (&Arc<Program>, Option<usize>),
         proc: &LaunchProc,
         user: Option<&Account>,
     ) -> io::Result<Started> {
-        let recipe = self.recipe(program, proc, user);
+        let recipe = Recipe { processor, ..self.recipe(program, proc, user) };
         let (stdin, input) = self.stdin_of(proc, user)?;
         let (out, stdout) = io::pipe()?;
         let (err, stderr) = io::pipe()?;
@@ -206,7 +216,7 @@ impl LocalLauncher {
                 let runtime = tokio::runtime::Handle::current();
                 let mut spawn = move || {
                     let _entered = runtime.enter();
-                    command.spawn()
+                    on(processor, || command.spawn())
                 };
                 Child::own(match user {
                     None => spawn()?,
@@ -339,8 +349,10 @@ impl Launcher for LocalLauncher {
             found.push(Arc::clone(program));
         }
         let mut started = Vec::with_capacity(job.procs.len());
+        let is_alone = self.running().is_empty();
+        let mut own = if is_alone { one_for_each(job.procs.len()) } else { Vec::new() }.into_iter();
         for (proc, program) in job.procs.iter().zip(&found) {
-            match self.start(&job.nspace, program, proc, user).await {
+            match self.start(&job.nspace, (program, own.next()), proc, user).await {
                 Ok(process) => started.push(process),
                 Err(refusal) => {
                     end_all(started).await;

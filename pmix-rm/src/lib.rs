@@ -36,6 +36,7 @@
 //!   `duration_seconds`, `ended_by`, `error`, `first_failure` (`rank`, `exit`: `code` or `signal`), `procs`
 //!   (`rank`, `node`, `executable`, `pid`, `exit_code`, `state`), `server` (counters).
 
+mod binding;
 mod check;
 mod child;
 mod cli;
