@@ -33,12 +33,17 @@ impl Launcher for ThisNode {
         vec![NODE.into()]
     }
 
+    fn machine(&self, _node: &str) -> Option<Machine> {
+        Some(Machine::this())
+    }
+
     async fn launch(&self, job: LaunchJob, reports: Sender<LaunchReport>) -> Result<(), LaunchError> {
         let mut started = Vec::new();
-        for LaunchProc { rank, app, env, .. } in job.procs {
+        for LaunchProc { rank, app, env, defaults, .. } in job.procs {
             let (proc, app) = (ProcId::new(job.nspace.clone(), rank), &job.apps[app]);
             let mut command = Command::new(&app.command);
             command.args(app.argv.iter().skip(1)).current_dir(app.cwd.as_deref().unwrap_or("."));
+            command.envs(defaults.into_iter().filter(|(name, _)| env::var_os(name).is_none()));
             // what the server says comes last and wins
             command.envs(app.env.iter().filter_map(|entry| entry.split_once('='))).envs(env);
             // all of a job start or none: on an error the others are dropped, which kills them

@@ -12,13 +12,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use pmix_server::standard::{Account, LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher};
+use pmix_server::standard::{Account, LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher, Machine};
 use pmix_types::{App, Nspace, ProcId, Rank, Status};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::net::unix::pipe;
 use tokio::process::Command;
 use tokio::sync::{mpsc, watch};
 
+use crate::binding::{on, one_for_each};
 use crate::child::{Child, Handle};
 use crate::guardian::Guardian;
 use crate::input::{Input, feed};
@@ -30,10 +31,13 @@ use crate::tree;
 
 /// Starts processes on this node and looks after them. Cheap to clone: all clones are the same launcher.
 ///
-/// Processes inherit the environment of the launcher without variables named `PMIX_*`, `OMPI_*` or `PRTE_*`;
-/// on top come those of the application, then those of the server. They read from `/dev/null`, except for
+/// Processes inherit the environment of the launcher without variables named `PMIX_*`, `OMPI_*` or `PRTE_*`, but with
+/// parameters that users set for Open MPI (`OMPI_MCA_*`), unless another launcher has started this one as a rank: which of
+/// them are the user's cannot be told then. On top come those of the application, then those of the server. They read from `/dev/null`, except for
 /// [`first_stdin`](Self::first_stdin) and those that take input of others ([`LaunchProc::takes_stdin`]). Signals reach a process and what it has started. When a process
 /// has ended, what its descendants still write to its output is read for a second at most.
+///
+/// The ranks of a job that are as many as the processors, while no other job runs, have one processor each.
 ///
 /// With the capabilities of root it starts jobs as other users too ([`LaunchJob::user`]). They inherit nothing of the
 /// launcher's environment and input, start in their home directory if not told otherwise, and find programs and
@@ -146,7 +150,8 @@ impl LocalLauncher {
     }
 
     fn recipe(&self, program: &Program, proc: &LaunchProc, user: Option<&Account>) -> Recipe {
-        let mut env: BTreeMap<OsString, OsString> = BTreeMap::new();
+        let mut env: BTreeMap<OsString, OsString> =
+            proc.defaults.iter().map(|(name, value)| (name.into(), value.into())).collect();
         if self.nodes.len() > 1 {
             env.extend(
                 pretence(&proc.env, user.is_some())
@@ -162,7 +167,14 @@ impl LocalLauncher {
         }
         env.extend(self.guardian.as_ref().map(|guardian| guardian.mark()));
         let argv = program.argv.iter().map(OsString::from).collect();
-        Recipe { path: program.path.clone(), argv, env, cwd: program.cwd.clone(), user: user.cloned() }
+        Recipe {
+            path: program.path.clone(),
+            argv,
+            env,
+            cwd: program.cwd.clone(),
+            user: user.cloned(),
+            processor: None,
+        }
     }
 
     /// What a process reads from, and where that is written to if it takes input of others.
@@ -184,7 +196,7 @@ impl LocalLauncher {
     async fn start(
         &self,
         nspace: &Nspace,
-        program: &Arc<Program>,
+        program: (&Arc<Program>, Option<usize>),
         proc: &LaunchProc,
         user: Option<&Account>,
     ) -> Result<Started, Refusal> {
@@ -198,11 +210,11 @@ impl LocalLauncher {
     async fn spawn(
         &self,
         nspace: &Nspace,
-        program: &Arc<Program>,
+        (program, processor): (&Arc<Program>, Option<usize>),
         proc: &LaunchProc,
         user: Option<&Account>,
     ) -> io::Result<Started> {
-        let recipe = self.recipe(program, proc, user);
+        let recipe = Recipe { processor, ..self.recipe(program, proc, user) };
         let (stdin, input) = self.stdin_of(proc, user)?;
         let (out, stdout) = io::pipe()?;
         let (err, stderr) = io::pipe()?;
@@ -217,7 +229,7 @@ impl LocalLauncher {
                 let runtime = tokio::runtime::Handle::current();
                 let spawn = move || {
                     let _entered = runtime.enter();
-                    command.spawn()
+                    on(processor, || command.spawn())
                 };
                 Child::own(match user {
                     None => limit::spawn_own(spawn)?,
@@ -341,6 +353,11 @@ impl Launcher for LocalLauncher {
         self.nodes.clone()
     }
 
+    /// All its nodes are on this machine.
+    fn machine(&self, node: &str) -> Option<Machine> {
+        self.nodes.iter().any(|known| known == node).then(Machine::this)
+    }
+
     async fn launch(&self, job: LaunchJob, reports: mpsc::Sender<LaunchReport>) -> Result<(), LaunchError> {
         let error = |proc: &LaunchProc, Refusal { status, reason }| {
             let program = job.apps.get(proc.app).map_or("", |app| app.command.as_str());
@@ -365,8 +382,10 @@ impl Launcher for LocalLauncher {
         }
         let _launching = Launching::new(self, &job.nspace);
         let mut started = Vec::with_capacity(job.procs.len());
+        let is_alone = self.running().is_empty();
+        let mut own = if is_alone { one_for_each(job.procs.len()) } else { Vec::new() }.into_iter();
         for (proc, program) in job.procs.iter().zip(&found) {
-            match self.start(&job.nspace, program, proc, user).await {
+            match self.start(&job.nspace, (program, own.next()), proc, user).await {
                 Ok(process) => started.push(process),
                 Err(refusal) => {
                     end_all(started).await;

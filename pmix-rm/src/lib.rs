@@ -12,7 +12,7 @@
 //! `docs/pmixrun.md` compares its options with those of other launchers.
 //!
 //! # What `pmixrun` promises
-//! - *Namespace*: `pmixrun.<hostname>.<pid>`, unique on the node as long as it runs.
+//! - *Namespace*: `run.<hostname>.<pid>`, unique on the node as long as it runs.
 //! - *Output* of the ranks comes out whole, in lines that are never mixed; lines longer than 64 KiB pass in
 //!   pieces. `--tag-output` begins each with `[<rank>] `, or `[<rank>]<stderr> `, and ends the last one. A single
 //!   process's output passes as it comes.
@@ -40,6 +40,7 @@
 //!   `duration_seconds`, `ended_by`, `error`, `first_failure` (`rank`, `exit`: `code` or `signal`), `procs`
 //!   (`rank`, `node`, `executable`, `pid`, `exit_code`, `state`), `server` (counters).
 
+mod binding;
 mod check;
 mod child;
 mod cli;

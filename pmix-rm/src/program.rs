@@ -92,12 +92,23 @@ pub(crate) fn spawn_error(error: &io::Error) -> Refusal {
 /// take itself for somebody else.
 const NOT_INHERITED: [&str; 3] = ["PMIX_", "OMPI_", "PRTE_"];
 
+/// Parameters of Open MPI, which users set for their programs; its launchers add some that are for their own ranks.
+const PARAMETERS: &str = "OMPI_MCA_";
+
+/// What ranks of a launcher that is compatible with Open MPI's have, ours included.
+const RANK_OF_ANOTHER: &str = "OMPI_COMM_WORLD_RANK";
+
 /// The launcher's own environment without what identifies processes.
 fn inherited() -> impl Iterator<Item = (OsString, OsString)> {
-    let foreign = |name: &OsStr| {
-        NOT_INHERITED.iter().any(|prefix| name.as_encoded_bytes().starts_with(prefix.as_bytes()))
-    };
-    std::env::vars_os().filter(move |(name, _)| !foreign(name))
+    without_foreign(std::env::vars_os().collect())
+}
+
+fn without_foreign(all: Vec<(OsString, OsString)>) -> impl Iterator<Item = (OsString, OsString)> {
+    let begins = |name: &OsStr, with: &str| name.as_encoded_bytes().starts_with(with.as_bytes());
+    let is_rank = all.iter().any(|(name, _)| name == RANK_OF_ANOTHER);
+    let is_users = move |name: &OsStr| !is_rank && begins(name, PARAMETERS);
+    let is_foreign = move |name: &OsStr| NOT_INHERITED.iter().any(|prefix| begins(name, prefix));
+    all.into_iter().filter(move |(name, _)| is_users(name) || !is_foreign(name))
 }
 
 /// The directory of another user's processes: that of the launcher is none of its business.
@@ -257,6 +268,24 @@ mod tests {
             assert_eq!(refusal.status, status, "{refusal:?}");
             assert!(refusal.reason.contains(words), "{refusal:?}");
         }
+    }
+
+    #[test]
+    fn parameters_of_open_mpi_are_inherited_unless_they_may_be_those_of_another_launcher() {
+        let names = [
+            "PATH",
+            "OMPI_MCA_btl",
+            "OMPI_FILE_LOCATION",
+            "PMIX_MCA_gds",
+            "PRTE_MCA_x",
+            "OMPI_COMM_WORLD_SIZE",
+        ];
+        let kept = |more: &[&str]| -> Vec<OsString> {
+            let all = names.iter().chain(more).map(|name| (name.into(), "1".into())).collect();
+            without_foreign(all).map(|(name, _)| name).collect()
+        };
+        assert_eq!(kept(&[]), ["PATH", "OMPI_MCA_btl"]);
+        assert_eq!(kept(&["OMPI_COMM_WORLD_RANK"]), ["PATH"]);
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub(crate) struct Recipe {
     pub(crate) cwd: Option<PathBuf>,
     /// Whose process it is; `None` is the launcher's user. With one, [`Account::start_processes`] is to start it.
     pub(crate) user: Option<Account>,
+    /// Number of the only processor it may use; `None` for those of the launcher.
+    pub(crate) processor: Option<usize>,
 }
 
 impl Recipe {
@@ -40,7 +42,8 @@ impl Recipe {
         command
     }
 
-    /// As the guardian reads it: strings that end with a NUL, the number of arguments and the user before them.
+    /// As the guardian reads it: strings that end with a NUL, the number of arguments, the user and the processor before
+    /// them.
     ///
     /// # Errors
     /// A string has a NUL in it, so that no system could start this.
@@ -49,7 +52,8 @@ impl Recipe {
         let cwd = self.cwd.as_ref().map_or_else(|| OsStr::new(""), |cwd| cwd.as_os_str());
         let user =
             OsString::from(self.user.as_ref().map_or_else(String::new, |user| numbers(user).join(" ")));
-        let head = [self.path.as_os_str(), cwd, &user, &count];
+        let processor = OsString::from(self.processor.map_or_else(String::new, |number| number.to_string()));
+        let head = [self.path.as_os_str(), cwd, &user, &processor, &count];
         let env = self.env.iter().flat_map(|(name, value)| [name.as_os_str(), value]);
         let mut bytes = Vec::new();
         for part in head.into_iter().chain(self.argv.iter().map(OsString::as_os_str)).chain(env) {
@@ -70,13 +74,17 @@ impl Recipe {
         let path = next()?.into();
         let cwd = Some(PathBuf::from(next()?)).filter(|cwd| !cwd.as_os_str().is_empty());
         let user = user(next()?.to_str()?)?;
+        let processor = Some(next()?).filter(|number| !number.is_empty());
+        let processor = processor
+            .map(|number| number.to_str()?.parse().ok())
+            .map_or(Some(None), |number| number.map(Some))?;
         let count: usize = next()?.to_str()?.parse().ok()?;
         let argv = (0..count).map(|_| next()).collect::<Option<_>>()?;
         let mut env = BTreeMap::new();
         while let Some(name) = next() {
             env.insert(name, next()?);
         }
-        Some(Self { path, argv, env, cwd, user })
+        Some(Self { path, argv, env, cwd, user, processor })
     }
 }
 
@@ -106,6 +114,7 @@ mod tests {
             env: env.iter().map(|(name, value)| (name.into(), value.into())).collect(),
             cwd: cwd.map(PathBuf::from),
             user: None,
+            processor: None,
         }
     }
 
@@ -115,7 +124,9 @@ mod tests {
         odd.env.insert("C".into(), OsString::from_vec(vec![0xff]));
         let mut of_other = recipe(&["x"], &[], None);
         of_other.user = Some(Account::with_groups(4001, 4002, vec![4002, 4003]));
-        for recipe in [recipe(&[], &[], None), recipe(&["x"], &[], None), odd, of_other] {
+        let mut bound = recipe(&["x"], &[], None);
+        bound.processor = Some(17);
+        for recipe in [recipe(&[], &[], None), recipe(&["x"], &[], None), odd, of_other, bound] {
             assert_eq!(Recipe::from_bytes(&recipe.to_bytes().unwrap()), Some(recipe));
         }
     }

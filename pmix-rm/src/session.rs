@@ -30,7 +30,7 @@ pub(crate) async fn run(plan: Plan) -> io::Result<i32> {
     let mut console = Console::start(plan.talk)?;
     plan.warnings.iter().for_each(|warning| console.say(warning));
     let node = uname().nodename().to_string_lossy().into_owned();
-    let nspace = Nspace::new(format!("pmixrun.{node}.{}", std::process::id())).map_err(io::Error::other)?;
+    let nspace = Nspace::new(format!("run.{node}.{}", std::process::id())).map_err(io::Error::other)?;
     let mut report = Report::new(&nspace, plan.ranks());
     let json = plan.json;
 

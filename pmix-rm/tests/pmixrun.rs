@@ -32,7 +32,7 @@ fn several_applications_are_one_job() {
     ]);
     assert_eq!(done.code(), 0, "{done:?}");
     let nspace = done.lines()[0].split(' ').next().unwrap().to_owned();
-    assert!(nspace.starts_with("pmixrun."), "{nspace}");
+    assert!(nspace.starts_with("run."), "{nspace}");
     let expected = ["0 a", "1 a", "2 b", "3 b"].map(|rest| format!("{nspace} {rest}"));
     assert_eq!(done.lines(), expected);
     assert_eq!(done.err(), "");
@@ -57,6 +57,53 @@ fn directory_and_variables_are_those_of_the_application() {
     command.env("OMPI_PASSED", "2").env("OMPI_LEFT", "3").env("KEPT", "4");
     let done = Done(command.output().unwrap());
     assert_eq!(done.out(), format!("{}\n1 2 4\n", dir.display()), "{done:?}");
+}
+
+#[test]
+fn ranks_that_are_as_many_as_the_processors_have_one_each() {
+    let site = Site::new();
+    let allowed = |ranks: usize| {
+        let done = site.run(&["-n", &ranks.to_string(), "sh", "-c", "grep Cpus_allowed: /proc/self/status"]);
+        assert_eq!(done.code(), 0, "{done:?}");
+        done.lines().into_iter().map(str::to_owned).collect::<std::collections::BTreeSet<_>>()
+    };
+    let count = rustix::thread::sched_getaffinity(None).unwrap().count() as usize;
+    assert_eq!(allowed(count).len(), count);
+    assert_eq!(allowed(count + 1).len(), 1, "all may use all");
+    assert_eq!(allowed(1), allowed(count + 1));
+}
+
+#[test]
+fn parameters_of_open_mpi_reach_the_ranks_and_win_over_ours() {
+    let site = Site::new();
+    let print = "env | grep ^OMPI_MCA_ | sort";
+    let parameters = |command: &mut std::process::Command| {
+        let done = Done(command.env_remove("OMPI_COMM_WORLD_RANK").output().unwrap());
+        assert_eq!(done.code(), 0, "{done:?}");
+        done.lines().join(" ")
+    };
+    // more than there can be processors for
+    let crowd = ["taskset", "-c", "0"];
+    let crowded = |args: &[&str]| {
+        let mut command = std::process::Command::new(crowd[0]);
+        let inner = site.pmixrun(&[args, &["sh", "-c", print]].concat());
+        command.args(&crowd[1..]).arg(inner.get_program()).args(inner.get_args());
+        command.env("PMIX_SERVER_TMPDIR", site.root.path());
+        command
+    };
+    let ours = "OMPI_MCA_mpi_oversubscribe=1";
+    assert_eq!(parameters(&mut crowded(&["-n", "2"])), [ours, ours].join(" "));
+    // not without need, and not of those that ask for it before them
+    assert_eq!(parameters(crowded(&["-n", "1"]).env("OMPI_MCA_btl", "self")), "OMPI_MCA_btl=self");
+    let theirs = "OMPI_MCA_mpi_oversubscribe=0";
+    let set = [theirs, theirs].join(" ");
+    assert_eq!(parameters(crowded(&["-n", "2"]).env("OMPI_MCA_mpi_oversubscribe", "0")), set);
+    assert_eq!(parameters(&mut crowded(&["-n", "2", "-x", theirs])), set);
+    // those of a launcher around ours are its own
+    let mut below = crowded(&["-n", "1"]);
+    below.env("OMPI_COMM_WORLD_RANK", "0").env("OMPI_MCA_ess", "^singleton");
+    let done = Done(below.output().unwrap());
+    assert_eq!(done.out(), "", "{done:?}");
 }
 
 #[test]
@@ -211,7 +258,7 @@ fn json_is_the_last_line_and_one_object() {
     let (output, line) = done.out().trim_end().rsplit_once('\n').unwrap();
     assert_eq!(output, "unfinishedunfinished");
     let report: serde_json::Value = serde_json::from_str(line).unwrap();
-    assert!(report["nspace"].as_str().unwrap().starts_with("pmixrun."));
+    assert!(report["nspace"].as_str().unwrap().starts_with("run."));
     assert_eq!((&report["ranks"], &report["exit_code"]), (&2.into(), &1.into()));
     assert_eq!(report["ok"], false);
     assert_eq!(report["first_failure"], serde_json::json!({"rank": 1, "exit": {"code": 1}}));

@@ -13,6 +13,7 @@ use crate::door::Door;
 use crate::driver::Inbox;
 use crate::engine::{CallValue, HostCall, Presence, ServerStats};
 use crate::host::HostObject;
+use crate::open_mpi;
 use crate::server::NativeWire;
 
 /// The host's way into the library: registration, direct modex, events. Cheap to clone; may be used from
@@ -42,22 +43,39 @@ impl fmt::Debug for ServerHandle {
 
 /// Variables that a process needs to find its server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Environment(Vec<(String, String)>);
+pub struct Environment {
+    variables: Vec<(String, String)>,
+    defaults: Vec<(String, String)>,
+}
 
 impl Environment {
-    /// Sets them for a command; other variables of the command stay (CLI-07).
+    /// Sets them for a command; other variables of the command stay (CLI-07). [`Defaults`](Self::defaults) are set
+    /// where neither the command nor, if it inherits that, the environment of this process has the variable.
     pub fn apply(&self, command: &mut std::process::Command) {
-        command.envs(self.0.iter().map(|(name, value)| (name, value)));
+        let is_set = |command: &std::process::Command, name: &str| {
+            command.get_envs().any(|(held, _)| held == name) || std::env::var_os(name).is_some()
+        };
+        for (name, value) in &self.defaults {
+            if !is_set(command, name) {
+                command.env(name, value);
+            }
+        }
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
     }
 
-    /// Name and value of each.
+    /// Name and value of each, without the [`defaults`](Self::defaults).
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+        self.variables.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// Name and value of each, owned.
+    /// Name and value of each variable that gives way to what users have set: parameters of MPI libraries.
+    pub fn defaults(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.defaults.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// Name and value of each, owned, without the [`defaults`](Self::defaults).
     pub fn into_vec(self) -> Vec<(String, String)> {
-        self.0
+        self.variables
     }
 }
 
@@ -98,6 +116,16 @@ impl ServerHandle {
     /// Tells the server of a job, before its first process starts here (REG-01). Again for the same
     /// namespace, adds to and replaces its data (REG-09).
     ///
+    /// A name should not begin with `pmix`, which is logged as a warning: programs build keys from their namespace, and
+    /// keys that begin so are reserved (GEN-01), so that the C library refuses to put them.
+    ///
+    /// Where more processes share a machine than processors, say so for each of its nodes:
+    /// `spec.node_info(node, &keys::NODE_OVERSUBSCRIBED, true)`, and nothing elsewhere, as some take any value for a yes. MPI libraries that are not told wait for each other by
+    /// spinning, and a collective takes seconds in place of microseconds. Open MPI 5 asks for that key when it starts, and
+    /// Open MPI 4 looks at a variable, which is among the [`defaults`](Environment::defaults) of
+    /// [`setup_fork`](Self::setup_fork) then. [`StandardHost`](crate::standard::StandardHost) does it for launchers that
+    /// know their processors ([`Launcher::machine`](crate::standard::Launcher::machine)).
+    ///
     /// # Errors
     /// `ERR_BAD_PARAM` if the description contradicts itself; nothing is registered then.
     ///
@@ -123,6 +151,13 @@ impl ServerHandle {
         local_procs: Option<u32>,
         infos: Vec<Info>,
     ) -> Result<(), Failure> {
+        if nspace.as_str().starts_with("pmix") {
+            tracing::warn!(
+                %nspace,
+                "the name of this job begins with pmix: keys that its programs build from it count as reserved, and the C \
+                 library refuses them; choose another name"
+            );
+        }
         self.call(HostCall::RegisterNspace { nspace, local_procs, infos }).await
     }
 
@@ -185,7 +220,9 @@ impl ServerHandle {
     }
 
     /// What a registered process needs in its environment (CLI-07): the way to its server, and what
-    /// [`setup_local_support`](Self::setup_local_support) has brought.
+    /// [`setup_local_support`](Self::setup_local_support) has brought. With the native wire, also its place in the job by
+    /// the names that Open MPI's launchers use (`OMPI_COMM_WORLD_RANK` and the like), by which scripts and libraries
+    /// choose; as far as the job's data tells it.
     ///
     /// # Errors
     /// `ERR_NOT_FOUND` or `ERR_INVALID_NAMESPACE` if it is not registered.
@@ -216,13 +253,20 @@ impl ServerHandle {
                 }
             }
         }
+        let mut defaults = Vec::new();
+        if self.shared.native.is_some()
+            && let Ok(job) = self.job_data(&proc.nspace).await
+        {
+            environment.extend(open_mpi::place(&job, proc.rank));
+            defaults.extend(open_mpi::parameters(&job, &self.shared.hostname));
+        }
         // what leads to the server is not the host's to change
         for (name, value) in given {
             if !environment.iter().any(|(held, _)| *held == name) {
                 environment.push((name, value));
             }
         }
-        Ok(Environment(environment))
+        Ok(Environment { variables: environment, defaults })
     }
 
     /// The data of a local process for the server of another node, as soon as it has committed; with
@@ -338,5 +382,31 @@ impl ServerHandle {
 
     pub(crate) async fn call(&self, call: HostCall) -> Result<(), Failure> {
         self.inbox.call(call).await.map(|_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn parameters_give_way_to_those_of_users_and_the_way_to_the_server_does_not() {
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let environment = Environment {
+            variables: vec![pair("PMIX_RANK", "3")],
+            defaults: vec![pair("OMPI_MCA_a", "ours"), pair("OMPI_MCA_b", "ours"), pair("PATH", "ours")],
+        };
+        let mut command = Command::new("program");
+        command.env("PMIX_RANK", "theirs").env("OMPI_MCA_b", "theirs");
+        environment.apply(&mut command);
+        let set: Vec<_> = command.get_envs().map(|(name, value)| (name, value.unwrap())).collect();
+        let due = [("OMPI_MCA_a", "ours"), ("OMPI_MCA_b", "theirs"), ("PMIX_RANK", "3")];
+        // every test inherits a PATH
+        assert_eq!(set, due.map(|(name, value)| (OsStr::new(name), OsStr::new(value))));
+        assert_eq!(environment.iter().collect::<Vec<_>>(), [("PMIX_RANK", "3")]);
+        assert_eq!(environment.defaults().count(), 3);
     }
 }

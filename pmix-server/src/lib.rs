@@ -71,6 +71,7 @@ pub mod host;
 pub mod inventory;
 mod line;
 mod native;
+mod open_mpi;
 mod reactor;
 mod removal;
 mod server;

@@ -130,7 +130,10 @@ impl ServerBuilder {
         self
     }
 
-    /// Namespace of the server itself; `pmix-server.<host>.<pid>` if not given. Its rank is 0.
+    /// Namespace of the server itself; `server.<host>.<pid>` if not given. Its rank is 0.
+    ///
+    /// [`StandardHost`](crate::standard::StandardHost) names tools and connected groups after it, so it should not begin
+    /// with `pmix` (see [`ServerHandle::register_nspace`]).
     pub fn nspace(mut self, nspace: impl Into<String>) -> Self {
         self.nspace = Some(nspace.into());
         self
@@ -217,7 +220,7 @@ impl ServerBuilder {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| ServerError::NoRuntime)?;
         let hostname = self.hostname.unwrap_or_else(system_hostname);
         let pid = std::process::id();
-        let nspace = self.nspace.unwrap_or_else(|| format!("pmix-server.{hostname}.{pid}"));
+        let nspace = self.nspace.unwrap_or_else(|| format!("server.{hostname}.{pid}"));
         let server = ProcId::new(Nspace::new(nspace)?, Rank::from_raw(0));
         raise_descriptor_limit();
         let door = Door::new(self.other_users);

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use pmix_client::types::App;
 use pmix_client::{Nspace, ProcId};
 use pmix_server::standard::{
-    Exchange, Job, JobStart, LaunchError, LaunchJob, LaunchReport, Launcher, MemoryExchange, OnFailure,
-    ProcExit, StandardHost,
+    Exchange, Job, JobStart, LaunchError, LaunchJob, LaunchReport, Launcher, Machine, MemoryExchange,
+    OnFailure, ProcExit, StandardHost,
 };
 use tokio::sync::{mpsc, watch};
 
@@ -22,6 +22,8 @@ pub struct TestLauncher(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     nodes: Vec<String>,
+    /// By node, as far as they are known.
+    machines: BTreeMap<String, Machine>,
     running: Mutex<BTreeMap<ProcId, mpsc::Sender<LaunchReport>>>,
     /// Those that have ended unseen.
     dead: Mutex<BTreeSet<ProcId>>,
@@ -47,8 +49,16 @@ impl TestLauncher {
 
     /// A launcher for several nodes.
     pub fn on<'a>(nodes: impl IntoIterator<Item = &'a str>) -> Self {
+        Self::on_machines(nodes.into_iter().map(|node| (node, None)))
+    }
+
+    /// A launcher for several nodes with their machines.
+    pub fn on_machines<'a>(nodes: impl IntoIterator<Item = (&'a str, Option<Machine>)>) -> Self {
+        let nodes: Vec<_> = nodes.into_iter().map(|(node, machine)| (node.to_owned(), machine)).collect();
+        let machines = nodes.iter().filter_map(|(node, machine)| Some((node.clone(), machine.clone()?)));
         let shared = Shared {
-            nodes: nodes.into_iter().map(Into::into).collect(),
+            machines: machines.collect(),
+            nodes: nodes.into_iter().map(|(node, _)| node).collect(),
             running: Mutex::default(),
             dead: Mutex::default(),
             fails_next: AtomicBool::new(false),
@@ -114,6 +124,10 @@ impl TestLauncher {
 impl Launcher for TestLauncher {
     fn nodes(&self) -> Vec<String> {
         self.0.nodes.clone()
+    }
+
+    fn machine(&self, node: &str) -> Option<Machine> {
+        self.0.machines.get(node).cloned()
     }
 
     async fn launch(&self, job: LaunchJob, reports: mpsc::Sender<LaunchReport>) -> Result<(), LaunchError> {

@@ -5,8 +5,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use crate::{Peer, Running, pid_of, pmixrun, processes_of, run};
+use crate::{Peer, Running, pid_of, pmixrun, processes_of, program, run};
 
 /// Programs of an MPI library on so many pretended nodes, or on the node itself.
 ///
@@ -43,6 +44,106 @@ impl Mpi {
         assert!(out.contains(&format!("[0] ranks sharing memory with rank 0: {beside}\n")), "{out}");
         assert_eq!(processes_of(dir.path()), []);
         directories_are_empty(dir.path());
+    }
+
+    /// Small collectives of so many ranks that have two processors. Where there are more ranks they give these up while
+    /// they wait, and do not spin: that takes a thousand times as long.
+    ///
+    /// # Panics
+    /// If they fail, or wait by spinning.
+    pub fn crowd(self, ranks: usize) {
+        let Some(program) = self.peer.program("mpi_oversubscribed") else { return };
+        let takes = || {
+            let dir = tempfile::tempdir().unwrap();
+            let (code, out, err) = with_processors(2, || run(self.command(dir.path(), ranks, &program, &[])));
+            assert_eq!(code, Some(0), "{self:?}, {ranks} ranks: {out}{err}");
+            let seconds = out.split_whitespace().rev().nth(1).and_then(|word| word.parse::<f64>().ok());
+            seconds.unwrap_or_else(|| panic!("{self:?}, {ranks} ranks: {out}{err}"))
+        };
+        // as many as there are processors may spin, and others may need these for a while
+        let mut attempts = std::iter::repeat_with(takes).take(5);
+        assert!(
+            attempts.any(|seconds| seconds < 1.0 || ranks <= 2),
+            "{self:?}, {ranks} ranks wait by spinning"
+        );
+    }
+
+    /// Two of so many ranks connect three times over without a disconnect.
+    ///
+    /// # Panics
+    /// If they cannot.
+    pub fn connect_again(self, ranks: usize) {
+        let Some(program) = self.peer.program("mpi_connect_again") else { return };
+        let dir = tempfile::tempdir().unwrap();
+        let (code, out, err) = run(self.command(dir.path(), ranks, &program, &[]));
+        assert_eq!(code, Some(0), "{self:?}, {ranks} ranks: {out}{err}");
+        for (turn, rank) in [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)] {
+            let line = format!("{turn}: rank {rank} rc=0\n");
+            assert!(out.contains(&line), "{self:?}, {ranks} ranks: {line}{out}{err}");
+        }
+    }
+
+    /// What becomes of programs in a job of ours that have launchers of their own, or none: nobody takes us for `mpirun`.
+    ///
+    /// # Panics
+    /// If one of them does.
+    pub fn no_mistake(self) {
+        let Some(acts) = self.peer.program("mpi_acts") else { return };
+        let Some(mpirun) = self.peer.mpirun() else { return };
+        let dir = tempfile::tempdir().unwrap();
+        let (acts, mpirun) = (acts.to_str().unwrap(), mpirun.to_str().unwrap());
+        let said = |program: &[&str], ranks: usize| {
+            let (code, out, err) = run(self.command(dir.path(), ranks, Path::new(program[0]), &program[1..]));
+            assert_eq!(code, Some(0), "{self:?}, {program:?}: {out}{err}");
+            let mut said: Vec<_> = out
+                .lines()
+                .filter_map(|line| line.split_once("hello from "))
+                .map(|(_, who)| who.to_owned())
+                .collect();
+            said.sort();
+            said
+        };
+        // a launcher of its own below a rank
+        assert_eq!(
+            said(&[mpirun, "--allow-run-as-root", "--oversubscribe", "-n", "2", acts], 1),
+            ["rank 0 of 2", "rank 1 of 2"]
+        );
+        // and below one of that launcher
+        let inner = program("pmix-rm", "pmixrun");
+        let ours = [mpirun, "--allow-run-as-root", "-n", "1", inner.to_str().unwrap(), "-n", "2", acts];
+        assert_eq!(said(&ours, 1), ["rank 0 of 2", "rank 1 of 2"]);
+        // nothing but our names of a place in a job
+        let alone = format!("unset $(env | cut -d= -f1 | grep -E '^(PMIX_|JSM_)'); exec {acts}");
+        assert_eq!(said(&["sh", "-c", &alone], 2), ["rank 0 of 1"; 2]);
+    }
+
+    /// The variables that tell ranks of their place are those that `mpirun` sets.
+    ///
+    /// # Panics
+    /// If they are not, or there is one too many.
+    pub fn names_of_a_place(self) {
+        let Some(mpirun) = self.peer.mpirun() else { return };
+        let dir = tempfile::tempdir().unwrap();
+        let told = |out: &str, prefix: &str| -> Vec<String> {
+            let mut told: Vec<_> =
+                out.lines().filter(|line| line.starts_with(prefix)).map(str::to_owned).collect();
+            told.sort();
+            told
+        };
+        let (code, out, err) = run(pmixrun(dir.path(), &["-n", "3", "env"]));
+        assert_eq!(code, Some(0), "{out}{err}");
+        let mut command = Command::new(mpirun);
+        command.args(["--allow-run-as-root", "--oversubscribe", "-n", "3", "env"]).env("TMPDIR", dir.path());
+        let (code, theirs, err) = run(command);
+        assert_eq!(code, Some(0), "{theirs}{err}");
+        let ours = told(&out, "OMPI_COMM_WORLD_");
+        assert_eq!(ours.len(), 15, "{out}");
+        assert_eq!(ours, told(&theirs, "OMPI_COMM_WORLD_"));
+        // no more of it but what may be a parameter
+        let others = told(&out, "OMPI_").into_iter().filter(|line| !ours.contains(line));
+        let others: Vec<_> = others.filter(|line| !line.starts_with("OMPI_MCA_mpi_oversubscribe=")).collect();
+        assert_eq!(others, [] as [&str; 0]);
+        assert_eq!(told(&out, "PRTE_"), [] as [&str; 0]);
     }
 
     /// So many ranks start two more with `MPI_Comm_spawn`, and all of them join.
@@ -147,6 +248,17 @@ impl Mpi {
         command.arg(program).args(args);
         command
     }
+}
+
+/// Has what a function starts use so many processors of this machine at most.
+fn with_processors<T>(count: usize, act: impl FnOnce() -> T) -> T {
+    let all = sched_getaffinity(None).unwrap();
+    let mut some = CpuSet::new();
+    (0..CpuSet::MAX_CPU).filter(|cpu| all.is_set(*cpu)).take(count).for_each(|cpu| some.set(cpu));
+    sched_setaffinity(None, &some).unwrap();
+    let result = act();
+    sched_setaffinity(None, &all).unwrap();
+    result
 }
 
 /// The one for temporary files and that for those of servers.

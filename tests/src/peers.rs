@@ -45,6 +45,23 @@ impl Peer {
         Some(program)
     }
 
+    /// The launcher that comes with an MPI library; `None`, with a line on standard error, if that is not there.
+    ///
+    /// # Panics
+    /// If it is not there and `PMIX_REQUIRE_PEERS` is set.
+    pub fn mpirun(self) -> Option<PathBuf> {
+        match self {
+            Self::OpenMpi5 => {
+                let found = env::var_os("OMPI5_PREFIX").map(|prefix| Path::new(&prefix).join("bin/mpirun"));
+                if found.is_none() {
+                    skipped(self.how_to_get());
+                }
+                found
+            }
+            _ => on_path("mpirun", "apt-get install openmpi-bin"),
+        }
+    }
+
     fn compiler(self) -> Option<Command> {
         match self {
             Self::Libpmix | Self::Libpmix5 => {

@@ -13,7 +13,8 @@ impl Client {
     ///
     /// Ready when all named processes have called it (CON-02), in whatever order they name them (CON-03). After it the
     /// job data of the other namespaces is answered on the spot (CON-08), and the whole can be addressed by the
-    /// namespace of the [`Connection`](crate::Connection), if the host makes one (CON-07).
+    /// namespace of the [`Connection`](crate::Connection), if the host makes one (CON-07). Processes that are connected may
+    /// connect again: that waits for all, gives the same connection and changes nothing; one disconnect ends it (CON-15).
     ///
     /// # Examples
     /// ```no_run
@@ -95,9 +96,9 @@ builder! {
     ///
     /// # Errors
     /// When awaited: `ERR_BAD_PARAM` for an empty set and for [`Procs::own_nspace`], as the participants have to be named
-    /// (CON-03), `ERR_NOT_A_MEMBER` if the caller is not one of them, `ERR_INVALID_OPERATION` if they are connected
-    /// already or the caller is in such a connect (CON-05, CON-15), `ERR_PROC_TERM_WO_SYNC` with the participants that
-    /// have ended in [`Error::procs`] (CON-12), `ERR_TIMEOUT` with the missing ones, `ERR_UNREACH` for a singleton,
+    /// (CON-03), `ERR_NOT_A_MEMBER` if the caller is not one of them, `ERR_INVALID_OPERATION` if the
+    /// caller is in a connect or disconnect of the same processes (CON-05, CON-15), `ERR_PROC_TERM_WO_SYNC` with the
+    /// participants that have ended in [`Error::procs`] (CON-12), `ERR_TIMEOUT` with the missing ones, `ERR_UNREACH` for a singleton,
     /// [`Error::Lost`] if the connection to the server is or gets lost, `ERR_INIT` after finalize, and what the host says.
     ///
     /// # Cancel safety

@@ -49,7 +49,7 @@ pub(super) struct AppArgs {
     )]
     pub(super) count: u16,
 
-    /// Set a variable, or pass on one of pmixrun's own that ranks do not inherit (PMIX_*, OMPI_*, PRTE_*)
+    /// Set a variable, or pass on one of pmixrun's own that ranks do not inherit (PMIX_*, PRTE_*, OMPI_* but OMPI_MCA_*)
     #[arg(short = 'x', long, value_name = "NAME[=VALUE]")]
     pub(super) env: Vec<String>,
 

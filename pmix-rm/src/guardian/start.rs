@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::wire::START_FDS;
+use crate::binding::on;
 use crate::recipe::Recipe;
 
 /// Longest time that a start may take.
@@ -63,12 +64,12 @@ impl Starts {
     /// Starts a process with the descriptors of an order of this number. What comes of it, and of others meanwhile;
     /// [`next`](Self::next) tells the rest.
     pub(super) async fn start(&mut self, number: u64, descriptors: Vec<OwnedFd>) -> Vec<(u64, Outcome)> {
-        let (mut command, user) = match prepare(descriptors) {
+        let (mut command, user, processor) = match prepare(descriptors) {
             Ok(prepared) => prepared,
             Err(error) => return vec![(number, Err(error))],
         };
         let Some(user) = user else {
-            return vec![(number, command.spawn().and_then(named))];
+            return vec![(number, on(processor, || command.spawn()).and_then(named))];
         };
         let uid = user.uid();
         if self.pending.values().filter(|pending| pending.uid == uid).count() >= MAX_OF_USER {
@@ -81,7 +82,7 @@ impl Starts {
         tokio::spawn(async move {
             let work = move || {
                 let _ = named.set(gettid());
-                let _ = done.send((number, command.spawn()));
+                let _ = done.send((number, on(processor, || command.spawn())));
             };
             if let Err(error) = user.start_processes(work).await {
                 let _ = failed.send((number, Err(error)));
@@ -169,7 +170,7 @@ pub(super) fn children_of(thread: Pid) -> Vec<Pid> {
 }
 
 /// Reads what is to be started from the descriptors of an order, and goes where it is to start.
-fn prepare(descriptors: Vec<OwnedFd>) -> io::Result<(Command, Option<Account>)> {
+fn prepare(descriptors: Vec<OwnedFd>) -> io::Result<(Command, Option<Account>, Option<usize>)> {
     let count = descriptors.len();
     let [recipe, cwd, stdin, stdout, stderr]: [OwnedFd; START_FDS] =
         descriptors.try_into().map_err(|_| {
@@ -184,7 +185,7 @@ fn prepare(descriptors: Vec<OwnedFd>) -> io::Result<(Command, Option<Account>)> 
     let mut command = recipe.command();
     let [stdin, stdout, stderr] = [stdin, stdout, stderr].map(Stdio::from);
     command.stdin(stdin).stdout(stdout).stderr(stderr);
-    Ok((command, recipe.user))
+    Ok((command, recipe.user, recipe.processor))
 }
 
 fn named(child: Child) -> Outcome {

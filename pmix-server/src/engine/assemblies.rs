@@ -209,11 +209,15 @@ impl Assemblies {
         self.all.get(id).filter(|assembly| contains(&id.1, proc) && !assembly.has_lost(proc))
     }
 
-    /// A connected set cannot be connected again before it is disconnected (CON-15).
-    pub(super) fn check_new(&self, id: &SetId) -> Result<(), Failure> {
+    /// The set, if it is connected, whoever of it is left.
+    pub(super) fn get(&self, id: &SetId) -> Option<&Assembly> {
+        self.all.get(id)
+    }
+
+    /// Whether there is room for another set; one that is connected already takes none (CON-15).
+    pub(super) fn check_room(&self, id: &SetId) -> Result<(), Failure> {
         if self.all.contains_key(id) {
-            let message = "connect: these processes are connected already: disconnect them first";
-            return Err(Failure::new(Status::ERR_INVALID_OPERATION, message));
+            return Ok(());
         }
         let bytes = id.0.heap() + memory_of(&id.1);
         if bytes > MAX_ASSEMBLY {
@@ -260,6 +264,16 @@ impl Assemblies {
     fn retain(&mut self, keep: impl Fn(&Members, &Assembly) -> bool) {
         self.all.retain(|(_, members), assembly| keep(members, assembly));
         self.by_nspace.retain(|_, id| self.all.contains_key(id));
+    }
+
+    /// Processes of a set have connected again: those who had left it are back (CON-15).
+    pub(super) fn rejoin(&mut self, id: &SetId, procs: &BTreeMap<Nspace, RankSet>) {
+        let Some(assembly) = self.all.get_mut(id) else { return };
+        for (nspace, back) in procs {
+            if let Some(left) = assembly.left.get_mut(nspace) {
+                *left = &*left - back;
+            }
+        }
     }
 
     /// A process has left one set.

@@ -135,7 +135,8 @@ impl Engine {
         self.drive_collectives_of(&proc.nspace, out);
     }
 
-    /// Only what is not connected can connect, and only who is connected can disconnect (CON-14, CON-15).
+    /// Only who is connected can disconnect, and who is about to is not connected again before that is done
+    /// (CON-14, CON-15).
     pub(super) fn check_assembly(
         &self,
         signature: &Signature,
@@ -146,7 +147,15 @@ impl Engine {
         match set_id(signature) {
             None => Ok(()),
             Some(_) if matches!(signature.operation, Operation::Connect(_)) && terms.exchange_only => Ok(()),
-            Some(id) if matches!(signature.operation, Operation::Connect(_)) => assemblies.check_new(&id),
+            Some(id) if matches!(signature.operation, Operation::Connect(_)) => {
+                let operation = Operation::Disconnect(id.0.clone());
+                if self.collectives.awaits(&Signature { operation, ..signature.clone() }, caller) {
+                    let message =
+                        format!("connect: {caller} is in a disconnect of these processes: await its end");
+                    return Err(Failure::new(Status::ERR_INVALID_OPERATION, message));
+                }
+                assemblies.check_room(&id)
+            }
             Some(id) if assemblies.of_member(&id, caller).is_some() => Ok(()),
             Some(_) => {
                 let message = "disconnect: these processes are not connected, or the caller has left them";
@@ -172,21 +181,34 @@ impl Engine {
                 |proc: &ProcId| already.get(&proc.nspace).is_some_and(|ranks| ranks.contains(proc.rank));
             self.tell(&id.1, is_in, Notice { event, beyond: true }, out);
         }
-        let was_agreed =
-            self.collectives.assemblies.of_member(&id, caller).is_some_and(|held| held.terms.notify_each);
+        let held = self.collectives.assemblies.of_member(&id, caller);
+        let is_member = held.is_some();
+        let was_agreed = held.is_some_and(|held| held.terms.notify_each);
         match (connects, terms.notify_each || was_agreed) {
+            // it was connected all the time (CON-15)
+            (true, _) if is_member => {}
             (true, true) => self.tell_of(Status::PROC_HAS_CONNECTED, caller, &id, out),
             (false, true) => self.tell_of(Status::PROC_HAS_DISCONNECTED, caller, &id, out),
             (_, false) => {}
         }
     }
 
+    /// Who has connected is connected. A set that was connected before stays what it was: under its name, by its ranks,
+    /// on its terms, until one disconnect (CON-15).
     pub(super) fn connected(
         &mut self,
         signature: &Signature,
         terms: Terms,
+        entered: &BTreeMap<Nspace, RankSet>,
         host: Connected,
     ) -> Result<Outcome, Failure> {
+        if let Some(id) = set_id(signature).filter(|_| !terms.exchange_only)
+            && let Some(held) = self.collectives.assemblies.get(&id)
+        {
+            let (nspace, numbering) = (held.nspace.clone(), held.numbering.clone());
+            self.collectives.assemblies.rejoin(&id, entered);
+            return Ok(self.assembled(signature, nspace, numbering));
+        }
         let nspace = host.nspace.filter(|_| !terms.exchange_only);
         if let Some(taken) = nspace.as_ref()
             && (self.jobs.contains_key(taken)
@@ -208,9 +230,13 @@ impl Engine {
                 }
             }
         }
+        Ok(self.assembled(signature, nspace, numbering))
+    }
+
+    fn assembled(&self, signature: &Signature, nspace: Option<Nspace>, numbering: Arc<Numbering>) -> Outcome {
         let jobs = signature.procs.keys().filter_map(|nspace| self.jobs.get(nspace));
         let jobs = jobs.map(|job| job.data.clone()).collect();
-        Ok(Outcome::Connected(Arc::new(Assembled { jobs, nspace, numbering })))
+        Outcome::Connected(Arc::new(Assembled { jobs, nspace, numbering }))
     }
 
     /// Data of the namespaces stays until they are deregistered (CON-16).

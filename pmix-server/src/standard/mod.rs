@@ -44,6 +44,6 @@ pub use store::PublishLimits;
 #[cfg(test)]
 pub(crate) use store::sim;
 pub use traits::{
-    Exchange, ExchangeError, LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher, OutputChannel,
-    ProcExit, Responder,
+    Exchange, ExchangeError, LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher, Machine,
+    OutputChannel, ProcExit, Responder,
 };

@@ -8,7 +8,7 @@ use pmix_types::{App, Nspace, ProcId, ProcInfo, ProcState, Rank, RankSet, Status
 use super::cluster::Servers;
 use super::places::Hosts;
 use super::wishes::AppWishes;
-use super::{Account, LaunchJob, LaunchProc, StartError, tempdir};
+use super::{Account, LaunchJob, LaunchProc, Machine, StartError, tempdir};
 use crate::host::HostError;
 
 /// Where each rank goes, and what it runs.
@@ -175,8 +175,11 @@ impl Plan {
                 ))
             })?;
             server.register_client(&proc, uid, gid, None).await?;
-            let env = server.setup_fork(&proc).await?.into_vec();
-            let mut launched = LaunchProc::new(rank, node.to_owned(), app, env);
+            let env = server.setup_fork(&proc).await?;
+            let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+            let defaults = env.defaults().map(owned).collect();
+            let mut launched = LaunchProc::new(rank, node.to_owned(), app, env.into_vec());
+            launched.defaults = defaults;
             if self.in_session_dir.get(app) == Some(&true) {
                 launched.cwd = Some(tempdir::work_dir(server, number, user).await?);
             }
@@ -194,7 +197,7 @@ fn procs_of(app: &App, others: usize) -> Option<usize> {
 
 /// Processes that this node has room for at least: how many a job may grow to by spawning.
 fn places() -> u32 {
-    std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(u32::MAX))
+    Machine::this().processors
 }
 
 #[cfg(test)]

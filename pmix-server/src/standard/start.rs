@@ -1,5 +1,6 @@
 //! How jobs come to be: checked, registered with the servers, launched, and given to a supervisor.
 
+use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::future::Future;
 use std::sync::atomic::Ordering;
@@ -17,7 +18,8 @@ use super::plan::{Plan, Starting};
 use super::supervise::{Control, Reach, Supervisor, Watched};
 use super::wishes::Wishes;
 use super::{
-    Account, Exchange, JobOutcome, JobReport, JobStart, LaunchError, Launcher, OnFailure, StandardHost,
+    Account, Exchange, JobOutcome, JobReport, JobStart, LaunchError, Launcher, Machine, OnFailure,
+    StandardHost,
 };
 use crate::host::HostError;
 
@@ -193,6 +195,10 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         let started = async {
             let spec = stops.into_iter().fold(plan.spec(&nspace, parent.as_ref()), JobSpec::raw);
             let spec = spec.info(&keys::USERID, whose.map_or_else(own_uid, Account::uid));
+            let spec = self
+                .crowded(&plan.nodes)
+                .into_iter()
+                .fold(spec, |spec, node| spec.node_info(node, &keys::NODE_OVERSUBSCRIBED, true));
             servers.register_job(number, &spec, whose).await?;
             let mut job =
                 plan.launch_job(Starting { nspace: &nspace, number, user: whose }, &apps, &servers).await?;
@@ -229,6 +235,29 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
                 Ok(())
             }
         }
+    }
+
+    /// The nodes on whose machines more processes are than these have processors for: those of all jobs that were started
+    /// here and run, on all nodes of the machine. Of the others nothing is said: Open MPI 5 takes any value for a yes.
+    ///
+    /// Jobs that run already are not told when another crowds them: MPI libraries ask when they start.
+    fn crowded(&self, nodes: &[String]) -> Vec<String> {
+        let launcher = &self.0.shared.launcher;
+        let jobs = self.jobs();
+        let running = jobs.values().flat_map(|job| &job.table).filter(|row| row.state.is_alive());
+        let mut on_nodes = BTreeMap::<&str, u32>::new();
+        for node in running.filter_map(|row| row.hostname.as_deref()) {
+            *on_nodes.entry(node).or_default() += 1;
+        }
+        let mut crowds = BTreeMap::<String, u32>::new();
+        for (node, count) in on_nodes {
+            if let Some(machine) = launcher.machine(node) {
+                *crowds.entry(machine.name).or_default() += count;
+            }
+        }
+        let is_crowded =
+            |machine: Machine| crowds.get(&machine.name).is_some_and(|crowd| *crowd > machine.processors);
+        nodes.iter().filter(|node| launcher.machine(node).is_some_and(is_crowded)).cloned().collect()
     }
 
     /// The process table of a job that was started here and runs; empty for any other.

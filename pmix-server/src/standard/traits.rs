@@ -19,6 +19,15 @@ pub trait Launcher: Send + Sync + 'static {
     /// Names of the nodes it can start processes on, this server's own included; never empty.
     fn nodes(&self) -> Vec<String>;
 
+    /// The machine that a node is, or is a part of; not known, by default.
+    ///
+    /// A job is told of nodes on whose machines more processes run than there are processors for
+    /// (`NODE_OVERSUBSCRIBED`), so that MPI libraries do not wait by spinning. Asked when a job starts; must not wait.
+    fn machine(&self, node: &str) -> Option<Machine> {
+        let _ = node;
+        None
+    }
+
     /// Starts all processes of a job, or none: on an error nothing is left running, nor when the future is dropped
     /// before it is ready.
     ///
@@ -71,6 +80,38 @@ pub trait Launcher: Send + Sync + 'static {
     }
 }
 
+/// What the processes of one or several nodes share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Machine {
+    /// Nodes whose machines have the same name are on one machine.
+    pub name: String,
+    /// Processors that all processes on it may use together.
+    pub processors: u32,
+}
+
+impl Machine {
+    /// The machine of this name and with so many processors.
+    pub fn new(name: impl Into<String>, processors: u32) -> Self {
+        Self { name: name.into(), processors }
+    }
+
+    /// This machine, with the processors that the calling thread may use: those of its affinity mask, within the quota of
+    /// its cgroups.
+    ///
+    /// # Examples
+    /// ```
+    /// use pmix_server::standard::Machine;
+    ///
+    /// assert!(Machine::this().processors > 0);
+    /// ```
+    pub fn this() -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        Self { name, processors: u32::try_from(processors).unwrap_or(u32::MAX) }
+    }
+}
+
 /// A job to start.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -107,6 +148,9 @@ pub struct LaunchProc {
     pub app: usize,
     /// Variables it needs to find its server, on top of the application's; they win.
     pub env: Vec<(String, String)>,
+    /// Variables that hold unless the process has them already, inherited or the application's: parameters of MPI
+    /// libraries that users may set otherwise.
+    pub defaults: Vec<(String, String)>,
     /// Directory to start in, in place of the application's.
     pub cwd: Option<String>,
     /// Whether its standard input comes by [`Launcher::push_stdin`].
@@ -116,7 +160,7 @@ pub struct LaunchProc {
 impl LaunchProc {
     /// Joins the parts.
     pub const fn new(rank: Rank, node: String, app: usize, env: Vec<(String, String)>) -> Self {
-        Self { rank, node, app, env, cwd: None, takes_stdin: false }
+        Self { rank, node, app, env, defaults: Vec::new(), cwd: None, takes_stdin: false }
     }
 }
 

@@ -24,6 +24,45 @@ fn spn_04_open_mpi_5_programs_spawn_and_merge_with_1_2_4_and_8_ranks() {
     RANKS.iter().for_each(|ranks| Mpi::new(Peer::OpenMpi5).spawn(*ranks));
 }
 
+/// On the node itself and over two pretended ones.
+fn on_one_and_two_nodes(peer: Peer, check: impl Fn(Mpi, usize)) {
+    for mpi in [Mpi::new(peer), Mpi::over(peer, 2)] {
+        [2, 4, 8].into_iter().for_each(|ranks| check(mpi, ranks));
+    }
+}
+
+#[test]
+fn ranks_of_open_mpi_that_outnumber_the_processors_do_not_spin() {
+    on_one_and_two_nodes(Peer::OpenMpi, Mpi::crowd);
+}
+
+#[test]
+fn ranks_of_open_mpi_5_that_outnumber_the_processors_do_not_spin() {
+    on_one_and_two_nodes(Peer::OpenMpi5, Mpi::crowd);
+}
+
+#[test]
+fn con_15_open_mpi_programs_connect_again_and_again() {
+    on_one_and_two_nodes(Peer::OpenMpi, Mpi::connect_again);
+}
+
+#[test]
+fn con_15_open_mpi_5_programs_connect_again_and_again() {
+    on_one_and_two_nodes(Peer::OpenMpi5, Mpi::connect_again);
+}
+
+#[test]
+fn no_mpi_library_takes_us_for_its_own_launcher() {
+    Mpi::new(Peer::OpenMpi).no_mistake();
+    Mpi::new(Peer::OpenMpi5).no_mistake();
+}
+
+#[test]
+fn ranks_learn_their_place_by_the_names_that_mpirun_uses() {
+    Mpi::new(Peer::OpenMpi).names_of_a_place();
+    Mpi::new(Peer::OpenMpi5).names_of_a_place();
+}
+
 #[test]
 fn an_open_mpi_program_leaves_nothing() {
     Mpi::new(Peer::OpenMpi).hello();

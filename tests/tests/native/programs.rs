@@ -181,6 +181,36 @@ fn a_job_goes_on_until_its_child_jobs_have_ended() {
     assert!(out.contains("the child is the last"), "{out}{err}");
 }
 
+/// Each rank of 2, 4 and 8, on the node itself and over two pretended ones, prints this.
+fn each_rank_says(library: Peer, name: &str, due: &[&str]) {
+    let Some(program) = library.program(name) else { return };
+    for nodes in [&[][..], &["--vnodes", "2"]] {
+        for ranks in [2, 4, 8] {
+            let dir = tempfile::tempdir().unwrap();
+            let count = ranks.to_string();
+            let args = [&["-n", &count], nodes, &[program.to_str().unwrap()]].concat();
+            let (code, out, err) = run(pmixrun(dir.path(), &args));
+            assert_eq!(code, Some(0), "{ranks} ranks {nodes:?}: {out}{err}");
+            for due in due {
+                assert_eq!(out.matches(due).count(), ranks, "{due}: {out}{err}");
+            }
+        }
+    }
+}
+
+#[test]
+fn con_15_c_clients_that_are_connected_connect_again() {
+    let due = ["connect 0: 0\n", "connect 1: 0\n", "connect 2: 0\n", "disconnect: 0\n", "connect again: 0\n"];
+    each_rank_says(Peer::Libpmix, "pmix_connect_twice", &due);
+    each_rank_says(Peer::Libpmix5, "pmix_connect_twice", &due);
+}
+
+#[test]
+fn gen_01_keys_that_c_clients_build_from_their_namespace_are_not_reserved() {
+    each_rank_says(Peer::Libpmix, "pmix_own_keys", &[": ok\n"]);
+    each_rank_says(Peer::Libpmix5, "pmix_own_keys", &[": ok\n"]);
+}
+
 /// The tests above would be worth little if the C library spoke its newest dialect all the time.
 #[tokio::test]
 async fn a_c_client_speaks_as_the_addresses_and_the_buffer_type_say() {

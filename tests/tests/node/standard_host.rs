@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use pmix_client::types::job::JobSpec;
+use pmix_client::types::job::{JobSpec, NodeRef, Target};
 use pmix_client::types::{Directives, Info, InfoFlags, Status};
-use pmix_client::{Client, Error, Nspace, Scope};
+use pmix_client::{Client, Error, Nspace, ProcId, Rank, Scope, keys};
 use pmix_server::host::FenceRequest;
+use pmix_server::standard::{JobReport, LaunchReport, Machine, MemoryExchange, ProcExit, StandardHost};
 use pmix_server::{Capabilities, HostModule, HostResult, Upcall, UpcallContext, async_trait};
-use pmix_tests::{TestCluster, TestNode, on_both_runtimes, within};
+use pmix_tests::{Logs, TestCluster, TestLauncher, TestNode, on_both_runtimes, within};
 use tokio::task::JoinHandle;
 
 fn fence(client: &Client, directives: Directives) -> JoinHandle<Result<(), Error>> {
@@ -166,4 +167,53 @@ fn a_server_that_stops_waits_for_its_upcalls_and_drops_those_that_do_not_end() {
             .await;
         }
     });
+}
+
+/// What the data of a job says of nodes: whether they have more processes than processors.
+async fn crowded(node: &TestNode, nspace: &Nspace, nodes: [&str; 3]) -> [Option<bool>; 3] {
+    let job = within(node.handle().job_data(nspace)).await.unwrap();
+    nodes.map(|node| {
+        let found = job.lookup(keys::NODE_OVERSUBSCRIBED.name(), &Target::Node(NodeRef::Name(node)));
+        found.map(|value| value.get().unwrap())
+    })
+}
+
+#[tokio::test]
+async fn a_job_is_told_of_machines_with_more_processes_than_processors() {
+    let names = ["n0", "n1", "n2"];
+    // two nodes are one machine, of the third nothing is known
+    let machine = |node: &str| (node != "n2").then(|| Machine::new("m", 4));
+    let launcher = TestLauncher::on_machines(names.map(|node| (node, machine(node))));
+    let hosts = StandardHost::cluster(launcher.clone(), MemoryExchange::cluster(names));
+    let mut nodes = Vec::new();
+    for (host, node) in hosts.iter().zip(names) {
+        let node = TestNode::builder(0).nspace("registered").hostname(node).host(host.clone());
+        nodes.push(node.start().await);
+    }
+    let filled = launcher.start(&hosts[0], "filled", 6).await;
+    let no = [None; 3];
+    assert_eq!(crowded(&nodes[2], filled.nspace(), names).await, no, "four processes on the machine");
+    // one more there, started by the host of another node
+    let crowd = launcher.start(&hosts[1], "crowd", 1).await;
+    assert_eq!(crowded(&nodes[0], crowd.nspace(), ["n0", "n0", "n2"]).await, [Some(true), Some(true), None]);
+    // processes that have ended do not count, those of all nodes do
+    let mut crowd = crowd;
+    launcher.end(&ProcId::new(crowd.nspace().clone(), Rank::from_raw(0)), ProcExit::Code(0)).await;
+    within(crowd.outcome()).await.unwrap();
+    let mut filled = filled;
+    launcher.end(&ProcId::new(filled.nspace().clone(), Rank::from_raw(0)), ProcExit::Code(0)).await;
+    while !matches!(within(filled.next_report()).await, Some(JobReport::Proc(LaunchReport::Ended { .. }))) {}
+    let last = launcher.start(&hosts[0], "last", 1).await;
+    assert_eq!(crowded(&nodes[0], last.nspace(), ["n0", "n1", "n2"]).await, [None; 3]);
+}
+
+#[tokio::test]
+async fn gen_01_a_namespace_that_makes_keys_look_reserved_is_warned_of() {
+    let logs = Logs::start();
+    let node = TestNode::builder(1).nspace("pmixed.job").start().await;
+    let line = within(logs.line_with(&["pmixed.job"])).await;
+    assert!(line.contains("WARN") && line.contains("reserved"), "{line}");
+    assert_eq!(node.nspace().as_str(), "pmixed.job", "it is registered all the same");
+    let _other = TestNode::builder(1).nspace("job.pmix").start().await;
+    assert!(logs.none_with("job.pmix"));
 }

@@ -170,7 +170,7 @@ async fn stops_and_goes(command: &[&str], vnodes: &str) {
     let dir = tempfile::tempdir().unwrap();
     let args = ["--stop-in-init", "--tag-output", "--vnodes", vnodes, "-n", "2"];
     let mut job = Running::start(pmixrun(dir.path(), &[&args, command].concat()));
-    let nspace = format!("pmixrun.{}.{}", rustix::system::uname().nodename().to_str().unwrap(), job.pid());
+    let nspace = format!("run.{}.{}", rustix::system::uname().nodename().to_str().unwrap(), job.pid());
     let nspace: Nspace = nspace.parse().unwrap();
     let rank = |rank| ProcId::new(nspace.clone(), Rank::from_raw(rank));
 

@@ -48,7 +48,7 @@ impl Hung {
 
     async fn job(&self) -> Nspace {
         let all = within(self.tool.namespaces()).await.unwrap();
-        all.into_iter().find(|nspace| nspace.starts_with("pmixrun.")).unwrap()
+        all.into_iter().find(|nspace| nspace.starts_with("run.")).unwrap()
     }
 
     /// Goes on, and nothing is left in the end.

@@ -422,7 +422,7 @@ async fn iof_01_iof_08_iof_11_pmix_output_follows_a_job_of_pmixrun_to_its_end() 
     let mut job = Running::start(command);
     job.line_with("ready").await;
     let node = rustix::system::uname();
-    let nspace = format!("pmixrun.{}.{}", node.nodename().to_string_lossy(), job.pid());
+    let nspace = format!("run.{}.{}", node.nodename().to_string_lossy(), job.pid());
 
     let (status, _, err) = Running::start(pmix(dir.path(), &["output", "nobody"])).end().await;
     assert_eq!((status.code(), err.contains("nobody")), (Some(1), true), "{err}");

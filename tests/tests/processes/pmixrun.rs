@@ -172,7 +172,7 @@ async fn evt_20_the_others_hear_of_a_death_as_an_event() {
     let (status, out, err) = run.end().await;
     assert_eq!(status.code(), Some(137), "{err}");
     for rank in [0, 1, 3] {
-        let heard = format!("[{rank}] heard ERR_PROC_TERM_WO_SYNC about pmixrun.");
+        let heard = format!("[{rank}] heard ERR_PROC_TERM_WO_SYNC about run.");
         let told = out.lines().any(|line| line.starts_with(&heard) && line.ends_with(":2"));
         assert!(told, "rank {rank}: {out}");
     }

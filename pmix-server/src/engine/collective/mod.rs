@@ -152,6 +152,12 @@ impl Collectives {
         self.queues.values().flatten().map(|round| round.waiting.len()).sum()
     }
 
+    /// Whether a process is in such an operation that is not decided yet.
+    pub(super) fn awaits(&self, signature: &Signature, proc: &ProcId) -> bool {
+        let mut rounds = self.queues.get(signature).into_iter().flatten();
+        rounds.any(|round| round.verdict.is_none() && round.has(proc))
+    }
+
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.queues.is_empty() && self.rounds.is_empty() && self.absences.is_empty() && self.shares.is_empty()
@@ -282,15 +288,13 @@ impl Engine {
             directives.deny_unprocessed()?;
         }
 
-        let queue = self.collectives.queues.get(&signature).map_or(&[][..], Vec::as_slice);
-        if !signature.operation.is_fence()
-            && queue.iter().any(|round| round.verdict.is_none() && round.has(caller))
-        {
+        if !signature.operation.is_fence() && self.collectives.awaits(&signature, caller) {
             let name = signature.operation.name();
             let message = format!("{caller} is in a {name} of these processes already");
             return Err(Failure::new(Status::ERR_INVALID_OPERATION, message));
         }
         // a process that is in a round already means the next one (FEN-04)
+        let queue = self.collectives.queues.get(&signature).map_or(&[][..], Vec::as_slice);
         let open = queue.iter().position(|round| !round.complete && !round.has(caller));
         if open.is_none() && queue.len() >= MAX_ROUNDS {
             let message = format!(

@@ -106,7 +106,9 @@ impl Engine {
     ) -> Result<Outcome, Failure> {
         Ok(match signature.operation {
             Operation::Fence => self.fenced(round, Vec::new()),
-            Operation::Connect(_) => self.connected(signature, round.terms, Default::default())?,
+            Operation::Connect(_) => {
+                self.connected(signature, round.terms, &round.entered, Default::default())?
+            }
             Operation::Disconnect(_) => self.disconnected(signature),
             Operation::Construct(ref group) => {
                 let made = self.finished(signature, round, Vec::new());
@@ -164,7 +166,7 @@ impl Engine {
             }
             (Operation::Connect(_), Answer::Connected(connected)) => {
                 self.adopt_jobs(&connected.data, out)?;
-                self.connected(signature, round.terms, connected)
+                self.connected(signature, round.terms, &round.entered, connected)
             }
             (Operation::Disconnect(_), Answer::Done) => Ok(self.disconnected(signature)),
             (Operation::Construct(group), Answer::Grouped(mut grouped)) => {

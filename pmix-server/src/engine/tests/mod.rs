@@ -5,6 +5,7 @@ mod attributes;
 mod cleanup;
 mod connect;
 mod connected;
+mod connected_again;
 mod death;
 mod dmodex;
 mod events;

@@ -34,10 +34,24 @@ struct Plan {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    Fence { collect: bool },
-    Connect { optional: bool, notify_each: bool },
-    GroupFence { of: usize },
-    Disconnect { of: usize },
+    Fence {
+        collect: bool,
+    },
+    Connect {
+        optional: bool,
+        notify_each: bool,
+    },
+    /// Of those who are connected, whom it leaves as they are (CON-15).
+    Reconnect {
+        of: usize,
+        optional: bool,
+    },
+    GroupFence {
+        of: usize,
+    },
+    Disconnect {
+        of: usize,
+    },
 }
 
 /// What the servers have said of one step.
@@ -60,14 +74,18 @@ struct Said {
 impl Plan {
     const fn connect(&self) -> Option<usize> {
         match self.kind {
-            Kind::GroupFence { of } | Kind::Disconnect { of } => Some(of),
+            Kind::Reconnect { of, .. } | Kind::GroupFence { of } | Kind::Disconnect { of } => Some(of),
             _ => None,
         }
     }
 
     /// Whether it goes on without members that have ended (CON-12).
     const fn is_lenient(&self) -> bool {
-        matches!(self.kind, Kind::Disconnect { .. } | Kind::Connect { optional: true, .. })
+        use Kind::{Connect, Disconnect, Reconnect};
+        matches!(
+            self.kind,
+            Disconnect { .. } | Connect { optional: true, .. } | Reconnect { optional: true, .. }
+        )
     }
 }
 
@@ -88,13 +106,17 @@ impl Program {
                     let kind = Kind::Connect { optional: *optional, notify_each: *notify_each };
                     (kind, members.of(who), *timeout)
                 }
-                Step::GroupFence { of } | Step::Disconnect { of, .. } => {
+                Step::Reconnect { of, .. } | Step::GroupFence { of } | Step::Disconnect { of, .. } => {
                     let Some(of) = pick(*of, &connected) else { continue };
                     let set = (plans[of].members.clone(), plans[of].named.clone());
                     match step {
                         Step::Disconnect { timeout, .. } => {
                             connected.retain(|other| *other != of);
                             (Kind::Disconnect { of }, set, *timeout)
+                        }
+                        Step::Reconnect { timeout, .. } => {
+                            let optional = plans[of].is_lenient();
+                            (Kind::Reconnect { of, optional }, set, *timeout)
                         }
                         _ => (Kind::GroupFence { of }, set, 0),
                     }
@@ -166,6 +188,13 @@ impl World {
                     .with(&keys::CONNECT_ID, format!("c{step}"))
                     .with(&keys::CONNECT_OPTIONAL, optional)
                     .with(&keys::CONNECT_NOTIFY_EACH, notify_each);
+                Request::Connect(connect)
+            }
+            Kind::Reconnect { of, optional } => {
+                let mut connect = Connect::new(named);
+                connect.directives = directives
+                    .with(&keys::CONNECT_ID, format!("c{of}"))
+                    .with(&keys::CONNECT_OPTIONAL, optional);
                 Request::Connect(connect)
             }
             Kind::GroupFence { of } => {
@@ -280,14 +309,25 @@ impl World {
     fn check_connect(&mut self, who: usize, step: usize, reply: ConnectReply) {
         let plan = &self.program.0[step];
         let place = plan.members.iter().position(|member| *member == who).unwrap();
-        assert_eq!(reply.nspace, Some(group_of(step)));
+        let connect = plan.connect().unwrap_or(step);
+        // connected again, it is called what it was; where a connect has not gone well for all, one of its names, as
+        // those who have given up the one are in the next
+        let was_connected = step == connect || self.program.0[connect].outcomes.get(&who) == Some(&Ok(()));
+        let is_sure = was_connected && !self.program.is_tainted(connect) && !self.is_over(step);
+        let again = |other: &usize| {
+            let kind = self.program.0[*other].kind;
+            !is_sure && matches!(kind, Kind::Reconnect { of, .. } if of == connect)
+        };
+        let all = 0..self.program.0.len();
+        let names: Vec<_> = (connect..=connect).chain(all.filter(again)).map(group_of).collect();
+        assert!(reply.nspace.as_ref().is_some_and(|name| names.contains(name)), "{reply:?} in step {step}");
         assert_eq!(reply.rank, Some(Rank::from_raw(u32::try_from(place).unwrap())));
         let own = &self.model.who[who].proc.nspace;
         let others: BTreeSet<_> =
             plan.members.iter().map(|member| &self.model.who[*member].proc.nspace).collect();
         let known: BTreeSet<_> = reply.jobs.iter().map(|job| job.nspace()).chain([own]).collect();
         assert!(known == others || self.is_over(step), "{known:?} of {others:?}");
-        self.procs[who].groups.insert(step, group_of(step));
+        self.procs[who].groups.insert(connect, reply.nspace.unwrap());
     }
 
     /// What is still open must have a reason for it.
@@ -439,7 +479,7 @@ impl Plan {
         let data = World::joined(said.values().filter_map(|said| said.data.as_ref().ok()));
         match self.kind {
             Kind::Fence { .. } | Kind::GroupFence { .. } => Answer::Blob(data),
-            Kind::Connect { .. } => {
+            Kind::Connect { .. } | Kind::Reconnect { .. } => {
                 let procs = self.members.iter().map(|member| who[*member].proc.clone());
                 let ranks = procs.zip((0..).map(Rank::from_raw)).collect();
                 Answer::Connected(Connected { nspace: Some(group_of(step)), ranks, data })

@@ -105,7 +105,11 @@ enum Step {
         notify_each: bool,
         timeout: u8,
     },
-    /// Of an earlier connect, if there is one.
+    /// Of an earlier connect, if there is one, as are those below.
+    Reconnect {
+        of: u8,
+        timeout: u8,
+    },
     GroupFence {
         of: u8,
     },
@@ -186,6 +190,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (members(), prop::bool::weighted(0.2), any::<bool>(), timeout()).prop_map(
             |(members, optional, notify_each, timeout)| Step::Connect { members, optional, notify_each, timeout }
         ),
+        1 => (0..4u8, timeout()).prop_map(|(of, timeout)| Step::Reconnect { of, timeout }),
         1 => (0..4u8).prop_map(|of| Step::GroupFence { of }),
         2 => (0..4u8, timeout()).prop_map(|(of, timeout)| Step::Disconnect { of, timeout }),
     ]

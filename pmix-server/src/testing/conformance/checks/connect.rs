@@ -17,6 +17,7 @@ family! {
     a_connect_ends_in_time ["CON-02", "GEN-12"], "TIMEOUT ends a connect";
     only_what_is_connected_can_be_disconnected ["CON-14"], "a set that is not connected cannot be disconnected";
     a_set_connects_again_after_its_disconnect ["CON-14", "CON-15"], "after disconnect a set can connect again";
+    a_connected_set_connects_again ["CON-15"], "a connected set connects again and stays what it is, one disconnect ends it";
 }
 
 async fn connect_waits_for_all(rank: &Rank) -> Checked {
@@ -107,6 +108,22 @@ async fn a_set_connects_again_after_its_disconnect(rank: &Rank) -> Checked {
         must("connect", rank.connect(vec![rank.job()], Directives::new()).await?)?;
         must("disconnect", rank.disconnect(vec![rank.job()]).await?)?;
     }
+    rank.sync(None).await
+}
+
+async fn a_connected_set_connects_again(rank: &Rank) -> Checked {
+    let first = must("connect", rank.connect(vec![rank.job()], Directives::new()).await?)?;
+    for _ in 0..2 {
+        let again = must("connect again", rank.connect(vec![rank.job()], Directives::new()).await?)?;
+        let (was, is) = ((&first.nspace, first.rank), (&again.nspace, again.rank));
+        ensure(was == is, || format!("connected again, {was:?} has become {is:?}"))?;
+    }
+    must("disconnect", rank.disconnect(vec![rank.job()]).await?)?;
+    // all have left before anybody looks
+    rank.sync(None).await?;
+    let refused = rank.disconnect(vec![rank.job()]).await?;
+    let statuses = [Status::ERR_INVALID_OPERATION, Status::ERR_NOT_FOUND];
+    must_fail("a second disconnect", refused, &statuses)?;
     rank.sync(None).await
 }
 
