@@ -117,6 +117,8 @@ pub struct LostConnection {
     pub server: ProcId,
     /// How it ended, as far as it is known.
     pub reason: String,
+    /// The server said before that it stops: this is no crash.
+    pub has_stopped: bool,
 }
 
 /// A value that cannot be read as the type that was asked for.
@@ -162,6 +164,12 @@ impl Error {
     /// Whether the connection to the server is gone; every later call that needs it fails the same way.
     pub fn is_lost_connection(&self) -> bool {
         matches!(self, Self::Lost(_))
+    }
+
+    /// Whether the connection is gone because the server has stopped in good order, as that of `pmixrun` does at the end
+    /// of its job.
+    pub fn is_server_stopped(&self) -> bool {
+        matches!(self, Self::Lost(lost) if lost.has_stopped)
     }
 
     /// Processes that are the reason, such as the dead or missing participants of a fence; empty if none
@@ -257,7 +265,8 @@ mod tests {
         assert_eq!(Error::Finalized.status(), Status::ERR_INIT);
         assert_eq!(Error::config("uri", "is empty").status(), Status::ERR_BAD_PARAM);
         let server = ProcId::none();
-        let lost = Error::Lost(Arc::new(LostConnection { server, reason: "it closed".into() }));
+        let lost =
+            Error::Lost(Arc::new(LostConnection { server, reason: "it closed".into(), has_stopped: false }));
         assert!(lost.is_lost_connection());
         assert_eq!(lost.status(), Status::ERR_LOST_CONNECTION);
     }

@@ -482,6 +482,8 @@ pub enum Push {
         /// How many bytes.
         bytes: u64,
     },
+    /// The server stops in good order: the connection ends next.
+    Stopping,
 }
 
 /// Output of a process.

@@ -103,6 +103,9 @@ pub enum OutputError {
     /// The connection to the server is lost; the stream ends after this.
     #[error("the connection to the server is lost, no more output can come")]
     Disconnected,
+    /// The server has stopped in good order, so that no more output can come; the stream ends after this.
+    #[error("the server has stopped, no more output can come")]
+    Stopped,
 }
 
 impl Item for OutputChunk {
@@ -123,7 +126,7 @@ impl Item for OutputChunk {
     fn lag(trouble: &mut OutputError) -> Option<&mut u64> {
         match trouble {
             OutputError::Lagged { bytes } => Some(bytes),
-            OutputError::Disconnected => None,
+            OutputError::Disconnected | OutputError::Stopped => None,
         }
     }
 
@@ -239,7 +242,8 @@ impl<'a> IntoFuture for OutputBuilder<'a> {
 /// It holds as many bytes as [`OutputBuilder::capacity`] says. What is beyond that is lost, and
 /// [`OutputError::Lagged`] stands in its place; the processes are never held back.
 ///
-/// When the connection is lost the stream gets [`OutputError::Disconnected`] and ends; after a finalize it just ends.
+/// When the connection is lost the stream gets [`OutputError::Disconnected`], or [`OutputError::Stopped`] if the server said
+/// before that it stops, and ends; after a finalize it just ends.
 #[derive(Debug)]
 #[must_use = "dropping a stream ends its registration"]
 pub struct OutputStream {

@@ -391,14 +391,37 @@ async fn a_slow_reader_holds_nobody_back_and_learns_what_it_has_missed() {
 }
 
 #[tokio::test]
-async fn a_lost_server_ends_the_stream_with_a_word() {
+async fn a_server_that_stops_ends_the_stream_with_a_word_and_pmix_output_in_peace() {
     let rig = Rig::start().await;
     let tool = rig.tool().await;
     let echo = rig.job("echo", ECHO, 1).await;
     let mut output = pull(&tool, [all_of(&echo)]).await;
+    let mut command = Command::new(program("pmix-tool", "pmix"));
+    command.args(["output", "echo:0", "--uri", rig.node.handle().uri()]);
+    let mut tail = Running::start(command);
+    // until it has asked it hears nothing
+    let mut input = tool.push_stdin([rank(&echo, 0)]);
+    let talk = async {
+        loop {
+            say(&mut input, "again\n").await;
+        }
+    };
+    tokio::select! {
+        _ = tail.line_with("again") => {}
+        () = talk => {}
+    }
     rig.node.stop().await;
-    assert_eq!(within(output.recv()).await, Some(Err(OutputError::Disconnected)));
+    let last = within(async {
+        loop {
+            if let Some(Err(error)) = output.recv().await {
+                break error;
+            }
+        }
+    });
+    assert_eq!(last.await, OutputError::Stopped);
     assert_eq!(within(output.recv()).await, None);
+    let (status, _, err) = tail.end().await;
+    assert!(status.success(), "{err}");
     echo.kill();
 }
 
