@@ -7,6 +7,8 @@ use pmix_types::message::Failure;
 use pmix_types::{DirectiveError, KeyName, KeyNameError, ProcId, Status, ValueError};
 use thiserror::Error;
 
+use crate::env;
+
 /// Why a call of a [`Client`](crate::Client) failed.
 ///
 /// Match on the meaning with the predicates, or on [`Error::status`]; the variants tell where it went wrong.
@@ -30,15 +32,10 @@ pub enum Error {
     /// The operation was refused or did not succeed, by word of the server or of this library.
     #[error(transparent)]
     Pmix(Box<OperationError>),
-    /// The environment says nothing of a server: the program was not started by a launcher.
-    #[error(
-        "{variable} is not set: start the program with pmixrun or another PMIx launcher, or call \
-         allow_singleton() to run without one"
-    )]
-    NotLaunched {
-        /// The first variable that is missing.
-        variable: &'static str,
-    },
+    /// The environment names no server that this library can speak to: the program was not started by a launcher, or by
+    /// one with another kind of server.
+    #[error(transparent)]
+    NotLaunched(Box<NotLaunched>),
     /// The environment or the builder's settings make no sense.
     #[error(transparent)]
     Config(Box<ConfigError>),
@@ -57,6 +54,41 @@ pub enum Error {
     /// A value is there, but of another type.
     #[error(transparent)]
     Value(Box<MistypedValue>),
+}
+
+impl NotLaunched {
+    /// Whether nothing speaks of a server of whatever kind.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.variable == env::URI && self.found.is_none()
+    }
+}
+
+fn not_launched(variable: &str, found: Option<&str>) -> String {
+    match found {
+        None => format!(
+            "{variable} is not set: start the program with pmixrun, or another launcher that embeds pmix-server, or call \
+             allow_singleton() to run without one"
+        ),
+        Some(found) => {
+            let speaks = if found.starts_with("PMIX_") { "the C library's own protocol" } else { "PMI" };
+            format!(
+                "{variable} is not set, but {found} is: the launcher of this process speaks {speaks}, which this library \
+                 does not; start the program with pmixrun, or another launcher that embeds pmix-server, or unset the \
+                 variables of that launcher to run as a singleton"
+            )
+        }
+    }
+}
+
+/// An environment that names no server that this library can speak to.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{}", not_launched(.variable, *.found))]
+#[non_exhaustive]
+pub struct NotLaunched {
+    /// The first variable that is missing.
+    pub variable: &'static str,
+    /// A variable of another kind of server that is there: the process is one of a job, but not of ours.
+    pub found: Option<&'static str>,
 }
 
 /// An operation that did not succeed.
@@ -137,7 +169,7 @@ impl Error {
     pub fn status(&self) -> Status {
         match self {
             Self::Pmix(error) => error.failure.status,
-            Self::NotLaunched { .. } | Self::Transport(_) => Status::ERR_UNREACH,
+            Self::NotLaunched(_) | Self::Transport(_) => Status::ERR_UNREACH,
             Self::Config(_) => Status::ERR_BAD_PARAM,
             Self::Protocol(_) => Status::ERR_COMM_FAILURE,
             Self::Lost(_) => Status::ERR_LOST_CONNECTION,
@@ -192,6 +224,10 @@ impl Error {
     /// An operation that needs a server, called without one.
     pub(crate) fn singleton(operation: &'static str) -> Self {
         Self::failed(operation, Failure::new(Status::ERR_UNREACH, "the process was started without a server"))
+    }
+
+    pub(crate) fn not_launched(variable: &'static str, found: Option<&'static str>) -> Self {
+        Self::NotLaunched(Box::new(NotLaunched { variable, found }))
     }
 
     pub(crate) fn config(setting: &'static str, problem: impl Into<String>) -> Self {
@@ -259,7 +295,7 @@ mod tests {
 
     #[test]
     fn every_error_has_a_status() {
-        let missing = Error::NotLaunched { variable: "PMIX_GRPC_URI" };
+        let missing = Error::not_launched("PMIX_GRPC_URI", None);
         assert_eq!(missing.status(), Status::ERR_UNREACH);
         assert!(missing.to_string().contains("PMIX_GRPC_URI") && missing.to_string().contains("pmixrun"));
         assert_eq!(Error::Finalized.status(), Status::ERR_INIT);

@@ -45,6 +45,26 @@ impl Peer {
         Some(program)
     }
 
+    /// Its own launcher, which lets a test of root start more ranks than there are processors; `None`, with a line on
+    /// standard error, if it is not there or has none.
+    ///
+    /// # Panics
+    /// If it is not there and `PMIX_REQUIRE_PEERS` is set.
+    pub fn mpirun(self) -> Option<Command> {
+        let path = match self {
+            Self::OpenMpi => PathBuf::from("mpirun"),
+            Self::OpenMpi5 => Path::new(&env::var_os("OMPI5_PREFIX").unwrap_or_default()).join("bin/mpirun"),
+            Self::Libpmix | Self::Libpmix5 => return None,
+        };
+        if !works(&path, "--version") {
+            skipped(self.how_to_get());
+            return None;
+        }
+        let mut command = Command::new(path);
+        command.args(["--allow-run-as-root", "--oversubscribe"]);
+        Some(command)
+    }
+
     fn compiler(self) -> Option<Command> {
         match self {
             Self::Libpmix | Self::Libpmix5 => {
