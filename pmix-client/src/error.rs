@@ -26,7 +26,7 @@ use crate::env;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The operation was refused or did not succeed, by word of the server or of this library.
@@ -81,7 +81,7 @@ fn not_launched(variable: &str, found: Option<&str>) -> String {
 }
 
 /// An environment that names no server that this library can speak to.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[error("{}", not_launched(.variable, *.found))]
 #[non_exhaustive]
 pub struct NotLaunched {
@@ -92,7 +92,7 @@ pub struct NotLaunched {
 }
 
 /// An operation that did not succeed.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[error("{operation}{} failed: {failure}", about(.proc.as_ref(), .key.as_ref()))]
 #[non_exhaustive]
 pub struct OperationError {
@@ -107,7 +107,7 @@ pub struct OperationError {
 }
 
 /// Settings that make no sense.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[error("{setting} {problem}")]
 #[non_exhaustive]
 pub struct ConfigError {
@@ -118,7 +118,7 @@ pub struct ConfigError {
 }
 
 /// A server that cannot be reached.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[error("cannot connect to the server at {address}: {problem}")]
 #[non_exhaustive]
 pub struct TransportError {
@@ -132,7 +132,7 @@ pub struct TransportError {
 }
 
 /// A message that makes no sense.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[error("the server broke the protocol: {problem}")]
 #[non_exhaustive]
 pub struct ProtocolError {
@@ -141,7 +141,7 @@ pub struct ProtocolError {
 }
 
 /// A connection that ended without a finalize.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[error("the connection to server {server} is lost: {reason}")]
 #[non_exhaustive]
 pub struct LostConnection {
@@ -154,7 +154,7 @@ pub struct LostConnection {
 }
 
 /// A value that cannot be read as the type that was asked for.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[error("value of {key:?}: {source}")]
 #[non_exhaustive]
 pub struct MistypedValue {
@@ -273,6 +273,17 @@ pub(crate) fn directive(operation: &'static str) -> impl FnOnce(DirectiveError) 
 pub(crate) fn key_name(operation: &'static str) -> impl FnOnce(KeyNameError) -> Error {
     move |error| Error::bad_param(operation, error.to_string())
 }
+
+pmix_types::message_first!(
+    Error,
+    NotLaunched,
+    OperationError,
+    ConfigError,
+    TransportError,
+    ProtocolError,
+    LostConnection,
+    MistypedValue
+);
 
 #[cfg(test)]
 mod tests {

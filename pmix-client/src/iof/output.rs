@@ -90,7 +90,7 @@ impl From<Output> for OutputChunk {
 }
 
 /// What a stream of output carries in place of a piece.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum OutputError {
     /// The reader, or the process, was too slow, or nobody had asked in time: output is missing at this place. The
@@ -305,6 +305,8 @@ impl Drop for OutputStream {
         }
     }
 }
+
+pmix_types::message_first!(OutputError);
 
 #[cfg(test)]
 mod tests {

@@ -260,7 +260,8 @@ impl Engine {
         // those that were registered before their namespace
         for rank in self.jobs.get(&nspace).into_iter().flat_map(|job| job.clients.keys()) {
             check_place(&data, *rank, &self.config.hostname).map_err(|problem| {
-                let message = format!("register_nspace of {nspace}, of which rank {rank} is registered: {problem}");
+                let message =
+                    format!("register_nspace of {nspace}, of which rank {rank} is registered: {problem}");
                 Failure::new(Status::ERR_BAD_PARAM, message)
             })?;
         }

@@ -17,7 +17,6 @@ type Source = Box<dyn std::error::Error + Send + Sync>;
 /// let error = HostError::new(Status::ERR_NOT_FOUND, "no job of that name");
 /// assert_eq!(error.status(), Status::ERR_NOT_FOUND);
 /// ```
-#[derive(Debug)]
 pub struct HostError {
     status: Status,
     message: String,
@@ -104,6 +103,8 @@ impl From<HostError> for Failure {
         Self::new(error.status, error.message).with_procs(error.procs)
     }
 }
+
+pmix_types::message_first!(HostError);
 
 #[cfg(test)]
 mod tests {

@@ -25,7 +25,7 @@ use crate::host::HostError;
 pub(super) const REPORTS: usize = 256;
 
 /// Why a job could not be started.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum StartError {
     /// A process could not be started; none is left running.
@@ -240,3 +240,5 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
 fn in_use(nspace: &Nspace) -> StartError {
     StartError::Invalid(format!("namespace {nspace} is in use: choose another"))
 }
+
+pmix_types::message_first!(StartError);

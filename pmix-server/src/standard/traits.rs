@@ -208,7 +208,7 @@ impl fmt::Display for ProcExit {
 }
 
 /// Why a job could not be started, or its processes not be reached.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[error("{proc} ({}) on {}: {}", escaped(.program), escaped(.node), escaped(.reason))]
 #[non_exhaustive]
 pub struct LaunchError {
@@ -300,7 +300,7 @@ pub trait Responder: Send + Sync + 'static {
 }
 
 /// Why bytes could not be moved.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum ExchangeError {
     /// The node is not part of the exchange, or has left it.
@@ -319,6 +319,8 @@ pub enum ExchangeError {
     #[error("exchange: {0}")]
     Other(String),
 }
+
+pmix_types::message_first!(LaunchError, ExchangeError);
 
 #[cfg(test)]
 mod tests {

@@ -177,12 +177,16 @@ fn cli_01_only_one_process_can_be_registered_at_a_time() {
 
 #[test]
 fn cli_01_a_process_is_registered_with_its_job_and_on_its_node_only() {
-    let client = |name, rank| HostCall::RegisterClient { proc: proc(name, rank), uid: 0, gid: 0, object: None };
+    let client =
+        |name, rank| HostCall::RegisterClient { proc: proc(name, rank), uid: 0, gid: 0, object: None };
     let mut t = Harness::new([]);
     t.job("job", "0-1;2-3");
     for (rank, why) in [(7, "the job has 4 ranks, and 7 is none of them"), (2, "on node n1")] {
         let failure = refused(t.called(client("job", rank)), Status::ERR_BAD_PARAM);
-        assert!(failure.message.contains(why) && failure.message.contains(&format!("job:{rank}")), "{failure}");
+        assert!(
+            failure.message.contains(why) && failure.message.contains(&format!("job:{rank}")),
+            "{failure}"
+        );
     }
     t.called(client("job", 1)).unwrap();
 
