@@ -26,8 +26,8 @@ const OVERHEAD: usize = 64;
 impl Client {
     /// Asks for what processes write to their standard output and error; await the builder.
     ///
-    /// A process id with rank `WILDCARD` means all of a namespace. From processes of a job that was started without
-    /// forwarding of a channel nothing can be had (IOF-04).
+    /// A process id with rank `WILDCARD` means all of a namespace. Only channels that the job was spawned to
+    /// forward are there to be pulled (IOF-04): see [`SpawnBuilder::forward_output`](crate::SpawnBuilder::forward_output).
     ///
     /// # Examples
     /// ```
@@ -136,7 +136,7 @@ impl Item for OutputChunk {
     }
 }
 
-/// A wish for output that is about to be made; await it. See [`Client::pull_output`].
+/// A request for output. Await it to send it. See [`Client::pull_output`].
 ///
 /// # Errors
 /// When awaited: `ERR_BAD_PARAM` without processes or channels, `ERR_NOT_SUPPORTED` for standard input (IOF-02) and if

@@ -277,6 +277,8 @@ async fn iof_04_iof_10_a_spawned_job_is_forwarded_as_its_spawn_says() {
     let child = ProcId::wildcard(nspace);
     let error = within(client.pull_output([child.clone()])).await.unwrap_err();
     assert_eq!(error.status(), Status::ERR_NOT_SUPPORTED, "its standard error was not asked for");
+    let message = error.to_string();
+    assert!(message.contains("STDERR of job") && message.contains("forward_output()"), "{message}");
     let mut output = within(client.pull_output([child.clone()]).channels(IofChannels::STDOUT)).await.unwrap();
     let mut input = client.push_stdin([child]);
     say(&mut input, "hello\n").await;
@@ -308,6 +310,22 @@ async fn iof_04_iof_10_a_spawned_job_is_forwarded_as_its_spawn_says() {
         }
     }
     assert_eq!(heard, [(Rank::from_raw(1), "hello\n".into())]);
+
+    let app = App::new("sh", 1).args(["-c", "read go; echo out; echo err >&2"]);
+    let spawn = client.spawn([app]).forward_output().directives(Directives::new().with(&keys::FWD_STDIN, true));
+    let child = ProcId::wildcard(within(async { spawn.await }).await.unwrap());
+    let mut output = within(client.pull_output([child.clone()])).await.unwrap();
+    say(&mut client.push_stdin([child]), "go\n").await;
+    let mut heard = Vec::new();
+    loop {
+        let chunk = next(&mut output).await;
+        if chunk.source.rank.is_wildcard() {
+            break;
+        }
+        heard.extend((!chunk.data.is_empty()).then_some((chunk.channels, chunk.data)));
+    }
+    heard.sort_by_key(|(_, data)| data.clone());
+    assert_eq!(heard, [(IofChannels::STDERR, "err\n".into()), (IofChannels::STDOUT, "out\n".into())]);
 
     let sleep = App::new("sleep", 1).args(["60"]);
     let silent = ProcId::wildcard(within(client.spawn([sleep])).await.unwrap());
