@@ -312,7 +312,8 @@ async fn iof_04_iof_10_a_spawned_job_is_forwarded_as_its_spawn_says() {
     assert_eq!(heard, [(Rank::from_raw(1), "hello\n".into())]);
 
     let app = App::new("sh", 1).args(["-c", "read go; echo out; echo err >&2"]);
-    let spawn = client.spawn([app]).forward_output().directives(Directives::new().with(&keys::FWD_STDIN, true));
+    let spawn =
+        client.spawn([app]).forward_output().directives(Directives::new().with(&keys::FWD_STDIN, true));
     let child = ProcId::wildcard(within(async { spawn.await }).await.unwrap());
     let mut output = within(client.pull_output([child.clone()])).await.unwrap();
     say(&mut client.push_stdin([child]), "go\n").await;
