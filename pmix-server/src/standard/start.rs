@@ -172,6 +172,7 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         let servers = self.servers()?;
         let nodes = self.0.shared.launcher.nodes();
         let plan = Plan::new(&nspace, &wanted, &added, nodes, whose).await?;
+        servers.check_nodes(&plan.nodes, &self.0.exchange.nodes())?;
         let apps: Vec<App> = wanted.into_iter().map(|wanted| wanted.app).collect();
         // registered by the server's owner: such a job must not be changed by this one, nor end with it
         if servers.know(&nspace).await {

@@ -15,7 +15,8 @@ use crate::account::Account;
 /// The [`StandardHost`](super::StandardHost) does the rest on top of it.
 #[async_trait]
 pub trait Launcher: Send + Sync + 'static {
-    /// Names of the nodes it can start processes on, this server's own included; never empty.
+    /// Names of the nodes it can start processes on, this server's own included; never empty. All of them need a server in
+    /// this process: see "Several nodes" at [`StandardHost`](super::StandardHost).
     fn nodes(&self) -> Vec<String>;
 
     /// Starts all processes of a job, or none: on an error nothing is left running, nor when the future is dropped
