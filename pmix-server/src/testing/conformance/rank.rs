@@ -171,14 +171,15 @@ impl Rank {
         let query = Query::new(&keys::SERVER_FUNCTIONS).key(&keys::HOST_FUNCTIONS);
         let Ok(Reply::Query(reply)) = self.ask(Request::Query(vec![query])).await? else { return Ok(None) };
         // the answers to one query come together
-        let answers = reply.results.iter().flat_map(|info| info.value.as_infos().unwrap_or(from_ref(info)));
+        let answers =
+            reply.results.iter().flat_map(|info| info.value.as_infos().unwrap_or_else(|| from_ref(info)));
         let answers: Vec<_> = answers.collect();
         let named = |key: &Key<String>| {
             let named = answers.iter().find(|info| info.key == *key.name());
             named.and_then(|info| info.value.as_str())
         };
         // a server that knows its own knows those of its host
-        let names = named(&keys::HOST_FUNCTIONS).or(named(&keys::SERVER_FUNCTIONS).map(|_| ""));
+        let names = named(&keys::HOST_FUNCTIONS).or_else(|| named(&keys::SERVER_FUNCTIONS).map(|_| ""));
         Ok(names.map(|names| names.split(',').map(|name| name.trim().to_owned()).collect()))
     }
 
