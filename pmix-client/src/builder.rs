@@ -78,6 +78,9 @@ impl ClientBuilder {
     }
 
     /// Runs without a server if no URI is given and the environment has none either; see [`Client::singleton`].
+    ///
+    /// An environment that names a server of another kind, such as that of `mpirun` or a PMI server, is no such case: the
+    /// process is one of a job, and [`Error::NotLaunched`] names what was found.
     pub fn allow_singleton(mut self) -> Self {
         self.allows_singleton = true;
         self
@@ -116,7 +119,7 @@ impl ClientBuilder {
     /// `DEBUGGER_RELEASE` has come for the process (INI-09).
     ///
     /// # Errors
-    /// [`Error::NotLaunched`] if the environment says nothing of a server, [`Error::Config`] if it or a setting
+    /// [`Error::NotLaunched`] if the environment names no server that this library can speak to, [`Error::Config`] if it or a setting
     /// makes no sense, [`Error::Transport`] if the server cannot be reached, [`Error::Protocol`] if it speaks no
     /// version of the protocol that this library speaks, `ERR_TIMEOUT` when the limit has passed, `ERR_BAD_PARAM` for
     /// one that makes no sense, [`Error::Lost`] if the server is lost while the process waits for a debugger, and what
@@ -140,10 +143,10 @@ impl ClientBuilder {
         };
         let (uri, identity) = match launch {
             Ok(launch) => launch,
-            Err(Error::NotLaunched { variable: env::URI }) if self.allows_singleton => {
+            Err(Error::NotLaunched(missed)) if self.allows_singleton && missed.is_alone() => {
                 return singleton::start(attributes);
             }
-            Err(Error::NotLaunched { variable }) if !uses_environment => return Err(not_given(variable)),
+            Err(Error::NotLaunched(missed)) if !uses_environment => return Err(not_given(missed.variable)),
             Err(error) => return Err(error),
         };
         let path = uri.path.clone();

@@ -54,9 +54,35 @@ impl ServerUri {
     ) -> Result<Self, Error> {
         match uri {
             Some(uri) => parse_uri("uri", uri),
-            None => parse_uri(URI, &required(URI, variable)?),
+            None => match required(URI, &variable) {
+                Err(Error::NotLaunched(_)) => Err(Error::not_launched(URI, foreign(variable))),
+                uri => parse_uri(URI, &uri?),
+            },
         }
     }
+}
+
+/// What other servers tell their processes: that of the C library, and those of PMI-1 and PMI-2.
+const FOREIGN: [&str; 14] = [
+    "PMIX_SERVER_URI41",
+    "PMIX_SERVER_URI4",
+    "PMIX_SERVER_URI3",
+    "PMIX_SERVER_URI21",
+    "PMIX_SERVER_URI2",
+    "PMIX_SERVER_URI",
+    "PMIX_NAMESPACE",
+    "PMIX_RANK",
+    "PMI_FD",
+    "PMI_PORT",
+    "PMI_RANK",
+    "PMI2_RANK",
+    "PMI2_SPAWNED",
+    "PMI_JOBID",
+];
+
+/// A variable of another kind of server, if one is there.
+fn foreign(variable: impl Fn(&str) -> Option<OsString>) -> Option<&'static str> {
+    FOREIGN.into_iter().find(|name| variable(name).is_some_and(|value| !value.is_empty()))
 }
 
 /// The process's own environment.
@@ -77,7 +103,7 @@ fn read_proc(variable: impl Fn(&str) -> Option<OsString>) -> Result<ProcId, Erro
 }
 
 fn required(name: &'static str, variable: impl Fn(&str) -> Option<OsString>) -> Result<String, Error> {
-    let value = variable(name).ok_or(Error::NotLaunched { variable: name })?;
+    let value = variable(name).ok_or_else(|| Error::not_launched(name, None))?;
     value.into_string().map_err(|value| Error::config(name, format!("is not UTF-8: {value:?}")))
 }
 
@@ -128,12 +154,32 @@ mod tests {
     }
 
     #[test]
+    fn what_another_launcher_has_set_is_found_unless_it_is_empty_or_there_is_a_server_of_ours() {
+        let found = |set: &[(&str, &str)]| match Launch::read(None, None, vars(set)) {
+            Err(Error::NotLaunched(missed)) if missed.variable == URI => missed.found,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(found(&[]), None);
+        assert_eq!(found(&[("PMI_RANK", ""), ("PATH", "/bin")]), None);
+        for name in FOREIGN {
+            assert_eq!(found(&[(name, "0")]), Some(name));
+        }
+        // what says most comes first
+        let open_mpi =
+            [(NAMESPACE, "prterun-n-1"), (RANK, "0"), ("PMIX_SERVER_URI41", "prterun-n-1.0;tcp4://..")];
+        assert_eq!(found(&open_mpi), Some("PMIX_SERVER_URI41"));
+        let both =
+            [(URI, GOOD), (NAMESPACE, "job"), (RANK, "0"), ("PMIX_SERVER_URI41", "..."), ("PMI_RANK", "1")];
+        assert_eq!(Launch::read(None, None, vars(&both)).unwrap().proc.to_string(), "job:0");
+    }
+
+    #[test]
     fn ini_02_a_missing_variable_is_named() {
         let all = [(URI, GOOD), (NAMESPACE, "job"), (RANK, "0")];
         for missing in 0..all.len() {
             let error = Launch::read(None, None, vars(&all[..missing])).unwrap_err();
             assert!(
-                matches!(error, Error::NotLaunched { variable } if variable == all[missing].0),
+                matches!(&error, Error::NotLaunched(missed) if missed.variable == all[missing].0),
                 "{error}"
             );
         }

@@ -7,6 +7,8 @@ use pmix_types::message::Failure;
 use pmix_types::{DirectiveError, KeyName, KeyNameError, ProcId, Status, ValueError};
 use thiserror::Error;
 
+use crate::env;
+
 /// Why a call of a [`Client`](crate::Client) failed.
 ///
 /// Match on the meaning with the predicates, or on [`Error::status`]; the variants tell where it went wrong.
@@ -24,21 +26,16 @@ use thiserror::Error;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The operation was refused or did not succeed, by word of the server or of this library.
     #[error(transparent)]
     Pmix(Box<OperationError>),
-    /// The environment says nothing of a server: the program was not started by a launcher.
-    #[error(
-        "{variable} is not set: start the program with pmixrun or another PMIx launcher, or call \
-         allow_singleton() to run without one"
-    )]
-    NotLaunched {
-        /// The first variable that is missing.
-        variable: &'static str,
-    },
+    /// The environment names no server that this library can speak to: the program was not started by a launcher, or by
+    /// one with another kind of server.
+    #[error(transparent)]
+    NotLaunched(Box<NotLaunched>),
     /// The environment or the builder's settings make no sense.
     #[error(transparent)]
     Config(Box<ConfigError>),
@@ -59,8 +56,43 @@ pub enum Error {
     Value(Box<MistypedValue>),
 }
 
+impl NotLaunched {
+    /// Whether nothing speaks of a server of whatever kind.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.variable == env::URI && self.found.is_none()
+    }
+}
+
+fn not_launched(variable: &str, found: Option<&str>) -> String {
+    match found {
+        None => format!(
+            "{variable} is not set: start the program with pmixrun, or another launcher that embeds pmix-server, or call \
+             allow_singleton() to run without one"
+        ),
+        Some(found) => {
+            let speaks = if found.starts_with("PMIX_") { "the C library's own protocol" } else { "PMI" };
+            format!(
+                "{variable} is not set, but {found} is: the launcher of this process speaks {speaks}, which this library \
+                 does not; start the program with pmixrun, or another launcher that embeds pmix-server, or unset the \
+                 variables of that launcher to run as a singleton"
+            )
+        }
+    }
+}
+
+/// An environment that names no server that this library can speak to.
+#[derive(Clone, PartialEq, Eq, Error)]
+#[error("{}", not_launched(.variable, *.found))]
+#[non_exhaustive]
+pub struct NotLaunched {
+    /// The first variable that is missing.
+    pub variable: &'static str,
+    /// A variable of another kind of server that is there: the process is one of a job, but not of ours.
+    pub found: Option<&'static str>,
+}
+
 /// An operation that did not succeed.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[error("{operation}{} failed: {failure}", about(.proc.as_ref(), .key.as_ref()))]
 #[non_exhaustive]
 pub struct OperationError {
@@ -75,7 +107,7 @@ pub struct OperationError {
 }
 
 /// Settings that make no sense.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[error("{setting} {problem}")]
 #[non_exhaustive]
 pub struct ConfigError {
@@ -86,7 +118,7 @@ pub struct ConfigError {
 }
 
 /// A server that cannot be reached.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[error("cannot connect to the server at {address}: {problem}")]
 #[non_exhaustive]
 pub struct TransportError {
@@ -100,7 +132,7 @@ pub struct TransportError {
 }
 
 /// A message that makes no sense.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[error("the server broke the protocol: {problem}")]
 #[non_exhaustive]
 pub struct ProtocolError {
@@ -109,7 +141,7 @@ pub struct ProtocolError {
 }
 
 /// A connection that ended without a finalize.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[error("the connection to server {server} is lost: {reason}")]
 #[non_exhaustive]
 pub struct LostConnection {
@@ -117,10 +149,12 @@ pub struct LostConnection {
     pub server: ProcId,
     /// How it ended, as far as it is known.
     pub reason: String,
+    /// The server said before that it stops: this is no crash.
+    pub has_stopped: bool,
 }
 
 /// A value that cannot be read as the type that was asked for.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[error("value of {key:?}: {source}")]
 #[non_exhaustive]
 pub struct MistypedValue {
@@ -135,7 +169,7 @@ impl Error {
     pub fn status(&self) -> Status {
         match self {
             Self::Pmix(error) => error.failure.status,
-            Self::NotLaunched { .. } | Self::Transport(_) => Status::ERR_UNREACH,
+            Self::NotLaunched(_) | Self::Transport(_) => Status::ERR_UNREACH,
             Self::Config(_) => Status::ERR_BAD_PARAM,
             Self::Protocol(_) => Status::ERR_COMM_FAILURE,
             Self::Lost(_) => Status::ERR_LOST_CONNECTION,
@@ -164,6 +198,12 @@ impl Error {
         matches!(self, Self::Lost(_))
     }
 
+    /// Whether the connection is gone because the server has stopped in good order, as that of `pmixrun` does at the end
+    /// of its job.
+    pub fn is_server_stopped(&self) -> bool {
+        matches!(self, Self::Lost(lost) if lost.has_stopped)
+    }
+
     /// Processes that are the reason, such as the dead or missing participants of a fence; empty if none
     /// are known.
     pub fn procs(&self) -> &[ProcId] {
@@ -184,6 +224,10 @@ impl Error {
     /// An operation that needs a server, called without one.
     pub(crate) fn singleton(operation: &'static str) -> Self {
         Self::failed(operation, Failure::new(Status::ERR_UNREACH, "the process was started without a server"))
+    }
+
+    pub(crate) fn not_launched(variable: &'static str, found: Option<&'static str>) -> Self {
+        Self::NotLaunched(Box::new(NotLaunched { variable, found }))
     }
 
     pub(crate) fn config(setting: &'static str, problem: impl Into<String>) -> Self {
@@ -230,6 +274,17 @@ pub(crate) fn key_name(operation: &'static str) -> impl FnOnce(KeyNameError) -> 
     move |error| Error::bad_param(operation, error.to_string())
 }
 
+pmix_types::message_first!(
+    Error,
+    NotLaunched,
+    OperationError,
+    ConfigError,
+    TransportError,
+    ProtocolError,
+    LostConnection,
+    MistypedValue
+);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -251,13 +306,14 @@ mod tests {
 
     #[test]
     fn every_error_has_a_status() {
-        let missing = Error::NotLaunched { variable: "PMIX_GRPC_URI" };
+        let missing = Error::not_launched("PMIX_GRPC_URI", None);
         assert_eq!(missing.status(), Status::ERR_UNREACH);
         assert!(missing.to_string().contains("PMIX_GRPC_URI") && missing.to_string().contains("pmixrun"));
         assert_eq!(Error::Finalized.status(), Status::ERR_INIT);
         assert_eq!(Error::config("uri", "is empty").status(), Status::ERR_BAD_PARAM);
         let server = ProcId::none();
-        let lost = Error::Lost(Arc::new(LostConnection { server, reason: "it closed".into() }));
+        let lost =
+            Error::Lost(Arc::new(LostConnection { server, reason: "it closed".into(), has_stopped: false }));
         assert!(lost.is_lost_connection());
         assert_eq!(lost.status(), Status::ERR_LOST_CONNECTION);
     }

@@ -78,7 +78,8 @@ mod wire;
 pub use builder::ClientBuilder;
 pub use client::{Client, Job};
 pub use error::{
-    ConfigError, Error, LostConnection, MistypedValue, OperationError, ProtocolError, TransportError,
+    ConfigError, Error, LostConnection, MistypedValue, NotLaunched, OperationError, ProtocolError,
+    TransportError,
 };
 pub use events::{
     EventError, EventStream, EventsBuilder, HandlerBuilder, HandlerCall, HandlerOutcome, HandlerRegistration,

@@ -5,18 +5,18 @@ mod patience;
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll, ready};
 
 use dashmap::DashMap;
 use pmix_types::message::{Failure, Push, Reply, Request};
-use pmix_types::{Event, ProcId, Status};
+use pmix_types::{Event, Info, ProcId, Status, keys};
 use tokio::sync::{SetOnce, mpsc, oneshot};
 
 use crate::error::{Error, LostConnection};
 use crate::events::{Interest, Router};
-use crate::iof::{OutputQueue, Outputs};
+use crate::iof::{OutputError, OutputQueue, Outputs};
 use crate::sync::lock;
 
 /// Requests that may wait for the transport before callers have to.
@@ -62,6 +62,8 @@ pub(crate) struct Session {
     last_id: AtomicU64,
     router: Router,
     outputs: Outputs,
+    /// The server has said that it stops.
+    stops: AtomicBool,
     end: SetOnce<End>,
     _held: oneshot::Sender<()>,
 }
@@ -108,6 +110,7 @@ impl Session {
             last_id: AtomicU64::new(0),
             router: Router::default(),
             outputs: Outputs::default(),
+            stops: AtomicBool::new(false),
             end: SetOnce::new(),
             _held: held,
         });
@@ -209,11 +212,15 @@ impl Session {
     }
 
     fn lose(&self, reason: String) {
-        let lost = LostConnection { server: self.server.clone(), reason };
+        let has_stopped = self.stops.load(Ordering::Relaxed);
+        let reason = if has_stopped { "the server has stopped".into() } else { reason };
+        let event = Event::new(Status::ERR_LOST_CONNECTION, self.server.clone())
+            .with_info(Info::new(&keys::EVENT_TEXT_MESSAGE, &*reason));
+        let lost = LostConnection { server: self.server.clone(), reason, has_stopped };
         if self.conclude(End::Lost(Arc::new(lost))) {
-            tracing::debug!(server = %self.server, "connection lost");
-            self.router.lose(&Event::new(Status::ERR_LOST_CONNECTION, self.server.clone()));
-            self.outputs.lose();
+            tracing::debug!(server = %self.server, has_stopped, "connection lost");
+            self.router.lose(&event);
+            self.outputs.lose(if has_stopped { OutputError::Stopped } else { OutputError::Disconnected });
         }
     }
 
@@ -233,7 +240,8 @@ impl Session {
             Some(End::Lost(lost)) => Error::Lost(Arc::clone(lost)),
             None => {
                 let reason = "it was closed on this side".into();
-                Error::Lost(Arc::new(LostConnection { server: self.server.clone(), reason }))
+                let server = self.server.clone();
+                Error::Lost(Arc::new(LostConnection { server, reason, has_stopped: false }))
             }
         }
     }
@@ -259,6 +267,7 @@ impl Session {
                 self.outputs.deliver(registration, output);
             }
             Incoming::Push(Push::OutputLost { registration, bytes }) => self.outputs.lag(registration, bytes),
+            Incoming::Push(Push::Stopping) => self.stops.store(true, Ordering::Relaxed),
             Incoming::Push(_) => {}
         }
     }

@@ -69,7 +69,7 @@ impl Inbound {
             Ok(Some((0, Ok(ServerBody::Failure(failure))))) => Err(Error::failed("init", failure)),
             Ok(Some((_, Ok(_)))) => Err(Error::protocol("its first words are no welcome")),
             Ok(Some((_, Err(error)))) => Err(Error::protocol(error.to_string())),
-            Ok(None) => Err(Error::protocol("it hung up without a welcome")),
+            Ok(None) => Err(Error::protocol("it closed the connection without a welcome")),
             Err(failure) => Err(Error::failed("init", failure)),
         }
     }
@@ -97,7 +97,7 @@ impl Inbound {
                 Ok(Some((0, Err(error)))) => tracing::warn!(%error, "the server said something unknown"),
                 // only this answer is lost, such as one that is too large
                 Ok(Some((id, Err(error)))) => return Ok(Incoming::Reply { id, outcome: Err(error.into()) }),
-                Ok(None) => return Err("the server hung up".to_owned()),
+                Ok(None) => return Err("the server closed the connection".to_owned()),
                 Err(failure) => return Err(failure.to_string()),
             }
         }

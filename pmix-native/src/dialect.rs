@@ -27,7 +27,7 @@ pub enum Dialect {
 }
 
 /// A dialect that is not spoken here.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("dialect {0:?} is not spoken here; v41, v4, v3 and v21 are")]
 pub struct UnknownDialect(pub String);
 
@@ -112,6 +112,8 @@ impl Encoding {
         Self { dialect, described: true }
     }
 }
+
+pmix_types::message_first!(UnknownDialect);
 
 #[cfg(test)]
 mod tests {

@@ -143,7 +143,7 @@ pub struct Launched {
 }
 
 /// A variable that does not make sense.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum EnvError {
     /// The process has a namespace, but this variable is not set.
@@ -192,6 +192,8 @@ impl Launched {
         }))
     }
 }
+
+pmix_types::message_first!(EnvError);
 
 #[cfg(test)]
 mod tests {

@@ -195,6 +195,7 @@ impl Driver {
                 break stop;
             }
         };
+        self.peers.values_mut().for_each(|peer| peer.push(Push::Stopping));
         drop(self.peers);
         // calls of the host fail from here on, so no upcall waits for one
         drop((inbox, batch, self.calls));

@@ -177,7 +177,8 @@ impl ServerHandle {
     /// (CLI-01, CLI-02). The object comes back with its upcalls (CLI-04).
     ///
     /// # Errors
-    /// `ERR_BAD_PARAM` if the rank is not that of one process.
+    /// `ERR_BAD_PARAM` if the rank is not that of one process, is none of the job's, or is on another node by the job's
+    /// maps. A process may be registered before its namespace; then that is checked when the namespace is.
     ///
     /// # Cancel safety
     /// As [`ServerHandle::register_nspace`].

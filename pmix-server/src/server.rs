@@ -49,7 +49,7 @@ pub struct Server {
 }
 
 /// Why a server cannot start.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum ServerError {
     /// The private directory cannot be used.
@@ -337,3 +337,5 @@ impl Drop for Server {
 fn system_hostname() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
+
+pmix_types::message_first!(ServerError);

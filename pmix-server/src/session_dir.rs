@@ -36,7 +36,7 @@ const SOCKET: &str = "server.sock";
 const SUN_PATH: usize = 108;
 
 /// Why the private directory cannot be used.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[error("session directory {path}: {reason}", path = path.display())]
 #[non_exhaustive]
 pub struct SessionDirError {
@@ -357,6 +357,8 @@ fn host_of(name: &str) -> Option<&str> {
     let (host, _) = rest.rsplit_once('.').filter(|(_, pid)| is_number(pid))?;
     Some(host)
 }
+
+pmix_types::message_first!(SessionDirError);
 
 #[cfg(test)]
 mod tests {

@@ -11,7 +11,7 @@ use thiserror::Error;
 use crate::discovery::ServerInfo;
 
 /// Why a call of a [`Tool`](crate::Tool) failed, or no server was found.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum Error {
     /// No live server is there, or none of those asked for.
@@ -35,7 +35,7 @@ pub enum Error {
 }
 
 /// No server to attach to.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub struct NoServer {
     /// What was asked for, such as `pid 12`; `None` for any server.
@@ -49,7 +49,7 @@ pub struct NoServer {
 }
 
 /// Several servers to choose from.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[error("{} PMIx servers of this user run on this node, choose one by pid, namespace or URI: {}",
     .candidates.len(), list(.candidates))]
 #[non_exhaustive]
@@ -59,7 +59,7 @@ pub struct Ambiguous {
 }
 
 /// A file or directory of servers that cannot be used.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[error("{} {problem}", .path.display())]
 #[non_exhaustive]
 pub struct RendezvousError {
@@ -73,7 +73,7 @@ pub struct RendezvousError {
 }
 
 /// A server that takes too long.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[error("{operation}: server {server} has not answered within {limit:?}")]
 #[non_exhaustive]
 pub struct Timeout {
@@ -86,7 +86,7 @@ pub struct Timeout {
 }
 
 /// An answer that makes no sense.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[error("the server's answer to {key} is none: {problem}")]
 #[non_exhaustive]
 pub struct AnswerError {
@@ -165,3 +165,5 @@ impl fmt::Display for NoServer {
 fn list(servers: &[ServerInfo]) -> String {
     servers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
+
+pmix_types::message_first!(Error, NoServer, Ambiguous, RendezvousError, Timeout, AnswerError);

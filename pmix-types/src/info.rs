@@ -84,7 +84,7 @@ impl fmt::Display for Info {
 pub struct Directives(Vec<Info>);
 
 /// A directive that cannot be understood or is not carried out.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DirectiveError {
     /// The value has the wrong type or does not fit.
@@ -300,6 +300,8 @@ impl IntoIterator for Directives {
         self.0.into_iter()
     }
 }
+
+crate::message_first!(DirectiveError);
 
 #[cfg(test)]
 mod tests {

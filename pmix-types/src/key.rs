@@ -27,7 +27,7 @@ enum Text {
 }
 
 /// A text that cannot name a value.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyNameError {
     /// Nothing was given.
@@ -373,6 +373,8 @@ impl Realm {
         }
     }
 }
+
+crate::message_first!(KeyNameError);
 
 #[cfg(test)]
 mod tests {

@@ -18,6 +18,7 @@ mod macros;
 pub mod map;
 mod memory;
 pub mod message;
+mod message_first;
 mod nspace;
 mod proc;
 mod query;

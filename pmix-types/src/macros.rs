@@ -1,7 +1,7 @@
 //! The macro behind every open table of numbers, and the error its parser gives.
 
 /// Text that names no constant of an open number and is no number of its range.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{input}` is no {kind}")]
 #[non_exhaustive]
 pub struct ParseEnumError {
@@ -156,3 +156,5 @@ macro_rules! open_enum {
     };
 }
 pub(crate) use open_enum;
+
+crate::message_first!(ParseEnumError);

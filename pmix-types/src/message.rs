@@ -482,6 +482,8 @@ pub enum Push {
         /// How many bytes.
         bytes: u64,
     },
+    /// The server stops in good order: the connection ends next.
+    Stopping,
 }
 
 /// Output of a process.
@@ -506,7 +508,7 @@ impl Output {
 }
 
 /// Why a request failed: status, words for a reader, and whom it concerns.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Failure {
     /// The Standard's status.
@@ -555,6 +557,8 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+crate::message_first!(Failure);
 
 #[cfg(test)]
 mod tests {

@@ -21,7 +21,7 @@ use crate::text::find_control;
 pub struct Nspace(Arc<str>);
 
 /// A text that cannot name a namespace.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum NspaceError {
     /// Nothing was given.
@@ -172,6 +172,8 @@ impl serde::Serialize for Nspace {
         serializer.serialize_str(&self.0)
     }
 }
+
+crate::message_first!(NspaceError);
 
 #[cfg(test)]
 mod tests {

@@ -25,7 +25,7 @@ use thiserror::Error;
 pub struct Rank(u32);
 
 /// A number that cannot be the rank of a process: it lies at or above [`Rank::VALID_BOUND`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[error("{0} is not a rank of a process: ranks are below {bound}", bound = Rank::VALID_BOUND)]
 pub struct InvalidRank(pub u32);
 
@@ -140,6 +140,8 @@ impl serde::Serialize for Rank {
         if self.is_valid() { serializer.serialize_u32(self.0) } else { serializer.collect_str(self) }
     }
 }
+
+crate::message_first!(InvalidRank);
 
 #[cfg(test)]
 mod tests {

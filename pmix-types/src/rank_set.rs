@@ -270,7 +270,7 @@ impl FromStr for RankSet {
 }
 
 /// Text that is not a set of ranks.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseRankSetError {
     /// A part between two commas is neither a rank nor a range.
@@ -313,6 +313,8 @@ fn parse_rank(digits: &str, part: &str) -> Result<u32, ParseRankSetError> {
 fn quote(part: &str) -> String {
     part.trim().chars().take(40).collect()
 }
+
+crate::message_first!(ParseRankSetError);
 
 #[cfg(test)]
 mod tests {

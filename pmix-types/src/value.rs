@@ -161,7 +161,7 @@ macro_rules! define_value {
 for_each_data_type!(define_value);
 
 /// Why a value cannot be read as the type that was asked for.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ValueError {
     /// The value has a type that does not convert.
@@ -315,6 +315,8 @@ impl fmt::Display for Value {
         }
     }
 }
+
+crate::message_first!(ValueError);
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,5 @@
 use pmix_client::{Client, Nspace, ProcId, Rank};
+use pmix_server::ServerBuilder;
 use pmix_server::standard::{MemoryExchange, StandardHost};
 use pmix_server::types::job::JobSpec;
 
@@ -21,6 +22,24 @@ impl TestCluster {
 
     /// The same with more to say of the job.
     pub async fn with_job(nodes: u32, per_node: u32, more: impl Fn(JobSpec) -> JobSpec) -> Self {
+        Self::with(nodes, per_node, more, |server| server).await
+    }
+
+    /// The same with more to say of the servers.
+    pub async fn with_servers(
+        nodes: u32,
+        per_node: u32,
+        server: impl Fn(ServerBuilder) -> ServerBuilder,
+    ) -> Self {
+        Self::with(nodes, per_node, |spec| spec, server).await
+    }
+
+    async fn with(
+        nodes: u32,
+        per_node: u32,
+        more: impl Fn(JobSpec) -> JobSpec,
+        server: impl Fn(ServerBuilder) -> ServerBuilder,
+    ) -> Self {
         let names: Vec<String> = (0..nodes).map(|node| format!("n{node}")).collect();
         let nspace = Nspace::new("job").unwrap();
         let mut cluster = Self { nodes: Vec::new(), per_node };
@@ -30,7 +49,7 @@ impl TestCluster {
             let spec = more(spec.ranks_block(nodes, per_node).unwrap());
             let first = number * per_node;
             let builder = TestNode::builder(0).hostname(&format!("n{number}"));
-            let builder = builder.host(host).job(spec, first..first + per_node);
+            let builder = builder.host(host).job(spec, first..first + per_node).server(&server);
             cluster.nodes.push(builder.start().await);
         }
         cluster

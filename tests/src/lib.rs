@@ -43,3 +43,8 @@ pub use runtime::{DEADLINE, on_both_runtimes, within};
 pub use server::TestServer;
 pub use steady::{Footprint, Steady};
 pub use users::OtherUser;
+
+/// What newcomers are shown compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+mod readme {}

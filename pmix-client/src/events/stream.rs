@@ -19,7 +19,7 @@ use crate::session::Session;
 const DEFAULT_CAPACITY: usize = 512;
 
 /// What a stream carries in place of events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum EventError {
     /// The reader, or the process, was too slow: events are missing at this place. The stream goes on.
@@ -157,3 +157,5 @@ impl Drop for EventStream {
         }
     }
 }
+
+pmix_types::message_first!(EventError);

@@ -43,10 +43,10 @@ impl Outputs {
         }
     }
 
-    /// Ends all streams because the connection is lost.
-    pub(crate) fn lose(&self) {
+    /// Ends all streams because the connection is lost, for this reason.
+    pub(crate) fn lose(&self, reason: OutputError) {
         for queue in std::mem::take(&mut *lock(&self.0)).into_values() {
-            queue.end([Err(OutputError::Disconnected)]);
+            queue.end([Err(reason)]);
         }
     }
 

@@ -26,8 +26,8 @@ const OVERHEAD: usize = 64;
 impl Client {
     /// Asks for what processes write to their standard output and error; await the builder.
     ///
-    /// A process id with rank `WILDCARD` means all of a namespace. From processes of a job that was started without
-    /// forwarding of a channel nothing can be had (IOF-04).
+    /// A process id with rank `WILDCARD` means all of a namespace. Only channels that the job was spawned to
+    /// forward are there to be pulled (IOF-04): see [`SpawnBuilder::forward_output`](crate::SpawnBuilder::forward_output).
     ///
     /// # Examples
     /// ```
@@ -90,7 +90,7 @@ impl From<Output> for OutputChunk {
 }
 
 /// What a stream of output carries in place of a piece.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum OutputError {
     /// The reader, or the process, was too slow, or nobody had asked in time: output is missing at this place. The
@@ -103,6 +103,9 @@ pub enum OutputError {
     /// The connection to the server is lost; the stream ends after this.
     #[error("the connection to the server is lost, no more output can come")]
     Disconnected,
+    /// The server has stopped in good order, so that no more output can come; the stream ends after this.
+    #[error("the server has stopped, no more output can come")]
+    Stopped,
 }
 
 impl Item for OutputChunk {
@@ -123,7 +126,7 @@ impl Item for OutputChunk {
     fn lag(trouble: &mut OutputError) -> Option<&mut u64> {
         match trouble {
             OutputError::Lagged { bytes } => Some(bytes),
-            OutputError::Disconnected => None,
+            OutputError::Disconnected | OutputError::Stopped => None,
         }
     }
 
@@ -133,7 +136,7 @@ impl Item for OutputChunk {
     }
 }
 
-/// A wish for output that is about to be made; await it. See [`Client::pull_output`].
+/// A request for output. Await it to send it. See [`Client::pull_output`].
 ///
 /// # Errors
 /// When awaited: `ERR_BAD_PARAM` without processes or channels, `ERR_NOT_SUPPORTED` for standard input (IOF-02) and if
@@ -239,7 +242,8 @@ impl<'a> IntoFuture for OutputBuilder<'a> {
 /// It holds as many bytes as [`OutputBuilder::capacity`] says. What is beyond that is lost, and
 /// [`OutputError::Lagged`] stands in its place; the processes are never held back.
 ///
-/// When the connection is lost the stream gets [`OutputError::Disconnected`] and ends; after a finalize it just ends.
+/// When the connection is lost the stream gets [`OutputError::Disconnected`], or [`OutputError::Stopped`] if the server said
+/// before that it stops, and ends; after a finalize it just ends.
 #[derive(Debug)]
 #[must_use = "dropping a stream ends its registration"]
 pub struct OutputStream {
@@ -301,6 +305,8 @@ impl Drop for OutputStream {
         }
     }
 }
+
+pmix_types::message_first!(OutputError);
 
 #[cfg(test)]
 mod tests {

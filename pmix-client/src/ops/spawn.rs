@@ -154,6 +154,13 @@ impl SpawnBuilder<'_> {
         self.directive(&keys::NOTIFY_COMPLETION, true)
     }
 
+    /// Has the output and errors of the new processes forwarded, so that [`Client::pull_output`](crate::Client::pull_output)
+    /// and tools can follow them (IOF-04).
+    #[doc(alias = "PMIX_FWD_STDOUT", alias = "PMIX_FWD_STDERR")]
+    pub fn forward_output(self) -> Self {
+        self.directive(&keys::FWD_STDOUT, true).directive(&keys::FWD_STDERR, true)
+    }
+
     /// Asks for events when the job starts, has been launched and is done: `EVENT_JOB_START`, `LAUNCH_COMPLETE` and
     /// `EVENT_JOB_END` (SPN-05). All have the job's `NSPACE`.
     #[doc(alias = "PMIX_NOTIFY_JOB_EVENTS")]

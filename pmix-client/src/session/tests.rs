@@ -93,12 +93,12 @@ async fn evt_21_a_lost_connection_fails_waiting_and_later_calls_and_is_an_event(
         register(&session, &mut end, number as u64, interest).await;
     }
     let waiting = session.slot().await.unwrap().send(Request::DeregisterEvents(1));
-    end.deliverer.close("the server hung up");
+    end.deliverer.close("the server closed the connection");
 
     let error = within(waiting).await.unwrap_err();
     assert!(error.is_lost_connection());
     assert_eq!(error.status(), Status::ERR_LOST_CONNECTION);
-    assert_eq!(error.to_string(), "the connection to server srv:0 is lost: the server hung up");
+    assert_eq!(error.to_string(), "the connection to server srv:0 is lost: the server closed the connection");
     let later = within(session.request(Request::DeregisterEvents(2))).await.unwrap_err();
     assert!(later.is_lost_connection());
     assert!(!session.is_open());
@@ -206,7 +206,7 @@ async fn evt_10_evt_11_local_events_reach_streams_by_code() {
         register(&session, &mut end, number as u64, interest).await;
     }
     let plain = event(7).with_range(DataRange::PROC_LOCAL);
-    let quiet = plain.clone().with_info(pmix_types::Info::new(&keys::EVENT_NON_DEFAULT, true));
+    let quiet = plain.clone().with_info(Info::new(&keys::EVENT_NON_DEFAULT, true));
     session.router().deliver_local(&plain);
     session.router().deliver_local(&quiet);
     session.finish();

@@ -6,7 +6,7 @@ use crate::Dialect;
 /// Why bytes do not decode or a value does not encode, and where.
 ///
 /// The connection can go on after it: messages are framed, so only this one is lost.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[error("at byte {offset}: {problem}")]
 #[non_exhaustive]
 pub struct CodecError {
@@ -113,3 +113,5 @@ impl CodecError {
         }
     }
 }
+
+pmix_types::message_first!(CodecError);

@@ -5,7 +5,7 @@ use crate::UnknownDialect;
 use crate::codec::CodecError;
 
 /// Why a connection does not come about. Nothing can follow it on the same connection.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ConnectError {
     /// The first bytes are no connect message.
@@ -39,3 +39,5 @@ pub enum ConnectError {
     #[error("server refuses the connection with {0}")]
     Refused(Status),
 }
+
+pmix_types::message_first!(ConnectError);

@@ -26,7 +26,7 @@ pub struct Frame {
 }
 
 /// Why frames can no longer be told apart, or a frame cannot be sent.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum FrameError {
     /// The payload is larger than allowed.
@@ -148,6 +148,8 @@ impl tokio_util::codec::Encoder<Frame> for Framing {
         Self::encode(self, &frame, sent)
     }
 }
+
+pmix_types::message_first!(FrameError);
 
 #[cfg(test)]
 mod tests {

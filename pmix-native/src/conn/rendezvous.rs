@@ -24,7 +24,7 @@ pub struct Rendezvous {
 }
 
 /// A text that is not the content of a rendezvous file.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[error("first line: {0}")]
 #[non_exhaustive]
 pub struct RendezvousError(#[from] UriError);
@@ -98,6 +98,8 @@ impl fmt::Display for Rendezvous {
         writeln!(f, "{started}\n")
     }
 }
+
+pmix_types::message_first!(RendezvousError);
 
 #[cfg(test)]
 mod tests {

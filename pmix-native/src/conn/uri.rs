@@ -26,7 +26,7 @@ pub struct ServerUri {
 }
 
 /// A text that is not the address of a server.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum UriError {
     /// No `;` between name and address.
@@ -72,6 +72,8 @@ impl fmt::Display for ServerUri {
         write!(f, "{}.{};{}://{address}", server.nspace, server.rank.to_raw(), scheme_of(address))
     }
 }
+
+pmix_types::message_first!(UriError);
 
 #[cfg(test)]
 mod tests {

@@ -16,7 +16,7 @@ use thiserror::Error;
 /// let error = Fence::try_from(fence).unwrap_err();
 /// assert_eq!(error.to_string(), "procs[1].nspace: a namespace needs at least one character");
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[error("{}{}", Place(path), escaped(&reason.to_string()))]
 pub struct ConvertError {
     path: String,
@@ -151,3 +151,5 @@ impl fmt::Display for Place<'_> {
         if self.0.is_empty() { Ok(()) } else { write!(f, "{}: ", self.0) }
     }
 }
+
+pmix_types::message_first!(ConvertError);

@@ -69,6 +69,7 @@ impl From<&Push> for v1::ServerBody {
             Push::OutputLost { registration, bytes } => {
                 Body::OutputLost(v1::OutputLost { registration: *registration, bytes: *bytes })
             }
+            Push::Stopping => Body::Stopping(v1::Stopping {}),
             // A push this version has no form for; the process reports it and goes on.
             _ => return Self { body: None },
         };
@@ -143,6 +144,7 @@ impl TryFrom<v1::ServerBody> for ServerBody {
                 let output = iof::output(form, scope).at("output")?;
                 Self::Push(Push::Output { registration, output })
             }
+            Body::Stopping(v1::Stopping {}) => Self::Push(Push::Stopping),
             Body::OutputLost(form) => {
                 Self::Push(Push::OutputLost { registration: form.registration, bytes: form.bytes })
             }

@@ -1226,7 +1226,7 @@ pub mod client_body {
 pub struct ServerBody {
     #[prost(
         oneof = "server_body::Body",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 30, 20, 21, 25, 26, 35"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 30, 20, 21, 25, 26, 27, 35"
     )]
     pub body: ::core::option::Option<server_body::Body>,
 }
@@ -1270,6 +1270,8 @@ pub mod server_body {
         Output(super::OutputPush),
         #[prost(message, tag = "26")]
         OutputLost(super::OutputLost),
+        #[prost(message, tag = "27")]
+        Stopping(super::Stopping),
         #[prost(message, tag = "35")]
         Group(super::GroupReply),
     }
@@ -1718,6 +1720,9 @@ pub struct OutputLost {
     #[prost(uint64, tag = "2")]
     pub bytes: u64,
 }
+/// The server stops in good order; the stream ends next. Without it the end of a stream is the death of the server.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Stopping {}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct InfoReply {
     #[prost(message, repeated, tag = "1")]

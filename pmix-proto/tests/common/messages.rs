@@ -284,6 +284,7 @@ pub(crate) fn push() -> impl Strategy<Value = Push> {
         any::<u64>().prop_map(|missed| Push::Lagged { missed }),
         (any::<u64>(), output()).prop_map(|(registration, output)| Push::Output { registration, output }),
         any::<(u64, u64)>().prop_map(|(registration, bytes)| Push::OutputLost { registration, bytes }),
+        Just(Push::Stopping),
     ]
 }
 

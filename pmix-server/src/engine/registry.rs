@@ -257,6 +257,14 @@ impl Engine {
             )?;
         }
         self.setup.add_to(&mut data, &self.config.hostname)?;
+        // those that were registered before their namespace
+        for rank in self.jobs.get(&nspace).into_iter().flat_map(|job| job.clients.keys()) {
+            check_place(&data, *rank, &self.config.hostname).map_err(|problem| {
+                let message =
+                    format!("register_nspace of {nspace}, of which rank {rank} is registered: {problem}");
+                Failure::new(Status::ERR_BAD_PARAM, message)
+            })?;
+        }
         let local_ranks = data.local_ranks(&self.config.hostname);
         if let (Some(given), Some(ranks)) = (local_procs, &local_ranks)
             && u64::from(given) != ranks.len()
@@ -337,6 +345,11 @@ impl Engine {
         if !proc.rank.is_valid() {
             let message = format!("register_client of {proc}: {} is not the rank of one process", proc.rank);
             return Err(Failure::new(Status::ERR_BAD_PARAM, message));
+        }
+        if let Some(job) = self.jobs.get(&proc.nspace) {
+            check_place(&job.data, proc.rank, &self.config.hostname).map_err(|problem| {
+                Failure::new(Status::ERR_BAD_PARAM, format!("register_client of {proc}: {problem}"))
+            })?;
         }
         // a client may be registered before its namespace is: the namespace is then known without data
         let job = self.jobs.entry(proc.nspace.clone()).or_insert_with(|| Job::new(proc.nspace.clone()));
@@ -426,4 +439,20 @@ pub(super) fn unknown_nspace(nspace: &str) -> Failure {
         Status::ERR_INVALID_NAMESPACE,
         format!("namespace {nspace} is not registered with this server"),
     )
+}
+
+/// Why a process cannot be on this node, by what is said of its job.
+fn check_place(data: &JobData, rank: Rank, hostname: &str) -> Result<(), String> {
+    if let (Some(size), false) = (data.size(), data.contains(rank)) {
+        return Err(format!("the job has {size} ranks, and {rank} is none of them"));
+    }
+    let (Some(map), Some(placement)) = (data.node_map(), data.placement()) else { return Ok(()) };
+    let place = placement.node_of(rank).and_then(|node| map.get(node as usize));
+    match place {
+        Some(place) if place != hostname => Err(format!(
+            "its map puts it on node {place}, and this server is that of node {hostname}: register it there, or name \
+             this server's node by ServerBuilder::hostname"
+        )),
+        _ => Ok(()),
+    }
 }

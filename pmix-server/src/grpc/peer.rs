@@ -186,6 +186,8 @@ impl Peer for SessionPeer {
     fn push(&mut self, push: Push) {
         let push = match push {
             Push::Output { registration, output } => return self.push_output(registration, output),
+            // its first word must be a welcome or a refusal
+            Push::Stopping if self.admission.is_some() => return,
             push => push,
         };
         if !self.line.takes_pushes() {

@@ -1,14 +1,15 @@
 use std::fmt;
 
 use pmix_types::message::Failure;
-use pmix_types::{DirectiveError, Status, escaped};
+use pmix_types::{DirectiveError, ProcId, Status, escaped};
 
 /// What a host answers when an upcall fails.
 pub type HostResult<T> = Result<T, HostError>;
 
 type Source = Box<dyn std::error::Error + Send + Sync>;
 
-/// A failed upcall: a status and a message for the process that asked, and a cause for the server's log.
+/// A failed upcall: a status, a message and the processes responsible for the process that asked, and a cause for the
+/// server's log.
 ///
 /// # Examples
 /// ```
@@ -16,22 +17,30 @@ type Source = Box<dyn std::error::Error + Send + Sync>;
 /// let error = HostError::new(Status::ERR_NOT_FOUND, "no job of that name");
 /// assert_eq!(error.status(), Status::ERR_NOT_FOUND);
 /// ```
-#[derive(Debug)]
 pub struct HostError {
     status: Status,
     message: String,
+    procs: Vec<ProcId>,
     source: Option<Source>,
 }
 
 impl HostError {
     /// A failure with words for the process that asked.
     pub fn new(status: Status, message: impl Into<String>) -> Self {
-        Self { status, message: message.into(), source: None }
+        Self { status, message: message.into(), procs: Vec::new(), source: None }
     }
 
     /// This host does not do that (GEN-11).
     pub fn not_supported(what: &str) -> Self {
         Self::new(Status::ERR_NOT_SUPPORTED, format!("the host does not support {what}"))
+    }
+
+    /// Names the processes responsible for the failure, such as the dead participants of a fence: the process that asked
+    /// is told of them.
+    #[must_use]
+    pub fn with_procs(mut self, procs: impl Into<Vec<ProcId>>) -> Self {
+        self.procs = procs.into();
+        self
     }
 
     /// The same with a cause, which goes to the log only.
@@ -49,6 +58,11 @@ impl HostError {
     /// Words for the process that asked; may be empty.
     pub fn message(&self) -> &str {
         &self.message
+    }
+
+    /// Processes responsible for the failure; may be empty.
+    pub fn procs(&self) -> &[ProcId] {
+        &self.procs
     }
 }
 
@@ -77,18 +91,20 @@ impl From<DirectiveError> for HostError {
     }
 }
 
-/// What another node's host answered. The processes that are the reason are not passed on.
+/// What another node's host answered.
 impl From<Failure> for HostError {
     fn from(failure: Failure) -> Self {
-        Self::new(failure.status, failure.message)
+        Self::new(failure.status, failure.message).with_procs(failure.procs)
     }
 }
 
 impl From<HostError> for Failure {
     fn from(error: HostError) -> Self {
-        Self::new(error.status, error.message)
+        Self::new(error.status, error.message).with_procs(error.procs)
     }
 }
+
+pmix_types::message_first!(HostError);
 
 #[cfg(test)]
 mod tests {

@@ -81,7 +81,9 @@ pub trait HostModule: Send + Sync + 'static {
     /// joined end to end in any order (FEN-09). Not idempotent.
     ///
     /// `LOCAL_COLLECTIVE_STATUS` among the directives tells that the local part has failed (FEN-13): the
-    /// others must hear of it, or they wait for ever.
+    /// others must hear of it, or they wait for ever. `EVENT_AFFECTED_PROCS` beside it names the processes responsible, at
+    /// most 64: pass them to the other nodes, whose hosts answer with [`HostError::with_procs`], and participants there
+    /// are told who has died.
     #[doc(alias = "pmix_server_fencenb_fn_t")]
     async fn fence(&self, cx: &UpcallContext, req: FenceRequest) -> HostResult<Bytes> {
         UpcallContext::not_supported("fences over several nodes")
@@ -226,7 +228,7 @@ pub trait HostModule: Send + Sync + 'static {
     /// are on other nodes or a context id is wanted (GRP-11), and of the end of what it has made.
     ///
     /// `GROUP_ASSIGN_CONTEXT_ID` among the directives asks for a number that no other group has (GRP-05). With
-    /// `LOCAL_COLLECTIVE_STATUS` the local part has failed, as in a fence.
+    /// `LOCAL_COLLECTIVE_STATUS` the local part has failed, by `EVENT_AFFECTED_PROCS`, as in a fence.
     #[doc(alias = "pmix_server_grp_fn_t")]
     async fn group(&self, cx: &UpcallContext, req: GroupRequest) -> HostResult<Grouped> {
         UpcallContext::not_supported("groups")

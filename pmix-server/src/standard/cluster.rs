@@ -110,6 +110,21 @@ impl Servers {
         self.0.get(node)
     }
 
+    /// Refuses nodes that have no server here.
+    pub(super) fn check_nodes(&self, nodes: &[String], exchange: &[String]) -> Result<(), StartError> {
+        let Some(node) = nodes.iter().find(|node| !self.0.contains_key(*node)) else { return Ok(()) };
+        let here = self.0.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+        let why = if exchange.contains(node) {
+            "its server belongs to another StandardHost, and a host starts processes only where it has servers: make the \
+             hosts of all nodes in one process by StandardHost::cluster, or have Launcher::nodes name this node alone"
+        } else {
+            "launcher and exchange must name nodes alike"
+        };
+        Err(StartError::Invalid(format!(
+            "node {node} of the launcher has no server here (there are {here}): {why}"
+        )))
+    }
+
     /// Whether a namespace is registered with any of them.
     pub(super) async fn know(&self, nspace: &Nspace) -> bool {
         for server in self.0.values() {

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use futures::future::join_all;
+use pmix_proto::v1;
 use pmix_types::message::{Connect, Disconnect, Failure, Fence, GroupConstruct, GroupDestruct, Request};
 use pmix_types::{DataArray, DataType, Directives, Info, Key, Nspace, ProcId, RankSet, Status, keys};
+use prost::Message;
 use tokio::time::Instant;
 
 use super::host::{Rounds, lock};
@@ -108,7 +110,7 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         };
         let parts = nodes.iter().zip(gathered.map_err(exchange_failure)?);
         parts
-            .map(|(node, part)| decode_answer(part).map_err(|failure| failed_on(what, node, &failure)))
+            .map(|(node, part)| decode_answer(part).map_err(|failure| failed_on(what, node, failure)))
             .collect()
     }
 }
@@ -213,7 +215,7 @@ pub(super) struct Gathering {
 fn check_collective(mut directives: Directives) -> Result<(), Failure> {
     let local = directives.take(&keys::LOCAL_COLLECTIVE_STATUS)?.unwrap_or(Status::SUCCESS);
     if !local.is_success() {
-        return Err(local.into());
+        return Err(local_failure(local, directives)?);
     }
     if directives.take_flag(&COLLECTIVE_ALGO_REQD)? {
         return Err(HostError::not_supported("the collective algorithm that is required").into());
@@ -221,13 +223,27 @@ fn check_collective(mut directives: Directives) -> Result<(), Failure> {
     Ok(directives.deny_unprocessed()?)
 }
 
-fn failed_on(what: &str, node: &str, failure: &Failure) -> HostError {
+/// Why this node cannot take part, and because of whom (FEN-13).
+fn local_failure(status: Status, mut directives: Directives) -> Result<Failure, Failure> {
+    let Some(DataArray::Proc(procs)) = directives.take(&keys::EVENT_AFFECTED_PROCS)? else {
+        return Ok(status.into());
+    };
+    let names = spelled(&procs);
+    let message = match status {
+        Status::ERR_TIMEOUT => format!("timed out waiting for {names}"),
+        _ => format!("{names} ended before entering it"),
+    };
+    Ok(Failure::new(status, message).with_procs(procs))
+}
+
+fn failed_on(what: &str, node: &str, failure: Failure) -> HostError {
     let status = match failure.status {
         // how many are left there matters to that node only (FEN-13)
         Status::ERR_PARTIAL_SUCCESS | Status::ERR_LOST_CONNECTION => Status::ERR_PROC_TERM_WO_SYNC,
         status => status,
     };
-    HostError::new(status, format!("the {what} failed on node {node}: {failure}"))
+    let why = if failure.message.is_empty() { failure.status.to_string() } else { failure.message };
+    HostError::new(status, format!("the {what} failed on node {node}: {why}")).with_procs(failure.procs)
 }
 
 fn exchange_failure(error: ExchangeError) -> HostError {
@@ -238,11 +254,11 @@ fn exchange_failure(error: ExchangeError) -> HostError {
     HostError::new(status, error.to_string()).with_source(error)
 }
 
-/// Status, then the blob or the words that explain the failure.
+/// Status, then the blob or the failure as other messages have it.
 fn encode_answer(answer: Result<Bytes, Failure>) -> Bytes {
     let (status, content) = match answer {
         Ok(blob) => (Status::SUCCESS, blob),
-        Err(failure) => (failure.status, failure.message.into()),
+        Err(failure) => (failure.status, v1::Failure::from(&failure).encode_to_vec().into()),
     };
     let mut bytes = BytesMut::with_capacity(4 + content.len());
     bytes.put_i32_le(status.to_raw());
@@ -252,7 +268,11 @@ fn encode_answer(answer: Result<Bytes, Failure>) -> Bytes {
 
 fn decode_answer(mut answer: Bytes) -> Result<Bytes, Failure> {
     let status = answer.try_get_i32_le().map_or(Status::ERR_UNPACK_FAILURE, Status::from_raw);
-    if status.is_success() { Ok(answer) } else { Err(Failure::new(status, String::from_utf8_lossy(&answer))) }
+    if status.is_success() {
+        return Ok(answer);
+    }
+    let failure = v1::Failure::decode(answer).ok().and_then(|form| Failure::try_from(form).ok());
+    Err(failure.unwrap_or_else(|| status.into()))
 }
 
 /// What identifies an operation for the other nodes.
@@ -295,6 +315,11 @@ fn request_of(
 
 /// An operation as text, the same on every server: `fence job:0-3 other:* `, the id of a connect last.
 fn participants(what: &str, procs: &[ProcId], id: Option<&str>) -> String {
+    format!("{what} {} {}", spelled(procs), id.unwrap_or_default())
+}
+
+/// Processes as text, the same on every server: `job:0-3 other:*`.
+fn spelled(procs: &[ProcId]) -> String {
     let mut ranks = BTreeMap::<&Nspace, RankSet>::new();
     let mut words = Vec::new();
     for proc in procs {
@@ -305,5 +330,5 @@ fn participants(what: &str, procs: &[ProcId], id: Option<&str>) -> String {
         }
     }
     words.extend(ranks.iter().map(|(nspace, ranks)| format!("{nspace}:{ranks}")));
-    format!("{what} {} {}", words.join(" "), id.unwrap_or_default())
+    words.join(" ")
 }

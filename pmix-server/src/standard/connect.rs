@@ -14,7 +14,7 @@ use super::host::lock;
 use super::peer::{Ask, Told, unreadable};
 use super::{Exchange, Launcher, StandardHost};
 use crate::blob;
-use crate::host::{ConnectRequest, Connected, DisconnectRequest, HostError, HostResult, UpcallContext};
+use crate::host::{ConnectRequest, Connected, DisconnectRequest, HostResult, UpcallContext};
 
 /// What a server says of namespaces, by their names.
 pub(super) type Jobs = BTreeMap<Nspace, Arc<JobData>>;
@@ -35,14 +35,14 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         let procs = gathering.procs.clone();
         let (mut joined, mut name) = (BytesMut::new(), None);
         for part in self.gather(cx, gathering).await? {
-            let (proposal, data) = decode_part(part).ok_or_else(|| refusal(unreadable("part")))?;
+            let (proposal, data) = decode_part(part).ok_or_else(|| unreadable("part"))?;
             // all nodes take that of the first one
             name.get_or_insert(proposal);
             joined.put(data);
         }
         let mut connected = Connected { data: joined.freeze(), ..Connected::default() };
         if !exchange_only {
-            let jobs = blob::decode_jobs(connected.data.clone()).map_err(refusal)?;
+            let jobs = blob::decode_jobs(connected.data.clone())?;
             let jobs = jobs.into_iter().map(|job| (job.nspace().clone(), Arc::new(job))).collect();
             if let Some(ranks) = number_procs(&procs, &jobs) {
                 connected.nspace = name.and_then(|name| Nspace::new(name).ok());
@@ -148,10 +148,6 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         }
         nodes.into_iter().collect()
     }
-}
-
-pub(super) fn refusal(failure: Failure) -> HostError {
-    HostError::new(failure.status, failure.message)
 }
 
 /// The ranks that are named in each namespace; all that it has for a wildcard.

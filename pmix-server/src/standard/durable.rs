@@ -30,7 +30,7 @@ const DAMAGED: &str = "damaged";
 const CURRENT: u64 = 1;
 
 /// Why a file cannot keep published data. The file is left as it is.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum DurableError {
     /// The system does not let it be opened, read or made.
@@ -338,3 +338,5 @@ impl Record {
 #[cfg(test)]
 #[path = "durable_tests.rs"]
 mod tests;
+
+pmix_types::message_first!(DurableError);

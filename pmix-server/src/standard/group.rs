@@ -10,7 +10,7 @@ use pmix_types::{DataRange, GroupOperation, Nspace, ProcId, keys};
 use prost::Message;
 
 use super::collective::{CONSTRUCT, DESTRUCT, Gathering};
-use super::connect::{Jobs, ranks_of, refusal};
+use super::connect::{Jobs, ranks_of};
 use super::peer::unreadable;
 use super::{Exchange, Launcher, StandardHost};
 use crate::blob;
@@ -56,7 +56,7 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
             return Ok(Grouped::default());
         }
         let parts: Option<Vec<Part>> = parts.into_iter().map(read_part).collect();
-        Ok(join(parts.ok_or_else(|| refusal(unreadable("part")))?))
+        Ok(join(parts.ok_or_else(|| unreadable("part"))?))
     }
 
     /// A number for a group that no node has given before; never 0, which C programs take for none.

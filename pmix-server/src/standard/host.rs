@@ -33,6 +33,14 @@ use crate::host::{
 /// tables, events for the processes of other nodes, tools of the same user, forwarding of output and input. Cheap to
 /// clone.
 ///
+/// # Several nodes
+/// One process may hold the servers of several nodes ([`StandardHost::cluster`]): a job that is started on any of them
+/// spans all. Servers in processes of their own, one for each node, are joined by an [`Exchange`] that reaches them:
+/// fences, direct modex, connect, groups, published data and events then span the nodes, for jobs that whoever starts
+/// their processes has registered with each server ([`ServerHandle::register_nspace`]). A job that a `StandardHost` starts
+/// itself, by [`start_job`](Self::start_job) or a process's spawn, runs on the nodes of its own process only:
+/// [`Launcher::nodes`] must name no others.
+///
 /// Published data of all nodes is kept by one of them: the first by name. When that one cannot be reached, publish,
 /// lookup and unpublish fail with `ERR_UNREACH`. What each user may have published is bounded: see
 /// [`PublishLimits`](super::PublishLimits).

@@ -65,8 +65,9 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
             }
             if !job.forwarding.channels.contains(puller.channels) {
                 let message = format!(
-                    "{proc}: of its job only {} can be had: start it with FWD_STDOUT and FWD_STDERR",
-                    job.forwarding.channels
+                    "{} of job {} is not forwarded: spawn the job with forward_output(), which is FWD_STDOUT and FWD_STDERR",
+                    puller.channels - job.forwarding.channels,
+                    proc.nspace
                 );
                 return Err(HostError::new(Status::ERR_NOT_SUPPORTED, message));
             }

@@ -76,7 +76,7 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
                 Err(told) => failure = told,
             }
         }
-        Err(HostError::new(failure.status, failure.message))
+        Err(failure.into())
     }
 
     /// Acts on processes of jobs that were started here, for a process of another node.

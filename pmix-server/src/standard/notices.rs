@@ -1,10 +1,11 @@
-//! What processes are told of jobs: those that asked for it, and those of jobs that are connected (SPN-05, CON-18).
+//! What is told of jobs: to processes that asked for it, to those of jobs that are connected (SPN-05, CON-18), and to tools,
+//! who hear of all jobs that they may see.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use pmix_types::{DataArray, DataRange, Directives, Event, Info, Nspace, ProcId, Status, Time, keys};
 
-use super::{Exchange, JobOutcome, Launcher, StandardHost};
+use super::{Exchange, JobOutcome, Launcher, ProcExit, StandardHost};
 use crate::host::HostResult;
 
 /// What the requester of a job wants to be told of it (SPN-05).
@@ -23,17 +24,40 @@ impl Told {
         Ok(Self { start, end, is_silent: directives.take_flag(&keys::EVENT_SILENT_TERMINATION)? })
     }
 
-    /// The events of a job that has started.
-    pub(super) fn of_start(self, nspace: &Nspace) -> Vec<Event> {
-        let codes = [Status::EVENT_JOB_START, Status::LAUNCH_COMPLETE];
-        codes.into_iter().filter(|_| self.start).map(|code| of_job(code, nspace)).collect()
+    /// Whether it is told that the job has started.
+    pub(super) const fn of_start(self) -> bool {
+        self.start
     }
 
-    /// The event of a job whose processes have ended.
-    pub(super) fn of_end(self, nspace: &Nspace, outcome: &JobOutcome) -> Option<Event> {
-        let is_told = self.end && !(self.is_silent && outcome.status.is_success());
-        is_told.then(|| with_end(of_job(Status::EVENT_JOB_END, nspace), outcome))
+    /// Whether it is told that the job has ended in this way.
+    pub(super) fn of_end(self, outcome: &JobOutcome) -> bool {
+        self.end && !(self.is_silent && outcome.status.is_success())
     }
+}
+
+/// The events of a job that has started.
+pub(super) fn of_start(nspace: &Nspace) -> [Event; 2] {
+    [Status::EVENT_JOB_START, Status::LAUNCH_COMPLETE].map(|code| of_whole_job(code, nspace))
+}
+
+/// The event of a job whose processes have ended.
+pub(super) fn of_end(nspace: &Nspace, outcome: &JobOutcome) -> Event {
+    with_end(of_whole_job(Status::EVENT_JOB_END, nspace), outcome)
+}
+
+/// The end of a process, whatever it was: for tools that ask for it by its code. Nothing of it is kept.
+pub(super) fn of_ended_proc(proc: ProcId, status: Status, exit: ProcExit) -> Event {
+    let event = Event::new(Status::EVENT_PROC_TERMINATED, ProcId::none())
+        .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, proc))
+        .with_info(Info::new(&keys::PROC_TERM_STATUS, status))
+        .with_info(Info::new(&keys::EXIT_CODE, exit.shell_code()))
+        .with_info(Info::new(&keys::EVENT_NON_DEFAULT, true))
+        .with_info(Info::new(&keys::EVENT_DO_NOT_CACHE, true));
+    for_procs(event, Vec::new())
+}
+
+fn of_whole_job(code: Status, nspace: &Nspace) -> Event {
+    of_job(code, nspace).with_info(Info::new(&keys::EVENT_AFFECTED_PROC, ProcId::wildcard(nspace.clone())))
 }
 
 fn of_job(code: Status, nspace: &Nspace) -> Event {
@@ -76,7 +100,7 @@ pub(super) fn of_lost_proc(proc: ProcId, status: Status) -> Event {
         .with_info(Info::new(&keys::PROC_TERM_STATUS, status))
 }
 
-/// The event for these processes only.
+/// The event for these processes only, and for tools.
 pub(super) fn for_procs(event: Event, procs: Vec<ProcId>) -> Event {
     event
         .with_range(DataRange::CUSTOM)
@@ -120,20 +144,19 @@ mod tests {
 
     #[test]
     fn spn_05_what_is_told_is_what_was_asked_for() {
-        let nspace = Nspace::new("child").unwrap();
         let told = |asked: Directives| Told::take(&mut asked.clone()).unwrap();
         let (good, bad) = (outcome(Status::SUCCESS, None), outcome(Status::ERR_JOB_ABORTED, None));
         let counts = |asked: Directives| {
             let told = told(asked);
-            let ends = [&good, &bad].map(|outcome| told.of_end(&nspace, outcome).is_some());
-            (told.of_start(&nspace).len(), ends)
+            let ends = [&good, &bad].map(|outcome| told.of_end(outcome));
+            (told.of_start(), ends)
         };
         let none = Directives::new;
-        assert_eq!(counts(none()), (0, [false, false]));
-        assert_eq!(counts(none().with(&keys::NOTIFY_COMPLETION, true)), (0, [true, true]));
+        assert_eq!(counts(none()), (false, [false, false]));
+        assert_eq!(counts(none().with(&keys::NOTIFY_COMPLETION, true)), (false, [true, true]));
         let all = none().with(&keys::NOTIFY_JOB_EVENTS, true);
-        assert_eq!(counts(all.clone()), (2, [true, true]));
-        assert_eq!(counts(all.with(&keys::EVENT_SILENT_TERMINATION, true)), (2, [false, true]));
+        assert_eq!(counts(all.clone()), (true, [true, true]));
+        assert_eq!(counts(all.with(&keys::EVENT_SILENT_TERMINATION, true)), (true, [false, true]));
     }
 
     #[test]
@@ -141,8 +164,7 @@ mod tests {
         let nspace = Nspace::new("child").unwrap();
         let first = ProcId::new(nspace.clone(), pmix_types::Rank::from_raw(2));
         let outcome = outcome(Status::ERR_JOB_NON_ZERO_TERM, Some((first.clone(), ProcExit::Code(7))));
-        let mut asked = Directives::new().with(&keys::NOTIFY_COMPLETION, true);
-        let event = Told::take(&mut asked).unwrap().of_end(&nspace, &outcome).unwrap();
+        let event = of_end(&nspace, &outcome);
         assert_eq!(event.code, Status::EVENT_JOB_END);
         assert_eq!(event.info.get(&keys::NSPACE).unwrap().as_deref(), Some("child"));
         assert!(event.info.get(&keys::EVENT_TIMESTAMP).unwrap().unwrap().0 > 0);

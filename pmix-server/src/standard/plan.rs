@@ -169,11 +169,9 @@ impl Plan {
         for (rank, _, app) in self.ids() {
             let proc = ProcId::new(nspace.clone(), rank);
             let node = self.node_of(rank).unwrap_or_default();
-            let server = servers.of(node).ok_or_else(|| {
-                StartError::Invalid(format!(
-                    "{proc}: node {node} has no server here; launcher and exchange must name nodes alike"
-                ))
-            })?;
+            let server = servers
+                .of(node)
+                .ok_or_else(|| StartError::Invalid(format!("{proc}: node {node} has no server here")))?;
             server.register_client(&proc, uid, gid, None).await?;
             let env = server.setup_fork(&proc).await?;
             let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());

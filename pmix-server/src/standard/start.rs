@@ -27,7 +27,7 @@ use crate::host::HostError;
 pub(super) const REPORTS: usize = 256;
 
 /// Why a job could not be started.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum StartError {
     /// A process could not be started; none is left running.
@@ -174,6 +174,7 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         let servers = self.servers()?;
         let nodes = self.0.shared.launcher.nodes();
         let plan = Plan::new(&nspace, &wanted, &added, nodes, whose).await?;
+        servers.check_nodes(&plan.nodes, &self.0.exchange.nodes())?;
         let apps: Vec<App> = wanted.into_iter().map(|wanted| wanted.app).collect();
         // registered by the server's owner: such a job must not be changed by this one, nor end with it
         if servers.know(&nspace).await {
@@ -269,3 +270,5 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
 fn in_use(nspace: &Nspace) -> StartError {
     StartError::Invalid(format!("namespace {nspace} is in use: choose another"))
 }
+
+pmix_types::message_first!(StartError);

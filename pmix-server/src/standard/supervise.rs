@@ -181,8 +181,8 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
         // a limit beyond the clock's end is none
         let mut limit_at: Alarm = self.job.limit.and_then(|limit| now.checked_add(limit));
         let (mut end_at, mut tell_at): (Alarm, Alarm) = (None, None);
-        for event in self.job.told.of_start(&self.job.nspace) {
-            self.tell_parent(event).await;
+        for event in notices::of_start(&self.job.nspace) {
+            self.tell_of_job(event, self.job.told.of_start()).await;
         }
         while !(self.running.is_empty() && self.children.is_empty() && outgoing.is_empty()) {
             let was = self.has_failed();
@@ -245,11 +245,10 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
         let _ = out.send(JobReport::Done(outcome)).await;
     }
 
-    /// Whoever has asked for the job hears of it, on whatever node (SPN-05).
-    async fn tell_parent(&self, event: Event) {
-        if let Some(parent) = self.job.parent.clone() {
-            self.servers.notify_event(&notices::for_procs(event, vec![parent])).await;
-        }
+    /// Tools hear of the job on whatever node, and so does who has asked for it if that was asked for, too (SPN-05).
+    async fn tell_of_job(&self, event: Event, is_for_parent: bool) {
+        let parent = self.job.parent.clone().filter(|_| is_for_parent);
+        self.servers.notify_event(&notices::for_procs(event, parent.into_iter().collect())).await;
     }
 
     /// All of its processes have ended.
@@ -257,13 +256,9 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
         let (nspace, outcome) = (&self.job.nspace, self.outcome());
         if let Some(event) = notices::of_failure(nspace, &outcome) {
             let hearers = self.host.connected_with(nspace);
-            if !hearers.is_empty() {
-                self.servers.notify_event(&notices::for_procs(event, hearers)).await;
-            }
+            self.servers.notify_event(&notices::for_procs(event, hearers)).await;
         }
-        if let Some(event) = self.job.told.of_end(nspace, &outcome) {
-            self.tell_parent(event).await;
-        }
+        self.tell_of_job(notices::of_end(nspace, &outcome), self.job.told.of_end(&outcome)).await;
     }
 
     async fn on_control(&mut self, control: Control, out: &mut Outgoing) {
@@ -367,9 +362,13 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
                     }
                 }
                 out.push_back(JobReport::Proc(report));
+                let mut status = Status::SUCCESS;
                 if left_early || exit != ProcExit::Code(0) {
                     self.fail(rank).await;
+                    status = self.status_of(rank);
                 }
+                let ended = notices::of_ended_proc(self.proc(rank), status, exit);
+                self.servers.notify_event(&ended).await;
                 self.tell(out);
                 return;
             }
@@ -387,13 +386,17 @@ impl<L: Launcher, X: Exchange> Supervisor<L, X> {
         if self.failing == Failing::No && self.child_failure.is_none() {
             self.failing = Failing::First(rank);
         }
-        let status = match self.exits.get(&rank) {
+        let event = self.host.lost_proc(self.proc(rank), self.status_of(rank));
+        self.servers.notify_event(&event).await;
+    }
+
+    /// How a process that has failed came to its end, as far as that is known.
+    fn status_of(&self, rank: Rank) -> Status {
+        match self.exits.get(&rank) {
             Some(ProcExit::Signal(_)) => Status::ERR_PROC_ABORTED_BY_SIG,
             Some(ProcExit::Code(code)) if *code != 0 => Status::ERR_EXIT_NONZERO_TERM,
             _ => Status::ERR_PROC_TERM_WO_SYNC,
-        };
-        let event = self.host.lost_proc(self.proc(rank), status);
-        self.servers.notify_event(&event).await;
+        }
     }
 
     /// The first of these whose death is news: a process that has left without finalize.

@@ -16,7 +16,8 @@ use crate::account::Account;
 /// The [`StandardHost`](super::StandardHost) does the rest on top of it.
 #[async_trait]
 pub trait Launcher: Send + Sync + 'static {
-    /// Names of the nodes it can start processes on, this server's own included; never empty.
+    /// Names of the nodes it can start processes on, this server's own included; never empty. All of them need a server in
+    /// this process: see "Several nodes" at [`StandardHost`](super::StandardHost).
     fn nodes(&self) -> Vec<String>;
 
     /// The machine that a node is, or is a part of; not known, by default.
@@ -258,7 +259,7 @@ impl fmt::Display for ProcExit {
 }
 
 /// Why a job could not be started, or its processes not be reached.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[error("{proc} ({}) on {}: {}", escaped(.program), escaped(.node), escaped(.reason))]
 #[non_exhaustive]
 pub struct LaunchError {
@@ -350,7 +351,7 @@ pub trait Responder: Send + Sync + 'static {
 }
 
 /// Why bytes could not be moved.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum ExchangeError {
     /// The node is not part of the exchange, or has left it.
@@ -369,6 +370,8 @@ pub enum ExchangeError {
     #[error("exchange: {0}")]
     Other(String),
 }
+
+pmix_types::message_first!(LaunchError, ExchangeError);
 
 #[cfg(test)]
 mod tests {

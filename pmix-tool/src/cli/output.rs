@@ -19,7 +19,7 @@ use super::{Console, Trouble};
 /// looks for the jobs at all live ones of this user on this node; all have to be at the same.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit code: 0 when all of them have ended; 1 if there is no such job or process, if its output cannot \
+    after_help = "Exit code: 0 when all of them have ended, or their server has stopped; 1 if there is no such job or process, if its output cannot \
                   be had, or if the server was lost; 2 if the command line is wrong."
 )]
 pub(super) struct Args {
@@ -143,6 +143,8 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
                 // where it is missing, as far as lines let it be said
                 complain(&format!("{bytes} bytes of output are missing here: they came too fast"));
             }
+            // its jobs have ended before
+            Some(Err(OutputError::Stopped)) => {}
             Some(Err(error)) => trouble = Some(error),
             None => break,
         }

@@ -6,7 +6,7 @@ use crate::map::MapError;
 use crate::{KeyName, Nspace, ParseRankSetError, Rank, Status, ValueError};
 
 /// Job data that cannot be understood. Nothing of the call that gave it has been taken over.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[error("data of namespace {nspace}: {kind}")]
 #[non_exhaustive]
 pub struct JobError {
@@ -120,3 +120,5 @@ pub enum JobErrorKind {
         second: String,
     },
 }
+
+crate::message_first!(JobError);

@@ -6,7 +6,7 @@ use super::MAX_NODES;
 
 /// A map that cannot be read, built or used. Positions count bytes from the start of the input, tag included;
 /// for a map built from a list they count as if the list had been written out in plain form.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MapError {
     /// Text with bytes that are not UTF-8.
@@ -110,3 +110,5 @@ pub enum MapError {
         limit: usize,
     },
 }
+
+crate::message_first!(MapError);

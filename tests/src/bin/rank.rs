@@ -60,6 +60,8 @@ enum Act {
     CleanUp(Vec<String>),
     /// `tool URI`: connects to this server as a tool and not as a process of a job.
     Tool(String),
+    /// `maybe-alone`: connects, or runs alone where no launcher is to be seen, says which of the two, finalize.
+    MaybeAlone,
     /// `block`: nothing more, for ever.
     Block,
     /// `leave`: exits with 0 and without finalize.
@@ -87,6 +89,11 @@ async fn run(act: Act) -> Result<u8, Error> {
     if let Act::Tool(uri) = act {
         users::tool(&uri).await;
         return Ok(0);
+    }
+    if matches!(act, Act::MaybeAlone) {
+        let client = Client::from_env().allow_singleton().connect().await?;
+        println!("{}", if client.is_singleton() { "alone" } else { "launched" });
+        return client.finalize().await.map(|()| 0);
     }
     let client = Client::from_env().connect().await?;
     let me = client.proc_id().clone();
@@ -159,7 +166,12 @@ async fn run(act: Act) -> Result<u8, Error> {
         }
         Act::Parent => tell_parent(&client).await?,
         Act::Where => tell_where(&client).await?,
-        Act::Tool(_) | Act::Fence | Act::FenceThenExit(_) | Act::FenceWithout(_) | Act::DieBeforeFence(_) => {
+        Act::Tool(_)
+        | Act::MaybeAlone
+        | Act::Fence
+        | Act::FenceThenExit(_)
+        | Act::FenceWithout(_)
+        | Act::DieBeforeFence(_) => {
             println!("fencing");
             client.fence_all().await?;
         }
@@ -271,6 +283,7 @@ impl Act {
             "furnish" => Self::Furnish,
             "clean-up" => Self::CleanUp(args.get(1..)?.to_vec()),
             "tool" => Self::Tool(args.get(1)?.clone()),
+            "maybe-alone" => Self::MaybeAlone,
             "block" => Self::Block,
             "leave" => Self::Leave,
             _ => return None,

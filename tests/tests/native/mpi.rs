@@ -1,6 +1,8 @@
 //! Programs of Open MPI under `pmixrun`. Sources in `native/`.
 
-use pmix_tests::{Mpi, Peer};
+use std::process::Command;
+
+use pmix_tests::{Mpi, Peer, pmixrun, rank_program, run};
 
 const RANKS: [usize; 4] = [1, 2, 4, 8];
 
@@ -89,4 +91,50 @@ async fn evt_20_an_mpi_rank_killed_inside_a_barrier_ends_the_job() {
 #[tokio::test]
 async fn an_open_mpi_5_rank_killed_inside_a_barrier_ends_the_job() {
     Mpi::new(Peer::OpenMpi5).death().await;
+}
+
+/// It would take itself for a job of one as often as there are ranks.
+fn is_no_singleton(peer: Peer, variable: &str) {
+    let Some(mpirun) = peer.mpirun() else { return };
+    let mut command = Command::new(mpirun);
+    command.args(["--allow-run-as-root", "--oversubscribe", "-n", "2"]);
+    command.arg(rank_program()).arg("maybe-alone").env_remove("PMIX_GRPC_URI");
+    let (code, out, err) = run(command);
+    assert_ne!(code, Some(0), "{out}{err}");
+    assert!(!out.contains("alone") && err.contains("PMIX_GRPC_URI is not set, but PMIX_"), "{out}{err}");
+    assert!(err.contains(variable) && err.contains("pmixrun"), "{err}");
+}
+
+#[test]
+fn under_mpirun_of_open_mpi_4_nobody_is_a_singleton() {
+    is_no_singleton(Peer::OpenMpi, "PMIX_SERVER_URI");
+}
+
+#[test]
+fn under_mpirun_of_open_mpi_5_nobody_is_a_singleton() {
+    is_no_singleton(Peer::OpenMpi5, "PMIX_SERVER_URI");
+}
+
+#[test]
+fn a_singleton_needs_an_environment_without_any_launcher() {
+    let alone = |name: &str, value: &str| {
+        let mut command = Command::new(rank_program());
+        command.arg("maybe-alone").env_remove("PMIX_GRPC_URI").env(name, value);
+        run(command)
+    };
+    let (code, out, err) = alone("PMI_RANK", "");
+    assert_eq!((code, out.as_str()), (Some(0), "alone\n"), "{err}");
+    // as MPICH's and Slurm's launchers with PMI-1 and PMI-2 do
+    for (name, value) in [("PMI_RANK", "1"), ("PMI_FD", "7"), ("PMI_PORT", "n0:4242")] {
+        let (code, out, err) = alone(name, value);
+        assert_ne!(code, Some(0), "{out}");
+        assert!(err.contains(&format!("PMIX_GRPC_URI is not set, but {name} is")), "{err}");
+    }
+    // ours has the variables of both
+    let dir = tempfile::tempdir().unwrap();
+    let (rank, args) = (rank_program(), ["--native", "on", "-n", "2"]);
+    let mut command = pmixrun(dir.path(), &args);
+    command.arg(rank).arg("maybe-alone").env("PMI_RANK", "0");
+    let (code, out, err) = run(command);
+    assert_eq!((code, out.matches("launched").count()), (Some(0), 2), "{out}{err}");
 }

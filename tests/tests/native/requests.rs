@@ -7,13 +7,13 @@ use pmix_client::types::{
 use pmix_client::{ProcId, Rank};
 use pmix_native::conn::{Peer as Who, tag};
 use pmix_native::msg::{
-    Abort, Allocate, Body, Entry, IofPull, IofPush, JobControl, Log, Monitor, NspaceData, Request,
-    ResolvePeers, SessionControl, ValidateCredential,
+    Abort, Allocate, Body, Collective, Entry, IofPull, IofPush, JobControl, Log, Monitor, NspaceData, Push,
+    RegisterEvents, Request, ResolvePeers, SessionControl, ValidateCredential,
 };
 use pmix_native::{Dialect, Encoding};
 use pmix_server::host::*;
 use pmix_server::{Capabilities, HostModule, HostResult, NativeWire, Upcall, UpcallContext, async_trait};
-use pmix_tests::{NativeSession, TestNode, within};
+use pmix_tests::{NativeSession, TestCluster, TestNode, within};
 use tokio::sync::mpsc;
 
 /// Does everything, and tells what it was asked.
@@ -285,4 +285,24 @@ async fn cli_09_a_c_client_is_told_of_the_server_that_serves_it_or_of_the_one_th
         let times = whole.iter().filter(|pair| *pair.key == *keys::SERVER_NSPACE.name()).count();
         assert_eq!(times, 1);
     }
+}
+
+/// The answer to a fence has room for a status only: an event names the dead.
+#[tokio::test]
+async fn fen_13_evt_20_a_c_client_hears_who_died_on_another_node_in_a_fence() {
+    let cluster = TestCluster::with_servers(2, 1, |server| server.native_wire(NativeWire::On)).await;
+    let mut witness = session(cluster.node(0)).await;
+    let victim = cluster.client(1).await;
+    let lost = Request::RegisterEvents(RegisterEvents::new(vec![Status::ERR_PROC_TERM_WO_SYNC]));
+    assert_eq!(witness.ask(&lost).await.status, Status::SUCCESS);
+    let fence = Request::Fence(Collective::new(vec![ProcId::wildcard(me().nspace)]));
+    let kill = async {
+        cluster.node(0).until(|stats| stats.waiting > 0).await;
+        drop(victim);
+    };
+    let (answer, ()) = tokio::join!(witness.ask(&fence), kill);
+    assert_eq!(answer.status, Status::ERR_PROC_TERM_WO_SYNC);
+    let Push::Event(event) = within(witness.push()).await else { panic!("no event") };
+    assert_eq!(event.code, Status::ERR_PROC_TERM_WO_SYNC);
+    assert_eq!(event.info.get(&keys::EVENT_AFFECTED_PROC), Ok(Some(cluster.proc(1))));
 }

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+use pmix_server::host::{ConnectRequest, Connected, FenceRequest};
 use pmix_server::standard::{MemoryExchange, StandardHost};
 use pmix_server::testing::conformance::{Conformance, Report, Verdict, checks};
 use pmix_server::testing::wrong::{Fault, Faulty};
-use pmix_server::{HostModule, NoHost};
+use pmix_server::{Capabilities, HostModule, HostResult, NoHost, ServerHandle, Upcall, UpcallContext};
 use pmix_tests::NullLauncher;
 
 type Standard = StandardHost<NullLauncher, MemoryExchange>;
@@ -45,6 +47,62 @@ async fn the_standard_host_keeps_the_rules_on_one_node_and_on_three() {
 async fn without_host_what_is_local_keeps_the_rules() {
     let report = run(1, |nodes| nodes.iter().map(|_| NoHost).collect::<Vec<_>>(), &[]).await;
     assert!(report.passed(), "{report}");
+}
+
+/// What it has never promised is skipped at once, by its name.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_host_on_two_nodes_fails_nothing() {
+    let began = std::time::Instant::now();
+    let report = run(2, |nodes| nodes.iter().map(|_| NoHost).collect::<Vec<_>>(), &[]).await;
+    assert!(report.passed(), "{report}");
+    assert!(began.elapsed() < PATIENCE, "nothing was waited for: {:?}", began.elapsed());
+    let reason = |name: &str| {
+        let outcome = report.outcomes.iter().find(|outcome| outcome.check == name).unwrap();
+        outcome.verdict.clone()
+    };
+    let needs = |what: &str| Verdict::Skipped(format!("needs {what}"));
+    assert_eq!(reason("fence_brings_data"), needs("fence"));
+    assert_eq!(reason("publish_can_be_looked_up"), needs("publish, lookup, fence"));
+    assert_eq!(reason("events_keep_their_order"), needs("fence, notify_event"));
+    assert_eq!(reason("reserved_keys_never_wait"), Verdict::Passed);
+}
+
+/// A standard host that does not carry events.
+struct Deaf(Standard);
+
+#[pmix_server::async_trait]
+impl HostModule for Deaf {
+    fn capabilities(&self) -> Capabilities {
+        Upcall::ALL
+            .iter()
+            .copied()
+            .filter(|upcall| [Upcall::Fence, Upcall::Connect].contains(upcall))
+            .collect()
+    }
+
+    fn started(&self, handle: &ServerHandle) {
+        self.0.started(handle);
+    }
+
+    async fn fence(&self, cx: &UpcallContext, req: FenceRequest) -> HostResult<Bytes> {
+        self.0.fence(cx, req).await
+    }
+
+    async fn connect(&self, cx: &UpcallContext, req: ConnectRequest) -> HostResult<Connected> {
+        self.0.connect(cx, req).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_is_checked_for_what_it_serves() {
+    let names = ["fence_brings_data", "connect_waits_for_all", "an_event_reaches_the_namespace"];
+    let report = run(2, |nodes| standard(nodes).into_iter().map(Deaf).collect::<Vec<_>>(), &names).await;
+    let verdicts: Vec<_> = report.outcomes.iter().map(|outcome| outcome.verdict.clone()).collect();
+    let skipped = |entry: &str| Verdict::Skipped(format!("needs {entry}"));
+    assert_eq!(verdicts, [Verdict::Passed, skipped("direct_modex"), skipped("notify_event")], "{report}");
+    // on one node the server does without these
+    let report = run(1, |nodes| standard(nodes).into_iter().map(Deaf).collect::<Vec<_>>(), &names).await;
+    assert!(report.outcomes.iter().all(|outcome| outcome.verdict == Verdict::Passed), "{report}");
 }
 
 /// The check that must find a fault.

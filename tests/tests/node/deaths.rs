@@ -114,6 +114,23 @@ async fn hst_04_a_job_that_cannot_start_leaves_nothing_on_any_node() {
 }
 
 #[tokio::test]
+async fn a_host_starts_no_processes_where_it_has_no_server() {
+    for (far, exchange, why) in
+        [("n1", ["n0", "n1"], "StandardHost::cluster"), ("vm-1", ["n0", "n1"], "must name nodes alike")]
+    {
+        let launcher = TestLauncher::on(["n0", far]);
+        let exchange = MemoryExchange::cluster(exchange).remove(0);
+        let host = StandardHost::new(launcher.clone(), exchange);
+        let _node = launcher.node_of(host.clone()).await;
+        let start = JobStart::new(Nspace::new("wide").unwrap(), vec![App::new("none", 2)]);
+        let error = within(host.start_job(start)).await.unwrap_err();
+        assert_eq!(error.status(), Status::ERR_BAD_PARAM);
+        let message = error.to_string();
+        assert!(message.contains(&format!("node {far} ")) && message.contains(why), "{message}");
+    }
+}
+
+#[tokio::test]
 async fn a_job_does_not_take_the_name_of_one_that_somebody_else_has_registered() {
     let host = StandardHost::new(TestLauncher::new("n0"), MemoryExchange::single("n0"));
     let node = TestNode::builder(1).host(host.clone()).start().await;

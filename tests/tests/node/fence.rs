@@ -297,7 +297,9 @@ fn fen_13_a_death_on_one_node_ends_the_fence_on_all_three() {
         for fence in fences {
             let error = within(fence).await.unwrap().unwrap_err();
             assert_eq!(error.status(), Status::ERR_PROC_TERM_WO_SYNC, "{error}");
-            assert!(error.to_string().contains("n2"), "{error}");
+            assert_eq!(error.procs(), [cluster.proc(5)], "{error}");
+            let message = error.to_string();
+            assert!(message.contains("n2") && message.contains("job:5"), "{message}");
         }
         for node in cluster.nodes() {
             node.until_waiting(0).await;

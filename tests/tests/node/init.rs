@@ -87,7 +87,7 @@ async fn ini_02_a_server_that_is_not_there_is_an_error() {
 fn ini_07_cli_04_init_and_finalize_wait_for_the_host() {
     on_both_runtimes(async || {
         let host = Doorkeeper::new(0);
-        let node = TestNode::with_host(0, host.clone()).await;
+        let node = TestNode::with_host(1, host.clone()).await;
         let proc = node.proc(0);
         let (uid, gid) = ids();
         node.handle().register_client(&proc, uid, gid, Some(Arc::new("its object"))).await.unwrap();

@@ -26,6 +26,7 @@ mod query;
 mod resolve;
 mod server_chapter;
 mod standard_host;
+mod tools;
 
 use pmix_client::Client;
 use pmix_client::types::{DataRange, Status};

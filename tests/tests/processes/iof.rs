@@ -278,6 +278,8 @@ async fn iof_04_iof_10_a_spawned_job_is_forwarded_as_its_spawn_says() {
     let child = ProcId::wildcard(nspace);
     let error = within(client.pull_output([child.clone()])).await.unwrap_err();
     assert_eq!(error.status(), Status::ERR_NOT_SUPPORTED, "its standard error was not asked for");
+    let message = error.to_string();
+    assert!(message.contains("STDERR of job") && message.contains("forward_output()"), "{message}");
     let mut output = within(client.pull_output([child.clone()]).channels(IofChannels::STDOUT)).await.unwrap();
     let mut input = client.push_stdin([child]);
     say(&mut input, "hello\n").await;
@@ -309,6 +311,23 @@ async fn iof_04_iof_10_a_spawned_job_is_forwarded_as_its_spawn_says() {
         }
     }
     assert_eq!(heard, [(Rank::from_raw(1), "hello\n".into())]);
+
+    let app = App::new("sh", 1).args(["-c", "read go; echo out; echo err >&2"]);
+    let spawn =
+        client.spawn([app]).forward_output().directives(Directives::new().with(&keys::FWD_STDIN, true));
+    let child = ProcId::wildcard(within(async { spawn.await }).await.unwrap());
+    let mut output = within(client.pull_output([child.clone()])).await.unwrap();
+    say(&mut client.push_stdin([child]), "go\n").await;
+    let mut heard = Vec::new();
+    loop {
+        let chunk = next(&mut output).await;
+        if chunk.source.rank.is_wildcard() {
+            break;
+        }
+        heard.extend((!chunk.data.is_empty()).then_some((chunk.channels, chunk.data)));
+    }
+    heard.sort_by_key(|(_, data)| data.clone());
+    assert_eq!(heard, [(IofChannels::STDERR, "err\n".into()), (IofChannels::STDOUT, "out\n".into())]);
 
     let sleep = App::new("sleep", 1).args(["60"]);
     let silent = ProcId::wildcard(within(client.spawn([sleep])).await.unwrap());
@@ -392,14 +411,37 @@ async fn a_slow_reader_holds_nobody_back_and_learns_what_it_has_missed() {
 }
 
 #[tokio::test]
-async fn a_lost_server_ends_the_stream_with_a_word() {
+async fn a_server_that_stops_ends_the_stream_with_a_word_and_pmix_output_in_peace() {
     let rig = Rig::start().await;
     let tool = rig.tool().await;
     let echo = rig.job("echo", ECHO, 1).await;
     let mut output = pull(&tool, [all_of(&echo)]).await;
+    let mut command = Command::new(program("pmix-tool", "pmix"));
+    command.args(["output", "echo:0", "--uri", rig.node.handle().uri()]);
+    let mut tail = Running::start(command);
+    // until it has asked it hears nothing
+    let mut input = tool.push_stdin([rank(&echo, 0)]);
+    let talk = async {
+        loop {
+            say(&mut input, "again\n").await;
+        }
+    };
+    tokio::select! {
+        _ = tail.line_with("again") => {}
+        () = talk => {}
+    }
     rig.node.stop().await;
-    assert_eq!(within(output.recv()).await, Some(Err(OutputError::Disconnected)));
+    let last = within(async {
+        loop {
+            if let Some(Err(error)) = output.recv().await {
+                break error;
+            }
+        }
+    });
+    assert_eq!(last.await, OutputError::Stopped);
     assert_eq!(within(output.recv()).await, None);
+    let (status, _, err) = tail.end().await;
+    assert!(status.success(), "{err}");
     echo.kill();
 }
 

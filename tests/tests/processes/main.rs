@@ -8,6 +8,7 @@ mod hung;
 mod iof;
 mod job_control;
 mod pmixrun;
+mod python;
 mod spawn;
 mod start;
 mod vnodes;

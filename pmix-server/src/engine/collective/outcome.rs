@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pmix_types::message::{Failure, Modex, ProcData, PutEntry, Reply};
-use pmix_types::{Info, Nspace, ProcId, RankSet, Status, keys};
+use pmix_types::{DataArray, Info, Nspace, ProcId, RankSet, Status, keys};
 
 use super::super::group::{Contribution, Finished};
 use super::super::registry::Viewer;
@@ -53,6 +53,10 @@ impl Engine {
                 status => status,
             };
             directives.push(Info::new(&keys::LOCAL_COLLECTIVE_STATUS, status));
+            if !failure.procs.is_empty() {
+                let procs = DataArray::Proc(failure.procs.clone());
+                directives.push(Info::new(&keys::EVENT_AFFECTED_PROCS, procs));
+            }
         }
         let (procs, nodes) = (signature.procs(), self.nodes_of(signature));
         let request = match &signature.operation {

@@ -12,11 +12,11 @@ mod watch;
 use std::collections::BTreeMap;
 
 use pmix_types::message::{Failure, Push, RegisterEvents, Reply};
-use pmix_types::{Directives, Event, EventFilter, Memory, Nspace, ProcId, Status, keys};
+use pmix_types::{DataRange, Directives, Event, EventFilter, Memory, Nspace, ProcId, Status, keys};
 
 use super::ids::{Counter, ReplyTo};
 use super::registry::Job;
-use super::users::Voice;
+use super::users::{Listener, Voice};
 use super::{Asked, CallValue, Command, ConnId, Engine, Out, invite};
 use audience::Audience;
 use cache::{Cache, Had, Heard};
@@ -209,7 +209,7 @@ impl Engine {
         for (number, registration) in &self.events.registrations {
             let Some(held) = self.conns.get(&registration.conn) else { continue };
             if registration.filter.accepts(event, &held.proc, is_local)
-                && audience.includes(&held.proc, &self.jobs)
+                && (audience.includes(&held.proc, &self.jobs) || self.is_for_tool(event, held.listener()))
                 && voice.is_for(held.listener(), &self.config)
             {
                 wanted.entry(registration.conn).or_default().push(*number);
@@ -242,6 +242,16 @@ impl Engine {
             })
             .collect();
         self.events.cache.had(&wanted, &receiver, &self.jobs);
+    }
+
+    /// Whether a tool hears of it although it is in no range: what the host tells of jobs that the tool may see.
+    fn is_for_tool(&self, event: &Event, listener: Listener<'_>) -> bool {
+        let Listener { proc, uid, is_tool } = listener;
+        if !is_tool || !event.source.nspace.is_empty() || event.range == DataRange::RM {
+            return false;
+        }
+        let about = event.affected_procs();
+        !about.is_empty() && about.iter().all(|affected| self.may_see(proc, uid, &affected.nspace))
     }
 
     /// Whether a process is on this node, whatever it is.

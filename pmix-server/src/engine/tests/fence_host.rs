@@ -1,6 +1,6 @@
 //! Fences that reach other nodes.
 
-use pmix_types::{Directives, Info, Key, Scope, Status, keys};
+use pmix_types::{DataArray, Directives, Info, Key, Scope, Status, keys};
 
 use super::super::{Answer, Command, HostCall, UpcallId, UpcallRequest};
 use super::harness::*;
@@ -114,6 +114,8 @@ fn fen_13_a_local_death_is_told_to_the_host() {
     let (id, request) = fence_upcall(&mut t);
     t.fails(to, Status::ERR_PROC_TERM_WO_SYNC);
     assert_eq!(request.directives.get(&keys::LOCAL_COLLECTIVE_STATUS), Ok(Some(Status::ERR_PARTIAL_SUCCESS)));
+    let dead = DataArray::Proc(vec![b.proc.clone()]);
+    assert_eq!(request.directives.get(&keys::EVENT_AFFECTED_PROCS), Ok(Some(dead)));
     assert!(request.data.is_empty());
     // the verdict is given: the host's word changes nothing
     t.answer(id, Ok(Answer::Blob(blob([]))));

@@ -235,6 +235,45 @@ fn evt_11_a_process_is_heard_by_its_own_user_and_by_tools_that_see_everything() 
     s.t.finish();
 }
 
+/// No job is named in the range: only what the event is about counts.
+#[test]
+fn evt_20_qry_10_tools_hear_what_the_host_tells_of_jobs_that_they_may_see() {
+    let mut s = Scene::new([Upcall::ToolConnected]);
+    let mut tools = Vec::new();
+    for (uid, rank) in [(0, 0), (ALICE, 1)] {
+        let conn = s.t.hello_as(Identity::Tool(None), (uid, uid));
+        let (id, ..) = s.t.upcall();
+        s.t.answer(id, Ok(Answer::Identity(proc("tool", rank))));
+        s.t.next();
+        tools.push(Peer { conn, proc: proc("tool", rank) });
+    }
+    for peer in [&s.alice, &s.bob, &s.root, &tools[0], &tools[1]] {
+        register(&mut s.t, peer, vec![]);
+    }
+    let about = |range, nspaces: &[&str]| {
+        let procs = DataArray::Proc(nspaces.iter().map(|name| all_of(name)).collect());
+        let nobody = Info::new(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(Vec::new()));
+        let event = Event::new(CODE, ProcId::none()).with_range(range).with_info(nobody);
+        event.with_info(Info::new(&keys::EVENT_AFFECTED_PROCS, procs))
+    };
+    let mut hear = |range, nspaces: &[&str]| {
+        s.t.call(HostCall::NotifyEvent(about(range, nspaces)));
+        hearers(&mut s.t)
+    };
+    let (roots, alices) = (tools[0].conn, tools[1].conn);
+    assert_eq!(hear(DataRange::CUSTOM, &["alices"]), [roots, alices]);
+    assert_eq!(hear(DataRange::CUSTOM, &["bobs"]), [roots]);
+    assert_eq!(hear(DataRange::CUSTOM, &["alices", "bobs"]), [roots], "one of them is not to be seen");
+    assert_eq!(hear(DataRange::CUSTOM, &[]), [], "it is about no job");
+    assert_eq!(hear(DataRange::RM, &["alices"]), []);
+    // what a process says of others stays in its range
+    let mut said = about(DataRange::CUSTOM, &["alices"]);
+    said.source = s.alice.proc.clone();
+    s.t.call(HostCall::NotifyEvent(said));
+    assert_eq!(hearers(&mut s.t), []);
+    s.t.finish();
+}
+
 #[test]
 fn evt_13_what_is_kept_of_a_user_is_kept_for_that_user() {
     let mut s = Scene::new([]);

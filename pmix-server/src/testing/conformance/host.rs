@@ -37,7 +37,7 @@ pub struct Conformance<F> {
 }
 
 /// Why the checks could not be run at all.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum SetUpError {
     /// Not one host for every node.
@@ -220,3 +220,5 @@ async fn run_as(
         Err(failure) => (Verdict::Failed(format!("{proc} cannot connect: {failure}")), None),
     }
 }
+
+pmix_types::message_first!(SetUpError);

@@ -7,8 +7,8 @@
 //! - for a running resource manager, from outside: a launcher starts a program whose ranks bring a [`Session`] of
 //!   their own and call [`run_rank`]; `pmix-check` of the crate `pmix-rm` is that program, for both wires.
 //!
-//! What a host does not support is skipped, which the [`Report`] tells: whether it has to be there is not for a check
-//! to say.
+//! What a host does not support is skipped, which the [`Report`] tells, at once where its server says what the host serves:
+//! "needs fence". Whether it has to be there is not for a check to say.
 //!
 //! # Examples
 //! ```

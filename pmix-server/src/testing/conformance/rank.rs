@@ -1,7 +1,9 @@
 //! What a check can do as one rank of its job.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::future::Future;
+use std::slice::from_ref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,10 +12,11 @@ use pmix_types::message::{
     QueryReply, RegisterEvents, Reply, Request, Unpublish,
 };
 use pmix_types::{
-    DataRange, Directives, Event, Info, KeyName, Nspace, ProcId, Query, Scope, Status, Value, keys,
+    DataRange, Directives, Event, Info, Key, KeyName, Nspace, ProcId, Query, Scope, Status, Value, keys,
 };
 
 use super::{Check, SecondJob, Session, Verdict};
+use crate::host::Upcall;
 
 /// A request that is not answered within this time never will be, unless the caller says otherwise.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -65,6 +68,7 @@ pub async fn run_rank(
     let mut rank = Rank { session: Box::new(session), proc, size: 0, other: None, patience };
     let checked = async {
         rank.size = rank.job_size().await?;
+        rank.needs_of_host(check).await?;
         if check.both_jobs {
             rank.other = second.find(&rank).await?;
         }
@@ -144,8 +148,51 @@ impl Rank {
         }
     }
 
+    /// Needs what the check does of the host. Where it does not say what it serves, that is seen on the way.
+    async fn needs_of_host(&self, check: &Check) -> Checked {
+        if check.needs.is_empty() && check.needs_across_nodes.is_empty() {
+            return Ok(());
+        }
+        let Some(served) = self.host_functions().await? else { return Ok(()) };
+        let lacks = |upcall: &&Upcall| !upcall.functions().iter().any(|name| served.contains(*name));
+        let mut missing: Vec<_> = check.needs.iter().filter(lacks).collect();
+        if check.needs_across_nodes.iter().any(|upcall| lacks(&upcall)) && self.spans_nodes().await? {
+            missing.extend(check.needs_across_nodes.iter().filter(lacks));
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<_> = missing.iter().map(|upcall| upcall.name()).collect();
+        Err(skip(format!("needs {}", names.join(", "))))
+    }
+
+    /// The functions that the host serves; `None` if nobody says.
+    async fn host_functions(&self) -> Checked<Option<BTreeSet<String>>> {
+        let query = Query::new(&keys::SERVER_FUNCTIONS).key(&keys::HOST_FUNCTIONS);
+        let Ok(Reply::Query(reply)) = self.ask(Request::Query(vec![query])).await? else { return Ok(None) };
+        // the answers to one query come together
+        let answers =
+            reply.results.iter().flat_map(|info| info.value.as_infos().unwrap_or_else(|| from_ref(info)));
+        let answers: Vec<_> = answers.collect();
+        let named = |key: &Key<String>| {
+            let named = answers.iter().find(|info| info.key == *key.name());
+            named.and_then(|info| info.value.as_str())
+        };
+        // a server that knows its own knows those of its host
+        let names = named(&keys::HOST_FUNCTIONS).or_else(|| named(&keys::SERVER_FUNCTIONS).map(|_| ""));
+        Ok(names.map(|names| names.split(',').map(|name| name.trim().to_owned()).collect()))
+    }
+
     /// Needs first and last rank on different nodes.
     pub(super) async fn needs_two_nodes(&self) -> Checked {
+        match self.spans_nodes().await? {
+            true => Ok(()),
+            false => Err(skip("it needs two nodes")),
+        }
+    }
+
+    /// Whether first and last rank are on different nodes.
+    async fn spans_nodes(&self) -> Checked<bool> {
         let mut names = Vec::new();
         for proc in [self.peer(0), self.last()] {
             match self.get(&proc, keys::HOSTNAME.name(), Directives::new()).await? {
@@ -155,10 +202,7 @@ impl Rank {
                 }
             }
         }
-        match names.first() == names.last() {
-            true => Err(skip("it needs two nodes")),
-            false => Ok(()),
-        }
+        Ok(names.first() != names.last())
     }
 
     /// Waits as long as somebody may be late.

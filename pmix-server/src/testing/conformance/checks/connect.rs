@@ -9,15 +9,15 @@ use super::super::rank::{Checked, Rank, ensure, must, must_fail};
 use super::{Check, family};
 
 family! {
-    connect_waits_for_all ["CON-02"], "no connect ends before all have called it";
-    ranks_of_an_assembly_are_unique ["CON-06", "CON-07"], "each process learns a rank of its own in the new namespace";
-    connect_brings_job_data ["CON-08"], "each participant gets the others' job data", both;
-    an_exchange_makes_no_namespace ["CON-09"], "XCHG_ONLY makes no namespace";
-    a_caller_must_take_part ["CON-03"], "the caller must be one of the processes";
-    a_connect_ends_in_time ["CON-02", "GEN-12"], "TIMEOUT ends a connect";
-    only_what_is_connected_can_be_disconnected ["CON-14"], "a set that is not connected cannot be disconnected";
-    a_set_connects_again_after_its_disconnect ["CON-14", "CON-15"], "after disconnect a set can connect again";
-    a_connected_set_connects_again ["CON-15"], "a connected set connects again and stays what it is, one disconnect ends it";
+    connect_waits_for_all ["CON-02"], "no connect ends before all have called it", needs [Connect], across [Fence, DirectModex];
+    ranks_of_an_assembly_are_unique ["CON-06", "CON-07"], "each process learns a rank of its own in the new namespace", needs [Connect], across [Fence];
+    connect_brings_job_data ["CON-08"], "each participant gets the others' job data", needs [Connect], across [Fence] | both;
+    an_exchange_makes_no_namespace ["CON-09"], "XCHG_ONLY makes no namespace", needs [Connect], across [Fence];
+    a_caller_must_take_part ["CON-03"], "the caller must be one of the processes", needs [Connect], across [Fence];
+    a_connect_ends_in_time ["CON-02", "GEN-12"], "TIMEOUT ends a connect", needs [Connect], across [Fence];
+    only_what_is_connected_can_be_disconnected ["CON-14"], "a set that is not connected cannot be disconnected", needs [Disconnect], across [Fence];
+    a_set_connects_again_after_its_disconnect ["CON-14", "CON-15"], "after disconnect a set can connect again", needs [Connect, Disconnect], across [Fence];
+    a_connected_set_connects_again ["CON-15"], "a connected set connects again and stays what it is, one disconnect ends it", needs [Connect, Disconnect], across [Fence];
 }
 
 async fn connect_waits_for_all(rank: &Rank) -> Checked {

@@ -10,11 +10,11 @@ use super::{Check, family};
 family! {
     job_data_is_there_from_the_start ["INI-03", "GET-02"], "job-level and process-level data can be read at once";
     reserved_keys_never_wait ["GET-30"], "a reserved key that is not there is an answer";
-    a_get_waits_for_the_commit ["GET-22", "GET-23", "DMX-01"], "a get waits until its target commits the key";
-    immediate_does_not_wait ["GET-04"], "IMMEDIATE answers from what the server holds";
-    a_get_ends_in_time ["GET-07", "GEN-12"], "TIMEOUT ends a get";
-    a_commit_replaces ["PUT-04"], "a key that is put again has its new value";
-    scopes_hide_values ["PUT-03", "GET-06"], "LOCAL and REMOTE values are seen on their side only";
+    a_get_waits_for_the_commit ["GET-22", "GET-23", "DMX-01"], "a get waits until its target commits the key", across [Fence, DirectModex];
+    immediate_does_not_wait ["GET-04"], "IMMEDIATE answers from what the server holds", across [Fence, DirectModex];
+    a_get_ends_in_time ["GET-07", "GEN-12"], "TIMEOUT ends a get", across [Fence, DirectModex];
+    a_commit_replaces ["PUT-04"], "a key that is put again has its new value", across [Fence, DirectModex];
+    scopes_hide_values ["PUT-03", "GET-06"], "LOCAL and REMOTE values are seen on their side only", across [Fence, DirectModex];
 }
 
 async fn job_data_is_there_from_the_start(rank: &Rank) -> Checked {

@@ -7,10 +7,10 @@ use super::super::rank::{Checked, Rank, ensure, must_fail};
 use super::{Check, family};
 
 family! {
-    an_event_reaches_the_namespace ["EVT-09", "EVT-11", "EVT-19"], "an event in range NAMESPACE reaches all of it";
-    a_local_event_stays_on_its_node ["EVT-11"], "an event in range LOCAL does not leave its node";
-    a_private_event_stays_private ["EVT-11"], "an event in range PROC_LOCAL is sent to nobody else";
-    events_keep_their_order ["EVT-13"], "events of one process arrive in the order they were sent";
+    an_event_reaches_the_namespace ["EVT-09", "EVT-11", "EVT-19"], "an event in range NAMESPACE reaches all of it", across [Fence, NotifyEvent];
+    a_local_event_stays_on_its_node ["EVT-11"], "an event in range LOCAL does not leave its node", across [Fence, NotifyEvent];
+    a_private_event_stays_private ["EVT-11"], "an event in range PROC_LOCAL is sent to nobody else", across [Fence, NotifyEvent];
+    events_keep_their_order ["EVT-13"], "events of one process arrive in the order they were sent", across [Fence, NotifyEvent];
     only_a_registration_can_be_ended ["EVT-16"], "a registration that is not known cannot be ended";
 }
 

@@ -8,14 +8,14 @@ use super::super::rank::{Checked, Rank, broken, ensure, must, must_fail};
 use super::{Check, family};
 
 family! {
-    fence_waits_for_all ["FEN-01", "FEN-09"], "no fence ends before all have entered";
-    fence_brings_data ["FEN-06", "FEN-09"], "COLLECT_DATA brings what all have committed";
-    rounds_do_not_mix ["FEN-04"], "fences of one set are served in the order each process called them";
-    subsets_do_not_wait_for_others ["FEN-03", "FEN-04"], "only the participants of a fence are waited for";
-    a_stranger_may_not_enter ["FEN-05"], "the caller must take part";
-    a_fence_ends_in_time ["FEN-17", "GEN-12"], "TIMEOUT ends a fence for all who wait";
-    an_unknown_requirement_is_refused ["GEN-05", "HST-03"], "a directive that must be known, and is not, is refused";
-    an_unknown_wish_is_ignored ["GEN-04"], "a directive that need not be known is ignored";
+    fence_waits_for_all ["FEN-01", "FEN-09"], "no fence ends before all have entered", across [Fence, DirectModex];
+    fence_brings_data ["FEN-06", "FEN-09"], "COLLECT_DATA brings what all have committed", across [Fence];
+    rounds_do_not_mix ["FEN-04"], "fences of one set are served in the order each process called them", across [Fence];
+    subsets_do_not_wait_for_others ["FEN-03", "FEN-04"], "only the participants of a fence are waited for", across [Fence];
+    a_stranger_may_not_enter ["FEN-05"], "the caller must take part", across [Fence];
+    a_fence_ends_in_time ["FEN-17", "GEN-12"], "TIMEOUT ends a fence for all who wait", across [Fence];
+    an_unknown_requirement_is_refused ["GEN-05", "HST-03"], "a directive that must be known, and is not, is refused", across [Fence];
+    an_unknown_wish_is_ignored ["GEN-04"], "a directive that need not be known is ignored", across [Fence];
 }
 
 /// The last rank says when it entered, late: whoever has left before did not wait for it. Clocks of the nodes must agree

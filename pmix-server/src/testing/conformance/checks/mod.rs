@@ -11,6 +11,7 @@ use futures::future::BoxFuture;
 
 use super::rank::{Checked, Rank};
 use super::{Outcome, Verdict};
+use crate::host::Upcall;
 
 /// A small parallel program that shows whether some rules are kept.
 #[non_exhaustive]
@@ -23,6 +24,10 @@ pub struct Check {
     pub title: &'static str,
     /// Whether it needs a second job, beside its own, that runs it too: see [`SecondJob`](super::SecondJob).
     pub both_jobs: bool,
+    /// Entries of the host module that it cannot do without.
+    pub needs: &'static [Upcall],
+    /// The same for a job on several nodes.
+    pub needs_across_nodes: &'static [Upcall],
     program: Program,
 }
 
@@ -46,14 +51,18 @@ impl Check {
     }
 }
 
-/// Declares the checks of a family: name, rules and title; `both` for those that need a second job.
+/// Declares the checks of a family: name, rules and title; which entries of the host it needs, and which more `across`
+/// nodes; `| both` for those that need a second job.
 macro_rules! family {
-    ($($name:ident $rules:expr, $title:literal $(, $both:ident)?;)+) => {
+    ($($name:ident $rules:expr, $title:literal
+        $(, needs [$($upcall:ident),*])? $(, across [$($across:ident),*])? $(| $both:ident)?;)+) => {
         pub(super) const CHECKS: &[Check] = &[$(Check {
             name: stringify!($name),
             rules: &$rules,
             title: $title,
             both_jobs: family!(@ $($both)?),
+            needs: &[$($($crate::host::Upcall::$upcall),*)?],
+            needs_across_nodes: &[$($($crate::host::Upcall::$across),*)?],
             program: |rank| Box::pin($name(rank)),
         },)+];
     };

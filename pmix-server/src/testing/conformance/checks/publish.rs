@@ -8,20 +8,20 @@ use super::super::rank::{Checked, Rank, broken, ensure, must, must_fail};
 use super::{Check, family};
 
 family! {
-    publish_can_be_looked_up ["PUB-03", "PUB-11"], "what is published can be looked up, with its publisher";
-    a_duplicate_is_refused ["PUB-04"], "a key is published once in a range, and the first stays";
-    ranges_do_not_meet ["PUB-05"], "one key may be published in several ranges";
-    private_data_stays_private ["PUB-06", "PUB-07"], "PROC_LOCAL data is found by its publisher only";
-    local_data_stays_on_its_node ["PUB-06", "PUB-07"], "LOCAL data is not found on another node";
-    namespaces_are_a_range ["PUB-06", "PUB-07"], "NAMESPACE data is not found by another namespace", both;
-    lookups_have_a_range ["PUB-10"], "the range of a lookup limits who published";
-    first_read_is_the_last ["PUB-08"], "FIRST_READ data is given once, to one";
-    a_partial_answer_says_so ["PUB-12"], "missing keys are told by the status";
-    a_lookup_waits_if_told_so ["PUB-13"], "a lookup waits only with WAIT";
-    a_lookup_ends_in_time ["PUB-13", "GEN-12"], "TIMEOUT ends a lookup that waits";
-    unpublish_takes_back_ones_own ["PUB-15", "PUB-16"], "one's own data can be taken back, and published again";
-    published_is_not_put ["PUB-18"], "published and put data do not meet";
-    a_store_knows_its_directives ["GEN-05"], "a requirement that a store does not know is refused";
+    publish_can_be_looked_up ["PUB-03", "PUB-11"], "what is published can be looked up, with its publisher", needs [Publish, Lookup], across [Fence];
+    a_duplicate_is_refused ["PUB-04"], "a key is published once in a range, and the first stays", needs [Publish, Lookup], across [Fence];
+    ranges_do_not_meet ["PUB-05"], "one key may be published in several ranges", needs [Publish, Lookup], across [Fence];
+    private_data_stays_private ["PUB-06", "PUB-07"], "PROC_LOCAL data is found by its publisher only", needs [Publish, Lookup], across [Fence];
+    local_data_stays_on_its_node ["PUB-06", "PUB-07"], "LOCAL data is not found on another node", needs [Publish, Lookup], across [Fence];
+    namespaces_are_a_range ["PUB-06", "PUB-07"], "NAMESPACE data is not found by another namespace", needs [Publish, Lookup], across [Fence] | both;
+    lookups_have_a_range ["PUB-10"], "the range of a lookup limits who published", needs [Publish, Lookup], across [Fence];
+    first_read_is_the_last ["PUB-08"], "FIRST_READ data is given once, to one", needs [Publish, Lookup], across [Fence];
+    a_partial_answer_says_so ["PUB-12"], "missing keys are told by the status", needs [Publish, Lookup], across [Fence];
+    a_lookup_waits_if_told_so ["PUB-13"], "a lookup waits only with WAIT", needs [Publish, Lookup], across [Fence];
+    a_lookup_ends_in_time ["PUB-13", "GEN-12"], "TIMEOUT ends a lookup that waits", needs [Publish, Lookup], across [Fence];
+    unpublish_takes_back_ones_own ["PUB-15", "PUB-16"], "one's own data can be taken back, and published again", needs [Publish, Lookup, Unpublish], across [Fence];
+    published_is_not_put ["PUB-18"], "published and put data do not meet", needs [Publish, Lookup], across [Fence, DirectModex];
+    a_store_knows_its_directives ["GEN-05"], "a requirement that a store does not know is refused", needs [Publish, Lookup], across [Fence];
 }
 
 async fn publish_can_be_looked_up(rank: &Rank) -> Checked {

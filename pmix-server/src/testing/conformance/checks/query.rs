@@ -10,7 +10,7 @@ family! {
     an_unknown_key_is_not_found ["QRY-03", "QRY-04"], "keys that nobody knows are not found";
     a_partial_result_says_so ["QRY-03"], "missing keys are told by the status";
     a_process_is_named_once ["QRY-05"], "PROCID does not go with NSPACE or RANK";
-    the_process_table_is_in_order ["QRY-11"], "a process table holds every rank, in order";
+    the_process_table_is_in_order ["QRY-11"], "a process table holds every rank, in order", across [Query];
     every_query_has_its_answer ["QRY-02", "QRY-08"], "the same key in two queries is answered twice";
 }
 
