@@ -6,17 +6,15 @@
 //! target/debug/pmix-check -- target/debug/examples/launcher_rm -n 4
 //! ```
 
-use std::collections::BTreeMap;
 use std::process::{ExitCode, Stdio};
-use std::{env, error::Error, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, env, error::Error, sync::Arc, time::Duration};
 
 use pmix_server::standard::*;
 use pmix_server::types::{App, ProcId};
 use pmix_server::{NativeWire, Server, async_trait};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, Command};
-use tokio::sync::Mutex;
-use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::{Mutex, mpsc};
 
 /// Name of the only node.
 const NODE: &str = "this-node";
@@ -24,8 +22,7 @@ const NODE: &str = "this-node";
 /// Starts processes where it runs, each in a process group of its own. They write where it writes: one that pipes their
 /// output and reports it has it forwarded to tools, too.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ThisNode(Arc<Mutex<BTreeMap<ProcId, Sender<Signal>>>>);
-type Started = (ProcId, Child, String);
+pub(crate) struct ThisNode(Arc<Mutex<BTreeMap<ProcId, mpsc::Sender<Signal>>>>);
 
 #[async_trait]
 impl Launcher for ThisNode {
@@ -37,7 +34,7 @@ impl Launcher for ThisNode {
         Some(Machine::this())
     }
 
-    async fn launch(&self, job: LaunchJob, reports: Sender<LaunchReport>) -> Result<(), LaunchError> {
+    async fn launch(&self, job: LaunchJob, reports: mpsc::Sender<LaunchReport>) -> Result<(), LaunchError> {
         let mut started = Vec::new();
         for LaunchProc { rank, app, env, defaults, .. } in job.procs {
             let (proc, app) = (ProcId::new(job.nspace.clone(), rank), &job.apps[app]);
@@ -52,7 +49,7 @@ impl Launcher for ThisNode {
             started.push((proc.clone(), child.map_err(failed)?, app.command.clone()));
         }
         for (proc, child, executable) in started {
-            let (sender, signals) = channel(8);
+            let (sender, signals) = mpsc::channel(8);
             self.0.lock().await.insert(proc.clone(), sender);
             tokio::spawn(self.clone().look_after((proc, child, executable), signals, reports.clone()));
         }
@@ -80,7 +77,7 @@ impl Launcher for ThisNode {
 }
 
 impl ThisNode {
-    async fn alive(&self, procs: &[ProcId]) -> Vec<Sender<Signal>> {
+    async fn alive(&self, procs: &[ProcId]) -> Vec<mpsc::Sender<Signal>> {
         let running = self.0.lock().await;
         procs.iter().filter_map(|proc| running.get(proc).cloned()).collect()
     }
@@ -88,11 +85,10 @@ impl ThisNode {
     /// Reports start and end of a process, and hands it the signals that are for it in between.
     async fn look_after(
         self,
-        started: Started,
-        mut signals: Receiver<Signal>,
-        reports: Sender<LaunchReport>,
+        (proc, mut child, executable): (ProcId, Child, String),
+        mut signals: mpsc::Receiver<Signal>,
+        reports: mpsc::Sender<LaunchReport>,
     ) {
-        let (proc, mut child, executable) = started;
         let pid = child.id().unwrap_or_default() as i32;
         let _ = reports.send(LaunchReport::Started { proc: proc.clone(), pid, executable }).await;
         let exit = loop {
@@ -116,9 +112,8 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
     let host = StandardHost::new(ThisNode::default(), MemoryExchange::single(NODE));
     let server = Server::builder().host(host.clone()).hostname(NODE).native_wire(NativeWire::On);
     let server = server.start().await?;
-    let app = App::new(program, procs.parse()?).args(args);
-    let mut job = host.start_job(JobStart::new("job-1".parse()?, vec![app])).await?;
-    let outcome = job.outcome().await.ok_or("the job has vanished")?;
+    let start = JobStart::new("job-1".parse()?, vec![App::new(program, procs.parse()?).args(args)]);
+    let outcome = host.start_job(start).await?.outcome().await.ok_or("the job has vanished")?;
     server.stop().await;
     Ok(u8::try_from(outcome.exit_code).map_or(ExitCode::FAILURE, ExitCode::from))
 }

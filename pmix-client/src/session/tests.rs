@@ -257,8 +257,8 @@ async fn gen_12_a_server_that_says_nothing_is_given_up_some_time_after_the_limit
     let error = session.request(limited(3)).await.unwrap_err();
     assert_eq!(Instant::now(), give_up_at(start, 3));
     assert_eq!(error.status(), Status::ERR_TIMEOUT);
-    let expected = "fence failed: server srv:0 did not answer within the limit of 3s and 5s more: it may hang, and what \
-                    was asked may still be done (ERR_TIMEOUT)";
+    let expected = "fence failed: server srv:0 did not answer within the limit of 3s and 5s more: it may hang, and may \
+                    still carry out the request (ERR_TIMEOUT)";
     assert_eq!(error.to_string(), expected);
     assert!(session.is_open());
 

@@ -67,7 +67,7 @@ impl Rig {
 /// Starts the rank program as the only process of a job that is registered for a user.
 async fn process(node: &TestNode, user: &OtherUser, name: &str, args: &[&str]) -> Running {
     let (nspace, proc) = (nspace(name), proc(name, 0));
-    let spec = JobSpec::new(nspace).node_map(["n0"]).unwrap().proc_map("0").unwrap();
+    let spec = JobSpec::new(nspace).node_map([node.handle().hostname()]).unwrap().proc_map("0").unwrap();
     node.handle().register_nspace(spec).await.unwrap();
     node.handle().register_client(&proc, user.uid, user.uid, None).await.unwrap();
     let mut command = user.command(user.copy_of(&rank_program()));
