@@ -14,6 +14,8 @@ use super::connection::Connection;
 const PREFACE: usize = 24;
 /// The head of a frame: three bytes of length, and what does not matter here.
 const HEAD: usize = 9;
+/// Bytes of another user's that are read before others have a turn: two thousand of the smallest frames.
+const AT_A_TIME: usize = 16 << 10;
 
 /// A stream of which no more frames are taken than its connection may bring.
 ///
@@ -24,11 +26,14 @@ pub(super) struct Counted {
     stream: LocalStream,
     connection: Arc<Connection>,
     place: Place,
+    /// Bytes read since others had a turn.
+    read: usize,
 }
 
 impl Counted {
     pub(super) const fn new(stream: LocalStream, connection: Arc<Connection>) -> Self {
-        Self { stream, connection, place: Place { skip: PREFACE, head: [0; HEAD], of_head: 0 } }
+        let place = Place { skip: PREFACE, head: [0; HEAD], of_head: 0 };
+        Self { stream, connection, place, read: 0 }
     }
 }
 
@@ -69,8 +74,14 @@ impl AsyncRead for Counted {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.read >= AT_A_TIME && self.connection.is_other() {
+            self.read = 0;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
+        self.read += buffer.filled().len() - before;
         if self.connection.is_counted() {
             let frames = self.place.pass(&buffer.filled()[before..]);
             self.connection.takes_frames(frames)?;
@@ -111,7 +122,59 @@ impl AsyncWrite for Counted {
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    use futures::FutureExt;
+    use rustix::process::geteuid;
+    use tokio::io::AsyncReadExt;
+
     use super::*;
+    use crate::door::Door;
+    use crate::engine::PeerCred;
+
+    const SENT: usize = 4 * AT_A_TIME;
+
+    /// A connection of that user that is let in and has brought so much.
+    fn brings(uid: u32) -> (UnixStream, Counted) {
+        let (mut there, here) = UnixStream::pair().unwrap();
+        there.write_all(&[0; SENT]).unwrap();
+        let guest = Door::new(true).enter(uid).unwrap();
+        let connection = Arc::new(Connection::new(PeerCred { uid, gid: None, pid: None }, guest));
+        connection.let_in();
+        (there, Counted::new(LocalStream::new(here).unwrap(), connection))
+    }
+
+    /// How much of it is read in one turn, and in all.
+    async fn read(mut counted: Counted) -> (usize, usize) {
+        let mut piece = [0; 1000];
+        // the system tells of it first
+        let mut first = counted.read(&mut piece).await.unwrap();
+        while let Some(count) = poll_fn(|context| {
+            let mut buffer = ReadBuf::new(&mut piece);
+            Pin::new(&mut counted).poll_read(context, &mut buffer).map(|_| buffer.filled().len())
+        })
+        .now_or_never()
+        {
+            first += count;
+        }
+        let mut all = first;
+        while all < SENT {
+            all += counted.read(&mut piece).await.unwrap();
+        }
+        (first, all)
+    }
+
+    #[tokio::test]
+    async fn who_brings_much_lets_others_have_a_turn_unless_it_is_our_own_user() {
+        let own = geteuid().as_raw();
+        let (_there, other) = brings(own + 4001);
+        let (first, all) = read(other).await;
+        assert!(first < AT_A_TIME + 1000 && all == SENT, "{first}, {all}");
+        let (_there, ours) = brings(own);
+        assert_eq!(read(ours).await, (SENT, SENT));
+    }
 
     #[test]
     fn frames_are_counted_however_they_come() {
