@@ -82,6 +82,13 @@ impl Held {
     }
 }
 
+impl Drop for Held {
+    /// A test that fails leaves nobody who holds its output open.
+    fn drop(&mut self) {
+        let _ = self.lease.kill();
+    }
+}
+
 /// Launches a job of the other user; dropped output.
 async fn launch_as_user(launcher: &LocalLauncher, name: &str, program: &Path) -> Result<(), LaunchError> {
     let (reports, _) = mpsc::channel(8);

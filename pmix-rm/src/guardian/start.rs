@@ -188,8 +188,43 @@ fn prepare(descriptors: Vec<OwnedFd>) -> io::Result<(Command, Option<Account>, O
     Ok((command, recipe.user, recipe.processor))
 }
 
-fn named(child: Child) -> Outcome {
+fn named(mut child: Child) -> Outcome {
     let pid = Pid::from_child(&child);
     // nobody has waited for it yet, so the id is its own
-    Ok((pid, pidfd_open(pid, PidfdFlags::empty())?))
+    match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(pidfd) => Ok((pid, pidfd)),
+        Err(error) => {
+            // it is reported as failed, so it must not go on
+            let _ = child.kill();
+            Err(error.into())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::process::{Resource, Rlimit, WaitOptions, getrlimit, setrlimit, waitpid};
+
+    use super::*;
+
+    /// In a process of its own, as the limit of open files is the whole process's.
+    #[test]
+    fn a_process_for_which_there_is_no_file_left_does_not_go_on() {
+        const VARIABLE: &str = "PMIX_TEST_NO_FILES";
+        if std::env::var_os(VARIABLE).is_none() {
+            let test = "guardian::start::tests::a_process_for_which_there_is_no_file_left_does_not_go_on";
+            let mut command = Command::new(std::env::current_exe().unwrap());
+            let output = command.args(["--exact", test]).env(VARIABLE, "1").output().unwrap();
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success() && said.contains("1 passed"), "{output:?}");
+            return;
+        }
+        let child = Command::new("sleep").arg("5").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        setrlimit(Resource::Nofile, Rlimit { current: Some(0), ..getrlimit(Resource::Nofile) }).unwrap();
+        let error = named(child).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::MFILE.raw_os_error()));
+        let (_, status) = waitpid(Some(pid), WaitOptions::empty()).unwrap().unwrap();
+        assert_eq!(status.terminating_signal(), Some(Signal::KILL.as_raw()));
+    }
 }

@@ -1,5 +1,6 @@
 //! What is known of a connection, and what it may do before its process is let in.
 
+use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -18,6 +19,10 @@ use crate::engine::PeerCred;
 
 /// Bytes that are taken in all calls of a connection of another user before its process is let in.
 const MAX_STRANGE: usize = 64 << 10;
+
+/// Frames of HTTP/2 that are taken of it before: what a client of any make says first is a dozen. Too few for what the
+/// HTTP/2 library writes lines to the log about, without limit: 20 calls that are taken back.
+const MAX_STRANGE_FRAMES: usize = 32;
 
 /// Bytes of a piece of what a session is told: who reads one of them within its time is not disconnected.
 const PIECE: usize = 64 << 10;
@@ -49,14 +54,27 @@ struct Presence {
     calls: usize,
     /// When the last of them ended, or it was opened.
     since: Instant,
-    /// Bytes that may still be taken; without end once its process is in.
-    left: Option<usize>,
+    /// What may still be taken; without end once its process is in.
+    left: Option<Left>,
+}
+
+/// What may still be taken of somebody who is not let in.
+#[derive(Debug)]
+struct Left {
+    /// Of all calls.
+    bytes: usize,
+    /// Of HTTP/2.
+    frames: usize,
+}
+
+impl Left {
+    const ALL: Self = Self { bytes: MAX_STRANGE, frames: MAX_STRANGE_FRAMES };
 }
 
 impl Connection {
     pub(super) fn new(peer: PeerCred, guest: Guest) -> Self {
         let is_other = guest.is_other();
-        let left = is_other.then_some(MAX_STRANGE);
+        let left = is_other.then_some(Left::ALL);
         Self {
             peer,
             is_other,
@@ -147,8 +165,28 @@ impl Connection {
     fn takes(&self, bytes: usize) -> bool {
         match &mut self.presence().left {
             None => true,
-            Some(left) => left.checked_sub(bytes).map(|rest| *left = rest).is_some(),
+            Some(Left { bytes: left, .. }) => left.checked_sub(bytes).map(|rest| *left = rest).is_some(),
         }
+    }
+
+    /// Whether it brings a limited number of frames.
+    pub(super) fn is_counted(&self) -> bool {
+        self.is_other && self.presence().left.is_some()
+    }
+
+    /// Takes frames.
+    ///
+    /// # Errors
+    /// They are too many from somebody who has not been let in.
+    pub(super) fn takes_frames(&self, frames: usize) -> io::Result<()> {
+        let Some(Left { frames: left, .. }) = &mut self.presence().left else { return Ok(()) };
+        *left = left.checked_sub(frames).ok_or_else(|| {
+            let message = format!(
+                "more than {MAX_STRANGE_FRAMES} frames of a process that is not let in: connect first"
+            );
+            io::Error::new(io::ErrorKind::InvalidData, message)
+        })?;
+        Ok(())
     }
 
     /// Only the server's own thread comes here, so nobody ever waits.
@@ -165,7 +203,7 @@ impl Visit {
     /// The query was let in: others may follow it.
     pub(super) fn let_in(&self) {
         if let Some(left) = &mut self.0.presence().left {
-            *left = MAX_STRANGE;
+            *left = Left::ALL;
         }
     }
 }
@@ -365,6 +403,20 @@ mod tests {
         assert!(tokio::time::timeout(HELLO_WITHIN - SECOND, connection.overdue()).await.is_err());
         connection.on_call();
         assert!(tokio::time::timeout(5 * HELLO_WITHIN, connection.overdue()).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn who_is_not_let_in_brings_a_few_frames() {
+        let connection = stranger();
+        connection.takes_frames(MAX_STRANGE_FRAMES).unwrap();
+        connection.visit();
+        assert!(connection.is_counted() && connection.takes_frames(1).is_err());
+        connection.visit().let_in();
+        connection.takes_frames(MAX_STRANGE_FRAMES).unwrap();
+        assert!(connection.is_counted() && connection.takes_frames(1).is_err());
+        connection.let_in();
+        connection.takes_frames(usize::MAX).unwrap();
+        assert!(!connection.is_counted());
     }
 
     #[tokio::test]

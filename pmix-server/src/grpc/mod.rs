@@ -5,6 +5,7 @@
 //! with its reason, and credentials and limits are ours.
 
 mod connection;
+mod frames;
 mod peer;
 mod queries;
 mod session;
@@ -33,6 +34,7 @@ use crate::door::{self, Door, Guest, LogLine, Reserve, warn_with};
 use crate::driver::Inbox;
 use crate::engine::PeerCred;
 use connection::{Connection, Metered, Paced};
+use frames::Counted;
 use peer::Shared;
 use queries::QueryService;
 use session::SessionService;
@@ -135,7 +137,7 @@ async fn serve(stream: LocalStream, peer: PeerCred, guest: Guest, services: Serv
             .initial_stream_window_size(flow.stream_window)
             .initial_connection_window_size(flow.connection_window)
             .max_frame_size(flow.frame)
-            .serve_connection(TokioIo::new(stream), service)
+            .serve_connection(TokioIo::new(Counted::new(stream, connection.clone())), service)
     );
     let served = tokio::select! {
         served = serving.as_mut() => served,

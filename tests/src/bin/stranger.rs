@@ -9,7 +9,7 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -41,6 +41,9 @@ enum Act {
     /// `hoard SOCKET TIMES`: opens so many connections, on each as many large queries as it may, and leaves out their last
     /// bytes; says `closed` when the server has closed them all.
     Hoard { socket: PathBuf, times: usize },
+    /// `chatter SOCKET TIMES`: opens so many connections, one after the other, and on each sends frames of HTTP/2 that ask
+    /// for nothing, or calls that it takes back, until the server closes it; says `closed` when all are.
+    Chatter { socket: PathBuf, times: usize },
 }
 
 /// Where a server listens: `HOST:PORT`, or the path of a socket.
@@ -93,7 +96,45 @@ fn run(act: &Act) -> io::Result<()> {
             println!("closed");
             Ok(())
         }
+        Act::Chatter { socket, times } => {
+            for chatter in [settings, taken_back].iter().cycle().take(*times) {
+                chat(socket, chatter)?;
+            }
+            println!("closed");
+            Ok(())
+        }
     }
+}
+
+/// A frame of HTTP/2.
+fn http2(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap_or_default().to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+/// Settings without any.
+fn settings(_: u32) -> Vec<u8> {
+    http2(4, 0, 0, &[])
+}
+
+/// A call, and the word that it is not wanted any more.
+fn taken_back(turn: u32) -> Vec<u8> {
+    let stream = 2 * turn + 1;
+    // POST / by https
+    let call = http2(1, 4, stream, &[0x83, 0x84, 0x87]);
+    [call, http2(3, 0, stream, &8_u32.to_be_bytes())].concat()
+}
+
+/// Goes on until the server closes the connection. Bit by bit, so that the server handles what has come before the rest.
+fn chat(socket: &Path, chatter: &fn(u32) -> Vec<u8>) -> io::Result<()> {
+    let mut stream = UnixStream::connect(socket)?;
+    let mut heard = stream.try_clone()?;
+    let listener = std::thread::spawn(move || io::copy(&mut heard, &mut io::sink()));
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")?;
+    // the server's end of it, whatever way it comes in
+    let _ = (0..1 << 20).try_for_each(|turn| stream.write_all(&chatter(turn)));
+    let _ = listener.join();
+    Ok(())
 }
 
 /// Connections that a flood leaves open at a time; what is more is closed, the oldest first. So many wait to be accepted
@@ -207,6 +248,7 @@ impl Act {
                 Self::Flood { endpoint: Endpoint::parse(endpoint)?, time }
             }
             ["hoard", socket, times] => Self::Hoard { socket: socket.into(), times: times.parse().ok()? },
+            ["chatter", socket, times] => Self::Chatter { socket: socket.into(), times: times.parse().ok()? },
             _ => return None,
         })
     }

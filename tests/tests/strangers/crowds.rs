@@ -145,6 +145,20 @@ async fn queries_that_are_never_complete_are_not_held_for_another_user() {
     assert!(log.contains("it did not ask for anything in time"), "{log}");
 }
 
+/// Frames that belong to no call cost the server's time, and a few lines of its log, but are none of its business.
+#[tokio::test]
+async fn frames_that_ask_for_nothing_are_not_heard_out_for_another_user() {
+    let Some(stranger) = OtherUser::second() else { return };
+    let server = TestServer::start(2, true).await;
+    let socket = server.socket().display().to_string();
+    let mut chatter = Running::start(stranger.stranger(&["chatter", &socket, "200"]));
+    chatter.line_with("closed").await;
+    works(&server).await;
+    let log = server.end().await;
+    assert!(log.contains("frames of a process that is not let in: connect first"), "{log}");
+    assert!(log.lines().count() <= FEW_LINES, "{log}");
+}
+
 /// While the server does nothing, as many wait as a large job brings: nobody is turned away, nobody has to try again.
 #[tokio::test]
 async fn a_thousand_processes_connect_at_once() {

@@ -1,0 +1,192 @@
+//! Counts the frames of HTTP/2 that come on a connection, for those of which only so many are taken.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use pmix_proto::stream::LocalStream;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::connection::Connection;
+
+/// What a client says before its first frame.
+const PREFACE: usize = 24;
+/// The head of a frame: three bytes of length, and what does not matter here.
+const HEAD: usize = 9;
+/// Bytes of another user's that are read before others have a turn: two thousand of the smallest frames.
+const AT_A_TIME: usize = 16 << 10;
+
+/// A stream of which no more frames are taken than its connection may bring.
+///
+/// Frames that carry nothing of a call are answered below us, at the cost of the server's thread, and are as short as nine
+/// bytes: settings, pings, priorities, calls that are taken back.
+#[derive(Debug)]
+pub(super) struct Counted {
+    stream: LocalStream,
+    connection: Arc<Connection>,
+    place: Place,
+    /// Bytes read since others had a turn.
+    read: usize,
+}
+
+impl Counted {
+    pub(super) const fn new(stream: LocalStream, connection: Arc<Connection>) -> Self {
+        let place = Place { skip: PREFACE, head: [0; HEAD], of_head: 0 };
+        Self { stream, connection, place, read: 0 }
+    }
+}
+
+/// How far the stream has been looked at.
+#[derive(Debug)]
+struct Place {
+    /// Bytes until the next head.
+    skip: usize,
+    head: [u8; HEAD],
+    /// Bytes of it that are there.
+    of_head: usize,
+}
+
+impl Place {
+    /// Goes on by what has come; how many frames have begun with it.
+    fn pass(&mut self, mut bytes: &[u8]) -> usize {
+        let mut frames = 0;
+        while !bytes.is_empty() {
+            let skipped = self.skip.min(bytes.len());
+            self.skip -= skipped;
+            bytes = &bytes[skipped..];
+            let count = (HEAD - self.of_head).min(bytes.len());
+            let (more, rest) = bytes.split_at(count);
+            self.head[self.of_head..self.of_head + count].copy_from_slice(more);
+            (self.of_head, bytes) = (self.of_head + count, rest);
+            if self.of_head == HEAD {
+                let [a, b, c, ..] = self.head.map(usize::from);
+                (self.skip, self.of_head, frames) = (a << 16 | b << 8 | c, 0, frames + 1);
+            }
+        }
+        frames
+    }
+}
+
+impl AsyncRead for Counted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.read >= AT_A_TIME && self.connection.is_other() {
+            self.read = 0;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
+        self.read += buffer.filled().len() - before;
+        if self.connection.is_counted() {
+            let frames = self.place.pass(&buffer.filled()[before..]);
+            self.connection.takes_frames(frames)?;
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Counted {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    use futures::FutureExt;
+    use rustix::process::geteuid;
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+    use crate::door::Door;
+    use crate::engine::PeerCred;
+
+    const SENT: usize = 4 * AT_A_TIME;
+
+    /// A connection of that user that is let in and has brought so much.
+    fn brings(uid: u32) -> (UnixStream, Counted) {
+        let (mut there, here) = UnixStream::pair().unwrap();
+        there.write_all(&[0; SENT]).unwrap();
+        let guest = Door::new(true).enter(uid).unwrap();
+        let connection = Arc::new(Connection::new(PeerCred { uid, gid: None, pid: None }, guest));
+        connection.let_in();
+        (there, Counted::new(LocalStream::new(here).unwrap(), connection))
+    }
+
+    /// How much of it is read in one turn, and in all.
+    async fn read(mut counted: Counted) -> (usize, usize) {
+        let mut piece = [0; 1000];
+        // the system tells of it first
+        let mut first = counted.read(&mut piece).await.unwrap();
+        while let Some(count) = poll_fn(|context| {
+            let mut buffer = ReadBuf::new(&mut piece);
+            Pin::new(&mut counted).poll_read(context, &mut buffer).map(|_| buffer.filled().len())
+        })
+        .now_or_never()
+        {
+            first += count;
+        }
+        let mut all = first;
+        while all < SENT {
+            all += counted.read(&mut piece).await.unwrap();
+        }
+        (first, all)
+    }
+
+    #[tokio::test]
+    async fn who_brings_much_lets_others_have_a_turn_unless_it_is_our_own_user() {
+        let own = geteuid().as_raw();
+        let (_there, other) = brings(own + 4001);
+        let (first, all) = read(other).await;
+        assert!(first < AT_A_TIME + 1000 && all == SENT, "{first}, {all}");
+        let (_there, ours) = brings(own);
+        assert_eq!(read(ours).await, (SENT, SENT));
+    }
+
+    #[test]
+    fn frames_are_counted_however_they_come() {
+        let mut bytes = vec![7; PREFACE];
+        for length in [0_u32, 5, 70_000, 0] {
+            bytes.extend_from_slice(&length.to_be_bytes()[1..]);
+            bytes.extend_from_slice(&[6, 0, 0, 0, 0, 0]);
+            bytes.extend(vec![9; length as usize]);
+        }
+        for size in [1, 2, 10, 33, 16 << 10, bytes.len()] {
+            let mut place = Place { skip: PREFACE, head: [0; HEAD], of_head: 0 };
+            assert_eq!(bytes.chunks(size).map(|piece| place.pass(piece)).sum::<usize>(), 4, "{size}");
+        }
+    }
+}
