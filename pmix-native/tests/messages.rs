@@ -180,7 +180,7 @@ fn replies() -> Vec<(Command, Reply)> {
         (Command::LOOKUP, Body::Lookup(vec![found]).into()),
         (Command::SPAWN, Body::Spawn(spawned).into()),
         (Command::CONNECT, Body::Connect(vec![job(), NspaceData::new("b".parse().unwrap())]).into()),
-        (Command::QUERY, Reply { status: Status::ERR_PARTIAL_SUCCESS, body: Body::Info(info().into_vec()) }),
+        (Command::QUERY, Reply { status: Status::ERR_TIMEOUT, body: Body::Info(info().into_vec()) }),
         (Command::JOB_CONTROL, Body::Info(vec![]).into()),
         (Command::GET_CREDENTIAL, Body::Credential(credential).into()),
         (Command::IOF_PULL, Body::Iof(9).into()),

@@ -110,6 +110,7 @@ fn records() -> BoxedStrategy<Value> {
     ];
     prop_oneof![
         Just(Value::Undef),
+        Just(Value::NullString),
         text().prop_map(Value::String),
         text().prop_map(|text| Value::CompressedString(text.trim_end_matches('\0').to_owned())),
         bytes().prop_map(Value::ByteObject),
@@ -219,6 +220,8 @@ fn info(value: impl Strategy<Value = Value>) -> impl Strategy<Value = Info> {
 
 /// An array of elements like this one.
 fn array_of(value: &Value, count: usize) -> DataArray {
+    // arrays have no NULL
+    let value = if *value == Value::NullString { &Value::from("") } else { value };
     let mut array = DataArray::empty(value.data_type()).unwrap();
     if array != DataArray::Undef {
         (0..count).for_each(|_| array.push(value.clone()).unwrap());
@@ -401,4 +404,51 @@ fn c_forms_of_numbers_with_decimals() {
     let nan = encode(Encoding::plain(Dialect::V41), &Value::Float(f32::NAN)).unwrap();
     assert_eq!(nan[3..6], *b"nan");
     assert!(matches!(decode(Encoding::plain(Dialect::V41), &nan), Ok(Value::Float(n)) if n.is_nan()));
+}
+
+#[test]
+fn a_null_string_is_told_from_an_empty_one() {
+    for encoding in encodings() {
+        let [null, empty] =
+            [Value::NullString, Value::from("")].map(|value| encode(encoding, &value).unwrap());
+        assert_ne!(null, empty);
+        assert_eq!(decode(encoding, &null), Ok(Value::NullString));
+        assert_eq!(decode(encoding, &empty), Ok(Value::from("")));
+    }
+    assert_eq!(Value::NullString.get::<String>().as_deref(), Ok(""));
+}
+
+#[test]
+fn infos_without_a_key_are_passed_over_among_others() {
+    for encoding in encodings() {
+        let [first, last] = ["first", "last!"].map(|key| Info::dynamic(KeyName::new(key).unwrap(), 5u32));
+        let nested = Value::from(vec![first.clone(), last.clone()]);
+        let holder = Info::dynamic(KeyName::new("holder").unwrap(), nested);
+        let mut writer = Writer::new(encoding);
+        writer.list::<kind::Info>(&[first, holder, last.clone()]).unwrap();
+        let bytes = writer.finish().to_vec();
+        // the length and the text of the first key, as the dialect has them, without the text and with a NUL alone
+        let mut key = Writer::new(encoding);
+        key.item::<kind::Value>(&Value::from("first")).unwrap();
+        let key = key.finish();
+        let length = if encoding.dialect.is_flexible() { 1 } else { 4 };
+        let spelled = &key[key.len() - 6 - length..];
+        for unnamed in [vec![0; length], [&vec![0; length - 1][..], &[1 + u8::from(length == 1), 0]].concat()]
+        {
+            let mut changed = Vec::new();
+            let mut rest = &bytes[..];
+            while let Some(at) = rest.windows(spelled.len()).position(|window| window == spelled) {
+                changed.extend_from_slice(&rest[..at]);
+                changed.extend_from_slice(&unnamed);
+                rest = &rest[at + spelled.len()..];
+            }
+            changed.extend_from_slice(rest);
+            let mut reader = Reader::new(encoding, Limits::default(), &changed);
+            let infos = reader.list::<kind::Info>().unwrap();
+            assert!(reader.is_empty());
+            let expected = Value::from(vec![last.clone()]);
+            assert_eq!(infos.len(), 2, "{encoding:?}");
+            assert_eq!((&infos[0].value, &infos[1]), (&expected, &last));
+        }
+    }
 }

@@ -228,6 +228,12 @@ fn field_number(bytes: &[u8]) -> u16 {
 }
 
 #[test]
+fn a_null_string_is_told_from_an_empty_one() {
+    assert_eq!(value(&Value::NullString), Value::NullString);
+    assert_eq!(value(&Value::from("")), Value::from(""));
+}
+
+#[test]
 fn val_01_field_numbers_are_type_numbers() {
     for (index, (name, data_type)) in common::DATA_TYPES.iter().enumerate() {
         let strategy = &common::values(1)[index + 1];

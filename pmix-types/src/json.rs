@@ -39,7 +39,7 @@ macro_rules! serialize_value {
         impl Serialize for Value {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 match self {
-                    Self::Undef => serializer.serialize_none(),
+                    Self::Undef | Self::NullString => serializer.serialize_none(),
                     $(Self::$variant(held) => serialize_value!(one held, serializer, $($type)+),)+
                 }
             }

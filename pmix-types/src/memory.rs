@@ -179,13 +179,13 @@ macro_rules! value {
         impl Memory for Value {
             fn heap(&self) -> usize {
                 match self {
-                    Self::Undef => 0,
+                    Self::Undef | Self::NullString => 0,
                     $(Self::$variant(inner) => inner.heap(),)+
                 }
             }
             fn detach(&mut self) {
                 match self {
-                    Self::Undef => {}
+                    Self::Undef | Self::NullString => {}
                     $(Self::$variant(inner) => inner.detach(),)+
                 }
             }

@@ -144,6 +144,9 @@ macro_rules! define_value {
             /// No value: a key given without one, or not found.
             #[default]
             Undef,
+            /// A C string that is NULL, as a C program has given it. It reads as the empty text, and reaches other C
+            /// programs as NULL.
+            NullString,
             $(#[doc = $doc] $variant($type),)+
         }
 
@@ -152,6 +155,7 @@ macro_rules! define_value {
             pub const fn data_type(&self) -> DataType {
                 match self {
                     Self::Undef => DataType::UNDEF,
+                    Self::NullString => DataType::STRING,
                     $(Self::$variant(_) => DataType::$constant,)+
                 }
             }
@@ -239,6 +243,7 @@ impl Value {
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::String(text) | Self::CompressedString(text) => Some(text),
+            Self::NullString => Some(""),
             Self::Nspace(nspace) => Some(nspace),
             _ => None,
         }
@@ -286,6 +291,7 @@ impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Undef => f.write_str("UNDEF"),
+            Self::NullString => Ok(()),
             Self::Bool(flag) => flag.fmt(f),
             Self::String(text) | Self::CompressedString(text) => f.write_str(text),
             Self::Nspace(nspace) => nspace.fmt(f),

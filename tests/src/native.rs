@@ -8,7 +8,7 @@ use pmix_native::conn::{
     ClientAnswer, Connect, Frame, Framing, Peer as Who, Security, ServerUri, ToolAnswer, User, tag,
 };
 use pmix_native::msg::{Context, Push, Reply, Request};
-use pmix_native::{Dialect, Encoding};
+use pmix_native::{Dialect, Encoding, Version};
 use rustix::process::{getegid, geteuid};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -70,7 +70,7 @@ impl NativeSession {
         let connect = native_connect(peer.clone(), encoding, version).encode().unwrap();
         stream.write_all(&connect).await.unwrap();
         let mut session = Self {
-            context: Context::new(encoding, version.parse().unwrap()),
+            context: Context::new(encoding, version.parse().unwrap_or(Version::of_dialect(encoding.dialect))),
             proc: peer.proc().cloned().unwrap_or_else(ProcId::none),
             stream,
             arrived: BytesMut::new(),

@@ -21,7 +21,8 @@ pub(super) async fn connect(path: &Path) -> Result<LocalStream, Error> {
     connected.map_err(|error| {
         let problem = match error.kind() {
             io::ErrorKind::NotFound => {
-                "there is no such socket; the server has ended, or the URI is an old one"
+                "there is no such socket; the server has ended, the URI is an old one, or this is a container: then \
+                 mount the socket's directory into it under the same path"
             }
             io::ErrorKind::ConnectionRefused => "nobody listens there; the server has ended",
             io::ErrorKind::PermissionDenied => "it is closed to this user",
@@ -71,6 +72,17 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_socket_that_a_container_does_not_have_is_named_with_what_to_mount() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("not/there");
+        let error = connect(&path).await.unwrap_err().to_string();
+        assert!(
+            error.contains(path.to_str().unwrap()) && error.contains("mount the socket's directory"),
+            "{error}"
+        );
+    }
 
     #[tokio::test]
     async fn a_full_queue_is_waited_for() {

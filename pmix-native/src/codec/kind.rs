@@ -27,6 +27,12 @@ pub trait Kind: sealed::Sealed {
     #[doc(hidden)]
     fn read(reader: &mut Reader<'_>) -> Result<Self::Rust, CodecError>;
 
+    /// The next value of several; `None` for one that says nothing and is passed over.
+    #[doc(hidden)]
+    fn read_next(reader: &mut Reader<'_>) -> Result<Option<Self::Rust>, CodecError> {
+        Self::read(reader).map(Some)
+    }
+
     #[doc(hidden)]
     fn write(writer: &mut Writer, value: &Self::Rust) -> Result<(), CodecError>;
 }

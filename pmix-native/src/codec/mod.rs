@@ -28,7 +28,9 @@
 //! expand to [`Limits::expanded`] bytes a message at most, and all values take [`Limits::memory`] at most.
 //!
 //! # What does not come back as it was
-//! - a NULL text where a value must be given becomes the empty text;
+//! - a NULL text in an array or a record that has no place for one becomes the empty text; a value of its own stays
+//!   [`Value::NullString`](pmix_types::Value::NullString);
+//! - infos with an empty key, which say nothing, are passed over where several stand;
 //! - floating point numbers travel with six decimals;
 //! - [`Cpuset::source`](pmix_types::Cpuset::source), [`ProcInfo::exit_code`](pmix_types::ProcInfo::exit_code) and
 //!   [`RegAttr::limits`](pmix_types::RegAttr::limits) do not travel;

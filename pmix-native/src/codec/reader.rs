@@ -174,7 +174,7 @@ impl<'a> Reader<'a> {
         self.run_tag::<K>()?;
         let mut values = Vec::with_capacity(first_capacity::<K::Rust>(count));
         for _ in 0..count {
-            values.push(K::read(self)?);
+            values.extend(K::read_next(self)?);
         }
         Ok(values)
     }

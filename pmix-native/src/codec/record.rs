@@ -25,13 +25,6 @@ kinds! {
             kind::Rank::write(w, &proc.rank)
         };
     Value(t::Value) VALUE, read_value, write_value;
-    Info(t::Info) INFO,
-        |r| Ok(t::Info { key: read_key(r)?, flags: kind::InfoFlags::read(r)?, value: read_value(r)? }),
-        |w, info| {
-            write_text(w, Some(&info.key))?;
-            kind::InfoFlags::write(w, &info.flags)?;
-            write_value(w, &info.value)
-        };
     KeyVal(t::KeyVal) KVAL,
         |r| Ok(t::KeyVal { key: read_key(r)?, value: read_value(r)? }),
         |w, pair| {
@@ -133,6 +126,37 @@ kinds! {
             write_text(w, endpoint.osname.as_deref())?;
             write_bytes(w, &endpoint.endpoint)
         };
+}
+
+impl Kind for kind::Info {
+    type Rust = t::Info;
+    const DATA_TYPE: DataType = DataType::INFO;
+
+    fn read(reader: &mut Reader<'_>) -> Result<t::Info, CodecError> {
+        Ok(t::Info {
+            key: read_key(reader)?,
+            flags: kind::InfoFlags::read(reader)?,
+            value: read_value(reader)?,
+        })
+    }
+
+    /// An info without a key is an element of a C program's array that it has not filled in.
+    fn read_next(reader: &mut Reader<'_>) -> Result<Option<t::Info>, CodecError> {
+        let is_named = !read_text(&mut reader.clone())?.is_none_or(str::is_empty);
+        if is_named {
+            return Self::read(reader).map(Some);
+        }
+        read_text(reader)?;
+        kind::InfoFlags::read(reader)?;
+        read_value(reader)?;
+        Ok(None)
+    }
+
+    fn write(writer: &mut Writer, info: &t::Info) -> Result<(), CodecError> {
+        write_text(writer, Some(&info.key))?;
+        kind::InfoFlags::write(writer, &info.flags)?;
+        write_value(writer, &info.value)
+    }
 }
 
 fn read_query(reader: &mut Reader<'_>) -> Result<t::Query, CodecError> {

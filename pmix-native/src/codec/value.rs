@@ -36,6 +36,9 @@ macro_rules! define_bodies {
             start: usize,
             data_type: DataType,
         ) -> Result<Value, CodecError> {
+            if data_type == DataType::STRING {
+                return Ok(reader.one::<kind::Text>()?.map_or(Value::NullString, Value::String));
+            }
             Ok(match data_type {
                 DataType::UNDEF => Value::Undef,
                 $(DataType::$constant => Value::$variant(reader.one::<kind::$variant>()?.into()),)+
@@ -46,6 +49,7 @@ macro_rules! define_bodies {
         pub(super) fn write_body(writer: &mut Writer, value: &Value) -> Result<(), CodecError> {
             match value {
                 Value::Undef => Ok(()),
+                Value::NullString => writer.one::<kind::Text>(&None),
                 $(Value::$variant(inner) => writer.one::<kind::$variant>(inner.borrow()),)+
                 _ => Err(Problem::UnknownType(value.data_type()).at(writer.len())),
             }

@@ -33,6 +33,7 @@ mod lossy;
 mod push;
 mod reply;
 mod request;
+mod status;
 mod wire;
 
 pub use command::Command;

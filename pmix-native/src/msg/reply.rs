@@ -2,6 +2,7 @@ use bytes::Bytes;
 use pmix_types::{DeviceDistance, Info, Nspace, Pdata, ProcId, Status};
 
 use super::data::{Entry, NspaceData, ProcData, read_entries, read_objects, read_proc_data, write_entries};
+use super::status::known;
 use super::{Command, Context, lossy};
 use crate::codec::{CodecError, Problem, Reader, Writer, kind};
 
@@ -111,8 +112,9 @@ impl Reply {
         Ok(Self { status, body })
     }
 
-    /// Writes the answer. `OPERATION_SUCCEEDED`, which no client expects, goes as `SUCCESS`. Keys whose values the
-    /// dialect cannot carry are left out, also from arrays of infos.
+    /// Writes the answer. `OPERATION_SUCCEEDED`, which no client expects, goes as `SUCCESS`, and a status that came with
+    /// a later release than the client's as the nearest one that it knows. Keys whose values the dialect cannot carry
+    /// are left out, also from arrays of infos.
     ///
     /// # Errors
     /// [`CodecError`] if the answer as a whole cannot be written, such as one with more values than can be counted.
@@ -123,7 +125,7 @@ impl Reply {
             return Ok(writer.finish());
         }
         let status = if self.status == Status::OPERATION_SUCCEEDED { Status::SUCCESS } else { self.status };
-        writer.item::<kind::Status>(&status)?;
+        writer.item::<kind::Status>(&known(status, context.client))?;
         write_body(context, &mut writer, &self.body)?;
         Ok(writer.finish())
     }

@@ -12,6 +12,7 @@ macro_rules! convert_value {
             fn to_form(&self) -> v1::Value {
                 v1::Value {
                     kind: match self {
+                        Self::NullString => Some(Kind::NullString(true)),
                         $(Self::$variant(inner) => encoded(inner, Kind::$variant),)+
                         // Undef; every other variant stands in the list that makes these arms.
                         _ => None,
@@ -22,6 +23,7 @@ macro_rules! convert_value {
             fn from_form(form: v1::Value, scope: &mut Scope) -> Result<Self, ConvertError> {
                 scope.nested(|scope| match form.kind {
                     None => Ok(Self::Undef),
+                    Some(Kind::NullString(_)) => Ok(Self::NullString),
                     $(Some(Kind::$variant(inner)) => {
                         decoded(inner, scope, Self::$variant, stringify!($variant))
                     })+

@@ -22,7 +22,7 @@ pub struct Proc {
 pub struct Value {
     #[prost(
         oneof = "value::Kind",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 27, 28, 30, 32, 33, 35, 36, 37, 38, 39, 40, 41, 42, 43, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 57, 58, 59, 60, 65, 66, 67, 68, 69, 70, 71, 72, 73, 74, 75"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 27, 28, 30, 32, 33, 35, 36, 37, 38, 39, 40, 41, 42, 43, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 57, 58, 59, 60, 65, 66, 67, 68, 69, 70, 71, 72, 73, 74, 75, 1000"
     )]
     pub kind: ::core::option::Option<value::Kind>,
 }
@@ -184,6 +184,9 @@ pub mod value {
         Regex2(::prost::alloc::boxed::Box<super::Regex2>),
         #[prost(uint32, tag = "75")]
         AllocInheritance(u32),
+        /// A C string that is NULL, which reads as the empty text; always true. Not the number of a data type.
+        #[prost(bool, tag = "1000")]
+        NullString(bool),
     }
 }
 /// Values of one type. The case is the element type, by the same numbers as in Value, and is set also when there are

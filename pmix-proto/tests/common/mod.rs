@@ -147,7 +147,7 @@ samples! {
             event.info = info;
             event
         });
-    Value: |depth| Union::new(values(depth));
+    Value: |depth| Union::new(values(depth).into_iter().chain([Just(Value::NullString).boxed()]));
     DataArray: |depth| Union::new(arrays(depth));
 }
 

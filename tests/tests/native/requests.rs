@@ -52,7 +52,11 @@ fn me() -> ProcId {
 }
 
 async fn session(node: &TestNode) -> NativeSession {
-    NativeSession::open(node, Who::Client(me()), Encoding::plain(Dialect::V41), "4.2.2").await
+    open_as(node, Dialect::V41, "4.2.2").await
+}
+
+async fn open_as(node: &TestNode, dialect: Dialect, version: &str) -> NativeSession {
+    NativeSession::open(node, Who::Client(me()), Encoding::plain(dialect), version).await
 }
 
 /// Tags below that of the first request are those of pushes: an answer would be taken for an event or for output.
@@ -76,6 +80,31 @@ async fn what_has_the_tag_of_no_request_is_neither_carried_out_nor_answered() {
     let carried_out = within(asked.recv()).await.unwrap();
     assert!(carried_out.contains("first"), "{carried_out}");
     assert!(asked.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn an_outcome_that_a_release_does_not_know_is_told_as_one_that_it_knows() {
+    let node = TestNode::builder(2).server(|server| server.native_wire(NativeWire::On)).start().await;
+    let member = Status::ERR_NOT_A_MEMBER;
+    for (dialect, version, expected) in [
+        (Dialect::V21, "2.1.4", Status::ERR_BAD_PARAM),
+        (Dialect::V3, "3.2.3", Status::ERR_BAD_PARAM),
+        (Dialect::V4, "4.0.0", Status::ERR_BAD_PARAM),
+        (Dialect::V41, "4.2.2", Status::ERR_BAD_PARAM),
+        (Dialect::V41, "5.0.11", Status::ERR_BAD_PARAM),
+        (Dialect::V41, "6.0.0", member),
+        (Dialect::V21, "6.0.0", member),
+        (Dialect::V41, "no release", Status::ERR_BAD_PARAM),
+    ] {
+        let mut session = open_as(&node, dialect, version).await;
+        let others = Collective::new(vec![node.proc(1)]);
+        assert_eq!(session.ask(&Request::Fence(others)).await.status, expected, "{dialect} {version}");
+        // what all know
+        let nowhere = Query::new(&keys::QUERY_PROC_TABLE).qualifier(&keys::NSPACE, "nowhere");
+        let unknown = session.ask(&Request::Query(vec![nowhere.into()])).await.status;
+        assert_eq!(unknown, Status::ERR_INVALID_NAMESPACE, "{dialect} {version}");
+        assert_eq!(session.ask(&Request::Finalize).await.status, Status::SUCCESS);
+    }
 }
 
 #[tokio::test]

@@ -175,7 +175,7 @@ impl Engine {
         out: &mut Out,
     ) -> Result<By, Failure> {
         let label = match &wish.monitor.value {
-            Value::Undef => "",
+            Value::Undef | Value::NullString => "",
             Value::String(label) => label,
             _ => return Err(bad_param("monitors are cancelled by their label, a text: MONITOR_CANCEL")),
         };
