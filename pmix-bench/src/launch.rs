@@ -1,6 +1,6 @@
 //! `launch`: a server, and the ranks of a job that it is the host of, as often as wanted.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::ExitStatus;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -37,6 +37,14 @@ pub(crate) struct Launch {
     client: Vec<String>,
 }
 
+/// Where ranks are started.
+struct Stage<'a> {
+    shape: Shape,
+    handle: &'a ServerHandle,
+    page: &'static Page,
+    path: &'a Path,
+}
+
 /// What is measured from outside of the ranks.
 #[derive(Debug, Default)]
 struct Stats {
@@ -62,11 +70,12 @@ impl Launch {
         let directory = TempDir::new()?;
         let path = directory.path().join("page");
         let page = Page::create(&path)?;
+        let stage = Stage { shape, handle: node.handle(), page, path: &path };
         let mut stats = Stats::default();
         let limit = Duration::from_secs(self.limit);
         let all = async {
             for round in 0..self.r {
-                self.once(round, shape, node.handle(), (page, &path), &mut stats).await?;
+                self.once(round, &stage, &mut stats).await?;
             }
             Result::Ok(())
         };
@@ -82,14 +91,8 @@ impl Launch {
         Ok(())
     }
 
-    async fn once(
-        &self,
-        round: u32,
-        shape: Shape,
-        handle: &ServerHandle,
-        (page, path): (&'static Page, &PathBuf),
-        stats: &mut Stats,
-    ) -> Result<()> {
+    async fn once(&self, round: u32, stage: &Stage<'_>, stats: &mut Stats) -> Result<()> {
+        let Stage { shape, handle, page, path } = *stage;
         page.begin(shape.local, shape.total);
         let nspace = format!("bench-{round}");
         let spec = shape.describe(&nspace)?;

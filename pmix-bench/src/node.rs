@@ -78,8 +78,8 @@ pub(crate) fn maps(nodes: u32) -> Result<()> {
     let shape = Shape::of_nodes(nodes);
     let (names, listed) = (shape.names(), shape.listed());
     let repeats = match nodes {
-        ..=1_000 => 15,
-        ..=10_000 => 7,
+        0..=1_000 => 15,
+        1_001..=10_000 => 7,
         _ => 3,
     };
     let encode_names = || NodeMap::from_raw(&names).map(|map| map.encode(MapForm::Pmix));

@@ -1,5 +1,7 @@
 //! A launch of two ranks with all phases prints every metric once, for ranks of both kinds.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -96,8 +96,7 @@ impl Bench {
     /// When all are done, rank 0 prints a metric of samples that all ranks have in the same places.
     pub(super) fn report(
         &self,
-        metric: &str,
-        size: u64,
+        (metric, size): (&str, u64),
         places: std::ops::Range<usize>,
         of: Of,
         unit: Unit,
