@@ -33,6 +33,9 @@ pub(crate) struct Compare {
     words: Vec<String>,
 }
 
+/// Our server, used as the C library is: by ranks in C, and by a host that spells job data out.
+const NATIVE: &str = "pmix-rs-native";
+
 /// Whom a step is run by.
 #[derive(Debug)]
 struct Side {
@@ -123,14 +126,15 @@ fn sides(programs: &Programs) -> Result<[Side; 4]> {
         theirs("", None),
         ours("pmix-rs", vec![own.clone(), "client".to_owned()]),
         theirs("-hash", Some(("PMIX_MCA_gds", "hash"))),
-        ours("pmix-rs-native", vec![text(&programs.client())]),
+        ours(NATIVE, vec![text(&programs.client())]),
     ])
 }
 
 impl Side {
     /// What a step has measured; nothing if it would measure what another side does.
     fn run(&self, step: &Step, round: u64) -> Result<Vec<Line>> {
-        if self.name == "pmix-rs-native" && !step.has_ranks() {
+        let is_job_data = matches!(step.work, Work::JobData(_));
+        if self.name == NATIVE && !step.has_ranks() && !is_job_data {
             return Ok(Vec::new());
         }
         let directory = TempDir::new()?;
@@ -148,6 +152,9 @@ impl Side {
             if *has_stats {
                 command.env("BENCH_LAUNCH_STATS", "1");
             }
+        }
+        if self.name == NATIVE && is_job_data {
+            command.arg("--arrays");
         }
         let output = if step.one_cpu { on_one_cpu(|| command.output())? } else { command.output()? };
         if !output.status.success() {

@@ -39,7 +39,12 @@ enum Mode {
     /// Runs ranks of a job on our server
     Launch(launch::Launch),
     /// What the data of a job of TOTAL ranks costs
-    Jobdata { total: u32 },
+    Jobdata {
+        total: u32,
+        /// Described as hosts of the C library do, with an array for each node and each rank
+        #[arg(long)]
+        arrays: bool,
+    },
     /// What the maps of COUNT nodes cost
     Regex { count: u32 },
     /// Start and end of COUNT servers, each in a fresh process
@@ -73,7 +78,7 @@ impl Mode {
             Self::Compare(compare) => compare.run(),
             Self::Table { files } => compare::table(&files),
             Self::Launch(launch) => runtime()?.block_on(launch.run()),
-            Self::Jobdata { total } => runtime()?.block_on(node::job_data(total)),
+            Self::Jobdata { total, arrays } => runtime()?.block_on(node::job_data(total, arrays)),
             Self::Regex { count } => node::maps(count),
             Self::Init { count } => runtime()?.block_on(node::inits(count)),
             Self::InitOnce => runtime()?.block_on(node::init_once()),

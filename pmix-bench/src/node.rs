@@ -51,14 +51,14 @@ impl Node {
     }
 }
 
-/// `jobdata`: what a job of so many ranks costs its host and its server.
-pub(crate) async fn job_data(total: u32) -> Result<()> {
+/// `jobdata`: what a job of so many ranks costs its host and its server, described by its maps or with all arrays.
+pub(crate) async fn job_data(total: u32, has_arrays: bool) -> Result<()> {
     let node = Node::start().await?;
     let shape = Shape { total, local: 64.min(total) };
     let at = (64, total.into());
     let idle = Memory::own().rss as f64;
     let begin = clock::now();
-    let infos = shape.describe("bench-0")?.into_infos();
+    let infos = if has_arrays { shape.spell_out()? } else { shape.describe("bench-0")?.into_infos() };
     let built = clock::since(begin);
     Printer.print_one("jobdata_host_build", at, "us", built)?;
     let held = Memory::own().rss as f64;

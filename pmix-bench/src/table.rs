@@ -36,11 +36,11 @@ struct Side {
     rounds: BTreeMap<u64, f64>,
 }
 
-/// Ours by theirs in the same round: the median, and how far the rounds lie apart in per cent of it.
+/// Ours by theirs in the same round: the median, and with several rounds how far they lie apart in per cent of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Ratio {
     median: f64,
-    spread: f64,
+    spread: Option<f64>,
 }
 
 impl Side {
@@ -63,8 +63,9 @@ impl Ratio {
             pairs.filter(|(_, below)| *below > 0.0).map(|(above, below)| above / below).collect();
         let lowest = ratios.iter().copied().reduce(f64::min)?;
         let highest = ratios.iter().copied().reduce(f64::max)?;
+        let is_one = ratios.len() == 1;
         let median = middle(ratios.into_iter());
-        let spread = if median > 0.0 { 100.0 * (highest - lowest) / median } else { 0.0 };
+        let spread = (!is_one && median > 0.0).then(|| 100.0 * (highest - lowest) / median);
         Some(Self { median, spread })
     }
 }
@@ -144,9 +145,9 @@ fn figure(value: f64) -> String {
 
 impl fmt::Display for Ratio {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ratio =
-            if self.median < 0.01 { format!("{:.4}", self.median) } else { format!("{:.2}", self.median) };
-        write!(f, "{ratio} ({:.0}%)", self.spread)
+        let digits = if self.median < 0.01 { 4 } else { 2 };
+        write!(f, "{:.digits$}", self.median)?;
+        self.spread.map_or(Ok(()), |spread| write!(f, " ({spread:.0}%)"))
     }
 }
 
@@ -220,7 +221,7 @@ mod tests {
             line("pmix-rs", "get", "us", 1, 5.0),
         ]);
         assert_eq!(table.0[0].theirs.as_ref().unwrap().name, "openpmix-4.2.2-hash");
-        assert_eq!(ratio(&table, 0, 0), Some(Ratio { median: 0.5, spread: 0.0 }));
+        assert_eq!(ratio(&table, 0, 0), Some(Ratio { median: 0.5, spread: None }));
         assert_eq!(ratio(&table, 0, 1), None);
     }
 
@@ -232,7 +233,7 @@ mod tests {
             line("pmix-rs-native", "rate", "ops/s", 1, 4000.0),
         ]);
         assert_eq!(table.0[0].theirs.as_ref().unwrap().name, "openpmix-4.2.2");
-        assert_eq!(ratio(&table, 0, 1), Some(Ratio { median: 0.25, spread: 0.0 }));
+        assert_eq!(ratio(&table, 0, 1), Some(Ratio { median: 0.25, spread: None }));
     }
 
     #[test]
@@ -248,7 +249,7 @@ mod tests {
         let ratio = ratio(&table, 0, 0).unwrap();
         // 20 by 12, 20 by 10, 40 by 50
         assert!((ratio.median - 20.0 / 12.0).abs() < 1e-9);
-        assert!((ratio.spread - 100.0 * (2.0 - 0.8) / (20.0 / 12.0)).abs() < 1e-9);
+        assert!((ratio.spread.unwrap() - 100.0 * (2.0 - 0.8) / (20.0 / 12.0)).abs() < 1e-9);
     }
 
     #[test]
@@ -269,7 +270,12 @@ mod tests {
             line("pmix-rs-native", "get", "us", 1, 2469.0),
         ]);
         let text = table.to_string();
-        assert!(text.contains("| get    | 2 | 64   | us   | 1234 ds21 | 2.50    | 0.0020 (0%) | 2469           | 2.00 (0%) |"), "{text}");
+        assert!(
+            text.contains(
+                "| get    | 2 | 64   | us   | 1234 ds21 | 2.50    | 0.0020 | 2469           | 2.00  |"
+            ),
+            "{text}"
+        );
         assert!(text.contains("pmix-rs: below 1 in 1 of 1 ratios, median 0.00"), "{text}");
     }
 }

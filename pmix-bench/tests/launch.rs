@@ -93,10 +93,11 @@ fn what_needs_no_rank_is_measured() {
     let names =
         |arguments: &[&str]| metrics(&lines(arguments)).into_keys().map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(names(&["init", "2"]), ["rss_server_idle", "server_finalize", "server_init"]);
-    assert_eq!(
-        names(&["jobdata", "1000"]),
-        ["jobdata_host_build", "jobdata_host_build_rss", "register_nspace", "register_nspace_rss_growth"]
-    );
+    for jobdata in [&["jobdata", "1000"][..], &["jobdata", "1000", "--arrays"]] {
+        let found = names(jobdata);
+        let registered = ["register_nspace", "register_nspace_rss_growth"];
+        assert_eq!(found, [["jobdata_host_build", "jobdata_host_build_rss"], registered].concat());
+    }
     let maps = names(&["regex", "100"]);
     assert_eq!(maps.len(), 6);
     assert!(maps.iter().all(|name| name.starts_with("generate_ppn") || name.starts_with("generate_regex")));
