@@ -67,9 +67,7 @@ impl Compare {
                 let first = usize::try_from(round - 1)? % sides.len();
                 for side in sides.iter().cycle().skip(first).take(sides.len()) {
                     match side.run(step, round) {
-                        Ok(measured) => {
-                            lines.extend(measured.into_iter().filter(|line| self.wants(&line.metric)))
-                        }
+                        Ok(measured) => lines.extend(self.keep(measured)?),
                         Err(error) => {
                             failed += 1;
                             eprintln!("{} {}: {error}", side.name, step.arguments().join(" "));
@@ -83,12 +81,21 @@ impl Compare {
                 begin.elapsed().as_secs_f64()
             );
         }
-        if self.json {
-            lines.iter().try_for_each(|line| serde_json::to_string(line).map(|text| println!("{text}")))?;
-        } else {
+        if !self.json {
             print!("{}", Table::new(&lines));
         }
         if failed > 0 { Err(format!("{failed} steps have failed").into()) } else { Ok(()) }
+    }
+
+    /// What is wanted of the lines of a step; as JSON it is printed at once, so that whoever ends us keeps it.
+    fn keep(&self, mut measured: Vec<Line>) -> Result<Vec<Line>> {
+        measured.retain(|line| self.wants(&line.metric));
+        if self.json {
+            measured
+                .iter()
+                .try_for_each(|line| serde_json::to_string(line).map(|text| println!("{text}")))?;
+        }
+        Ok(measured)
     }
 
     fn wants(&self, metric: &str) -> bool {
