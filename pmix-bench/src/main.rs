@@ -13,6 +13,7 @@ mod matrix;
 mod memory;
 mod node;
 mod page;
+mod plot;
 mod table;
 
 use std::process::ExitCode;
@@ -36,6 +37,12 @@ enum Mode {
     Compare(compare::Compare),
     /// The table of lines that `compare --json` has printed
     Table { files: Vec<String> },
+    /// Drawings of the same lines, as SVG files
+    Plot {
+        /// Where they go
+        directory: std::path::PathBuf,
+        files: Vec<String>,
+    },
     /// Runs ranks of a job on our server
     Launch(launch::Launch),
     /// What the data of a job of TOTAL ranks costs
@@ -52,7 +59,7 @@ enum Mode {
     /// One of them
     #[command(hide = true)]
     InitOnce,
-    /// A rank, started by `launch`: init get put commit fence collect:BYTES dmodex getwait pub query event connect resolve
+    /// A rank, started by `launch`: init barrier get put commit fence collect:BYTES dmodex getwait pub query event connect resolve
     Client { phases: Vec<String> },
 }
 
@@ -76,7 +83,11 @@ impl Mode {
     fn run(self) -> Result<()> {
         match self {
             Self::Compare(compare) => compare.run(),
-            Self::Table { files } => compare::table(&files),
+            Self::Table { files } => {
+                print!("{}", compare::table_of(&files)?);
+                Ok(())
+            }
+            Self::Plot { directory, files } => Ok(plot::draw(&compare::table_of(&files)?, &directory)?),
             Self::Launch(launch) => runtime()?.block_on(launch.run()),
             Self::Jobdata { total, arrays } => runtime()?.block_on(node::job_data(total, arrays)),
             Self::Regex { count } => node::maps(count),

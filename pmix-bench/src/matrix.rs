@@ -52,6 +52,7 @@ const START: &[&str] = &[
 /// What a phase measures, with the host's part in collectives and without.
 const PHASES: &[(&str, bool, &[&str])] = &[
     ("init", false, &[]),
+    ("barrier", false, &["barrier_futex"]),
     ("get", false, &["get_job_level", "get_proc_level", "clock_read"]),
     ("put", false, &["put", "commit_500_keys"]),
     ("commit", false, &["commit_1_key"]),
@@ -124,6 +125,11 @@ impl Step {
     /// Whether ranks take part, so that it matters of which kind they are.
     pub(crate) const fn has_ranks(&self) -> bool {
         matches!(self.work, Work::Launch { .. })
+    }
+
+    /// Whether it measures no library but what none can beat, which one side does for all.
+    pub(crate) fn is_floor(&self) -> bool {
+        matches!(&self.work, Work::Launch { phases, .. } if phases.iter().all(|phase| phase == "barrier"))
     }
 
     /// The arguments of its host, without those of the ranks' program.
@@ -204,7 +210,7 @@ pub(crate) fn quick() -> Vec<Step> {
 
 fn collectives(n: u32, sizes: &[usize]) -> Vec<Step> {
     let mut steps = vec![Step::launch(n, n, "fence"), Step::launch(n, 2 * n, "fence")];
-    steps.extend(["connect", "event", "dmodex"].map(|phase| Step::launch(n, n, phase)));
+    steps.extend(["barrier", "connect", "event", "dmodex"].map(|phase| Step::launch(n, n, phase)));
     for bytes in sizes {
         steps.extend([n, 2 * n].map(|total| Step::launch(n, total, &format!("collect:{bytes}"))));
     }

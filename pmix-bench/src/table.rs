@@ -91,6 +91,24 @@ impl Table {
         let rows = order.into_iter().map(|key| Row::new(key, cells.remove(&key).unwrap_or_default()));
         Self(rows.collect())
     }
+
+    /// How a metric grows: theirs, and ours of both kinds, at each place that a row's `n` and `size` have on the way.
+    pub(crate) fn lines(
+        &self,
+        metric: &str,
+        place: impl Fn(u64, u64) -> Option<u64>,
+    ) -> [Vec<(f64, f64)>; 3] {
+        let mut lines = [const { Vec::new() }; 3];
+        for row in self.0.iter().filter(|row| row.metric == metric) {
+            let Some(at) = place(row.n, row.size) else { continue };
+            let ours = row.ours.iter().map(|side| side.as_ref().map(|(side, _)| side));
+            for (line, side) in lines.iter_mut().zip(std::iter::once(row.theirs.as_ref()).chain(ours)) {
+                line.extend(side.map(|side| (at as f64, side.median())).filter(|point| point.1 > 0.0));
+            }
+        }
+        lines.iter_mut().for_each(|line| line.sort_by(|a, b| a.0.total_cmp(&b.0)));
+        lines
+    }
 }
 
 impl Row {
@@ -260,6 +278,16 @@ mod tests {
         lines.push(line("pmix-rs", "busy_percent_begin", "load", 1, 4.0));
         let table = Table::new(&lines);
         assert_eq!((ratio(&table, 0, 0), ratio(&table, 1, 0), table.0.len()), (None, None, 2));
+    }
+
+    #[test]
+    fn a_metric_grows_along_the_places_of_its_rows() {
+        let mut small = line("openpmix-4.2.2", "fence", "us", 1, 60.0);
+        small.n = 1;
+        let lines =
+            [line("openpmix-4.2.2", "fence", "us", 1, 70.0), line("pmix-rs", "fence", "us", 1, 50.0), small];
+        let [theirs, ours, native] = Table::new(&lines).lines("fence", |n, _| Some(n));
+        assert_eq!((theirs, ours, native), (vec![(1.0, 60.0), (2.0, 70.0)], vec![(2.0, 50.0)], vec![]));
     }
 
     #[test]

@@ -80,9 +80,16 @@ fn ranks_in_c_measure_every_metric_once() {
 #[test]
 fn with_remote_ranks_the_host_takes_part() {
     let own = env!("CARGO_BIN_EXE_pmix-bench");
-    let lines = lines(&["launch", "-n", "2", "-t", "70", "--", own, "client", "fence", "collect:64"]);
+    let lines =
+        lines(&["launch", "-n", "2", "-t", "70", "--", own, "client", "barrier", "fence", "collect:64"]);
     let found = metrics(&lines);
-    for name in ["fence_host", "fence_host_aligned_span", "fence_host_collect", "peer_get_host_second"] {
+    for name in [
+        "barrier_futex",
+        "fence_host",
+        "fence_host_aligned_span",
+        "fence_host_collect",
+        "peer_get_host_second",
+    ] {
         assert_eq!(found.get(name), Some(&1), "{name}");
     }
     assert!(lines.iter().filter(|line| line["metric"] == "client_init").all(|line| line["size"] == 70));

@@ -11,6 +11,19 @@ use crate::clock;
 const GETS: usize = 100;
 
 impl Bench {
+    /// What no fence can beat: the ranks meet on the page, without a server.
+    pub(super) fn barrier(&self) -> Result<()> {
+        let rounds = self.rounds(6000);
+        self.page.barrier();
+        for index in 0..rounds {
+            self.timed_now(index, || {
+                self.page.barrier();
+                Ok(())
+            })?;
+        }
+        self.report(("barrier_futex", 0), 0..rounds, Of::All, Unit::Micros)
+    }
+
     pub(super) async fn fence(&self) -> Result<()> {
         let (rounds, name) = (self.rounds(6000), if self.has_remote() { "fence_host" } else { "fence" });
         for _ in 0..5 {

@@ -83,6 +83,7 @@ impl Bench {
     async fn run(&self, phase: &str) -> Result<()> {
         match phase {
             "init" => Ok(()),
+            "barrier" => self.barrier(),
             "get" => self.get().await,
             "put" => self.put().await,
             "commit" => self.commit().await,
