@@ -9,7 +9,7 @@ use crate::table::Table;
 /// Of the drawing, in its own units.
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 400.0;
-/// Around the axes; the names of the lines stand on the right.
+/// Around the axes; on the right stand the names of the lines.
 const LEFT: f64 = 70.0;
 const RIGHT: f64 = 150.0;
 const TOP: f64 = 40.0;
@@ -117,12 +117,10 @@ impl Chart<'_> {
         text((x.from + x.to) / 2.0, HEIGHT - 10.0, "middle", self.x);
         x.powers().for_each(|power| text(x.place(power), y.from + 20.0, "middle", &power.to_string()));
         y.powers().for_each(|power| text(LEFT - 8.0, y.place(power) + 4.0, "end", &power.to_string()));
-        for (number, (name, points)) in self.lines.iter().enumerate() {
-            let Some(last) = points.last() else { continue };
-            // names of lines that end close to each other must not cover each other
-            let above = self.lines[..number].iter().filter_map(|(_, points)| points.last());
-            let crowd = above.filter(|other| (y.place(other.1) - y.place(last.1)).abs() < 14.0).count();
-            text(x.place(last.0) + 8.0, y.place(last.1) + 4.0 + 14.0 * crowd as f64, "start", name);
+        let drawn = self.lines.iter().zip(COLOURS).filter(|((_, points), _)| !points.is_empty());
+        for (number, ((name, _), colour)) in drawn.enumerate() {
+            let (x, y) = (WIDTH - RIGHT + 15.0, TOP + 20.0 * (1 + number) as f64);
+            let _ = writeln!(svg, "<text x=\"{x}\" y=\"{y}\" fill=\"{colour}\">{name}</text>");
         }
         let grid = |(x1, y1): Point, (x2, y2): Point| {
             format!("<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"#ddd\"/>\n")
