@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -81,7 +81,7 @@ fn ranks_in_c_measure_every_metric_once() {
 fn with_remote_ranks_the_host_takes_part() {
     let own = env!("CARGO_BIN_EXE_pmix-bench");
     let lines =
-        lines(&["launch", "-n", "2", "-t", "70", "--", own, "client", "barrier", "fence", "collect:64"]);
+        lines(&["launch", "-n", "2", "-t", "70", "--", own, "client", "collect:64", "barrier", "fence"]);
     let found = metrics(&lines);
     for name in [
         "barrier_futex",
@@ -93,6 +93,8 @@ fn with_remote_ranks_the_host_takes_part() {
         assert_eq!(found.get(name), Some(&1), "{name}");
     }
     assert!(lines.iter().filter(|line| line["metric"] == "client_init").all(|line| line["size"] == 70));
+    // a sample that was never taken would be none of any time
+    assert!(lines.iter().all(|line| line["min"].as_f64().unwrap() > 0.0));
 }
 
 #[test]
@@ -114,15 +116,19 @@ fn what_needs_no_rank_is_measured() {
 fn all_sides_are_compared() {
     let Some(_) = libpmix() else { return println!("skipped: there is no libpmix to build with") };
     let compared = lines(&["compare", "--quick", "--json", "--rounds", "2", "get_waiting"]);
-    let mut sides: BTreeMap<_, usize> = BTreeMap::new();
-    for line in &compared {
-        assert!(line["metric"].as_str().unwrap().starts_with("get_waiting_for_commit"), "{line}");
-        *sides.entry(line["impl"].as_str().unwrap()).or_default() += 1;
-    }
-    // in both rounds, on all processors and on one
-    assert_eq!(sides.values().copied().collect::<Vec<_>>(), [4; 4], "{sides:?}");
-    assert!(sides.contains_key("pmix-rs") && sides.contains_key("pmix-rs-native"), "{sides:?}");
-    assert!(sides.keys().any(|side| side.starts_with("openpmix-") && side.ends_with("-hash")), "{sides:?}");
+    let sides: BTreeSet<_> = compared.iter().map(|line| line["impl"].as_str().unwrap()).collect();
+    assert_eq!(sides.len(), 4, "{sides:?}");
+    assert!(sides.contains("pmix-rs") && sides.contains("pmix-rs-native"), "{sides:?}");
+    assert!(sides.iter().any(|side| side.starts_with("openpmix-") && side.ends_with("-hash")), "{sides:?}");
+    // each in both rounds, on all processors and on one
+    let text = |line: &Value| format!("{} {} {}", line["impl"], line["metric"], line["run"]);
+    let different: BTreeSet<_> = compared.iter().map(text).collect();
+    assert_eq!((different.len(), compared.len()), (16, 16), "{different:?}");
+    let is_known = |line: &Value| {
+        let metric = line["metric"].as_str().unwrap();
+        ["get_waiting_for_commit", "get_waiting_for_commit_1cpu"].contains(&metric)
+    };
+    assert!(compared.iter().all(is_known), "{different:?}");
 }
 
 #[test]
