@@ -1,0 +1,104 @@
+//! Measures this implementation beside the C library; see `docs/performance.md`.
+
+mod c;
+mod client;
+mod clock;
+mod compare;
+mod host;
+mod job;
+mod launch;
+mod line;
+mod machine;
+mod matrix;
+mod memory;
+mod node;
+mod page;
+mod plot;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use tokio::runtime::{Builder, Runtime};
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+/// Measures this implementation of PMIx beside the C library, on the same work with the same rules
+#[derive(Debug, Parser)]
+#[command(name = "pmix-bench")]
+struct Cli {
+    #[command(subcommand)]
+    command: Mode,
+}
+
+#[derive(Debug, Subcommand)]
+enum Mode {
+    /// Measures both sides turn by turn and prints the table of their ratios
+    Compare(compare::Compare),
+    /// The table of lines that `compare --json` has printed
+    Table { files: Vec<String> },
+    /// Drawings of the same lines, as SVG files
+    Plot {
+        /// Where they go
+        directory: std::path::PathBuf,
+        files: Vec<String>,
+    },
+    /// Runs ranks of a job on our server
+    Launch(launch::Launch),
+    /// What the data of a job of TOTAL ranks costs
+    Jobdata {
+        total: u32,
+        /// Described as hosts of the C library do, with an array for each node and each rank
+        #[arg(long)]
+        arrays: bool,
+    },
+    /// What the maps of COUNT nodes cost
+    Regex { count: u32 },
+    /// Start and end of COUNT servers, each in a fresh process
+    Init { count: u32 },
+    /// One of them
+    #[command(hide = true)]
+    InitOnce,
+    /// A rank, started by `launch`: init barrier get put commit fence collect:BYTES dmodex getwait pub query event connect resolve
+    Client { phases: Vec<String> },
+}
+
+fn main() -> ExitCode {
+    let begin = clock::now();
+    let mut args = std::env::args().skip(1);
+    // a rank has begun in its first line; what reads command lines would be measured too
+    if args.next().as_deref() == Some("client") {
+        return client::main(begin, &args.collect::<Vec<_>>());
+    }
+    match Cli::parse().command.run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("pmix-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+impl Mode {
+    fn run(self) -> Result<()> {
+        match self {
+            Self::Compare(compare) => compare.run(),
+            Self::Table { files } => {
+                print!("{}", compare::table_of(&files)?);
+                Ok(())
+            }
+            Self::Plot { directory, files } => Ok(plot::draw(&compare::table_of(&files)?, &directory)?),
+            Self::Launch(launch) => runtime()?.block_on(launch.run()),
+            Self::Jobdata { total, arrays } => runtime()?.block_on(node::job_data(total, arrays)),
+            Self::Regex { count } => node::maps(count),
+            Self::Init { count } => runtime()?.block_on(node::inits(count)),
+            Self::InitOnce => runtime()?.block_on(node::init_once()),
+            Self::Client { phases } => Err(format!("a rank is started by `launch`: {phases:?}").into()),
+        }
+    }
+}
+
+/// The host's: its main thread starts ranks and waits for them, one other answers the server.
+fn runtime() -> std::io::Result<Runtime> {
+    Builder::new_multi_thread().worker_threads(1).enable_all().build()
+}
