@@ -70,7 +70,10 @@ impl NativeSession {
         let connect = native_connect(peer.clone(), encoding, version).encode().unwrap();
         stream.write_all(&connect).await.unwrap();
         let mut session = Self {
-            context: Context::new(encoding, version.parse().unwrap_or(Version::of_dialect(encoding.dialect))),
+            context: Context::new(
+                encoding,
+                version.parse().unwrap_or_else(|_| Version::of_dialect(encoding.dialect)),
+            ),
             proc: peer.proc().cloned().unwrap_or_else(ProcId::none),
             stream,
             arrived: BytesMut::new(),
