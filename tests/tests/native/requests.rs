@@ -101,7 +101,7 @@ async fn an_outcome_that_a_release_does_not_know_is_told_as_one_that_it_knows() 
         assert_eq!(session.ask(&Request::Fence(others)).await.status, expected, "{dialect} {version}");
         // what all know
         let nowhere = Query::new(&keys::QUERY_PROC_TABLE).qualifier(&keys::NSPACE, "nowhere");
-        let unknown = session.ask(&Request::Query(vec![nowhere.into()])).await.status;
+        let unknown = session.ask(&Request::Query(vec![nowhere])).await.status;
         assert_eq!(unknown, Status::ERR_INVALID_NAMESPACE, "{dialect} {version}");
         assert_eq!(session.ask(&Request::Finalize).await.status, Status::SUCCESS);
     }
