@@ -18,23 +18,24 @@ const MAX_PATH: usize = 107;
 /// Connects to the socket at a path of any length.
 pub(super) async fn connect(path: &Path) -> Result<LocalStream, Error> {
     let connected = connect_any_length(path).await.and_then(|socket| LocalStream::new(socket.into_std()?));
-    connected.map_err(|error| {
-        let problem = match error.kind() {
-            io::ErrorKind::NotFound => {
-                "there is no such socket; the server has ended, the URI is an old one, or this is a container: then \
-                 mount the socket's directory into it under the same path"
-            }
-            io::ErrorKind::ConnectionRefused => "nobody listens there; the server has ended",
-            io::ErrorKind::PermissionDenied => "it is closed to this user",
-            _ => "the operating system does not let us",
-        };
-        let address = path.display().to_string();
-        Error::Transport(Box::new(TransportError {
-            address,
-            problem: problem.to_owned(),
-            source: Some(error),
-        }))
-    })
+    connected.map_err(|error| failure(path, error))
+}
+
+fn failure(path: &Path, error: io::Error) -> Error {
+    let problem = match error.kind() {
+        io::ErrorKind::NotFound => {
+            "there is no such socket; the server has ended, the URI is an old one, or this is a container: then mount \
+             the socket's directory into it under the same path"
+        }
+        io::ErrorKind::ConnectionRefused => "nobody listens there; the server has ended",
+        io::ErrorKind::PermissionDenied => {
+            "it is closed to this user; a container must run as the user who started the server (podman: --userns \
+             keep-id)"
+        }
+        _ => "the operating system does not let us",
+    };
+    let address = path.display().to_string();
+    Error::Transport(Box::new(TransportError { address, problem: problem.to_owned(), source: Some(error) }))
 }
 
 async fn connect_any_length(path: &Path) -> io::Result<UnixStream> {
@@ -82,6 +83,13 @@ mod tests {
             error.contains(path.to_str().unwrap()) && error.contains("mount the socket's directory"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_socket_of_somebody_else_is_told_from_one_that_is_not_there() {
+        let error = failure(Path::new("/there"), io::ErrorKind::PermissionDenied.into()).to_string();
+        assert!(error.contains("/there") && error.contains("closed to this user"), "{error}");
+        assert!(error.contains("a container must run as the user who started the server"), "{error}");
     }
 
     #[tokio::test]

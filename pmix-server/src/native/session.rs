@@ -140,18 +140,13 @@ async fn connect_message(reading: &mut OwnedReadHalf, arrived: &mut BytesMut) ->
     }
 }
 
-/// Who connects, on a socket that belongs to that user.
+/// Who connects, on a socket that belongs to that user as the kernel says. A registered process in a user namespace
+/// sees other numbers than we do, so what it says of itself may differ: it raises nobody.
 fn admission(connect: &Connect, uid: u32) -> Result<(Hello, Greeting, PeerCred), Failure> {
     let refused = |message: String| Failure::new(Status::ERR_INVALID_CRED, message);
     let said = connect.security.user().ok_or_else(|| {
         refused(format!("security mechanism {} is not supported, only native", connect.security.mechanism))
     })?;
-    if uid != said.uid {
-        return Err(refused(format!(
-            "it says it is of uid {}, but its socket belongs to uid {uid}",
-            said.uid
-        )));
-    }
     let (identity, greeting) = match &connect.peer {
         Who::Client(proc) => (Identity::Client(proc.clone()), Greeting::Client),
         Who::Tool { identity: ToolIdentity::Given(proc), .. } => {
@@ -169,8 +164,18 @@ fn admission(connect: &Connect, uid: u32) -> Result<(Hello, Greeting, PeerCred),
             return Err(Failure::new(Status::ERR_NOT_SUPPORTED, message));
         }
     };
-    // of its group there is only what it says: checked against the registration, and believed of nobody else
-    let gid = matches!(identity, Identity::Client(_)).then_some(said.gid);
+    let is_client = matches!(identity, Identity::Client(_));
+    let agrees = said.uid == uid;
+    // a registered process is compared with its registration by the kernel's word; of a tool nothing else is known
+    if !agrees && !is_client {
+        return Err(refused(format!(
+            "it says it is of uid {}, but its socket belongs to uid {uid}",
+            said.uid
+        )));
+    }
+    // of its group there is only what it says: checked against the registration, and believed of nobody else; where it
+    // sees other numbers than we do, it does not know
+    let gid = (is_client && agrees).then_some(said.gid);
     let peer = PeerCred { uid, gid, pid: None };
     let mut hello = Hello::new(identity, Pid(0));
     hello.directives = Directives::from(connect.info.clone());

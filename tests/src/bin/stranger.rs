@@ -30,6 +30,8 @@ enum Act {
     /// `spawn-and-leave ADDRESS UID TIMES COMMAND`: connects as a tool that claims this uid, has the command started,
     /// sends some heartbeats, and has closed the connection before the server can look at it.
     SpawnAndLeave { address: SocketAddr, claim: u32, times: u32, command: String },
+    /// `claim ADDRESS UID COMMAND`: the same once, and stays; says `refused` when the server closes the connection.
+    Claim { address: SocketAddr, claim: u32, command: String },
     /// `sit ENDPOINT TIMES`: opens so many connections and says nothing on any; says `seated`, and leaves when its
     /// input ends.
     Sit { endpoint: Endpoint, times: usize },
@@ -76,6 +78,14 @@ fn run(act: &Act) -> io::Result<()> {
                 spawn_and_leave(*address, &sent)?;
             }
             println!("tried {times} times");
+            Ok(())
+        }
+        Act::Claim { address, claim, command } => {
+            let mut stream = TcpStream::connect(address)?;
+            stream.write_all(&tool_that_spawns(*claim, command)?)?;
+            // whatever way it is closed in
+            let _ = stream.read_to_end(&mut Vec::new());
+            println!("refused");
             Ok(())
         }
         Act::Sit { endpoint, times } => {
@@ -237,6 +247,11 @@ impl Act {
                 address: address.parse().ok()?,
                 claim: claim.parse().ok()?,
                 times: times.parse().ok()?,
+                command: command.into(),
+            },
+            ["claim", address, claim, command] => Self::Claim {
+                address: address.parse().ok()?,
+                claim: claim.parse().ok()?,
                 command: command.into(),
             },
             ["sit", endpoint, times] => {

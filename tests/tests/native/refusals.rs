@@ -77,12 +77,44 @@ fn sec_01_sec_03_who_claims_another_uid_is_refused_by_the_kernels_word() {
     on_both_runtimes(async || {
         let (node, clients) = node().await;
         let User { uid, gid } = native_user();
-        // the registration would let it in
+        // its claim agrees with the registration
         node.handle().register_client(&other(), uid + 1, gid, None).await.unwrap();
         let connect = connect_as(Who::Client(other()), User { uid: uid + 1, gid });
-        let socket = format!("its socket belongs to uid {uid}");
-        refused_connect(&node, &clients, &connect, &[&format!("uid {}", uid + 1), &socket]).await;
+        let registered = format!("other:2 is registered for uid {} gid {gid}", uid + 1);
+        let real = format!("the connection comes from uid {uid} ");
+        refused_connect(&node, &clients, &connect, &[&registered, &real]).await;
     });
+}
+
+/// A process in a user namespace sees other numbers than the server does. It has the group of its registration, too.
+#[tokio::test]
+async fn sec_01_cli_02_who_is_registered_is_let_in_by_the_kernels_word_whatever_it_claims() {
+    let (sender, mut told) = mpsc::unbounded_channel();
+    let node = TestNode::builder(1).host(Arrivals(sender));
+    let node = node.server(|server| server.native_wire(NativeWire::On)).start().await;
+    let User { uid, gid } = native_user();
+    node.handle().register_client(&other(), uid, gid, None).await.unwrap();
+    let claim = User { uid: uid + 1, gid: gid + 1 };
+    let mut stream = native_stream(&node).await;
+    stream.write_all(&connect_as(Who::Client(other()), claim).encode().unwrap()).await.unwrap();
+    assert_eq!(within(told.recv()).await, Some((uid, Some(gid))));
+    within(stream.read_u8()).await.unwrap();
+    assert_eq!(node.stats().await.connections, 1);
+}
+
+/// Lets everybody in, and tells the user and the group.
+struct Arrivals(mpsc::UnboundedSender<(u32, Option<u32>)>);
+
+#[async_trait]
+impl HostModule for Arrivals {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::none().with(Upcall::ClientConnected)
+    }
+
+    async fn client_connected(&self, cx: &UpcallContext, _: ClientConnected) -> HostResult<()> {
+        self.0.send((cx.uid, cx.gid)).unwrap();
+        Ok(())
+    }
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use pmix_client::{ProcId, Rank};
 use pmix_native::conn::{Peer as Who, tag};
 use pmix_native::msg::{
     Abort, Allocate, Body, Collective, Entry, IofPull, IofPush, JobControl, Log, Monitor, NspaceData, Push,
-    RegisterEvents, Request, ResolvePeers, SessionControl, ValidateCredential,
+    RegisterEvents, Reply, Request, ResolvePeers, SessionControl, ValidateCredential,
 };
 use pmix_native::{Dialect, Encoding};
 use pmix_server::host::*;
@@ -105,6 +105,42 @@ async fn an_outcome_that_a_release_does_not_know_is_told_as_one_that_it_knows() 
         assert_eq!(unknown, Status::ERR_INVALID_NAMESPACE, "{dialect} {version}");
         assert_eq!(session.ask(&Request::Finalize).await.status, Status::SUCCESS);
     }
+}
+
+/// An element of a C program's array that it has not filled in.
+#[tokio::test]
+async fn an_info_without_a_key_does_not_make_a_request_unreadable() {
+    let (sender, mut asked) = mpsc::unbounded_channel();
+    let node = TestNode::builder(1).host(Recorder(sender));
+    let node = node.server(|server| server.native_wire(NativeWire::On)).start().await;
+    for (dialect, version) in [(Dialect::V21, "2.1.4"), (Dialect::V3, "3.2.3"), (Dialect::V41, "4.2.2")] {
+        let mut session = open_as(&node, dialect, version).await;
+        let mut control = JobControl::new(vec![ProcId::wildcard(me().nspace)]);
+        control.info = Directives::new().with(&keys::JOB_CTRL_ID, "mine");
+        let named = control.info.clone();
+        control.info.push(Info::dynamic("unfilled".parse().unwrap(), true));
+        let request = Request::JobControl(control);
+        let payload = request.encode(&session.context).unwrap();
+        let answer = session.ask_bytes(without_text(&payload, "unfilled", dialect)).await;
+        let answer = Reply::decode(&session.context, request.command(), &answer).unwrap();
+        assert_eq!(answer.status, Status::SUCCESS, "{dialect}");
+        let carried_out = within(asked.recv()).await.unwrap();
+        let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let told = named.with(&keys::USERID, uid).with(&keys::GRPID, gid);
+        assert!(carried_out.contains(&format!("{told:?}")), "{dialect}: {carried_out}");
+        assert_eq!(session.ask(&Request::Finalize).await.status, Status::SUCCESS);
+    }
+}
+
+/// The bytes of a request with an empty text in the place of this one.
+fn without_text(payload: &[u8], text: &str, dialect: Dialect) -> Vec<u8> {
+    let at = payload.windows(text.len()).position(|part| part == text.as_bytes()).unwrap();
+    // before it its length with the NUL, after it the NUL
+    let length = if dialect.is_flexible() { 1 } else { 4 };
+    let mut changed = payload[..at - length].to_vec();
+    changed.extend(vec![0; length]);
+    changed.extend(&payload[at + text.len() + 1..]);
+    changed
 }
 
 #[tokio::test]

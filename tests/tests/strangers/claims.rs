@@ -8,7 +8,7 @@ use pmix_rm::LocalLauncher;
 use pmix_server::NativeWire;
 use pmix_server::standard::{MemoryExchange, StandardHost};
 use pmix_tests::{
-    OtherUser, Peer, Running, TestNode, native_address, pmixrun, program, rank_program, run, within,
+    Logs, OtherUser, Peer, Running, TestNode, native_address, pmixrun, program, rank_program, run, within,
 };
 use rustix::process::geteuid;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -63,6 +63,24 @@ async fn sec_01_who_spawns_and_leaves_is_nobody_to_a_server_of_root() {
         let attack = stranger.stranger(&["spawn-and-leave", &address, "0", &TIMES.to_string(), &mark]);
         nothing_comes_of(attack, &node, dir.path()).await;
     }
+}
+
+/// As the first, by a tool that stays until it is shown out.
+#[tokio::test]
+async fn sec_01_sec_03_a_tool_that_claims_to_be_of_the_servers_user_is_refused() {
+    let Some(stranger) = OtherUser::second() else { return };
+    let node = node(true).await;
+    let address = native_address(&node).await.to_string();
+    let dir = tempfile::tempdir().unwrap();
+    let mark = leave_mark(dir.path());
+    let logs = Logs::start();
+    let own = geteuid().as_raw();
+    let attack = stranger.stranger(&["claim", &address, &own.to_string(), &mark]);
+    let (status, out, err) = Running::start(attack).end().await;
+    assert!(status.success() && out.contains("refused"), "{out}{err}");
+    let reason = format!("it says it is of uid {own}, but its socket belongs to uid {}", stranger.uid);
+    logs.line_with(&["refused a connection", &reason]).await;
+    assert_eq!((node.stats().await.connections, marks(dir.path())), (0, 0));
 }
 
 /// As the one above where the tests do not run as root: the claim to be root is as false, and was as good.
