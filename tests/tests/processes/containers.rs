@@ -31,7 +31,7 @@ impl Owner {
             let who = self
                 .0
                 .as_ref()
-                .map_or("whoever runs the tests".to_owned(), |user| format!("uid {}", user.uid));
+                .map_or_else(|| "whoever runs the tests".to_owned(), |user| format!("uid {}", user.uid));
             skipped(&format!("user namespaces for {who} (unshare --user --map-root-user --mount)"));
         }
         is_made
