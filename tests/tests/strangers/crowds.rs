@@ -142,7 +142,9 @@ async fn queries_that_are_never_complete_are_not_held_for_another_user() {
     assert!(grown < 16 << 20, "{grown} bytes");
     works(&server).await;
     let log = server.end().await;
-    assert!(log.contains("it did not ask for anything in time"), "{log}");
+    // which of the two limits a connection meets first is up to the order in which its calls are cut into frames
+    let reasons = ["it did not ask for anything in time", "frames of a process that is not let in"];
+    assert!(reasons.iter().any(|reason| log.contains(reason)), "{log}");
 }
 
 /// Frames that belong to no call cost the server's time, and a few lines of its log, but are none of its business.
