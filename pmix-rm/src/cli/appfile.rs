@@ -1,7 +1,10 @@
 //! Files for `--app`: an application on each line.
 
 use std::ffi::OsString;
+use std::io;
 use std::path::Path;
+
+use pmix_types::without_os_codes;
 
 /// The words of each application in a file, and the number of its line. A line is read as a shell would read it, but
 /// nothing is expanded; `#` begins a comment.
@@ -9,7 +12,9 @@ use std::path::Path;
 /// # Errors
 /// What is wrong with the file, or with which line.
 pub(super) fn read(file: &Path) -> Result<Vec<(usize, Vec<OsString>)>, String> {
-    let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let unreadable =
+        |error: io::Error| format!("{}: {}", file.display(), without_os_codes(&error.to_string()));
+    let text = std::fs::read_to_string(file).map_err(unreadable)?;
     let apps =
         split(&text).map_err(|line| format!("{}, line {line}: a quote is not closed", file.display()))?;
     match apps.is_empty() {
@@ -50,6 +55,6 @@ mod tests {
         assert_eq!(read(file.path()).unwrap_err(), format!("{name} has no application in it"));
         std::fs::write(file.path(), "\n'").unwrap();
         assert_eq!(read(file.path()).unwrap_err(), format!("{name}, line 2: a quote is not closed"));
-        assert!(read(Path::new("/no/such/file")).unwrap_err().starts_with("/no/such/file: "));
+        assert_eq!(read(Path::new("/no/such/file")).unwrap_err(), "/no/such/file: No such file or directory");
     }
 }
