@@ -37,7 +37,7 @@ use crate::tree;
 /// [`first_stdin`](Self::first_stdin) and those that take input of others ([`LaunchProc::takes_stdin`]). Signals reach a process and what it has started. When a process
 /// has ended, what its descendants still write to its output is read for a second at most.
 ///
-/// The ranks of a job that are as many as the processors, while no other job runs, have one processor each.
+/// The ranks of a job that are as many as the processors, while no other job of this launcher runs, have one processor each.
 ///
 /// With the capabilities of root it starts jobs as other users too ([`LaunchJob::user`]). They inherit nothing of the
 /// launcher's environment and input, start in their home directory if not told otherwise, and find programs and

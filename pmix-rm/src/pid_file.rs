@@ -1,20 +1,24 @@
 //! `--report-pid`.
 
-use std::io;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use pmix_server::standard::OutputChannel;
+use rustix::fs::OFlags;
 
 use crate::console::Console;
 
-/// A file with the process id of `pmixrun`, removed when dropped.
+/// A file with the process id of `pmixrun` that was made for it, removed when dropped.
 #[derive(Debug)]
 pub(crate) struct PidFile(PathBuf);
 
-/// Writes the process id to standard output (`-`), standard error (`+`) or the file of this name.
+/// Writes the process id to standard output (`-`), standard error (`+`) or the file of this name. Only a file that was not
+/// there before is removed at the end: it may be a device.
 ///
 /// # Errors
-/// The file cannot be written.
+/// The file cannot be written, or is a pipe that nobody reads.
 pub(crate) fn report(place: &str, console: &mut Console) -> io::Result<Option<PidFile>> {
     let line = format!("{}\n", std::process::id());
     match place {
@@ -23,12 +27,27 @@ pub(crate) fn report(place: &str, console: &mut Console) -> io::Result<Option<Pi
         path => {
             // the directory may become another one, the file not
             let path = std::path::absolute(Path::new(path))?;
-            std::fs::write(&path, line)
+            let is_new = write(&path, &line)
                 .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
-            return Ok(Some(PidFile(path)));
+            return Ok(is_new.then_some(PidFile(path)));
         }
     }
     Ok(None)
+}
+
+/// Writes a file; whether it was not there before.
+fn write(path: &Path, line: &str) -> io::Result<bool> {
+    let (mut file, is_new) = match File::create_new(path) {
+        Ok(file) => (file, true),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            // a pipe that nobody reads is an error, and not waited for
+            let flags = OFlags::NONBLOCK.bits().cast_signed();
+            (OpenOptions::new().write(true).truncate(true).custom_flags(flags).open(path)?, false)
+        }
+        Err(error) => return Err(error),
+    };
+    file.write_all(line.as_bytes())?;
+    Ok(is_new)
 }
 
 impl Drop for PidFile {
@@ -36,5 +55,25 @@ impl Drop for PidFile {
         if let Err(error) = std::fs::remove_file(&self.0) {
             tracing::debug!(path = %self.0.display(), %error, "not removed");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    use super::*;
+
+    #[test]
+    fn only_a_file_that_was_not_there_before_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        std::fs::write(path("old"), "what was there, and longer than a process id").unwrap();
+        assert!(write(&path("new"), "7\n").unwrap());
+        assert!(!write(&path("old"), "7\n").unwrap());
+        assert_eq!(std::fs::read_to_string(path("old")).unwrap(), "7\n");
+        assert!(!write(Path::new("/dev/null"), "7\n").unwrap(), "a device stays");
+        mknodat(CWD, path("pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+        write(&path("pipe"), "7\n").expect_err("nobody reads it");
     }
 }

@@ -17,6 +17,12 @@ pub(super) fn read(file: &Path) -> Result<Vec<(usize, Vec<OsString>)>, String> {
     let text = std::fs::read_to_string(file).map_err(unreadable)?;
     let apps =
         split(&text).map_err(|line| format!("{}, line {line}: a quote is not closed", file.display()))?;
+    if let Some((line, _)) = apps.iter().find(|(_, words)| words.iter().any(|word| word == ":")) {
+        return Err(format!(
+            "{}, line {line}: ':' is not needed, each line is an application",
+            file.display()
+        ));
+    }
     match apps.is_empty() {
         true => Err(format!("{} has no application in it", file.display())),
         false => Ok(apps),
@@ -26,6 +32,8 @@ pub(super) fn read(file: &Path) -> Result<Vec<(usize, Vec<OsString>)>, String> {
 /// As [`read`]; the error is the number of a line that ends inside quotes.
 fn split(text: &str) -> Result<Vec<(usize, Vec<OsString>)>, usize> {
     let mut apps = Vec::new();
+    // some editors begin a file with this mark
+    let text = text.trim_start_matches('\u{feff}');
     for (number, line) in (1..).zip(text.lines()) {
         let words: Vec<OsString> =
             shlex::split(line).ok_or(number)?.into_iter().map(OsString::from).collect();
@@ -46,6 +54,7 @@ mod tests {
         let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
         assert_eq!(apps, [(2, words(&["-n", "2", "./a", "b c"])), (4, words(&["./d", ""]))]);
         assert_eq!(split("./a\n./b 'c"), Err(2));
+        assert_eq!(split("\u{feff}./a").unwrap(), [(1, words(&["./a"]))]);
     }
 
     #[test]
@@ -53,6 +62,8 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let name = file.path().display().to_string();
         assert_eq!(read(file.path()).unwrap_err(), format!("{name} has no application in it"));
+        std::fs::write(file.path(), "./a : ./b").unwrap();
+        assert!(read(file.path()).unwrap_err().starts_with(&format!("{name}, line 1: ':' is not needed")));
         std::fs::write(file.path(), "\n'").unwrap();
         assert_eq!(read(file.path()).unwrap_err(), format!("{name}, line 2: a quote is not closed"));
         assert_eq!(read(Path::new("/no/such/file")).unwrap_err(), "/no/such/file: No such file or directory");

@@ -146,7 +146,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cl
         && usize::try_from(rank.to_raw()).is_ok_and(|rank| rank >= plan.ranks())
     {
         let option = typed.spelling("stdin").unwrap_or("--stdin");
-        let problem = format!("'{option} {rank}': the job has no such rank, only {}", plan.ranks());
+        let problem = format!("'{option} {rank}': no such rank: the job has {}", plan.ranks());
         return Err(wrong(ErrorKind::ValueValidation, problem));
     }
     Ok(plan)
@@ -173,7 +173,9 @@ fn read<T: FromArgMatches>(mut command: Command, words: &[OsString]) -> Result<(
 fn at_line(error: clap::Error, file: &std::path::Path, line: usize) -> clap::Error {
     let text = error.to_string();
     let problem = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
-    FirstApp::command().error(error.kind(), format!("{}, line {line}: {problem}", file.display()))
+    // also where the line asks for help or the version, which says nothing of the job
+    FirstApp::command()
+        .error(ErrorKind::ValueValidation, format!("{}, line {line}: {problem}", file.display()))
 }
 
 impl AppArgs {
@@ -181,7 +183,7 @@ impl AppArgs {
         let env = self.environment(typed)?;
         let mut program = std::mem::take(&mut self.program).into_iter();
         let Some(name) = program.next() else {
-            let problem = "no PROGRAM is given that could be started";
+            let problem = "no PROGRAM given";
             return Err(FirstApp::command().error(ErrorKind::MissingRequiredArgument, problem));
         };
         let mut app = App::new(name, i32::from(self.count)).args(program);
@@ -196,7 +198,7 @@ impl AppArgs {
         let keys =
             parameters.iter().flat_map(|(_, pairs)| pairs.chunks_exact(2)).flat_map(|pair| pair.first());
         if let Some(key) = keys.into_iter().find(|key| key.is_empty() || key.contains('=')) {
-            let problem = format!("'{key}' is no name of a parameter: write --mca KEY VALUE");
+            let problem = format!("'{key}' is not a valid parameter name: write KEY VALUE");
             return Err(FirstApp::command().error(ErrorKind::ValueValidation, problem));
         }
         let mut env: Vec<String> = parameters

@@ -272,18 +272,25 @@ const MAX_VNODES: u16 = 256;
 fn parse_vnodes(text: &str) -> Result<u16, String> {
     match text.parse() {
         Ok(count @ 1..=MAX_VNODES) => Ok(count),
-        _ => Err(format!("from 1 to {MAX_VNODES} nodes can be pretended")),
+        _ => Err(format!("it must be between 1 and {MAX_VNODES}")),
     }
 }
 
+/// Longest time that can be given: clocks must not overflow by it.
+const MAX_TIME: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
 fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| String::from("not a number of seconds"))?;
-    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(time) if time <= MAX_TIME => Ok(time),
+        Ok(_) => Err("longer than a century".into()),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 fn parse_timeout(text: &str) -> Result<Duration, String> {
     match parse_seconds(text)? {
-        Duration::ZERO => Err("a job that may take no time cannot run".into()),
+        Duration::ZERO => Err("it must be greater than 0".into()),
         time => Ok(time),
     }
 }

@@ -62,7 +62,7 @@ impl Directive {
 }
 
 fn known(text: &str) -> String {
-    let what = if text.is_empty() { "nothing is said" } else { "not known here" };
+    let what = if text.is_empty() { "an empty directive" } else { "not a known directive" };
     format!(
         "{what}; there are tag, timestamp, merge, dir=DIR and file=NAME, these with :copy or :nocopy behind them"
     )
@@ -94,7 +94,7 @@ impl Format {
             Directive::Merge => self.merge = true,
             Directive::Files { layout, copy } => {
                 if self.files.as_ref().is_some_and(|other| *other != layout) {
-                    return Err("output can be kept in one place only".into());
+                    return Err("only one directory or file can be given".into());
                 }
                 self.files = Some(layout);
                 self.copy |= copy;
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(format("FILE=/a,file=/a:NoCopy"), kept(Layout::Named("/a".into()), false));
         let Ok(Format { files: Some(Layout::Named(path)), .. }) = format("file=a") else { panic!() };
         assert_eq!(path, std::env::current_dir().unwrap().join("a"));
-        assert!(format("dir=/a,file=/a").unwrap_err().contains("one place"));
+        assert!(format("dir=/a,file=/a").unwrap_err().contains("only one directory or file"));
     }
 
     #[test]

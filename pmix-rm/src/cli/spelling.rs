@@ -48,7 +48,7 @@ const OTHERS: [(&[&str], &str); 7] = [
             "rankfile",
             "rf",
         ],
-        "ranks are neither placed nor bound; taskset and numactl bind those of a program",
+        "ranks are not placed, and bound only if they are exactly as many as the processors",
     ),
     (
         &["nooversubscribe", "no-oversubscribe"],
@@ -135,6 +135,8 @@ impl Typed {
             };
             error.insert(kind, renamed);
         }
+        // clap's would have a program started whose name is the option
+        error.remove(ContextKind::Suggested);
         error
     }
 
@@ -163,7 +165,7 @@ fn look_up<'a>(command: &'a Command, word: &str) -> Word<'a> {
         Some((name, _)) => (name, true),
         None => (word, false),
     };
-    let long = name.trim_start_matches('-');
+    let long = name.strip_prefix("--").or_else(|| name.strip_prefix('-')).unwrap_or(name);
     let option = |arg, has_value| Word::Option { arg, name: name.to_owned(), has_value };
     let mut chars = long.chars();
     let first = chars.next();
@@ -223,7 +225,8 @@ fn unknown(word: &str, command: &Command, whole: &Command) -> String {
     let candidates = command.get_arguments().flat_map(longs);
     let alike = candidates.map(|known| (strsim::jaro(bare, known), known));
     match alike.max_by(|a, b| a.0.total_cmp(&b.0)) {
-        Some((likeness, known)) if likeness > ALIKE => {
+        // a letter or two are like everything
+        Some((likeness, known)) if likeness > ALIKE && bare.len() > 2 => {
             let dashes = if name.starts_with("--") { "--" } else { "-" };
             format!("there is no option '{name}'; did you mean '{dashes}{known}'?")
         }

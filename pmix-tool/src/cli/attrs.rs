@@ -63,9 +63,7 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
     let nothing = report.functions.values().all(BTreeMap::is_empty);
     if nothing {
         let functions = args.functions.join(", ");
-        console.complain(&format!(
-            "nobody supports {functions}: pmix attrs lists the functions that somebody does"
-        ));
+        console.complain(&format!("{functions}: not supported; run pmix attrs for the functions that are"));
     }
     Ok(if nothing { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
