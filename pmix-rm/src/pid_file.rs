@@ -29,7 +29,8 @@ pub(crate) fn report(place: &str, console: &mut Console) -> io::Result<Option<Pi
             let path = std::path::absolute(Path::new(path))?;
             let is_new = write(&path, &line)
                 .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
-            return Ok(is_new.then_some(PidFile(path)));
+            // made only then: it removes the file when dropped
+            return Ok(is_new.then(|| PidFile(path)));
         }
     }
     Ok(None)

@@ -212,6 +212,12 @@ fn the_process_id_is_reported_and_its_file_removed() {
     assert_eq!(run.finish().out(), "end\n");
     assert!(!file.exists());
 
+    // what was there before may be a device: it is written and stays
+    std::fs::write(&file, "before").unwrap();
+    let done = site.run(&["--report-pid", file.to_str().unwrap(), "true"]);
+    assert_eq!(done.code(), 0, "{done:?}");
+    assert!(std::fs::read_to_string(&file).unwrap().trim().parse::<u32>().is_ok());
+
     let done = site.run(&["--report-pid", "/no/such/file", "true"]);
     assert_eq!(
         (done.code(), done.err()),
