@@ -130,6 +130,11 @@ impl<M> Line<M> {
         Ok(())
     }
 
+    /// How long a process may take without progress.
+    pub(crate) const fn patience(&self) -> Duration {
+        self.patience
+    }
+
     /// How many requests are not answered.
     pub(crate) fn under_way(&self) -> usize {
         self.lock().requests.len()

@@ -18,7 +18,7 @@ use pmix_native::{Dialect, Encoding};
 use pmix_proto::ServerBody;
 use pmix_server::NativeWire;
 use pmix_tests::{NativeSession, RawSession, TestNode, TestServer, within};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 const MIB: usize = 1 << 20;
@@ -255,6 +255,25 @@ async fn frames_that_are_never_complete_are_held_of_one_connection_of_a_process_
         within(client.commit()).await.unwrap();
     }
     is_bounded(&server, before, 160 * MIB, "frames that are never complete");
+}
+
+/// One of them would hold up the large frames of all connections of its process, and their losses.
+#[tokio::test]
+async fn a_large_frame_that_does_not_go_on_ends_its_connection() {
+    let server = TestServer::start_limited(2, PUT, Duration::from_secs(2)).await;
+    let mut streams = Vec::new();
+    for _ in 0..2 {
+        let stream = TcpStream::connect(server.native).await.unwrap();
+        let who = Who::Client(TestServer::proc(1));
+        let mut stream = NativeSession::open_on(stream, who, encoding(), "4.2.2").await.into_stream();
+        for word in [0, tag::FIRST_REQUEST, 200 << 20, 0] {
+            stream.write_u32(word).await.unwrap();
+        }
+        streams.push(stream);
+    }
+    for mut stream in streams {
+        within(stream.read_to_end(&mut Vec::new())).await.unwrap();
+    }
 }
 
 #[tokio::test]

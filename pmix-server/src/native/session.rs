@@ -35,6 +35,9 @@ const WRITE_BYTES: usize = 64 << 10;
 /// Bytes of a frame that is read without asking how much of other frames of its process is held.
 const SMALL_FRAME: usize = 64 << 10;
 
+/// Why a process is disconnected that keeps a large frame from others.
+const UNFINISHED: &str = "it does not finish the message that it has begun";
+
 /// Serves a connection whose other end belongs to that user.
 pub(super) async fn run(
     stream: TcpStream,
@@ -217,15 +220,37 @@ impl Session {
                     if room.is_none() && announced > SMALL_FRAME {
                         room = Some(self.room(proc, announced).await);
                     }
-                    match reading.read_buf(arrived).await {
-                        Ok(0) | Err(_) => return String::new(),
-                        Ok(_) => {}
+                    if let Err(reason) = self.more(reading, arrived, room.is_some()).await {
+                        return reason;
                     }
                 }
                 Err(error) => {
                     warn_with!(self.leave(), %proc, %error, "closed a connection that broke the protocol");
                     return format!("it broke the protocol: {error}");
                 }
+            }
+        }
+    }
+
+    /// Reads on; an error is why nothing more comes. A frame that takes room has to go on: others of its process may wait
+    /// for it. Cancel-safe.
+    async fn more(
+        &self,
+        reading: &mut OwnedReadHalf,
+        arrived: &mut BytesMut,
+        takes_room: bool,
+    ) -> Result<(), String> {
+        let read = reading.read_buf(arrived);
+        let read = match takes_room {
+            true => tokio::time::timeout(self.ledger.line.patience(), read).await,
+            false => Ok(read.await),
+        };
+        match read {
+            Ok(Ok(0) | Err(_)) => Err(String::new()),
+            Ok(Ok(_)) => Ok(()),
+            Err(_) => {
+                warn_with!(self.leave(), uid = self.uid, reason = UNFINISHED, "closed a connection");
+                Err(UNFINISHED.to_owned())
             }
         }
     }

@@ -23,7 +23,7 @@ fn each_limit_of_the_table_is_set_and_tested() {
     for row in &rows {
         let [what, bound, full, set_by, test] = row.as_slice() else { panic!("{row:?}") };
         assert!([what, bound, full].iter().all(|cell| !cell.is_empty()), "{row:?}");
-        assert!(!names(set_by).is_empty() && names(test).len() == 1, "{row:?}");
+        assert!(!names(set_by).is_empty() && !names(test).is_empty(), "{row:?}");
         for name in names(set_by) {
             let places = [
                 format!("const {name}:"),
@@ -33,8 +33,9 @@ fn each_limit_of_the_table_is_set_and_tested() {
             ];
             assert!(places.iter().any(|place| all.contains(place)), "{what}: nothing is called {name}");
         }
-        let test = names(test)[0];
-        assert!(all.contains(&format!("fn {test}()")), "{what}: there is no test {test}");
+        for test in names(test) {
+            assert!(all.contains(&format!("fn {test}()")), "{what}: there is no test {test}");
+        }
     }
 }
 
