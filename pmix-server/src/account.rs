@@ -171,17 +171,6 @@ impl Account {
         self.clone().start(Self::lend_groups, work).await
     }
 
-    /// The same as [`start_processes`](Self::start_processes), and waits: for threads that may.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn start_processes_blocking<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> io::Result<T> {
-        self.clone().wait_for(Self::lend_groups, work)
-    }
-
     async fn start<T: Send + 'static>(
         self,
         prepare: fn(&Self) -> io::Result<()>,

@@ -50,7 +50,7 @@ pub struct Environment {
 
 impl Environment {
     /// Sets them for a command; other variables of the command stay (CLI-07). [`Defaults`](Self::defaults) are set
-    /// where neither the command nor, if it inherits that, the environment of this process has the variable.
+    /// where neither the command nor the environment of this process has the variable.
     pub fn apply(&self, command: &mut std::process::Command) {
         let is_set = |command: &std::process::Command, name: &str| {
             command.get_envs().any(|(held, _)| held == name) || std::env::var_os(name).is_some()
@@ -120,8 +120,8 @@ impl ServerHandle {
     /// keys that begin so are reserved (GEN-01), so that the C library refuses to put them.
     ///
     /// Where more processes share a machine than processors, say so for each of its nodes:
-    /// `spec.node_info(node, &keys::NODE_OVERSUBSCRIBED, true)`, and nothing elsewhere, as some take any value for a yes. MPI libraries that are not told wait for each other by
-    /// spinning, and a collective takes seconds in place of microseconds. Open MPI 5 asks for that key when it starts, and
+    /// `spec.node_info(node, &keys::NODE_OVERSUBSCRIBED, true)`, and nothing elsewhere, as Open MPI 5 takes any value for a
+    /// yes. MPI libraries that are not told wait for each other by spinning, and a collective takes seconds in place of microseconds. Open MPI 5 asks for that key when it starts, and
     /// Open MPI 4 looks at a variable, which is among the [`defaults`](Environment::defaults) of
     /// [`setup_fork`](Self::setup_fork) then. [`StandardHost`](crate::standard::StandardHost) does it for launchers that
     /// know their processors ([`Launcher::machine`](crate::standard::Launcher::machine)).

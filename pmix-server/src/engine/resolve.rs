@@ -53,7 +53,7 @@ impl Resolve {
                 array if array.is_empty() => Ok(Reply::Procs(Vec::new())),
                 _ => Err(unreadable("processes")),
             },
-            (Self::Nodes(_), None | Some(Value::Undef)) => Ok(Reply::Nodes(Vec::new())),
+            (Self::Nodes(_), None | Some(Value::Undef | Value::NullString)) => Ok(Reply::Nodes(Vec::new())),
             (Self::Nodes(_), Some(Value::String(list))) => Ok(Reply::Nodes(
                 list.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect(),
             )),

@@ -233,6 +233,7 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
 fn messages(info: &Info) -> Vec<(Channel, String)> {
     let message = match &info.value {
         Value::String(text) => text.clone(),
+        Value::NullString => String::new(),
         Value::ByteObject(bytes) => match text(bytes) {
             Some(text) => text,
             None => return Vec::new(),

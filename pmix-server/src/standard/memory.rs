@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::{Exchange, ExchangeError, Responder};
 
-/// Moves bytes between servers that live in one process: one node, several pretended ones, tests.
+/// Moves bytes between servers that live in one process: one node, several simulated ones, tests.
 ///
 /// # Examples
 /// ```

@@ -243,22 +243,22 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     ///
     /// Jobs that run already are not told when another crowds them: MPI libraries ask when they start.
     fn crowded(&self, nodes: &[String]) -> Vec<String> {
-        let launcher = &self.0.shared.launcher;
-        let jobs = self.jobs();
-        let running = jobs.values().flat_map(|job| &job.table).filter(|row| row.state.is_alive());
-        let mut on_nodes = BTreeMap::<&str, u32>::new();
-        for node in running.filter_map(|row| row.hostname.as_deref()) {
-            *on_nodes.entry(node).or_default() += 1;
-        }
-        let mut crowds = BTreeMap::<String, u32>::new();
-        for (node, count) in on_nodes {
-            if let Some(machine) = launcher.machine(node) {
-                *crowds.entry(machine.name).or_default() += count;
+        let mut counts = BTreeMap::<String, u32>::new();
+        for row in self.jobs().values().flat_map(|job| &job.table).filter(|row| row.state.is_alive()) {
+            if let Some(node) = &row.hostname {
+                *counts.entry(node.clone()).or_default() += 1;
             }
         }
+        // asked once for each: a launcher reads files to tell
+        let machine = |node: &String| Some((node.clone(), self.0.shared.launcher.machine(node)?));
+        let machines: BTreeMap<String, Machine> = counts.keys().filter_map(machine).collect();
+        let mut crowds = BTreeMap::<&str, u32>::new();
+        for (node, machine) in &machines {
+            *crowds.entry(&machine.name).or_default() += counts.get(node).copied().unwrap_or_default();
+        }
         let is_crowded =
-            |machine: Machine| crowds.get(&machine.name).is_some_and(|crowd| *crowd > machine.processors);
-        nodes.iter().filter(|node| launcher.machine(node).is_some_and(is_crowded)).cloned().collect()
+            |machine: &Machine| crowds.get(&*machine.name).is_some_and(|crowd| *crowd > machine.processors);
+        nodes.iter().filter(|node| machines.get(*node).is_some_and(is_crowded)).cloned().collect()
     }
 
     /// The process table of a job that was started here and runs; empty for any other.
