@@ -58,8 +58,13 @@ impl Files {
             Layout::Directory(directory) => directory,
             Layout::Named(name) => name.parent().unwrap_or(name),
         };
-        let failed =
-            |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", directory.display()));
+        let failed = |error: io::Error| match error.kind() {
+            // of all kinds of things in the way
+            kind @ io::ErrorKind::AlreadyExists => {
+                io::Error::new(kind, format!("{} is not a directory", directory.display()))
+            }
+            kind => io::Error::new(kind, format!("{}: {error}", directory.display())),
+        };
         std::fs::create_dir_all(directory).map_err(failed)?;
         let (writer, mut pieces) = mpsc::channel::<Piece>(QUEUE);
         let (returns, unwritten) = mpsc::unbounded_channel();
@@ -224,6 +229,13 @@ mod tests {
         assert_eq!(path(Layout::Directory, 10, "a/../b", OutputChannel::Stderr), "x/a_.._b/rank.07/stderr");
         assert_eq!(path(Layout::Named, 100, "..", OutputChannel::Stdout), "x._.007.out");
         assert_eq!(path(Layout::Named, 1, "a", OutputChannel::Stderr), "x.a.7.err");
+    }
+
+    #[test]
+    fn a_file_in_the_place_of_the_directory_is_named() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let error = Files::start(Layout::Directory(file.path().into()), 1).unwrap_err();
+        assert_eq!(error.to_string(), format!("{} is not a directory", file.path().display()));
     }
 
     #[tokio::test]

@@ -95,15 +95,15 @@ impl LocalLauncher {
     /// Without guardian each process leads a process group of its own; if the launcher is killed, its processes
     /// live on.
     pub fn new(node: impl Into<String>) -> Self {
-        Self::pretending([node])
+        Self::simulating([node])
     }
 
-    /// The same for several nodes which are pretended: the processes of all of them run on this one.
+    /// The same for several simulated nodes: the processes of all of them run on this one.
     ///
     /// Open MPI is told in the environment what it cannot know: that these nodes reach each other on the loopback
     /// interface only (`OMPI_MCA_btl_tcp_if_include`), and where each keeps shared memory, as Open MPI 4 names it by the
     /// system's name of the node (`OMPI_MCA_btl_vader_backing_directory`). What an application sets itself wins.
-    pub fn pretending<S: Into<String>>(nodes: impl IntoIterator<Item = S>) -> Self {
+    pub fn simulating<S: Into<String>>(nodes: impl IntoIterator<Item = S>) -> Self {
         Self {
             nodes: nodes.into_iter().map(Into::into).collect(),
             grace: Duration::from_secs(5),
@@ -154,7 +154,7 @@ impl LocalLauncher {
             proc.defaults.iter().map(|(name, value)| (name.into(), value.into())).collect();
         if self.nodes.len() > 1 {
             env.extend(
-                pretence(&proc.env, user.is_some())
+                simulation(&proc.env, user.is_some())
                     .into_iter()
                     .map(|(name, value)| (name.into(), value.into())),
             );
@@ -308,8 +308,8 @@ impl LocalLauncher {
     }
 }
 
-/// What tells Open MPI on a pretended node of the pretence, given the variables that tell of the node's server.
-fn pretence(env: &[(String, String)], is_of_other: bool) -> Vec<(&'static str, &str)> {
+/// What tells Open MPI on a simulated node what it cannot find out, given the variables that tell of the node's server.
+fn simulation(env: &[(String, String)], is_of_other: bool) -> Vec<(&'static str, &str)> {
     let mut told = vec![("OMPI_MCA_btl_tcp_if_include", "lo")];
     // gone with the server; there only if it serves Open MPI at all; another user cannot write there
     let server = env.iter().find(|(name, _)| name == "PMIX_SERVER_TMPDIR").filter(|_| !is_of_other);

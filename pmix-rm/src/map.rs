@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pmix_types::{App, Nspace, ProcInfo};
+use pmix_types::{App, Nspace, ProcInfo, RankSet, escaped};
 
 /// A title, then for each node and program one line with its ranks.
 pub(crate) fn lines(nspace: &Nspace, apps: &[App], table: &[ProcInfo]) -> Vec<String> {
@@ -12,21 +12,22 @@ pub(crate) fn lines(nspace: &Nspace, apps: &[App], table: &[ProcInfo]) -> Vec<St
             std::iter::repeat_n(app.command.as_str(), usize::try_from(app.max_procs).unwrap_or(0))
         })
         .collect();
-    let mut places: BTreeMap<(usize, usize), Vec<u32>> = BTreeMap::new();
+    let mut places: BTreeMap<(usize, usize), RankSet> = BTreeMap::new();
     let mut nodes: Vec<&str> = Vec::new();
     let mut names: Vec<&str> = Vec::new();
     for row in table {
         let rank = row.proc.rank.to_raw();
         let node = row.hostname.as_deref().unwrap_or("?");
         let name = usize::try_from(rank).ok().and_then(|rank| programs.get(rank)).copied().unwrap_or("?");
-        places.entry((number(&mut nodes, node), number(&mut names, name))).or_default().push(rank);
+        places.entry((number(&mut nodes, node), number(&mut names, name))).or_default().insert(row.proc.rank);
     }
     let count = |number: usize, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
     let title =
         format!("Map of job {nspace}: {} on {}", count(table.len(), "rank"), count(nodes.len(), "node"));
     let of_place = places.iter().map(|(&(node, name), of_node)| {
         let (node, name) = (nodes.get(node).unwrap_or(&"?"), names.get(name).unwrap_or(&"?"));
-        format!("  {node}: {}: {}", pmix_types::escaped(name), ranges(of_node))
+        let plural = if of_node.len() == 1 { "" } else { "s" };
+        format!("  {node}: {}: rank{plural} {of_node}", escaped(name))
     });
     std::iter::once(title).chain(of_place).collect()
 }
@@ -37,23 +38,6 @@ fn number<'a>(seen: &mut Vec<&'a str>, name: &'a str) -> usize {
         seen.push(name);
         seen.len() - 1
     })
-}
-
-/// `rank 3`, or `ranks 0-2,4` of ranks in order.
-fn ranges(ranks: &[u32]) -> String {
-    let mut ranges: Vec<(u32, u32)> = Vec::new();
-    for &rank in ranks {
-        match ranges.last_mut() {
-            Some((_, last)) if last.checked_add(1) == Some(rank) => *last = rank,
-            _ => ranges.push((rank, rank)),
-        }
-    }
-    let shown = ranges.iter().map(|(first, last)| match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
-    });
-    let plural = if ranks.len() == 1 { "" } else { "s" };
-    format!("rank{plural} {}", shown.collect::<Vec<_>>().join(","))
 }
 
 #[cfg(test)]

@@ -106,7 +106,7 @@ impl Session {
         let guardian = Arc::new(guardian);
         let nodes = node_names(node, plan);
         let mut launcher =
-            LocalLauncher::pretending(&nodes).with_guardian(Arc::clone(&guardian)).grace(plan.grace);
+            LocalLauncher::simulating(&nodes).with_guardian(Arc::clone(&guardian)).grace(plan.grace);
         if let Stdin::Rank(rank) = plan.stdin {
             let stdin = stdin::for_one().map_err(|error| format!("{node}: standard input: {error}"))?;
             launcher = launcher.first_stdin_to(rank, stdin);
@@ -186,7 +186,7 @@ impl Session {
     }
 }
 
-/// The node itself, or those that are pretended on it.
+/// The node itself, or those that are simulated on it.
 fn node_names(node: &str, plan: &Plan) -> Vec<String> {
     match plan.vnodes {
         None => vec![node.to_owned()],

@@ -1,4 +1,4 @@
-//! What MPI programs do under `pmixrun`, on the node itself and over pretended ones.
+//! What MPI programs do under `pmixrun`, on the node itself and over simulated ones.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::{Peer, Running, pid_of, pmixrun, processes_of, program, run};
 
-/// Programs of an MPI library on so many pretended nodes, or on the node itself.
+/// Programs of an MPI library on so many simulated nodes, or on the node itself.
 ///
 /// Each check does nothing, and says so, if the library is not there.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +24,7 @@ impl Mpi {
         Self { peer, vnodes: None }
     }
 
-    /// On pretended nodes.
+    /// On simulated nodes.
     pub const fn over(peer: Peer, vnodes: usize) -> Self {
         Self { peer, vnodes: Some(vnodes) }
     }

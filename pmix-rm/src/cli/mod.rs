@@ -40,7 +40,7 @@ pub(crate) struct Plan {
     /// Between a request to end and force.
     pub(crate) grace: Duration,
     pub(crate) json: bool,
-    /// Number of pretended nodes; `None` is the node itself.
+    /// Number of simulated nodes; `None` is the node itself.
     pub(crate) vnodes: Option<u16>,
     pub(crate) native: NativeWire,
     /// Where data is kept that is published for good.

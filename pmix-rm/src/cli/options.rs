@@ -146,7 +146,7 @@ pub(super) struct Setting {
     #[arg(long, value_name = "FILE")]
     pub(super) app: Option<PathBuf>,
 
-    /// Divide the ranks in blocks over K pretended nodes, HOST-v0, HOST-v1, ..: each with a server of its own
+    /// Divide the ranks in blocks over K simulated nodes, HOST-v0, HOST-v1, ..: each with a server of its own
     #[arg(long, value_name = "K", value_parser = parse_vnodes)]
     pub(super) vnodes: Option<u16>,
 
@@ -266,7 +266,7 @@ fn parse_count(text: &str) -> Result<u16, String> {
     }
 }
 
-/// Most pretended nodes: each has a server with a thread of its own.
+/// Most simulated nodes: each has a server with a thread of its own.
 const MAX_VNODES: u16 = 256;
 
 fn parse_vnodes(text: &str) -> Result<u16, String> {

@@ -26,7 +26,7 @@ const OTHERS: [(&[&str], &str); 7] = [
             "npernode",
             "pernode",
         ],
-        "all ranks run on this node; --vnodes pretends several",
+        "all ranks run on this node; --vnodes simulates several",
     ),
     (&["ntasks"], "write -n N"),
     (&["chdir", "D"], "write --wdir DIR"),

@@ -26,7 +26,7 @@ fn spn_04_open_mpi_5_programs_spawn_and_merge_with_1_2_4_and_8_ranks() {
     RANKS.iter().for_each(|ranks| Mpi::new(Peer::OpenMpi5).spawn(*ranks));
 }
 
-/// On the node itself and over two pretended ones.
+/// On the node itself and over two simulated ones.
 fn on_one_and_two_nodes(peer: Peer, check: impl Fn(Mpi, usize)) {
     for mpi in [Mpi::new(peer), Mpi::over(peer, 2)] {
         [2, 4, 8].into_iter().for_each(|ranks| check(mpi, ranks));

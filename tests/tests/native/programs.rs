@@ -181,7 +181,7 @@ fn a_job_goes_on_until_its_child_jobs_have_ended() {
     assert!(out.contains("the child is the last"), "{out}{err}");
 }
 
-/// Each rank of 2, 4 and 8, on the node itself and over two pretended ones, prints this.
+/// Each rank of 2, 4 and 8, on the node itself and over two simulated ones, prints this.
 fn each_rank_says(library: Peer, name: &str, due: &[&str]) {
     let Some(program) = library.program(name) else { return };
     for nodes in [&[][..], &["--vnodes", "2"]] {

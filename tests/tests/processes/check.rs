@@ -51,7 +51,7 @@ const TWO_NODES: [&str; 3] =
 const NOT_NATIVE: &str = "only_a_registration_can_be_ended";
 
 #[test]
-fn pmixrun_keeps_every_rule_on_pretended_nodes() {
+fn pmixrun_keeps_every_rule_on_simulated_nodes() {
     let pmixrun = program("pmix-rm", "pmixrun");
     let skipped = skipped("grpc", &[pmixrun.to_str().unwrap(), "-n", "4", "--vnodes", "2"]);
     assert!(skipped.is_empty(), "{skipped:?}");

@@ -510,7 +510,7 @@ async fn iof_01_iof_08_iof_11_pmix_output_follows_a_job_of_pmixrun_to_its_end() 
 async fn iof_05_output_and_input_of_processes_on_other_nodes_pass_through_the_server_of_the_tool() {
     let dir = tempfile::tempdir().unwrap();
     let nodes = ["n0", "n1"];
-    let hosts = StandardHost::cluster(LocalLauncher::pretending(nodes), MemoryExchange::cluster(nodes));
+    let hosts = StandardHost::cluster(LocalLauncher::simulating(nodes), MemoryExchange::cluster(nodes));
     let mut servers = Vec::new();
     for (host, node) in hosts.iter().zip(nodes) {
         let server = Server::builder().host(host.clone()).hostname(node).session_root(dir.path());

@@ -24,7 +24,7 @@ struct Rig {
 impl Rig {
     async fn start(nodes: &[&str]) -> Self {
         let hosts = StandardHost::cluster(
-            LocalLauncher::pretending(nodes.iter().copied()),
+            LocalLauncher::simulating(nodes.iter().copied()),
             MemoryExchange::cluster(nodes.iter().copied()),
         );
         let mut started = Vec::new();

@@ -1,4 +1,4 @@
-//! Jobs over several pretended nodes of `pmixrun`, each with a server of its own.
+//! Jobs over several simulated nodes of `pmixrun`, each with a server of its own.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use pmix_tests::{Mpi, Peer, Running, example, pid_of, pmixrun, processes_of, program, rank_program, run};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Ranks of our own over pretended nodes, each line of output with its rank.
+/// Ranks of our own over simulated nodes, each line of output with its rank.
 fn ranks(dir: &Path, vnodes: &str, ranks: &str, act: &[&str]) -> Command {
     let rank = rank_program();
     let options = ["--tag-output", "--vnodes", vnodes, "-n", ranks, rank.to_str().unwrap()];
