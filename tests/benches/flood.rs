@@ -2,15 +2,17 @@
 //! processes of that user that only burn processor time, and beside the same flood of sockets that nobody serves, which
 //! is what the kernel's part of it costs. Needs root, to be that user.
 //!
-//! `FLOOD_SECONDS` says how long the floods last in all (20 if not set), `FLOOD_RANKS` how many processes fence (16).
+//! `FLOOD_SECONDS` says how long the floods last in all (20 if not set), `FLOOD_RANKS` how many processes fence (16). The
+//! server lets other users in, so that both of its sockets can be reached; with `FLOOD_OWN_USER=1` it serves its own user
+//! only, and both floods go to the loopback port, as a stranger cannot reach the other socket.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark")]
 
 use std::fs::{self, Permissions};
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -53,9 +55,11 @@ async fn rank_loop(uri: &str, rank: u32, fences: u32) {
 async fn compare() {
     let Some(stranger) = OtherUser::second() else { return };
     let (seconds, ranks) = (setting("FLOOD_SECONDS", 20), setting("FLOOD_RANKS", 16));
-    let server = TestServer::start(ranks, true).await;
-    let endpoints = [server.native.to_string(), server.socket().display().to_string()];
+    let is_open = setting("FLOOD_OWN_USER", 0) == 0;
+    let server = TestServer::start(ranks, is_open).await;
+    let endpoints = within_reach(server.native, &server.socket(), is_open);
     let nobody = Nobody::listen();
+    let in_vain_at = within_reach(nobody.native.local_addr().unwrap(), &nobody.path, is_open);
     let (mut burned, mut flooded, mut in_vain) = (Vec::new(), Vec::new(), Vec::new());
     let mut in_all = Duration::ZERO;
     let (mut quiet, mut connected) = (Vec::new(), Vec::new());
@@ -64,7 +68,7 @@ async fn compare() {
         if flooded.len() >= 8 * burned.len() || burned.len() < 5 {
             let burners = endpoints.each_ref().map(|_| stranger.command_line("while :; do :; done"));
             burned.push(beside(burners, &server, ranks, &mut quiet).await);
-            let floods = nobody.endpoints().map(|endpoint| stranger.stranger(&["flood", &endpoint, "86400"]));
+            let floods = in_vain_at.each_ref().map(|endpoint| stranger.stranger(&["flood", endpoint, "86400"]));
             in_vain.push(beside(floods, &server, ranks, &mut Vec::new()).await);
         }
         let floods = endpoints.each_ref().map(|endpoint| stranger.stranger(&["flood", endpoint, "86400"]));
@@ -94,6 +98,12 @@ async fn compare() {
     );
 }
 
+/// Where each of the two floods goes.
+fn within_reach(native: SocketAddr, grpc: &Path, is_open: bool) -> [String; 2] {
+    let native = native.to_string();
+    [native.clone(), if is_open { grpc.display().to_string() } else { native }]
+}
+
 /// Listens on both kinds of sockets and accepts nobody.
 struct Nobody {
     _dir: TempDir,
@@ -113,10 +123,6 @@ impl Nobody {
         rustix::net::listen(&native, 4096).unwrap();
         rustix::net::listen(&grpc, 4096).unwrap();
         Self { _dir: dir, path, native, _grpc: grpc }
-    }
-
-    fn endpoints(&self) -> [String; 2] {
-        [self.native.local_addr().unwrap().to_string(), self.path.display().to_string()]
     }
 }
 
