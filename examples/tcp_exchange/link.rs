@@ -15,7 +15,6 @@ use tokio::net::TcpStream;
 use tokio::sync::{SetOnce, mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_util::codec::{Framed, LengthDelimitedCodec};
-use tokio_util::task::AbortOnDropHandle;
 
 use crate::message::{Content, Frame, too_large};
 
@@ -91,7 +90,7 @@ impl Link {
     async fn read<F: Future<Output = Content> + Send + 'static>(
         self: &Arc<Self>,
         mut stream: SplitStream<Wire>,
-        served: &mut HashMap<u64, AbortOnDropHandle<()>>,
+        served: &mut HashMap<u64, oneshot::Sender<()>>,
         serve: impl Fn(Content) -> F,
     ) -> String {
         loop {
@@ -106,9 +105,17 @@ impl Link {
             match content {
                 Content::Gather(_) | Content::Fetch(_) => {
                     let (link, answer) = (self.clone(), serve(content));
-                    let task = tokio::spawn(async move { link.answer(id, answer.await) });
-                    served.retain(|_, task| !task.is_finished());
-                    served.insert(id, AbortOnDropHandle::new(task));
+                    let (waits, given_up) = oneshot::channel();
+                    tokio::spawn(async move {
+                        tokio::select! {
+                            // first, so that what is given up at once has been taken part in
+                            biased;
+                            answer = answer => link.answer(id, answer),
+                            _ = given_up => {}
+                        }
+                    });
+                    served.retain(|_, waits| !waits.is_closed());
+                    served.insert(id, waits);
                 }
                 Content::GiveUp(_) => drop(served.remove(&id)),
                 // one that has been given up meanwhile has nobody who waits
