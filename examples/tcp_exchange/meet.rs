@@ -29,10 +29,12 @@ type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 /// The keys of all nodes.
 pub(crate) type Keys = BTreeMap<String, [u8; 32]>;
 
-/// How long a greeting may take.
+/// How long whoever has connected may take to greet.
 const GREETING: Duration = Duration::from_secs(2);
+/// How long the node that listens may take: longer, as it may have strangers to turn away first.
+const WELCOME: Duration = Duration::from_secs(6);
 /// Connections that may be at their greeting at once; more wait.
-const AT_ONCE: usize = 32;
+const AT_ONCE: usize = 256;
 /// Largest greeting in bytes.
 const SHORT: usize = 1024;
 
@@ -88,7 +90,7 @@ async fn connect(node: &str, keys: &Keys, other: &str, address: SocketAddr) -> R
         wire.codec_mut().set_max_frame_length(LARGEST);
         Ok(wire)
     };
-    timeout(GREETING, greet).await?
+    timeout(WELCOME, greet).await?
 }
 
 /// Greets whoever has connected, if that is a node.
