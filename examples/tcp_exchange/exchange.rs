@@ -7,11 +7,12 @@ use bytes::Bytes;
 use futures::stream::{FuturesUnordered, StreamExt};
 use pmix_server::async_trait;
 use pmix_server::standard::{Exchange, ExchangeError, MemoryExchange, Responder};
+use prost::Message;
 use tokio::sync::SetOnce;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::link::{Link, Wire};
-use crate::message::{Content, Gather, Parts};
+use crate::message::{Content, Gather, MOST_DATA, Part, Parts};
 
 /// The end of one node, with a link to each other node. Dropping it closes these.
 ///
@@ -66,13 +67,15 @@ impl Exchange for TcpExchange {
         nodes: &[String],
         data: Bytes,
     ) -> Result<Vec<Bytes>, ExchangeError> {
+        let part = Part { data: (data.len() <= MOST_DATA).then_some(data) };
+        let data = part.encode_to_vec().into();
         let decider = nodes.iter().min().unwrap_or(&self.0.node);
         if *decider == self.0.node {
-            return self.0.decide(decider, operation, nodes, data).await;
+            return data_of(nodes, self.0.decide(decider, operation, nodes, data).await?);
         }
         let request = Gather { operation: operation.to_owned(), nodes: nodes.to_vec(), data };
         match self.0.link(decider)?.request(Content::Gather(request)).await? {
-            Content::Parts(Parts { parts }) if parts.len() == nodes.len() => Ok(parts),
+            Content::Parts(Parts { parts }) if parts.len() == nodes.len() => data_of(nodes, parts),
             Content::Abandoned(node) => Err(ExchangeError::Abandoned { node }),
             answer => Err(no_answer(decider, answer)),
         }
@@ -146,6 +149,21 @@ async fn serve(inner: Weak<Inner>, from: String, request: Content) -> Content {
         }
         _ => Content::Failed("this is not a request".into()),
     }
+}
+
+/// The data of all nodes, or the same error on all of them.
+fn data_of(nodes: &[String], parts: Vec<Bytes>) -> Result<Vec<Bytes>, ExchangeError> {
+    let too_much =
+        |who| Err(ExchangeError::Other(format!("{who} gave too much data: at most {MOST_DATA} bytes")));
+    let mut all = Vec::with_capacity(parts.len());
+    for (node, part) in nodes.iter().zip(parts) {
+        match Part::decode(part).ok().and_then(|part| part.data) {
+            Some(data) => all.push(data),
+            None => return too_much(format!("node {node}")),
+        }
+    }
+    let together: usize = all.iter().map(Bytes::len).sum();
+    if together > MOST_DATA { too_much(format!("nodes {}", nodes.join(", "))) } else { Ok(all) }
 }
 
 fn no_answer(node: &str, content: Content) -> ExchangeError {

@@ -5,6 +5,8 @@ use prost::Message;
 
 /// Largest frame in bytes, either way.
 pub(crate) const LARGEST: usize = 64 << 20;
+/// Most data of all nodes in an all-gather, in bytes; leaves room for names.
+pub(crate) const MOST_DATA: usize = LARGEST / 2;
 
 /// One message. An answer has the id of its request, which the node that asks has chosen.
 #[derive(Clone, PartialEq, Message)]
@@ -46,6 +48,14 @@ pub(crate) struct Gather {
     pub(crate) nodes: Vec<String>,
     #[prost(bytes = "bytes", tag = "3")]
     pub(crate) data: Bytes,
+}
+
+/// What a node gives to an all-gather.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Part {
+    /// Not there if it is more than [`MOST_DATA`], so that all nodes hear of it.
+    #[prost(bytes = "bytes", optional, tag = "1")]
+    pub(crate) data: Option<Bytes>,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -182,11 +182,10 @@ async fn a_node_that_sends_nonsense_is_lost_and_named() {
 #[tokio::test]
 async fn what_is_too_large_fails_alone_and_nodes_that_are_not_there_are_named() {
     let ends = cluster(&names(&["n0", "n1"])).await;
-    let nodes = names(&["n0", "n1"]);
     ends.iter().for_each(|end| end.serve(Arc::new(Echo)));
     let large = Bytes::from(vec![0; LARGEST]);
-    let error = ends[1].all_gather("op", &nodes, large.clone()).await;
-    let error = error.map(|parts| parts.len()).unwrap_err().to_string();
+    let error = within(ends[1].fetch("n0", large.clone())).await;
+    let error = error.map(|answer| answer.len()).unwrap_err().to_string();
     assert!(error.contains("node n0") && error.contains("67108864 are the most"), "{error}");
     // the answer is larger than the question
     let error = within(ends[1].fetch("n0", large.slice(10..))).await;
@@ -205,4 +204,24 @@ async fn what_is_too_large_fails_alone_and_nodes_that_are_not_there_are_named() 
     ] {
         assert!(matches!(&error, ExchangeError::Unreachable { node } if ["x", "a"].contains(&&**node)));
     }
+}
+
+#[tokio::test]
+async fn too_much_data_is_told_to_all_nodes() {
+    let ends = cluster(&names(&["a", "b", "c"])).await;
+    let nodes = names(&["a", "b", "c"]);
+    for (megabytes, who) in
+        [([33, 0, 0], "node a"), ([0, 0, 65], "node c"), ([20, 20, 0], "a, b, c"), ([30, 30, 30], "")]
+    {
+        let operation = format!("{megabytes:?}");
+        let part = |megabytes: usize| Bytes::from(vec![0; megabytes << 20]);
+        let gathers =
+            ends.iter().zip(megabytes).map(|(end, size)| end.all_gather(&operation, &nodes, part(size)));
+        for gathered in within(futures::future::join_all(gathers)).await {
+            let error = gathered.map(|parts| parts.len()).unwrap_err();
+            assert!(matches!(&error, ExchangeError::Other(reason) if reason.contains(who)), "{error}");
+        }
+    }
+    let gathers = ends.iter().map(|end| end.all_gather("less", &nodes, Bytes::from(vec![0; 10 << 20])));
+    assert_eq!(within(try_join_all(gathers)).await.unwrap().concat().len(), 9, "the links are whole");
 }
