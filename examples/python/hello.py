@@ -20,8 +20,7 @@ class Session:
 
     def __init__(self):
         address = os.environ["PMIX_GRPC_URI"].split(";", 1)[1]
-        # the default is the socket's path, which servers refuse as an authority
-        channel = grpc.insecure_channel(address, options=[("grpc.default_authority", "localhost")])
+        channel = grpc.insecure_channel(address)
         self.outgoing, self.id = queue.SimpleQueue(), 0
         self.incoming = services.SessionStub(channel).Connect(iter(self.outgoing.get, None))
         self.me = types.Proc(nspace=os.environ["PMIX_NAMESPACE"], rank=int(os.environ["PMIX_RANK"]))

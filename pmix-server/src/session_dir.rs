@@ -5,7 +5,7 @@
 //!     .lock                       held for a moment while a directory is made or a stale one removed
 //!     <host>.<pid>.<n>/           one server
 //!         lock                    held as long as the server lives
-//!         server.sock
+//!         server@sock
 //!         pmix.<host>.tool        rendezvous file for tools; the same with .<pid> and .<namespace>
 //! ```
 //!
@@ -31,7 +31,9 @@ use crate::removal::remove_tree;
 
 const GATE: &str = ".lock";
 const LOCK: &str = "lock";
-const SOCKET: &str = "server.sock";
+/// The `@` is for libraries on gRPC's C core (grpc/grpc#38142): they send the socket's path, percent-encoded but for this
+/// character, as `:authority`, and the `http` crate takes percent signs before an `@` only.
+const SOCKET: &str = "server@sock";
 /// Longest path that fits a socket address, with its NUL.
 const SUN_PATH: usize = 108;
 

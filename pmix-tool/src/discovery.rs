@@ -254,7 +254,7 @@ pub(crate) mod tests {
                 lock.lock().unwrap();
                 self.locks.push(lock);
             }
-            let text = format!("{nspace}.0;unix:{}/server.sock\n0.1.0\n{pid}\n1:1\n", dir.display());
+            let text = format!("{nspace}.0;unix:{}/server@sock\n0.1.0\n{pid}\n1:1\n", dir.display());
             let file = dir.join(format!("pmix.node.1.tool.{pid}"));
             fs::write(&file, text).unwrap();
             file
@@ -270,7 +270,7 @@ pub(crate) mod tests {
         let [a, b] = &found[..] else { panic!("{found:?}") };
         assert_eq!((a.pid, a.nspace().as_str(), a.proc.rank), (7, "srv.a", Rank::from_raw(0)));
         assert_eq!((a.host.as_deref(), a.version.as_deref()), (Some("node.1"), Some("0.1.0")));
-        assert_eq!(a.uri, format!("srv.a.0;unix:{}/server.sock", a.dir.display()));
+        assert_eq!(a.uri, format!("srv.a.0;unix:{}/server@sock", a.dir.display()));
         assert_eq!(a.uid, geteuid().as_raw());
         assert_eq!((b.pid, b.to_string().as_str()), (20, "pid 20 (srv.b)"));
     }

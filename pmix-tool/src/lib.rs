@@ -9,7 +9,7 @@
 //!   | discover()       |-------------->| pmix.<host>.tool.<pid>           |
 //!   |                  |               | lock, held while the server lives|
 //!   | Tool             |   connects    |                                  |
-//!   |                  |-------------->| server.sock                      |
+//!   |                  |-------------->| server@sock                      |
 //!   +------------------+               +----------------------------------+
 //! ```
 //!

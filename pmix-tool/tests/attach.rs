@@ -162,13 +162,13 @@ async fn tol_08_a_server_that_is_selected_may_come_later() {
     }
 
     // a URI may lead to where nobody listens yet; a limit that is too long for the clock is none
-    let uri = format!("srv.0;unix:{}", root.path().join("server.sock").display());
+    let uri = format!("srv.0;unix:{}", root.path().join("server@sock").display());
     let by_uri = builder().uri(uri).retry(u32::MAX, soon).timeout(Duration::MAX);
     let mut connecting = pin!(by_uri.connect());
     assert!(poll_once(connecting.as_mut()).await.is_none());
     let server = start(root.path(), "srv", Host::default(), &[]).await;
     let socket = server.handle().uri().split_once(";unix:").unwrap().1.to_owned();
-    std::os::unix::fs::symlink(socket, root.path().join("server.sock")).unwrap();
+    std::os::unix::fs::symlink(socket, root.path().join("server@sock")).unwrap();
     within(connecting).await.unwrap();
     server.stop().await;
 
@@ -205,7 +205,7 @@ async fn poll_once<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_says_nothing_is_given_up() {
     let dir = tempfile::tempdir().unwrap();
-    let socket = dir.path().join("server.sock");
+    let socket = dir.path().join("server@sock");
     let _silent = UnixListener::bind(&socket).unwrap();
     let uri = format!("srv.0;unix:{}", socket.display());
     let error = Tool::builder().uri(uri).timeout(Duration::from_millis(20)).connect().await.unwrap_err();

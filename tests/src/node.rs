@@ -90,7 +90,7 @@ impl TestNode {
 
     /// The server's socket.
     pub fn socket(&self) -> PathBuf {
-        self.handle().session_dir().join("server.sock")
+        self.handle().session_dir().join("server@sock")
     }
 
     /// Directory below which the server's own is.

@@ -37,7 +37,8 @@ use crate::host::{
 /// One process may hold the servers of several nodes ([`StandardHost::cluster`]): a job that is started on any of them
 /// spans all. Servers in processes of their own, one for each node, are joined by an [`Exchange`] that reaches them:
 /// fences, direct modex, connect, groups, published data and events then span the nodes, for jobs that whoever starts
-/// their processes has registered with each server ([`ServerHandle::register_nspace`]). A job that a `StandardHost` starts
+/// their processes has registered with each server ([`ServerHandle::register_nspace`]); the example `tcp_exchange` does
+/// that. A job that a `StandardHost` starts
 /// itself, by [`start_job`](Self::start_job) or a process's spawn, runs on the nodes of its own process only:
 /// [`Launcher::nodes`] must name no others.
 ///

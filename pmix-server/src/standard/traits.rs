@@ -307,7 +307,9 @@ impl LaunchError {
 
 /// Moves opaque bytes between the servers of several nodes.
 ///
-/// For one node and for tests: [`MemoryExchange`](super::MemoryExchange).
+/// For servers of one process there is [`MemoryExchange`](super::MemoryExchange). For servers in processes of their own the
+/// example `tcp_exchange` (`examples/tcp_exchange/` of the sources) has one over TCP, which passes the checks of
+/// `testing::conformance`: a start for one's own.
 #[async_trait]
 pub trait Exchange: Send + Sync + 'static {
     /// Name of the node this end is on.

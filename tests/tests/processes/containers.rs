@@ -77,7 +77,7 @@ fn a_rank_in_a_container_without_the_socket_says_what_to_mount_and_fails() {
         let (code, out, err) = owner.run(&[], HIDE, &rank_program(), &["fence"]);
         assert!(code.is_some_and(|code| code != 0) && !out.contains("connected"), "{code:?} {out}{err}");
         let line = err.lines().find(|line| line.contains("mount the socket's directory")).expect(&err);
-        assert!(line.contains("/pmix-") && line.contains("/server.sock"), "{line}");
+        assert!(line.contains("/pmix-") && line.contains("/server@sock"), "{line}");
     }
 }
 

@@ -12,4 +12,5 @@ mod pmixrun;
 mod python;
 mod spawn;
 mod start;
+mod tcp_exchange;
 mod vnodes;

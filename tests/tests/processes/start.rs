@@ -51,7 +51,7 @@ fn start_with_few_descriptors(options: &[&str]) -> Vec<String> {
 
 #[test]
 fn a_start_without_descriptors_fails_at_each_step_with_an_error_and_leaves_nothing() {
-    let steps = ["/.lock: cannot", "/lock: cannot", "server's thread", "server.sock: cannot"];
+    let steps = ["/.lock: cannot", "/lock: cannot", "server's thread", "server@sock: cannot"];
     for (option, last) in [("--tools", "/pmix.here.tool"), ("--native", "native wire")] {
         let errors = start_with_few_descriptors(&[option]);
         for step in steps.iter().chain([&last]) {
@@ -109,7 +109,7 @@ fn a_start_without_inodes_fails_with_path_and_cause_and_leaves_nothing() {
         }
     }
     assert!(errors.iter().all(|error| error.contains("No space left on device")), "{errors:#?}");
-    let steps = ["pmix-0: cannot", "/.lock: cannot", ".0: cannot", "/lock: cannot", "server.sock: cannot"];
+    let steps = ["pmix-0: cannot", "/.lock: cannot", ".0: cannot", "/lock: cannot", "server@sock: cannot"];
     for (error, step) in errors.iter().zip(steps) {
         assert!(error.contains(step), "{step}: {errors:#?}");
     }

@@ -1,0 +1,174 @@
+//! An [`Exchange`] over TCP, for servers in processes of their own.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+
+use bytes::Bytes;
+use futures::stream::{FuturesUnordered, StreamExt};
+use pmix_server::async_trait;
+use pmix_server::standard::{Exchange, ExchangeError, MemoryExchange, Responder};
+use prost::Message;
+use tokio::sync::SetOnce;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::link::{Link, Wire};
+use crate::message::{Content, Gather, MOST_DATA, Part, Parts};
+
+/// The end of one node, with a link to each other node. Dropping it closes these.
+///
+/// Each all-gather is decided in one place, so that all nodes hear the same of it: on the first of its nodes by name. The
+/// others ask that one. It keeps the parts in a [`MemoryExchange`], in which it stands in for whoever asks.
+pub(crate) struct TcpExchange(Arc<Inner>);
+
+struct Inner {
+    node: String,
+    links: BTreeMap<String, Arc<Link>>,
+    /// The ends of all nodes for what is decided here.
+    ends: BTreeMap<String, MemoryExchange>,
+    responder: SetOnce<Arc<dyn Responder>>,
+    /// What runs for the links.
+    _tasks: Vec<AbortOnDropHandle<()>>,
+}
+
+impl TcpExchange {
+    /// Joins this node with the others, by connections that [have met](crate::meet::meet). Needs a runtime.
+    pub(crate) fn new(node: &str, wires: BTreeMap<String, Wire>) -> Self {
+        let mut nodes: Vec<_> = wires.keys().cloned().collect();
+        nodes.push(node.to_owned());
+        nodes.sort();
+        let ends = nodes.iter().cloned().zip(MemoryExchange::cluster(&nodes)).collect();
+        Self(Arc::new_cyclic(|inner: &Weak<Inner>| {
+            let (mut links, mut tasks) = (BTreeMap::new(), Vec::new());
+            for (other, wire) in wires {
+                let (inner, from) = (inner.clone(), other.clone());
+                let serve = move |request| serve(inner.clone(), from.clone(), request);
+                let (link, running) = Link::new(other.clone(), wire, serve);
+                links.insert(other, link);
+                tasks.push(AbortOnDropHandle::new(tokio::spawn(running)));
+            }
+            Inner { node: node.to_owned(), links, ends, responder: SetOnce::new(), _tasks: tasks }
+        }))
+    }
+}
+
+#[async_trait]
+impl Exchange for TcpExchange {
+    fn node(&self) -> &str {
+        &self.0.node
+    }
+
+    fn nodes(&self) -> Vec<String> {
+        self.0.ends.keys().cloned().collect()
+    }
+
+    async fn all_gather(
+        &self,
+        operation: &str,
+        nodes: &[String],
+        data: Bytes,
+    ) -> Result<Vec<Bytes>, ExchangeError> {
+        let part = Part { data: (data.len() <= MOST_DATA).then_some(data) };
+        let data = part.encode_to_vec().into();
+        let decider = nodes.iter().min().unwrap_or(&self.0.node);
+        if *decider == self.0.node {
+            return data_of(nodes, self.0.decide(decider, operation, nodes, data).await?);
+        }
+        let request = Gather { operation: operation.to_owned(), nodes: nodes.to_vec(), data };
+        match self.0.link(decider)?.request(Content::Gather(request)).await? {
+            Content::Parts(Parts { parts }) if parts.len() == nodes.len() => data_of(nodes, parts),
+            Content::Abandoned(node) => Err(ExchangeError::Abandoned { node }),
+            answer => Err(no_answer(decider, answer)),
+        }
+    }
+
+    async fn fetch(&self, node: &str, request: Bytes) -> Result<Bytes, ExchangeError> {
+        if node == self.0.node {
+            return Ok(self.0.responder.wait().await.respond(node, request).await);
+        }
+        match self.0.link(node)?.request(Content::Fetch(request)).await? {
+            Content::Answer(answer) => Ok(answer),
+            answer => Err(no_answer(node, answer)),
+        }
+    }
+
+    fn serve(&self, responder: Arc<dyn Responder>) {
+        // a host starts once
+        let _ = self.0.responder.set(responder);
+    }
+}
+
+impl Inner {
+    fn link(&self, node: &str) -> Result<&Link, ExchangeError> {
+        let link = self.links.get(node).map(|link| &**link);
+        link.ok_or_else(|| ExchangeError::Unreachable { node: node.to_owned() })
+    }
+
+    /// Has a node take part in an all-gather of which this node is the first; fails if one of its nodes is lost.
+    async fn decide(
+        &self,
+        by: &str,
+        operation: &str,
+        nodes: &[String],
+        data: Bytes,
+    ) -> Result<Vec<Bytes>, ExchangeError> {
+        let end = self.ends.get(by).ok_or_else(|| ExchangeError::Unreachable { node: by.to_owned() })?;
+        tokio::select! {
+            // first, as those who hear of a loss give the operation up
+            biased;
+            error = self.lost(nodes) => Err(error),
+            gathered = end.all_gather(operation, nodes, data) => gathered,
+        }
+    }
+
+    /// Ready when one of the nodes is lost.
+    async fn lost(&self, nodes: &[String]) -> ExchangeError {
+        let links = nodes.iter().filter_map(|node| self.links.get(node));
+        let mut losses: FuturesUnordered<_> = links.map(|link| link.lost()).collect();
+        match losses.next().await {
+            Some(error) => error,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// Answers a request of another node.
+async fn serve(inner: Weak<Inner>, from: String, request: Content) -> Content {
+    let Some(inner) = inner.upgrade() else { return Content::Failed("the exchange is closed".into()) };
+    match request {
+        Content::Gather(Gather { operation, nodes, data }) => {
+            match inner.decide(&from, &operation, &nodes, data).await {
+                Ok(parts) => Content::Parts(Parts { parts }),
+                Err(ExchangeError::Abandoned { node }) => Content::Abandoned(node),
+                Err(ExchangeError::Other(reason)) => Content::Failed(reason),
+                Err(error) => Content::Failed(error.to_string()),
+            }
+        }
+        // those who ask early wait for the host
+        Content::Fetch(request) => {
+            Content::Answer(inner.responder.wait().await.respond(&from, request).await)
+        }
+        _ => Content::Failed("this is not a request".into()),
+    }
+}
+
+/// The data of all nodes, or the same error on all of them.
+fn data_of(nodes: &[String], parts: Vec<Bytes>) -> Result<Vec<Bytes>, ExchangeError> {
+    let too_much =
+        |who| Err(ExchangeError::Other(format!("{who} gave too much data: at most {MOST_DATA} bytes")));
+    let mut all = Vec::with_capacity(parts.len());
+    for (node, part) in nodes.iter().zip(parts) {
+        match Part::decode(part).ok().and_then(|part| part.data) {
+            Some(data) => all.push(data),
+            None => return too_much(format!("node {node}")),
+        }
+    }
+    let together: usize = all.iter().map(Bytes::len).sum();
+    if together > MOST_DATA { too_much(format!("nodes {}", nodes.join(", "))) } else { Ok(all) }
+}
+
+fn no_answer(node: &str, content: Content) -> ExchangeError {
+    let Content::Failed(reason) = content else {
+        return ExchangeError::Other(format!("node {node} gave an answer to something else"));
+    };
+    ExchangeError::Other(format!("node {node} says: {reason}"))
+}
