@@ -4,6 +4,7 @@ mod c;
 mod client;
 mod clock;
 mod compare;
+mod counts;
 mod host;
 mod job;
 mod launch;
@@ -43,6 +44,8 @@ enum Mode {
         directory: std::path::PathBuf,
         files: Vec<String>,
     },
+    /// Counts instructions beside those of another commit
+    Counts(counts::Counts),
     /// Runs ranks of a job on our server
     Launch(launch::Launch),
     /// What the data of a job of TOTAL ranks costs
@@ -88,6 +91,7 @@ impl Mode {
                 Ok(())
             }
             Self::Plot { directory, files } => Ok(plot::draw(&compare::table_of(&files)?, &directory)?),
+            Self::Counts(counts) => counts.run(),
             Self::Launch(launch) => runtime()?.block_on(launch.run()),
             Self::Jobdata { total, arrays } => runtime()?.block_on(node::job_data(total, arrays)),
             Self::Regex { count } => node::maps(count),
