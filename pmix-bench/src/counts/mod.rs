@@ -17,6 +17,7 @@ use profile::Profile;
 
 /// The package with the work, and the program.
 const PACKAGE: &str = "pmix-workloads";
+const MANIFEST: &str = "pmix-bench/workloads/Cargo.toml";
 /// The function of it whose instructions are counted, with all that it calls.
 const COUNTED: &str = "*::counted";
 
@@ -37,10 +38,13 @@ impl Counts {
     pub(crate) fn run(self) -> Result<()> {
         let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
         let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-        let programs = TempDir::new()?;
-        let (old, new) = (programs.path().join("before"), programs.path().join("after"));
-        let other = self.other(root, &target, &old);
-        build(root, &target, &new)?;
+        let directory = TempDir::new()?;
+        let [old, new] = ["before", "after"].map(|name| directory.path().join(name));
+        let other = self.other(root).and_then(|commit| {
+            let built = build(root, &commit, &target, &old);
+            built.map(|()| commit.clone()).map_err(|error| format!("{commit}: {error}"))
+        });
+        build(root, &tree(root, &directory.path().join("index"))?, &target, &new)?;
         // a processor for each
         let (before, after) = thread::scope(|scope| {
             let before = other.is_ok().then(|| scope.spawn(|| self.count_all(&old)));
@@ -64,26 +68,19 @@ impl Counts {
         Ok(())
     }
 
-    /// Builds the program of the other commit and names it. That there is none is no failure, but said.
-    fn other(&self, root: &Path, target: &Path, program: &Path) -> std::result::Result<String, String> {
-        let commit = format!("{}^{{commit}}", self.against);
-        let mut git = Command::new("git");
-        git.current_dir(root).args(["rev-parse", "--verify", "--quiet", &commit]);
-        let found = git.output().map_err(|error| format!("git: {error}"))?;
-        if !found.status.success() {
-            let against = &self.against;
-            return Err(format!(
+    /// The other commit. That it is not there, or older than the work, is no failure, but said.
+    fn other(&self, root: &Path) -> std::result::Result<String, String> {
+        let against = &self.against;
+        let found = git(root, &["rev-parse", "--verify", "--quiet", &format!("{against}^{{commit}}")]);
+        let commit = found.map_err(|_| {
+            format!(
                 "there is no commit {against} here; a clone of depth 1 has no parents (git fetch --deepen 1)"
-            ));
+            )
+        })?;
+        match git(root, &["rev-parse", "--verify", "--quiet", &format!("{commit}:{MANIFEST}")]) {
+            Ok(_) => Ok(commit),
+            Err(_) => Err(format!("{commit} has no {PACKAGE} yet")),
         }
-        let commit = String::from_utf8_lossy(&found.stdout).trim().to_owned();
-        let sources = target.join("other-commit");
-        unpack(root, &commit, &sources).map_err(|error| format!("{commit} cannot be unpacked: {error}"))?;
-        if !sources.join("pmix-bench/workloads/Cargo.toml").exists() {
-            return Err(format!("{commit} has no {PACKAGE} yet"));
-        }
-        build(&sources, target, program).map_err(|error| format!("{commit}: {error}"))?;
-        Ok(commit)
     }
 
     /// Counts all work of a program that is wanted.
@@ -96,15 +93,57 @@ impl Counts {
     }
 }
 
-/// Writes the files of a commit into a directory of its own. They are as old as they are here, so that `cargo` sees that
-/// they are others than last time.
-fn unpack(root: &Path, commit: &str, to: &Path) -> Result<()> {
+/// What `git` prints.
+fn git(root: &Path, arguments: &[&str]) -> Result<String> {
+    said(Command::new("git").current_dir(root).args(arguments))
+}
+
+/// What a command prints.
+fn said(command: &mut Command) -> Result<String> {
+    let output =
+        command.stderr(Stdio::inherit()).output().map_err(|error| format!("{command:?}: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("{command:?} ended with {}", output.status).into());
+    }
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}
+
+/// The files as they are, committed or not, as git names them; with an index of its own, so that nothing is staged.
+fn tree(root: &Path, index: &Path) -> Result<String> {
+    let git = |arguments: &[&str]| {
+        said(Command::new("git").current_dir(root).env("GIT_INDEX_FILE", index).args(arguments))
+    };
+    git(&["add", "--all", "."])?;
+    git(&["write-tree"])
+}
+
+/// Builds the program of a commit or tree.
+///
+/// All are built in the same place, so that whatever has not changed is the same to the last instruction, and crates of
+/// others are built once. Files are as old as they are in there, because `cargo` knows by their times what it has built.
+fn build(root: &Path, tree: &str, target: &Path, program: &Path) -> Result<()> {
+    let sources = target.join("counted-sources");
+    unpack(root, tree, &sources)?;
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(&sources).args(["build", "--locked", "--profile", "counts", "-p", PACKAGE]);
+    // what is built in parts is optimised in parts
+    cargo.arg("--target-dir").arg(target).env("CARGO_INCREMENTAL", "0");
+    let built = cargo.status()?;
+    if !built.success() {
+        return Err(format!("{PACKAGE} cannot be built: {built}").into());
+    }
+    fs::copy(target.join("counts").join(PACKAGE), program)?;
+    Ok(())
+}
+
+/// Writes the files of a commit or tree into a directory that has nothing else.
+fn unpack(root: &Path, tree: &str, to: &Path) -> Result<()> {
     if to.exists() {
         fs::remove_dir_all(to)?;
     }
     fs::create_dir_all(to)?;
     let mut archive = Command::new("git");
-    archive.current_dir(root).args(["archive", "--format=tar", commit]).stdout(Stdio::piped());
+    archive.current_dir(root).args(["archive", "--format=tar", tree]).stdout(Stdio::piped());
     let mut archive = archive.spawn()?;
     let mut tar = Command::new("tar");
     tar.args(["-x", "-m", "-C"]).arg(to);
@@ -116,19 +155,6 @@ fn unpack(root: &Path, commit: &str, to: &Path) -> Result<()> {
     if !archived.success() || !unpacked.success() {
         return Err(format!("git archive ended with {archived}, tar with {unpacked}").into());
     }
-    Ok(())
-}
-
-/// Builds the program from sources; crates of others are built once for all sources, as the target directory is shared.
-fn build(sources: &Path, target: &Path, program: &Path) -> Result<()> {
-    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(sources).args(["build", "--locked", "--profile", "counts", "-p", PACKAGE]);
-    cargo.arg("--target-dir").arg(target);
-    let built = cargo.status()?;
-    if !built.success() {
-        return Err(format!("{PACKAGE} cannot be built: {built}").into());
-    }
-    fs::copy(target.join("counts").join(PACKAGE), program)?;
     Ok(())
 }
 
@@ -284,12 +310,46 @@ mod tests {
         git(&["commit", "-q", "-m", "first"]);
         let other = |against: &str| {
             let counts = Counts { against: against.to_owned(), words: Vec::new() };
-            let target = directory.path().join("target");
-            counts.other(directory.path(), &target, &directory.path().join("program")).unwrap_err()
+            counts.other(directory.path())
         };
-        assert!(other("HEAD^").contains("a clone of depth 1 has no parents"));
+        assert!(other("HEAD^").unwrap_err().contains("a clone of depth 1 has no parents"));
         // that one is older than the work
-        assert!(other("HEAD").ends_with("has no pmix-workloads yet"));
-        assert_eq!(fs::read_to_string(directory.path().join("target/other-commit/file")).unwrap(), "text");
+        assert!(other("HEAD").unwrap_err().ends_with("has no pmix-workloads yet"));
+        fs::create_dir_all(directory.path().join(MANIFEST).parent().unwrap()).unwrap();
+        fs::write(directory.path().join(MANIFEST), "").unwrap();
+        git(&["add", "."]);
+        git(&["commit", "-q", "-m", "second"]);
+        assert_eq!(other("HEAD").unwrap().len(), 40);
+        assert!(other("HEAD^").unwrap_err().ends_with("has no pmix-workloads yet"));
+    }
+
+    #[test]
+    fn files_are_unpacked_as_they_are_and_nothing_is_staged() {
+        let directory = TempDir::new().unwrap();
+        let root = directory.path().join("root");
+        fs::create_dir(&root).unwrap();
+        git(&root, &["init", "-q"]).unwrap();
+        for (name, text) in [("gone", ""), ("changed", "old"), (".gitignore", "ignored")] {
+            fs::write(root.join(name), text).unwrap();
+        }
+        git(&root, &["add", "."]).unwrap();
+        fs::remove_file(root.join("gone")).unwrap();
+        for name in ["changed", "new", "ignored"] {
+            fs::write(root.join(name), "new").unwrap();
+        }
+        let before = git(&root, &["status", "--porcelain"]).unwrap();
+        let tree = tree(&root, &directory.path().join("index")).unwrap();
+        assert_eq!(git(&root, &["status", "--porcelain"]).unwrap(), before);
+        let to = directory.path().join("to");
+        fs::create_dir(&to).unwrap();
+        fs::write(to.join("left"), "").unwrap();
+        unpack(&root, &tree, &to).unwrap();
+        let mut found: Vec<_> = fs::read_dir(&to)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        found.sort();
+        assert_eq!(found, [".gitignore", "changed", "new"]);
+        assert_eq!(fs::read_to_string(to.join("changed")).unwrap(), "new");
     }
 }
