@@ -39,12 +39,12 @@ impl Counts {
         let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
         let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
         let directory = TempDir::new()?;
-        let [old, new] = ["before", "after"].map(|name| directory.path().join(name));
+        let [old, new, sources] = ["before", "after", "sources"].map(|name| directory.path().join(name));
         let other = self.other(root).and_then(|commit| {
-            let built = build(root, &commit, &target, &old);
+            let built = build(root, &commit, &sources, &target, &old);
             built.map(|()| commit.clone()).map_err(|error| format!("{commit}: {error}"))
         });
-        build(root, &tree(root, &directory.path().join("index"))?, &target, &new)?;
+        build(root, &tree(root, &directory.path().join("index"))?, &sources, &target, &new)?;
         // a processor for each
         let (before, after) = thread::scope(|scope| {
             let before = other.is_ok().then(|| scope.spawn(|| self.count_all(&old)));
@@ -119,13 +119,13 @@ fn tree(root: &Path, index: &Path) -> Result<String> {
 
 /// Builds the program of a commit or tree.
 ///
-/// All are built in the same place, so that whatever has not changed is the same to the last instruction, and crates of
-/// others are built once. Files are as old as they are in there, because `cargo` knows by their times what it has built.
-fn build(root: &Path, tree: &str, target: &Path, program: &Path) -> Result<()> {
-    let sources = target.join("counted-sources");
-    unpack(root, tree, &sources)?;
+/// All are built into the same place, so that crates of others are built once, and what has not changed is the same to the
+/// last instruction. `cargo` takes our crates of two places for the same and knows by the times of files what it has built:
+/// they have to be new each time, and must not be in the target directory, below which it does not look where they are now.
+fn build(root: &Path, tree: &str, sources: &Path, target: &Path, program: &Path) -> Result<()> {
+    unpack(root, tree, sources)?;
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(&sources).args(["build", "--locked", "--profile", "counts", "-p", PACKAGE]);
+    cargo.current_dir(sources).args(["build", "--locked", "--profile", "counts", "-p", PACKAGE]);
     // what is built in parts is optimised in parts
     cargo.arg("--target-dir").arg(target).env("CARGO_INCREMENTAL", "0");
     let built = cargo.status()?;
