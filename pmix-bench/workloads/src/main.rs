@@ -15,6 +15,9 @@ use std::time::Instant;
 
 use pmix_server::workloads::{self as engine, Work};
 
+/// What prepares work of codecs and conversions.
+type Prepare = fn() -> Work;
+
 /// How often small things are done, so that what is done once is little beside them.
 const TIMES: usize = 32;
 

@@ -5,14 +5,13 @@ use pmix_native::codec::{Limits, Reader, Writer, kind};
 use pmix_native::conn::{Connect, Frame, Framing, Peer, Security, User, tag};
 use pmix_native::msg::{Body, Command, CommitPart, Context, Entry, ProcData, Reply, Request};
 use pmix_native::{Dialect, Encoding, Version};
-use pmix_server::workloads::Work;
 use pmix_types::{KeyVal, Scope};
 
 use crate::data::{entries, nested, proc};
-use crate::{again, with_each};
+use crate::{Prepare, again, with_each};
 
 /// All of it, by name.
-pub(crate) const ALL: [(&str, fn() -> Work); 10] = [
+pub(crate) const ALL: [(&str, Prepare); 10] = [
     ("native codec/connect to bytes", || {
         let connect = connect();
         again(move || connect.encode().expect("bytes"))
@@ -55,7 +54,7 @@ pub(crate) const ALL: [(&str, fn() -> Work); 10] = [
     }),
     ("native codec/nested values from bytes", || {
         let mut writer = Writer::new(context().encoding);
-        writer.item::<kind::Value>(&nested().into()).expect("bytes");
+        writer.item::<kind::Value>(&nested()).expect("bytes");
         let bytes = writer.finish();
         again(move || {
             let mut reader = Reader::new(context().encoding, Limits::default(), &bytes);

@@ -8,10 +8,10 @@ use pmix_types::{Event, Info, Status, keys};
 use prost::Message;
 
 use crate::data::{collected, entries, job, nested, proc};
-use crate::{again, with_each};
+use crate::{Prepare, again, with_each};
 
 /// All of it, by name.
-pub(crate) const ALL: [(&str, fn() -> Work); 14] = [
+pub(crate) const ALL: [(&str, Prepare); 14] = [
     ("conversion/commit of 100 keys to its message", || {
         let commit = commit();
         again(move || v1::ClientBody::from(&commit))

@@ -20,8 +20,11 @@ use crate::host::Upcall;
 /// Work that is prepared; to be done once.
 pub type Work = Box<dyn FnMut()>;
 
-/// All of it, by name. The time is what the engine is told.
-pub const ALL: [(&str, fn(Instant) -> Work); 11] = [
+/// What prepares it; the time is what the engine is told.
+pub type Prepare = fn(Instant) -> Work;
+
+/// All of it, by name.
+pub const ALL: [(&str, Prepare); 11] = [
     ("engine/register a job of 1000 ranks", register),
     ("engine/connect 64 ranks", connect),
     ("engine/fence of 64 ranks", fence),
