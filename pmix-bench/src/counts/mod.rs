@@ -119,8 +119,8 @@ fn tree(root: &Path, index: &Path) -> Result<String> {
 
 /// Builds the program of a commit or tree.
 ///
-/// All are built into the same place, so that crates of others are built once, and what has not changed is the same to the
-/// last instruction. `cargo` takes our crates of two places for the same and knows by the times of files what it has built:
+/// All are built into the same place, so that crates of others are built once, and what has not changed is the same in
+/// both. `cargo` takes our crates of two places for the same and knows by the times of files what it has built:
 /// they have to be new each time, and must not be in the target directory, below which it does not look where they are now.
 fn build(root: &Path, tree: &str, sources: &Path, target: &Path, program: &Path) -> Result<()> {
     unpack(root, tree, sources)?;
