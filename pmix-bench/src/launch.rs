@@ -15,7 +15,7 @@ use crate::job::Shape;
 use crate::line::Printer;
 use crate::node::Node;
 use crate::page::{Page, RANKS, stamp};
-use crate::{Result, clock};
+use crate::{Result, clock, frames};
 
 /// Starts the ranks of a job, each with a fresh namespace, and waits for their end.
 #[derive(Debug, Args)]
@@ -107,6 +107,9 @@ impl Launch {
             let begin = clock::now();
             handle.register_client(proc, user.0, user.1, None).await?;
             stats.register_client.push(clock::since(begin));
+        }
+        if self.client.iter().any(|word| word == "frames") {
+            frames::serve(path, shape.local)?;
         }
         let mut children = Vec::new();
         stamp(&page.first_fork);

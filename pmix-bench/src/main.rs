@@ -1,9 +1,12 @@
 //! Measures this implementation beside the C library; see `docs/performance.md`.
 
+mod agree;
 mod c;
 mod client;
 mod clock;
 mod compare;
+mod counts;
+mod frames;
 mod host;
 mod job;
 mod launch;
@@ -37,12 +40,21 @@ enum Mode {
     Compare(compare::Compare),
     /// The table of lines that `compare --json` has printed
     Table { files: Vec<String> },
+    /// Which ratios of two sittings lie more than 15 % apart, of times over 50 µs
+    Agree {
+        /// Lines that `compare --json` has printed
+        first: String,
+        /// Those of the other sitting
+        second: String,
+    },
     /// Drawings of the same lines, as SVG files
     Plot {
         /// Where they go
         directory: std::path::PathBuf,
         files: Vec<String>,
     },
+    /// Counts instructions beside those of another commit
+    Counts(counts::Counts),
     /// Runs ranks of a job on our server
     Launch(launch::Launch),
     /// What the data of a job of TOTAL ranks costs
@@ -59,7 +71,7 @@ enum Mode {
     /// One of them
     #[command(hide = true)]
     InitOnce,
-    /// A rank, started by `launch`: init barrier get put commit fence collect:BYTES dmodex getwait pub query event connect resolve
+    /// A rank, started by `launch`: init barrier frames get put commit fence collect:BYTES dmodex getwait pub query event connect resolve
     Client { phases: Vec<String> },
 }
 
@@ -87,7 +99,13 @@ impl Mode {
                 print!("{}", compare::table_of(&files)?);
                 Ok(())
             }
+            Self::Agree { first, second } => {
+                let [first, second] = [compare::table_of(&[first])?, compare::table_of(&[second])?];
+                print!("{}", agree::Agreement::of(&first, &second));
+                Ok(())
+            }
             Self::Plot { directory, files } => Ok(plot::draw(&compare::table_of(&files)?, &directory)?),
+            Self::Counts(counts) => counts.run(),
             Self::Launch(launch) => runtime()?.block_on(launch.run()),
             Self::Jobdata { total, arrays } => runtime()?.block_on(node::job_data(total, arrays)),
             Self::Regex { count } => node::maps(count),

@@ -49,10 +49,14 @@ const START: &[&str] = &[
     "uss_server",
 ];
 
+/// Phases without a library.
+const FLOORS: [&str; 2] = ["barrier", "frames"];
+
 /// What a phase measures, with the host's part in collectives and without.
 const PHASES: &[(&str, bool, &[&str])] = &[
     ("init", false, &[]),
     ("barrier", false, &["barrier_futex"]),
+    ("frames", false, &["fence_frames"]),
     ("get", false, &["get_job_level", "get_proc_level", "clock_read"]),
     ("put", false, &["put", "commit_500_keys"]),
     ("commit", false, &["commit_1_key"]),
@@ -129,7 +133,7 @@ impl Step {
 
     /// Whether it measures no library but what none can beat, which one side does for all.
     pub(crate) fn is_floor(&self) -> bool {
-        matches!(&self.work, Work::Launch { phases, .. } if phases.iter().all(|phase| phase == "barrier"))
+        matches!(&self.work, Work::Launch { phases, .. } if phases.iter().all(|phase| FLOORS.contains(&phase.as_str())))
     }
 
     /// The arguments of its host, without those of the ranks' program.
@@ -210,7 +214,7 @@ pub(crate) fn quick() -> Vec<Step> {
 
 fn collectives(n: u32, sizes: &[usize]) -> Vec<Step> {
     let mut steps = vec![Step::launch(n, n, "fence"), Step::launch(n, 2 * n, "fence")];
-    steps.extend(["barrier", "connect", "event", "dmodex"].map(|phase| Step::launch(n, n, phase)));
+    steps.extend(["barrier frames", "connect", "event", "dmodex"].map(|phase| Step::launch(n, n, phase)));
     for bytes in sizes {
         steps.extend([n, 2 * n].map(|total| Step::launch(n, total, &format!("collect:{bytes}"))));
     }

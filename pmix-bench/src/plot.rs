@@ -15,7 +15,7 @@ const RIGHT: f64 = 150.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = 50.0;
 /// Of the lines, in this order; told apart by those who see few colours too.
-const COLOURS: [&str; 4] = ["#0072b2", "#d55e00", "#009e73", "#888888"];
+const COLOURS: [&str; 5] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#888888"];
 
 /// A drawing: what grows, over what.
 struct Chart<'a> {
@@ -64,8 +64,10 @@ pub(crate) fn draw(table: &Table, directory: &Path) -> io::Result<()> {
         names.into_iter().zip(lines).collect::<Vec<_>>()
     };
     let mut fence = by_ranks("fence", None);
-    let [_, floor, _] = table.lines("barrier_futex", |n, _| Some(n));
-    fence.push(("futex barrier", floor));
+    for (name, metric) in [("raw frames", "fence_frames"), ("futex barrier", "barrier_futex")] {
+        let [_, floor, _] = table.lines(metric, |n, _| Some(n));
+        fence.push((name, floor));
+    }
     let registered = table.lines("register_nspace", |_, size| Some(size));
     let memory = table.lines("uss_server", |n, size| (n == size).then_some(n));
     let charts = [

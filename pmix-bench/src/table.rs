@@ -29,6 +29,25 @@ struct Row {
     ours: [Option<(Side, Option<Ratio>)>; 2],
 }
 
+/// Where a ratio stands in the table.
+#[derive(Clone, Debug)]
+pub(crate) struct Point {
+    pub(crate) metric: String,
+    pub(crate) n: u64,
+    pub(crate) size: u64,
+    /// Which of ours.
+    pub(crate) side: &'static str,
+    /// The C library's time; none if it is no time.
+    pub(crate) micros: Option<f64>,
+}
+
+impl Point {
+    /// What makes it this one.
+    pub(crate) fn place(&self) -> (String, u64, u64, &'static str) {
+        (self.metric.clone(), self.n, self.size, self.side)
+    }
+}
+
 /// The medians of the rounds.
 #[derive(Clone, Debug, PartialEq)]
 struct Side {
@@ -92,6 +111,17 @@ impl Table {
         Self(rows.collect())
     }
 
+    /// All ratios above 0, medians of those of the rounds.
+    pub(crate) fn ratios(&self) -> impl Iterator<Item = (Point, f64)> + '_ {
+        self.0.iter().flat_map(|row| {
+            let sides = OURS.into_iter().zip(&row.ours);
+            sides.filter_map(|(side, ours)| {
+                let ratio = ours.as_ref()?.1?.median;
+                (ratio > 0.0).then(|| (row.point(side), ratio))
+            })
+        })
+    }
+
     /// How a metric grows: theirs, and ours of both kinds, at each place that a row's `n` and `size` have on the way.
     pub(crate) fn lines(
         &self,
@@ -126,6 +156,16 @@ impl Row {
         };
         let ours = ours.map(|side| side.map(with_ratio));
         Self { metric: metric.to_owned(), n, size, unit: unit.to_owned(), theirs, ours }
+    }
+
+    fn point(&self, side: &'static str) -> Point {
+        let theirs = self.theirs.as_ref().map(Side::median);
+        let micros = match self.unit.as_str() {
+            "us" => theirs,
+            "ns" => theirs.map(|nanos| nanos / 1e3),
+            _ => None,
+        };
+        Point { metric: self.metric.clone(), n: self.n, size: self.size, side, micros }
     }
 
     fn cells(&self) -> Vec<String> {

@@ -80,11 +80,24 @@ fn ranks_in_c_measure_every_metric_once() {
 #[test]
 fn with_remote_ranks_the_host_takes_part() {
     let own = env!("CARGO_BIN_EXE_pmix-bench");
-    let lines =
-        lines(&["launch", "-n", "2", "-t", "70", "--", own, "client", "collect:64", "barrier", "fence"]);
+    let lines = lines(&[
+        "launch",
+        "-n",
+        "2",
+        "-t",
+        "70",
+        "--",
+        own,
+        "client",
+        "collect:64",
+        "barrier",
+        "frames",
+        "fence",
+    ]);
     let found = metrics(&lines);
     for name in [
         "barrier_futex",
+        "fence_frames",
         "fence_host",
         "fence_host_aligned_span",
         "fence_host_collect",

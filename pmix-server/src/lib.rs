@@ -86,6 +86,9 @@ mod usage;
 
 pub use async_trait::async_trait;
 pub use descriptors::inherited_file_limit;
+#[cfg(feature = "workloads")]
+#[doc(hidden)]
+pub use engine::workloads;
 pub use engine::{Presence, ServerStats};
 pub use handle::{Environment, ServerHandle};
 pub use host::{Capabilities, HostError, HostModule, HostResult, NoHost, Upcall, UpcallContext};

@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 use pmix_client::Scope;
+use tokio::net::UnixStream;
 
 use super::rank::{Bench, Of, Unit, content, wrong};
-use crate::Result;
-use crate::clock;
+use crate::{Result, clock, frames};
 
 /// Where the gets of peers' values stand, behind what a collecting fence leaves.
 const GETS: usize = 100;
@@ -22,6 +22,23 @@ impl Bench {
             })?;
         }
         self.report(("barrier_futex", 0), 0..rounds, Of::All, Unit::Micros)
+    }
+
+    /// The least that a server does: a frame of each rank comes in, and one goes back to each.
+    pub(super) async fn frames(&self) -> Result<()> {
+        let page = std::env::var_os("BENCH_SHM").unwrap_or_default();
+        let mut stream = UnixStream::connect(frames::address(page.as_ref())).await?;
+        let (before, rounds) = (5, self.rounds(6000));
+        for round in 0..before {
+            frames::meet(&mut stream, round).await?;
+        }
+        self.page.barrier();
+        for index in 0..rounds {
+            let begin = clock::now();
+            frames::meet(&mut stream, before + index).await?;
+            self.page.sample(self.rank, index).set(begin, clock::now());
+        }
+        self.report(("fence_frames", 0), 0..rounds, Of::All, Unit::Micros)
     }
 
     pub(super) async fn fence(&self) -> Result<()> {

@@ -84,6 +84,7 @@ impl Bench {
         match phase {
             "init" => Ok(()),
             "barrier" => self.barrier(),
+            "frames" => self.frames().await,
             "get" => self.get().await,
             "put" => self.put().await,
             "commit" => self.commit().await,

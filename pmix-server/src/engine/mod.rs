@@ -45,6 +45,8 @@ mod stats;
 mod tests;
 mod timers;
 mod users;
+#[cfg(feature = "workloads")]
+pub mod workloads;
 
 use std::collections::BTreeMap;
 use std::time::Instant;
