@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn qry_12_what_keys_need_is_what_the_table_says() {
-        let table = include_str!("../../../../standard/attributes.tsv");
+        let table = include_str!("../../../../spec/attributes.tsv");
         let mut checked = 0;
         for line in table.lines() {
             let cells: Vec<_> = line.split('\t').collect();
