@@ -59,6 +59,8 @@
 //! Peers and nodes are resolved from the data that the process holds. Groups are made by the
 //! collective method or by invitation, not by bootstrap.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod attributes;
 mod builder;
 mod client;

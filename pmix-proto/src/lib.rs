@@ -61,6 +61,8 @@
 //! [`Failure`]: pmix_types::message::Failure
 //! [`Push`]: pmix_types::message::Push
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod assembler;
 mod body;
 mod convert;

@@ -40,6 +40,8 @@
 //!   `duration_seconds`, `ended_by`, `error`, `first_failure` (`rank`, `exit`: `code` or `signal`), `procs`
 //!   (`rank`, `node`, `executable`, `pid`, `exit_code`, `state`), `server` (counters).
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod binding;
 mod check;
 mod child;

@@ -57,6 +57,8 @@
 //! What a client can ask and what is only an entry of [`HostModule`] so far stands in `COVERAGE.md`. What tools of
 //! [`standard::StandardHost`] publish stays until they take it back: the host does not hear of their end.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod account;
 mod blob;
 mod cleanup;

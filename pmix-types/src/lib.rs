@@ -1,6 +1,8 @@
 //! Vocabulary of the PMIx Standard: identities, values, keys, statuses, states, and the maps that place
 //! processes on nodes. No I/O, no async, no clock.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod app;
 mod array;
 mod attributes;
