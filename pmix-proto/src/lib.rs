@@ -54,6 +54,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Features
+//! - `stream`: `stream::LocalStream`, the Unix stream that client and server use below HTTP/2.
+//!
 //! [`Hello`]: pmix_types::message::Hello
 //! [`Welcome`]: pmix_types::message::Welcome
 //! [`Request`]: pmix_types::message::Request

@@ -53,6 +53,12 @@
 //! (`tracing`), before a request is read. Message sizes, requests under way and queues are bounded. Processes of several
 //! users need [`ServerBuilder::other_users`], and see and reach the jobs of their own user only.
 //!
+//! # Features
+//! None is on by default.
+//! - `inventory`: what a node has, read from `/proc` and `/sys`, by `ServerHandle::collect_inventory`.
+//! - `durable`: published data that outlasts the server, in a file, by `StandardHost::with_durable_store`.
+//! - `testing`: conformance checks for hosts and running resource managers, and hosts that are wrong on purpose.
+//!
 //! # Limits
 //! What a client can ask and what is only an entry of [`HostModule`] so far stands in `COVERAGE.md`. What tools of
 //! [`standard::StandardHost`] publish stays until they take it back: the host does not hear of their end.
