@@ -11,7 +11,7 @@
 //!
 //! - [`Server`] listens on a Unix socket in a private directory and runs on a thread of its own.
 //! - [`HostModule`] is what the resource manager implements: one method per entry of the Standard's server module,
-//!   each with an honest default, declared by its [`Capabilities`].
+//!   which returns `ERR_NOT_SUPPORTED` by default, declared by its [`Capabilities`].
 //! - [`ServerHandle`] is the way back: register namespaces and clients, make a process's environment, answer direct
 //!   modex, notify events.
 //! - [`standard::StandardHost`] implements nearly all of `HostModule` on two small traits,
