@@ -67,13 +67,13 @@ impl ClientBuilder {
     /// Connects as a tool: a process that no launcher has announced, so that the host decides whether it may come
     /// in (TOL-15).
     ///
-    /// `wish` is the identity it would like to have; without one the host assigns one (TOL-09). What it is in the
-    /// end [`Client::proc_id`] tells. A tool belongs to no job: it has no job data of its own. Most programs want
+    /// `identity` is the one it requests; without it the host assigns one (TOL-09). [`Client::proc_id`] returns the
+    /// identity assigned. A tool belongs to no job: it has no job data of its own. Most programs want
     /// the crate `pmix-tool`, which finds the server too.
     #[doc(alias = "PMIx_tool_init")]
-    pub fn tool(mut self, wish: Option<ProcId>) -> Self {
+    pub fn tool(mut self, identity: Option<ProcId>) -> Self {
         self.is_tool = true;
-        self.proc = wish;
+        self.proc = identity;
         self
     }
 
@@ -186,7 +186,7 @@ async fn connect(
     hello.directives = directives;
     let (session, transport_end) = Session::new(uri.server);
     let welcome = transport::connect(&uri.path, &hello, limits, transport_end).await?;
-    // a host may give a tool another identity than it wished for
+    // a host may give a tool another identity than it requested
     if let Identity::Client(proc) = &hello.identity
         && welcome.proc != *proc
     {

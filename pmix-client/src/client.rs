@@ -258,7 +258,7 @@ impl Client {
     /// what it has put, and `WILDCARD` (or [`Client::job`]) for what is known of a job. A typed key decides
     /// the type of the result; with a text or a [`KeyName`](pmix_types::KeyName) the caller does, and [`Value`] fits all.
     ///
-    /// What the process holds is answered on the spot: own puts, job data, and what a fence with
+    /// What the process holds is answered locally, without contacting the server: own puts, job data, and what a fence with
     /// [`FenceBuilder::collect_data`] or an earlier Get has brought. Otherwise the server is asked, and waits
     /// until the process has committed the key (GET-22); see [`GetBuilder`] for limits.
     ///
@@ -379,7 +379,7 @@ impl Client {
     ///
     /// # Errors
     /// `ERR_INVALID_NAMESPACE` for a namespace that is not known (RES-06), `ERR_DATA_VALUE_NOT_FOUND` if
-    /// nothing was said of the processes on the node (RES-10), what the host says (RES-05), [`Error::Lost`] if
+    /// no processes were given for the node (RES-10), what the host says (RES-05), [`Error::Lost`] if
     /// the connection gets lost, `ERR_INIT` after finalize.
     ///
     /// # Cancel safety
@@ -480,7 +480,7 @@ impl Client {
         NotifyBuilder::new(self, event.into())
     }
 
-    /// Says goodbye to the server; await the builder.
+    /// Finalizes the connection; await the builder.
     ///
     /// The future is ready when the server has answered (INI-07). From the moment it is sent (after the barrier,
     /// if there is one) calls through other clones fail with `ERR_INIT` (GEN-10), and so do those that still wait

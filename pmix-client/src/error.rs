@@ -98,7 +98,7 @@ pub struct NotLaunched {
 pub struct OperationError {
     /// What was to be done, such as `fence`.
     pub operation: &'static str,
-    /// Status, explanation, and the processes that are the reason.
+    /// Status, explanation, and the processes responsible for the failure.
     pub failure: Failure,
     /// Whose data it was about, if it was about one process or job.
     pub proc: Option<ProcId>,
@@ -204,7 +204,7 @@ impl Error {
         matches!(self, Self::Lost(lost) if lost.has_stopped)
     }
 
-    /// Processes that are the reason, such as the dead or missing participants of a fence; empty if none
+    /// Processes responsible for the failure, such as the dead or missing participants of a fence; empty if none
     /// are known.
     pub fn procs(&self) -> &[ProcId] {
         match self {

@@ -30,7 +30,7 @@
 //!     client.commit().await?;
 //!     client.fence_all().collect_data().await?;
 //!
-//!     // all of this is answered on the spot
+//!     // all of this is answered locally
 //!     for rank in 0..size {
 //!         let peer = me.with_rank(Rank::from_raw(rank));
 //!         let endpoint: String = client.get(&peer, "endpoint").await?;
@@ -49,7 +49,7 @@
 //!
 //! # Promises
 //! - All futures are [`Send`], and each says what happens when it is dropped.
-//! - What the process holds is answered without a word to the server.
+//! - What the process holds is answered locally, without contacting the server.
 //! - When the server is lost, every call that waits fails at once with [`Error::Lost`], and event streams hear of
 //!   it.
 //! - Time limits are kept by the server (GEN-12): a `timeout` takes whole seconds, and works as long as the server
@@ -58,6 +58,8 @@
 //! # Limits
 //! Peers and nodes are resolved from the data that the process holds. Groups are made by the
 //! collective method or by invitation, not by bootstrap.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod attributes;
 mod builder;

@@ -147,7 +147,7 @@ impl Session {
         self.ask(request, Some(Destination::Events(interest))).await
     }
 
-    /// As [`Session::request`] for a wish for output that goes to `queue`.
+    /// As [`Session::request`] for an output subscription that goes to `queue`.
     pub(crate) async fn pull(&self, request: Request, queue: Arc<OutputQueue>) -> Result<Reply, Error> {
         self.ask(request, Some(Destination::Output(queue))).await
     }
@@ -188,7 +188,7 @@ impl Session {
         self.run_errand(Request::DeregisterEvents(registration));
     }
 
-    /// As [`Session::retire`] for a wish for output.
+    /// As [`Session::retire`] for an output subscription.
     pub(crate) fn retire_output(&self, registration: u64) {
         self.outputs.remove(registration);
         self.run_errand(Request::IofDeregister(registration));

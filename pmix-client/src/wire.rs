@@ -67,7 +67,7 @@ impl Inbound {
                 Ok(welcome)
             }
             Ok(Some((0, Ok(ServerBody::Failure(failure))))) => Err(Error::failed("init", failure)),
-            Ok(Some((_, Ok(_)))) => Err(Error::protocol("its first words are no welcome")),
+            Ok(Some((_, Ok(_)))) => Err(Error::protocol("the peer did not start with a Welcome")),
             Ok(Some((_, Err(error)))) => Err(Error::protocol(error.to_string())),
             Ok(None) => Err(Error::protocol("it closed the connection without a welcome")),
             Err(failure) => Err(Error::failed("init", failure)),

@@ -57,6 +57,8 @@
 //! # Features
 //! - `tokio`: [`conn::Framing`] is a decoder and encoder of `tokio_util::codec`.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 pub mod codec;
 pub mod conn;
 mod dialect;

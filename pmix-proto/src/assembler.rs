@@ -1,4 +1,4 @@
-//! Joins the parts of large bodies.
+//! Reassembles large bodies from their parts.
 
 use std::collections::HashMap;
 

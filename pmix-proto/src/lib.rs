@@ -54,12 +54,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Features
+//! - `stream`: `stream::LocalStream`, the Unix stream that client and server use below HTTP/2.
+//!
 //! [`Hello`]: pmix_types::message::Hello
 //! [`Welcome`]: pmix_types::message::Welcome
 //! [`Request`]: pmix_types::message::Request
 //! [`Reply`]: pmix_types::message::Reply
 //! [`Failure`]: pmix_types::message::Failure
 //! [`Push`]: pmix_types::message::Push
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod assembler;
 mod body;

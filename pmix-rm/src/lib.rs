@@ -26,7 +26,7 @@
 //!   period is over; a second SIGINT kills them at once. SIGUSR1 and SIGUSR2 are passed on.
 //! - *Failure* of one rank: the others are told through PMIx, and have the reaction time (`--reaction`, 0.3 seconds)
 //!   to end by themselves; then they get SIGTERM, and when the grace period (`--grace`, 5 seconds) is over SIGKILL.
-//! - *Pretended nodes*: `--vnodes K` divides the ranks in even blocks over `<hostname>-v0`, `<hostname>-v1` and so on.
+//! - *Simulated nodes*: `--vnodes K` divides the ranks in even blocks over `<hostname>-v0`, `<hostname>-v1` and so on.
 //!   Each of these has a server with a socket and port of its own; what concerns several of them goes over an
 //!   exchange, as between real nodes. Tools find the first one, which knows all processes.
 //! - *Programs of the C library* of PMIx are served, those of Open MPI 4 too, which find a mark of it in their
@@ -39,6 +39,8 @@
 //! - `--json` prints one object as the last line of standard output: `nspace`, `ranks`, `ok`, `exit_code`,
 //!   `duration_seconds`, `ended_by`, `error`, `first_failure` (`rank`, `exit`: `code` or `signal`), `procs`
 //!   (`rank`, `node`, `executable`, `pid`, `exit_code`, `state`), `server` (counters).
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod binding;
 mod check;

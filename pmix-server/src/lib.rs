@@ -11,7 +11,7 @@
 //!
 //! - [`Server`] listens on a Unix socket in a private directory and runs on a thread of its own.
 //! - [`HostModule`] is what the resource manager implements: one method per entry of the Standard's server module,
-//!   each with an honest default, declared by its [`Capabilities`].
+//!   which returns `ERR_NOT_SUPPORTED` by default, declared by its [`Capabilities`].
 //! - [`ServerHandle`] is the way back: register namespaces and clients, make a process's environment, answer direct
 //!   modex, notify events.
 //! - [`standard::StandardHost`] implements nearly all of `HostModule` on two small traits,
@@ -53,9 +53,17 @@
 //! (`tracing`), before a request is read. Message sizes, requests under way and queues are bounded. Processes of several
 //! users need [`ServerBuilder::other_users`], and see and reach the jobs of their own user only.
 //!
+//! # Features
+//! None is on by default.
+//! - `inventory`: what a node has, read from `/proc` and `/sys`, by `ServerHandle::collect_inventory`.
+//! - `durable`: published data that outlasts the server, in a file, by `StandardHost::with_durable_store`.
+//! - `testing`: conformance checks for hosts and running resource managers, and hosts that are wrong on purpose.
+//!
 //! # Limits
 //! What a client can ask and what is only an entry of [`HostModule`] so far stands in `COVERAGE.md`. What tools of
 //! [`standard::StandardHost`] publish stays until they take it back: the host does not hear of their end.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod account;
 mod blob;

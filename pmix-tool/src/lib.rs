@@ -43,6 +43,8 @@
 //! # Limits
 //! One server at a time, on the same node. System-level servers, retries and launching are not part of it yet.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod attributes;
 mod builder;
 mod discovery;

@@ -144,7 +144,7 @@ impl Tool {
         self.inner.client.push_stdin(targets)
     }
 
-    /// Says goodbye to the server. Calls of other clones then fail with `ERR_INIT`.
+    /// Finalizes the connection to the server. Calls of other clones then fail with `ERR_INIT`.
     ///
     /// # Errors
     /// [`Error::Client`] if another clone has done so already or the connection is lost, [`Error::Timeout`] when the

@@ -32,7 +32,7 @@ pub(crate) fn generate() -> Result<Vec<(PathBuf, String)>, Box<dyn Error>> {
 
 /// The rows of a table of the Standard as lists of cells, without the line of titles.
 pub(crate) fn read_table(name: &str) -> io::Result<Vec<Vec<String>>> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../standard").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../spec").join(name);
     let text = fs::read_to_string(path)?;
     Ok(text.lines().skip(1).map(|line| line.split('\t').map(str::to_owned).collect()).collect())
 }

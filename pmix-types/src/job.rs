@@ -1,4 +1,4 @@
-//! The description of a job: compact, shared, and enough to answer a Get on the spot.
+//! The description of a job: compact, shared, and enough to answer a Get locally.
 //!
 //! A host describes a job with infos, most easily made by [`JobSpec`]. [`JobData::register`] reads them, and
 //! [`JobData::lookup`] finds the values: given ones, and those that follow from the node and process map. No

@@ -1,5 +1,10 @@
 //! Vocabulary of the PMIx Standard: identities, values, keys, statuses, states, and the maps that place
 //! processes on nodes. No I/O, no async, no clock.
+//!
+//! # Features
+//! - `serde`: `serde::Serialize` for the types that tools print as JSON.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod app;
 mod array;

@@ -54,7 +54,7 @@ pub use reply::{
 pub struct Hello {
     /// Who is calling.
     pub identity: Identity,
-    /// Its process id, for tables; the kernel's word counts where it is known.
+    /// Its process id, for tables; what the kernel reports counts where it is known.
     pub pid: Pid,
     /// Directives of its init; may be empty.
     pub directives: Directives,
@@ -172,11 +172,11 @@ pub enum Request {
     ResolveNodes(Option<Nspace>),
     /// Asks for output of processes; answered by [`Reply::Registered`].
     IofPull(IofPull),
-    /// Ends a wish for output by its number, after what is held back for it was sent; answered by [`Reply::Done`].
+    /// Ends an output subscription by its number, after what is held back for it was sent; answered by [`Reply::Done`].
     IofDeregister(u64),
     /// Hands input to processes; answered by [`Reply::Done`] once it is taken (IOF-10).
     IofPush(IofPush),
-    /// Says goodbye; answered by [`Reply::Done`], then the connection may close (INI-07).
+    /// Finalizes the connection; answered by [`Reply::Done`], then the connection may close (INI-07).
     Finalize(Directives),
 }
 
@@ -323,7 +323,7 @@ impl RegisterEvents {
     }
 }
 
-/// A wish for output of processes.
+/// A subscription to the output of processes.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct IofPull {
@@ -515,7 +515,7 @@ pub struct Failure {
     pub status: Status,
     /// What failed and what to do, one line without trailing stop; may be empty.
     pub message: String,
-    /// Processes that are the reason, such as the dead or missing participants; may be empty.
+    /// Processes responsible for the failure, such as the dead or missing participants; may be empty.
     pub procs: Vec<ProcId>,
 }
 
@@ -525,7 +525,7 @@ impl Failure {
         Self { status, message: message.into(), procs: Vec::new() }
     }
 
-    /// The same, naming the processes that are the reason.
+    /// The same, naming the processes responsible for the failure.
     #[must_use]
     pub fn with_procs(mut self, procs: Vec<ProcId>) -> Self {
         self.procs = procs;

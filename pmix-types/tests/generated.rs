@@ -419,6 +419,7 @@ proptest! {
         let _ = text.parse::<Scope>();
         let _ = text.parse::<Status>();
         let _ = text.parse::<IofChannels>();
-        prop_assert_eq!(KeyName::new(&text).is_ok(), (1..=511).contains(&text.len()) && !text.contains('\0'));
+        let shown = |c: char| !c.is_control() && !matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        prop_assert_eq!(KeyName::new(&text).is_ok(), (1..=511).contains(&text.len()) && text.chars().all(shown));
     }
 }

@@ -47,4 +47,19 @@ pub use users::OtherUser;
 /// What newcomers are shown compiles.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
-mod readme {}
+mod readme {
+    #[doc = include_str!("../../pmix-types/README.md")]
+    mod types {}
+    #[doc = include_str!("../../pmix-proto/README.md")]
+    mod proto {}
+    #[doc = include_str!("../../pmix-native/README.md")]
+    mod native {}
+    #[doc = include_str!("../../pmix-client/README.md")]
+    mod client {}
+    #[doc = include_str!("../../pmix-server/README.md")]
+    mod server {}
+    #[doc = include_str!("../../pmix-tool/README.md")]
+    mod tool {}
+    #[doc = include_str!("../../pmix-rm/README.md")]
+    mod rm {}
+}

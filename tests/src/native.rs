@@ -179,6 +179,10 @@ impl NativeSession {
     }
 
     async fn receive(&mut self) {
-        assert_ne!(within(self.stream.read_buf(&mut self.arrived)).await.unwrap(), 0, "the server hung up");
+        assert_ne!(
+            within(self.stream.read_buf(&mut self.arrived)).await.unwrap(),
+            0,
+            "the server closed the connection"
+        );
     }
 }

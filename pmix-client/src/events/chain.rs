@@ -136,9 +136,9 @@ mod tests {
     }
 
     #[track_caller]
-    fn refused(chain: &mut Chain, codes: usize, wish: &Placement) {
+    fn refused(chain: &mut Chain, codes: usize, place: &Placement) {
         let before = order(chain);
-        let failure = chain.insert(99, codes, wish).unwrap_err();
+        let failure = chain.insert(99, codes, place).unwrap_err();
         assert_eq!(failure.status, Status::ERR_EVENT_REGISTRATION, "{failure}");
         assert_eq!(order(chain), before);
     }

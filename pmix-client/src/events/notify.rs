@@ -7,7 +7,7 @@ use pmix_types::{DataArray, DataRange, Directives, Event, Info, Key, ProcId, Val
 use crate::client::Client;
 use crate::error::Error;
 
-/// An event that is about to be told; await it. See [`Client::notify`].
+/// An event notification. Await it to send it. See [`Client::notify`].
 ///
 /// # Errors
 /// When awaited: `ERR_UNREACH` for a singleton, [`Error::Lost`] if the connection is or gets lost, `ERR_INIT` after

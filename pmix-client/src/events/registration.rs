@@ -13,7 +13,7 @@ use crate::session::Session;
 
 const OPERATION: &str = "register events";
 
-/// A handler that is about to be registered: say where it stands in the chain, then give it to
+/// An event handler to register: say where it stands in the chain, then give it to
 /// [`HandlerBuilder::handle`]. See [`Client::on_event`].
 ///
 /// The chain runs in this order (EVT-01): the first handler; those for one code; those for several codes; those for

@@ -33,7 +33,7 @@ pub enum EventError {
     Disconnected,
 }
 
-/// A registration for events that is about to be made; await it.
+/// A pending event registration; await it to register.
 ///
 /// # Cancel safety
 /// Dropping the future before it is ready makes no registration, or takes it back.

@@ -68,11 +68,11 @@ impl Client {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct OutputChunk {
-    /// Who has written it; rank `WILDCARD` in a word about all of a namespace.
+    /// Who has written it; rank `WILDCARD` in a notice for the whole namespace.
     pub source: ProcId,
-    /// Where: one channel, or several in a word about a namespace.
+    /// Where: one channel, or several in a notice for a namespace.
     pub channels: IofChannels,
-    /// What was written. Pieces may split lines and characters (IOF-09); empty in a mere word.
+    /// What was written. Pieces may split lines and characters (IOF-09); empty in a notice.
     pub data: Bytes,
     /// The source has closed the channel: nothing more comes from it there (IOF-08). With rank `WILDCARD` the
     /// namespace is gone.

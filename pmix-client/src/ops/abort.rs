@@ -7,7 +7,7 @@ use pmix_types::message::{Abort, Request};
 use crate::client::Client;
 use crate::error::Error;
 
-/// An abort that is about to be asked for; await it. See [`Client::abort`].
+/// A request to abort processes. Await it to send it. See [`Client::abort`].
 ///
 /// Ready only if the caller survives (ABT-01).
 ///

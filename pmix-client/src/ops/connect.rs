@@ -12,7 +12,7 @@ impl Client {
     /// (CON-01); await the builder.
     ///
     /// Ready when all named processes have called it (CON-02), in whatever order they name them (CON-03). After it the
-    /// job data of the other namespaces is answered on the spot (CON-08), and the whole can be addressed by the
+    /// job data of the other namespaces is answered locally (CON-08), and the whole can be addressed by the
     /// namespace of the [`Connection`](crate::Connection), if the host makes one (CON-07). Processes that are connected may
     /// connect again: that waits for all, gives the same connection and changes nothing; one disconnect ends it (CON-15).
     ///
@@ -92,10 +92,10 @@ impl Connection {
 }
 
 builder! {
-    /// A connect that is about to be entered; await it. See [`Client::connect`].
+    /// A pending connect; await it to enter. See [`Client::connect`].
     ///
     /// # Errors
-    /// When awaited: `ERR_BAD_PARAM` for an empty set and for [`Procs::own_nspace`], as the participants have to be named
+    /// When awaited: `ERR_BAD_PARAM` for an empty set and for [`Procs::own_nspace`], as the participants must be listed
     /// (CON-03), `ERR_NOT_A_MEMBER` if the caller is not one of them, `ERR_INVALID_OPERATION` if the
     /// caller is in a connect or disconnect of the same processes (CON-05, CON-15), `ERR_PROC_TERM_WO_SYNC` with the
     /// participants that have ended in [`Error::procs`] (CON-12), `ERR_TIMEOUT` with the missing ones, `ERR_UNREACH` for a singleton,
@@ -205,7 +205,7 @@ impl DisconnectBuilder<'_> {
 
 fn check_named(operation: &'static str, procs: &[ProcId]) -> Result<(), Error> {
     if procs.is_empty() {
-        return Err(Error::bad_param(operation, "the participants have to be named"));
+        return Err(Error::bad_param(operation, "list the participants; `own_nspace()` is not allowed here"));
     }
     Ok(())
 }

@@ -47,7 +47,7 @@ impl Client {
 }
 
 builder! {
-    /// A question about a fabric that is about to be asked; await it. See [`Client::register_fabric`].
+    /// A request about a fabric. Await it to send it. See [`Client::register_fabric`].
     ///
     /// Without a name, vendor or plane the host chooses.
     ///

@@ -60,7 +60,7 @@ impl FromIterator<ProcId> for Procs {
     }
 }
 
-/// A fence that is about to be entered; await it. See [`Client::fence`].
+/// A pending fence; await it to enter. See [`Client::fence`].
 ///
 /// # Errors
 /// When awaited: `ERR_BAD_PARAM` for a set that is given but empty, `ERR_NOT_A_MEMBER` if the caller is not
@@ -83,7 +83,7 @@ impl<'a> FenceBuilder<'a> {
         Self { client, procs, directives: Directives::new() }
     }
 
-    /// Brings along all that the participants have committed, so that later Gets are answered on the spot
+    /// Brings along all that the participants have committed, so that later Gets are answered locally
     /// (FEN-06). All participants should ask for it, or none.
     #[doc(alias = "PMIX_COLLECT_DATA")]
     pub fn collect_data(self) -> Self {

@@ -9,7 +9,7 @@ use crate::client::Client;
 use crate::error::{Error, directive};
 use crate::ops::whole_seconds;
 
-/// A finalize that is about to be made; await it. See [`Client::finalize`].
+/// A pending finalize; await it to close the connection. See [`Client::finalize`].
 ///
 /// # Errors
 /// When awaited: `ERR_INIT` if another clone has finalized already, [`Error::Lost`] if the connection is or gets
@@ -55,9 +55,9 @@ impl FinalizeBuilder {
         let barrier = if has_barrier { self.barrier().await } else { Ok(()) };
         self.client.start_finalize()?;
         let Some(session) = self.client.any_session() else { return barrier };
-        let goodbye = session.carry_out(Request::Finalize(self.directives)).await;
+        let finalized = session.carry_out(Request::Finalize(self.directives)).await;
         session.finish();
-        barrier.and(goodbye)
+        barrier.and(finalized)
     }
 
     /// Has the limit of the whole.

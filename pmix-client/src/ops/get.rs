@@ -69,7 +69,7 @@ impl From<u32> for NodeRef {
     }
 }
 
-/// A Get that is about to be made; await it. See [`Client::get`].
+/// A pending Get; await it for the value. See [`Client::get`].
 ///
 /// # Errors
 /// When awaited: `ERR_NOT_FOUND` if there is no such value, [`Error::Value`] if it has another type,
@@ -314,7 +314,7 @@ fn find_alone(client: &Client, nspace: &Nspace, ask: &Ask) -> Result<Found, Erro
 
 fn nothing(client: &Client, ask: &Ask) -> Error {
     let problem = match ask.key() {
-        Some(key) if key.is_reserved() => "nothing was said of it",
+        Some(key) if key.is_reserved() => "the job has no value for this key",
         Some(_) if client.is_singleton() => "it has not been put",
         _ => "this process holds no such value",
     };

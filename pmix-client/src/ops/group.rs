@@ -12,7 +12,7 @@ impl Client {
     ///
     /// Ready when all members have called it with the same id (GRP-01). They name the same processes, in whatever way and
     /// order; their ranks in the group follow the order that the one with the lowest id gives on the first node (GRP-04).
-    /// After it the members' data and the job data of their namespaces is answered on the spot (GRP-05), and the id can
+    /// After it the members' data and the job data of their namespaces is answered locally (GRP-05), and the id can
     /// stand for a namespace wherever processes are named, such as in a [`Client::fence`] (IDN-06).
     ///
     /// # Examples
@@ -95,10 +95,10 @@ impl Group {
 }
 
 builder! {
-    /// The construction of a group that is about to be entered; await it. See [`Client::group_construct`].
+    /// A pending group construction; await it to enter. See [`Client::group_construct`].
     ///
     /// # Errors
-    /// When awaited: `ERR_BAD_PARAM` for an empty set and for [`Procs::own_nspace`], as the members have to be named, if
+    /// When awaited: `ERR_BAD_PARAM` for an empty set and for [`Procs::own_nspace`], as the members must be listed, if
     /// members of one id name different processes, and for [`GroupConstructBuilder::local_only`] with members on other
     /// nodes; `ERR_NOT_A_MEMBER` if the caller is not one of them; `ERR_EXISTS` if the id is that of a namespace or of
     /// another group (GRP-11); `ERR_INVALID_OPERATION` if the caller is making this group already;
@@ -156,7 +156,7 @@ impl GroupConstructBuilder<'_> {
         let session = client.session(OPERATION)?;
         check_id(OPERATION, &request.group)?;
         if request.procs.is_empty() {
-            return Err(Error::bad_param(OPERATION, "the members have to be named"));
+            return Err(Error::bad_param(OPERATION, "list the members; `own_nspace()` is not allowed here"));
         }
         let id = request.group.clone();
         let Reply::Group(reply) = session.request(Request::GroupConstruct(request)).await? else {

@@ -67,7 +67,7 @@ impl Client {
 }
 
 builder! {
-    /// An invitation that is about to be sent; await it. See [`Client::group_invite`].
+    /// An invitation to a group. Await it to send it. See [`Client::group_invite`].
     ///
     /// # Errors
     /// When awaited: `GROUP_CONSTRUCT_ABORT` if one has declined or ended, whom [`Error::procs`] names, unless the group is
@@ -112,7 +112,7 @@ impl GroupInviteBuilder<'_> {
 }
 
 builder! {
-    /// A consent that is about to be sent; await it. See [`Client::group_join`].
+    /// An acceptance of an invitation. Await it to send it. See [`Client::group_join`].
     ///
     /// # Errors
     /// When awaited: `ERR_NOT_FOUND` without such an invitation, `ERR_INVALID_OPERATION` if it is accepted already,
@@ -139,7 +139,7 @@ impl GroupJoinBuilder<'_> {
 }
 
 builder! {
-    /// A refusal that is about to be sent; await it. See [`Client::group_decline`].
+    /// A refusal of an invitation. Await it to send it. See [`Client::group_decline`].
     ///
     /// # Errors
     /// When awaited: `ERR_NOT_FOUND` without such an invitation, `ERR_INVALID_OPERATION` if it is accepted already,

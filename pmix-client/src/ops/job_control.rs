@@ -28,7 +28,7 @@ impl Client {
 
 /// What a request consists of.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Wish {
+pub(crate) struct Parts {
     targets: Vec<ProcId>,
     directives: Directives,
     /// A path that cannot be named in a list.
@@ -36,7 +36,7 @@ pub(crate) struct Wish {
 }
 
 builder! {
-    /// A request to control processes, or to clean up after them, that is about to be sent; await it for its results.
+    /// A request to control processes, or to clean up after them. Await it to send it and get the results.
     /// See [`Client::job_control`].
     ///
     /// # Errors
@@ -48,12 +48,12 @@ builder! {
     ///
     /// # Cancel safety
     /// Not safe: once sent, the request takes its course.
-    JobControlBuilder(Wish) -> Vec<Info>
+    JobControlBuilder(Parts) -> Vec<Info>
 }
 
 impl<'a> JobControlBuilder<'a> {
     pub(crate) fn of(client: &'a Client, targets: Vec<ProcId>) -> Self {
-        Self::new(client, Wish { targets, ..Wish::default() })
+        Self::new(client, Parts { targets, ..Parts::default() })
     }
 
     /// A label of the caller's own, to cancel the request by.
@@ -142,7 +142,7 @@ impl<'a> JobControlBuilder<'a> {
     }
 
     async fn ask(self) -> Result<Vec<Info>, Error> {
-        let Wish { targets, directives, unfit } = self.request;
+        let Parts { targets, directives, unfit } = self.request;
         let mut control = JobControl::new(targets);
         control.directives = directives;
         let request = Request::JobControl(control);

@@ -24,7 +24,7 @@ impl Client {
     }
 }
 
-/// A lookup that is about to be made; await it. See [`Client::lookup`].
+/// A pending lookup; await it for the data. See [`Client::lookup`].
 ///
 /// That some of the keys were not found is not an error (PUB-12): see [`Published::missing`].
 ///

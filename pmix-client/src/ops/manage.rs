@@ -51,7 +51,7 @@ impl Client {
 }
 
 builder! {
-    /// A request for resources that is about to be sent; await it for its results. See [`Client::allocate`].
+    /// A request for resources. Await it to send it and get the results. See [`Client::allocate`].
     ///
     /// # Errors
     /// When awaited: `ERR_NOT_SUPPORTED` if the host has no allocations, what the host says, `ERR_TIMEOUT`,
@@ -86,14 +86,14 @@ impl AllocateBuilder<'_> {
     }
 }
 
-/// What a wish for a credential consists of.
+/// What a request for a credential consists of.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Wish {
+pub(crate) struct Parts {
     directives: Directives,
 }
 
 builder! {
-    /// A request for a credential that is about to be sent; await it. See [`Client::credential`].
+    /// A request for a credential. Await it to send it. See [`Client::credential`].
     ///
     /// # Errors
     /// When awaited: `ERR_NOT_SUPPORTED` if the host makes no credentials, what the host says, `ERR_TIMEOUT`,
@@ -101,7 +101,7 @@ builder! {
     ///
     /// # Cancel safety
     /// Safe: a credential that comes late is dropped.
-    CredentialBuilder(Wish) -> Credential
+    CredentialBuilder(Parts) -> Credential
 }
 
 impl CredentialBuilder<'_> {
@@ -122,7 +122,7 @@ impl CredentialBuilder<'_> {
 }
 
 builder! {
-    /// A check of a credential that is about to be asked for; await it for what is known of the holder, which may be
+    /// A request to check a credential. Await it for what is known of the holder, which may be
     /// nothing (CRD-02). See [`Client::validate_credential`].
     ///
     /// # Errors
@@ -141,7 +141,7 @@ impl ValidateCredentialBuilder<'_> {
 }
 
 builder! {
-    /// A request about a session that is about to be sent; await it for its results. See [`Client::session_control`].
+    /// A request about a session. Await it to send it and get the results. See [`Client::session_control`].
     ///
     /// # Errors
     /// When awaited: `ERR_NOT_SUPPORTED` if the host does not control sessions, what the host says, `ERR_TIMEOUT`,
@@ -159,7 +159,7 @@ impl SessionControlBuilder<'_> {
 }
 
 builder! {
-    /// A change of a block of resources that is about to be sent; await it. See [`Client::resource_block`].
+    /// A request to change a block of resources. Await it to send it. See [`Client::resource_block`].
     ///
     /// # Errors
     /// When awaited: `ERR_NOT_SUPPORTED` if the host has no blocks of resources, what the host says, `ERR_TIMEOUT`,
@@ -179,7 +179,7 @@ impl ResourceBlockBuilder<'_> {
 
 impl<'a> CredentialBuilder<'a> {
     pub(crate) fn any(client: &'a Client) -> Self {
-        Self::new(client, Wish::default())
+        Self::new(client, Parts::default())
     }
 }
 

@@ -43,8 +43,8 @@ impl Client {
     #[doc(alias = "PMIx_Process_monitor")]
     #[doc(alias = "PMIX_MONITOR_HEARTBEAT")]
     pub fn monitor_heartbeat(&self, interval: Duration) -> MonitorBuilder<'_> {
-        let wish = self.monitor(&keys::MONITOR_HEARTBEAT, true, Status::MONITOR_HEARTBEAT_ALERT);
-        wish.directive(&keys::MONITOR_HEARTBEAT_TIME, seconds(interval))
+        let request = self.monitor(&keys::MONITOR_HEARTBEAT, true, Status::MONITOR_HEARTBEAT_ALERT);
+        request.directive(&keys::MONITOR_HEARTBEAT_TIME, seconds(interval))
     }
 
     /// Has a file looked at each time this time has passed, rounded up to whole seconds: this process works as long as
@@ -66,8 +66,8 @@ impl Client {
     #[doc(alias = "PMIx_Process_monitor")]
     #[doc(alias = "PMIX_MONITOR_FILE")]
     pub fn monitor_file(&self, path: impl Into<String>, interval: Duration) -> MonitorBuilder<'_> {
-        let wish = self.monitor(&keys::MONITOR_FILE, path, Status::MONITOR_FILE_ALERT);
-        wish.directive(&keys::MONITOR_FILE_CHECK_TIME, seconds(interval))
+        let request = self.monitor(&keys::MONITOR_FILE, path, Status::MONITOR_FILE_ALERT);
+        request.directive(&keys::MONITOR_FILE_CHECK_TIME, seconds(interval))
     }
 
     /// Ends the monitors that this process has asked for with this label, or all if it is empty (MON-03); await the
@@ -85,7 +85,7 @@ impl Client {
 }
 
 builder! {
-    /// A request for monitoring that is about to be sent; await it for its results, which may be empty (MON-04).
+    /// A request for monitoring. Await it to send it and get the results, which may be empty (MON-04).
     /// See [`Client::monitor`].
     ///
     /// # Errors
@@ -161,7 +161,7 @@ impl MonitorBuilder<'_> {
 }
 
 builder! {
-    /// A heartbeat, or the end of monitors, that is about to be sent; await it. See [`Client::heartbeat`] and
+    /// A heartbeat, or a request to end monitors. Await it to send it. See [`Client::heartbeat`] and
     /// [`Client::cancel_monitors`].
     ///
     /// # Errors

@@ -14,7 +14,7 @@ impl Client {
     /// Files data for others to look up, also for processes of other jobs; await the builder.
     ///
     /// Published data has nothing to do with what is put: [`Client::get`] does not see it, and
-    /// [`Client::lookup`] sees nothing else (PUB-18). Without more said, the processes of the session can find it
+    /// [`Client::lookup`] sees nothing else (PUB-18). By default, the processes of the session can find it
     /// (PUB-01) if they are of the same user (PUB-09), until all of the caller's application have ended.
     ///
     /// # Examples
@@ -52,7 +52,7 @@ impl Client {
     }
 }
 
-/// Data that is about to be published; await it. See [`Client::publish`].
+/// Data to publish. Await it to publish it. See [`Client::publish`].
 ///
 /// When the future is ready the data can be looked up (PUB-03); with [`Persistence::INDEF`] and a host that has a
 /// durable store it is on disk then.

@@ -17,7 +17,7 @@ impl Client {
     /// Ready when all its processes have started (SPN-01); if one of them cannot be, none is left. The new job is
     /// connected to the caller's: the processes of either hear of failures in the other by `ERR_PROC_TERM_WO_SYNC`, and by
     /// the status with which the other ends, unless the job is [`independent`](SpawnBuilder::independent) (CON-18). There
-    /// is nothing to disconnect. The job's data is answered on the spot from then on (SPN-04).
+    /// is nothing to disconnect. The job's data is answered locally from then on (SPN-04).
     ///
     /// # Examples
     /// ```no_run
@@ -41,7 +41,7 @@ impl Client {
 }
 
 builder! {
-    /// A job that is about to be started; await it for its namespace. See [`Client::spawn`].
+    /// A request to start a job; await it for the namespace of the job. See [`Client::spawn`].
     ///
     /// What is said here holds for all applications of the job; what an [`App`] says of itself wins (SPN-01).
     ///

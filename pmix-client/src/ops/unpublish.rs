@@ -28,7 +28,7 @@ impl Client {
     }
 }
 
-/// Data that is about to be taken back; await it. See [`Client::unpublish`].
+/// A request to withdraw published data. Await it to send it. See [`Client::unpublish`].
 ///
 /// # Errors
 /// When awaited: `ERR_BAD_PARAM` for an empty list of keys and for a text that is no key, `ERR_UNREACH` if the node

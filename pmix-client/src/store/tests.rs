@@ -259,8 +259,8 @@ fn get_08_gen_07_refresh_and_optional_exclude_each_other() {
 #[test]
 fn get_09_c_memory_notions_are_ignored_unless_required() {
     for key in [&keys::GET_STATIC_VALUES, &keys::GET_POINTER_VALUES] {
-        let wish = Directives::new().with(key, true);
-        assert_eq!(find_with(&store(), proc("a", 0), "k", wish), asks(proc("a", 0), "k"));
+        let directives = Directives::new().with(key, true);
+        assert_eq!(find_with(&store(), proc("a", 0), "k", directives), asks(proc("a", 0), "k"));
         let demand = Directives::new().require(key, true);
         let error = Ask::new(None, Some("k".parse().unwrap()), demand).unwrap_err();
         assert_eq!(error.status(), Status::ERR_NOT_SUPPORTED);

@@ -40,7 +40,7 @@ commands! {
     /// Asks for data of a process.
     #[doc(alias = "PMIX_GETNB_CMD")]
     GET = 4,
-    /// Says goodbye.
+    /// Finalizes the connection.
     #[doc(alias = "PMIX_FINALIZE_CMD")]
     FINALIZE = 5,
     /// Publishes data.

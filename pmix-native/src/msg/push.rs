@@ -23,7 +23,7 @@ pub struct IofDelivery {
     pub source: ProcId,
     /// Where.
     pub channels: IofChannels,
-    /// The receiver's number from its wish for output; 0 for its default handler.
+    /// The receiver's number from its output subscription; 0 for its default handler.
     pub id: u64,
     /// More about it; may be empty.
     pub info: Directives,

@@ -38,7 +38,7 @@ pub enum Body {
     Info(Vec<Info>),
     /// The credential.
     Credential(Credential),
-    /// The server's number for the wish for output.
+    /// The server's number for the output subscription.
     Iof(u64),
     /// The new group.
     Group(GroupResult),

@@ -21,7 +21,7 @@ pub enum Request {
     Fence(Collective),
     /// Data of a process; answered by [`Body::Get`](super::Body::Get).
     Get(Get),
-    /// Goodbye. The process waits two seconds for the answer at most.
+    /// Finalize. The process waits two seconds for the answer at most.
     Finalize,
     /// Data to be published.
     Publish(Publish),
@@ -255,7 +255,7 @@ requests! {
         pub info: Directives,
     }
 
-    /// A wish for output.
+    /// A subscription to output.
     pub struct IofPull {
         /// Whose.
         pub procs: Vec<ProcId>,
@@ -279,7 +279,7 @@ requests! {
         pub info: Directives,
     }
 
-    /// The end of a wish for output.
+    /// The end of an output subscription.
     pub struct IofDeregister {
         /// The server's number for it.
         pub id: u64,

@@ -71,7 +71,7 @@ impl NativeSession {
                 break answer;
             }
             if !matches!(reading.read_buf(&mut arrived).await, Ok(read) if read > 0) {
-                return Err("the server has hung up".into());
+                return Err("the server closed the connection".into());
             }
         };
         let context = Context::new(launched.encoding, launched.version);
@@ -101,7 +101,7 @@ impl NativeSession {
         .map(|pair| pair.value.clone())
     }
 
-    /// Says goodbye.
+    /// Finalizes the connection.
     pub(super) async fn finalize(&self) -> Result<(), Failure> {
         let answer = self.ask(Ask::Finalize).await?;
         if answer.status.is_success() { Ok(()) } else { Err(answer.status.into()) }
@@ -121,7 +121,7 @@ impl NativeSession {
             Framing::default().encode(&frame, &mut bytes).map_err(|error| broken(error.to_string()))?;
             writing.half.write_all(&bytes).await.map_err(|error| gone(&error.to_string()))?;
         }
-        let frame = answered.await.map_err(|_| gone("the server has hung up"))?;
+        let frame = answered.await.map_err(|_| gone("the server closed the connection"))?;
         Answer::decode(&self.context, ask.command(), &frame.payload)
             .map_err(|error| broken(error.to_string()))
     }

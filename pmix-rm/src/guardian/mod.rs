@@ -342,7 +342,7 @@ impl Shared {
             state.is_hatching = true;
             (asked, children, dead)
         };
-        // one that only hung up must not guard on
+        // one that only closed its connection must not guard on
         let _ = dead.kill();
         // as long as it was not waited for, its group is there to be joined
         let hatched = hatch(command, Some(group));

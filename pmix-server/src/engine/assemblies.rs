@@ -191,7 +191,7 @@ impl Assemblies {
                 let ranks = RankSet::from_iter([member.rank]);
                 Ok(Members::from([(member.nspace, Named { all: false, ranks })]))
             }
-            None => Err(Failure::new(Status::ERR_BAD_PARAM, format!("{name} is nobody who has connected"))),
+            None => Err(Failure::new(Status::ERR_BAD_PARAM, format!("{name} has not connected"))),
         })
     }
 

@@ -107,7 +107,7 @@ impl Engine {
         }
     }
 
-    /// The claim of a client against its registration and the kernel's word (CLI-02, CLI-03).
+    /// The claim of a client against its registration and what the kernel reports (CLI-02, CLI-03).
     fn check_client(&self, proc: &ProcId, peer: PeerCred) -> Result<(), Failure> {
         let refused = |message: String| Err(Failure::new(Status::ERR_NO_PERMISSIONS, message));
         let Some(job) = self.jobs.get(&proc.nspace) else {

@@ -102,9 +102,8 @@ impl Engine {
         };
         // who is left has not found what it wants in there
         for number in fetch.waiters {
-            let Some(waiter) = self.waiters.get(number) else { continue };
             let failure = match &outcome {
-                Ok(()) => not_found(waiter, "its server has sent everything, and that key is not among it"),
+                Ok(()) => not_found("its server has sent everything, and that key is not among it"),
                 Err(failure) => failure.clone(),
             };
             self.answer_waiter(number, Err(failure), out);

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::host::{IofPullRequest, Upcall};
 
-/// Wishes for output that one connection may have.
+/// Output subscriptions that one connection may have.
 const MAX_PULLS: usize = 1024;
 /// What all of them may take.
 const MAX_PULL_BYTES: usize = 4 << 20;
@@ -32,7 +32,7 @@ pub(super) struct Iof {
     cache: Cache,
 }
 
-/// A wish for output.
+/// An output subscription.
 #[derive(Debug)]
 struct Pull {
     number: u64,
@@ -111,7 +111,7 @@ impl Engine {
         let bytes = of_conn.map(|pull| pull.wish.memory()).sum::<usize>() + wish.memory();
         if bytes > MAX_PULL_BYTES {
             let message =
-                format!("wishes for output of {bytes} bytes, a connection has {MAX_PULL_BYTES} for all");
+                format!("output subscriptions of {bytes} bytes, a connection has {MAX_PULL_BYTES} for all");
             return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
         }
         let (rule, buffer) = (CacheRule::read(&wish.directives)?, Buffer::read(&wish.directives)?);
@@ -154,7 +154,7 @@ impl Engine {
                 self.end_pull(number, UpcallPurpose::Answer { to, bytes: 0 }, out);
             }
             _ => {
-                let message = format!("there is no wish for output {number}");
+                let message = format!("no output subscription {number}");
                 self.reply(to, Err(Failure::new(Status::ERR_BAD_PARAM, message)), out);
             }
         }

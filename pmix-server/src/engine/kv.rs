@@ -215,7 +215,7 @@ impl Engine {
                 Look::Found(reply) => return Ok(Some(reply)),
                 Look::OutOfScope => return Err(outside_scope(&waiter)),
                 Look::NotThere if stop => {
-                    return Err(not_found(&waiter, "its server does not have it, and the get does not wait"));
+                    return Err(not_found("not available yet, and the request asked not to wait"));
                 }
                 Look::NotThere => {}
             }
@@ -254,7 +254,7 @@ impl Engine {
                 reply.value = self.pset_names(reply.value.as_ref(), target);
             }
             if reply.value.is_none() {
-                return Err(not_found(waiter, "the host did not give it"));
+                return Err(not_found("the host did not give it"));
             }
         }
         Ok(reply)
@@ -297,16 +297,16 @@ impl Engine {
             None => waiter.fetch = Some((ProcId::wildcard(waiter.target.nspace.clone()), None)),
             Some(job) if rank == Rank::UNDEF || job.is_local(rank) => {
                 if let Some(reason) = job.end_of(rank) {
-                    return Err(not_found(&waiter, reason).with_procs(vec![waiter.target.clone()]));
+                    return Err(not_found(reason).with_procs(vec![waiter.target.clone()]));
                 }
             }
-            Some(job) if !job.may_have(rank) => return Err(not_found(&waiter, "the job has no such rank")),
+            Some(job) if !job.may_have(rank) => return Err(not_found("the job has no such rank")),
             // a refresh wants what there is, and does not wait for the key (GET-08)
             Some(_) if waiter.refresh => waiter.fetch = Some((waiter.target.clone(), None)),
             Some(_) => waiter.fetch = Some((waiter.target.clone(), waiter.key.clone())),
         }
         if waiter.fetch.is_some() && !self.fetches() {
-            return Err(not_found(&waiter, "it is on another node, and the host has no direct modex"));
+            return Err(not_found("it is on another node, and the host has no direct modex"));
         }
         let (until, fetch, directives) = (waiter.deadline, waiter.fetch.clone(), waiter.directives.clone());
         let number = self.waiters.insert(waiter);
@@ -367,8 +367,7 @@ impl Engine {
     pub(super) fn on_departed_in_gets(&mut self, proc: &ProcId, out: &mut Out) {
         let reason = self.client(proc).and_then(|client| client.departed.clone()).unwrap_or_default();
         for number in self.waiters.on(proc) {
-            let Some(waiter) = self.waiters.get(number) else { continue };
-            let failure = not_found(waiter, &reason).with_procs(vec![proc.clone()]);
+            let failure = not_found(&reason).with_procs(vec![proc.clone()]);
             self.answer_waiter(number, Err(failure), out);
         }
     }
@@ -381,7 +380,8 @@ impl Engine {
 
     pub(super) fn on_waiter_timeout(&mut self, number: u64, out: &mut Out) {
         let Some(waiter) = self.waiters.get(number) else { return };
-        let message = format!("{} did not put {} in time", waiter.target, key_text(waiter.key.as_ref()));
+        let message =
+            format!("timed out waiting for {} to commit {}", waiter.target, key_text(waiter.key.as_ref()));
         let failure = Failure::new(Status::ERR_TIMEOUT, message).with_procs(vec![waiter.target.clone()]);
         self.answer_waiter(number, Err(failure), out);
     }
@@ -399,9 +399,9 @@ fn key_text(key: Option<&KeyName>) -> &str {
     key.map_or("anything", KeyName::as_str)
 }
 
-pub(super) fn not_found(waiter: &Waiter, why: &str) -> Failure {
-    let message = format!("{} of {} was not found: {why}", key_text(waiter.key.as_ref()), waiter.target);
-    Failure::new(Status::ERR_NOT_FOUND, message)
+/// The process that asks names key and process itself when it reports the failure.
+pub(super) fn not_found(why: &str) -> Failure {
+    Failure::new(Status::ERR_NOT_FOUND, format!("not found: {why}"))
 }
 
 pub(super) fn outside_scope(waiter: &Waiter) -> Failure {

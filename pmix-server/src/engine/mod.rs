@@ -151,7 +151,7 @@ enum UpcallPurpose {
     Forward(Forwarded),
     Collective(u64),
     Fetch(dmodex::FetchKey),
-    /// A wish for output, by its number.
+    /// An output subscription, by its number.
     Pull {
         number: u64,
         to: ReplyTo,
@@ -412,5 +412,5 @@ impl Engine {
 }
 
 fn not_supported(what: &str) -> Failure {
-    Failure::new(Status::ERR_NOT_SUPPORTED, format!("{what}: neither this server nor its host supports it"))
+    Failure::new(Status::ERR_NOT_SUPPORTED, format!("{what} is not supported by the server or its host"))
 }

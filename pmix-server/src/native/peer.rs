@@ -40,7 +40,7 @@ struct State {
     pending: HashMap<u64, AnswerAs>,
     /// Codes of each event registration.
     registrations: BTreeMap<u64, Vec<Status>>,
-    /// The process's own number of each wish for output.
+    /// The process's own number of each output subscription.
     pulls: BTreeMap<u64, u64>,
 }
 

@@ -169,7 +169,7 @@ fn admission(connect: &Connect, uid: u32) -> Result<(Hello, Greeting, PeerCred),
     };
     let is_client = matches!(identity, Identity::Client(_));
     let agrees = said.uid == uid;
-    // a registered process is compared with its registration by the kernel's word; of a tool nothing else is known
+    // a registered process is compared with its registration, as reported by the kernel; of a tool nothing else is known
     if !agrees && !is_client {
         return Err(refused(format!(
             "it says it is of uid {}, but its socket belongs to uid {uid}",

@@ -54,7 +54,7 @@ pub(super) enum AnswerAs {
     },
     /// A registration of these codes: its number is kept, its answer a status.
     Registration(Vec<Status>),
-    /// A wish for output, with the process's own number for it: the server's number is kept and answered.
+    /// An output subscription, with the process's own number for it: the server's number is kept and answered.
     Pull(u64),
     /// The end of the wish with this number of the server.
     PullEnd(u64),

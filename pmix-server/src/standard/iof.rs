@@ -14,7 +14,7 @@ use crate::host::{HostError, HostResult, IofPullRequest, PushStdinRequest, Upcal
 /// What of a job can be forwarded, and who has asked for it.
 #[derive(Debug)]
 pub(super) struct Forwarding {
-    /// Output that can be had (IOF-04).
+    /// Output that is forwarded (IOF-04).
     pub(super) channels: IofChannels,
     /// Who takes input: one rank, all, or none.
     pub(super) stdin: Option<Rank>,

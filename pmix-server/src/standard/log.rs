@@ -174,7 +174,7 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     }
 
     async fn write_syslog(&self, caller: &User, text: String, priority: Priority) -> HostResult<()> {
-        // who says it is the kernel's word, whatever the text claims, and it is one entry
+        // who says it is reported by the kernel, whatever the text claims, and it is one entry
         let line = format!("{} (uid {}): {}", caller.proc, caller.uid, escaped(text.trim_end()));
         self.0.syslog().write(line, priority).await
     }

@@ -75,7 +75,7 @@ impl Hosts {
         };
         let Some(names) = &self.names else { return Ok(of_file) };
         pick(names.split(',').map(str::trim).zip(1..), all, &of_file).map_err(|refusal| match refusal {
-            Unpicked::Unknown(name, _) => refused(format!("there is no node {name} to use")),
+            Unpicked::Unknown(name, _) => refused(format!("unknown node `{name}`")),
             Unpicked::Nobody => refused("no node is named".to_owned()),
         })
     }

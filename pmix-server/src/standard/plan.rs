@@ -57,7 +57,10 @@ impl Plan {
         let mut ranks = Vec::new();
         for (number, AppWishes { app, hosts, .. }) in apps.iter().enumerate() {
             let procs = procs_of(app, ranks.len()).ok_or_else(|| {
-                let message = format!("{nspace}: {} cannot be started {} times", app.command, app.max_procs);
+                let message = format!(
+                    "{nspace}: `max_procs` of {} must be at least 1, not {}",
+                    app.command, app.max_procs
+                );
                 StartError::Invalid(message)
             })?;
             if app.command.is_empty() {

@@ -159,7 +159,7 @@ pub struct LaunchProc {
 }
 
 impl LaunchProc {
-    /// Joins the parts.
+    /// A process to launch, with no defaults, directory or input of its own.
     pub const fn new(rank: Rank, node: String, app: usize, env: Vec<(String, String)>) -> Self {
         Self { rank, node, app, env, defaults: Vec::new(), cwd: None, takes_stdin: false }
     }
@@ -279,13 +279,13 @@ pub struct LaunchError {
 }
 
 impl LaunchError {
-    /// Joins the parts; the reason is the system's word.
+    /// Creates a launch error; the reason is the text of the I/O error.
     pub fn from_io(proc: ProcId, node: &str, program: &str, source: std::io::Error) -> Self {
         let reason = source.to_string();
         Self { source: Some(source), ..Self::new(proc, node, program, reason) }
     }
 
-    /// Joins the parts.
+    /// Creates a launch error from its parts.
     pub fn new(proc: ProcId, node: &str, program: &str, reason: impl Into<String>) -> Self {
         Self {
             proc,
@@ -363,7 +363,7 @@ pub enum ExchangeError {
         node: String,
     },
     /// A node has given the operation up before all had come to it.
-    #[error("node {node} has given it up: its time is over, or those who asked for it are gone")]
+    #[error("node {node} abandoned the operation (timed out, or its callers disconnected)")]
     Abandoned {
         /// The node.
         node: String,

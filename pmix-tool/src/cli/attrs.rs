@@ -73,7 +73,7 @@ async fn ask(args: &Args) -> Result<Report, Trouble> {
     let functions = args.functions.iter().map(String::as_str);
     let answer = tool.query([Query::attributes(functions)]).await?;
     let report = Report::new(&tool, &answer, &args.functions);
-    // what was asked for is here, however the goodbye goes
+    // what was asked for is here, whether or not finalize succeeds
     if let Err(error) = tool.finalize().await {
         tracing::debug!(%error, "finalize");
     }

@@ -127,9 +127,9 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
         let problem = "these jobs are at several servers: follow those of each with a command of its own";
         return Err(Trouble::Other(problem.into()));
     };
-    let wish = tool.pull_output(procs.clone()).channels(channels);
-    let wish = if args.redirect { wish } else { wish.copy() };
-    let mut output = tool.within_limit("pull output", wish).await?;
+    let request = tool.pull_output(procs.clone()).channels(channels);
+    let request = if args.redirect { request } else { request.copy() };
+    let mut output = tool.within_limit("pull output", request).await?;
     let mut open: BTreeMap<ProcId, IofChannels> = procs.into_iter().map(|proc| (proc, channels)).collect();
     let mut writer = OutputWriter::new(args.format.into(), &mut *console.out, &mut *console.err);
     let mut trouble = None;

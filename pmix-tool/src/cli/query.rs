@@ -102,7 +102,7 @@ async fn ask(args: &Args) -> Result<Report, Trouble> {
         }
         Err(error) => return Err(error.into()),
     };
-    // what was asked for is here, however the goodbye goes
+    // what was asked for is here, whether or not finalize succeeds
     if let Err(error) = tool.finalize().await {
         tracing::debug!(%error, "finalize");
     }

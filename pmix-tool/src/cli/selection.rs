@@ -130,7 +130,7 @@ pub(super) fn absent(job: &Nspace) -> String {
     format!("there is no job {job}; `pmix ps` lists those that run")
 }
 
-/// Ends a connection that has done its work, however the goodbye goes.
+/// Ends a connection that has done its work, whether or not finalize succeeds.
 pub(super) async fn bye(tool: Tool) {
     if let Err(error) = tool.finalize().await {
         tracing::debug!(%error, "finalize");

@@ -13,7 +13,7 @@ use super::{JobData, NodeRef, Target};
 /// processes (RES-10).
 ///
 /// # Errors
-/// `ERR_DATA_VALUE_NOT_FOUND` if a job has the node and nothing was said of its processes there; of several jobs, those
+/// `ERR_DATA_VALUE_NOT_FOUND` if a job has the node but no processes were given for it; of several jobs, those
 /// that say something do not fail for the others.
 ///
 /// # Examples
@@ -72,7 +72,7 @@ impl JobData {
         if self.node(NodeRef::Name(node)).is_none() {
             return Ok(Vec::new());
         }
-        let problem = format!("nothing was said of the processes of {} on node {node}", self.nspace());
+        let problem = format!("the job {} has no list of processes for node {node}", self.nspace());
         Err(Failure::new(Status::ERR_DATA_VALUE_NOT_FOUND, problem))
     }
 }

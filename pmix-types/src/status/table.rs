@@ -313,7 +313,7 @@ super::statuses! {
     /// Same operation is already under way; the second request is dropped.
     #[doc(alias = "PMIX_OPERATION_IN_PROGRESS")]
     OPERATION_IN_PROGRESS = -156, Success;
-    /// Done on the spot; no callback will come.
+    /// Done at once; no callback will come.
     #[doc(alias = "PMIX_OPERATION_SUCCEEDED")]
     OPERATION_SUCCEEDED = -157, Success;
     /// Known operation, but not allowed now (for example disconnect without connect).

@@ -96,7 +96,7 @@ impl Api {
 
 impl Functions {
     pub(super) fn read(root: &Path, problems: &mut Vec<String>) -> io::Result<Self> {
-        let tables = root.join("standard");
+        let tables = root.join("spec");
         let apis = read_table(&tables.join("apis.tsv"))?;
         let apis: Vec<_> = apis.into_iter().map(|[name, role]: [String; 2]| Api { name, role }).collect();
         let reasons = read_table(&tables.join("open_functions.tsv"))?;

@@ -137,7 +137,7 @@ fn said() -> Vec<Info> {
     vec![Info::new(&keys::ALLOC_ID, "of the host")]
 }
 
-/// A well-formed request with this number. `pulled` is the server's number of a wish for output.
+/// A well-formed request with this number. `pulled` is the server's number of an output subscription.
 fn request(number: u8, pulled: u64) -> Option<Request> {
     let job = || vec![ProcId::wildcard(me().nspace)];
     let key = || "k".parse().unwrap();

@@ -62,7 +62,7 @@ fn con_02_con_06_con_08_con_16_jobs_of_two_servers_that_do_not_know_each_other_c
             for job in ["a", "b"] {
                 let size =
                     within(client.job(&nspace(job)).get(keys::JOB_SIZE).optional().into_future()).await;
-                assert_eq!(size.unwrap(), 2, "it is answered on the spot");
+                assert_eq!(size.unwrap(), 2, "it is answered locally");
             }
         }
         for ended in disconnect_all(&clients, &both).await {

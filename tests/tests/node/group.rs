@@ -150,7 +150,7 @@ fn grp_01_grp_05_jobs_of_two_servers_that_do_not_know_each_other_are_one_group()
                 assert_eq!(group.members, [proc("b", 0), proc("b", 1), proc("a", 0), proc("a", 1)]);
                 for job in ["a", "b"] {
                     let size = client.job(&nspace(job)).get(keys::JOB_SIZE).optional().into_future();
-                    assert_eq!(within(size).await.unwrap(), 2, "it is answered on the spot");
+                    assert_eq!(within(size).await.unwrap(), 2, "it is answered locally");
                 }
             }
             assert!(destruct_all(&clients, id).await.iter().all(Result::is_ok));

@@ -316,7 +316,7 @@ async fn spn_04_parent_and_child_know_each_others_data() {
     let spawn = rig.client.spawn([child]).notify_completion();
     let job = within(async { spawn.await }).await.unwrap();
     let size = within(async { rig.client.job(&job).get(keys::JOB_SIZE).optional().await }).await;
-    assert_eq!(size.unwrap(), 2, "it is answered on the spot");
+    assert_eq!(size.unwrap(), 2, "it is answered locally");
     assert_eq!(term_status(&next(&mut rig.ends).await), Status::SUCCESS);
     for rank in 0..2 {
         let told = fs::read_to_string(format!("{}.{rank}", out.display())).unwrap();

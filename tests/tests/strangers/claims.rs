@@ -129,7 +129,7 @@ async fn until_all_are_accepted(address: SocketAddr) {
     let _ = within(stream.read_to_end(&mut Vec::new())).await;
 }
 
-/// Without the kernel's word anybody could be anybody, so there is no native wire.
+/// Without a report of the kernel anybody could be anybody, so there is no native wire.
 #[test]
 fn sec_01_where_the_kernel_does_not_tell_who_connects_the_native_wire_does_not_start() {
     let Some(sandbox) = Peer::Libpmix.program("no_sock_diag") else { return };

@@ -136,7 +136,7 @@ pub(super) fn check(key: &str, qualifiers: &Directives) -> Result<(), Failure> {
     let needs = entry(key).map_or(&[][..], |entry| entry.needs);
     match needs.iter().find(|needed| qualifiers.get_value(needed).is_none()) {
         Some(needed) => {
-            let message = format!("{key} asks of one in particular: qualify it with {needed}");
+            let message = format!("{key} requires the qualifier {needed}");
             Err(Failure::new(Status::ERR_BAD_PARAM, message))
         }
         None => Ok(()),
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn qry_12_what_keys_need_is_what_the_table_says() {
-        let table = include_str!("../../../../standard/attributes.tsv");
+        let table = include_str!("../../../../spec/attributes.tsv");
         let mut checked = 0;
         for line in table.lines() {
             let cells: Vec<_> = line.split('\t').collect();
