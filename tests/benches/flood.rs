@@ -68,7 +68,8 @@ async fn compare() {
         if flooded.len() >= 8 * burned.len() || burned.len() < 5 {
             let burners = endpoints.each_ref().map(|_| stranger.command_line("while :; do :; done"));
             burned.push(beside(burners, &server, ranks, &mut quiet).await);
-            let floods = in_vain_at.each_ref().map(|endpoint| stranger.stranger(&["flood", endpoint, "86400"]));
+            let floods =
+                in_vain_at.each_ref().map(|endpoint| stranger.stranger(&["flood", endpoint, "86400"]));
             in_vain.push(beside(floods, &server, ranks, &mut Vec::new()).await);
         }
         let floods = endpoints.each_ref().map(|endpoint| stranger.stranger(&["flood", endpoint, "86400"]));
