@@ -7,9 +7,9 @@ use pmix_types::{
     AttributeLevel, DataArray, Directives, Info, InfoFlags, Query, RegAttr, Scope, Status, Value, keys,
 };
 
+use super::super::upcall::{Capabilities, Upcall};
 use super::super::{CallValue, Command, Config, HostCall};
 use super::harness::*;
-use crate::host::{Capabilities, Upcall};
 
 #[track_caller]
 fn answered(t: &mut Harness, peer: &Peer, query: Query) -> Vec<Info> {
