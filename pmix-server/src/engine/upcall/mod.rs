@@ -24,8 +24,9 @@ pub use capabilities::Capabilities;
 use declare::{answers, attributes, declare, directives, passed_up};
 
 /// The table: one row for each entry of the host module. Everything else about entries is made of it, by macros that
-/// take the rows: here the enums, on the host side what calls the methods, the wrong hosts
-/// of the conformance checks, and the table in the documentation of [`Upcall`]. A row without a method there, or a method without a row, does not compile.
+/// take the rows: here the enums and the table in the documentation of [`Upcall`], on the host side what calls the
+/// methods, and the wrong hosts of the conformance checks. A row without a method of `HostModule` does not compile, nor
+/// does a method without a row.
 ///
 /// ```text
 /// Name method(request) -> reply {
