@@ -1,6 +1,6 @@
 //! Former names of requests that are the messages of processes today, for hosts written before.
 #![allow(missing_docs, reason = "see the types they stand for")]
-#![allow(missing_docs, reason = "see the types they stand for")]
+
 pub type AbortRequest = super::Abort;
 pub type DisconnectRequest = super::Disconnect;
 pub type LookupRequest = super::Lookup;
