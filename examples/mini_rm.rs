@@ -14,7 +14,7 @@ use std::process::{Command, ExitCode};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pmix_client::{Client, Nspace, ProcId, Rank, Status, keys};
-use pmix_server::host::{AbortRequest, ClientConnected, QueryRequest, QueryResults};
+use pmix_server::host::{Abort, ClientConnected, QueryRequest, QueryResults};
 use pmix_server::types::job::JobSpec;
 use pmix_server::types::{DataArray, Info, Pid, ProcInfo, ProcState, Query};
 use pmix_server::{Capabilities, HostModule, HostResult, Server, Upcall, UpcallContext, async_trait};
@@ -43,7 +43,7 @@ impl HostModule for MiniRm {
         Ok(())
     }
 
-    async fn abort(&self, cx: &UpcallContext, req: AbortRequest) -> HostResult<()> {
+    async fn abort(&self, cx: &UpcallContext, req: Abort) -> HostResult<()> {
         println!("{} aborts the job: {}", cx.caller, req.message);
         self.aborted.send_replace(Some(req.status));
         Ok(())

@@ -5,9 +5,8 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use pmix_server::host::{
-    AbortRequest, ConnectRequest, Connected, DeregisterEventsRequest, DirectModexRequest, DisconnectRequest,
-    FenceRequest, Found, LookupRequest, NotifyEventRequest, PublishRequest, QueryRequest, QueryResults,
-    RegisterEventsRequest, UnpublishRequest,
+    Abort, ConnectRequest, Connected, DeregisterEventsRequest, DirectModexRequest, Disconnect, Event,
+    FenceRequest, Found, Lookup, Publish, QueryRequest, QueryResults, RegisterEvents, Unpublish,
 };
 use pmix_server::types::{
     DataArray, Info, KeyName, Nspace, Pdata, Pid, ProcId, ProcInfo, ProcState, Query, Rank, Status, keys,
@@ -77,7 +76,7 @@ impl HostModule for Host {
         served.into_iter().collect()
     }
 
-    async fn abort(&self, cx: &UpcallContext, req: AbortRequest) -> HostResult<()> {
+    async fn abort(&self, cx: &UpcallContext, req: Abort) -> HostResult<()> {
         eprintln!("pmix-bench: {} aborts: {} {}", cx.caller, req.status, req.message);
         Ok(())
     }
@@ -91,7 +90,7 @@ impl HostModule for Host {
         Err(HostError::new(Status::ERR_NOT_FOUND, format!("{} has no server here", req.proc)))
     }
 
-    async fn publish(&self, cx: &UpcallContext, req: PublishRequest) -> HostResult<()> {
+    async fn publish(&self, cx: &UpcallContext, req: Publish) -> HostResult<()> {
         let mut published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
         for Info { key, value, .. } in req.data {
             if published.contains_key(&key) {
@@ -102,12 +101,12 @@ impl HostModule for Host {
         Ok(())
     }
 
-    async fn lookup(&self, _: &UpcallContext, req: LookupRequest) -> HostResult<Found> {
+    async fn lookup(&self, _: &UpcallContext, req: Lookup) -> HostResult<Found> {
         let published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(req.keys.iter().filter_map(|key| published.get(key).cloned()).collect())
     }
 
-    async fn unpublish(&self, _: &UpcallContext, req: UnpublishRequest) -> HostResult<()> {
+    async fn unpublish(&self, _: &UpcallContext, req: Unpublish) -> HostResult<()> {
         let mut published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
         for key in &req.keys {
             published.remove(key);
@@ -119,11 +118,11 @@ impl HostModule for Host {
         Ok(Connected::default())
     }
 
-    async fn disconnect(&self, _: &UpcallContext, _: DisconnectRequest) -> HostResult<()> {
+    async fn disconnect(&self, _: &UpcallContext, _: Disconnect) -> HostResult<()> {
         Ok(())
     }
 
-    async fn register_events(&self, _: &UpcallContext, _: RegisterEventsRequest) -> HostResult<()> {
+    async fn register_events(&self, _: &UpcallContext, _: RegisterEvents) -> HostResult<()> {
         Ok(())
     }
 
@@ -131,7 +130,7 @@ impl HostModule for Host {
         Ok(())
     }
 
-    async fn notify_event(&self, _: &UpcallContext, _: NotifyEventRequest) -> HostResult<()> {
+    async fn notify_event(&self, _: &UpcallContext, _: Event) -> HostResult<()> {
         Ok(())
     }
 

@@ -15,7 +15,7 @@ use tracing::Instrument;
 
 use crate::driver::{Event, Inbox};
 use crate::engine::{Answer, Caller, Input, UpcallId, UpcallRequest};
-use crate::host::{HostModule, HostResult, UpcallContext};
+use crate::host::{self, HostModule, UpcallContext};
 use crate::usage::{file_state, resident_bytes};
 
 /// How long upcalls may go on when the server has stopped.
@@ -47,12 +47,13 @@ impl Upcalls {
         let cancel = CancellationToken::new();
         lock(&self.running).insert(id, cancel.clone());
         let Caller { proc, uid, gid, object } = caller;
-        let span = tracing::debug_span!("upcall", id = id.0, operation = operation(&request), caller = %proc);
+        let span =
+            tracing::debug_span!("upcall", id = id.0, operation = request.upcall().name(), caller = %proc);
         let cx = UpcallContext { id: id.0, caller: proc, uid, gid, object, cancel };
         let (host, inbox, running) = (self.host.clone(), self.inbox.clone(), self.running.clone());
         let task = async move {
-            let what = operation(&request);
-            let result = match AssertUnwindSafe(call(&*host, &cx, request)).catch_unwind().await {
+            let what = request.upcall().name();
+            let result = match AssertUnwindSafe(host::call(&*host, &cx, request)).catch_unwind().await {
                 Ok(result) => result.map_err(|error| {
                     tracing::debug!(error = %error, cause = ?std::error::Error::source(&error), "the host failed an upcall");
                     Failure::from(error)
@@ -118,116 +119,4 @@ impl Upcalls {
 /// A panic elsewhere leaves this table whole: each lock holds one insert or remove.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-const fn operation(request: &UpcallRequest) -> &'static str {
-    match request {
-        UpcallRequest::ClientConnected(_) => "client_connected",
-        UpcallRequest::ClientFinalized(_) => "client_finalized",
-        UpcallRequest::ClientLost(_) => "client_lost",
-        UpcallRequest::Abort(_) => "abort",
-        UpcallRequest::Fence(_) => "fence",
-        UpcallRequest::DirectModex(_) => "direct_modex",
-        UpcallRequest::Query(_) => "query",
-        UpcallRequest::ToolConnected(_) => "tool_connected",
-        UpcallRequest::Publish(_) => "publish",
-        UpcallRequest::Lookup(_) => "lookup",
-        UpcallRequest::Unpublish(_) => "unpublish",
-        UpcallRequest::Spawn(_) => "spawn",
-        UpcallRequest::Connect(_) => "connect",
-        UpcallRequest::Disconnect(_) => "disconnect",
-        UpcallRequest::JobControl(_) => "job_control",
-        UpcallRequest::Log(_) => "log",
-        UpcallRequest::Allocate(_) => "allocate",
-        UpcallRequest::Monitor(_) => "monitor",
-        UpcallRequest::GetCredential(_) => "get_credential",
-        UpcallRequest::ValidateCredential(_) => "validate_credential",
-        UpcallRequest::SessionControl(_) => "session_control",
-        UpcallRequest::ResourceBlock(_) => "resource_block",
-        UpcallRequest::Fabric(_) => "fabric",
-        UpcallRequest::IofPull(_) => "iof_pull",
-        UpcallRequest::PushStdin(_) => "push_stdin",
-        UpcallRequest::RegisterEvents(_) => "register_events",
-        UpcallRequest::DeregisterEvents(_) => "deregister_events",
-        UpcallRequest::NotifyEvent(_) => "notify_event",
-        UpcallRequest::Group(_) => "group",
-    }
-}
-
-async fn call(host: &dyn HostModule, cx: &UpcallContext, request: UpcallRequest) -> HostResult<Answer> {
-    Ok(match request {
-        UpcallRequest::ClientConnected(request) => {
-            host.client_connected(cx, request).await?;
-            Answer::Done
-        }
-        UpcallRequest::ClientFinalized(request) => {
-            host.client_finalized(cx, request).await?;
-            Answer::Done
-        }
-        UpcallRequest::ClientLost(request) => {
-            host.client_lost(cx, request).await;
-            Answer::Done
-        }
-        UpcallRequest::Abort(request) => {
-            host.abort(cx, request).await?;
-            Answer::Done
-        }
-        UpcallRequest::Fence(request) => Answer::Blob(host.fence(cx, request).await?),
-        UpcallRequest::DirectModex(request) => Answer::Blob(host.direct_modex(cx, request).await?),
-        UpcallRequest::Query(request) => Answer::Query(host.query(cx, request).await?),
-        UpcallRequest::ToolConnected(request) => Answer::Identity(host.tool_connected(cx, request).await?),
-        UpcallRequest::Publish(request) => {
-            host.publish(cx, request).await?;
-            Answer::Done
-        }
-        UpcallRequest::Lookup(request) => Answer::Found(host.lookup(cx, request).await?),
-        UpcallRequest::Unpublish(request) => {
-            host.unpublish(cx, request).await?;
-            Answer::Done
-        }
-        UpcallRequest::Spawn(request) => Answer::Spawned(host.spawn(cx, request).await?),
-        UpcallRequest::Connect(request) => Answer::Connected(host.connect(cx, request).await?),
-        UpcallRequest::Group(request) => Answer::Grouped(host.group(cx, request).await?),
-        UpcallRequest::Disconnect(request) => {
-            host.disconnect(cx, request).await?;
-            Answer::Done
-        }
-        UpcallRequest::JobControl(request) => Answer::Info(host.job_control(cx, request).await?),
-        UpcallRequest::Allocate(request) => Answer::Info(host.allocate(cx, request).await?),
-        UpcallRequest::Monitor(request) => Answer::Info(host.monitor(cx, request).await?),
-        UpcallRequest::GetCredential(request) => Answer::Credential(host.get_credential(cx, request).await?),
-        UpcallRequest::ValidateCredential(request) => {
-            Answer::Info(host.validate_credential(cx, request).await?)
-        }
-        UpcallRequest::Fabric(request) => Answer::Info(host.fabric(cx, request).await?),
-        UpcallRequest::SessionControl(request) => Answer::Info(host.session_control(cx, request).await?),
-        UpcallRequest::ResourceBlock(request) => {
-            host.resource_block(cx, request).await?;
-            Answer::Done
-        }
-        UpcallRequest::Log(request) => {
-            host.log(cx, request).await?;
-            Answer::Done
-        }
-        UpcallRequest::IofPull(request) => {
-            host.iof_pull(cx, request).await?;
-            Answer::Done
-        }
-        UpcallRequest::PushStdin(request) => {
-            host.push_stdin(cx, request).await?;
-            Answer::Done
-        }
-        UpcallRequest::RegisterEvents(request) => {
-            host.register_events(cx, request).await?;
-            Answer::Done
-        }
-        UpcallRequest::DeregisterEvents(request) => {
-            host.deregister_events(cx, request).await?;
-            Answer::Done
-        }
-        UpcallRequest::NotifyEvent(request) => {
-            host.notify_event(cx, request).await?;
-            Answer::Done
-        }
-    })
 }

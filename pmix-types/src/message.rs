@@ -20,6 +20,13 @@ macro_rules! requests {
             pub const fn new($($field: $type),*) -> Self {
                 Self { $($field,)* directives: Directives::new() }
             }
+
+            /// The same with directives.
+            #[must_use]
+            pub fn with_directives(mut self, directives: Directives) -> Self {
+                self.directives = directives;
+                self
+            }
         }
     )+};
 }
@@ -287,6 +294,13 @@ impl Abort {
     pub fn new(status: i32, message: impl Into<String>) -> Self {
         Self { status, message: message.into(), procs: Vec::new() }
     }
+
+    /// The same for these processes.
+    #[must_use]
+    pub fn with_procs(mut self, procs: Vec<ProcId>) -> Self {
+        self.procs = procs;
+        self
+    }
 }
 
 /// A question who is on a node.
@@ -321,6 +335,13 @@ impl RegisterEvents {
     pub const fn new(codes: Vec<Status>) -> Self {
         Self { codes, directives: Directives::new() }
     }
+
+    /// The same with directives.
+    #[must_use]
+    pub fn with_directives(mut self, directives: Directives) -> Self {
+        self.directives = directives;
+        self
+    }
 }
 
 /// A subscription to the output of processes.
@@ -339,6 +360,13 @@ impl IofPull {
     /// A wish without directives.
     pub const fn new(procs: Vec<ProcId>, channels: IofChannels) -> Self {
         Self { procs, channels, directives: Directives::new() }
+    }
+
+    /// The same with directives.
+    #[must_use]
+    pub fn with_directives(mut self, directives: Directives) -> Self {
+        self.directives = directives;
+        self
     }
 }
 
@@ -359,6 +387,13 @@ impl IofPush {
     pub const fn new(targets: Vec<ProcId>, data: Bytes) -> Self {
         Self { targets, data, directives: Directives::new() }
     }
+
+    /// The same with directives.
+    #[must_use]
+    pub fn with_directives(mut self, directives: Directives) -> Self {
+        self.directives = directives;
+        self
+    }
 }
 
 /// Declares requests that are one list and directives.
@@ -378,6 +413,13 @@ macro_rules! requests {
             /// The request without directives.
             pub const fn new($field: $type) -> Self {
                 Self { $field, directives: Directives::new() }
+            }
+
+            /// The same with directives.
+            #[must_use]
+            pub fn with_directives(mut self, directives: Directives) -> Self {
+                self.directives = directives;
+                self
             }
         }
     )+};
@@ -449,6 +491,13 @@ impl Disconnect {
     /// The caller leaves a group.
     pub const fn leave(nspace: Nspace) -> Self {
         Self { procs: Vec::new(), nspace: Some(nspace), directives: Directives::new() }
+    }
+
+    /// The same with directives.
+    #[must_use]
+    pub fn with_directives(mut self, directives: Directives) -> Self {
+        self.directives = directives;
+        self
     }
 }
 

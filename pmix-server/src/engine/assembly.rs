@@ -13,9 +13,9 @@ use super::collective::{Entry, Outcome};
 use super::forward::Form;
 use super::registry::{Job, Stage, known_local};
 use super::signature::{Members, Operation, Signature, named_procs};
+use super::upcall::{Connected, Upcall};
 use super::{Asked, ConnId, Engine, Out, UpcallPurpose, UpcallRequest};
 use crate::blob;
-use crate::host::{Connected, DisconnectRequest, NotifyEventRequest, Upcall};
 
 /// What all participants of a connect share.
 #[derive(Debug)]
@@ -108,10 +108,8 @@ impl Engine {
         };
         if self.config.capabilities.has(Upcall::Disconnect) {
             let form = Form::Left { nspace: nspace.clone(), notify_each: terms.notify_each };
-            return self.pass_up(asked, Upcall::Disconnect, form, Ok(directives), out, |directives| {
-                let request = DisconnectRequest::new(Vec::new(), Some(nspace));
-                UpcallRequest::Disconnect(request.with_directives(directives))
-            });
+            let request = Disconnect::leave(nspace).with_directives(directives);
+            return self.pass_up(asked, Ok(UpcallRequest::Disconnect(request)), form, out);
         }
         let result = directives.take(&keys::TIMEOUT).and_then(|_| directives.deny_unprocessed());
         if result.is_ok() {
@@ -334,9 +332,8 @@ impl Engine {
         }
         if beyond && elsewhere && self.config.capabilities.has(Upcall::NotifyEvent) {
             let event = for_those(named_procs(members));
-            let request = NotifyEventRequest::new(event, DataRange::CUSTOM);
             let caller = self.self_caller();
-            self.upcall(UpcallPurpose::Notice, caller, UpcallRequest::NotifyEvent(request), out);
+            self.upcall(UpcallPurpose::Notice, caller, UpcallRequest::NotifyEvent(event), out);
         }
     }
 

@@ -7,8 +7,8 @@ use pmix_types::message::Failure;
 use pmix_types::{AttributeLevel, AttributeRegistry, RegAttr, Status, Supported, keys};
 
 use super::query::qualifiers_of_queries;
+use super::upcall::{Capabilities, Upcall};
 use super::{CallValue, Engine};
-use crate::host::{Capabilities, Upcall};
 
 const ASSEMBLY: &[&str] = &[
     keys::CONNECT_ID.name(),
@@ -43,7 +43,7 @@ const CLEANUP: &[&str] = &[
     keys::CLEANUP_LEAVE_TOPDIR.name(),
 ];
 
-const IOF_PULL: &[&str] = &[
+pub(super) const IOF_PULL: &[&str] = &[
     keys::IOF_CACHE_SIZE.name(),
     keys::IOF_DROP_OLDEST.name(),
     keys::IOF_DROP_NEWEST.name(),
@@ -74,15 +74,21 @@ const MONITOR: &[&str] = &[
     keys::TIMEOUT.name(),
 ];
 
-/// What the server does for each request that it passes up: it keeps the time, and says who asks.
-const PASSED_UP: &[&str] = &[keys::TIMEOUT.name(), keys::USERID.name(), keys::GRPID.name()];
+pub(super) const IOF_PUSH: &[&str] = &[keys::IOF_COMPLETE.name(), keys::USERID.name(), keys::GRPID.name()];
 
-const SPAWN: &[&str] =
+/// The host takes what there is.
+pub(super) const NOTHING: &[&str] = &[];
+
+/// What the server does for each request that it passes up: it keeps the time, and says who asks.
+pub(super) const PASSED_UP: &[&str] = &[keys::TIMEOUT.name(), keys::USERID.name(), keys::GRPID.name()];
+
+pub(super) const SPAWN: &[&str] =
     &[keys::TIMEOUT.name(), keys::SPAWN_TIMEOUT.name(), keys::USERID.name(), keys::GRPID.name()];
 
-const LOOKUP: &[&str] = &[keys::RANGE.name(), keys::TIMEOUT.name(), keys::USERID.name(), keys::GRPID.name()];
+pub(super) const LOOKUP: &[&str] =
+    &[keys::RANGE.name(), keys::TIMEOUT.name(), keys::USERID.name(), keys::GRPID.name()];
 
-const PUBLISH: &[&str] = &[
+pub(super) const PUBLISH: &[&str] = &[
     keys::RANGE.name(),
     keys::PERSISTENCE.name(),
     keys::TIMEOUT.name(),
@@ -124,38 +130,17 @@ const OWN: &[Supported<'static>] = &[
     ),
 ];
 
-/// What it does for functions that are its host's, if that serves them.
-const FOR_HOST: &[(Upcall, &[&str])] = &[
-    (Upcall::Abort, &[]),
-    (Upcall::Publish, PUBLISH),
-    (Upcall::Lookup, LOOKUP),
-    (Upcall::Unpublish, LOOKUP),
-    (Upcall::Spawn, SPAWN),
-    (Upcall::ToolConnected, &[]),
-    (Upcall::Log, PASSED_UP),
-    (Upcall::Allocate, PASSED_UP),
-    (Upcall::JobControl, PASSED_UP),
-    (Upcall::Monitor, PASSED_UP),
-    (Upcall::GetCredential, PASSED_UP),
-    (Upcall::ValidateCredential, PASSED_UP),
-    (Upcall::IofPull, IOF_PULL),
-    (Upcall::PushStdin, &[keys::IOF_COMPLETE.name(), keys::USERID.name(), keys::GRPID.name()]),
-    (Upcall::SessionControl, PASSED_UP),
-    (Upcall::ResourceBlock, PASSED_UP),
-    (Upcall::Fabric, PASSED_UP),
-];
-
 /// What is supported when the server starts: its own attributes, and those that the host has declared.
 pub(super) fn at_start(capabilities: &Capabilities) -> AttributeRegistry {
     let (server, host) = (AttributeLevel::Server, AttributeLevel::Host);
     let queries = qualifiers_of_queries();
     let queries = Supported { functions: Upcall::Query.functions(), attributes: &queries };
-    let served = |(upcall, attributes): &(Upcall, &'static [&'static str])| {
-        let row = Supported { functions: upcall.functions(), attributes };
-        capabilities.has(*upcall).then_some(row)
+    let served = |upcall: &Upcall| {
+        let attributes = upcall.attributes_of_server().filter(|_| capabilities.has(*upcall))?;
+        Some(Supported { functions: upcall.functions(), attributes })
     };
     let rows: Vec<_> =
-        OWN.iter().copied().chain([queries]).chain(FOR_HOST.iter().filter_map(served)).collect();
+        OWN.iter().copied().chain([queries]).chain(Upcall::ALL.iter().filter_map(served)).collect();
     let mut registry = AttributeRegistry::of_library(server, &rows);
     for upcall in capabilities.iter() {
         let attributes = capabilities.attributes(upcall).to_vec();

@@ -12,14 +12,7 @@ use super::absence::Presence;
 use super::cleanup::Cleanup;
 use super::ids::{CallId, ConnId, RequestId, UpcallId};
 use super::stats::ServerStats;
-use crate::host::{
-    AbortRequest, AllocateRequest, ClientConnected, ClientFinalized, ClientLost, ConnectRequest,
-    DeregisterEventsRequest, DirectModexRequest, DisconnectRequest, FabricRequest, FenceRequest,
-    GetCredentialRequest, GroupRequest, HostObject, IofPullRequest, JobControlRequest, LogRequest,
-    LookupRequest, MonitorRequest, NotifyEventRequest, PublishRequest, PushStdinRequest, QueryRequest,
-    RegisterEventsRequest, ResourceBlockRequest, SessionControlRequest, SpawnRequest, ToolConnected,
-    UnpublishRequest, ValidateCredentialRequest,
-};
+use super::upcall::{HostObject, UpcallRequest};
 
 /// Something to be done by the shell, in this order.
 #[derive(Debug)]
@@ -56,40 +49,6 @@ pub(crate) struct Caller {
     /// `None` if it is not known.
     pub(crate) gid: Option<u32>,
     pub(crate) object: Option<HostObject>,
-}
-
-/// An entry of the host module with its arguments.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum UpcallRequest {
-    ClientConnected(ClientConnected),
-    ClientFinalized(ClientFinalized),
-    ClientLost(ClientLost),
-    Abort(AbortRequest),
-    Fence(FenceRequest),
-    DirectModex(DirectModexRequest),
-    Query(QueryRequest),
-    ToolConnected(ToolConnected),
-    Publish(PublishRequest),
-    Lookup(LookupRequest),
-    Unpublish(UnpublishRequest),
-    Spawn(SpawnRequest),
-    Connect(ConnectRequest),
-    Disconnect(DisconnectRequest),
-    JobControl(JobControlRequest),
-    Log(LogRequest),
-    Allocate(AllocateRequest),
-    Monitor(MonitorRequest),
-    GetCredential(GetCredentialRequest),
-    ValidateCredential(ValidateCredentialRequest),
-    SessionControl(SessionControlRequest),
-    ResourceBlock(ResourceBlockRequest),
-    Fabric(FabricRequest),
-    IofPull(IofPullRequest),
-    PushStdin(PushStdinRequest),
-    RegisterEvents(RegisterEventsRequest),
-    DeregisterEvents(DeregisterEventsRequest),
-    NotifyEvent(NotifyEventRequest),
-    Group(GroupRequest),
 }
 
 /// What a call of the host returns.

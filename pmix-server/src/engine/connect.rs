@@ -8,12 +8,12 @@ use pmix_types::{Directives, Info, ProcId, Status, keys};
 use super::ids::ReplyTo;
 use super::registry::{Client, Stage};
 use super::resolve;
+use super::upcall::{ClientConnected, ClientFinalized, ClientLost, ToolConnected, Upcall};
 use super::users::Listener;
 use super::{
     Answer, Asked, Caller, Command, ConnId, Engine, Out, PeerCred, UpcallPurpose, UpcallRequest,
     not_supported,
 };
-use crate::host::{AbortRequest, ClientConnected, ClientFinalized, ClientLost, ToolConnected, Upcall};
 
 /// Connections that a process may have at a time: it and its clones (IDN-07) have one each. What else is bounded is so
 /// for each of them.
@@ -227,9 +227,8 @@ impl Engine {
         if let Err(failure) = self.left.check(&asked) {
             return self.reply(asked.to, Err(failure), out);
         }
-        let request = AbortRequest::new(abort.status, abort.message, abort.procs);
         let purpose = UpcallPurpose::Answer { to: asked.to, bytes: asked.bytes };
-        self.upcall(purpose, asked.by, UpcallRequest::Abort(request), out);
+        self.upcall(purpose, asked.by, UpcallRequest::Abort(abort), out);
     }
 
     /// The connection is gone: what it asked is forgotten, and a process that did not finalize is dead.

@@ -8,9 +8,9 @@ use pmix_types::{Directives, Info, KeyName, Nspace, ProcId, Rank, Status, keys};
 
 use super::kv::{modex_of, not_found};
 use super::registry::Viewer;
+use super::upcall::DirectModexRequest;
 use super::{Answer, CallId, CallValue, Command, Engine, Out, UpcallId, UpcallPurpose, UpcallRequest};
 use crate::blob;
-use crate::host::DirectModexRequest;
 
 /// Requests of other nodes that wait here at a time: a host may wait for ever for what will never be put.
 pub(super) const MAX_HELD: usize = 1 << 14;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use pmix_types::message::{
-    Failure, JobControl, Log, Lookup, LookupReply, Publish, Reply, Spawn, SpawnReply, Unpublish,
+    Failure, Log, Lookup, LookupReply, Publish, Reply, Request, Spawn, SpawnReply, Unpublish,
 };
 use pmix_types::{DataRange, Directives, Info, KeyName, Nspace, Pdata, Persistence, Status, keys};
 
@@ -14,9 +14,6 @@ use super::timers::{Timer, deadline};
 use super::{
     Answer, Asked, Caller, Command, ConnId, Engine, Out, UpcallId, UpcallPurpose, UpcallRequest,
     not_supported,
-};
-use crate::host::{
-    JobControlRequest, LogRequest, LookupRequest, PublishRequest, SpawnRequest, UnpublishRequest, Upcall,
 };
 
 /// Bytes of requests of one user that may be left at the host by connections that are gone.
@@ -109,98 +106,87 @@ impl Left {
 }
 
 impl Engine {
-    pub(super) fn on_publish(&mut self, asked: Asked, publish: Publish, out: &mut Out) {
-        let Publish { data, directives, .. } = publish;
+    pub(super) fn on_publish(&mut self, asked: Asked, mut publish: Publish, out: &mut Out) {
+        let Publish { data, directives, .. } = &mut publish;
         // what is a directive by its key is no data, wherever it stands (PUB-02)
-        let (among, data): (Vec<_>, Vec<_>) = data.into_iter().partition(is_publish_directive);
-        let mut directives = directives;
-        directives.extend(among);
+        directives.extend(data.extract_if(.., |info| is_publish_directive(info)));
         let result = if data.is_empty() {
             Err(bad_param("there is no data to publish"))
         } else {
-            fill_in_range(&mut directives).and_then(|()| fill_in_persistence(&mut directives))
+            fill_in_range(directives).and_then(|()| fill_in_persistence(directives))
         };
-        self.pass_up(asked, Upcall::Publish, Form::Done, result.map(|()| directives), out, |directives| {
-            UpcallRequest::Publish(PublishRequest::new(data).with_directives(directives))
-        });
+        self.pass_up(asked, result.map(|()| UpcallRequest::Publish(publish)), Form::Done, out);
     }
 
-    pub(super) fn on_lookup(&mut self, asked: Asked, lookup: Lookup, out: &mut Out) {
-        let Lookup { keys, mut directives, .. } = lookup;
-        let result = if keys.is_empty() {
+    pub(super) fn on_lookup(&mut self, asked: Asked, mut lookup: Lookup, out: &mut Out) {
+        let result = if lookup.keys.is_empty() {
             Err(bad_param("a lookup needs keys"))
         } else {
-            fill_in_range(&mut directives)
+            fill_in_range(&mut lookup.directives)
         };
-        let form = Form::Found(keys.clone());
-        self.pass_up(asked, Upcall::Lookup, form, result.map(|()| directives), out, |directives| {
-            UpcallRequest::Lookup(LookupRequest::new(keys).with_directives(directives))
-        });
+        let form = Form::Found(lookup.keys.clone());
+        self.pass_up(asked, result.map(|()| UpcallRequest::Lookup(lookup)), form, out);
     }
 
-    pub(super) fn on_unpublish(&mut self, asked: Asked, unpublish: Unpublish, out: &mut Out) {
-        let Unpublish { keys, mut directives, .. } = unpublish;
-        let result = fill_in_range(&mut directives);
-        self.pass_up(asked, Upcall::Unpublish, Form::Done, result.map(|()| directives), out, |directives| {
-            UpcallRequest::Unpublish(UnpublishRequest::new(keys).with_directives(directives))
-        });
+    pub(super) fn on_unpublish(&mut self, asked: Asked, mut unpublish: Unpublish, out: &mut Out) {
+        let result = fill_in_range(&mut unpublish.directives);
+        self.pass_up(asked, result.map(|()| UpcallRequest::Unpublish(unpublish)), Form::Done, out);
     }
 
-    pub(super) fn on_spawn(&mut self, asked: Asked, spawn: Spawn, out: &mut Out) {
-        let Spawn { apps, directives, .. } = spawn;
-        let result = if apps.is_empty() {
+    pub(super) fn on_spawn(&mut self, asked: Asked, mut spawn: Spawn, out: &mut Out) {
+        let result = if spawn.apps.is_empty() {
             Err(bad_param("there is no application to start"))
         } else {
-            check_user(&asked.by, &directives).and_then(|()| with_spawn_limit(directives))
+            check_user(&asked.by, &spawn.directives).and_then(|()| fill_in_spawn_limit(&mut spawn.directives))
         };
-        self.pass_up(asked, Upcall::Spawn, Form::Spawned, result, out, |directives| {
-            UpcallRequest::Spawn(SpawnRequest::new(apps).with_directives(directives))
-        });
-    }
-
-    pub(super) fn on_job_control(&mut self, asked: Asked, control: JobControl, out: &mut Out) {
-        let JobControl { targets, directives, .. } = control;
-        self.pass_up(asked, Upcall::JobControl, Form::Info, Ok(directives), out, |directives| {
-            UpcallRequest::JobControl(JobControlRequest::new(targets).with_directives(directives))
-        });
+        self.pass_up(asked, result.map(|()| UpcallRequest::Spawn(spawn)), Form::Spawned, out);
     }
 
     pub(super) fn on_log(&mut self, asked: Asked, log: Log, out: &mut Out) {
-        let Log { data, directives, .. } = log;
-        let result = if data.is_empty() { Err(bad_param("there is nothing to log")) } else { Ok(directives) };
-        self.pass_up(asked, Upcall::Log, Form::Done, result, out, |directives| {
-            UpcallRequest::Log(LogRequest::new(data).with_directives(directives))
-        });
+        let result = if log.data.is_empty() {
+            Err(bad_param("there is nothing to log"))
+        } else {
+            Ok(UpcallRequest::Log(log))
+        };
+        self.pass_up(asked, result, Form::Done, out);
+    }
+
+    /// Requests that only a host can carry out, and that need nothing from the server on their way to it.
+    pub(super) fn on_host_request(&mut self, asked: Asked, request: Request, out: &mut Out) {
+        match UpcallRequest::passed_up(request) {
+            Ok((request, form)) => self.pass_up(asked, Ok(request), form, out),
+            Err(other) => self.reply(asked.to, Err(not_supported(other.operation())), out),
+        }
     }
 
     /// Calls the host, if it serves this, with the caller's identity (GEN-13) and without the time limit, which is
     /// kept here (GEN-12).
-    #[expect(clippy::too_many_arguments, reason = "the requests differ in each of them")]
     pub(super) fn pass_up(
         &mut self,
         asked: Asked,
-        upcall: Upcall,
+        request: Result<UpcallRequest, Failure>,
         form: Form,
-        directives: Result<Directives, Failure>,
         out: &mut Out,
-        request: impl FnOnce(Directives) -> UpcallRequest,
     ) {
         let left = self.left.check(&asked);
         let Asked { at, by, to, bytes } = asked;
-        let timed = left.and(directives).and_then(|mut directives| {
-            if !self.config.capabilities.has(upcall) {
-                return Err(not_supported(upcall.operation()));
+        let timed = left.and(request).and_then(|mut request| {
+            if !self.config.capabilities.has(request.upcall()) {
+                return Err(not_supported(request.upcall().operation()));
             }
-            let until = deadline(at, &mut directives)?;
-            directives.remove(&keys::TIMEOUT);
-            push_identity(&mut directives, (by.uid, by.gid));
-            Ok((directives, until))
+            let mut until = None;
+            if let Some(directives) = request.directives_mut() {
+                until = deadline(at, directives)?;
+                directives.remove(&keys::TIMEOUT);
+                push_identity(directives, (by.uid, by.gid));
+            }
+            Ok((request, until))
         });
         match timed {
             Err(failure) => self.reply(to, Err(failure), out),
-            Ok((directives, deadline)) => {
+            Ok((request, deadline)) => {
                 let purpose = UpcallPurpose::Forward(Forwarded { to, deadline, form, bytes });
-                let id = self.upcall(purpose, by, request(directives), out);
+                let id = self.upcall(purpose, by, request, out);
                 self.timers.set(deadline, Timer::Upcall(id));
             }
         }
@@ -304,7 +290,7 @@ fn check_user(by: &Caller, directives: &Directives) -> Result<(), Failure> {
 }
 
 /// `SPAWN_TIMEOUT` means what `TIMEOUT` does (SPN-06); of both, the shorter.
-fn with_spawn_limit(mut directives: Directives) -> Result<Directives, Failure> {
+fn fill_in_spawn_limit(directives: &mut Directives) -> Result<(), Failure> {
     if let Some(limit) = directives.take(&keys::SPAWN_TIMEOUT)? {
         let other = directives.take(&keys::TIMEOUT)?;
         directives.remove(&keys::SPAWN_TIMEOUT);
@@ -312,7 +298,7 @@ fn with_spawn_limit(mut directives: Directives) -> Result<Directives, Failure> {
         let shorter = other.into_iter().chain([limit]).filter(|seconds| *seconds != 0).min();
         directives.extend(shorter.map(|seconds| Info::new(&keys::TIMEOUT, seconds)));
     }
-    Ok(directives)
+    Ok(())
 }
 
 fn bad_param(message: &str) -> Failure {

@@ -16,8 +16,8 @@ use super::assembly::Notice;
 use super::collective::{Entry, Invited, Outcome};
 use super::groups::{Group, GroupTerms, MAX_GROUPS, MAX_GROUPS_OF_PROC};
 use super::signature::{Members, Named, Operation, Signature, contains, name_in};
+use super::upcall::{GroupRequest, Grouped};
 use super::{Asked, Engine, Out};
-use crate::host::{GroupRequest, Grouped};
 
 /// What a construct keeps beside what each collective does.
 #[derive(Debug, Default)]

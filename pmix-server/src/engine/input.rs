@@ -1,12 +1,10 @@
 //! What can happen to the engine.
 
-use bytes::Bytes;
-use pmix_types::message::{Credential, Failure, Hello, Output, Request};
-use pmix_types::{Directives, Event, Info, KeyName, Nspace, Pdata, ProcId, RegAttr};
+use pmix_types::message::{Failure, Hello, Output, Request};
+use pmix_types::{Directives, Event, Info, KeyName, Nspace, ProcId, RegAttr};
 
 use super::ids::{CallId, ConnId, RequestId, UpcallId};
-use super::monitor::FileState;
-use crate::host::{Connected, Grouped, HostObject, QueryResults};
+use super::upcall::{Answer, HostObject};
 
 /// User and process of a connection, as the kernel says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,25 +31,6 @@ pub(crate) enum Input {
     Call { id: CallId, call: HostCall },
     /// The host does not wait for the answer to a call any more.
     Abandoned(CallId),
-}
-
-/// The host's answer to an upcall that did not fail.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Answer {
-    Done,
-    Blob(Bytes),
-    Query(QueryResults),
-    /// Resident bytes of each process; `None` for one that has gone.
-    Memory(Vec<Option<u64>>),
-    /// What a file looks like; `None` if it is not there, or cannot be seen.
-    File(Option<FileState>),
-    Identity(ProcId),
-    Found(Vec<Pdata>),
-    Spawned(Nspace),
-    Connected(Connected),
-    Grouped(Grouped),
-    Info(Vec<Info>),
-    Credential(Credential),
 }
 
 /// A call of the host into the library.

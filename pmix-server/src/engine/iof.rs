@@ -11,10 +11,10 @@ use super::connect::push_identity;
 use super::ids::{Counter, ReplyTo};
 use super::iof_cache::{Cache, CacheRule, Cached, Source};
 use super::timers::{Timer, Timers};
+use super::upcall::{IofPullRequest, Upcall};
 use super::{
     Asked, CallValue, Caller, Command, ConnId, Engine, Out, UpcallPurpose, UpcallRequest, not_supported,
 };
-use crate::host::{IofPullRequest, Upcall};
 
 /// Output subscriptions that one connection may have.
 const MAX_PULLS: usize = 1024;
@@ -247,8 +247,7 @@ impl Engine {
 impl Pull {
     /// What the host is asked.
     fn request(&self, start: bool) -> IofPullRequest {
-        let IofPull { procs, channels, directives, .. } = self.wish.clone();
-        IofPullRequest::new(procs, channels, start).with_directives(directives)
+        IofPullRequest::new(self.wish.clone(), start)
     }
 
     /// Takes output: to be sent at once, or to be collected first.

@@ -7,8 +7,8 @@ use pmix_types::{Memory, ProcId, Status};
 
 use super::connect::push_identity;
 use super::ids::ReplyTo;
+use super::upcall::Upcall;
 use super::{Asked, ConnId, Engine, Out, UpcallPurpose, UpcallRequest, not_supported};
-use crate::host::{PushStdinRequest, Upcall};
 
 /// Bytes of input from one connection that may wait for the host; one may be larger.
 const MAX_WAITING: usize = 16 << 20;
@@ -56,12 +56,10 @@ impl Engine {
         self.reply(asked.to, Err(failure), out);
     }
 
-    fn pass_input(&mut self, asked: Asked, input: IofPush, out: &mut Out) {
+    fn pass_input(&mut self, asked: Asked, mut input: IofPush, out: &mut Out) {
         let Asked { by: caller, to, .. } = asked;
-        let IofPush { targets, data, mut directives, .. } = input;
-        push_identity(&mut directives, (caller.uid, caller.gid));
-        let request = PushStdinRequest::new(targets, data).with_directives(directives);
-        self.upcall(UpcallPurpose::Input(to), caller, UpcallRequest::PushStdin(request), out);
+        push_identity(&mut input.directives, (caller.uid, caller.gid));
+        self.upcall(UpcallPurpose::Input(to), caller, UpcallRequest::PushStdin(input), out);
     }
 
     pub(super) fn on_input_taken(&mut self, to: ReplyTo, result: Result<(), Failure>, out: &mut Out) {

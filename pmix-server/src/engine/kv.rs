@@ -12,9 +12,9 @@ use super::dmodex::FetchKey;
 use super::ids::{Counter, ReplyTo};
 use super::registry::{Job, PutData, Viewer, unknown_nspace};
 use super::timers::{Timer, deadline};
+use super::upcall::Upcall;
 use super::users::not_own;
 use super::{Asked, ConnId, Engine, Out};
-use crate::host::Upcall;
 
 /// A get, until it is answered.
 #[derive(Debug)]

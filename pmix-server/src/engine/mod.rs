@@ -32,7 +32,6 @@ mod iof;
 mod iof_cache;
 mod iof_push;
 mod kv;
-mod manage;
 mod monitor;
 mod psets;
 mod query;
@@ -44,6 +43,7 @@ mod stats;
 #[cfg(test)]
 mod tests;
 mod timers;
+pub(crate) mod upcall;
 mod users;
 #[cfg(feature = "workloads")]
 pub mod workloads;
@@ -56,13 +56,13 @@ use pmix_types::{AttributeRegistry, Memory, Nspace, ProcId, Status};
 
 pub use absence::Presence;
 pub(crate) use cleanup::{Cleanup, DirCleanup};
-pub(crate) use command::{CallValue, Caller, Command, UpcallRequest};
+pub(crate) use command::{CallValue, Caller, Command};
 pub(crate) use ids::{CallId, ConnId, RequestId, UpcallId};
-pub(crate) use input::{Answer, HostCall, Input, PeerCred};
+pub(crate) use input::{HostCall, Input, PeerCred};
 pub(crate) use monitor::FileState;
 pub use stats::ServerStats;
+pub(crate) use upcall::{Answer, Capabilities, UpcallRequest};
 
-use crate::host::Capabilities;
 use cleanup::Cleanups;
 use collective::Collectives;
 use connect::Conn;
@@ -286,7 +286,6 @@ impl Engine {
             Request::JobControl(control) if cleanup::is_cleanup(&control.directives) => {
                 self.on_cleanup(&asked, control, out);
             }
-            Request::JobControl(control) => self.on_job_control(asked, control, out),
             Request::Log(log) => self.on_log(asked, log, out),
             Request::ResolvePeers(ask) => self.on_resolve_peers(asked, ask, out),
             Request::ResolveNodes(nspace) => self.on_resolve_nodes(asked, nspace, out),
@@ -295,7 +294,7 @@ impl Engine {
             Request::IofPush(input) => self.on_iof_push(asked, input, out),
             Request::Monitor(wish) => self.on_monitor(asked, wish, out),
             Request::Finalize(_) => self.on_finalize(asked, out),
-            other => self.on_manage(asked, other, out),
+            other => self.on_host_request(asked, other, out),
         }
     }
 

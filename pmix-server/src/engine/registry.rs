@@ -10,8 +10,8 @@ use pmix_types::{
     Directives, Info, KeyName, Memory, Nspace, ProcId, Rank, RankSet, Scope, Status, Value, keys,
 };
 
+use super::upcall::HostObject;
 use super::{CallValue, Config, ConnId, Engine, Out};
-use crate::host::HostObject;
 
 /// The end of a process that nothing else is known of.
 const DEREGISTERED: &str = "it was deregistered";

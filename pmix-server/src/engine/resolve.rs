@@ -6,8 +6,8 @@ use pmix_types::{DataArray, Directives, Info, KeyName, Nspace, Query, Status, Va
 
 use super::connect::push_identity;
 use super::ids::ReplyTo;
+use super::upcall::{QueryRequest, QueryResults, Upcall};
 use super::{Answer, Asked, Caller, Engine, Out, UpcallPurpose, UpcallRequest};
-use crate::host::{QueryRequest, QueryResults, Upcall};
 
 /// What is to be resolved; no namespace stands for all.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use pmix_types::message::Failure;
 use pmix_types::{Memory, Nspace, ProcId, Rank, RankSet, Status};
 
 use super::assemblies::Assemblies;
-use crate::host::Upcall;
+use super::upcall::Upcall;
 
 /// What processes do together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,11 +4,7 @@ use std::sync::Arc;
 use pmix_types::ProcId;
 use tokio_util::sync::CancellationToken;
 
-use super::HostError;
-
-/// An object of the host's own, given with a client's registration and handed back with its upcalls
-/// (CLI-04).
-pub type HostObject = Arc<dyn Any + Send + Sync>;
+use super::HostObject;
 
 /// Who asks, and whether it still matters: given with every upcall.
 #[derive(Clone, Debug)]
@@ -44,10 +40,5 @@ impl UpcallContext {
     /// The object given when the caller was registered, as its own type.
     pub fn object_as<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
         self.object.clone()?.downcast().ok()
-    }
-
-    /// The answer of an entry the host does not have (GEN-11).
-    pub(crate) fn not_supported<T>(what: &str) -> Result<T, HostError> {
-        Err(HostError::not_supported(what))
     }
 }

@@ -1,10 +1,8 @@
 //! The host side: what an embedding resource manager implements and is handed.
 
-mod capability;
 mod context;
+mod dispatch;
 mod error;
-mod forward;
-mod request;
 
 use std::sync::Arc;
 
@@ -14,10 +12,17 @@ use pmix_types::{Nspace, ProcId};
 
 use crate::handle::ServerHandle;
 
-pub use capability::{Capabilities, Upcall};
-pub use context::{HostObject, UpcallContext};
+pub use crate::engine::upcall::{
+    Abort, Allocate, Capabilities, ClientConnected, ClientFinalized, ClientLost, ConnectRequest, Connected,
+    Credential, DeregisterEventsRequest, DirectModexRequest, Directives, Disconnect, Event, Fabric,
+    FenceRequest, Found, GroupRequest, Grouped, HostObject, Infos, IofPull, IofPullRequest, IofPush,
+    JobControl, Log, Lookup, Monitor, Publish, QueryRequest, QueryResults, RegisterEvents, ResourceBlock,
+    SessionControl, Spawn, ToolConnected, Unpublish, Upcall, ValidateCredential,
+};
+pub use context::UpcallContext;
+pub(crate) use dispatch::call;
 pub use error::{HostError, HostResult};
-pub use request::*;
+#[doc(hidden)]
 
 /// The resource manager, as the server sees it: one method per entry of the Standard's server module.
 ///
@@ -35,6 +40,9 @@ pub use request::*;
 /// - Declare in [`HostModule::capabilities`] what you serve: what is not declared is not called.
 /// - Not block the thread (GEN-16); awaiting is fine.
 /// - Expect that nobody waits any more, see [`UpcallContext::cancelled`]; a late answer is dropped.
+///
+/// # Entries
+/// Those of the Standard's module, by name, and what each of them serves: see [`Upcall`].
 ///
 /// # Standard
 /// `pmix_server_module_t`
@@ -67,14 +75,16 @@ pub trait HostModule: Send + Sync + 'static {
     /// A client's last connection has ended without finalize: it is dead, or lost to PMIx. What it was part
     /// of has already been ended for the others. Numbers of the contexts give the order of several.
     ///
-    /// An addition to the Standard, whose hosts learn of it by an event.
-    async fn client_lost(&self, cx: &UpcallContext, req: ClientLost) {}
+    /// Nobody waits for the answer; a failure is logged. An addition to the Standard, whose hosts learn of it by an event.
+    async fn client_lost(&self, cx: &UpcallContext, req: ClientLost) -> HostResult<()> {
+        Ok(())
+    }
 
     /// Ends processes. `ERR_PARAM_VALUE_NOT_SUPPORTED` if that set cannot be ended; nothing is ended then
     /// (HST-05).
     #[doc(alias = "pmix_server_abort_fn_t")]
-    async fn abort(&self, cx: &UpcallContext, req: AbortRequest) -> HostResult<()> {
-        UpcallContext::not_supported("abort")
+    async fn abort(&self, cx: &UpcallContext, req: Abort) -> HostResult<()> {
+        not_served(Upcall::Abort)
     }
 
     /// Carries out a fence with the other servers; returns the data of all of them, this one's included,
@@ -86,68 +96,68 @@ pub trait HostModule: Send + Sync + 'static {
     /// are told who has died.
     #[doc(alias = "pmix_server_fencenb_fn_t")]
     async fn fence(&self, cx: &UpcallContext, req: FenceRequest) -> HostResult<Bytes> {
-        UpcallContext::not_supported("fences over several nodes")
+        not_served(Upcall::Fence)
     }
 
     /// Fetches the data of a process from its server, which answers by
     /// [`ServerHandle::dmodex_request`](crate::ServerHandle::dmodex_request) (DMX-01). Idempotent.
     #[doc(alias = "pmix_server_dmodex_req_fn_t")]
     async fn direct_modex(&self, cx: &UpcallContext, req: DirectModexRequest) -> HostResult<Bytes> {
-        UpcallContext::not_supported("direct modex")
+        not_served(Upcall::DirectModex)
     }
 
     /// Files data for others to look up; `ERR_DUPLICATE_KEY` if the key is taken in that range (PUB-04).
     #[doc(alias = "pmix_server_publish_fn_t")]
-    async fn publish(&self, cx: &UpcallContext, req: PublishRequest) -> HostResult<()> {
-        UpcallContext::not_supported("publish")
+    async fn publish(&self, cx: &UpcallContext, req: Publish) -> HostResult<()> {
+        not_served(Upcall::Publish)
     }
 
     /// Finds published data (PUB-10).
     #[doc(alias = "pmix_server_lookup_fn_t")]
-    async fn lookup(&self, cx: &UpcallContext, req: LookupRequest) -> HostResult<Found> {
-        UpcallContext::not_supported("lookup")
+    async fn lookup(&self, cx: &UpcallContext, req: Lookup) -> HostResult<Found> {
+        not_served(Upcall::Lookup)
     }
 
     /// Removes what the caller has published (PUB-15).
     #[doc(alias = "pmix_server_unpublish_fn_t")]
-    async fn unpublish(&self, cx: &UpcallContext, req: UnpublishRequest) -> HostResult<()> {
-        UpcallContext::not_supported("unpublish")
+    async fn unpublish(&self, cx: &UpcallContext, req: Unpublish) -> HostResult<()> {
+        not_served(Upcall::Unpublish)
     }
 
     /// Starts a job, all or nothing (HST-04); returns its namespace once all processes have started.
     #[doc(alias = "pmix_server_spawn_fn_t")]
-    async fn spawn(&self, cx: &UpcallContext, req: SpawnRequest) -> HostResult<Nspace> {
-        UpcallContext::not_supported("spawn")
+    async fn spawn(&self, cx: &UpcallContext, req: Spawn) -> HostResult<Nspace> {
+        not_served(Upcall::Spawn)
     }
 
     /// Connects processes (CON-02).
     #[doc(alias = "pmix_server_connect_fn_t")]
     async fn connect(&self, cx: &UpcallContext, req: ConnectRequest) -> HostResult<Connected> {
-        UpcallContext::not_supported("connect")
+        not_served(Upcall::Connect)
     }
 
     /// Disconnects processes (CON-14).
     #[doc(alias = "pmix_server_disconnect_fn_t")]
-    async fn disconnect(&self, cx: &UpcallContext, req: DisconnectRequest) -> HostResult<()> {
-        UpcallContext::not_supported("disconnect")
+    async fn disconnect(&self, cx: &UpcallContext, req: Disconnect) -> HostResult<()> {
+        not_served(Upcall::Disconnect)
     }
 
     /// Asks for events that only the host can see, once per code (HST-06).
     #[doc(alias = "pmix_server_register_events_fn_t")]
-    async fn register_events(&self, cx: &UpcallContext, req: RegisterEventsRequest) -> HostResult<()> {
-        UpcallContext::not_supported("registration of system events")
+    async fn register_events(&self, cx: &UpcallContext, req: RegisterEvents) -> HostResult<()> {
+        not_served(Upcall::RegisterEvents)
     }
 
     /// Nobody asks for these codes any more (HST-06).
     #[doc(alias = "pmix_server_deregister_events_fn_t")]
     async fn deregister_events(&self, cx: &UpcallContext, req: DeregisterEventsRequest) -> HostResult<()> {
-        UpcallContext::not_supported("registration of system events")
+        not_served(Upcall::DeregisterEvents)
     }
 
-    /// Carries an event to other servers. Never called with an event the host itself gave (HST-07).
+    /// Carries an event to other servers, as far as its range says. Never called with an event the host itself gave (HST-07).
     #[doc(alias = "pmix_server_notify_event_fn_t")]
-    async fn notify_event(&self, cx: &UpcallContext, req: NotifyEventRequest) -> HostResult<()> {
-        UpcallContext::not_supported("events across servers")
+    async fn notify_event(&self, cx: &UpcallContext, req: Event) -> HostResult<()> {
+        not_served(Upcall::NotifyEvent)
     }
 
     /// Answers queries, each with one info that [`Query::results`](pmix_types::Query::results) makes. Keys that it leaves
@@ -160,7 +170,7 @@ pub trait HostModule: Send + Sync + 'static {
     /// RES-05).
     #[doc(alias = "pmix_server_query_fn_t")]
     async fn query(&self, cx: &UpcallContext, req: QueryRequest) -> HostResult<QueryResults> {
-        UpcallContext::not_supported("queries")
+        not_served(Upcall::Query)
     }
 
     /// Lets a tool in and gives it an identity, or refuses it (TOL-15). The caller's uid and gid in the
@@ -168,60 +178,56 @@ pub trait HostModule: Send + Sync + 'static {
     #[doc(alias = "pmix_server_tool_connection2_fn_t")]
     #[doc(alias = "pmix_server_tool_connection_fn_t")]
     async fn tool_connected(&self, cx: &UpcallContext, req: ToolConnected) -> HostResult<ProcId> {
-        UpcallContext::not_supported("tools")
+        not_served(Upcall::ToolConnected)
     }
 
     /// Logs data (LOG-04). Must not log through PMIx on the same node again (HST-08).
     #[doc(alias = "pmix_server_log2_fn_t")]
     #[doc(alias = "pmix_server_log_fn_t")]
-    async fn log(&self, cx: &UpcallContext, req: LogRequest) -> HostResult<()> {
-        UpcallContext::not_supported("log")
+    async fn log(&self, cx: &UpcallContext, req: Log) -> HostResult<()> {
+        not_served(Upcall::Log)
     }
 
     /// Changes an allocation (ALC-01).
     #[doc(alias = "pmix_server_alloc_fn_t")]
-    async fn allocate(&self, cx: &UpcallContext, req: AllocateRequest) -> HostResult<Infos> {
-        UpcallContext::not_supported("allocation requests")
+    async fn allocate(&self, cx: &UpcallContext, req: Allocate) -> HostResult<Infos> {
+        not_served(Upcall::Allocate)
     }
 
     /// Signals, pauses, ends processes (JCT-01).
     #[doc(alias = "pmix_server_job_control_fn_t")]
-    async fn job_control(&self, cx: &UpcallContext, req: JobControlRequest) -> HostResult<Infos> {
-        UpcallContext::not_supported("job control")
+    async fn job_control(&self, cx: &UpcallContext, req: JobControl) -> HostResult<Infos> {
+        not_served(Upcall::JobControl)
     }
 
     /// Monitors what the library cannot, or other nodes (HST-09).
     #[doc(alias = "pmix_server_monitor_fn_t")]
-    async fn monitor(&self, cx: &UpcallContext, req: MonitorRequest) -> HostResult<Infos> {
-        UpcallContext::not_supported("monitoring")
+    async fn monitor(&self, cx: &UpcallContext, req: Monitor) -> HostResult<Infos> {
+        not_served(Upcall::Monitor)
     }
 
     /// Makes a credential (CRD-01).
     #[doc(alias = "pmix_server_get_cred_fn_t")]
-    async fn get_credential(&self, cx: &UpcallContext, req: GetCredentialRequest) -> HostResult<Credential> {
-        UpcallContext::not_supported("credentials")
+    async fn get_credential(&self, cx: &UpcallContext, directives: Directives) -> HostResult<Credential> {
+        not_served(Upcall::GetCredential)
     }
 
     /// Checks a credential; returns what is known of its holder (CRD-02).
     #[doc(alias = "pmix_server_validate_cred_fn_t")]
-    async fn validate_credential(
-        &self,
-        cx: &UpcallContext,
-        req: ValidateCredentialRequest,
-    ) -> HostResult<Infos> {
-        UpcallContext::not_supported("credentials")
+    async fn validate_credential(&self, cx: &UpcallContext, req: ValidateCredential) -> HostResult<Infos> {
+        not_served(Upcall::ValidateCredential)
     }
 
     /// Starts or ends forwarding of output (IOF-01).
     #[doc(alias = "pmix_server_iof_fn_t")]
     async fn iof_pull(&self, cx: &UpcallContext, req: IofPullRequest) -> HostResult<()> {
-        UpcallContext::not_supported("forwarding of output")
+        not_served(Upcall::IofPull)
     }
 
     /// Hands input to processes (IOF-10).
     #[doc(alias = "pmix_server_stdin_fn_t")]
-    async fn push_stdin(&self, cx: &UpcallContext, req: PushStdinRequest) -> HostResult<()> {
-        UpcallContext::not_supported("forwarding of input")
+    async fn push_stdin(&self, cx: &UpcallContext, req: IofPush) -> HostResult<()> {
+        not_served(Upcall::PushStdin)
     }
 
     /// Makes or ends a group with the other servers (GRP-01); the answer to the end of one is empty. Asked when members
@@ -231,28 +237,33 @@ pub trait HostModule: Send + Sync + 'static {
     /// `LOCAL_COLLECTIVE_STATUS` the local part has failed, by `EVENT_AFFECTED_PROCS`, as in a fence.
     #[doc(alias = "pmix_server_grp_fn_t")]
     async fn group(&self, cx: &UpcallContext, req: GroupRequest) -> HostResult<Grouped> {
-        UpcallContext::not_supported("groups")
+        not_served(Upcall::Group)
     }
 
     /// Answers questions about a fabric: which devices it has, how far they are from each other. The directives say
     /// which (`FABRIC_IDENTIFIER`, `FABRIC_VENDOR`, `FABRIC_PLANE`), or which of those told before, by its
     /// `FABRIC_INDEX`. A first answer has that index.
     #[doc(alias = "pmix_server_fabric_fn_t")]
-    async fn fabric(&self, cx: &UpcallContext, req: FabricRequest) -> HostResult<Infos> {
-        UpcallContext::not_supported("fabrics")
+    async fn fabric(&self, cx: &UpcallContext, req: Fabric) -> HostResult<Infos> {
+        not_served(Upcall::Fabric)
     }
 
     /// Acts on a session.
     #[doc(alias = "pmix_server_session_control_fn_t")]
-    async fn session_control(&self, cx: &UpcallContext, req: SessionControlRequest) -> HostResult<Infos> {
-        UpcallContext::not_supported("session control")
+    async fn session_control(&self, cx: &UpcallContext, req: SessionControl) -> HostResult<Infos> {
+        not_served(Upcall::SessionControl)
     }
 
     /// Defines or changes a block of resources.
     #[doc(alias = "pmix_server_resource_block_fn_t")]
-    async fn resource_block(&self, cx: &UpcallContext, req: ResourceBlockRequest) -> HostResult<()> {
-        UpcallContext::not_supported("resource blocks")
+    async fn resource_block(&self, cx: &UpcallContext, req: ResourceBlock) -> HostResult<()> {
+        not_served(Upcall::ResourceBlock)
     }
+}
+
+/// The answer of an entry that the host does not have (GEN-11).
+fn not_served<T>(upcall: Upcall) -> HostResult<T> {
+    Err(HostError::not_supported(upcall.operation()))
 }
 
 /// A server without a host: serves local data only (INI-10).

@@ -14,7 +14,7 @@ use super::host::lock;
 use super::peer::{Ask, Told, unreadable};
 use super::{Exchange, Launcher, StandardHost};
 use crate::blob;
-use crate::host::{ConnectRequest, Connected, DisconnectRequest, HostResult, UpcallContext};
+use crate::host::{ConnectRequest, Connected, Disconnect, HostResult, UpcallContext};
 
 /// What a server says of namespaces, by their names.
 pub(super) type Jobs = BTreeMap<Nspace, Arc<JobData>>;
@@ -76,12 +76,8 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     }
 
     /// One who leaves a group alone waits for nobody.
-    pub(super) async fn carry_out_disconnect(
-        &self,
-        cx: &UpcallContext,
-        req: DisconnectRequest,
-    ) -> HostResult<()> {
-        let DisconnectRequest { procs, nspace, directives, .. } = req;
+    pub(super) async fn carry_out_disconnect(&self, cx: &UpcallContext, req: Disconnect) -> HostResult<()> {
+        let Disconnect { procs, nspace, directives, .. } = req;
         if nspace.is_some() {
             return Ok(directives.deny_unprocessed()?);
         }

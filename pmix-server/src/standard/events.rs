@@ -10,7 +10,7 @@ use pmix_types::{DataRange, Event, Info, Nspace, ProcId, Status, keys};
 use super::peer::Ask;
 use super::store::User;
 use super::{Exchange, Launcher, StandardHost};
-use crate::host::{HostError, HostResult, NotifyEventRequest, UpcallContext};
+use crate::host::{HostError, HostResult, UpcallContext};
 
 /// How long a node may take to hear of an event. Later events of the same process wait for it.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -18,8 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     /// Tells the hosts of all other nodes in range; done when each has told its server or failed to. The server
     /// brings the events of one process one by one, which keeps their order.
-    pub(super) async fn carry_event(&self, cx: &UpcallContext, req: NotifyEventRequest) -> HostResult<()> {
-        let NotifyEventRequest { event, .. } = req;
+    pub(super) async fn carry_event(&self, cx: &UpcallContext, event: Event) -> HostResult<()> {
         if event.code == Status::READY_FOR_DEBUG && !reaches_tools(event.range) {
             return self.announce_stop(cx, event).await;
         }

@@ -14,8 +14,7 @@ use super::super::supervise::Control;
 use super::super::{LaunchError, LaunchJob, LaunchReport, MemoryExchange, OnFailure};
 use super::*;
 use crate::host::{
-    AbortRequest, HostModule, IofPullRequest, JobControlRequest, PushStdinRequest, QueryRequest,
-    SpawnRequest, ToolConnected, UpcallContext,
+    Abort, HostModule, IofPull, IofPullRequest, IofPush, QueryRequest, Spawn, ToolConnected, UpcallContext,
 };
 
 /// Starts processes as its own user only, and counts what is asked of it.
@@ -186,15 +185,15 @@ async fn another_users_job_is_neither_aborted_nor_controlled_nor_read_nor_fed() 
         let (host, all) = (&scene.host, vec![ProcId::wildcard(victim.parse().unwrap())]);
         let kill = Directives::new().with(&keys::JOB_CTRL_KILL, true);
         let wanted = if victim == "unknown" { Status::ERR_NOT_FOUND } else { Status::ERR_NO_PERMISSIONS };
-        let control = JobControlRequest::new(all.clone()).with_directives(kill);
+        let control = JobControl::new(all.clone()).with_directives(kill);
         let refused = host.job_control(&stranger, control).now_or_never().unwrap();
         assert_eq!(status(refused), wanted, "{victim}");
         let no = Status::ERR_NO_PERMISSIONS;
-        let abort = AbortRequest::new(1, "".into(), all.clone());
+        let abort = Abort::new(1, "").with_procs(all.clone());
         assert_eq!(status(host.abort(&stranger, abort).await), no);
-        let pull = IofPullRequest::new(all.clone(), IofChannels::STDOUT, true);
+        let pull = IofPullRequest::new(IofPull::new(all.clone(), IofChannels::STDOUT), true);
         assert_eq!(status(host.iof_pull(&stranger, pull).await), no);
-        let push = PushStdinRequest::new(all, "input".into());
+        let push = IofPush::new(all, "input".into());
         assert_eq!(status(host.push_stdin(&stranger, push).await), no);
     }
     assert!(scene.is_untouched());
@@ -205,7 +204,7 @@ async fn jct_01_a_job_that_has_come_since_the_gate_is_not_controlled_by_others()
     let mut scene = Scene::new();
     let kill = Directives::new().with(&keys::JOB_CTRL_KILL, true);
     for victim in ["bobs", "servers"] {
-        let control = JobControlRequest::new(vec![proc(victim)]).with_directives(kill.clone());
+        let control = JobControl::new(vec![proc(victim)]).with_directives(kill.clone());
         let stranger = cx("alices", alice());
         // nobody would say that it was carried out
         let refused = scene.host.control_jobs(&stranger, control).now_or_never().unwrap();
@@ -218,11 +217,11 @@ async fn jct_01_a_job_that_has_come_since_the_gate_is_not_controlled_by_others()
 async fn a_users_own_job_is_its_to_abort_read_and_feed() {
     let Scene { host, mut told } = Scene::new();
     let (owner, all) = (cx("alices", alice()), vec![ProcId::wildcard("alices".parse().unwrap())]);
-    host.abort(&owner, AbortRequest::new(1, "".into(), all.clone())).await.unwrap();
+    host.abort(&owner, Abort::new(1, "").with_procs(all.clone())).await.unwrap();
     assert!(matches!(told[0].try_recv(), Ok(Control::Abort { status: 1, .. })));
-    host.push_stdin(&owner, PushStdinRequest::new(all.clone(), "input".into())).await.unwrap();
+    host.push_stdin(&owner, IofPush::new(all.clone(), "input".into())).await.unwrap();
     assert_eq!(host.0.shared.launcher.asked.load(Ordering::Relaxed), 1);
-    let pull = |start| IofPullRequest::new(all.clone(), IofChannels::STDOUT, start);
+    let pull = |start| IofPullRequest::new(IofPull::new(all.clone(), IofChannels::STDOUT), start);
     let pullers = || host.jobs()["alices"].forwarding.pullers.len();
     host.iof_pull(&owner, pull(true)).await.unwrap();
     assert_eq!(pullers(), 1);
@@ -274,7 +273,7 @@ async fn tol_15_sec_02_tools_of_other_users_are_refused() {
 #[tokio::test]
 async fn a_launcher_that_starts_as_itself_only_starts_nothing_for_others() {
     let mut scene = Scene::new();
-    let spawn = SpawnRequest::new(vec![App::new("id", 1)]);
+    let spawn = Spawn::new(vec![App::new("id", 1)]);
     let error = scene.host.spawn(&cx("alices", alice()), spawn).await.unwrap_err();
     assert_eq!(error.status(), Status::ERR_NOT_SUPPORTED);
     let words = format!("jobs of uid {} cannot be started here", alice());

@@ -19,11 +19,10 @@ use super::syslog::Syslog;
 use super::{Exchange, Launcher};
 use crate::handle::ServerHandle;
 use crate::host::{
-    AbortRequest, Capabilities, ClientConnected, ClientFinalized, ClientLost, ConnectRequest, Connected,
-    DirectModexRequest, DisconnectRequest, FenceRequest, Found, GroupRequest, Grouped, HostError, HostModule,
-    HostResult, Infos, IofPullRequest, JobControlRequest, LogRequest, LookupRequest, NotifyEventRequest,
-    PublishRequest, PushStdinRequest, QueryRequest, QueryResults, SpawnRequest, ToolConnected,
-    UnpublishRequest, Upcall, UpcallContext,
+    Abort, Capabilities, ClientConnected, ClientFinalized, ClientLost, ConnectRequest, Connected,
+    DirectModexRequest, Disconnect, Event, FenceRequest, Found, GroupRequest, Grouped, HostError, HostModule,
+    HostResult, Infos, IofPullRequest, IofPush, JobControl, Log, Lookup, Publish, QueryRequest, QueryResults,
+    Spawn, ToolConnected, Unpublish, Upcall, UpcallContext,
 };
 
 /// A ready host: give it a [`Launcher`] and an [`Exchange`] and it is a resource manager.
@@ -158,8 +157,7 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         Ok(())
     }
 
-    fn abort_jobs(&self, cx: &UpcallContext, req: &AbortRequest) -> HostResult<()> {
-        req.directives.deny_unprocessed()?;
+    fn abort_jobs(&self, cx: &UpcallContext, req: &Abort) -> HostResult<()> {
         let caller = &cx.caller.nspace;
         if req.procs.iter().any(|proc| !proc.rank.is_wildcard()) {
             let message = "single processes cannot be aborted here: abort all of a namespace (rank WILDCARD)";
@@ -213,6 +211,9 @@ macro_rules! behind_the_gate {
         $upcall:ident $method:ident($host:ident, $cx:ident, $req:ident: $request:ty) -> $answer:ty, of $named:expr
             => $work:expr;
     )+) => {
+        /// What it serves; input only if the launcher takes it.
+        const SERVED: &[Upcall] = &[Upcall::ClientLost, $(Upcall::$upcall),+];
+
         #[async_trait]
         impl<L: Launcher, X: Exchange> HostModule for StandardHost<L, X> {
             $($ungated)*
@@ -229,31 +230,12 @@ macro_rules! behind_the_gate {
 behind_the_gate! {
     {
         fn capabilities(&self) -> Capabilities {
-            let input = self.0.shared.launcher.takes_stdin().then_some(Upcall::PushStdin);
-            [
-                Upcall::ClientConnected,
-                Upcall::ClientFinalized,
-                Upcall::ClientLost,
-                Upcall::Abort,
-                Upcall::Fence,
-                Upcall::DirectModex,
-                Upcall::Query,
-                Upcall::ToolConnected,
-                Upcall::Publish,
-                Upcall::Lookup,
-                Upcall::Unpublish,
-                Upcall::Spawn,
-                Upcall::Connect,
-                Upcall::Disconnect,
-                Upcall::Group,
-                Upcall::Log,
-                Upcall::JobControl,
-                Upcall::NotifyEvent,
-                Upcall::IofPull,
-            ]
-            .into_iter()
-            .chain(input)
-            .fold(Capabilities::none(), |all, upcall| all.with_attributes(upcall, taken_by(upcall)))
+            let takes_input = self.0.shared.launcher.takes_stdin();
+            SERVED
+                .iter()
+                .copied()
+                .filter(|upcall| takes_input || *upcall != Upcall::PushStdin)
+                .fold(Capabilities::none(), |all, upcall| all.with_attributes(upcall, taken_by(upcall)))
         }
 
         /// A second server is ignored: one host serves one node.
@@ -264,13 +246,14 @@ behind_the_gate! {
             }
         }
 
-        async fn client_lost(&self, cx: &UpcallContext, req: ClientLost) {
+        async fn client_lost(&self, cx: &UpcallContext, req: ClientLost) -> HostResult<()> {
             self.forget_lost(&req.proc);
             if self.jobs().contains_key(&req.proc.nspace) {
                 self.control(&req.proc.nspace, Control::Lost { rank: req.proc.rank, order: cx.id });
             } else {
                 self.announce_loss(cx, req.proc).await;
             }
+            Ok(())
         }
     }
 
@@ -278,34 +261,34 @@ behind_the_gate! {
         => host.note(&req.proc.nspace, Control::Connected(req.proc.rank));
     ClientFinalized client_finalized(host, _cx, req: ClientFinalized) -> (), of &[]
         => host.note(&req.proc.nspace, Control::Finalized(req.proc.rank));
-    Abort abort(host, cx, req: AbortRequest) -> (), of &req.procs
+    Abort abort(host, cx, req: Abort) -> (), of &req.procs
         => host.abort_jobs(cx, &req);
     Fence fence(host, cx, req: FenceRequest) -> Bytes, of &req.procs
         => host.carry_out_fence(cx, req).await;
     Connect connect(host, cx, req: ConnectRequest) -> Connected, of &req.procs
         => host.carry_out_connect(cx, req).await;
-    Disconnect disconnect(host, cx, req: DisconnectRequest) -> (), of &req.procs
+    Disconnect disconnect(host, cx, req: Disconnect) -> (), of &req.procs
         => host.carry_out_disconnect(cx, req).await;
     Group group(host, cx, req: GroupRequest) -> Grouped, of &req.procs
         => host.carry_out_group(cx, req).await;
-    Publish publish(host, cx, req: PublishRequest) -> (), of &[]
+    Publish publish(host, cx, req: Publish) -> (), of &[]
         => host.publish_data(cx, req).await;
-    Lookup lookup(host, cx, req: LookupRequest) -> Found, of &[]
+    Lookup lookup(host, cx, req: Lookup) -> Found, of &[]
         => host.look_up(cx, req).await;
-    Unpublish unpublish(host, cx, req: UnpublishRequest) -> (), of &[]
+    Unpublish unpublish(host, cx, req: Unpublish) -> (), of &[]
         => host.unpublish_data(cx, req).await;
-    Spawn spawn(host, cx, req: SpawnRequest) -> Nspace, of &[]
+    Spawn spawn(host, cx, req: Spawn) -> Nspace, of &[]
         => host.spawn_child(cx, req).await;
-    Log log(host, cx, req: LogRequest) -> (), of &[]
+    Log log(host, cx, req: Log) -> (), of &[]
         => host.write_log(cx, req).await;
-    JobControl job_control(host, cx, req: JobControlRequest) -> Infos, of &host.those_here(&req.targets)
+    JobControl job_control(host, cx, req: JobControl) -> Infos, of &host.those_here(&req.targets)
         => host.control_jobs(cx, req).await;
-    NotifyEvent notify_event(host, cx, req: NotifyEventRequest) -> (), of &[]
+    NotifyEvent notify_event(host, cx, req: Event) -> (), of &[]
         => host.carry_event(cx, req).await;
     // its end takes back what it was given
-    IofPull iof_pull(host, cx, req: IofPullRequest) -> (), of if req.start { &req.procs } else { &[] }
+    IofPull iof_pull(host, cx, req: IofPullRequest) -> (), of if req.start { &req.pull.procs } else { &[] }
         => host.change_forwarding(cx, req);
-    PushStdin push_stdin(host, _cx, req: PushStdinRequest) -> (), of &req.targets
+    PushStdin push_stdin(host, _cx, req: IofPush) -> (), of &req.targets
         => host.take_input(req).await;
     DirectModex direct_modex(host, cx, req: DirectModexRequest) -> Bytes, of &[]
         => host.fetch_data(cx, req).await;

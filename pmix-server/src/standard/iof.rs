@@ -9,7 +9,7 @@ use super::cluster::Servers;
 use super::host::take_identity;
 use super::start::JobEntry;
 use super::{Exchange, Launcher, OutputChannel, StandardHost};
-use crate::host::{HostError, HostResult, IofPullRequest, PushStdinRequest, UpcallContext};
+use crate::host::{HostError, HostResult, IofPull, IofPullRequest, IofPush, UpcallContext};
 
 /// What of a job can be forwarded, and who has asked for it.
 #[derive(Debug)]
@@ -41,9 +41,9 @@ impl Puller {
 
 impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     pub(super) fn change_forwarding(&self, cx: &UpcallContext, mut req: IofPullRequest) -> HostResult<()> {
-        take_identity(&mut req.directives)?;
-        let copies = take_mode(&mut req.directives)?;
-        let IofPullRequest { procs, channels, start, directives, .. } = req;
+        take_identity(&mut req.pull.directives)?;
+        let copies = take_mode(&mut req.pull.directives)?;
+        let IofPullRequest { pull: IofPull { procs, channels, directives, .. }, start, .. } = req;
         let (caller, node) = (cx.caller.clone(), self.0.exchange.node().to_owned());
         let puller = Puller { caller, node, procs, channels, copies };
         let mut jobs = self.jobs();
@@ -108,7 +108,7 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     }
 
     /// Input for processes of jobs that were started with it.
-    pub(super) async fn take_input(&self, mut req: PushStdinRequest) -> HostResult<()> {
+    pub(super) async fn take_input(&self, mut req: IofPush) -> HostResult<()> {
         take_identity(&mut req.directives)?;
         let is_end = req.directives.take_flag(&keys::IOF_COMPLETE)?;
         // what a process's own library does

@@ -13,7 +13,7 @@ use super::peer::{Ask, Told};
 use super::store::User;
 use super::supervise::Control;
 use super::{Exchange, Launcher, StandardHost};
-use crate::host::{HostError, HostResult, Infos, JobControlRequest, UpcallContext};
+use crate::host::{HostError, HostResult, Infos, UpcallContext};
 
 /// Numbers of signals on this system.
 mod signal {
@@ -34,8 +34,8 @@ type Ranks = Option<BTreeSet<Rank>>;
 
 impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     /// Acts on all targets that run, or fails without acting on any that this node has started.
-    pub(super) async fn control_jobs(&self, cx: &UpcallContext, req: JobControlRequest) -> HostResult<Infos> {
-        let JobControlRequest { targets, directives } = req;
+    pub(super) async fn control_jobs(&self, cx: &UpcallContext, req: JobControl) -> HostResult<Infos> {
+        let JobControl { targets, directives, .. } = req;
         let wish = Wish::new(directives.clone())?;
         let Some(act) = wish.act else {
             return wish.cancel();

@@ -15,7 +15,7 @@ use super::peer::{Ask, Told};
 use super::store::User;
 use super::syslog::{Priority, Syslog};
 use super::{Exchange, JobReport, LaunchReport, Launcher, OutputChannel, StandardHost};
-use crate::host::{HostError, HostResult, LogRequest, UpcallContext};
+use crate::host::{HostError, HostResult, UpcallContext};
 
 /// Where a message can go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +105,7 @@ impl Style {
 
 impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     /// Writes each entry to its channel, in order. Never logs through the library itself (HST-08).
-    pub(super) async fn write_log(&self, cx: &UpcallContext, req: LogRequest) -> HostResult<()> {
+    pub(super) async fn write_log(&self, cx: &UpcallContext, req: Log) -> HostResult<()> {
         let (how, data): (Vec<_>, Vec<_>) =
             req.data.into_iter().partition(|info| is_style(info.key.as_str()));
         let mut directives = req.directives;
@@ -158,7 +158,7 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         mut text: String,
     ) -> HostResult<()> {
         let Some(reports) = self.reports_of(caller) else {
-            return UpcallContext::not_supported("log to the output of a process that was not started here");
+            return Err(HostError::not_supported("log to the output of a process that was not started here"));
         };
         if !text.ends_with('\n') {
             text.push('\n');

@@ -12,9 +12,7 @@ use super::host::lock;
 use super::peer::{Ask, Told, encode, unreadable};
 use super::store::{Item, Look, Over, Party, Place, Store, User};
 use super::{Exchange, Launcher, PublishLimits, StandardHost};
-use crate::host::{
-    Found, HostError, HostResult, LookupRequest, PublishRequest, UnpublishRequest, UpcallContext,
-};
+use crate::host::{Found, HostError, HostResult, UpcallContext};
 
 /// How long a lookup of another node waits before that node has to ask again: nobody waits longer than this for
 /// an asker whose node is gone.
@@ -80,27 +78,21 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         self.forget_published(Over::Session(session));
     }
 
-    pub(super) async fn publish_data(&self, cx: &UpcallContext, req: PublishRequest) -> HostResult<()> {
-        let mut publish = Publish::new(req.data);
-        publish.directives = req.directives;
-        self.ask_keeper(cx, Request::Publish(publish)).await?;
+    pub(super) async fn publish_data(&self, cx: &UpcallContext, req: Publish) -> HostResult<()> {
+        self.ask_keeper(cx, Request::Publish(req)).await?;
         self.forget_late(&cx.caller).await;
         Ok(())
     }
 
-    pub(super) async fn look_up(&self, cx: &UpcallContext, req: LookupRequest) -> HostResult<Found> {
-        let mut lookup = Lookup::new(req.keys);
-        lookup.directives = req.directives;
-        match self.ask_keeper(cx, Request::Lookup(lookup)).await? {
+    pub(super) async fn look_up(&self, cx: &UpcallContext, req: Lookup) -> HostResult<Found> {
+        match self.ask_keeper(cx, Request::Lookup(req)).await? {
             Reply::Lookup(reply) => Ok(reply.found),
             _ => Err(unreadable("answer").into()),
         }
     }
 
-    pub(super) async fn unpublish_data(&self, cx: &UpcallContext, req: UnpublishRequest) -> HostResult<()> {
-        let mut unpublish = Unpublish::new(req.keys);
-        unpublish.directives = req.directives;
-        self.ask_keeper(cx, Request::Unpublish(unpublish)).await?;
+    pub(super) async fn unpublish_data(&self, cx: &UpcallContext, req: Unpublish) -> HostResult<()> {
+        self.ask_keeper(cx, Request::Unpublish(req)).await?;
         Ok(())
     }
 

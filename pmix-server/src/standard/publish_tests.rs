@@ -96,12 +96,12 @@ fn user(rank: u32, uid: u32) -> UpcallContext {
 
 async fn publish(host: &Host, cx: &UpcallContext, key: &str, directives: Directives) -> HostResult<()> {
     let data = vec![Info::dynamic(key.parse().unwrap(), 1u32)];
-    host.publish_data(cx, PublishRequest::new(data).with_directives(directives)).await
+    host.publish_data(cx, Publish::new(data).with_directives(directives)).await
 }
 
 async fn look_up(host: &Host, cx: &UpcallContext, key: &str, directives: Directives) -> HostResult<Found> {
     let keys = vec![key.parse().unwrap()];
-    host.look_up(cx, LookupRequest::new(keys).with_directives(directives)).await
+    host.look_up(cx, Lookup::new(keys).with_directives(directives)).await
 }
 
 fn once() -> Directives {
@@ -175,7 +175,7 @@ async fn a_keeper_that_does_not_answer_is_unreachable_and_no_hang() {
     let errors = [
         publish(&host, &caller(0), "k", Directives::new()).await.unwrap_err(),
         look_up(&host, &caller(0), "k", all()).await.unwrap_err(),
-        host.unpublish_data(&caller(0), UnpublishRequest::new(Vec::new())).await.unwrap_err(),
+        host.unpublish_data(&caller(0), Unpublish::new(Vec::new())).await.unwrap_err(),
     ];
     for error in errors {
         assert_eq!(error.status(), Status::ERR_UNREACH);
@@ -204,7 +204,7 @@ async fn pub_09_pub_12_users_of_other_nodes_are_known_by_their_kernels_word() {
     let error = look_up(&hosts[0], &user(1, 8), "closed", lie).await.unwrap_err();
     assert_eq!(error.status(), Status::ERR_NO_PERMISSIONS);
     // a process of the same name and another user takes nothing back
-    hosts[1].unpublish_data(&user(0, 8), UnpublishRequest::new(Vec::new())).await.unwrap();
+    hosts[1].unpublish_data(&user(0, 8), Unpublish::new(Vec::new())).await.unwrap();
     assert_eq!(status(7, "closed").await, Status::SUCCESS);
 }
 
@@ -216,7 +216,7 @@ async fn gen_05_a_required_directive_that_is_not_known_is_refused() {
         publish(&hosts[1], &caller(0), "k", unknown()).await.unwrap_err(),
         look_up(&hosts[1], &caller(0), "k", unknown()).await.unwrap_err(),
         hosts[1]
-            .unpublish_data(&caller(0), UnpublishRequest::new(Vec::new()).with_directives(unknown()))
+            .unpublish_data(&caller(0), Unpublish::new(Vec::new()).with_directives(unknown()))
             .await
             .unwrap_err(),
     ];

@@ -8,13 +8,13 @@ use tokio::sync::mpsc;
 use super::gate::is_trusted;
 use super::supervise::{Child, Control};
 use super::{Account, Exchange, Job, JobReport, JobStart, Launcher, StandardHost, StartError};
-use crate::host::{HostError, HostResult, SpawnRequest, UpcallContext};
+use crate::host::{HostError, HostResult, Spawn, UpcallContext};
 
 impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     /// Starts a job for a process; its output goes to whoever reads that of the parent, and it ends with the parent's
     /// job, unless it is independent.
-    pub(super) async fn spawn_child(&self, cx: &UpcallContext, req: SpawnRequest) -> HostResult<Nspace> {
-        let SpawnRequest { apps, directives, .. } = req;
+    pub(super) async fn spawn_child(&self, cx: &UpcallContext, req: Spawn) -> HostResult<Nspace> {
+        let Spawn { apps, directives, .. } = req;
         let parent = &cx.caller;
         let user = self.runs_as(cx).await?;
         let (forwarded, stdin) = (forwarded(&directives)?, stdin_reader(&directives)?);

@@ -7,6 +7,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use pmix_types::{DataArray, Info, InfoFlags, Nspace, Pdata, ProcId, ProcInfo, Rank, Status, Value, keys};
 
+use crate::engine::upcall::for_each_upcall;
+use crate::engine::{Answer, UpcallRequest};
 use crate::handle::ServerHandle;
 use crate::host::*;
 
@@ -90,10 +92,6 @@ impl<H: HostModule> Faulty<H> {
             .collect()
     }
 
-    fn has(&self, fault: Fault) -> bool {
-        self.fault == fault
-    }
-
     /// The table of the first namespace that is asked for, from the last rank to the first.
     async fn backward_table(&self, req: &QueryRequest) -> HostResult<QueryResults> {
         let query = req.queries.first().ok_or(Status::ERR_NOT_FOUND)?;
@@ -114,135 +112,94 @@ impl<H: HostModule> Faulty<H> {
     }
 }
 
-/// Entries of one's own, and those that are the inner host's.
-macro_rules! faulty {
-    ({ $($own:tt)* } $($method:ident($request:ty) -> $answer:ty;)+) => {
+/// All entries are answered in one place.
+macro_rules! answered_in_one_place {
+    ($($name:ident $method:ident($request:ty) -> $reply:ty { $($about:tt)* })+) => {
         #[async_trait]
         impl<H: HostModule> HostModule for Faulty<H> {
-            $($own)*
+            fn capabilities(&self) -> Capabilities {
+                self.host.capabilities()
+            }
 
-            $(async fn $method(&self, cx: &UpcallContext, req: $request) -> $answer {
-                self.host.$method(cx, req).await
+            fn started(&self, handle: &ServerHandle) {
+                // one host, one server
+                let _ = self.handle.set(handle.clone());
+                self.host.started(handle);
+            }
+
+            $(async fn $method(&self, cx: &UpcallContext, req: $request) -> HostResult<$reply> {
+                let answer = self.answer(cx, UpcallRequest::$name(req)).await?;
+                answer.try_into().map_err(|_| Status::ERROR.into())
             })+
         }
     };
 }
 
-faulty! {
-    {
-        fn capabilities(&self) -> Capabilities {
-            self.host.capabilities()
-        }
+for_each_upcall!(answered_in_one_place);
 
-        fn started(&self, handle: &ServerHandle) {
-            // one host, one server
-            let _ = self.handle.set(handle.clone());
-            self.host.started(handle);
-        }
-
-        async fn client_connected(&self, cx: &UpcallContext, req: ClientConnected) -> HostResult<()> {
-            assert!(!self.has(Fault::PanickingConnection), "a host that panics");
-            self.host.client_connected(cx, req).await
-        }
-
-        async fn fence(&self, cx: &UpcallContext, mut req: FenceRequest) -> HostResult<Bytes> {
-            match self.fault {
-                Fault::HastyFence => return Ok(req.data),
-                Fault::CarelessFence => req.directives = careless(req.directives),
-                _ => {}
+impl<H: HostModule> Faulty<H> {
+    /// What the inner host answers, unless the fault is in it.
+    async fn answer(&self, cx: &UpcallContext, request: UpcallRequest) -> HostResult<Answer> {
+        match (self.fault, request) {
+            (Fault::PanickingConnection, UpcallRequest::ClientConnected(_)) => panic!("a host that panics"),
+            (Fault::HastyFence, UpcallRequest::Fence(req)) => Ok(Answer::Blob(req.data)),
+            (Fault::CarelessFence, UpcallRequest::Fence(mut req)) => {
+                req.directives = careless(req.directives);
+                self.host.fence(cx, req).await.map(Answer::Blob)
             }
-            let data = self.host.fence(cx, req).await?;
-            Ok(if self.has(Fault::FenceWithoutData) { Bytes::new() } else { data })
-        }
-
-        async fn connect(&self, cx: &UpcallContext, req: ConnectRequest) -> HostResult<Connected> {
-            if self.has(Fault::HastyConnect) {
-                return Ok(Connected { data: req.data, ..Connected::default() });
+            (Fault::FenceWithoutData, UpcallRequest::Fence(req)) => {
+                self.host.fence(cx, req).await?;
+                Ok(Answer::Blob(Bytes::new()))
             }
-            let mut connected = self.host.connect(cx, req).await?;
-            if self.has(Fault::TwinRanks) {
+            (Fault::HastyConnect, UpcallRequest::Connect(req)) => {
+                Ok(Answer::Connected(Connected { data: req.data, ..Connected::default() }))
+            }
+            (Fault::TwinRanks, UpcallRequest::Connect(req)) => {
+                let mut connected = self.host.connect(cx, req).await?;
                 connected.nspace = Nspace::new("twins").ok();
                 for (_, rank) in &mut connected.ranks {
                     *rank = Rank::from_raw(0);
                 }
+                Ok(Answer::Connected(connected))
             }
-            Ok(connected)
-        }
-
-        async fn direct_modex(&self, cx: &UpcallContext, req: DirectModexRequest) -> HostResult<Bytes> {
-            match self.fault {
-                Fault::SilentDirectModex => std::future::pending().await,
-                Fault::GarbledDirectModex => Ok(Bytes::from_static(b"\xff\xffnot data of a process")),
-                _ => self.host.direct_modex(cx, req).await,
+            (Fault::SilentDirectModex, UpcallRequest::DirectModex(_))
+            | (Fault::SilentLookup, UpcallRequest::Lookup(_)) => std::future::pending().await,
+            (Fault::GarbledDirectModex, UpcallRequest::DirectModex(_)) => {
+                Ok(Answer::Blob(Bytes::from_static(b"\xff\xffnot data of a process")))
             }
-        }
-
-        async fn publish(&self, cx: &UpcallContext, req: PublishRequest) -> HostResult<()> {
-            match self.fault {
-                Fault::ForgetfulPublish => Ok(()),
-                Fault::PublicBoard => {
-                    let data = req.data.into_iter();
-                    let proc = &cx.caller;
-                    self.board().extend(
-                        data.map(|Info { key, value, .. }| Pdata { proc: proc.clone(), key, value }),
-                    );
-                    Ok(())
-                }
-                _ => self.host.publish(cx, req).await,
+            (Fault::ForgetfulPublish, UpcallRequest::Publish(_))
+            | (Fault::MuteEvents, UpcallRequest::NotifyEvent(_)) => Ok(Answer::Done),
+            (Fault::PublicBoard, UpcallRequest::Publish(req)) => {
+                let proc = &cx.caller;
+                let data = req.data.into_iter();
+                self.board().extend(data.map(|Info { key, value, .. }| Pdata {
+                    proc: proc.clone(),
+                    key,
+                    value,
+                }));
+                Ok(Answer::Done)
             }
-        }
-
-        async fn lookup(&self, cx: &UpcallContext, req: LookupRequest) -> HostResult<Found> {
-            match self.fault {
-                Fault::SilentLookup => std::future::pending().await,
-                Fault::PublicBoard => {
-                    Ok(self.board().iter().filter(|data| req.keys.contains(&data.key)).cloned().collect())
-                }
-                _ => self.host.lookup(cx, req).await,
+            (Fault::PublicBoard, UpcallRequest::Lookup(req)) => {
+                let found =
+                    self.board().iter().filter(|data| req.keys.contains(&data.key)).cloned().collect();
+                Ok(Answer::Found(found))
             }
-        }
-
-        async fn notify_event(&self, cx: &UpcallContext, req: NotifyEventRequest) -> HostResult<()> {
-            if self.has(Fault::MuteEvents) { Ok(()) } else { self.host.notify_event(cx, req).await }
-        }
-
-        async fn query(&self, cx: &UpcallContext, req: QueryRequest) -> HostResult<QueryResults> {
-            assert!(!self.has(Fault::PanickingQuery), "a host that panics");
-            match self.fault {
-                Fault::LyingQuery => {
-                    let keys = req.queries.iter().flat_map(|query| &query.keys);
-                    Ok(QueryResults::complete(keys.map(|key| Info::dynamic(key.clone(), 0_u32)).collect()))
-                }
-                Fault::BackwardTable => self.backward_table(&req).await,
-                _ => self.host.query(cx, req).await,
+            (Fault::PanickingQuery, UpcallRequest::Query(_)) => panic!("a host that panics"),
+            (Fault::LyingQuery, UpcallRequest::Query(req)) => {
+                let keys = req.queries.iter().flat_map(|query| &query.keys);
+                let lies = keys.map(|key| Info::dynamic(key.clone(), 0_u32)).collect();
+                Ok(Answer::Query(QueryResults::complete(lies)))
             }
+            (Fault::BackwardTable, UpcallRequest::Query(req)) => {
+                self.backward_table(&req).await.map(Answer::Query)
+            }
+            (_, request) => call(&self.host, cx, request).await,
         }
     }
-    client_finalized(ClientFinalized) -> HostResult<()>;
-    client_lost(ClientLost) -> ();
-    abort(AbortRequest) -> HostResult<()>;
-    unpublish(UnpublishRequest) -> HostResult<()>;
-    spawn(SpawnRequest) -> HostResult<Nspace>;
-    disconnect(DisconnectRequest) -> HostResult<()>;
-    register_events(RegisterEventsRequest) -> HostResult<()>;
-    deregister_events(DeregisterEventsRequest) -> HostResult<()>;
-    tool_connected(ToolConnected) -> HostResult<ProcId>;
-    log(LogRequest) -> HostResult<()>;
-    allocate(AllocateRequest) -> HostResult<Infos>;
-    job_control(JobControlRequest) -> HostResult<Infos>;
-    monitor(MonitorRequest) -> HostResult<Infos>;
-    get_credential(GetCredentialRequest) -> HostResult<Credential>;
-    validate_credential(ValidateCredentialRequest) -> HostResult<Infos>;
-    iof_pull(IofPullRequest) -> HostResult<()>;
-    push_stdin(PushStdinRequest) -> HostResult<()>;
-    group(GroupRequest) -> HostResult<Grouped>;
-    fabric(FabricRequest) -> HostResult<Infos>;
-    session_control(SessionControlRequest) -> HostResult<Infos>;
-    resource_block(ResourceBlockRequest) -> HostResult<()>;
 }
 
 /// What must be done need not.
-fn careless(directives: pmix_types::Directives) -> pmix_types::Directives {
+fn careless(directives: Directives) -> Directives {
     let optional = |info: Info| Info { flags: info.flags - InfoFlags::REQUIRED, ..info };
     directives.into_iter().map(optional).collect()
 }

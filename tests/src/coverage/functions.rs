@@ -116,12 +116,26 @@ impl Functions {
         Ok(functions)
     }
 
-    /// An entry of the host's module that the server does not call is a promise.
+    /// An entry of the host's module that the engine does not call is a promise.
     fn leave_out_entries_without_callers(&mut self, root: &Path) -> io::Result<()> {
-        let calls = fs::read_to_string(root.join("pmix-server/src/upcalls.rs"))?;
+        let engine = root.join("pmix-server/src/engine");
+        let mut calls = String::new();
+        for file in sources(&engine)? {
+            if !file.starts_with(engine.join("tests")) {
+                calls.push_str(&fs::read_to_string(&file)?);
+            }
+        }
+        // those that go up as they come are marked in the table
+        let is_called = |entry: &str| {
+            let name: String = entry.split('_').map(capitalized).collect();
+            calls.contains(&format!("UpcallRequest::{name}("))
+                || (calls.split_once(&format!(" {name} {entry}(")))
+                    .and_then(|(_, row)| row.split_once("passed_up: "))
+                    .is_some_and(|(_, form)| !form.starts_with("no,"))
+        };
         for items in self.items.values_mut() {
             items.retain(|item| match item.path.split_once("::HostModule::") {
-                Some((_, entry)) => calls.contains(&format!("host.{entry}(")),
+                Some((_, entry)) => is_called(entry),
                 None => true,
             });
         }
@@ -198,6 +212,10 @@ impl Functions {
             None => "-".into(),
         }
     }
+}
+
+fn capitalized(word: &str) -> String {
+    word.chars().take(1).map(|first| first.to_ascii_uppercase()).chain(word.chars().skip(1)).collect()
 }
 
 /// The packages that users see, in order.

@@ -11,7 +11,8 @@ const LEFT_OUT: [&str; 3] = ["CHANGELOG.md", "COVERAGE.md", "glossary.md"];
 
 fn section(heading: &str) -> String {
     let text = fs::read_to_string(root().join("docs/glossary.md")).unwrap();
-    let (_, section) = text.split_once(&format!("\n## {heading}\n")).expect(heading);
+    let (_, section) =
+        text.split_once(&format!("\n## {heading}\n")).unwrap_or_else(|| panic!("no section {heading}"));
     section.split("\n## ").next().unwrap().to_owned()
 }
 

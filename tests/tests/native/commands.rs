@@ -15,7 +15,7 @@ use pmix_native::msg::{
 };
 use pmix_native::{Dialect, Encoding};
 use pmix_rm::LocalLauncher;
-use pmix_server::host::*;
+use pmix_server::host::{self, *};
 use pmix_server::standard::{MemoryExchange, StandardHost};
 use pmix_server::{
     Capabilities, HostModule, HostResult, NativeWire, ServerBuilder, Upcall, UpcallContext, async_trait,
@@ -83,7 +83,7 @@ const COMMANDS: [(u8, Served); 41] = [
 struct Willing;
 
 macro_rules! willing {
-    ($($name:ident($request:ident, $reply:ty) $answer:expr;)+) => {
+    ($($name:ident($request:ty, $reply:ty) $answer:expr;)+) => {
         #[async_trait]
         impl HostModule for Willing {
             fn capabilities(&self) -> Capabilities {
@@ -103,20 +103,20 @@ macro_rules! willing {
 }
 
 willing! {
-    abort(AbortRequest, ()) ();
-    publish(PublishRequest, ()) ();
-    lookup(LookupRequest, Found) vec![Pdata { proc: me(), key: "k".parse().unwrap(), value: Value::Uint32(7) }];
-    unpublish(UnpublishRequest, ()) ();
-    spawn(SpawnRequest, Nspace) Nspace::new("child").unwrap();
-    log(LogRequest, ()) ();
-    allocate(AllocateRequest, Infos) said();
-    job_control(JobControlRequest, Infos) said();
-    monitor(MonitorRequest, Infos) said();
-    get_credential(GetCredentialRequest, Credential) Credential::new("secret".into(), said());
-    validate_credential(ValidateCredentialRequest, Infos) said();
+    abort(host::Abort, ()) ();
+    publish(host::Publish, ()) ();
+    lookup(host::Lookup, Found) vec![Pdata { proc: me(), key: "k".parse().unwrap(), value: Value::Uint32(7) }];
+    unpublish(Unpublish, ()) ();
+    spawn(host::Spawn, Nspace) Nspace::new("child").unwrap();
+    log(host::Log, ()) ();
+    allocate(host::Allocate, Infos) said();
+    job_control(host::JobControl, Infos) said();
+    monitor(host::Monitor, Infos) said();
+    get_credential(Directives, Credential) Credential::new("secret".into(), said());
+    validate_credential(host::ValidateCredential, Infos) said();
     iof_pull(IofPullRequest, ()) ();
-    push_stdin(PushStdinRequest, ()) ();
-    session_control(SessionControlRequest, Infos) said();
+    push_stdin(host::IofPush, ()) ();
+    session_control(host::SessionControl, Infos) said();
     group(GroupRequest, Grouped) numbered();
     tool_connected(ToolConnected, ProcId) ProcId::new(Nspace::new("tool").unwrap(), Rank::from_raw(0));
 }

@@ -9,7 +9,7 @@ use pmix_native::conn::{
 };
 use pmix_native::msg::{Context, Publish, Reply, Request, Spawn};
 use pmix_native::{Dialect, Encoding};
-use pmix_server::host::{ClientConnected, HostError, SpawnRequest, ToolConnected};
+use pmix_server::host::{self, ClientConnected, HostError, ToolConnected};
 use pmix_server::types::{App, Directives, Info, Status, keys};
 use pmix_server::{Capabilities, HostModule, HostResult, NativeWire, Upcall, UpcallContext, async_trait};
 use pmix_tests::{
@@ -286,7 +286,7 @@ impl HostModule for Slow {
         Ok(ProcId::new(Nspace::new("tool").unwrap(), Rank::from_raw(0)))
     }
 
-    async fn spawn(&self, _: &UpcallContext, _: SpawnRequest) -> HostResult<Nspace> {
+    async fn spawn(&self, _: &UpcallContext, _: host::Spawn) -> HostResult<Nspace> {
         self.told.send("spawn").unwrap();
         Ok(Nspace::new("spawned").unwrap())
     }

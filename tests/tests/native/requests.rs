@@ -11,7 +11,7 @@ use pmix_native::msg::{
     RegisterEvents, Reply, Request, ResolvePeers, SessionControl, ValidateCredential,
 };
 use pmix_native::{Dialect, Encoding};
-use pmix_server::host::*;
+use pmix_server::host::{self, *};
 use pmix_server::{Capabilities, HostModule, HostResult, NativeWire, Upcall, UpcallContext, async_trait};
 use pmix_tests::{NativeSession, TestCluster, TestNode, within};
 use tokio::sync::mpsc;
@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 struct Recorder(mpsc::UnboundedSender<String>);
 
 macro_rules! recorded {
-    ($($name:ident($upcall:ident, $request:ident, $reply:ty) $answer:expr;)+) => {
+    ($($name:ident($upcall:ident, $request:ty, $reply:ty) $answer:expr;)+) => {
         #[async_trait]
         impl HostModule for Recorder {
             fn capabilities(&self) -> Capabilities {
@@ -36,15 +36,15 @@ macro_rules! recorded {
 }
 
 recorded! {
-    abort(Abort, AbortRequest, ()) ();
-    log(Log, LogRequest, ()) ();
-    allocate(Allocate, AllocateRequest, Infos) Vec::new();
-    job_control(JobControl, JobControlRequest, Infos) Vec::new();
-    monitor(Monitor, MonitorRequest, Infos) Vec::new();
-    validate_credential(ValidateCredential, ValidateCredentialRequest, Infos) Vec::new();
+    abort(Abort, host::Abort, ()) ();
+    log(Log, host::Log, ()) ();
+    allocate(Allocate, host::Allocate, Infos) Vec::new();
+    job_control(JobControl, host::JobControl, Infos) Vec::new();
+    monitor(Monitor, host::Monitor, Infos) Vec::new();
+    validate_credential(ValidateCredential, host::ValidateCredential, Infos) Vec::new();
     iof_pull(IofPull, IofPullRequest, ()) ();
-    push_stdin(PushStdin, PushStdinRequest, ()) ();
-    session_control(SessionControl, SessionControlRequest, Infos) Vec::new();
+    push_stdin(PushStdin, host::IofPush, ()) ();
+    session_control(SessionControl, host::SessionControl, Infos) Vec::new();
 }
 
 fn me() -> ProcId {
@@ -182,38 +182,36 @@ async fn gen_14_hst_05_iof_10_log_03_mon_03_what_a_c_client_asks_reaches_the_hos
     let mut of_session = SessionControl::new(7);
     of_session.info = wish();
 
-    let aborted = AbortRequest::new(3, "over".to_owned(), whole());
-    let pulled = IofPullRequest::new(whole(), IofChannels::STDERR, true).with_directives(identity(copied));
+    let aborted = host::Abort::new(3, "over").with_procs(whole());
+    let pulled = host::IofPull::new(whole(), IofChannels::STDERR).with_directives(identity(copied));
+    let pulled = IofPullRequest::new(pulled, true);
     for (request, expected) in [
         (Request::Abort(abort), format!("{aborted:?}")),
-        (Request::Log(log), format!("{:?}", LogRequest::new(text()).with_directives(identity(stamped)))),
+        (Request::Log(log), format!("{:?}", host::Log::new(text()).with_directives(identity(stamped)))),
         (
             Request::Allocate(allocate),
-            format!("{:?}", AllocateRequest::new(AllocDirective::EXTEND).with_directives(identity(wish()))),
+            format!("{:?}", host::Allocate::new(AllocDirective::EXTEND).with_directives(identity(wish()))),
         ),
         (
             Request::JobControl(control),
-            format!("{:?}", JobControlRequest::new(whole()).with_directives(identity(paused))),
+            format!("{:?}", host::JobControl::new(whole()).with_directives(identity(paused))),
         ),
         (
             Request::Monitor(monitor),
-            format!("{:?}", MonitorRequest::new(usage(), code).with_directives(identity(wish()))),
+            format!("{:?}", host::Monitor::new(usage(), code).with_directives(identity(wish()))),
         ),
         (
             Request::ValidateCredential(validate),
-            format!(
-                "{:?}",
-                ValidateCredentialRequest::new("secret".into()).with_directives(identity(wish()))
-            ),
+            format!("{:?}", host::ValidateCredential::new("secret".into()).with_directives(identity(wish()))),
         ),
         (Request::IofPull(pull), format!("{pulled:?}")),
         (
             Request::IofPush(push),
-            format!("{:?}", PushStdinRequest::new(whole(), "last".into()).with_directives(identity(last))),
+            format!("{:?}", host::IofPush::new(whole(), "last".into()).with_directives(identity(last))),
         ),
         (
             Request::SessionControl(of_session),
-            format!("{:?}", SessionControlRequest::new(7).with_directives(identity(wish()))),
+            format!("{:?}", host::SessionControl::new(7).with_directives(identity(wish()))),
         ),
     ] {
         let reply = session.ask(&request).await;

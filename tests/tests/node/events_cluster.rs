@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use pmix_client::types::job::JobSpec;
 use pmix_client::types::{DataArray, DataRange, Event, Info, Status};
 use pmix_client::{Client, EventStream, Nspace, ProcId, Rank, keys};
-use pmix_server::host::{DeregisterEventsRequest, NotifyEventRequest, RegisterEventsRequest};
+use pmix_server::host::{DeregisterEventsRequest, RegisterEvents};
 use pmix_server::standard::{MemoryExchange, StandardHost};
 use pmix_server::{Capabilities, HostModule, HostResult, Upcall, UpcallContext, async_trait};
 use pmix_tests::{NullLauncher, TestCluster, TestNode, on_both_runtimes, within};
@@ -206,7 +206,7 @@ impl HostModule for Refuser {
         [Upcall::NotifyEvent, Upcall::RegisterEvents, Upcall::DeregisterEvents].into_iter().collect()
     }
 
-    async fn register_events(&self, _: &UpcallContext, req: RegisterEventsRequest) -> HostResult<()> {
+    async fn register_events(&self, _: &UpcallContext, req: RegisterEvents) -> HostResult<()> {
         self.refuse(format!("register {:?}", req.codes))
     }
 
@@ -214,9 +214,9 @@ impl HostModule for Refuser {
         self.refuse(format!("deregister {:?}", req.codes))
     }
 
-    async fn notify_event(&self, cx: &UpcallContext, req: NotifyEventRequest) -> HostResult<()> {
-        assert_eq!(cx.caller, req.event.source);
-        self.refuse(format!("notify {} {}", req.event.code, req.range))
+    async fn notify_event(&self, cx: &UpcallContext, event: Event) -> HostResult<()> {
+        assert_eq!(cx.caller, event.source);
+        self.refuse(format!("notify {} {}", event.code, event.range))
     }
 }
 

@@ -44,43 +44,43 @@ macro_rules! recorder {
 recorder! {
     client_connected(_, _: ClientConnected) -> HostResult<()> { Ok(()) }
     client_finalized(_, _: ClientFinalized) -> HostResult<()> { Ok(()) }
-    client_lost(_, _: ClientLost) -> () {}
-    abort(_, _: AbortRequest) -> HostResult<()> { Ok(()) }
+    client_lost(_, _: ClientLost) -> HostResult<()> { Ok(()) }
+    abort(_, _: Abort) -> HostResult<()> { Ok(()) }
     fence(_, req: FenceRequest) -> HostResult<Bytes> { Ok(req.data) }
     direct_modex(_, _: DirectModexRequest) -> HostResult<Bytes> { Err(Status::ERR_NOT_FOUND.into()) }
-    publish(_, _: PublishRequest) -> HostResult<()> { Ok(()) }
-    lookup(cx, req: LookupRequest) -> HostResult<Found> {
+    publish(_, _: Publish) -> HostResult<()> { Ok(()) }
+    lookup(cx, req: Lookup) -> HostResult<Found> {
         let found = |key| Pdata { proc: cx.caller.clone(), key, value: Value::Uint32(1) };
         Ok(req.keys.into_iter().map(found).collect())
     }
-    unpublish(_, _: UnpublishRequest) -> HostResult<()> { Ok(()) }
-    spawn(_, _: SpawnRequest) -> HostResult<Nspace> { Ok(nspace("spawned")) }
+    unpublish(_, _: Unpublish) -> HostResult<()> { Ok(()) }
+    spawn(_, _: Spawn) -> HostResult<Nspace> { Ok(nspace("spawned")) }
     connect(_, _: ConnectRequest) -> HostResult<Connected> { Ok(Connected::default()) }
-    disconnect(_, _: DisconnectRequest) -> HostResult<()> { Ok(()) }
-    register_events(_, _: RegisterEventsRequest) -> HostResult<()> { Ok(()) }
+    disconnect(_, _: Disconnect) -> HostResult<()> { Ok(()) }
+    register_events(_, _: RegisterEvents) -> HostResult<()> { Ok(()) }
     deregister_events(_, _: DeregisterEventsRequest) -> HostResult<()> { Ok(()) }
-    notify_event(_, _: NotifyEventRequest) -> HostResult<()> { Ok(()) }
+    notify_event(_, _: Event) -> HostResult<()> { Ok(()) }
     query(_, req: QueryRequest) -> HostResult<QueryResults> {
         let queue = || vec![Info::new(&keys::QUERY_QUEUE_LIST, "short,long")];
         Ok(QueryResults::complete(req.queries.iter().map(|query| query.results(queue())).collect()))
     }
     tool_connected(_, _: ToolConnected) -> HostResult<ProcId> { Ok(proc("tool", 0)) }
-    log(_, _: LogRequest) -> HostResult<()> { Ok(()) }
-    allocate(_, _: AllocateRequest) -> HostResult<Infos> { Ok(vec![]) }
-    job_control(_, _: JobControlRequest) -> HostResult<Infos> { Ok(vec![]) }
-    monitor(_, _: MonitorRequest) -> HostResult<Infos> { Ok(vec![]) }
-    get_credential(_, _: GetCredentialRequest) -> HostResult<Credential> { Ok(Credential::default()) }
-    validate_credential(_, _: ValidateCredentialRequest) -> HostResult<Infos> { Ok(vec![]) }
+    log(_, _: Log) -> HostResult<()> { Ok(()) }
+    allocate(_, _: Allocate) -> HostResult<Infos> { Ok(vec![]) }
+    job_control(_, _: JobControl) -> HostResult<Infos> { Ok(vec![]) }
+    monitor(_, _: Monitor) -> HostResult<Infos> { Ok(vec![]) }
+    get_credential(_, _: Directives) -> HostResult<Credential> { Ok(Credential::default()) }
+    validate_credential(_, _: ValidateCredential) -> HostResult<Infos> { Ok(vec![]) }
     iof_pull(_, _: IofPullRequest) -> HostResult<()> { Ok(()) }
-    push_stdin(_, _: PushStdinRequest) -> HostResult<()> { Ok(()) }
+    push_stdin(_, _: IofPush) -> HostResult<()> { Ok(()) }
     group(_, _: GroupRequest) -> HostResult<Grouped> { Ok(Grouped::default()) }
-    fabric(_, req: FabricRequest) -> HostResult<Infos> { fabric_of(&req) }
-    session_control(_, _: SessionControlRequest) -> HostResult<Infos> { Ok(vec![]) }
-    resource_block(_, _: ResourceBlockRequest) -> HostResult<()> { Ok(()) }
+    fabric(_, req: Fabric) -> HostResult<Infos> { fabric_of(&req) }
+    session_control(_, _: SessionControl) -> HostResult<Infos> { Ok(vec![]) }
+    resource_block(_, _: ResourceBlock) -> HostResult<()> { Ok(()) }
 }
 
 /// A fabric of number 3 that has one device at first, and two when it is asked for again by that number.
-fn fabric_of(req: &FabricRequest) -> HostResult<Infos> {
+fn fabric_of(req: &Fabric) -> HostResult<Infos> {
     let index: Option<u64> = req.directives.get(&keys::FABRIC_INDEX)?;
     let devices = match (req.operation, index) {
         (FabricOperation::REQUEST_INFO, None) => 1u64,

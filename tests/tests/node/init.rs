@@ -53,8 +53,9 @@ impl HostModule for Doorkeeper {
         Ok(())
     }
 
-    async fn client_lost(&self, cx: &UpcallContext, req: ClientLost) {
+    async fn client_lost(&self, cx: &UpcallContext, req: ClientLost) -> HostResult<()> {
         self.note("lost", cx, &req.proc).await;
+        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use pmix_client::types::{DataArray, Info, ProcState, Query, Status, Value};
 use pmix_client::{ProcId, Rank, keys};
-use pmix_server::host::{AbortRequest, QueryRequest, QueryResults, ToolConnected};
+use pmix_server::host::{Abort, QueryRequest, QueryResults, ToolConnected};
 use pmix_server::types::job::JobSpec;
 use pmix_server::{Capabilities, HostError, HostModule, HostResult, Upcall, UpcallContext, async_trait};
 use pmix_tests::{TestLauncher, TestNode, on_both_runtimes, query_once, within};
@@ -96,7 +96,7 @@ async fn qry_05_a_process_is_named_in_one_way() {
 #[derive(Clone, Debug, Default)]
 struct Oracle {
     asked: Arc<Mutex<Vec<(ProcId, QueryRequest)>>>,
-    aborts: Arc<Mutex<Vec<(ProcId, AbortRequest)>>>,
+    aborts: Arc<Mutex<Vec<(ProcId, Abort)>>>,
 }
 
 #[async_trait]
@@ -118,7 +118,7 @@ impl HostModule for Oracle {
         Ok(QueryResults::complete(vec![Info::dynamic(keys::QUERY_RESULTS.key_name(), answer)]))
     }
 
-    async fn abort(&self, cx: &UpcallContext, req: AbortRequest) -> HostResult<()> {
+    async fn abort(&self, cx: &UpcallContext, req: Abort) -> HostResult<()> {
         self.aborts.lock().unwrap().push((cx.caller.clone(), req.clone()));
         match req.procs.is_empty() {
             true => Ok(()),

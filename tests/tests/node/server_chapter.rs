@@ -8,10 +8,7 @@ use pmix_client::types::{
     ResourceUnit, Status,
 };
 use pmix_client::{Client, Credential, Nspace, keys};
-use pmix_server::host::{
-    AllocateRequest, GetCredentialRequest, Infos, MonitorRequest, ResourceBlockRequest,
-    SessionControlRequest, ValidateCredentialRequest,
-};
+use pmix_server::host::{Allocate, Infos, Monitor, ResourceBlock, SessionControl, ValidateCredential};
 use pmix_server::{Capabilities, HostModule, HostResult, Upcall, UpcallContext, async_trait, inventory};
 use pmix_tests::{TestNode, on_both_runtimes, within};
 
@@ -43,7 +40,7 @@ impl HostModule for Echo {
         .collect()
     }
 
-    async fn allocate(&self, cx: &UpcallContext, req: AllocateRequest) -> HostResult<Infos> {
+    async fn allocate(&self, cx: &UpcallContext, req: Allocate) -> HostResult<Infos> {
         let mut results = echo(cx, req.directives);
         if req.directive == AllocDirective::NEW {
             results.push(Info::new(&keys::ALLOC_ID, "alloc-1"));
@@ -51,34 +48,30 @@ impl HostModule for Echo {
         Ok(results)
     }
 
-    async fn monitor(&self, cx: &UpcallContext, req: MonitorRequest) -> HostResult<Infos> {
-        assert_eq!(req.error, Status::from_raw(-3001));
+    async fn monitor(&self, cx: &UpcallContext, req: Monitor) -> HostResult<Infos> {
+        assert_eq!(req.code, Status::from_raw(-3001));
         let mut results = echo(cx, req.directives);
         results.push(req.monitor);
         Ok(results)
     }
 
-    async fn get_credential(&self, cx: &UpcallContext, req: GetCredentialRequest) -> HostResult<Credential> {
-        Ok(Credential::new(format!("credential of {}", cx.caller).into(), echo(cx, req.directives)))
+    async fn get_credential(&self, cx: &UpcallContext, directives: Directives) -> HostResult<Credential> {
+        Ok(Credential::new(format!("credential of {}", cx.caller).into(), echo(cx, directives)))
     }
 
-    async fn validate_credential(
-        &self,
-        cx: &UpcallContext,
-        req: ValidateCredentialRequest,
-    ) -> HostResult<Infos> {
+    async fn validate_credential(&self, cx: &UpcallContext, req: ValidateCredential) -> HostResult<Infos> {
         if *req.credential != *b"credential of job:0" {
             return Err(Status::ERR_INVALID_CRED.into());
         }
         Ok(vec![Info::new(&keys::USERID, cx.uid), Info::new(&keys::GRPID, cx.gid.unwrap())])
     }
 
-    async fn session_control(&self, cx: &UpcallContext, req: SessionControlRequest) -> HostResult<Infos> {
+    async fn session_control(&self, cx: &UpcallContext, req: SessionControl) -> HostResult<Infos> {
         assert_eq!(req.session, 7);
         Ok(echo(cx, req.directives))
     }
 
-    async fn resource_block(&self, cx: &UpcallContext, req: ResourceBlockRequest) -> HostResult<()> {
+    async fn resource_block(&self, cx: &UpcallContext, req: ResourceBlock) -> HostResult<()> {
         echo(cx, req.directives);
         let unit = ResourceUnit { device_type: DeviceTypes::GPU, count: 2 };
         match (req.directive, req.block.as_str(), &*req.units) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pmix_client::types::{DataRange, Directives, Event, Status, Value};
 use pmix_client::{Client, Error, EventStream, Nspace, ProcId, Rank, keys};
-use pmix_server::host::{ClientLost, NotifyEventRequest};
+use pmix_server::host::ClientLost;
 use pmix_server::types::job::JobSpec;
 use pmix_server::{Capabilities, HostModule, HostResult, Upcall, UpcallContext, async_trait};
 use pmix_tests::{Peer, Running, TestNode, on_both_runtimes, pmixrun, program, rank_program, run, within};
@@ -24,12 +24,13 @@ impl HostModule for Listener {
         [Upcall::NotifyEvent, Upcall::ClientLost].into_iter().collect()
     }
 
-    async fn client_lost(&self, _: &UpcallContext, _: ClientLost) {
+    async fn client_lost(&self, _: &UpcallContext, _: ClientLost) -> HostResult<()> {
         self.1.send_modify(|lost| *lost += 1);
+        Ok(())
     }
 
-    async fn notify_event(&self, _: &UpcallContext, req: NotifyEventRequest) -> HostResult<()> {
-        self.0.send_modify(|heard| heard.push(req.event));
+    async fn notify_event(&self, _: &UpcallContext, event: Event) -> HostResult<()> {
+        self.0.send_modify(|heard| heard.push(event));
         Ok(())
     }
 }

@@ -9,10 +9,10 @@ use pmix_types::{DataArray, Info, Nspace, ProcId, RankSet, Status, keys};
 use super::super::group::{Contribution, Finished};
 use super::super::registry::Viewer;
 use super::super::signature::{Operation, Signature};
+use super::super::upcall::{ConnectRequest, Disconnect, FenceRequest, Grouped};
 use super::super::{Answer, ConnId, Engine, Out, UpcallId, UpcallPurpose, UpcallRequest};
 use super::{HostSide, Outcome, Round};
 use crate::blob;
-use crate::host::{ConnectRequest, DisconnectRequest, FenceRequest, Grouped};
 
 /// Processes named in a failure; the message names all of them as ranges.
 const MAX_NAMED: usize = 64;
@@ -68,7 +68,7 @@ impl Engine {
                 UpcallRequest::Connect(ConnectRequest::new(procs, nodes, jobs).with_directives(directives))
             }
             Operation::Disconnect(_) => {
-                UpcallRequest::Disconnect(DisconnectRequest::new(procs, None).with_directives(directives))
+                UpcallRequest::Disconnect(Disconnect::new(procs).with_directives(directives))
             }
             Operation::Construct(group) => {
                 let (_, departed) = self.missing(&round.entered, &self.local_part(signature));

@@ -4,8 +4,8 @@ use pmix_types::message::Reply;
 use pmix_types::{DataRange, Event, ProcId, keys};
 
 use super::super::ids::ReplyTo;
+use super::super::upcall::Upcall;
 use super::super::{Asked, Caller, ConnId, Engine, Out, UpcallPurpose, UpcallRequest};
-use crate::host::{NotifyEventRequest, Upcall};
 
 /// Events of one process that are taken (EVT-17) while the host is busy with an earlier one. Who tells of more has
 /// to wait.
@@ -55,9 +55,7 @@ impl Engine {
     /// The same with an event that the server has made for a process.
     pub(in crate::engine) fn pass_alarm_up(&mut self, caller: Caller, event: Event, out: &mut Out) {
         if self.reaches_further(&event) {
-            let range = event.range;
-            let request = UpcallRequest::NotifyEvent(NotifyEventRequest::new(event, range));
-            self.upcall(UpcallPurpose::Notice, caller, request, out);
+            self.upcall(UpcallPurpose::Notice, caller, UpcallRequest::NotifyEvent(event), out);
         }
     }
 
@@ -84,9 +82,7 @@ impl Engine {
 
     fn hand_up(&mut self, caller: Caller, event: Event, out: &mut Out) {
         let purpose = UpcallPurpose::EventUp(event.source.clone());
-        let range = event.range;
-        let request = UpcallRequest::NotifyEvent(NotifyEventRequest::new(event, range));
-        self.upcall(purpose, caller, request, out);
+        self.upcall(purpose, caller, UpcallRequest::NotifyEvent(event), out);
     }
 
     fn reaches_further(&self, event: &Event) -> bool {

@@ -3,8 +3,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use pmix_types::{Directives, Status};
 
 use super::super::connect::push_identity;
+use super::super::upcall::{DeregisterEventsRequest, RegisterEvents, Upcall};
 use super::super::{Caller, Engine, Out, UpcallPurpose, UpcallRequest};
-use crate::host::{DeregisterEventsRequest, RegisterEventsRequest, Upcall};
 
 /// Codes that the host may be asked to watch.
 const MAX_WATCHED: usize = 4096;
@@ -109,7 +109,7 @@ impl Engine {
         }
         self.set_stage(&codes, Stage::Asking);
         push_identity(&mut directives, (caller.uid, caller.gid));
-        let request = RegisterEventsRequest::new(codes.clone()).with_directives(directives);
+        let request = RegisterEvents::new(codes.clone()).with_directives(directives);
         let purpose = UpcallPurpose::Watch(Watched { codes, is_start: true });
         self.upcall(purpose, caller, UpcallRequest::RegisterEvents(request), out);
     }

@@ -20,9 +20,9 @@ use super::groups::MAX_GROUPS_OF_PROC;
 use super::ids::Counter;
 use super::signature::{Members, Operation, name_in};
 use super::timers::{Timer, deadline};
+use super::upcall::Upcall;
 use super::users::{Voice, not_own};
 use super::{Asked, Engine, Out};
-use crate::host::Upcall;
 
 /// How long those who have accepted wait for another leader when theirs has ended.
 const SUCCESSION: Duration = Duration::from_secs(5);

@@ -8,9 +8,9 @@ use pmix_types::message::{Failure, Monitor as Wish};
 use pmix_types::{Directives, Info, Key, Status, Value, keys};
 
 use super::super::timers::{Timer, deadline};
+use super::super::upcall::Upcall;
 use super::super::{Answer, Asked, Command, Engine, Out, UpcallId, UpcallPurpose};
 use super::{Alarm, By, Kind, bad_param};
-use crate::host::Upcall;
 
 /// What a file looks like from outside. Times are seconds and nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,8 +13,8 @@ use pmix_types::{DataArray, DataRange, Directives, Event, Info, Memory, ProcId, 
 use super::forward::Form;
 use super::ids::Counter;
 use super::timers::{Timer, deadline};
+use super::upcall::Upcall;
 use super::{Asked, ConnId, Engine, Out, UpcallRequest};
-use crate::host::{MonitorRequest, Upcall};
 use file::File;
 pub(crate) use file::FileState;
 
@@ -198,12 +198,9 @@ impl Engine {
         }
     }
 
-    fn have_monitored(&mut self, asked: Asked, wish: Wish, out: &mut Out) {
-        let Wish { monitor, code, mut directives, .. } = wish;
-        let filled = fill_in_range(&monitor, &asked.by.proc, &mut directives).map(|()| directives);
-        self.pass_up(asked, Upcall::Monitor, Form::Info, filled, out, |directives| {
-            UpcallRequest::Monitor(MonitorRequest::new(monitor, code).with_directives(directives))
-        });
+    fn have_monitored(&mut self, asked: Asked, mut wish: Wish, out: &mut Out) {
+        let filled = fill_in_range(&wish.monitor, &asked.by.proc, &mut wish.directives);
+        self.pass_up(asked, filled.map(|()| UpcallRequest::Monitor(wish)), Form::Info, out);
     }
 
     pub(super) fn on_monitor_due(&mut self, now: Instant, number: u64, out: &mut Out) {

@@ -14,8 +14,8 @@ use pmix_types::{Directives, Info, KeyName, ProcId, Query, Status, Value, keys};
 
 use super::connect::push_identity;
 use super::ids::ReplyTo;
+use super::upcall::{QueryRequest, QueryResults, Upcall};
 use super::{Answer, Asked, Caller, Command, Engine, Out, UpcallId, UpcallPurpose, UpcallRequest};
-use crate::host::{QueryRequest, QueryResults, Upcall};
 pub(super) use catalogue::qualifiers_of_queries;
 use memory::Measured;
 

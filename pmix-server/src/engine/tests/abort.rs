@@ -3,9 +3,9 @@
 use pmix_types::Status;
 use pmix_types::message::{Abort, Request};
 
+use super::super::upcall::Upcall;
 use super::super::{Answer, Caller, UpcallRequest};
 use super::harness::*;
-use crate::host::{AbortRequest, Upcall};
 
 #[test]
 fn abt_01_hst_05_status_message_and_targets_go_to_the_host() {
@@ -22,7 +22,7 @@ fn abt_01_hst_05_status_message_and_targets_go_to_the_host() {
                 &caller,
                 &Caller { proc: peer.proc.clone(), uid: USER.0, gid: Some(USER.1), object: None },
             );
-            assert_eq!(request, UpcallRequest::Abort(AbortRequest::new(status, "why".into(), procs.clone())));
+            assert_eq!(request, UpcallRequest::Abort(Abort::new(status, "why").with_procs(procs.clone())));
             t.answer(id, Ok(Answer::Done));
             t.done(to);
         }

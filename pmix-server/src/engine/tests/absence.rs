@@ -4,9 +4,9 @@ use pmix_types::message::{Connect, Disconnect, Fence, GroupConstruct, Request};
 use pmix_types::{Status, keys};
 
 use super::super::absence::MAX_ABSENCES;
+use super::super::upcall::{Connected, Upcall};
 use super::super::{Answer, CallId, CallValue, HostCall, Presence};
 use super::harness::*;
-use crate::host::{Connected, Upcall};
 
 const HOST: [Upcall; 3] = [Upcall::Fence, Upcall::Connect, Upcall::Disconnect];
 

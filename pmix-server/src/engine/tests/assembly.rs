@@ -3,9 +3,9 @@
 use pmix_types::message::{Connect, ConnectReply, Disconnect, Reply, Request};
 use pmix_types::{ProcId, Rank, Status, keys};
 
+use super::super::upcall::{Connected, Upcall};
 use super::super::{Answer, HostCall, UpcallRequest};
 use super::harness::*;
-use crate::host::{Connected, Upcall};
 
 fn connect(procs: impl IntoIterator<Item = ProcId>) -> Request {
     Request::Connect(Connect::new(procs.into_iter().collect()))

@@ -7,9 +7,9 @@ use pmix_types::{
     AttributeLevel, DataArray, Directives, Info, InfoFlags, Query, RegAttr, Scope, Status, Value, keys,
 };
 
+use super::super::upcall::{Capabilities, Upcall};
 use super::super::{CallValue, Command, Config, HostCall};
 use super::harness::*;
-use crate::host::{Capabilities, Upcall};
 
 #[track_caller]
 fn answered(t: &mut Harness, peer: &Peer, query: Query) -> Vec<Info> {
@@ -258,4 +258,25 @@ fn att_01_what_is_the_hosts_is_supported_if_the_host_serves_it() {
     }
     none.finish();
     all.finish();
+}
+
+#[test]
+fn att_01_the_table_of_upcalls_has_the_attributes_of_each() {
+    let takers = |name: &str| {
+        let takes = |upcall: &Upcall| {
+            upcall.attributes_of_server().is_some_and(|attributes| attributes.contains(&name))
+        };
+        Upcall::ALL.iter().copied().filter(takes).collect::<Vec<_>>()
+    };
+    assert_eq!(takers(keys::PERSISTENCE.name()), [Upcall::Publish]);
+    assert_eq!(takers(keys::RANGE.name()), [Upcall::Publish, Upcall::Lookup, Upcall::Unpublish]);
+    assert_eq!(takers(keys::SPAWN_TIMEOUT.name()), [Upcall::Spawn]);
+    assert_eq!(takers(keys::IOF_CACHE_SIZE.name()), [Upcall::IofPull]);
+    assert_eq!(takers(keys::IOF_COMPLETE.name()), [Upcall::PushStdin]);
+    // who has asked is told for all that only the host can do, save these two
+    let unsaid: Vec<_> = Upcall::ALL
+        .iter()
+        .filter(|upcall| upcall.attributes_of_server().is_some_and(<[_]>::is_empty))
+        .collect();
+    assert_eq!(unsaid, [&Upcall::Abort, &Upcall::ToolConnected]);
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use pmix_types::message::{Hello, Identity, IofPull, Output, RegisterEvents, Reply, Request, Welcome};
 use pmix_types::{Directives, Event, Info, IofChannels, Pid, ProcId, Query, Scope, Status, keys};
 
+use super::super::upcall::{ClientConnected, ClientFinalized, HostObject, ToolConnected, Upcall};
 use super::super::{Answer, Caller, Command, ConnId, HostCall, Input, PeerCred, UpcallRequest};
 use super::harness::*;
-use crate::host::{ClientConnected, ClientFinalized, HostObject, ToolConnected, Upcall};
 
 fn welcome(t: &Harness, rank: u32) -> Welcome {
     let job = t.engine.jobs.get("job").unwrap().data.clone();

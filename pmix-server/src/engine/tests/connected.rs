@@ -4,9 +4,9 @@ use pmix_types::message::{Connect, Disconnect, RegisterEvents, Reply, Request};
 use pmix_types::{DataArray, DataRange, Event, Info, ProcId, Rank, Scope, Status, keys};
 
 use super::super::ids::ReplyTo;
+use super::super::upcall::{Connected, Upcall};
 use super::super::{Answer, Command, HostCall, UpcallId, UpcallRequest};
 use super::harness::*;
-use crate::host::{Connected, Upcall};
 
 pub(super) fn connect(procs: impl IntoIterator<Item = ProcId>) -> Request {
     Request::Connect(Connect::new(procs.into_iter().collect()))
@@ -292,7 +292,7 @@ fn con_11_the_others_are_asked_to_connect_here_and_elsewhere() {
     assert_eq!(set, Some(DataArray::Proc(vec![all_of("job")])));
     let (id, _, upcall) = t.upcall();
     let UpcallRequest::NotifyEvent(upcall) = upcall else { panic!("{upcall:?}") };
-    assert_eq!((upcall.event.code, upcall.range), (Status::CONNECT_REQUESTED, DataRange::CUSTOM));
+    assert_eq!((upcall.code, upcall.range), (Status::CONNECT_REQUESTED, DataRange::CUSTOM));
     t.answer(id, Ok(Answer::Done));
     // they are asked once
     asked.push(t.ask(&c, request()));
@@ -359,8 +359,8 @@ fn con_13_members_on_other_nodes_hear_of_it_through_the_host() {
     t.lose(&b);
     let (id, _, request) = t.upcall();
     let UpcallRequest::NotifyEvent(request) = request else { panic!("{request:?}") };
-    assert_eq!(request.event.code, Status::ERR_PROC_TERM_WO_SYNC);
-    let range = request.event.info.get(&keys::EVENT_CUSTOM_RANGE).unwrap();
+    assert_eq!(request.code, Status::ERR_PROC_TERM_WO_SYNC);
+    let range = request.info.get(&keys::EVENT_CUSTOM_RANGE).unwrap();
     assert_eq!(range, Some(DataArray::Proc(vec![all_of("job")])));
     t.answer(id, Ok(Answer::Done));
     t.finish();
@@ -611,8 +611,8 @@ fn con_10_of_who_goes_those_on_other_nodes_hear_too_of_who_comes_they_do_not() {
     let first = t.ask(&a, disconnect([all_of("job")]));
     let (id, _, request) = t.upcall();
     let UpcallRequest::NotifyEvent(request) = request else { panic!("{request:?}") };
-    assert_eq!((request.event.code, request.range), (Status::PROC_HAS_DISCONNECTED, DataRange::CUSTOM));
-    assert_eq!(request.event.custom_range(), [all_of("job")]);
+    assert_eq!((request.code, request.range), (Status::PROC_HAS_DISCONNECTED, DataRange::CUSTOM));
+    assert_eq!(request.custom_range(), [all_of("job")]);
     t.answer(id, Ok(Answer::Done));
     let second = t.ask(&b, disconnect([all_of("job")]));
     let (notice, ..) = t.upcall();

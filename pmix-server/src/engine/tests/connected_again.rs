@@ -4,9 +4,9 @@ use pmix_types::message::Reply;
 use pmix_types::{Rank, Status, keys};
 
 use super::super::Answer;
+use super::super::upcall::Connected;
 use super::connected::*;
 use super::harness::*;
-use crate::host::Connected;
 
 #[test]
 fn con_15_a_connected_set_connects_again_and_nothing_changes() {

@@ -3,9 +3,9 @@
 use pmix_types::message::Request;
 use pmix_types::{Directives, Scope, Status, keys};
 
+use super::super::upcall::{ClientLost, Upcall};
 use super::super::{Answer, HostCall, UpcallId, UpcallRequest};
 use super::harness::*;
-use crate::host::{ClientLost, Upcall};
 
 const HOST: [Upcall; 4] =
     [Upcall::ClientConnected, Upcall::ClientFinalized, Upcall::ClientLost, Upcall::Fence];

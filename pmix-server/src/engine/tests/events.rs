@@ -3,9 +3,9 @@
 use pmix_types::message::{Identity, Push, RegisterEvents, Reply, Request};
 use pmix_types::{DataArray, DataRange, Directives, Event, Info, ProcId, Status, Value, keys};
 
+use super::super::upcall::Upcall;
 use super::super::{Answer, Command, HostCall};
 use super::harness::*;
-use crate::host::Upcall;
 
 const CODE: Status = Status::ERR_NODE_DOWN;
 

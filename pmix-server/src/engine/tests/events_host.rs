@@ -4,10 +4,10 @@ use pmix_types::message::{RegisterEvents, Reply, Request};
 use pmix_types::{DataArray, DataRange, Directives, Event, Info, ProcId, Status, keys};
 
 use super::super::ids::ReplyTo;
+use super::super::upcall::{DeregisterEventsRequest, Upcall};
 use super::super::{Answer, UpcallId, UpcallRequest};
 use super::events::*;
 use super::harness::*;
-use crate::host::{DeregisterEventsRequest, NotifyEventRequest, RegisterEventsRequest, Upcall};
 
 const SYSTEM: Status = Status::EVENT_NODE_DOWN;
 const OWN: Status = Status::from_raw(-4711);
@@ -26,10 +26,7 @@ fn notify(t: &mut Harness, peer: &Peer, event: &Event) -> ReplyTo {
 #[track_caller]
 fn told(t: &mut Harness) -> (UpcallId, Event) {
     match t.upcall() {
-        (id, _, UpcallRequest::NotifyEvent(NotifyEventRequest { event, range, .. })) => {
-            assert_eq!(event.range, range);
-            (id, event)
-        }
+        (id, _, UpcallRequest::NotifyEvent(event)) => (id, event),
         (_, _, other) => panic!("{other:?}"),
     }
 }
@@ -161,7 +158,7 @@ fn evt_17_a_process_that_tells_more_than_the_host_takes_has_to_wait() {
 #[track_caller]
 fn asked_to_watch(t: &mut Harness) -> (UpcallId, Vec<Status>) {
     match t.upcall() {
-        (id, caller, UpcallRequest::RegisterEvents(RegisterEventsRequest { codes, directives, .. })) => {
+        (id, caller, UpcallRequest::RegisterEvents(RegisterEvents { codes, directives, .. })) => {
             assert_eq!(directives.get(&keys::USERID), Ok(Some(caller.uid)), "GEN-13");
             assert_eq!(directives.get(&keys::GRPID), Ok(caller.gid), "GEN-13");
             (id, codes)

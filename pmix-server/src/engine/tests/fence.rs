@@ -3,9 +3,9 @@
 use pmix_types::job::JobSpec;
 use pmix_types::{Info, Key, Rank, Scope, Status, keys};
 
+use super::super::upcall::Upcall;
 use super::super::{Answer, Command, HostCall};
 use super::harness::*;
-use crate::host::Upcall;
 
 #[test]
 fn fen_01_fen_02_fen_03_nothing_means_all_and_all_is_no_full_list() {

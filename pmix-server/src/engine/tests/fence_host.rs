@@ -2,9 +2,9 @@
 
 use pmix_types::{DataArray, Directives, Info, Key, Scope, Status, keys};
 
+use super::super::upcall::{FenceRequest, Upcall};
 use super::super::{Answer, Command, HostCall, UpcallId, UpcallRequest};
 use super::harness::*;
-use crate::host::{FenceRequest, Upcall};
 
 const HOST: [Upcall; 1] = [Upcall::Fence];
 

@@ -6,9 +6,9 @@ use bytes::Bytes;
 use pmix_types::job::JobData;
 use pmix_types::{Directives, Info, ProcId, Rank, Scope, Status, Value, keys};
 
+use super::super::upcall::{DirectModexRequest, Upcall};
 use super::super::{Answer, Command, HostCall, UpcallId, UpcallRequest};
 use super::harness::*;
-use crate::host::{DirectModexRequest, Upcall};
 
 const HOST: [Upcall; 1] = [Upcall::DirectModex];
 

@@ -13,9 +13,9 @@ use pmix_types::{
 
 use super::super::groups::{MAX_GROUPS, MAX_GROUPS_OF_PROC};
 use super::super::ids::ReplyTo;
+use super::super::upcall::{Connected, GroupRequest, Grouped, Upcall};
 use super::super::{Answer, CallValue, Command, HostCall, Presence, UpcallId, UpcallRequest};
 use super::harness::*;
-use crate::host::{Connected, GroupRequest, Grouped, Upcall};
 
 fn construct(id: &str, procs: impl IntoIterator<Item = ProcId>) -> Request {
     Request::GroupConstruct(GroupConstruct::new(nspace(id), procs.into_iter().collect()))
@@ -403,8 +403,8 @@ fn grp_10_those_of_other_nodes_are_told_by_the_host_and_theirs_are_heard() {
     let to = t.ask(&a, leave("g"));
     let (notice, _, request) = t.upcall();
     let UpcallRequest::NotifyEvent(notify) = request else { panic!("{request:?}") };
-    assert_eq!((notify.event.code, notify.range), (Status::GROUP_LEFT, DataRange::CUSTOM));
-    assert_eq!(notify.event.source, proc("job", 0));
+    assert_eq!((notify.code, notify.range), (Status::GROUP_LEFT, DataRange::CUSTOM));
+    assert_eq!(notify.source, proc("job", 0));
     t.done(to);
     t.answer(notice, Ok(Answer::Done));
     // rank 2 goes on its node, and can say so of itself only
@@ -425,7 +425,7 @@ fn grp_10_those_of_other_nodes_are_told_by_the_host_and_theirs_are_heard() {
     t.done(to);
     let (notice, _, request) = t.upcall();
     let UpcallRequest::NotifyEvent(notify) = request else { panic!("{request:?}") };
-    let range = notify.event.info.get(&keys::EVENT_CUSTOM_RANGE).unwrap();
+    let range = notify.info.get(&keys::EVENT_CUSTOM_RANGE).unwrap();
     assert_eq!(range, Some(DataArray::Proc(vec![proc("job", 1), proc("job", 3)])), "IDN-06");
     t.answer(notice, Ok(Answer::Done));
     t.finish();
@@ -537,7 +537,7 @@ fn idn_06_each_member_is_meant_once_however_often_it_is_named() {
         t.done(to);
         let (notice, _, request) = t.upcall();
         let UpcallRequest::NotifyEvent(notify) = request else { panic!("{request:?}") };
-        assert_eq!(notify.event.custom_range(), all);
+        assert_eq!(notify.custom_range(), all);
         t.answer(notice, Ok(Answer::Done));
     }
     assert!(matches!(t.called(HostCall::DeregisterNspace(nspace("job"))), Ok(CallValue::Done)));
@@ -601,7 +601,7 @@ fn idn_06_all_that_goes_to_the_host_names_the_members() {
     let to = t.ask(&peers[2], Request::IofPull(IofPull::new(named.clone(), IofChannels::STDOUT)));
     let (id, _, request) = t.upcall();
     let UpcallRequest::IofPull(pull) = &request else { panic!("{request:?}") };
-    assert_eq!(pull.procs, members);
+    assert_eq!(pull.pull.procs, members);
     t.answer(id, Err(failure(Status::ERR_NOT_SUPPORTED)));
     t.fails(to, Status::ERR_NOT_SUPPORTED);
     // who is connected is so by the own name

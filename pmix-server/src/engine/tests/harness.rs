@@ -16,11 +16,11 @@ use pmix_types::{
 };
 
 use super::super::ids::ReplyTo;
+use super::super::upcall::{Capabilities, HostObject, Upcall};
 use super::super::{
     Answer, CallId, CallValue, Caller, Command, Config, ConnId, Engine, HostCall, Input, PeerCred, RequestId,
     UpcallId, UpcallRequest,
 };
-use crate::host::{Capabilities, HostObject, Upcall};
 
 /// The node of the engine under test.
 pub(super) const NODE: &str = "n0";

@@ -3,11 +3,9 @@
 use pmix_types::message::{JobControl, Log, Lookup, LookupReply, Publish, Reply, Request, Spawn, Unpublish};
 use pmix_types::{App, DataArray, DataRange, Directives, Info, Pdata, Persistence, Status, Value, keys};
 
+use super::super::upcall::Upcall;
 use super::super::{Answer, UpcallRequest};
 use super::harness::*;
-use crate::host::{
-    JobControlRequest, LogRequest, LookupRequest, PublishRequest, SpawnRequest, UnpublishRequest, Upcall,
-};
 
 const HOST: [Upcall; 6] =
     [Upcall::Publish, Upcall::Lookup, Upcall::Unpublish, Upcall::Spawn, Upcall::Log, Upcall::JobControl];
@@ -43,7 +41,7 @@ fn pub_01_pub_02_gen_13_defaults_are_filled_in_and_directives_told_from_data() {
     let to = t.ask(&peer, Request::Publish(Publish::new(vec![info("k", 1)])));
     let defaults =
         Directives::new().with(&keys::RANGE, DataRange::SESSION).with(&keys::PERSISTENCE, Persistence::APP);
-    let request = PublishRequest::new(vec![info("k", 1)]).with_directives(identified(defaults));
+    let request = Publish::new(vec![info("k", 1)]).with_directives(identified(defaults));
     let id = upcall_is(&mut t, UpcallRequest::Publish(request));
     t.answer(id, Ok(Answer::Done));
     t.done(to);
@@ -69,7 +67,7 @@ fn pub_01_pub_02_gen_13_defaults_are_filled_in_and_directives_told_from_data() {
         .with(&keys::ACCESS_USERIDS, nobody())
         .with(&keys::ACCESS_GRPIDS, nobody())
         .with(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(vec![]));
-    let request = PublishRequest::new(vec![info("k", 1)]).with_directives(identified(directives));
+    let request = Publish::new(vec![info("k", 1)]).with_directives(identified(directives));
     let id = upcall_is(&mut t, UpcallRequest::Publish(request));
     t.answer(id, Err(failure(Status::ERR_DUPLICATE_KEY)));
     t.fails(to, Status::ERR_DUPLICATE_KEY);
@@ -104,7 +102,7 @@ fn pub_11_pub_12_a_lookup_tells_what_is_missing() {
     for (answer, status) in cases {
         let to = t.ask(&peer, Request::Lookup(Lookup::new(vec![key("a"), key("b")])));
         let directives = identified(Directives::new().with(&keys::RANGE, DataRange::SESSION));
-        let request = LookupRequest::new(vec![key("a"), key("b")]).with_directives(directives);
+        let request = Lookup::new(vec![key("a"), key("b")]).with_directives(directives);
         let id = upcall_is(&mut t, UpcallRequest::Lookup(request));
         t.answer(id, Ok(Answer::Found(answer.clone())));
         match status {
@@ -150,7 +148,7 @@ fn pub_15_unpublish_without_keys_means_all() {
     let (mut t, peer) = one();
     let to = t.ask(&peer, Request::Unpublish(Unpublish::new(vec![])));
     let directives = identified(Directives::new().with(&keys::RANGE, DataRange::SESSION));
-    let request = UnpublishRequest::new(vec![]).with_directives(directives);
+    let request = Unpublish::new(vec![]).with_directives(directives);
     let id = upcall_is(&mut t, UpcallRequest::Unpublish(request));
     t.answer(id, Ok(Answer::Done));
     t.done(to);
@@ -162,7 +160,7 @@ fn spn_01_spn_04_the_parent_gets_name_and_data_of_its_child() {
     let (mut t, peer) = one();
     let apps = vec![App::new("prog", 2)];
     let to = t.ask(&peer, Request::Spawn(Spawn::new(apps.clone())));
-    let request = SpawnRequest::new(apps.clone()).with_directives(identified(Directives::new()));
+    let request = Spawn::new(apps.clone()).with_directives(identified(Directives::new()));
     let id = upcall_is(&mut t, UpcallRequest::Spawn(request));
     t.register(spec("child", "0-1"), None);
     t.answer(id, Ok(Answer::Spawned(nspace("child"))));
@@ -192,7 +190,7 @@ fn spn_06_gen_12_either_limit_of_a_start_is_kept_here() {
         let mut spawn = Spawn::new(apps.clone());
         spawn.directives = directives;
         let to = t.ask(&peer, Request::Spawn(spawn));
-        let request = SpawnRequest::new(apps).with_directives(identified(Directives::new()));
+        let request = Spawn::new(apps).with_directives(identified(Directives::new()));
         let id = upcall_is(&mut t, UpcallRequest::Spawn(request));
         t.advance(seconds - 1);
         t.quiet();
@@ -213,7 +211,7 @@ fn log_04_jct_01_what_the_server_cannot_do_goes_up() {
     let (mut t, peer) = one();
     let said = vec![Info::new(&keys::LOG_STDERR, "hello")];
     let to = t.ask(&peer, Request::Log(Log::new(said.clone())));
-    let request = LogRequest::new(said).with_directives(identified(Directives::new()));
+    let request = Log::new(said).with_directives(identified(Directives::new()));
     let id = upcall_is(&mut t, UpcallRequest::Log(request));
     t.answer(id, Ok(Answer::Done));
     t.done(to);
@@ -221,10 +219,8 @@ fn log_04_jct_01_what_the_server_cannot_do_goes_up() {
     let pause = Request::JobControl(JobControl::new(vec![])).with(&keys::JOB_CTRL_PAUSE, true);
     let to = t.ask(&peer, pause);
     let directives = identified(Directives::new().with(&keys::JOB_CTRL_PAUSE, true));
-    let id = upcall_is(
-        &mut t,
-        UpcallRequest::JobControl(JobControlRequest::new(vec![]).with_directives(directives)),
-    );
+    let id =
+        upcall_is(&mut t, UpcallRequest::JobControl(JobControl::new(vec![]).with_directives(directives)));
     t.answer(id, Ok(Answer::Info(vec![info("k", 1)])));
     assert_same(&t.ok(to), &Reply::Info(vec![info("k", 1)]));
     // without data there is no message
@@ -238,7 +234,7 @@ fn gen_12_a_limit_that_is_given_twice_alike_is_none_of_the_hosts() {
     let (mut t, peer) = one();
     let pause = Request::JobControl(JobControl::new(vec![])).with(&keys::TIMEOUT, 3).with(&keys::TIMEOUT, 3);
     let to = t.ask(&peer, pause);
-    let request = JobControlRequest::new(vec![]).with_directives(identified(Directives::new()));
+    let request = JobControl::new(vec![]).with_directives(identified(Directives::new()));
     let id = upcall_is(&mut t, UpcallRequest::JobControl(request));
     t.advance(3);
     t.expect_cancel_then_timeout(id, to);

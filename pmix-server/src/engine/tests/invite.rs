@@ -3,10 +3,10 @@
 use pmix_types::message::{Connect, GroupConstruct, GroupInvite, GroupJoin, Identity, Push, Request};
 use pmix_types::{DataArray, Event, GroupOpt, Info, ProcId, Rank, Status, keys};
 
+use super::super::upcall::{Connected, Grouped, Upcall};
 use super::super::{Answer, CallId, Command, HostCall, Input, UpcallId, UpcallRequest};
 use super::group::{hears_of, made};
 use super::harness::*;
-use crate::host::{Connected, Grouped, Upcall};
 
 fn invite(procs: impl IntoIterator<Item = ProcId>) -> Request {
     Request::GroupInvite(GroupInvite::new(nspace("g"), procs.into_iter().collect()))
@@ -27,7 +27,7 @@ fn decline(leader: &Peer) -> Request {
 #[track_caller]
 fn told_beyond(t: &mut Harness) -> (UpcallId, Event) {
     match t.upcall() {
-        (id, _, UpcallRequest::NotifyEvent(notify)) => (id, notify.event),
+        (id, _, UpcallRequest::NotifyEvent(notify)) => (id, notify),
         other => panic!("expected an event for other nodes, not {other:?}"),
     }
 }
@@ -253,8 +253,8 @@ fn grp_07_of_two_who_take_the_place_the_lower_one_leads() {
         // it accepts where the other one is lower, and goes on to lead where it is not
         let accepts = said.iter().any(|command| match command {
             Command::Upcall { request: UpcallRequest::NotifyEvent(notify), .. } => {
-                notify.event.code == Status::GROUP_INVITE_ACCEPTED
-                    && notify.event.info.get(&keys::EVENT_AFFECTED_PROC) == Ok(Some(b.proc.clone()))
+                notify.code == Status::GROUP_INVITE_ACCEPTED
+                    && notify.info.get(&keys::EVENT_AFFECTED_PROC) == Ok(Some(b.proc.clone()))
             }
             _ => false,
         });

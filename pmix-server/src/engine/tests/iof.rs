@@ -3,9 +3,9 @@ use pmix_types::message::{IofPull, IofPush, Output, Push, Reply, Request};
 use pmix_types::{Directives, IofChannels, ProcId, Status, keys};
 
 use super::super::iof_cache::{CACHE_SIZE, MAX_CACHE};
+use super::super::upcall::{IofPullRequest, Upcall};
 use super::super::{Answer, Caller, Command, HostCall, UpcallId, UpcallRequest};
 use super::harness::{Harness, Peer, USER, With, all_of, assert_same, failure, nspace, proc};
-use crate::host::{IofPullRequest, PushStdinRequest, Upcall};
 
 pub(super) const OUT: IofChannels = IofChannels::STDOUT;
 pub(super) const ERR: IofChannels = IofChannels::STDERR;
@@ -54,7 +54,7 @@ pub(super) fn asked(t: &mut Harness, start: bool) -> (UpcallId, Caller, IofPullR
 }
 
 #[track_caller]
-fn input(t: &mut Harness) -> (UpcallId, PushStdinRequest) {
+fn input(t: &mut Harness) -> (UpcallId, IofPush) {
     match t.upcall() {
         (id, _, UpcallRequest::PushStdin(request)) => (id, request),
         other => panic!("expected input for the host, not {other:?}"),
@@ -109,7 +109,8 @@ fn iof_01_output_comes_with_source_channel_bytes_and_info() {
     assert_eq!(caller.proc, listener.proc);
     let directives =
         Directives::new().with(&keys::IOF_COPY, true).with(&keys::USERID, USER.0).with(&keys::GRPID, USER.1);
-    let expected = IofPullRequest::new(vec![writer.clone()], OUT | ERR, true).with_directives(directives);
+    let pull = IofPull::new(vec![writer.clone()], OUT | ERR).with_directives(directives);
+    let expected = IofPullRequest::new(pull, true);
     assert_eq!(request, expected);
     t.answer(upcall, Ok(Answer::Done));
     let Reply::Registered(number) = t.ok(to) else { panic!("no registration") };
@@ -417,8 +418,8 @@ fn iof_06_iof_07_deregistering_flushes_and_ends() {
     let to = t.ask(&listener, Request::IofDeregister(number));
     assert_same(&t.next(), &pushed(&listener, number, text(&writer, OUT, "rest")));
     let (upcall, caller, request) = asked(&mut t, false);
-    assert_eq!((caller.proc, request.channels), (listener.proc.clone(), OUT));
-    assert!(request.directives.flag(&keys::IOF_COPY).unwrap(), "the host sees which wish it was");
+    assert_eq!((caller.proc, request.pull.channels), (listener.proc.clone(), OUT));
+    assert!(request.pull.directives.flag(&keys::IOF_COPY).unwrap(), "the host sees which wish it was");
     t.delivers(text(&writer, OUT, "late"));
     t.quiet();
     t.answer(upcall, Ok(Answer::Done));
@@ -524,7 +525,7 @@ fn iof_10_input_is_passed_up_in_order_and_answered_when_it_is_taken() {
     let second = t.ask(&pusher, push([all_of("job")], "").with(&keys::IOF_COMPLETE, true));
     let (upcall, request) = input(&mut t);
     let identity = Directives::new().with(&keys::USERID, USER.0).with(&keys::GRPID, USER.1);
-    let expected = PushStdinRequest::new(vec![reader], "one".into());
+    let expected = IofPush::new(vec![reader], "one".into());
     assert_eq!(request, expected.with_directives(identity.clone()));
     // the second waits until the first is taken
     t.quiet();

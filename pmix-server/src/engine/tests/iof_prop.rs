@@ -6,10 +6,10 @@ use pmix_types::message::{Push, Reply};
 use pmix_types::{Directives, keys};
 use proptest::prelude::*;
 
+use super::super::upcall::Upcall;
 use super::super::{Answer, Command, HostCall, UpcallId, UpcallRequest};
 use super::harness::{Harness, With, all_of, proc};
 use super::iof::{ERR, OUT, pull, text};
-use crate::host::Upcall;
 
 #[derive(Clone, Debug)]
 enum Step {

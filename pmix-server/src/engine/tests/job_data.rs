@@ -6,8 +6,8 @@ use pmix_types::job::JobSpec;
 use pmix_types::message::{QueryReply, Reply, Request};
 use pmix_types::{Info, Key, Query, Rank, Status, Value, keys};
 
+use super::super::upcall::Upcall;
 use super::harness::*;
-use crate::host::Upcall;
 
 /// Two apps over two nodes in a session, with one key at several levels.
 fn rich() -> JobSpec {

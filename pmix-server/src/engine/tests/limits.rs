@@ -7,9 +7,9 @@ use pmix_types::{DataArray, Directives, Event, Info, IofChannels, Memory, ProcId
 
 use super::super::assemblies::MAX_ASSEMBLIES;
 use super::super::groups::MAX_GROUPS_OF_PROC;
+use super::super::upcall::{Connected, Upcall};
 use super::super::{Answer, Command, HostCall};
 use super::harness::*;
-use crate::host::{Connected, Upcall};
 
 /// So many processes that nobody knows.
 fn strangers(count: u32) -> Vec<ProcId> {

@@ -4,10 +4,10 @@ use pmix_types::message::{Monitor, Reply, Request};
 use pmix_types::{DataArray, DataRange, Directives, Event, Info, Key, Status, Value, ValueType, keys};
 
 use super::super::ids::ReplyTo;
+use super::super::upcall::Upcall;
 use super::super::{Answer, Command, Config, FileState, UpcallId, UpcallRequest};
 use super::events::{push, register};
 use super::harness::*;
-use crate::host::{MonitorRequest, NotifyEventRequest, Upcall};
 
 const CODE: Status = Status::from_raw(-4711);
 
@@ -132,9 +132,8 @@ fn mon_01_mon_03_the_event_is_as_it_was_ordered() {
         assert_same(&t.next(), &push(&b, &[numbers[1]], &event));
         if goes_up {
             let (id, caller, request) = t.upcall();
-            let range = event.range;
             assert_eq!((caller.proc, caller.uid), (a.proc.clone(), USER.0));
-            assert_eq!(request, UpcallRequest::NotifyEvent(NotifyEventRequest::new(event, range)));
+            assert_eq!(request, UpcallRequest::NotifyEvent(event));
             t.answer(id, Ok(Answer::Done));
         }
         asks(&mut t, &a, cancel(""));
@@ -241,7 +240,7 @@ fn goes_up(t: &mut Harness, peer: &Peer, wish: Request, filled: Directives) {
     let mut directives = said.directives;
     directives.extend(filled);
     let directives = directives.with(&keys::USERID, USER.0).with(&keys::GRPID, USER.1);
-    let expected = MonitorRequest::new(said.monitor, said.code).with_directives(directives);
+    let expected = Monitor::new(said.monitor, said.code).with_directives(directives);
     assert_eq!(request, UpcallRequest::Monitor(expected));
     t.answer(id, Ok(Answer::Info(vec![Info::new(&keys::MONITOR_ID, "of the host")])));
     assert_same(&t.ok(to), &Reply::Info(vec![Info::new(&keys::MONITOR_ID, "of the host")]));

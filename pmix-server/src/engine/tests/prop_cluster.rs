@@ -9,12 +9,12 @@ use pmix_types::{Pid, ProcId, Scope, Status, Value, keys};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
+use super::super::upcall::{FenceRequest, Upcall};
 use super::super::{
     Answer, CallId, CallValue, Command, Config, ConnId, Engine, HostCall, Input, PeerCred, RequestId,
     UpcallId, UpcallRequest,
 };
 use super::harness::*;
-use crate::host::{FenceRequest, Upcall};
 
 const JOB: &str = "job";
 

@@ -6,10 +6,10 @@ use pmix_types::message::{Push, RegisterEvents, Reply, Request};
 use pmix_types::{DataArray, DataRange, Directives, Event, Info, ProcId, Status, keys};
 use proptest::prelude::*;
 
+use super::super::upcall::Upcall;
 use super::super::{Answer, Command, UpcallId, UpcallRequest};
 use super::events::{host_event, world};
 use super::harness::*;
-use crate::host::Upcall;
 
 #[derive(Clone, Debug)]
 enum Action {
@@ -211,8 +211,8 @@ impl World {
     /// The host is called with an event: the next of its source.
     fn told(&mut self) {
         let (id, _, UpcallRequest::NotifyEvent(request)) = self.t.upcall() else { panic!("another upcall") };
-        let source = request.event.source.clone();
-        assert_eq!(self.model.up[&source].front(), Some(&request.event));
+        let source = request.source.clone();
+        assert_eq!(self.model.up[&source].front(), Some(&request));
         self.model.busy.push((id, source));
     }
 

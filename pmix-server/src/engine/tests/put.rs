@@ -83,7 +83,8 @@ fn put_04_a_key_put_again_is_replaced_scope_by_scope() {
 
 #[test]
 fn put_05_put_06_a_commit_moves_data_to_this_server_only() {
-    let (mut t, a, b) = Harness::two_nodes([crate::host::Upcall::Fence, crate::host::Upcall::DirectModex]);
+    let (mut t, a, b) =
+        Harness::two_nodes([super::super::upcall::Upcall::Fence, super::super::upcall::Upcall::DirectModex]);
     let waits = t.ask(&b, get(a.proc.clone(), "k"));
     t.quiet();
     let to = t.ask(&a, commit([entry(Scope::GLOBAL, "k", 1u32)]));

@@ -6,9 +6,9 @@ use pmix_types::{
     DataArray, Directives, Info, InfoFlags, Pid, ProcInfo, ProcState, Query, Status, Value, keys,
 };
 
+use super::super::upcall::{QueryRequest, QueryResults, Upcall};
 use super::super::{Answer, Caller, Command, HostCall, UpcallId, UpcallRequest};
 use super::harness::*;
-use crate::host::{QueryRequest, QueryResults, Upcall};
 
 #[track_caller]
 fn answered(t: &mut Harness, peer: &Peer, queries: Vec<Query>) -> QueryReply {

@@ -6,9 +6,9 @@ use pmix_types::job::JobSpec;
 use pmix_types::message::Failure;
 use pmix_types::{Info, ProcId, Rank, Scope, Status, Value, keys};
 
+use super::super::upcall::{HostObject, Upcall};
 use super::super::{CallValue, Command, HostCall};
 use super::harness::*;
-use crate::host::{HostObject, Upcall};
 
 #[track_caller]
 fn refused(result: Result<CallValue, Failure>, status: Status) -> Failure {

@@ -5,9 +5,9 @@ use pmix_types::message::{Reply, Request, ResolvePeers};
 use pmix_types::{DataArray, Directives, Info, Query, Status, Value, keys};
 
 use super::super::ids::ReplyTo;
+use super::super::upcall::{QueryRequest, QueryResults, Upcall};
 use super::super::{Answer, Caller, UpcallRequest};
 use super::harness::*;
-use crate::host::{QueryRequest, QueryResults, Upcall};
 
 fn peers_on(node: Option<&str>, name: Option<&str>) -> Request {
     Request::ResolvePeers(ResolvePeers::new(node.map(Into::into), name.map(nspace)))

@@ -9,10 +9,10 @@ use pmix_types::{
     keys,
 };
 
+use super::super::upcall::Upcall;
 use super::super::{Answer, Command, Config, HostCall, UpcallRequest};
 use super::events::{register, uncached};
 use super::harness::*;
-use crate::host::Upcall;
 
 const CODE: Status = Status::ERR_NODE_DOWN;
 const ALICE: u32 = 1000;

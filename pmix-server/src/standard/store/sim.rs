@@ -1,7 +1,7 @@
 //! The store for tests that play several servers: without locks, tasks and disk.
 
 use super::*;
-use crate::host::{LookupRequest, PublishRequest, UnpublishRequest};
+use crate::host::{Lookup, Publish, Unpublish};
 
 /// All that is published in a cluster.
 #[derive(Debug, Default)]
@@ -22,20 +22,20 @@ pub(crate) struct Asker {
 pub(crate) struct Wait(Place);
 
 impl SimStore {
-    pub(crate) fn publish(&mut self, asker: Asker, request: PublishRequest) -> HostResult<()> {
+    pub(crate) fn publish(&mut self, asker: Asker, request: Publish) -> HostResult<()> {
         let numbers = self.0.admit(asker.into(), request.data, request.directives)?;
         self.0.show(&numbers);
         Ok(())
     }
 
-    pub(crate) fn look(&mut self, asker: Asker, request: LookupRequest) -> Result<HostResult<Found>, Wait> {
+    pub(crate) fn look(&mut self, asker: Asker, request: Lookup) -> Result<HostResult<Found>, Wait> {
         match Look::new(asker.into(), request.keys, request.directives) {
             Ok(look) => self.0.look(look).map_err(Wait),
             Err(error) => Ok(Err(error)),
         }
     }
 
-    pub(crate) fn unpublish(&mut self, asker: Asker, request: UnpublishRequest) -> HostResult<()> {
+    pub(crate) fn unpublish(&mut self, asker: Asker, request: Unpublish) -> HostResult<()> {
         let asker = Party::from(asker).user;
         self.0.unpublish(&asker, &request.keys, request.directives).map(|_| ())
     }

@@ -5,7 +5,7 @@ mod world;
 
 use proptest::prelude::*;
 
-use crate::host::{Capabilities, Upcall};
+use super::super::upcall::{Capabilities, Upcall};
 use world::World;
 
 /// One thing that happens. Small numbers pick among what there is.

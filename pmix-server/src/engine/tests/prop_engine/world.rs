@@ -7,6 +7,7 @@ use bytes::Bytes;
 use pmix_types::message::{Hello, Identity, ProcData, Reply, Request};
 use pmix_types::{Directives, Pid, ProcId, Rank, Scope, Status, keys};
 
+use super::super::super::upcall::{Capabilities, Upcall};
 use super::super::super::{
     Answer, CallId, CallValue, Command, Config, ConnId, Engine, HostCall, Input, PeerCred, RequestId,
     UpcallId, UpcallRequest,
@@ -14,7 +15,6 @@ use super::super::super::{
 use super::super::harness::*;
 use super::Action;
 use super::model::{Get, JOB, Model, Put, tagged};
-use crate::host::{Capabilities, Upcall};
 
 #[derive(Debug)]
 struct Conn {

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use pmix_types::message::{Collected, Connect, ConnectReply, Disconnect, Fence, Modex, Reply, Request};
 use pmix_types::{Directives, Info, Nspace, ProcId, Rank, Status, Value, keys};
 
+use super::super::super::upcall::Connected;
 use super::super::super::{Answer, UpcallId, UpcallRequest};
 use super::super::harness::*;
 use super::ask::Expect;
@@ -13,7 +14,6 @@ use super::host::{HOST_FAILS, Outcome, Parcel, step_of};
 use super::model::Who;
 use super::world::{JOBS, Open, Stage, World};
 use super::{Fate, Members, Step};
-use crate::host::Connected;
 
 #[derive(Debug, Default)]
 pub(super) struct Program(Vec<Plan>);

@@ -72,7 +72,7 @@ impl World {
             request => {
                 let fate = self.host.fate.take();
                 if let (Some(_), UpcallRequest::NotifyEvent(request)) = (fate, &request)
-                    && let Some(number) = event_number(&request.event)
+                    && let Some(number) = event_number(request)
                 {
                     self.model.events.get_mut(&number).unwrap().lossy = true;
                 }
@@ -104,7 +104,7 @@ impl World {
             R::Log(request) => &request.directives,
             R::JobControl(request) => &request.directives,
             R::Query(request) => &request.directives,
-            R::IofPull(request) => &request.directives,
+            R::IofPull(request) => &request.pull.directives,
             R::PushStdin(request) => &request.directives,
             _ => return,
         };
@@ -193,7 +193,7 @@ impl World {
                 assert!(request.range != DataRange::LOCAL && request.range != DataRange::PROC_LOCAL);
                 if request.range != DataRange::RM {
                     for other in (0..NODES).filter(|other| *other != node) {
-                        let call = HostCall::NotifyEvent(request.event.clone());
+                        let call = HostCall::NotifyEvent(request.clone());
                         self.bag.push(Parcel::Call(other, call, Wish::Nothing));
                     }
                 }

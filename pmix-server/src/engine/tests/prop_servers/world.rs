@@ -7,6 +7,7 @@ use pmix_types::job::JobSpec;
 use pmix_types::message::{Hello, Identity, Push};
 use pmix_types::{Nspace, Pid, Status};
 
+use super::super::super::upcall::Upcall;
 use super::super::super::{
     Answer, CallId, Command, Config, ConnId, Engine, HostCall, Input, PeerCred, RequestId,
 };
@@ -16,7 +17,6 @@ use super::collectives::Program;
 use super::host::{Host, Parcel, Wish};
 use super::model::{Model, Who};
 use super::{Action, Step};
-use crate::host::Upcall;
 
 /// Process maps of the jobs.
 pub(super) const JOBS: [(&str, &str); 2] = [("a", "0-1;2-3;4"), ("b", "0;1;2")];

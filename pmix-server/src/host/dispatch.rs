@@ -1,0 +1,92 @@
+//! From the table of upcalls to the methods of a host, and back.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use pmix_types::{Nspace, ProcId};
+
+use super::*;
+use crate::engine::upcall::for_each_upcall;
+use crate::engine::{Answer, UpcallRequest};
+
+/// Calls the method for a request.
+macro_rules! dispatch {
+    ($($name:ident $method:ident($request:ty) -> $reply:ty { $($about:tt)* })+) => {
+        /// Calls the host.
+        pub(crate) async fn call(
+            host: &dyn HostModule,
+            cx: &UpcallContext,
+            request: UpcallRequest,
+        ) -> HostResult<Answer> {
+            match request {
+                $(UpcallRequest::$name(request) => host.$method(cx, request).await.map(Answer::from),)+
+            }
+        }
+
+        /// A shared host is a host: so one object can be the server's host and its owner's own.
+        #[async_trait]
+        impl<T: HostModule + ?Sized> HostModule for Arc<T> {
+            fn capabilities(&self) -> Capabilities {
+                (**self).capabilities()
+            }
+
+            fn started(&self, handle: &ServerHandle) {
+                (**self).started(handle);
+            }
+
+            $(async fn $method(&self, cx: &UpcallContext, req: $request) -> HostResult<$reply> {
+                (**self).$method(cx, req).await
+            })+
+        }
+    };
+}
+
+for_each_upcall!(dispatch);
+
+/// A method of the trait without a row in the table would never be called: as each row has its method, it is enough to
+/// count them.
+const _: () = {
+    let methods = count(include_bytes!("mod.rs"), b"\n    async fn ");
+    assert!(
+        methods == Upcall::ALL.len(),
+        "a method of HostModule has no row in the table of upcalls: see engine/upcall/mod.rs"
+    );
+};
+
+/// How often a word is in a text.
+const fn count(text: &[u8], word: &[u8]) -> usize {
+    let (mut found, mut at) = (0, 0);
+    while at + word.len() <= text.len() {
+        let mut same = 0;
+        while same < word.len() && text[at + same] == word[same] {
+            same += 1;
+        }
+        found += (same == word.len()) as usize;
+        at += 1;
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_counted() {
+        assert_eq!(count(b"a b ab a", b"a"), 3);
+        assert_eq!(count(b"", b"a"), 0);
+    }
+
+    /// Every entry of the trait must be forwarded: a default would answer in place of the host.
+    #[test]
+    fn every_entry_is_forwarded() {
+        let declared: std::collections::BTreeSet<_> = include_str!("mod.rs")
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("async fn ")?.split('(').next())
+            .collect();
+        let named: std::collections::BTreeSet<_> = Upcall::ALL.iter().map(|upcall| upcall.name()).collect();
+        assert_eq!(declared, named);
+        assert!(declared.len() >= 29, "an entry is gone");
+    }
+}
