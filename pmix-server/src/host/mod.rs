@@ -22,11 +22,10 @@ pub use crate::engine::upcall::{
 pub use context::UpcallContext;
 pub(crate) use dispatch::call;
 pub use error::{HostError, HostResult};
-#[doc(hidden)]
 
 /// The resource manager, as the server sees it: one method per entry of the Standard's server module.
 ///
-/// Every method has an honest default: `ERR_NOT_SUPPORTED`, as for an absent entry (GEN-11), or, for the
+/// By default every method returns `ERR_NOT_SUPPORTED`, as for an absent entry (GEN-11), or, for the
 /// notifications, success, because an absent entry there means "do not tell me" (INI-07).
 ///
 /// # You may assume
