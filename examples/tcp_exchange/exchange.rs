@@ -18,7 +18,11 @@ use crate::message::{Content, Gather, MOST_DATA, Part, Parts};
 ///
 /// Each all-gather is decided in one place, so that all nodes hear the same of it: on the first of its nodes by name. The
 /// others ask that one. It keeps the parts in a [`MemoryExchange`], in which it stands in for whoever asks.
-pub(crate) struct TcpExchange(Arc<Inner>);
+pub(crate) struct TcpExchange {
+    inner: Arc<Inner>,
+    /// What runs for the links. Here, as what is asked of this node holds the rest while it waits.
+    _tasks: Vec<AbortOnDropHandle<()>>,
+}
 
 struct Inner {
     node: String,
@@ -26,8 +30,6 @@ struct Inner {
     /// The ends of all nodes for what is decided here.
     ends: BTreeMap<String, MemoryExchange>,
     responder: SetOnce<Arc<dyn Responder>>,
-    /// What runs for the links.
-    _tasks: Vec<AbortOnDropHandle<()>>,
 }
 
 impl TcpExchange {
@@ -37,8 +39,9 @@ impl TcpExchange {
         nodes.push(node.to_owned());
         nodes.sort();
         let ends = nodes.iter().cloned().zip(MemoryExchange::cluster(&nodes)).collect();
-        Self(Arc::new_cyclic(|inner: &Weak<Inner>| {
-            let (mut links, mut tasks) = (BTreeMap::new(), Vec::new());
+        let mut tasks = Vec::new();
+        let inner = Arc::new_cyclic(|inner: &Weak<Inner>| {
+            let mut links = BTreeMap::new();
             for (other, wire) in wires {
                 let (inner, from) = (inner.clone(), other.clone());
                 let serve = move |request| serve(inner.clone(), from.clone(), request);
@@ -46,19 +49,20 @@ impl TcpExchange {
                 links.insert(other, link);
                 tasks.push(AbortOnDropHandle::new(tokio::spawn(running)));
             }
-            Inner { node: node.to_owned(), links, ends, responder: SetOnce::new(), _tasks: tasks }
-        }))
+            Inner { node: node.to_owned(), links, ends, responder: SetOnce::new() }
+        });
+        Self { inner, _tasks: tasks }
     }
 }
 
 #[async_trait]
 impl Exchange for TcpExchange {
     fn node(&self) -> &str {
-        &self.0.node
+        &self.inner.node
     }
 
     fn nodes(&self) -> Vec<String> {
-        self.0.ends.keys().cloned().collect()
+        self.inner.ends.keys().cloned().collect()
     }
 
     async fn all_gather(
@@ -69,12 +73,12 @@ impl Exchange for TcpExchange {
     ) -> Result<Vec<Bytes>, ExchangeError> {
         let part = Part { data: (data.len() <= MOST_DATA).then_some(data) };
         let data = part.encode_to_vec().into();
-        let decider = nodes.iter().min().unwrap_or(&self.0.node);
-        if *decider == self.0.node {
-            return data_of(nodes, self.0.decide(decider, operation, nodes, data).await?);
+        let decider = nodes.iter().min().unwrap_or(&self.inner.node);
+        if *decider == self.inner.node {
+            return data_of(nodes, self.inner.decide(decider, operation, nodes, data).await?);
         }
         let request = Gather { operation: operation.to_owned(), nodes: nodes.to_vec(), data };
-        match self.0.link(decider)?.request(Content::Gather(request)).await? {
+        match self.inner.link(decider)?.request(Content::Gather(request)).await? {
             Content::Parts(Parts { parts }) if parts.len() == nodes.len() => data_of(nodes, parts),
             Content::Abandoned(node) => Err(ExchangeError::Abandoned { node }),
             answer => Err(no_answer(decider, answer)),
@@ -82,10 +86,10 @@ impl Exchange for TcpExchange {
     }
 
     async fn fetch(&self, node: &str, request: Bytes) -> Result<Bytes, ExchangeError> {
-        if node == self.0.node {
-            return Ok(self.0.responder.wait().await.respond(node, request).await);
+        if node == self.inner.node {
+            return Ok(self.inner.responder.wait().await.respond(node, request).await);
         }
-        match self.0.link(node)?.request(Content::Fetch(request)).await? {
+        match self.inner.link(node)?.request(Content::Fetch(request)).await? {
             Content::Answer(answer) => Ok(answer),
             answer => Err(no_answer(node, answer)),
         }
@@ -93,7 +97,7 @@ impl Exchange for TcpExchange {
 
     fn serve(&self, responder: Arc<dyn Responder>) {
         // a host starts once
-        let _ = self.0.responder.set(responder);
+        let _ = self.inner.responder.set(responder);
     }
 }
 

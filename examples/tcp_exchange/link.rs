@@ -71,6 +71,8 @@ impl Link {
         let _asked = Asked { link: self, id };
         self.send(frame);
         tokio::select! {
+            // what has been answered stays so if the node is lost then
+            biased;
             Ok(answer) = answered => Ok(answer),
             error = self.lost() => Err(error),
         }

@@ -6,6 +6,10 @@
 //!
 //! The keys keep other users of one machine out, as these cannot read what goes over its loopback interface. Between
 //! machines everybody on the way can: there the connections need TLS, with a certificate for each node in place of the keys.
+//!
+//! A stranger who takes the port of a node that has ended sees the key of whoever connects there: after a meeting that failed,
+//! draw new keys for all. With three nodes or more he could show it to another that still listens; whoever needs that many
+//! proves keys in place of showing them. Hundreds of silent connections at a time can keep a node out until it gives up.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -35,6 +39,8 @@ const GREETING: Duration = Duration::from_secs(2);
 const WELCOME: Duration = Duration::from_secs(6);
 /// Connections that may be at their greeting at once; more wait.
 const AT_ONCE: usize = 256;
+/// How long to wait after a connection that could not be accepted.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 /// Largest greeting in bytes.
 const SHORT: usize = 1024;
 
@@ -67,9 +73,11 @@ pub(crate) async fn meet(
     let mut greetings = JoinSet::new();
     while !missing.is_empty() {
         tokio::select! {
-            accepted = listener.accept(), if greetings.len() < AT_ONCE => {
-                greetings.spawn(welcome(node.to_owned(), keys.clone(), accepted?.0));
-            }
+            accepted = listener.accept(), if greetings.len() < AT_ONCE => match accepted {
+                Ok((stream, _)) => drop(greetings.spawn(welcome(node.to_owned(), keys.clone(), stream))),
+                // whoever has left already, or so many that there is no descriptor left
+                Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
+            },
             Some(Ok(greeted)) = greetings.join_next() => match greeted {
                 Ok((other, wire)) if missing.remove(&other) => drop(wires.insert(other, wire)),
                 // one of the nodes would not come twice, or to itself

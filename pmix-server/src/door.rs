@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Resource, geteuid, getrlimit};
 
 /// Connections that may wait to be accepted: a job of many ranks on this node starts all at once.
-const BACKLOG: i32 = 4096;
+const BACKLOG: i32 = 2048;
 /// How long accepting pauses when the system has no descriptor for one more connection.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 /// Lines about one user's connections that a window of time may bring; one, as long as there are too many.
@@ -23,12 +23,14 @@ const LINES: u32 = 50;
 /// The same for all users together but the server's own: one person may have many uids.
 const LINES_OF_OTHERS: u32 = 200;
 const WINDOW: Duration = Duration::from_secs(10);
-/// What looking at strangers may cost while there is something else to do: so many units a second, each about 15 us of
-/// the server's thread. Then accepting pauses. The owner's processes wait behind the strangers, so this is also how fast
-/// those are got out of the way.
-const UNITS_A_SECOND: f64 = 1500.0;
-/// So long after it has done something for those who are let in, the server is taken to be busy.
-const BUSY: Duration = Duration::from_millis(20);
+/// What looking at strangers may cost while there is something else to do: so many units a second, each about 30 us of
+/// the server's thread and as much again of what its processes lose by it. Then accepting pauses. The owner's processes
+/// wait behind the strangers, so this is also how fast those are got out of the way.
+const UNITS_A_SECOND: f64 = 300.0;
+/// So long after it has done something for those who are let in, the server is taken to be busy. Longer than its processes
+/// wait for their turn on a crowded machine: else, while they do, strangers are looked at without limit and keep them
+/// waiting.
+const BUSY: Duration = Duration::from_millis(100);
 /// What may be spent at once.
 const UNITS_AT_ONCE: f64 = 300.0;
 /// What may be spent in advance: however long strangers were looked at for want of anything else to do, the pause is
