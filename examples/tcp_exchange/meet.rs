@@ -76,7 +76,7 @@ pub(crate) async fn meet(
             accepted = listener.accept(), if greetings.len() < AT_ONCE => match accepted {
                 Ok((stream, _)) => drop(greetings.spawn(welcome(node.to_owned(), keys.clone(), stream))),
                 // whoever has left already, or so many that there is no descriptor left
-                Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
+                Err(_) => tokio::time::sleep_until(tokio::time::Instant::now() + ACCEPT_AGAIN).await,
             },
             Some(Ok(greeted)) = greetings.join_next() => match greeted {
                 Ok((other, wire)) if missing.remove(&other) => drop(wires.insert(other, wire)),
