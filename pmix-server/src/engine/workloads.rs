@@ -13,9 +13,9 @@ use pmix_types::message::{
 };
 use pmix_types::{Event, Info, KeyName, Nspace, Pdata, Pid, ProcId, Rank, Scope, Status, Value, keys};
 
+use super::upcall::Upcall;
 use super::{Answer, Command, Config, ConnId, Engine, HostCall, Input, PeerCred, RequestId, UpcallRequest};
 use crate::blob;
-use crate::host::Upcall;
 
 /// Work that is prepared; to be done once.
 pub type Work = Box<dyn FnMut()>;
