@@ -1,6 +1,6 @@
 //! Who is connected with whom: the sets of processes, their names, and who of them is left.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use pmix_types::message::Failure;
@@ -247,22 +247,25 @@ impl Assemblies {
 
     /// A namespace is gone: nothing of it is connected.
     pub(super) fn forget(&mut self, nspace: &Nspace) {
-        self.retain(|members, _| !members.contains_key(nspace));
+        self.retain(|(_, members), _| !members.contains_key(nspace));
     }
 
-    /// Drops the sets that have no member here any more; `here` gives the local ranks of a namespace.
-    pub(super) fn drop_abandoned(&mut self, here: impl Fn(&Nspace) -> RankSet) {
-        self.retain(|members, assembly| {
-            members.iter().any(|(nspace, named)| {
-                here(nspace).iter().any(|rank| {
-                    named.contains(rank) && !assembly.has_lost(&ProcId::new(nspace.clone(), rank))
+    /// Drops the sets that have no member here any more; `here` gives the local ranks of a namespace. Those that are
+    /// connecting again stay until that is done: their members are told what they are called (CON-15).
+    pub(super) fn drop_abandoned(&mut self, here: impl Fn(&Nspace) -> RankSet, connecting: &BTreeSet<SetId>) {
+        self.retain(|id, assembly| {
+            let (_, members) = id;
+            connecting.contains(id)
+                || members.iter().any(|(nspace, named)| {
+                    here(nspace).iter().any(|rank| {
+                        named.contains(rank) && !assembly.has_lost(&ProcId::new(nspace.clone(), rank))
+                    })
                 })
-            })
         });
     }
 
-    fn retain(&mut self, keep: impl Fn(&Members, &Assembly) -> bool) {
-        self.all.retain(|(_, members), assembly| keep(members, assembly));
+    fn retain(&mut self, keep: impl Fn(&SetId, &Assembly) -> bool) {
+        self.all.retain(|id, assembly| keep(id, assembly));
         self.by_nspace.retain(|_, id| self.all.contains_key(id));
     }
 

@@ -220,10 +220,10 @@ impl Engine {
         if let Some(id) = set_id(signature).filter(|_| !terms.exchange_only) {
             let assembly = Assembly::new(nspace.clone(), numbering.clone(), terms);
             self.collectives.assemblies.insert(id, assembly);
-            // some may have ended while the host was at it
+            // some may have ended or finalized while the host was at it
             for nspace in signature.procs.keys() {
                 let Some(job) = self.jobs.get(nspace) else { continue };
-                for rank in job.departed.iter() {
+                for rank in job.finished().iter() {
                     self.collectives.assemblies.end(&ProcId::new(nspace.clone(), rank));
                 }
             }
@@ -265,7 +265,8 @@ impl Engine {
     }
 
     pub(super) fn drop_abandoned(&mut self) {
-        self.collectives.assemblies.drop_abandoned(known_local(&self.jobs));
+        let connecting = self.collectives.connecting();
+        self.collectives.assemblies.drop_abandoned(known_local(&self.jobs), &connecting);
         self.collectives.groups.drop_abandoned(known_local(&self.jobs));
     }
 
@@ -355,7 +356,7 @@ impl Engine {
 }
 
 /// The set that a connect or disconnect is about.
-fn set_id(signature: &Signature) -> Option<SetId> {
+pub(super) fn set_id(signature: &Signature) -> Option<SetId> {
     match &signature.operation {
         Operation::Connect(id) | Operation::Disconnect(id) => Some((id.clone(), signature.procs.clone())),
         Operation::Fence | Operation::Construct(_) | Operation::Destruct(_) => None,

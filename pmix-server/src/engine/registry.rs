@@ -200,6 +200,12 @@ impl Job {
         self.local_ranks.is_none() && self.local_count().is_some_and(|count| self.known_local().len() < count)
     }
 
+    /// Local ranks that have ended or finalized.
+    pub(super) fn finished(&self) -> RankSet {
+        let finalized = self.clients.iter().filter(|(_, client)| client.stage == Stage::Finalized);
+        &self.departed | &finalized.map(|(rank, _)| *rank).collect()
+    }
+
     /// Why a local process takes part in nothing any more; `None` if it does.
     pub(super) fn end_of(&self, rank: Rank) -> Option<&str> {
         let reason = || self.clients.get(&rank)?.departed.as_deref();

@@ -12,8 +12,8 @@ use pmix_types::message::{Failure, Fence, GroupReply, Modex};
 use pmix_types::{DataType, Directives, Info, Key, Memory, Nspace, ProcId, RankSet, Status, keys};
 
 use super::absence::Absence;
-use super::assemblies::{Assemblies, Terms};
-use super::assembly::{Assembled, Entered};
+use super::assemblies::{Assemblies, SetId, Terms};
+use super::assembly::{Assembled, Entered, set_id};
 use super::group::Constructing;
 use super::groups::Groups;
 use super::ids::{Counter, ReplyTo};
@@ -224,6 +224,13 @@ impl Collectives {
         })
     }
 
+    /// Sets of which it is not decided yet whether they are connected, or connected again.
+    pub(super) fn connecting(&self) -> BTreeSet<SetId> {
+        let connects =
+            self.queues.keys().filter(|signature| matches!(signature.operation, Operation::Connect(_)));
+        connects.filter(|signature| self.is_open(signature)).filter_map(set_id).collect()
+    }
+
     /// Whether an operation of these participants has begun and not ended.
     pub(super) fn is_under_way(&self, signature: &Signature) -> bool {
         self.queues.contains_key(signature)
@@ -410,6 +417,10 @@ impl Engine {
             self.collectives.queues.insert(signature.clone(), queue);
         }
         if has_ended {
+            // all of its members may have ended while it was connecting
+            if matches!(signature.operation, Operation::Connect(_)) {
+                self.drop_abandoned();
+            }
             self.end_absences(signature, out);
         }
     }

@@ -1,7 +1,7 @@
 //! Processes that are connected connect again.
 
-use pmix_types::message::Reply;
-use pmix_types::{Rank, Status, keys};
+use pmix_types::message::{Reply, Request};
+use pmix_types::{Directives, Rank, Status, keys};
 
 use super::super::Answer;
 use super::super::upcall::Connected;
@@ -93,4 +93,41 @@ fn con_14_con_15_who_had_left_is_back_when_all_have_connected_again() {
     asked.push(t.ask(&peers[2], fence([all_of("asm")])));
     asked.into_iter().for_each(|to| drop(t.fenced(to)));
     t.finish();
+}
+
+#[test]
+fn con_15_who_finalizes_while_it_connects_again_is_told_what_the_set_is_called() {
+    let (mut t, peers) = two_jobs();
+    all_connect(&mut t, &peers, &connect(everybody()));
+    let asked = peers.each_ref().map(|peer| t.ask(peer, connect(everybody())));
+    let id = asked_to_connect(&mut t);
+    all_finalize(&mut t, &peers);
+    let other = Connected { nspace: Some(nspace("other")), ..named() };
+    t.answer(id, Ok(Answer::Connected(other)));
+    for to in asked {
+        let Reply::Connect(reply) = t.ok(to) else { panic!() };
+        assert_eq!(reply.nspace, Some(nspace("asm")));
+    }
+    assert_eq!(t.engine.collectives.assemblies.len(), 0, "nobody is left of it");
+    t.finish();
+}
+
+#[test]
+fn con_13_a_set_whose_members_have_all_ended_while_they_connected_is_not_kept() {
+    let (mut t, peers) = two_jobs();
+    let asked = peers.each_ref().map(|peer| t.ask(peer, connect(everybody())));
+    let id = asked_to_connect(&mut t);
+    all_finalize(&mut t, &peers);
+    t.answer(id, Ok(Answer::Connected(named())));
+    asked.into_iter().for_each(|to| drop(t.ok(to)));
+    assert_eq!(t.engine.collectives.assemblies.len(), 0);
+    t.finish();
+}
+
+/// As programs may that do not wait for what they have asked for.
+fn all_finalize(t: &mut Harness, peers: &[Peer]) {
+    for peer in peers {
+        let to = t.ask(peer, Request::Finalize(Directives::new()));
+        t.done(to);
+    }
 }
