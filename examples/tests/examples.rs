@@ -10,10 +10,10 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use pmix_conformance::Conformance;
+use pmix_host::{JobReport, JobStart, LaunchReport, MemoryExchange, StandardHost};
 use pmix_rm::LocalLauncher;
 use pmix_server::Server;
-use pmix_server::standard::{JobReport, JobStart, LaunchReport, MemoryExchange, StandardHost};
-use pmix_server::testing::conformance::Conformance;
 use pmix_server::types::{App, Nspace};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use pmix_server::standard::{Account, LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher, Machine};
+use pmix_host::{Account, LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher, Machine};
 use pmix_types::{App, Nspace, ProcId, Rank, Status};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::net::unix::pipe;
@@ -46,7 +46,7 @@ use crate::tree;
 /// # Examples
 /// ```
 /// use pmix_rm::LocalLauncher;
-/// use pmix_server::standard::{LaunchJob, LaunchProc, LaunchReport, Launcher, ProcExit};
+/// use pmix_host::{LaunchJob, LaunchProc, LaunchReport, Launcher, ProcExit};
 /// use pmix_types::{App, Nspace, Rank};
 ///
 /// # #[tokio::main(flavor = "current_thread")]

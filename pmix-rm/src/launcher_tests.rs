@@ -1,7 +1,7 @@
 use std::future::ready;
 use std::pin::pin;
 
-use pmix_server::standard::{OutputChannel, ProcExit};
+use pmix_host::{OutputChannel, ProcExit};
 use pmix_types::App;
 
 use super::*;

@@ -1,5 +1,5 @@
 //! The reference resource manager for one node: [`LocalLauncher`], which makes a
-//! [`StandardHost`](pmix_server::standard::StandardHost) start processes where it runs itself, and the command `pmixrun`
+//! [`StandardHost`](pmix_host::StandardHost) start processes where it runs itself, and the command `pmixrun`
 //! around it; `pmix-check` tells whether a resource manager, this one or another, keeps the
 //! Standard's rules.
 //!

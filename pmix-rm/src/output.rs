@@ -1,7 +1,7 @@
 //! Whole lines from pieces of output.
 
 use bytes::{Bytes, BytesMut};
-use pmix_server::standard::OutputChannel;
+use pmix_host::OutputChannel;
 use pmix_types::Rank;
 
 /// Longest line that is held back until it is complete, in bytes; longer ones pass in pieces.

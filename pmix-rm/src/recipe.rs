@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use pmix_server::standard::Account;
+use pmix_host::Account;
 
 /// All that makes a process but its standard streams.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

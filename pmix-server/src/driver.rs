@@ -14,9 +14,9 @@ use tokio_util::task::TaskTracker;
 
 use crate::cleanup::clean_up_as_user;
 use crate::door::Door;
-use crate::engine::{CallId, CallValue, Command, ConnId, Engine, HostCall, Input, RequestId};
 use crate::line::{Line, Turn};
 use crate::upcalls::Upcalls;
+use pmix_engine::{CallId, CallValue, Command, ConnId, Engine, HostCall, Input, RequestId};
 
 /// Events that may wait for the driver; who brings more waits.
 const INBOX: usize = 4096;

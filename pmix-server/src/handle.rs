@@ -11,10 +11,10 @@ use pmix_types::{Directives, Event, Info, IofChannels, Nspace, ProcId, Status};
 
 use crate::door::Door;
 use crate::driver::Inbox;
-use crate::engine::{CallValue, HostCall, Presence, ServerStats};
 use crate::host::HostObject;
 use crate::open_mpi;
 use crate::server::NativeWire;
+use pmix_engine::{CallValue, HostCall, Presence, ServerStats};
 
 /// The host's way into the library: registration, direct modex, events. Cheap to clone; may be used from
 /// inside upcalls, and outlives the server harmlessly (calls then fail with `ERR_INIT`).
@@ -319,8 +319,15 @@ impl ServerHandle {
         self.call(HostCall::NotifyEvent(event)).await
     }
 
-    /// The same with an event of a process, whose user decides who hears of it.
-    pub(crate) async fn notify_event_of(&self, event: Event, uid: u32) -> Result<(), Failure> {
+    /// Tells local processes of an event of a process on another node, whose user decides who hears of it: processes and
+    /// tools of other users do not.
+    ///
+    /// # Errors
+    /// None but `ERR_INIT` after the server has stopped. Says nothing about delivery.
+    ///
+    /// # Cancel safety
+    /// As [`ServerHandle::register_nspace`].
+    pub async fn notify_event_of(&self, event: Event, uid: u32) -> Result<(), Failure> {
         self.call(HostCall::NotifyEventOf { event, uid }).await
     }
 

@@ -66,15 +66,14 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod account;
-mod blob;
 mod cleanup;
 mod descriptors;
 mod door;
 mod driver;
-mod engine;
 mod grpc;
 mod handle;
 pub mod host;
+mod in_process;
 #[cfg(feature = "inventory")]
 pub mod inventory;
 mod line;
@@ -86,20 +85,16 @@ mod server;
 mod session_dir;
 mod setup;
 mod shares;
-pub mod standard;
-#[cfg(feature = "testing")]
-pub mod testing;
 mod upcalls;
 mod usage;
 
+pub use account::Account;
 pub use async_trait::async_trait;
 pub use descriptors::inherited_file_limit;
-#[cfg(feature = "workloads")]
-#[doc(hidden)]
-pub use engine::workloads;
-pub use engine::{Presence, ServerStats};
 pub use handle::{Environment, ServerHandle};
 pub use host::{Capabilities, HostError, HostModule, HostResult, NoHost, Upcall, UpcallContext};
+pub use in_process::InProcess;
+pub use pmix_engine::{Presence, ServerStats};
 pub use pmix_proto::Limits;
 pub use pmix_types as types;
 pub use removal::remove_tree;

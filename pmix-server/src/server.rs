@@ -11,13 +11,14 @@ use tokio::sync::oneshot;
 use crate::descriptors::raise_descriptor_limit;
 use crate::door::Door;
 use crate::driver::{Driver, Inbox};
-use crate::engine::{Config, Engine, ServerStats};
 use crate::handle::{ServerHandle, Shared};
+use crate::host::CODEC;
 use crate::host::{HostModule, NoHost};
 use crate::reactor::{Opened, Plan};
 use crate::session_dir::{SessionDir, SessionDirError};
 use crate::setup::HARVEST;
 use crate::upcalls::Upcalls;
+use pmix_engine::{Config, Engine, ServerStats};
 
 /// How long a process may leave unread what it is told, unless the embedder says otherwise.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -257,6 +258,7 @@ impl ServerBuilder {
             capabilities: host.capabilities(),
             tool_support: self.tool_support,
             put_limit: self.put_limit,
+            codec: CODEC,
         };
         let driver = Driver::new(Engine::new(config), Upcalls::new(host, runtime, inbox), door);
         let (thread, dir) = opened.run(driver, events);

@@ -14,9 +14,9 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 use crate::driver::{Event, Inbox};
-use crate::engine::{Answer, Caller, Input, UpcallId, UpcallRequest};
 use crate::host::{self, HostModule, UpcallContext};
 use crate::usage::{file_state, resident_bytes};
+use pmix_engine::{Answer, Caller, Input, UpcallId, UpcallRequest};
 
 /// How long upcalls may go on when the server has stopped.
 const LAST_WORDS: Duration = Duration::from_secs(1);

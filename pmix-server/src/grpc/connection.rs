@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::peer::SessionLine;
 use super::session::HELLO_WITHIN;
 use crate::door::Guest;
-use crate::engine::PeerCred;
+use pmix_engine::PeerCred;
 
 /// Bytes that are taken in all calls of a connection of another user before its process is let in.
 const MAX_STRANGE: usize = 64 << 10;

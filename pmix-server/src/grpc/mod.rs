@@ -32,10 +32,10 @@ use tower::util::BoxCloneSyncService;
 
 use crate::door::{self, Door, Guest, LogLine, Reserve, warn_with};
 use crate::driver::Inbox;
-use crate::engine::PeerCred;
 use connection::{Connection, Metered, Paced};
 use frames::Counted;
 use peer::Shared;
+use pmix_engine::PeerCred;
 use queries::QueryService;
 use session::SessionService;
 

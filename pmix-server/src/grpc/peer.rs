@@ -14,8 +14,8 @@ use tokio::sync::oneshot;
 use super::connection::Connection;
 use crate::door::{Door, LogLine, warn_with};
 use crate::driver::{Inbox, Peer};
-use crate::engine::{PeerCred, RequestId};
 use crate::line::Line;
+use pmix_engine::{PeerCred, RequestId};
 
 /// What all sessions of a server share.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use tonic::{Request, Response};
 use super::connection::{Connection, Visit};
 use super::peer::Shared;
 use crate::driver::{Event, Peer};
-use crate::engine::{ConnId, Input, PeerCred, RequestId};
+use pmix_engine::{ConnId, Input, PeerCred, RequestId};
 
 #[derive(Clone, Debug)]
 pub(super) struct QueryService(pub(super) Arc<Shared>);

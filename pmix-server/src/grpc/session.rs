@@ -18,8 +18,8 @@ use super::connection::Connection;
 use super::peer::{SessionLine, SessionPeer, Shared};
 use crate::door::warn_with;
 use crate::driver::Event;
-use crate::engine::{ConnId, Input, PeerCred, RequestId};
 use crate::line::{Refused, UNREAD};
+use pmix_engine::{ConnId, Input, PeerCred, RequestId};
 
 /// A connection that does not say who it is within this time is closed.
 pub(super) const HELLO_WITHIN: Duration = Duration::from_secs(10);

@@ -16,8 +16,8 @@ use super::Shared;
 use super::translate::{AnswerAs, answer};
 use crate::door::{LogLine, warn_with};
 use crate::driver::Peer;
-use crate::engine::RequestId;
 use crate::line::{Line, Refused};
+use pmix_engine::RequestId;
 
 /// How the server answers the connect message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

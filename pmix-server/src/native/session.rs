@@ -22,8 +22,8 @@ use super::peer::{Greeting, Ledger, NativePeer, encode, frame};
 use super::translate::{Task, task};
 use crate::door::{Guest, LogLine, warn_with};
 use crate::driver::Event;
-use crate::engine::{ConnId, Input, PeerCred, RequestId};
 use crate::line::{Line, Refused, Turn, UNREAD};
+use pmix_engine::{ConnId, Input, PeerCred, RequestId};
 
 /// A connection that does not say who it is within this time is closed.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
