@@ -12,7 +12,7 @@ use super::collective::Collectives;
 use super::command::Command;
 use super::registry::known_local;
 use super::signature::{Operation, Signature};
-use super::{CallId, CallValue, Engine, Out};
+use super::{CallId, CallValue, Engine};
 
 /// Operations that the host may ask about at a time.
 pub(super) const MAX_ABSENCES: usize = 4096;
@@ -44,11 +44,11 @@ impl Collectives {
 }
 
 impl Engine {
-    pub(super) fn on_absence(&mut self, call: CallId, request: Request, out: &mut Out) {
+    pub(super) fn on_absence(&mut self, call: CallId, request: Request) {
         match self.absence_of(call, request) {
-            Err(failure) => out.push(Command::Return { id: call, result: Err(failure) }),
+            Err(failure) => self.cx.out.push(Command::Return { id: call, result: Err(failure) }),
             Ok(absence) => match self.presence(&absence) {
-                Some(presence) => self.conclude(absence, presence, out),
+                Some(presence) => self.conclude(absence, presence),
                 None => self.collectives.absences.push(absence),
             },
         }
@@ -113,44 +113,44 @@ impl Engine {
     }
 
     /// Answers the calls about these operations that can be answered now.
-    pub(super) fn recheck_absences(&mut self, concerns: impl Fn(&Signature) -> bool, out: &mut Out) {
+    pub(super) fn recheck_absences(&mut self, concerns: impl Fn(&Signature) -> bool) {
         for absence in std::mem::take(&mut self.collectives.absences) {
             match concerns(&absence.signature).then(|| self.presence(&absence)).flatten() {
-                Some(presence) => self.conclude(absence, presence, out),
+                Some(presence) => self.conclude(absence, presence),
                 None => self.collectives.absences.push(absence),
             }
         }
     }
 
-    fn conclude(&mut self, absence: Absence, presence: Presence, out: &mut Out) {
+    fn conclude(&mut self, absence: Absence, presence: Presence) {
         if let (Operation::Destruct(id), Presence::Excused) = (absence.signature.operation, &presence) {
-            self.collectives.groups.end_elsewhere(&id, known_local(&self.jobs));
+            self.collectives.groups.end_elsewhere(&id, known_local(&self.cx.jobs));
         }
-        returns(absence.call, presence, out);
+        returns(absence.call, presence, &mut self.cx.out);
     }
 
     /// An operation of these participants has ended here.
-    pub(super) fn end_absences(&mut self, signature: &Signature, out: &mut Out) {
+    pub(super) fn end_absences(&mut self, signature: &Signature) {
         self.collectives.absences.retain(|absence| {
             let concerns = absence.signature == *signature;
             if concerns {
-                returns(absence.call, Presence::Ended, out);
+                returns(absence.call, Presence::Ended, &mut self.cx.out);
             }
             !concerns
         });
     }
 
-    pub(super) fn fail_absences_of(&mut self, nspace: &Nspace, failure: &Failure, out: &mut Out) {
+    pub(super) fn fail_absences_of(&mut self, nspace: &Nspace, failure: &Failure) {
         self.collectives.absences.retain(|absence| {
             let concerns = absence.signature.procs.contains_key(nspace);
             if concerns {
-                out.push(Command::Return { id: absence.call, result: Err(failure.clone()) });
+                self.cx.out.push(Command::Return { id: absence.call, result: Err(failure.clone()) });
             }
             !concerns
         });
     }
 }
 
-fn returns(id: CallId, presence: Presence, out: &mut Out) {
+fn returns(id: CallId, presence: Presence, out: &mut Vec<Command>) {
     out.push(Command::Return { id, result: Ok(CallValue::Presence(presence)) });
 }

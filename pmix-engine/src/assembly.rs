@@ -14,7 +14,7 @@ use super::forward::Form;
 use super::registry::{Job, Stage, known_local};
 use super::signature::{Members, Operation, Signature, named_procs};
 use super::upcall::{Connected, Upcall};
-use super::{Asked, ConnId, Engine, Out, UpcallPurpose, UpcallRequest};
+use super::{Asked, ConnId, Engine, UpcallPurpose, UpcallRequest};
 
 /// What all participants of a connect share.
 #[derive(Debug)]
@@ -56,25 +56,25 @@ impl Assembled {
 }
 
 impl Engine {
-    pub(super) fn on_connect(&mut self, asked: &Asked, connect: Connect, out: &mut Out) {
+    pub(super) fn on_connect(&mut self, asked: &Asked, connect: Connect) {
         let Connect { procs, mut directives, .. } = connect;
         match directives.take(&keys::CONNECT_ID) {
             Ok(id) => {
                 let operation = Operation::Connect(id);
-                self.on_enter(asked, Entry::new(operation, procs, directives), out);
+                self.on_enter(asked, Entry::new(operation, procs, directives));
             }
-            Err(error) => self.reply(asked.to, Err(error.into()), out),
+            Err(error) => self.cx.reply(asked.to, Err(error.into())),
         }
     }
 
-    pub(super) fn on_disconnect(&mut self, asked: Asked, disconnect: Disconnect, out: &mut Out) {
+    pub(super) fn on_disconnect(&mut self, asked: Asked, disconnect: Disconnect) {
         let Disconnect { mut procs, nspace, mut directives, .. } = disconnect;
         if let Some(nspace) = nspace {
-            return self.on_leave(asked, nspace, directives, out);
+            return self.on_leave(asked, nspace, directives);
         }
         let id = match directives.take(&keys::CONNECT_ID) {
             Ok(id) => id,
-            Err(error) => return self.reply(asked.to, Err(error.into()), out),
+            Err(error) => return self.cx.reply(asked.to, Err(error.into())),
         };
         let mut operation = Operation::Disconnect(id);
         // all of a group, by its namespace
@@ -84,11 +84,11 @@ impl Engine {
         {
             (operation, procs) = (Operation::Disconnect(id), named_procs(&members));
         }
-        self.on_enter(&asked, Entry::new(operation, procs, directives), out);
+        self.on_enter(&asked, Entry::new(operation, procs, directives));
     }
 
     /// The caller alone leaves a group (CON-14).
-    fn on_leave(&mut self, asked: Asked, nspace: Nspace, mut directives: Directives, out: &mut Out) {
+    fn on_leave(&mut self, asked: Asked, nspace: Nspace, mut directives: Directives) {
         let assemblies = &self.collectives.assemblies;
         let found = match assemblies.id_of(&nspace) {
             None => {
@@ -103,33 +103,33 @@ impl Engine {
         };
         let terms = match found {
             Ok(terms) => terms,
-            Err(failure) => return self.reply(asked.to, Err(failure), out),
+            Err(failure) => return self.cx.reply(asked.to, Err(failure)),
         };
-        if self.config.capabilities.has(Upcall::Disconnect) {
+        if self.cx.config.capabilities.has(Upcall::Disconnect) {
             let form = Form::Left { nspace: nspace.clone(), notify_each: terms.notify_each };
             let request = Disconnect::leave(nspace).with_directives(directives);
-            return self.pass_up(asked, Ok(UpcallRequest::Disconnect(request)), form, out);
+            return self.pass_up(asked, Ok(UpcallRequest::Disconnect(request)), form);
         }
         let result = directives.take(&keys::TIMEOUT).and_then(|_| directives.deny_unprocessed());
         if result.is_ok() {
-            self.on_left(asked.to.conn, &nspace, terms.notify_each, out);
+            self.on_left(asked.to.conn, &nspace, terms.notify_each);
         }
-        self.reply(asked.to, result.map(|()| Reply::Done).map_err(Failure::from), out);
+        self.cx.reply(asked.to, result.map(|()| Reply::Done).map_err(Failure::from));
     }
 
     /// A process has left a group; it may have ended in the meantime.
-    pub(super) fn on_left(&mut self, conn: ConnId, nspace: &Nspace, notify_each: bool, out: &mut Out) {
-        let Some(proc) = self.conns.get(&conn).map(|held| held.proc.clone()) else { return };
+    pub(super) fn on_left(&mut self, conn: ConnId, nspace: &Nspace, notify_each: bool) {
+        let Some(proc) = self.cx.conns.get(&conn).map(|held| held.proc.clone()) else { return };
         let assemblies = &mut self.collectives.assemblies;
         let Some(id) = assemblies.id_of(nspace).cloned() else { return };
         let Some(assembly) = assemblies.of_member(&id, &proc) else { return };
         let notify_each = notify_each || assembly.terms.notify_each;
         assemblies.leave(&id, &proc);
         if notify_each {
-            self.tell_of(Status::PROC_HAS_DISCONNECTED, &proc, &id, out);
+            self.tell_of(Status::PROC_HAS_DISCONNECTED, &proc, &id);
         }
         self.drop_abandoned();
-        self.drive_collectives_of(&proc.nspace, out);
+        self.drive_collectives_of(&proc.nspace);
     }
 
     /// Only who is connected can disconnect, and who is about to is not connected again before that is done
@@ -162,13 +162,7 @@ impl Engine {
     }
 
     /// Tells those who want to know that a process has entered.
-    pub(super) fn tell_of_entry(
-        &mut self,
-        signature: &Signature,
-        caller: &ProcId,
-        entered: &Entered,
-        out: &mut Out,
-    ) {
+    pub(super) fn tell_of_entry(&mut self, signature: &Signature, caller: &ProcId, entered: &Entered) {
         let Entered { terms, already, asks_others } = entered;
         let Some(id) = set_id(signature) else { return };
         let connects = matches!(signature.operation, Operation::Connect(_));
@@ -176,7 +170,7 @@ impl Engine {
             let event = self.event_of(Status::CONNECT_REQUESTED, caller, &id);
             let is_in =
                 |proc: &ProcId| already.get(&proc.nspace).is_some_and(|ranks| ranks.contains(proc.rank));
-            self.tell(&id.1, is_in, Notice { event, beyond: true }, out);
+            self.tell(&id.1, is_in, Notice { event, beyond: true });
         }
         let held = self.collectives.assemblies.of_member(&id, caller);
         let is_member = held.is_some();
@@ -184,8 +178,8 @@ impl Engine {
         match (connects, terms.notify_each || was_agreed) {
             // it was connected all the time (CON-15)
             (true, _) if is_member => {}
-            (true, true) => self.tell_of(Status::PROC_HAS_CONNECTED, caller, &id, out),
-            (false, true) => self.tell_of(Status::PROC_HAS_DISCONNECTED, caller, &id, out),
+            (true, true) => self.tell_of(Status::PROC_HAS_CONNECTED, caller, &id),
+            (false, true) => self.tell_of(Status::PROC_HAS_DISCONNECTED, caller, &id),
             (_, false) => {}
         }
     }
@@ -208,7 +202,7 @@ impl Engine {
         }
         let nspace = host.nspace.filter(|_| !terms.exchange_only);
         if let Some(taken) = nspace.as_ref()
-            && (self.jobs.contains_key(taken)
+            && (self.cx.jobs.contains_key(taken)
                 || self.collectives.assemblies.id_of(taken).is_some()
                 || self.is_group(taken))
         {
@@ -221,7 +215,7 @@ impl Engine {
             self.collectives.assemblies.insert(id, assembly);
             // some may have ended or finalized while the host was at it
             for nspace in signature.procs.keys() {
-                let Some(job) = self.jobs.get(nspace) else { continue };
+                let Some(job) = self.cx.jobs.get(nspace) else { continue };
                 for rank in job.finished().iter() {
                     self.collectives.assemblies.end(&ProcId::new(nspace.clone(), rank));
                 }
@@ -231,7 +225,7 @@ impl Engine {
     }
 
     fn assembled(&self, signature: &Signature, nspace: Option<Nspace>, numbering: Arc<Numbering>) -> Outcome {
-        let jobs = signature.procs.keys().filter_map(|nspace| self.jobs.get(nspace));
+        let jobs = signature.procs.keys().filter_map(|nspace| self.cx.jobs.get(nspace));
         let jobs = jobs.map(|job| job.data.clone()).collect();
         Outcome::Connected(Arc::new(Assembled { jobs, nspace, numbering }))
     }
@@ -247,26 +241,26 @@ impl Engine {
     /// A process has ended or finalized: who is connected with it hears of it (CON-13). Programs of MPI finalize while they
     /// are connected, and abort whenever their default handler hears of an end: of that they hear if they ask for it by
     /// its code.
-    pub(super) fn end_membership(&mut self, proc: &ProcId, out: &mut Out) {
-        let has_finalized = self.client(proc).is_some_and(|client| client.stage == Stage::Finalized);
+    pub(super) fn end_membership(&mut self, proc: &ProcId) {
+        let has_finalized = self.cx.client(proc).is_some_and(|client| client.stage == Stage::Finalized);
         for members in self.collectives.assemblies.end(proc) {
-            let mut event = Event::new(Status::ERR_PROC_TERM_WO_SYNC, self.config.server.clone())
+            let mut event = Event::new(Status::ERR_PROC_TERM_WO_SYNC, self.cx.config.server.clone())
                 .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, proc.clone()));
             if has_finalized {
                 event = event.with_info(Info::new(&keys::EVENT_NON_DEFAULT, true));
             }
-            self.tell(&members, |other| other == proc, Notice { event, beyond: true }, out);
+            self.tell(&members, |other| other == proc, Notice { event, beyond: true });
         }
-        self.end_in_groups(proc, out);
-        self.end_in_constructs(proc, out);
-        self.end_in_invites(|other| other == proc, out);
+        self.end_in_groups(proc);
+        self.end_in_constructs(proc);
+        self.end_in_invites(|other| other == proc);
         self.drop_abandoned();
     }
 
     pub(super) fn drop_abandoned(&mut self) {
         let connecting = self.collectives.connecting();
-        self.collectives.assemblies.drop_abandoned(known_local(&self.jobs), &connecting);
-        self.collectives.groups.drop_abandoned(known_local(&self.jobs));
+        self.collectives.assemblies.drop_abandoned(known_local(&self.cx.jobs), &connecting);
+        self.collectives.groups.drop_abandoned(known_local(&self.cx.jobs));
     }
 
     /// Members of a connected group in place of its names, for an event of a custom range (CON-07).
@@ -285,11 +279,11 @@ impl Engine {
         }
     }
 
-    fn tell_of(&mut self, code: Status, proc: &ProcId, id: &SetId, out: &mut Out) {
+    fn tell_of(&mut self, code: Status, proc: &ProcId, id: &SetId) {
         let event = self.event_of(code, proc, id);
         // who connects is told of on its node only (CON-10)
         let beyond = code == Status::PROC_HAS_DISCONNECTED;
-        self.tell(&id.1, |other| other == proc, Notice { event, beyond }, out);
+        self.tell(&id.1, |other| other == proc, Notice { event, beyond });
     }
 
     /// An event about a process and the set it is in.
@@ -305,17 +299,11 @@ impl Engine {
     }
 
     /// Tells the members but some of something.
-    pub(super) fn tell(
-        &mut self,
-        members: &Members,
-        but: impl Fn(&ProcId) -> bool,
-        notice: Notice,
-        out: &mut Out,
-    ) {
+    pub(super) fn tell(&mut self, members: &Members, but: impl Fn(&ProcId) -> bool, notice: Notice) {
         let Notice { event, beyond } = notice;
         let (mut here, mut elsewhere) = (Vec::new(), false);
         for (nspace, named) in members {
-            let job = self.jobs.get(nspace);
+            let job = self.cx.jobs.get(nspace);
             let local = job.map(Job::known_local).unwrap_or_default();
             let size = job.and_then(|job| job.data.size()).map_or(u64::MAX, u64::from);
             elsewhere |= !named.ranks.is_subset(&local) || named.all && size > local.len();
@@ -328,26 +316,26 @@ impl Engine {
         };
         if !here.is_empty() {
             // an event of the server's own always reaches its processes
-            let _ = self.on_host_event(&for_those(here), out);
+            let _ = self.on_host_event(&for_those(here));
         }
-        if beyond && elsewhere && self.config.capabilities.has(Upcall::NotifyEvent) {
+        if beyond && elsewhere && self.cx.config.capabilities.has(Upcall::NotifyEvent) {
             let event = for_those(named_procs(members));
-            let caller = self.self_caller();
-            self.upcall(UpcallPurpose::Notice, caller, UpcallRequest::NotifyEvent(event), out);
+            let caller = self.cx.self_caller();
+            self.cx.upcall(UpcallPurpose::Notice, caller, UpcallRequest::NotifyEvent(event));
         }
     }
 
     /// Data of the participating namespaces that this server can tell the others of.
     pub(super) fn local_jobs(&self, signature: &Signature) -> Bytes {
-        let jobs = signature.procs.keys().filter_map(|nspace| self.jobs.get(nspace));
-        self.config.codec.jobs_blob(jobs.map(|job| &*job.data))
+        let jobs = signature.procs.keys().filter_map(|nspace| self.cx.jobs.get(nspace));
+        self.cx.config.codec.jobs_blob(jobs.map(|job| &*job.data))
     }
 
     /// Takes over what other servers tell of namespaces that are not known here.
-    pub(super) fn adopt_jobs(&mut self, data: &Bytes, out: &mut Out) -> Result<(), Failure> {
-        for job in self.config.codec.read_jobs(data.clone())? {
-            if !self.jobs.contains_key(job.nspace()) {
-                self.adopt_job(job, out);
+    pub(super) fn adopt_jobs(&mut self, data: &Bytes) -> Result<(), Failure> {
+        for job in self.cx.config.codec.read_jobs(data.clone())? {
+            if !self.cx.jobs.contains_key(job.nspace()) {
+                self.adopt_job(job);
             }
         }
         Ok(())

@@ -164,7 +164,7 @@ impl Engine {
         let bad = |message: String| Failure::new(Status::ERR_BAD_PARAM, message);
         let upcall = Upcall::from_name(function)
             .ok_or_else(|| bad(format!("the host module has no entry {function}")))?;
-        if !self.config.capabilities.has(upcall) {
+        if !self.cx.config.capabilities.has(upcall) {
             return Err(bad(format!("the host does not declare {function}, so that it is never called")));
         }
         self.attributes.register(AttributeLevel::Host, upcall.functions(), attributes).map_err(|status| {

@@ -27,18 +27,18 @@ pub struct Census {
 impl Engine {
     /// Counts what is held now.
     pub fn census(&self) -> Census {
-        let is_idle = self.upcalls.is_empty()
-            && self.timers.first().is_none()
+        let is_idle = self.cx.upcalls.is_empty()
+            && self.cx.timers.first().is_none()
             && self.stats().waiting == 0
             && self.collectives.is_empty()
             && self.dmodex.is_empty()
             && self.monitors.is_empty()
             && self.left.is_empty();
         Census {
-            connections: self.conns.len(),
-            nspaces: self.jobs.values().filter(|job| job.registered).count(),
+            connections: self.cx.conns.len(),
+            nspaces: self.cx.jobs.values().filter(|job| job.registered).count(),
             connected_sets: self.collectives.assemblies.len(),
-            upcalls: self.upcalls.keys().copied().collect(),
+            upcalls: self.cx.upcalls.keys().copied().collect(),
             gets: self.waiters.len(),
             participants: self.collectives.waiting(),
             is_idle,

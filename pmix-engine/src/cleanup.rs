@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use pmix_types::message::{Failure, JobControl, Reply};
 use pmix_types::{Directives, Key, Nspace, ProcId, Rank, Status, keys};
 
-use super::{Asked, Command, Engine, Out};
+use super::{Asked, Command, Engine};
 
 /// What the registrations for one process, or for one namespace, may take.
 const MAX_CLEANUP: usize = 1 << 20;
@@ -113,16 +113,16 @@ fn absolute(directives: &mut Directives, key: &Key<String>) -> Result<BTreeSet<P
 }
 
 impl Engine {
-    pub(super) fn on_cleanup(&mut self, asked: &Asked, control: JobControl, out: &mut Out) {
+    pub(super) fn on_cleanup(&mut self, asked: &Asked, control: JobControl) {
         let result = self.register_cleanup(asked, control);
-        self.reply(asked.to, result.map(|()| Reply::Info(Vec::new())), out);
+        self.cx.reply(asked.to, result.map(|()| Reply::Info(Vec::new())));
     }
 
     fn register_cleanup(&mut self, asked: &Asked, control: JobControl) -> Result<(), Failure> {
         let JobControl { targets, mut directives, .. } = control;
         let mut targets = BTreeSet::from_iter(targets);
         let caller = &asked.by;
-        if self.config.uid != 0 && caller.uid != self.config.uid {
+        if self.cx.config.uid != 0 && caller.uid != self.cx.config.uid {
             let message = format!("this server cannot remove files with the rights of uid {}", caller.uid);
             return Err(Failure::new(Status::ERR_NO_PERMISSIONS, message));
         }
@@ -148,7 +148,7 @@ impl Engine {
 
     /// Only processes here of the same user.
     fn check_target(&self, target: &ProcId, uid: u32) -> Result<(), Failure> {
-        let job = self.job_or_failure(&target.nspace)?;
+        let job = self.cx.job_or_failure(&target.nspace)?;
         let is_own = match target.rank {
             Rank::WILDCARD => job.clients.values().all(|client| client.uid == uid),
             rank => match job.clients.get(&rank) {
@@ -167,20 +167,20 @@ impl Engine {
     }
 
     /// A process has ended, and perhaps its namespace on this node with it.
-    pub(super) fn clean_up_after(&mut self, proc: &ProcId, out: &mut Out) {
+    pub(super) fn clean_up_after(&mut self, proc: &ProcId) {
         let own = self.cleanups.0.remove(proc);
-        out.extend(own.map(Command::Cleanup));
-        let Some(job) = self.jobs.get(&proc.nspace) else { return };
+        self.cx.out.extend(own.map(Command::Cleanup));
+        let Some(job) = self.cx.jobs.get(&proc.nspace) else { return };
         let is_last = job.known_local().is_subset(&job.departed) && !job.awaits_clients();
         if is_last {
             let whole = self.cleanups.0.remove(&ProcId::wildcard(proc.nspace.clone()));
-            out.extend(whole.map(Command::Cleanup));
+            self.cx.out.extend(whole.map(Command::Cleanup));
         }
     }
 
     /// A namespace is gone: nothing of it runs here any more.
-    pub(super) fn clean_up_all_of(&mut self, nspace: &Nspace, out: &mut Out) {
+    pub(super) fn clean_up_all_of(&mut self, nspace: &Nspace) {
         let left: Vec<_> = self.cleanups.0.keys().filter(|proc| proc.nspace == *nspace).cloned().collect();
-        out.extend(left.iter().filter_map(|proc| self.cleanups.0.remove(proc)).map(Command::Cleanup));
+        self.cx.out.extend(left.iter().filter_map(|proc| self.cleanups.0.remove(proc)).map(Command::Cleanup));
     }
 }

@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use pmix_types::message::{Abort, Failure, Hello, Identity, Reply, Welcome};
 use pmix_types::{Directives, Info, ProcId, Status, keys};
 
+use super::context::Context;
 use super::ids::ReplyTo;
 use super::registry::{Client, Stage};
 use super::resolve;
 use super::upcall::{ClientConnected, ClientFinalized, ClientLost, ToolConnected, Upcall};
 use super::users::Listener;
 use super::{
-    Answer, Asked, Caller, Command, ConnId, Engine, Out, PeerCred, UpcallPurpose, UpcallRequest,
-    not_supported,
+    Answer, Asked, Caller, Command, ConnId, Engine, PeerCred, UpcallPurpose, UpcallRequest, not_supported,
 };
 
 /// Connections that a process may have at a time: it and its clones (IDN-07) have one each. What else is bounded is so
@@ -53,7 +53,7 @@ pub(super) enum ConnStage {
     Finalized,
 }
 
-impl Engine {
+impl Context {
     /// Who asks, if the connection is in a state to ask.
     pub(super) fn caller(&self, conn: ConnId) -> Option<Caller> {
         let held = self.conns.get(&conn).filter(|held| held.stage == ConnStage::Connected)?;
@@ -67,8 +67,10 @@ impl Engine {
         let gid = held.peer.gid.or_else(|| client.map(|client| client.gid));
         Caller { proc: held.proc.clone(), uid: held.peer.uid, gid, object }
     }
+}
 
-    pub(super) fn on_hello(&mut self, conn: ConnId, peer: PeerCred, hello: Hello, out: &mut Out) {
+impl Engine {
+    pub(super) fn on_hello(&mut self, conn: ConnId, peer: PeerCred, hello: Hello) {
         let admitted = match hello.identity {
             Identity::Client(ref proc) => {
                 self.check_client(proc, peer).map(|()| (proc.clone(), Kind::Client))
@@ -80,37 +82,32 @@ impl Engine {
         };
         let (proc, kind) = match admitted {
             Ok(admitted) => admitted,
-            Err(failure) => return self.refuse(conn, failure, out),
+            Err(failure) => return self.refuse(conn, failure),
         };
         let held =
             Conn { proc: proc.clone(), peer, kind, stage: ConnStage::Asked, registrations: BTreeSet::new() };
-        let caller = self.caller_of(&held);
-        self.conns.insert(conn, held);
+        let caller = self.cx.caller_of(&held);
+        self.cx.conns.insert(conn, held);
         match kind {
             Kind::Tool => {
                 let Identity::Tool(wish) = hello.identity else { return };
                 let mut directives = hello.directives;
                 push_identity(&mut directives, (peer.uid, peer.gid));
                 let request = ToolConnected::new(wish).with_directives(directives);
-                self.upcall(UpcallPurpose::Tool(conn), caller, UpcallRequest::ToolConnected(request), out);
+                self.cx.upcall(UpcallPurpose::Tool(conn), caller, UpcallRequest::ToolConnected(request));
             }
-            Kind::Client if self.config.capabilities.has(Upcall::ClientConnected) => {
+            Kind::Client if self.cx.config.capabilities.has(Upcall::ClientConnected) => {
                 let request = ClientConnected::new(proc).with_directives(hello.directives);
-                self.upcall(
-                    UpcallPurpose::Connect(conn),
-                    caller,
-                    UpcallRequest::ClientConnected(request),
-                    out,
-                );
+                self.cx.upcall(UpcallPurpose::Connect(conn), caller, UpcallRequest::ClientConnected(request));
             }
-            Kind::Client => self.on_client_admitted(conn, Ok(()), out),
+            Kind::Client => self.on_client_admitted(conn, Ok(())),
         }
     }
 
     /// The claim of a client against its registration and what the kernel reports (CLI-02, CLI-03).
     fn check_client(&self, proc: &ProcId, peer: PeerCred) -> Result<(), Failure> {
         let refused = |message: String| Err(Failure::new(Status::ERR_NO_PERMISSIONS, message));
-        let Some(job) = self.jobs.get(&proc.nspace) else {
+        let Some(job) = self.cx.jobs.get(&proc.nspace) else {
             return refused(format!("{proc}: its namespace is not registered with this server"));
         };
         let Some(client) = job.clients.get(&proc.rank) else {
@@ -128,30 +125,30 @@ impl Engine {
 
     /// Tools need the server's leave and a host that decides (TOL-01, SEC-02).
     fn check_tool(&self, peer: PeerCred) -> Result<(), Failure> {
-        if self.config.tool_support && self.config.capabilities.has(Upcall::ToolConnected) {
+        if self.cx.config.tool_support && self.cx.config.capabilities.has(Upcall::ToolConnected) {
             return Ok(());
         }
         let message = format!("tools are not admitted by this server (a tool of uid {} tried)", peer.uid);
         Err(Failure::new(Status::ERR_NOT_SUPPORTED, message))
     }
 
-    fn refuse(&mut self, conn: ConnId, failure: Failure, out: &mut Out) {
-        self.conns.remove(&conn);
-        self.stats.refused += 1;
-        out.push(Command::Refuse { conn, failure });
+    fn refuse(&mut self, conn: ConnId, failure: Failure) {
+        self.cx.conns.remove(&conn);
+        self.cx.stats.refused += 1;
+        self.cx.out.push(Command::Refuse { conn, failure });
     }
 
-    pub(super) fn on_client_admitted(&mut self, conn: ConnId, result: Result<(), Failure>, out: &mut Out) {
-        let Some(held) = self.conns.get(&conn) else { return };
+    pub(super) fn on_client_admitted(&mut self, conn: ConnId, result: Result<(), Failure>) {
+        let Some(held) = self.cx.conns.get(&conn) else { return };
         let (proc, pid) = (held.proc.clone(), held.peer.pid);
         // others may have come in while the host was asked
-        let room = self.client(&proc).map_or(Ok(()), |client| client.check_room(&proc));
+        let room = self.cx.client(&proc).map_or(Ok(()), |client| client.check_room(&proc));
         if let Err(failure) = result.and(room) {
-            return self.refuse(conn, failure, out);
+            return self.refuse(conn, failure);
         }
-        let Some(held) = self.conns.get_mut(&conn) else { return };
+        let Some(held) = self.cx.conns.get_mut(&conn) else { return };
         held.stage = ConnStage::Connected;
-        let Some(job) = self.jobs.get_mut(&proc.nspace) else { return };
+        let Some(job) = self.cx.jobs.get_mut(&proc.nspace) else { return };
         let Some(client) = job.clients.get_mut(&proc.rank) else { return };
         client.conns.insert(conn);
         client.stage = Stage::Connected;
@@ -160,19 +157,19 @@ impl Engine {
         if client.pid == 0 {
             client.pid = pid.unwrap_or(0);
         }
-        let welcome = Welcome::new(proc, self.config.server.clone(), self.config.hostname.clone());
-        self.stats.connections += 1;
-        out.push(Command::Accept { conn, welcome: welcome.with_job(job.data.clone()) });
+        let welcome = Welcome::new(proc, self.cx.config.server.clone(), self.cx.config.hostname.clone());
+        self.cx.stats.connections += 1;
+        self.cx.out.push(Command::Accept { conn, welcome: welcome.with_job(job.data.clone()) });
     }
 
-    pub(super) fn on_tool_admitted(&mut self, conn: ConnId, result: Result<Answer, Failure>, out: &mut Out) {
+    pub(super) fn on_tool_admitted(&mut self, conn: ConnId, result: Result<Answer, Failure>) {
         let identity = result.and_then(|answer| match answer {
             Answer::Identity(proc) if proc.is_valid() && proc.rank.is_valid() => Ok(proc),
             _ => Err(Failure::new(Status::ERR_BAD_PARAM, "the host gave the tool no valid identity")),
         });
         let identity = identity.and_then(|proc| {
-            let taken = self.client(&proc).is_some()
-                || self.conns.iter().any(|(other, held)| {
+            let taken = self.cx.client(&proc).is_some()
+                || self.cx.conns.iter().any(|(other, held)| {
                     *other != conn && held.stage != ConnStage::Asked && held.proc == proc
                 });
             if taken {
@@ -182,59 +179,60 @@ impl Engine {
             Ok(proc)
         });
         match identity {
-            Err(failure) => self.refuse(conn, failure, out),
+            Err(failure) => self.refuse(conn, failure),
             Ok(proc) => {
-                let Some(held) = self.conns.get_mut(&conn) else { return };
+                let Some(held) = self.cx.conns.get_mut(&conn) else { return };
                 (held.proc, held.stage) = (proc.clone(), ConnStage::Connected);
-                self.stats.connections += 1;
-                let welcome = Welcome::new(proc, self.config.server.clone(), self.config.hostname.clone());
-                out.push(Command::Accept { conn, welcome });
+                self.cx.stats.connections += 1;
+                let welcome =
+                    Welcome::new(proc, self.cx.config.server.clone(), self.cx.config.hostname.clone());
+                self.cx.out.push(Command::Accept { conn, welcome });
             }
         }
     }
 
-    pub(super) fn on_finalize(&mut self, asked: Asked, out: &mut Out) {
+    pub(super) fn on_finalize(&mut self, asked: Asked) {
         let Asked { by: caller, to, .. } = asked;
-        let Some(held) = self.conns.get_mut(&to.conn) else { return };
+        let Some(held) = self.cx.conns.get_mut(&to.conn) else { return };
         held.stage = ConnStage::Finalizing;
         let is_client = held.kind == Kind::Client;
-        self.end_monitors(to.conn, out);
-        if let Some(client) = self.client_mut(&caller.proc).filter(|_| is_client) {
+        self.end_monitors(to.conn);
+        if let Some(client) = self.cx.client_mut(&caller.proc).filter(|_| is_client) {
             client.stage = Stage::Finalized;
-            self.end_membership(&caller.proc, out);
-            self.drive_collectives_of(&caller.proc.nspace, out);
+            self.end_membership(&caller.proc);
+            self.drive_collectives_of(&caller.proc.nspace);
         }
-        if is_client && self.config.capabilities.has(Upcall::ClientFinalized) {
+        if is_client && self.cx.config.capabilities.has(Upcall::ClientFinalized) {
             let request = ClientFinalized::new(caller.proc.clone());
-            self.upcall(UpcallPurpose::Finalize(to), caller, UpcallRequest::ClientFinalized(request), out);
+            self.cx.upcall(UpcallPurpose::Finalize(to), caller, UpcallRequest::ClientFinalized(request));
         } else {
-            self.on_finalize_done(to, Ok(()), out);
+            self.on_finalize_done(to, Ok(()));
         }
     }
 
-    pub(super) fn on_finalize_done(&mut self, to: ReplyTo, result: Result<(), Failure>, out: &mut Out) {
-        let Some(held) = self.conns.get_mut(&to.conn) else { return };
+    pub(super) fn on_finalize_done(&mut self, to: ReplyTo, result: Result<(), Failure>) {
+        let Some(held) = self.cx.conns.get_mut(&to.conn) else { return };
         held.stage = ConnStage::Finalized;
-        self.drop_registrations(to.conn, out);
-        self.drop_pulls(to.conn, out);
-        self.reply(to, result.map(|()| Reply::Done), out);
+        self.drop_registrations(to.conn);
+        self.drop_pulls(to.conn);
+        self.cx.reply(to, result.map(|()| Reply::Done));
     }
 
-    pub(super) fn on_abort(&mut self, asked: Asked, abort: Abort, out: &mut Out) {
-        if !self.config.capabilities.has(Upcall::Abort) {
-            return self.reply(asked.to, Err(not_supported("abort")), out);
+    pub(super) fn on_abort(&mut self, asked: Asked, abort: Abort) {
+        if !self.cx.config.capabilities.has(Upcall::Abort) {
+            return self.cx.reply(asked.to, Err(not_supported("abort")));
         }
         if let Err(failure) = self.left.check(&asked) {
-            return self.reply(asked.to, Err(failure), out);
+            return self.cx.reply(asked.to, Err(failure));
         }
         let purpose = UpcallPurpose::Answer { to: asked.to, bytes: asked.bytes };
-        self.upcall(purpose, asked.by, UpcallRequest::Abort(abort), out);
+        self.cx.upcall(purpose, asked.by, UpcallRequest::Abort(abort));
     }
 
     /// The connection is gone: what it asked is forgotten, and a process that did not finalize is dead.
-    pub(super) fn on_lost(&mut self, conn: ConnId, reason: &str, out: &mut Out) {
-        let Some((proc, stage)) = self.forget_conn(conn, out) else { return };
-        let Some(client) = self.client_mut(&proc) else { return };
+    pub(super) fn on_lost(&mut self, conn: ConnId, reason: &str) {
+        let Some((proc, stage)) = self.forget_conn(conn) else { return };
+        let Some(client) = self.cx.client_mut(&proc) else { return };
         if !client.conns.remove(&conn) || stage != ConnStage::Connected {
             return;
         }
@@ -242,48 +240,48 @@ impl Engine {
         let caller = Caller { proc: proc.clone(), uid, gid, object };
         let others = client.conns.clone();
         let is_connected = |held: &Conn| held.stage == ConnStage::Connected;
-        if others.iter().any(|other| self.conns.get(other).is_some_and(is_connected)) {
+        if others.iter().any(|other| self.cx.conns.get(other).is_some_and(is_connected)) {
             // a clone goes on for it (IDN-07)
             return;
         }
         let reason = if reason.is_empty() { "it ended without finalize" } else { reason };
-        self.depart(&proc, Stage::Lost, reason, out);
-        if self.config.capabilities.has(Upcall::ClientLost) {
+        self.depart(&proc, Stage::Lost, reason);
+        if self.cx.config.capabilities.has(Upcall::ClientLost) {
             let request = ClientLost::new(proc, reason.to_owned());
-            self.upcall(UpcallPurpose::Notice, caller, UpcallRequest::ClientLost(request), out);
+            self.cx.upcall(UpcallPurpose::Notice, caller, UpcallRequest::ClientLost(request));
         }
     }
 
     /// Drops all that a connection has asked for, without answers.
-    pub(super) fn forget_conn(&mut self, conn: ConnId, out: &mut Out) -> Option<(ProcId, ConnStage)> {
-        self.drop_registrations(conn, out);
+    pub(super) fn forget_conn(&mut self, conn: ConnId) -> Option<(ProcId, ConnStage)> {
+        self.drop_registrations(conn);
         self.forget_untaken_events(conn);
-        self.drop_pulls(conn, out);
-        self.end_monitors(conn, out);
+        self.drop_pulls(conn);
+        self.end_monitors(conn);
         self.inputs.forget(conn);
-        let held = self.conns.remove(&conn)?;
+        let held = self.cx.conns.remove(&conn)?;
         if held.kind == Kind::Tool {
             self.forget_events_of(&held.proc);
         }
-        self.forget_waiters_of(conn, out);
+        self.forget_waiters_of(conn);
         self.collectives.forget(conn);
         let orphans: Vec<_> =
-            (self.upcalls.iter()).filter(|(_, purpose)| purpose.is_for(conn)).map(|(id, _)| *id).collect();
+            (self.cx.upcalls.iter()).filter(|(_, purpose)| purpose.is_for(conn)).map(|(id, _)| *id).collect();
         for upcall in orphans {
-            self.cancel_upcall(upcall, out);
+            self.cancel_upcall(upcall);
         }
-        self.left.add(&self.upcalls, conn, held.peer.uid);
+        self.left.add(&self.cx.upcalls, conn, held.peer.uid);
         Some((held.proc, held.stage))
     }
 
     /// Closes the connections of clients, also of those that wait for the host's word.
-    pub(super) fn close_clients(&mut self, whose: impl Fn(&ProcId) -> bool, reason: &str, out: &mut Out) {
+    pub(super) fn close_clients(&mut self, whose: impl Fn(&ProcId) -> bool, reason: &str) {
         let of_client = |held: &Conn| held.kind == Kind::Client && whose(&held.proc);
         let conns: Vec<_> =
-            self.conns.iter().filter(|(_, held)| of_client(held)).map(|(conn, _)| *conn).collect();
+            self.cx.conns.iter().filter(|(_, held)| of_client(held)).map(|(conn, _)| *conn).collect();
         for conn in conns {
-            self.forget_conn(conn, out);
-            out.push(Command::Close { conn, reason: reason.to_owned() });
+            self.forget_conn(conn);
+            self.cx.out.push(Command::Close { conn, reason: reason.to_owned() });
         }
     }
 }

@@ -12,8 +12,7 @@ use super::connect::push_identity;
 use super::ids::ReplyTo;
 use super::timers::{Timer, deadline};
 use super::{
-    Answer, Asked, Caller, Command, ConnId, Engine, Out, UpcallId, UpcallPurpose, UpcallRequest,
-    not_supported,
+    Answer, Asked, Caller, Command, ConnId, Engine, UpcallId, UpcallPurpose, UpcallRequest, not_supported,
 };
 
 /// Bytes of requests of one user that may be left at the host by connections that are gone.
@@ -105,7 +104,7 @@ impl Left {
 }
 
 impl Engine {
-    pub(super) fn on_publish(&mut self, asked: Asked, mut publish: Publish, out: &mut Out) {
+    pub(super) fn on_publish(&mut self, asked: Asked, mut publish: Publish) {
         let Publish { data, directives, .. } = &mut publish;
         // what is a directive by its key is no data, wherever it stands (PUB-02)
         directives.extend(data.extract_if(.., |info| is_publish_directive(info)));
@@ -114,63 +113,57 @@ impl Engine {
         } else {
             fill_in_range(directives).and_then(|()| fill_in_persistence(directives))
         };
-        self.pass_up(asked, result.map(|()| UpcallRequest::Publish(publish)), Form::Done, out);
+        self.pass_up(asked, result.map(|()| UpcallRequest::Publish(publish)), Form::Done);
     }
 
-    pub(super) fn on_lookup(&mut self, asked: Asked, mut lookup: Lookup, out: &mut Out) {
+    pub(super) fn on_lookup(&mut self, asked: Asked, mut lookup: Lookup) {
         let result = if lookup.keys.is_empty() {
             Err(bad_param("a lookup needs keys"))
         } else {
             fill_in_range(&mut lookup.directives)
         };
         let form = Form::Found(lookup.keys.clone());
-        self.pass_up(asked, result.map(|()| UpcallRequest::Lookup(lookup)), form, out);
+        self.pass_up(asked, result.map(|()| UpcallRequest::Lookup(lookup)), form);
     }
 
-    pub(super) fn on_unpublish(&mut self, asked: Asked, mut unpublish: Unpublish, out: &mut Out) {
+    pub(super) fn on_unpublish(&mut self, asked: Asked, mut unpublish: Unpublish) {
         let result = fill_in_range(&mut unpublish.directives);
-        self.pass_up(asked, result.map(|()| UpcallRequest::Unpublish(unpublish)), Form::Done, out);
+        self.pass_up(asked, result.map(|()| UpcallRequest::Unpublish(unpublish)), Form::Done);
     }
 
-    pub(super) fn on_spawn(&mut self, asked: Asked, mut spawn: Spawn, out: &mut Out) {
+    pub(super) fn on_spawn(&mut self, asked: Asked, mut spawn: Spawn) {
         let result = if spawn.apps.is_empty() {
             Err(bad_param("there is no application to start"))
         } else {
             check_user(&asked.by, &spawn.directives).and_then(|()| fill_in_spawn_limit(&mut spawn.directives))
         };
-        self.pass_up(asked, result.map(|()| UpcallRequest::Spawn(spawn)), Form::Spawned, out);
+        self.pass_up(asked, result.map(|()| UpcallRequest::Spawn(spawn)), Form::Spawned);
     }
 
-    pub(super) fn on_log(&mut self, asked: Asked, log: Log, out: &mut Out) {
+    pub(super) fn on_log(&mut self, asked: Asked, log: Log) {
         let result = if log.data.is_empty() {
             Err(bad_param("there is nothing to log"))
         } else {
             Ok(UpcallRequest::Log(log))
         };
-        self.pass_up(asked, result, Form::Done, out);
+        self.pass_up(asked, result, Form::Done);
     }
 
     /// Requests that only a host can carry out, and that need nothing from the server on their way to it.
-    pub(super) fn on_host_request(&mut self, asked: Asked, request: Request, out: &mut Out) {
+    pub(super) fn on_host_request(&mut self, asked: Asked, request: Request) {
         match UpcallRequest::passed_up(request) {
-            Ok((request, form)) => self.pass_up(asked, Ok(request), form, out),
-            Err(other) => self.reply(asked.to, Err(not_supported(other.operation())), out),
+            Ok((request, form)) => self.pass_up(asked, Ok(request), form),
+            Err(other) => self.cx.reply(asked.to, Err(not_supported(other.operation()))),
         }
     }
 
     /// Calls the host, if it serves this, with the caller's identity (GEN-13) and without the time limit, which is
     /// kept here (GEN-12).
-    pub(super) fn pass_up(
-        &mut self,
-        asked: Asked,
-        request: Result<UpcallRequest, Failure>,
-        form: Form,
-        out: &mut Out,
-    ) {
+    pub(super) fn pass_up(&mut self, asked: Asked, request: Result<UpcallRequest, Failure>, form: Form) {
         let left = self.left.check(&asked);
         let Asked { at, by, to, bytes } = asked;
         let timed = left.and(request).and_then(|mut request| {
-            if !self.config.capabilities.has(request.upcall()) {
+            if !self.cx.config.capabilities.has(request.upcall()) {
                 return Err(not_supported(request.upcall().operation()));
             }
             let mut until = None;
@@ -182,11 +175,11 @@ impl Engine {
             Ok((request, until))
         });
         match timed {
-            Err(failure) => self.reply(to, Err(failure), out),
+            Err(failure) => self.cx.reply(to, Err(failure)),
             Ok((request, deadline)) => {
                 let purpose = UpcallPurpose::Forward(Forwarded { to, deadline, form, bytes });
-                let id = self.upcall(purpose, by, request, out);
-                self.timers.set(deadline, Timer::Upcall(id));
+                let id = self.cx.upcall(purpose, by, request);
+                self.cx.timers.set(deadline, Timer::Upcall(id));
             }
         }
     }
@@ -196,9 +189,8 @@ impl Engine {
         upcall: UpcallId,
         asked: Forwarded,
         result: Result<Answer, Failure>,
-        out: &mut Out,
     ) {
-        self.timers.clear(asked.deadline, Timer::Upcall(upcall));
+        self.cx.timers.clear(asked.deadline, Timer::Upcall(upcall));
         let result = result.and_then(|answer| match (asked.form, answer) {
             (Form::Done, Answer::Done) => Ok(Reply::Done),
             (Form::Found(keys), Answer::Found(found)) => found_reply(&keys, found),
@@ -206,11 +198,11 @@ impl Engine {
             (Form::Credential, Answer::Credential(credential)) => Ok(Reply::Credential(credential)),
             (Form::Spawned, Answer::Spawned(nspace)) => {
                 let mut reply = SpawnReply::new(nspace);
-                reply.job = self.jobs.get(&reply.nspace).map(|job| job.data.clone());
+                reply.job = self.cx.jobs.get(&reply.nspace).map(|job| job.data.clone());
                 Ok(Reply::Spawn(reply))
             }
             (Form::Left { nspace, notify_each }, Answer::Done) => {
-                self.on_left(asked.to.conn, &nspace, notify_each, out);
+                self.on_left(asked.to.conn, &nspace, notify_each);
                 Ok(Reply::Done)
             }
             (form, answer) => {
@@ -218,15 +210,15 @@ impl Engine {
                 Err(Failure::new(Status::ERROR, message))
             }
         });
-        self.reply(asked.to, result, out);
+        self.cx.reply(asked.to, result);
     }
 
-    pub(super) fn on_upcall_timeout(&mut self, upcall: UpcallId, out: &mut Out) {
-        if let Some(UpcallPurpose::Forward(asked)) = self.upcalls.remove(&upcall) {
+    pub(super) fn on_upcall_timeout(&mut self, upcall: UpcallId) {
+        if let Some(UpcallPurpose::Forward(asked)) = self.cx.upcalls.remove(&upcall) {
             self.left.remove(upcall);
-            out.push(Command::CancelUpcall(upcall));
+            self.cx.out.push(Command::CancelUpcall(upcall));
             let failure = Failure::new(Status::ERR_TIMEOUT, "the host did not answer in the time given");
-            self.reply(asked.to, Err(failure), out);
+            self.cx.reply(asked.to, Err(failure));
         }
     }
 }

@@ -17,7 +17,7 @@ use super::collective::{Entry, Invited, Outcome};
 use super::groups::{Group, GroupTerms, MAX_GROUPS, MAX_GROUPS_OF_PROC};
 use super::signature::{Members, Named, Operation, Signature, contains, name_in};
 use super::upcall::{GroupRequest, Grouped};
-use super::{Asked, Engine, Out};
+use super::{Asked, Engine};
 
 /// What a construct keeps beside what each collective does.
 #[derive(Debug, Default)]
@@ -91,39 +91,39 @@ impl Constructing {
 }
 
 impl Engine {
-    pub(super) fn on_group_construct(&mut self, asked: &Asked, construct: GroupConstruct, out: &mut Out) {
+    pub(super) fn on_group_construct(&mut self, asked: &Asked, construct: GroupConstruct) {
         let GroupConstruct { group, procs, directives, .. } = construct;
         if group.is_empty() {
             let failure = Failure::new(Status::ERR_BAD_PARAM, "a group needs an id");
-            return self.reply(asked.to, Err(failure), out);
+            return self.cx.reply(asked.to, Err(failure));
         }
-        self.on_enter(asked, Entry::new(Operation::Construct(group), procs, directives), out);
+        self.on_enter(asked, Entry::new(Operation::Construct(group), procs, directives));
     }
 
-    pub(super) fn on_group_destruct(&mut self, asked: &Asked, destruct: GroupDestruct, out: &mut Out) {
+    pub(super) fn on_group_destruct(&mut self, asked: &Asked, destruct: GroupDestruct) {
         let GroupDestruct { group: id, directives, .. } = destruct;
         match self.group_of(&id, &asked.by.proc) {
             Ok(group) => {
                 let procs = group.members().collect();
-                self.on_enter(asked, Entry::new(Operation::Destruct(id), procs, directives), out);
+                self.on_enter(asked, Entry::new(Operation::Destruct(id), procs, directives));
             }
-            Err(failure) => self.reply(asked.to, Err(failure), out),
+            Err(failure) => self.cx.reply(asked.to, Err(failure)),
         }
     }
 
     /// One member goes, and the others hear of it (GRP-10).
-    pub(super) fn on_group_leave(&mut self, asked: &Asked, leave: GroupLeave, out: &mut Out) {
+    pub(super) fn on_group_leave(&mut self, asked: &Asked, leave: GroupLeave) {
         let GroupLeave { group: id, directives, .. } = leave;
         let proc = &asked.by.proc;
         let result = self.group_of(&id, proc).and_then(|_| Ok(directives.deny_unprocessed()?));
         if result.is_ok() {
             let event = Event::new(Status::GROUP_LEFT, proc.clone());
-            self.tell_group(&id, event, proc, out);
+            self.tell_group(&id, event, proc);
             self.collectives.groups.leave(&id, proc);
             self.drop_abandoned();
-            self.drive_collectives_of(&proc.nspace, out);
+            self.drive_collectives_of(&proc.nspace);
         }
-        self.reply(asked.to, result.map(|()| Reply::Done), out);
+        self.cx.reply(asked.to, result.map(|()| Reply::Done));
     }
 
     /// A group of which the process is a member, and that is complete (GRP-08).
@@ -219,8 +219,8 @@ impl Engine {
         if self.invites.has(id) {
             return exists("to which others are being invited");
         }
-        let is_nspace = self.jobs.contains_key(id) || self.collectives.assemblies.id_of(id).is_some();
-        if is_nspace || *id == self.config.server.nspace {
+        let is_nspace = self.cx.jobs.contains_key(id) || self.collectives.assemblies.id_of(id).is_some();
+        if is_nspace || *id == self.cx.config.server.nspace {
             return exists("which is the name of a namespace");
         }
         let (all, own) = self.collectives.constructions(caller);
@@ -250,7 +250,7 @@ impl Engine {
     }
 
     fn all_ranks(&self, nspace: &Nspace) -> Option<RankSet> {
-        self.jobs.get(nspace)?.data.all_ranks()
+        self.cx.jobs.get(nspace)?.data.all_ranks()
     }
 
     /// Processes one by one and without repeats, in their order; a wildcard for those of a namespace that is not known.
@@ -300,7 +300,6 @@ impl Engine {
         id: &Nspace,
         made: Finished<'_>,
         host: Grouped,
-        out: &mut Out,
     ) -> Result<Outcome, Failure> {
         let Finished { group, terms, modex, absent } = made;
         let asked = self.one_by_one(group.order());
@@ -317,9 +316,10 @@ impl Engine {
         }
         self.collectives.groups.insert(id.clone(), Group::new(&members, terms.group)?);
         let nspaces: BTreeSet<_> = members.iter().map(|proc| &proc.nspace).collect();
-        let jobs: Vec<_> = nspaces.iter().filter_map(|nspace| self.jobs.get(*nspace)).collect();
-        let is_departed =
-            |proc: &&ProcId| self.jobs.get(&proc.nspace).is_some_and(|job| job.departed.contains(proc.rank));
+        let jobs: Vec<_> = nspaces.iter().filter_map(|nspace| self.cx.jobs.get(*nspace)).collect();
+        let is_departed = |proc: &&ProcId| {
+            self.cx.jobs.get(&proc.nspace).is_some_and(|job| job.departed.contains(proc.rank))
+        };
         // some may have ended while the host was at it
         let ended: Vec<_> = members.iter().filter(is_departed).cloned().collect();
         let mut reply = GroupReply::default();
@@ -331,22 +331,22 @@ impl Engine {
         reply.partial |= group.invited.is_some_and(|invited| invited.partial);
         reply.members = members;
         if group.invited.is_some_and(|invited| invited.leads) {
-            self.tell_of_completion(id, &reply, out);
+            self.tell_of_completion(id, &reply);
         }
-        ended.iter().for_each(|proc| self.end_in_groups(proc, out));
+        ended.iter().for_each(|proc| self.end_in_groups(proc));
         Ok(Outcome::Constructed(Arc::new(reply)))
     }
 
     /// Those who were invited hear that the group is complete (GRP-03).
-    fn tell_of_completion(&mut self, id: &Nspace, made: &GroupReply, out: &mut Out) {
+    fn tell_of_completion(&mut self, id: &Nspace, made: &GroupReply) {
         let members = DataArray::Proc(made.members.clone());
-        let mut event = Event::new(Status::GROUP_CONSTRUCT_COMPLETE, self.config.server.clone())
+        let mut event = Event::new(Status::GROUP_CONSTRUCT_COMPLETE, self.cx.config.server.clone())
             .with_info(Info::new(&keys::GROUP_ID, id.as_str()))
             .with_info(Info::new(&keys::GROUP_MEMBERSHIP, members));
         event.info.extend(made.context_id.map(|number| Info::new(&keys::GROUP_CONTEXT_ID, number)));
         let mut those = Members::new();
         made.members.iter().for_each(|proc| name_in(&mut those, proc));
-        self.tell(&those, |_| false, Notice { event, beyond: true }, out);
+        self.tell(&those, |_| false, Notice { event, beyond: true });
     }
 
     /// The construct of this id that the process is part of and of which it is not known yet what it comes to.
@@ -362,9 +362,9 @@ impl Engine {
     }
 
     /// Somebody has given a group up that is being made (GRP-07).
-    pub(super) fn abort_construct(&mut self, id: &Nspace, by: &ProcId, failure: &Failure, out: &mut Out) {
+    pub(super) fn abort_construct(&mut self, id: &Nspace, by: &ProcId, failure: &Failure) {
         if let Some(signature) = self.open_construct(id, by).cloned() {
-            self.fail_rounds(&signature, failure, out);
+            self.fail_rounds(&signature, failure);
         }
     }
 
@@ -379,7 +379,6 @@ impl Engine {
         signature: &Signature,
         group: &mut Constructing,
         departed: &BTreeMap<Nspace, RankSet>,
-        out: &mut Out,
     ) {
         let Operation::Construct(id) = &signature.operation else { return };
         for (nspace, ranks) in departed {
@@ -390,36 +389,36 @@ impl Engine {
                 let proc = ProcId::new(nspace.clone(), rank);
                 let event = self.of_group(Status::GROUP_MEMBER_FAILED, id, &proc);
                 let those = if group.leaders.is_empty() { &signature.procs } else { &group.leaders };
-                self.tell(those, |other| *other == proc, Notice { event, beyond: true }, out);
+                self.tell(those, |other| *other == proc, Notice { event, beyond: true });
             }
         }
     }
 
     /// A process has ended or finalized: groups that want to know hear of it.
-    pub(super) fn end_in_groups(&mut self, proc: &ProcId, out: &mut Out) {
+    pub(super) fn end_in_groups(&mut self, proc: &ProcId) {
         for (id, tells) in self.collectives.groups.end(proc) {
             if tells {
-                let event = Event::new(Status::GROUP_MEMBER_FAILED, self.config.server.clone());
-                self.tell_group(&id, event, proc, out);
+                let event = Event::new(Status::GROUP_MEMBER_FAILED, self.cx.config.server.clone());
+                self.tell_group(&id, event, proc);
             }
         }
     }
 
     pub(super) fn of_group(&self, code: Status, id: &Nspace, about: &ProcId) -> Event {
-        Event::new(code, self.config.server.clone())
+        Event::new(code, self.cx.config.server.clone())
             .with_info(Info::new(&keys::GROUP_ID, id.as_str()))
             .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, about.clone()))
     }
 
     /// Tells the members of a group, but for the one that it is about.
-    fn tell_group(&mut self, id: &Nspace, event: Event, about: &ProcId, out: &mut Out) {
+    fn tell_group(&mut self, id: &Nspace, event: Event, about: &ProcId) {
         let Some(group) = self.collectives.groups.get(id) else { return };
         let mut members = Members::new();
         group.members().for_each(|proc| name_in(&mut members, &proc));
         let event = event
             .with_info(Info::new(&keys::GROUP_ID, id.as_str()))
             .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, about.clone()));
-        self.tell(&members, |other| other == about, Notice { event, beyond: true }, out);
+        self.tell(&members, |other| other == about, Notice { event, beyond: true });
     }
 
     /// Puts the members in the place of the names of groups, before anything else sees them (IDN-06, GRP-12).
@@ -448,7 +447,7 @@ impl Engine {
     }
 
     fn resolve_procs(&self, procs: &mut Vec<ProcId>) -> Result<(), Failure> {
-        if !procs.iter().any(|proc| !self.jobs.contains_key(&proc.nspace) && self.is_group(&proc.nspace)) {
+        if !procs.iter().any(|proc| !self.cx.jobs.contains_key(&proc.nspace) && self.is_group(&proc.nspace)) {
             return Ok(());
         }
         // each name and each member once: a short list of long groups must not become a very long one

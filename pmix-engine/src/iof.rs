@@ -12,9 +12,7 @@ use super::ids::{Counter, ReplyTo};
 use super::iof_cache::{Cache, CacheRule, Cached, Source};
 use super::timers::{Timer, Timers};
 use super::upcall::{IofPullRequest, Upcall};
-use super::{
-    Asked, CallValue, Caller, Command, ConnId, Engine, Out, UpcallPurpose, UpcallRequest, not_supported,
-};
+use super::{Asked, CallValue, Caller, Command, ConnId, Engine, UpcallPurpose, UpcallRequest, not_supported};
 
 /// Output subscriptions that one connection may have.
 const MAX_PULLS: usize = 1024;
@@ -75,15 +73,15 @@ impl Iof {
 }
 
 impl Engine {
-    pub(super) fn on_iof_pull(&mut self, asked: Asked, wish: IofPull, out: &mut Out) {
+    pub(super) fn on_iof_pull(&mut self, asked: Asked, wish: IofPull) {
         let Asked { by: caller, to, .. } = asked;
         let pull = match self.check_pull(to.conn, &caller, wish) {
             Ok(pull) => pull,
-            Err(failure) => return self.reply(to, Err(failure), out),
+            Err(failure) => return self.cx.reply(to, Err(failure)),
         };
         let (number, request) = (pull.number, pull.request(true));
         self.iof.pulls.insert(number, pull);
-        self.upcall(UpcallPurpose::Pull { number, to }, caller, UpcallRequest::IofPull(request), out);
+        self.cx.upcall(UpcallPurpose::Pull { number, to }, caller, UpcallRequest::IofPull(request));
     }
 
     fn check_pull(&mut self, conn: ConnId, caller: &Caller, mut wish: IofPull) -> Result<Pull, Failure> {
@@ -98,7 +96,7 @@ impl Engine {
             let message = "standard input is pushed, it cannot be pulled: name output channels only";
             return Err(Failure::new(Status::ERR_NOT_SUPPORTED, message));
         }
-        if !self.config.capabilities.has(Upcall::IofPull) {
+        if !self.cx.config.capabilities.has(Upcall::IofPull) {
             return Err(not_supported("forwarding of output"));
         }
         if self.iof.pulls.values().filter(|pull| pull.conn == conn).count() >= MAX_PULLS {
@@ -120,47 +118,47 @@ impl Engine {
     }
 
     /// The host's answer to a wish.
-    pub(super) fn on_pulled(&mut self, number: u64, to: ReplyTo, result: Result<(), Failure>, out: &mut Out) {
+    pub(super) fn on_pulled(&mut self, number: u64, to: ReplyTo, result: Result<(), Failure>) {
         let Some(pull) = self.iof.pulls.get_mut(&number) else { return };
         let stage = std::mem::replace(&mut pull.stage, Stage::Active);
         if let Err(failure) = result {
             self.iof.pulls.remove(&number);
-            return self.reply(to, Err(failure), out);
+            return self.cx.reply(to, Err(failure));
         }
         let Stage::Asked(ended) = stage else {
-            return self.end_pull(number, UpcallPurpose::Notice, out);
+            return self.end_pull(number, UpcallPurpose::Notice);
         };
         let (conn, wish) = (pull.conn, &pull.wish);
         let waiting = self.iof.cache.take(|source, channels| wants(wish, source, channels));
         let words = ended.into_iter().map(|nspace| end_of(nspace, wish.channels)).collect::<Vec<_>>();
-        self.reply(to, Ok(Reply::Registered(number)), out);
-        out.extend(waiting.into_iter().map(|cached| match cached {
+        self.cx.reply(to, Ok(Reply::Registered(number)));
+        self.cx.out.extend(waiting.into_iter().map(|cached| match cached {
             Cached::Output(output) => push(conn, number, output),
             Cached::Lost(bytes) => {
                 Command::Push { conn, push: Push::OutputLost { registration: number, bytes } }
             }
         }));
-        out.extend(words.into_iter().map(|word| push(conn, number, word)));
+        self.cx.out.extend(words.into_iter().map(|word| push(conn, number, word)));
     }
 
     /// Sends what is held back, and nothing after it (IOF-07).
-    pub(super) fn on_iof_deregister(&mut self, asked: &Asked, number: u64, out: &mut Out) {
+    pub(super) fn on_iof_deregister(&mut self, asked: &Asked, number: u64) {
         let to = asked.to;
         let is_own = |pull: &Pull| pull.conn == to.conn && pull.stage == Stage::Active;
         match self.iof.pulls.get_mut(&number) {
             Some(pull) if is_own(pull) => {
-                pull.flush(|_| true, &mut self.timers, out);
-                self.end_pull(number, UpcallPurpose::Answer { to, bytes: 0 }, out);
+                pull.flush(|_| true, &mut self.cx.timers, &mut self.cx.out);
+                self.end_pull(number, UpcallPurpose::Answer { to, bytes: 0 });
             }
             _ => {
                 let message = format!("no output subscription {number}");
-                self.reply(to, Err(Failure::new(Status::ERR_BAD_PARAM, message)), out);
+                self.cx.reply(to, Err(Failure::new(Status::ERR_BAD_PARAM, message)));
             }
         }
     }
 
     /// Ends the wishes of a connection that is gone.
-    pub(super) fn drop_pulls(&mut self, conn: ConnId, out: &mut Out) {
+    pub(super) fn drop_pulls(&mut self, conn: ConnId) {
         let of_conn = self.iof.pulls.iter_mut().filter(|(_, pull)| pull.conn == conn);
         let mut active = Vec::new();
         for (number, pull) in of_conn {
@@ -172,26 +170,21 @@ impl Engine {
             }
         }
         for number in active {
-            self.end_pull(number, UpcallPurpose::Notice, out);
+            self.end_pull(number, UpcallPurpose::Notice);
         }
     }
 
     /// Forgets a wish and tells the host, which gives redirected output back to where it went before (IOF-03).
-    fn end_pull(&mut self, number: u64, purpose: UpcallPurpose, out: &mut Out) {
+    fn end_pull(&mut self, number: u64, purpose: UpcallPurpose) {
         let Some(pull) = self.iof.pulls.remove(&number) else { return };
         let due = pull.buffer.as_ref().and_then(|buffer| buffer.due);
-        self.timers.clear(due, Timer::Output(number));
+        self.cx.timers.clear(due, Timer::Output(number));
         let request = UpcallRequest::IofPull(pull.request(false));
-        self.upcall(purpose, pull.caller, request, out);
+        self.cx.upcall(purpose, pull.caller, request);
     }
 
     /// Output from the host: to whoever asked for it, else kept until somebody does (IOF-05).
-    pub(super) fn on_iof_deliver(
-        &mut self,
-        now: Instant,
-        mut output: Output,
-        out: &mut Out,
-    ) -> Result<CallValue, Failure> {
+    pub(super) fn on_iof_deliver(&mut self, now: Instant, mut output: Output) -> Result<CallValue, Failure> {
         let mut rule = CacheRule::read(&output.info)?;
         output.info.remove(&keys::IOF_CACHE_SIZE);
         output.info.remove(&keys::IOF_DROP_OLDEST);
@@ -203,7 +196,7 @@ impl Engine {
             }
             match pull.stage {
                 Stage::Active => {
-                    pull.offer(now, output.clone(), &mut self.timers, out);
+                    pull.offer(now, output.clone(), &mut self.cx.timers, &mut self.cx.out);
                     is_taken = true;
                 }
                 Stage::Asked(_) => rule = rule.or(pull.rule),
@@ -211,20 +204,20 @@ impl Engine {
             }
         }
         // of a namespace that is not known here nobody would say when to forget it
-        if !is_taken && self.jobs.contains_key(&output.source.nspace) {
+        if !is_taken && self.cx.jobs.contains_key(&output.source.nspace) {
             self.iof.cache.push(output, rule.unwrap_or_default());
         }
         Ok(CallValue::Done)
     }
 
-    pub(super) fn on_output_timeout(&mut self, number: u64, out: &mut Out) {
+    pub(super) fn on_output_timeout(&mut self, number: u64) {
         if let Some(pull) = self.iof.pulls.get_mut(&number) {
-            pull.flush(|_| true, &mut self.timers, out);
+            pull.flush(|_| true, &mut self.cx.timers, &mut self.cx.out);
         }
     }
 
     /// A namespace is gone: nothing comes from it any more, and those who listen are told so.
-    pub(super) fn end_output_of(&mut self, nspace: &Nspace, out: &mut Out) {
+    pub(super) fn end_output_of(&mut self, nspace: &Nspace) {
         self.iof.cache.forget(nspace);
         for pull in self.iof.pulls.values_mut() {
             if !pull.wish.procs.iter().any(|proc| proc.nspace == *nspace) {
@@ -232,9 +225,9 @@ impl Engine {
             }
             match &mut pull.stage {
                 Stage::Active => {
-                    pull.flush(|(source, _)| source.nspace == *nspace, &mut self.timers, out);
+                    pull.flush(|(source, _)| source.nspace == *nspace, &mut self.cx.timers, &mut self.cx.out);
                     let word = end_of(nspace.clone(), pull.wish.channels);
-                    out.push(push(pull.conn, pull.number, word));
+                    self.cx.out.push(push(pull.conn, pull.number, word));
                 }
                 Stage::Asked(ended) => ended.push(nspace.clone()),
                 Stage::Abandoned => {}
@@ -250,7 +243,7 @@ impl Pull {
     }
 
     /// Takes output: to be sent at once, or to be collected first.
-    fn offer(&mut self, now: Instant, output: Output, timers: &mut Timers, out: &mut Out) {
+    fn offer(&mut self, now: Instant, output: Output, timers: &mut Timers, out: &mut Vec<Command>) {
         let source = (output.source.clone(), output.channels);
         let Some(buffer) = &mut self.buffer else {
             return out.push(push(self.conn, self.number, output));
@@ -275,7 +268,7 @@ impl Pull {
     }
 
     /// Sends what was collected of these channels.
-    fn flush(&mut self, which: impl Fn(&Source) -> bool, timers: &mut Timers, out: &mut Out) {
+    fn flush(&mut self, which: impl Fn(&Source) -> bool, timers: &mut Timers, out: &mut Vec<Command>) {
         let Some(buffer) = &mut self.buffer else { return };
         let (conn, number) = (self.conn, self.number);
         buffer.held.retain(|source, held| {

@@ -8,7 +8,7 @@ use pmix_types::{Memory, ProcId, Status};
 use super::connect::push_identity;
 use super::ids::ReplyTo;
 use super::upcall::Upcall;
-use super::{Asked, ConnId, Engine, Out, UpcallPurpose, UpcallRequest, not_supported};
+use super::{Asked, ConnId, Engine, UpcallPurpose, UpcallRequest, not_supported};
 
 /// Bytes of input from one connection that may wait for the host; one may be larger.
 const MAX_WAITING: usize = 16 << 20;
@@ -35,10 +35,10 @@ impl Inputs {
 }
 
 impl Engine {
-    pub(super) fn on_iof_push(&mut self, asked: Asked, input: IofPush, out: &mut Out) {
+    pub(super) fn on_iof_push(&mut self, asked: Asked, input: IofPush) {
         let failure = if input.targets.is_empty() || !input.targets.iter().all(ProcId::is_valid) {
             Failure::new(Status::ERR_BAD_PARAM, "input needs processes that read it: name at least one")
-        } else if !self.config.capabilities.has(Upcall::PushStdin) {
+        } else if !self.cx.config.capabilities.has(Upcall::PushStdin) {
             not_supported("forwarding of input")
         } else if let Some(waiting) = self.inputs.0.get_mut(&asked.to.conn) {
             let bytes: usize = waiting.iter().map(|(_, input)| input.memory()).sum();
@@ -50,21 +50,21 @@ impl Engine {
             Failure::new(Status::ERR_OUT_OF_RESOURCE, message)
         } else {
             self.inputs.0.insert(asked.to.conn, VecDeque::new());
-            return self.pass_input(asked, input, out);
+            return self.pass_input(asked, input);
         };
-        self.reply(asked.to, Err(failure), out);
+        self.cx.reply(asked.to, Err(failure));
     }
 
-    fn pass_input(&mut self, asked: Asked, mut input: IofPush, out: &mut Out) {
+    fn pass_input(&mut self, asked: Asked, mut input: IofPush) {
         let Asked { by: caller, to, .. } = asked;
         push_identity(&mut input.directives, (caller.uid, caller.gid));
-        self.upcall(UpcallPurpose::Input(to), caller, UpcallRequest::PushStdin(input), out);
+        self.cx.upcall(UpcallPurpose::Input(to), caller, UpcallRequest::PushStdin(input));
     }
 
-    pub(super) fn on_input_taken(&mut self, to: ReplyTo, result: Result<(), Failure>, out: &mut Out) {
-        self.reply(to, result.map(|()| Reply::Done), out);
+    pub(super) fn on_input_taken(&mut self, to: ReplyTo, result: Result<(), Failure>) {
+        self.cx.reply(to, result.map(|()| Reply::Done));
         match self.inputs.0.get_mut(&to.conn).and_then(VecDeque::pop_front) {
-            Some((asked, input)) => self.pass_input(asked, input, out),
+            Some((asked, input)) => self.pass_input(asked, input),
             None => {
                 self.inputs.0.remove(&to.conn);
             }

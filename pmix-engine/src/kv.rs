@@ -14,7 +14,7 @@ use super::registry::{Job, PutData, Viewer, unknown_nspace};
 use super::timers::{Timer, deadline};
 use super::upcall::Upcall;
 use super::users::not_own;
-use super::{Asked, ConnId, Engine, Out};
+use super::{Asked, ConnId, Engine};
 
 /// A get, until it is answered.
 #[derive(Debug)]
@@ -119,14 +119,14 @@ pub(super) enum Look {
 }
 
 impl Engine {
-    pub(super) fn on_commit(&mut self, asked: &Asked, entries: Vec<PutEntry>, out: &mut Out) {
+    pub(super) fn on_commit(&mut self, asked: &Asked, entries: Vec<PutEntry>) {
         let proc = &asked.by.proc;
         let result = self.commit(proc, entries);
         let committed = result.is_ok();
-        self.reply(asked.to, result.map(|()| Reply::Done), out);
+        self.cx.reply(asked.to, result.map(|()| Reply::Done));
         if committed {
-            self.recheck_waiters_on(proc, out);
-            self.recheck_dmodex_on(proc, out);
+            self.recheck_waiters_on(proc);
+            self.recheck_dmodex_on(proc);
         }
     }
 
@@ -146,17 +146,17 @@ impl Engine {
                 return Err(Failure::new(Status::ERR_NOT_SUPPORTED, message));
             }
         }
-        let Some(job) = self.jobs.get_mut(&proc.nspace) else { return Err(unknown_nspace(&proc.nspace)) };
+        let Some(job) = self.cx.jobs.get_mut(&proc.nspace) else { return Err(unknown_nspace(&proc.nspace)) };
         let put = job.put.entry(proc.rank).or_default();
-        let limit = self.config.put_limit;
+        let limit = self.cx.config.put_limit;
         let bytes = put.bytes_with(&entries, limit);
         if bytes > limit {
             let message =
                 format!("commit: {proc} would hold {bytes} bytes of keys and values, the limit is {limit}");
             return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
         }
-        self.stats.commits += 1;
-        self.stats.bytes_committed += entries.iter().map(PutEntry::memory).sum::<usize>() as u64;
+        self.cx.stats.commits += 1;
+        self.cx.stats.bytes_committed += entries.iter().map(PutEntry::memory).sum::<usize>() as u64;
         for PutEntry { scope, key, value } in entries {
             put.put(scope, key, value);
         }
@@ -164,40 +164,40 @@ impl Engine {
     }
 
     /// Files data that came from another node.
-    pub(super) fn file_remote(&mut self, data: &ProcData, out: &mut Out) {
-        let Some(job) = self.jobs.get_mut(&data.proc.nspace) else { return };
+    pub(super) fn file_remote(&mut self, data: &ProcData) {
+        let Some(job) = self.cx.jobs.get_mut(&data.proc.nspace) else { return };
         let put = job.put.entry(data.proc.rank).or_default();
         for entry in &data.entries {
             put.put(entry.scope, entry.key.clone(), entry.value.clone());
         }
-        self.recheck_waiters_on(&data.proc, out);
+        self.recheck_waiters_on(&data.proc);
     }
 
-    pub(super) fn on_get(&mut self, asked: Asked, mut get: Get, out: &mut Out) {
-        self.stats.gets += 1;
+    pub(super) fn on_get(&mut self, asked: Asked, mut get: Get) {
+        self.cx.stats.gets += 1;
         // a process may be named by its rank among those who have connected (CON-07)
         get.proc = self.collectives.assemblies.member(&get.proc).unwrap_or(get.proc);
         let to = asked.to;
         match Waiter::new(asked, get) {
-            Ok(waiter) => self.serve(waiter, out),
-            Err(failure) => self.reply(to, Err(failure), out),
+            Ok(waiter) => self.serve(waiter),
+            Err(failure) => self.cx.reply(to, Err(failure)),
         }
     }
 
-    fn serve(&mut self, waiter: Waiter, out: &mut Out) {
+    fn serve(&mut self, waiter: Waiter) {
         let to = waiter.to;
-        if let Some(result) = self.answer_get(waiter, out).transpose() {
-            self.reply(to, result.map(Reply::Get), out);
+        if let Some(result) = self.answer_get(waiter).transpose() {
+            self.cx.reply(to, result.map(Reply::Get));
         }
     }
 
     /// The answer, or `None` if it will come later; in the order of GET-20.
-    fn answer_get(&mut self, waiter: Waiter, out: &mut Out) -> Result<Option<GetReply>, Failure> {
+    fn answer_get(&mut self, waiter: Waiter) -> Result<Option<GetReply>, Failure> {
         let (mut fetch_anew, mut stop) = (false, waiter.immediate);
         if self.is_last_level(&waiter) {
             waiter.directives.deny_beyond(Supported::GET.attributes)?;
         }
-        if let Some(job) = self.jobs.get(&waiter.target.nspace) {
+        if let Some(job) = self.cx.jobs.get(&waiter.target.nspace) {
             if !self.is_visible(&waiter) {
                 return Err(not_own(waiter.uid, &waiter.target.nspace));
             }
@@ -220,23 +220,23 @@ impl Engine {
                 Look::NotThere => {}
             }
         }
-        self.hold(waiter, out).map(|()| None)
+        self.hold(waiter).map(|()| None)
     }
 
     /// Whether the asker may see its target.
     fn is_visible(&self, waiter: &Waiter) -> bool {
-        self.may_see(&waiter.asker, waiter.uid, &waiter.target.nspace)
+        self.cx.may_see(&waiter.asker, waiter.uid, &waiter.target.nspace)
     }
 
     /// Whether no other level can carry out what this server cannot (GEN-05).
     fn is_last_level(&self, waiter: &Waiter) -> bool {
         let rank = waiter.target.rank;
         let stays = |job: &Job| waiter.is_job_level() || rank == Rank::UNDEF || job.is_local(rank);
-        waiter.immediate || !self.fetches() || self.jobs.get(&waiter.target.nspace).is_some_and(stays)
+        waiter.immediate || !self.fetches() || self.cx.jobs.get(&waiter.target.nspace).is_some_and(stays)
     }
 
     fn fetches(&self) -> bool {
-        self.config.capabilities.has(Upcall::DirectModex)
+        self.cx.config.capabilities.has(Upcall::DirectModex)
     }
 
     /// Job-level and other reserved data: it exists from the start, so nobody waits for it (GET-30).
@@ -247,7 +247,7 @@ impl Engine {
         // the asker keeps what it did not have, or wants anew (GET-08, GET-33)
         reply.job = (!is_own || waiter.key.is_none() || waiter.refresh).then(|| job.data.clone());
         if let Some(key) = &waiter.key {
-            let caller = JobCaller { rank: is_own.then_some(asker.rank), hostname: &self.config.hostname };
+            let caller = JobCaller { rank: is_own.then_some(asker.rank), hostname: &self.cx.config.hostname };
             let realm = target_of(key, target.rank, &waiter.directives, &caller)?;
             reply.value = job.data.lookup(key, &realm);
             if *key == *keys::PSET_NAMES.name() {
@@ -262,7 +262,7 @@ impl Engine {
 
     pub(super) fn look(&self, waiter: &Waiter) -> Look {
         // a namespace may be another user's when it becomes known
-        let job = self.jobs.get(&waiter.target.nspace).filter(|_| self.is_visible(waiter));
+        let job = self.cx.jobs.get(&waiter.target.nspace).filter(|_| self.is_visible(waiter));
         let Some(job) = job else { return Look::NotThere };
         if waiter.target.rank == Rank::UNDEF {
             // whoever has posted it: the key is unique in the namespace (GET-21)
@@ -290,9 +290,9 @@ impl Engine {
     }
 
     /// Keeps a get until it can be answered.
-    fn hold(&mut self, mut waiter: Waiter, out: &mut Out) -> Result<(), Failure> {
+    fn hold(&mut self, mut waiter: Waiter) -> Result<(), Failure> {
         let rank = waiter.target.rank;
-        match self.jobs.get(&waiter.target.nspace) {
+        match self.cx.jobs.get(&waiter.target.nspace) {
             // all about the job first, whatever is wanted of it (GET-32)
             None => waiter.fetch = Some((ProcId::wildcard(waiter.target.nspace.clone()), None)),
             Some(job) if rank == Rank::UNDEF || job.is_local(rank) => {
@@ -310,45 +310,45 @@ impl Engine {
         }
         let (until, fetch, directives) = (waiter.deadline, waiter.fetch.clone(), waiter.directives.clone());
         let number = self.waiters.insert(waiter);
-        self.timers.set(until, Timer::Waiter(number));
+        self.cx.timers.set(until, Timer::Waiter(number));
         if let Some(key) = fetch {
-            self.join_fetch(key, number, directives, out);
+            self.join_fetch(key, number, directives);
         }
         Ok(())
     }
 
     /// Ends a wait with its outcome.
-    pub(super) fn answer_waiter(&mut self, number: u64, result: Result<GetReply, Failure>, out: &mut Out) {
-        let Some(waiter) = self.drop_waiter(number, out) else { return };
-        self.reply(waiter.to, result.map(Reply::Get), out);
+    pub(super) fn answer_waiter(&mut self, number: u64, result: Result<GetReply, Failure>) {
+        let Some(waiter) = self.drop_waiter(number) else { return };
+        self.cx.reply(waiter.to, result.map(Reply::Get));
     }
 
-    fn drop_waiter(&mut self, number: u64, out: &mut Out) -> Option<Waiter> {
+    fn drop_waiter(&mut self, number: u64) -> Option<Waiter> {
         let waiter = self.waiters.remove(number)?;
-        self.timers.clear(waiter.deadline, Timer::Waiter(number));
+        self.cx.timers.clear(waiter.deadline, Timer::Waiter(number));
         if let Some(key) = &waiter.fetch {
-            self.leave_fetch(key, number, out);
+            self.leave_fetch(key, number);
         }
         Some(waiter)
     }
 
-    pub(super) fn forget_waiters_of(&mut self, conn: ConnId, out: &mut Out) {
+    pub(super) fn forget_waiters_of(&mut self, conn: ConnId) {
         for number in self.waiters.where_(|waiter| waiter.to.conn == conn) {
-            self.drop_waiter(number, out);
+            self.drop_waiter(number);
         }
     }
 
     /// Looks again for those who wait for data of a process.
-    pub(super) fn recheck_waiters_on(&mut self, proc: &ProcId, out: &mut Out) {
+    pub(super) fn recheck_waiters_on(&mut self, proc: &ProcId) {
         let mut numbers = self.waiters.on(proc);
         numbers.extend(self.waiters.on(&proc.with_rank(Rank::UNDEF)));
         for number in numbers {
             let Some(waiter) = self.waiters.get(number) else { continue };
             match self.look(waiter) {
-                Look::Found(reply) => self.answer_waiter(number, Ok(reply), out),
+                Look::Found(reply) => self.answer_waiter(number, Ok(reply)),
                 Look::OutOfScope => {
                     let failure = outside_scope(waiter);
-                    self.answer_waiter(number, Err(failure), out);
+                    self.answer_waiter(number, Err(failure));
                 }
                 Look::NotThere => {}
             }
@@ -356,34 +356,34 @@ impl Engine {
     }
 
     /// A namespace became known: gets that waited for that go on.
-    pub(super) fn recheck_waiters_of_nspace(&mut self, nspace: &Nspace, out: &mut Out) {
+    pub(super) fn recheck_waiters_of_nspace(&mut self, nspace: &Nspace) {
         let job = (ProcId::wildcard(nspace.clone()), None);
         for number in self.waiters.where_(|waiter| waiter.fetch.as_ref() == Some(&job)) {
-            let Some(waiter) = self.drop_waiter(number, out) else { continue };
-            self.serve(Waiter { fetch: None, ..waiter }, out);
+            let Some(waiter) = self.drop_waiter(number) else { continue };
+            self.serve(Waiter { fetch: None, ..waiter });
         }
     }
 
-    pub(super) fn on_departed_in_gets(&mut self, proc: &ProcId, out: &mut Out) {
-        let reason = self.client(proc).and_then(|client| client.departed.clone()).unwrap_or_default();
+    pub(super) fn on_departed_in_gets(&mut self, proc: &ProcId) {
+        let reason = self.cx.client(proc).and_then(|client| client.departed.clone()).unwrap_or_default();
         for number in self.waiters.on(proc) {
             let failure = not_found(&reason).with_procs(vec![proc.clone()]);
-            self.answer_waiter(number, Err(failure), out);
+            self.answer_waiter(number, Err(failure));
         }
     }
 
-    pub(super) fn fail_waiters_of_nspace(&mut self, nspace: &Nspace, failure: &Failure, out: &mut Out) {
+    pub(super) fn fail_waiters_of_nspace(&mut self, nspace: &Nspace, failure: &Failure) {
         for number in self.waiters.where_(|waiter| waiter.target.nspace == *nspace) {
-            self.answer_waiter(number, Err(failure.clone()), out);
+            self.answer_waiter(number, Err(failure.clone()));
         }
     }
 
-    pub(super) fn on_waiter_timeout(&mut self, number: u64, out: &mut Out) {
+    pub(super) fn on_waiter_timeout(&mut self, number: u64) {
         let Some(waiter) = self.waiters.get(number) else { return };
         let message =
             format!("timed out waiting for {} to commit {}", waiter.target, key_text(waiter.key.as_ref()));
         let failure = Failure::new(Status::ERR_TIMEOUT, message).with_procs(vec![waiter.target.clone()]);
-        self.answer_waiter(number, Err(failure), out);
+        self.answer_waiter(number, Err(failure));
     }
 }
 

@@ -67,6 +67,7 @@ mod cleanup;
 mod collective;
 mod command;
 mod connect;
+mod context;
 mod dmodex;
 mod events;
 mod forward;
@@ -93,11 +94,10 @@ mod timers;
 pub mod upcall;
 mod users;
 
-use std::collections::BTreeMap;
 use std::time::Instant;
 
 use pmix_types::message::{Failure, Reply, Request};
-use pmix_types::{AttributeRegistry, Memory, Nspace, ProcId, Status};
+use pmix_types::{AttributeRegistry, Memory, ProcId, Status};
 
 pub use absence::Presence;
 pub use blob::Codec;
@@ -112,20 +112,19 @@ pub use upcall::{Answer, Capabilities, Upcall, UpcallRequest};
 
 use cleanup::Cleanups;
 use collective::Collectives;
-use connect::Conn;
+use context::Context;
 use dmodex::Dmodex;
 use events::Events;
 use forward::{Forwarded, Left};
-use ids::{Counter, ReplyTo};
+use ids::ReplyTo;
 use invite::Invites;
 use iof::Iof;
 use iof_push::Inputs;
 use kv::Waiters;
 use monitor::Monitors;
 use psets::Psets;
-use registry::Job;
 use setup::Setup;
-use timers::{Timer, Timers};
+use timers::Timer;
 
 /// What does not change while a server runs.
 #[derive(Clone, Debug)]
@@ -151,9 +150,7 @@ pub struct Config {
 /// The state of a server.
 #[derive(Debug)]
 pub struct Engine {
-    config: Config,
-    jobs: BTreeMap<Nspace, Job>,
-    conns: BTreeMap<ConnId, Conn>,
+    cx: Context,
     collectives: Collectives,
     cleanups: Cleanups,
     psets: Psets,
@@ -166,18 +163,12 @@ pub struct Engine {
     iof: Iof,
     inputs: Inputs,
     monitors: Monitors,
-    upcalls: BTreeMap<UpcallId, UpcallPurpose>,
     left: Left,
-    next_upcall: Counter,
-    timers: Timers,
-    /// The time that it was told last.
-    now: Option<Instant>,
-    stats: ServerStats,
 }
 
 /// What the answer to an upcall is for.
 #[derive(Debug)]
-enum UpcallPurpose {
+pub(crate) enum UpcallPurpose {
     Connect(ConnId),
     Tool(ConnId),
     Finalize(ReplyTo),
@@ -224,16 +215,12 @@ struct Asked {
     bytes: usize,
 }
 
-type Out = Vec<Command>;
-
 impl Engine {
     /// An engine that knows of nothing yet.
     pub fn new(config: Config) -> Self {
         Self {
             attributes: attributes::at_start(&config.capabilities),
-            config,
-            jobs: BTreeMap::new(),
-            conns: BTreeMap::new(),
+            cx: Context::new(config),
             collectives: Collectives::default(),
             cleanups: Cleanups::default(),
             psets: Psets::default(),
@@ -245,44 +232,51 @@ impl Engine {
             iof: Iof::default(),
             inputs: Inputs::default(),
             monitors: Monitors::default(),
-            upcalls: BTreeMap::new(),
             left: Left::default(),
-            next_upcall: Counter::default(),
-            timers: Timers::default(),
-            now: None,
-            stats: ServerStats::default(),
         }
     }
 
     /// Takes what happened, and appends to `out` what is to be done, in this order. `now` never goes back.
-    pub fn handle(&mut self, now: Instant, input: Input, out: &mut Out) {
-        self.now = Some(now);
+    pub fn handle(&mut self, now: Instant, input: Input, out: &mut Vec<Command>) {
+        self.cx.out = std::mem::take(out);
+        self.on_input(now, input);
+        *out = std::mem::take(&mut self.cx.out);
+    }
+
+    fn on_input(&mut self, now: Instant, input: Input) {
+        self.cx.now = Some(now);
         match input {
-            Input::Hello { conn, peer, hello } => self.on_hello(conn, peer, hello, out),
-            Input::Request { conn, id, request } => self.on_request(now, ReplyTo { conn, id }, request, out),
-            Input::Lost { conn, reason } => self.on_lost(conn, &reason, out),
-            Input::HostReply { upcall, result } => self.on_host_reply(upcall, result, out),
-            Input::Call { id, call } => self.on_call(now, id, call, out),
+            Input::Hello { conn, peer, hello } => self.on_hello(conn, peer, hello),
+            Input::Request { conn, id, request } => self.on_request(now, ReplyTo { conn, id }, request),
+            Input::Lost { conn, reason } => self.on_lost(conn, &reason),
+            Input::HostReply { upcall, result } => self.on_host_reply(upcall, result),
+            Input::Call { id, call } => self.on_call(now, id, call),
             Input::Abandoned(call) => self.forget_call(call),
         }
     }
 
     /// When [`Engine::handle_timeout`] is due; `None` if nothing is timed.
     pub fn next_timeout(&self) -> Option<Instant> {
-        self.timers.first()
+        self.cx.timers.first()
     }
 
     /// Does all that is due; to be called at the time that [`next_timeout`](Self::next_timeout) says, or later.
-    pub fn handle_timeout(&mut self, now: Instant, out: &mut Out) {
-        self.now = Some(now);
-        while let Some(timer) = self.timers.pop_due(now) {
+    pub fn handle_timeout(&mut self, now: Instant, out: &mut Vec<Command>) {
+        self.cx.out = std::mem::take(out);
+        self.on_due(now);
+        *out = std::mem::take(&mut self.cx.out);
+    }
+
+    fn on_due(&mut self, now: Instant) {
+        self.cx.now = Some(now);
+        while let Some(timer) = self.cx.timers.pop_due(now) {
             match timer {
-                Timer::Waiter(waiter) => self.on_waiter_timeout(waiter, out),
-                Timer::Round(round) => self.on_round_timeout(round, out),
-                Timer::Invitation(number) => self.on_invitation_timeout(number, out),
-                Timer::Upcall(upcall) => self.on_upcall_timeout(upcall, out),
-                Timer::Output(number) => self.on_output_timeout(number, out),
-                Timer::Monitor(number) => self.on_monitor_due(now, number, out),
+                Timer::Waiter(waiter) => self.on_waiter_timeout(waiter),
+                Timer::Round(round) => self.on_round_timeout(round),
+                Timer::Invitation(number) => self.on_invitation_timeout(number),
+                Timer::Upcall(upcall) => self.on_upcall_timeout(upcall),
+                Timer::Output(number) => self.on_output_timeout(number),
+                Timer::Monitor(number) => self.on_monitor_due(now, number),
             }
         }
     }
@@ -290,121 +284,121 @@ impl Engine {
     /// The counters.
     pub fn stats(&self) -> ServerStats {
         ServerStats {
-            nspaces: self.jobs.len() as u64,
+            nspaces: self.cx.jobs.len() as u64,
             events_kept: self.events.kept() as u64,
             waiting: (self.waiters.len()
                 + self.collectives.waiting()
                 + self.invites.waiting()
                 + self.dmodex.held()
                 + self.inputs.waiting()
-                + self.upcalls.len()) as u64,
-            ..self.stats
+                + self.cx.upcalls.len()) as u64,
+            ..self.cx.stats
         }
     }
 
-    fn on_request(&mut self, at: Instant, to: ReplyTo, request: Request, out: &mut Out) {
-        let Some(caller) = self.caller(to.conn) else {
+    fn on_request(&mut self, at: Instant, to: ReplyTo, request: Request) {
+        let Some(caller) = self.cx.caller(to.conn) else {
             let failure = Failure::new(
                 Status::ERR_INIT,
                 format!("{} before init or after finalize", request.operation()),
             );
-            out.push(Command::Reply { conn: to.conn, id: to.id, result: Err(failure) });
+            self.cx.out.push(Command::Reply { conn: to.conn, id: to.id, result: Err(failure) });
             return;
         };
         let mut request = request;
         let bytes = request.memory();
         if let Err(failure) = self.resolve_groups(&mut request) {
-            return self.reply(to, Err(failure), out);
+            return self.cx.reply(to, Err(failure));
         }
         let asked = Asked { at, by: caller, to, bytes };
         match request {
-            Request::Commit(entries) => self.on_commit(&asked, entries, out),
-            Request::Get(get) => self.on_get(asked, get, out),
-            Request::Fence(fence) => self.on_fence(&asked, fence, out),
-            Request::Abort(abort) => self.on_abort(asked, abort, out),
-            Request::Query(queries) => self.on_query(asked, queries, out),
-            Request::RegisterEvents(wish) => self.on_register_events(asked, wish, out),
-            Request::DeregisterEvents(number) => self.on_deregister_events(to, number, out),
-            Request::Notify(event) => self.on_notify(asked, event, out),
-            Request::Publish(publish) => self.on_publish(asked, publish, out),
-            Request::Lookup(lookup) => self.on_lookup(asked, lookup, out),
-            Request::Unpublish(unpublish) => self.on_unpublish(asked, unpublish, out),
-            Request::Spawn(spawn) => self.on_spawn(asked, spawn, out),
-            Request::Connect(connect) => self.on_connect(&asked, connect, out),
-            Request::Disconnect(disconnect) => self.on_disconnect(asked, disconnect, out),
-            Request::GroupConstruct(construct) => self.on_group_construct(&asked, construct, out),
-            Request::GroupDestruct(destruct) => self.on_group_destruct(&asked, destruct, out),
-            Request::GroupInvite(invite) => self.on_group_invite(asked, invite, out),
-            Request::GroupJoin(join) => self.on_group_join(asked, join, out),
-            Request::GroupLeave(leave) => self.on_group_leave(&asked, leave, out),
+            Request::Commit(entries) => self.on_commit(&asked, entries),
+            Request::Get(get) => self.on_get(asked, get),
+            Request::Fence(fence) => self.on_fence(&asked, fence),
+            Request::Abort(abort) => self.on_abort(asked, abort),
+            Request::Query(queries) => self.on_query(asked, queries),
+            Request::RegisterEvents(wish) => self.on_register_events(asked, wish),
+            Request::DeregisterEvents(number) => self.on_deregister_events(to, number),
+            Request::Notify(event) => self.on_notify(asked, event),
+            Request::Publish(publish) => self.on_publish(asked, publish),
+            Request::Lookup(lookup) => self.on_lookup(asked, lookup),
+            Request::Unpublish(unpublish) => self.on_unpublish(asked, unpublish),
+            Request::Spawn(spawn) => self.on_spawn(asked, spawn),
+            Request::Connect(connect) => self.on_connect(&asked, connect),
+            Request::Disconnect(disconnect) => self.on_disconnect(asked, disconnect),
+            Request::GroupConstruct(construct) => self.on_group_construct(&asked, construct),
+            Request::GroupDestruct(destruct) => self.on_group_destruct(&asked, destruct),
+            Request::GroupInvite(invite) => self.on_group_invite(asked, invite),
+            Request::GroupJoin(join) => self.on_group_join(asked, join),
+            Request::GroupLeave(leave) => self.on_group_leave(&asked, leave),
             Request::JobControl(control) if cleanup::is_cleanup(&control.directives) => {
-                self.on_cleanup(&asked, control, out);
+                self.on_cleanup(&asked, control);
             }
-            Request::Log(log) => self.on_log(asked, log, out),
-            Request::ResolvePeers(ask) => self.on_resolve_peers(asked, ask, out),
-            Request::ResolveNodes(nspace) => self.on_resolve_nodes(asked, nspace, out),
-            Request::IofPull(wish) => self.on_iof_pull(asked, wish, out),
-            Request::IofDeregister(number) => self.on_iof_deregister(&asked, number, out),
-            Request::IofPush(input) => self.on_iof_push(asked, input, out),
-            Request::Monitor(wish) => self.on_monitor(asked, wish, out),
-            Request::Finalize(_) => self.on_finalize(asked, out),
-            other => self.on_host_request(asked, other, out),
+            Request::Log(log) => self.on_log(asked, log),
+            Request::ResolvePeers(ask) => self.on_resolve_peers(asked, ask),
+            Request::ResolveNodes(nspace) => self.on_resolve_nodes(asked, nspace),
+            Request::IofPull(wish) => self.on_iof_pull(asked, wish),
+            Request::IofDeregister(number) => self.on_iof_deregister(&asked, number),
+            Request::IofPush(input) => self.on_iof_push(asked, input),
+            Request::Monitor(wish) => self.on_monitor(asked, wish),
+            Request::Finalize(_) => self.on_finalize(asked),
+            other => self.on_host_request(asked, other),
         }
     }
 
-    fn on_host_reply(&mut self, upcall: UpcallId, result: Result<Answer, Failure>, out: &mut Out) {
+    fn on_host_reply(&mut self, upcall: UpcallId, result: Result<Answer, Failure>) {
         // late, double or cancelled: nobody waits for it
-        let Some(purpose) = self.upcalls.remove(&upcall) else { return };
+        let Some(purpose) = self.cx.upcalls.remove(&upcall) else { return };
         self.left.remove(upcall);
         match purpose {
-            UpcallPurpose::Connect(conn) => self.on_client_admitted(conn, result.map(|_| ()), out),
-            UpcallPurpose::Tool(conn) => self.on_tool_admitted(conn, result, out),
-            UpcallPurpose::Finalize(to) => self.on_finalize_done(to, result.map(|_| ()), out),
+            UpcallPurpose::Connect(conn) => self.on_client_admitted(conn, result.map(|_| ())),
+            UpcallPurpose::Tool(conn) => self.on_tool_admitted(conn, result),
+            UpcallPurpose::Finalize(to) => self.on_finalize_done(to, result.map(|_| ())),
             UpcallPurpose::Notice => {}
-            UpcallPurpose::Answer { to, .. } => self.reply(to, result.map(|_| Reply::Done), out),
-            UpcallPurpose::Query(questions) => self.on_query_answer(questions, result, out),
+            UpcallPurpose::Answer { to, .. } => self.cx.reply(to, result.map(|_| Reply::Done)),
+            UpcallPurpose::Query(questions) => self.on_query_answer(questions, result),
             UpcallPurpose::Measure { questions, subjects } => {
-                self.on_measured(questions, subjects, result, out);
+                self.on_measured(questions, subjects, result);
             }
-            UpcallPurpose::Look(number) => self.on_looked(number, result, out),
-            UpcallPurpose::Resolve(resolving) => self.on_resolve_answer(resolving, result, out),
-            UpcallPurpose::Forward(asked) => self.on_forwarded(upcall, asked, result, out),
-            UpcallPurpose::Collective(round) => self.on_collective_answer(round, result, out),
-            UpcallPurpose::Pull { number, to } => self.on_pulled(number, to, result.map(|_| ()), out),
-            UpcallPurpose::Input(to) => self.on_input_taken(to, result.map(|_| ()), out),
-            UpcallPurpose::Fetch(key) => self.on_fetched(&key, result, out),
-            UpcallPurpose::EventUp(source) => self.on_event_handed_up(&source, out),
-            UpcallPurpose::Watch(watched) => self.on_watch_answer(watched, result.is_ok(), out),
+            UpcallPurpose::Look(number) => self.on_looked(number, result),
+            UpcallPurpose::Resolve(resolving) => self.on_resolve_answer(resolving, result),
+            UpcallPurpose::Forward(asked) => self.on_forwarded(upcall, asked, result),
+            UpcallPurpose::Collective(round) => self.on_collective_answer(round, result),
+            UpcallPurpose::Pull { number, to } => self.on_pulled(number, to, result.map(|_| ())),
+            UpcallPurpose::Input(to) => self.on_input_taken(to, result.map(|_| ())),
+            UpcallPurpose::Fetch(key) => self.on_fetched(&key, result),
+            UpcallPurpose::EventUp(source) => self.on_event_handed_up(&source),
+            UpcallPurpose::Watch(watched) => self.on_watch_answer(watched, result.is_ok()),
         }
     }
 
-    fn on_call(&mut self, now: Instant, id: CallId, call: HostCall, out: &mut Out) {
+    fn on_call(&mut self, now: Instant, id: CallId, call: HostCall) {
         let result = match call {
             HostCall::RegisterNspace { nspace, local_procs, infos } => {
-                self.on_register_nspace(nspace, local_procs, &infos, out)
+                self.on_register_nspace(nspace, local_procs, &infos)
             }
-            HostCall::DeregisterNspace(nspace) => self.on_deregister_nspace(&nspace, out),
+            HostCall::DeregisterNspace(nspace) => self.on_deregister_nspace(&nspace),
             HostCall::RegisterClient { proc, uid, gid, object } => {
-                self.on_register_client(proc, (uid, gid), object, out)
+                self.on_register_client(proc, (uid, gid), object)
             }
-            HostCall::DeregisterClient(proc) => self.on_deregister_client(&proc, out),
-            HostCall::ClientEnded { proc, reason } => self.on_client_ended(&proc, &reason, out),
+            HostCall::DeregisterClient(proc) => self.on_deregister_client(&proc),
+            HostCall::ClientEnded { proc, reason } => self.on_client_ended(&proc, &reason),
             HostCall::DmodexRequest { proc, directives } => {
                 // answers by itself, perhaps much later
-                self.on_dmodex_request(id, proc, &directives, out);
+                self.on_dmodex_request(id, proc, &directives);
                 return;
             }
             HostCall::Absence(request) => {
-                self.on_absence(id, request, out);
+                self.on_absence(id, request);
                 return;
             }
-            HostCall::IofDeliver(output) => self.on_iof_deliver(now, output, out),
-            HostCall::NotifyEvent(event) => self.on_host_event(&event, out),
-            HostCall::NotifyEventOf { event, uid } => self.on_event_of(&event, uid, out),
-            HostCall::DefinePset { name, members } => self.on_define_pset(name, members, out),
-            HostCall::DeletePset(name) => self.on_delete_pset(&name, out),
+            HostCall::IofDeliver(output) => self.on_iof_deliver(now, output),
+            HostCall::NotifyEvent(event) => self.on_host_event(&event),
+            HostCall::NotifyEventOf { event, uid } => self.on_event_of(&event, uid),
+            HostCall::DefinePset { name, members } => self.on_define_pset(name, members),
+            HostCall::DeletePset(name) => self.on_delete_pset(&name),
             HostCall::JobData(nspace) => {
-                self.job_or_failure(&nspace).map(|job| CallValue::Job(job.data.clone()))
+                self.cx.job_or_failure(&nspace).map(|job| CallValue::Job(job.data.clone()))
             }
             HostCall::VariablesOf(proc) => self.on_variables_of(&proc),
             HostCall::SetupLocal { nspace, infos } => self.on_setup_local(&nspace, infos),
@@ -416,7 +410,7 @@ impl Engine {
             }
             HostCall::Stats => Ok(CallValue::Stats(self.stats())),
         };
-        out.push(Command::Return { id, result });
+        self.cx.out.push(Command::Return { id, result });
     }
 
     /// Of all calls only these two wait.
@@ -425,42 +419,14 @@ impl Engine {
         self.collectives.forget_absence(call);
     }
 
-    fn reply(&self, to: ReplyTo, result: Result<Reply, Failure>, out: &mut Out) {
-        let ReplyTo { conn, id } = to;
-        // a process that is gone needs no answer
-        if self.conns.contains_key(&conn) {
-            out.push(Command::Reply { conn, id, result });
-        }
-    }
-
-    fn upcall(
-        &mut self,
-        purpose: UpcallPurpose,
-        caller: Caller,
-        request: UpcallRequest,
-        out: &mut Out,
-    ) -> UpcallId {
-        let id = UpcallId(self.next_upcall.next());
-        self.stats.upcalls += 1;
-        self.upcalls.insert(id, purpose);
-        out.push(Command::Upcall { id, caller, request });
-        id
-    }
-
-    fn cancel_upcall(&mut self, id: UpcallId, out: &mut Out) {
-        if let Some(purpose) = self.upcalls.remove(&id) {
+    pub(crate) fn cancel_upcall(&mut self, id: UpcallId) {
+        if let Some(purpose) = self.cx.upcalls.remove(&id) {
             self.left.remove(id);
             if let UpcallPurpose::Forward(asked) = purpose {
-                self.timers.clear(asked.deadline, Timer::Upcall(id));
+                self.cx.timers.clear(asked.deadline, Timer::Upcall(id));
             }
-            out.push(Command::CancelUpcall(id));
+            self.cx.out.push(Command::CancelUpcall(id));
         }
-    }
-
-    /// The server itself as caller: of collectives, and of fetches shared by several processes.
-    fn self_caller(&self) -> Caller {
-        let Config { server, uid, gid, .. } = &self.config;
-        Caller { proc: server.clone(), uid: *uid, gid: Some(*gid), object: None }
     }
 }
 

@@ -8,7 +8,7 @@ use pmix_types::{DataArray, DataRange, Directives, Event, Info, ProcId, Status, 
 
 use super::registry::Job;
 use super::users::Voice;
-use super::{CallValue, Caller, Engine, Out};
+use super::{CallValue, Caller, Engine};
 
 /// Members by name. A set never changes.
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ impl Engine {
         qualifiers: &Directives,
     ) -> Result<Option<Value>, Failure> {
         let is_shown = |members: &[ProcId]| {
-            members.iter().any(|proc| self.may_see(&asker.proc, asker.uid, &proc.nspace))
+            members.iter().any(|proc| self.cx.may_see(&asker.proc, asker.uid, &proc.nspace))
         };
         let shown = self.psets.0.iter().filter(|(_, members)| is_shown(members));
         if key == keys::QUERY_NUM_PSETS.name() {
@@ -54,9 +54,11 @@ impl Engine {
 
     /// Those who may see one of the members hear of a set.
     fn pset_voice(&self, members: &[ProcId]) -> Voice {
-        let mut owners = members.iter().map(|proc| self.jobs.get(&proc.nspace).and_then(Job::owner));
+        let mut owners = members.iter().map(|proc| self.cx.jobs.get(&proc.nspace).and_then(Job::owner));
         match (owners.next().flatten(), members.first()) {
-            (Some(uid), Some(first)) if owners.all(|other| other == Some(uid)) => self.voice_of(uid, first),
+            (Some(uid), Some(first)) if owners.all(|other| other == Some(uid)) => {
+                self.cx.voice_of(uid, first)
+            }
             _ => Voice::Trusted,
         }
     }
@@ -65,7 +67,6 @@ impl Engine {
         &mut self,
         name: String,
         members: Vec<ProcId>,
-        out: &mut Out,
     ) -> Result<CallValue, Failure> {
         // a list of names is joined by commas
         if name.is_empty() || name.contains(',') || members.is_empty() {
@@ -84,10 +85,10 @@ impl Engine {
             }
             Entry::Vacant(free) => free.insert(members.clone()),
         };
-        self.tell_all(&event, &self.pset_voice(&members), out)
+        self.tell_all(&event, &self.pset_voice(&members))
     }
 
-    pub(super) fn on_delete_pset(&mut self, name: &str, out: &mut Out) -> Result<CallValue, Failure> {
+    pub(super) fn on_delete_pset(&mut self, name: &str) -> Result<CallValue, Failure> {
         let Some(members) = self.psets.0.remove(name) else {
             let message = format!("there is no process set {name}");
             return Err(Failure::new(Status::ERR_NOT_FOUND, message));
@@ -95,7 +96,7 @@ impl Engine {
         let event = Event::new(Status::PROCESS_SET_DELETE, ProcId::none())
             .with_range(DataRange::LOCAL)
             .with_info(Info::new(&keys::PSET_NAME, name));
-        self.tell_all(&event, &self.pset_voice(&members), out)
+        self.tell_all(&event, &self.pset_voice(&members))
     }
 
     /// Names of the sets of a process: those that came with its job, then those defined here (PST-03).

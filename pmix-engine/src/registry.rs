@@ -11,7 +11,7 @@ use pmix_types::{
 };
 
 use super::upcall::HostObject;
-use super::{CallValue, Config, ConnId, Engine, Out};
+use super::{CallValue, Config, ConnId, Engine};
 
 /// The end of a process that nothing else is known of.
 const DEREGISTERED: &str = "it was deregistered";
@@ -227,24 +227,11 @@ impl Job {
 }
 
 impl Engine {
-    pub(super) fn job_or_failure(&self, nspace: &str) -> Result<&Job, Failure> {
-        self.jobs.get(nspace).ok_or_else(|| unknown_nspace(nspace))
-    }
-
-    pub(super) fn client(&self, proc: &ProcId) -> Option<&Client> {
-        self.jobs.get(&proc.nspace)?.clients.get(&proc.rank)
-    }
-
-    pub(super) fn client_mut(&mut self, proc: &ProcId) -> Option<&mut Client> {
-        self.jobs.get_mut(&proc.nspace)?.clients.get_mut(&proc.rank)
-    }
-
     pub(super) fn on_register_nspace(
         &mut self,
         nspace: Nspace,
         local_procs: Option<u32>,
         infos: &[Info],
-        out: &mut Out,
     ) -> Result<CallValue, Failure> {
         if nspace.is_empty() {
             return Err(Failure::new(Status::ERR_BAD_PARAM, "a namespace needs a name to be registered"));
@@ -255,42 +242,44 @@ impl Engine {
         }
         let no_data = Directives::from(infos.to_vec()).flag(&keys::REGISTER_NODATA)?;
         // what the host says replaces what another server has said
-        let known = self.jobs.get(&nspace).filter(|job| job.registered || no_data);
+        let known = self.cx.jobs.get(&nspace).filter(|job| job.registered || no_data);
         let mut data = known.map_or_else(|| JobData::new(nspace.clone()), |job| (*job.data).clone());
         if !no_data {
-            data.register(infos, &self.config.hostname).and_then(|()| self.name_server(&mut data)).map_err(
-                |error| Failure::new(error.status(), format!("register_nspace of {nspace}: {error}")),
-            )?;
+            data.register(infos, &self.cx.config.hostname)
+                .and_then(|()| self.name_server(&mut data))
+                .map_err(|error| {
+                    Failure::new(error.status(), format!("register_nspace of {nspace}: {error}"))
+                })?;
         }
-        self.setup.add_to(&mut data, &self.config.hostname)?;
+        self.setup.add_to(&mut data, &self.cx.config.hostname)?;
         // those that were registered before their namespace
-        for rank in self.jobs.get(&nspace).into_iter().flat_map(|job| job.clients.keys()) {
-            check_place(&data, *rank, &self.config.hostname).map_err(|problem| {
+        for rank in self.cx.jobs.get(&nspace).into_iter().flat_map(|job| job.clients.keys()) {
+            check_place(&data, *rank, &self.cx.config.hostname).map_err(|problem| {
                 let message =
                     format!("register_nspace of {nspace}, of which rank {rank} is registered: {problem}");
                 Failure::new(Status::ERR_BAD_PARAM, message)
             })?;
         }
-        let local_ranks = data.local_ranks(&self.config.hostname);
+        let local_ranks = data.local_ranks(&self.cx.config.hostname);
         if let (Some(given), Some(ranks)) = (local_procs, &local_ranks)
             && u64::from(given) != ranks.len()
         {
             let message = format!(
                 "register_nspace of {nspace}: {given} local processes were given, but the process map puts {} on {} ({ranks})",
                 ranks.len(),
-                self.config.hostname,
+                self.cx.config.hostname,
             );
             return Err(Failure::new(Status::ERR_BAD_PARAM, message));
         }
-        let job = self.jobs.entry(nspace.clone()).or_insert_with(|| Job::new(nspace.clone()));
+        let job = self.cx.jobs.entry(nspace.clone()).or_insert_with(|| Job::new(nspace.clone()));
         job.data = Arc::new(data);
         job.registered = true;
         job.local_procs = local_procs.or(job.local_procs);
         job.local_ranks = local_ranks;
         // whatever waited for this namespace can go on (FEN-11, DMX-05)
-        self.drive_collectives_of(&nspace, out);
-        self.resume_dmodex_of(&nspace, out);
-        self.recheck_waiters_of_nspace(&nspace, out);
+        self.drive_collectives_of(&nspace);
+        self.resume_dmodex_of(&nspace);
+        self.recheck_waiters_of_nspace(&nspace);
         Ok(CallValue::Done)
     }
 
@@ -300,7 +289,7 @@ impl Engine {
         if given(keys::SERVER_NSPACE.name()) || given(keys::SERVER_RANK.name()) {
             return Ok(());
         }
-        let Config { server, hostname, .. } = &self.config;
+        let Config { server, hostname, .. } = &self.cx.config;
         let named = [
             Info::new(&keys::SERVER_NSPACE, server.nspace.to_string()),
             Info::new(&keys::SERVER_RANK, server.rank),
@@ -310,33 +299,29 @@ impl Engine {
 
     /// Takes over the data of a namespace that another server knows (GET-32). It counts as registered only when
     /// the host registers it here; that replaces the data.
-    pub(super) fn adopt_job(&mut self, data: JobData, out: &mut Out) {
+    pub(super) fn adopt_job(&mut self, data: JobData) {
         let nspace = data.nspace().clone();
-        let job = self.jobs.entry(nspace.clone()).or_insert_with(|| Job::new(nspace.clone()));
-        job.local_ranks = data.local_ranks(&self.config.hostname);
+        let job = self.cx.jobs.entry(nspace.clone()).or_insert_with(|| Job::new(nspace.clone()));
+        job.local_ranks = data.local_ranks(&self.cx.config.hostname);
         job.data = Arc::new(data);
-        self.recheck_waiters_of_nspace(&nspace, out);
+        self.recheck_waiters_of_nspace(&nspace);
     }
 
-    pub(super) fn on_deregister_nspace(
-        &mut self,
-        nspace: &Nspace,
-        out: &mut Out,
-    ) -> Result<CallValue, Failure> {
-        if self.jobs.remove(nspace).is_none() {
+    pub(super) fn on_deregister_nspace(&mut self, nspace: &Nspace) -> Result<CallValue, Failure> {
+        if self.cx.jobs.remove(nspace).is_none() {
             return Err(unknown_nspace(nspace));
         }
         let why = format!("namespace {nspace} was deregistered");
-        self.fail_collectives_of(nspace, &Failure::new(Status::ERR_INVALID_NAMESPACE, why.clone()), out);
+        self.fail_collectives_of(nspace, &Failure::new(Status::ERR_INVALID_NAMESPACE, why.clone()));
         self.collectives.assemblies.forget(nspace);
         self.collectives.groups.forget(nspace);
         self.drop_abandoned();
-        self.end_in_invites(|proc| proc.nspace == *nspace, out);
-        self.fail_waiters_of_nspace(nspace, &Failure::new(Status::ERR_NOT_FOUND, why.clone()), out);
-        self.fail_dmodex_of(nspace, &Failure::new(Status::ERR_NOT_FOUND, why.clone()), out);
-        self.end_output_of(nspace, out);
-        self.close_clients(|proc| proc.nspace == *nspace, &why, out);
-        self.clean_up_all_of(nspace, out);
+        self.end_in_invites(|proc| proc.nspace == *nspace);
+        self.fail_waiters_of_nspace(nspace, &Failure::new(Status::ERR_NOT_FOUND, why.clone()));
+        self.fail_dmodex_of(nspace, &Failure::new(Status::ERR_NOT_FOUND, why.clone()));
+        self.end_output_of(nspace);
+        self.close_clients(|proc| proc.nspace == *nspace, &why);
+        self.clean_up_all_of(nspace);
         self.forget_events_of_nspace(nspace);
         Ok(CallValue::Done)
     }
@@ -346,19 +331,18 @@ impl Engine {
         proc: ProcId,
         (uid, gid): (u32, u32),
         object: Option<HostObject>,
-        out: &mut Out,
     ) -> Result<CallValue, Failure> {
         if !proc.rank.is_valid() {
             let message = format!("register_client of {proc}: {} is not the rank of one process", proc.rank);
             return Err(Failure::new(Status::ERR_BAD_PARAM, message));
         }
-        if let Some(job) = self.jobs.get(&proc.nspace) {
-            check_place(&job.data, proc.rank, &self.config.hostname).map_err(|problem| {
+        if let Some(job) = self.cx.jobs.get(&proc.nspace) {
+            check_place(&job.data, proc.rank, &self.cx.config.hostname).map_err(|problem| {
                 Failure::new(Status::ERR_BAD_PARAM, format!("register_client of {proc}: {problem}"))
             })?;
         }
         // a client may be registered before its namespace is: the namespace is then known without data
-        let job = self.jobs.entry(proc.nspace.clone()).or_insert_with(|| Job::new(proc.nspace.clone()));
+        let job = self.cx.jobs.entry(proc.nspace.clone()).or_insert_with(|| Job::new(proc.nspace.clone()));
         job.seen.insert(proc.rank);
         let client = job.clients.entry(proc.rank).or_insert_with(|| Client {
             uid,
@@ -375,50 +359,41 @@ impl Engine {
             (client.departed, client.stage, client.pid) = (None, Stage::Registered, 0);
             job.departed.remove(proc.rank);
         }
-        self.drive_collectives_of(&proc.nspace, out);
-        self.resume_dmodex_of(&proc.nspace, out);
+        self.drive_collectives_of(&proc.nspace);
+        self.resume_dmodex_of(&proc.nspace);
         Ok(CallValue::Done)
     }
 
-    pub(super) fn on_deregister_client(
-        &mut self,
-        proc: &ProcId,
-        out: &mut Out,
-    ) -> Result<CallValue, Failure> {
-        if !self.job_or_failure(&proc.nspace)?.clients.contains_key(&proc.rank) {
+    pub(super) fn on_deregister_client(&mut self, proc: &ProcId) -> Result<CallValue, Failure> {
+        if !self.cx.job_or_failure(&proc.nspace)?.clients.contains_key(&proc.rank) {
             return Err(Failure::new(
                 Status::ERR_NOT_FOUND,
                 format!("deregister_client: {proc} is not registered"),
             ));
         }
-        self.depart(proc, Stage::Ended, DEREGISTERED, out);
-        self.close_clients(|other| other == proc, &format!("{proc} was deregistered"), out);
-        if let Some(job) = self.jobs.get_mut(&proc.nspace) {
+        self.depart(proc, Stage::Ended, DEREGISTERED);
+        self.close_clients(|other| other == proc, &format!("{proc} was deregistered"));
+        if let Some(job) = self.cx.jobs.get_mut(&proc.nspace) {
             job.put.remove(&proc.rank);
             job.clients.remove(&proc.rank);
         }
         Ok(CallValue::Done)
     }
 
-    pub(super) fn on_client_ended(
-        &mut self,
-        proc: &ProcId,
-        reason: &str,
-        out: &mut Out,
-    ) -> Result<CallValue, Failure> {
-        if self.client(proc).is_none() {
+    pub(super) fn on_client_ended(&mut self, proc: &ProcId, reason: &str) -> Result<CallValue, Failure> {
+        if self.cx.client(proc).is_none() {
             return Err(Failure::new(
                 Status::ERR_NOT_FOUND,
                 format!("client_ended: {proc} is not registered here"),
             ));
         }
-        self.depart(proc, Stage::Ended, reason, out);
+        self.depart(proc, Stage::Ended, reason);
         Ok(CallValue::Done)
     }
 
     /// A process takes part in nothing any more: what waits for it ends.
-    pub(super) fn depart(&mut self, proc: &ProcId, stage: Stage, reason: &str, out: &mut Out) {
-        let Some(job) = self.jobs.get_mut(&proc.nspace) else { return };
+    pub(super) fn depart(&mut self, proc: &ProcId, stage: Stage, reason: &str) {
+        let Some(job) = self.cx.jobs.get_mut(&proc.nspace) else { return };
         let Some(client) = job.clients.get_mut(&proc.rank) else { return };
         client.stage = stage;
         if client.departed.is_some() {
@@ -426,11 +401,11 @@ impl Engine {
         }
         client.departed = Some(reason.to_owned());
         job.departed.insert(proc.rank);
-        self.end_membership(proc, out);
-        self.drive_collectives_of(&proc.nspace, out);
-        self.on_departed_in_gets(proc, out);
-        self.on_departed_in_dmodex(proc, out);
-        self.clean_up_after(proc, out);
+        self.end_membership(proc);
+        self.drive_collectives_of(&proc.nspace);
+        self.on_departed_in_gets(proc);
+        self.on_departed_in_dmodex(proc);
+        self.clean_up_after(proc);
         self.forget_events_of(proc);
     }
 }

@@ -7,7 +7,7 @@ use pmix_types::{DataArray, Directives, Info, KeyName, Nspace, Query, Status, Va
 use super::connect::push_identity;
 use super::ids::ReplyTo;
 use super::upcall::{QueryRequest, QueryResults, Upcall};
-use super::{Answer, Asked, Caller, Engine, Out, UpcallPurpose, UpcallRequest};
+use super::{Answer, Asked, Caller, Engine, UpcallPurpose, UpcallRequest};
 
 /// What is to be resolved; no namespace stands for all.
 #[derive(Debug)]
@@ -64,33 +64,32 @@ impl Resolve {
 }
 
 impl Engine {
-    pub(super) fn on_resolve_peers(&mut self, asked: Asked, ask: ResolvePeers, out: &mut Out) {
-        let node = ask.node.unwrap_or_else(|| self.config.hostname.clone());
-        self.resolve(asked, Resolve::Peers { node, nspace: ask.nspace }, out);
+    pub(super) fn on_resolve_peers(&mut self, asked: Asked, ask: ResolvePeers) {
+        let node = ask.node.unwrap_or_else(|| self.cx.config.hostname.clone());
+        self.resolve(asked, Resolve::Peers { node, nspace: ask.nspace });
     }
 
-    pub(super) fn on_resolve_nodes(&mut self, asked: Asked, nspace: Option<Nspace>, out: &mut Out) {
-        self.resolve(asked, Resolve::Nodes(nspace), out);
+    pub(super) fn on_resolve_nodes(&mut self, asked: Asked, nspace: Option<Nspace>) {
+        self.resolve(asked, Resolve::Nodes(nspace));
     }
 
-    fn resolve(&mut self, asked: Asked, what: Resolve, out: &mut Out) {
+    fn resolve(&mut self, asked: Asked, what: Resolve) {
         let Asked { by, to, .. } = asked;
-        if !self.config.capabilities.has(Upcall::Query) {
+        if !self.cx.config.capabilities.has(Upcall::Query) {
             let result = self.own_resolve(&by, &what);
-            return self.reply(to, result, out);
+            return self.cx.reply(to, result);
         }
         let mut directives = Directives::new();
         push_identity(&mut directives, (by.uid, by.gid));
         let request = QueryRequest::new(vec![what.query()]).with_directives(directives);
         let purpose = UpcallPurpose::Resolve(Resolving { to, by: by.clone(), what });
-        self.upcall(purpose, by, UpcallRequest::Query(request), out);
+        self.cx.upcall(purpose, by, UpcallRequest::Query(request));
     }
 
     pub(super) fn on_resolve_answer(
         &mut self,
         Resolving { to, by, what }: Resolving,
         result: Result<Answer, Failure>,
-        out: &mut Out,
     ) {
         let result = match result {
             Ok(Answer::Query(found)) => what.read(&found),
@@ -101,7 +100,7 @@ impl Engine {
             Err(failure) if failure.status == Status::ERR_NOT_SUPPORTED => self.own_resolve(&by, &what),
             Err(failure) => Err(failure),
         };
-        self.reply(to, result, out);
+        self.cx.reply(to, result);
     }
 
     fn own_resolve(&self, by: &Caller, what: &Resolve) -> Result<Reply, Failure> {
@@ -116,8 +115,8 @@ impl Engine {
     /// The job of a namespace (RES-06), or all that the caller may see in the order of their names (RES-11).
     fn jobs_of<'a>(&'a self, by: &'a Caller, nspace: Option<&Nspace>) -> Result<Vec<&'a JobData>, Failure> {
         match nspace {
-            None => Ok(self.visible_jobs(by).map(|job| &*job.data).collect()),
-            Some(nspace) => Ok(vec![&*self.visible_job(by, nspace)?.data]),
+            None => Ok(self.cx.visible_jobs(by).map(|job| &*job.data).collect()),
+            Some(nspace) => Ok(vec![&*self.cx.visible_job(by, nspace)?.data]),
         }
     }
 }

@@ -51,7 +51,7 @@ impl Setup {
 impl Engine {
     /// Variables go to the processes of the job, anything else to its data (SET-03).
     pub(super) fn on_setup_local(&mut self, nspace: &Nspace, infos: Vec<Info>) -> Result<CallValue, Failure> {
-        let job = self.jobs.get_mut(nspace.as_str()).filter(|job| job.registered);
+        let job = self.cx.jobs.get_mut(nspace.as_str()).filter(|job| job.registered);
         let job = job.ok_or_else(|| unknown_nspace(nspace))?;
         let (mut variables, mut others) = (job.variables.clone(), Vec::new());
         for info in infos {
@@ -67,7 +67,7 @@ impl Engine {
             }
         }
         let mut data = (*job.data).clone();
-        data.register(&others, &self.config.hostname)
+        data.register(&others, &self.cx.config.hostname)
             .map_err(|error| Failure::new(error.status(), error.to_string()))?;
         job.variables = variables;
         job.data = Arc::new(data);
@@ -75,7 +75,7 @@ impl Engine {
     }
 
     pub(super) fn on_variables_of(&self, proc: &ProcId) -> Result<CallValue, Failure> {
-        let job = self.job_or_failure(&proc.nspace)?;
+        let job = self.cx.job_or_failure(&proc.nspace)?;
         if job.clients.contains_key(&proc.rank) {
             return Ok(CallValue::Variables(job.variables.clone().into_iter().collect()));
         }
@@ -120,9 +120,9 @@ impl Engine {
 
     /// Gives the jobs that are registered what is new.
     fn renew_jobs(&mut self, replaced: &Inventory) -> Result<CallValue, Failure> {
-        for job in self.jobs.values_mut().filter(|job| job.registered) {
+        for job in self.cx.jobs.values_mut().filter(|job| job.registered) {
             let mut data = (*job.data).clone();
-            self.setup.renew(&mut data, &self.config.hostname, replaced)?;
+            self.setup.renew(&mut data, &self.cx.config.hostname, replaced)?;
             job.data = Arc::new(data);
         }
         Ok(CallValue::Done)

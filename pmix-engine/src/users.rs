@@ -7,8 +7,9 @@ use pmix_types::job::Target;
 use pmix_types::message::Failure;
 use pmix_types::{Nspace, ProcId, Status, keys};
 
+use super::context::Context;
 use super::registry::{Job, unknown_nspace};
-use super::{Asked, Caller, Config, Engine};
+use super::{Asked, Caller, Config};
 
 /// On whose word something is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +60,7 @@ impl Job {
     }
 }
 
-impl Engine {
+impl Context {
     /// Whether a process may see a namespace, which nobody may whose owner is not known.
     pub(super) fn may_see(&self, by: &ProcId, uid: u32, nspace: &Nspace) -> bool {
         self.config.trusts(uid)

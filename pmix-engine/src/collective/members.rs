@@ -30,22 +30,23 @@ impl Engine {
     /// Whether the host carries the operation out, or has a say in it.
     pub(super) fn is_for_host(&self, signature: &Signature, local: &LocalPart, terms: Terms) -> bool {
         (local.remote || signature.operation.is_hosts() || terms.group.by_host)
-            && self.config.capabilities.has(signature.operation.upcall())
+            && self.cx.config.capabilities.has(signature.operation.upcall())
     }
 
     /// Participants on this node, as far as is known now.
     pub(crate) fn local_part(&self, signature: &Signature) -> LocalPart {
         let mut part = LocalPart::default();
         for (nspace, named) in &signature.procs {
-            let job = self.jobs.get(nspace);
+            let job = self.cx.jobs.get(nspace);
             let Some(job) = job.filter(|job| job.registered) else {
                 // clients may be registered before their namespace is
                 let local = job.map(Job::known_local).unwrap_or_default();
                 // a job of other nodes only, as their servers say; who connects need not be known here before
                 let is_far =
                     job.is_some_and(|job| job.data.placement().is_some()) || !signature.operation.is_fence();
-                let is_elsewhere =
-                    is_far && local.is_empty() && self.config.capabilities.has(signature.operation.upcall());
+                let is_elsewhere = is_far
+                    && local.is_empty()
+                    && self.cx.config.capabilities.has(signature.operation.upcall());
                 part.remote |= is_elsewhere;
                 part.unregistered |= !is_elsewhere;
                 let here = if named.all { local } else { &named.ranks & &local };
@@ -63,7 +64,7 @@ impl Engine {
                 let here = part.counts.get(nspace).copied().unwrap_or_else(|| local.len());
                 part.remote |= match job.data.size() {
                     Some(size) => u64::from(size) > here,
-                    None => self.config.capabilities.has(signature.operation.upcall()),
+                    None => self.cx.config.capabilities.has(signature.operation.upcall()),
                 };
                 part.ranks.insert(nspace.clone(), local);
             } else {
@@ -132,7 +133,7 @@ impl Engine {
 
     /// Local processes that will not enter any more.
     pub(super) fn departed_of(&self, nspace: &Nspace, local: &LocalPart) -> RankSet {
-        let departed = self.jobs.get(nspace).map(|job| job.departed.clone()).unwrap_or_default();
+        let departed = self.cx.jobs.get(nspace).map(|job| job.departed.clone()).unwrap_or_default();
         match local.absent.ended.get(nspace) {
             Some(ended) => &departed | ended,
             None => departed,
@@ -140,15 +141,15 @@ impl Engine {
     }
 
     pub(super) fn any_alive(&self, procs: &BTreeMap<Nspace, RankSet>) -> bool {
-        procs
-            .iter()
-            .any(|(nspace, ranks)| self.jobs.get(nspace).is_some_and(|job| !ranks.is_subset(&job.departed)))
+        procs.iter().any(|(nspace, ranks)| {
+            self.cx.jobs.get(nspace).is_some_and(|job| !ranks.is_subset(&job.departed))
+        })
     }
 
     pub(super) fn nodes_of(&self, signature: &Signature) -> Vec<String> {
-        let mut nodes = std::collections::BTreeSet::from([self.config.hostname.clone()]);
+        let mut nodes = std::collections::BTreeSet::from([self.cx.config.hostname.clone()]);
         for (nspace, named) in &signature.procs {
-            let Some(data) = self.jobs.get(nspace).map(|job| &job.data) else { continue };
+            let Some(data) = self.cx.jobs.get(nspace).map(|job| &job.data) else { continue };
             let (Some(map), Some(placement)) = (data.node_map(), data.placement()) else { continue };
             let ranks = if named.all { placement.all_ranks() } else { named.ranks.clone() };
             nodes.extend(placement.nodes_of(&ranks).iter().filter_map(|node| map.get(node as usize)));

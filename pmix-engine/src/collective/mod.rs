@@ -19,7 +19,7 @@ use super::groups::Groups;
 use super::ids::{Counter, ReplyTo};
 use super::signature::{Members, Operation, Signature};
 use super::timers::{Timer, deadline};
-use super::{Asked, ConnId, Engine, Out, UpcallId};
+use super::{Asked, ConnId, Engine, UpcallId};
 use members::LocalPart;
 use outcome::timeout_failure;
 use shares::Shares;
@@ -241,20 +241,20 @@ impl Collectives {
 }
 
 impl Engine {
-    pub(super) fn on_fence(&mut self, asked: &Asked, fence: Fence, out: &mut Out) {
+    pub(super) fn on_fence(&mut self, asked: &Asked, fence: Fence) {
         let procs = fence.procs.unwrap_or_else(|| vec![ProcId::wildcard(asked.by.proc.nspace.clone())]);
-        self.on_enter(asked, Entry::new(Operation::Fence, procs, fence.directives), out);
+        self.on_enter(asked, Entry::new(Operation::Fence, procs, fence.directives));
     }
 
     /// A process enters: goes as far as that allows.
-    pub(super) fn on_enter(&mut self, asked: &Asked, entry: Entry, out: &mut Out) {
-        match self.enter(asked, entry, out) {
-            Ok(signature) => self.drive(&signature, out),
-            Err(failure) => self.reply(asked.to, Err(failure), out),
+    pub(super) fn on_enter(&mut self, asked: &Asked, entry: Entry) {
+        match self.enter(asked, entry) {
+            Ok(signature) => self.drive(&signature),
+            Err(failure) => self.cx.reply(asked.to, Err(failure)),
         }
     }
 
-    fn enter(&mut self, asked: &Asked, entry: Entry, out: &mut Out) -> Result<Signature, Failure> {
+    fn enter(&mut self, asked: &Asked, entry: Entry) -> Result<Signature, Failure> {
         let caller = &asked.by.proc;
         let Entry { operation, procs, mut directives, invited } = entry;
         let order = matches!(operation, Operation::Construct(_)).then(|| procs.clone());
@@ -266,7 +266,7 @@ impl Engine {
         } else {
             (signature, Terms::default())
         };
-        self.check_partners(asked, signature.procs.keys())?;
+        self.cx.check_partners(asked, signature.procs.keys())?;
         self.check_assembly(&signature, caller, terms)?;
         let until =
             deadline(asked.at, &mut directives)?.or_else(|| invited.and_then(|invited| invited.until));
@@ -345,26 +345,26 @@ impl Engine {
             && round.verdict.is_none()
             && round.deadline.is_none_or(|held| until < held)
         {
-            self.timers.clear(round.deadline, Timer::Round(round.id));
+            self.cx.timers.clear(round.deadline, Timer::Round(round.id));
             round.deadline = Some(until);
-            self.timers.set(Some(until), Timer::Round(round.id));
+            self.cx.timers.set(Some(until), Timer::Round(round.id));
         }
         if signature.operation.is_hosts() {
             let entered = Entered { terms: round.terms, already: round.entered.clone(), asks_others };
-            self.tell_of_entry(&signature, caller, &entered, out);
+            self.tell_of_entry(&signature, caller, &entered);
         }
         Ok(signature)
     }
 
-    pub(super) fn drive_collectives_of(&mut self, nspace: &Nspace, out: &mut Out) {
+    pub(super) fn drive_collectives_of(&mut self, nspace: &Nspace) {
         for signature in self.collectives.of_nspace(nspace) {
-            self.drive(&signature, out);
+            self.drive(&signature);
         }
-        self.recheck_absences(|signature| signature.procs.contains_key(nspace), out);
+        self.recheck_absences(|signature| signature.procs.contains_key(nspace));
     }
 
     /// Does all that can be done now for the operations of one signature.
-    fn drive(&mut self, signature: &Signature, out: &mut Out) {
+    fn drive(&mut self, signature: &Signature) {
         let Some(mut queue) = self.collectives.queues.remove(signature) else { return };
         let local = self.local_part(signature);
         let (mut host_is_free, rounds) = (true, queue.len());
@@ -374,7 +374,7 @@ impl Engine {
             let host = asks && local.remote;
             let (awaited, departed) = self.missing(&round.entered, &local);
             if round.verdict.is_none() && round.terms.group.tells_of_absent() {
-                self.tell_of_absent(signature, &mut round.group, &departed, out);
+                self.tell_of_absent(signature, &mut round.group, &departed);
             }
             let all_in = awaited.is_empty() && !self.awaits_unnamed(&round.entered, &local);
             round.complete |= all_in;
@@ -382,7 +382,7 @@ impl Engine {
                 round.verdict = if !departed.is_empty() && !round.is_lenient(&signature.operation) {
                     Some(Err(self.departed_failure(&signature.operation, &departed)))
                 } else if round.complete && !local.remote && !asks {
-                    Some(self.local_outcome(signature, round, out))
+                    Some(self.local_outcome(signature, round))
                 } else if round.complete && !asks {
                     let what = format!("a {} over several nodes", signature.operation.name());
                     Some(Err(super::not_supported(&what)))
@@ -392,7 +392,7 @@ impl Engine {
             }
             let has_to_ask = if round.verdict.is_some() { host } else { asks && round.complete };
             if has_to_ask && host_is_free && round.host == HostSide::NotAsked {
-                round.host = HostSide::Asked(self.ask_host(signature, round, !awaited.is_empty(), out));
+                round.host = HostSide::Asked(self.ask_host(signature, round, !awaited.is_empty()));
             } else if !host
                 && !local.unknown
                 && !local.unregistered
@@ -403,7 +403,7 @@ impl Engine {
             }
             // the host has one operation of these participants at a time, in their order (FEN-04)
             host_is_free &= round.host == HostSide::Done;
-            self.settle(round, out);
+            self.settle(round);
             let done = round.verdict.is_some() && round.host == HostSide::Done && round.complete;
             let done = done || awaited.is_empty() && self.is_hopeless(signature, round, &local);
             if done {
@@ -420,7 +420,7 @@ impl Engine {
             if matches!(signature.operation, Operation::Connect(_)) {
                 self.drop_abandoned();
             }
-            self.end_absences(signature, out);
+            self.end_absences(signature);
         }
     }
 
@@ -430,7 +430,7 @@ impl Engine {
     /// still hear of a death, though, as soon as all namespaces are known (FEN-13).
     fn is_hopeless(&self, signature: &Signature, round: &Round, local: &LocalPart) -> bool {
         let Some(Err(failure)) = &round.verdict else { return false };
-        let goes_up = self.config.capabilities.has(signature.operation.upcall());
+        let goes_up = self.cx.config.capabilities.has(signature.operation.upcall());
         let is_told = match round.host {
             HostSide::Asked(_) => false,
             HostSide::Done => true,
@@ -441,18 +441,18 @@ impl Engine {
     }
 
     /// Gives the verdict to all who wait for it.
-    fn settle(&mut self, round: &mut Round, out: &mut Out) {
+    fn settle(&mut self, round: &mut Round) {
         let Some(verdict) = &round.verdict else { return };
         if let Some(at) = round.deadline.take() {
-            self.timers.clear(Some(at), Timer::Round(round.id));
+            self.cx.timers.clear(Some(at), Timer::Round(round.id));
         }
         for to in round.waiting.drain(..) {
             let result = verdict.clone().map(|outcome| self.reply_of(outcome, to.conn));
-            self.reply(to, result, out);
+            self.cx.reply(to, result);
         }
     }
 
-    pub(super) fn on_round_timeout(&mut self, id: u64, out: &mut Out) {
+    pub(super) fn on_round_timeout(&mut self, id: u64) {
         let Some(signature) = self.collectives.rounds.get(&id).cloned() else { return };
         let local = self.local_part(&signature);
         let Some(mut queue) = self.collectives.queues.remove(&signature) else { return };
@@ -463,37 +463,37 @@ impl Engine {
                 &signature.operation,
                 &awaited,
                 local.remote,
-                &self.config.hostname,
+                &self.cx.config.hostname,
             )));
             if let HostSide::Asked(upcall) = round.host {
-                self.cancel_upcall(upcall, out);
+                self.cancel_upcall(upcall);
                 round.host = HostSide::Done;
             }
         }
         self.collectives.queues.insert(signature.clone(), queue);
-        self.drive(&signature, out);
+        self.drive(&signature);
     }
 
     /// Ends operations of these participants that nobody else has been asked for.
-    pub(super) fn fail_rounds(&mut self, signature: &Signature, failure: &Failure, out: &mut Out) {
+    pub(super) fn fail_rounds(&mut self, signature: &Signature, failure: &Failure) {
         let rounds = self.collectives.queues.get_mut(signature).into_iter().flatten();
         for round in rounds.filter(|round| round.is_here_alone()) {
             round.verdict = Some(Err(failure.clone()));
         }
-        self.drive(signature, out);
+        self.drive(signature);
     }
 
-    pub(super) fn fail_collectives_of(&mut self, nspace: &Nspace, failure: &Failure, out: &mut Out) {
+    pub(super) fn fail_collectives_of(&mut self, nspace: &Nspace, failure: &Failure) {
         for signature in self.collectives.of_nspace(nspace) {
             for mut round in self.collectives.queues.remove(&signature).into_iter().flatten() {
                 if let HostSide::Asked(upcall) = round.host {
-                    self.cancel_upcall(upcall, out);
+                    self.cancel_upcall(upcall);
                 }
                 round.verdict.get_or_insert_with(|| Err(failure.clone()));
-                self.settle(&mut round, out);
+                self.settle(&mut round);
                 self.collectives.close(&round);
             }
         }
-        self.fail_absences_of(nspace, failure, out);
+        self.fail_absences_of(nspace, failure);
     }
 }

@@ -10,7 +10,7 @@ use super::super::group::{Contribution, Finished};
 use super::super::registry::Viewer;
 use super::super::signature::{Operation, Signature};
 use super::super::upcall::{ConnectRequest, Disconnect, FenceRequest, Grouped};
-use super::super::{Answer, ConnId, Engine, Out, UpcallId, UpcallPurpose, UpcallRequest};
+use super::super::{Answer, ConnId, Engine, UpcallId, UpcallPurpose, UpcallRequest};
 use super::{HostSide, Outcome, Round};
 
 /// Processes named in a failure; the message names all of them as ranges.
@@ -22,7 +22,7 @@ impl Engine {
         match outcome {
             Outcome::Fenced(modex) => Reply::Fence(modex.into()),
             Outcome::Connected(assembled) => {
-                let caller = self.conns.get(&conn).map(|held| &held.proc);
+                let caller = self.cx.conns.get(&conn).map(|held| &held.proc);
                 caller.map_or(Reply::Done, |caller| Reply::Connect(assembled.reply_to(caller)))
             }
             Outcome::Constructed(reply) => Reply::Group(reply),
@@ -30,15 +30,11 @@ impl Engine {
         }
     }
 
-    pub(super) fn ask_host(
-        &mut self,
-        signature: &Signature,
-        round: &Round,
-        others_remain: bool,
-        out: &mut Out,
-    ) -> UpcallId {
+    pub(super) fn ask_host(&mut self, signature: &Signature, round: &Round, others_remain: bool) -> UpcallId {
         let data = match &round.verdict {
-            None if round.collect => self.config.codec.modex_blob(&self.collected(round, Viewer::OtherNode)),
+            None if round.collect => {
+                self.cx.config.codec.modex_blob(&self.collected(round, Viewer::OtherNode))
+            }
             _ => bytes::Bytes::new(),
         };
         let mut directives = round.directives.clone();
@@ -79,14 +75,14 @@ impl Engine {
                 UpcallRequest::Group(self.destruct_request(group).with_directives(directives))
             }
         };
-        self.upcall(UpcallPurpose::Collective(round.id), self.self_caller(), request, out)
+        self.cx.upcall(UpcallPurpose::Collective(round.id), self.cx.self_caller(), request)
     }
 
     /// What the participants that have entered have committed.
     pub(super) fn collected(&self, round: &Round, viewer: Viewer) -> Modex {
         let mut procs = Vec::new();
         for (nspace, ranks) in &round.entered {
-            let Some(job) = self.jobs.get(nspace) else { continue };
+            let Some(job) = self.cx.jobs.get(nspace) else { continue };
             for rank in ranks.iter() {
                 let Some(put) = job.put.get(&rank) else { continue };
                 let entries: Vec<_> = (put.visible(viewer))
@@ -101,12 +97,7 @@ impl Engine {
     }
 
     /// What an operation comes to that no other node takes part in.
-    pub(super) fn local_outcome(
-        &mut self,
-        signature: &Signature,
-        round: &Round,
-        out: &mut Out,
-    ) -> Result<Outcome, Failure> {
+    pub(super) fn local_outcome(&mut self, signature: &Signature, round: &Round) -> Result<Outcome, Failure> {
         Ok(match signature.operation {
             Operation::Fence => self.fenced(round, Vec::new()),
             Operation::Connect(_) => {
@@ -115,7 +106,7 @@ impl Engine {
             Operation::Disconnect(_) => self.disconnected(signature),
             Operation::Construct(ref group) => {
                 let made = self.finished(signature, round, Vec::new());
-                self.constructed(group, made, Grouped::default(), out)?
+                self.constructed(group, made, Grouped::default())?
             }
             Operation::Destruct(ref group) => self.destructed(group),
         })
@@ -130,7 +121,7 @@ impl Engine {
     }
 
     pub(super) fn fenced(&mut self, round: &Round, remote: Vec<ProcData>) -> Outcome {
-        self.stats.fences += 1;
+        self.cx.stats.fences += 1;
         let mut modex =
             if round.collect { self.collected(round, Viewer::SameNode) } else { Modex::default() };
         modex.procs.extend(remote);
@@ -138,16 +129,16 @@ impl Engine {
     }
 
     /// The host has carried the operation out, or says why not.
-    pub(crate) fn on_collective_answer(&mut self, id: u64, result: Result<Answer, Failure>, out: &mut Out) {
+    pub(crate) fn on_collective_answer(&mut self, id: u64, result: Result<Answer, Failure>) {
         let Some(signature) = self.collectives.rounds.get(&id).cloned() else { return };
         let Some(queue) = self.collectives.queues.get_mut(&signature) else { return };
         let Some(position) = queue.iter().position(|round| round.id == id) else { return };
         let mut round = queue.remove(position);
         round.host = HostSide::Done;
-        let outcome = self.host_outcome(&signature, &round, result, out);
+        let outcome = self.host_outcome(&signature, &round, result);
         round.verdict.get_or_insert(outcome);
         self.collectives.queues.entry(signature.clone()).or_default().insert(position, round);
-        self.drive(&signature, out);
+        self.drive(&signature);
     }
 
     pub(super) fn host_outcome(
@@ -155,23 +146,22 @@ impl Engine {
         signature: &Signature,
         round: &Round,
         result: Result<Answer, Failure>,
-        out: &mut Out,
     ) -> Result<Outcome, Failure> {
         match (&signature.operation, result?) {
             (Operation::Fence, Answer::Blob(blob)) => {
-                let remote = self.file_fenced(blob, out)?;
+                let remote = self.file_fenced(blob)?;
                 Ok(self.fenced(round, remote))
             }
             (Operation::Connect(_), Answer::Connected(connected)) => {
-                self.adopt_jobs(&connected.data, out)?;
+                self.adopt_jobs(&connected.data)?;
                 self.connected(signature, round.terms, &round.entered, connected)
             }
             (Operation::Disconnect(_), Answer::Done) => Ok(self.disconnected(signature)),
             (Operation::Construct(group), Answer::Grouped(mut grouped)) => {
-                self.adopt_jobs(&grouped.jobs, out)?;
-                let remote = self.file_fenced(std::mem::take(&mut grouped.data), out)?;
+                self.adopt_jobs(&grouped.jobs)?;
+                let remote = self.file_fenced(std::mem::take(&mut grouped.data))?;
                 let made = self.finished(signature, round, remote);
-                self.constructed(group, made, grouped, out)
+                self.constructed(group, made, grouped)
             }
             (Operation::Destruct(group), Answer::Grouped(_)) => Ok(self.destructed(group)),
             (operation, other) => {
@@ -182,19 +172,15 @@ impl Engine {
     }
 
     /// Files what other nodes have sent; returns it.
-    pub(super) fn file_fenced(
-        &mut self,
-        blob: bytes::Bytes,
-        out: &mut Out,
-    ) -> Result<Vec<ProcData>, Failure> {
-        let modex = self.config.codec.read_modex(blob)?;
+    pub(super) fn file_fenced(&mut self, blob: bytes::Bytes) -> Result<Vec<ProcData>, Failure> {
+        let modex = self.cx.config.codec.read_modex(blob)?;
         let mut remote = Vec::new();
         for data in modex.procs {
             // this node's own part comes back with the rest
-            if self.jobs.get(&data.proc.nspace).is_some_and(|job| job.is_local(data.proc.rank)) {
+            if self.cx.jobs.get(&data.proc.nspace).is_some_and(|job| job.is_local(data.proc.rank)) {
                 continue;
             }
-            self.file_remote(&data, out);
+            self.file_remote(&data);
             remote.push(data);
         }
         Ok(remote)
@@ -208,11 +194,11 @@ impl Engine {
     ) -> Failure {
         let procs = named(departed);
         let why =
-            procs.first().and_then(|proc| self.client(proc)).and_then(|client| client.departed.as_deref());
+            procs.first().and_then(|proc| self.cx.client(proc)).and_then(|client| client.departed.as_deref());
         let message = format!(
             "{} on {} will not enter the {}: {}",
             listed(departed),
-            self.config.hostname,
+            self.cx.config.hostname,
             operation.name(),
             why.unwrap_or("it has ended")
         );

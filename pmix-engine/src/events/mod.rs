@@ -17,7 +17,7 @@ use pmix_types::{DataRange, Directives, Event, EventFilter, Memory, Nspace, Proc
 use super::ids::{Counter, ReplyTo};
 use super::registry::Job;
 use super::users::{Listener, Voice};
-use super::{Asked, CallValue, Command, ConnId, Engine, Out, invite};
+use super::{Asked, CallValue, Command, ConnId, Engine, invite};
 use audience::Audience;
 use cache::{Cache, Had, Heard};
 use uplink::Uplink;
@@ -64,22 +64,22 @@ impl Events {
 }
 
 impl Engine {
-    pub(super) fn on_register_events(&mut self, asked: Asked, wish: RegisterEvents, out: &mut Out) {
+    pub(super) fn on_register_events(&mut self, asked: Asked, wish: RegisterEvents) {
         let Asked { by, to, .. } = asked;
         let RegisterEvents { codes, mut directives, .. } = wish;
         let filter = match self.check_registration(to.conn, codes, &mut directives) {
             Ok(filter) => filter,
-            Err(failure) => return self.reply(to, Err(failure), out),
+            Err(failure) => return self.cx.reply(to, Err(failure)),
         };
-        let Some(held) = self.conns.get_mut(&to.conn) else { return };
+        let Some(held) = self.cx.conns.get_mut(&to.conn) else { return };
         let number = self.events.next.next();
         held.registrations.insert(number);
         let codes = filter.codes().to_vec();
         self.events.registrations.insert(number, Registration { conn: to.conn, filter });
         // nothing comes before this (EVT-15)
-        self.reply(to, Ok(Reply::Registered(number)), out);
-        self.deliver_kept(number, out);
-        self.watch_codes(&codes, directives, by, out);
+        self.cx.reply(to, Ok(Reply::Registered(number)));
+        self.deliver_kept(number);
+        self.watch_codes(&codes, directives, by);
     }
 
     fn check_registration(
@@ -92,7 +92,8 @@ impl Engine {
         if codes.len() > MAX_CODES {
             return exhausted(format!("{} codes in one registration, the limit is {MAX_CODES}", codes.len()));
         }
-        if let Some(held) = self.conns.get(&conn).filter(|held| held.registrations.len() >= MAX_REGISTRATIONS)
+        if let Some(held) =
+            self.cx.conns.get(&conn).filter(|held| held.registrations.len() >= MAX_REGISTRATIONS)
         {
             let (proc, limit) = (&held.proc, MAX_REGISTRATIONS);
             return exhausted(format!("{proc} has {limit} event registrations, which is the limit"));
@@ -103,7 +104,7 @@ impl Engine {
         let filter = EventFilter::new(codes, directives)?;
         take_order(directives)?;
         directives.deny_unprocessed()?;
-        let numbers = self.conns.get(&conn).into_iter().flat_map(|held| &held.registrations);
+        let numbers = self.cx.conns.get(&conn).into_iter().flat_map(|held| &held.registrations);
         let held = numbers.filter_map(|number| self.events.registrations.get(number));
         let bytes = held.map(|registration| registration.filter.memory()).sum::<usize>() + filter.memory();
         if bytes > MAX_REGISTERED {
@@ -114,77 +115,67 @@ impl Engine {
         Ok(filter)
     }
 
-    pub(super) fn on_deregister_events(&mut self, to: ReplyTo, number: u64, out: &mut Out) {
-        if self.conns.get_mut(&to.conn).is_some_and(|held| held.registrations.remove(&number)) {
-            self.reply(to, Ok(Reply::Done), out);
-            self.end_registration(number, out);
+    pub(super) fn on_deregister_events(&mut self, to: ReplyTo, number: u64) {
+        if self.cx.conns.get_mut(&to.conn).is_some_and(|held| held.registrations.remove(&number)) {
+            self.cx.reply(to, Ok(Reply::Done));
+            self.end_registration(number);
         } else {
             let message = format!("there is no event registration {number}");
-            self.reply(to, Err(Failure::new(Status::ERR_BAD_PARAM, message)), out);
+            self.cx.reply(to, Err(Failure::new(Status::ERR_BAD_PARAM, message)));
         }
     }
 
-    pub(super) fn drop_registrations(&mut self, conn: ConnId, out: &mut Out) {
-        let Some(held) = self.conns.get_mut(&conn) else { return };
+    pub(super) fn drop_registrations(&mut self, conn: ConnId) {
+        let Some(held) = self.cx.conns.get_mut(&conn) else { return };
         for number in std::mem::take(&mut held.registrations) {
-            self.end_registration(number, out);
+            self.end_registration(number);
         }
     }
 
-    fn end_registration(&mut self, number: u64, out: &mut Out) {
+    fn end_registration(&mut self, number: u64) {
         if let Some(registration) = self.events.registrations.remove(&number) {
-            self.unwatch_codes(registration.filter.codes(), out);
+            self.unwatch_codes(registration.filter.codes());
         }
     }
 
-    pub(super) fn on_notify(&mut self, asked: Asked, mut event: Event, out: &mut Out) {
+    pub(super) fn on_notify(&mut self, asked: Asked, mut event: Event) {
         if event.memory() > MAX_EVENT {
             let message = format!("an event of {} bytes, the limit is {MAX_EVENT}", event.memory());
-            return self.reply(asked.to, Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message)), out);
+            return self.cx.reply(asked.to, Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message)));
         }
         // the source is who sent it, whatever it claims
         event.source = asked.by.proc.clone();
         self.resolve_range(&mut event);
         let is_of_group = match event.code {
-            Status::GROUP_CONSTRUCT_ABORT => self.on_abort_event(&event, out).is_some(),
-            Status::GROUP_LEADER_SELECTED => self.on_claim(&event, out).is_some(),
+            Status::GROUP_CONSTRUCT_ABORT => self.on_abort_event(&event).is_some(),
+            Status::GROUP_LEADER_SELECTED => self.on_claim(&event).is_some(),
             _ => false,
         };
         if is_of_group {
-            return self.reply(asked.to, Ok(Reply::Done), out);
+            return self.cx.reply(asked.to, Ok(Reply::Done));
         }
         if invite::speaks_for_another(&event) {
             let message = format!("{}: of a group a process can tell this of itself only", event.code);
-            return self.reply(asked.to, Err(Failure::new(Status::ERR_NO_PERMISSIONS, message)), out);
+            return self.cx.reply(asked.to, Err(Failure::new(Status::ERR_NO_PERMISSIONS, message)));
         }
-        self.deliver(&event, &self.voice_of(asked.by.uid, &asked.by.proc), out);
-        self.pass_event_up(asked, event, out);
+        self.deliver(&event, &self.cx.voice_of(asked.by.uid, &asked.by.proc));
+        self.pass_event_up(asked, event);
     }
 
     /// An event of the host goes to local processes only (HST-07).
-    pub(super) fn on_host_event(&mut self, event: &Event, out: &mut Out) -> Result<CallValue, Failure> {
-        self.tell_all(event, &Voice::Trusted, out)
+    pub(super) fn on_host_event(&mut self, event: &Event) -> Result<CallValue, Failure> {
+        self.tell_all(event, &Voice::Trusted)
     }
 
     /// An event of a process on another node (EVT-19): what it says is heard as if it were here.
-    pub(super) fn on_event_of(
-        &mut self,
-        event: &Event,
-        uid: u32,
-        out: &mut Out,
-    ) -> Result<CallValue, Failure> {
-        self.tell_all(event, &self.voice_of(uid, &event.source), out)
+    pub(super) fn on_event_of(&mut self, event: &Event, uid: u32) -> Result<CallValue, Failure> {
+        self.tell_all(event, &self.cx.voice_of(uid, &event.source))
     }
 
     /// Tells those here of an event, on the word of somebody else than who asks for that.
-    pub(super) fn tell_all(
-        &mut self,
-        event: &Event,
-        voice: &Voice,
-        out: &mut Out,
-    ) -> Result<CallValue, Failure> {
-        self.deliver(event, voice, out);
-        self.on_group_event(event, voice, out);
+    pub(super) fn tell_all(&mut self, event: &Event, voice: &Voice) -> Result<CallValue, Failure> {
+        self.deliver(event, voice);
+        self.on_group_event(event, voice);
         Ok(CallValue::Done)
     }
 
@@ -199,48 +190,51 @@ impl Engine {
     }
 
     /// Gives an event to those who have asked for it, and keeps it for those who will.
-    fn deliver(&mut self, event: &Event, voice: &Voice, out: &mut Out) {
+    fn deliver(&mut self, event: &Event, voice: &Voice) {
         // a tool that is connected here
-        let is_of_guest = !self.jobs.contains_key(&event.source.nspace) && self.is_here(&event.source);
-        let audience = Audience::of(event, &self.jobs, is_of_guest);
+        let is_of_guest = !self.cx.jobs.contains_key(&event.source.nspace) && self.is_here(&event.source);
+        let audience = Audience::of(event, &self.cx.jobs, is_of_guest);
         let is_local = |proc: &ProcId| self.is_here(proc);
         let mut wanted = BTreeMap::<ConnId, Vec<u64>>::new();
         for (number, registration) in &self.events.registrations {
-            let Some(held) = self.conns.get(&registration.conn) else { continue };
+            let Some(held) = self.cx.conns.get(&registration.conn) else { continue };
             if registration.filter.accepts(event, &held.proc, is_local)
-                && (audience.includes(&held.proc, &self.jobs) || self.is_for_tool(event, held.listener()))
-                && voice.is_for(held.listener(), &self.config)
+                && (audience.includes(&held.proc, &self.cx.jobs) || self.is_for_tool(event, held.listener()))
+                && voice.is_for(held.listener(), &self.cx.config)
             {
                 wanted.entry(registration.conn).or_default().push(*number);
             }
         }
         let mut had = Had::default();
         for (conn, registrations) in wanted {
-            if let Some(held) = self.conns.get(&conn) {
+            if let Some(held) = self.cx.conns.get(&conn) {
                 had.insert(&held.proc);
             }
-            out.push(Command::Push { conn, push: Push::Event { registrations, event: event.clone() } });
+            self.cx
+                .out
+                .push(Command::Push { conn, push: Push::Event { registrations, event: event.clone() } });
         }
-        self.events.cache.keep(event, Heard { voice: voice.clone(), audience, had }, &self.jobs);
+        self.events.cache.keep(event, Heard { voice: voice.clone(), audience, had }, &self.cx.jobs);
     }
 
     /// Gives a new registration what has happened before it, in order of arrival (EVT-13), but nothing that its
     /// process has had already (EVT-14).
-    fn deliver_kept(&mut self, number: u64, out: &mut Out) {
+    fn deliver_kept(&mut self, number: u64) {
         let Some(Registration { conn, filter }) = self.events.registrations.get(&number) else { return };
-        let Some(held) = self.conns.get(conn) else { return };
+        let Some(held) = self.cx.conns.get(conn) else { return };
         let receiver = held.proc.clone();
-        let is_for = |voice: &Voice| voice.is_for(held.listener(), &self.config);
+        let is_for = |voice: &Voice| voice.is_for(held.listener(), &self.cx.config);
         let is_local = |proc: &ProcId| self.is_here(proc);
-        let wanted: Vec<_> = (self.events.cache.kept_for(&receiver, is_for, &self.jobs))
-            .filter(|(_, event)| filter.accepts(event, &receiver, is_local))
-            .map(|(arrival, event)| {
-                let push = Push::Event { registrations: vec![number], event: event.clone() };
-                out.push(Command::Push { conn: *conn, push });
-                arrival
-            })
-            .collect();
-        self.events.cache.had(&wanted, &receiver, &self.jobs);
+        let (wanted, pushes): (Vec<_>, Vec<_>) =
+            (self.events.cache.kept_for(&receiver, is_for, &self.cx.jobs))
+                .filter(|(_, event)| filter.accepts(event, &receiver, is_local))
+                .map(|(arrival, event)| {
+                    let push = Push::Event { registrations: vec![number], event: event.clone() };
+                    (arrival, Command::Push { conn: *conn, push })
+                })
+                .unzip();
+        self.cx.out.extend(pushes);
+        self.events.cache.had(&wanted, &receiver, &self.cx.jobs);
     }
 
     /// Whether a tool hears of it although it is in no range: what the host tells of jobs that the tool may see.
@@ -250,13 +244,13 @@ impl Engine {
             return false;
         }
         let about = event.affected_procs();
-        !about.is_empty() && about.iter().all(|affected| self.may_see(proc, uid, &affected.nspace))
+        !about.is_empty() && about.iter().all(|affected| self.cx.may_see(proc, uid, &affected.nspace))
     }
 
     /// Whether a process is on this node, whatever it is.
     fn is_here(&self, proc: &ProcId) -> bool {
-        self.jobs.get(&proc.nspace).is_some_and(|job| job.is_local(proc.rank))
-            || self.conns.values().any(|held| held.proc == *proc)
+        self.cx.jobs.get(&proc.nspace).is_some_and(|job| job.is_local(proc.rank))
+            || self.cx.conns.values().any(|held| held.proc == *proc)
     }
 }
 

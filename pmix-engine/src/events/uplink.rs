@@ -5,7 +5,7 @@ use pmix_types::{DataRange, Event, ProcId, keys};
 
 use super::super::ids::ReplyTo;
 use super::super::upcall::Upcall;
-use super::super::{Asked, Caller, ConnId, Engine, Out, UpcallPurpose, UpcallRequest};
+use super::super::{Asked, Caller, ConnId, Engine, UpcallPurpose, UpcallRequest};
 
 /// Events of one process that are taken (EVT-17) while the host is busy with an earlier one. Who tells of more has
 /// to wait.
@@ -34,41 +34,41 @@ impl Uplink {
 
 impl Engine {
     /// Hands an event of a process to the host, if it reaches further than this node, and answers the process.
-    pub(super) fn pass_event_up(&mut self, asked: Asked, event: Event, out: &mut Out) {
+    pub(super) fn pass_event_up(&mut self, asked: Asked, event: Event) {
         let Asked { by: caller, to, .. } = asked;
         if !self.reaches_further(&event) {
-            return self.reply(to, Ok(Reply::Done), out);
+            return self.cx.reply(to, Ok(Reply::Done));
         }
         let Some(waiting) = self.events.uplink.0.get_mut(&event.source) else {
             self.events.uplink.0.insert(event.source.clone(), VecDeque::new());
-            self.reply(to, Ok(Reply::Done), out);
-            return self.hand_up(caller, event, out);
+            self.cx.reply(to, Ok(Reply::Done));
+            return self.hand_up(caller, event);
         };
         let is_taken = waiting.len() < MAX_TAKEN;
         waiting.push_back(Waiting { caller, event, to: (!is_taken).then_some(to) });
         if is_taken {
-            self.reply(to, Ok(Reply::Done), out);
+            self.cx.reply(to, Ok(Reply::Done));
         }
     }
 
     /// The same with an event that the server has made for a process.
-    pub(crate) fn pass_alarm_up(&mut self, caller: Caller, event: Event, out: &mut Out) {
+    pub(crate) fn pass_alarm_up(&mut self, caller: Caller, event: Event) {
         if self.reaches_further(&event) {
-            self.upcall(UpcallPurpose::Notice, caller, UpcallRequest::NotifyEvent(event), out);
+            self.cx.upcall(UpcallPurpose::Notice, caller, UpcallRequest::NotifyEvent(event));
         }
     }
 
     /// The host is done with an event, whatever it made of it.
-    pub(crate) fn on_event_handed_up(&mut self, source: &ProcId, out: &mut Out) {
+    pub(crate) fn on_event_handed_up(&mut self, source: &ProcId) {
         let Some(waiting) = self.events.uplink.0.get_mut(source) else { return };
         let Some(next) = waiting.pop_front() else {
             self.events.uplink.0.remove(source);
             return;
         };
         let taken = waiting.get_mut(MAX_TAKEN - 1).and_then(|waiting| waiting.to.take());
-        self.hand_up(next.caller, next.event, out);
+        self.hand_up(next.caller, next.event);
         if let Some(to) = taken {
-            self.reply(to, Ok(Reply::Done), out);
+            self.cx.reply(to, Ok(Reply::Done));
         }
     }
 
@@ -79,13 +79,13 @@ impl Engine {
         }
     }
 
-    fn hand_up(&mut self, caller: Caller, event: Event, out: &mut Out) {
+    fn hand_up(&mut self, caller: Caller, event: Event) {
         let purpose = UpcallPurpose::EventUp(event.source.clone());
-        self.upcall(purpose, caller, UpcallRequest::NotifyEvent(event), out);
+        self.cx.upcall(purpose, caller, UpcallRequest::NotifyEvent(event));
     }
 
     fn reaches_further(&self, event: &Event) -> bool {
-        let may_go = self.config.capabilities.has(Upcall::NotifyEvent)
+        let may_go = self.cx.config.capabilities.has(Upcall::NotifyEvent)
             && !event.info.flag(&keys::EVENT_STAYS_LOCAL).unwrap_or(false);
         may_go
             && match event.range {

@@ -4,7 +4,7 @@ use pmix_types::{Directives, Status};
 
 use super::super::connect::push_identity;
 use super::super::upcall::{DeregisterEventsRequest, RegisterEvents, Upcall};
-use super::super::{Caller, Engine, Out, UpcallPurpose, UpcallRequest};
+use super::super::{Caller, Engine, UpcallPurpose, UpcallRequest};
 
 /// Codes that the host may be asked to watch.
 const MAX_WATCHED: usize = 4096;
@@ -52,14 +52,8 @@ impl Watch {
 
 impl Engine {
     /// Asks the host for those codes that only it can see and that it is not asked for yet.
-    pub(super) fn watch_codes(
-        &mut self,
-        codes: &[Status],
-        directives: Directives,
-        caller: Caller,
-        out: &mut Out,
-    ) {
-        if !self.config.capabilities.has(Upcall::RegisterEvents) {
+    pub(super) fn watch_codes(&mut self, codes: &[Status], directives: Directives, caller: Caller) {
+        if !self.cx.config.capabilities.has(Upcall::RegisterEvents) {
             return;
         }
         let mut fresh = Vec::new();
@@ -70,22 +64,22 @@ impl Engine {
                 fresh.push(code);
             }
         }
-        self.start_watch(fresh, directives, caller, out);
+        self.start_watch(fresh, directives, caller);
     }
 
     /// A registration of these codes has ended.
-    pub(super) fn unwatch_codes(&mut self, codes: &[Status], out: &mut Out) {
+    pub(super) fn unwatch_codes(&mut self, codes: &[Status]) {
         let codes = named_once(codes);
         for code in &codes {
             if let Some(held) = self.events.watch.0.get_mut(code) {
                 held.wanted -= 1;
             }
         }
-        self.settle_watch(codes, out);
+        self.settle_watch(codes);
     }
 
     /// The host has answered.
-    pub(crate) fn on_watch_answer(&mut self, watched: Watched, is_ok: bool, out: &mut Out) {
+    pub(crate) fn on_watch_answer(&mut self, watched: Watched, is_ok: bool) {
         let Watched { codes, is_start } = watched;
         for code in &codes {
             if let Some(held) = self.events.watch.0.get_mut(code) {
@@ -98,11 +92,11 @@ impl Engine {
             let is_wanted = |code: &Status| self.events.watch.0.get(code).is_some_and(|held| held.wanted > 0);
             again = codes.iter().copied().filter(is_wanted).collect();
         }
-        self.settle_watch(codes, out);
-        self.start_watch(again, Directives::new(), self.self_caller(), out);
+        self.settle_watch(codes);
+        self.start_watch(again, Directives::new(), self.cx.self_caller());
     }
 
-    fn start_watch(&mut self, codes: Vec<Status>, mut directives: Directives, caller: Caller, out: &mut Out) {
+    fn start_watch(&mut self, codes: Vec<Status>, mut directives: Directives, caller: Caller) {
         if codes.is_empty() {
             return;
         }
@@ -110,11 +104,11 @@ impl Engine {
         push_identity(&mut directives, (caller.uid, caller.gid));
         let request = RegisterEvents::new(codes.clone()).with_directives(directives);
         let purpose = UpcallPurpose::Watch(Watched { codes, is_start: true });
-        self.upcall(purpose, caller, UpcallRequest::RegisterEvents(request), out);
+        self.cx.upcall(purpose, caller, UpcallRequest::RegisterEvents(request));
     }
 
     /// Gives up those of the codes that nobody wants, as far as the host is not busy with them.
-    fn settle_watch(&mut self, codes: Vec<Status>, out: &mut Out) {
+    fn settle_watch(&mut self, codes: Vec<Status>) {
         let mut over = Vec::new();
         for code in codes {
             match self.events.watch.0.get(&code) {
@@ -128,14 +122,14 @@ impl Engine {
         if over.is_empty() {
             return;
         }
-        if !self.config.capabilities.has(Upcall::DeregisterEvents) {
+        if !self.cx.config.capabilities.has(Upcall::DeregisterEvents) {
             self.events.watch.0.retain(|code, _| !over.contains(code));
             return;
         }
         self.set_stage(&over, Stage::Releasing);
         let request = DeregisterEventsRequest::new(over.clone());
         let purpose = UpcallPurpose::Watch(Watched { codes: over, is_start: false });
-        self.upcall(purpose, self.self_caller(), UpcallRequest::DeregisterEvents(request), out);
+        self.cx.upcall(purpose, self.cx.self_caller(), UpcallRequest::DeregisterEvents(request));
     }
 
     fn set_stage(&mut self, codes: &[Status], stage: Stage) {

@@ -22,7 +22,7 @@ use super::signature::{Members, Operation, name_in};
 use super::timers::{Timer, deadline};
 use super::upcall::Upcall;
 use super::users::{Voice, not_own};
-use super::{Asked, Engine, Out};
+use super::{Asked, Engine};
 
 /// How long those who have accepted wait for another leader when theirs has ended.
 const SUCCESSION: Duration = Duration::from_secs(5);
@@ -120,14 +120,14 @@ impl Invites {
 }
 
 impl Engine {
-    pub(super) fn on_group_invite(&mut self, asked: Asked, invite: GroupInvite, out: &mut Out) {
+    pub(super) fn on_group_invite(&mut self, asked: Asked, invite: GroupInvite) {
         let GroupInvite { group: id, procs, directives, .. } = invite;
         let to = asked.to;
         match self.new_invitation(&id, asked, &procs, directives) {
-            Err(failure) => self.reply(to, Err(failure), out),
+            Err(failure) => self.cx.reply(to, Err(failure)),
             Ok(invitation) => {
                 let Invitation { number, deadline, .. } = invitation;
-                self.timers.set(deadline, Timer::Invitation(number));
+                self.cx.timers.set(deadline, Timer::Invitation(number));
                 let leader = invitation.asked.by.proc.clone();
                 let members = Info::new(&keys::GROUP_MEMBERSHIP, DataArray::Proc(invitation.order.clone()));
                 let terms: Vec<_> = terms_of(&invitation.directives).collect();
@@ -137,7 +137,7 @@ impl Engine {
                 // it comes from whom to answer
                 event.source = leader;
                 event.info.extend(terms);
-                self.tell_those(&invited, event, out);
+                self.tell_those(&invited, event);
             }
         }
     }
@@ -150,7 +150,7 @@ impl Engine {
         mut directives: Directives,
     ) -> Result<Invitation, Failure> {
         let leader = &asked.by.proc;
-        if self.client(leader).is_none() {
+        if self.cx.client(leader).is_none() {
             let message = format!("{leader} cannot lead a group: it is no process of a job here");
             return Err(Failure::new(Status::ERR_NOT_SUPPORTED, message));
         }
@@ -167,7 +167,7 @@ impl Engine {
             let message = format!("{nobody} cannot be invited: name processes that are known here");
             return Err(Failure::new(Status::ERR_BAD_PARAM, message));
         }
-        if let Some(other) = order.iter().find(|proc| !self.may_see(leader, asked.by.uid, &proc.nspace)) {
+        if let Some(other) = order.iter().find(|proc| !self.cx.may_see(leader, asked.by.uid, &proc.nspace)) {
             return Err(not_own(asked.by.uid, &other.nspace));
         }
         if order.memory() > MAX_INVITED {
@@ -183,8 +183,9 @@ impl Engine {
         if open.is_empty() {
             return Err(Failure::new(Status::ERR_BAD_PARAM, "nobody is invited"));
         }
-        let is_here = |proc: &ProcId| self.jobs.get(&proc.nspace).is_some_and(|job| job.is_local(proc.rank));
-        if !order.iter().all(is_here) && !self.config.capabilities.has(Upcall::NotifyEvent) {
+        let is_here =
+            |proc: &ProcId| self.cx.jobs.get(&proc.nspace).is_some_and(|job| job.is_local(proc.rank));
+        if !order.iter().all(is_here) && !self.cx.config.capabilities.has(Upcall::NotifyEvent) {
             return Err(super::not_supported("an invitation of processes on other nodes"));
         }
         let deadline = deadline(asked.at, &mut directives)?;
@@ -192,7 +193,7 @@ impl Engine {
         Ok(Invitation { number, asked, directives, deadline, order, open, lost: BTreeSet::new() })
     }
 
-    pub(super) fn on_group_join(&mut self, asked: Asked, join: GroupJoin, out: &mut Out) {
+    pub(super) fn on_group_join(&mut self, asked: Asked, join: GroupJoin) {
         let GroupJoin { group: id, leader, answer, mut directives, .. } = join;
         let (proc, to) = (asked.by.proc.clone(), asked.to);
         let key = (id.clone(), proc.clone());
@@ -216,7 +217,7 @@ impl Engine {
         };
         let deadline = match until {
             Ok(deadline) => deadline,
-            Err(failure) => return self.reply(to, Err(failure), out),
+            Err(failure) => return self.cx.reply(to, Err(failure)),
         };
         if answer == GroupOpt::DECLINE {
             let received = self.invites.received.remove(&key);
@@ -224,59 +225,59 @@ impl Engine {
                 self.clear_timers(&received);
                 received.leader
             });
-            self.reply(to, Ok(Reply::Done), out);
-            return self.tell_leader(&leader, self.of_group(Status::GROUP_INVITE_DECLINED, &id, &proc), out);
+            self.cx.reply(to, Ok(Reply::Done));
+            return self.tell_leader(&leader, self.of_group(Status::GROUP_INVITE_DECLINED, &id, &proc));
         }
         let number = self.invites.next.next();
-        self.timers.set(deadline, Timer::Invitation(number));
+        self.cx.timers.set(deadline, Timer::Invitation(number));
         let mut leader = leader;
         if let Some(received) = self.invites.received.get_mut(&key) {
             received.join = Some(Join { number, asked, directives, deadline });
             leader.clone_from(&received.leader);
         }
-        self.tell_leader(&leader, self.of_group(Status::GROUP_INVITE_ACCEPTED, &id, &proc), out);
+        self.tell_leader(&leader, self.of_group(Status::GROUP_INVITE_ACCEPTED, &id, &proc));
     }
 
     /// Takes note of what is told of a group: by another server, or by this one.
-    pub(super) fn on_group_event(&mut self, event: &Event, voice: &Voice, out: &mut Out) {
+    pub(super) fn on_group_event(&mut self, event: &Event, voice: &Voice) {
         let Ok(Some(id)) = event.info.get(&keys::GROUP_ID) else { return };
         let Ok(id) = Nspace::new(id) else { return };
         let Ok(Some(about)) = event.info.get(&keys::EVENT_AFFECTED_PROC) else { return };
         match event.code {
             Status::GROUP_LEFT if event.source == about => self.collectives.groups.leave(&id, &about),
-            Status::GROUP_INVITED if event.source == about => self.on_invited(&id, event, voice, out),
+            Status::GROUP_INVITED if event.source == about => self.on_invited(&id, event, voice),
             // the rest is for servers to say: no process can speak for another, and this one speaks for itself
             _ if event.source == about => {}
             Status::GROUP_INVITE_ACCEPTED | Status::GROUP_INVITE_DECLINED | Status::GROUP_INVITE_FAILED => {
-                self.on_answered(&id, event, &about, out);
+                self.on_answered(&id, event, &about);
             }
-            Status::GROUP_MEMBERSHIP_UPDATE => self.on_final_members(&id, event, &about, out),
+            Status::GROUP_MEMBERSHIP_UPDATE => self.on_final_members(&id, event, &about),
             Status::GROUP_CONSTRUCT_ABORT => {
                 let failure = given_up(event.code, &id, &about);
-                self.end_joins(&id, &about, &failure, out);
-                self.abort_construct(&id, &about, &failure, out);
+                self.end_joins(&id, &about, &failure);
+                self.abort_construct(&id, &about, &failure);
             }
             Status::GROUP_LEADER_FAILED => self.on_leader_failed(&id, &about),
-            Status::GROUP_LEADER_SELECTED => self.on_leader_selected(&id, event, &about, out),
+            Status::GROUP_LEADER_SELECTED => self.on_leader_selected(&id, event, &about),
             _ => {}
         }
     }
 
-    fn on_invited(&mut self, id: &Nspace, event: &Event, voice: &Voice, out: &mut Out) {
+    fn on_invited(&mut self, id: &Nspace, event: &Event, voice: &Voice) {
         let Ok(Some(DataArray::Proc(members))) = event.info.get(&keys::GROUP_MEMBERSHIP) else { return };
         let (leader, members) = (&event.source, Arc::<[ProcId]>::from(members));
         for proc in members.iter().filter(|proc| *proc != leader) {
-            if !self.is_heard_in(voice, &proc.nspace) {
+            if !self.cx.is_heard_in(voice, &proc.nspace) {
                 continue;
             }
-            let Some(job) = self.jobs.get(&proc.nspace).filter(|job| job.is_local(proc.rank)) else {
+            let Some(job) = self.cx.jobs.get(&proc.nspace).filter(|job| job.is_local(proc.rank)) else {
                 continue;
             };
             let key = (id.clone(), proc.clone());
             let is_taken = self.invites.received.contains_key(&key)
                 || self.invites.of_invited(proc) >= MAX_GROUPS_OF_PROC;
             if is_taken || job.departed.contains(proc.rank) {
-                self.tell_leader(leader, self.of_group(Status::GROUP_INVITE_FAILED, id, proc), out);
+                self.tell_leader(leader, self.of_group(Status::GROUP_INVITE_FAILED, id, proc));
             } else {
                 let received = Received {
                     leader: leader.clone(),
@@ -292,13 +293,13 @@ impl Engine {
     }
 
     /// The leader's server counts (GRP-03).
-    fn on_answered(&mut self, id: &Nspace, event: &Event, who: &ProcId, out: &mut Out) {
+    fn on_answered(&mut self, id: &Nspace, event: &Event, who: &ProcId) {
         let accepts = event.code == Status::GROUP_INVITE_ACCEPTED;
         let leader = match event.info.get(&keys::EVENT_CUSTOM_RANGE) {
             Ok(Some(DataArray::Proc(range))) => range.into_iter().next(),
             _ => None,
         };
-        let Some(leader) = leader.filter(|leader| self.client(leader).is_some()) else { return };
+        let Some(leader) = leader.filter(|leader| self.cx.client(leader).is_some()) else { return };
         let invitation = self.invites.sent.get_mut(id).filter(|held| held.asked.by.proc == leader);
         let is_awaited =
             |held: &Invitation| *who != leader && held.order.contains(who) && !held.lost.contains(who);
@@ -308,7 +309,7 @@ impl Engine {
                 let mut late = Members::new();
                 name_in(&mut late, who);
                 let event = self.of_group(Status::GROUP_CONSTRUCT_ABORT, id, &leader);
-                self.tell_those(&late, event, out);
+                self.tell_those(&late, event);
             }
             return;
         };
@@ -324,19 +325,19 @@ impl Engine {
                 let what = if event.code == Status::GROUP_INVITE_DECLINED { "declined" } else { "ended" };
                 let message = format!("group {id}: {who} has {what}");
                 let failure = Failure::new(Status::GROUP_CONSTRUCT_ABORT, message);
-                return self.fail_invitation(id, failure.with_procs(vec![who.clone()]), out);
+                return self.fail_invitation(id, failure.with_procs(vec![who.clone()]));
             }
         }
         if invitation.open.is_empty() {
-            self.make_of_invited(id, out);
+            self.make_of_invited(id);
         }
     }
 
     /// All have answered: who has accepted enters a construct with the leader.
-    fn make_of_invited(&mut self, id: &Nspace, out: &mut Out) {
+    fn make_of_invited(&mut self, id: &Nspace) {
         let Some(invitation) = self.invites.sent.remove(id) else { return };
         let Invitation { number, asked, directives, deadline, order, lost, .. } = invitation;
-        self.timers.clear(deadline, Timer::Invitation(number));
+        self.cx.timers.clear(deadline, Timer::Invitation(number));
         let leader = asked.by.proc.clone();
         let members: Vec<_> = order.into_iter().filter(|proc| !lost.contains(proc)).collect();
         let mut others = Members::new();
@@ -345,27 +346,27 @@ impl Engine {
             .of_group(Status::GROUP_MEMBERSHIP_UPDATE, id, &leader)
             .with_info(Info::new(&keys::GROUP_MEMBERSHIP, DataArray::Proc(members.clone())));
         event.info.extend(terms_of(&directives));
-        self.tell_those(&others, event, out);
+        self.tell_those(&others, event);
         let invited = Some(Invited { leads: true, partial: !lost.is_empty(), until: deadline });
         let operation = Operation::Construct(id.clone());
-        self.on_enter(&asked, Entry { operation, procs: members, directives, invited }, out);
+        self.on_enter(&asked, Entry { operation, procs: members, directives, invited });
     }
 
     /// The members are known: those on this node enter the construct.
-    fn on_final_members(&mut self, id: &Nspace, event: &Event, leader: &ProcId, out: &mut Out) {
+    fn on_final_members(&mut self, id: &Nspace, event: &Event, leader: &ProcId) {
         let Ok(Some(DataArray::Proc(members))) = event.info.get(&keys::GROUP_MEMBERSHIP) else { return };
         for (proc, received) in self.take_received(id, leader) {
             let Some(Join { asked, mut directives, deadline, .. }) = received.join else { continue };
             if !members.contains(&proc) {
                 let message = format!("group {id} is made without {proc}");
-                self.reply(asked.to, Err(Failure::new(Status::ERR_NOT_A_MEMBER, message)), out);
+                self.cx.reply(asked.to, Err(Failure::new(Status::ERR_NOT_A_MEMBER, message)));
                 continue;
             }
             add_terms(&mut directives, &event.info);
             let partial = members.len() < received.members.len();
             let invited = Some(Invited { leads: false, partial, until: deadline });
             let (operation, procs) = (Operation::Construct(id.clone()), members.clone());
-            self.on_enter(&asked, Entry { operation, procs, directives, invited }, out);
+            self.on_enter(&asked, Entry { operation, procs, directives, invited });
         }
     }
 
@@ -380,47 +381,47 @@ impl Engine {
 
     fn clear_timers(&mut self, received: &Received) {
         if let Some(join) = &received.join {
-            self.timers.clear(join.deadline, Timer::Invitation(join.number));
+            self.cx.timers.clear(join.deadline, Timer::Invitation(join.number));
         }
         if let Some((number, until)) = received.orphaned {
-            self.timers.clear(Some(until), Timer::Invitation(number));
+            self.cx.timers.clear(Some(until), Timer::Invitation(number));
         }
     }
 
-    fn end_joins(&mut self, id: &Nspace, leader: &ProcId, failure: &Failure, out: &mut Out) {
+    fn end_joins(&mut self, id: &Nspace, leader: &ProcId, failure: &Failure) {
         for (_, received) in self.take_received(id, leader) {
             if let Some(join) = received.join {
-                self.reply(join.asked.to, Err(failure.clone()), out);
+                self.cx.reply(join.asked.to, Err(failure.clone()));
             }
         }
     }
 
     /// Nothing comes of an invitation: the leader gets to know why, the others that it is so.
-    fn fail_invitation(&mut self, id: &Nspace, failure: Failure, out: &mut Out) {
-        self.drop_invitation(id, Status::GROUP_CONSTRUCT_ABORT, failure, out);
+    fn fail_invitation(&mut self, id: &Nspace, failure: Failure) {
+        self.drop_invitation(id, Status::GROUP_CONSTRUCT_ABORT, failure);
     }
 
-    fn drop_invitation(&mut self, id: &Nspace, code: Status, failure: Failure, out: &mut Out) {
+    fn drop_invitation(&mut self, id: &Nspace, code: Status, failure: Failure) {
         let Some(invitation) = self.invites.sent.remove(id) else { return };
         let Invitation { number, asked, deadline, order, lost, .. } = invitation;
-        self.timers.clear(deadline, Timer::Invitation(number));
-        self.reply(asked.to, Err(failure), out);
+        self.cx.timers.clear(deadline, Timer::Invitation(number));
+        self.cx.reply(asked.to, Err(failure));
         let leader = asked.by.proc;
         let mut others = Members::new();
         let is_other = |proc: &&ProcId| **proc != leader && !lost.contains(*proc);
         order.iter().filter(is_other).for_each(|proc| name_in(&mut others, proc));
         let event = self.of_group(code, id, &leader);
-        self.tell_those(&others, event, out);
+        self.tell_those(&others, event);
     }
 
-    pub(super) fn on_invitation_timeout(&mut self, number: u64, out: &mut Out) {
+    pub(super) fn on_invitation_timeout(&mut self, number: u64) {
         let sent = self.invites.sent.iter().find(|(_, held)| held.number == number);
         if let Some((id, invitation)) = sent {
             let missing = super::signature::named_procs(&invitation.open);
             let message = format!("group {id}: not all who were invited have answered");
             let failure = Failure::new(Status::ERR_TIMEOUT, message).with_procs(missing);
             let id = id.clone();
-            return self.fail_invitation(&id, failure, out);
+            return self.fail_invitation(&id, failure);
         }
         let is_orphan = |received: &Received| received.orphaned.is_some_and(|(timer, _)| timer == number);
         let is_join = |received: &Received| received.join.as_ref().is_some_and(|join| join.number == number);
@@ -434,52 +435,52 @@ impl Engine {
             // nobody has taken the place of the leader
             if let Some(join) = received.join {
                 let failure = given_up(Status::GROUP_LEADER_FAILED, &id, &received.leader);
-                self.reply(join.asked.to, Err(failure), out);
+                self.cx.reply(join.asked.to, Err(failure));
             }
             return;
         }
         if let Some(join) = received.join {
             let message = format!("group {id}: it was not complete in time");
-            self.reply(join.asked.to, Err(Failure::new(Status::ERR_TIMEOUT, message)), out);
+            self.cx.reply(join.asked.to, Err(Failure::new(Status::ERR_TIMEOUT, message)));
         }
-        self.tell_leader(&received.leader, self.of_group(Status::GROUP_INVITE_DECLINED, &id, &proc), out);
+        self.tell_leader(&received.leader, self.of_group(Status::GROUP_INVITE_DECLINED, &id, &proc));
     }
 
     /// A process has ended: who was invited by it or has invited it hears of that.
-    pub(super) fn end_in_invites(&mut self, is_it: impl Fn(&ProcId) -> bool, out: &mut Out) {
+    pub(super) fn end_in_invites(&mut self, is_it: impl Fn(&ProcId) -> bool) {
         let led = self.invites.sent.iter().filter(|(_, held)| is_it(&held.asked.by.proc));
         for id in led.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
             let failure =
                 Failure::new(Status::GROUP_LEADER_FAILED, format!("group {id}: its leader has ended"));
-            self.drop_invitation(&id, Status::GROUP_LEADER_FAILED, failure, out);
+            self.drop_invitation(&id, Status::GROUP_LEADER_FAILED, failure);
         }
         for ((id, proc), received) in self.invites.take(|(_, proc), _| is_it(proc)) {
             self.clear_timers(&received);
             if let Some(join) = received.join {
                 let message = format!("group {id}: {proc} takes part in nothing any more");
-                self.reply(join.asked.to, Err(Failure::new(Status::ERR_LOST_CONNECTION, message)), out);
+                self.cx.reply(join.asked.to, Err(Failure::new(Status::ERR_LOST_CONNECTION, message)));
             }
-            self.tell_leader(&received.leader, self.of_group(Status::GROUP_INVITE_FAILED, &id, &proc), out);
+            self.tell_leader(&received.leader, self.of_group(Status::GROUP_INVITE_FAILED, &id, &proc));
         }
     }
 
     /// A member gives up a group that is being made (GRP-07); `None` for a group that is not known.
-    pub(super) fn on_abort_event(&mut self, event: &Event, out: &mut Out) -> Option<()> {
+    pub(super) fn on_abort_event(&mut self, event: &Event) -> Option<()> {
         let id = Nspace::new(event.info.get(&keys::GROUP_ID).ok()??).ok()?;
         let by = &event.source;
         let leads = self.invites.sent.get(&id).is_some_and(|held| held.asked.by.proc == *by);
         let key = (id.clone(), by.clone());
         let failure = given_up(Status::GROUP_CONSTRUCT_ABORT, &id, by);
         if leads {
-            self.fail_invitation(&id, failure, out);
+            self.fail_invitation(&id, failure);
             return Some(());
         }
         if let Some(received) = self.invites.received.remove(&key) {
             self.clear_timers(&received);
             if let Some(join) = received.join {
-                self.reply(join.asked.to, Err(failure), out);
+                self.cx.reply(join.asked.to, Err(failure));
             }
-            self.tell_leader(&received.leader, self.of_group(Status::GROUP_INVITE_DECLINED, &id, by), out);
+            self.tell_leader(&received.leader, self.of_group(Status::GROUP_INVITE_DECLINED, &id, by));
             return Some(());
         }
         // where the host has been asked already, a node that has not asked its own makes it fail for all
@@ -487,20 +488,20 @@ impl Engine {
             // what comes too late is not for others to hear
             return self.is_group(&id).then_some(());
         };
-        self.abort_construct(&id, by, &failure, out);
+        self.abort_construct(&id, by, &failure);
         let event = self.of_group(Status::GROUP_CONSTRUCT_ABORT, &id, by);
-        self.tell(&procs, |other| other == by, Notice { event, beyond: true }, out);
+        self.tell(&procs, |other| other == by, Notice { event, beyond: true });
         Some(())
     }
 
-    fn tell_those(&mut self, those: &Members, event: Event, out: &mut Out) {
-        self.tell(those, |_| false, Notice { event, beyond: true }, out);
+    fn tell_those(&mut self, those: &Members, event: Event) {
+        self.tell(those, |_| false, Notice { event, beyond: true });
     }
 
-    fn tell_leader(&mut self, leader: &ProcId, event: Event, out: &mut Out) {
+    fn tell_leader(&mut self, leader: &ProcId, event: Event) {
         let mut only = Members::new();
         name_in(&mut only, leader);
-        self.tell_those(&only, event, out);
+        self.tell_those(&only, event);
     }
 }
 

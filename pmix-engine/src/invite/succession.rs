@@ -4,28 +4,28 @@ use std::sync::Arc;
 
 use pmix_types::{DataArray, Event, Info, Nspace, ProcId, Status, keys};
 
+use super::super::Engine;
 use super::super::assembly::Notice;
 use super::super::signature::{Members, name_in};
 use super::super::timers::Timer;
-use super::super::{Engine, Out};
 use super::{Invitation, Invites, Join, Received, SUCCESSION, add_terms, terms_of};
 
 impl Engine {
     /// Those who were invited have to do without their leader, and wait for another for a while.
     pub(super) fn on_leader_failed(&mut self, id: &Nspace, leader: &ProcId) {
-        let Some(until) = self.now.and_then(|now| now.checked_add(SUCCESSION)) else { return };
+        let Some(until) = self.cx.now.and_then(|now| now.checked_add(SUCCESSION)) else { return };
         let Invites { received, next, .. } = &mut self.invites;
         for ((group, _), received) in received {
             if group == id && received.leader == *leader && received.orphaned.is_none() {
                 let number = next.next();
                 received.orphaned = Some((number, until));
-                self.timers.set(Some(until), Timer::Invitation(number));
+                self.cx.timers.set(Some(until), Timer::Invitation(number));
             }
         }
     }
 
     /// A member takes the place of a leader that has ended; `None` for a group that is not known.
-    pub(crate) fn on_claim(&mut self, event: &Event, out: &mut Out) -> Option<()> {
+    pub(crate) fn on_claim(&mut self, event: &Event) -> Option<()> {
         let id = Nspace::new(event.info.get(&keys::GROUP_ID).ok()??).ok()?;
         let by = &event.source;
         let key = (id.clone(), by.clone());
@@ -33,7 +33,7 @@ impl Engine {
         if self.invites.sent.contains_key(&id) || !self.invites.received.get(&key).is_some_and(can) {
             // what comes too late is not for others to hear
             let is_known = self.invites.received.contains_key(&key) || self.is_group(&id);
-            return self.lead_construct(&id, by, out).or_else(|| is_known.then_some(()));
+            return self.lead_construct(&id, by).or_else(|| is_known.then_some(()));
         }
         let received = self.invites.received.remove(&key)?;
         self.clear_timers(&received);
@@ -50,19 +50,19 @@ impl Engine {
             .with_info(Info::new(&keys::EVENT_AFFECTED_PROCS, DataArray::Proc(vec![former])));
         let (mut all, order) = (open.clone(), members.to_vec());
         name_in(&mut all, by);
-        self.timers.set(deadline, Timer::Invitation(number));
+        self.cx.timers.set(deadline, Timer::Invitation(number));
         let nobody_else = open.is_empty();
         let invitation = Invitation { number, asked, directives, deadline, order, open, lost };
         self.invites.sent.insert(id.clone(), invitation);
-        self.tell_those(&all, event, out);
+        self.tell_those(&all, event);
         if nobody_else {
-            self.make_of_invited(&id, out);
+            self.make_of_invited(&id);
         }
         Some(())
     }
 
     /// Others have a new leader: those of this node answer it anew. Of two the lower one leads.
-    pub(super) fn on_leader_selected(&mut self, id: &Nspace, event: &Event, leader: &ProcId, out: &mut Out) {
+    pub(super) fn on_leader_selected(&mut self, id: &Nspace, event: &Event, leader: &ProcId) {
         let list = |key| match event.info.get(key) {
             Ok(Some(DataArray::Proc(procs))) => procs,
             _ => Vec::new(),
@@ -77,7 +77,7 @@ impl Engine {
             self.step_back(id, other);
         }
         for proc in members.iter().filter(|proc| *proc != leader && !former.contains(proc)) {
-            if !self.jobs.get(&proc.nspace).is_some_and(|job| job.is_local(proc.rank)) {
+            if !self.cx.jobs.get(&proc.nspace).is_some_and(|job| job.is_local(proc.rank)) {
                 continue;
             }
             let key = (id.clone(), proc.clone());
@@ -88,7 +88,7 @@ impl Engine {
                     let before = std::mem::replace(&mut held.leader, leader.clone());
                     held.former.insert(before);
                     if let Some((number, until)) = held.orphaned.take() {
-                        self.timers.clear(Some(until), Timer::Invitation(number));
+                        self.cx.timers.clear(Some(until), Timer::Invitation(number));
                     }
                     Status::GROUP_INVITE_ACCEPTED
                 }
@@ -100,7 +100,7 @@ impl Engine {
             };
             let is_open = self.invites.received.get(&key).is_some_and(|held| held.join.is_none());
             if !is_open {
-                self.tell_leader(leader, self.of_group(code, id, proc), out);
+                self.tell_leader(leader, self.of_group(code, id, proc));
             }
         }
     }
@@ -121,19 +121,19 @@ impl Engine {
     }
 
     /// The same in a construct that has lost its leader, or never had one.
-    fn lead_construct(&mut self, id: &Nspace, by: &ProcId, out: &mut Out) -> Option<()> {
+    fn lead_construct(&mut self, id: &Nspace, by: &ProcId) -> Option<()> {
         let signature = self.open_construct(id, by)?.clone();
         self.collectives.constructing(&signature)?.lead(by);
         let event = self.of_group(Status::GROUP_LEADER_SELECTED, id, by);
-        self.tell_those(&signature.procs, event, out);
+        self.tell_those(&signature.procs, event);
         Some(())
     }
 
     /// Leaders of constructs that are under way have ended: all others hear of it.
-    pub(crate) fn end_in_constructs(&mut self, proc: &ProcId, out: &mut Out) {
+    pub(crate) fn end_in_constructs(&mut self, proc: &ProcId) {
         for (id, procs) in self.collectives.unlead(proc) {
             let event = self.of_group(Status::GROUP_LEADER_FAILED, &id, proc);
-            self.tell(&procs, |other| other == proc, Notice { event, beyond: true }, out);
+            self.tell(&procs, |other| other == proc, Notice { event, beyond: true });
         }
     }
 }

@@ -9,7 +9,7 @@ use pmix_types::{Directives, Info, Key, Status, Value, keys};
 
 use super::super::timers::{Timer, deadline};
 use super::super::upcall::Upcall;
-use super::super::{Answer, Asked, Command, Engine, Out, UpcallId, UpcallPurpose};
+use super::super::{Answer, Asked, Command, Engine, UpcallId, UpcallPurpose};
 use super::{Alarm, By, Kind, bad_param};
 
 /// What a file looks like from outside. Times are seconds and nanoseconds.
@@ -111,7 +111,6 @@ impl Engine {
         asked: &Asked,
         wish: &Wish,
         rest: &mut Directives,
-        out: &mut Out,
     ) -> Result<By, Failure> {
         let path = match &wish.monitor.value {
             Value::String(path) => Path::new(path),
@@ -133,9 +132,9 @@ impl Engine {
                            MONITOR_FILE_SIZE, _ACCESS and _MODIFY";
             return Err(bad_param(message));
         }
-        if asked.by.uid != self.config.uid {
+        if asked.by.uid != self.cx.config.uid {
             // the server must not see for a process what its user cannot see
-            return if self.config.capabilities.has(Upcall::Monitor) {
+            return if self.cx.config.capabilities.has(Upcall::Monitor) {
                 Ok(By::Host)
             } else {
                 let message = "the server looks at files for processes of its own user only";
@@ -146,33 +145,32 @@ impl Engine {
         let path = path.to_owned();
         let file = File { path, interval, signs, drops, failed: 0, is_new: true, last: None, look: None };
         let number = self.hold_monitor(asked, alarm, Kind::File(file), interval)?;
-        self.look_at_file(number, out);
+        self.look_at_file(number);
         Ok(By::Server)
     }
 
     /// It is time for the next look. One that is still under way sees nothing either.
-    pub(super) fn on_check_due(&mut self, now: Instant, number: u64, out: &mut Out) {
+    pub(super) fn on_check_due(&mut self, now: Instant, number: u64) {
         let Some(held) = self.monitors.held.get_mut(&number) else { return };
         let Kind::File(file) = &mut held.kind else { return };
         held.due = now.checked_add(file.interval);
-        self.timers.set(held.due, Timer::Monitor(number));
+        self.cx.timers.set(held.due, Timer::Monitor(number));
         if file.look.is_none() {
-            self.look_at_file(number, out);
+            self.look_at_file(number);
         } else if file.fail() {
-            self.raise_alarm(number, out);
+            self.raise_alarm(number);
         }
     }
 
-    fn look_at_file(&mut self, number: u64, out: &mut Out) {
+    fn look_at_file(&mut self, number: u64) {
         let Some(held) = self.monitors.held.get_mut(&number) else { return };
         let Kind::File(file) = &mut held.kind else { return };
-        let id = UpcallId(self.next_upcall.next());
+        let id = self.cx.number_upcall(UpcallPurpose::Look(number));
         file.look = Some(id);
-        self.upcalls.insert(id, UpcallPurpose::Look(number));
-        out.push(Command::Look { id, path: file.path.clone() });
+        self.cx.out.push(Command::Look { id, path: file.path.clone() });
     }
 
-    pub(crate) fn on_looked(&mut self, number: u64, result: Result<Answer, Failure>, out: &mut Out) {
+    pub(crate) fn on_looked(&mut self, number: u64, result: Result<Answer, Failure>) {
         let Some(held) = self.monitors.held.get_mut(&number) else { return };
         let Kind::File(file) = &mut held.kind else { return };
         file.look = None;
@@ -181,14 +179,14 @@ impl Engine {
             _ => None,
         };
         if file.judge(seen) {
-            self.raise_alarm(number, out);
+            self.raise_alarm(number);
         }
     }
 
     /// Nobody wants to know any more.
-    pub(super) fn stop_looking(&mut self, file: &File, out: &mut Out) {
+    pub(super) fn stop_looking(&mut self, file: &File) {
         if let Some(id) = file.look {
-            self.cancel_upcall(id, out);
+            self.cancel_upcall(id);
         }
     }
 }

@@ -43,9 +43,9 @@ impl Engine {
         for (number, held) in self.monitors.held.iter_mut().filter(|(_, held)| held.conn == asked.to.conn) {
             let Kind::Heartbeat { patience } = held.kind else { continue };
             let timer = Timer::Monitor(*number);
-            self.timers.clear(held.due, timer);
+            self.cx.timers.clear(held.due, timer);
             held.due = asked.at.checked_add(patience);
-            self.timers.set(held.due, timer);
+            self.cx.timers.set(held.due, timer);
         }
         Ok(By::Server)
     }

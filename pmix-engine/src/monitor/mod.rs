@@ -14,7 +14,7 @@ use super::forward::Form;
 use super::ids::Counter;
 use super::timers::{Timer, deadline};
 use super::upcall::Upcall;
-use super::{Asked, ConnId, Engine, Out, UpcallRequest};
+use super::{Asked, ConnId, Engine, UpcallRequest};
 use file::File;
 pub use file::FileState;
 
@@ -114,7 +114,7 @@ impl Alarm {
 }
 
 impl Engine {
-    pub(super) fn on_monitor(&mut self, asked: Asked, wish: Wish, out: &mut Out) {
+    pub(super) fn on_monitor(&mut self, asked: Asked, wish: Wish) {
         let mut rest = wish.directives.clone();
         let what = &wish.monitor;
         let result = if what.is(&keys::SEND_HEARTBEAT) {
@@ -122,16 +122,16 @@ impl Engine {
         } else if what.is(&keys::MONITOR_HEARTBEAT) {
             self.watch_heartbeat(&asked, &wish, &mut rest)
         } else if what.is(&keys::MONITOR_FILE) {
-            self.watch_file(&asked, &wish, &mut rest, out)
+            self.watch_file(&asked, &wish, &mut rest)
         } else if what.is(&keys::MONITOR_CANCEL) {
-            self.cancel_monitors(&asked, &wish, &mut rest, out)
+            self.cancel_monitors(&asked, &wish, &mut rest)
         } else {
             Ok(By::Host)
         };
         match result {
-            Ok(By::Server) => self.reply(asked.to, Ok(Reply::Info(Vec::new())), out),
-            Ok(By::Host) => self.have_monitored(asked, wish, out),
-            Err(failure) => self.reply(asked.to, Err(failure), out),
+            Ok(By::Server) => self.cx.reply(asked.to, Ok(Reply::Info(Vec::new()))),
+            Ok(By::Host) => self.have_monitored(asked, wish),
+            Err(failure) => self.cx.reply(asked.to, Err(failure)),
         }
     }
 
@@ -160,19 +160,13 @@ impl Engine {
         }
         let number = self.monitors.next.next();
         let due = asked.at.checked_add(first);
-        self.timers.set(due, Timer::Monitor(number));
+        self.cx.timers.set(due, Timer::Monitor(number));
         self.monitors.held.insert(number, Monitor { conn, alarm, kind, due });
         Ok(number)
     }
 
     /// What has no label here may have one at the host, and all are those of the host, too.
-    fn cancel_monitors(
-        &mut self,
-        asked: &Asked,
-        wish: &Wish,
-        rest: &mut Directives,
-        out: &mut Out,
-    ) -> Result<By, Failure> {
+    fn cancel_monitors(&mut self, asked: &Asked, wish: &Wish, rest: &mut Directives) -> Result<By, Failure> {
         let label = match &wish.monitor.value {
             Value::Undef | Value::NullString => "",
             Value::String(label) => label,
@@ -185,8 +179,8 @@ impl Engine {
         let is_meant = |held: &Monitor| label.is_empty() || held.alarm.label == label;
         let meant = self.monitors.of(asked.to.conn).filter(|(_, held)| is_meant(held));
         let meant: Vec<_> = meant.map(|(number, _)| number).collect();
-        meant.iter().for_each(|number| self.end_monitor(*number, out));
-        let has_host = self.config.capabilities.has(Upcall::Monitor);
+        meant.iter().for_each(|number| self.end_monitor(*number));
+        let has_host = self.cx.config.capabilities.has(Upcall::Monitor);
         match (label.is_empty(), meant.is_empty()) {
             (false, false) => Ok(By::Server),
             (true, _) if !has_host => Ok(By::Server),
@@ -197,42 +191,42 @@ impl Engine {
         }
     }
 
-    fn have_monitored(&mut self, asked: Asked, mut wish: Wish, out: &mut Out) {
+    fn have_monitored(&mut self, asked: Asked, mut wish: Wish) {
         let filled = fill_in_range(&wish.monitor, &asked.by.proc, &mut wish.directives);
-        self.pass_up(asked, filled.map(|()| UpcallRequest::Monitor(wish)), Form::Info, out);
+        self.pass_up(asked, filled.map(|()| UpcallRequest::Monitor(wish)), Form::Info);
     }
 
-    pub(super) fn on_monitor_due(&mut self, now: Instant, number: u64, out: &mut Out) {
+    pub(super) fn on_monitor_due(&mut self, now: Instant, number: u64) {
         let Some(held) = self.monitors.held.get_mut(&number) else { return };
         match held.kind {
             Kind::Heartbeat { .. } => {
                 held.due = None;
-                self.raise_alarm(number, out);
+                self.raise_alarm(number);
             }
-            Kind::File(_) => self.on_check_due(now, number, out),
+            Kind::File(_) => self.on_check_due(now, number),
         }
     }
 
-    fn raise_alarm(&mut self, number: u64, out: &mut Out) {
+    fn raise_alarm(&mut self, number: u64) {
         let Some(held) = self.monitors.held.get(&number) else { return };
-        let Some(watched) = self.caller(held.conn) else { return };
+        let Some(watched) = self.cx.caller(held.conn) else { return };
         let mut event = held.alarm.event.clone();
         self.resolve_range(&mut event);
         // it says what its process has asked for
-        let _ = self.tell_all(&event, &self.voice_of(watched.uid, &watched.proc), out);
-        self.pass_alarm_up(watched, event, out);
+        let _ = self.tell_all(&event, &self.cx.voice_of(watched.uid, &watched.proc));
+        self.pass_alarm_up(watched, event);
     }
 
-    pub(super) fn end_monitors(&mut self, conn: ConnId, out: &mut Out) {
+    pub(super) fn end_monitors(&mut self, conn: ConnId) {
         let ended: Vec<_> = self.monitors.of(conn).map(|(number, _)| number).collect();
-        ended.into_iter().for_each(|number| self.end_monitor(number, out));
+        ended.into_iter().for_each(|number| self.end_monitor(number));
     }
 
-    fn end_monitor(&mut self, number: u64, out: &mut Out) {
+    fn end_monitor(&mut self, number: u64) {
         let Some(held) = self.monitors.held.remove(&number) else { return };
-        self.timers.clear(held.due, Timer::Monitor(number));
+        self.cx.timers.clear(held.due, Timer::Monitor(number));
         if let Kind::File(file) = held.kind {
-            self.stop_looking(&file, out);
+            self.stop_looking(&file);
         }
     }
 }

@@ -42,12 +42,12 @@ impl Engine {
         if !questions.asked.iter().any(|question| question.open().any(|key| is_asked(key))) {
             return None;
         }
-        let clients = self.jobs.iter().flat_map(|(nspace, job)| {
+        let clients = self.cx.jobs.iter().flat_map(|(nspace, job)| {
             job.clients.iter().map(move |(rank, client)| (ProcId::new(nspace.clone(), *rank), client))
         });
         let runs = clients.filter(|(_, client)| client.stage == Stage::Connected && client.pid > 0);
         let procs = runs.map(|(proc, client)| (proc, client.pid));
-        Some([(self.config.server.clone(), 0)].into_iter().chain(procs).collect())
+        Some([(self.cx.config.server.clone(), 0)].into_iter().chain(procs).collect())
     }
 
     /// An array of infos: `DAEMON_MEMORY` for the server, which is not for other users to know, and `CLIENT_AVG_MEMORY` for the processes, unless some are
@@ -63,7 +63,7 @@ impl Engine {
             wanted.extend(match (reading.get(&keys::PROCID)?, reading.get::<String>(&keys::NSPACE)?) {
                 (Some(proc), _) => Some(proc),
                 (None, Some(nspace)) => {
-                    let job = self.visible_job(asker, &nspace)?;
+                    let job = self.cx.visible_job(asker, &nspace)?;
                     let rank = reading.get(&keys::RANK)?.unwrap_or(Rank::WILDCARD);
                     Some(ProcId::new(job.data.nspace().clone(), rank))
                 }
@@ -76,11 +76,13 @@ impl Engine {
             };
             wanted.is_empty() || wanted.iter().any(includes)
         };
-        let is_shown = |proc: &ProcId| self.may_see(&asker.proc, asker.uid, &proc.nspace);
+        let is_shown = |proc: &ProcId| self.cx.may_see(&asker.proc, asker.uid, &proc.nspace);
         let wanted_procs = measured.procs.iter().filter(|(proc, _)| is_wanted(proc) && is_shown(proc));
         let procs: Vec<_> = wanted_procs.collect();
         let mut infos = Vec::new();
-        if let Some(server) = measured.server.filter(|_| wanted.is_empty() && self.config.trusts(asker.uid)) {
+        if let Some(server) =
+            measured.server.filter(|_| wanted.is_empty() && self.cx.config.trusts(asker.uid))
+        {
             infos.push(Info::new(&keys::DAEMON_MEMORY, server));
         }
         if !procs.is_empty() {

@@ -15,7 +15,7 @@ use pmix_types::{Directives, Info, KeyName, ProcId, Query, Status, Value, keys};
 use super::connect::push_identity;
 use super::ids::ReplyTo;
 use super::upcall::{QueryRequest, QueryResults, Upcall};
-use super::{Answer, Asked, Caller, Command, Engine, Out, UpcallId, UpcallPurpose, UpcallRequest};
+use super::{Answer, Asked, Caller, Command, Engine, UpcallPurpose, UpcallRequest};
 pub(super) use catalogue::qualifiers_of_queries;
 use memory::Measured;
 
@@ -96,10 +96,10 @@ impl Question {
 }
 
 impl Engine {
-    pub(super) fn on_query(&mut self, asked: Asked, queries: Vec<Query>, out: &mut Out) {
+    pub(super) fn on_query(&mut self, asked: Asked, queries: Vec<Query>) {
         let Asked { by, to, .. } = asked;
         if let Err(failure) = check(&queries) {
-            return self.reply(to, Err(failure), out);
+            return self.cx.reply(to, Err(failure));
         }
         let asked = queries.into_iter().map(Question::new).collect();
         let mut questions = Questions { to, asker: by.clone(), asked };
@@ -108,26 +108,21 @@ impl Engine {
                 question.settle(|key, query| self.library_answer(key, query));
             }
         }
-        self.query_host(by, questions, out);
+        self.query_host(by, questions);
     }
 
-    fn query_host(&mut self, by: Caller, questions: Questions, out: &mut Out) {
+    fn query_host(&mut self, by: Caller, questions: Questions) {
         let for_host: Vec<_> = questions.asked.iter().filter_map(Question::for_host).collect();
-        if for_host.is_empty() || !self.config.capabilities.has(Upcall::Query) {
-            return self.measure(questions, out);
+        if for_host.is_empty() || !self.cx.config.capabilities.has(Upcall::Query) {
+            return self.measure(questions);
         }
         let mut directives = Directives::new();
         push_identity(&mut directives, (by.uid, by.gid));
         let request = QueryRequest::new(for_host).with_directives(directives);
-        self.upcall(UpcallPurpose::Query(questions), by, UpcallRequest::Query(request), out);
+        self.cx.upcall(UpcallPurpose::Query(questions), by, UpcallRequest::Query(request));
     }
 
-    pub(super) fn on_query_answer(
-        &mut self,
-        mut questions: Questions,
-        result: Result<Answer, Failure>,
-        out: &mut Out,
-    ) {
+    pub(super) fn on_query_answer(&mut self, mut questions: Questions, result: Result<Answer, Failure>) {
         match result {
             Ok(Answer::Query(found)) => questions.take(&found),
             // the server may know
@@ -136,17 +131,16 @@ impl Engine {
                 .fail_host(&Failure::new(Status::ERROR, format!("the host answered a query with {other:?}"))),
             Err(failure) => questions.fail_host(&failure),
         }
-        self.measure(questions, out);
+        self.measure(questions);
     }
 
     /// Has the memory of processes measured, if that is asked and the host has not said.
-    fn measure(&mut self, questions: Questions, out: &mut Out) {
+    fn measure(&mut self, questions: Questions) {
         let subjects = self.measured_procs(&questions);
-        let Some(subjects) = subjects else { return self.complete(questions, &Measured::default(), out) };
+        let Some(subjects) = subjects else { return self.complete(questions, &Measured::default()) };
         let pids = subjects.iter().map(|(_, pid)| *pid).collect();
-        let id = UpcallId(self.next_upcall.next());
-        self.upcalls.insert(id, UpcallPurpose::Measure { questions, subjects });
-        out.push(Command::Measure { id, pids });
+        let id = self.cx.number_upcall(UpcallPurpose::Measure { questions, subjects });
+        self.cx.out.push(Command::Measure { id, pids });
     }
 
     pub(super) fn on_measured(
@@ -154,18 +148,17 @@ impl Engine {
         questions: Questions,
         subjects: Vec<(ProcId, i32)>,
         result: Result<Answer, Failure>,
-        out: &mut Out,
     ) {
         let bytes = match result {
             Ok(Answer::Memory(bytes)) => bytes,
             _ => Vec::new(),
         };
-        let measured = Measured::new(&self.config.server, subjects, bytes);
-        self.complete(questions, &measured, out);
+        let measured = Measured::new(&self.cx.config.server, subjects, bytes);
+        self.complete(questions, &measured);
     }
 
     /// Answers what is still open from what is known here, and replies.
-    fn complete(&mut self, mut questions: Questions, measured: &Measured, out: &mut Out) {
+    fn complete(&mut self, mut questions: Questions, measured: &Measured) {
         for question in &mut questions.asked {
             let local_only = says(&question.query.qualifiers, keys::QUERY_LOCAL_ONLY.name());
             let strange = catalogue::deny_strange(&question.query.qualifiers);
@@ -181,12 +174,12 @@ impl Engine {
             });
         }
         let result = questions.result();
-        self.reply(questions.to, result.map(Reply::Query), out);
+        self.cx.reply(questions.to, result.map(Reply::Query));
     }
 
     /// Why nothing is known of a key: it is the host's, and there is no host to ask, or it was not found (QRY-03).
     fn unknown(&self, key: &KeyName, local_only: bool) -> Failure {
-        if local_only || self.config.capabilities.has(Upcall::Query) || catalogue::is_own(key) {
+        if local_only || self.cx.config.capabilities.has(Upcall::Query) || catalogue::is_own(key) {
             return Failure::new(Status::ERR_NOT_FOUND, format!("nothing is known here of {key}"));
         }
         Failure::new(

@@ -46,7 +46,7 @@ impl Engine {
         }
         let name = key.as_str();
         if name == keys::QUERY_NAMESPACES.name() {
-            let registered = self.visible_jobs(asker).filter(|job| job.registered);
+            let registered = self.cx.visible_jobs(asker).filter(|job| job.registered);
             let names: Vec<&str> = registered.map(|job| job.data.nspace().as_str()).collect();
             Ok(Some(names.join(",").into()))
         } else if name == keys::QUERY_NAMESPACE_INFO.name() {
@@ -75,9 +75,9 @@ impl Engine {
             infos.push(Info::new(&keys::QUERY_NAMESPACE_INFO, DataArray::Info(about)));
         };
         if named.is_empty() {
-            self.visible_jobs(asker).filter(|job| job.registered).for_each(push);
+            self.cx.visible_jobs(asker).filter(|job| job.registered).for_each(push);
         } else {
-            let known = named.iter().filter_map(|nspace| self.visible_job(asker, nspace).ok());
+            let known = named.iter().filter_map(|nspace| self.cx.visible_job(asker, nspace).ok());
             known.for_each(&mut push);
             if let (true, Some(nspace)) = (infos.is_empty(), named.first()) {
                 return Err(unknown_nspace(nspace));
@@ -118,15 +118,15 @@ impl Engine {
         let rank = rank.unwrap_or(Rank::WILDCARD);
         let nspace = nspace.or_else(|| named.map(|proc| proc.nspace.to_string()));
         let job = match &nspace {
-            Some(nspace) => self.visible_job(asker, nspace)?,
+            Some(nspace) => self.cx.visible_job(asker, nspace)?,
             // a tool has no job of its own
-            None => match self.jobs.get(&asker.proc.nspace) {
+            None => match self.cx.jobs.get(&asker.proc.nspace) {
                 Some(job) => job,
                 None => return Ok(None),
             },
         };
         let is_own = *job.data.nspace() == asker.proc.nspace;
-        let asker = Asker { rank: is_own.then_some(asker.proc.rank), hostname: &self.config.hostname };
+        let asker = Asker { rank: is_own.then_some(asker.proc.rank), hostname: &self.cx.config.hostname };
         let target = target_of(key, rank, reading, &asker)?;
         Ok(job.data.lookup(key, &target))
     }

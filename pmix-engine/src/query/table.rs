@@ -29,7 +29,7 @@ impl Engine {
         qualifiers: &Directives,
     ) -> Result<Option<Value>, Failure> {
         let hosts: Vec<String> = all(qualifiers, &keys::HOSTNAME)?;
-        let here = [self.config.hostname.clone()];
+        let here = [self.cx.config.hostname.clone()];
         let hosts = if hosts.is_empty() { &here[..] } else { &hosts };
         self.table(asker, qualifiers, |job| self.ranks_on(job, hosts))
     }
@@ -42,7 +42,7 @@ impl Engine {
     ) -> Result<Option<Value>, Failure> {
         let (mut rows, mut unknown, mut found) = (Vec::new(), None, false);
         for nspace in all(qualifiers, &keys::NSPACE)? {
-            match self.visible_job(asker, &nspace) {
+            match self.cx.visible_job(asker, &nspace) {
                 Ok(job) => {
                     if let Some(ranks) = ranks(job) {
                         found = true;
@@ -60,7 +60,7 @@ impl Engine {
 
     /// Ranks on nodes; `None` if nothing is known of any of the nodes.
     fn ranks_on(&self, job: &Job, hosts: &[String]) -> Option<RankSet> {
-        let own = NodeRef::Name(&self.config.hostname);
+        let own = NodeRef::Name(&self.cx.config.hostname);
         let of_host = |host: &String| {
             if !job.data.is_same_node(NodeRef::Name(host), own) {
                 return job.data.local_ranks(host);
@@ -83,7 +83,7 @@ impl Engine {
         row.hostname = job.data.hostname_of(rank);
         row.executable = programs.of(job, rank);
         if let Some(client) = job.clients.get(&rank) {
-            row.hostname.get_or_insert_with(|| self.config.hostname.clone());
+            row.hostname.get_or_insert_with(|| self.cx.config.hostname.clone());
             row.pid = Pid(client.pid);
             row.state = state(client);
         }

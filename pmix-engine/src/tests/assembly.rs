@@ -179,7 +179,8 @@ fn con_02_gen_12_a_connect_ends_in_time() {
     t.fails(to, Status::ERR_BAD_PARAM);
     let late = t.engine.collectives.waiting();
     assert_eq!(late, 0);
-    let Some(a1) = t.engine.conns.iter().find(|(_, held)| held.proc == proc("a", 1)).map(|(conn, _)| *conn)
+    let Some(a1) =
+        t.engine.cx.conns.iter().find(|(_, held)| held.proc == proc("a", 1)).map(|(conn, _)| *conn)
     else {
         panic!("a:1 is not connected")
     };

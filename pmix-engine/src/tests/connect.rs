@@ -10,7 +10,7 @@ use super::super::{Answer, Caller, Command, ConnId, HostCall, Input, PeerCred, U
 use super::harness::*;
 
 fn welcome(t: &Harness, rank: u32) -> Welcome {
-    let job = t.engine.jobs.get("job").unwrap().data.clone();
+    let job = t.engine.cx.jobs.get("job").unwrap().data.clone();
     Welcome::new(proc("job", rank), proc("server", 0), NODE.into()).with_job(job)
 }
 
@@ -57,7 +57,7 @@ fn cli_05_sec_01_sec_03_a_client_the_host_refuses_is_dropped() {
     let (id, ..) = t.upcall();
     t.answer(id, Err(failure(Status::ERR_NO_PERMISSIONS)));
     t.expect([Command::Refuse { conn, failure: failure(Status::ERR_NO_PERMISSIONS) }]);
-    assert!(t.engine.conns.is_empty());
+    assert!(t.engine.cx.conns.is_empty());
     // late and double answers are dropped
     t.answer(id, Ok(Answer::Done));
     t.quiet();
@@ -86,7 +86,7 @@ fn cli_02_sec_01_sec_03_a_connection_of_another_user_is_dropped() {
             }
             other => panic!("{other:?}"),
         }
-        assert!(t.engine.conns.is_empty());
+        assert!(t.engine.cx.conns.is_empty());
         assert_eq!(t.engine.stats().refused, 1);
         let to = t.ask_on(conn, fence_all());
         t.fails(to, Status::ERR_INIT);
@@ -109,7 +109,7 @@ fn cli_01_cli_03_who_is_not_registered_is_refused() {
             other => panic!("{stranger}: {other:?}"),
         }
     }
-    assert!(t.engine.conns.is_empty());
+    assert!(t.engine.cx.conns.is_empty());
     t.finish();
 }
 
@@ -428,7 +428,7 @@ fn sec_03_a_tool_gone_before_the_answer_leaves_nothing() {
     t.cancelled(id);
     t.answer(id, Ok(Answer::Identity(proc("tool", 0))));
     t.quiet();
-    assert!(t.engine.conns.is_empty());
+    assert!(t.engine.cx.conns.is_empty());
     t.finish();
 }
 
@@ -468,7 +468,7 @@ fn tol_17_a_lost_tool_leaves_no_registration_request_or_name() {
     t.cancelled(asked);
     t.answer(ends, Ok(Answer::Done));
     t.quiet();
-    assert!(t.engine.events.is_empty() && t.engine.iof.is_empty() && t.engine.conns.is_empty());
+    assert!(t.engine.events.is_empty() && t.engine.iof.is_empty() && t.engine.cx.conns.is_empty());
 
     // neither what happens nor who is next hears of it
     t.called(HostCall::NotifyEvent(Event::new(event, proc("job", 0)))).unwrap();

@@ -502,7 +502,7 @@ fn con_08_con_19_a_namespace_of_another_cluster_is_the_hosts_to_find() {
     assert_eq!(request.procs, [proc("a", 0), all_of(far)]);
     let mut other = Harness::new([]);
     other.job(far, "0-2");
-    let job = other.engine.job_or_failure(far).unwrap().data.clone();
+    let job = other.engine.cx.job_or_failure(far).unwrap().data.clone();
     other.finish();
     let data = CODEC.jobs_blob([&*job]);
     t.answer(id, Ok(Answer::Connected(Connected { data, ..Connected::default() })));
@@ -520,7 +520,7 @@ fn con_08_what_the_host_has_registered_here_stands_whatever_another_server_says(
     let id = asked_to_connect(&mut t);
     let mut other = Harness::new([]);
     other.job("b", "0-2");
-    let data = CODEC.jobs_blob([&*other.engine.job_or_failure("b").unwrap().data]);
+    let data = CODEC.jobs_blob([&*other.engine.cx.job_or_failure("b").unwrap().data]);
     other.finish();
     t.answer(id, Ok(Answer::Connected(Connected { data, ..Connected::default() })));
     let [to_a, to_b] = asked;

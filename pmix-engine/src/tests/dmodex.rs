@@ -85,7 +85,7 @@ fn dmx_04_the_wildcard_is_the_job_data() {
     let (mut t, _) = world();
     let result = t.called(wanted(all_of("job")));
     let Ok(CallValue::Blob(blob)) = result else { panic!("{result:?}") };
-    assert_eq!(CODEC.read_job(blob.clone()).unwrap(), *t.engine.jobs.get("job").unwrap().data);
+    assert_eq!(CODEC.read_job(blob.clone()).unwrap(), *t.engine.cx.jobs.get("job").unwrap().data);
     t.finish();
 }
 

@@ -290,7 +290,7 @@ impl Harness {
     pub(super) fn job(&mut self, name: &str, proc_map: &str) {
         self.register(spec(name, proc_map), None);
         let nspace = nspace(name);
-        let local = self.engine.job_or_failure(&nspace).unwrap().local_ranks.clone();
+        let local = self.engine.cx.job_or_failure(&nspace).unwrap().local_ranks.clone();
         for rank in local.unwrap_or_default().iter() {
             self.register_client(&ProcId::new(nspace.clone(), rank));
         }
@@ -313,7 +313,7 @@ impl Harness {
     #[track_caller]
     pub(super) fn connect(&mut self, proc: &ProcId) -> Peer {
         let conn = self.hello(proc);
-        if self.engine.config.capabilities.has(Upcall::ClientConnected) {
+        if self.engine.cx.config.capabilities.has(Upcall::ClientConnected) {
             let (id, _, request) = self.upcall();
             assert!(matches!(request, UpcallRequest::ClientConnected(request) if request.proc == *proc));
             self.answer(id, Ok(Answer::Done));
@@ -488,8 +488,8 @@ impl Harness {
 
 #[track_caller]
 pub(super) fn assert_idle(engine: &Engine) {
-    assert!(engine.upcalls.is_empty(), "upcalls under way: {:?}", engine.upcalls);
-    assert_eq!(engine.next_timeout(), None, "timers: {:?}", engine.timers);
+    assert!(engine.cx.upcalls.is_empty(), "upcalls under way: {:?}", engine.cx.upcalls);
+    assert_eq!(engine.next_timeout(), None, "timers: {:?}", engine.cx.timers);
     assert_eq!(
         engine.stats().waiting,
         0,

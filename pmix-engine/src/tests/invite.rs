@@ -267,7 +267,7 @@ fn grp_07_of_two_who_take_the_place_the_lower_one_leads() {
             .into_iter()
             .any(|command| matches!(command, Command::Reply { id, .. } if id == joins.id));
         assert!(failed, "it is answered");
-        t.engine.upcalls.clear();
+        t.engine.cx.upcalls.clear();
         t.finish();
     }
 }

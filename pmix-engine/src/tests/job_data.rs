@@ -55,7 +55,7 @@ fn get_30_a_reserved_key_is_there_from_the_start_or_never() {
 #[test]
 fn get_08_get_33_job_data_comes_along_where_it_is_new_or_wanted_anew() {
     let (mut t, peer) = world();
-    let data = t.engine.jobs.get("job").unwrap().data.clone();
+    let data = t.engine.cx.jobs.get("job").unwrap().data.clone();
     let to = t.ask(&peer, get_key(all_of("job"), &keys::JOB_SIZE));
     assert!(t.got(to).job.is_none());
     for request in

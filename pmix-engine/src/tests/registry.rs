@@ -44,7 +44,7 @@ fn reg_02_reg_22_the_number_of_local_processes_must_fit_the_map() {
         assert!(failure.message.contains("0-1"), "{failure}");
     }
     // nothing of it stays
-    assert!(t.engine.jobs.is_empty());
+    assert!(t.engine.cx.jobs.is_empty());
     assert!(t.called(register("job", Some(2), infos())).is_ok());
     t.finish();
 }
@@ -65,7 +65,7 @@ fn reg_03_nodata_notes_the_namespace_only() {
     // what is known of it already stays
     t.job("known", "0-1");
     assert!(t.called(register("known", None, vec![Info::new(&keys::REGISTER_NODATA, true)])).is_ok());
-    assert_eq!(t.engine.jobs.get("known").unwrap().data.size(), Some(2));
+    assert_eq!(t.engine.cx.jobs.get("known").unwrap().data.size(), Some(2));
     t.finish();
 }
 
@@ -118,11 +118,11 @@ fn reg_02_reg_09_the_number_of_local_processes_stays_unless_it_is_given_again() 
 fn reg_09_a_registration_that_makes_no_sense_changes_nothing() {
     let mut t = Harness::new([]);
     t.register(spec("job", "0-1"), None);
-    let before = t.engine.jobs.get("job").unwrap().data.clone();
+    let before = t.engine.cx.jobs.get("job").unwrap().data.clone();
     let bad = Info::dynamic(keys::PROC_INFO_ARRAY.key_name(), "no array");
     let result = t.called(register("job", None, vec![Info::new(&keys::UNIV_SIZE, 3u32), bad]));
     refused(result, Status::ERR_BAD_PARAM);
-    assert!(Arc::ptr_eq(&t.engine.jobs.get("job").unwrap().data, &before));
+    assert!(Arc::ptr_eq(&t.engine.cx.jobs.get("job").unwrap().data, &before));
     t.finish();
 }
 
@@ -146,7 +146,7 @@ fn reg_11_cli_08_a_deregistered_namespace_leaves_nothing() {
         Command::CancelUpcall(welcome),
         closed(asked),
     ]);
-    assert!(t.engine.conns.is_empty() && t.engine.jobs.is_empty());
+    assert!(t.engine.cx.conns.is_empty() && t.engine.cx.jobs.is_empty());
     // the ends of the connections are no news
     for conn in [peer.conn, finalizing.conn, asked] {
         t.lose_conn(conn);
@@ -171,7 +171,7 @@ fn cli_01_only_one_process_can_be_registered_at_a_time() {
         let result = t.called(HostCall::RegisterClient { proc, uid: 1, gid: 1, object: None });
         refused(result, Status::ERR_BAD_PARAM);
     }
-    assert!(t.engine.jobs.is_empty());
+    assert!(t.engine.cx.jobs.is_empty());
     t.finish();
 }
 

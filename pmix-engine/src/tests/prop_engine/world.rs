@@ -185,7 +185,7 @@ impl World {
         assert!(self.open.is_empty(), "never answered: {:?}", self.open);
         assert!(self.calls.is_empty(), "never answered: {:?}", self.calls);
         assert_idle(&self.engine);
-        assert!(self.engine.conns.is_empty());
+        assert!(self.engine.cx.conns.is_empty());
     }
 
     // what happens
@@ -429,7 +429,7 @@ impl World {
     fn check_upcall(&mut self, request: &UpcallRequest) {
         match request {
             UpcallRequest::Fence(request) => {
-                assert!(self.engine.config.capabilities.has(Upcall::Fence));
+                assert!(self.engine.cx.config.capabilities.has(Upcall::Fence));
                 assert!(!self.host_is_busy(&request.procs), "two fences of {:?} at a time", request.procs);
                 self.model.check_outgoing(&read_blob(&request.data));
                 let status = request.directives.get(&keys::LOCAL_COLLECTIVE_STATUS).unwrap();
@@ -437,7 +437,7 @@ impl World {
                 assert!(!request.directives.contains(&keys::TIMEOUT));
             }
             UpcallRequest::DirectModex(request) => {
-                assert!(self.engine.config.capabilities.has(Upcall::DirectModex));
+                assert!(self.engine.cx.config.capabilities.has(Upcall::DirectModex));
                 assert!(!self.model.is_local(request.proc.rank.to_raw()));
                 assert!(!request.directives.contains(&keys::TIMEOUT));
                 let twin = UpcallRequest::DirectModex(request.clone());
