@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use pmix_types::message::{Abort, Failure, Hello, Identity, Reply, Welcome};
-use pmix_types::{Directives, Info, ProcId, Status, keys};
+use pmix_types::{ProcId, Status};
 
 use super::context::Context;
 use super::ids::ReplyTo;
 use super::registry::{Client, Stage};
 use super::resolve;
 use super::upcall::{ClientConnected, ClientFinalized, ClientLost, ToolConnected, Upcall};
-use super::users::Listener;
+use super::users::{Listener, push_identity};
 use super::{
     Answer, Asked, Caller, Command, ConnId, Engine, PeerCred, UpcallPurpose, UpcallRequest, not_supported,
 };
@@ -213,7 +213,7 @@ impl Engine {
     pub(super) fn on_finalize_done(&mut self, to: ReplyTo, result: Result<(), Failure>) {
         let Some(held) = self.cx.conns.get_mut(&to.conn) else { return };
         held.stage = ConnStage::Finalized;
-        self.drop_registrations(to.conn);
+        self.events.drop_registrations(to.conn, &mut self.cx);
         self.drop_pulls(to.conn);
         self.cx.reply(to, result.map(|()| Reply::Done));
     }
@@ -254,14 +254,14 @@ impl Engine {
 
     /// Drops all that a connection has asked for, without answers.
     pub(super) fn forget_conn(&mut self, conn: ConnId) -> Option<(ProcId, ConnStage)> {
-        self.drop_registrations(conn);
-        self.forget_untaken_events(conn);
+        self.events.drop_registrations(conn, &mut self.cx);
+        self.events.forget_untaken(conn);
         self.drop_pulls(conn);
         self.end_monitors(conn);
         self.inputs.forget(conn);
         let held = self.cx.conns.remove(&conn)?;
         if held.kind == Kind::Tool {
-            self.forget_events_of(&held.proc);
+            self.events.forget_proc(&held.proc);
         }
         self.forget_waiters_of(conn);
         self.collectives.forget(conn);
@@ -315,15 +315,7 @@ impl UpcallPurpose {
             | Self::Collective(_)
             | Self::Fetch(_)
             | Self::EventUp(_)
-            | Self::Watch(_) => false,
+            | Self::Watch => false,
         }
     }
-}
-
-/// Adds user and group of the caller, as the kernel says, in place of what the caller claims (GEN-13).
-pub(super) fn push_identity(directives: &mut Directives, (uid, gid): (u32, Option<u32>)) {
-    directives.remove(&keys::USERID);
-    directives.remove(&keys::GRPID);
-    directives.push(Info::new(&keys::USERID, uid));
-    directives.extend(gid.map(|gid| Info::new(&keys::GRPID, gid)));
 }

@@ -13,13 +13,15 @@ use super::registry::{Client, Job, unknown_nspace};
 use super::timers::Timers;
 use super::{Caller, Command, Config, ConnId, ServerStats, UpcallId, UpcallPurpose, UpcallRequest};
 
+pub(crate) type Jobs = BTreeMap<Nspace, Job>;
+
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) config: Config,
     /// The time that it was told last.
     pub(crate) now: Option<Instant>,
     pub(crate) timers: Timers,
-    pub(crate) jobs: BTreeMap<Nspace, Job>,
+    pub(crate) jobs: Jobs,
     pub(crate) conns: BTreeMap<ConnId, Conn>,
     pub(crate) upcalls: BTreeMap<UpcallId, UpcallPurpose>,
     next_upcall: Counter,
@@ -34,7 +36,7 @@ impl Context {
             config,
             now: None,
             timers: Timers::default(),
-            jobs: BTreeMap::new(),
+            jobs: Jobs::new(),
             conns: BTreeMap::new(),
             upcalls: BTreeMap::new(),
             next_upcall: Counter::default(),
@@ -53,6 +55,12 @@ impl Context {
 
     pub(crate) fn client_mut(&mut self, proc: &ProcId) -> Option<&mut Client> {
         self.jobs.get_mut(&proc.nspace)?.clients.get_mut(&proc.rank)
+    }
+
+    /// Whether a process is on this node, whatever it is.
+    pub(crate) fn is_here(&self, proc: &ProcId) -> bool {
+        self.jobs.get(&proc.nspace).is_some_and(|job| job.is_local(proc.rank))
+            || self.conns.values().any(|held| held.proc == *proc)
     }
 
     pub(crate) fn reply(&mut self, to: ReplyTo, result: Result<Reply, Failure>) {

@@ -8,9 +8,9 @@ use pmix_types::message::{
 };
 use pmix_types::{DataRange, Directives, Info, KeyName, Nspace, Pdata, Persistence, Status, keys};
 
-use super::connect::push_identity;
 use super::ids::ReplyTo;
 use super::timers::{Timer, deadline};
+use super::users::push_identity;
 use super::{
     Answer, Asked, Caller, Command, ConnId, Engine, UpcallId, UpcallPurpose, UpcallRequest, not_supported,
 };

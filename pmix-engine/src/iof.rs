@@ -7,11 +7,11 @@ use bytes::{Bytes, BytesMut};
 use pmix_types::message::{Failure, IofPull, Output, Push, Reply};
 use pmix_types::{Directives, Info, IofChannels, Memory, Nspace, ProcId, Status, keys};
 
-use super::connect::push_identity;
 use super::ids::{Counter, ReplyTo};
 use super::iof_cache::{Cache, CacheRule, Cached, Source};
 use super::timers::{Timer, Timers};
 use super::upcall::{IofPullRequest, Upcall};
+use super::users::push_identity;
 use super::{Asked, CallValue, Caller, Command, ConnId, Engine, UpcallPurpose, UpcallRequest, not_supported};
 
 /// Output subscriptions that one connection may have.

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 use pmix_types::message::{Failure, IofPush, Reply};
 use pmix_types::{Memory, ProcId, Status};
 
-use super::connect::push_identity;
 use super::ids::ReplyTo;
 use super::upcall::Upcall;
+use super::users::push_identity;
 use super::{Asked, ConnId, Engine, UpcallPurpose, UpcallRequest, not_supported};
 
 /// Bytes of input from one connection that may wait for the host; one may be larger.

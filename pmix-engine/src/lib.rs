@@ -97,7 +97,7 @@ mod users;
 use std::time::Instant;
 
 use pmix_types::message::{Failure, Reply, Request};
-use pmix_types::{AttributeRegistry, Memory, ProcId, Status};
+use pmix_types::{AttributeRegistry, Event, Memory, ProcId, Status};
 
 pub use absence::Presence;
 pub use blob::Codec;
@@ -125,6 +125,7 @@ use monitor::Monitors;
 use psets::Psets;
 use setup::Setup;
 use timers::Timer;
+use users::Voice;
 
 /// What does not change while a server runs.
 #[derive(Clone, Debug)]
@@ -202,7 +203,7 @@ pub(crate) enum UpcallPurpose {
     /// The host has an event of this process.
     EventUp(ProcId),
     /// The host is to watch codes, or not to any more.
-    Watch(events::Watched),
+    Watch,
 }
 
 /// When and by whom something was asked.
@@ -317,8 +318,8 @@ impl Engine {
             Request::Fence(fence) => self.on_fence(&asked, fence),
             Request::Abort(abort) => self.on_abort(asked, abort),
             Request::Query(queries) => self.on_query(asked, queries),
-            Request::RegisterEvents(wish) => self.on_register_events(asked, wish),
-            Request::DeregisterEvents(number) => self.on_deregister_events(to, number),
+            Request::RegisterEvents(request) => self.events.on_register(asked, request, &mut self.cx),
+            Request::DeregisterEvents(number) => self.events.on_deregister(to, number, &mut self.cx),
             Request::Notify(event) => self.on_notify(asked, event),
             Request::Publish(publish) => self.on_publish(asked, publish),
             Request::Lookup(lookup) => self.on_lookup(asked, lookup),
@@ -367,8 +368,8 @@ impl Engine {
             UpcallPurpose::Pull { number, to } => self.on_pulled(number, to, result.map(|_| ())),
             UpcallPurpose::Input(to) => self.on_input_taken(to, result.map(|_| ())),
             UpcallPurpose::Fetch(key) => self.on_fetched(&key, result),
-            UpcallPurpose::EventUp(source) => self.on_event_handed_up(&source),
-            UpcallPurpose::Watch(watched) => self.on_watch_answer(watched, result.is_ok()),
+            UpcallPurpose::EventUp(source) => self.events.on_handed_up(&source, &mut self.cx),
+            UpcallPurpose::Watch => self.events.on_watch_answer(upcall, result.is_ok(), &mut self.cx),
         }
     }
 
@@ -394,7 +395,11 @@ impl Engine {
             }
             HostCall::IofDeliver(output) => self.on_iof_deliver(now, output),
             HostCall::NotifyEvent(event) => self.on_host_event(&event),
-            HostCall::NotifyEventOf { event, uid } => self.on_event_of(&event, uid),
+            HostCall::NotifyEventOf { event, uid } => {
+                // what a process on another node says is heard as if it were here (EVT-19)
+                let voice = self.cx.voice_of(uid, &event.source);
+                self.tell_all(&event, &voice)
+            }
             HostCall::DefinePset { name, members } => self.on_define_pset(name, members),
             HostCall::DeletePset(name) => self.on_delete_pset(&name),
             HostCall::JobData(nspace) => {
@@ -411,6 +416,41 @@ impl Engine {
             HostCall::Stats => Ok(CallValue::Stats(self.stats())),
         };
         self.cx.out.push(Command::Return { id, result });
+    }
+
+    /// An event of a process. What it says of a group is for the server's own records first.
+    fn on_notify(&mut self, asked: Asked, mut event: Event) {
+        if let Err(failure) = events::check_size(&event) {
+            return self.cx.reply(asked.to, Err(failure));
+        }
+        // the source is who sent it, whatever it claims
+        event.source = asked.by.proc.clone();
+        self.resolve_range(&mut event);
+        let is_of_group = match event.code {
+            Status::GROUP_CONSTRUCT_ABORT => self.on_abort_event(&event).is_some(),
+            Status::GROUP_LEADER_SELECTED => self.on_claim(&event).is_some(),
+            _ => false,
+        };
+        if is_of_group {
+            return self.cx.reply(asked.to, Ok(Reply::Done));
+        }
+        if invite::speaks_for_another(&event) {
+            let message = format!("{}: of a group a process can tell this of itself only", event.code);
+            return self.cx.reply(asked.to, Err(Failure::new(Status::ERR_NO_PERMISSIONS, message)));
+        }
+        self.events.on_notify(asked, event, &mut self.cx);
+    }
+
+    /// An event of the host goes to local processes only (HST-07).
+    fn on_host_event(&mut self, event: &Event) -> Result<CallValue, Failure> {
+        self.tell_all(event, &Voice::Trusted)
+    }
+
+    /// Tells those here of an event, on the word of somebody else than who asks for that.
+    fn tell_all(&mut self, event: &Event, voice: &Voice) -> Result<CallValue, Failure> {
+        self.events.deliver(event, voice, &mut self.cx);
+        self.on_group_event(event, voice);
+        Ok(CallValue::Done)
     }
 
     /// Of all calls only these two wait.

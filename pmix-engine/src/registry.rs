@@ -322,7 +322,7 @@ impl Engine {
         self.end_output_of(nspace);
         self.close_clients(|proc| proc.nspace == *nspace, &why);
         self.clean_up_all_of(nspace);
-        self.forget_events_of_nspace(nspace);
+        self.events.forget_nspace(nspace);
         Ok(CallValue::Done)
     }
 
@@ -406,7 +406,7 @@ impl Engine {
         self.on_departed_in_gets(proc);
         self.on_departed_in_dmodex(proc);
         self.clean_up_after(proc);
-        self.forget_events_of(proc);
+        self.events.forget_proc(proc);
     }
 }
 

@@ -4,9 +4,9 @@ use pmix_types::job::{JobData, resolve_nodes, resolve_peers};
 use pmix_types::message::{Failure, Reply, ResolvePeers};
 use pmix_types::{DataArray, Directives, Info, KeyName, Nspace, Query, Status, Value, keys};
 
-use super::connect::push_identity;
 use super::ids::ReplyTo;
 use super::upcall::{QueryRequest, QueryResults, Upcall};
+use super::users::push_identity;
 use super::{Answer, Asked, Caller, Engine, UpcallPurpose, UpcallRequest};
 
 /// What is to be resolved; no namespace stands for all.

@@ -5,7 +5,7 @@
 
 use pmix_types::job::Target;
 use pmix_types::message::Failure;
-use pmix_types::{Nspace, ProcId, Status, keys};
+use pmix_types::{Directives, Info, Nspace, ProcId, Status, keys};
 
 use super::context::Context;
 use super::registry::{Job, unknown_nspace};
@@ -116,4 +116,12 @@ impl Job {
 /// Says that a namespace is not for this user, and nothing else of it.
 pub(super) fn not_own(uid: u32, nspace: &Nspace) -> Failure {
     Failure::new(Status::ERR_NO_PERMISSIONS, format!("job {nspace} does not belong to uid {uid}"))
+}
+
+/// Adds user and group of the caller, as reported by the kernel, in place of what the caller claims (GEN-13).
+pub(super) fn push_identity(directives: &mut Directives, (uid, gid): (u32, Option<u32>)) {
+    directives.remove(&keys::USERID);
+    directives.remove(&keys::GRPID);
+    directives.push(Info::new(&keys::USERID, uid));
+    directives.extend(gid.map(|gid| Info::new(&keys::GRPID, gid)));
 }

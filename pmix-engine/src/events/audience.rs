@@ -1,6 +1,6 @@
 use pmix_types::{DataRange, Event, ProcId, keys};
 
-use super::Jobs;
+use crate::context::Jobs;
 
 /// Who on this node is to hear of an event (EVT-11).
 #[derive(Clone, Debug, PartialEq, Eq)]

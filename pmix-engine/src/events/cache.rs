@@ -2,7 +2,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use pmix_types::{Event, Memory, Nspace, ProcId, RankSet, keys};
 
-use super::{Audience, Jobs};
+use super::audience::Audience;
+use crate::context::Jobs;
 use crate::users::Voice;
 
 /// Events that are kept although they are for no job in particular: a ring (EVT-13).

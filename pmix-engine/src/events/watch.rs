@@ -2,9 +2,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pmix_types::{Directives, Status};
 
-use super::super::connect::push_identity;
-use super::super::upcall::{DeregisterEventsRequest, RegisterEvents, Upcall};
-use super::super::{Caller, Engine, UpcallPurpose, UpcallRequest};
+use crate::context::Context;
+use crate::upcall::{DeregisterEventsRequest, RegisterEvents, Upcall};
+use crate::users::push_identity;
+use crate::{Caller, UpcallId, UpcallPurpose, UpcallRequest};
 
 /// Codes that the host may be asked to watch.
 const MAX_WATCHED: usize = 4096;
@@ -13,7 +14,11 @@ const MAX_WATCHED: usize = 4096;
 ///
 /// A host that refuses is asked again with the next registration; what happens on this node is heard all the same.
 #[derive(Debug, Default)]
-pub(crate) struct Watch(BTreeMap<Status, Code>);
+pub(super) struct Watch {
+    codes: BTreeMap<Status, Code>,
+    /// What the host has not answered yet.
+    asked: BTreeMap<UpcallId, Asked>,
+}
 
 #[derive(Debug)]
 struct Code {
@@ -33,88 +38,81 @@ enum Stage {
     Releasing,
 }
 
-/// Codes of an upcall.
+/// An upcall that starts or ends the watch of these codes.
 #[derive(Debug)]
-pub(crate) struct Watched {
+struct Asked {
     codes: Vec<Status>,
     is_start: bool,
 }
 
 impl Watch {
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.codes.is_empty() && self.asked.is_empty()
     }
 
     pub(super) fn has_room_for(&self, codes: &[Status]) -> bool {
-        self.0.len() + codes.iter().filter(|code| is_of_host(**code)).count() <= MAX_WATCHED
+        self.codes.len() + codes.iter().filter(|code| is_of_host(**code)).count() <= MAX_WATCHED
     }
-}
 
-impl Engine {
     /// Asks the host for those codes that only it can see and that it is not asked for yet.
-    pub(super) fn watch_codes(&mut self, codes: &[Status], directives: Directives, caller: Caller) {
-        if !self.cx.config.capabilities.has(Upcall::RegisterEvents) {
+    pub(super) fn add(&mut self, codes: &[Status], directives: Directives, caller: Caller, cx: &mut Context) {
+        if !cx.config.capabilities.has(Upcall::RegisterEvents) {
             return;
         }
         let mut fresh = Vec::new();
         for code in named_once(codes) {
-            let held = self.events.watch.0.entry(code).or_insert(Code { wanted: 0, stage: Stage::Idle });
+            let held = self.codes.entry(code).or_insert(Code { wanted: 0, stage: Stage::Idle });
             held.wanted += 1;
             if held.stage == Stage::Idle {
                 fresh.push(code);
             }
         }
-        self.start_watch(fresh, directives, caller);
+        self.start(fresh, directives, caller, cx);
     }
 
     /// A registration of these codes has ended.
-    pub(super) fn unwatch_codes(&mut self, codes: &[Status]) {
+    pub(super) fn remove(&mut self, codes: &[Status], cx: &mut Context) {
         let codes = named_once(codes);
         for code in &codes {
-            if let Some(held) = self.events.watch.0.get_mut(code) {
+            if let Some(held) = self.codes.get_mut(code) {
                 held.wanted -= 1;
             }
         }
-        self.settle_watch(codes);
+        self.settle(codes, cx);
     }
 
-    /// The host has answered.
-    pub(crate) fn on_watch_answer(&mut self, watched: Watched, is_ok: bool) {
-        let Watched { codes, is_start } = watched;
-        for code in &codes {
-            if let Some(held) = self.events.watch.0.get_mut(code) {
-                held.stage = if is_start && is_ok { Stage::Watched } else { Stage::Idle };
-            }
-        }
+    pub(super) fn on_answer(&mut self, upcall: UpcallId, is_ok: bool, cx: &mut Context) {
+        let Some(Asked { codes, is_start }) = self.asked.remove(&upcall) else { return };
+        self.set_stage(&codes, if is_start && is_ok { Stage::Watched } else { Stage::Idle });
         let mut again = Vec::new();
         if !is_start {
             // somebody has come meanwhile
-            let is_wanted = |code: &Status| self.events.watch.0.get(code).is_some_and(|held| held.wanted > 0);
+            let is_wanted = |code: &Status| self.codes.get(code).is_some_and(|held| held.wanted > 0);
             again = codes.iter().copied().filter(is_wanted).collect();
         }
-        self.settle_watch(codes);
-        self.start_watch(again, Directives::new(), self.cx.self_caller());
+        self.settle(codes, cx);
+        self.start(again, Directives::new(), cx.self_caller(), cx);
     }
 
-    fn start_watch(&mut self, codes: Vec<Status>, mut directives: Directives, caller: Caller) {
+    fn start(&mut self, codes: Vec<Status>, mut directives: Directives, caller: Caller, cx: &mut Context) {
         if codes.is_empty() {
             return;
         }
         self.set_stage(&codes, Stage::Asking);
         push_identity(&mut directives, (caller.uid, caller.gid));
         let request = RegisterEvents::new(codes.clone()).with_directives(directives);
-        let purpose = UpcallPurpose::Watch(Watched { codes, is_start: true });
-        self.cx.upcall(purpose, caller, UpcallRequest::RegisterEvents(request));
+        let upcall = cx.upcall(UpcallPurpose::Watch, caller, UpcallRequest::RegisterEvents(request));
+        self.asked.insert(upcall, Asked { codes, is_start: true });
     }
 
     /// Gives up those of the codes that nobody wants, as far as the host is not busy with them.
-    fn settle_watch(&mut self, codes: Vec<Status>) {
+    fn settle(&mut self, codes: Vec<Status>, cx: &mut Context) {
         let mut over = Vec::new();
         for code in codes {
-            match self.events.watch.0.get(&code) {
+            match self.codes.get(&code) {
                 Some(Code { wanted: 0, stage: Stage::Watched }) => over.push(code),
                 Some(Code { wanted: 0, stage: Stage::Idle }) => {
-                    self.events.watch.0.remove(&code);
+                    self.codes.remove(&code);
                 }
                 _ => {}
             }
@@ -122,19 +120,19 @@ impl Engine {
         if over.is_empty() {
             return;
         }
-        if !self.cx.config.capabilities.has(Upcall::DeregisterEvents) {
-            self.events.watch.0.retain(|code, _| !over.contains(code));
+        if !cx.config.capabilities.has(Upcall::DeregisterEvents) {
+            self.codes.retain(|code, _| !over.contains(code));
             return;
         }
         self.set_stage(&over, Stage::Releasing);
-        let request = DeregisterEventsRequest::new(over.clone());
-        let purpose = UpcallPurpose::Watch(Watched { codes: over, is_start: false });
-        self.cx.upcall(purpose, self.cx.self_caller(), UpcallRequest::DeregisterEvents(request));
+        let request = UpcallRequest::DeregisterEvents(DeregisterEventsRequest::new(over.clone()));
+        let upcall = cx.upcall(UpcallPurpose::Watch, cx.self_caller(), request);
+        self.asked.insert(upcall, Asked { codes: over, is_start: false });
     }
 
     fn set_stage(&mut self, codes: &[Status], stage: Stage) {
         for code in codes {
-            if let Some(held) = self.events.watch.0.get_mut(code) {
+            if let Some(held) = self.codes.get_mut(code) {
                 held.stage = stage;
             }
         }

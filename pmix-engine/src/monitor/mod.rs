@@ -213,8 +213,7 @@ impl Engine {
         let mut event = held.alarm.event.clone();
         self.resolve_range(&mut event);
         // it says what its process has asked for
-        let _ = self.tell_all(&event, &self.cx.voice_of(watched.uid, &watched.proc));
-        self.pass_alarm_up(watched, event);
+        self.events.on_alarm(watched, event, &mut self.cx);
     }
 
     pub(super) fn end_monitors(&mut self, conn: ConnId) {

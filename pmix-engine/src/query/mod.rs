@@ -12,9 +12,9 @@ mod table;
 use pmix_types::message::{Failure, QueryReply, Reply};
 use pmix_types::{Directives, Info, KeyName, ProcId, Query, Status, Value, keys};
 
-use super::connect::push_identity;
 use super::ids::ReplyTo;
 use super::upcall::{QueryRequest, QueryResults, Upcall};
+use super::users::push_identity;
 use super::{Answer, Asked, Caller, Command, Engine, UpcallPurpose, UpcallRequest};
 pub(super) use catalogue::qualifiers_of_queries;
 use memory::Measured;
