@@ -196,7 +196,7 @@ impl Engine {
         let Some(held) = self.cx.conns.get_mut(&to.conn) else { return };
         held.stage = ConnStage::Finalizing;
         let is_client = held.kind == Kind::Client;
-        self.end_monitors(to.conn);
+        self.monitors.end_of_conn(to.conn, &mut self.cx);
         if let Some(client) = self.cx.client_mut(&caller.proc).filter(|_| is_client) {
             client.stage = Stage::Finalized;
             self.end_membership(&caller.proc);
@@ -257,7 +257,7 @@ impl Engine {
         self.events.drop_registrations(conn, &mut self.cx);
         self.events.forget_untaken(conn);
         self.drop_pulls(conn);
-        self.end_monitors(conn);
+        self.monitors.end_of_conn(conn, &mut self.cx);
         self.inputs.forget(conn);
         let held = self.cx.conns.remove(&conn)?;
         if held.kind == Kind::Tool {

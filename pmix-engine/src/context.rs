@@ -90,6 +90,13 @@ impl Context {
         id
     }
 
+    /// Nobody waits for this upcall any more.
+    pub(crate) fn cancel_upcall(&mut self, id: UpcallId) {
+        if self.upcalls.remove(&id).is_some() {
+            self.out.push(Command::CancelUpcall(id));
+        }
+    }
+
     /// The server itself as caller: of collectives, and of fetches shared by several processes.
     pub(crate) fn self_caller(&self) -> Caller {
         let Config { server, uid, gid, .. } = &self.config;

@@ -115,7 +115,7 @@ use collective::Collectives;
 use context::Context;
 use dmodex::Dmodex;
 use events::Events;
-use forward::{Forwarded, Left};
+use forward::{Form, Forwarded, Left};
 use ids::ReplyTo;
 use invite::Invites;
 use iof::Iof;
@@ -277,7 +277,10 @@ impl Engine {
                 Timer::Invitation(number) => self.on_invitation_timeout(number),
                 Timer::Upcall(upcall) => self.on_upcall_timeout(upcall),
                 Timer::Output(number) => self.on_output_timeout(number),
-                Timer::Monitor(number) => self.on_monitor_due(now, number),
+                Timer::Monitor(number) => {
+                    let raised = self.monitors.on_due(now, number, &mut self.cx);
+                    self.raise_alarm(raised);
+                }
             }
         }
     }
@@ -341,7 +344,11 @@ impl Engine {
             Request::IofPull(wish) => self.on_iof_pull(asked, wish),
             Request::IofDeregister(number) => self.on_iof_deregister(&asked, number),
             Request::IofPush(input) => self.on_iof_push(asked, input),
-            Request::Monitor(wish) => self.on_monitor(asked, wish),
+            Request::Monitor(request) => {
+                if let Some(request) = self.monitors.on_request(&asked, request, &mut self.cx) {
+                    self.pass_up(asked, request, Form::Info);
+                }
+            }
             Request::Finalize(_) => self.on_finalize(asked),
             other => self.on_host_request(asked, other),
         }
@@ -361,7 +368,10 @@ impl Engine {
             UpcallPurpose::Measure { questions, subjects } => {
                 self.on_measured(questions, subjects, result);
             }
-            UpcallPurpose::Look(number) => self.on_looked(number, result),
+            UpcallPurpose::Look(number) => {
+                let raised = self.monitors.on_looked(number, result, &self.cx);
+                self.raise_alarm(raised);
+            }
             UpcallPurpose::Resolve(resolving) => self.on_resolve_answer(resolving, result),
             UpcallPurpose::Forward(asked) => self.on_forwarded(upcall, asked, result),
             UpcallPurpose::Collective(round) => self.on_collective_answer(round, result),
@@ -439,6 +449,13 @@ impl Engine {
             return self.cx.reply(asked.to, Err(Failure::new(Status::ERR_NO_PERMISSIONS, message)));
         }
         self.events.on_notify(asked, event, &mut self.cx);
+    }
+
+    /// A monitor has found its process silent.
+    fn raise_alarm(&mut self, raised: Option<monitor::Raised>) {
+        let Some((watched, mut event)) = raised else { return };
+        self.resolve_range(&mut event);
+        self.events.on_alarm(watched, event, &mut self.cx);
     }
 
     /// An event of the host goes to local processes only (HST-07).

@@ -1,16 +1,17 @@
-//! Whether a file changes, which a process writes or reads as long as it works. Somebody else looks at it; here is what
-//! that means.
+//! Monitors of files: a process that works changes or reads its file. The driver looks at the file, and the engine
+//! judges what it saw.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use pmix_types::message::{Failure, Monitor as Wish};
+use pmix_types::message::{Failure, Monitor};
 use pmix_types::{Directives, Info, Key, Status, Value, keys};
 
-use super::super::timers::{Timer, deadline};
-use super::super::upcall::Upcall;
-use super::super::{Answer, Asked, Command, Engine, UpcallId, UpcallPurpose};
-use super::{Alarm, By, Kind, bad_param};
+use super::alarm::{Alarm, bad_param};
+use crate::context::Context;
+use crate::timers::deadline;
+use crate::upcall::Upcall;
+use crate::{Asked, UpcallId};
 
 /// What a file looks like from outside. Times are seconds and nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,24 +27,20 @@ pub struct FileState {
 /// A file that is looked at again and again.
 #[derive(Debug)]
 pub(super) struct File {
-    path: PathBuf,
-    interval: Duration,
+    pub(super) path: PathBuf,
+    /// Time between two looks.
+    pub(super) interval: Duration,
     signs: Signs,
-    /// Checks that may fail one after the other.
+    /// Checks that may fail in succession.
     drops: u32,
+    /// Checks that have failed since the last sign of life.
     failed: u32,
-    /// Nobody has seen it yet.
+    /// The driver has not looked yet.
     is_new: bool,
-    /// As it was seen last; `None` if it was never there.
+    /// Its last known state; `None` if it has never existed.
     last: Option<FileState>,
     /// A look that is under way.
-    look: Option<UpcallId>,
-}
-
-impl File {
-    pub(super) fn memory(&self) -> usize {
-        self.path.capacity()
-    }
+    pub(super) look: Option<UpcallId>,
 }
 
 /// What has to change.
@@ -81,8 +78,54 @@ fn take_flag_or_text(directives: &mut Directives, key: &Key<String>) -> bool {
 }
 
 impl File {
-    /// Whether this look is one too many without a sign of life. It is told once, until there is one.
-    fn judge(&mut self, now: Option<FileState>) -> bool {
+    /// The alarm and the file; `None` if only the host can do all that is asked for.
+    pub(super) fn read(
+        asked: &Asked,
+        request: &Monitor,
+        cx: &Context,
+    ) -> Result<Option<(Alarm, Self)>, Failure> {
+        let mut rest = request.directives.clone();
+        let path = match &request.monitor.value {
+            Value::String(path) => Path::new(path),
+            // several files have the same key
+            Value::DataArray(_) => return Ok(None),
+            _ => return Err(bad_param("a monitor of a file needs its path: MONITOR_FILE")),
+        };
+        let mut alarm = Alarm::take(request.code, Status::MONITOR_FILE_ALERT, &asked.by.proc, &mut rest)?;
+        alarm.event.info.push(Info::new(&keys::MONITOR_FILE, path.to_string_lossy()));
+        let signs = Signs::take(&mut rest)?;
+        let interval = rest.take(&keys::MONITOR_FILE_CHECK_TIME)?.unwrap_or(0);
+        let drops = rest.take(&keys::MONITOR_FILE_DROPS)?.unwrap_or(0);
+        deadline(asked.at, &mut rest)?;
+        if rest.deny_unprocessed().is_err() {
+            return Ok(None);
+        }
+        if !path.is_absolute() || interval == 0 || signs.is_empty() {
+            let message = "a monitor of a file needs an absolute path, MONITOR_FILE_CHECK_TIME, and at least one of \
+                           MONITOR_FILE_SIZE, _ACCESS and _MODIFY";
+            return Err(bad_param(message));
+        }
+        if asked.by.uid != cx.config.uid {
+            // the server must not see for a process what its user cannot see
+            return if cx.config.capabilities.has(Upcall::Monitor) {
+                Ok(None)
+            } else {
+                let message = "the server looks at files for processes of its own user only";
+                Err(Failure::new(Status::ERR_NO_PERMISSIONS, message))
+            };
+        }
+        let (path, interval) = (path.to_owned(), Duration::from_secs(interval.into()));
+        let file = Self { path, interval, signs, drops, failed: 0, is_new: true, last: None, look: None };
+        Ok(Some((alarm, file)))
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        self.path.capacity()
+    }
+
+    /// Takes what a look has seen; returns whether it is one too many without a sign of life. That is reported once, until
+    /// there is one again.
+    pub(super) fn judge(&mut self, now: Option<FileState>) -> bool {
         let before = self.last;
         self.last = now.or(before);
         if std::mem::take(&mut self.is_new) {
@@ -99,94 +142,9 @@ impl File {
         !is_alive && self.fail()
     }
 
-    fn fail(&mut self) -> bool {
+    /// Counts a check that has seen nothing; returns whether it is one too many.
+    pub(super) fn fail(&mut self) -> bool {
         self.failed = self.failed.saturating_add(1);
         self.failed == self.drops.saturating_add(1)
-    }
-}
-
-impl Engine {
-    pub(super) fn watch_file(
-        &mut self,
-        asked: &Asked,
-        wish: &Wish,
-        rest: &mut Directives,
-    ) -> Result<By, Failure> {
-        let path = match &wish.monitor.value {
-            Value::String(path) => Path::new(path),
-            // several files have the same key
-            Value::DataArray(_) => return Ok(By::Host),
-            _ => return Err(bad_param("a monitor of a file needs its path: MONITOR_FILE")),
-        };
-        let mut alarm = Alarm::new(wish.code, Status::MONITOR_FILE_ALERT, &asked.by.proc, rest)?;
-        alarm.event.info.push(Info::new(&keys::MONITOR_FILE, path.to_string_lossy()));
-        let signs = Signs::take(rest)?;
-        let interval = rest.take(&keys::MONITOR_FILE_CHECK_TIME)?.unwrap_or(0);
-        let drops = rest.take(&keys::MONITOR_FILE_DROPS)?.unwrap_or(0);
-        deadline(asked.at, rest)?;
-        if rest.deny_unprocessed().is_err() {
-            return Ok(By::Host);
-        }
-        if !path.is_absolute() || interval == 0 || signs.is_empty() {
-            let message = "a monitor of a file needs an absolute path, MONITOR_FILE_CHECK_TIME, and at least one of \
-                           MONITOR_FILE_SIZE, _ACCESS and _MODIFY";
-            return Err(bad_param(message));
-        }
-        if asked.by.uid != self.cx.config.uid {
-            // the server must not see for a process what its user cannot see
-            return if self.cx.config.capabilities.has(Upcall::Monitor) {
-                Ok(By::Host)
-            } else {
-                let message = "the server looks at files for processes of its own user only";
-                Err(Failure::new(Status::ERR_NO_PERMISSIONS, message))
-            };
-        }
-        let interval = Duration::from_secs(interval.into());
-        let path = path.to_owned();
-        let file = File { path, interval, signs, drops, failed: 0, is_new: true, last: None, look: None };
-        let number = self.hold_monitor(asked, alarm, Kind::File(file), interval)?;
-        self.look_at_file(number);
-        Ok(By::Server)
-    }
-
-    /// It is time for the next look. One that is still under way sees nothing either.
-    pub(super) fn on_check_due(&mut self, now: Instant, number: u64) {
-        let Some(held) = self.monitors.held.get_mut(&number) else { return };
-        let Kind::File(file) = &mut held.kind else { return };
-        held.due = now.checked_add(file.interval);
-        self.cx.timers.set(held.due, Timer::Monitor(number));
-        if file.look.is_none() {
-            self.look_at_file(number);
-        } else if file.fail() {
-            self.raise_alarm(number);
-        }
-    }
-
-    fn look_at_file(&mut self, number: u64) {
-        let Some(held) = self.monitors.held.get_mut(&number) else { return };
-        let Kind::File(file) = &mut held.kind else { return };
-        let id = self.cx.number_upcall(UpcallPurpose::Look(number));
-        file.look = Some(id);
-        self.cx.out.push(Command::Look { id, path: file.path.clone() });
-    }
-
-    pub(crate) fn on_looked(&mut self, number: u64, result: Result<Answer, Failure>) {
-        let Some(held) = self.monitors.held.get_mut(&number) else { return };
-        let Kind::File(file) = &mut held.kind else { return };
-        file.look = None;
-        let seen = match result {
-            Ok(Answer::File(state)) => state,
-            _ => None,
-        };
-        if file.judge(seen) {
-            self.raise_alarm(number);
-        }
-    }
-
-    /// Nobody wants to know any more.
-    pub(super) fn stop_looking(&mut self, file: &File) {
-        if let Some(id) = file.look {
-            self.cancel_upcall(id);
-        }
     }
 }

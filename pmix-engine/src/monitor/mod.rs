@@ -1,20 +1,22 @@
-//! Monitors that the server keeps itself (HST-09): of heartbeats, and of files of its own user. What else is to be
-//! monitored is the host's.
+//! Monitors that the server keeps itself (HST-09): of heartbeats, and of files of its own user. All others are the
+//! host's.
 
+mod alarm;
 mod file;
 mod heartbeat;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use pmix_types::message::{Failure, Monitor as Wish, Reply};
-use pmix_types::{DataArray, DataRange, Directives, Event, Info, Memory, ProcId, Status, Value, keys};
+use pmix_types::message::{self, Failure, Reply};
+use pmix_types::{DataArray, DataRange, Directives, Event, Info, ProcId, Status, Value, keys};
 
-use super::forward::Form;
+use super::context::Context;
 use super::ids::Counter;
 use super::timers::{Timer, deadline};
 use super::upcall::Upcall;
-use super::{Asked, ConnId, Engine, UpcallRequest};
+use super::{Answer, Asked, Caller, Command, ConnId, UpcallPurpose, UpcallRequest};
+use alarm::{Alarm, bad_param};
 use file::File;
 pub use file::FileState;
 
@@ -37,10 +39,13 @@ struct Monitor {
     conn: ConnId,
     alarm: Alarm,
     kind: Kind,
-    /// When a file is looked at next, or the process has sent no heartbeat for too long; `None` after it has been told so,
-    /// until one comes.
+    /// The next look at a file, or the time after which heartbeats are missing; `None` once that has raised the alarm,
+    /// until the next heartbeat.
     due: Option<Instant>,
 }
+
+/// An event that a monitor raises, with the process that asked for it.
+pub(super) type Raised = (Caller, Event);
 
 #[derive(Debug)]
 enum Kind {
@@ -60,14 +65,6 @@ impl Kind {
     }
 }
 
-/// An event to come.
-#[derive(Debug)]
-struct Alarm {
-    event: Event,
-    /// By which it can be cancelled; empty for none.
-    label: String,
-}
-
 impl Monitors {
     /// Whether nothing is watched.
     pub(super) fn is_empty(&self) -> bool {
@@ -77,110 +74,129 @@ impl Monitors {
     fn of(&self, conn: ConnId) -> impl Iterator<Item = (u64, &Monitor)> {
         self.held.iter().filter(move |(_, held)| held.conn == conn).map(|(number, held)| (*number, held))
     }
-}
 
-impl Alarm {
-    fn new(
-        code: Status,
-        by_default: Status,
-        proc: &ProcId,
-        directives: &mut Directives,
-    ) -> Result<Self, Failure> {
-        let code = if code == Status::SUCCESS { by_default } else { code };
-        let label = directives.take(&keys::MONITOR_ID)?.unwrap_or_default();
-        let range = directives.take(&keys::RANGE)?.unwrap_or(DataRange::NAMESPACE);
-        let custom = directives.take_each(|info| info.is(&keys::EVENT_CUSTOM_RANGE));
-        let mut event = Event::new(code, proc.clone()).with_range(range);
-        event = event.with_info(Info::new(&keys::EVENT_AFFECTED_PROC, proc.clone()));
-        if !label.is_empty() {
-            event = event.with_info(Info::new(&keys::MONITOR_ID, label.as_str()));
-        }
-        if directives.take_flag(&keys::MONITOR_APP_CONTROL)? {
-            // for the host (MON-03)
-            event = event.with_info(Info::new(&keys::MONITOR_APP_CONTROL, true));
-        }
-        // there are heartbeats and files of this node only
-        directives.take_flag(&keys::MONITOR_LOCAL_ONLY)?;
-        event = custom.into_iter().take(1).fold(event, Event::with_info);
-        if range == DataRange::UNDEF || !range.is_known() {
-            let message = format!("an event cannot be raised in range {range}");
-            return Err(Failure::new(Status::ERR_PARAM_VALUE_NOT_SUPPORTED, message));
-        }
-        if range == DataRange::CUSTOM && event.custom_range().is_empty() {
-            return Err(bad_param("range CUSTOM needs the processes: EVENT_CUSTOM_RANGE"));
-        }
-        Ok(Self { event, label })
-    }
-}
-
-impl Engine {
-    pub(super) fn on_monitor(&mut self, asked: Asked, wish: Wish) {
-        let mut rest = wish.directives.clone();
-        let what = &wish.monitor;
+    /// What is left for the host to do; `None` if the process has its answer.
+    pub(super) fn on_request(
+        &mut self,
+        asked: &Asked,
+        request: message::Monitor,
+        cx: &mut Context,
+    ) -> Option<Result<UpcallRequest, Failure>> {
+        let what = &request.monitor;
         let result = if what.is(&keys::SEND_HEARTBEAT) {
-            self.take_beat(&asked, &mut rest)
+            self.take_beat(asked, &request, cx)
         } else if what.is(&keys::MONITOR_HEARTBEAT) {
-            self.watch_heartbeat(&asked, &wish, &mut rest)
+            self.watch_heartbeat(asked, &request, cx)
         } else if what.is(&keys::MONITOR_FILE) {
-            self.watch_file(&asked, &wish, &mut rest)
+            self.watch_file(asked, &request, cx)
         } else if what.is(&keys::MONITOR_CANCEL) {
-            self.cancel_monitors(&asked, &wish, &mut rest)
+            self.cancel(asked, &request, cx)
         } else {
             Ok(By::Host)
         };
-        match result {
-            Ok(By::Server) => self.cx.reply(asked.to, Ok(Reply::Info(Vec::new()))),
-            Ok(By::Host) => self.have_monitored(asked, wish),
-            Err(failure) => self.cx.reply(asked.to, Err(failure)),
-        }
+        let result = match result {
+            Ok(By::Host) => return Some(for_host(request, &asked.by.proc)),
+            Ok(By::Server) => Ok(Reply::Info(Vec::new())),
+            Err(failure) => Err(failure),
+        };
+        cx.reply(asked.to, result);
+        None
     }
 
-    /// Its number. `first` is the time until something is due.
-    fn hold_monitor(
+    fn watch_heartbeat(
+        &mut self,
+        asked: &Asked,
+        request: &message::Monitor,
+        cx: &mut Context,
+    ) -> Result<By, Failure> {
+        let Some((alarm, patience)) = heartbeat::read(asked, request)? else { return Ok(By::Host) };
+        self.hold(asked, alarm, Kind::Heartbeat { patience }, patience, cx)?;
+        Ok(By::Server)
+    }
+
+    fn watch_file(
+        &mut self,
+        asked: &Asked,
+        request: &message::Monitor,
+        cx: &mut Context,
+    ) -> Result<By, Failure> {
+        let Some((alarm, file)) = File::read(asked, request, cx)? else { return Ok(By::Host) };
+        let interval = file.interval;
+        let number = self.hold(asked, alarm, Kind::File(file), interval, cx)?;
+        self.look(number, cx);
+        Ok(By::Server)
+    }
+
+    /// Starts a monitor and returns its number. `first` is the time until something is due.
+    fn hold(
         &mut self,
         asked: &Asked,
         alarm: Alarm,
         kind: Kind,
         first: Duration,
+        cx: &mut Context,
     ) -> Result<u64, Failure> {
         let conn = asked.to.conn;
-        let bytes = alarm.event.memory() + alarm.label.memory() + kind.memory();
+        let bytes = alarm.memory() + kind.memory();
         if bytes > MAX_MONITOR {
             let message = format!("a monitor of {bytes} bytes, the limit is {MAX_MONITOR}");
             return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
         }
-        if self.monitors.of(conn).count() >= MAX_MONITORS {
+        if self.of(conn).count() >= MAX_MONITORS {
             let message = format!("{} has {MAX_MONITORS} monitors, which is the limit", asked.by.proc);
             return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
         }
         let is_taken = |held: &Monitor| !alarm.label.is_empty() && held.alarm.label == alarm.label;
-        if self.monitors.of(conn).any(|(_, held)| is_taken(held)) {
+        if self.of(conn).any(|(_, held)| is_taken(held)) {
             let message = format!("there is a monitor {} already", alarm.label);
             return Err(Failure::new(Status::ERR_EXISTS, message));
         }
-        let number = self.monitors.next.next();
+        let number = self.next.next();
         let due = asked.at.checked_add(first);
-        self.cx.timers.set(due, Timer::Monitor(number));
-        self.monitors.held.insert(number, Monitor { conn, alarm, kind, due });
+        cx.timers.set(due, Timer::Monitor(number));
+        self.held.insert(number, Monitor { conn, alarm, kind, due });
         Ok(number)
     }
 
-    /// What has no label here may have one at the host, and all are those of the host, too.
-    fn cancel_monitors(&mut self, asked: &Asked, wish: &Wish, rest: &mut Directives) -> Result<By, Failure> {
-        let label = match &wish.monitor.value {
+    /// A heartbeat concerns the monitors of its own connection; there need not be any.
+    fn take_beat(
+        &mut self,
+        asked: &Asked,
+        request: &message::Monitor,
+        cx: &mut Context,
+    ) -> Result<By, Failure> {
+        let mut rest = request.directives.clone();
+        deadline(asked.at, &mut rest)?;
+        if rest.deny_unprocessed().is_err() {
+            return Ok(By::Host);
+        }
+        for (number, held) in self.held.iter_mut().filter(|(_, held)| held.conn == asked.to.conn) {
+            let Kind::Heartbeat { patience } = held.kind else { continue };
+            let timer = Timer::Monitor(*number);
+            cx.timers.clear(held.due, timer);
+            held.due = asked.at.checked_add(patience);
+            cx.timers.set(held.due, timer);
+        }
+        Ok(By::Server)
+    }
+
+    /// The host hears of a label that is not known here, as it may be one of its own, and whenever all monitors end.
+    fn cancel(&mut self, asked: &Asked, request: &message::Monitor, cx: &mut Context) -> Result<By, Failure> {
+        let mut rest = request.directives.clone();
+        let label = match &request.monitor.value {
             Value::Undef | Value::NullString => "",
             Value::String(label) => label,
             _ => return Err(bad_param("monitors are cancelled by their label, a text: MONITOR_CANCEL")),
         };
-        deadline(asked.at, rest)?;
+        deadline(asked.at, &mut rest)?;
         if rest.deny_unprocessed().is_err() {
             return Ok(By::Host);
         }
         let is_meant = |held: &Monitor| label.is_empty() || held.alarm.label == label;
-        let meant = self.monitors.of(asked.to.conn).filter(|(_, held)| is_meant(held));
+        let meant = self.of(asked.to.conn).filter(|(_, held)| is_meant(held));
         let meant: Vec<_> = meant.map(|(number, _)| number).collect();
-        meant.iter().for_each(|number| self.end_monitor(*number));
-        let has_host = self.cx.config.capabilities.has(Upcall::Monitor);
+        meant.iter().for_each(|number| self.end(*number, cx));
+        let has_host = cx.config.capabilities.has(Upcall::Monitor);
         match (label.is_empty(), meant.is_empty()) {
             (false, false) => Ok(By::Server),
             (true, _) if !has_host => Ok(By::Server),
@@ -191,41 +207,70 @@ impl Engine {
         }
     }
 
-    fn have_monitored(&mut self, asked: Asked, mut wish: Wish) {
-        let filled = fill_in_range(&wish.monitor, &asked.by.proc, &mut wish.directives);
-        self.pass_up(asked, filled.map(|()| UpcallRequest::Monitor(wish)), Form::Info);
-    }
-
-    pub(super) fn on_monitor_due(&mut self, now: Instant, number: u64) {
-        let Some(held) = self.monitors.held.get_mut(&number) else { return };
-        match held.kind {
+    /// It is time for the next look, or a heartbeat is missing.
+    pub(super) fn on_due(&mut self, now: Instant, number: u64, cx: &mut Context) -> Option<Raised> {
+        let held = self.held.get_mut(&number)?;
+        let is_alarm = match &mut held.kind {
             Kind::Heartbeat { .. } => {
                 held.due = None;
-                self.raise_alarm(number);
+                true
             }
-            Kind::File(_) => self.on_check_due(now, number),
+            Kind::File(file) => {
+                held.due = now.checked_add(file.interval);
+                cx.timers.set(held.due, Timer::Monitor(number));
+                // a look that is still under way has seen nothing either
+                file.look.is_some() && file.fail()
+            }
+        };
+        if is_alarm {
+            return self.raise(number, cx);
+        }
+        self.look(number, cx);
+        None
+    }
+
+    /// Has the driver look at a file, unless it is looking already.
+    fn look(&mut self, number: u64, cx: &mut Context) {
+        let Some(Monitor { kind: Kind::File(file), .. }) = self.held.get_mut(&number) else { return };
+        if file.look.is_none() {
+            let id = cx.number_upcall(UpcallPurpose::Look(number));
+            file.look = Some(id);
+            cx.out.push(Command::Look { id, path: file.path.clone() });
         }
     }
 
-    fn raise_alarm(&mut self, number: u64) {
-        let Some(held) = self.monitors.held.get(&number) else { return };
-        let Some(watched) = self.cx.caller(held.conn) else { return };
-        let mut event = held.alarm.event.clone();
-        self.resolve_range(&mut event);
-        // it says what its process has asked for
-        self.events.on_alarm(watched, event, &mut self.cx);
+    /// The driver has looked at a file.
+    pub(super) fn on_looked(
+        &mut self,
+        number: u64,
+        result: Result<Answer, Failure>,
+        cx: &Context,
+    ) -> Option<Raised> {
+        let Kind::File(file) = &mut self.held.get_mut(&number)?.kind else { return None };
+        file.look = None;
+        let seen = match result {
+            Ok(Answer::File(state)) => state,
+            _ => None,
+        };
+        if file.judge(seen) { self.raise(number, cx) } else { None }
     }
 
-    pub(super) fn end_monitors(&mut self, conn: ConnId) {
-        let ended: Vec<_> = self.monitors.of(conn).map(|(number, _)| number).collect();
-        ended.into_iter().for_each(|number| self.end_monitor(number));
+    fn raise(&self, number: u64, cx: &Context) -> Option<Raised> {
+        let held = self.held.get(&number)?;
+        Some((cx.caller(held.conn)?, held.alarm.event.clone()))
     }
 
-    fn end_monitor(&mut self, number: u64) {
-        let Some(held) = self.monitors.held.remove(&number) else { return };
-        self.cx.timers.clear(held.due, Timer::Monitor(number));
-        if let Kind::File(file) = held.kind {
-            self.stop_looking(&file);
+    /// A connection finalizes or is gone.
+    pub(super) fn end_of_conn(&mut self, conn: ConnId, cx: &mut Context) {
+        let ended: Vec<_> = self.of(conn).map(|(number, _)| number).collect();
+        ended.into_iter().for_each(|number| self.end(number, cx));
+    }
+
+    fn end(&mut self, number: u64, cx: &mut Context) {
+        let Some(held) = self.held.remove(&number) else { return };
+        cx.timers.clear(held.due, Timer::Monitor(number));
+        if let Kind::File(File { look: Some(look), .. }) = held.kind {
+            cx.cancel_upcall(look);
         }
     }
 }
@@ -235,6 +280,12 @@ impl Engine {
 enum By {
     Server,
     Host,
+}
+
+/// The request as it goes to the host.
+fn for_host(mut request: message::Monitor, asker: &ProcId) -> Result<UpcallRequest, Failure> {
+    fill_in_range(&request.monitor, asker, &mut request.directives)?;
+    Ok(UpcallRequest::Monitor(request))
 }
 
 /// Hosts expect other defaults, so that they are always told (MON-01): alarms are for the namespace, reports for who
@@ -258,8 +309,4 @@ fn fill_in_range(monitor: &Info, asker: &ProcId, directives: &mut Directives) ->
         directives.push(Info::new(&keys::RANGE, DataRange::NAMESPACE));
     }
     Ok(())
-}
-
-fn bad_param(message: &str) -> Failure {
-    Failure::new(Status::ERR_BAD_PARAM, message)
 }
