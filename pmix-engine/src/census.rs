@@ -42,7 +42,7 @@ impl Engine {
             gets: self.waiters.len(),
             participants: self.collectives.waiting(),
             is_idle,
-            has_subscribers: !self.events.is_empty() || !self.iof.is_empty() || !self.inputs.is_empty(),
+            has_subscribers: !self.events.is_empty() || !self.iof.is_empty(),
         }
     }
 }

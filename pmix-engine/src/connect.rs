@@ -214,7 +214,7 @@ impl Engine {
         let Some(held) = self.cx.conns.get_mut(&to.conn) else { return };
         held.stage = ConnStage::Finalized;
         self.events.drop_registrations(to.conn, &mut self.cx);
-        self.drop_pulls(to.conn);
+        self.iof.drop_subscriptions(to.conn, &mut self.cx);
         self.cx.reply(to, result.map(|()| Reply::Done));
     }
 
@@ -256,9 +256,9 @@ impl Engine {
     pub(super) fn forget_conn(&mut self, conn: ConnId) -> Option<(ProcId, ConnStage)> {
         self.events.drop_registrations(conn, &mut self.cx);
         self.events.forget_untaken(conn);
-        self.drop_pulls(conn);
+        self.iof.drop_subscriptions(conn, &mut self.cx);
         self.monitors.end_of_conn(conn, &mut self.cx);
-        self.inputs.forget(conn);
+        self.iof.forget_input(conn);
         let held = self.cx.conns.remove(&conn)?;
         if held.kind == Kind::Tool {
             self.events.forget_proc(&held.proc);

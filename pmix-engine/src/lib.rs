@@ -77,8 +77,6 @@ mod ids;
 mod input;
 mod invite;
 mod iof;
-mod iof_cache;
-mod iof_push;
 mod kv;
 mod monitor;
 mod psets;
@@ -119,7 +117,6 @@ use forward::{Form, Forwarded, Left};
 use ids::ReplyTo;
 use invite::Invites;
 use iof::Iof;
-use iof_push::Inputs;
 use kv::Waiters;
 use monitor::Monitors;
 use psets::Psets;
@@ -162,7 +159,6 @@ pub struct Engine {
     events: Events,
     invites: Invites,
     iof: Iof,
-    inputs: Inputs,
     monitors: Monitors,
     left: Left,
 }
@@ -231,7 +227,6 @@ impl Engine {
             events: Events::default(),
             invites: Invites::default(),
             iof: Iof::default(),
-            inputs: Inputs::default(),
             monitors: Monitors::default(),
             left: Left::default(),
         }
@@ -276,7 +271,7 @@ impl Engine {
                 Timer::Round(round) => self.on_round_timeout(round),
                 Timer::Invitation(number) => self.on_invitation_timeout(number),
                 Timer::Upcall(upcall) => self.on_upcall_timeout(upcall),
-                Timer::Output(number) => self.on_output_timeout(number),
+                Timer::Output(number) => self.iof.on_timeout(number, &mut self.cx),
                 Timer::Monitor(number) => {
                     let raised = self.monitors.on_due(now, number, &mut self.cx);
                     self.raise_alarm(raised);
@@ -294,7 +289,7 @@ impl Engine {
                 + self.collectives.waiting()
                 + self.invites.waiting()
                 + self.dmodex.held()
-                + self.inputs.waiting()
+                + self.iof.waiting()
                 + self.cx.upcalls.len()) as u64,
             ..self.cx.stats
         }
@@ -341,9 +336,9 @@ impl Engine {
             Request::Log(log) => self.on_log(asked, log),
             Request::ResolvePeers(ask) => self.on_resolve_peers(asked, ask),
             Request::ResolveNodes(nspace) => self.on_resolve_nodes(asked, nspace),
-            Request::IofPull(wish) => self.on_iof_pull(asked, wish),
-            Request::IofDeregister(number) => self.on_iof_deregister(&asked, number),
-            Request::IofPush(input) => self.on_iof_push(asked, input),
+            Request::IofPull(request) => self.iof.on_pull(asked, request, &mut self.cx),
+            Request::IofDeregister(number) => self.iof.on_deregister(&asked, number, &mut self.cx),
+            Request::IofPush(input) => self.iof.on_push(asked, input, &mut self.cx),
             Request::Monitor(request) => {
                 if let Some(request) = self.monitors.on_request(&asked, request, &mut self.cx) {
                     self.pass_up(asked, request, Form::Info);
@@ -375,8 +370,10 @@ impl Engine {
             UpcallPurpose::Resolve(resolving) => self.on_resolve_answer(resolving, result),
             UpcallPurpose::Forward(asked) => self.on_forwarded(upcall, asked, result),
             UpcallPurpose::Collective(round) => self.on_collective_answer(round, result),
-            UpcallPurpose::Pull { number, to } => self.on_pulled(number, to, result.map(|_| ())),
-            UpcallPurpose::Input(to) => self.on_input_taken(to, result.map(|_| ())),
+            UpcallPurpose::Pull { number, to } => {
+                self.iof.on_pulled(number, to, result.map(|_| ()), &mut self.cx)
+            }
+            UpcallPurpose::Input(to) => self.iof.on_input_taken(to, result.map(|_| ()), &mut self.cx),
             UpcallPurpose::Fetch(key) => self.on_fetched(&key, result),
             UpcallPurpose::EventUp(source) => self.events.on_handed_up(&source, &mut self.cx),
             UpcallPurpose::Watch => self.events.on_watch_answer(upcall, result.is_ok(), &mut self.cx),
@@ -403,7 +400,7 @@ impl Engine {
                 self.on_absence(id, request);
                 return;
             }
-            HostCall::IofDeliver(output) => self.on_iof_deliver(now, output),
+            HostCall::IofDeliver(output) => self.iof.on_deliver(now, output, &mut self.cx),
             HostCall::NotifyEvent(event) => self.on_host_event(&event),
             HostCall::NotifyEventOf { event, uid } => {
                 // what a process on another node says is heard as if it were here (EVT-19)

@@ -319,7 +319,7 @@ impl Engine {
         self.end_in_invites(|proc| proc.nspace == *nspace);
         self.fail_waiters_of_nspace(nspace, &Failure::new(Status::ERR_NOT_FOUND, why.clone()));
         self.fail_dmodex_of(nspace, &Failure::new(Status::ERR_NOT_FOUND, why.clone()));
-        self.end_output_of(nspace);
+        self.iof.end_of_nspace(nspace, &mut self.cx);
         self.close_clients(|proc| proc.nspace == *nspace, &why);
         self.clean_up_all_of(nspace);
         self.events.forget_nspace(nspace);

@@ -14,7 +14,7 @@ pub(super) enum Timer {
     /// An invitation to a group, or the wait of one who has accepted one.
     Invitation(u64),
     Upcall(UpcallId),
-    /// Output that is collected for a wish.
+    /// Output that is collected for a subscription.
     Output(u64),
     /// A process that may fall silent.
     Monitor(u64),

@@ -2,7 +2,7 @@ use bytes::Bytes;
 use pmix_types::message::{IofPull, IofPush, Output, Push, Reply, Request};
 use pmix_types::{Directives, IofChannels, ProcId, Status, keys};
 
-use super::super::iof_cache::{CACHE_SIZE, MAX_CACHE};
+use super::super::iof::{CACHE_SIZE, MAX_CACHE};
 use super::super::upcall::{IofPullRequest, Upcall};
 use super::super::{Answer, Caller, Command, HostCall, UpcallId, UpcallRequest};
 use super::harness::{Harness, Peer, USER, With, all_of, assert_same, failure, nspace, proc};

@@ -7,9 +7,9 @@ use pmix_types::message::{Failure, Output};
 use pmix_types::{Directives, IofChannels, Memory, Nspace, ProcId, keys};
 
 /// Bytes kept of each channel of a process, unless directives say otherwise.
-pub(super) const CACHE_SIZE: usize = 64 << 10;
+pub(crate) const CACHE_SIZE: usize = 64 << 10;
 /// Bytes kept of all processes together.
-pub(super) const MAX_CACHE: usize = 16 << 20;
+pub(crate) const MAX_CACHE: usize = 16 << 20;
 /// Pieces kept of each channel of a process; only those with information of their own are pieces.
 const MAX_PIECES: usize = 256;
 /// What a piece takes beside its bytes.
@@ -107,13 +107,13 @@ impl Cache {
 }
 
 impl Held {
-    /// Those with words of their own are few.
+    /// Pieces with information of their own are few.
     fn taken(&self) -> usize {
-        let words = |piece: &Piece| match piece {
+        let of_info = |piece: &Piece| match piece {
             Piece::Data { info, .. } => info.heap(),
             Piece::Lost(_) => 0,
         };
-        self.bytes + self.pieces.iter().map(|piece| OVERHEAD + words(piece)).sum::<usize>()
+        self.bytes + self.pieces.iter().map(|piece| OVERHEAD + of_info(piece)).sum::<usize>()
     }
 
     fn push(&mut self, data: &[u8], info: Directives, rule: CacheRule) {
@@ -129,7 +129,7 @@ impl Held {
         };
         self.append(data);
         if !info.is_empty() && self.pieces.len() < MAX_PIECES {
-            // the word about a piece stands behind it
+            // information about a piece stands behind it
             self.pieces.push_back(Piece::Data { data: BytesMut::new(), info });
         }
     }

@@ -5,16 +5,17 @@ use std::collections::{BTreeMap, VecDeque};
 use pmix_types::message::{Failure, IofPush, Reply};
 use pmix_types::{Memory, ProcId, Status};
 
-use super::ids::ReplyTo;
-use super::upcall::Upcall;
-use super::users::push_identity;
-use super::{Asked, ConnId, Engine, UpcallPurpose, UpcallRequest, not_supported};
+use crate::context::Context;
+use crate::ids::ReplyTo;
+use crate::upcall::Upcall;
+use crate::users::push_identity;
+use crate::{Asked, ConnId, UpcallPurpose, UpcallRequest, not_supported};
 
 /// Bytes of input from one connection that may wait for the host; one may be larger.
 const MAX_WAITING: usize = 16 << 20;
 
-/// Input that waits until the host has taken what came before it; upcalls are not kept in order. A connection is
-/// here while the host is asked for it.
+/// Input that waits until the host has taken what came before it, as upcalls may overtake each other. It has an entry for
+/// each connection whose input the host is taking.
 #[derive(Debug, Default)]
 pub(super) struct Inputs(BTreeMap<ConnId, VecDeque<(Asked, IofPush)>>);
 
@@ -32,15 +33,13 @@ impl Inputs {
             waiting.clear();
         }
     }
-}
 
-impl Engine {
-    pub(super) fn on_iof_push(&mut self, asked: Asked, input: IofPush) {
+    pub(super) fn on_push(&mut self, asked: Asked, input: IofPush, cx: &mut Context) {
         let failure = if input.targets.is_empty() || !input.targets.iter().all(ProcId::is_valid) {
             Failure::new(Status::ERR_BAD_PARAM, "input needs processes that read it: name at least one")
-        } else if !self.cx.config.capabilities.has(Upcall::PushStdin) {
+        } else if !cx.config.capabilities.has(Upcall::PushStdin) {
             not_supported("forwarding of input")
-        } else if let Some(waiting) = self.inputs.0.get_mut(&asked.to.conn) {
+        } else if let Some(waiting) = self.0.get_mut(&asked.to.conn) {
             let bytes: usize = waiting.iter().map(|(_, input)| input.memory()).sum();
             if waiting.is_empty() || bytes + input.memory() <= MAX_WAITING {
                 return waiting.push_back((asked, input));
@@ -49,25 +48,25 @@ impl Engine {
                 format!("{bytes} bytes of input wait for their readers already: wait for the answers");
             Failure::new(Status::ERR_OUT_OF_RESOURCE, message)
         } else {
-            self.inputs.0.insert(asked.to.conn, VecDeque::new());
-            return self.pass_input(asked, input);
+            self.0.insert(asked.to.conn, VecDeque::new());
+            return pass_on(asked, input, cx);
         };
-        self.cx.reply(asked.to, Err(failure));
+        cx.reply(asked.to, Err(failure));
     }
 
-    fn pass_input(&mut self, asked: Asked, mut input: IofPush) {
-        let Asked { by: caller, to, .. } = asked;
-        push_identity(&mut input.directives, (caller.uid, caller.gid));
-        self.cx.upcall(UpcallPurpose::Input(to), caller, UpcallRequest::PushStdin(input));
-    }
-
-    pub(super) fn on_input_taken(&mut self, to: ReplyTo, result: Result<(), Failure>) {
-        self.cx.reply(to, result.map(|()| Reply::Done));
-        match self.inputs.0.get_mut(&to.conn).and_then(VecDeque::pop_front) {
-            Some((asked, input)) => self.pass_input(asked, input),
+    pub(super) fn on_taken(&mut self, to: ReplyTo, result: Result<(), Failure>, cx: &mut Context) {
+        cx.reply(to, result.map(|()| Reply::Done));
+        match self.0.get_mut(&to.conn).and_then(VecDeque::pop_front) {
+            Some((asked, input)) => pass_on(asked, input, cx),
             None => {
-                self.inputs.0.remove(&to.conn);
+                self.0.remove(&to.conn);
             }
         }
     }
+}
+
+fn pass_on(asked: Asked, mut input: IofPush, cx: &mut Context) {
+    let Asked { by: caller, to, .. } = asked;
+    push_identity(&mut input.directives, (caller.uid, caller.gid));
+    cx.upcall(UpcallPurpose::Input(to), caller, UpcallRequest::PushStdin(input));
 }

@@ -1,0 +1,231 @@
+//! Forwarded output and input: who has subscribed to which output, what is kept until somebody does, and what waits to be
+//! read.
+
+mod cache;
+mod input;
+mod subscription;
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use pmix_types::message::{Failure, IofPull, IofPush, Output, Reply};
+use pmix_types::{IofChannels, Memory, Nspace, ProcId, Status, keys};
+
+use super::context::Context;
+use super::ids::{Counter, ReplyTo};
+use super::upcall::Upcall;
+use super::users::push_identity;
+use super::{Asked, CallValue, Caller, ConnId, UpcallPurpose, UpcallRequest, not_supported};
+use cache::{Cache, CacheRule};
+use input::Inputs;
+use subscription::{Buffer, Stage, Subscription};
+
+#[cfg(test)]
+pub(super) use cache::{CACHE_SIZE, MAX_CACHE};
+
+/// Output subscriptions that one connection may have.
+const MAX_SUBSCRIPTIONS: usize = 1024;
+/// What all of them may take.
+const MAX_SUBSCRIBED: usize = 4 << 20;
+
+#[derive(Debug, Default)]
+pub(super) struct Iof {
+    subscriptions: BTreeMap<u64, Subscription>,
+    next: Counter,
+    cache: Cache,
+    inputs: Inputs,
+}
+
+impl Iof {
+    /// Whether nobody has subscribed to output, and no input is on its way; some output may be kept.
+    pub(super) fn is_empty(&self) -> bool {
+        self.subscriptions.is_empty() && self.inputs.is_empty()
+    }
+
+    /// Input that waits until the host has taken what came before it.
+    pub(super) fn waiting(&self) -> usize {
+        self.inputs.waiting()
+    }
+
+    pub(super) fn on_pull(&mut self, asked: Asked, request: IofPull, cx: &mut Context) {
+        let Asked { by: caller, to, .. } = asked;
+        let subscription = match self.subscribe(to.conn, &caller, request, cx) {
+            Ok(subscription) => subscription,
+            Err(failure) => return cx.reply(to, Err(failure)),
+        };
+        let (number, request) = (subscription.number, subscription.for_host(true));
+        self.subscriptions.insert(number, subscription);
+        cx.upcall(UpcallPurpose::Pull { number, to }, caller, UpcallRequest::IofPull(request));
+    }
+
+    fn subscribe(
+        &mut self,
+        conn: ConnId,
+        caller: &Caller,
+        mut request: IofPull,
+        cx: &Context,
+    ) -> Result<Subscription, Failure> {
+        let bad = |message: &str| Failure::new(Status::ERR_BAD_PARAM, message);
+        if request.procs.is_empty() || !request.procs.iter().all(ProcId::is_valid) {
+            return Err(bad("output is asked for by the processes that write it: name at least one"));
+        }
+        if request.channels.is_empty() {
+            return Err(bad("no channel is named"));
+        }
+        if request.channels.contains(IofChannels::STDIN) {
+            let message = "standard input is pushed, it cannot be pulled: name output channels only";
+            return Err(Failure::new(Status::ERR_NOT_SUPPORTED, message));
+        }
+        if !cx.config.capabilities.has(Upcall::IofPull) {
+            return Err(not_supported("forwarding of output"));
+        }
+        let of_conn = || self.subscriptions.values().filter(|held| held.conn == conn);
+        if of_conn().count() >= MAX_SUBSCRIPTIONS {
+            let message =
+                format!("{} has asked for output {MAX_SUBSCRIPTIONS} times, which is the limit", caller.proc);
+            return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
+        }
+        let bytes = of_conn().map(|held| held.request.memory()).sum::<usize>() + request.memory();
+        if bytes > MAX_SUBSCRIBED {
+            let message =
+                format!("output subscriptions of {bytes} bytes, a connection has {MAX_SUBSCRIBED} for all");
+            return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
+        }
+        let (rule, buffer) = (CacheRule::read(&request.directives)?, Buffer::read(&request.directives)?);
+        push_identity(&mut request.directives, (caller.uid, caller.gid));
+        let (number, caller) = (self.next.next(), caller.clone());
+        Ok(Subscription { number, conn, caller, request, stage: Stage::Asked(Vec::new()), rule, buffer })
+    }
+
+    /// The host's answer to a subscription.
+    pub(super) fn on_pulled(
+        &mut self,
+        number: u64,
+        to: ReplyTo,
+        result: Result<(), Failure>,
+        cx: &mut Context,
+    ) {
+        let Some(held) = self.subscriptions.get_mut(&number) else { return };
+        let stage = std::mem::replace(&mut held.stage, Stage::Active);
+        if let Err(failure) = result {
+            self.subscriptions.remove(&number);
+            return cx.reply(to, Err(failure));
+        }
+        let Stage::Asked(ended) = stage else {
+            return self.end(number, UpcallPurpose::Notice, cx);
+        };
+        let kept = self.cache.take(|source, channels| held.wants(source, channels));
+        cx.reply(to, Ok(Reply::Registered(number)));
+        cx.out.extend(kept.into_iter().map(|kept| held.push_kept(kept)));
+        cx.out.extend(ended.into_iter().map(|nspace| held.push_end_of(nspace)));
+    }
+
+    /// Sends what is held back, and nothing after it (IOF-07).
+    pub(super) fn on_deregister(&mut self, asked: &Asked, number: u64, cx: &mut Context) {
+        let to = asked.to;
+        let is_own = |held: &Subscription| held.conn == to.conn && held.stage == Stage::Active;
+        match self.subscriptions.get_mut(&number) {
+            Some(held) if is_own(held) => {
+                held.flush(|_| true, &mut cx.timers, &mut cx.out);
+                self.end(number, UpcallPurpose::Answer { to, bytes: 0 }, cx);
+            }
+            _ => {
+                let message = format!("no output subscription {number}");
+                cx.reply(to, Err(Failure::new(Status::ERR_BAD_PARAM, message)));
+            }
+        }
+    }
+
+    /// A connection finalizes or is gone: its subscriptions end.
+    pub(super) fn drop_subscriptions(&mut self, conn: ConnId, cx: &mut Context) {
+        let of_conn = self.subscriptions.iter_mut().filter(|(_, held)| held.conn == conn);
+        let mut active = Vec::new();
+        for (number, held) in of_conn {
+            match held.stage {
+                Stage::Active => active.push(*number),
+                // the host must not be told of the end before it has answered to the beginning
+                Stage::Asked(_) => held.stage = Stage::Abandoned,
+                Stage::Abandoned => {}
+            }
+        }
+        for number in active {
+            self.end(number, UpcallPurpose::Notice, cx);
+        }
+    }
+
+    /// Forgets a subscription and tells the host, which gives redirected output back to where it went before (IOF-03).
+    fn end(&mut self, number: u64, purpose: UpcallPurpose, cx: &mut Context) {
+        let Some(mut ended) = self.subscriptions.remove(&number) else { return };
+        ended.discard(&mut cx.timers);
+        let request = UpcallRequest::IofPull(ended.for_host(false));
+        cx.upcall(purpose, ended.caller, request);
+    }
+
+    /// Output from the host: to its subscribers, else kept until there is one (IOF-05).
+    pub(super) fn on_deliver(
+        &mut self,
+        now: Instant,
+        mut output: Output,
+        cx: &mut Context,
+    ) -> Result<CallValue, Failure> {
+        let mut rule = CacheRule::read(&output.info)?;
+        output.info.remove(&keys::IOF_CACHE_SIZE);
+        output.info.remove(&keys::IOF_DROP_OLDEST);
+        output.info.remove(&keys::IOF_DROP_NEWEST);
+        let mut is_taken = false;
+        for held in self.subscriptions.values_mut() {
+            if !held.wants(&output.source, output.channels) {
+                continue;
+            }
+            match held.stage {
+                Stage::Active => {
+                    held.offer(now, output.clone(), &mut cx.timers, &mut cx.out);
+                    is_taken = true;
+                }
+                Stage::Asked(_) => rule = rule.or(held.rule),
+                Stage::Abandoned => {}
+            }
+        }
+        // nobody would say when to forget that of a namespace that is not known here
+        if !is_taken && cx.jobs.contains_key(&output.source.nspace) {
+            self.cache.push(output, rule.unwrap_or_default());
+        }
+        Ok(CallValue::Done)
+    }
+
+    /// What was collected for a subscription has waited long enough.
+    pub(super) fn on_timeout(&mut self, number: u64, cx: &mut Context) {
+        if let Some(held) = self.subscriptions.get_mut(&number) {
+            held.flush(|_| true, &mut cx.timers, &mut cx.out);
+        }
+    }
+
+    /// A namespace is gone: nothing comes from it any more, and its subscribers are told so.
+    pub(super) fn end_of_nspace(&mut self, nspace: &Nspace, cx: &mut Context) {
+        self.cache.forget(nspace);
+        for held in self.subscriptions.values_mut().filter(|held| held.names(nspace)) {
+            match &mut held.stage {
+                Stage::Active => {
+                    held.flush(|(source, _)| source.nspace == *nspace, &mut cx.timers, &mut cx.out);
+                    cx.out.push(held.push_end_of(nspace.clone()));
+                }
+                Stage::Asked(ended) => ended.push(nspace.clone()),
+                Stage::Abandoned => {}
+            }
+        }
+    }
+
+    pub(super) fn on_push(&mut self, asked: Asked, input: IofPush, cx: &mut Context) {
+        self.inputs.on_push(asked, input, cx);
+    }
+
+    /// The host has taken input, or refused it.
+    pub(super) fn on_input_taken(&mut self, to: ReplyTo, result: Result<(), Failure>, cx: &mut Context) {
+        self.inputs.on_taken(to, result, cx);
+    }
+
+    /// A connection is gone: input of it that the host has not got is dropped.
+    pub(super) fn forget_input(&mut self, conn: ConnId) {
+        self.inputs.forget(conn);
+    }
+}

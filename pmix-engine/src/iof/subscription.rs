@@ -1,0 +1,169 @@
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use pmix_types::message::{Failure, IofPull, Output, Push};
+use pmix_types::{Directives, Info, IofChannels, Nspace, ProcId, keys};
+
+use super::cache::{CacheRule, Cached, Source};
+use crate::timers::{Timer, Timers};
+use crate::upcall::IofPullRequest;
+use crate::{Caller, Command, ConnId};
+
+/// Largest number of bytes that are collected of one channel, whatever is asked for.
+const MAX_BUFFERING: usize = 1 << 20;
+/// Bytes that are collected for one subscription, of all channels together.
+const MAX_COLLECTED: usize = 8 << 20;
+
+/// An output subscription.
+#[derive(Debug)]
+pub(super) struct Subscription {
+    pub(super) number: u64,
+    pub(super) conn: ConnId,
+    pub(super) caller: Caller,
+    /// As it was received: the host gets it again when it ends.
+    pub(super) request: IofPull,
+    pub(super) stage: Stage,
+    pub(super) rule: Option<CacheRule>,
+    pub(super) buffer: Option<Buffer>,
+}
+
+#[derive(Debug, PartialEq)]
+pub(super) enum Stage {
+    /// The host has been asked. Namespaces that have ended since.
+    Asked(Vec<Nspace>),
+    Active,
+    /// Its connection was lost while the host was asked.
+    Abandoned,
+}
+
+/// Output that is collected before it is sent (IOF-06).
+#[derive(Debug)]
+pub(super) struct Buffer {
+    /// Bytes of a channel to wait for.
+    size: usize,
+    /// How long to wait for them.
+    time: Option<Duration>,
+    held: BTreeMap<Source, BytesMut>,
+    bytes: usize,
+    /// When all of it is sent.
+    due: Option<Instant>,
+}
+
+impl Subscription {
+    /// Asks the host to start or end it.
+    pub(super) fn for_host(&self, start: bool) -> IofPullRequest {
+        IofPullRequest::new(self.request.clone(), start)
+    }
+
+    pub(super) fn wants(&self, source: &ProcId, channels: IofChannels) -> bool {
+        let IofPull { procs, channels: wanted, .. } = &self.request;
+        wanted.intersects(channels) && procs.iter().any(|proc| proc.matches(source))
+    }
+
+    pub(super) fn names(&self, nspace: &Nspace) -> bool {
+        self.request.procs.iter().any(|proc| proc.nspace == *nspace)
+    }
+
+    /// Sends output.
+    pub(super) fn push(&self, output: Output) -> Command {
+        push(self.conn, self.number, output)
+    }
+
+    /// Sends what was kept.
+    pub(super) fn push_kept(&self, kept: Cached) -> Command {
+        match kept {
+            Cached::Output(output) => self.push(output),
+            Cached::Lost(bytes) => {
+                Command::Push { conn: self.conn, push: Push::OutputLost { registration: self.number, bytes } }
+            }
+        }
+    }
+
+    /// Says that nothing comes from a namespace any more (IOF-08).
+    pub(super) fn push_end_of(&self, nspace: Nspace) -> Command {
+        let mut end = Output::new(ProcId::wildcard(nspace), self.request.channels, Bytes::new());
+        end.info.push(Info::new(&keys::IOF_COMPLETE, true));
+        self.push(end)
+    }
+
+    /// Takes output: to be sent at once, or to be collected first.
+    pub(super) fn offer(
+        &mut self,
+        now: Instant,
+        output: Output,
+        timers: &mut Timers,
+        out: &mut Vec<Command>,
+    ) {
+        let source = (output.source.clone(), output.channels);
+        let Some(buffer) = &mut self.buffer else {
+            return out.push(push(self.conn, self.number, output));
+        };
+        if !output.info.is_empty() {
+            // information about a piece holds for that piece
+            self.flush(|held| *held == source, timers, out);
+            return out.push(self.push(output));
+        }
+        buffer.bytes += output.data.len();
+        let held = buffer.held.entry(source.clone()).or_default();
+        held.extend_from_slice(&output.data);
+        let is_full = held.len() >= buffer.size;
+        let is_late = buffer.bytes >= MAX_COLLECTED;
+        if is_full || is_late {
+            return self.flush(|held| is_late || *held == source, timers, out);
+        }
+        if let (None, Some(time)) = (buffer.due, buffer.time) {
+            buffer.due = now.checked_add(time);
+            timers.set(buffer.due, Timer::Output(self.number));
+        }
+    }
+
+    /// Sends what was collected of these channels.
+    pub(super) fn flush(
+        &mut self,
+        which: impl Fn(&Source) -> bool,
+        timers: &mut Timers,
+        out: &mut Vec<Command>,
+    ) {
+        let Some(buffer) = &mut self.buffer else { return };
+        let (conn, number) = (self.conn, self.number);
+        buffer.held.retain(|source, held| {
+            if !which(source) {
+                return true;
+            }
+            let data = std::mem::take(held).freeze();
+            buffer.bytes -= data.len();
+            if !data.is_empty() {
+                out.push(push(conn, number, Output::new(source.0.clone(), source.1, data)));
+            }
+            false
+        });
+        if buffer.held.is_empty() {
+            timers.clear(buffer.due.take(), Timer::Output(number));
+        }
+    }
+
+    /// Drops what was collected.
+    pub(super) fn discard(&mut self, timers: &mut Timers) {
+        let due = self.buffer.take().and_then(|buffer| buffer.due);
+        timers.clear(due, Timer::Output(self.number));
+    }
+}
+
+impl Buffer {
+    /// What the directives ask for; `None` for nothing.
+    pub(super) fn read(directives: &Directives) -> Result<Option<Self>, Failure> {
+        let size: usize = directives.get(&keys::IOF_BUFFERING_SIZE)?.map_or(0, |size: u32| size as usize);
+        let time = directives.get(&keys::IOF_BUFFERING_TIME)?.unwrap_or(0);
+        if size == 0 && time == 0 {
+            return Ok(None);
+        }
+        let size = if size == 0 { MAX_BUFFERING } else { size.min(MAX_BUFFERING) };
+        let time = (time > 0).then(|| Duration::from_secs(time.into()));
+        Ok(Some(Self { size, time, held: BTreeMap::new(), bytes: 0, due: None }))
+    }
+}
+
+fn push(conn: ConnId, registration: u64, output: Output) -> Command {
+    Command::Push { conn, push: Push::Output { registration, output } }
+}
