@@ -33,6 +33,7 @@ impl Engine {
             && self.collectives.is_empty()
             && self.dmodex.is_empty()
             && self.monitors.is_empty()
+            && self.queries.is_empty()
             && self.left.is_empty();
         Census {
             connections: self.cx.conns.len(),

@@ -4,13 +4,15 @@ use pmix_types::job::{Caller as Asker, target_of};
 use pmix_types::message::Failure;
 use pmix_types::{DataArray, Directives, Info, KeyName, ProcId, Query, Rank, Value, keys};
 
-use super::super::registry::{Job, unknown_nspace};
-use super::super::{Caller, Engine};
+use super::catalogue;
+use super::known::Known;
 use super::memory::Measured;
 use super::qualifiers::{all, joined, readings};
-use super::{Outcome, catalogue, says};
+use super::question::{Outcome, says};
+use crate::Caller;
+use crate::registry::{Job, unknown_nspace};
 
-impl Engine {
+impl Known<'_> {
     /// What no host is asked: the library speaks of itself.
     pub(super) fn library_answer(&self, key: &KeyName, query: &Query) -> Outcome {
         if says(&query.qualifiers, keys::QUERY_SUPPORTED_QUALIFIERS.name()) {
@@ -19,7 +21,7 @@ impl Engine {
                 None => Outcome::Open,
             };
         }
-        if let Some(answer) = self.attributes.answer(key, query) {
+        if let Some(answer) = self.sources.attributes.answer(key, query) {
             return Outcome::Found(answer);
         }
         if query.is_for_attributes() {
@@ -33,6 +35,7 @@ impl Engine {
         }
     }
 
+    /// What the server knows of a key; `None` for nothing.
     pub(super) fn own_answer(
         &self,
         key: &KeyName,
@@ -41,7 +44,7 @@ impl Engine {
         measured: &Measured,
     ) -> Result<Option<Value>, Failure> {
         catalogue::check(key, qualifiers)?;
-        if let Some(value) = self.pset_answer(asker, key, qualifiers)? {
+        if let Some(value) = self.sources.psets.answer(asker, key, qualifiers, self.cx)? {
             return Ok(Some(value));
         }
         let name = key.as_str();

@@ -8,11 +8,12 @@ use pmix_types::{
     DataArray, Directives, Nspace, Pid, ProcId, ProcInfo, ProcState, Rank, RankSet, Value, keys,
 };
 
-use super::super::registry::{Client, Job, Stage};
-use super::super::{Caller, Engine};
+use super::known::Known;
 use super::qualifiers::all;
+use crate::Caller;
+use crate::registry::{Client, Job, Stage};
 
-impl Engine {
+impl Known<'_> {
     /// What the server knows of the processes of these namespaces, each in rank order.
     pub(super) fn proc_table(
         &self,
