@@ -1,7 +1,7 @@
-//! Queries: what only the library knows, then what the host answers, then what the server knows itself.
+//! Queries, answered first by the library about itself, then by the host, then by the server from what it knows.
 //!
-//! Each key of each query has its own outcome. What the host leaves open is completed here, so that one key that
-//! nobody can answer, or that is asked in the wrong way, does not fail the others (QRY-03).
+//! Each key of each query has its own outcome. The server completes what the host leaves open, so that one key that nobody
+//! can answer, or that is qualified wrongly, does not make the others fail (QRY-03).
 
 mod catalogue;
 mod known;
@@ -26,7 +26,7 @@ pub(super) use known::Sources;
 use memory::{Measured, measured_procs};
 use question::{Outcome, Question, Questions, says};
 
-/// Queries on their way to an answer.
+/// Queries that wait for the host or the driver.
 #[derive(Debug, Default)]
 pub(super) struct Queries(BTreeMap<UpcallId, Pending>);
 
@@ -49,7 +49,7 @@ impl Queries {
         self.0.is_empty()
     }
 
-    /// A connection is gone: nobody waits for its answers.
+    /// A connection is gone: its queries are dropped.
     pub(super) fn forget(&mut self, conn: ConnId) {
         self.0.retain(|_, pending| pending.questions.to.conn != conn);
     }
@@ -89,7 +89,7 @@ impl Queries {
         self.0.insert(id, Pending { questions, asked: AskedOf::Host });
     }
 
-    /// The host has answered, or the driver.
+    /// The host or the driver has answered.
     pub(super) fn on_answer(
         &mut self,
         upcall: UpcallId,
@@ -114,7 +114,7 @@ impl Queries {
         }
     }
 
-    /// Has the driver measure the memory of processes, if a query asks for it and the host has not answered that.
+    /// Has the driver measure the memory of processes, if a query asks for that and the host has not answered it.
     fn measure(&mut self, questions: Questions, sources: Sources<'_>, cx: &mut Context) {
         let Some(subjects) = measured_procs(&questions, cx) else {
             return complete(questions, &Measured::default(), sources, cx);
@@ -126,7 +126,7 @@ impl Queries {
     }
 }
 
-/// Answers what is still open from what is known here, and replies.
+/// Answers what is still open from what the server knows, and replies.
 fn complete(mut questions: Questions, measured: &Measured, sources: Sources<'_>, cx: &mut Context) {
     let known = Known { cx, sources };
     for question in &mut questions.asked {
@@ -147,7 +147,7 @@ fn complete(mut questions: Questions, measured: &Measured, sources: Sources<'_>,
     cx.reply(questions.to, result.map(Reply::Query));
 }
 
-/// Why nothing is known of a key: it is the host's, and there is no host to ask, or it was not found (QRY-03).
+/// The failure of a key that nobody knows: not found, or only the host could know and it answers no queries (QRY-03).
 fn unknown(key: &KeyName, local_only: bool, cx: &Context) -> Failure {
     if local_only || cx.config.capabilities.has(Upcall::Query) || catalogue::is_own(key) {
         return Failure::new(Status::ERR_NOT_FOUND, format!("nothing is known here of {key}"));
@@ -158,7 +158,7 @@ fn unknown(key: &KeyName, local_only: bool, cx: &Context) -> Failure {
     )
 }
 
-/// What no query may be (QRY-05).
+/// Refuses queries that are malformed (QRY-05).
 fn check(queries: &[Query]) -> Result<(), Failure> {
     let bad = |message: &str| Err(Failure::new(Status::ERR_BAD_PARAM, message));
     if queries.is_empty() {

@@ -1,4 +1,4 @@
-//! What the server answers from what it knows.
+//! Answers of the library and of the server.
 
 use pmix_types::job::{Caller as Asker, target_of};
 use pmix_types::message::Failure;
@@ -13,7 +13,7 @@ use crate::Caller;
 use crate::registry::{Job, unknown_nspace};
 
 impl Known<'_> {
-    /// What no host is asked: the library speaks of itself.
+    /// Answers about the library itself, which the host is not asked for.
     pub(super) fn library_answer(&self, key: &KeyName, query: &Query) -> Outcome {
         if says(&query.qualifiers, keys::QUERY_SUPPORTED_QUALIFIERS.name()) {
             return match catalogue::qualifiers_of(key) {
@@ -67,7 +67,7 @@ impl Known<'_> {
         }
     }
 
-    /// For each namespace, or those that are named, an array of its name and, if known, its command line.
+    /// For each namespace, or for those that are named, an array with its name and, if known, its command line.
     fn namespace_info(&self, asker: &Caller, qualifiers: &Directives) -> Result<Option<Value>, Failure> {
         let named: Vec<String> = all(qualifiers, &keys::NSPACE)?;
         let mut infos = Vec::new();
@@ -89,7 +89,7 @@ impl Known<'_> {
         Ok(Some(DataArray::Info(infos).into()))
     }
 
-    /// A value of a session, job, app, node or process; of the asker's own job if none is named.
+    /// A value of a session, job, application, node or process; of the asker's own job if none is named.
     fn job_value(
         &self,
         key: &KeyName,

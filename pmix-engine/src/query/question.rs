@@ -5,7 +5,7 @@ use crate::Caller;
 use crate::ids::ReplyTo;
 use crate::upcall::{Answer, QueryResults};
 
-/// Queries on their way to an answer.
+/// Queries of one request that are being answered.
 #[derive(Debug)]
 pub(super) struct Questions {
     pub(super) to: ReplyTo,
@@ -22,7 +22,7 @@ pub(super) struct Question {
 
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// Nobody has been asked, or nobody knew; the server has not looked yet.
+    /// Not answered so far, but the server may still know.
     Open,
     Found(Value),
     Failed(Failure),
@@ -36,7 +36,7 @@ impl Question {
         Self { query, outcomes }
     }
 
-    /// What of this goes to the host: nothing that is to stay on this node (QRY-09).
+    /// The part that goes to the host; `None` if there is none, or the query is for this node only (QRY-09).
     pub(super) fn for_host(&self) -> Option<Query> {
         if says(&self.query.qualifiers, keys::QUERY_LOCAL_ONLY.name()) {
             return None;
@@ -82,7 +82,7 @@ impl Question {
 }
 
 impl Questions {
-    /// Takes what the host has answered; what it does not support or find, the server may know.
+    /// Takes the host's answer. If it does not support or find a key, the server may still know it.
     pub(super) fn take_answer(&mut self, result: Result<Answer, Failure>) {
         match result {
             Ok(Answer::Query(found)) => self.take(&found),
@@ -159,7 +159,7 @@ impl Questions {
         match failures.split_first() {
             None => Ok(QueryReply::new(Status::SUCCESS, results)),
             Some(_) if !results.is_empty() => Ok(QueryReply::new(Status::ERR_PARTIAL_SUCCESS, results)),
-            // one reason for all is worth more than that nothing was found
+            // a reason that all of them share says more than "not found"
             Some((first, others)) if others.iter().all(|other| other.status == first.status) => {
                 Err((*first).clone())
             }
@@ -170,7 +170,7 @@ impl Questions {
     }
 }
 
-/// Whether a qualifier that is a flag is there and not false, whatever its type.
+/// Whether a flag is given among the qualifiers and is not false; its type does not matter.
 pub(super) fn says(qualifiers: &Directives, key: &str) -> bool {
     qualifiers.get_value(key).is_some_and(|value| !matches!(value, Value::Bool(false)))
 }

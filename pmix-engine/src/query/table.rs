@@ -23,7 +23,7 @@ impl Known<'_> {
         self.table(asker, qualifiers, |job| Some(job.everyone()))
     }
 
-    /// The same of the processes on the node of the asker, or on those that are named.
+    /// The same for the processes on this node, or on those that are named.
     pub(super) fn local_proc_table(
         &self,
         asker: &Caller,
@@ -59,7 +59,7 @@ impl Known<'_> {
         }
     }
 
-    /// Ranks on nodes; `None` if nothing is known of any of the nodes.
+    /// The ranks on these nodes; `None` if all of them are unknown.
     fn ranks_on(&self, job: &Job, hosts: &[String]) -> Option<RankSet> {
         let own = NodeRef::Name(&self.cx.config.hostname);
         let of_host = |host: &String| {
@@ -93,7 +93,7 @@ impl Known<'_> {
 }
 
 impl Job {
-    /// All ranks that are known in any way.
+    /// All ranks that are known from any source.
     fn everyone(&self) -> RankSet {
         let mut ranks = self.data.placement().map(|placement| placement.all_ranks()).unwrap_or_default();
         if ranks.is_empty() {
@@ -114,7 +114,7 @@ const fn state(client: &Client) -> ProcState {
     }
 }
 
-/// The executables of a job's apps: the first word of what the host says each of them runs.
+/// The executables of a job's applications: the first word of each command line, as given by the host.
 #[derive(Default)]
 struct Programs(BTreeMap<u32, Option<String>>);
 
