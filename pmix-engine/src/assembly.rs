@@ -335,7 +335,7 @@ impl Engine {
     pub(super) fn adopt_jobs(&mut self, data: &Bytes) -> Result<(), Failure> {
         for job in self.cx.config.codec.read_jobs(data.clone())? {
             if !self.cx.jobs.contains_key(job.nspace()) {
-                self.adopt_job(job);
+                self.data.adopt_job(job, &self.psets, &mut self.cx);
             }
         }
         Ok(())

@@ -264,7 +264,7 @@ impl Engine {
         if held.kind == Kind::Tool {
             self.events.forget_proc(&held.proc);
         }
-        self.forget_waiters_of(conn);
+        self.data.conn_gone(conn, &mut self.cx);
         self.collectives.forget(conn);
         let orphans: Vec<_> =
             (self.cx.upcalls.iter()).filter(|(_, purpose)| purpose.is_for(conn)).map(|(id, _)| *id).collect();
@@ -315,7 +315,7 @@ impl UpcallPurpose {
             | Self::Notice
             | Self::Look(_)
             | Self::Collective(_)
-            | Self::Fetch(_)
+            | Self::Fetch
             | Self::EventUp(_)
             | Self::Watch => false,
         }

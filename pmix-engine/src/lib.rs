@@ -68,7 +68,7 @@ mod collective;
 mod command;
 mod connect;
 mod context;
-mod dmodex;
+mod data;
 mod events;
 mod forward;
 mod group;
@@ -77,7 +77,6 @@ mod ids;
 mod input;
 mod invite;
 mod iof;
-mod kv;
 mod monitor;
 mod psets;
 mod query;
@@ -111,13 +110,12 @@ pub use upcall::{Answer, Capabilities, Upcall, UpcallRequest};
 use cleanup::Cleanups;
 use collective::Collectives;
 use context::Context;
-use dmodex::Dmodex;
+use data::Data;
 use events::Events;
 use forward::{Form, Forwarded, Left};
 use ids::ReplyTo;
 use invite::Invites;
 use iof::Iof;
-use kv::Waiters;
 use monitor::Monitors;
 use psets::Psets;
 use query::{Queries, Sources};
@@ -155,8 +153,7 @@ pub struct Engine {
     psets: Psets,
     setup: Setup,
     attributes: AttributeRegistry,
-    waiters: Waiters,
-    dmodex: Dmodex,
+    data: Data,
     events: Events,
     invites: Invites,
     iof: Iof,
@@ -186,7 +183,7 @@ pub(crate) enum UpcallPurpose {
     /// A request that is the host's to carry out.
     Forward(Forwarded),
     Collective(u64),
-    Fetch(dmodex::FetchKey),
+    Fetch,
     /// An output subscription, by its number.
     Pull {
         number: u64,
@@ -220,8 +217,7 @@ impl Engine {
             cleanups: Cleanups::default(),
             psets: Psets::default(),
             setup: Setup::default(),
-            waiters: Waiters::default(),
-            dmodex: Dmodex::default(),
+            data: Data::default(),
             events: Events::default(),
             invites: Invites::default(),
             iof: Iof::default(),
@@ -266,7 +262,7 @@ impl Engine {
         self.cx.now = Some(now);
         while let Some(timer) = self.cx.timers.pop_due(now) {
             match timer {
-                Timer::Waiter(waiter) => self.on_waiter_timeout(waiter),
+                Timer::Get(number) => self.data.on_timeout(number, &mut self.cx),
                 Timer::Round(round) => self.on_round_timeout(round),
                 Timer::Invitation(number) => self.on_invitation_timeout(number),
                 Timer::Upcall(upcall) => self.on_upcall_timeout(upcall),
@@ -284,10 +280,10 @@ impl Engine {
         ServerStats {
             nspaces: self.cx.jobs.len() as u64,
             events_kept: self.events.kept() as u64,
-            waiting: (self.waiters.len()
+            waiting: (self.data.pending()
                 + self.collectives.waiting()
                 + self.invites.waiting()
-                + self.dmodex.held()
+                + self.data.held()
                 + self.iof.waiting()
                 + self.cx.upcalls.len()) as u64,
             ..self.cx.stats
@@ -310,8 +306,12 @@ impl Engine {
         }
         let asked = Asked { at, by: caller, to, bytes };
         match request {
-            Request::Commit(entries) => self.on_commit(&asked, entries),
-            Request::Get(get) => self.on_get(asked, get),
+            Request::Commit(entries) => self.data.on_commit(&asked, entries, &mut self.cx),
+            Request::Get(mut get) => {
+                // a process may be named by its rank among those who have connected (CON-07)
+                get.proc = self.collectives.assemblies.member(&get.proc).unwrap_or(get.proc);
+                self.data.on_get(asked, get, &self.psets, &mut self.cx);
+            }
             Request::Fence(fence) => self.on_fence(&asked, fence),
             Request::Abort(abort) => self.on_abort(asked, abort),
             Request::Query(queries) => {
@@ -376,7 +376,7 @@ impl Engine {
                 self.iof.on_pulled(number, to, result.map(|_| ()), &mut self.cx)
             }
             UpcallPurpose::Input(to) => self.iof.on_input_taken(to, result.map(|_| ()), &mut self.cx),
-            UpcallPurpose::Fetch(key) => self.on_fetched(&key, result),
+            UpcallPurpose::Fetch => self.data.on_fetched(upcall, result, &self.psets, &mut self.cx),
             UpcallPurpose::EventUp(source) => self.events.on_handed_up(&source, &mut self.cx),
             UpcallPurpose::Watch => self.events.on_watch_answer(upcall, result.is_ok(), &mut self.cx),
         }
@@ -395,7 +395,7 @@ impl Engine {
             HostCall::ClientEnded { proc, reason } => self.on_client_ended(&proc, &reason),
             HostCall::DmodexRequest { proc, directives } => {
                 // answers by itself, perhaps much later
-                self.on_dmodex_request(id, proc, &directives);
+                self.data.on_request(id, proc, &directives, &mut self.cx);
                 return;
             }
             HostCall::Absence(request) => {
@@ -471,7 +471,7 @@ impl Engine {
 
     /// Of all calls only these two wait.
     fn forget_call(&mut self, call: CallId) {
-        self.dmodex.forget(call);
+        self.data.forget_request(call);
         self.collectives.forget_absence(call);
     }
 

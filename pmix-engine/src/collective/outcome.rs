@@ -180,7 +180,7 @@ impl Engine {
             if self.cx.jobs.get(&data.proc.nspace).is_some_and(|job| job.is_local(data.proc.rank)) {
                 continue;
             }
-            self.file_remote(&data);
+            self.data.file_remote(&data, &mut self.cx);
             remote.push(data);
         }
         Ok(remote)

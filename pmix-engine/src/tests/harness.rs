@@ -494,12 +494,12 @@ pub(super) fn assert_idle(engine: &Engine) {
         engine.stats().waiting,
         0,
         "{:?} {:?} {:?}",
-        engine.waiters,
+        engine.data,
         engine.collectives,
-        engine.dmodex
+        engine.cx.timers
     );
     assert!(engine.collectives.is_empty(), "{:?}", engine.collectives);
-    assert!(engine.dmodex.is_empty(), "{:?}", engine.dmodex);
+    assert!(engine.data.is_empty(), "{:?}", engine.data);
     assert!(engine.monitors.is_empty(), "{:?}", engine.monitors);
     assert!(engine.queries.is_empty(), "{:?}", engine.queries);
     assert!(engine.left.is_empty(), "{:?}", engine.left);
