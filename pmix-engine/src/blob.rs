@@ -12,7 +12,7 @@ pub trait Codec: fmt::Debug + Send + Sync {
     /// Encodes put data. Blobs joined end to end, in any order, must read as the data of all of them (FEN-09).
     fn encode_modex(&self, modex: &Modex) -> Bytes;
 
-    /// Reads what [`encode_modex`](Self::encode_modex) has made.
+    /// Decodes what [`encode_modex`](Self::encode_modex) returns.
     ///
     /// # Errors
     /// What is wrong with the blob.
@@ -21,7 +21,7 @@ pub trait Codec: fmt::Debug + Send + Sync {
     /// Encodes the data of a job.
     fn encode_job(&self, job: &JobData) -> Bytes;
 
-    /// Reads what [`encode_job`](Self::encode_job) has made.
+    /// Decodes what [`encode_job`](Self::encode_job) returns.
     ///
     /// # Errors
     /// What is wrong with the blob.
@@ -29,7 +29,7 @@ pub trait Codec: fmt::Debug + Send + Sync {
 }
 
 impl dyn Codec {
-    /// Encodes put data; no data has an empty blob.
+    /// Encodes put data; the blob is empty if there is none.
     pub(crate) fn modex_blob(&self, modex: &Modex) -> Bytes {
         if modex.procs.is_empty() { Bytes::new() } else { self.encode_modex(modex) }
     }
@@ -57,7 +57,7 @@ impl dyn Codec {
         bytes.freeze()
     }
 
-    /// Reads what [`jobs_blob`](Self::jobs_blob) has made.
+    /// Decodes what [`jobs_blob`](Self::jobs_blob) returns.
     ///
     /// # Errors
     /// `ERR_UNPACK_FAILURE` if it is anything else.
@@ -67,7 +67,7 @@ impl dyn Codec {
             match usize::try_from(length) {
                 Ok(length) if length <= blob.len() => jobs.push(self.read_job(blob.split_to(length))?),
                 _ => {
-                    let message = "the host handed over job data that is cut off";
+                    let message = "the host handed over job data that is truncated";
                     return Err(Failure::new(Status::ERR_UNPACK_FAILURE, message));
                 }
             }

@@ -2,19 +2,19 @@
 
 use super::{Engine, UpcallId};
 
-/// What an engine holds, as numbers: for tests, which compare them with what should be left.
+/// What an engine holds, in numbers. Tests compare them with what should be left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Census {
-    /// Connections that were let in.
+    /// Connections that were admitted.
     pub connections: usize,
-    /// Namespaces that the host has registered; those that other servers have told of do not count.
+    /// Namespaces that the host has registered; those known from other servers do not count.
     pub nspaces: usize,
     /// Sets of processes that are connected (`PMIx_Connect`).
     pub connected_sets: usize,
-    /// Upcalls under way, in their order.
+    /// Upcalls under way, in order.
     pub upcalls: Vec<UpcallId>,
-    /// Gets that wait for data.
+    /// Pending gets.
     pub gets: usize,
     /// Processes that wait in collectives.
     pub participants: usize,
@@ -33,6 +33,7 @@ impl Engine {
             && self.collectives.is_empty()
             && self.dmodex.is_empty()
             && self.monitors.is_empty()
+            && self.queries.is_empty()
             && self.left.is_empty();
         Census {
             connections: self.cx.conns.len(),

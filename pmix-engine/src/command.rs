@@ -24,72 +24,72 @@ pub enum Presence {
     Departed(Failure),
 }
 
-/// Something to be done by the shell, in this order.
+/// Something for the driver to do. Commands are carried out in order.
 #[derive(Debug)]
 pub enum Command {
-    /// Lets a connection in.
+    /// Admits a connection.
     Accept {
         /// The connection.
         conn: ConnId,
-        /// The answer to its greeting.
+        /// The reply to its greeting.
         welcome: Welcome,
     },
-    /// Turns a connection away and closes it.
+    /// Refuses a connection and closes it.
     Refuse {
         /// The connection.
         conn: ConnId,
-        /// Why, for the peer and the log.
+        /// The reason, for the peer and the log.
         failure: Failure,
     },
-    /// Answers a request.
+    /// Replies to a request.
     Reply {
         /// The connection that it came from.
         conn: ConnId,
-        /// Its number there.
+        /// Its id on that connection.
         id: RequestId,
-        /// The answer.
+        /// The reply.
         result: Result<Reply, Failure>,
     },
-    /// Says something unasked.
+    /// Sends something that is not a reply.
     Push {
-        /// To whom.
+        /// The connection to send it to.
         conn: ConnId,
-        /// What.
+        /// What to send.
         push: Push,
     },
     /// Closes a connection.
     Close {
         /// The connection.
         conn: ConnId,
-        /// Why, for the log.
+        /// The reason, for the log.
         reason: String,
     },
     /// Calls the host.
     Upcall {
-        /// The number by which [`Input::HostReply`](super::Input::HostReply) answers.
+        /// The id that [`Input::HostReply`](super::Input::HostReply) repeats.
         id: UpcallId,
-        /// On whose behalf.
+        /// On whose behalf it is called.
         caller: Caller,
-        /// What the host is asked for.
+        /// What it is asked for.
         request: UpcallRequest,
     },
-    /// Measures the memory of processes; answered as if the host had been called.
+    /// Measures the memory of processes. The answer comes like that of an upcall.
     Measure {
-        /// The number of the answer.
+        /// The id of the answer.
         id: UpcallId,
-        /// The processes by their pids, 0 for this one.
+        /// The pids of the processes; 0 for this one.
         pids: Vec<i32>,
     },
-    /// Looks at a file; answered as if the host had been called.
+    /// Looks at a file. The answer comes like that of an upcall.
     Look {
-        /// The number of the answer.
+        /// The id of the answer.
         id: UpcallId,
         /// The file.
         path: PathBuf,
     },
-    /// Nobody waits for this upcall any more.
+    /// Cancels an upcall: nobody waits for its answer any more.
     CancelUpcall(UpcallId),
-    /// Removes what ended processes have left.
+    /// Removes what ended processes have left behind.
     Cleanup(Cleanup),
     /// Answers a call of the host.
     Return {
@@ -107,9 +107,9 @@ pub struct Caller {
     pub proc: ProcId,
     /// Its user.
     pub uid: u32,
-    /// Its group; `None` if it is not known.
+    /// Its group; `None` if unknown.
     pub gid: Option<u32>,
-    /// What the host gave when it registered the process.
+    /// The object that the host gave when it registered the process.
     pub object: Option<HostObject>,
 }
 
@@ -122,7 +122,7 @@ pub enum CallValue {
     Blob(Bytes),
     /// The data of a job.
     Job(Arc<JobData>),
-    /// Name and value of each.
+    /// Environment variables: the name and value of each.
     Variables(Vec<(String, String)>),
     /// The counters.
     Stats(ServerStats),

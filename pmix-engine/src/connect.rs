@@ -259,6 +259,7 @@ impl Engine {
         self.iof.drop_subscriptions(conn, &mut self.cx);
         self.monitors.end_of_conn(conn, &mut self.cx);
         self.iof.forget_input(conn);
+        self.queries.forget(conn);
         let held = self.cx.conns.remove(&conn)?;
         if held.kind == Kind::Tool {
             self.events.forget_proc(&held.proc);
@@ -304,8 +305,9 @@ impl UpcallPurpose {
     fn is_for(&self, conn: ConnId) -> bool {
         match self {
             Self::Connect(other) | Self::Tool(other) => *other == conn,
-            Self::Query(questions) | Self::Measure { questions, .. } => questions.to.conn == conn,
-            Self::Finalize(to) | Self::Resolve(resolve::Resolving { to, .. }) => to.conn == conn,
+            Self::Finalize(to) | Self::Query(to) | Self::Resolve(resolve::Resolving { to, .. }) => {
+                to.conn == conn
+            }
             Self::Forward(asked) => asked.only_looks() && asked.to.conn == conn,
             // what has begun at the host must be ended there
             Self::Pull { .. } | Self::Input(_) => false,

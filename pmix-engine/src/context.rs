@@ -1,5 +1,5 @@
 //! What every part of the engine may look at and use: the configuration, the time, timers, jobs and connections, and the
-//! way to what is to be done.
+//! commands to be carried out.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -18,7 +18,7 @@ pub(crate) type Jobs = BTreeMap<Nspace, Job>;
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) config: Config,
-    /// The time that it was told last.
+    /// The time of the last input.
     pub(crate) now: Option<Instant>,
     pub(crate) timers: Timers,
     pub(crate) jobs: Jobs,
@@ -26,7 +26,7 @@ pub(crate) struct Context {
     pub(crate) upcalls: BTreeMap<UpcallId, UpcallPurpose>,
     next_upcall: Counter,
     pub(crate) stats: ServerStats,
-    /// What is to be done.
+    /// Commands to be carried out.
     pub(crate) out: Vec<Command>,
 }
 
@@ -65,7 +65,7 @@ impl Context {
 
     pub(crate) fn reply(&mut self, to: ReplyTo, result: Result<Reply, Failure>) {
         let ReplyTo { conn, id } = to;
-        // a process that is gone needs no answer
+        // a process that is gone needs no reply
         if self.conns.contains_key(&conn) {
             self.out.push(Command::Reply { conn, id, result });
         }
@@ -83,7 +83,7 @@ impl Context {
         id
     }
 
-    /// A number for something that is answered as if the host had been called.
+    /// An id for something that is answered as if the host had been called.
     pub(crate) fn number_upcall(&mut self, purpose: UpcallPurpose) -> UpcallId {
         let id = UpcallId(self.next_upcall.next());
         self.upcalls.insert(id, purpose);
@@ -97,7 +97,7 @@ impl Context {
         }
     }
 
-    /// The server itself as caller: of collectives, and of fetches shared by several processes.
+    /// The server itself as the caller: for collectives, and for fetches that several processes share.
     pub(crate) fn self_caller(&self) -> Caller {
         let Config { server, uid, gid, .. } = &self.config;
         Caller { proc: server.clone(), uid: *uid, gid: Some(*gid), object: None }

@@ -1,4 +1,4 @@
-//! Names of things that come and go in the engine.
+//! Ids of things that come and go in the engine.
 
 macro_rules! id {
     ($($(#[$doc:meta])* $name:ident;)+) => {$(

@@ -20,11 +20,11 @@ pub struct PeerCred {
 /// Something that happened.
 #[derive(Debug)]
 pub enum Input {
-    /// A connection says who it is; comes once, before all else from it.
+    /// The greeting of a connection; comes once, before anything else from it.
     Hello {
         /// The connection.
         conn: ConnId,
-        /// Who is at its other end.
+        /// The process at its other end.
         peer: PeerCred,
         /// The greeting.
         hello: Hello,
@@ -33,19 +33,19 @@ pub enum Input {
     Request {
         /// Its connection.
         conn: ConnId,
-        /// The number that it gave the request.
+        /// The id that the process gave the request.
         id: RequestId,
         /// The request.
         request: Request,
     },
-    /// A connection is gone; nothing more comes from it.
+    /// A connection is gone: nothing more comes from it.
     Lost {
         /// The connection.
         conn: ConnId,
-        /// Why, for logs and failures.
+        /// The reason, for logs and failures.
         reason: String,
     },
-    /// The host answers an upcall; late and double answers are dropped.
+    /// The host answers an upcall. Late and duplicate answers are dropped.
     HostReply {
         /// The upcall.
         upcall: UpcallId,
@@ -54,7 +54,7 @@ pub enum Input {
     },
     /// The host calls the library.
     Call {
-        /// The number of the call, by which it is answered.
+        /// The id of the call, which the answer repeats.
         id: CallId,
         /// The call.
         call: HostCall,
@@ -75,36 +75,36 @@ pub enum HostCall {
         /// Job data.
         infos: Vec<Info>,
     },
-    /// Forgets a namespace and all that belongs to it.
+    /// Removes a namespace and all that belongs to it.
     DeregisterNspace(Nspace),
     /// Registers a process that may connect.
     RegisterClient {
         /// Its identity.
         proc: ProcId,
-        /// The user that it must have.
+        /// The user it must run as.
         uid: u32,
-        /// The group that it must have.
+        /// The group it must run as.
         gid: u32,
-        /// What the host wants to get back in upcalls on behalf of the process.
+        /// An object that the host gets back in upcalls on behalf of the process.
         object: Option<HostObject>,
     },
-    /// Forgets a process.
+    /// Removes a process.
     DeregisterClient(ProcId),
-    /// A process has ended: what waits for it ends too, its data stays.
+    /// A process has ended: whatever waits for it ends as well; its data stays.
     ClientEnded {
         /// The process.
         proc: ProcId,
-        /// Why, for logs and failures.
+        /// The reason, for logs and failures.
         reason: String,
     },
     /// Another server asks for the data of a process here; answered when there is any (`PMIx_server_dmodex_request`).
     DmodexRequest {
-        /// The process; of rank `WILDCARD` for the data of its job.
+        /// The process; rank `WILDCARD` for the data of its job.
         proc: ProcId,
-        /// Directives of the get that needs it.
+        /// Directives of the get that needs the data.
         directives: Directives,
     },
-    /// Asks whether somebody here can still enter an operation that other nodes wait for.
+    /// Asks whether somebody here can still enter a collective that other nodes wait for.
     Absence(Request),
     /// An event for processes here.
     NotifyEvent(Event),
@@ -128,16 +128,16 @@ pub enum HostCall {
     DeletePset(String),
     /// Asks for the data of a job.
     JobData(Nspace),
-    /// Asks for the variables that a registered process needs beside those of its server.
+    /// Asks for the environment variables that a registered process needs besides those of its server.
     VariablesOf(ProcId),
     /// Sets this node up for a job (`PMIx_server_setup_local_support`).
     SetupLocal {
         /// The job.
         nspace: Nspace,
-        /// What `setup_application` has made on the node that launches it.
+        /// What `setup_application` has returned on the node that launches the job.
         infos: Vec<Info>,
     },
-    /// Adds values that all processes can read, whatever their job.
+    /// Adds values that the processes of all jobs can read.
     RegisterResources(Vec<Info>),
     /// Removes such values.
     DeregisterResources(Vec<KeyName>),

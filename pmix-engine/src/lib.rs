@@ -119,6 +119,7 @@ use iof::Iof;
 use kv::Waiters;
 use monitor::Monitors;
 use psets::Psets;
+use query::{Queries, Sources};
 use setup::Setup;
 use timers::Timer;
 use users::Voice;
@@ -161,6 +162,7 @@ pub struct Engine {
     invites: Invites,
     iof: Iof,
     monitors: Monitors,
+    queries: Queries,
     left: Left,
 }
 
@@ -177,13 +179,9 @@ pub(crate) enum UpcallPurpose {
         to: ReplyTo,
         bytes: usize,
     },
-    Query(query::Questions),
-    /// Not the host but the system is asked, for the memory of these processes, by their pids.
-    Measure {
-        questions: query::Questions,
-        subjects: Vec<(ProcId, i32)>,
-    },
-    /// Not the host but the system is asked, for the file of this monitor.
+    /// Queries of a process. Not only the host is asked, but also the driver, for the memory of processes.
+    Query(ReplyTo),
+    /// Not the host but the driver is asked, for the file of this monitor.
     Look(u64),
     Resolve(resolve::Resolving),
     /// A request that is the host's to carry out.
@@ -231,6 +229,7 @@ impl Engine {
             invites: Invites::default(),
             iof: Iof::default(),
             monitors: Monitors::default(),
+            queries: Queries::default(),
             left: Left::default(),
         }
     }
@@ -322,7 +321,10 @@ impl Engine {
             Request::Get(get) => self.on_get(asked, get),
             Request::Fence(fence) => self.enter(&asked, Ok(Entry::fence(fence, &asked.by.proc))),
             Request::Abort(abort) => self.on_abort(asked, abort),
-            Request::Query(queries) => self.on_query(asked, queries),
+            Request::Query(queries) => {
+                let sources = Sources { psets: &self.psets, attributes: &self.attributes };
+                self.queries.on_query(asked, queries, sources, &mut self.cx);
+            }
             Request::RegisterEvents(request) => self.events.on_register(asked, request, &mut self.cx),
             Request::DeregisterEvents(number) => self.events.on_deregister(to, number, &mut self.cx),
             Request::Notify(event) => self.on_notify(asked, event),
@@ -374,9 +376,9 @@ impl Engine {
             UpcallPurpose::Finalize(to) => self.on_finalize_done(to, result.map(|_| ())),
             UpcallPurpose::Notice => {}
             UpcallPurpose::Answer { to, .. } => self.cx.reply(to, result.map(|_| Reply::Done)),
-            UpcallPurpose::Query(questions) => self.on_query_answer(questions, result),
-            UpcallPurpose::Measure { questions, subjects } => {
-                self.on_measured(questions, subjects, result);
+            UpcallPurpose::Query(_) => {
+                let sources = Sources { psets: &self.psets, attributes: &self.attributes };
+                self.queries.on_answer(upcall, result, sources, &mut self.cx);
             }
             UpcallPurpose::Look(number) => {
                 let raised = self.monitors.on_looked(number, result, &self.cx);

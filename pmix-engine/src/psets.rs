@@ -6,6 +6,7 @@ use std::collections::btree_map::Entry;
 use pmix_types::message::Failure;
 use pmix_types::{DataArray, DataRange, Directives, Event, Info, ProcId, Status, Value, keys};
 
+use super::context::Context;
 use super::registry::Job;
 use super::users::Voice;
 use super::{CallValue, Caller, Engine};
@@ -20,20 +21,18 @@ impl Psets {
         let is_member = |members: &[ProcId]| members.iter().any(|member| member.matches(proc));
         self.0.iter().filter(move |(_, members)| is_member(members)).map(|(name, _)| name.as_str())
     }
-}
 
-impl Engine {
     /// The answer to a query, if it is about sets. Who may see one of the members may see the set.
-    pub(super) fn pset_answer(
+    pub(super) fn answer(
         &self,
         asker: &Caller,
         key: &str,
         qualifiers: &Directives,
+        cx: &Context,
     ) -> Result<Option<Value>, Failure> {
-        let is_shown = |members: &[ProcId]| {
-            members.iter().any(|proc| self.cx.may_see(&asker.proc, asker.uid, &proc.nspace))
-        };
-        let shown = self.psets.0.iter().filter(|(_, members)| is_shown(members));
+        let is_shown =
+            |members: &[ProcId]| members.iter().any(|proc| cx.may_see(&asker.proc, asker.uid, &proc.nspace));
+        let shown = self.0.iter().filter(|(_, members)| is_shown(members));
         if key == keys::QUERY_NUM_PSETS.name() {
             return Ok(Some(Value::Size(shown.count() as u64)));
         }
@@ -48,10 +47,12 @@ impl Engine {
             let message = format!("{key} needs a process set: qualify it with {}", keys::PSET_NAME.name());
             Failure::new(Status::ERR_BAD_PARAM, message)
         })?;
-        let members = self.psets.0.get(&name).filter(|members| is_shown(members));
+        let members = self.0.get(&name).filter(|members| is_shown(members));
         Ok(members.map(|members| DataArray::Proc(members.clone()).into()))
     }
+}
 
+impl Engine {
     /// Those who may see one of the members hear of a set.
     fn pset_voice(&self, members: &[ProcId]) -> Voice {
         let mut owners = members.iter().map(|proc| self.cx.jobs.get(&proc.nspace).and_then(Job::owner));

@@ -6,17 +6,17 @@ use pmix_types::{Directives, Status, keys};
 
 use super::UpcallId;
 
-/// Whose time may run out. The order makes simultaneous timeouts deterministic.
+/// What a deadline belongs to. The order makes simultaneous timeouts deterministic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timer {
     Waiter(u64),
     Round(u64),
-    /// An invitation to a group, or the wait of one who has accepted one.
+    /// An invitation to a group, or a process that has accepted one and waits.
     Invitation(u64),
     Upcall(UpcallId),
     /// Output that is collected for a subscription.
     Output(u64),
-    /// A process that may fall silent.
+    /// A monitor of a process that may fall silent.
     Monitor(u64),
 }
 
@@ -49,7 +49,7 @@ impl Timers {
     }
 }
 
-/// When the operation's `TIMEOUT` passes: whole seconds, 0 or absent for never (GEN-12).
+/// When the operation times out, by its `TIMEOUT` in whole seconds; never if that is 0 or absent (GEN-12).
 pub(super) fn deadline(now: Instant, directives: &mut Directives) -> Result<Option<Instant>, Failure> {
     match directives.take(&keys::TIMEOUT)? {
         None | Some(0) => Ok(None),

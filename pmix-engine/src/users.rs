@@ -1,7 +1,7 @@
-//! Users: what a process may see of the jobs of others, and who hears what it says.
+//! Users: what a process may see of the jobs of other users, and who receives its events.
 //!
-//! One user is one trust domain. The server's own user and root see everything and are heard by all; a process of
-//! another user sees its own namespace and the jobs of its user, and is heard there.
+//! Each user is a trust domain. Processes of the server's own user and of root see everything and reach everybody; those of
+//! another user see their own namespace and the jobs of their user, and reach only these.
 
 use pmix_types::job::Target;
 use pmix_types::message::Failure;
@@ -11,16 +11,16 @@ use super::context::Context;
 use super::registry::{Job, unknown_nspace};
 use super::{Asked, Caller, Config};
 
-/// On whose word something is told.
+/// On whose authority something is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Voice {
-    /// That of the server, its host, its user or root: everybody may hear it.
+    /// The server, its host, its user or root: everybody may receive it.
     Trusted,
-    /// That of a process of another user.
+    /// A process of another user.
     Of { uid: u32, nspace: Nspace },
 }
 
-/// Somebody who listens.
+/// A receiver of events.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Listener<'a> {
     pub(super) proc: &'a ProcId,
@@ -36,8 +36,8 @@ impl Config {
 }
 
 impl Voice {
-    /// Whether it is for somebody to hear. Tools of those who see everything hear all, their jobs do not: what they do must
-    /// not depend on what another user says.
+    /// Whether somebody may receive what it tells. Tools of users who see everything receive all of it. Their jobs do not,
+    /// as they must not depend on what another user says.
     pub(super) fn is_for(&self, listener: Listener<'_>, config: &Config) -> bool {
         match self {
             Self::Trusted => true,
@@ -51,7 +51,7 @@ impl Voice {
 }
 
 impl Job {
-    /// The user whose job it is, by what is said of it and of its processes; `None` if that is nothing, or of several.
+    /// The user who owns the job according to its data and its processes; `None` if that is unknown or ambiguous.
     pub(super) fn owner(&self) -> Option<u32> {
         let stated = self.data.lookup(keys::USERID.name(), &Target::Job).and_then(|value| value.get().ok());
         let mut users = stated.into_iter().chain(self.clients.values().map(|client| client.uid));
@@ -61,25 +61,25 @@ impl Job {
 }
 
 impl Context {
-    /// Whether a process may see a namespace, which nobody may whose owner is not known.
+    /// Whether a process may see a namespace. One with an unknown owner is hidden from other users.
     pub(super) fn may_see(&self, by: &ProcId, uid: u32, nspace: &Nspace) -> bool {
         self.config.trusts(uid)
             || by.nspace == *nspace
             || self.jobs.get(nspace).is_some_and(|job| job.owner() == Some(uid))
     }
 
-    /// A job that the caller may see; of others it is told what it is told of those that there are not.
+    /// A job that the caller may see; any other fails in the same way as one that does not exist.
     pub(super) fn visible_job(&self, by: &Caller, nspace: &str) -> Result<&Job, Failure> {
         let job = self.jobs.get(nspace).filter(|job| self.may_see(&by.proc, by.uid, job.data.nspace()));
         job.ok_or_else(|| unknown_nspace(nspace))
     }
 
-    /// All jobs that the caller may see, in the order of their names.
+    /// All jobs that the caller may see, ordered by name.
     pub(super) fn visible_jobs<'a>(&'a self, by: &'a Caller) -> impl Iterator<Item = &'a Job> {
         self.jobs.values().filter(|job| self.may_see(&by.proc, by.uid, job.data.nspace()))
     }
 
-    /// Refuses an operation with processes that are known to be another user's.
+    /// Refuses an operation with processes that are known to belong to another user.
     pub(super) fn check_partners<'a>(
         &self,
         asked: &Asked,
@@ -93,12 +93,12 @@ impl Context {
         nspaces.into_iter().find(is_others).map_or(Ok(()), |nspace| Err(not_own(*uid, nspace)))
     }
 
-    /// That of a process.
+    /// The voice of a process.
     pub(super) fn voice_of(&self, uid: u32, proc: &ProcId) -> Voice {
         if self.config.trusts(uid) { Voice::Trusted } else { Voice::Of { uid, nspace: proc.nspace.clone() } }
     }
 
-    /// Whether processes of a namespace hear it.
+    /// Whether processes of a namespace may receive it.
     pub(super) fn is_heard_in(&self, voice: &Voice, nspace: &Nspace) -> bool {
         match voice {
             Voice::Trusted => true,
@@ -113,7 +113,7 @@ impl Job {
     }
 }
 
-/// Says that a namespace is not for this user, and nothing else of it.
+/// Says that a namespace does not belong to this user, and nothing else about it.
 pub(super) fn not_own(uid: u32, nspace: &Nspace) -> Failure {
     Failure::new(Status::ERR_NO_PERMISSIONS, format!("job {nspace} does not belong to uid {uid}"))
 }

@@ -6,11 +6,11 @@ use super::audience::Audience;
 use crate::context::Jobs;
 use crate::users::Voice;
 
-/// Events that are kept although they are for no job in particular: a ring (EVT-13).
+/// Limit for events that are not meant for particular jobs: a ring (EVT-13).
 const MAX_KEPT_OF_ALL: usize = 512;
-/// Events that are kept for the processes of certain jobs.
+/// Limit for events that are meant for particular jobs.
 const MAX_KEPT_OF_JOBS: usize = 1024;
-/// What all of them may take; the oldest go first.
+/// Limit for all of them, in bytes; the oldest are dropped first.
 const MAX_KEPT: usize = 16 << 20;
 
 /// Events for those who register later (EVT-13), in order of arrival.
@@ -28,11 +28,11 @@ struct Kept {
     voice: Voice,
     audience: Audience,
     had: Had,
-    /// What it took when it was looked at last.
+    /// Its size when it was last measured.
     bytes: usize,
 }
 
-/// For whom an event is, and who has had it.
+/// Who may receive an event, and who has had it.
 #[derive(Debug)]
 pub(super) struct Heard {
     pub(super) voice: Voice,
@@ -40,7 +40,7 @@ pub(super) struct Heard {
     pub(super) had: Had,
 }
 
-/// Processes that have had an event: compact, as it is mostly all of a job on this node.
+/// Processes that have had an event: compact, as these are mostly all local ranks of a job.
 #[derive(Debug, Default)]
 pub(super) struct Had(BTreeMap<Nspace, RankSet>);
 
@@ -63,7 +63,7 @@ impl Cache {
         self.kept.len()
     }
 
-    /// Keeps an event, unless it says otherwise or nobody is left who could ask for it.
+    /// Keeps an event, unless its directives forbid that or nobody is left who could register for it.
     pub(super) fn keep(&mut self, event: &Event, heard: Heard, jobs: &Jobs) {
         let Heard { voice, audience, had } = heard;
         let is_unwanted = event.info.flag(&keys::EVENT_DO_NOT_CACHE).unwrap_or(false);
@@ -89,7 +89,7 @@ impl Cache {
         }
     }
 
-    /// What a process may still hear of, with the number of its arrival, the oldest first.
+    /// The events that a process may still receive, each with the number of its arrival, the oldest first.
     pub(super) fn kept_for<'a>(
         &'a self,
         receiver: &'a ProcId,
@@ -103,7 +103,7 @@ impl Cache {
             .map(|kept| (kept.arrival, &kept.event))
     }
 
-    /// A process has had these now; those that all have had are not kept any longer.
+    /// A process has now had these events; those that everybody has had are dropped.
     pub(super) fn had(&mut self, arrivals: &[u64], receiver: &ProcId, jobs: &Jobs) {
         self.retain(|kept| {
             if arrivals.binary_search(&kept.arrival).is_err() {
@@ -163,16 +163,16 @@ impl Kept {
 }
 
 impl Audience {
-    /// Whether these are processes of certain jobs, so that it can be known when all have had an event.
+    /// Whether these are processes of particular jobs, so that it is known when all of them have had an event.
     const fn is_of_jobs(&self) -> bool {
         matches!(self, Self::Named(_))
     }
 
-    /// Whether all local processes it is for have had the event.
+    /// Whether all local processes that may receive the event have had it.
     fn is_settled(&self, had: &Had, jobs: &Jobs) -> bool {
         let Self::Named(procs) = self else { return false };
         procs.iter().all(|proc| {
-            // a job that is not known may come yet
+            // an unknown job may still be registered
             let Some(job) = jobs.get(&proc.nspace) else { return false };
             let due = |rank| !job.departed.contains(rank) && !had.contains(&proc.with_rank(rank));
             if proc.rank.is_wildcard() {

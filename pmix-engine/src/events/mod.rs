@@ -1,8 +1,8 @@
-//! Events: who asked for them, who is to hear of them, what is kept for those who come later, and what the host
-//! has to know.
+//! Events: who is registered for them, who may receive them, which are kept for later registrations, and what the host has
+//! to know.
 //!
-//! What happens on this node never depends on the host: a process's event reaches the local processes, and a
-//! registration is in force, whatever the host makes of it.
+//! What happens on this node never depends on the host: whatever its answer is, a process's event reaches the local
+//! processes, and a registration is in force.
 
 mod audience;
 mod cache;
@@ -29,7 +29,7 @@ const MAX_REGISTRATIONS: usize = 1024;
 const MAX_CODES: usize = 1024;
 /// What all registrations of one connection may take.
 const MAX_REGISTERED: usize = 4 << 20;
-/// What an event of a process may take: each who hears of it gets a copy of his own.
+/// Size limit for the event of a process, as each receiver gets its own copy.
 pub(super) const MAX_EVENT: usize = 1 << 20;
 
 #[derive(Debug, Default)]
@@ -47,7 +47,7 @@ struct Registration {
     filter: EventFilter,
 }
 
-/// Refuses an event of a process that takes more than the server copies for each of its listeners.
+/// Refuses an event of a process that is too large.
 pub(super) fn check_size(event: &Event) -> Result<(), Failure> {
     let bytes = event.memory();
     if bytes <= MAX_EVENT {
@@ -63,7 +63,7 @@ impl Events {
         self.cache.len()
     }
 
-    /// Whether nobody is registered for events, and none is on its way; some may be kept.
+    /// Whether nobody is registered for events and none is on its way to the host; some may be kept.
     pub(super) fn is_empty(&self) -> bool {
         self.registrations.is_empty() && self.uplink.is_empty() && self.watch.is_empty()
     }
@@ -80,7 +80,7 @@ impl Events {
         held.registrations.insert(number);
         let codes = filter.codes().to_vec();
         self.registrations.insert(number, Registration { conn: to.conn, filter });
-        // nothing comes before this (EVT-15)
+        // the reply comes before all events (EVT-15)
         cx.reply(to, Ok(Reply::Registered(number)));
         self.deliver_kept(number, cx);
         self.watch.add(&codes, directives, by, cx);
@@ -103,7 +103,7 @@ impl Events {
             return exhausted(format!("{proc} has {limit} event registrations, which is the limit"));
         }
         if !self.watch.has_room_for(&codes) {
-            return exhausted("the host watches as many codes as it can".to_owned());
+            return exhausted("the host already watches as many codes as it can".to_owned());
         }
         let filter = EventFilter::new(codes, directives)?;
         take_order(directives)?;
@@ -143,46 +143,46 @@ impl Events {
         }
     }
 
-    /// An event of a process: for those here, and for the host, if it reaches further than this node.
+    /// An event of a process: for the processes here, and for the host if it reaches beyond this node.
     pub(super) fn on_notify(&mut self, asked: Asked, event: Event, cx: &mut Context) {
         self.deliver(&event, &cx.voice_of(asked.by.uid, &asked.by.proc), cx);
         self.uplink.pass_up(asked, event, cx);
     }
 
-    /// The same with an event that the server has made for a process.
+    /// The same for an event that the server has created on behalf of a process.
     pub(super) fn on_alarm(&mut self, caller: Caller, event: Event, cx: &mut Context) {
         self.deliver(&event, &cx.voice_of(caller.uid, &caller.proc), cx);
         uplink::pass_alarm_up(caller, event, cx);
     }
 
-    /// The host is done with an event of this process, whatever it made of it.
+    /// The host has processed an event of this process, successfully or not.
     pub(super) fn on_handed_up(&mut self, source: &ProcId, cx: &mut Context) {
         self.uplink.on_handed_up(source, cx);
     }
 
-    /// The host has answered to the codes of this upcall.
+    /// The host has answered an upcall about codes that it is to watch.
     pub(super) fn on_watch_answer(&mut self, upcall: UpcallId, is_ok: bool, cx: &mut Context) {
         self.watch.on_answer(upcall, is_ok, cx);
     }
 
-    /// What was not taken before its process left is not told.
+    /// A connection is gone: events of it that were not accepted yet are dropped.
     pub(super) fn forget_untaken(&mut self, conn: ConnId) {
         self.uplink.forget(conn);
     }
 
-    /// A process has ended: another of that name has had no events yet.
+    /// A process has ended: if its name is used again, the new process has not had any events yet.
     pub(super) fn forget_proc(&mut self, proc: &ProcId) {
         self.cache.forget_proc(proc);
     }
 
-    /// A namespace has ended: another of that name is not to hear of what concerned this one.
+    /// A namespace has ended: if its name is used again, the new one must not receive events that were meant for this one.
     pub(super) fn forget_nspace(&mut self, nspace: &Nspace) {
         self.cache.forget_nspace(nspace);
     }
 
-    /// Gives an event to those who are registered for it, and keeps it for those who will be.
+    /// Delivers an event to all who are registered for it, and keeps it for later registrations.
     pub(super) fn deliver(&mut self, event: &Event, voice: &Voice, cx: &mut Context) {
-        // a tool that is connected here
+        // its source is a tool that is connected here
         let is_of_guest = !cx.jobs.contains_key(&event.source.nspace) && cx.is_here(&event.source);
         let audience = Audience::of(event, &cx.jobs, is_of_guest);
         let is_local = |proc: &ProcId| cx.is_here(proc);
@@ -206,8 +206,8 @@ impl Events {
         self.cache.keep(event, Heard { voice: voice.clone(), audience, had }, &cx.jobs);
     }
 
-    /// Gives a new registration what has happened before it, in order of arrival (EVT-13), but nothing that its
-    /// process has had already (EVT-14).
+    /// Delivers earlier events to a new registration, in order of arrival (EVT-13), except those that its process has had
+    /// already (EVT-14).
     fn deliver_kept(&mut self, number: u64, cx: &mut Context) {
         let Some(Registration { conn, filter }) = self.registrations.get(&number) else { return };
         let Some(held) = cx.conns.get(conn) else { return };
@@ -226,7 +226,7 @@ impl Events {
     }
 }
 
-/// Whether a tool hears of it although it is in no range: what the host tells of jobs that the tool may see.
+/// Whether a tool receives an event outside its range: an event of the host about jobs that the tool may see.
 fn is_for_tool(event: &Event, listener: Listener<'_>, cx: &Context) -> bool {
     let Listener { proc, uid, is_tool } = listener;
     if !is_tool || !event.source.nspace.is_empty() || event.range == DataRange::RM {
@@ -236,7 +236,7 @@ fn is_for_tool(event: &Event, listener: Listener<'_>, cx: &Context) -> bool {
     !about.is_empty() && about.iter().all(|affected| cx.may_see(proc, uid, &affected.nspace))
 }
 
-/// Directives that say in which order a process's handlers run: its own library sees to that.
+/// Takes the directives about the order of a process's handlers: its own library acts on them.
 fn take_order(directives: &mut Directives) -> Result<(), Failure> {
     for key in [&keys::EVENT_HDLR_NAME, &keys::EVENT_HDLR_BEFORE, &keys::EVENT_HDLR_AFTER] {
         directives.take(key)?;

@@ -8,22 +8,22 @@ use crate::ids::ReplyTo;
 use crate::upcall::Upcall;
 use crate::{Asked, Caller, ConnId, UpcallPurpose, UpcallRequest};
 
-/// Events of one process that are taken (EVT-17) while the host is busy with an earlier one. Who tells of more has
-/// to wait.
-const MAX_TAKEN: usize = 64;
+/// Events of one process that are accepted (EVT-17) while the host is busy with an earlier one. A process that notifies
+/// more has to wait.
+const MAX_ACCEPTED: usize = 64;
 
-/// Events on their way to the host (EVT-19): one at a time of each process, so that their order is kept.
+/// Events on their way to the host (EVT-19), one at a time for each process to keep their order.
 ///
-/// What the host answers matters to nobody: the event is taken, and local processes have heard of it.
+/// The host's answer does not matter: the event is accepted, and local processes have received it.
 #[derive(Debug, Default)]
 pub(super) struct Uplink(BTreeMap<ProcId, VecDeque<Waiting>>);
 
-/// An event behind the one that the host is busy with.
+/// An event that waits behind the one that the host is busy with.
 #[derive(Debug)]
 struct Waiting {
     caller: Caller,
     event: Event,
-    /// Who waits until it is taken.
+    /// Who waits until it is accepted.
     to: Option<ReplyTo>,
 }
 
@@ -32,7 +32,7 @@ impl Uplink {
         self.0.is_empty()
     }
 
-    /// Hands an event of a process to the host, if it reaches further than this node, and answers the process.
+    /// Passes an event of a process to the host, if it reaches beyond this node, and answers the process.
     pub(super) fn pass_up(&mut self, asked: Asked, event: Event, cx: &mut Context) {
         let Asked { by: caller, to, .. } = asked;
         if !reaches_further(&event, cx) {
@@ -43,9 +43,9 @@ impl Uplink {
             cx.reply(to, Ok(Reply::Done));
             return hand_up(caller, event, cx);
         };
-        let is_taken = waiting.len() < MAX_TAKEN;
-        waiting.push_back(Waiting { caller, event, to: (!is_taken).then_some(to) });
-        if is_taken {
+        let is_accepted = waiting.len() < MAX_ACCEPTED;
+        waiting.push_back(Waiting { caller, event, to: (!is_accepted).then_some(to) });
+        if is_accepted {
             cx.reply(to, Ok(Reply::Done));
         }
     }
@@ -56,14 +56,14 @@ impl Uplink {
             self.0.remove(source);
             return;
         };
-        let taken = waiting.get_mut(MAX_TAKEN - 1).and_then(|waiting| waiting.to.take());
+        let accepted = waiting.get_mut(MAX_ACCEPTED - 1).and_then(|waiting| waiting.to.take());
         hand_up(next.caller, next.event, cx);
-        if let Some(to) = taken {
+        if let Some(to) = accepted {
             cx.reply(to, Ok(Reply::Done));
         }
     }
 
-    /// Drops what was not taken before its connection was gone.
+    /// Drops events of this connection that were not accepted yet.
     pub(super) fn forget(&mut self, conn: ConnId) {
         for waiting in self.0.values_mut() {
             waiting.retain(|waiting| waiting.to.is_none_or(|to| to.conn != conn));
@@ -71,7 +71,7 @@ impl Uplink {
     }
 }
 
-/// Hands an event to the host that the server has made for a process.
+/// Passes an event to the host that the server has created on behalf of a process.
 pub(super) fn pass_alarm_up(caller: Caller, event: Event, cx: &mut Context) {
     if reaches_further(&event, cx) {
         cx.upcall(UpcallPurpose::Notice, caller, UpcallRequest::NotifyEvent(event));

@@ -7,38 +7,38 @@ use crate::upcall::{DeregisterEventsRequest, RegisterEvents, Upcall};
 use crate::users::push_identity;
 use crate::{Caller, UpcallId, UpcallPurpose, UpcallRequest};
 
-/// Codes that the host may be asked to watch.
+/// Limit for the codes that the host is asked to watch.
 const MAX_WATCHED: usize = 4096;
 
-/// What the host is asked to watch: each code once, as long as somebody wants it (HST-06).
+/// The codes that the host is asked to watch: each once, as long as a registration names it (HST-06).
 ///
-/// A host that refuses is asked again with the next registration; what happens on this node is heard all the same.
+/// A host that refuses is asked again at the next registration. Events of this node are delivered in any case.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     codes: BTreeMap<Status, Code>,
-    /// What the host has not answered yet.
+    /// Upcalls that the host has not answered yet.
     asked: BTreeMap<UpcallId, Asked>,
 }
 
 #[derive(Debug)]
 struct Code {
-    /// Registrations that name it.
+    /// Number of registrations that name it.
     wanted: usize,
     stage: Stage,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// The host does not know of it, or has refused.
+    /// The host has not been asked, or has refused.
     Idle,
-    /// The host is asked to watch it. Nothing else is asked meanwhile, as upcalls may overtake each other.
+    /// The host is being asked to watch it. Nothing else is asked meanwhile, as upcalls may overtake each other.
     Asking,
     Watched,
-    /// The host is told that nobody wants it.
+    /// The host is being told that nobody is registered for it.
     Releasing,
 }
 
-/// An upcall that starts or ends the watch of these codes.
+/// An upcall that starts or ends the watching of these codes.
 #[derive(Debug)]
 struct Asked {
     codes: Vec<Status>,
@@ -54,7 +54,7 @@ impl Watch {
         self.codes.len() + codes.iter().filter(|code| is_of_host(**code)).count() <= MAX_WATCHED
     }
 
-    /// Asks the host for those codes that only it can see and that it is not asked for yet.
+    /// Asks the host to watch those codes that only it can see and that it does not watch yet.
     pub(super) fn add(&mut self, codes: &[Status], directives: Directives, caller: Caller, cx: &mut Context) {
         if !cx.config.capabilities.has(Upcall::RegisterEvents) {
             return;
@@ -86,7 +86,7 @@ impl Watch {
         self.set_stage(&codes, if is_start && is_ok { Stage::Watched } else { Stage::Idle });
         let mut again = Vec::new();
         if !is_start {
-            // somebody has come meanwhile
+            // somebody has registered meanwhile
             let is_wanted = |code: &Status| self.codes.get(code).is_some_and(|held| held.wanted > 0);
             again = codes.iter().copied().filter(is_wanted).collect();
         }
@@ -105,7 +105,7 @@ impl Watch {
         self.asked.insert(upcall, Asked { codes, is_start: true });
     }
 
-    /// Gives up those of the codes that nobody wants, as far as the host is not busy with them.
+    /// Ends the watching of codes that nobody is registered for, unless an upcall about them is under way.
     fn settle(&mut self, codes: Vec<Status>, cx: &mut Context) {
         let mut over = Vec::new();
         for code in codes {
@@ -139,13 +139,13 @@ impl Watch {
     }
 }
 
-/// The host's among the codes, without repeats.
+/// The codes that are for the host to watch, without repeats.
 fn named_once(codes: &[Status]) -> Vec<Status> {
     let codes: BTreeSet<Status> = codes.iter().copied().filter(|code| is_of_host(*code)).collect();
     codes.into_iter().collect()
 }
 
-/// Codes that come only if the host is asked for them: events of the system, and those that are not the Standard's.
+/// Whether events of this code come only if the host watches it: system events, and codes that are not the Standard's.
 fn is_of_host(code: Status) -> bool {
     code.is_user_defined() || (Status::EVENT_SYS_OTHER..=Status::EVENT_SYS_BASE).contains(&code)
 }

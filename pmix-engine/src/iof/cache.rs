@@ -1,4 +1,4 @@
-//! Output that nobody takes yet.
+//! Output that nobody has subscribed to yet.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,16 +6,16 @@ use bytes::BytesMut;
 use pmix_types::message::{Failure, Output};
 use pmix_types::{Directives, IofChannels, Memory, Nspace, ProcId, keys};
 
-/// Bytes kept of each channel of a process, unless directives say otherwise.
+/// Bytes kept for each channel of a process, unless directives say otherwise.
 pub(crate) const CACHE_SIZE: usize = 64 << 10;
-/// Bytes kept of all processes together.
+/// Bytes kept for all processes together.
 pub(crate) const MAX_CACHE: usize = 16 << 20;
-/// Pieces kept of each channel of a process; only those with information of their own are pieces.
+/// Pieces kept for each channel of a process; output without information of its own is joined to one piece.
 const MAX_PIECES: usize = 256;
-/// What a piece takes beside its bytes.
+/// Memory that a piece takes besides its bytes.
 const OVERHEAD: usize = 256;
 
-/// How much is kept, and what gives way when it is more.
+/// How much is kept, and which output is dropped if there is more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CacheRule {
     size: usize,
@@ -29,7 +29,7 @@ impl Default for CacheRule {
 }
 
 impl CacheRule {
-    /// What the directives say; `None` if they say nothing.
+    /// The rule that directives ask for; `None` if they have none.
     pub(super) fn read(directives: &Directives) -> Result<Option<Self>, Failure> {
         let size = directives.get(&keys::IOF_CACHE_SIZE)?;
         let drop_oldest = directives.flag(&keys::IOF_DROP_OLDEST)?;
@@ -39,15 +39,15 @@ impl CacheRule {
     }
 }
 
-/// Output of processes by channel, in the order it came, with notes where some of it is missing.
+/// Output of processes by channel, in order of arrival, with a note wherever some of it was dropped.
 #[derive(Debug, Default)]
 pub(super) struct Cache {
     sources: BTreeMap<Source, Held>,
-    /// Bytes and overhead of all.
+    /// Bytes and overhead of all of it.
     taken: usize,
 }
 
-/// A channel of a process: what has an order of its own (IOF-09).
+/// A channel of a process: the unit within which order is kept (IOF-09).
 pub(super) type Source = (ProcId, IofChannels);
 
 #[derive(Debug, Default)]
@@ -62,7 +62,7 @@ enum Piece {
     Lost(u64),
 }
 
-/// What comes out of the cache.
+/// What is taken out of the cache.
 #[derive(Debug, PartialEq)]
 pub(super) enum Cached {
     Output(Output),
@@ -79,7 +79,7 @@ impl Cache {
         self.taken = self.taken + held.taken() - before;
     }
 
-    /// Takes out what is wanted.
+    /// Takes out the output of these sources.
     pub(super) fn take(&mut self, mut wanted: impl FnMut(&ProcId, IofChannels) -> bool) -> Vec<Cached> {
         let mut taken = Vec::new();
         self.sources.retain(|(source, channels), held| {
@@ -100,7 +100,7 @@ impl Cache {
         taken
     }
 
-    /// Forgets a namespace.
+    /// Drops the output of a namespace.
     pub(super) fn forget(&mut self, nspace: &Nspace) {
         self.take(|source, _| source.nspace == *nspace);
     }
@@ -129,7 +129,7 @@ impl Held {
         };
         self.append(data);
         if !info.is_empty() && self.pieces.len() < MAX_PIECES {
-            // information about a piece stands behind it
+            // information about a piece follows it
             self.pieces.push_back(Piece::Data { data: BytesMut::new(), info });
         }
     }
@@ -160,7 +160,7 @@ impl Held {
         }
     }
 
-    /// Drops so many bytes from the front; returns how many there were not.
+    /// Drops this many bytes from the front; returns how many of them were missing.
     fn drop_front(&mut self, mut excess: usize) -> usize {
         let mut lost = 0;
         let mut kept = VecDeque::new();
@@ -181,7 +181,7 @@ impl Held {
                 }
             }
         }
-        // what is left over comes out of the piece that is about to be added
+        // the rest is dropped from the piece that is about to be added
         lost += excess as u64;
         while let Some(piece) = kept.pop_back() {
             self.pieces.push_front(piece);

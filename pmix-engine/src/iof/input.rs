@@ -1,4 +1,4 @@
-//! Input for processes: passed to the host in the order it came.
+//! Input for processes: passed to the host in order of arrival.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,7 +11,7 @@ use crate::upcall::Upcall;
 use crate::users::push_identity;
 use crate::{Asked, ConnId, UpcallPurpose, UpcallRequest, not_supported};
 
-/// Bytes of input from one connection that may wait for the host; one may be larger.
+/// Bytes of input from one connection that may wait for the host; a single push may be larger.
 const MAX_WAITING: usize = 16 << 20;
 
 /// Input that waits until the host has taken what came before it, as upcalls may overtake each other. It has an entry for
@@ -45,7 +45,7 @@ impl Inputs {
                 return waiting.push_back((asked, input));
             }
             let message =
-                format!("{bytes} bytes of input wait for their readers already: wait for the answers");
+                format!("{bytes} bytes of input wait for their readers already: wait for the replies");
             Failure::new(Status::ERR_OUT_OF_RESOURCE, message)
         } else {
             self.0.insert(asked.to.conn, VecDeque::new());

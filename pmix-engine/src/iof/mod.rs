@@ -1,5 +1,5 @@
-//! Forwarded output and input: who has subscribed to which output, what is kept until somebody does, and what waits to be
-//! read.
+//! Forwarded output and input: who has subscribed to which output, which output is kept until somebody subscribes, and
+//! which input waits for the host.
 
 mod cache;
 mod input;
@@ -25,7 +25,7 @@ pub(super) use cache::{CACHE_SIZE, MAX_CACHE};
 
 /// Output subscriptions that one connection may have.
 const MAX_SUBSCRIPTIONS: usize = 1024;
-/// What all of them may take.
+/// Limit for all of them, in bytes.
 const MAX_SUBSCRIBED: usize = 4 << 20;
 
 #[derive(Debug, Default)]
@@ -37,12 +37,12 @@ pub(super) struct Iof {
 }
 
 impl Iof {
-    /// Whether nobody has subscribed to output, and no input is on its way; some output may be kept.
+    /// Whether nobody has subscribed to output and no input is on its way to the host; some output may be kept.
     pub(super) fn is_empty(&self) -> bool {
         self.subscriptions.is_empty() && self.inputs.is_empty()
     }
 
-    /// Input that waits until the host has taken what came before it.
+    /// Number of pushes that wait until the host has taken earlier ones.
     pub(super) fn waiting(&self) -> usize {
         self.inputs.waiting()
     }
@@ -120,7 +120,7 @@ impl Iof {
         cx.out.extend(ended.into_iter().map(|nspace| held.push_end_of(nspace)));
     }
 
-    /// Sends what is held back, and nothing after it (IOF-07).
+    /// Ends a subscription: sends what was collected for it, and nothing after that (IOF-07).
     pub(super) fn on_deregister(&mut self, asked: &Asked, number: u64, cx: &mut Context) {
         let to = asked.to;
         let is_own = |held: &Subscription| held.conn == to.conn && held.stage == Stage::Active;
@@ -143,7 +143,7 @@ impl Iof {
         for (number, held) in of_conn {
             match held.stage {
                 Stage::Active => active.push(*number),
-                // the host must not be told of the end before it has answered to the beginning
+                // the host must not be told of the end before it has answered the start
                 Stage::Asked(_) => held.stage = Stage::Abandoned,
                 Stage::Abandoned => {}
             }
@@ -153,7 +153,7 @@ impl Iof {
         }
     }
 
-    /// Forgets a subscription and tells the host, which gives redirected output back to where it went before (IOF-03).
+    /// Removes a subscription and tells the host, which sends redirected output where it went before (IOF-03).
     fn end(&mut self, number: u64, purpose: UpcallPurpose, cx: &mut Context) {
         let Some(mut ended) = self.subscriptions.remove(&number) else { return };
         ended.discard(&mut cx.timers);
@@ -161,7 +161,7 @@ impl Iof {
         cx.upcall(purpose, ended.caller, request);
     }
 
-    /// Output from the host: to its subscribers, else kept until there is one (IOF-05).
+    /// Output from the host: sent to its subscribers, or kept until there is one (IOF-05).
     pub(super) fn on_deliver(
         &mut self,
         now: Instant,
@@ -186,21 +186,21 @@ impl Iof {
                 Stage::Abandoned => {}
             }
         }
-        // nobody would say when to forget that of a namespace that is not known here
+        // output of an unknown namespace would never be dropped, as nobody deregisters that
         if !is_taken && cx.jobs.contains_key(&output.source.nspace) {
             self.cache.push(output, rule.unwrap_or_default());
         }
         Ok(CallValue::Done)
     }
 
-    /// What was collected for a subscription has waited long enough.
+    /// It is time to send what was collected for a subscription.
     pub(super) fn on_timeout(&mut self, number: u64, cx: &mut Context) {
         if let Some(held) = self.subscriptions.get_mut(&number) {
             held.flush(|_| true, &mut cx.timers, &mut cx.out);
         }
     }
 
-    /// A namespace is gone: nothing comes from it any more, and its subscribers are told so.
+    /// A namespace is gone: its subscribers are told that no more output comes from it.
     pub(super) fn end_of_nspace(&mut self, nspace: &Nspace, cx: &mut Context) {
         self.cache.forget(nspace);
         for held in self.subscriptions.values_mut().filter(|held| held.names(nspace)) {
@@ -224,7 +224,7 @@ impl Iof {
         self.inputs.on_taken(to, result, cx);
     }
 
-    /// A connection is gone: input of it that the host has not got is dropped.
+    /// A connection is gone: input from it that still waits is dropped.
     pub(super) fn forget_input(&mut self, conn: ConnId) {
         self.inputs.forget(conn);
     }

@@ -10,9 +10,9 @@ use crate::timers::{Timer, Timers};
 use crate::upcall::IofPullRequest;
 use crate::{Caller, Command, ConnId};
 
-/// Largest number of bytes that are collected of one channel, whatever is asked for.
+/// Largest number of bytes that are collected for one channel, even if more are asked for.
 const MAX_BUFFERING: usize = 1 << 20;
-/// Bytes that are collected for one subscription, of all channels together.
+/// Bytes that are collected for one subscription, for all channels together.
 const MAX_COLLECTED: usize = 8 << 20;
 
 /// An output subscription.
@@ -21,7 +21,7 @@ pub(super) struct Subscription {
     pub(super) number: u64,
     pub(super) conn: ConnId,
     pub(super) caller: Caller,
-    /// As it was received: the host gets it again when it ends.
+    /// As the host got it at the start: it gets it again at the end.
     pub(super) request: IofPull,
     pub(super) stage: Stage,
     pub(super) rule: Option<CacheRule>,
@@ -30,7 +30,7 @@ pub(super) struct Subscription {
 
 #[derive(Debug, PartialEq)]
 pub(super) enum Stage {
-    /// The host has been asked. Namespaces that have ended since.
+    /// The host has been asked. Holds the namespaces that have ended since.
     Asked(Vec<Nspace>),
     Active,
     /// Its connection was lost while the host was asked.
@@ -40,18 +40,18 @@ pub(super) enum Stage {
 /// Output that is collected before it is sent (IOF-06).
 #[derive(Debug)]
 pub(super) struct Buffer {
-    /// Bytes of a channel to wait for.
+    /// Bytes of a channel to wait for before they are sent.
     size: usize,
     /// How long to wait for them.
     time: Option<Duration>,
     held: BTreeMap<Source, BytesMut>,
     bytes: usize,
-    /// When all of it is sent.
+    /// When all of them are sent.
     due: Option<Instant>,
 }
 
 impl Subscription {
-    /// Asks the host to start or end it.
+    /// The request that asks the host to start or end it.
     pub(super) fn for_host(&self, start: bool) -> IofPullRequest {
         IofPullRequest::new(self.request.clone(), start)
     }
@@ -65,12 +65,12 @@ impl Subscription {
         self.request.procs.iter().any(|proc| proc.nspace == *nspace)
     }
 
-    /// Sends output.
+    /// The command that sends output.
     pub(super) fn push(&self, output: Output) -> Command {
         push(self.conn, self.number, output)
     }
 
-    /// Sends what was kept.
+    /// The command that sends output from the cache, or says how much of it is lost.
     pub(super) fn push_kept(&self, kept: Cached) -> Command {
         match kept {
             Cached::Output(output) => self.push(output),
@@ -80,14 +80,14 @@ impl Subscription {
         }
     }
 
-    /// Says that nothing comes from a namespace any more (IOF-08).
+    /// The command that says that no more output comes from a namespace (IOF-08).
     pub(super) fn push_end_of(&self, nspace: Nspace) -> Command {
         let mut end = Output::new(ProcId::wildcard(nspace), self.request.channels, Bytes::new());
         end.info.push(Info::new(&keys::IOF_COMPLETE, true));
         self.push(end)
     }
 
-    /// Takes output: to be sent at once, or to be collected first.
+    /// Takes output, either to send it at once or to collect it first.
     pub(super) fn offer(
         &mut self,
         now: Instant,
@@ -118,7 +118,7 @@ impl Subscription {
         }
     }
 
-    /// Sends what was collected of these channels.
+    /// Sends what was collected for these channels.
     pub(super) fn flush(
         &mut self,
         which: impl Fn(&Source) -> bool,
@@ -151,7 +151,7 @@ impl Subscription {
 }
 
 impl Buffer {
-    /// What the directives ask for; `None` for nothing.
+    /// What the directives ask for; `None` if output is to be sent at once.
     pub(super) fn read(directives: &Directives) -> Result<Option<Self>, Failure> {
         let size: usize = directives.get(&keys::IOF_BUFFERING_SIZE)?.map_or(0, |size: u32| size as usize);
         let time = directives.get(&keys::IOF_BUFFERING_TIME)?.unwrap_or(0);

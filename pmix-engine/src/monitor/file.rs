@@ -24,11 +24,11 @@ pub struct FileState {
     pub modified: (i64, i64),
 }
 
-/// A file that is looked at again and again.
+/// A file that is checked at intervals.
 #[derive(Debug)]
 pub(super) struct File {
     pub(super) path: PathBuf,
-    /// Time between two looks.
+    /// Time between two checks.
     pub(super) interval: Duration,
     signs: Signs,
     /// Checks that may fail in succession.
@@ -43,7 +43,7 @@ pub(super) struct File {
     pub(super) look: Option<UpcallId>,
 }
 
-/// What has to change.
+/// What has to change from one check to the next.
 #[derive(Clone, Copy, Debug)]
 struct Signs {
     size: bool,
@@ -71,7 +71,7 @@ impl Signs {
     }
 }
 
-/// The headers have a text where the Standard has a flag: it is there or not.
+/// These are flags in the Standard and strings in the C headers: what counts is whether they are given.
 fn take_flag_or_text(directives: &mut Directives, key: &Key<String>) -> bool {
     let given = directives.take_each(|info| info.is(key));
     given.first().is_some_and(|info| info.value.is_true().unwrap_or(true))
@@ -87,7 +87,7 @@ impl File {
         let mut rest = request.directives.clone();
         let path = match &request.monitor.value {
             Value::String(path) => Path::new(path),
-            // several files have the same key
+            // an array of several files is given under the same key
             Value::DataArray(_) => return Ok(None),
             _ => return Err(bad_param("a monitor of a file needs its path: MONITOR_FILE")),
         };
@@ -106,7 +106,7 @@ impl File {
             return Err(bad_param(message));
         }
         if asked.by.uid != cx.config.uid {
-            // the server must not see for a process what its user cannot see
+            // the server must not look at files for a process that its user cannot see
             return if cx.config.capabilities.has(Upcall::Monitor) {
                 Ok(None)
             } else {

@@ -1,5 +1,4 @@
-//! Monitors that the server keeps itself (HST-09): of heartbeats, and of files of its own user. All others are the
-//! host's.
+//! Monitors that the server runs itself (HST-09): of heartbeats, and of files of its own user. The host runs all others.
 
 mod alarm;
 mod file;
@@ -22,7 +21,7 @@ pub use file::FileState;
 
 /// Monitors that one connection may hold.
 const MAX_MONITORS: usize = 64;
-/// What a monitor with the event that it raises may take.
+/// Size limit for a monitor with the event that it raises, in bytes.
 const MAX_MONITOR: usize = 64 << 10;
 
 /// By number.
@@ -32,8 +31,8 @@ pub(super) struct Monitors {
     next: Counter,
 }
 
-/// Waits for a process to fall silent. Clones of a process (IDN-07) may hang one by one, so each connection is watched by
-/// itself.
+/// Notices when a process falls silent. Clones of a process (IDN-07) may hang one by one, so each connection is monitored
+/// by itself.
 #[derive(Debug)]
 struct Monitor {
     conn: ConnId,
@@ -50,7 +49,7 @@ pub(super) type Raised = (Caller, Event);
 #[derive(Debug)]
 enum Kind {
     Heartbeat {
-        /// How long there may be none.
+        /// The longest time without one.
         patience: Duration,
     },
     File(File),
@@ -66,7 +65,7 @@ impl Kind {
 }
 
 impl Monitors {
-    /// Whether nothing is watched.
+    /// Whether there are no monitors.
     pub(super) fn is_empty(&self) -> bool {
         self.held.is_empty()
     }
@@ -75,7 +74,7 @@ impl Monitors {
         self.held.iter().filter(move |(_, held)| held.conn == conn).map(|(number, held)| (*number, held))
     }
 
-    /// What is left for the host to do; `None` if the process has its answer.
+    /// Serves a request, or returns what the host is to be asked instead; `None` if the process has its reply.
     pub(super) fn on_request(
         &mut self,
         asked: &Asked,
@@ -158,7 +157,7 @@ impl Monitors {
         Ok(number)
     }
 
-    /// A heartbeat concerns the monitors of its own connection; there need not be any.
+    /// A heartbeat counts for the monitors of its own connection; there need not be any.
     fn take_beat(
         &mut self,
         asked: &Asked,
@@ -180,13 +179,13 @@ impl Monitors {
         Ok(By::Server)
     }
 
-    /// The host hears of a label that is not known here, as it may be one of its own, and whenever all monitors end.
+    /// The host is asked, too, if the label is not known here, as it may be one of its own, and if all monitors are to end.
     fn cancel(&mut self, asked: &Asked, request: &message::Monitor, cx: &mut Context) -> Result<By, Failure> {
         let mut rest = request.directives.clone();
         let label = match &request.monitor.value {
             Value::Undef | Value::NullString => "",
             Value::String(label) => label,
-            _ => return Err(bad_param("monitors are cancelled by their label, a text: MONITOR_CANCEL")),
+            _ => return Err(bad_param("MONITOR_CANCEL takes the label of a monitor, which is a string")),
         };
         deadline(asked.at, &mut rest)?;
         if rest.deny_unprocessed().is_err() {
@@ -218,7 +217,7 @@ impl Monitors {
             Kind::File(file) => {
                 held.due = now.checked_add(file.interval);
                 cx.timers.set(held.due, Timer::Monitor(number));
-                // a look that is still under way has seen nothing either
+                // a look that is still under way counts as a failed check
                 file.look.is_some() && file.fail()
             }
         };
@@ -275,7 +274,7 @@ impl Monitors {
     }
 }
 
-/// Who does what was asked for.
+/// Who serves a request.
 #[derive(Debug)]
 enum By {
     Server,
@@ -288,8 +287,8 @@ fn for_host(mut request: message::Monitor, asker: &ProcId) -> Result<UpcallReque
     Ok(UpcallRequest::Monitor(request))
 }
 
-/// Hosts expect other defaults, so that they are always told (MON-01): alarms are for the namespace, reports for who
-/// asks.
+/// Hosts assume other defaults, so the range is always given (MON-01): alarms go to the namespace, reports to the
+/// requester.
 fn fill_in_range(monitor: &Info, asker: &ProcId, directives: &mut Directives) -> Result<(), Failure> {
     let reports = [
         keys::MONITOR_PROC_RESOURCE_USAGE.name(),

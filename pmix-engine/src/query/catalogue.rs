@@ -1,4 +1,4 @@
-//! Which keys the server answers itself, and which qualifiers keys take and need.
+//! Which keys the server answers itself, and which qualifiers each key takes and requires.
 
 use std::collections::BTreeSet;
 
@@ -10,9 +10,9 @@ struct Entry {
     key: &'static str,
     /// Whether the server can answer it.
     own: bool,
-    /// Qualifiers without which it means nothing.
+    /// Qualifiers that it requires.
     needs: &'static [&'static str],
-    /// Qualifiers it may have besides.
+    /// Other qualifiers that it takes.
     takes: &'static [&'static str],
 }
 
@@ -27,7 +27,7 @@ const fn host<T>(key: &Key<T>, needs: &'static [&'static str]) -> Entry {
 const NSPACE: &str = keys::NSPACE.name();
 const PROCESS: &[&str] = &[NSPACE, keys::RANK.name(), keys::PROCID.name()];
 
-/// Qualifiers that say whose attributes are asked for.
+/// Qualifiers that select whose attributes are asked for.
 const LEVELS: &[&str] = &[
     AttributeLevel::Client.attributes_key().name(),
     AttributeLevel::Client.functions_key().name(),
@@ -64,7 +64,7 @@ const CATALOGUE: &[Entry] = &[
     host(&keys::QUERY_ALLOC_STATUS, &[keys::ALLOC_REQ_ID.name()]),
 ];
 
-/// Qualifiers of values of jobs, which are no keys of queries in particular.
+/// Qualifiers for values of jobs, whose keys are not specific to queries.
 const REALMS: &[&str] = &[
     keys::SESSION_INFO.name(),
     keys::JOB_INFO.name(),
@@ -88,7 +88,7 @@ fn entry(key: &str) -> Option<&'static Entry> {
     CATALOGUE.iter().find(|entry| entry.key == key)
 }
 
-/// Whether the server can answer it, should it have the data: such a key is never the host's alone.
+/// Whether the server can answer a key if it has the data: such a key is never for the host alone.
 pub(super) fn is_own(key: &str) -> bool {
     match entry(key) {
         Some(entry) => entry.own,
@@ -96,7 +96,7 @@ pub(super) fn is_own(key: &str) -> bool {
     }
 }
 
-/// Whether it is a value of sessions, jobs, apps, nodes or processes rather than a question.
+/// Whether a key names a value of sessions, jobs, applications, nodes or processes.
 pub(super) fn is_of_jobs(key: &str) -> bool {
     keys::find(key).is_some_and(|definition| definition.realm != pmix_types::Realm::None)
 }
@@ -106,7 +106,7 @@ pub(super) fn own_keys() -> impl Iterator<Item = &'static str> {
     CATALOGUE.iter().filter(|entry| entry.own).map(|entry| entry.key)
 }
 
-/// Qualifiers that a key takes here; `None` for a key that is not known.
+/// Qualifiers that a key takes here; `None` for an unknown key.
 pub(super) fn qualifiers_of(key: &str) -> Option<Vec<&'static str>> {
     let special: Vec<_> = match entry(key) {
         Some(entry) => entry.needs.iter().chain(entry.takes).copied().collect(),
@@ -123,7 +123,7 @@ pub(crate) fn qualifiers_of_queries() -> Vec<&'static str> {
     all.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// Refuses a required qualifier that no key takes here (GEN-05); one that only other keys take is ignored (QRY-07).
+/// Refuses a required qualifier that no key takes (GEN-05); one that only other keys take is ignored (QRY-07).
 pub(super) fn deny_strange(qualifiers: &Directives) -> Result<(), Failure> {
     if qualifiers.iter().any(Info::is_unprocessed) {
         qualifiers.deny_beyond(&qualifiers_of_queries())?;
@@ -131,7 +131,7 @@ pub(super) fn deny_strange(qualifiers: &Directives) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses a question without what it needs (QRY-12).
+/// Refuses a key without the qualifiers that it requires (QRY-12).
 pub(super) fn check(key: &str, qualifiers: &Directives) -> Result<(), Failure> {
     let needs = entry(key).map_or(&[][..], |entry| entry.needs);
     match needs.iter().find(|needed| qualifiers.get_value(needed).is_none()) {

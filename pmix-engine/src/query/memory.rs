@@ -1,13 +1,16 @@
-//! Memory of processes on this node. It is measured outside of the engine, which only says of whom.
+//! Memory of processes on this node. The driver measures it; the engine only says of which processes.
 
 use std::collections::BTreeMap;
 
+use pmix_types::message::Failure;
 use pmix_types::{DataArray, Directives, Info, ProcId, Rank, Value, keys};
 
-use super::super::registry::Stage;
-use super::super::{Caller, Engine};
+use super::known::Known;
 use super::qualifiers::readings;
-use super::{Questions, says};
+use super::question::{Questions, says};
+use crate::Caller;
+use crate::context::Context;
+use crate::registry::Stage;
 
 const MEGABYTE: f64 = 1024.0 * 1024.0;
 
@@ -34,30 +37,31 @@ impl Measured {
     }
 }
 
-impl Engine {
-    /// Whose memory is to be measured: the server's own (by pid 0) and that of the connected processes; `None` if no
-    /// query asks.
-    pub(super) fn measured_procs(&self, questions: &Questions) -> Option<Vec<(ProcId, i32)>> {
-        let is_asked = |key: &str| key == keys::QUERY_MEMORY_USAGE.name();
-        if !questions.asked.iter().any(|question| question.open().any(|key| is_asked(key))) {
-            return None;
-        }
-        let clients = self.cx.jobs.iter().flat_map(|(nspace, job)| {
-            job.clients.iter().map(move |(rank, client)| (ProcId::new(nspace.clone(), *rank), client))
-        });
-        let runs = clients.filter(|(_, client)| client.stage == Stage::Connected && client.pid > 0);
-        let procs = runs.map(|(proc, client)| (proc, client.pid));
-        Some([(self.cx.config.server.clone(), 0)].into_iter().chain(procs).collect())
+/// Whose memory is to be measured: the server's own (by pid 0) and that of the connected processes; `None` if no
+/// query asks.
+pub(super) fn measured_procs(questions: &Questions, cx: &Context) -> Option<Vec<(ProcId, i32)>> {
+    let is_asked = |key: &str| key == keys::QUERY_MEMORY_USAGE.name();
+    if !questions.asked.iter().any(|question| question.open().any(|key| is_asked(key))) {
+        return None;
     }
+    let clients = cx.jobs.iter().flat_map(|(nspace, job)| {
+        job.clients.iter().map(move |(rank, client)| (ProcId::new(nspace.clone(), *rank), client))
+    });
+    let runs = clients.filter(|(_, client)| client.stage == Stage::Connected && client.pid > 0);
+    let procs = runs.map(|(proc, client)| (proc, client.pid));
+    Some([(cx.config.server.clone(), 0)].into_iter().chain(procs).collect())
+}
 
-    /// An array of infos: `DAEMON_MEMORY` for the server, which is not for other users to know, and `CLIENT_AVG_MEMORY` for the processes, unless some are
-    /// named, and, unless only averages are wanted, a `PROC_INFO_ARRAY` with `PROCID` and `PROC_RSS` for each process.
+impl Known<'_> {
+    /// An array of infos: `DAEMON_MEMORY` for the server, unless processes are named or the asker is another user;
+    /// `CLIENT_AVG_MEMORY` for the processes; and, unless only averages are wanted, a `PROC_INFO_ARRAY` with `PROCID` and
+    /// `PROC_RSS` for each of them.
     pub(super) fn memory_usage(
         &self,
         asker: &Caller,
         qualifiers: &Directives,
         measured: &Measured,
-    ) -> Result<Option<Value>, pmix_types::message::Failure> {
+    ) -> Result<Option<Value>, Failure> {
         let mut wanted = Vec::new();
         for reading in readings(qualifiers)? {
             wanted.extend(match (reading.get(&keys::PROCID)?, reading.get::<String>(&keys::NSPACE)?) {

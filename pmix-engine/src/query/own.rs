@@ -1,17 +1,19 @@
-//! What the server answers from what it knows.
+//! Answers of the library and of the server.
 
 use pmix_types::job::{Caller as Asker, target_of};
 use pmix_types::message::Failure;
 use pmix_types::{DataArray, Directives, Info, KeyName, ProcId, Query, Rank, Value, keys};
 
-use super::super::registry::{Job, unknown_nspace};
-use super::super::{Caller, Engine};
+use super::catalogue;
+use super::known::Known;
 use super::memory::Measured;
 use super::qualifiers::{all, joined, readings};
-use super::{Outcome, catalogue, says};
+use super::question::{Outcome, says};
+use crate::Caller;
+use crate::registry::{Job, unknown_nspace};
 
-impl Engine {
-    /// What no host is asked: the library speaks of itself.
+impl Known<'_> {
+    /// Answers about the library itself, which the host is not asked for.
     pub(super) fn library_answer(&self, key: &KeyName, query: &Query) -> Outcome {
         if says(&query.qualifiers, keys::QUERY_SUPPORTED_QUALIFIERS.name()) {
             return match catalogue::qualifiers_of(key) {
@@ -19,7 +21,7 @@ impl Engine {
                 None => Outcome::Open,
             };
         }
-        if let Some(answer) = self.attributes.answer(key, query) {
+        if let Some(answer) = self.sources.attributes.answer(key, query) {
             return Outcome::Found(answer);
         }
         if query.is_for_attributes() {
@@ -33,6 +35,7 @@ impl Engine {
         }
     }
 
+    /// What the server knows of a key; `None` for nothing.
     pub(super) fn own_answer(
         &self,
         key: &KeyName,
@@ -41,7 +44,7 @@ impl Engine {
         measured: &Measured,
     ) -> Result<Option<Value>, Failure> {
         catalogue::check(key, qualifiers)?;
-        if let Some(value) = self.pset_answer(asker, key, qualifiers)? {
+        if let Some(value) = self.sources.psets.answer(asker, key, qualifiers, self.cx)? {
             return Ok(Some(value));
         }
         let name = key.as_str();
@@ -64,7 +67,7 @@ impl Engine {
         }
     }
 
-    /// For each namespace, or those that are named, an array of its name and, if known, its command line.
+    /// For each namespace, or for those that are named, an array with its name and, if known, its command line.
     fn namespace_info(&self, asker: &Caller, qualifiers: &Directives) -> Result<Option<Value>, Failure> {
         let named: Vec<String> = all(qualifiers, &keys::NSPACE)?;
         let mut infos = Vec::new();
@@ -86,7 +89,7 @@ impl Engine {
         Ok(Some(DataArray::Info(infos).into()))
     }
 
-    /// A value of a session, job, app, node or process; of the asker's own job if none is named.
+    /// A value of a session, job, application, node or process; of the asker's own job if none is named.
     fn job_value(
         &self,
         key: &KeyName,

@@ -1,9 +1,9 @@
-//! Qualifiers of one name that are given several times: each is meant (QRY-06).
+//! Qualifiers that are given several times: all of their values count (QRY-06).
 
 use pmix_types::message::Failure;
 use pmix_types::{DataArray, Directives, Info, Key, Status, Value, ValueType, keys};
 
-/// So many things may be asked of by one query.
+/// Number of combinations of qualifiers that one query may ask about.
 const MAX_READINGS: usize = 1024;
 
 /// Every value of a qualifier in the order given, without repeats.
@@ -22,7 +22,7 @@ pub(super) fn all<T: ValueType + PartialEq>(
     Ok(values)
 }
 
-/// The qualifiers once for each thing they name: with two of a name, once with the first and once with the second.
+/// The qualifiers, once for each combination of values: one that is given twice appears once with each value.
 pub(super) fn readings(qualifiers: &Directives) -> Result<Vec<Directives>, Failure> {
     let names = [
         keys::NSPACE.name(),
@@ -57,7 +57,7 @@ pub(super) fn readings(qualifiers: &Directives) -> Result<Vec<Directives>, Failu
     Ok(readings.into_iter().map(Directives::from).collect())
 }
 
-/// One answer of several: arrays end to end, single values in an array, in either case of one type.
+/// Joins several answers: arrays are concatenated, single values put into an array; all have the same type.
 pub(super) fn joined(mut values: Vec<Value>) -> Option<Value> {
     if values.len() < 2 {
         return values.pop();
@@ -70,7 +70,7 @@ pub(super) fn joined(mut values: Vec<Value>) -> Option<Value> {
     let Some(first) = elements.first() else { return Some(DataArray::Undef.into()) };
     let mut array = DataArray::empty(first.data_type())?;
     for element in elements {
-        // values of a key have one type, unless a host gave them otherwise
+        // values of one key have the same type, unless a host gave them different ones
         let _ = array.push(element);
     }
     Some(array.into())

@@ -8,11 +8,12 @@ use pmix_types::{
     DataArray, Directives, Nspace, Pid, ProcId, ProcInfo, ProcState, Rank, RankSet, Value, keys,
 };
 
-use super::super::registry::{Client, Job, Stage};
-use super::super::{Caller, Engine};
+use super::known::Known;
 use super::qualifiers::all;
+use crate::Caller;
+use crate::registry::{Client, Job, Stage};
 
-impl Engine {
+impl Known<'_> {
     /// What the server knows of the processes of these namespaces, each in rank order.
     pub(super) fn proc_table(
         &self,
@@ -22,7 +23,7 @@ impl Engine {
         self.table(asker, qualifiers, |job| Some(job.everyone()))
     }
 
-    /// The same of the processes on the node of the asker, or on those that are named.
+    /// The same for the processes on this node, or on those that are named.
     pub(super) fn local_proc_table(
         &self,
         asker: &Caller,
@@ -58,7 +59,7 @@ impl Engine {
         }
     }
 
-    /// Ranks on nodes; `None` if nothing is known of any of the nodes.
+    /// The ranks on these nodes; `None` if all of them are unknown.
     fn ranks_on(&self, job: &Job, hosts: &[String]) -> Option<RankSet> {
         let own = NodeRef::Name(&self.cx.config.hostname);
         let of_host = |host: &String| {
@@ -92,7 +93,7 @@ impl Engine {
 }
 
 impl Job {
-    /// All ranks that are known in any way.
+    /// All ranks that are known from any source.
     fn everyone(&self) -> RankSet {
         let mut ranks = self.data.placement().map(|placement| placement.all_ranks()).unwrap_or_default();
         if ranks.is_empty() {
@@ -113,7 +114,7 @@ const fn state(client: &Client) -> ProcState {
     }
 }
 
-/// The executables of a job's apps: the first word of what the host says each of them runs.
+/// The executables of a job's applications: the first word of each command line, as given by the host.
 #[derive(Default)]
 struct Programs(BTreeMap<u32, Option<String>>);
 

@@ -501,6 +501,7 @@ pub(super) fn assert_idle(engine: &Engine) {
     assert!(engine.collectives.is_empty(), "{:?}", engine.collectives);
     assert!(engine.dmodex.is_empty(), "{:?}", engine.dmodex);
     assert!(engine.monitors.is_empty(), "{:?}", engine.monitors);
+    assert!(engine.queries.is_empty(), "{:?}", engine.queries);
     assert!(engine.left.is_empty(), "{:?}", engine.left);
 }
 

@@ -1,8 +1,7 @@
 use bytes::Bytes;
-use pmix_types::message::{IofPull, IofPush, Output, Push, Reply, Request};
+use pmix_types::message::{IofPull, Output, Push, Reply, Request};
 use pmix_types::{Directives, IofChannels, ProcId, Status, keys};
 
-use super::super::iof::{CACHE_SIZE, MAX_CACHE};
 use super::super::upcall::{IofPullRequest, Upcall};
 use super::super::{Answer, Caller, Command, HostCall, UpcallId, UpcallRequest};
 use super::harness::{Harness, Peer, USER, With, all_of, assert_same, failure, nspace, proc};
@@ -11,7 +10,7 @@ pub(super) const OUT: IofChannels = IofChannels::STDOUT;
 pub(super) const ERR: IofChannels = IofChannels::STDERR;
 
 /// A tool-like listener and a writer: rank 0 asks for the output of rank 1.
-fn two() -> (Harness, Peer, ProcId) {
+pub(super) fn two() -> (Harness, Peer, ProcId) {
     let mut t = Harness::new([Upcall::IofPull, Upcall::PushStdin]);
     t.job("job", "0-1");
     let listener = t.connect(&proc("job", 0));
@@ -20,10 +19,6 @@ fn two() -> (Harness, Peer, ProcId) {
 
 pub(super) fn pull(procs: impl IntoIterator<Item = ProcId>, channels: IofChannels) -> Request {
     Request::IofPull(IofPull::new(procs.into_iter().collect(), channels))
-}
-
-fn push(targets: impl IntoIterator<Item = ProcId>, data: &'static str) -> Request {
-    Request::IofPush(IofPush::new(targets.into_iter().collect(), data.into()))
 }
 
 pub(super) fn text(source: &ProcId, channels: IofChannels, data: &str) -> Output {
@@ -36,12 +31,8 @@ pub(super) fn complete(source: &ProcId, channels: IofChannels, data: &str) -> Ou
     output
 }
 
-fn pushed(peer: &Peer, registration: u64, output: Output) -> Command {
+pub(super) fn pushed(peer: &Peer, registration: u64, output: Output) -> Command {
     Command::Push { conn: peer.conn, push: Push::Output { registration, output } }
-}
-
-fn lost(peer: &Peer, registration: u64, bytes: u64) -> Command {
-    Command::Push { conn: peer.conn, push: Push::OutputLost { registration, bytes } }
 }
 
 /// The host asked to begin or end forwarding.
@@ -53,19 +44,11 @@ pub(super) fn asked(t: &mut Harness, start: bool) -> (UpcallId, Caller, IofPullR
     }
 }
 
-#[track_caller]
-fn input(t: &mut Harness) -> (UpcallId, IofPush) {
-    match t.upcall() {
-        (id, _, UpcallRequest::PushStdin(request)) => (id, request),
-        other => panic!("expected input for the host, not {other:?}"),
-    }
-}
-
 impl Harness {
     /// Asks for output, with a host that agrees; what was kept for it is left to be looked at.
     #[track_caller]
-    fn pulls(&mut self, peer: &Peer, wish: Request) -> u64 {
-        let to = self.ask(peer, wish);
+    pub(super) fn pulls(&mut self, peer: &Peer, request: Request) -> u64 {
+        let to = self.ask(peer, request);
         let (upcall, ..) = asked(self, true);
         self.answer(upcall, Ok(Answer::Done));
         match self.ok(to) {
@@ -75,13 +58,13 @@ impl Harness {
     }
 
     #[track_caller]
-    fn delivers(&mut self, output: Output) {
+    pub(super) fn delivers(&mut self, output: Output) {
         self.called(HostCall::IofDeliver(output)).unwrap();
     }
 
     /// The next thing is that output is pushed that is too large to be printed if it is not.
     #[track_caller]
-    fn shows(&mut self, number: u64, expected: &Output) {
+    pub(super) fn shows(&mut self, number: u64, expected: &Output) {
         match self.next() {
             Command::Push { push: Push::Output { registration, output }, .. } => {
                 assert_eq!((registration, &output.source), (number, &expected.source));
@@ -91,9 +74,9 @@ impl Harness {
         }
     }
 
-    /// Ends the wish of a connection that is gone, at the host.
+    /// Ends the subscription of a connection that is gone, at the host.
     #[track_caller]
-    fn leaves(mut self, peer: &Peer) {
+    pub(super) fn leaves(mut self, peer: &Peer) {
         self.lose(peer);
         let (upcall, ..) = asked(&mut self, false);
         self.answer(upcall, Ok(Answer::Done));
@@ -165,7 +148,7 @@ fn iof_02_standard_input_cannot_be_pulled() {
 }
 
 #[test]
-fn a_wish_that_makes_no_sense_is_refused() {
+fn a_subscription_that_makes_no_sense_is_refused() {
     let (mut t, listener, writer) = two();
     for (procs, channels) in [(vec![], OUT), (vec![proc("", 0)], OUT), (vec![writer], IofChannels::NONE)] {
         let to = t.ask(&listener, pull(procs, channels));
@@ -190,133 +173,6 @@ fn iof_04_the_host_may_refuse_and_without_a_host_nothing_is_forwarded() {
     let to = t.ask(&peers[0], pull([proc("job", 1)], OUT));
     t.fails(to, Status::ERR_NOT_SUPPORTED);
     t.finish();
-}
-
-#[test]
-fn iof_05_what_nobody_has_asked_for_is_kept_for_the_first_who_does() {
-    let (mut t, listener, writer) = two();
-    t.delivers(text(&writer, OUT, "ea"));
-    t.delivers(text(&writer, ERR, "other channel"));
-    t.delivers(text(&writer, OUT, "rly"));
-    let to = t.ask(&listener, pull([writer.clone()], OUT));
-    let (upcall, ..) = asked(&mut t, true);
-    // the host begins before its answer has arrived
-    t.delivers(complete(&writer, OUT, " bird"));
-    t.answer(upcall, Ok(Answer::Done));
-    assert!(matches!(t.ok(to), Reply::Registered(1)));
-    t.expect([
-        pushed(&listener, 1, text(&writer, OUT, "early bird")),
-        pushed(&listener, 1, complete(&writer, OUT, "")),
-    ]);
-    // once taken it is gone; the other channel's is still there
-    assert_eq!(t.pulls(&listener, pull([writer.clone()], OUT)), 2);
-    t.quiet();
-    assert_eq!(t.pulls(&listener, pull([all_of("job")], ERR)), 3);
-    t.expect([pushed(&listener, 3, text(&writer, ERR, "other channel"))]);
-
-    t.lose(&listener);
-    let ends: Vec<_> = (0..3).map(|_| asked(&mut t, false).0).collect();
-    for upcall in ends {
-        t.answer(upcall, Ok(Answer::Done));
-    }
-    t.finish();
-}
-
-/// What a puller gets of three pieces of output, sent with directives of the host or of its own.
-fn kept(host: &Directives, own: Directives, pieces: [&str; 3]) -> Vec<Result<String, u64>> {
-    let (mut t, listener, writer) = two();
-    let mut wish = pull([writer.clone()], OUT);
-    *wish.directives_mut() = own;
-    let to = t.ask(&listener, wish);
-    let (upcall, ..) = asked(&mut t, true);
-    for piece in pieces {
-        let mut output = text(&writer, OUT, piece);
-        output.info = host.clone();
-        t.delivers(output);
-    }
-    t.delivers(complete(&writer, OUT, ""));
-    t.answer(upcall, Ok(Answer::Done));
-    t.ok(to);
-    let mut got = Vec::new();
-    loop {
-        match t.next() {
-            Command::Push { push: Push::OutputLost { bytes, .. }, .. } => got.push(Err(bytes)),
-            Command::Push { push: Push::Output { output, .. }, .. } if output.data.is_empty() => {
-                assert_eq!(output, complete(&writer, OUT, ""));
-                break;
-            }
-            Command::Push { push: Push::Output { output, .. }, .. } => {
-                assert!(output.info.is_empty(), "directives to the server are not passed on");
-                got.push(Ok(String::from_utf8(output.data.to_vec()).unwrap()));
-            }
-            other => panic!("{other:?}"),
-        }
-    }
-    t.leaves(&listener);
-    got
-}
-
-#[test]
-fn iof_05_a_full_cache_drops_what_is_newest_unless_told_otherwise() {
-    let none = Directives::new();
-    let size = Directives::new().with(&keys::IOF_CACHE_SIZE, 8u32);
-    let oldest = size.clone().with(&keys::IOF_DROP_OLDEST, true);
-    let newest = size.clone().with(&keys::IOF_DROP_NEWEST, true);
-    let pieces = ["abcde", "fghij", "kl"];
-    assert_eq!(kept(&none, none.clone(), pieces), [Ok("abcdefghijkl".into())]);
-    for rule in [&size, &newest] {
-        let expected = [Ok("abcdefgh".to_owned()), Err(4)];
-        assert_eq!(kept(rule, none.clone(), pieces), expected);
-        assert_eq!(
-            kept(&none, rule.clone(), pieces),
-            expected,
-            "before the host has answered the wish's rule holds"
-        );
-    }
-    assert_eq!(kept(&oldest, none.clone(), pieces), [Err(4), Ok("efghijkl".into())]);
-    assert_eq!(kept(&none, oldest, ["abcde", "", "fghijklmnopq"]), [Err(9), Ok("jklmnopq".into())]);
-
-    let long = "x".repeat(CACHE_SIZE);
-    assert_eq!(kept(&none, Directives::new(), [&long, "y", "z"]), [Ok(long.clone()), Err(2)]);
-    // what the host says goes before what the wish says
-    let said = Directives::new().with(&keys::IOF_DROP_NEWEST, true);
-    let wished = Directives::new().with(&keys::IOF_DROP_OLDEST, true);
-    assert_eq!(kept(&said, wished, [&long, "y", ""]), [Ok(long.clone()), Err(1)]);
-}
-
-#[test]
-fn iof_05_pieces_with_words_of_their_own_are_bounded_too() {
-    let (mut t, listener, writer) = two();
-    for _ in 0..300 {
-        let mut output = text(&writer, OUT, "ab");
-        output.info = Directives::new().with(&keys::HOSTNAME, "n0");
-        t.delivers(output);
-    }
-    t.pulls(&listener, pull([writer], OUT));
-    let (mut shown, mut lost, mut pieces) = (0, 0, 0);
-    for command in t.drain() {
-        pieces += 1;
-        match command {
-            Command::Push { push: Push::Output { output, .. }, .. } => shown += output.data.len() as u64,
-            Command::Push { push: Push::OutputLost { bytes, .. }, .. } => lost += bytes,
-            other => panic!("{other:?}"),
-        }
-    }
-    assert_eq!(shown + lost, 600);
-    assert!(pieces < 300, "{pieces}");
-    t.leaves(&listener);
-}
-
-#[test]
-fn iof_05_the_cache_goes_with_its_namespace_and_keeps_nothing_of_unknown_ones() {
-    let (mut t, listener, writer) = two();
-    t.job("brief", "0");
-    t.delivers(text(&proc("brief", 0), OUT, "gone"));
-    t.delivers(text(&proc("unknown", 0), OUT, "gone"));
-    t.called(HostCall::DeregisterNspace(nspace("brief"))).unwrap();
-    t.job("brief", "0");
-    t.pulls(&listener, pull([proc("brief", 0), proc("unknown", 0), writer], OUT));
-    t.leaves(&listener);
 }
 
 #[test]
@@ -428,7 +284,7 @@ fn iof_06_iof_07_deregistering_flushes_and_ends() {
 }
 
 #[test]
-fn iof_07_a_wish_is_ended_by_its_owner_only() {
+fn iof_07_a_subscription_is_ended_by_its_owner_only() {
     let (mut t, listener, writer) = two();
     let other = t.connect(&writer);
     let number = t.pulls(&listener, pull([writer.clone()], OUT));
@@ -466,7 +322,7 @@ fn iof_03_the_host_hears_of_the_end_of_a_lost_listener_after_it_has_answered_the
 }
 
 #[test]
-fn iof_03_finalize_ends_wishes_too() {
+fn iof_03_finalize_ends_subscriptions_too() {
     let (mut t, listener, writer) = two();
     t.pulls(&listener, pull([writer], OUT));
     let to = t.ask(&listener, Request::Finalize(Directives::new()));
@@ -503,7 +359,7 @@ fn iof_08_the_end_of_a_namespace_is_told_for_all_of_it() {
 }
 
 #[test]
-fn wishes_of_one_connection_are_bounded() {
+fn subscriptions_of_one_connection_are_bounded() {
     let (mut t, listener, writer) = two();
     for _ in 0..1024 {
         t.ask(&listener, pull([writer.clone()], OUT));
@@ -514,64 +370,6 @@ fn wishes_of_one_connection_are_bounded() {
     t.lose_conn(listener.conn);
     for upcall in 1..=1024 {
         t.answer(UpcallId(upcall), Err(failure(Status::ERROR)));
-    }
-    t.finish();
-}
-
-#[test]
-fn iof_10_input_is_passed_up_in_order_and_answered_when_it_is_taken() {
-    let (mut t, pusher, reader) = two();
-    let first = t.ask(&pusher, push([reader.clone()], "one"));
-    let second = t.ask(&pusher, push([all_of("job")], "").with(&keys::IOF_COMPLETE, true));
-    let (upcall, request) = input(&mut t);
-    let identity = Directives::new().with(&keys::USERID, USER.0).with(&keys::GRPID, USER.1);
-    let expected = IofPush::new(vec![reader], "one".into());
-    assert_eq!(request, expected.with_directives(identity.clone()));
-    // the second waits until the first is taken
-    t.quiet();
-    t.answer(upcall, Ok(Answer::Done));
-    t.done(first);
-    let (upcall, request) = input(&mut t);
-    assert_eq!((request.targets, request.data.len()), (vec![all_of("job")], 0));
-    assert!(request.directives.flag(&keys::IOF_COMPLETE).unwrap());
-    t.answer(upcall, Err(failure(Status::ERR_NOT_FOUND)));
-    t.fails(second, Status::ERR_NOT_FOUND);
-    t.finish();
-}
-
-#[test]
-fn iof_10_input_that_waits_goes_with_its_process() {
-    let (mut t, pusher, reader) = two();
-    t.ask(&pusher, push([reader.clone()], "one"));
-    t.ask(&pusher, push([reader], "two"));
-    let (upcall, _) = input(&mut t);
-    t.lose(&pusher);
-    t.answer(upcall, Ok(Answer::Done));
-    t.finish();
-}
-
-#[test]
-fn iof_10_input_that_waits_is_bounded() {
-    let (mut t, pusher, reader) = two();
-    let wish = |bytes: usize| Request::IofPush(IofPush::new(vec![reader.clone()], vec![0; bytes].into()));
-    t.ask(&pusher, wish(1));
-    let (upcall, _) = input(&mut t);
-    t.ask(&pusher, wish(16 << 20));
-    let to = t.ask(&pusher, wish(1));
-    t.fails(to, Status::ERR_OUT_OF_RESOURCE);
-    t.lose(&pusher);
-    t.answer(upcall, Ok(Answer::Done));
-    t.finish();
-}
-
-#[test]
-fn iof_12_without_a_host_that_takes_input_it_is_not_supported() {
-    let (mut t, peers) = Harness::local(2);
-    let to = t.ask(&peers[0], push([proc("job", 1)], "hello"));
-    t.fails(to, Status::ERR_NOT_SUPPORTED);
-    for nobody in [vec![], vec![proc("job", 1), proc("", 0)]] {
-        let to = t.ask(&peers[0], push(nobody, "hello"));
-        t.fails(to, Status::ERR_BAD_PARAM);
     }
     t.finish();
 }
@@ -588,95 +386,6 @@ fn gen_07_directives_of_the_wrong_type_are_refused() {
     output.info.push(pmix_types::Info::dynamic(keys::IOF_CACHE_SIZE.key_name(), "many"));
     assert!(t.called(HostCall::IofDeliver(output)).is_err());
     t.finish();
-}
-
-#[test]
-fn iof_05_loss_is_told_under_the_number_of_the_wish() {
-    let (mut t, listener, writer) = two();
-    let mut output = text(&writer, OUT, "abc");
-    output.info = Directives::new().with(&keys::IOF_CACHE_SIZE, 1u32);
-    t.delivers(output);
-    let number = t.pulls(&listener, pull([writer.clone()], OUT));
-    t.expect([pushed(&listener, number, text(&writer, OUT, "a")), lost(&listener, number, 2)]);
-    t.leaves(&listener);
-}
-
-#[test]
-fn iof_05_the_cache_of_all_processes_together_is_bounded() {
-    let (mut t, listener, writer) = two();
-    t.job("more", "0");
-    let most = "x".repeat(MAX_CACHE * 3 / 4);
-    let writers = [writer, proc("more", 0)];
-    for writer in &writers {
-        let mut output = text(writer, OUT, &most);
-        output.info = Directives::new().with(&keys::IOF_CACHE_SIZE, u32::MAX);
-        t.delivers(output);
-    }
-    t.pulls(&listener, pull(writers, OUT));
-    let (mut shown, mut lost) = (0, 0);
-    for command in t.drain() {
-        match command {
-            Command::Push { push: Push::Output { output, .. }, .. } => shown += output.data.len(),
-            Command::Push { push: Push::OutputLost { bytes, .. }, .. } => lost += bytes as usize,
-            _ => panic!("expected output"),
-        }
-    }
-    assert_eq!(shown + lost, 2 * most.len());
-    assert!((most.len()..=MAX_CACHE).contains(&shown), "{shown}");
-    t.leaves(&listener);
-}
-
-#[test]
-fn iof_05_what_leaves_the_cache_makes_room_again() {
-    let mut t = Harness::new([Upcall::IofPull]);
-    t.job("job", "0-3");
-    t.job("brief", "0");
-    let listener = t.connect(&proc("job", 0));
-    let most = "x".repeat(MAX_CACHE * 3 / 4);
-    let keep = |source: &ProcId| {
-        let mut output = text(source, OUT, &most);
-        output.info = Directives::new().with(&keys::IOF_CACHE_SIZE, u32::MAX);
-        output
-    };
-    t.delivers(keep(&proc("brief", 0)));
-    t.called(HostCall::DeregisterNspace(nspace("brief"))).unwrap();
-    for writer in [1, 2, 3].map(|rank| proc("job", rank)) {
-        t.delivers(keep(&writer));
-        let number = t.pulls(&listener, pull([writer.clone()], OUT));
-        t.shows(number, &text(&writer, OUT, &most));
-        t.quiet();
-    }
-    t.lose(&listener);
-    for upcall in [(); 3].map(|()| asked(&mut t, false).0) {
-        t.answer(upcall, Ok(Answer::Done));
-    }
-    t.finish();
-}
-
-#[test]
-fn iof_05_iof_08_words_outlive_the_oldest_bytes_they_came_with() {
-    let (mut t, listener, writer) = two();
-    let mut tagged = text(&writer, OUT, "ab");
-    tagged.info = Directives::new().with(&keys::HOSTNAME, "n0");
-    let word = |mut output: Output| {
-        output.data = Bytes::new();
-        output
-    };
-    let ended = complete(&writer, OUT, "cd");
-    for mut output in [tagged.clone(), ended.clone(), text(&writer, OUT, "efghij")] {
-        for info in Directives::new().with(&keys::IOF_CACHE_SIZE, 4u32).with(&keys::IOF_DROP_OLDEST, true) {
-            output.info.push(info);
-        }
-        t.delivers(output);
-    }
-    let number = t.pulls(&listener, pull([writer.clone()], OUT));
-    t.expect([
-        lost(&listener, number, 6),
-        pushed(&listener, number, word(tagged)),
-        pushed(&listener, number, word(ended)),
-        pushed(&listener, number, text(&writer, OUT, "ghij")),
-    ]);
-    t.leaves(&listener);
 }
 
 #[test]

@@ -6,8 +6,8 @@ use super::Upcall;
 
 /// Which upcalls a host serves, and which attributes each of them takes.
 ///
-/// Read once when the server starts. An upcall that is not declared is never made: the server answers as
-/// for an absent entry of the module (GEN-11).
+/// Read once when the server starts. An upcall that is not declared is never made: the server answers as if the host's
+/// module did not have that entry (GEN-11).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Capabilities(BTreeMap<Upcall, Vec<RegAttr>>);
 

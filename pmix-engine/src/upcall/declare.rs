@@ -24,7 +24,7 @@ macro_rules! directives {
     };
 }
 
-/// A request of a process as an upcall, if nothing has to be done to it on the way.
+/// A request of a process as an upcall, if it goes to the host unchanged.
 macro_rules! passed_up {
     ($request:ident $name:ident no) => {};
     ($request:ident $name:ident $form:ident) => {
@@ -95,7 +95,7 @@ macro_rules! declare {
                 }
             }
 
-            /// What is done, for messages.
+            /// What the entry does, for messages.
             pub const fn operation(self) -> &'static str {
                 match self {
                     $(Self::$name => $what,)+
@@ -132,7 +132,7 @@ macro_rules! declare {
                 }
             }
 
-            /// A request that goes to the host as it comes, and the form of its answer; any other is given back.
+            /// A request that goes to the host unchanged, and the form of its answer; any other is given back.
             pub(crate) fn passed_up(request: Request) -> Result<(Self, Form), Request> {
                 $(passed_up!(request $name $form);)+
                 Err(request)
@@ -144,7 +144,8 @@ macro_rules! declare {
 /// The forms of the hosts' answers.
 macro_rules! answers {
     ($($(#[$doc:meta])* $name:ident($reply:ty),)+) => {
-        /// What the host, or the system, has answered.
+        /// The answer of the host, or of the driver to a [`Command::Measure`](crate::Command::Measure) or
+        /// [`Command::Look`](crate::Command::Look).
         #[derive(Clone, Debug, PartialEq)]
         pub enum Answer {
             /// The entry returns nothing.

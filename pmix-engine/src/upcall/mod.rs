@@ -1,7 +1,7 @@
 //! The entries of the host module: the table of them, and what they carry.
 //!
-//! Plain data, which the engine owns: it says what it wants of the host by an [`UpcallRequest`], and gets an [`Answer`].
-//! The host side makes methods of them.
+//! Plain data, which the engine owns: it calls the host with an [`UpcallRequest`], and gets an [`Answer`]. The host side
+//! turns them into method calls.
 
 mod capabilities;
 mod declare;
@@ -235,13 +235,13 @@ macro_rules! requests {
         }
 
         impl $name {
-            /// Joins the parts, without directives.
+            /// Creates one from its parts, without directives.
             #[allow(clippy::too_many_arguments)]
             pub const fn new($($field: $type),*) -> Self {
                 Self { $($field,)* directives: Directives::new() }
             }
 
-            /// The same with directives.
+            /// Adds directives.
             #[must_use]
             pub fn with_directives(mut self, directives: Directives) -> Self {
                 self.directives = directives;
@@ -293,19 +293,19 @@ requests! {
         /// Job-level data of the local namespaces, for the other servers.
         data: Bytes,
     }
-    /// Nobody asks for these codes any more (HST-06).
+    /// Nobody is registered for these codes any more (HST-06).
     DeregisterEventsRequest {
         /// The codes.
         codes: Vec<Status>,
     }
-    /// A process asks what the server cannot answer itself (QRY-10).
+    /// A process asks something that the server cannot answer itself (QRY-10).
     QueryRequest {
         /// The queries, never empty.
         queries: Vec<Query>,
     }
     /// A tool wants to connect (TOL-15). The directives are what it said of itself.
     ToolConnected {
-        /// The identity it wishes to have.
+        /// The identity that it asks for.
         wish: Option<ProcId>,
     }
     /// All local members of a group operation have called it (GRP-01).
@@ -326,7 +326,7 @@ requests! {
     }
 }
 
-/// A tool wants output of processes, or wants it no more (IOF-01).
+/// A tool subscribes to output of processes, or ends its subscription (IOF-01).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct IofPullRequest {
@@ -346,11 +346,11 @@ impl IofPullRequest {
 /// The answer to a lookup: what was found, in no particular order.
 pub type Found = Vec<Pdata>;
 
-/// The answer to a connect (CON-06): a namespace for the assembly and the ranks in it, both optional.
+/// The answer to a connect (CON-06): a namespace for the connected set and the ranks in it, both optional.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Connected {
-    /// Namespace of the assembly, if the host makes one.
+    /// Namespace of the connected set, if the host makes one.
     pub nspace: Option<Nspace>,
     /// Rank there of each local participant.
     pub ranks: Vec<(ProcId, Rank)>,
@@ -371,7 +371,7 @@ impl Connected {
     }
 }
 
-/// The answer to the making of a group (GRP-05). The default leaves the group as it was asked for.
+/// The answer to the construction of a group (GRP-05). The default leaves the group as it was asked for.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Grouped {
@@ -392,7 +392,7 @@ pub struct Grouped {
 pub struct QueryResults {
     /// `SUCCESS`, or `ERR_PARTIAL_SUCCESS` if some keys were not found.
     pub status: Status,
-    /// One `QUERY_RESULTS` info a query.
+    /// One `QUERY_RESULTS` info for each query.
     pub results: Vec<Info>,
 }
 
@@ -412,12 +412,12 @@ impl QueryResults {
 pub type Infos = Vec<Info>;
 
 answers! {
-    /// Data for other servers, or of them.
+    /// Data for other servers, or from them.
     Blob(Bytes),
     Query(QueryResults),
-    /// Resident bytes of each process; `None` for one that has gone.
+    /// Resident bytes of each process; `None` for one that is gone.
     Memory(Vec<Option<u64>>),
-    /// What a file looks like; `None` if it is not there, or cannot be seen.
+    /// The state of a file; `None` if it does not exist or cannot be accessed.
     File(Option<FileState>),
     Identity(ProcId),
     Found(Found),

@@ -1,0 +1,176 @@
+use pmix_types::message::{Failure, QueryReply};
+use pmix_types::{Directives, Info, KeyName, Query, Status, Value, keys};
+
+use crate::Caller;
+use crate::ids::ReplyTo;
+use crate::upcall::{Answer, QueryResults};
+
+/// Queries of one request that are being answered.
+#[derive(Debug)]
+pub(super) struct Questions {
+    pub(super) to: ReplyTo,
+    pub(super) asker: Caller,
+    pub(super) asked: Vec<Question>,
+}
+
+/// A query with the outcome of each of its keys, in their order.
+#[derive(Debug)]
+pub(super) struct Question {
+    pub(super) query: Query,
+    outcomes: Vec<Outcome>,
+}
+
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// Not answered so far, but the server may still know.
+    Open,
+    Found(Value),
+    Failed(Failure),
+    /// Not a question by itself: says what the keys after it are (ATT-05).
+    Heading,
+}
+
+impl Question {
+    pub(super) fn new(query: Query) -> Self {
+        let outcomes = query.keys.iter().map(|_| Outcome::Open).collect();
+        Self { query, outcomes }
+    }
+
+    /// The part that goes to the host; `None` if there is none, or the query is for this node only (QRY-09).
+    pub(super) fn for_host(&self) -> Option<Query> {
+        if says(&self.query.qualifiers, keys::QUERY_LOCAL_ONLY.name()) {
+            return None;
+        }
+        let open = self.open().cloned().collect::<Vec<_>>();
+        if open.is_empty() {
+            return None;
+        }
+        let mut query = Query::dynamic(open);
+        query.qualifiers = self.query.qualifiers.clone();
+        Some(query)
+    }
+
+    pub(super) fn open(&self) -> impl Iterator<Item = &KeyName> {
+        let is_open = |(_, outcome): &(_, &Outcome)| matches!(outcome, Outcome::Open);
+        self.query.keys.iter().zip(&self.outcomes).filter(is_open).map(|(key, _)| key)
+    }
+
+    /// Settles the keys that are open.
+    pub(super) fn settle(&mut self, mut with: impl FnMut(&KeyName, &Query) -> Outcome) {
+        for (key, outcome) in self.query.keys.iter().zip(&mut self.outcomes) {
+            if matches!(outcome, Outcome::Open) {
+                *outcome = with(key, &self.query);
+            }
+        }
+    }
+
+    /// Takes over what the host has found, if it belongs to this query.
+    fn take(&mut self, infos: &[Info]) {
+        self.settle(|key, _| match infos.iter().find(|info| info.key == *key) {
+            Some(info) => Outcome::Found(info.value.clone()),
+            None => Outcome::Open,
+        });
+    }
+
+    fn found(&self) -> Vec<Info> {
+        let pair = |(key, outcome): (&KeyName, &Outcome)| match outcome {
+            Outcome::Found(value) => Some(Info::dynamic(key.clone(), value.clone())),
+            _ => None,
+        };
+        self.query.keys.iter().zip(&self.outcomes).filter_map(pair).collect()
+    }
+}
+
+impl Questions {
+    /// Takes the host's answer. If it does not support or find a key, the server may still know it.
+    pub(super) fn take_answer(&mut self, result: Result<Answer, Failure>) {
+        match result {
+            Ok(Answer::Query(found)) => self.take(&found),
+            Err(failure) if [Status::ERR_NOT_SUPPORTED, Status::ERR_NOT_FOUND].contains(&failure.status) => {}
+            Ok(other) => {
+                self.fail_host(&Failure::new(
+                    Status::ERROR,
+                    format!("the host answered a query with {other:?}"),
+                ));
+            }
+            Err(failure) => self.fail_host(&failure),
+        }
+    }
+
+    /// Results come in the order of the queries, each with the qualifiers of its query; a query without any results
+    /// leaves no gap. Hosts may leave out the qualifiers, and even the frame around the results of a query.
+    fn take(&mut self, found: &QueryResults) {
+        let mut next = 0;
+        for info in &found.results {
+            let Some(infos) = info.value.as_infos().filter(|_| info.is(&keys::QUERY_RESULTS)) else {
+                let sent = self.asked.iter_mut().filter(|question| question.for_host().is_some());
+                sent.for_each(|question| question.take(std::slice::from_ref(info)));
+                continue;
+            };
+            if let Some(at) = self.place_of(infos, next) {
+                self.asked[at].take(infos);
+                next = at + 1;
+            }
+        }
+    }
+
+    /// The first query from `next` on that these can be the results of.
+    fn place_of(&self, infos: &[Info], next: usize) -> Option<usize> {
+        let given = infos.iter().find(|info| info.is(&keys::QUERY_QUALIFIERS));
+        let given = given.map(|info| info.value.as_infos().unwrap_or_default());
+        let sent = |question: &Question| {
+            let query = question.for_host()?;
+            let answered = infos.iter().any(|info| query.keys.contains(&info.key));
+            answered.then_some(query)
+        };
+        let has = |query: &Query| given.unwrap_or_default() == query.qualifiers.as_slice();
+        let place = |fits: &dyn Fn(&Query) -> bool| {
+            let later = self.asked.iter().enumerate().skip(next);
+            later
+                .into_iter()
+                .find(|(_, question)| sent(question).is_some_and(|query| fits(&query)))
+                .map(|(at, _)| at)
+        };
+        place(&has).or_else(|| if given.is_none() { place(&|_| true) } else { None })
+    }
+
+    /// The host has refused: what it was asked fails, even if the server could answer it.
+    fn fail_host(&mut self, failure: &Failure) {
+        for question in &mut self.asked {
+            if question.for_host().is_some() {
+                question.settle(|_, _| Outcome::Failed(failure.clone()));
+            }
+        }
+    }
+
+    /// One `QUERY_RESULTS` for each query with a result (QRY-02); the status of QRY-03.
+    pub(super) fn result(&self) -> Result<QueryReply, Failure> {
+        let results: Vec<_> = (self.asked.iter())
+            .map(|question| (question, question.found()))
+            .filter(|(_, found)| !found.is_empty())
+            .map(|(question, found)| question.query.results(found))
+            .collect();
+        let failures: Vec<_> = (self.asked.iter().flat_map(|question| &question.outcomes))
+            .filter_map(|outcome| match outcome {
+                Outcome::Failed(failure) => Some(failure),
+                _ => None,
+            })
+            .collect();
+        match failures.split_first() {
+            None => Ok(QueryReply::new(Status::SUCCESS, results)),
+            Some(_) if !results.is_empty() => Ok(QueryReply::new(Status::ERR_PARTIAL_SUCCESS, results)),
+            // a reason that all of them share says more than "not found"
+            Some((first, others)) if others.iter().all(|other| other.status == first.status) => {
+                Err((*first).clone())
+            }
+            Some(_) => {
+                Err(Failure::new(Status::ERR_NOT_FOUND, "nothing is known here of what the queries ask"))
+            }
+        }
+    }
+}
+
+/// Whether a flag is given among the qualifiers and is not false; its type does not matter.
+pub(super) fn says(qualifiers: &Directives, key: &str) -> bool {
+    qualifiers.get_value(key).is_some_and(|value| !matches!(value, Value::Bool(false)))
+}
