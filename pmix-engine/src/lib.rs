@@ -57,9 +57,6 @@
 //! 4. No value is shown outside its scope.
 //! 5. When nothing is waiting, and no process is monitored, there is no timer and no upcall under way.
 
-mod absence;
-mod assemblies;
-mod assembly;
 mod attributes;
 mod blob;
 mod census;
@@ -67,23 +64,25 @@ mod cleanup;
 mod collective;
 mod command;
 mod connect;
+mod connected;
 mod context;
 mod data;
 mod events;
 mod forward;
 mod group;
-mod groups;
 mod ids;
 mod input;
 mod invite;
 mod iof;
 mod monitor;
+mod notice;
+mod participants;
 mod psets;
 mod query;
 mod registry;
 mod resolve;
+mod routes;
 mod setup;
-mod signature;
 mod stats;
 #[cfg(test)]
 mod tests;
@@ -94,13 +93,12 @@ mod users;
 use std::time::Instant;
 
 use pmix_types::message::{Failure, Reply, Request};
-use pmix_types::{AttributeRegistry, Event, Memory, ProcId, Status};
+use pmix_types::{AttributeRegistry, Memory, ProcId, Status};
 
-pub use absence::Presence;
 pub use blob::Codec;
 pub use census::Census;
 pub use cleanup::{Cleanup, DirCleanup};
-pub use command::{CallValue, Caller, Command};
+pub use command::{CallValue, Caller, Command, Presence};
 pub use ids::{CallId, ConnId, RequestId, UpcallId};
 pub use input::{HostCall, Input, PeerCred};
 pub use monitor::FileState;
@@ -108,11 +106,13 @@ pub use stats::ServerStats;
 pub use upcall::{Answer, Capabilities, Upcall, UpcallRequest};
 
 use cleanup::Cleanups;
-use collective::Collectives;
+use collective::{Collectives, Entry};
+use connected::ConnectedSets;
 use context::Context;
 use data::Data;
 use events::Events;
 use forward::{Form, Forwarded, Left};
+use group::Groups;
 use ids::ReplyTo;
 use invite::Invites;
 use iof::Iof;
@@ -121,7 +121,6 @@ use psets::Psets;
 use query::{Queries, Sources};
 use setup::Setup;
 use timers::Timer;
-use users::Voice;
 
 /// What does not change while a server runs.
 #[derive(Clone, Debug)]
@@ -149,6 +148,8 @@ pub struct Config {
 pub struct Engine {
     cx: Context,
     collectives: Collectives,
+    connected: ConnectedSets,
+    groups: Groups,
     cleanups: Cleanups,
     psets: Psets,
     setup: Setup,
@@ -214,6 +215,8 @@ impl Engine {
             attributes: attributes::at_start(&config.capabilities),
             cx: Context::new(config),
             collectives: Collectives::default(),
+            connected: ConnectedSets::default(),
+            groups: Groups::default(),
             cleanups: Cleanups::default(),
             psets: Psets::default(),
             setup: Setup::default(),
@@ -263,8 +266,12 @@ impl Engine {
         while let Some(timer) = self.cx.timers.pop_due(now) {
             match timer {
                 Timer::Get(number) => self.data.on_timeout(number, &mut self.cx),
-                Timer::Round(round) => self.on_round_timeout(round),
-                Timer::Invitation(number) => self.on_invitation_timeout(number),
+                Timer::Round(round) => {
+                    self.with_collectives(|collectives, lower, cx| collectives.on_timeout(round, lower, cx))
+                }
+                Timer::Invitation(number) => {
+                    self.with_invites(|invites, below, cx| invites.on_timeout(number, below, cx))
+                }
                 Timer::Upcall(upcall) => self.on_upcall_timeout(upcall),
                 Timer::Output(number) => self.iof.on_timeout(number, &mut self.cx),
                 Timer::Monitor(number) => {
@@ -309,10 +316,10 @@ impl Engine {
             Request::Commit(entries) => self.data.on_commit(&asked, entries, &mut self.cx),
             Request::Get(mut get) => {
                 // a process may be named by its rank among those who have connected (CON-07)
-                get.proc = self.collectives.assemblies.member(&get.proc).unwrap_or(get.proc);
+                get.proc = self.connected.member(&get.proc).unwrap_or(get.proc);
                 self.data.on_get(asked, get, &self.psets, &mut self.cx);
             }
-            Request::Fence(fence) => self.on_fence(&asked, fence),
+            Request::Fence(fence) => self.enter(&asked, Ok(Entry::fence(fence, &asked.by.proc))),
             Request::Abort(abort) => self.on_abort(asked, abort),
             Request::Query(queries) => {
                 let sources = Sources { psets: &self.psets, attributes: &self.attributes };
@@ -325,13 +332,21 @@ impl Engine {
             Request::Lookup(lookup) => self.on_lookup(asked, lookup),
             Request::Unpublish(unpublish) => self.on_unpublish(asked, unpublish),
             Request::Spawn(spawn) => self.on_spawn(asked, spawn),
-            Request::Connect(connect) => self.on_connect(&asked, connect),
+            Request::Connect(connect) => self.enter(&asked, Entry::connect(connect)),
             Request::Disconnect(disconnect) => self.on_disconnect(asked, disconnect),
-            Request::GroupConstruct(construct) => self.on_group_construct(&asked, construct),
-            Request::GroupDestruct(destruct) => self.on_group_destruct(&asked, destruct),
-            Request::GroupInvite(invite) => self.on_group_invite(asked, invite),
-            Request::GroupJoin(join) => self.on_group_join(asked, join),
-            Request::GroupLeave(leave) => self.on_group_leave(&asked, leave),
+            Request::GroupConstruct(construct) => self.enter(&asked, Entry::construct(construct)),
+            Request::GroupDestruct(destruct) => self.with_collectives(|collectives, lower, cx| {
+                collectives.on_group_destruct(&asked, destruct, lower, cx);
+            }),
+            Request::GroupLeave(leave) => self.with_collectives(|collectives, lower, cx| {
+                collectives.on_group_leave(&asked, leave, lower, cx);
+            }),
+            Request::GroupInvite(invite) => {
+                self.with_invites(|invites, below, cx| invites.on_invite(asked, invite, below, cx));
+            }
+            Request::GroupJoin(join) => {
+                self.with_invites(|invites, below, cx| invites.on_join(asked, join, below, cx));
+            }
             Request::JobControl(control) if cleanup::is_cleanup(&control.directives) => {
                 self.on_cleanup(&asked, control);
             }
@@ -399,7 +414,9 @@ impl Engine {
                 return;
             }
             HostCall::Absence(request) => {
-                self.on_absence(id, request);
+                self.with_collectives(|collectives, lower, cx| {
+                    collectives.on_absence(id, request, lower, cx);
+                });
                 return;
             }
             HostCall::IofDeliver(output) => self.iof.on_deliver(now, output, &mut self.cx),
@@ -425,48 +442,6 @@ impl Engine {
             HostCall::Stats => Ok(CallValue::Stats(self.stats())),
         };
         self.cx.out.push(Command::Return { id, result });
-    }
-
-    /// An event of a process. What it says of a group is for the server's own records first.
-    fn on_notify(&mut self, asked: Asked, mut event: Event) {
-        if let Err(failure) = events::check_size(&event) {
-            return self.cx.reply(asked.to, Err(failure));
-        }
-        // the source is who sent it, whatever it claims
-        event.source = asked.by.proc.clone();
-        self.resolve_range(&mut event);
-        let is_of_group = match event.code {
-            Status::GROUP_CONSTRUCT_ABORT => self.on_abort_event(&event).is_some(),
-            Status::GROUP_LEADER_SELECTED => self.on_claim(&event).is_some(),
-            _ => false,
-        };
-        if is_of_group {
-            return self.cx.reply(asked.to, Ok(Reply::Done));
-        }
-        if invite::speaks_for_another(&event) {
-            let message = format!("{}: of a group a process can tell this of itself only", event.code);
-            return self.cx.reply(asked.to, Err(Failure::new(Status::ERR_NO_PERMISSIONS, message)));
-        }
-        self.events.on_notify(asked, event, &mut self.cx);
-    }
-
-    /// A monitor has found its process silent.
-    fn raise_alarm(&mut self, raised: Option<monitor::Raised>) {
-        let Some((watched, mut event)) = raised else { return };
-        self.resolve_range(&mut event);
-        self.events.on_alarm(watched, event, &mut self.cx);
-    }
-
-    /// An event of the host goes to local processes only (HST-07).
-    fn on_host_event(&mut self, event: &Event) -> Result<CallValue, Failure> {
-        self.tell_all(event, &Voice::Trusted)
-    }
-
-    /// Tells those here of an event, on the word of somebody else than who asks for that.
-    fn tell_all(&mut self, event: &Event, voice: &Voice) -> Result<CallValue, Failure> {
-        self.events.deliver(event, voice, &mut self.cx);
-        self.on_group_event(event, voice);
-        Ok(CallValue::Done)
     }
 
     /// Of all calls only these two wait.
