@@ -91,6 +91,7 @@ mod tests;
 mod timers;
 pub mod upcall;
 mod users;
+mod visibility;
 
 use std::time::Instant;
 
@@ -104,9 +105,8 @@ pub use cleanup::{Cleanup, DirCleanup};
 pub use command::{CallValue, Caller, Command};
 pub use ids::{CallId, ConnId, RequestId, UpcallId};
 pub use input::{HostCall, Input, PeerCred};
-pub use monitor::FileState;
 pub use stats::ServerStats;
-pub use upcall::{Answer, Capabilities, Upcall, UpcallRequest};
+pub use upcall::{Answer, Capabilities, FileState, Upcall, UpcallRequest};
 
 use cleanup::Cleanups;
 use collective::Collectives;

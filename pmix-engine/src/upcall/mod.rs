@@ -19,7 +19,6 @@ pub use pmix_types::{Directives, Event};
 use pmix_types::{GroupOperation, Info, Nspace, Pdata, ProcId, Query, Rank, Status};
 
 use super::forward::Form;
-use super::monitor::FileState;
 pub use capabilities::Capabilities;
 use declare::{answers, attributes, declare, directives, passed_up};
 
@@ -406,6 +405,17 @@ impl QueryResults {
     pub const fn partial(results: Vec<Info>) -> Self {
         Self { status: Status::ERR_PARTIAL_SUCCESS, results }
     }
+}
+
+/// What a file looks like from outside. Times are seconds and nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileState {
+    /// In bytes.
+    pub size: u64,
+    /// When it was read last.
+    pub accessed: (i64, i64),
+    /// When it was written last.
+    pub modified: (i64, i64),
 }
 
 /// Shared by entries that answer with infos.
