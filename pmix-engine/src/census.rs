@@ -38,7 +38,7 @@ impl Engine {
         Census {
             connections: self.cx.conns.len(),
             nspaces: self.cx.jobs.values().filter(|job| job.registered).count(),
-            connected_sets: self.collectives.assemblies.len(),
+            connected_sets: self.connected.len(),
             upcalls: self.cx.upcalls.keys().copied().collect(),
             gets: self.waiters.len(),
             participants: self.collectives.waiting(),

@@ -8,11 +8,21 @@ use pmix_types::ProcId;
 use pmix_types::job::JobData;
 use pmix_types::message::{Failure, Push, Reply, Welcome};
 
-use super::absence::Presence;
 use super::cleanup::Cleanup;
 use super::ids::{CallId, ConnId, RequestId, UpcallId};
 use super::stats::ServerStats;
 use super::upcall::{HostObject, UpcallRequest};
+
+/// What has come of an operation that another node waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// One of these participants has ended here, or failed; perhaps an earlier one.
+    Ended,
+    /// Nobody here will enter it, and that is no error.
+    Excused,
+    /// Nobody here can enter it any more, and it fails for the others.
+    Departed(Failure),
+}
 
 /// Something for the driver to do. Commands are carried out in order.
 #[derive(Debug)]

@@ -176,7 +176,7 @@ impl Engine {
     pub(super) fn on_get(&mut self, asked: Asked, mut get: Get) {
         self.cx.stats.gets += 1;
         // a process may be named by its rank among those who have connected (CON-07)
-        get.proc = self.collectives.assemblies.member(&get.proc).unwrap_or(get.proc);
+        get.proc = self.connected.member(&get.proc).unwrap_or(get.proc);
         let to = asked.to;
         match Waiter::new(asked, get) {
             Ok(waiter) => self.serve(waiter),

@@ -57,9 +57,6 @@
 //! 4. No value is shown outside its scope.
 //! 5. When nothing is waiting, and no process is monitored, there is no timer and no upcall under way.
 
-mod absence;
-mod assemblies;
-mod assembly;
 mod attributes;
 mod blob;
 mod census;
@@ -67,24 +64,25 @@ mod cleanup;
 mod collective;
 mod command;
 mod connect;
+mod connected;
 mod context;
 mod dmodex;
 mod events;
 mod forward;
 mod group;
-mod groups;
 mod ids;
 mod input;
 mod invite;
 mod iof;
 mod kv;
 mod monitor;
+mod notice;
+mod participants;
 mod psets;
 mod query;
 mod registry;
 mod resolve;
 mod setup;
-mod signature;
 mod stats;
 #[cfg(test)]
 mod tests;
@@ -95,27 +93,28 @@ mod visibility;
 
 use std::time::Instant;
 
-use pmix_types::message::{Failure, Reply, Request};
-use pmix_types::{AttributeRegistry, Event, Memory, ProcId, Status};
+use pmix_types::message::{Disconnect, Failure, Reply, Request};
+use pmix_types::{AttributeRegistry, Directives, Event, Memory, Nspace, ProcId, Status, keys};
 
-pub use absence::Presence;
 pub use blob::Codec;
 pub use census::Census;
 pub use cleanup::{Cleanup, DirCleanup};
-pub use command::{CallValue, Caller, Command};
+pub use command::{CallValue, Caller, Command, Presence};
 pub use ids::{CallId, ConnId, RequestId, UpcallId};
 pub use input::{HostCall, Input, PeerCred};
 pub use stats::ServerStats;
 pub use upcall::{Answer, Capabilities, FileState, Upcall, UpcallRequest};
 
 use cleanup::Cleanups;
-use collective::Collectives;
+use collective::{Collectives, Entry, Lower};
+use connected::ConnectedSets;
 use context::Context;
 use dmodex::Dmodex;
 use events::Events;
 use forward::{Form, Forwarded, Left};
+use group::Groups;
 use ids::ReplyTo;
-use invite::Invites;
+use invite::{Below, Invites};
 use iof::Iof;
 use kv::Waiters;
 use monitor::Monitors;
@@ -151,6 +150,8 @@ pub struct Config {
 pub struct Engine {
     cx: Context,
     collectives: Collectives,
+    connected: ConnectedSets,
+    groups: Groups,
     cleanups: Cleanups,
     psets: Psets,
     setup: Setup,
@@ -217,6 +218,8 @@ impl Engine {
             attributes: attributes::at_start(&config.capabilities),
             cx: Context::new(config),
             collectives: Collectives::default(),
+            connected: ConnectedSets::default(),
+            groups: Groups::default(),
             cleanups: Cleanups::default(),
             psets: Psets::default(),
             setup: Setup::default(),
@@ -267,8 +270,12 @@ impl Engine {
         while let Some(timer) = self.cx.timers.pop_due(now) {
             match timer {
                 Timer::Waiter(waiter) => self.on_waiter_timeout(waiter),
-                Timer::Round(round) => self.on_round_timeout(round),
-                Timer::Invitation(number) => self.on_invitation_timeout(number),
+                Timer::Round(round) => {
+                    self.with_collectives(|collectives, lower, cx| collectives.on_timeout(round, lower, cx))
+                }
+                Timer::Invitation(number) => {
+                    self.with_invites(|invites, below, cx| invites.on_timeout(number, below, cx))
+                }
                 Timer::Upcall(upcall) => self.on_upcall_timeout(upcall),
                 Timer::Output(number) => self.iof.on_timeout(number, &mut self.cx),
                 Timer::Monitor(number) => {
@@ -312,7 +319,7 @@ impl Engine {
         match request {
             Request::Commit(entries) => self.on_commit(&asked, entries),
             Request::Get(get) => self.on_get(asked, get),
-            Request::Fence(fence) => self.on_fence(&asked, fence),
+            Request::Fence(fence) => self.enter(&asked, Ok(Entry::fence(fence, &asked.by.proc))),
             Request::Abort(abort) => self.on_abort(asked, abort),
             Request::Query(queries) => {
                 let sources = Sources { psets: &self.psets, attributes: &self.attributes };
@@ -325,13 +332,21 @@ impl Engine {
             Request::Lookup(lookup) => self.on_lookup(asked, lookup),
             Request::Unpublish(unpublish) => self.on_unpublish(asked, unpublish),
             Request::Spawn(spawn) => self.on_spawn(asked, spawn),
-            Request::Connect(connect) => self.on_connect(&asked, connect),
+            Request::Connect(connect) => self.enter(&asked, Entry::connect(connect)),
             Request::Disconnect(disconnect) => self.on_disconnect(asked, disconnect),
-            Request::GroupConstruct(construct) => self.on_group_construct(&asked, construct),
-            Request::GroupDestruct(destruct) => self.on_group_destruct(&asked, destruct),
-            Request::GroupInvite(invite) => self.on_group_invite(asked, invite),
-            Request::GroupJoin(join) => self.on_group_join(asked, join),
-            Request::GroupLeave(leave) => self.on_group_leave(&asked, leave),
+            Request::GroupConstruct(construct) => self.enter(&asked, Entry::construct(construct)),
+            Request::GroupDestruct(destruct) => self.with_collectives(|collectives, lower, cx| {
+                collectives.on_group_destruct(&asked, destruct, lower, cx);
+            }),
+            Request::GroupLeave(leave) => self.with_collectives(|collectives, lower, cx| {
+                collectives.on_group_leave(&asked, leave, lower, cx);
+            }),
+            Request::GroupInvite(invite) => {
+                self.with_invites(|invites, below, cx| invites.on_invite(asked, invite, below, cx));
+            }
+            Request::GroupJoin(join) => {
+                self.with_invites(|invites, below, cx| invites.on_join(asked, join, below, cx));
+            }
             Request::JobControl(control) if cleanup::is_cleanup(&control.directives) => {
                 self.on_cleanup(&asked, control);
             }
@@ -399,7 +414,9 @@ impl Engine {
                 return;
             }
             HostCall::Absence(request) => {
-                self.on_absence(id, request);
+                self.with_collectives(|collectives, lower, cx| {
+                    collectives.on_absence(id, request, lower, cx);
+                });
                 return;
             }
             HostCall::IofDeliver(output) => self.iof.on_deliver(now, output, &mut self.cx),
@@ -434,26 +451,17 @@ impl Engine {
         }
         // the source is who sent it, whatever it claims
         event.source = asked.by.proc.clone();
-        self.resolve_range(&mut event);
-        let is_of_group = match event.code {
-            Status::GROUP_CONSTRUCT_ABORT => self.on_abort_event(&event).is_some(),
-            Status::GROUP_LEADER_SELECTED => self.on_claim(&event).is_some(),
-            _ => false,
-        };
-        if is_of_group {
-            return self.cx.reply(asked.to, Ok(Reply::Done));
+        self.connected.resolve_range(&mut event);
+        match self.with_invites(|invites, below, cx| invites.on_notify(&event, below, cx)) {
+            Some(result) => self.cx.reply(asked.to, result.map(|()| Reply::Done)),
+            None => self.events.on_notify(asked, event, &mut self.cx),
         }
-        if invite::speaks_for_another(&event) {
-            let message = format!("{}: of a group a process can tell this of itself only", event.code);
-            return self.cx.reply(asked.to, Err(Failure::new(Status::ERR_NO_PERMISSIONS, message)));
-        }
-        self.events.on_notify(asked, event, &mut self.cx);
     }
 
     /// A monitor has found its process silent.
     fn raise_alarm(&mut self, raised: Option<monitor::Raised>) {
         let Some((watched, mut event)) = raised else { return };
-        self.resolve_range(&mut event);
+        self.connected.resolve_range(&mut event);
         self.events.on_alarm(watched, event, &mut self.cx);
     }
 
@@ -465,8 +473,104 @@ impl Engine {
     /// Tells those here of an event, on the word of somebody else than who asks for that.
     fn tell_all(&mut self, event: &Event, voice: &Voice) -> Result<CallValue, Failure> {
         self.events.deliver(event, voice, &mut self.cx);
-        self.on_group_event(event, voice);
+        self.with_invites(|invites, below, cx| invites.on_group_event(event, voice, below, cx));
         Ok(CallValue::Done)
+    }
+
+    /// Puts the members in the place of the names of groups, before anything else sees them (IDN-06, GRP-12).
+    fn resolve_groups(&self, request: &mut Request) -> Result<(), Failure> {
+        let is_group = |id: &Nspace| self.is_group(id);
+        self.groups.resolve(request, is_group, &self.cx)
+    }
+
+    /// Whether a group of this id is there or about to be.
+    fn is_group(&self, id: &Nspace) -> bool {
+        self.collectives.is_group(id, &self.groups)
+    }
+
+    fn enter(&mut self, asked: &Asked, entry: Result<Entry, Failure>) {
+        match entry {
+            Ok(entry) => {
+                self.with_collectives(|collectives, lower, cx| collectives.enter(asked, entry, lower, cx));
+            }
+            Err(failure) => self.cx.reply(asked.to, Err(failure)),
+        }
+    }
+
+    fn on_disconnect(&mut self, asked: Asked, disconnect: Disconnect) {
+        match disconnect.nspace {
+            Some(nspace) => self.on_leave(asked, nspace, disconnect.directives),
+            None => self.enter(&asked, Entry::disconnect(disconnect, &self.connected)),
+        }
+    }
+
+    /// The caller alone leaves a connected set (CON-14).
+    fn on_leave(&mut self, asked: Asked, nspace: Nspace, mut directives: Directives) {
+        let terms = match self.connected.check_leave(&nspace, &asked.by.proc, &mut directives) {
+            Ok(terms) => terms,
+            Err(failure) => return self.cx.reply(asked.to, Err(failure)),
+        };
+        if self.cx.config.capabilities.has(Upcall::Disconnect) {
+            let form = Form::Left { nspace: nspace.clone(), notify_each: terms.notify_each };
+            let request = Disconnect::leave(nspace).with_directives(directives);
+            return self.pass_up(asked, Ok(UpcallRequest::Disconnect(request)), form);
+        }
+        let result = directives.take(&keys::TIMEOUT).and_then(|_| directives.deny_unprocessed());
+        if result.is_ok() {
+            self.on_left(asked.to.conn, &nspace, terms.notify_each);
+        }
+        self.cx.reply(asked.to, result.map(|()| Reply::Done).map_err(Failure::from));
+    }
+
+    /// A process has left a connected set.
+    fn on_left(&mut self, conn: ConnId, nspace: &Nspace, notify_each: bool) {
+        self.with_collectives(|collectives, lower, cx| {
+            collectives.on_left_set(conn, (nspace, notify_each), lower, cx);
+        });
+    }
+
+    /// The host has carried a collective out, or says why not.
+    fn on_collective_answer(&mut self, round: u64, result: Result<Answer, Failure>) {
+        let Some(operation) = self.collectives.operation_of(round).cloned() else { return };
+        let outcome = result.and_then(|answer| self.file_outcome(&operation, answer));
+        self.with_collectives(|collectives, lower, cx| {
+            collectives.on_host_outcome(round, outcome, lower, cx);
+        });
+    }
+
+    /// A process takes part in nothing any more: those who are connected with it, or in groups with it, hear of it.
+    fn end_membership(&mut self, proc: &ProcId) {
+        self.connected.on_ended(proc, &mut self.events, &mut self.cx);
+        self.groups.on_ended(proc, &mut self.events, &mut self.cx);
+        self.with_invites(|invites, below, cx| {
+            invites.end_in_constructs(proc, below, cx);
+            invites.on_ended(|other| other == proc, below, cx);
+        });
+        self.drop_abandoned();
+    }
+
+    fn drop_abandoned(&mut self) {
+        self.with_collectives(|collectives, lower, cx| collectives.drop_abandoned(lower, cx));
+    }
+
+    fn drive_collectives_of(&mut self, nspace: &Nspace) {
+        self.with_collectives(|collectives, lower, cx| collectives.drive_of(nspace, lower, cx));
+    }
+
+    /// The round machine with the nouns that it stands on.
+    fn with_collectives<T>(
+        &mut self,
+        work: impl FnOnce(&mut Collectives, &mut Lower<'_>, &mut Context) -> T,
+    ) -> T {
+        let Self { cx, collectives, connected, groups, events, .. } = self;
+        work(collectives, &mut Lower { sets: connected, groups, events }, cx)
+    }
+
+    /// Invitations with the nouns that they stand on.
+    fn with_invites<T>(&mut self, work: impl FnOnce(&mut Invites, &mut Below<'_>, &mut Context) -> T) -> T {
+        let Self { cx, invites, collectives, connected, groups, events, .. } = self;
+        let lower = Lower { sets: connected, groups, events };
+        work(invites, &mut Below { collectives, lower }, cx)
     }
 
     /// Of all calls only these two wait.

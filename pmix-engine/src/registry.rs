@@ -312,11 +312,12 @@ impl Engine {
             return Err(unknown_nspace(nspace));
         }
         let why = format!("namespace {nspace} was deregistered");
-        self.fail_collectives_of(nspace, &Failure::new(Status::ERR_INVALID_NAMESPACE, why.clone()));
-        self.collectives.assemblies.forget(nspace);
-        self.collectives.groups.forget(nspace);
+        let failure = Failure::new(Status::ERR_INVALID_NAMESPACE, why.clone());
+        self.collectives.fail_of(nspace, &failure, &mut self.cx);
+        self.connected.forget(nspace);
+        self.groups.forget(nspace);
         self.drop_abandoned();
-        self.end_in_invites(|proc| proc.nspace == *nspace);
+        self.with_invites(|invites, below, cx| invites.on_ended(|proc| proc.nspace == *nspace, below, cx));
         self.fail_waiters_of_nspace(nspace, &Failure::new(Status::ERR_NOT_FOUND, why.clone()));
         self.fail_dmodex_of(nspace, &Failure::new(Status::ERR_NOT_FOUND, why.clone()));
         self.iof.end_of_nspace(nspace, &mut self.cx);

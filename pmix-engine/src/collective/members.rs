@@ -1,52 +1,63 @@
 //! Who of the participants of a collective is here, who is awaited, and who cannot come any more.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pmix_types::{Nspace, RankSet};
 
-use super::super::Engine;
-use super::super::assemblies::{Absent, Terms, add};
-use super::super::registry::Job;
-use super::super::signature::{Operation, Signature};
+use super::rounds::Terms;
+use super::signature::{Operation, Signature};
+use crate::connected::{Absent, ConnectedSets};
+use crate::context::Context;
+use crate::group::Groups;
+use crate::participants::{Ranks, add};
+use crate::registry::Job;
 
 /// The part of a collective's participants that is on this node.
 #[derive(Debug, Default)]
-pub(crate) struct LocalPart {
+pub(super) struct LocalPart {
     /// Ranks known by number.
-    pub(super) ranks: BTreeMap<Nspace, RankSet>,
+    ranks: Ranks,
     /// Namespaces of which only the number of local processes is known (FEN-10).
-    pub(super) counts: BTreeMap<Nspace, u64>,
+    counts: BTreeMap<Nspace, u64>,
     /// A namespace is not registered yet (FEN-11).
     pub(super) unregistered: bool,
     /// A rank that was named may still be registered (FEN-10).
     pub(super) unknown: bool,
     /// Participants on other nodes.
     pub(super) remote: bool,
-    /// Members of a connected group that are not waited for.
-    pub(super) absent: Absent,
+    /// Members of a connected set or group that are not waited for.
+    absent: Absent,
 }
 
-impl Engine {
-    /// Whether the host carries the operation out, or has a say in it.
-    pub(super) fn is_for_host(&self, signature: &Signature, local: &LocalPart, terms: Terms) -> bool {
-        (local.remote || signature.operation.is_hosts() || terms.group.by_host)
-            && self.cx.config.capabilities.has(signature.operation.upcall())
-    }
+/// Expected on this node and not entered.
+#[derive(Debug, Default)]
+pub(super) struct Missing {
+    /// They may still come.
+    pub(super) awaited: Ranks,
+    /// They cannot any more.
+    pub(super) departed: Ranks,
+}
 
+/// Whether the host carries the operation out, or has a say in it.
+pub(super) fn is_for_host(signature: &Signature, local: &LocalPart, terms: Terms, cx: &Context) -> bool {
+    (local.remote || signature.operation.is_hosts() || terms.group.by_host)
+        && cx.config.capabilities.has(signature.operation.upcall())
+}
+
+impl LocalPart {
     /// Participants on this node, as far as is known now.
-    pub(crate) fn local_part(&self, signature: &Signature) -> LocalPart {
-        let mut part = LocalPart::default();
+    pub(super) fn of(signature: &Signature, sets: &ConnectedSets, groups: &Groups, cx: &Context) -> Self {
+        let mut part = Self::default();
         for (nspace, named) in &signature.procs {
-            let job = self.cx.jobs.get(nspace);
+            let job = cx.jobs.get(nspace);
             let Some(job) = job.filter(|job| job.registered) else {
                 // clients may be registered before their namespace is
                 let local = job.map(Job::known_local).unwrap_or_default();
                 // a job of other nodes only, as their servers say; who connects need not be known here before
                 let is_far =
                     job.is_some_and(|job| job.data.placement().is_some()) || !signature.operation.is_fence();
-                let is_elsewhere = is_far
-                    && local.is_empty()
-                    && self.cx.config.capabilities.has(signature.operation.upcall());
+                let is_elsewhere =
+                    is_far && local.is_empty() && cx.config.capabilities.has(signature.operation.upcall());
                 part.remote |= is_elsewhere;
                 part.unregistered |= !is_elsewhere;
                 let here = if named.all { local } else { &named.ranks & &local };
@@ -64,7 +75,7 @@ impl Engine {
                 let here = part.counts.get(nspace).copied().unwrap_or_else(|| local.len());
                 part.remote |= match job.data.size() {
                     Some(size) => u64::from(size) > here,
-                    None => self.cx.config.capabilities.has(signature.operation.upcall()),
+                    None => cx.config.capabilities.has(signature.operation.upcall()),
                 };
                 part.ranks.insert(nspace.clone(), local);
             } else {
@@ -75,52 +86,48 @@ impl Engine {
                 part.ranks.insert(nspace.clone(), here);
             }
         }
-        part.absent = self.collectives.assemblies.absent(signature);
-        if let Operation::Destruct(group) = &signature.operation
-            && let Some(group) = self.collectives.groups.get(group)
-        {
-            add(&mut part.absent.excused, &group.left);
-        }
+        part.absent = absent(signature, sets, groups);
         part
     }
 
-    /// Expected here and not entered: those who may still come, and those who cannot any more.
-    pub(crate) fn missing(
-        &self,
-        entered: &BTreeMap<Nspace, RankSet>,
-        local: &LocalPart,
-    ) -> (BTreeMap<Nspace, RankSet>, BTreeMap<Nspace, RankSet>) {
-        let (mut awaited, mut departed) = (BTreeMap::new(), BTreeMap::new());
-        for (nspace, expected) in &local.ranks {
+    /// A participant may be here of whom nothing is known yet.
+    pub(super) const fn may_grow(&self) -> bool {
+        self.unknown || self.unregistered
+    }
+
+    /// Expected here and not entered.
+    pub(super) fn missing(&self, entered: &Ranks, cx: &Context) -> Missing {
+        let mut missing = Missing::default();
+        for (nspace, expected) in &self.ranks {
             let mut absent = match entered.get(nspace) {
                 Some(entered) => expected - entered,
                 None => expected.clone(),
             };
-            if let Some(excused) = local.absent.excused.get(nspace) {
+            if let Some(excused) = self.absent.excused.get(nspace) {
                 absent = &absent - excused;
             }
-            let gone = &absent & &self.departed_of(nspace, local);
+            let gone = &absent & &self.departed_of(nspace, cx);
             let alive = &absent - &gone;
             if !alive.is_empty() {
-                awaited.insert(nspace.clone(), alive);
+                missing.awaited.insert(nspace.clone(), alive);
             }
             if !gone.is_empty() {
-                departed.insert(nspace.clone(), gone);
+                missing.departed.insert(nspace.clone(), gone);
             }
         }
-        (awaited, departed)
+        missing
     }
 
     /// Whether somebody is awaited whose rank is not even known.
-    pub(crate) fn awaits_unnamed(&self, entered: &BTreeMap<Nspace, RankSet>, local: &LocalPart) -> bool {
-        local.unregistered || local.unknown || self.awaits_counted(entered, local)
+    pub(super) fn awaits_unnamed(&self, entered: &Ranks, cx: &Context) -> bool {
+        self.may_grow() || self.awaits_counted(entered, cx)
     }
 
     /// Whether fewer have entered than the host has announced (FEN-10).
-    pub(super) fn awaits_counted(&self, entered: &BTreeMap<Nspace, RankSet>, local: &LocalPart) -> bool {
-        local.counts.iter().any(|(nspace, count)| {
-            let mut gone = self.departed_of(nspace, local);
-            if let Some(excused) = local.absent.excused.get(nspace) {
+    pub(super) fn awaits_counted(&self, entered: &Ranks, cx: &Context) -> bool {
+        self.counts.iter().any(|(nspace, count)| {
+            let mut gone = self.departed_of(nspace, cx);
+            if let Some(excused) = self.absent.excused.get(nspace) {
                 gone = &gone | excused;
             }
             let entered = entered.get(nspace);
@@ -132,28 +139,45 @@ impl Engine {
     }
 
     /// Local processes that will not enter any more.
-    pub(super) fn departed_of(&self, nspace: &Nspace, local: &LocalPart) -> RankSet {
-        let departed = self.cx.jobs.get(nspace).map(|job| job.departed.clone()).unwrap_or_default();
-        match local.absent.ended.get(nspace) {
+    fn departed_of(&self, nspace: &Nspace, cx: &Context) -> RankSet {
+        let departed = cx.jobs.get(nspace).map(|job| job.departed.clone()).unwrap_or_default();
+        match self.absent.ended.get(nspace) {
             Some(ended) => &departed | ended,
             None => departed,
         }
     }
+}
 
-    pub(super) fn any_alive(&self, procs: &BTreeMap<Nspace, RankSet>) -> bool {
-        procs.iter().any(|(nspace, ranks)| {
-            self.cx.jobs.get(nspace).is_some_and(|job| !ranks.is_subset(&job.departed))
-        })
-    }
-
-    pub(super) fn nodes_of(&self, signature: &Signature) -> Vec<String> {
-        let mut nodes = std::collections::BTreeSet::from([self.cx.config.hostname.clone()]);
-        for (nspace, named) in &signature.procs {
-            let Some(data) = self.cx.jobs.get(nspace).map(|job| &job.data) else { continue };
-            let (Some(map), Some(placement)) = (data.node_map(), data.placement()) else { continue };
-            let ranks = if named.all { placement.all_ranks() } else { named.ranks.clone() };
-            nodes.extend(placement.nodes_of(&ranks).iter().filter_map(|node| map.get(node as usize)));
+/// Who of connected sets and groups is not waited for.
+fn absent(signature: &Signature, sets: &ConnectedSets, groups: &Groups) -> Absent {
+    match &signature.operation {
+        Operation::Fence => sets.absent_of_fence(&signature.procs, &signature.sets),
+        Operation::Disconnect(_) => {
+            signature.set_id().map(|id| sets.absent_of_disconnect(&id)).unwrap_or_default()
         }
-        nodes.into_iter().collect()
+        Operation::Connect(_) | Operation::Construct(_) => Absent::default(),
+        Operation::Destruct(id) => {
+            let mut absent = Absent::default();
+            if let Some(group) = groups.get(id) {
+                add(&mut absent.excused, &group.left);
+            }
+            absent
+        }
     }
+}
+
+pub(super) fn any_alive(procs: &Ranks, cx: &Context) -> bool {
+    procs.iter().any(|(nspace, ranks)| cx.jobs.get(nspace).is_some_and(|job| !ranks.is_subset(&job.departed)))
+}
+
+/// The nodes of the participants, this one included, in the order of their names.
+pub(super) fn nodes_of(signature: &Signature, cx: &Context) -> Vec<String> {
+    let mut nodes = BTreeSet::from([cx.config.hostname.clone()]);
+    for (nspace, named) in &signature.procs {
+        let Some(data) = cx.jobs.get(nspace).map(|job| &job.data) else { continue };
+        let (Some(map), Some(placement)) = (data.node_map(), data.placement()) else { continue };
+        let ranks = if named.all { placement.all_ranks() } else { named.ranks.clone() };
+        nodes.extend(placement.nodes_of(&ranks).iter().filter_map(|node| map.get(node as usize)));
+    }
+    nodes.into_iter().collect()
 }

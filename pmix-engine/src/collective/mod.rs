@@ -1,28 +1,49 @@
-//! Operations of many: who is expected, who has entered, and the one verdict for all.
+//! Operations of several processes: who is expected, who has entered, and the one verdict for all.
+//!
+//! This is the machine for fences, connects, disconnects, and the construction and destruction of groups alike. What an
+//! operation changes is with [`crate::connected`] and [`crate::group`], on which it stands; [`crate::invite`] enters
+//! processes here that have accepted an invitation.
 
+mod absence;
+mod entry;
+mod filing;
+mod grouping;
+mod groups;
+
+mod lower;
 mod members;
 mod outcome;
+mod rounds;
 mod shares;
+mod signature;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::time::Instant;
 
-use pmix_types::message::{Failure, Fence, GroupReply, Modex};
-use pmix_types::{DataType, Directives, Info, Key, Memory, Nspace, ProcId, RankSet, Status, keys};
+use pmix_types::message::{Failure, Request};
+use pmix_types::{DataType, Directives, Info, Key, Memory, Nspace, ProcId, Status, keys};
 
-use super::absence::Absence;
-use super::assemblies::{Assemblies, SetId, Terms};
-use super::assembly::{Assembled, Entered, set_id};
-use super::group::Constructing;
-use super::groups::Groups;
-use super::ids::{Counter, ReplyTo};
-use super::signature::{Members, Operation, Signature};
-use super::timers::{Timer, deadline};
-use super::{Asked, ConnId, Engine, UpcallId};
-use members::LocalPart;
-use outcome::timeout_failure;
-use shares::Shares;
+#[cfg(test)]
+pub(crate) use absence::MAX_ABSENCES;
+pub(crate) use entry::Entry;
+pub(crate) use filing::HostOutcome;
+pub(crate) use lower::Lower;
+pub(crate) use signature::Operation;
+
+use absence::Absences;
+use members::{LocalPart, is_for_host};
+use outcome::{ask_host, conclude, departed_failure, local_outcome, reply_of, timeout_failure};
+use rounds::{HostSide, Round, Rounds, Terms};
+use signature::Signature;
+
+use crate::connected::{self, Entered};
+use crate::context::Context;
+use crate::group::Invited;
+use crate::ids::{CallId, ConnId};
+use crate::participants::is_in;
+use crate::registry::known_local;
+use crate::timers::{Timer, deadline};
+use crate::{Asked, not_supported};
 
 /// Rounds of one set of participants that can be open at a time.
 const MAX_ROUNDS: usize = 1024;
@@ -31,243 +52,66 @@ const MAX_ROUNDS: usize = 1024;
 const COLLECTIVE_ALGO_REQD: Key<bool> = Key::new("pmix.calreqd", DataType::BOOL);
 
 #[derive(Debug, Default)]
-pub(super) struct Collectives {
-    queues: BTreeMap<Signature, Vec<Round>>,
-    /// To which queue a round belongs.
-    rounds: BTreeMap<u64, Signature>,
-    next: Counter,
-    /// What each process has opened and brought. A round may stay long after it has failed, until those have come who
-    /// mean it.
-    shares: Shares,
-    /// Who is connected.
-    pub(super) assemblies: Assemblies,
-    pub(super) groups: Groups,
+pub(crate) struct Collectives {
+    rounds: Rounds,
     /// Operations that other nodes wait for.
-    pub(super) absences: Vec<Absence>,
+    absences: Absences,
 }
 
-/// Entry of a process into a collective.
+/// An entry that has been checked.
 #[derive(Debug)]
-pub(super) struct Entry {
-    pub(super) operation: Operation,
-    pub(super) procs: Vec<ProcId>,
-    pub(super) directives: Directives,
-    /// The group is made by invitation.
-    pub(super) invited: Option<Invited>,
-}
-
-/// How a process has come to enter the construct of a group by invitation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Invited {
-    /// It has invited the others.
-    pub(super) leads: bool,
-    /// Some who were invited have not accepted.
-    pub(super) partial: bool,
-    /// Until when it waits, the time for the answers included.
-    pub(super) until: Option<Instant>,
-}
-
-impl Entry {
-    pub(super) const fn new(operation: Operation, procs: Vec<ProcId>, directives: Directives) -> Self {
-        Self { operation, procs, directives, invited: None }
-    }
-}
-
-/// What a collective has come to.
-#[derive(Clone, Debug)]
-pub(super) enum Outcome {
-    Fenced(Arc<Modex>),
-    Connected(Arc<Assembled>),
-    Constructed(Arc<GroupReply>),
-    /// A connection or a group is no more.
-    Ended,
-}
-
-/// One operation from its first entry to the last answer.
-#[derive(Debug)]
-struct Round {
-    id: u64,
-    entered: BTreeMap<Nspace, RankSet>,
-    waiting: Vec<ReplyTo>,
+struct Checked {
+    signature: Signature,
+    terms: Terms,
     directives: Directives,
     collect: bool,
-    /// What a connect, a disconnect or a group is to be like.
-    terms: Terms,
-    /// Of the construction of a group.
-    group: Constructing,
-    /// Nobody is awaited here any more; who comes later means the next round.
-    complete: bool,
-    deadline: Option<Instant>,
-    verdict: Option<Result<Outcome, Failure>>,
-    host: HostSide,
-    /// What processes have brought; the first has opened it.
-    brought: Vec<(ProcId, usize)>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum HostSide {
-    NotAsked,
-    Asked(UpcallId),
-    /// It has answered, or need not be asked.
-    Done,
-}
-
-impl Round {
-    fn new(id: u64) -> Self {
-        Self {
-            id,
-            entered: BTreeMap::new(),
-            waiting: Vec::new(),
-            directives: Directives::new(),
-            collect: false,
-            terms: Terms::default(),
-            group: Constructing::default(),
-            complete: false,
-            deadline: None,
-            verdict: None,
-            host: HostSide::NotAsked,
-            brought: Vec::new(),
-        }
-    }
-
-    /// It is not decided, and nobody else has been asked for a decision.
-    fn is_here_alone(&self) -> bool {
-        self.verdict.is_none() && self.host == HostSide::NotAsked
-    }
-
-    fn has(&self, proc: &ProcId) -> bool {
-        self.entered.get(&proc.nspace).is_some_and(|ranks| ranks.contains(proc.rank))
-    }
-
-    /// Whether it goes on without those who have ended (CON-12, GRP-06). Who has ended is not connected any more,
-    /// whatever the others do.
-    const fn is_lenient(&self, operation: &Operation) -> bool {
-        self.terms.optional || matches!(operation, Operation::Disconnect(_))
-    }
+    until: Option<Instant>,
+    /// Of the construction of a group: the members as the caller has ordered them.
+    order: Option<Vec<ProcId>>,
+    invited: Option<Invited>,
 }
 
 impl Collectives {
     /// Entered and not answered yet.
-    pub(super) fn waiting(&self) -> usize {
-        self.queues.values().flatten().map(|round| round.waiting.len()).sum()
+    pub(crate) fn waiting(&self) -> usize {
+        self.rounds.waiting()
     }
 
-    /// Whether a process is in such an operation that is not decided yet.
-    pub(super) fn awaits(&self, signature: &Signature, proc: &ProcId) -> bool {
-        let mut rounds = self.queues.get(signature).into_iter().flatten();
-        rounds.any(|round| round.verdict.is_none() && round.has(proc))
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.queues.is_empty() && self.rounds.is_empty() && self.absences.is_empty() && self.shares.is_empty()
-    }
-
-    /// A round is no more.
-    fn close(&mut self, round: &Round) {
-        self.rounds.remove(&round.id);
-        self.shares.remove(&round.brought);
-    }
-
-    /// The answer has nowhere to go any more; what was contributed stays (FEN-14).
-    pub(super) fn forget(&mut self, conn: ConnId) {
-        for round in self.queues.values_mut().flatten() {
-            round.waiting.retain(|to| to.conn != conn);
-        }
-    }
-
-    /// Operations like this that have begun and not ended, whoever takes part.
-    pub(super) fn like(&self, operation: Operation) -> impl Iterator<Item = &Signature> {
-        let (procs, groups) = (BTreeMap::new(), BTreeMap::new());
-        let first = Signature { operation: operation.clone(), procs, groups };
-        let later = self.queues.range(first..).map(|(signature, _)| signature);
-        later.take_while(move |signature| signature.operation == operation)
-    }
-
-    /// Whether it is not decided yet what becomes of one of the operations of these participants.
-    pub(super) fn is_open(&self, signature: &Signature) -> bool {
-        self.queues.get(signature).is_some_and(|queue| queue.iter().any(|round| round.verdict.is_none()))
-    }
-
-    /// Whether it is not decided yet what becomes of one of these operations, and the host does not know of it.
-    pub(super) fn is_asked_of_nobody(&self, signature: &Signature) -> bool {
-        self.queues.get(signature).is_some_and(|queue| queue.iter().any(Round::is_here_alone))
-    }
-
-    /// The construct of these members that may still be changed.
-    pub(super) fn constructing(&mut self, signature: &Signature) -> Option<&mut Constructing> {
-        let mut rounds = self.queues.get_mut(signature)?.iter_mut();
-        rounds.find(|round| round.is_here_alone()).map(|round| &mut round.group)
-    }
-
-    /// Takes the lead of groups that are being made from a process: their ids and who is to be a member.
-    pub(super) fn unlead(&mut self, proc: &ProcId) -> Vec<(Nspace, Members)> {
-        let mut led = Vec::new();
-        for (signature, queue) in &mut self.queues {
-            let Operation::Construct(id) = &signature.operation else { continue };
-            let open = queue.iter_mut().filter(|round| round.is_here_alone());
-            if open.map(|round| round.group.unlead(proc)).fold(false, |any, led| any | led) {
-                led.push((id.clone(), signature.procs.clone()));
-            }
-        }
-        led
-    }
-
-    /// Constructions of groups that have begun and not ended, and in how many of them the process waits.
-    pub(super) fn constructions(&self, proc: &ProcId) -> (usize, usize) {
-        let all = self
-            .queues
-            .iter()
-            .filter(|(signature, _)| matches!(signature.operation, Operation::Construct(_)));
-        all.fold((0, 0), |(all, own), (_, queue)| {
-            (all + 1, own + usize::from(queue.iter().any(|round| round.has(proc))))
-        })
-    }
-
-    /// Sets of which it is not decided yet whether they are connected, or connected again.
-    pub(super) fn connecting(&self) -> BTreeSet<SetId> {
-        let connects =
-            self.queues.keys().filter(|signature| matches!(signature.operation, Operation::Connect(_)));
-        connects.filter(|signature| self.is_open(signature)).filter_map(set_id).collect()
-    }
-
-    /// Whether an operation of these participants has begun and not ended.
-    pub(super) fn is_under_way(&self, signature: &Signature) -> bool {
-        self.queues.contains_key(signature)
-    }
-
-    fn of_nspace(&self, nspace: &Nspace) -> Vec<Signature> {
-        self.queues.keys().filter(|signature| signature.procs.contains_key(nspace)).cloned().collect()
-    }
-}
-
-impl Engine {
-    pub(super) fn on_fence(&mut self, asked: &Asked, fence: Fence) {
-        let procs = fence.procs.unwrap_or_else(|| vec![ProcId::wildcard(asked.by.proc.nspace.clone())]);
-        self.on_enter(asked, Entry::new(Operation::Fence, procs, fence.directives));
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rounds.is_empty() && self.absences.is_empty()
     }
 
     /// A process enters: goes as far as that allows.
-    pub(super) fn on_enter(&mut self, asked: &Asked, entry: Entry) {
-        match self.enter(asked, entry) {
-            Ok(signature) => self.drive(&signature),
-            Err(failure) => self.cx.reply(asked.to, Err(failure)),
+    pub(crate) fn enter(&mut self, asked: &Asked, entry: Entry, lower: &mut Lower<'_>, cx: &mut Context) {
+        let entered = self.check(asked, entry, lower, cx);
+        match entered.and_then(|checked| self.join(asked, checked, lower, cx)) {
+            Ok(signature) => self.drive(&signature, lower, cx),
+            Err(failure) => cx.reply(asked.to, Err(failure)),
         }
     }
 
-    fn enter(&mut self, asked: &Asked, entry: Entry) -> Result<Signature, Failure> {
+    /// Which operation is meant, whether the caller may enter it, and what it asks for.
+    fn check(
+        &self,
+        asked: &Asked,
+        entry: Entry,
+        lower: &Lower<'_>,
+        cx: &Context,
+    ) -> Result<Checked, Failure> {
         let caller = &asked.by.proc;
         let Entry { operation, procs, mut directives, invited } = entry;
         let order = matches!(operation, Operation::Construct(_)).then(|| procs.clone());
-        let signature = Signature::new(operation, caller, procs, &self.collectives.assemblies)?;
+        let signature = Signature::new(operation, caller, procs, lower.sets)?;
         let (signature, terms) = if signature.operation.group().is_some() {
-            self.group_operation(signature, caller, &mut directives)?
+            self.rounds.group_operation(signature, caller, &mut directives, lower, cx)?
         } else if signature.operation.is_hosts() {
-            (signature, Terms::take(&mut directives)?)
+            let set = connected::Terms::take(&mut directives)?;
+            (signature, Terms { optional: set.optional, set, ..Terms::default() })
         } else {
             (signature, Terms::default())
         };
-        self.cx.check_partners(asked, signature.procs.keys())?;
-        self.check_assembly(&signature, caller, terms)?;
+        cx.check_partners(asked, signature.procs.keys())?;
+        self.check_set(&signature, caller, terms, lower)?;
         let until =
             deadline(asked.at, &mut directives)?.or_else(|| invited.and_then(|invited| invited.until));
         // the members of a group get each other's data (GRP-05)
@@ -278,12 +122,12 @@ impl Engine {
         }
         // the server keeps the time itself, so the host must not (GEN-12)
         directives.remove(&keys::TIMEOUT);
-        let local = self.local_part(&signature);
+        let local = LocalPart::of(&signature, lower.sets, lower.groups, cx);
         if terms.group.local_only && local.remote {
             let message = "a group of processes of this node alone cannot have members on others";
             return Err(Failure::new(Status::ERR_BAD_PARAM, message));
         }
-        if !self.is_for_host(&signature, &local, terms) && !local.unknown && !local.unregistered {
+        if !is_for_host(&signature, &local, terms, cx) && !local.may_grow() {
             // nobody is above this server for this operation
             if directives.flag(&COLLECTIVE_ALGO_REQD)? {
                 return Err(Failure::new(
@@ -293,15 +137,52 @@ impl Engine {
             }
             directives.deny_unprocessed()?;
         }
+        Ok(Checked { signature, terms, directives, collect, until, order, invited })
+    }
 
-        if !signature.operation.is_fence() && self.collectives.awaits(&signature, caller) {
+    /// Only who is connected can disconnect, and who is about to is not connected again before that is done
+    /// (CON-14, CON-15).
+    fn check_set(
+        &self,
+        signature: &Signature,
+        caller: &ProcId,
+        terms: Terms,
+        lower: &Lower<'_>,
+    ) -> Result<(), Failure> {
+        let Some(id) = signature.set_id() else { return Ok(()) };
+        match &signature.operation {
+            Operation::Disconnect(_) => lower.sets.check_disconnect(&id, caller),
+            _ if terms.set.exchange_only => Ok(()),
+            _ => {
+                let operation = Operation::Disconnect(id.0.clone());
+                if self.rounds.awaits(&Signature { operation, ..signature.clone() }, caller) {
+                    let message =
+                        format!("connect: {caller} is in a disconnect of these processes: await its end");
+                    return Err(Failure::new(Status::ERR_INVALID_OPERATION, message));
+                }
+                lower.sets.check_room(&id)
+            }
+        }
+    }
+
+    /// Enters the round that is meant, which may be a new one.
+    fn join(
+        &mut self,
+        asked: &Asked,
+        checked: Checked,
+        lower: &mut Lower<'_>,
+        cx: &mut Context,
+    ) -> Result<Signature, Failure> {
+        let caller = &asked.by.proc;
+        let Checked { signature, terms, directives, collect, until, order, invited } = checked;
+        if !signature.operation.is_fence() && self.rounds.awaits(&signature, caller) {
             let name = signature.operation.name();
             let message = format!("{caller} is in a {name} of these processes already");
             return Err(Failure::new(Status::ERR_INVALID_OPERATION, message));
         }
         // a process that is in a round already means the next one (FEN-04)
-        let queue = self.collectives.queues.get(&signature).map_or(&[][..], Vec::as_slice);
-        let open = queue.iter().position(|round| !round.complete && !round.has(caller));
+        let queue = self.rounds.queue(&signature);
+        let open = queue.iter().position(|round| !round.complete && !is_in(&round.entered, caller));
         if open.is_none() && queue.len() >= MAX_ROUNDS {
             let message = format!(
                 "{MAX_ROUNDS} operations of these participants are not complete yet: {}",
@@ -309,33 +190,26 @@ impl Engine {
             );
             return Err(Failure::new(Status::ERR_RESOURCE_BUSY, message));
         }
-        let position = open.unwrap_or(queue.len());
+        let place = open.unwrap_or(queue.len());
         // of each directive the first counts
-        let known =
-            open.and_then(|position| queue.get(position)).into_iter().flat_map(|round| &round.directives);
+        let known = queue.get(place).into_iter().flat_map(|round| &round.directives);
         let mut known: BTreeSet<_> = known.map(|info| info.key.clone()).collect();
         let directives: Vec<_> =
             directives.into_iter().filter(|info| known.insert(info.key.clone())).collect();
         let named = order.as_ref().map_or(0, Vec::heap);
         let opening = if open.is_none() { size_of::<Round>() + 2 * signature.memory() } else { 0 };
         let bytes = directives.iter().map(Info::memory).sum::<usize>() + named + opening;
-        self.collectives.shares.check(caller, bytes, open.is_none())?;
-        if open.is_none() {
-            let id = self.collectives.next.next();
-            self.collectives.rounds.insert(id, signature.clone());
-            self.collectives.queues.entry(signature.clone()).or_default().push(Round::new(id));
-        }
+        self.rounds.shares.check(caller, bytes, open.is_none())?;
         if bytes > 0 {
-            self.collectives.shares.add(caller, bytes, open.is_none());
+            self.rounds.shares.add(caller, bytes, open.is_none());
         }
-        let queue = self.collectives.queues.entry(signature.clone()).or_default();
-        let round = &mut queue[position];
+        let round = self.rounds.at(&signature, place);
         round.brought.extend((bytes > 0).then(|| (caller.clone(), bytes)));
         round.entered.entry(caller.nspace.clone()).or_default().insert(caller.rank);
         round.waiting.push(asked.to);
         // data moves for all if anyone asks for it, so that all get the same (FEN-08)
         round.collect |= collect;
-        let asks_others = terms.notify_requested && !round.terms.notify_requested;
+        let asks_others = terms.set.notify_requested && !round.terms.set.notify_requested;
         round.terms.join(terms);
         if let Some(order) = order {
             round.group.enter(caller, order, terms.group, invited);
@@ -345,155 +219,215 @@ impl Engine {
             && round.verdict.is_none()
             && round.deadline.is_none_or(|held| until < held)
         {
-            self.cx.timers.clear(round.deadline, Timer::Round(round.id));
+            cx.timers.clear(round.deadline, Timer::Round(round.id));
             round.deadline = Some(until);
-            self.cx.timers.set(Some(until), Timer::Round(round.id));
+            cx.timers.set(Some(until), Timer::Round(round.id));
         }
-        if signature.operation.is_hosts() {
-            let entered = Entered { terms: round.terms, already: round.entered.clone(), asks_others };
-            self.tell_of_entry(&signature, caller, &entered);
+        if let Some(id) = signature.set_id() {
+            let connects = matches!(signature.operation, Operation::Connect(_));
+            let (terms, already) = (round.terms.set, &round.entered);
+            let entered = Entered { connects, terms, already, asks_others };
+            lower.sets.tell_of_entry((&id, caller), &entered, lower.events, cx);
         }
         Ok(signature)
     }
 
-    pub(super) fn drive_collectives_of(&mut self, nspace: &Nspace) {
-        for signature in self.collectives.of_nspace(nspace) {
-            self.drive(&signature);
+    /// Something has changed for the processes of a namespace: goes on with what they take part in.
+    pub(crate) fn drive_of(&mut self, nspace: &Nspace, lower: &mut Lower<'_>, cx: &mut Context) {
+        for signature in self.rounds.of_nspace(nspace) {
+            self.drive(&signature, lower, cx);
         }
-        self.recheck_absences(|signature| signature.procs.contains_key(nspace));
+        let concerns = |signature: &Signature| signature.procs.contains_key(nspace);
+        self.absences.recheck(concerns, &self.rounds, lower, cx);
     }
 
     /// Does all that can be done now for the operations of one signature.
-    fn drive(&mut self, signature: &Signature) {
-        let Some(mut queue) = self.collectives.queues.remove(signature) else { return };
-        let local = self.local_part(signature);
-        let (mut host_is_free, rounds) = (true, queue.len());
-        queue.retain_mut(|round| {
-            let asks = self.is_for_host(signature, &local, round.terms);
-            // other nodes must hear of it even if it has failed
-            let host = asks && local.remote;
-            let (awaited, departed) = self.missing(&round.entered, &local);
-            if round.verdict.is_none() && round.terms.group.tells_of_absent() {
-                self.tell_of_absent(signature, &mut round.group, &departed);
-            }
-            let all_in = awaited.is_empty() && !self.awaits_unnamed(&round.entered, &local);
-            round.complete |= all_in;
-            if round.verdict.is_none() && round.host == HostSide::NotAsked {
-                round.verdict = if !departed.is_empty() && !round.is_lenient(&signature.operation) {
-                    Some(Err(self.departed_failure(&signature.operation, &departed)))
-                } else if round.complete && !local.remote && !asks {
-                    Some(self.local_outcome(signature, round))
-                } else if round.complete && !asks {
-                    let what = format!("a {} over several nodes", signature.operation.name());
-                    Some(Err(super::not_supported(&what)))
-                } else {
-                    None
-                };
-            }
-            let has_to_ask = if round.verdict.is_some() { host } else { asks && round.complete };
-            if has_to_ask && host_is_free && round.host == HostSide::NotAsked {
-                round.host = HostSide::Asked(self.ask_host(signature, round, !awaited.is_empty()));
-            } else if !host
-                && !local.unknown
-                && !local.unregistered
-                && round.host == HostSide::NotAsked
-                && round.verdict.is_some()
-            {
-                round.host = HostSide::Done;
-            }
+    fn drive(&mut self, signature: &Signature, lower: &mut Lower<'_>, cx: &mut Context) {
+        let local = LocalPart::of(signature, lower.sets, lower.groups, cx);
+        let mut host_is_free = true;
+        let has_ended = self.rounds.retain(signature, |round| {
+            let is_done = round.advance((signature, &local), host_is_free, lower, cx);
             // the host has one operation of these participants at a time, in their order (FEN-04)
             host_is_free &= round.host == HostSide::Done;
-            self.settle(round);
-            let done = round.verdict.is_some() && round.host == HostSide::Done && round.complete;
-            let done = done || awaited.is_empty() && self.is_hopeless(signature, round, &local);
-            if done {
-                self.collectives.close(round);
-            }
-            !done
+            !is_done
         });
-        let has_ended = queue.len() < rounds;
-        if !queue.is_empty() {
-            self.collectives.queues.insert(signature.clone(), queue);
-        }
         if has_ended {
             // all of its members may have ended while it was connecting
             if matches!(signature.operation, Operation::Connect(_)) {
-                self.drop_abandoned();
+                self.drop_abandoned(lower, cx);
             }
-            self.end_absences(signature);
+            self.absences.end(signature, cx);
         }
+    }
+
+    /// Forgets the connected sets and groups of which nobody is left here.
+    pub(crate) fn drop_abandoned(&self, lower: &mut Lower<'_>, cx: &Context) {
+        let connecting = self.rounds.connecting();
+        lower.sets.drop_abandoned(known_local(&cx.jobs), &connecting);
+        lower.groups.drop_abandoned(known_local(&cx.jobs));
+    }
+
+    /// What the host carries out in this round, if it is known still.
+    pub(crate) fn operation_of(&self, round: u64) -> Option<&Operation> {
+        self.rounds.signature(round).map(|signature| &signature.operation)
+    }
+
+    /// The host has carried the operation out, or says why not.
+    pub(crate) fn on_host_outcome(
+        &mut self,
+        id: u64,
+        result: Result<HostOutcome, Failure>,
+        lower: &mut Lower<'_>,
+        cx: &mut Context,
+    ) {
+        let is_group = match &result {
+            Ok(HostOutcome::Connected(connected)) => {
+                connected.nspace.as_ref().is_some_and(|nspace| self.is_group(nspace, lower.groups))
+            }
+            _ => false,
+        };
+        let Some((signature, round)) = self.rounds.by_id(id) else { return };
+        let signature = signature.clone();
+        let local = LocalPart::of(&signature, lower.sets, lower.groups, cx);
+        round.host = HostSide::Done;
+        let outcome =
+            result.and_then(|host| conclude(&signature, (round, &local), (host, is_group), lower, cx));
+        round.verdict.get_or_insert(outcome);
+        self.drive(&signature, lower, cx);
+    }
+
+    pub(crate) fn on_timeout(&mut self, id: u64, lower: &mut Lower<'_>, cx: &mut Context) {
+        let Some((signature, round)) = self.rounds.by_id(id) else { return };
+        let signature = signature.clone();
+        if round.verdict.is_none() {
+            let local = LocalPart::of(&signature, lower.sets, lower.groups, cx);
+            let awaited = local.missing(&round.entered, cx).awaited;
+            let (operation, hostname) = (&signature.operation, &cx.config.hostname);
+            round.deadline = None;
+            round.verdict = Some(Err(timeout_failure(operation, &awaited, local.remote, hostname)));
+            if let HostSide::Asked(upcall) = round.host {
+                cx.cancel_upcall(upcall);
+                round.host = HostSide::Done;
+            }
+        }
+        self.drive(&signature, lower, cx);
+    }
+
+    /// Ends operations of these participants that nobody else has been asked for.
+    fn fail(&mut self, signature: &Signature, failure: &Failure, lower: &mut Lower<'_>, cx: &mut Context) {
+        for round in self.rounds.here_alone(signature) {
+            round.verdict = Some(Err(failure.clone()));
+        }
+        self.drive(signature, lower, cx);
+    }
+
+    /// A connection is gone: nobody awaits an answer there.
+    pub(crate) fn forget(&mut self, conn: ConnId) {
+        self.rounds.forget(conn);
+    }
+
+    /// A namespace is gone, and with it all that its processes take part in.
+    pub(crate) fn fail_of(&mut self, nspace: &Nspace, failure: &Failure, cx: &mut Context) {
+        for signature in self.rounds.of_nspace(nspace) {
+            self.rounds.retain(&signature, |round| {
+                if let HostSide::Asked(upcall) = round.host {
+                    cx.cancel_upcall(upcall);
+                }
+                round.verdict.get_or_insert_with(|| Err(failure.clone()));
+                round.settle(cx);
+                false
+            });
+        }
+        self.absences.fail_of(nspace, failure, cx);
+    }
+
+    /// The host asks what has become of an operation that another node waits for.
+    pub(crate) fn on_absence(
+        &mut self,
+        call: CallId,
+        request: Request,
+        lower: &mut Lower<'_>,
+        cx: &mut Context,
+    ) {
+        self.absences.on_call(call, request, &self.rounds, lower, cx);
+    }
+
+    pub(crate) fn forget_absence(&mut self, call: CallId) {
+        self.absences.forget(call);
+    }
+}
+
+impl Round {
+    /// Does what can be done now; whether nothing is left to be done.
+    fn advance(
+        &mut self,
+        (signature, local): (&Signature, &LocalPart),
+        host_is_free: bool,
+        lower: &mut Lower<'_>,
+        cx: &mut Context,
+    ) -> bool {
+        let asks = is_for_host(signature, local, self.terms, cx);
+        // other nodes must hear of it even if it has failed
+        let host = asks && local.remote;
+        let missing = local.missing(&self.entered, cx);
+        if self.verdict.is_none()
+            && self.terms.group.tells_of_absent()
+            && let Operation::Construct(id) = &signature.operation
+        {
+            self.group.tell_of_absent((id, &signature.procs), &missing.departed, lower.events, cx);
+        }
+        self.complete |= missing.awaited.is_empty() && !local.awaits_unnamed(&self.entered, cx);
+        if self.is_here_alone() {
+            self.verdict = if !missing.departed.is_empty() && !self.is_lenient(&signature.operation) {
+                Some(Err(departed_failure(&signature.operation, &missing.departed, cx)))
+            } else if self.complete && !local.remote && !asks {
+                Some(local_outcome(signature, self, local, lower, cx))
+            } else if self.complete && !asks {
+                Some(Err(not_supported(&format!("a {} over several nodes", signature.operation.name()))))
+            } else {
+                None
+            };
+        }
+        let has_to_ask = if self.verdict.is_some() { host } else { asks && self.complete };
+        if self.host == HostSide::NotAsked {
+            if has_to_ask && host_is_free {
+                let others_remain = !missing.awaited.is_empty();
+                let upcall = ask_host(signature, self, (local, others_remain), lower, cx);
+                self.host = HostSide::Asked(upcall);
+            } else if !host && !local.may_grow() && self.verdict.is_some() {
+                self.host = HostSide::Done;
+            }
+        }
+        self.settle(cx);
+        self.is_over() && self.complete
+            || missing.awaited.is_empty() && self.is_hopeless(signature, local, cx)
     }
 
     /// Whether a fence has failed of which only processes of unregistered namespaces are awaited.
     ///
     /// It is not kept for them, as they may never come: if they do, they begin the next fence. Other servers must
     /// still hear of a death, though, as soon as all namespaces are known (FEN-13).
-    fn is_hopeless(&self, signature: &Signature, round: &Round, local: &LocalPart) -> bool {
-        let Some(Err(failure)) = &round.verdict else { return false };
-        let goes_up = self.cx.config.capabilities.has(signature.operation.upcall());
-        let is_told = match round.host {
+    fn is_hopeless(&self, signature: &Signature, local: &LocalPart, cx: &Context) -> bool {
+        let Some(Err(failure)) = &self.verdict else { return false };
+        let goes_up = cx.config.capabilities.has(signature.operation.upcall());
+        let is_told = match self.host {
             HostSide::Asked(_) => false,
             HostSide::Done => true,
             HostSide::NotAsked if failure.status == Status::ERR_PROC_TERM_WO_SYNC => !goes_up,
             HostSide::NotAsked => !goes_up || !local.remote,
         };
-        local.unregistered && is_told && !self.awaits_counted(&round.entered, local)
+        local.unregistered && is_told && !local.awaits_counted(&self.entered, cx)
     }
 
     /// Gives the verdict to all who wait for it.
-    fn settle(&mut self, round: &mut Round) {
-        let Some(verdict) = &round.verdict else { return };
-        if let Some(at) = round.deadline.take() {
-            self.cx.timers.clear(Some(at), Timer::Round(round.id));
+    fn settle(&mut self, cx: &mut Context) {
+        let Some(verdict) = &self.verdict else { return };
+        if let Some(at) = self.deadline.take() {
+            cx.timers.clear(Some(at), Timer::Round(self.id));
         }
-        for to in round.waiting.drain(..) {
-            let result = verdict.clone().map(|outcome| self.reply_of(outcome, to.conn));
-            self.cx.reply(to, result);
+        for to in self.waiting.drain(..) {
+            let result = verdict.clone().map(|outcome| reply_of(outcome, to.conn, cx));
+            cx.reply(to, result);
         }
-    }
-
-    pub(super) fn on_round_timeout(&mut self, id: u64) {
-        let Some(signature) = self.collectives.rounds.get(&id).cloned() else { return };
-        let local = self.local_part(&signature);
-        let Some(mut queue) = self.collectives.queues.remove(&signature) else { return };
-        if let Some(round) = queue.iter_mut().find(|round| round.id == id && round.verdict.is_none()) {
-            let (awaited, _) = self.missing(&round.entered, &local);
-            round.deadline = None;
-            round.verdict = Some(Err(timeout_failure(
-                &signature.operation,
-                &awaited,
-                local.remote,
-                &self.cx.config.hostname,
-            )));
-            if let HostSide::Asked(upcall) = round.host {
-                self.cancel_upcall(upcall);
-                round.host = HostSide::Done;
-            }
-        }
-        self.collectives.queues.insert(signature.clone(), queue);
-        self.drive(&signature);
-    }
-
-    /// Ends operations of these participants that nobody else has been asked for.
-    pub(super) fn fail_rounds(&mut self, signature: &Signature, failure: &Failure) {
-        let rounds = self.collectives.queues.get_mut(signature).into_iter().flatten();
-        for round in rounds.filter(|round| round.is_here_alone()) {
-            round.verdict = Some(Err(failure.clone()));
-        }
-        self.drive(signature);
-    }
-
-    pub(super) fn fail_collectives_of(&mut self, nspace: &Nspace, failure: &Failure) {
-        for signature in self.collectives.of_nspace(nspace) {
-            for mut round in self.collectives.queues.remove(&signature).into_iter().flatten() {
-                if let HostSide::Asked(upcall) = round.host {
-                    self.cancel_upcall(upcall);
-                }
-                round.verdict.get_or_insert_with(|| Err(failure.clone()));
-                self.settle(&mut round);
-                self.collectives.close(&round);
-            }
-        }
-        self.fail_absences_of(nspace, failure);
     }
 }

@@ -1,214 +1,199 @@
-//! What a collective comes to: here, or by the host's word.
+//! What a collective comes to: here, or by the host's answer.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use pmix_types::message::{Failure, Modex, ProcData, PutEntry, Reply};
-use pmix_types::{DataArray, Info, Nspace, ProcId, RankSet, Status, keys};
+use pmix_types::{DataArray, Info, ProcId, Status, keys};
 
-use super::super::group::{Contribution, Finished};
-use super::super::registry::Viewer;
-use super::super::signature::{Operation, Signature};
-use super::super::upcall::{ConnectRequest, Disconnect, FenceRequest, Grouped};
-use super::super::{Answer, ConnId, Engine, UpcallId, UpcallPurpose, UpcallRequest};
-use super::{HostSide, Outcome, Round};
+use super::filing::HostOutcome;
+use super::lower::Lower;
+use super::members::{LocalPart, any_alive, nodes_of};
+use super::rounds::{Outcome, Round};
+use super::signature::{Operation, Signature};
+use crate::context::Context;
+use crate::group::{Contribution, Finished};
+use crate::ids::{ConnId, UpcallId};
+use crate::participants::{Ranks, procs_of};
+use crate::registry::Viewer;
+use crate::upcall::{ConnectRequest, Connected, Disconnect, FenceRequest, Grouped};
+use crate::{UpcallPurpose, UpcallRequest};
 
 /// Processes named in a failure; the message names all of them as ranges.
 const MAX_NAMED: usize = 64;
 
-impl Engine {
-    /// What one participant is told.
-    pub(super) fn reply_of(&self, outcome: Outcome, conn: ConnId) -> Reply {
-        match outcome {
-            Outcome::Fenced(modex) => Reply::Fence(modex.into()),
-            Outcome::Connected(assembled) => {
-                let caller = self.cx.conns.get(&conn).map(|held| &held.proc);
-                caller.map_or(Reply::Done, |caller| Reply::Connect(assembled.reply_to(caller)))
-            }
-            Outcome::Constructed(reply) => Reply::Group(reply),
-            Outcome::Ended => Reply::Done,
+/// What one participant is told.
+pub(super) fn reply_of(outcome: Outcome, conn: ConnId, cx: &Context) -> Reply {
+    match outcome {
+        Outcome::Fenced(modex) => Reply::Fence(modex.into()),
+        Outcome::Connected(introduction) => {
+            let caller = cx.conns.get(&conn).map(|held| &held.proc);
+            caller.map_or(Reply::Done, |caller| Reply::Connect(introduction.reply_to(caller)))
         }
+        Outcome::Constructed(reply) => Reply::Group(reply),
+        Outcome::Ended => Reply::Done,
     }
+}
 
-    pub(super) fn ask_host(&mut self, signature: &Signature, round: &Round, others_remain: bool) -> UpcallId {
-        let data = match &round.verdict {
-            None if round.collect => {
-                self.cx.config.codec.modex_blob(&self.collected(round, Viewer::OtherNode))
+/// Asks the host to carry a collective out, or tells it that the part of this node has failed.
+pub(super) fn ask_host(
+    signature: &Signature,
+    round: &Round,
+    (local, others_remain): (&LocalPart, bool),
+    lower: &Lower<'_>,
+    cx: &mut Context,
+) -> UpcallId {
+    let data = match &round.verdict {
+        None if round.collect => cx.config.codec.modex_blob(&collected(round, Viewer::OtherNode, cx)),
+        _ => Bytes::new(),
+    };
+    let mut directives = round.directives.clone();
+    if let Some(Err(failure)) = &round.verdict {
+        // the local part has failed: the other servers must hear of it (FEN-13)
+        let status = match failure.status {
+            Status::ERR_PROC_TERM_WO_SYNC if others_remain || any_alive(&round.entered, cx) => {
+                Status::ERR_PARTIAL_SUCCESS
             }
-            _ => bytes::Bytes::new(),
+            Status::ERR_PROC_TERM_WO_SYNC => Status::ERR_LOST_CONNECTION,
+            status => status,
         };
-        let mut directives = round.directives.clone();
-        if let Some(Err(failure)) = &round.verdict {
-            // the local part has failed: the other servers must hear of it (FEN-13)
-            let status = match failure.status {
-                Status::ERR_PROC_TERM_WO_SYNC if others_remain || self.any_alive(&round.entered) => {
-                    Status::ERR_PARTIAL_SUCCESS
-                }
-                Status::ERR_PROC_TERM_WO_SYNC => Status::ERR_LOST_CONNECTION,
-                status => status,
-            };
-            directives.push(Info::new(&keys::LOCAL_COLLECTIVE_STATUS, status));
-            if !failure.procs.is_empty() {
-                let procs = DataArray::Proc(failure.procs.clone());
-                directives.push(Info::new(&keys::EVENT_AFFECTED_PROCS, procs));
-            }
+        directives.push(Info::new(&keys::LOCAL_COLLECTIVE_STATUS, status));
+        if !failure.procs.is_empty() {
+            let procs = DataArray::Proc(failure.procs.clone());
+            directives.push(Info::new(&keys::EVENT_AFFECTED_PROCS, procs));
         }
-        let (procs, nodes) = (signature.procs(), self.nodes_of(signature));
-        let request = match &signature.operation {
-            Operation::Fence => {
-                UpcallRequest::Fence(FenceRequest::new(procs, nodes, data).with_directives(directives))
-            }
-            Operation::Connect(_) => {
-                let jobs = self.local_jobs(signature);
-                UpcallRequest::Connect(ConnectRequest::new(procs, nodes, jobs).with_directives(directives))
-            }
-            Operation::Disconnect(_) => {
-                UpcallRequest::Disconnect(Disconnect::new(procs).with_directives(directives))
-            }
-            Operation::Construct(group) => {
-                let (_, departed) = self.missing(&round.entered, &self.local_part(signature));
-                let own = Contribution { absent: departed, data, jobs: self.local_jobs(signature) };
-                let request = self.construct_request(group, &round.group, own);
-                UpcallRequest::Group(request.with_directives(directives))
-            }
-            Operation::Destruct(group) => {
-                UpcallRequest::Group(self.destruct_request(group).with_directives(directives))
-            }
-        };
-        self.cx.upcall(UpcallPurpose::Collective(round.id), self.cx.self_caller(), request)
     }
-
-    /// What the participants that have entered have committed.
-    pub(super) fn collected(&self, round: &Round, viewer: Viewer) -> Modex {
-        let mut procs = Vec::new();
-        for (nspace, ranks) in &round.entered {
-            let Some(job) = self.cx.jobs.get(nspace) else { continue };
-            for rank in ranks.iter() {
-                let Some(put) = job.put.get(&rank) else { continue };
-                let entries: Vec<_> = (put.visible(viewer))
-                    .map(|(key, scope, value)| PutEntry { scope, key: key.clone(), value: value.clone() })
-                    .collect();
-                if !entries.is_empty() {
-                    procs.push(ProcData { proc: ProcId::new(nspace.clone(), rank), entries });
-                }
-            }
+    let (procs, nodes) = (signature.procs(), nodes_of(signature, cx));
+    let request = match &signature.operation {
+        Operation::Fence => {
+            UpcallRequest::Fence(FenceRequest::new(procs, nodes, data).with_directives(directives))
         }
-        Modex { procs }
-    }
+        Operation::Connect(_) => {
+            let jobs = local_jobs(signature, cx);
+            UpcallRequest::Connect(ConnectRequest::new(procs, nodes, jobs).with_directives(directives))
+        }
+        Operation::Disconnect(_) => {
+            UpcallRequest::Disconnect(Disconnect::new(procs).with_directives(directives))
+        }
+        Operation::Construct(group) => {
+            let absent = local.missing(&round.entered, cx).departed;
+            let own = Contribution { absent, data, jobs: local_jobs(signature, cx) };
+            UpcallRequest::Group(round.group.request(group, own, cx).with_directives(directives))
+        }
+        Operation::Destruct(group) => {
+            UpcallRequest::Group(lower.groups.destruct_request(group).with_directives(directives))
+        }
+    };
+    let caller = cx.self_caller();
+    cx.upcall(UpcallPurpose::Collective(round.id), caller, request)
+}
 
-    /// What an operation comes to that no other node takes part in.
-    pub(super) fn local_outcome(&mut self, signature: &Signature, round: &Round) -> Result<Outcome, Failure> {
-        Ok(match signature.operation {
-            Operation::Fence => self.fenced(round, Vec::new()),
-            Operation::Connect(_) => {
-                self.connected(signature, round.terms, &round.entered, Default::default())?
-            }
-            Operation::Disconnect(_) => self.disconnected(signature),
-            Operation::Construct(ref group) => {
-                let made = self.finished(signature, round, Vec::new());
-                self.constructed(group, made, Grouped::default())?
-            }
-            Operation::Destruct(ref group) => self.destructed(group),
-        })
-    }
+/// Data of the participating namespaces that this server can tell the others of.
+fn local_jobs(signature: &Signature, cx: &Context) -> Bytes {
+    let jobs = signature.procs.keys().filter_map(|nspace| cx.jobs.get(nspace));
+    cx.config.codec.jobs_blob(jobs.map(|job| &*job.data))
+}
 
-    /// What has come of a construct on this node and, as far as its host says, on others.
-    fn finished<'a>(&self, signature: &Signature, round: &'a Round, remote: Vec<ProcData>) -> Finished<'a> {
-        let mut modex = self.collected(round, Viewer::SameNode);
-        modex.procs.extend(remote);
-        let (_, absent) = self.missing(&round.entered, &self.local_part(signature));
-        Finished { group: &round.group, terms: round.terms, modex, absent }
-    }
-
-    pub(super) fn fenced(&mut self, round: &Round, remote: Vec<ProcData>) -> Outcome {
-        self.cx.stats.fences += 1;
-        let mut modex =
-            if round.collect { self.collected(round, Viewer::SameNode) } else { Modex::default() };
-        modex.procs.extend(remote);
-        Outcome::Fenced(Arc::new(modex))
-    }
-
-    /// The host has carried the operation out, or says why not.
-    pub(crate) fn on_collective_answer(&mut self, id: u64, result: Result<Answer, Failure>) {
-        let Some(signature) = self.collectives.rounds.get(&id).cloned() else { return };
-        let Some(queue) = self.collectives.queues.get_mut(&signature) else { return };
-        let Some(position) = queue.iter().position(|round| round.id == id) else { return };
-        let mut round = queue.remove(position);
-        round.host = HostSide::Done;
-        let outcome = self.host_outcome(&signature, &round, result);
-        round.verdict.get_or_insert(outcome);
-        self.collectives.queues.entry(signature.clone()).or_default().insert(position, round);
-        self.drive(&signature);
-    }
-
-    pub(super) fn host_outcome(
-        &mut self,
-        signature: &Signature,
-        round: &Round,
-        result: Result<Answer, Failure>,
-    ) -> Result<Outcome, Failure> {
-        match (&signature.operation, result?) {
-            (Operation::Fence, Answer::Blob(blob)) => {
-                let remote = self.file_fenced(blob)?;
-                Ok(self.fenced(round, remote))
-            }
-            (Operation::Connect(_), Answer::Connected(connected)) => {
-                self.adopt_jobs(&connected.data)?;
-                self.connected(signature, round.terms, &round.entered, connected)
-            }
-            (Operation::Disconnect(_), Answer::Done) => Ok(self.disconnected(signature)),
-            (Operation::Construct(group), Answer::Grouped(mut grouped)) => {
-                self.adopt_jobs(&grouped.jobs)?;
-                let remote = self.file_fenced(std::mem::take(&mut grouped.data))?;
-                let made = self.finished(signature, round, remote);
-                self.constructed(group, made, grouped)
-            }
-            (Operation::Destruct(group), Answer::Grouped(_)) => Ok(self.destructed(group)),
-            (operation, other) => {
-                let message = format!("the host answered a {} with {other:?}", operation.name());
-                Err(Failure::new(Status::ERROR, message))
+/// What the participants that have entered have committed.
+fn collected(round: &Round, viewer: Viewer, cx: &Context) -> Modex {
+    let mut procs = Vec::new();
+    for (nspace, ranks) in &round.entered {
+        let Some(job) = cx.jobs.get(nspace) else { continue };
+        for rank in ranks.iter() {
+            let Some(put) = job.put.get(&rank) else { continue };
+            let entries: Vec<_> = (put.visible(viewer))
+                .map(|(key, scope, value)| PutEntry { scope, key: key.clone(), value: value.clone() })
+                .collect();
+            if !entries.is_empty() {
+                procs.push(ProcData { proc: ProcId::new(nspace.clone(), rank), entries });
             }
         }
     }
+    Modex { procs }
+}
 
-    /// Files what other nodes have sent; returns it.
-    pub(super) fn file_fenced(&mut self, blob: bytes::Bytes) -> Result<Vec<ProcData>, Failure> {
-        let modex = self.cx.config.codec.read_modex(blob)?;
-        let mut remote = Vec::new();
-        for data in modex.procs {
-            // this node's own part comes back with the rest
-            if self.cx.jobs.get(&data.proc.nspace).is_some_and(|job| job.is_local(data.proc.rank)) {
-                continue;
-            }
-            self.file_remote(&data);
-            remote.push(data);
+/// What an operation comes to that no other node takes part in.
+pub(super) fn local_outcome(
+    signature: &Signature,
+    round: &Round,
+    local: &LocalPart,
+    lower: &mut Lower<'_>,
+    cx: &mut Context,
+) -> Result<Outcome, Failure> {
+    let alone = match signature.operation {
+        Operation::Fence => HostOutcome::Fenced(Vec::new()),
+        Operation::Connect(_) => HostOutcome::Connected(Connected::default()),
+        Operation::Disconnect(_) => HostOutcome::Disconnected,
+        Operation::Construct(_) => HostOutcome::Constructed(Grouped::default(), Vec::new()),
+        Operation::Destruct(_) => HostOutcome::Destructed,
+    };
+    conclude(signature, (round, local), (alone, false), lower, cx)
+}
+
+/// Does what a collective is for. A connected set cannot be called as a group is.
+pub(super) fn conclude(
+    signature: &Signature,
+    (round, local): (&Round, &LocalPart),
+    (host, is_group): (HostOutcome, bool),
+    lower: &mut Lower<'_>,
+    cx: &mut Context,
+) -> Result<Outcome, Failure> {
+    match host {
+        HostOutcome::Fenced(remote) => {
+            cx.stats.fences += 1;
+            let mut modex =
+                if round.collect { collected(round, Viewer::SameNode, cx) } else { Modex::default() };
+            modex.procs.extend(remote);
+            Ok(Outcome::Fenced(Arc::new(modex)))
         }
-        Ok(remote)
+        HostOutcome::Connected(connected) => {
+            let Some(id) = signature.set_id() else { return Ok(Outcome::Ended) };
+            let entered = (round.terms.set, &round.entered);
+            let introduction = lower.sets.connect(id, entered, connected, is_group, cx)?;
+            Ok(Outcome::Connected(Arc::new(introduction)))
+        }
+        // data of the namespaces stays until they are deregistered (CON-16)
+        HostOutcome::Disconnected => {
+            if let Some(id) = signature.set_id() {
+                lower.sets.remove(&id);
+            }
+            Ok(Outcome::Ended)
+        }
+        HostOutcome::Constructed(grouped, remote) => {
+            let Some(id) = signature.operation.group() else { return Ok(Outcome::Ended) };
+            let mut modex = collected(round, Viewer::SameNode, cx);
+            modex.procs.extend(remote);
+            let absent = local.missing(&round.entered, cx).departed;
+            let made = Finished { group: &round.group, terms: round.terms.group, modex, absent };
+            let reply = lower.groups.construct((id, made), grouped, lower.events, cx)?;
+            Ok(Outcome::Constructed(Arc::new(reply)))
+        }
+        HostOutcome::Destructed => {
+            if let Some(id) = signature.operation.group() {
+                lower.groups.remove(id);
+            }
+            Ok(Outcome::Ended)
+        }
     }
+}
 
-    /// Names the participants that cannot enter any more, with what is known of their end.
-    pub(crate) fn departed_failure(
-        &self,
-        operation: &Operation,
-        departed: &BTreeMap<Nspace, RankSet>,
-    ) -> Failure {
-        let procs = named(departed);
-        let why =
-            procs.first().and_then(|proc| self.cx.client(proc)).and_then(|client| client.departed.as_deref());
-        let message = format!(
-            "{} on {} will not enter the {}: {}",
-            listed(departed),
-            self.cx.config.hostname,
-            operation.name(),
-            why.unwrap_or("it has ended")
-        );
-        Failure::new(Status::ERR_PROC_TERM_WO_SYNC, message).with_procs(procs)
-    }
+/// Names the participants that cannot enter any more, with what is known of their end.
+pub(super) fn departed_failure(operation: &Operation, departed: &Ranks, cx: &Context) -> Failure {
+    let procs = named(departed);
+    let why = procs.first().and_then(|proc| cx.client(proc)).and_then(|client| client.departed.as_deref());
+    let message = format!(
+        "{} on {} will not enter the {}: {}",
+        listed(departed),
+        cx.config.hostname,
+        operation.name(),
+        why.unwrap_or("it has ended")
+    );
+    Failure::new(Status::ERR_PROC_TERM_WO_SYNC, message).with_procs(procs)
 }
 
 pub(super) fn timeout_failure(
     operation: &Operation,
-    awaited: &BTreeMap<Nspace, RankSet>,
+    awaited: &Ranks,
     remote: bool,
     hostname: &str,
 ) -> Failure {
@@ -221,12 +206,10 @@ pub(super) fn timeout_failure(
     Failure::new(Status::ERR_TIMEOUT, message).with_procs(named(awaited))
 }
 
-fn listed(ranks: &BTreeMap<Nspace, RankSet>) -> String {
+fn listed(ranks: &Ranks) -> String {
     ranks.iter().map(|(nspace, ranks)| format!("{nspace}:{ranks}")).collect::<Vec<_>>().join(" and ")
 }
 
-fn named(ranks: &BTreeMap<Nspace, RankSet>) -> Vec<ProcId> {
-    let procs =
-        ranks.iter().flat_map(|(nspace, ranks)| ranks.iter().map(|rank| ProcId::new(nspace.clone(), rank)));
-    procs.take(MAX_NAMED).collect()
+fn named(ranks: &Ranks) -> Vec<ProcId> {
+    procs_of(ranks).take(MAX_NAMED).collect()
 }

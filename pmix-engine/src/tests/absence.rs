@@ -3,7 +3,7 @@
 use pmix_types::message::{Connect, Disconnect, Fence, GroupConstruct, Request};
 use pmix_types::{Status, keys};
 
-use super::super::absence::MAX_ABSENCES;
+use super::super::collective::MAX_ABSENCES;
 use super::super::upcall::{Connected, Upcall};
 use super::super::{Answer, CallId, CallValue, HostCall, Presence};
 use super::harness::*;

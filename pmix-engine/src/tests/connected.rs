@@ -183,7 +183,7 @@ fn con_06_a_host_cannot_give_the_name_of_others() {
     for to in asked {
         t.fails(to, Status::ERR_EXISTS);
     }
-    assert_eq!(t.engine.collectives.assemblies.len(), 0);
+    assert_eq!(t.engine.connected.len(), 0);
     t.finish();
 }
 
@@ -200,7 +200,7 @@ fn con_09_an_exchange_connects_nobody() {
             assert_eq!((reply.nspace, reply.rank, reply.jobs.len()), (None, None, 1));
         }
     }
-    assert_eq!(t.engine.collectives.assemblies.len(), 0);
+    assert_eq!(t.engine.connected.len(), 0);
     let to = t.ask(&peers[0], disconnect(everybody()));
     t.fails(to, Status::ERR_INVALID_OPERATION);
     let to = t.ask(&peers[0], leave("asm"));
@@ -208,7 +208,7 @@ fn con_09_an_exchange_connects_nobody() {
     // those who are connected can exchange too, and stay connected
     all_connect(&mut t, &peers, &connect(everybody()));
     all_connect(&mut t, &peers, &exchange());
-    assert_eq!(t.engine.collectives.assemblies.len(), 1);
+    assert_eq!(t.engine.connected.len(), 1);
     t.finish();
 }
 
@@ -330,7 +330,7 @@ fn con_13_who_ends_or_finalizes_while_connected_is_told_of() {
     let (id, ..) = t.upcall();
     t.answer(id, Ok(Answer::Done));
     t.done(to);
-    assert_eq!(t.engine.collectives.assemblies.len(), 0);
+    assert_eq!(t.engine.connected.len(), 0);
     t.finish();
 }
 
@@ -425,14 +425,14 @@ fn con_13_where_members_may_end_early_nobody_waits_for_them() {
 fn con_13_nothing_is_kept_of_a_group_that_has_nobody_here() {
     let (mut t, peers) = two_jobs();
     all_connect(&mut t, &peers, &connect(everybody()));
-    assert_eq!(t.engine.collectives.assemblies.len(), 1);
+    assert_eq!(t.engine.connected.len(), 1);
     t.lose(&peers[0]);
     t.lose(&peers[1]);
     let to = t.ask(&peers[2], leave("asm"));
     let (id, ..) = t.upcall();
     t.answer(id, Ok(Answer::Done));
     t.done(to);
-    assert_eq!(t.engine.collectives.assemblies.len(), 0);
+    assert_eq!(t.engine.connected.len(), 0);
     t.finish();
 }
 
@@ -545,7 +545,7 @@ fn con_14_con_16_groups_end_with_a_namespace_of_theirs() {
     t.fails(to, Status::ERR_INVALID_NAMESPACE);
     t.next();
     t.next();
-    assert_eq!(t.engine.collectives.assemblies.len(), 0);
+    assert_eq!(t.engine.connected.len(), 0);
     t.finish();
 }
 

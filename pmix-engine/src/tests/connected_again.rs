@@ -24,7 +24,7 @@ fn con_15_a_connected_set_connects_again_and_nothing_changes() {
         assert_eq!((reply.nspace, reply.rank), (Some(nspace("asm")), Some(Rank::from_raw(rank))));
         assert_eq!(reply.jobs.len(), 1);
     }
-    assert_eq!(t.engine.collectives.assemblies.len(), 1);
+    assert_eq!(t.engine.connected.len(), 1);
     let asked = peers.each_ref().map(|peer| t.ask(peer, fence([all_of("asm")])));
     asked.into_iter().for_each(|to| drop(t.fenced(to)));
     // as they agreed at first, nobody hears of one that leaves, and nobody waits for it
@@ -55,7 +55,7 @@ fn con_02_con_15_to_connect_again_waits_for_all_too() {
     let to = t.ask(&peers[0], connect(everybody()).with(&keys::TIMEOUT, 2));
     t.advance(2);
     t.fails(to, Status::ERR_TIMEOUT);
-    assert_eq!(t.engine.collectives.assemblies.len(), 1);
+    assert_eq!(t.engine.connected.len(), 1);
     let asked = [1, 2].map(|peer| t.ask(&peers[peer], connect(everybody())));
     for to in asked {
         t.fails(to, Status::ERR_TIMEOUT);
@@ -108,7 +108,7 @@ fn con_15_who_finalizes_while_it_connects_again_is_told_what_the_set_is_called()
         let Reply::Connect(reply) = t.ok(to) else { panic!() };
         assert_eq!(reply.nspace, Some(nspace("asm")));
     }
-    assert_eq!(t.engine.collectives.assemblies.len(), 0, "nobody is left of it");
+    assert_eq!(t.engine.connected.len(), 0, "nobody is left of it");
     t.finish();
 }
 
@@ -120,7 +120,7 @@ fn con_13_a_set_whose_members_have_all_ended_while_they_connected_is_not_kept() 
     all_finalize(&mut t, &peers);
     t.answer(id, Ok(Answer::Connected(named())));
     asked.into_iter().for_each(|to| drop(t.ok(to)));
-    assert_eq!(t.engine.collectives.assemblies.len(), 0);
+    assert_eq!(t.engine.connected.len(), 0);
     t.finish();
 }
 

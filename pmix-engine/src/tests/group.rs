@@ -11,7 +11,7 @@ use pmix_types::{
     keys,
 };
 
-use super::super::groups::{MAX_GROUPS, MAX_GROUPS_OF_PROC};
+use super::super::group::{MAX_GROUPS, MAX_GROUPS_OF_PROC};
 use super::super::ids::ReplyTo;
 use super::super::upcall::{Connected, GroupRequest, Grouped, Upcall};
 use super::super::{Answer, CallValue, Command, HostCall, Presence, UpcallId, UpcallRequest};
@@ -349,7 +349,7 @@ fn grp_09_a_dead_member_fails_the_end_but_one_that_left_does_not() {
     assert_eq!(t.fails(to, Status::ERR_PROC_TERM_WO_SYNC).procs, [proc("job", 2)]);
     let to = t.ask(&peers[0], leave("g"));
     t.done(to);
-    assert_eq!(t.engine.collectives.groups.len(), 0, "nobody is left");
+    assert_eq!(t.engine.groups.len(), 0, "nobody is left");
     t.finish();
 }
 
@@ -388,7 +388,7 @@ fn grp_09_a_group_goes_on_without_a_job_that_is_gone_if_it_outlives_members() {
         } else {
             t.fails(to, Status::ERR_NOT_FOUND);
         }
-        assert_eq!(t.engine.collectives.groups.len(), 0);
+        assert_eq!(t.engine.groups.len(), 0);
         t.finish();
     }
 }
@@ -466,12 +466,12 @@ fn groups_of_a_process_are_limited_and_go_with_it() {
     // others are not hindered
     make(&mut t, &peers[1..], &construct("others", [proc("job", 1)]));
     const { assert!(MAX_GROUPS > MAX_GROUPS_OF_PROC) };
-    assert_eq!(t.engine.collectives.groups.len(), MAX_GROUPS_OF_PROC / 2 + 1);
+    assert_eq!(t.engine.groups.len(), MAX_GROUPS_OF_PROC / 2 + 1);
     t.lose(&peers[0]);
-    assert_eq!(t.engine.collectives.groups.len(), 1);
+    assert_eq!(t.engine.groups.len(), 1);
     assert!(matches!(t.called(HostCall::DeregisterNspace(nspace("job"))), Ok(CallValue::Done)));
     t.drain();
-    assert_eq!(t.engine.collectives.groups.len(), 0);
+    assert_eq!(t.engine.groups.len(), 0);
     t.finish();
 }
 
@@ -512,7 +512,7 @@ fn grp_09_members_of_a_node_who_have_all_died_fail_the_end_too() {
                 assert_eq!((failure.status, failure.procs), (Status::ERR_PROC_TERM_WO_SYNC, vec![b.proc]));
             }
             Ok(CallValue::Presence(Presence::Excused)) if notify => {
-                assert_eq!(t.engine.collectives.groups.len(), 0, "it has been ended without them");
+                assert_eq!(t.engine.groups.len(), 0, "it has been ended without them");
             }
             other => panic!("{other:?}"),
         }

@@ -5,8 +5,8 @@ use pmix_types::message::{
 };
 use pmix_types::{DataArray, Directives, Event, Info, IofChannels, Memory, ProcId, Status, keys};
 
-use super::super::assemblies::MAX_ASSEMBLIES;
-use super::super::groups::MAX_GROUPS_OF_PROC;
+use super::super::connected::MAX_SETS;
+use super::super::group::MAX_GROUPS_OF_PROC;
 use super::super::upcall::{Connected, Upcall};
 use super::super::{Answer, Command, HostCall};
 use super::harness::*;
@@ -172,7 +172,7 @@ fn connected_sets_are_limited_in_number_and_bytes() {
         |id: String| Request::Connect(Connect::new(vec![proc("job", 0)])).with(&keys::CONNECT_ID, id);
     let to = t.ask(&peer, connect("x".repeat(300 << 10)));
     t.fails(to, Status::ERR_OUT_OF_RESOURCE);
-    for number in 0..MAX_ASSEMBLIES {
+    for number in 0..MAX_SETS {
         let to = t.ask(&peer, connect(number.to_string()));
         let (upcall, _, _) = t.upcall();
         t.answer(upcall, Ok(Answer::Connected(Connected::default())));
@@ -182,7 +182,7 @@ fn connected_sets_are_limited_in_number_and_bytes() {
     t.fails(to, Status::ERR_OUT_OF_RESOURCE);
     t.lose(&peer);
     t.drain();
-    assert_eq!(t.engine.collectives.assemblies.len(), 0);
+    assert_eq!(t.engine.connected.len(), 0);
     t.finish();
 }
 

@@ -1,51 +1,56 @@
 //! Which groups there are: their members, and who of them is left.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pmix_types::message::Failure;
 use pmix_types::{DirectiveError, Directives, Nspace, ProcId, Rank, RankSet, Status, keys};
 
-use super::assemblies::Numbering;
+use crate::connected::Numbering;
+use crate::participants::{Ranks, is_in};
 
 /// Groups that a server knows at a time, those under construction included.
-pub(super) const MAX_GROUPS: usize = 16384;
+pub(crate) const MAX_GROUPS: usize = 16384;
 /// Groups of one process at a time, those under construction included.
-pub(super) const MAX_GROUPS_OF_PROC: usize = 1024;
+pub(crate) const MAX_GROUPS_OF_PROC: usize = 1024;
 
 /// All groups that have members on this node, by their ids (GRP-01).
 #[derive(Debug, Default)]
-pub(super) struct Groups(BTreeMap<Nspace, Group>);
+pub(crate) struct Groups {
+    all: BTreeMap<Nspace, Group>,
+    /// Ids of groups to which processes of this node are inviting others.
+    inviting: BTreeSet<Nspace>,
+}
 
 /// A group whose construction is complete.
 #[derive(Debug, Default)]
-pub(super) struct Group {
+pub(crate) struct Group {
     /// The members as they were then.
     numbering: Numbering,
-    pub(super) terms: GroupTerms,
+    pub(crate) terms: GroupTerms,
     /// Members that have ended without leaving it.
-    ended: BTreeMap<Nspace, RankSet>,
+    ended: Ranks,
     /// Members that have left it (GRP-10).
-    pub(super) left: BTreeMap<Nspace, RankSet>,
+    pub(crate) left: Ranks,
 }
 
 /// What members have asked of a group. What one of them asks for holds for all of its node, but for the role of a leader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct GroupTerms {
+pub(crate) struct GroupTerms {
     /// Members that never come do not make the construct fail, and are not told of (GRP-06).
-    pub(super) optional: bool,
+    pub(crate) optional: bool,
     /// Members are told of one that ends without leaving (GRP-06).
-    pub(super) notify: bool,
+    pub(crate) notify: bool,
     /// Who asks is a leader.
-    pub(super) leader: bool,
+    pub(crate) leader: bool,
     /// All members are on this node.
-    pub(super) local_only: bool,
+    pub(crate) local_only: bool,
     /// The host has a say in it although all members are on this node: it numbers the group (GRP-11).
-    pub(super) by_host: bool,
+    pub(crate) by_host: bool,
 }
 
 impl GroupTerms {
     /// Leaves it to the host to number the group.
-    pub(super) fn take(directives: &mut Directives) -> Result<Self, DirectiveError> {
+    pub(crate) fn take(directives: &mut Directives) -> Result<Self, DirectiveError> {
         Ok(Self {
             optional: directives.take_flag(&keys::GROUP_OPTIONAL)?,
             notify: directives.take_flag(&keys::GROUP_NOTIFY_TERMINATION)?,
@@ -56,11 +61,11 @@ impl GroupTerms {
     }
 
     /// Whether somebody is told, while the group is made, of members that will not come.
-    pub(super) const fn tells_of_absent(self) -> bool {
+    pub(crate) const fn tells_of_absent(self) -> bool {
         self.notify && !self.optional
     }
 
-    pub(super) const fn join(&mut self, other: Self) {
+    pub(crate) const fn join(&mut self, other: Self) {
         self.optional |= other.optional;
         self.notify |= other.notify;
         self.local_only |= other.local_only;
@@ -71,19 +76,19 @@ impl GroupTerms {
 impl Group {
     /// # Errors
     /// If one of the members is none.
-    pub(super) fn new(members: &[ProcId], terms: GroupTerms) -> Result<Self, Failure> {
+    pub(crate) fn new(members: &[ProcId], terms: GroupTerms) -> Result<Self, Failure> {
         let ranks = (0..Rank::VALID_BOUND).map(Rank::from_raw);
         let numbering = Numbering::new(members.iter().cloned().zip(ranks).collect())?;
         Ok(Self { numbering, terms, ..Self::default() })
     }
 
     /// The members as the group was made, by their ranks in it (GRP-04).
-    pub(super) fn founders(&self) -> impl Iterator<Item = ProcId> {
+    pub(crate) fn founders(&self) -> impl Iterator<Item = ProcId> {
         self.numbering.procs()
     }
 
     /// Those who have not left it.
-    pub(super) fn members(&self) -> impl Iterator<Item = ProcId> {
+    pub(crate) fn members(&self) -> impl Iterator<Item = ProcId> {
         self.founders().filter(|proc| !is_in(&self.left, proc))
     }
 
@@ -92,45 +97,54 @@ impl Group {
         self.numbering.among(here).any(|proc| !is_in(&self.left, &proc) && !is_in(&self.ended, &proc))
     }
 
-    pub(super) fn has(&self, proc: &ProcId) -> bool {
+    pub(crate) fn has(&self, proc: &ProcId) -> bool {
         self.numbering.rank_of(proc).is_some() && !is_in(&self.left, proc)
     }
 }
 
-fn is_in(set: &BTreeMap<Nspace, RankSet>, proc: &ProcId) -> bool {
-    set.get(&proc.nspace).is_some_and(|ranks| ranks.contains(proc.rank))
-}
-
 impl Groups {
-    pub(super) fn get(&self, id: &str) -> Option<&Group> {
-        self.0.get(id)
+    pub(crate) fn get(&self, id: &str) -> Option<&Group> {
+        self.all.get(id)
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Somebody here invites others to a group of this id, which no other one can have until that has ended.
+    pub(crate) fn reserve(&mut self, id: Nspace) {
+        self.inviting.insert(id);
+    }
+
+    pub(crate) fn release(&mut self, id: &Nspace) {
+        self.inviting.remove(id);
+    }
+
+    pub(crate) fn is_reserved(&self, id: &str) -> bool {
+        self.inviting.contains(id)
     }
 
     /// How many have this member.
-    pub(super) fn count_of(&self, proc: &ProcId) -> usize {
-        self.0.values().filter(|group| group.has(proc)).count()
+    pub(crate) fn count_of(&self, proc: &ProcId) -> usize {
+        self.all.values().filter(|group| group.has(proc)).count()
     }
 
-    pub(super) fn insert(&mut self, id: Nspace, group: Group) {
-        self.0.insert(id, group);
+    pub(crate) fn insert(&mut self, id: Nspace, group: Group) {
+        self.all.insert(id, group);
     }
 
-    pub(super) fn remove(&mut self, id: &Nspace) {
-        self.0.remove(id);
+    pub(crate) fn remove(&mut self, id: &Nspace) {
+        self.all.remove(id);
     }
 
     /// The process that is meant by a rank of a group.
-    pub(super) fn member(&self, name: &ProcId) -> Option<ProcId> {
+    pub(crate) fn member(&self, name: &ProcId) -> Option<ProcId> {
         let group = self.get(&name.nspace)?;
         group.numbering.proc_of(name.rank).filter(|proc| !is_in(&group.left, proc))
     }
 
     /// The members that a name of a group means (IDN-06); `None` if it names no group.
-    pub(super) fn named(&self, name: &ProcId) -> Option<Result<Vec<ProcId>, Failure>> {
+    pub(crate) fn named(&self, name: &ProcId) -> Option<Result<Vec<ProcId>, Failure>> {
         let group = self.get(&name.nspace)?;
         if name.rank.is_wildcard() {
             return Some(Ok(group.members().collect()));
@@ -142,8 +156,8 @@ impl Groups {
 
     /// A namespace is gone, and with it all groups that have members of it; those that outlive the end of members go on
     /// without these (GRP-09).
-    pub(super) fn forget(&mut self, nspace: &Nspace) {
-        self.0.retain(|_, group| {
+    pub(crate) fn forget(&mut self, nspace: &Nspace) {
+        self.all.retain(|_, group| {
             if !group.numbering.has_nspace(nspace) {
                 return true;
             }
@@ -155,8 +169,8 @@ impl Groups {
     }
 
     /// Drops the groups that nobody here has to do with any more; `here` gives the local ranks of a namespace.
-    pub(super) fn drop_abandoned(&mut self, here: impl Fn(&Nspace) -> RankSet) {
-        self.0.retain(|_, group| {
+    pub(crate) fn drop_abandoned(&mut self, here: impl Fn(&Nspace) -> RankSet) {
+        self.all.retain(|_, group| {
             group.has_living(&here) || {
                 // those of other nodes are to hear of members that have died here when they end it (GRP-09)
                 let has_dead = group.numbering.among(&here).any(|proc| !is_in(&group.left, &proc));
@@ -166,22 +180,22 @@ impl Groups {
     }
 
     /// Other nodes have ended a group without those of this one: it is kept for nobody if all of these have died.
-    pub(super) fn end_elsewhere(&mut self, id: &Nspace, here: impl Fn(&Nspace) -> RankSet) {
+    pub(crate) fn end_elsewhere(&mut self, id: &Nspace, here: impl Fn(&Nspace) -> RankSet) {
         if self.get(id).is_some_and(|group| !group.has_living(&here)) {
             self.remove(id);
         }
     }
 
-    pub(super) fn leave(&mut self, id: &str, proc: &ProcId) {
-        if let Some(group) = self.0.get_mut(id).filter(|group| group.has(proc)) {
+    pub(crate) fn leave(&mut self, id: &str, proc: &ProcId) {
+        if let Some(group) = self.all.get_mut(id).filter(|group| group.has(proc)) {
             group.left.entry(proc.nspace.clone()).or_default().insert(proc.rank);
         }
     }
 
     /// A process has ended: the groups of which it was still a member, and whether others are to be told.
-    pub(super) fn end(&mut self, proc: &ProcId) -> Vec<(Nspace, bool)> {
+    pub(crate) fn end(&mut self, proc: &ProcId) -> Vec<(Nspace, bool)> {
         let mut ended = Vec::new();
-        for (id, group) in &mut self.0 {
+        for (id, group) in &mut self.all {
             if group.has(proc) && group.ended.entry(proc.nspace.clone()).or_default().insert(proc.rank) {
                 ended.push((id.clone(), group.terms.notify));
             }

@@ -1,0 +1,179 @@
+//! Operations that other nodes wait for: whether somebody on this node can still enter them.
+//!
+//! The server of a node learns of an operation by those who enter it. Where all who could have ended before, nobody
+//! would tell the other nodes.
+
+use pmix_types::message::{Failure, Request};
+use pmix_types::{Nspace, Status, keys};
+
+use super::lower::Lower;
+use super::members::LocalPart;
+use super::outcome::departed_failure;
+use super::rounds::Rounds;
+use super::signature::{Operation, Signature};
+use crate::command::{CallValue, Command, Presence};
+use crate::context::Context;
+use crate::ids::CallId;
+use crate::participants::Ranks;
+use crate::registry::known_local;
+
+/// Operations that the host may ask about at a time.
+pub(crate) const MAX_ABSENCES: usize = 4096;
+
+/// Calls of the host that wait for that.
+#[derive(Debug, Default)]
+pub(super) struct Absences(Vec<Absence>);
+
+#[derive(Debug)]
+struct Absence {
+    call: CallId,
+    signature: Signature,
+    /// It goes on without those who have ended (CON-12).
+    is_lenient: bool,
+}
+
+impl Absences {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn forget(&mut self, call: CallId) {
+        self.0.retain(|absence| absence.call != call);
+    }
+
+    /// The host asks.
+    pub(super) fn on_call(
+        &mut self,
+        call: CallId,
+        request: Request,
+        rounds: &Rounds,
+        lower: &mut Lower<'_>,
+        cx: &mut Context,
+    ) {
+        match self.absence_of(call, request, rounds, lower, cx) {
+            Err(failure) => cx.out.push(Command::Return { id: call, result: Err(failure) }),
+            Ok(absence) => match absence.presence(rounds, lower, cx) {
+                Some(presence) => absence.conclude(presence, lower, cx),
+                None => self.0.push(absence),
+            },
+        }
+    }
+
+    fn absence_of(
+        &self,
+        call: CallId,
+        request: Request,
+        rounds: &Rounds,
+        lower: &Lower<'_>,
+        cx: &Context,
+    ) -> Result<Absence, Failure> {
+        if self.0.len() >= MAX_ABSENCES {
+            let message = format!("the host asks about {MAX_ABSENCES} operations of other nodes already");
+            return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
+        }
+        let mut is_lenient = false;
+        let (operation, procs) = match request {
+            Request::Fence(fence) => (Operation::Fence, fence.procs.unwrap_or_default()),
+            Request::Connect(mut connect) => {
+                is_lenient = connect.directives.take_flag(&keys::CONNECT_OPTIONAL)?;
+                (Operation::Connect(connect.directives.take(&keys::CONNECT_ID)?), connect.procs)
+            }
+            Request::Disconnect(mut disconnect) => {
+                is_lenient = true;
+                (Operation::Disconnect(disconnect.directives.take(&keys::CONNECT_ID)?), disconnect.procs)
+            }
+            Request::GroupConstruct(mut construct) => {
+                is_lenient = construct.directives.take_flag(&keys::GROUP_OPTIONAL)?;
+                (Operation::Construct(construct.group), construct.procs)
+            }
+            Request::GroupDestruct(destruct) => {
+                let group = lower.groups.get(&destruct.group);
+                is_lenient = group.is_none_or(|group| group.terms.notify);
+                let members = group.map(|group| group.founders().collect());
+                (Operation::Destruct(destruct.group), members.unwrap_or_default())
+            }
+            other => {
+                let message = format!("{} is no operation of several processes", other.operation());
+                return Err(Failure::new(Status::ERR_BAD_PARAM, message));
+            }
+        };
+        let signature = rounds.signature_of(operation, procs, lower.sets, cx)?;
+        Ok(Absence { call, signature, is_lenient })
+    }
+
+    /// Answers the calls about these operations that can be answered now.
+    pub(super) fn recheck(
+        &mut self,
+        concerns: impl Fn(&Signature) -> bool,
+        rounds: &Rounds,
+        lower: &mut Lower<'_>,
+        cx: &mut Context,
+    ) {
+        self.0.retain(|absence| {
+            let presence =
+                concerns(&absence.signature).then(|| absence.presence(rounds, lower, cx)).flatten();
+            let is_kept = presence.is_none();
+            if let Some(presence) = presence {
+                absence.conclude(presence, lower, cx);
+            }
+            is_kept
+        });
+    }
+
+    /// An operation of these participants has ended here.
+    pub(super) fn end(&mut self, signature: &Signature, cx: &mut Context) {
+        self.0.retain(|absence| {
+            let concerns = absence.signature == *signature;
+            if concerns {
+                returns(absence.call, Presence::Ended, cx);
+            }
+            !concerns
+        });
+    }
+
+    /// A namespace is gone.
+    pub(super) fn fail_of(&mut self, nspace: &Nspace, failure: &Failure, cx: &mut Context) {
+        self.0.retain(|absence| {
+            let concerns = absence.signature.procs.contains_key(nspace);
+            if concerns {
+                cx.out.push(Command::Return { id: absence.call, result: Err(failure.clone()) });
+            }
+            !concerns
+        });
+    }
+}
+
+impl Absence {
+    /// What is known already; `None` if somebody may come.
+    fn presence(&self, rounds: &Rounds, lower: &Lower<'_>, cx: &Context) -> Option<Presence> {
+        let Self { signature, is_lenient, .. } = self;
+        if rounds.is_under_way(signature) {
+            return None;
+        }
+        // who has a group no more has nobody here who ends it
+        if matches!(&signature.operation, Operation::Destruct(id) if lower.groups.get(id).is_none()) {
+            return Some(Presence::Excused);
+        }
+        let (nobody, local) = (Ranks::new(), LocalPart::of(signature, lower.sets, lower.groups, cx));
+        let missing = local.missing(&nobody, cx);
+        if !missing.awaited.is_empty() || local.awaits_unnamed(&nobody, cx) {
+            return None;
+        }
+        Some(if missing.departed.is_empty() || *is_lenient {
+            Presence::Excused
+        } else {
+            Presence::Departed(departed_failure(&signature.operation, &missing.departed, cx))
+        })
+    }
+
+    fn conclude(&self, presence: Presence, lower: &mut Lower<'_>, cx: &mut Context) {
+        if let (Operation::Destruct(id), Presence::Excused) = (&self.signature.operation, &presence) {
+            lower.groups.end_elsewhere(id, known_local(&cx.jobs));
+        }
+        returns(self.call, presence, cx);
+    }
+}
+
+fn returns(id: CallId, presence: Presence, cx: &mut Context) {
+    cx.out.push(Command::Return { id, result: Ok(CallValue::Presence(presence)) });
+}

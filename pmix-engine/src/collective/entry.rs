@@ -1,0 +1,72 @@
+//! How a process enters a collective, whatever it has called.
+
+use pmix_types::message::{Connect, Disconnect, Failure, Fence, GroupConstruct};
+use pmix_types::{Directives, Nspace, ProcId, Status, keys};
+
+use super::signature::Operation;
+use crate::connected::ConnectedSets;
+use crate::group::Invited;
+use crate::participants::named_procs;
+
+/// Entry of a process into a collective.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(super) operation: Operation,
+    pub(super) procs: Vec<ProcId>,
+    pub(super) directives: Directives,
+    /// The group is made by invitation.
+    pub(super) invited: Option<Invited>,
+}
+
+impl Entry {
+    const fn new(operation: Operation, procs: Vec<ProcId>, directives: Directives) -> Self {
+        Self { operation, procs, directives, invited: None }
+    }
+
+    pub(crate) fn fence(fence: Fence, caller: &ProcId) -> Self {
+        let procs = fence.procs.unwrap_or_else(|| vec![ProcId::wildcard(caller.nspace.clone())]);
+        Self::new(Operation::Fence, procs, fence.directives)
+    }
+
+    pub(crate) fn connect(connect: Connect) -> Result<Self, Failure> {
+        let Connect { procs, mut directives, .. } = connect;
+        let operation = Operation::Connect(directives.take(&keys::CONNECT_ID)?);
+        Ok(Self::new(operation, procs, directives))
+    }
+
+    pub(crate) fn disconnect(disconnect: Disconnect, sets: &ConnectedSets) -> Result<Self, Failure> {
+        let Disconnect { mut procs, mut directives, .. } = disconnect;
+        let mut operation = Operation::Disconnect(directives.take(&keys::CONNECT_ID)?);
+        // all of a set, by its namespace
+        if let [one] = &*procs
+            && one.rank.is_wildcard()
+            && let Some((id, members)) = sets.id_of(&one.nspace).cloned()
+        {
+            (operation, procs) = (Operation::Disconnect(id), named_procs(&members));
+        }
+        Ok(Self::new(operation, procs, directives))
+    }
+
+    pub(crate) fn construct(construct: GroupConstruct) -> Result<Self, Failure> {
+        let GroupConstruct { group, procs, directives, .. } = construct;
+        if group.is_empty() {
+            return Err(Failure::new(Status::ERR_BAD_PARAM, "a group needs an id"));
+        }
+        Ok(Self::new(Operation::Construct(group), procs, directives))
+    }
+
+    /// All who were invited to a group have answered.
+    pub(crate) fn invited(
+        group: Nspace,
+        members: Vec<ProcId>,
+        directives: Directives,
+        invited: Invited,
+    ) -> Self {
+        let entry = Self::new(Operation::Construct(group), members, directives);
+        Self { invited: Some(invited), ..entry }
+    }
+
+    pub(super) const fn destruct(group: Nspace, members: Vec<ProcId>, directives: Directives) -> Self {
+        Self::new(Operation::Destruct(group), members, directives)
+    }
+}

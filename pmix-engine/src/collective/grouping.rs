@@ -1,0 +1,156 @@
+//! Groups that are being made or ended: which operation a process means by an id.
+
+use pmix_types::message::Failure;
+use pmix_types::{Directives, Nspace, ProcId, Status};
+
+use super::lower::Lower;
+use super::rounds::{Rounds, Terms};
+use super::signature::{Operation, Signature};
+use crate::connected::ConnectedSets;
+use crate::context::Context;
+use crate::group::{Group, GroupTerms, Groups, MAX_GROUPS, MAX_GROUPS_OF_PROC, not_complete, spelled_out};
+use crate::participants::{Members, contains, members_of};
+
+impl Rounds {
+    /// Whether a group of this id is there or about to be.
+    pub(super) fn is_group(&self, id: &Nspace, groups: &Groups) -> bool {
+        groups.get(id).is_some()
+            || self.like(Operation::Construct(id.clone())).next().is_some()
+            || groups.is_reserved(id)
+    }
+
+    /// A group of which the process is a member, and that is complete (GRP-08).
+    pub(super) fn group_of<'a>(
+        &self,
+        id: &Nspace,
+        proc: &ProcId,
+        groups: &'a Groups,
+    ) -> Result<&'a Group, Failure> {
+        match groups.get(id) {
+            Some(group) if group.has(proc) => Ok(group),
+            Some(_) => {
+                Err(Failure::new(Status::ERR_NOT_A_MEMBER, format!("{proc} is no member of group {id}")))
+            }
+            None if self.is_group(id, groups) => Err(not_complete(id)),
+            None => Err(Failure::new(Status::ERR_NOT_FOUND, format!("there is no group {id}"))),
+        }
+    }
+
+    /// What a construct or destruct is known by, and how it is to be done.
+    pub(super) fn group_operation(
+        &self,
+        mut signature: Signature,
+        caller: &ProcId,
+        directives: &mut Directives,
+        lower: &Lower<'_>,
+        cx: &Context,
+    ) -> Result<(Signature, Terms), Failure> {
+        let mut terms = Terms::default();
+        if let Operation::Destruct(id) = &signature.operation {
+            let group = self.group_of(id, caller, lower.groups)?;
+            (terms.group.by_host, terms.optional) = (group.terms.by_host, group.terms.notify);
+            // members may have left since the first of them has called
+            let begun = self.like(signature.operation.clone()).find(|held| self.is_open(held));
+            return Ok((begun.cloned().unwrap_or(signature), terms));
+        }
+        terms.group = GroupTerms::take(directives)?;
+        terms.optional = terms.group.optional || terms.group.notify;
+        signature.procs = spelled_out(&signature.procs, cx);
+        let mut other = None;
+        for held in self.like(signature.operation.clone()) {
+            if are_same(&spelled_out(&held.procs, cx), &signature.procs) {
+                return Ok((held.clone(), terms));
+            }
+            if other.is_none() && self.is_open(held) {
+                other = Some(held);
+            }
+        }
+        match (other, signature.operation.group()) {
+            (Some(other), _) => Err(if contains(&other.procs, caller) {
+                let message = "the members of a group must all name the same processes, in any order";
+                Failure::new(Status::ERR_BAD_PARAM, message)
+            } else {
+                Failure::new(Status::ERR_EXISTS, "other processes are making a group of this id")
+            }),
+            (None, Some(id)) => self.check_new_group(id, caller, lower, cx).map(|()| (signature, terms)),
+            (None, None) => Ok((signature, terms)),
+        }
+    }
+
+    /// What an operation is known by that another node waits for.
+    pub(super) fn signature_of(
+        &self,
+        operation: Operation,
+        procs: Vec<ProcId>,
+        sets: &ConnectedSets,
+        cx: &Context,
+    ) -> Result<Signature, Failure> {
+        if operation.group().is_none() {
+            return Signature::of(operation, procs, sets);
+        }
+        let procs = spelled_out(&members_of(&procs), cx);
+        let is_it = |held: &&Signature| {
+            matches!(held.operation, Operation::Destruct(_))
+                || are_same(&spelled_out(&held.procs, cx), &procs)
+        };
+        let begun = self.like(operation.clone()).find(is_it).cloned();
+        Ok(begun.unwrap_or(Signature { operation, procs, sets: Members::new() }))
+    }
+
+    /// An id must differ from those of namespaces and of other groups (GRP-11).
+    pub(super) fn check_new_group(
+        &self,
+        id: &Nspace,
+        caller: &ProcId,
+        lower: &Lower<'_>,
+        cx: &Context,
+    ) -> Result<(), Failure> {
+        let exists = |what: &str| {
+            let message = format!("a group cannot have the id {id}, {what}");
+            Err(Failure::new(Status::ERR_EXISTS, message))
+        };
+        if lower.groups.get(id).is_some() {
+            return exists("which another one has: destruct that first");
+        }
+        if lower.groups.is_reserved(id) {
+            return exists("to which others are being invited");
+        }
+        let is_nspace = cx.jobs.contains_key(id) || lower.sets.id_of(id).is_some();
+        if is_nspace || *id == cx.config.server.nspace {
+            return exists("which is the name of a namespace");
+        }
+        let (all, own) = self.constructions(caller);
+        let full = |limit: usize, whose: &str| {
+            let message = format!("{whose} {limit} groups already");
+            Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message))
+        };
+        if lower.groups.len() + all >= MAX_GROUPS {
+            return full(MAX_GROUPS, "this server has");
+        }
+        if lower.groups.count_of(caller) + own >= MAX_GROUPS_OF_PROC {
+            return full(MAX_GROUPS_OF_PROC, &format!("{caller} is in"));
+        }
+        Ok(())
+    }
+
+    /// The construct of this id that the process is part of and of which it is not known yet what it comes to.
+    pub(super) fn undecided_construct(&self, id: &Nspace, by: &ProcId) -> Option<&Signature> {
+        let mut all = self.like(Operation::Construct(id.clone()));
+        all.find(|held| contains(&held.procs, by) && self.is_open(held))
+    }
+
+    /// The same, if the host has not been asked for it.
+    pub(super) fn open_construct(&self, id: &Nspace, by: &ProcId) -> Option<&Signature> {
+        let mut all = self.like(Operation::Construct(id.clone()));
+        all.find(|held| contains(&held.procs, by) && self.is_here_alone(held))
+    }
+}
+
+/// Whether these can be the same processes: where it is not known how many a namespace has, all of them can be those that
+/// are named.
+fn are_same(some: &Members, others: &Members) -> bool {
+    some.len() == others.len()
+        && some.iter().zip(others).all(|((nspace, named), (other, others))| {
+            nspace == other && (named == others || named.all || others.all)
+        })
+}

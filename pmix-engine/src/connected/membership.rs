@@ -1,0 +1,209 @@
+//! Processes come into connected sets and leave them, and the others hear of it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use pmix_types::job::JobData;
+use pmix_types::message::{ConnectReply, Failure};
+use pmix_types::{DataArray, Directives, Event, Info, Nspace, ProcId, Status, keys};
+
+use super::numbering::Numbering;
+use super::sets::{ConnectedSet, ConnectedSets, SetId, Terms};
+use crate::context::Context;
+use crate::events::Events;
+use crate::notice::Notice;
+use crate::participants::{Ranks, is_in, named_procs};
+use crate::registry::Stage;
+use crate::upcall::Connected;
+
+/// What all participants of a connect get to know of each other.
+#[derive(Debug)]
+pub(crate) struct Introduction {
+    /// All namespaces that took part.
+    jobs: Vec<Arc<JobData>>,
+    nspace: Option<Nspace>,
+    numbering: Arc<Numbering>,
+}
+
+/// How a process has entered a connect or disconnect.
+#[derive(Debug)]
+pub(crate) struct Entered<'a> {
+    pub(crate) connects: bool,
+    /// What was asked for so far.
+    pub(crate) terms: Terms,
+    /// Who is in.
+    pub(crate) already: &'a Ranks,
+    /// It is the first to have the others asked (CON-11).
+    pub(crate) asks_others: bool,
+}
+
+impl Introduction {
+    /// Each participant gets the data of the others' namespaces and its own rank (CON-06, CON-08).
+    pub(crate) fn reply_to(&self, caller: &ProcId) -> ConnectReply {
+        let mut reply = ConnectReply::default();
+        reply.jobs = self.jobs.iter().filter(|job| *job.nspace() != caller.nspace).cloned().collect();
+        reply.nspace.clone_from(&self.nspace);
+        reply.rank = self.nspace.as_ref().and_then(|_| self.numbering.rank_of(caller));
+        reply
+    }
+}
+
+impl ConnectedSets {
+    /// Only who is connected can disconnect.
+    pub(crate) fn check_disconnect(&self, id: &SetId, caller: &ProcId) -> Result<(), Failure> {
+        if self.of_member(id, caller).is_some() {
+            return Ok(());
+        }
+        let message = "disconnect: these processes are not connected, or the caller has left them";
+        Err(Failure::new(Status::ERR_INVALID_OPERATION, message))
+    }
+
+    /// How a process is to leave a set alone (CON-14).
+    pub(crate) fn check_leave(
+        &self,
+        nspace: &Nspace,
+        proc: &ProcId,
+        directives: &mut Directives,
+    ) -> Result<Terms, Failure> {
+        let Some(id) = self.id_of(nspace) else {
+            let message = format!("disconnect: no processes are connected as {nspace}");
+            return Err(Failure::new(Status::ERR_INVALID_NAMESPACE, message));
+        };
+        if self.of_member(id, proc).is_none() {
+            let message = format!("disconnect: {proc} is not connected as one of {nspace}");
+            return Err(Failure::new(Status::ERR_INVALID_OPERATION, message));
+        }
+        Ok(Terms::take(directives)?)
+    }
+
+    /// A process has left a set; returns whether it was in it.
+    pub(crate) fn on_left(
+        &mut self,
+        proc: &ProcId,
+        (nspace, notify_each): (&Nspace, bool),
+        events: &mut Events,
+        cx: &mut Context,
+    ) -> bool {
+        let Some(id) = self.id_of(nspace).cloned() else { return false };
+        let Some(set) = self.of_member(&id, proc) else { return false };
+        let notify_each = notify_each || set.terms.notify_each;
+        self.leave(&id, proc);
+        if notify_each {
+            tell_of(Status::PROC_HAS_DISCONNECTED, proc, &id, events, cx);
+        }
+        true
+    }
+
+    /// Tells those who want to know that a process has entered.
+    pub(crate) fn tell_of_entry(
+        &self,
+        (id, caller): (&SetId, &ProcId),
+        entered: &Entered<'_>,
+        events: &mut Events,
+        cx: &mut Context,
+    ) {
+        let Entered { connects, terms, already, asks_others } = entered;
+        if *connects && *asks_others {
+            let event = event_of(Status::CONNECT_REQUESTED, caller, id);
+            Notice::everywhere(event).tell(&id.1, |proc| is_in(already, proc), events, cx);
+        }
+        let held = self.of_member(id, caller);
+        let is_member = held.is_some();
+        let was_agreed = held.is_some_and(|held| held.terms.notify_each);
+        match (connects, terms.notify_each || was_agreed) {
+            // it was connected all the time (CON-15)
+            (true, _) if is_member => {}
+            (true, true) => tell_of(Status::PROC_HAS_CONNECTED, caller, id, events, cx),
+            (false, true) => tell_of(Status::PROC_HAS_DISCONNECTED, caller, id, events, cx),
+            (_, false) => {}
+        }
+    }
+
+    /// Who has connected is connected. A set that was connected before stays what it was: under its name, by its ranks,
+    /// on its terms, until one disconnect (CON-15). The name that the host gives must not be a group's.
+    pub(crate) fn connect(
+        &mut self,
+        id: SetId,
+        (terms, entered): (Terms, &Ranks),
+        host: Connected,
+        is_group: bool,
+        cx: &Context,
+    ) -> Result<Introduction, Failure> {
+        let jobs = id.1.keys().filter_map(|nspace| cx.jobs.get(nspace)).map(|job| job.data.clone()).collect();
+        if let Some(held) = self.get(&id).filter(|_| !terms.exchange_only) {
+            let (nspace, numbering) = (held.nspace.clone(), held.numbering.clone());
+            self.rejoin(&id, entered);
+            return Ok(Introduction { jobs, nspace, numbering });
+        }
+        let nspace = host.nspace.filter(|_| !terms.exchange_only);
+        if let Some(taken) = &nspace
+            && (cx.jobs.contains_key(taken) || self.id_of(taken).is_some() || is_group)
+        {
+            let message = format!("the host named those who connect {taken}, which is the name of others");
+            return Err(Failure::new(Status::ERR_EXISTS, message));
+        }
+        let numbering = Arc::new(Numbering::new(host.ranks)?);
+        if !terms.exchange_only {
+            let nspaces: Vec<_> = id.1.keys().cloned().collect();
+            self.insert(id, ConnectedSet::new(nspace.clone(), numbering.clone(), terms));
+            // some may have ended or finalized while the host was at it
+            for nspace in nspaces {
+                let Some(job) = cx.jobs.get(&nspace) else { continue };
+                for rank in job.finished().iter() {
+                    self.end(&ProcId::new(nspace.clone(), rank));
+                }
+            }
+        }
+        Ok(Introduction { jobs, nspace, numbering })
+    }
+
+    /// A process has ended or finalized: who is connected with it hears of it (CON-13). Programs of MPI finalize while they
+    /// are connected, and abort whenever their default handler hears of an end: of that they hear if they ask for it by
+    /// its code.
+    pub(crate) fn on_ended(&mut self, proc: &ProcId, events: &mut Events, cx: &mut Context) {
+        let has_finalized = cx.client(proc).is_some_and(|client| client.stage == Stage::Finalized);
+        for members in self.end(proc) {
+            let mut event = Event::new(Status::ERR_PROC_TERM_WO_SYNC, cx.config.server.clone())
+                .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, proc.clone()));
+            if has_finalized {
+                event = event.with_info(Info::new(&keys::EVENT_NON_DEFAULT, true));
+            }
+            Notice::everywhere(event).tell(&members, |other| other == proc, events, cx);
+        }
+    }
+
+    /// Members of a connected set in place of its names, for an event of a custom range (CON-07).
+    pub(crate) fn resolve_range(&self, event: &mut Event) {
+        let named = event.custom_range();
+        let members = |name: ProcId| match self.members(&name) {
+            Some(members) => named_procs(&members.unwrap_or_default()),
+            None => vec![name],
+        };
+        if named.iter().any(|name| self.id_of(&name.nspace).is_some()) {
+            let named: BTreeSet<_> = named.into_iter().collect();
+            let procs = named.into_iter().flat_map(members).collect();
+            event.info.remove(&keys::EVENT_CUSTOM_RANGE);
+            event.info.push(Info::new(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(procs)));
+        }
+    }
+}
+
+fn tell_of(code: Status, proc: &ProcId, id: &SetId, events: &mut Events, cx: &mut Context) {
+    let event = event_of(code, proc, id);
+    // who connects is told of on its node only (CON-10)
+    let notice =
+        if code == Status::PROC_HAS_DISCONNECTED { Notice::everywhere(event) } else { Notice::here(event) };
+    notice.tell(&id.1, |other| other == proc, events, cx);
+}
+
+/// An event about a process and the set it is in.
+fn event_of(code: Status, proc: &ProcId, (name, members): &SetId) -> Event {
+    let set = DataArray::Proc(named_procs(members));
+    let event = Event::new(code, proc.clone())
+        .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, proc.clone()))
+        .with_info(Info::new(&keys::EVENT_AFFECTED_PROCS, set));
+    match name {
+        Some(name) => event.with_info(Info::new(&keys::CONNECT_ID, name.as_str())),
+        None => event,
+    }
+}

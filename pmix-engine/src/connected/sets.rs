@@ -1,0 +1,244 @@
+//! Who is connected with whom: the sets of processes, their names, and who of them is left.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use pmix_types::message::Failure;
+use pmix_types::{DirectiveError, Directives, Memory, Nspace, ProcId, RankSet, Status, keys};
+
+use super::numbering::Numbering;
+use crate::participants::{Members, Named, Ranks, add, contains, is_in, memory_of};
+
+/// Connected sets that a server knows at a time.
+pub(crate) const MAX_SETS: usize = 4096;
+/// What the name and the list of members of one of them may take.
+const MAX_SET: usize = 256 << 10;
+
+/// All connected sets that have members on this node.
+#[derive(Debug, Default)]
+pub(crate) struct ConnectedSets {
+    all: BTreeMap<SetId, ConnectedSet>,
+    by_nspace: BTreeMap<Nspace, SetId>,
+}
+
+/// What a connected set is known by: its id and its members (CON-04).
+pub(crate) type SetId = (Option<String>, Members);
+
+/// A connected set.
+#[derive(Debug, Default)]
+pub(crate) struct ConnectedSet {
+    pub(crate) nspace: Option<Nspace>,
+    pub(crate) numbering: Arc<Numbering>,
+    pub(crate) terms: Terms,
+    /// Local members that have ended while they were connected.
+    ended: Ranks,
+    /// Local members that have left it (CON-14).
+    left: Ranks,
+}
+
+/// What the participants on this node have asked for; what one of them asks for holds for all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Terms {
+    /// Who has ended is not waited for (CON-12).
+    pub(crate) optional: bool,
+    /// Nothing is connected, data is exchanged (CON-09).
+    pub(crate) exchange_only: bool,
+    /// Each who comes or goes is told of (CON-10).
+    pub(crate) notify_each: bool,
+    /// Those who have not come are asked to (CON-11).
+    pub(crate) notify_requested: bool,
+    /// Members may end while they are connected (CON-13).
+    pub(crate) early_term: bool,
+}
+
+/// Members that a collective need not wait for, or cannot.
+#[derive(Debug, Default)]
+pub(crate) struct Absent {
+    /// It goes on without them.
+    pub(crate) excused: Ranks,
+    /// They have ended, which is a failure for the others.
+    pub(crate) ended: Ranks,
+}
+
+impl Terms {
+    pub(crate) fn take(directives: &mut Directives) -> Result<Self, DirectiveError> {
+        Ok(Self {
+            optional: directives.take_flag(&keys::CONNECT_OPTIONAL)?,
+            exchange_only: directives.take_flag(&keys::CONNECT_XCHG_ONLY)?,
+            notify_each: directives.take_flag(&keys::CONNECT_NOTIFY_EACH)?,
+            notify_requested: directives.take_flag(&keys::CONNECT_NOTIFY_REQ)?,
+            early_term: directives.take_flag(&keys::CONNECT_EARLY_TERM_ALLOWED)?,
+        })
+    }
+
+    pub(crate) const fn join(&mut self, other: Self) {
+        self.optional |= other.optional;
+        self.exchange_only |= other.exchange_only;
+        self.notify_each |= other.notify_each;
+        self.notify_requested |= other.notify_requested;
+        self.early_term |= other.early_term;
+    }
+}
+
+impl ConnectedSet {
+    pub(crate) fn new(nspace: Option<Nspace>, numbering: Arc<Numbering>, terms: Terms) -> Self {
+        Self { nspace, numbering, terms, ..Self::default() }
+    }
+
+    fn has_lost(&self, proc: &ProcId) -> bool {
+        is_in(&self.ended, proc) || is_in(&self.left, proc)
+    }
+}
+
+impl ConnectedSets {
+    /// The members that a name of a connected set means; `None` if it names no set.
+    pub(crate) fn members(&self, name: &ProcId) -> Option<Result<Members, Failure>> {
+        let id = self.by_nspace.get(&name.nspace)?;
+        if name.rank.is_wildcard() {
+            return Some(Ok(id.1.clone()));
+        }
+        let member = self.all.get(id).and_then(|set| set.numbering.proc_of(name.rank));
+        Some(match member {
+            Some(member) => {
+                let ranks = RankSet::from_iter([member.rank]);
+                Ok(Members::from([(member.nspace, Named { all: false, ranks })]))
+            }
+            None => Err(Failure::new(Status::ERR_BAD_PARAM, format!("{name} has not connected"))),
+        })
+    }
+
+    /// The process that is meant by a rank of a connected set.
+    pub(crate) fn member(&self, name: &ProcId) -> Option<ProcId> {
+        self.all.get(self.by_nspace.get(&name.nspace)?)?.numbering.proc_of(name.rank)
+    }
+
+    pub(crate) fn id_of(&self, nspace: &str) -> Option<&SetId> {
+        self.by_nspace.get(nspace)
+    }
+
+    /// The set, if it is connected and the process still one of it.
+    pub(crate) fn of_member(&self, id: &SetId, proc: &ProcId) -> Option<&ConnectedSet> {
+        self.all.get(id).filter(|set| contains(&id.1, proc) && !set.has_lost(proc))
+    }
+
+    /// The set, if it is connected, whoever of it is left.
+    pub(crate) fn get(&self, id: &SetId) -> Option<&ConnectedSet> {
+        self.all.get(id)
+    }
+
+    /// Whether there is room for another set; one that is connected already takes none (CON-15).
+    pub(crate) fn check_room(&self, id: &SetId) -> Result<(), Failure> {
+        if self.all.contains_key(id) {
+            return Ok(());
+        }
+        let bytes = id.0.heap() + memory_of(&id.1);
+        if bytes > MAX_SET {
+            let message = format!("connect: an id and participants of {bytes} bytes, the limit is {MAX_SET}");
+            return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
+        }
+        if self.all.len() >= MAX_SETS {
+            let message = format!("connect: {MAX_SETS} sets of processes are connected here already");
+            return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn insert(&mut self, id: SetId, set: ConnectedSet) {
+        if let Some(nspace) = &set.nspace {
+            self.by_nspace.insert(nspace.clone(), id.clone());
+        }
+        self.all.insert(id, set);
+    }
+
+    pub(crate) fn remove(&mut self, id: &SetId) {
+        if let Some(nspace) = self.all.remove(id).and_then(|set| set.nspace) {
+            self.by_nspace.remove(&nspace);
+        }
+    }
+
+    /// A namespace is gone: nothing of it is connected.
+    pub(crate) fn forget(&mut self, nspace: &Nspace) {
+        self.retain(|(_, members), _| !members.contains_key(nspace));
+    }
+
+    /// Drops the sets that have no member here any more; `here` gives the local ranks of a namespace. Those that are
+    /// connecting again stay until that is done: their members are told what they are called (CON-15).
+    pub(crate) fn drop_abandoned(&mut self, here: impl Fn(&Nspace) -> RankSet, connecting: &BTreeSet<SetId>) {
+        self.retain(|id, set| {
+            let (_, members) = id;
+            connecting.contains(id)
+                || members.iter().any(|(nspace, named)| {
+                    here(nspace)
+                        .iter()
+                        .any(|rank| named.contains(rank) && !set.has_lost(&ProcId::new(nspace.clone(), rank)))
+                })
+        });
+    }
+
+    fn retain(&mut self, keep: impl Fn(&SetId, &ConnectedSet) -> bool) {
+        self.all.retain(|id, set| keep(id, set));
+        self.by_nspace.retain(|_, id| self.all.contains_key(id));
+    }
+
+    /// Processes of a set have connected again: those who had left it are back (CON-15).
+    pub(crate) fn rejoin(&mut self, id: &SetId, procs: &Ranks) {
+        let Some(set) = self.all.get_mut(id) else { return };
+        for (nspace, back) in procs {
+            if let Some(left) = set.left.get_mut(nspace) {
+                *left = &*left - back;
+            }
+        }
+    }
+
+    /// A process has left one set.
+    pub(crate) fn leave(&mut self, id: &SetId, proc: &ProcId) {
+        if let Some(set) = self.all.get_mut(id) {
+            set.left.entry(proc.nspace.clone()).or_default().insert(proc.rank);
+        }
+    }
+
+    /// A process has ended: the sets in which that is a failure.
+    pub(crate) fn end(&mut self, proc: &ProcId) -> Vec<Members> {
+        let mut failed = Vec::new();
+        for ((_, members), set) in &mut self.all {
+            if contains(members, proc) && !set.has_lost(proc) {
+                set.ended.entry(proc.nspace.clone()).or_default().insert(proc.rank);
+                if !set.terms.early_term {
+                    failed.push(members.clone());
+                }
+            }
+        }
+        failed
+    }
+
+    /// Who of a set is not waited for when it disconnects.
+    pub(crate) fn absent_of_disconnect(&self, id: &SetId) -> Absent {
+        let mut absent = Absent::default();
+        if let Some(set) = self.all.get(id) {
+            add(&mut absent.excused, &set.left);
+            add(&mut absent.excused, &set.ended);
+        }
+        absent
+    }
+
+    /// Who is not waited for in a fence of these processes, or of the sets that they were named by.
+    pub(crate) fn absent_of_fence(&self, procs: &Members, named: &Members) -> Absent {
+        let mut absent = Absent::default();
+        let is_meant = |id: &SetId, set: &ConnectedSet| match &set.nspace {
+            _ if named.is_empty() => *procs == id.1,
+            Some(nspace) => named.contains_key(nspace),
+            None => false,
+        };
+        for (_, set) in self.all.iter().filter(|(id, set)| is_meant(id, set)) {
+            add(&mut absent.excused, &set.left);
+            let excused = set.terms.early_term;
+            add(if excused { &mut absent.excused } else { &mut absent.ended }, &set.ended);
+        }
+        absent
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        debug_assert!(self.by_nspace.len() <= self.all.len());
+        self.all.len()
+    }
+}

@@ -1,0 +1,210 @@
+//! How a group is made: its members, their order, and what they get to know.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use pmix_types::message::{Failure, GroupReply, Modex};
+use pmix_types::{GroupOperation, Nspace, ProcId, RankSet, Status};
+
+use super::groups::{Group, GroupTerms, Groups};
+use super::notices::{about, tell_of_completion};
+use crate::context::Context;
+use crate::events::Events;
+use crate::notice::Notice;
+use crate::participants::{Members, Named, Ranks, is_in, name_in, procs_of};
+use crate::upcall::{GroupRequest, Grouped};
+
+/// What a construct keeps beside what each collective does.
+#[derive(Debug, Default)]
+pub(crate) struct Constructing {
+    /// The members as the caller with the lowest id has ordered them, so that it does not matter who comes first.
+    order: Option<(ProcId, Vec<ProcId>)>,
+    leaders: Members,
+    /// Members that others have been told of, as they will not come.
+    told: Ranks,
+    /// It is made by invitation.
+    invited: Option<Invited>,
+}
+
+/// How a process has come to enter the construct of a group by invitation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Invited {
+    /// It has invited the others.
+    pub(crate) leads: bool,
+    /// Some who were invited have not accepted.
+    pub(crate) partial: bool,
+    /// Until when it waits, the time for the answers included.
+    pub(crate) until: Option<Instant>,
+}
+
+/// What this node gives to the construction of a group.
+#[derive(Debug)]
+pub(crate) struct Contribution {
+    /// Members of this node that will not come.
+    pub(crate) absent: Ranks,
+    pub(crate) data: Bytes,
+    pub(crate) jobs: Bytes,
+}
+
+/// A construct that everybody has entered who can.
+#[derive(Debug)]
+pub(crate) struct Finished<'a> {
+    pub(crate) group: &'a Constructing,
+    pub(crate) terms: GroupTerms,
+    /// What the members have put.
+    pub(crate) modex: Modex,
+    /// Members of this node that have not come.
+    pub(crate) absent: Ranks,
+}
+
+impl Constructing {
+    pub(crate) fn enter(
+        &mut self,
+        caller: &ProcId,
+        order: Vec<ProcId>,
+        terms: GroupTerms,
+        invited: Option<Invited>,
+    ) {
+        if let Some(invited) = invited {
+            let leads = invited.leads || self.invited.is_some_and(|held| held.leads);
+            self.invited = Some(Invited { leads, ..invited });
+        }
+        if terms.leader {
+            self.lead(caller);
+        }
+        if self.order.as_ref().is_none_or(|(first, _)| caller < first) {
+            self.order = Some((caller.clone(), order));
+        }
+    }
+
+    pub(crate) fn lead(&mut self, proc: &ProcId) {
+        name_in(&mut self.leaders, proc);
+    }
+
+    /// Whether the process has led.
+    pub(crate) fn unlead(&mut self, proc: &ProcId) -> bool {
+        let Some(leaders) = self.leaders.get_mut(&proc.nspace) else { return false };
+        let led = leaders.ranks.remove(proc.rank);
+        if leaders.ranks.is_empty() {
+            self.leaders.remove(&proc.nspace);
+        }
+        led
+    }
+
+    fn order(&self) -> &[ProcId] {
+        self.order.as_ref().map_or(&[], |(_, order)| order)
+    }
+
+    /// What the host is asked for.
+    pub(crate) fn request(&self, id: &Nspace, own: Contribution, cx: &Context) -> GroupRequest {
+        let procs = one_by_one(self.order(), cx);
+        let absent = procs_of(&own.absent).collect();
+        GroupRequest::new(GroupOperation::CONSTRUCT, id.to_string(), procs, absent, own.data, own.jobs)
+    }
+
+    /// Tells the leaders, or all if there is none, of members that will not come (GRP-06).
+    pub(crate) fn tell_of_absent(
+        &mut self,
+        (id, members): (&Nspace, &Members),
+        departed: &Ranks,
+        events: &mut Events,
+        cx: &mut Context,
+    ) {
+        for (nspace, ranks) in departed {
+            let told = self.told.entry(nspace.clone()).or_default();
+            let news = ranks - &*told;
+            *told = &*told | ranks;
+            for rank in news.iter() {
+                let proc = ProcId::new(nspace.clone(), rank);
+                let event = about(Status::GROUP_MEMBER_FAILED, id, &proc, cx);
+                let those = if self.leaders.is_empty() { members } else { &self.leaders };
+                Notice::everywhere(event).tell(those, |other| *other == proc, events, cx);
+            }
+        }
+    }
+}
+
+impl Groups {
+    /// The group is there, and all of its members get to know the same (GRP-05).
+    pub(crate) fn construct(
+        &mut self,
+        (id, made): (&Nspace, Finished<'_>),
+        host: Grouped,
+        events: &mut Events,
+        cx: &mut Context,
+    ) -> Result<GroupReply, Failure> {
+        let Finished { group, terms, modex, absent } = made;
+        let asked = one_by_one(group.order(), cx);
+        let members: Vec<_> = if host.members.is_empty() {
+            asked.iter().filter(|proc| !is_in(&absent, proc)).cloned().collect()
+        } else {
+            one_by_one(&host.members, cx)
+        };
+        if let Some(unknown) = members.iter().find(|proc| proc.rank.is_wildcard()) {
+            let message = format!("group {id}: it is not known how many processes {} has", unknown.nspace);
+            return Err(Failure::new(Status::ERR_NOT_FOUND, message));
+        }
+        self.insert(id.clone(), Group::new(&members, terms)?);
+        let nspaces: BTreeSet<_> = members.iter().map(|proc| &proc.nspace).collect();
+        let jobs = nspaces.iter().filter_map(|nspace| cx.jobs.get(*nspace));
+        let is_departed =
+            |proc: &&ProcId| cx.jobs.get(&proc.nspace).is_some_and(|job| job.departed.contains(proc.rank));
+        // some may have ended while the host was at it
+        let ended: Vec<_> = members.iter().filter(is_departed).cloned().collect();
+        let mut reply = GroupReply::default();
+        reply.jobs = jobs.map(|job| job.data.clone()).collect();
+        reply.context_id = host.context_id;
+        reply.modex = Arc::new(modex);
+        let is_in: BTreeSet<_> = members.iter().collect();
+        reply.partial = asked.iter().any(|proc| !proc.rank.is_wildcard() && !is_in.contains(proc));
+        reply.partial |= group.invited.is_some_and(|invited| invited.partial);
+        reply.members = members;
+        if group.invited.is_some_and(|invited| invited.leads) {
+            tell_of_completion(id, &reply, events, cx);
+        }
+        ended.iter().for_each(|proc| self.on_ended(proc, events, cx));
+        Ok(reply)
+    }
+
+    /// Names all who have made it, also those who have left, of whom other nodes need not know yet.
+    pub(crate) fn destruct_request(&self, id: &Nspace) -> GroupRequest {
+        let procs = self.get(id).map(|group| group.founders().collect());
+        let (procs, none) = (procs.unwrap_or_default(), Bytes::new);
+        GroupRequest::new(GroupOperation::DESTRUCT, id.to_string(), procs, Vec::new(), none(), none())
+    }
+}
+
+fn all_ranks(nspace: &Nspace, cx: &Context) -> Option<RankSet> {
+    cx.jobs.get(nspace)?.data.all_ranks()
+}
+
+/// The members, all of a namespace by their ranks if those are known, so that it does not matter how they were named.
+pub(crate) fn spelled_out(members: &Members, cx: &Context) -> Members {
+    let spelled = |(nspace, named): (&Nspace, &Named)| {
+        let all = if named.all { all_ranks(nspace, cx) } else { None };
+        let named = all.map_or_else(|| named.clone(), |all| Named { all: false, ranks: &all | &named.ranks });
+        (nspace.clone(), named)
+    };
+    members.iter().map(spelled).collect()
+}
+
+/// Processes one by one and without repeats, in their order; a wildcard for those of a namespace that is not known.
+pub(crate) fn one_by_one(procs: &[ProcId], cx: &Context) -> Vec<ProcId> {
+    let (mut met, mut whole) = (BTreeSet::new(), BTreeSet::new());
+    let mut all = Vec::new();
+    for proc in procs {
+        // once more it means nobody else, and would cost as much
+        if proc.rank.is_wildcard() && !whole.insert(&proc.nspace) {
+            continue;
+        }
+        let ranks = if proc.rank.is_wildcard() { all_ranks(&proc.nspace, cx) } else { None };
+        let named: Vec<_> = match &ranks {
+            Some(ranks) => ranks.iter().map(|rank| ProcId::new(proc.nspace.clone(), rank)).collect(),
+            None => vec![proc.clone()],
+        };
+        all.extend(named.into_iter().filter(|proc| met.insert(proc.clone())));
+    }
+    all
+}

@@ -1,0 +1,201 @@
+//! What happens to invitations: events of groups, timeouts, and ends of processes.
+
+use pmix_types::message::Failure;
+use pmix_types::{Event, Nspace, ProcId, Status, keys};
+
+use super::table::{Below, Invites, Received, given_up};
+use crate::context::Context;
+use crate::group::about;
+use crate::notice::Notice;
+use crate::participants::{Members, members_of, named_procs};
+use crate::users::Voice;
+
+impl Invites {
+    /// Takes note of what is told of a group: by another server, or by this one.
+    pub(crate) fn on_group_event(
+        &mut self,
+        event: &Event,
+        voice: &Voice,
+        below: &mut Below<'_>,
+        cx: &mut Context,
+    ) {
+        let Ok(Some(id)) = event.info.get(&keys::GROUP_ID) else { return };
+        let Ok(id) = Nspace::new(id) else { return };
+        let Ok(Some(about)) = event.info.get(&keys::EVENT_AFFECTED_PROC) else { return };
+        match event.code {
+            Status::GROUP_LEFT if event.source == about => below.lower.groups.leave(&id, &about),
+            Status::GROUP_INVITED if event.source == about => self.on_invited(&id, event, voice, below, cx),
+            // the rest is for servers to say: no process can speak for another, and this one speaks for itself
+            _ if event.source == about => {}
+            Status::GROUP_INVITE_ACCEPTED | Status::GROUP_INVITE_DECLINED | Status::GROUP_INVITE_FAILED => {
+                self.on_answered(&id, event, &about, below, cx);
+            }
+            Status::GROUP_MEMBERSHIP_UPDATE => self.on_final_members(&id, event, &about, below, cx),
+            Status::GROUP_CONSTRUCT_ABORT => {
+                let failure = given_up(event.code, &id, &about);
+                self.end_joins(&id, &about, &failure, cx);
+                below.collectives.abort_construct(&id, &about, &failure, &mut below.lower, cx);
+            }
+            Status::GROUP_LEADER_FAILED => self.on_leader_failed(&id, &about, cx),
+            Status::GROUP_LEADER_SELECTED => self.on_leader_selected(&id, event, &about, below, cx),
+            _ => {}
+        }
+    }
+
+    /// What a process tells of a group that is being made; `None` if the event is about nothing of the kind, and goes
+    /// where all events go.
+    pub(crate) fn on_notify(
+        &mut self,
+        event: &Event,
+        below: &mut Below<'_>,
+        cx: &mut Context,
+    ) -> Option<Result<(), Failure>> {
+        let is_known = match event.code {
+            Status::GROUP_CONSTRUCT_ABORT => self.on_abort(event, below, cx),
+            Status::GROUP_LEADER_SELECTED => self.on_claim(event, below, cx),
+            _ => None,
+        };
+        if is_known.is_some() {
+            return Some(Ok(()));
+        }
+        speaks_for_another(event).then(|| {
+            let message = format!("{}: of a group a process can tell this of itself only", event.code);
+            Err(Failure::new(Status::ERR_NO_PERMISSIONS, message))
+        })
+    }
+
+    /// A member gives up a group that is being made (GRP-07); `None` for a group that is not known.
+    fn on_abort(&mut self, event: &Event, below: &mut Below<'_>, cx: &mut Context) -> Option<()> {
+        let id = Nspace::new(event.info.get(&keys::GROUP_ID).ok()??).ok()?;
+        let by = &event.source;
+        let leads = self.sent.get(&id).is_some_and(|held| held.asked.by.proc == *by);
+        let failure = given_up(Status::GROUP_CONSTRUCT_ABORT, &id, by);
+        if leads {
+            self.fail(&id, failure, below, cx);
+            return Some(());
+        }
+        if let Some(received) = self.received.remove(&(id.clone(), by.clone())) {
+            received.clear_timers(cx);
+            if let Some(join) = received.join {
+                cx.reply(join.asked.to, Err(failure));
+            }
+            let event = about(Status::GROUP_INVITE_DECLINED, &id, by, cx);
+            self.tell_leader(&received.leader, event, below, cx);
+            return Some(());
+        }
+        // where the host has been asked already, a node that has not asked its own makes it fail for all
+        let Some(members) = below.collectives.undecided_construct(&id, by) else {
+            // what comes too late is not for others to hear
+            return below.collectives.is_group(&id, below.lower.groups).then_some(());
+        };
+        below.collectives.abort_construct(&id, by, &failure, &mut below.lower, cx);
+        let event = about(Status::GROUP_CONSTRUCT_ABORT, &id, by, cx);
+        self.tell_except(&members, |other| other == by, event, below, cx);
+        Some(())
+    }
+
+    pub(crate) fn on_timeout(&mut self, number: u64, below: &mut Below<'_>, cx: &mut Context) {
+        let sent = self.sent.iter().find(|(_, held)| held.number == number);
+        if let Some((id, invitation)) = sent {
+            let missing = named_procs(&invitation.open);
+            let message = format!("group {id}: not all who were invited have answered");
+            let failure = Failure::new(Status::ERR_TIMEOUT, message).with_procs(missing);
+            let id = id.clone();
+            return self.fail(&id, failure, below, cx);
+        }
+        let is_orphan = |received: &Received| received.orphaned.is_some_and(|(timer, _)| timer == number);
+        let is_join = |received: &Received| received.join.as_ref().is_some_and(|join| join.number == number);
+        let found = self.received.iter().find(|(_, received)| is_orphan(received) || is_join(received));
+        let Some(key) = found.map(|(key, _)| key.clone()) else { return };
+        let Some(received) = self.received.remove(&key) else { return };
+        received.clear_timers(cx);
+        let (id, proc) = key;
+        if is_orphan(&received) {
+            // nobody has taken the place of the leader
+            if let Some(join) = received.join {
+                let failure = given_up(Status::GROUP_LEADER_FAILED, &id, &received.leader);
+                cx.reply(join.asked.to, Err(failure));
+            }
+            return;
+        }
+        if let Some(join) = received.join {
+            let message = format!("group {id}: it was not complete in time");
+            cx.reply(join.asked.to, Err(Failure::new(Status::ERR_TIMEOUT, message)));
+        }
+        let event = about(Status::GROUP_INVITE_DECLINED, &id, &proc, cx);
+        self.tell_leader(&received.leader, event, below, cx);
+    }
+
+    /// Processes have ended: who was invited by one of them or has invited it hears of that.
+    pub(crate) fn on_ended(
+        &mut self,
+        is_it: impl Fn(&ProcId) -> bool,
+        below: &mut Below<'_>,
+        cx: &mut Context,
+    ) {
+        let led = self.sent.iter().filter(|(_, held)| is_it(&held.asked.by.proc));
+        for id in led.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
+            let message = format!("group {id}: its leader has ended");
+            let failure = Failure::new(Status::GROUP_LEADER_FAILED, message);
+            self.end(&id, (Status::GROUP_LEADER_FAILED, failure), below, cx);
+        }
+        for ((id, proc), received) in self.take(|(_, proc), _| is_it(proc), cx) {
+            if let Some(join) = received.join {
+                let message = format!("group {id}: {proc} takes part in nothing any more");
+                cx.reply(join.asked.to, Err(Failure::new(Status::ERR_LOST_CONNECTION, message)));
+            }
+            let event = about(Status::GROUP_INVITE_FAILED, &id, &proc, cx);
+            self.tell_leader(&received.leader, event, below, cx);
+        }
+    }
+
+    pub(super) fn tell_leader(
+        &mut self,
+        leader: &ProcId,
+        event: Event,
+        below: &mut Below<'_>,
+        cx: &mut Context,
+    ) {
+        self.tell(&members_of([leader]), event, below, cx);
+    }
+
+    pub(super) fn tell(&mut self, those: &Members, event: Event, below: &mut Below<'_>, cx: &mut Context) {
+        self.tell_except(those, |_| false, event, below, cx);
+    }
+
+    /// Gives an event to these. What it means for those on this node comes before others hear of it.
+    pub(super) fn tell_except(
+        &mut self,
+        those: &Members,
+        except: impl Fn(&ProcId) -> bool,
+        event: Event,
+        below: &mut Below<'_>,
+        cx: &mut Context,
+    ) {
+        let notice = Notice::everywhere(event);
+        if let Some(event) = notice.tell_here(those, except, below.lower.events, cx) {
+            self.on_group_event(&event, &Voice::Trusted, below, cx);
+        }
+        notice.tell_others(those, cx);
+    }
+}
+
+/// Whether an event of a process would be taken for what its server says of another process.
+fn speaks_for_another(event: &Event) -> bool {
+    let is_of_servers = matches!(
+        event.code,
+        Status::GROUP_LEFT
+            | Status::GROUP_INVITED
+            | Status::GROUP_INVITE_ACCEPTED
+            | Status::GROUP_INVITE_DECLINED
+            | Status::GROUP_INVITE_FAILED
+            | Status::GROUP_MEMBERSHIP_UPDATE
+            | Status::GROUP_CONSTRUCT_ABORT
+            | Status::GROUP_LEADER_FAILED
+            | Status::GROUP_LEADER_SELECTED
+    );
+    let about = event.info.get(&keys::EVENT_AFFECTED_PROC).ok().flatten();
+    is_of_servers
+        && event.info.get_value(keys::GROUP_ID.name()).is_some()
+        && about.is_some_and(|about| about != event.source)
+}

@@ -1,0 +1,146 @@
+//! The side of those who are invited: they accept or decline, and enter the construct when its members are known.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use pmix_types::message::{Failure, GroupJoin, Reply};
+use pmix_types::{Event, GroupOpt, Nspace, ProcId, Status, keys};
+
+use super::table::{Below, Invites, Join, Received, add_terms, list_in, terms_of};
+use crate::Asked;
+use crate::collective::Entry;
+use crate::context::Context;
+use crate::group::{Invited, MAX_GROUPS_OF_PROC, about};
+use crate::timers::{Timer, deadline};
+use crate::users::Voice;
+
+impl Invites {
+    pub(crate) fn on_join(&mut self, asked: Asked, join: GroupJoin, below: &mut Below<'_>, cx: &mut Context) {
+        let GroupJoin { group: id, leader, answer, mut directives, .. } = join;
+        let (proc, to) = (asked.by.proc.clone(), asked.to);
+        let key = (id.clone(), proc.clone());
+        let checked = self.check_join(&key, &leader, answer);
+        let deadline = match checked.and_then(|()| deadline(asked.at, &mut directives)) {
+            Ok(deadline) => deadline,
+            Err(failure) => return cx.reply(to, Err(failure)),
+        };
+        if answer == GroupOpt::DECLINE {
+            let received = self.received.remove(&key);
+            let leader = received.map_or(leader, |received| {
+                received.clear_timers(cx);
+                received.leader
+            });
+            cx.reply(to, Ok(Reply::Done));
+            let event = about(Status::GROUP_INVITE_DECLINED, &id, &proc, cx);
+            return self.tell_leader(&leader, event, below, cx);
+        }
+        let number = self.next.next();
+        cx.timers.set(deadline, Timer::Invitation(number));
+        let mut leader = leader;
+        if let Some(received) = self.received.get_mut(&key) {
+            received.join = Some(Join { number, asked, directives, deadline });
+            leader.clone_from(&received.leader);
+        }
+        let event = about(Status::GROUP_INVITE_ACCEPTED, &id, &proc, cx);
+        self.tell_leader(&leader, event, below, cx);
+    }
+
+    /// Whether this process can answer an invitation of this leader so.
+    fn check_join(&self, key: &(Nspace, ProcId), leader: &ProcId, answer: GroupOpt) -> Result<(), Failure> {
+        let (id, proc) = key;
+        let invited = self.received.get(key);
+        let invited = invited.filter(|held| held.leader == *leader || held.former.contains(leader));
+        let (status, message) = match (invited, answer) {
+            (None, _) => {
+                let message = format!("{leader} has not invited {proc} to a group {id}, or waits no more");
+                (Status::ERR_NOT_FOUND, message)
+            }
+            (Some(received), _) if received.join.is_some() => {
+                (Status::ERR_INVALID_OPERATION, format!("{proc} has accepted this invitation already"))
+            }
+            (_, GroupOpt::ACCEPT | GroupOpt::DECLINE) => return Ok(()),
+            _ => (Status::ERR_BAD_PARAM, "accept the invitation, or decline it".to_owned()),
+        };
+        Err(Failure::new(status, message))
+    }
+
+    pub(super) fn on_invited(
+        &mut self,
+        id: &Nspace,
+        event: &Event,
+        voice: &Voice,
+        below: &mut Below<'_>,
+        cx: &mut Context,
+    ) {
+        let Some(members) = list_in(event, &keys::GROUP_MEMBERSHIP) else { return };
+        let (leader, members) = (&event.source, Arc::<[ProcId]>::from(members));
+        for proc in members.iter().filter(|proc| *proc != leader) {
+            if !cx.is_heard_in(voice, &proc.nspace) {
+                continue;
+            }
+            let Some(job) = cx.jobs.get(&proc.nspace).filter(|job| job.is_local(proc.rank)) else {
+                continue;
+            };
+            let key = (id.clone(), proc.clone());
+            let is_taken = self.received.contains_key(&key) || self.of_invited(proc) >= MAX_GROUPS_OF_PROC;
+            if is_taken || job.departed.contains(proc.rank) {
+                let event = about(Status::GROUP_INVITE_FAILED, id, proc, cx);
+                self.tell_leader(leader, event, below, cx);
+            } else {
+                let received = Received {
+                    leader: leader.clone(),
+                    former: BTreeSet::new(),
+                    members: members.clone(),
+                    terms: terms_of(&event.info).collect::<Vec<_>>().into(),
+                    join: None,
+                    orphaned: None,
+                };
+                self.received.insert(key, received);
+            }
+        }
+    }
+
+    /// The members are known: those on this node enter the construct.
+    pub(super) fn on_final_members(
+        &mut self,
+        id: &Nspace,
+        event: &Event,
+        leader: &ProcId,
+        below: &mut Below<'_>,
+        cx: &mut Context,
+    ) {
+        let Some(members) = list_in(event, &keys::GROUP_MEMBERSHIP) else { return };
+        for ((_, proc), received) in self.take_of(id, leader, cx) {
+            let Some(Join { asked, mut directives, deadline, .. }) = received.join else { continue };
+            if !members.contains(&proc) {
+                let message = format!("group {id} is made without {proc}");
+                cx.reply(asked.to, Err(Failure::new(Status::ERR_NOT_A_MEMBER, message)));
+                continue;
+            }
+            add_terms(&mut directives, &event.info);
+            let partial = members.len() < received.members.len();
+            let invited = Invited { leads: false, partial, until: deadline };
+            let entry = Entry::invited(id.clone(), members.clone(), directives, invited);
+            below.collectives.enter(&asked, entry, &mut below.lower, cx);
+        }
+    }
+
+    /// Takes what this leader has asked processes of this node.
+    fn take_of(
+        &mut self,
+        id: &Nspace,
+        leader: &ProcId,
+        cx: &mut Context,
+    ) -> Vec<((Nspace, ProcId), Received)> {
+        self.take(|(group, _), received| group == id && received.leader == *leader, cx)
+    }
+
+    /// Those who have accepted get to know that nothing comes of it.
+    pub(super) fn end_joins(&mut self, id: &Nspace, leader: &ProcId, failure: &Failure, cx: &mut Context) {
+        for (_, received) in self.take_of(id, leader, cx) {
+            if let Some(join) = received.join {
+                cx.reply(join.asked.to, Err(failure.clone()));
+            }
+        }
+    }
+}

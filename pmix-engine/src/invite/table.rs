@@ -1,0 +1,159 @@
+//! All invitations that are not answered in full.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Instant;
+
+use pmix_types::message::Failure;
+use pmix_types::{DataArray, Directives, Event, Info, Key, Nspace, ProcId, Status, keys};
+
+use crate::Asked;
+use crate::collective::{Collectives, Lower};
+use crate::context::Context;
+use crate::ids::Counter;
+use crate::participants::Members;
+use crate::timers::Timer;
+
+/// What a leader asks for holds on all nodes, and for who takes its place.
+const TERMS: [&Key<bool>; 3] =
+    [&keys::GROUP_OPTIONAL, &keys::GROUP_NOTIFY_TERMINATION, &keys::GROUP_ASSIGN_CONTEXT_ID];
+
+#[derive(Debug, Default)]
+pub(crate) struct Invites {
+    /// Of leaders on this node, by the group's id.
+    pub(super) sent: BTreeMap<Nspace, Invitation>,
+    /// To processes on this node.
+    pub(super) received: BTreeMap<(Nspace, ProcId), Received>,
+    pub(super) next: Counter,
+}
+
+/// What invitations lead to: constructs, and events.
+#[derive(Debug)]
+pub(crate) struct Below<'a> {
+    pub(crate) collectives: &'a mut Collectives,
+    pub(crate) lower: Lower<'a>,
+}
+
+/// What a leader waits for.
+#[derive(Debug)]
+pub(super) struct Invitation {
+    pub(super) number: u64,
+    pub(super) asked: Asked,
+    pub(super) directives: Directives,
+    pub(super) deadline: Option<Instant>,
+    /// The leader and all who were invited, in the order of their ranks.
+    pub(super) order: Vec<ProcId>,
+    /// Who has not answered.
+    pub(super) open: Members,
+    /// Who will not be a member.
+    pub(super) lost: BTreeSet<ProcId>,
+}
+
+/// An invitation that a process has got.
+#[derive(Debug)]
+pub(super) struct Received {
+    /// Who gets the answer.
+    pub(super) leader: ProcId,
+    /// Leaders before, who have ended.
+    pub(super) former: BTreeSet<ProcId>,
+    /// Who were to be members.
+    pub(super) members: Arc<[ProcId]>,
+    /// What the group is to be like.
+    pub(super) terms: Directives,
+    /// It has been accepted.
+    pub(super) join: Option<Join>,
+    /// The leader has ended: until then another one may take its place, by this timer.
+    pub(super) orphaned: Option<(u64, Instant)>,
+}
+
+#[derive(Debug)]
+pub(super) struct Join {
+    pub(super) number: u64,
+    pub(super) asked: Asked,
+    pub(super) directives: Directives,
+    pub(super) deadline: Option<Instant>,
+}
+
+impl Invites {
+    /// Requests that wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.sent.len() + self.received.values().filter(|received| received.join.is_some()).count()
+    }
+
+    /// An invitation goes out. Until it has ended no other group can have its id.
+    pub(super) fn open(&mut self, id: Nspace, invitation: Invitation, below: &mut Below<'_>) {
+        below.lower.groups.reserve(id.clone());
+        self.sent.insert(id, invitation);
+    }
+
+    pub(super) fn close(&mut self, id: &Nspace, below: &mut Below<'_>) -> Option<Invitation> {
+        below.lower.groups.release(id);
+        self.sent.remove(id)
+    }
+
+    pub(super) fn of_leader(&self, leader: &ProcId) -> usize {
+        self.sent.values().filter(|invitation| invitation.asked.by.proc == *leader).count()
+    }
+
+    pub(super) fn of_invited(&self, proc: &ProcId) -> usize {
+        self.received.keys().filter(|(_, other)| other == proc).count()
+    }
+
+    /// Takes some of what was received; it is not timed any more.
+    pub(super) fn take(
+        &mut self,
+        which: impl Fn(&(Nspace, ProcId), &Received) -> bool,
+        cx: &mut Context,
+    ) -> Vec<((Nspace, ProcId), Received)> {
+        let taken: Vec<_> = self.received.extract_if(.., |key, received| which(key, received)).collect();
+        taken.iter().for_each(|(_, received)| received.clear_timers(cx));
+        taken
+    }
+
+    #[cfg(test)]
+    pub(crate) fn has(&self, id: &Nspace) -> bool {
+        self.sent.contains_key(id)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sent.is_empty() && self.received.is_empty()
+    }
+}
+
+impl Received {
+    pub(super) fn clear_timers(&self, cx: &mut Context) {
+        if let Some(join) = &self.join {
+            cx.timers.clear(join.deadline, Timer::Invitation(join.number));
+        }
+        if let Some((number, until)) = self.orphaned {
+            cx.timers.clear(Some(until), Timer::Invitation(number));
+        }
+    }
+}
+
+/// What of these holds on all nodes.
+pub(super) fn terms_of(directives: &Directives) -> impl Iterator<Item = Info> {
+    TERMS.into_iter().filter(|key| directives.flag(key).unwrap_or_default()).map(|key| Info::new(key, true))
+}
+
+pub(super) fn add_terms(directives: &mut Directives, terms: &Directives) {
+    for info in terms_of(terms) {
+        if directives.get_value(&info.key).is_none() {
+            directives.push(info);
+        }
+    }
+}
+
+pub(super) fn given_up(code: Status, id: &Nspace, by: &ProcId) -> Failure {
+    let why = if code == Status::GROUP_LEADER_FAILED { "its leader has ended" } else { "it was given up" };
+    Failure::new(code, format!("group {id} is not made: {why}")).with_procs(vec![by.clone()])
+}
+
+/// The list of processes that an event has under a key.
+pub(super) fn list_in(event: &Event, key: &Key<DataArray>) -> Option<Vec<ProcId>> {
+    match event.info.get(key) {
+        Ok(Some(DataArray::Proc(procs))) => Some(procs),
+        _ => None,
+    }
+}

@@ -1,0 +1,88 @@
+//! What the server tells the members of a connected set or group by events of its own.
+
+use pmix_types::{DataArray, DataRange, Event, Info, Nspace, ProcId, RankSet, keys};
+
+use super::context::Context;
+use super::events::Events;
+use super::participants::{Members, Named, named_procs};
+use super::registry::Job;
+use super::upcall::Upcall;
+use super::users::Voice;
+use super::{UpcallPurpose, UpcallRequest};
+
+/// Something that members are to hear.
+#[derive(Debug)]
+pub(crate) struct Notice {
+    event: Event,
+    /// Those on other nodes too, through the host.
+    is_for_others: bool,
+}
+
+impl Notice {
+    /// For the members on this node.
+    pub(crate) const fn here(event: Event) -> Self {
+        Self { event, is_for_others: false }
+    }
+
+    /// For the members on all nodes.
+    pub(crate) const fn everywhere(event: Event) -> Self {
+        Self { event, is_for_others: true }
+    }
+
+    /// Gives it to these, except for some.
+    pub(crate) fn tell(
+        self,
+        members: &Members,
+        except: impl Fn(&ProcId) -> bool,
+        events: &mut Events,
+        cx: &mut Context,
+    ) {
+        self.tell_here(members, except, events, cx);
+        self.tell_others(members, cx);
+    }
+
+    /// Gives it to those of them on this node; returns what they hear, if there are any.
+    pub(crate) fn tell_here(
+        &self,
+        members: &Members,
+        except: impl Fn(&ProcId) -> bool,
+        events: &mut Events,
+        cx: &mut Context,
+    ) -> Option<Event> {
+        let mut here = Vec::new();
+        for (nspace, named) in members {
+            let local = local_of(nspace, cx);
+            let procs = local.iter().filter(|rank| named.contains(*rank));
+            here.extend(procs.map(|rank| ProcId::new(nspace.clone(), rank)).filter(|proc| !except(proc)));
+        }
+        let event = (!here.is_empty()).then(|| self.for_those(here))?;
+        events.deliver(&event, &Voice::Trusted, cx);
+        Some(event)
+    }
+
+    /// Gives it to the host for those on other nodes.
+    pub(crate) fn tell_others(&self, members: &Members, cx: &mut Context) {
+        let is_elsewhere = |(nspace, named): (&Nspace, &Named)| {
+            let local = local_of(nspace, cx);
+            let size = cx.jobs.get(nspace).and_then(|job| job.data.size()).map_or(u64::MAX, u64::from);
+            !named.ranks.is_subset(&local) || named.all && size > local.len()
+        };
+        if self.is_for_others
+            && cx.config.capabilities.has(Upcall::NotifyEvent)
+            && members.iter().any(is_elsewhere)
+        {
+            let event = self.for_those(named_procs(members));
+            let caller = cx.self_caller();
+            cx.upcall(UpcallPurpose::Notice, caller, UpcallRequest::NotifyEvent(event));
+        }
+    }
+
+    fn for_those(&self, procs: Vec<ProcId>) -> Event {
+        let range = Info::new(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(procs));
+        self.event.clone().with_range(DataRange::CUSTOM).with_info(range)
+    }
+}
+
+fn local_of(nspace: &Nspace, cx: &Context) -> RankSet {
+    cx.jobs.get(nspace).map(Job::known_local).unwrap_or_default()
+}
