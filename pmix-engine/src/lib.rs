@@ -82,6 +82,7 @@ mod psets;
 mod query;
 mod registry;
 mod resolve;
+mod routes;
 mod setup;
 mod stats;
 #[cfg(test)]
@@ -93,8 +94,8 @@ mod visibility;
 
 use std::time::Instant;
 
-use pmix_types::message::{Disconnect, Failure, Reply, Request};
-use pmix_types::{AttributeRegistry, Directives, Event, Memory, Nspace, ProcId, Status, keys};
+use pmix_types::message::{Failure, Reply, Request};
+use pmix_types::{AttributeRegistry, Memory, ProcId, Status};
 
 pub use blob::Codec;
 pub use census::Census;
@@ -106,7 +107,7 @@ pub use stats::ServerStats;
 pub use upcall::{Answer, Capabilities, FileState, Upcall, UpcallRequest};
 
 use cleanup::Cleanups;
-use collective::{Collectives, Entry, Lower};
+use collective::{Collectives, Entry};
 use connected::ConnectedSets;
 use context::Context;
 use dmodex::Dmodex;
@@ -114,7 +115,7 @@ use events::Events;
 use forward::{Form, Forwarded, Left};
 use group::Groups;
 use ids::ReplyTo;
-use invite::{Below, Invites};
+use invite::Invites;
 use iof::Iof;
 use kv::Waiters;
 use monitor::Monitors;
@@ -122,7 +123,6 @@ use psets::Psets;
 use query::{Queries, Sources};
 use setup::Setup;
 use timers::Timer;
-use users::Voice;
 
 /// What does not change while a server runs.
 #[derive(Clone, Debug)]
@@ -442,135 +442,6 @@ impl Engine {
             HostCall::Stats => Ok(CallValue::Stats(self.stats())),
         };
         self.cx.out.push(Command::Return { id, result });
-    }
-
-    /// An event of a process. What it says of a group is for the server's own records first.
-    fn on_notify(&mut self, asked: Asked, mut event: Event) {
-        if let Err(failure) = events::check_size(&event) {
-            return self.cx.reply(asked.to, Err(failure));
-        }
-        // the source is who sent it, whatever it claims
-        event.source = asked.by.proc.clone();
-        self.connected.resolve_range(&mut event);
-        match self.with_invites(|invites, below, cx| invites.on_notify(&event, below, cx)) {
-            Some(result) => self.cx.reply(asked.to, result.map(|()| Reply::Done)),
-            None => self.events.on_notify(asked, event, &mut self.cx),
-        }
-    }
-
-    /// A monitor has found its process silent.
-    fn raise_alarm(&mut self, raised: Option<monitor::Raised>) {
-        let Some((watched, mut event)) = raised else { return };
-        self.connected.resolve_range(&mut event);
-        self.events.on_alarm(watched, event, &mut self.cx);
-    }
-
-    /// An event of the host goes to local processes only (HST-07).
-    fn on_host_event(&mut self, event: &Event) -> Result<CallValue, Failure> {
-        self.tell_all(event, &Voice::Trusted)
-    }
-
-    /// Tells those here of an event, on the word of somebody else than who asks for that.
-    fn tell_all(&mut self, event: &Event, voice: &Voice) -> Result<CallValue, Failure> {
-        self.events.deliver(event, voice, &mut self.cx);
-        self.with_invites(|invites, below, cx| invites.on_group_event(event, voice, below, cx));
-        Ok(CallValue::Done)
-    }
-
-    /// Puts the members in the place of the names of groups, before anything else sees them (IDN-06, GRP-12).
-    fn resolve_groups(&self, request: &mut Request) -> Result<(), Failure> {
-        let is_group = |id: &Nspace| self.is_group(id);
-        self.groups.resolve(request, is_group, &self.cx)
-    }
-
-    /// Whether a group of this id is there or about to be.
-    fn is_group(&self, id: &Nspace) -> bool {
-        self.collectives.is_group(id, &self.groups)
-    }
-
-    fn enter(&mut self, asked: &Asked, entry: Result<Entry, Failure>) {
-        match entry {
-            Ok(entry) => {
-                self.with_collectives(|collectives, lower, cx| collectives.enter(asked, entry, lower, cx));
-            }
-            Err(failure) => self.cx.reply(asked.to, Err(failure)),
-        }
-    }
-
-    fn on_disconnect(&mut self, asked: Asked, disconnect: Disconnect) {
-        match disconnect.nspace {
-            Some(nspace) => self.on_leave(asked, nspace, disconnect.directives),
-            None => self.enter(&asked, Entry::disconnect(disconnect, &self.connected)),
-        }
-    }
-
-    /// The caller alone leaves a connected set (CON-14).
-    fn on_leave(&mut self, asked: Asked, nspace: Nspace, mut directives: Directives) {
-        let terms = match self.connected.check_leave(&nspace, &asked.by.proc, &mut directives) {
-            Ok(terms) => terms,
-            Err(failure) => return self.cx.reply(asked.to, Err(failure)),
-        };
-        if self.cx.config.capabilities.has(Upcall::Disconnect) {
-            let form = Form::Left { nspace: nspace.clone(), notify_each: terms.notify_each };
-            let request = Disconnect::leave(nspace).with_directives(directives);
-            return self.pass_up(asked, Ok(UpcallRequest::Disconnect(request)), form);
-        }
-        let result = directives.take(&keys::TIMEOUT).and_then(|_| directives.deny_unprocessed());
-        if result.is_ok() {
-            self.on_left(asked.to.conn, &nspace, terms.notify_each);
-        }
-        self.cx.reply(asked.to, result.map(|()| Reply::Done).map_err(Failure::from));
-    }
-
-    /// A process has left a connected set.
-    fn on_left(&mut self, conn: ConnId, nspace: &Nspace, notify_each: bool) {
-        self.with_collectives(|collectives, lower, cx| {
-            collectives.on_left_set(conn, (nspace, notify_each), lower, cx);
-        });
-    }
-
-    /// The host has carried a collective out, or says why not.
-    fn on_collective_answer(&mut self, round: u64, result: Result<Answer, Failure>) {
-        let Some(operation) = self.collectives.operation_of(round).cloned() else { return };
-        let outcome = result.and_then(|answer| self.file_outcome(&operation, answer));
-        self.with_collectives(|collectives, lower, cx| {
-            collectives.on_host_outcome(round, outcome, lower, cx);
-        });
-    }
-
-    /// A process takes part in nothing any more: those who are connected with it, or in groups with it, hear of it.
-    fn end_membership(&mut self, proc: &ProcId) {
-        self.connected.on_ended(proc, &mut self.events, &mut self.cx);
-        self.groups.on_ended(proc, &mut self.events, &mut self.cx);
-        self.with_invites(|invites, below, cx| {
-            invites.end_in_constructs(proc, below, cx);
-            invites.on_ended(|other| other == proc, below, cx);
-        });
-        self.drop_abandoned();
-    }
-
-    fn drop_abandoned(&mut self) {
-        self.with_collectives(|collectives, lower, cx| collectives.drop_abandoned(lower, cx));
-    }
-
-    fn drive_collectives_of(&mut self, nspace: &Nspace) {
-        self.with_collectives(|collectives, lower, cx| collectives.drive_of(nspace, lower, cx));
-    }
-
-    /// The round machine with the nouns that it stands on.
-    fn with_collectives<T>(
-        &mut self,
-        work: impl FnOnce(&mut Collectives, &mut Lower<'_>, &mut Context) -> T,
-    ) -> T {
-        let Self { cx, collectives, connected, groups, events, .. } = self;
-        work(collectives, &mut Lower { sets: connected, groups, events }, cx)
-    }
-
-    /// Invitations with the nouns that they stand on.
-    fn with_invites<T>(&mut self, work: impl FnOnce(&mut Invites, &mut Below<'_>, &mut Context) -> T) -> T {
-        let Self { cx, invites, collectives, connected, groups, events, .. } = self;
-        let lower = Lower { sets: connected, groups, events };
-        work(invites, &mut Below { collectives, lower }, cx)
     }
 
     /// Of all calls only these two wait.
