@@ -323,7 +323,7 @@ impl Engine {
         self.data.nspace_gone(nspace, &why, &mut self.cx);
         self.iof.end_of_nspace(nspace, &mut self.cx);
         self.close_clients(|proc| proc.nspace == *nspace, &why);
-        self.clean_up_all_of(nspace);
+        self.cleanups.end_of_nspace(nspace, &mut self.cx);
         self.events.forget_nspace(nspace);
         Ok(CallValue::Done)
     }
@@ -406,7 +406,7 @@ impl Engine {
         self.end_membership(proc);
         self.drive_collectives_of(&proc.nspace);
         self.data.proc_gone(proc, &mut self.cx);
-        self.clean_up_after(proc);
+        self.cleanups.on_ended(proc, &mut self.cx);
         self.events.forget_proc(proc);
     }
 }
