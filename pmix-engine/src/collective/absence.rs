@@ -14,8 +14,8 @@ use super::signature::{Operation, Signature};
 use crate::command::{CallValue, Command, Presence};
 use crate::context::Context;
 use crate::ids::CallId;
+use crate::jobs::known_local;
 use crate::participants::Ranks;
-use crate::registry::known_local;
 
 /// Operations that the host may ask about at a time.
 pub(crate) const MAX_ABSENCES: usize = 4096;
