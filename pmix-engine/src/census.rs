@@ -35,7 +35,7 @@ impl Engine {
             && self.monitors.is_empty()
             && self.queries.is_empty()
             && self.resolutions.is_empty()
-            && self.left.is_empty();
+            && self.forwards.is_empty();
         Census {
             connections: self.cx.conns.len(),
             nspaces: self.cx.jobs.values().filter(|job| job.registered).count(),

@@ -60,15 +60,14 @@
 mod attributes;
 mod blob;
 mod census;
-mod cleanup;
 mod collective;
 mod command;
 mod connect;
 mod connected;
 mod context;
+mod control;
 mod data;
 mod events;
-mod forward;
 mod group;
 mod ids;
 mod input;
@@ -104,13 +103,13 @@ pub use input::{HostCall, Input, PeerCred};
 pub use stats::ServerStats;
 pub use upcall::{Answer, Capabilities, FileState, Upcall, UpcallRequest};
 
-use cleanup::Cleanups;
 use collective::{Collectives, Entry};
 use connected::ConnectedSets;
 use context::Context;
+use control::cleanup::{self, Cleanups};
+use control::{Forwards, LeftSet};
 use data::Data;
 use events::Events;
-use forward::{Forwarded, Left};
 use group::Groups;
 use ids::ReplyTo;
 use invite::Invites;
@@ -162,7 +161,7 @@ pub struct Engine {
     monitors: Monitors,
     queries: Queries,
     resolutions: Resolutions,
-    left: Left,
+    forwards: Forwards,
 }
 
 /// What the answer to an upcall is for.
@@ -174,17 +173,14 @@ pub(crate) enum UpcallPurpose {
     /// The host is only told.
     Notice,
     /// A request that is answered by the upcall's outcome alone.
-    Answer {
-        to: ReplyTo,
-        bytes: usize,
-    },
+    Answer(ReplyTo),
     /// Queries of a process. Not only the host is asked, but also the driver, for the memory of processes.
     Query(ReplyTo),
     /// Not the host but the driver is asked, for the file of this monitor.
     Look(u64),
     Resolve(ReplyTo),
     /// A request that is the host's to carry out.
-    Forward(Forwarded),
+    Forward,
     Collective(u64),
     Fetch,
     /// An output subscription, by its number.
@@ -229,7 +225,7 @@ impl Engine {
             monitors: Monitors::default(),
             queries: Queries::default(),
             resolutions: Resolutions::default(),
-            left: Left::default(),
+            forwards: Forwards::default(),
         }
     }
 
@@ -275,7 +271,7 @@ impl Engine {
                 Timer::Invitation(number) => {
                     self.with_invites(|invites, below, cx| invites.on_timeout(number, below, cx))
                 }
-                Timer::Upcall(upcall) => self.on_upcall_timeout(upcall),
+                Timer::Upcall(upcall) => self.forwards.on_timeout(upcall, &mut self.cx),
                 Timer::Output(number) => self.iof.on_timeout(number, &mut self.cx),
                 Timer::Monitor(number) => {
                     let raised = self.monitors.on_due(now, number, &mut self.cx);
@@ -323,7 +319,7 @@ impl Engine {
                 self.data.on_get(asked, get, &self.psets, &mut self.cx);
             }
             Request::Fence(fence) => self.enter(&asked, Ok(Entry::fence(fence, &asked.by.proc))),
-            Request::Abort(abort) => self.on_abort(asked, abort),
+            Request::Abort(abort) => self.forwards.on_abort(asked, abort, &mut self.cx),
             Request::Query(queries) => {
                 let sources = Sources { psets: &self.psets, attributes: &self.attributes };
                 self.queries.on_query(asked, queries, sources, &mut self.cx);
@@ -331,10 +327,10 @@ impl Engine {
             Request::RegisterEvents(request) => self.events.on_register(asked, request, &mut self.cx),
             Request::DeregisterEvents(number) => self.events.on_deregister(to, number, &mut self.cx),
             Request::Notify(event) => self.on_notify(asked, event),
-            Request::Publish(publish) => self.on_publish(asked, publish),
-            Request::Lookup(lookup) => self.on_lookup(asked, lookup),
-            Request::Unpublish(unpublish) => self.on_unpublish(asked, unpublish),
-            Request::Spawn(spawn) => self.on_spawn(asked, spawn),
+            Request::Publish(publish) => self.forwards.on_publish(asked, publish, &mut self.cx),
+            Request::Lookup(lookup) => self.forwards.on_lookup(asked, lookup, &mut self.cx),
+            Request::Unpublish(unpublish) => self.forwards.on_unpublish(asked, unpublish, &mut self.cx),
+            Request::Spawn(spawn) => self.forwards.on_spawn(asked, spawn, &mut self.cx),
             Request::Connect(connect) => self.enter(&asked, Entry::connect(connect)),
             Request::Disconnect(disconnect) => self.on_disconnect(asked, disconnect),
             Request::GroupConstruct(construct) => self.enter(&asked, Entry::construct(construct)),
@@ -353,7 +349,7 @@ impl Engine {
             Request::JobControl(control) if cleanup::is_cleanup(&control.directives) => {
                 self.cleanups.on_request(&asked, control, &mut self.cx);
             }
-            Request::Log(log) => self.on_log(asked, log),
+            Request::Log(log) => self.forwards.on_log(asked, log, &mut self.cx),
             Request::ResolvePeers(ask) => self.resolutions.on_peers(asked, ask, &mut self.cx),
             Request::ResolveNodes(nspace) => self.resolutions.on_nodes(asked, nspace, &mut self.cx),
             Request::IofPull(request) => self.iof.on_pull(asked, request, &mut self.cx),
@@ -361,24 +357,24 @@ impl Engine {
             Request::IofPush(input) => self.iof.on_push(asked, input, &mut self.cx),
             Request::Monitor(request) => {
                 if let Some(request) = self.monitors.on_request(&asked, request, &mut self.cx) {
-                    self.pass_up(asked, request, Form::Info);
+                    self.forwards.pass_up(asked, request, Form::Info, &mut self.cx);
                 }
             }
             Request::Finalize(_) => self.on_finalize(asked),
-            other => self.on_host_request(asked, other),
+            other => self.forwards.on_request(asked, other, &mut self.cx),
         }
     }
 
     fn on_host_reply(&mut self, upcall: UpcallId, result: Result<Answer, Failure>) {
         // late, double or cancelled: nobody waits for it
         let Some(purpose) = self.cx.upcalls.remove(&upcall) else { return };
-        self.left.remove(upcall);
+        self.forwards.on_end_of(upcall);
         match purpose {
             UpcallPurpose::Connect(conn) => self.on_client_admitted(conn, result.map(|_| ())),
             UpcallPurpose::Tool(conn) => self.on_tool_admitted(conn, result),
             UpcallPurpose::Finalize(to) => self.on_finalize_done(to, result.map(|_| ())),
             UpcallPurpose::Notice => {}
-            UpcallPurpose::Answer { to, .. } => self.cx.reply(to, result.map(|_| Reply::Done)),
+            UpcallPurpose::Answer(to) => self.cx.reply(to, result.map(|_| Reply::Done)),
             UpcallPurpose::Query(_) => {
                 let sources = Sources { psets: &self.psets, attributes: &self.attributes };
                 self.queries.on_answer(upcall, result, sources, &mut self.cx);
@@ -388,7 +384,14 @@ impl Engine {
                 self.raise_alarm(raised);
             }
             UpcallPurpose::Resolve(_) => self.resolutions.on_answer(upcall, result, &mut self.cx),
-            UpcallPurpose::Forward(asked) => self.on_forwarded(upcall, asked, result),
+            UpcallPurpose::Forward => {
+                if let Some(LeftSet { to, nspace, notify_each }) =
+                    self.forwards.on_answer(upcall, result, &mut self.cx)
+                {
+                    self.on_left(to.conn, &nspace, notify_each);
+                    self.cx.reply(to, Ok(Reply::Done));
+                }
+            }
             UpcallPurpose::Collective(round) => self.on_collective_answer(round, result),
             UpcallPurpose::Pull { number, to } => {
                 self.iof.on_pulled(number, to, result.map(|_| ()), &mut self.cx)
@@ -455,16 +458,6 @@ impl Engine {
     fn forget_call(&mut self, call: CallId) {
         self.data.forget_request(call);
         self.collectives.forget_absence(call);
-    }
-
-    pub(crate) fn cancel_upcall(&mut self, id: UpcallId) {
-        if let Some(purpose) = self.cx.upcalls.remove(&id) {
-            self.left.remove(id);
-            if let UpcallPurpose::Forward(asked) = purpose {
-                self.cx.timers.clear(asked.deadline, Timer::Upcall(id));
-            }
-            self.cx.out.push(Command::CancelUpcall(id));
-        }
     }
 }
 

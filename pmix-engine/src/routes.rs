@@ -90,7 +90,7 @@ impl Engine {
         if self.cx.config.capabilities.has(Upcall::Disconnect) {
             let form = Form::Left { nspace: nspace.clone(), notify_each: terms.notify_each };
             let request = Disconnect::leave(nspace).with_directives(directives);
-            return self.pass_up(asked, Ok(UpcallRequest::Disconnect(request)), form);
+            return self.forwards.pass_up(asked, Ok(UpcallRequest::Disconnect(request)), form, &mut self.cx);
         }
         let result = directives.take(&keys::TIMEOUT).and_then(|_| directives.deny_unprocessed());
         if result.is_ok() {

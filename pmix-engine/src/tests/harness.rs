@@ -503,7 +503,7 @@ pub(super) fn assert_idle(engine: &Engine) {
     assert!(engine.monitors.is_empty(), "{:?}", engine.monitors);
     assert!(engine.queries.is_empty(), "{:?}", engine.queries);
     assert!(engine.resolutions.is_empty(), "{:?}", engine.resolutions);
-    assert!(engine.left.is_empty(), "{:?}", engine.left);
+    assert!(engine.forwards.is_empty(), "{:?}", engine.forwards);
 }
 
 /// A process wants to hear of all events.
