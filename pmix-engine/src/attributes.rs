@@ -6,9 +6,10 @@
 use pmix_types::message::Failure;
 use pmix_types::{AttributeLevel, AttributeRegistry, RegAttr, Status, Supported, keys};
 
+use super::CallValue;
+use super::context::Context;
 use super::query::qualifiers_of_queries;
 use super::upcall::{Capabilities, Upcall};
-use super::{CallValue, Engine};
 
 const ASSEMBLY: &[&str] = &[
     keys::CONNECT_ID.name(),
@@ -154,22 +155,21 @@ pub(super) fn at_start(capabilities: &Capabilities) -> AttributeRegistry {
     registry
 }
 
-impl Engine {
-    /// The host says which attributes an entry of its module takes (ATT-01).
-    pub(super) fn on_register_attributes(
-        &mut self,
-        function: &str,
-        attributes: Vec<RegAttr>,
-    ) -> Result<CallValue, Failure> {
-        let bad = |message: String| Failure::new(Status::ERR_BAD_PARAM, message);
-        let upcall = Upcall::from_name(function)
-            .ok_or_else(|| bad(format!("the host module has no entry {function}")))?;
-        if !self.cx.config.capabilities.has(upcall) {
-            return Err(bad(format!("the host does not declare {function}, so that it is never called")));
-        }
-        self.attributes.register(AttributeLevel::Host, upcall.functions(), attributes).map_err(|status| {
-            Failure::new(status, format!("the attributes of {function} have been registered already"))
-        })?;
-        Ok(CallValue::Done)
+/// The host says which attributes an entry of its module takes (ATT-01).
+pub(super) fn register(
+    registry: &mut AttributeRegistry,
+    function: &str,
+    attributes: Vec<RegAttr>,
+    cx: &Context,
+) -> Result<CallValue, Failure> {
+    let bad = |message: String| Failure::new(Status::ERR_BAD_PARAM, message);
+    let upcall =
+        Upcall::from_name(function).ok_or_else(|| bad(format!("the host module has no entry {function}")))?;
+    if !cx.config.capabilities.has(upcall) {
+        return Err(bad(format!("the host does not declare {function}, so that it is never called")));
     }
+    registry.register(AttributeLevel::Host, upcall.functions(), attributes).map_err(|status| {
+        Failure::new(status, format!("the attributes of {function} have been registered already"))
+    })?;
+    Ok(CallValue::Done)
 }

@@ -34,6 +34,7 @@ impl Engine {
             && self.dmodex.is_empty()
             && self.monitors.is_empty()
             && self.queries.is_empty()
+            && self.resolutions.is_empty()
             && self.left.is_empty();
         Census {
             connections: self.cx.conns.len(),

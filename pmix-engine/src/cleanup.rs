@@ -6,38 +6,14 @@ use std::path::{Component, Path, PathBuf};
 use pmix_types::message::{Failure, JobControl, Reply};
 use pmix_types::{Directives, Key, Nspace, ProcId, Rank, Status, keys};
 
-use super::{Asked, Command, Engine};
+use super::command::{Cleanup, DirCleanup};
+use super::context::Context;
+use super::{Asked, Command};
 
 /// What the registrations for one process, or for one namespace, may take.
 const MAX_CLEANUP: usize = 1 << 20;
 /// What a path takes besides its text.
 const PATH: usize = 96;
-
-/// What is to be removed, and of whom.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cleanup {
-    /// Only what belongs to this user and group is removed.
-    pub uid: u32,
-    /// The group.
-    pub gid: u32,
-    /// Files, by absolute paths.
-    pub files: BTreeSet<PathBuf>,
-    /// Directories, by absolute paths.
-    pub dirs: BTreeMap<PathBuf, DirCleanup>,
-    /// What stays: whole paths, or names of files.
-    pub ignored: BTreeSet<PathBuf>,
-}
-
-/// How far a directory is cleared.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DirCleanup {
-    /// With all that is below it.
-    pub recursive: bool,
-    /// Only directories that are empty.
-    pub only_empty: bool,
-    /// The directory itself stays.
-    pub leave_top: bool,
-}
 
 /// By process; rank `WILDCARD` for a namespace.
 #[derive(Debug, Default)]
@@ -112,17 +88,17 @@ fn absolute(directives: &mut Directives, key: &Key<String>) -> Result<BTreeSet<P
         .collect()
 }
 
-impl Engine {
-    pub(super) fn on_cleanup(&mut self, asked: &Asked, control: JobControl) {
-        let result = self.register_cleanup(asked, control);
-        self.cx.reply(asked.to, result.map(|()| Reply::Info(Vec::new())));
+impl Cleanups {
+    pub(super) fn on_request(&mut self, asked: &Asked, control: JobControl, cx: &mut Context) {
+        let result = self.register(asked, control, cx);
+        cx.reply(asked.to, result.map(|()| Reply::Info(Vec::new())));
     }
 
-    fn register_cleanup(&mut self, asked: &Asked, control: JobControl) -> Result<(), Failure> {
+    fn register(&mut self, asked: &Asked, control: JobControl, cx: &Context) -> Result<(), Failure> {
         let JobControl { targets, mut directives, .. } = control;
         let mut targets = BTreeSet::from_iter(targets);
         let caller = &asked.by;
-        if self.cx.config.uid != 0 && caller.uid != self.cx.config.uid {
+        if cx.config.uid != 0 && caller.uid != cx.config.uid {
             let message = format!("this server cannot remove files with the rights of uid {}", caller.uid);
             return Err(Failure::new(Status::ERR_NO_PERMISSIONS, message));
         }
@@ -138,49 +114,49 @@ impl Engine {
         }
         let mut joined = Vec::new();
         for target in targets {
-            self.check_target(&target, caller.uid)?;
-            let held = self.cleanups.0.get(&target).cloned().unwrap_or_default();
+            check_target(&target, caller.uid, cx)?;
+            let held = self.0.get(&target).cloned().unwrap_or_default();
             joined.push((target, held.joined(wanted.clone())?));
         }
-        self.cleanups.0.extend(joined);
+        self.0.extend(joined);
         Ok(())
     }
 
-    /// Only processes here of the same user.
-    fn check_target(&self, target: &ProcId, uid: u32) -> Result<(), Failure> {
-        let job = self.cx.job_or_failure(&target.nspace)?;
-        let is_own = match target.rank {
-            Rank::WILDCARD => job.clients.values().all(|client| client.uid == uid),
-            rank => match job.clients.get(&rank) {
-                Some(client) => client.uid == uid,
-                None => {
-                    let message = format!("{target} is not a process of this node");
-                    return Err(Failure::new(Status::ERR_NOT_FOUND, message));
-                }
-            },
-        };
-        if is_own {
-            return Ok(());
-        }
-        let message = format!("{target} belongs to another user");
-        Err(Failure::new(Status::ERR_NO_PERMISSIONS, message))
-    }
-
     /// A process has ended, and perhaps its namespace on this node with it.
-    pub(super) fn clean_up_after(&mut self, proc: &ProcId) {
-        let own = self.cleanups.0.remove(proc);
-        self.cx.out.extend(own.map(Command::Cleanup));
-        let Some(job) = self.cx.jobs.get(&proc.nspace) else { return };
+    pub(super) fn on_ended(&mut self, proc: &ProcId, cx: &mut Context) {
+        let own = self.0.remove(proc);
+        cx.out.extend(own.map(Command::Cleanup));
+        let Some(job) = cx.jobs.get(&proc.nspace) else { return };
         let is_last = job.known_local().is_subset(&job.departed) && !job.awaits_clients();
         if is_last {
-            let whole = self.cleanups.0.remove(&ProcId::wildcard(proc.nspace.clone()));
-            self.cx.out.extend(whole.map(Command::Cleanup));
+            let whole = self.0.remove(&ProcId::wildcard(proc.nspace.clone()));
+            cx.out.extend(whole.map(Command::Cleanup));
         }
     }
 
     /// A namespace is gone: nothing of it runs here any more.
-    pub(super) fn clean_up_all_of(&mut self, nspace: &Nspace) {
-        let left: Vec<_> = self.cleanups.0.keys().filter(|proc| proc.nspace == *nspace).cloned().collect();
-        self.cx.out.extend(left.iter().filter_map(|proc| self.cleanups.0.remove(proc)).map(Command::Cleanup));
+    pub(super) fn end_of_nspace(&mut self, nspace: &Nspace, cx: &mut Context) {
+        let left: Vec<_> = self.0.keys().filter(|proc| proc.nspace == *nspace).cloned().collect();
+        cx.out.extend(left.iter().filter_map(|proc| self.0.remove(proc)).map(Command::Cleanup));
     }
+}
+
+/// Only processes here of the same user.
+fn check_target(target: &ProcId, uid: u32, cx: &Context) -> Result<(), Failure> {
+    let job = cx.job_or_failure(&target.nspace)?;
+    let is_own = match target.rank {
+        Rank::WILDCARD => job.clients.values().all(|client| client.uid == uid),
+        rank => match job.clients.get(&rank) {
+            Some(client) => client.uid == uid,
+            None => {
+                let message = format!("{target} is not a process of this node");
+                return Err(Failure::new(Status::ERR_NOT_FOUND, message));
+            }
+        },
+    };
+    if is_own {
+        return Ok(());
+    }
+    let message = format!("{target} belongs to another user");
+    Err(Failure::new(Status::ERR_NO_PERMISSIONS, message))
 }

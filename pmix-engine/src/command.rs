@@ -1,5 +1,6 @@
 //! What the engine wants done.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -8,7 +9,6 @@ use pmix_types::ProcId;
 use pmix_types::job::JobData;
 use pmix_types::message::{Failure, Push, Reply, Welcome};
 
-use super::cleanup::Cleanup;
 use super::ids::{CallId, ConnId, RequestId, UpcallId};
 use super::stats::ServerStats;
 use super::upcall::{HostObject, UpcallRequest};
@@ -98,6 +98,32 @@ pub enum Command {
         /// The answer.
         result: Result<CallValue, Failure>,
     },
+}
+
+/// What is to be removed, and whose it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cleanup {
+    /// Only what belongs to this user and group is removed.
+    pub uid: u32,
+    /// The group; see `uid`.
+    pub gid: u32,
+    /// Files, by absolute paths.
+    pub files: BTreeSet<PathBuf>,
+    /// Directories, by absolute paths.
+    pub dirs: BTreeMap<PathBuf, DirCleanup>,
+    /// What is kept: whole paths, or names of files.
+    pub ignored: BTreeSet<PathBuf>,
+}
+
+/// How far a directory is cleared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DirCleanup {
+    /// With everything below it.
+    pub recursive: bool,
+    /// Only empty directories.
+    pub only_empty: bool,
+    /// The directory itself stays.
+    pub leave_top: bool,
 }
 
 /// On whose behalf the host is called.

@@ -8,7 +8,6 @@ use pmix_types::{ProcId, Status};
 use super::context::Context;
 use super::ids::ReplyTo;
 use super::registry::{Client, Stage};
-use super::resolve;
 use super::upcall::{ClientConnected, ClientFinalized, ClientLost, ToolConnected, Upcall};
 use super::users::{Listener, push_identity};
 use super::{
@@ -260,6 +259,7 @@ impl Engine {
         self.monitors.end_of_conn(conn, &mut self.cx);
         self.iof.forget_input(conn);
         self.queries.forget(conn);
+        self.resolutions.forget(conn);
         let held = self.cx.conns.remove(&conn)?;
         if held.kind == Kind::Tool {
             self.events.forget_proc(&held.proc);
@@ -305,9 +305,7 @@ impl UpcallPurpose {
     fn is_for(&self, conn: ConnId) -> bool {
         match self {
             Self::Connect(other) | Self::Tool(other) => *other == conn,
-            Self::Finalize(to) | Self::Query(to) | Self::Resolve(resolve::Resolving { to, .. }) => {
-                to.conn == conn
-            }
+            Self::Finalize(to) | Self::Query(to) | Self::Resolve(to) => to.conn == conn,
             Self::Forward(asked) => asked.only_looks() && asked.to.conn == conn,
             // what has begun at the host must be ended there
             Self::Pull { .. } | Self::Input(_) => false,

@@ -6,10 +6,11 @@ use std::time::Instant;
 use pmix_types::message::{
     Failure, Log, Lookup, LookupReply, Publish, Reply, Request, Spawn, SpawnReply, Unpublish,
 };
-use pmix_types::{DataRange, Directives, Info, KeyName, Nspace, Pdata, Persistence, Status, keys};
+use pmix_types::{DataRange, Directives, Info, KeyName, Pdata, Persistence, Status, keys};
 
 use super::ids::ReplyTo;
 use super::timers::{Timer, deadline};
+use super::upcall::Form;
 use super::users::push_identity;
 use super::{
     Answer, Asked, Caller, Command, ConnId, Engine, UpcallId, UpcallPurpose, UpcallRequest, not_supported,
@@ -27,22 +28,6 @@ pub(super) struct Forwarded {
     pub(super) deadline: Option<Instant>,
     form: Form,
     bytes: usize,
-}
-
-/// How the host's answer is given to the process.
-#[derive(Debug)]
-pub(super) enum Form {
-    Done,
-    /// What was found of these keys.
-    Found(Vec<KeyName>),
-    Spawned,
-    /// The caller has left a connected group (CON-14).
-    Left {
-        nspace: Nspace,
-        notify_each: bool,
-    },
-    Info,
-    Credential,
 }
 
 impl Forwarded {

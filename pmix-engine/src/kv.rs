@@ -251,7 +251,7 @@ impl Engine {
             let realm = target_of(key, target.rank, &waiter.directives, &caller)?;
             reply.value = job.data.lookup(key, &realm);
             if *key == *keys::PSET_NAMES.name() {
-                reply.value = self.pset_names(reply.value.as_ref(), target);
+                reply.value = self.psets.names(reply.value.as_ref(), target);
             }
             if reply.value.is_none() {
                 return Err(not_found("the host did not give it"));

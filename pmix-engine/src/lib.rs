@@ -90,6 +90,7 @@ mod tests;
 mod timers;
 pub mod upcall;
 mod users;
+mod visibility;
 
 use std::time::Instant;
 
@@ -98,13 +99,11 @@ use pmix_types::{AttributeRegistry, Memory, ProcId, Status};
 
 pub use blob::Codec;
 pub use census::Census;
-pub use cleanup::{Cleanup, DirCleanup};
-pub use command::{CallValue, Caller, Command, Presence};
+pub use command::{CallValue, Caller, Cleanup, Command, DirCleanup, Presence};
 pub use ids::{CallId, ConnId, RequestId, UpcallId};
 pub use input::{HostCall, Input, PeerCred};
-pub use monitor::FileState;
 pub use stats::ServerStats;
-pub use upcall::{Answer, Capabilities, Upcall, UpcallRequest};
+pub use upcall::{Answer, Capabilities, FileState, Upcall, UpcallRequest};
 
 use cleanup::Cleanups;
 use collective::{Collectives, Entry};
@@ -112,7 +111,7 @@ use connected::ConnectedSets;
 use context::Context;
 use dmodex::Dmodex;
 use events::Events;
-use forward::{Form, Forwarded, Left};
+use forward::{Forwarded, Left};
 use group::Groups;
 use ids::ReplyTo;
 use invite::Invites;
@@ -121,8 +120,10 @@ use kv::Waiters;
 use monitor::Monitors;
 use psets::Psets;
 use query::{Queries, Sources};
+use resolve::Resolutions;
 use setup::Setup;
 use timers::Timer;
+use upcall::Form;
 
 /// What does not change while a server runs.
 #[derive(Clone, Debug)]
@@ -163,6 +164,7 @@ pub struct Engine {
     iof: Iof,
     monitors: Monitors,
     queries: Queries,
+    resolutions: Resolutions,
     left: Left,
 }
 
@@ -183,7 +185,7 @@ pub(crate) enum UpcallPurpose {
     Query(ReplyTo),
     /// Not the host but the driver is asked, for the file of this monitor.
     Look(u64),
-    Resolve(resolve::Resolving),
+    Resolve(ReplyTo),
     /// A request that is the host's to carry out.
     Forward(Forwarded),
     Collective(u64),
@@ -230,6 +232,7 @@ impl Engine {
             iof: Iof::default(),
             monitors: Monitors::default(),
             queries: Queries::default(),
+            resolutions: Resolutions::default(),
             left: Left::default(),
         }
     }
@@ -348,11 +351,11 @@ impl Engine {
                 self.with_invites(|invites, below, cx| invites.on_join(asked, join, below, cx));
             }
             Request::JobControl(control) if cleanup::is_cleanup(&control.directives) => {
-                self.on_cleanup(&asked, control);
+                self.cleanups.on_request(&asked, control, &mut self.cx);
             }
             Request::Log(log) => self.on_log(asked, log),
-            Request::ResolvePeers(ask) => self.on_resolve_peers(asked, ask),
-            Request::ResolveNodes(nspace) => self.on_resolve_nodes(asked, nspace),
+            Request::ResolvePeers(ask) => self.resolutions.on_peers(asked, ask, &mut self.cx),
+            Request::ResolveNodes(nspace) => self.resolutions.on_nodes(asked, nspace, &mut self.cx),
             Request::IofPull(request) => self.iof.on_pull(asked, request, &mut self.cx),
             Request::IofDeregister(number) => self.iof.on_deregister(&asked, number, &mut self.cx),
             Request::IofPush(input) => self.iof.on_push(asked, input, &mut self.cx),
@@ -384,7 +387,7 @@ impl Engine {
                 let raised = self.monitors.on_looked(number, result, &self.cx);
                 self.raise_alarm(raised);
             }
-            UpcallPurpose::Resolve(resolving) => self.on_resolve_answer(resolving, result),
+            UpcallPurpose::Resolve(_) => self.resolutions.on_answer(upcall, result, &mut self.cx),
             UpcallPurpose::Forward(asked) => self.on_forwarded(upcall, asked, result),
             UpcallPurpose::Collective(round) => self.on_collective_answer(round, result),
             UpcallPurpose::Pull { number, to } => {
@@ -426,18 +429,22 @@ impl Engine {
                 let voice = self.cx.voice_of(uid, &event.source);
                 self.tell_all(&event, &voice)
             }
-            HostCall::DefinePset { name, members } => self.on_define_pset(name, members),
-            HostCall::DeletePset(name) => self.on_delete_pset(&name),
+            HostCall::DefinePset { name, members } => {
+                self.psets.define(name, members, &self.cx).map(|told| self.tell_of_pset(told))
+            }
+            HostCall::DeletePset(name) => {
+                self.psets.delete(&name, &self.cx).map(|told| self.tell_of_pset(Some(told)))
+            }
             HostCall::JobData(nspace) => {
                 self.cx.job_or_failure(&nspace).map(|job| CallValue::Job(job.data.clone()))
             }
-            HostCall::VariablesOf(proc) => self.on_variables_of(&proc),
-            HostCall::SetupLocal { nspace, infos } => self.on_setup_local(&nspace, infos),
-            HostCall::RegisterResources(infos) => self.on_register_resources(infos),
-            HostCall::DeregisterResources(keys) => self.on_deregister_resources(&keys),
-            HostCall::DeliverInventory(infos) => self.on_deliver_inventory(&infos),
+            HostCall::VariablesOf(proc) => setup::variables_of(&proc, &self.cx),
+            HostCall::SetupLocal { nspace, infos } => setup::set_up_local(&nspace, infos, &mut self.cx),
+            HostCall::RegisterResources(infos) => self.setup.register_resources(infos, &mut self.cx),
+            HostCall::DeregisterResources(keys) => self.setup.deregister_resources(&keys, &mut self.cx),
+            HostCall::DeliverInventory(infos) => self.setup.deliver_inventory(&infos, &mut self.cx),
             HostCall::RegisterAttributes { function, attributes } => {
-                self.on_register_attributes(&function, attributes)
+                attributes::register(&mut self.attributes, &function, attributes, &self.cx)
             }
             HostCall::Stats => Ok(CallValue::Stats(self.stats())),
         };

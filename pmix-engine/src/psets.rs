@@ -6,10 +6,10 @@ use std::collections::btree_map::Entry;
 use pmix_types::message::Failure;
 use pmix_types::{DataArray, DataRange, Directives, Event, Info, ProcId, Status, Value, keys};
 
+use super::Caller;
 use super::context::Context;
 use super::registry::Job;
 use super::users::Voice;
-use super::{CallValue, Caller, Engine};
 
 /// Members by name. A set never changes.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ pub(super) struct Psets(BTreeMap<String, Vec<ProcId>>);
 
 impl Psets {
     /// Names of the sets that a process belongs to, in order.
-    pub(super) fn names_of(&self, proc: &ProcId) -> impl Iterator<Item = &str> {
+    fn names_of(&self, proc: &ProcId) -> impl Iterator<Item = &str> {
         let is_member = |members: &[ProcId]| members.iter().any(|member| member.matches(proc));
         self.0.iter().filter(move |(_, members)| is_member(members)).map(|(name, _)| name.as_str())
     }
@@ -50,25 +50,14 @@ impl Psets {
         let members = self.0.get(&name).filter(|members| is_shown(members));
         Ok(members.map(|members| DataArray::Proc(members.clone()).into()))
     }
-}
 
-impl Engine {
-    /// Those who may see one of the members hear of a set.
-    fn pset_voice(&self, members: &[ProcId]) -> Voice {
-        let mut owners = members.iter().map(|proc| self.cx.jobs.get(&proc.nspace).and_then(Job::owner));
-        match (owners.next().flatten(), members.first()) {
-            (Some(uid), Some(first)) if owners.all(|other| other == Some(uid)) => {
-                self.cx.voice_of(uid, first)
-            }
-            _ => Voice::Trusted,
-        }
-    }
-
-    pub(super) fn on_define_pset(
+    /// Defines a set; returns the event that tells of it, if it is new.
+    pub(super) fn define(
         &mut self,
         name: String,
         members: Vec<ProcId>,
-    ) -> Result<CallValue, Failure> {
+        cx: &Context,
+    ) -> Result<Option<(Event, Voice)>, Failure> {
         // a list of names is joined by commas
         if name.is_empty() || name.contains(',') || members.is_empty() {
             let message = "a process set needs members and a name without commas";
@@ -78,39 +67,49 @@ impl Engine {
             .with_range(DataRange::LOCAL)
             .with_info(Info::new(&keys::PSET_NAME, &*name))
             .with_info(Info::new(&keys::PSET_MEMBERS, DataArray::Proc(members.clone())));
-        match self.psets.0.entry(name) {
-            Entry::Occupied(held) if *held.get() == members => return Ok(CallValue::Done),
+        match self.0.entry(name) {
+            Entry::Occupied(held) if *held.get() == members => return Ok(None),
             Entry::Occupied(held) => {
                 let message = format!("process set {} has other members, and sets do not change", held.key());
                 return Err(Failure::new(Status::ERR_EXISTS, message));
             }
             Entry::Vacant(free) => free.insert(members.clone()),
         };
-        self.tell_all(&event, &self.pset_voice(&members))
+        Ok(Some((event, voice_of(&members, cx))))
     }
 
-    pub(super) fn on_delete_pset(&mut self, name: &str) -> Result<CallValue, Failure> {
-        let Some(members) = self.psets.0.remove(name) else {
+    /// Deletes a set; returns the event that tells of it.
+    pub(super) fn delete(&mut self, name: &str, cx: &Context) -> Result<(Event, Voice), Failure> {
+        let Some(members) = self.0.remove(name) else {
             let message = format!("there is no process set {name}");
             return Err(Failure::new(Status::ERR_NOT_FOUND, message));
         };
         let event = Event::new(Status::PROCESS_SET_DELETE, ProcId::none())
             .with_range(DataRange::LOCAL)
             .with_info(Info::new(&keys::PSET_NAME, name));
-        self.tell_all(&event, &self.pset_voice(&members))
+        Ok((event, voice_of(&members, cx)))
     }
 
     /// Names of the sets of a process: those that came with its job, then those defined here (PST-03).
-    pub(super) fn pset_names(&self, given: Option<&Value>, proc: &ProcId) -> Option<Value> {
+    pub(super) fn names(&self, given: Option<&Value>, proc: &ProcId) -> Option<Value> {
         let mut names = match given.and_then(Value::as_array) {
             Some(DataArray::String(names)) => names.clone(),
             _ => Vec::new(),
         };
-        for name in self.psets.names_of(proc) {
+        for name in self.names_of(proc) {
             if !names.iter().any(|held| held == name) {
                 names.push(name.to_owned());
             }
         }
         (!names.is_empty()).then(|| DataArray::String(names).into())
+    }
+}
+
+/// Who may see one of the members of a set may hear of it.
+fn voice_of(members: &[ProcId], cx: &Context) -> Voice {
+    let mut owners = members.iter().map(|proc| cx.jobs.get(&proc.nspace).and_then(Job::owner));
+    match (owners.next().flatten(), members.first()) {
+        (Some(uid), Some(first)) if owners.all(|other| other == Some(uid)) => cx.voice_of(uid, first),
+        _ => Voice::Trusted,
     }
 }

@@ -322,7 +322,7 @@ impl Engine {
         self.fail_dmodex_of(nspace, &Failure::new(Status::ERR_NOT_FOUND, why.clone()));
         self.iof.end_of_nspace(nspace, &mut self.cx);
         self.close_clients(|proc| proc.nspace == *nspace, &why);
-        self.clean_up_all_of(nspace);
+        self.cleanups.end_of_nspace(nspace, &mut self.cx);
         self.events.forget_nspace(nspace);
         Ok(CallValue::Done)
     }
@@ -406,7 +406,7 @@ impl Engine {
         self.drive_collectives_of(&proc.nspace);
         self.on_departed_in_gets(proc);
         self.on_departed_in_dmodex(proc);
-        self.clean_up_after(proc);
+        self.cleanups.on_ended(proc, &mut self.cx);
         self.events.forget_proc(proc);
     }
 }

@@ -1,28 +1,35 @@
-//! Who is on a node, and which nodes a namespace has: the host's word first, then what the server knows itself.
+//! Who is on a node, and which nodes a namespace has: the host is asked first, then the server answers what it knows.
+
+use std::collections::BTreeMap;
 
 use pmix_types::job::{JobData, resolve_nodes, resolve_peers};
 use pmix_types::message::{Failure, Reply, ResolvePeers};
 use pmix_types::{DataArray, Directives, Info, KeyName, Nspace, Query, Status, Value, keys};
 
+use super::context::Context;
 use super::ids::ReplyTo;
 use super::upcall::{QueryRequest, QueryResults, Upcall};
 use super::users::push_identity;
-use super::{Answer, Asked, Caller, Engine, UpcallPurpose, UpcallRequest};
+use super::{Answer, Asked, Caller, ConnId, UpcallId, UpcallPurpose, UpcallRequest};
 
 /// What is to be resolved; no namespace stands for all.
 #[derive(Debug)]
-pub(super) enum Resolve {
+enum Resolve {
     Peers { node: String, nspace: Option<Nspace> },
     Nodes(Option<Nspace>),
 }
 
 /// What the host has been asked to resolve, for whom.
 #[derive(Debug)]
-pub(super) struct Resolving {
-    pub(super) to: ReplyTo,
+struct Resolving {
+    to: ReplyTo,
     by: Caller,
     what: Resolve,
 }
+
+/// Requests that wait for the host.
+#[derive(Debug, Default)]
+pub(super) struct Resolutions(BTreeMap<UpcallId, Resolving>);
 
 impl Resolve {
     /// The question as hosts know it (RES-04).
@@ -63,61 +70,73 @@ impl Resolve {
     }
 }
 
-impl Engine {
-    pub(super) fn on_resolve_peers(&mut self, asked: Asked, ask: ResolvePeers) {
-        let node = ask.node.unwrap_or_else(|| self.cx.config.hostname.clone());
-        self.resolve(asked, Resolve::Peers { node, nspace: ask.nspace });
+impl Resolutions {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
-    pub(super) fn on_resolve_nodes(&mut self, asked: Asked, nspace: Option<Nspace>) {
-        self.resolve(asked, Resolve::Nodes(nspace));
+    /// A connection is gone: nobody waits for its answers.
+    pub(super) fn forget(&mut self, conn: ConnId) {
+        self.0.retain(|_, resolving| resolving.to.conn != conn);
     }
 
-    fn resolve(&mut self, asked: Asked, what: Resolve) {
+    pub(super) fn on_peers(&mut self, asked: Asked, request: ResolvePeers, cx: &mut Context) {
+        let node = request.node.unwrap_or_else(|| cx.config.hostname.clone());
+        self.resolve(asked, Resolve::Peers { node, nspace: request.nspace }, cx);
+    }
+
+    pub(super) fn on_nodes(&mut self, asked: Asked, nspace: Option<Nspace>, cx: &mut Context) {
+        self.resolve(asked, Resolve::Nodes(nspace), cx);
+    }
+
+    fn resolve(&mut self, asked: Asked, what: Resolve, cx: &mut Context) {
         let Asked { by, to, .. } = asked;
-        if !self.cx.config.capabilities.has(Upcall::Query) {
-            let result = self.own_resolve(&by, &what);
-            return self.cx.reply(to, result);
+        if !cx.config.capabilities.has(Upcall::Query) {
+            let result = own_answer(&by, &what, cx);
+            return cx.reply(to, result);
         }
         let mut directives = Directives::new();
         push_identity(&mut directives, (by.uid, by.gid));
         let request = QueryRequest::new(vec![what.query()]).with_directives(directives);
-        let purpose = UpcallPurpose::Resolve(Resolving { to, by: by.clone(), what });
-        self.cx.upcall(purpose, by, UpcallRequest::Query(request));
+        let id = cx.upcall(UpcallPurpose::Resolve(to), by.clone(), UpcallRequest::Query(request));
+        self.0.insert(id, Resolving { to, by, what });
     }
 
-    pub(super) fn on_resolve_answer(
-        &mut self,
-        Resolving { to, by, what }: Resolving,
-        result: Result<Answer, Failure>,
-    ) {
+    /// The host has answered.
+    pub(super) fn on_answer(&mut self, upcall: UpcallId, result: Result<Answer, Failure>, cx: &mut Context) {
+        let Some(Resolving { to, by, what }) = self.0.remove(&upcall) else { return };
         let result = match result {
             Ok(Answer::Query(found)) => what.read(&found),
             Ok(other) => {
                 Err(Failure::new(Status::ERROR, format!("the host answered a query with {other:?}")))
             }
             // only this says that the host does not know the question (RES-05)
-            Err(failure) if failure.status == Status::ERR_NOT_SUPPORTED => self.own_resolve(&by, &what),
+            Err(failure) if failure.status == Status::ERR_NOT_SUPPORTED => own_answer(&by, &what, cx),
             Err(failure) => Err(failure),
         };
-        self.cx.reply(to, result);
+        cx.reply(to, result);
     }
+}
 
-    fn own_resolve(&self, by: &Caller, what: &Resolve) -> Result<Reply, Failure> {
-        match what {
-            Resolve::Peers { node, nspace } => {
-                resolve_peers(self.jobs_of(by, nspace.as_ref())?, node).map(Reply::Procs)
-            }
-            Resolve::Nodes(nspace) => Ok(Reply::Nodes(resolve_nodes(self.jobs_of(by, nspace.as_ref())?))),
+/// What the server knows itself.
+fn own_answer(by: &Caller, what: &Resolve, cx: &Context) -> Result<Reply, Failure> {
+    match what {
+        Resolve::Peers { node, nspace } => {
+            resolve_peers(jobs_of(by, nspace.as_ref(), cx)?, node).map(Reply::Procs)
         }
+        Resolve::Nodes(nspace) => Ok(Reply::Nodes(resolve_nodes(jobs_of(by, nspace.as_ref(), cx)?))),
     }
+}
 
-    /// The job of a namespace (RES-06), or all that the caller may see in the order of their names (RES-11).
-    fn jobs_of<'a>(&'a self, by: &'a Caller, nspace: Option<&Nspace>) -> Result<Vec<&'a JobData>, Failure> {
-        match nspace {
-            None => Ok(self.cx.visible_jobs(by).map(|job| &*job.data).collect()),
-            Some(nspace) => Ok(vec![&*self.cx.visible_job(by, nspace)?.data]),
-        }
+/// The job of a namespace (RES-06), or all jobs that the caller may see, ordered by name (RES-11).
+fn jobs_of<'a>(
+    by: &'a Caller,
+    nspace: Option<&Nspace>,
+    cx: &'a Context,
+) -> Result<Vec<&'a JobData>, Failure> {
+    match nspace {
+        None => Ok(cx.visible_jobs(by).map(|job| &*job.data).collect()),
+        Some(nspace) => Ok(vec![&*cx.visible_job(by, nspace)?.data]),
     }
 }
 

@@ -6,10 +6,9 @@ use pmix_types::{Directives, Event, Nspace, ProcId, keys};
 use super::collective::{Collectives, Entry, Lower};
 use super::context::Context;
 use super::events::check_size;
-use super::forward::Form;
 use super::invite::{Below, Invites};
 use super::monitor::Raised;
-use super::upcall::Upcall;
+use super::upcall::{Form, Upcall};
 use super::users::Voice;
 use super::{Answer, Asked, CallValue, ConnId, Engine, UpcallRequest};
 
@@ -33,6 +32,14 @@ impl Engine {
         let Some((watched, mut event)) = raised else { return };
         self.connected.resolve_range(&mut event);
         self.events.on_alarm(watched, event, &mut self.cx);
+    }
+
+    /// A process set is new, or deleted.
+    pub(super) fn tell_of_pset(&mut self, told: Option<(Event, Voice)>) -> CallValue {
+        if let Some((event, voice)) = told {
+            self.events.deliver(&event, &voice, &mut self.cx);
+        }
+        CallValue::Done
     }
 
     /// An event of the host goes to local processes only (HST-07).

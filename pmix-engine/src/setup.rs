@@ -1,4 +1,5 @@
-//! What the host gives beside job data: variables for processes, resources of no job, inventories of nodes.
+//! What the host provides besides job data: variables for processes, resources that belong to no job, inventories of
+//! nodes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,10 +8,11 @@ use pmix_types::job::{JobData, NodeRef, Target};
 use pmix_types::message::Failure;
 use pmix_types::{DataArray, Envar, Info, KeyName, KeyVal, Nspace, ProcId, Status, Value, keys};
 
+use super::CallValue;
+use super::context::Context;
 use super::registry::unknown_nspace;
-use super::{CallValue, Engine};
 
-/// Values that hold for every job.
+/// Values that all jobs have.
 #[derive(Debug, Default)]
 pub(super) struct Setup {
     resources: BTreeMap<KeyName, Value>,
@@ -21,12 +23,12 @@ pub(super) struct Setup {
 type Inventory = BTreeMap<String, BTreeMap<KeyName, Value>>;
 
 impl Setup {
-    /// Adds what is known to a job; what its own description says is not overwritten (REG-10, REG-20).
+    /// Adds these values to a job, whose own data are not overwritten (REG-10, REG-20).
     pub(super) fn add_to(&self, data: &mut JobData, hostname: &str) -> Result<(), Failure> {
         self.renew(data, hostname, &Inventory::new())
     }
 
-    /// The same for a job that may have been given values of an inventory that has been `replaced`.
+    /// The same for a job that may have values of an inventory that has been `replaced`.
     fn renew(&self, data: &mut JobData, hostname: &str, replaced: &Inventory) -> Result<(), Failure> {
         let pairs = self.resources.iter().map(|(key, value)| (key.clone(), value.clone()));
         data.set_resources(pairs.map(|(key, value)| KeyVal { key, value }));
@@ -46,56 +48,32 @@ impl Setup {
         let arrays: Vec<_> = self.inventory.iter().filter(|(node, _)| has(node)).map(missing).collect();
         data.register(&arrays, hostname).map_err(|error| Failure::new(error.status(), error.to_string()))
     }
-}
 
-impl Engine {
-    /// Variables go to the processes of the job, anything else to its data (SET-03).
-    pub(super) fn on_setup_local(&mut self, nspace: &Nspace, infos: Vec<Info>) -> Result<CallValue, Failure> {
-        let job = self.cx.jobs.get_mut(nspace.as_str()).filter(|job| job.registered);
-        let job = job.ok_or_else(|| unknown_nspace(nspace))?;
-        let (mut variables, mut others) = (job.variables.clone(), Vec::new());
-        for info in infos {
-            let bad = |_| Failure::new(Status::ERR_BAD_PARAM, format!("{} is no variable", info.key));
-            if info.is(&keys::SET_ENVAR) {
-                let Envar { name, value, .. } = info.get().map_err(bad)?;
-                variables.insert(name, value);
-            } else if info.is(&keys::ADD_ENVAR) {
-                let Envar { name, value, .. } = info.get().map_err(bad)?;
-                variables.entry(name).or_insert(value);
-            } else {
-                others.push(info);
-            }
-        }
-        let mut data = (*job.data).clone();
-        data.register(&others, &self.cx.config.hostname)
-            .map_err(|error| Failure::new(error.status(), error.to_string()))?;
-        job.variables = variables;
-        job.data = Arc::new(data);
-        Ok(CallValue::Done)
+    pub(super) fn register_resources(
+        &mut self,
+        infos: Vec<Info>,
+        cx: &mut Context,
+    ) -> Result<CallValue, Failure> {
+        self.resources.extend(infos.into_iter().map(|info| (info.key, info.value)));
+        self.renew_jobs(&Inventory::new(), cx)
     }
 
-    pub(super) fn on_variables_of(&self, proc: &ProcId) -> Result<CallValue, Failure> {
-        let job = self.cx.job_or_failure(&proc.nspace)?;
-        if job.clients.contains_key(&proc.rank) {
-            return Ok(CallValue::Variables(job.variables.clone().into_iter().collect()));
-        }
-        let message = format!("{proc} is not registered: call register_client before setup_fork");
-        Err(Failure::new(Status::ERR_NOT_FOUND, message))
+    /// Removes them by key (REG-10).
+    pub(super) fn deregister_resources(
+        &mut self,
+        keys: &[KeyName],
+        cx: &mut Context,
+    ) -> Result<CallValue, Failure> {
+        self.resources.retain(|key, _| !keys.contains(key));
+        self.renew_jobs(&Inventory::new(), cx)
     }
 
-    pub(super) fn on_register_resources(&mut self, infos: Vec<Info>) -> Result<CallValue, Failure> {
-        self.setup.resources.extend(infos.into_iter().map(|info| (info.key, info.value)));
-        self.renew_jobs(&Inventory::new())
-    }
-
-    /// Goes by key (REG-10).
-    pub(super) fn on_deregister_resources(&mut self, keys: &[KeyName]) -> Result<CallValue, Failure> {
-        self.setup.resources.retain(|key, _| !keys.contains(key));
-        self.renew_jobs(&Inventory::new())
-    }
-
-    /// What comes later adds to and replaces what came before (SET-05).
-    pub(super) fn on_deliver_inventory(&mut self, infos: &[Info]) -> Result<CallValue, Failure> {
+    /// A later inventory adds to and replaces earlier ones (SET-05).
+    pub(super) fn deliver_inventory(
+        &mut self,
+        infos: &[Info],
+        cx: &mut Context,
+    ) -> Result<CallValue, Failure> {
         let bad = |message: &str| Failure::new(Status::ERR_BAD_PARAM, message);
         let mut delivered = Vec::new();
         for info in infos {
@@ -107,24 +85,63 @@ impl Engine {
         }
         let mut replaced = Inventory::new();
         for (name, values) in delivered {
-            let held = self.setup.inventory.entry(name.clone()).or_default();
+            let held = self.inventory.entry(name.clone()).or_default();
             for info in values {
                 if let Some(old) = held.insert(info.key.clone(), info.value.clone()) {
-                    // the oldest is what jobs have, should a key come twice
+                    // if a key comes twice, jobs have the oldest value
                     replaced.entry(name.clone()).or_default().entry(info.key.clone()).or_insert(old);
                 }
             }
         }
-        self.renew_jobs(&replaced)
+        self.renew_jobs(&replaced, cx)
     }
 
-    /// Gives the jobs that are registered what is new.
-    fn renew_jobs(&mut self, replaced: &Inventory) -> Result<CallValue, Failure> {
-        for job in self.cx.jobs.values_mut().filter(|job| job.registered) {
+    /// Updates all registered jobs.
+    fn renew_jobs(&self, replaced: &Inventory, cx: &mut Context) -> Result<CallValue, Failure> {
+        for job in cx.jobs.values_mut().filter(|job| job.registered) {
             let mut data = (*job.data).clone();
-            self.setup.renew(&mut data, &self.cx.config.hostname, replaced)?;
+            self.renew(&mut data, &cx.config.hostname, replaced)?;
             job.data = Arc::new(data);
         }
         Ok(CallValue::Done)
     }
+}
+
+/// Variables go to the processes of the job, anything else to its data (SET-03).
+pub(super) fn set_up_local(
+    nspace: &Nspace,
+    infos: Vec<Info>,
+    cx: &mut Context,
+) -> Result<CallValue, Failure> {
+    let job = cx.jobs.get_mut(nspace.as_str()).filter(|job| job.registered);
+    let job = job.ok_or_else(|| unknown_nspace(nspace))?;
+    let (mut variables, mut others) = (job.variables.clone(), Vec::new());
+    for info in infos {
+        let bad = |_| Failure::new(Status::ERR_BAD_PARAM, format!("{} is no variable", info.key));
+        if info.is(&keys::SET_ENVAR) {
+            let Envar { name, value, .. } = info.get().map_err(bad)?;
+            variables.insert(name, value);
+        } else if info.is(&keys::ADD_ENVAR) {
+            let Envar { name, value, .. } = info.get().map_err(bad)?;
+            variables.entry(name).or_insert(value);
+        } else {
+            others.push(info);
+        }
+    }
+    let mut data = (*job.data).clone();
+    data.register(&others, &cx.config.hostname)
+        .map_err(|error| Failure::new(error.status(), error.to_string()))?;
+    job.variables = variables;
+    job.data = Arc::new(data);
+    Ok(CallValue::Done)
+}
+
+/// The variables of a registered process.
+pub(super) fn variables_of(proc: &ProcId, cx: &Context) -> Result<CallValue, Failure> {
+    let job = cx.job_or_failure(&proc.nspace)?;
+    if job.clients.contains_key(&proc.rank) {
+        return Ok(CallValue::Variables(job.variables.clone().into_iter().collect()));
+    }
+    let message = format!("{proc} is not registered: call register_client before setup_fork");
+    Err(Failure::new(Status::ERR_NOT_FOUND, message))
 }

@@ -10,19 +10,8 @@ use pmix_types::{Directives, Info, Key, Status, Value, keys};
 use super::alarm::{Alarm, bad_param};
 use crate::context::Context;
 use crate::timers::deadline;
-use crate::upcall::Upcall;
+use crate::upcall::{FileState, Upcall};
 use crate::{Asked, UpcallId};
-
-/// What a file looks like from outside. Times are seconds and nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileState {
-    /// In bytes.
-    pub size: u64,
-    /// When it was read last.
-    pub accessed: (i64, i64),
-    /// When it was written last.
-    pub modified: (i64, i64),
-}
 
 /// A file that is checked at intervals.
 #[derive(Debug)]

@@ -17,7 +17,6 @@ use super::upcall::Upcall;
 use super::{Answer, Asked, Caller, Command, ConnId, UpcallPurpose, UpcallRequest};
 use alarm::{Alarm, bad_param};
 use file::File;
-pub use file::FileState;
 
 /// Monitors that one connection may hold.
 const MAX_MONITORS: usize = 64;

@@ -502,6 +502,7 @@ pub(super) fn assert_idle(engine: &Engine) {
     assert!(engine.dmodex.is_empty(), "{:?}", engine.dmodex);
     assert!(engine.monitors.is_empty(), "{:?}", engine.monitors);
     assert!(engine.queries.is_empty(), "{:?}", engine.queries);
+    assert!(engine.resolutions.is_empty(), "{:?}", engine.resolutions);
     assert!(engine.left.is_empty(), "{:?}", engine.left);
 }
 

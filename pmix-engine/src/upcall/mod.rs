@@ -16,10 +16,8 @@ pub use pmix_types::message::{
     Publish, RegisterEvents, ResourceBlock, SessionControl, Spawn, Unpublish, ValidateCredential,
 };
 pub use pmix_types::{Directives, Event};
-use pmix_types::{GroupOperation, Info, Nspace, Pdata, ProcId, Query, Rank, Status};
+use pmix_types::{GroupOperation, Info, KeyName, Nspace, Pdata, ProcId, Query, Rank, Status};
 
-use super::forward::Form;
-use super::monitor::FileState;
 pub use capabilities::Capabilities;
 use declare::{answers, attributes, declare, directives, passed_up};
 
@@ -406,6 +404,33 @@ impl QueryResults {
     pub const fn partial(results: Vec<Info>) -> Self {
         Self { status: Status::ERR_PARTIAL_SUCCESS, results }
     }
+}
+
+/// What a file looks like from outside. Times are seconds and nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileState {
+    /// In bytes.
+    pub size: u64,
+    /// When it was read last.
+    pub accessed: (i64, i64),
+    /// When it was written last.
+    pub modified: (i64, i64),
+}
+
+/// How the host's answer is given to the process.
+#[derive(Debug)]
+pub(crate) enum Form {
+    Done,
+    /// What was found under these keys.
+    Found(Vec<KeyName>),
+    Spawned,
+    /// The caller has left a connected set (CON-14).
+    Left {
+        nspace: Nspace,
+        notify_each: bool,
+    },
+    Info,
+    Credential,
 }
 
 /// Shared by entries that answer with infos.
