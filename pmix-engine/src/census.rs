@@ -31,17 +31,17 @@ impl Engine {
             && self.cx.timers.first().is_none()
             && self.stats().waiting == 0
             && self.collectives.is_empty()
-            && self.dmodex.is_empty()
+            && self.data.is_empty()
             && self.monitors.is_empty()
             && self.queries.is_empty()
             && self.resolutions.is_empty()
-            && self.left.is_empty();
+            && self.forwards.is_empty();
         Census {
             connections: self.cx.conns.len(),
             nspaces: self.cx.jobs.values().filter(|job| job.registered).count(),
             connected_sets: self.connected.len(),
             upcalls: self.cx.upcalls.keys().copied().collect(),
-            gets: self.waiters.len(),
+            gets: self.data.pending(),
             participants: self.collectives.waiting(),
             is_idle,
             has_subscribers: !self.events.is_empty() || !self.iof.is_empty(),

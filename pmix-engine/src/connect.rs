@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pmix_types::message::{Abort, Failure, Hello, Identity, Reply, Welcome};
+use pmix_types::message::{Failure, Hello, Identity, Reply, Welcome};
 use pmix_types::{ProcId, Status};
 
 use super::context::Context;
@@ -10,9 +10,7 @@ use super::ids::ReplyTo;
 use super::registry::{Client, Stage};
 use super::upcall::{ClientConnected, ClientFinalized, ClientLost, ToolConnected, Upcall};
 use super::users::{Listener, push_identity};
-use super::{
-    Answer, Asked, Caller, Command, ConnId, Engine, PeerCred, UpcallPurpose, UpcallRequest, not_supported,
-};
+use super::{Answer, Asked, Caller, Command, ConnId, Engine, PeerCred, UpcallPurpose, UpcallRequest};
 
 /// Connections that a process may have at a time: it and its clones (IDN-07) have one each. What else is bounded is so
 /// for each of them.
@@ -217,17 +215,6 @@ impl Engine {
         self.cx.reply(to, result.map(|()| Reply::Done));
     }
 
-    pub(super) fn on_abort(&mut self, asked: Asked, abort: Abort) {
-        if !self.cx.config.capabilities.has(Upcall::Abort) {
-            return self.cx.reply(asked.to, Err(not_supported("abort")));
-        }
-        if let Err(failure) = self.left.check(&asked) {
-            return self.cx.reply(asked.to, Err(failure));
-        }
-        let purpose = UpcallPurpose::Answer { to: asked.to, bytes: asked.bytes };
-        self.cx.upcall(purpose, asked.by, UpcallRequest::Abort(abort));
-    }
-
     /// The connection is gone: what it asked is forgotten, and a process that did not finalize is dead.
     pub(super) fn on_lost(&mut self, conn: ConnId, reason: &str) {
         let Some((proc, stage)) = self.forget_conn(conn) else { return };
@@ -264,14 +251,14 @@ impl Engine {
         if held.kind == Kind::Tool {
             self.events.forget_proc(&held.proc);
         }
-        self.forget_waiters_of(conn);
+        self.data.conn_gone(conn, &mut self.cx);
         self.collectives.forget(conn);
         let orphans: Vec<_> =
             (self.cx.upcalls.iter()).filter(|(_, purpose)| purpose.is_for(conn)).map(|(id, _)| *id).collect();
         for upcall in orphans {
-            self.cancel_upcall(upcall);
+            self.cx.cancel_upcall(upcall);
         }
-        self.left.add(&self.cx.upcalls, conn, held.peer.uid);
+        self.forwards.conn_gone(conn, held.peer.uid, &mut self.cx);
         Some((held.proc, held.stage))
     }
 
@@ -306,14 +293,14 @@ impl UpcallPurpose {
         match self {
             Self::Connect(other) | Self::Tool(other) => *other == conn,
             Self::Finalize(to) | Self::Query(to) | Self::Resolve(to) => to.conn == conn,
-            Self::Forward(asked) => asked.only_looks() && asked.to.conn == conn,
             // what has begun at the host must be ended there
             Self::Pull { .. } | Self::Input(_) => false,
-            Self::Answer { .. }
+            Self::Answer(_)
             | Self::Notice
+            | Self::Forward
             | Self::Look(_)
             | Self::Collective(_)
-            | Self::Fetch(_)
+            | Self::Fetch
             | Self::EventUp(_)
             | Self::Watch => false,
         }

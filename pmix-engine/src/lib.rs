@@ -60,21 +60,19 @@
 mod attributes;
 mod blob;
 mod census;
-mod cleanup;
 mod collective;
 mod command;
 mod connect;
 mod connected;
 mod context;
-mod dmodex;
+mod control;
+mod data;
 mod events;
-mod forward;
 mod group;
 mod ids;
 mod input;
 mod invite;
 mod iof;
-mod kv;
 mod monitor;
 mod notice;
 mod participants;
@@ -105,18 +103,17 @@ pub use input::{HostCall, Input, PeerCred};
 pub use stats::ServerStats;
 pub use upcall::{Answer, Capabilities, FileState, Upcall, UpcallRequest};
 
-use cleanup::Cleanups;
 use collective::{Collectives, Entry};
 use connected::ConnectedSets;
 use context::Context;
-use dmodex::Dmodex;
+use control::cleanup::{self, Cleanups};
+use control::{Forwards, LeftSet};
+use data::Data;
 use events::Events;
-use forward::{Forwarded, Left};
 use group::Groups;
 use ids::ReplyTo;
 use invite::Invites;
 use iof::Iof;
-use kv::Waiters;
 use monitor::Monitors;
 use psets::Psets;
 use query::{Queries, Sources};
@@ -157,15 +154,14 @@ pub struct Engine {
     psets: Psets,
     setup: Setup,
     attributes: AttributeRegistry,
-    waiters: Waiters,
-    dmodex: Dmodex,
+    data: Data,
     events: Events,
     invites: Invites,
     iof: Iof,
     monitors: Monitors,
     queries: Queries,
     resolutions: Resolutions,
-    left: Left,
+    forwards: Forwards,
 }
 
 /// What the answer to an upcall is for.
@@ -177,19 +173,16 @@ pub(crate) enum UpcallPurpose {
     /// The host is only told.
     Notice,
     /// A request that is answered by the upcall's outcome alone.
-    Answer {
-        to: ReplyTo,
-        bytes: usize,
-    },
+    Answer(ReplyTo),
     /// Queries of a process. Not only the host is asked, but also the driver, for the memory of processes.
     Query(ReplyTo),
     /// Not the host but the driver is asked, for the file of this monitor.
     Look(u64),
     Resolve(ReplyTo),
     /// A request that is the host's to carry out.
-    Forward(Forwarded),
+    Forward,
     Collective(u64),
-    Fetch(dmodex::FetchKey),
+    Fetch,
     /// An output subscription, by its number.
     Pull {
         number: u64,
@@ -225,15 +218,14 @@ impl Engine {
             cleanups: Cleanups::default(),
             psets: Psets::default(),
             setup: Setup::default(),
-            waiters: Waiters::default(),
-            dmodex: Dmodex::default(),
+            data: Data::default(),
             events: Events::default(),
             invites: Invites::default(),
             iof: Iof::default(),
             monitors: Monitors::default(),
             queries: Queries::default(),
             resolutions: Resolutions::default(),
-            left: Left::default(),
+            forwards: Forwards::default(),
         }
     }
 
@@ -272,14 +264,14 @@ impl Engine {
         self.cx.now = Some(now);
         while let Some(timer) = self.cx.timers.pop_due(now) {
             match timer {
-                Timer::Waiter(waiter) => self.on_waiter_timeout(waiter),
+                Timer::Get(number) => self.data.on_timeout(number, &mut self.cx),
                 Timer::Round(round) => {
                     self.with_collectives(|collectives, lower, cx| collectives.on_timeout(round, lower, cx))
                 }
                 Timer::Invitation(number) => {
                     self.with_invites(|invites, below, cx| invites.on_timeout(number, below, cx))
                 }
-                Timer::Upcall(upcall) => self.on_upcall_timeout(upcall),
+                Timer::Upcall(upcall) => self.forwards.on_timeout(upcall, &mut self.cx),
                 Timer::Output(number) => self.iof.on_timeout(number, &mut self.cx),
                 Timer::Monitor(number) => {
                     let raised = self.monitors.on_due(now, number, &mut self.cx);
@@ -294,10 +286,10 @@ impl Engine {
         ServerStats {
             nspaces: self.cx.jobs.len() as u64,
             events_kept: self.events.kept() as u64,
-            waiting: (self.waiters.len()
+            waiting: (self.data.pending()
                 + self.collectives.waiting()
                 + self.invites.waiting()
-                + self.dmodex.held()
+                + self.data.held()
                 + self.iof.waiting()
                 + self.cx.upcalls.len()) as u64,
             ..self.cx.stats
@@ -320,10 +312,14 @@ impl Engine {
         }
         let asked = Asked { at, by: caller, to, bytes };
         match request {
-            Request::Commit(entries) => self.on_commit(&asked, entries),
-            Request::Get(get) => self.on_get(asked, get),
+            Request::Commit(entries) => self.data.on_commit(&asked, entries, &mut self.cx),
+            Request::Get(mut get) => {
+                // a process may be named by its rank among those who have connected (CON-07)
+                get.proc = self.connected.member(&get.proc).unwrap_or(get.proc);
+                self.data.on_get(asked, get, &self.psets, &mut self.cx);
+            }
             Request::Fence(fence) => self.enter(&asked, Ok(Entry::fence(fence, &asked.by.proc))),
-            Request::Abort(abort) => self.on_abort(asked, abort),
+            Request::Abort(abort) => self.forwards.on_abort(asked, abort, &mut self.cx),
             Request::Query(queries) => {
                 let sources = Sources { psets: &self.psets, attributes: &self.attributes };
                 self.queries.on_query(asked, queries, sources, &mut self.cx);
@@ -331,10 +327,10 @@ impl Engine {
             Request::RegisterEvents(request) => self.events.on_register(asked, request, &mut self.cx),
             Request::DeregisterEvents(number) => self.events.on_deregister(to, number, &mut self.cx),
             Request::Notify(event) => self.on_notify(asked, event),
-            Request::Publish(publish) => self.on_publish(asked, publish),
-            Request::Lookup(lookup) => self.on_lookup(asked, lookup),
-            Request::Unpublish(unpublish) => self.on_unpublish(asked, unpublish),
-            Request::Spawn(spawn) => self.on_spawn(asked, spawn),
+            Request::Publish(publish) => self.forwards.on_publish(asked, publish, &mut self.cx),
+            Request::Lookup(lookup) => self.forwards.on_lookup(asked, lookup, &mut self.cx),
+            Request::Unpublish(unpublish) => self.forwards.on_unpublish(asked, unpublish, &mut self.cx),
+            Request::Spawn(spawn) => self.forwards.on_spawn(asked, spawn, &mut self.cx),
             Request::Connect(connect) => self.enter(&asked, Entry::connect(connect)),
             Request::Disconnect(disconnect) => self.on_disconnect(asked, disconnect),
             Request::GroupConstruct(construct) => self.enter(&asked, Entry::construct(construct)),
@@ -353,7 +349,7 @@ impl Engine {
             Request::JobControl(control) if cleanup::is_cleanup(&control.directives) => {
                 self.cleanups.on_request(&asked, control, &mut self.cx);
             }
-            Request::Log(log) => self.on_log(asked, log),
+            Request::Log(log) => self.forwards.on_log(asked, log, &mut self.cx),
             Request::ResolvePeers(ask) => self.resolutions.on_peers(asked, ask, &mut self.cx),
             Request::ResolveNodes(nspace) => self.resolutions.on_nodes(asked, nspace, &mut self.cx),
             Request::IofPull(request) => self.iof.on_pull(asked, request, &mut self.cx),
@@ -361,24 +357,24 @@ impl Engine {
             Request::IofPush(input) => self.iof.on_push(asked, input, &mut self.cx),
             Request::Monitor(request) => {
                 if let Some(request) = self.monitors.on_request(&asked, request, &mut self.cx) {
-                    self.pass_up(asked, request, Form::Info);
+                    self.forwards.pass_up(asked, request, Form::Info, &mut self.cx);
                 }
             }
             Request::Finalize(_) => self.on_finalize(asked),
-            other => self.on_host_request(asked, other),
+            other => self.forwards.on_request(asked, other, &mut self.cx),
         }
     }
 
     fn on_host_reply(&mut self, upcall: UpcallId, result: Result<Answer, Failure>) {
         // late, double or cancelled: nobody waits for it
         let Some(purpose) = self.cx.upcalls.remove(&upcall) else { return };
-        self.left.remove(upcall);
+        self.forwards.on_end_of(upcall);
         match purpose {
             UpcallPurpose::Connect(conn) => self.on_client_admitted(conn, result.map(|_| ())),
             UpcallPurpose::Tool(conn) => self.on_tool_admitted(conn, result),
             UpcallPurpose::Finalize(to) => self.on_finalize_done(to, result.map(|_| ())),
             UpcallPurpose::Notice => {}
-            UpcallPurpose::Answer { to, .. } => self.cx.reply(to, result.map(|_| Reply::Done)),
+            UpcallPurpose::Answer(to) => self.cx.reply(to, result.map(|_| Reply::Done)),
             UpcallPurpose::Query(_) => {
                 let sources = Sources { psets: &self.psets, attributes: &self.attributes };
                 self.queries.on_answer(upcall, result, sources, &mut self.cx);
@@ -388,13 +384,20 @@ impl Engine {
                 self.raise_alarm(raised);
             }
             UpcallPurpose::Resolve(_) => self.resolutions.on_answer(upcall, result, &mut self.cx),
-            UpcallPurpose::Forward(asked) => self.on_forwarded(upcall, asked, result),
+            UpcallPurpose::Forward => {
+                if let Some(LeftSet { to, nspace, notify_each }) =
+                    self.forwards.on_answer(upcall, result, &mut self.cx)
+                {
+                    self.on_left(to.conn, &nspace, notify_each);
+                    self.cx.reply(to, Ok(Reply::Done));
+                }
+            }
             UpcallPurpose::Collective(round) => self.on_collective_answer(round, result),
             UpcallPurpose::Pull { number, to } => {
                 self.iof.on_pulled(number, to, result.map(|_| ()), &mut self.cx)
             }
             UpcallPurpose::Input(to) => self.iof.on_input_taken(to, result.map(|_| ()), &mut self.cx),
-            UpcallPurpose::Fetch(key) => self.on_fetched(&key, result),
+            UpcallPurpose::Fetch => self.data.on_fetched(upcall, result, &self.psets, &mut self.cx),
             UpcallPurpose::EventUp(source) => self.events.on_handed_up(&source, &mut self.cx),
             UpcallPurpose::Watch => self.events.on_watch_answer(upcall, result.is_ok(), &mut self.cx),
         }
@@ -413,7 +416,7 @@ impl Engine {
             HostCall::ClientEnded { proc, reason } => self.on_client_ended(&proc, &reason),
             HostCall::DmodexRequest { proc, directives } => {
                 // answers by itself, perhaps much later
-                self.on_dmodex_request(id, proc, &directives);
+                self.data.on_request(id, proc, &directives, &mut self.cx);
                 return;
             }
             HostCall::Absence(request) => {
@@ -453,18 +456,8 @@ impl Engine {
 
     /// Of all calls only these two wait.
     fn forget_call(&mut self, call: CallId) {
-        self.dmodex.forget(call);
+        self.data.forget_request(call);
         self.collectives.forget_absence(call);
-    }
-
-    pub(crate) fn cancel_upcall(&mut self, id: UpcallId) {
-        if let Some(purpose) = self.cx.upcalls.remove(&id) {
-            self.left.remove(id);
-            if let UpcallPurpose::Forward(asked) = purpose {
-                self.cx.timers.clear(asked.deadline, Timer::Upcall(id));
-            }
-            self.cx.out.push(Command::CancelUpcall(id));
-        }
     }
 }
 

@@ -22,6 +22,20 @@ impl Psets {
         self.0.iter().filter(move |(_, members)| is_member(members)).map(|(name, _)| name.as_str())
     }
 
+    /// Names of the sets of a process: those that came with its job, then those defined here (PST-03).
+    pub(super) fn names_with(&self, given: Option<&Value>, proc: &ProcId) -> Option<Value> {
+        let mut names = match given.and_then(Value::as_array) {
+            Some(DataArray::String(names)) => names.clone(),
+            _ => Vec::new(),
+        };
+        for name in self.names_of(proc) {
+            if !names.iter().any(|held| held == name) {
+                names.push(name.to_owned());
+            }
+        }
+        (!names.is_empty()).then(|| DataArray::String(names).into())
+    }
+
     /// The answer to a query, if it is about sets. Who may see one of the members may see the set.
     pub(super) fn answer(
         &self,
@@ -88,20 +102,6 @@ impl Psets {
             .with_range(DataRange::LOCAL)
             .with_info(Info::new(&keys::PSET_NAME, name));
         Ok((event, voice_of(&members, cx)))
-    }
-
-    /// Names of the sets of a process: those that came with its job, then those defined here (PST-03).
-    pub(super) fn names(&self, given: Option<&Value>, proc: &ProcId) -> Option<Value> {
-        let mut names = match given.and_then(Value::as_array) {
-            Some(DataArray::String(names)) => names.clone(),
-            _ => Vec::new(),
-        };
-        for name in self.names_of(proc) {
-            if !names.iter().any(|held| held == name) {
-                names.push(name.to_owned());
-            }
-        }
-        (!names.is_empty()).then(|| DataArray::String(names).into())
     }
 }
 

@@ -10,6 +10,7 @@ use pmix_types::{
     Directives, Info, KeyName, Memory, Nspace, ProcId, Rank, RankSet, Scope, Status, Value, keys,
 };
 
+use super::context::Context;
 use super::upcall::HostObject;
 use super::{CallValue, Config, ConnId, Engine};
 
@@ -226,6 +227,17 @@ impl Job {
     }
 }
 
+impl Context {
+    /// Takes over the data of a namespace that another server knows (GET-32). It counts as registered only when
+    /// the host registers it here; that replaces the data.
+    pub(crate) fn adopt_job(&mut self, data: JobData) {
+        let nspace = data.nspace().clone();
+        let job = self.jobs.entry(nspace.clone()).or_insert_with(|| Job::new(nspace));
+        job.local_ranks = data.local_ranks(&self.config.hostname);
+        job.data = Arc::new(data);
+    }
+}
+
 impl Engine {
     pub(super) fn on_register_nspace(
         &mut self,
@@ -278,8 +290,8 @@ impl Engine {
         job.local_ranks = local_ranks;
         // whatever waited for this namespace can go on (FEN-11, DMX-05)
         self.drive_collectives_of(&nspace);
-        self.resume_dmodex_of(&nspace);
-        self.recheck_waiters_of_nspace(&nspace);
+        self.data.resume_requests_of(&nspace, &mut self.cx);
+        self.data.on_nspace_known(&nspace, &self.psets, &mut self.cx);
         Ok(CallValue::Done)
     }
 
@@ -297,16 +309,6 @@ impl Engine {
         data.register(&named, hostname)
     }
 
-    /// Takes over the data of a namespace that another server knows (GET-32). It counts as registered only when
-    /// the host registers it here; that replaces the data.
-    pub(super) fn adopt_job(&mut self, data: JobData) {
-        let nspace = data.nspace().clone();
-        let job = self.cx.jobs.entry(nspace.clone()).or_insert_with(|| Job::new(nspace.clone()));
-        job.local_ranks = data.local_ranks(&self.cx.config.hostname);
-        job.data = Arc::new(data);
-        self.recheck_waiters_of_nspace(&nspace);
-    }
-
     pub(super) fn on_deregister_nspace(&mut self, nspace: &Nspace) -> Result<CallValue, Failure> {
         if self.cx.jobs.remove(nspace).is_none() {
             return Err(unknown_nspace(nspace));
@@ -318,8 +320,7 @@ impl Engine {
         self.groups.forget(nspace);
         self.drop_abandoned();
         self.with_invites(|invites, below, cx| invites.on_ended(|proc| proc.nspace == *nspace, below, cx));
-        self.fail_waiters_of_nspace(nspace, &Failure::new(Status::ERR_NOT_FOUND, why.clone()));
-        self.fail_dmodex_of(nspace, &Failure::new(Status::ERR_NOT_FOUND, why.clone()));
+        self.data.nspace_gone(nspace, &why, &mut self.cx);
         self.iof.end_of_nspace(nspace, &mut self.cx);
         self.close_clients(|proc| proc.nspace == *nspace, &why);
         self.cleanups.end_of_nspace(nspace, &mut self.cx);
@@ -361,7 +362,7 @@ impl Engine {
             job.departed.remove(proc.rank);
         }
         self.drive_collectives_of(&proc.nspace);
-        self.resume_dmodex_of(&proc.nspace);
+        self.data.resume_requests_of(&proc.nspace, &mut self.cx);
         Ok(CallValue::Done)
     }
 
@@ -404,8 +405,7 @@ impl Engine {
         job.departed.insert(proc.rank);
         self.end_membership(proc);
         self.drive_collectives_of(&proc.nspace);
-        self.on_departed_in_gets(proc);
-        self.on_departed_in_dmodex(proc);
+        self.data.proc_gone(proc, &mut self.cx);
         self.cleanups.on_ended(proc, &mut self.cx);
         self.events.forget_proc(proc);
     }

@@ -3,7 +3,7 @@
 use pmix_types::message::{Disconnect, Failure, Reply, Request};
 use pmix_types::{Directives, Event, Nspace, ProcId, keys};
 
-use super::collective::{Collectives, Entry, Lower};
+use super::collective::{Collectives, Entry, Filing, Lower};
 use super::context::Context;
 use super::events::check_size;
 use super::invite::{Below, Invites};
@@ -90,7 +90,7 @@ impl Engine {
         if self.cx.config.capabilities.has(Upcall::Disconnect) {
             let form = Form::Left { nspace: nspace.clone(), notify_each: terms.notify_each };
             let request = Disconnect::leave(nspace).with_directives(directives);
-            return self.pass_up(asked, Ok(UpcallRequest::Disconnect(request)), form);
+            return self.forwards.pass_up(asked, Ok(UpcallRequest::Disconnect(request)), form, &mut self.cx);
         }
         let result = directives.take(&keys::TIMEOUT).and_then(|_| directives.deny_unprocessed());
         if result.is_ok() {
@@ -109,7 +109,8 @@ impl Engine {
     /// The host has carried a collective out, or says why not.
     pub(crate) fn on_collective_answer(&mut self, round: u64, result: Result<Answer, Failure>) {
         let Some(operation) = self.collectives.operation_of(round).cloned() else { return };
-        let outcome = result.and_then(|answer| self.file_outcome(&operation, answer));
+        let mut filing = Filing { data: &mut self.data, psets: &self.psets };
+        let outcome = result.and_then(|answer| filing.file(&operation, answer, &mut self.cx));
         self.with_collectives(|collectives, lower, cx| {
             collectives.on_host_outcome(round, outcome, lower, cx);
         });

@@ -9,7 +9,7 @@ use super::UpcallId;
 /// What a deadline belongs to. The order makes simultaneous timeouts deterministic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timer {
-    Waiter(u64),
+    Get(u64),
     Round(u64),
     /// An invitation to a group, or a process that has accepted one and waits.
     Invitation(u64),

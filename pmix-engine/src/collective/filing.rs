@@ -5,8 +5,11 @@ use pmix_types::Status;
 use pmix_types::message::{Failure, ProcData};
 
 use super::signature::Operation;
+use crate::Answer;
+use crate::context::Context;
+use crate::data::Data;
+use crate::psets::Psets;
 use crate::upcall::{Connected, Grouped};
-use crate::{Answer, Engine};
 
 /// What the host says has come of a collective.
 #[derive(Debug)]
@@ -20,23 +23,30 @@ pub(crate) enum HostOutcome {
     Destructed,
 }
 
-impl Engine {
-    /// Files what comes with the host's answer.
-    pub(crate) fn file_outcome(
+/// Files the data that other nodes have sent along.
+#[derive(Debug)]
+pub(crate) struct Filing<'a> {
+    pub(crate) data: &'a mut Data,
+    pub(crate) psets: &'a Psets,
+}
+
+impl Filing<'_> {
+    pub(crate) fn file(
         &mut self,
         operation: &Operation,
         answer: Answer,
+        cx: &mut Context,
     ) -> Result<HostOutcome, Failure> {
         match (operation, answer) {
-            (Operation::Fence, Answer::Blob(blob)) => Ok(HostOutcome::Fenced(self.file_modex(blob)?)),
+            (Operation::Fence, Answer::Blob(blob)) => Ok(HostOutcome::Fenced(self.modex(blob, cx)?)),
             (Operation::Connect(_), Answer::Connected(connected)) => {
-                self.adopt_jobs(&connected.data)?;
+                self.jobs(&connected.data, cx)?;
                 Ok(HostOutcome::Connected(connected))
             }
             (Operation::Disconnect(_), Answer::Done) => Ok(HostOutcome::Disconnected),
             (Operation::Construct(_), Answer::Grouped(mut grouped)) => {
-                self.adopt_jobs(&grouped.jobs)?;
-                let remote = self.file_modex(std::mem::take(&mut grouped.data))?;
+                self.jobs(&grouped.jobs, cx)?;
+                let remote = self.modex(std::mem::take(&mut grouped.data), cx)?;
                 Ok(HostOutcome::Constructed(grouped, remote))
             }
             (Operation::Destruct(_), Answer::Grouped(_)) => Ok(HostOutcome::Destructed),
@@ -48,25 +58,25 @@ impl Engine {
     }
 
     /// Files what other nodes have sent; returns it.
-    fn file_modex(&mut self, blob: Bytes) -> Result<Vec<ProcData>, Failure> {
-        let modex = self.cx.config.codec.read_modex(blob)?;
+    fn modex(&mut self, blob: Bytes, cx: &mut Context) -> Result<Vec<ProcData>, Failure> {
+        let modex = cx.config.codec.read_modex(blob)?;
         let mut remote = Vec::new();
         for data in modex.procs {
             // this node's own part comes back with the rest
-            if self.cx.jobs.get(&data.proc.nspace).is_some_and(|job| job.is_local(data.proc.rank)) {
+            if cx.jobs.get(&data.proc.nspace).is_some_and(|job| job.is_local(data.proc.rank)) {
                 continue;
             }
-            self.file_remote(&data);
+            self.data.file_remote(&data, cx);
             remote.push(data);
         }
         Ok(remote)
     }
 
     /// Takes over what other servers tell of namespaces that are not known here.
-    fn adopt_jobs(&mut self, data: &Bytes) -> Result<(), Failure> {
-        for job in self.cx.config.codec.read_jobs(data.clone())? {
-            if !self.cx.jobs.contains_key(job.nspace()) {
-                self.adopt_job(job);
+    fn jobs(&mut self, data: &Bytes, cx: &mut Context) -> Result<(), Failure> {
+        for job in cx.config.codec.read_jobs(data.clone())? {
+            if !cx.jobs.contains_key(job.nspace()) {
+                self.data.adopt_job(job, self.psets, cx);
             }
         }
         Ok(())

@@ -26,7 +26,7 @@ use pmix_types::{DataType, Directives, Info, Key, Memory, Nspace, ProcId, Status
 #[cfg(test)]
 pub(crate) use absence::MAX_ABSENCES;
 pub(crate) use entry::Entry;
-pub(crate) use filing::HostOutcome;
+pub(crate) use filing::{Filing, HostOutcome};
 pub(crate) use lower::Lower;
 pub(crate) use signature::Operation;
 

@@ -127,7 +127,7 @@ impl Iof {
         match self.subscriptions.get_mut(&number) {
             Some(held) if is_own(held) => {
                 held.flush(|_| true, &mut cx.timers, &mut cx.out);
-                self.end(number, UpcallPurpose::Answer { to, bytes: 0 }, cx);
+                self.end(number, UpcallPurpose::Answer(to), cx);
             }
             _ => {
                 let message = format!("no output subscription {number}");

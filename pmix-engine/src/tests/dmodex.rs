@@ -4,7 +4,7 @@ use pmix_types::job::JobSpec;
 use pmix_types::message::Failure;
 use pmix_types::{Directives, Info, ProcId, Scope, Status, keys};
 
-use super::super::dmodex::MAX_HELD;
+use super::super::data::MAX_HELD;
 use super::super::{CallId, CallValue, Command, HostCall, Input};
 use super::harness::*;
 

@@ -494,16 +494,16 @@ pub(super) fn assert_idle(engine: &Engine) {
         engine.stats().waiting,
         0,
         "{:?} {:?} {:?}",
-        engine.waiters,
+        engine.data,
         engine.collectives,
-        engine.dmodex
+        engine.cx.timers
     );
     assert!(engine.collectives.is_empty(), "{:?}", engine.collectives);
-    assert!(engine.dmodex.is_empty(), "{:?}", engine.dmodex);
+    assert!(engine.data.is_empty(), "{:?}", engine.data);
     assert!(engine.monitors.is_empty(), "{:?}", engine.monitors);
     assert!(engine.queries.is_empty(), "{:?}", engine.queries);
     assert!(engine.resolutions.is_empty(), "{:?}", engine.resolutions);
-    assert!(engine.left.is_empty(), "{:?}", engine.left);
+    assert!(engine.forwards.is_empty(), "{:?}", engine.forwards);
 }
 
 /// A process wants to hear of all events.

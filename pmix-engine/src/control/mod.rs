@@ -1,66 +1,75 @@
-//! Requests whose work is the host's: passed up with the caller's identity, timed here, answered in their own form.
+//! Requests that the host carries out: passed up with the caller's identity, timed here, answered in their own form.
+
+pub(crate) mod cleanup;
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
 use pmix_types::message::{
-    Failure, Log, Lookup, LookupReply, Publish, Reply, Request, Spawn, SpawnReply, Unpublish,
+    Abort, Failure, Log, Lookup, LookupReply, Publish, Reply, Request, Spawn, SpawnReply, Unpublish,
 };
-use pmix_types::{DataRange, Directives, Info, KeyName, Pdata, Persistence, Status, keys};
+use pmix_types::{DataRange, Directives, Info, KeyName, Nspace, Pdata, Persistence, Status, keys};
 
-use super::ids::ReplyTo;
-use super::timers::{Timer, deadline};
-use super::upcall::Form;
-use super::users::push_identity;
-use super::{
-    Answer, Asked, Caller, Command, ConnId, Engine, UpcallId, UpcallPurpose, UpcallRequest, not_supported,
-};
+use crate::context::Context;
+use crate::ids::ReplyTo;
+use crate::timers::{Timer, deadline};
+use crate::upcall::Form;
+use crate::users::push_identity;
+use crate::{Answer, Asked, Caller, ConnId, UpcallId, UpcallPurpose, UpcallRequest, not_supported};
 
 /// Bytes of requests of one user that may be left at the host by connections that are gone.
 const MAX_LEFT: usize = 64 << 20;
 /// What a request takes there besides its own bytes.
 const UPCALL: usize = 4 << 10;
 
+/// Requests that the host carries out.
+#[derive(Debug, Default)]
+pub(crate) struct Forwards {
+    pending: BTreeMap<UpcallId, Forwarded>,
+    left: Left,
+}
+
 /// A request that the host carries out.
 #[derive(Debug)]
-pub(super) struct Forwarded {
-    pub(super) to: ReplyTo,
-    pub(super) deadline: Option<Instant>,
+struct Forwarded {
+    to: ReplyTo,
+    deadline: Option<Instant>,
     form: Form,
     bytes: usize,
 }
 
 impl Forwarded {
     /// Whether the host need not go on when the caller is gone: it only waits.
-    pub(super) const fn only_looks(&self) -> bool {
+    const fn only_looks(&self) -> bool {
         matches!(self.form, Form::Found(_))
     }
+}
+
+/// A process has left a connected set, as its host agrees: to be told before it is answered.
+#[derive(Debug)]
+pub(crate) struct LeftSet {
+    pub(crate) to: ReplyTo,
+    pub(crate) nspace: Nspace,
+    pub(crate) notify_each: bool,
 }
 
 /// Requests that the host goes on with although their connections are gone: by user, so that nobody leaves more and more
 /// behind by coming again and again.
 #[derive(Debug, Default)]
-pub(super) struct Left {
+struct Left {
     all: BTreeMap<UpcallId, (u32, usize)>,
     by_uid: BTreeMap<u32, usize>,
 }
 
 impl Left {
-    /// A connection is gone: what is still at the host is left behind.
-    pub(super) fn add(&mut self, upcalls: &BTreeMap<UpcallId, UpcallPurpose>, conn: ConnId, uid: u32) {
-        for (upcall, purpose) in upcalls {
-            let bytes = match purpose {
-                UpcallPurpose::Forward(asked) if asked.to.conn == conn => asked.bytes,
-                UpcallPurpose::Answer { to, bytes } if to.conn == conn => *bytes,
-                _ => continue,
-            };
-            self.all.insert(*upcall, (uid, bytes + UPCALL));
-            *self.by_uid.entry(uid).or_default() += bytes + UPCALL;
-        }
+    /// A connection is gone: a request of it is still at the host.
+    fn add(&mut self, upcall: UpcallId, uid: u32, bytes: usize) {
+        self.all.insert(upcall, (uid, bytes + UPCALL));
+        *self.by_uid.entry(uid).or_default() += bytes + UPCALL;
     }
 
     /// The host has answered, or need not.
-    pub(super) fn remove(&mut self, upcall: UpcallId) {
+    fn remove(&mut self, upcall: UpcallId) {
         let Some((uid, bytes)) = self.all.remove(&upcall) else { return };
         if let Some(held) = self.by_uid.get_mut(&uid) {
             *held -= bytes;
@@ -71,7 +80,7 @@ impl Left {
     }
 
     /// Whether a user has left so much behind that the host takes no more of it.
-    pub(super) fn check(&self, asked: &Asked) -> Result<(), Failure> {
+    fn check(&self, asked: &Asked) -> Result<(), Failure> {
         let uid = asked.by.uid;
         let bytes = self.by_uid.get(&uid).copied().unwrap_or_default();
         if bytes < MAX_LEFT {
@@ -83,13 +92,21 @@ impl Left {
         Err(Failure::new(Status::ERR_RESOURCE_BUSY, message))
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.all.is_empty() && self.by_uid.is_empty()
     }
 }
 
-impl Engine {
-    pub(super) fn on_publish(&mut self, asked: Asked, mut publish: Publish) {
+impl Forwards {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pending.is_empty() && self.left.is_empty()
+    }
+
+    pub(crate) fn on_abort(&mut self, asked: Asked, abort: Abort, cx: &mut Context) {
+        self.pass_up(asked, Ok(UpcallRequest::Abort(abort)), Form::Done, cx);
+    }
+
+    pub(crate) fn on_publish(&mut self, asked: Asked, mut publish: Publish, cx: &mut Context) {
         let Publish { data, directives, .. } = &mut publish;
         // what is a directive by its key is no data, wherever it stands (PUB-02)
         directives.extend(data.extract_if(.., |info| is_publish_directive(info)));
@@ -98,57 +115,63 @@ impl Engine {
         } else {
             fill_in_range(directives).and_then(|()| fill_in_persistence(directives))
         };
-        self.pass_up(asked, result.map(|()| UpcallRequest::Publish(publish)), Form::Done);
+        self.pass_up(asked, result.map(|()| UpcallRequest::Publish(publish)), Form::Done, cx);
     }
 
-    pub(super) fn on_lookup(&mut self, asked: Asked, mut lookup: Lookup) {
+    pub(crate) fn on_lookup(&mut self, asked: Asked, mut lookup: Lookup, cx: &mut Context) {
         let result = if lookup.keys.is_empty() {
             Err(bad_param("a lookup needs keys"))
         } else {
             fill_in_range(&mut lookup.directives)
         };
         let form = Form::Found(lookup.keys.clone());
-        self.pass_up(asked, result.map(|()| UpcallRequest::Lookup(lookup)), form);
+        self.pass_up(asked, result.map(|()| UpcallRequest::Lookup(lookup)), form, cx);
     }
 
-    pub(super) fn on_unpublish(&mut self, asked: Asked, mut unpublish: Unpublish) {
+    pub(crate) fn on_unpublish(&mut self, asked: Asked, mut unpublish: Unpublish, cx: &mut Context) {
         let result = fill_in_range(&mut unpublish.directives);
-        self.pass_up(asked, result.map(|()| UpcallRequest::Unpublish(unpublish)), Form::Done);
+        self.pass_up(asked, result.map(|()| UpcallRequest::Unpublish(unpublish)), Form::Done, cx);
     }
 
-    pub(super) fn on_spawn(&mut self, asked: Asked, mut spawn: Spawn) {
+    pub(crate) fn on_spawn(&mut self, asked: Asked, mut spawn: Spawn, cx: &mut Context) {
         let result = if spawn.apps.is_empty() {
             Err(bad_param("there is no application to start"))
         } else {
             check_user(&asked.by, &spawn.directives).and_then(|()| fill_in_spawn_limit(&mut spawn.directives))
         };
-        self.pass_up(asked, result.map(|()| UpcallRequest::Spawn(spawn)), Form::Spawned);
+        self.pass_up(asked, result.map(|()| UpcallRequest::Spawn(spawn)), Form::Spawned, cx);
     }
 
-    pub(super) fn on_log(&mut self, asked: Asked, log: Log) {
+    pub(crate) fn on_log(&mut self, asked: Asked, log: Log, cx: &mut Context) {
         let result = if log.data.is_empty() {
             Err(bad_param("there is nothing to log"))
         } else {
             Ok(UpcallRequest::Log(log))
         };
-        self.pass_up(asked, result, Form::Done);
+        self.pass_up(asked, result, Form::Done, cx);
     }
 
     /// Requests that only a host can carry out, and that need nothing from the server on their way to it.
-    pub(super) fn on_host_request(&mut self, asked: Asked, request: Request) {
+    pub(crate) fn on_request(&mut self, asked: Asked, request: Request, cx: &mut Context) {
         match UpcallRequest::passed_up(request) {
-            Ok((request, form)) => self.pass_up(asked, Ok(request), form),
-            Err(other) => self.cx.reply(asked.to, Err(not_supported(other.operation()))),
+            Ok((request, form)) => self.pass_up(asked, Ok(request), form, cx),
+            Err(other) => cx.reply(asked.to, Err(not_supported(other.operation()))),
         }
     }
 
     /// Calls the host, if it serves this, with the caller's identity (GEN-13) and without the time limit, which is
     /// kept here (GEN-12).
-    pub(super) fn pass_up(&mut self, asked: Asked, request: Result<UpcallRequest, Failure>, form: Form) {
+    pub(crate) fn pass_up(
+        &mut self,
+        asked: Asked,
+        request: Result<UpcallRequest, Failure>,
+        form: Form,
+        cx: &mut Context,
+    ) {
         let left = self.left.check(&asked);
         let Asked { at, by, to, bytes } = asked;
         let timed = left.and(request).and_then(|mut request| {
-            if !self.cx.config.capabilities.has(request.upcall()) {
+            if !cx.config.capabilities.has(request.upcall()) {
                 return Err(not_supported(request.upcall().operation()));
             }
             let mut until = None;
@@ -160,50 +183,81 @@ impl Engine {
             Ok((request, until))
         });
         match timed {
-            Err(failure) => self.cx.reply(to, Err(failure)),
+            Err(failure) => cx.reply(to, Err(failure)),
             Ok((request, deadline)) => {
-                let purpose = UpcallPurpose::Forward(Forwarded { to, deadline, form, bytes });
-                let id = self.cx.upcall(purpose, by, request);
-                self.cx.timers.set(deadline, Timer::Upcall(id));
+                let id = cx.upcall(UpcallPurpose::Forward, by, request);
+                self.pending.insert(id, Forwarded { to, deadline, form, bytes });
+                cx.timers.set(deadline, Timer::Upcall(id));
             }
         }
     }
 
-    pub(super) fn on_forwarded(
+    /// The host has ended an upcall, whatever it was for: nothing of it is left there.
+    pub(crate) fn on_end_of(&mut self, upcall: UpcallId) {
+        self.left.remove(upcall);
+    }
+
+    /// The host has carried a request out, or says why not. A process that has left a connected set is for the caller to
+    /// tell of, and then to answer.
+    pub(crate) fn on_answer(
         &mut self,
         upcall: UpcallId,
-        asked: Forwarded,
         result: Result<Answer, Failure>,
-    ) {
-        self.cx.timers.clear(asked.deadline, Timer::Upcall(upcall));
-        let result = result.and_then(|answer| match (asked.form, answer) {
-            (Form::Done, Answer::Done) => Ok(Reply::Done),
-            (Form::Found(keys), Answer::Found(found)) => found_reply(&keys, found),
-            (Form::Info, Answer::Info(info)) => Ok(Reply::Info(info)),
-            (Form::Credential, Answer::Credential(credential)) => Ok(Reply::Credential(credential)),
+        cx: &mut Context,
+    ) -> Option<LeftSet> {
+        let Forwarded { to, deadline, form, .. } = self.pending.remove(&upcall)?;
+        cx.timers.clear(deadline, Timer::Upcall(upcall));
+        let result = result.and_then(|answer| match (form, answer) {
+            (Form::Done, Answer::Done) => Ok(Ok(Reply::Done)),
+            (Form::Found(keys), Answer::Found(found)) => found_reply(&keys, found).map(Ok),
+            (Form::Info, Answer::Info(info)) => Ok(Ok(Reply::Info(info))),
+            (Form::Credential, Answer::Credential(credential)) => Ok(Ok(Reply::Credential(credential))),
             (Form::Spawned, Answer::Spawned(nspace)) => {
                 let mut reply = SpawnReply::new(nspace);
-                reply.job = self.cx.jobs.get(&reply.nspace).map(|job| job.data.clone());
-                Ok(Reply::Spawn(reply))
+                reply.job = cx.jobs.get(&reply.nspace).map(|job| job.data.clone());
+                Ok(Ok(Reply::Spawn(reply)))
             }
             (Form::Left { nspace, notify_each }, Answer::Done) => {
-                self.on_left(asked.to.conn, &nspace, notify_each);
-                Ok(Reply::Done)
+                Ok(Err(LeftSet { to, nspace, notify_each }))
             }
             (form, answer) => {
                 let message = format!("the host answered {answer:?} where {form:?} was asked for");
                 Err(Failure::new(Status::ERROR, message))
             }
         });
-        self.cx.reply(asked.to, result);
+        let reply = match result {
+            Ok(Err(left)) => return Some(left),
+            Ok(Ok(reply)) => Ok(reply),
+            Err(failure) => Err(failure),
+        };
+        cx.reply(to, reply);
+        None
     }
 
-    pub(super) fn on_upcall_timeout(&mut self, upcall: UpcallId) {
-        if let Some(UpcallPurpose::Forward(asked)) = self.cx.upcalls.remove(&upcall) {
-            self.left.remove(upcall);
-            self.cx.out.push(Command::CancelUpcall(upcall));
+    pub(crate) fn on_timeout(&mut self, upcall: UpcallId, cx: &mut Context) {
+        self.left.remove(upcall);
+        if let Some(forwarded) = self.pending.remove(&upcall) {
+            cx.cancel_upcall(upcall);
             let failure = Failure::new(Status::ERR_TIMEOUT, "the host did not answer in the time given");
-            self.cx.reply(asked.to, Err(failure));
+            cx.reply(forwarded.to, Err(failure));
+        }
+    }
+
+    /// A connection is gone: nobody waits for its lookups, and all else is still at the host.
+    pub(crate) fn conn_gone(&mut self, conn: ConnId, uid: u32, cx: &mut Context) {
+        for (upcall, lookup) in
+            self.pending.extract_if(.., |_, held| held.to.conn == conn && held.only_looks())
+        {
+            cx.timers.clear(lookup.deadline, Timer::Upcall(upcall));
+            cx.cancel_upcall(upcall);
+        }
+        for (upcall, held) in self.pending.iter().filter(|(_, held)| held.to.conn == conn) {
+            self.left.add(*upcall, uid, held.bytes);
+        }
+        for (upcall, purpose) in &cx.upcalls {
+            if matches!(purpose, UpcallPurpose::Answer(to) if to.conn == conn) {
+                self.left.add(*upcall, uid, 0);
+            }
         }
     }
 }

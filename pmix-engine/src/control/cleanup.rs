@@ -6,9 +6,9 @@ use std::path::{Component, Path, PathBuf};
 use pmix_types::message::{Failure, JobControl, Reply};
 use pmix_types::{Directives, Key, Nspace, ProcId, Rank, Status, keys};
 
-use super::command::{Cleanup, DirCleanup};
-use super::context::Context;
-use super::{Asked, Command};
+use crate::command::{Cleanup, DirCleanup};
+use crate::context::Context;
+use crate::{Asked, Command};
 
 /// What the registrations for one process, or for one namespace, may take.
 const MAX_CLEANUP: usize = 1 << 20;
@@ -17,10 +17,10 @@ const PATH: usize = 96;
 
 /// By process; rank `WILDCARD` for a namespace.
 #[derive(Debug, Default)]
-pub(super) struct Cleanups(BTreeMap<ProcId, Cleanup>);
+pub(crate) struct Cleanups(BTreeMap<ProcId, Cleanup>);
 
 /// Whether job control is about files, which is the server's own business.
-pub(super) fn is_cleanup(directives: &Directives) -> bool {
+pub(crate) fn is_cleanup(directives: &Directives) -> bool {
     directives.contains(&keys::REGISTER_CLEANUP) || directives.contains(&keys::REGISTER_CLEANUP_DIR)
 }
 
@@ -89,7 +89,7 @@ fn absolute(directives: &mut Directives, key: &Key<String>) -> Result<BTreeSet<P
 }
 
 impl Cleanups {
-    pub(super) fn on_request(&mut self, asked: &Asked, control: JobControl, cx: &mut Context) {
+    pub(crate) fn on_request(&mut self, asked: &Asked, control: JobControl, cx: &mut Context) {
         let result = self.register(asked, control, cx);
         cx.reply(asked.to, result.map(|()| Reply::Info(Vec::new())));
     }
@@ -123,7 +123,7 @@ impl Cleanups {
     }
 
     /// A process has ended, and perhaps its namespace on this node with it.
-    pub(super) fn on_ended(&mut self, proc: &ProcId, cx: &mut Context) {
+    pub(crate) fn on_ended(&mut self, proc: &ProcId, cx: &mut Context) {
         let own = self.0.remove(proc);
         cx.out.extend(own.map(Command::Cleanup));
         let Some(job) = cx.jobs.get(&proc.nspace) else { return };
@@ -135,7 +135,7 @@ impl Cleanups {
     }
 
     /// A namespace is gone: nothing of it runs here any more.
-    pub(super) fn end_of_nspace(&mut self, nspace: &Nspace, cx: &mut Context) {
+    pub(crate) fn end_of_nspace(&mut self, nspace: &Nspace, cx: &mut Context) {
         let left: Vec<_> = self.0.keys().filter(|proc| proc.nspace == *nspace).cloned().collect();
         cx.out.extend(left.iter().filter_map(|proc| self.0.remove(proc)).map(Command::Cleanup));
     }

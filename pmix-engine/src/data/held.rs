@@ -1,0 +1,114 @@
+//! Data that other nodes fetch from this one (direct modex).
+
+use bytes::Bytes;
+use pmix_types::message::Failure;
+use pmix_types::{Directives, KeyName, Nspace, ProcId, Rank, Status, keys};
+
+use super::look::modex_of;
+use crate::context::Context;
+use crate::registry::Viewer;
+use crate::{CallId, CallValue, Command};
+
+/// Requests of other nodes that wait here at a time: a host may wait for ever for what will never be put.
+pub(crate) const MAX_HELD: usize = 1 << 14;
+
+/// Requests of the host that cannot be answered yet (DMX-02).
+#[derive(Debug, Default)]
+pub(super) struct HeldRequests(Vec<Held>);
+
+#[derive(Debug)]
+struct Held {
+    call: CallId,
+    proc: ProcId,
+    key: Option<KeyName>,
+}
+
+impl HeldRequests {
+    pub(super) const fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The host asks for the data of a local process for another node (DMX-02).
+    pub(super) fn on_request(
+        &mut self,
+        call: CallId,
+        proc: ProcId,
+        directives: &Directives,
+        cx: &mut Context,
+    ) {
+        let key = match directives.get(&keys::REQUIRED_KEY) {
+            Ok(key) => key,
+            Err(error) => return returns(call, Err(error.into()), cx),
+        };
+        let key = key.and_then(|key| KeyName::new(key).ok());
+        let held = Held { call, proc, key };
+        match held.answer(cx) {
+            Some(result) => returns(call, result, cx),
+            None if self.0.len() >= MAX_HELD => {
+                let message = format!("{MAX_HELD} requests for data that is not there wait here already");
+                returns(call, Err(Failure::new(Status::ERR_RESOURCE_BUSY, message)), cx);
+            }
+            None => self.0.push(held),
+        }
+    }
+
+    /// Answers those that can be answered now.
+    pub(super) fn recheck(&mut self, concerns: impl Fn(&ProcId) -> bool, cx: &mut Context) {
+        for request in std::mem::take(&mut self.0) {
+            match concerns(&request.proc).then(|| request.answer(cx)).flatten() {
+                Some(result) => returns(request.call, result, cx),
+                None => self.0.push(request),
+            }
+        }
+    }
+
+    /// A namespace is gone: nobody answers for it any more.
+    pub(super) fn fail_of(&mut self, nspace: &Nspace, failure: &Failure, cx: &mut Context) {
+        for held in self.0.extract_if(.., |held| held.proc.nspace == *nspace) {
+            returns(held.call, Err(failure.clone()), cx);
+        }
+    }
+
+    /// The host does not wait any more.
+    pub(super) fn forget(&mut self, call: CallId) {
+        self.0.retain(|held| held.call != call);
+    }
+}
+
+impl Held {
+    /// The answer, or `None` if it must wait.
+    fn answer(&self, cx: &Context) -> Option<Result<Bytes, Failure>> {
+        let Self { proc, key, .. } = self;
+        let job = cx.jobs.get(&proc.nspace).filter(|job| job.registered)?;
+        if proc.rank == Rank::WILDCARD {
+            return Some(Ok(cx.config.codec.encode_job(&job.data)));
+        }
+        let fail =
+            |status, message: String| Some(Err(Failure::new(status, message).with_procs(vec![proc.clone()])));
+        if !job.is_local(proc.rank) && job.end_of(proc.rank).is_none() {
+            if job.awaits_clients() {
+                return None;
+            }
+            let message = format!("{proc} is not a process of {}", cx.config.hostname);
+            return fail(Status::ERR_NOT_FOUND, message);
+        }
+        if let Some(put) = job.put.get(&proc.rank) {
+            match key {
+                Some(key) if put.find(key, Viewer::OtherNode, None).is_none() => {
+                    if put.hides(key, Viewer::OtherNode) {
+                        let message =
+                            format!("{key} of {proc} was put in a scope that leaves other nodes out");
+                        return fail(Status::ERR_EXISTS_OUTSIDE_SCOPE, message);
+                    }
+                }
+                _ => return Some(Ok(cx.config.codec.modex_blob(&modex_of(proc, put, Viewer::OtherNode)))),
+            }
+        }
+        let end = job.end_of(proc.rank)?;
+        fail(Status::ERR_NOT_FOUND, format!("{proc} has ended without putting what is wanted: {end}"))
+    }
+}
+
+fn returns(call: CallId, result: Result<Bytes, Failure>, cx: &mut Context) {
+    cx.out.push(Command::Return { id: call, result: result.map(CallValue::Blob) });
+}
