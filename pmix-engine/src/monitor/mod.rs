@@ -55,6 +55,14 @@ enum Kind {
 }
 
 impl Kind {
+    /// How long until something is due for the first time.
+    const fn first(&self) -> Duration {
+        match self {
+            Self::Heartbeat { patience } => *patience,
+            Self::File(file) => file.interval,
+        }
+    }
+
     fn memory(&self) -> usize {
         match self {
             Self::Heartbeat { .. } => 0,
@@ -108,7 +116,7 @@ impl Monitors {
         cx: &mut Context,
     ) -> Result<By, Failure> {
         let Some((alarm, patience)) = heartbeat::read(asked, request)? else { return Ok(By::Host) };
-        self.hold(asked, alarm, Kind::Heartbeat { patience }, patience, cx)?;
+        self.hold(asked, alarm, Kind::Heartbeat { patience }, cx)?;
         Ok(By::Server)
     }
 
@@ -119,21 +127,13 @@ impl Monitors {
         cx: &mut Context,
     ) -> Result<By, Failure> {
         let Some((alarm, file)) = File::read(asked, request, cx)? else { return Ok(By::Host) };
-        let interval = file.interval;
-        let number = self.hold(asked, alarm, Kind::File(file), interval, cx)?;
+        let number = self.hold(asked, alarm, Kind::File(file), cx)?;
         self.look(number, cx);
         Ok(By::Server)
     }
 
-    /// Starts a monitor and returns its number. `first` is the time until something is due.
-    fn hold(
-        &mut self,
-        asked: &Asked,
-        alarm: Alarm,
-        kind: Kind,
-        first: Duration,
-        cx: &mut Context,
-    ) -> Result<u64, Failure> {
+    /// Starts a monitor and returns its number.
+    fn hold(&mut self, asked: &Asked, alarm: Alarm, kind: Kind, cx: &mut Context) -> Result<u64, Failure> {
         let conn = asked.to.conn;
         let bytes = alarm.memory() + kind.memory();
         if bytes > MAX_MONITOR {
@@ -150,7 +150,7 @@ impl Monitors {
             return Err(Failure::new(Status::ERR_EXISTS, message));
         }
         let number = self.next.next();
-        let due = asked.at.checked_add(first);
+        let due = asked.at.checked_add(kind.first());
         cx.timers.set(due, Timer::Monitor(number));
         self.held.insert(number, Monitor { conn, alarm, kind, due });
         Ok(number)
