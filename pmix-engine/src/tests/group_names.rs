@@ -1,0 +1,155 @@
+//! Members that are named by the id of their group.
+
+use pmix_types::message::{
+    Abort, Connect, Disconnect, IofPull, IofPush, JobControl, Monitor, RegisterEvents, Reply, Request,
+};
+use pmix_types::{DataArray, DataRange, Directives, Event, Info, IofChannels, Scope, Status, Value, keys};
+
+use super::super::upcall::{Connected, Grouped, Upcall};
+use super::super::{Answer, CallValue, Command, HostCall, UpcallRequest};
+use super::group::*;
+use super::harness::*;
+
+#[test]
+fn idn_06_a_fence_by_the_id_is_one_of_the_members() {
+    let (mut t, peers) = Harness::local(3);
+    make(&mut t, &peers[1..], &construct("g", [proc("job", 2), proc("job", 1)]));
+    let by_id = t.ask(&peers[1], fence([all_of("g")]));
+    let by_rank = t.ask(&peers[2], fence([proc("g", 0), proc("job", 1)]));
+    t.fenced(by_id);
+    t.fenced(by_rank);
+    let stranger = t.ask(&peers[0], fence([all_of("g")]));
+    t.fails(stranger, Status::ERR_NOT_A_MEMBER);
+    let nobody = t.ask(&peers[1], fence([proc("g", 2)]));
+    t.fails(nobody, Status::ERR_BAD_PARAM);
+    t.commits(&peers[2], [entry(Scope::GLOBAL, "k", 5u32)]);
+    let to = t.ask(&peers[0], get(proc("g", 0), "k"));
+    assert_eq!(t.value(to), 5u32.into());
+    t.finish();
+}
+
+#[test]
+fn idn_06_each_member_is_meant_once_however_often_it_is_named() {
+    let (mut t, a, b) = Harness::two_nodes([Upcall::Group, Upcall::NotifyEvent]);
+    let asked = [&a, &b].map(|peer| t.ask(peer, construct("g", vec![all_of("job"); 3])));
+    let (id, request) = asked_host(&mut t);
+    let all: Vec<_> = (0..4).map(|rank| proc("job", rank)).collect();
+    assert_eq!(request.procs, all);
+    t.answer(id, Ok(Answer::Grouped(Grouped::default())));
+    asked.into_iter().for_each(|to| drop(made(&mut t, to)));
+    let often = [vec![all_of("g"); 1000], vec![proc("g", 1), proc("job", 2)]].concat();
+    for range in [Value::from(DataArray::Proc(often)), Value::Proc(all_of("g"))] {
+        let range = Info::dynamic(keys::EVENT_CUSTOM_RANGE.key_name(), range);
+        let event = Event::new(Status::from_raw(-9), b.proc.clone()).with_range(DataRange::CUSTOM);
+        let to = t.ask(&b, Request::Notify(event.with_info(range)));
+        t.done(to);
+        let (notice, _, request) = t.upcall();
+        let UpcallRequest::NotifyEvent(notify) = request else { panic!("{request:?}") };
+        assert_eq!(notify.custom_range(), all);
+        t.answer(notice, Ok(Answer::Done));
+    }
+    assert!(matches!(t.called(HostCall::DeregisterNspace(nspace("job"))), Ok(CallValue::Done)));
+    t.drain();
+    t.finish();
+}
+
+#[test]
+fn idn_06_an_alarm_reaches_the_members_of_a_group_by_its_id() {
+    let (mut t, peers) = Harness::local(3);
+    make(&mut t, &peers[1..], &construct("g", [proc("job", 1), proc("job", 2)]));
+    peers.iter().for_each(|peer| listen(&mut t, peer));
+    let wish = Monitor::new(Info::new(&keys::MONITOR_HEARTBEAT, true), Status::from_raw(-9));
+    let wish = Request::Monitor(wish)
+        .with(&keys::MONITOR_HEARTBEAT_TIME, 5u32)
+        .with(&keys::RANGE, DataRange::CUSTOM)
+        .with(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(vec![all_of("g")]));
+    let to = t.ask(&peers[0], wish);
+    assert!(matches!(t.ok(to), Reply::Info(_)));
+    t.advance(5);
+    for peer in &peers[1..] {
+        assert!(matches!(t.next(), Command::Push { conn, .. } if conn == peer.conn));
+    }
+    t.lose(&peers[0]);
+    t.finish();
+}
+
+#[test]
+fn idn_06_all_that_goes_to_the_host_names_the_members() {
+    let mut t = Harness::new([
+        Upcall::Abort,
+        Upcall::JobControl,
+        Upcall::IofPull,
+        Upcall::PushStdin,
+        Upcall::Connect,
+        Upcall::Disconnect,
+    ]);
+    t.job("job", "0-2");
+    let peers = [0, 1, 2].map(|rank| t.connect(&proc("job", rank)));
+    make(&mut t, &peers[..2], &construct("g", [proc("job", 1), proc("job", 0)]));
+    let (named, members) = (vec![all_of("g")], vec![proc("job", 1), proc("job", 0)]);
+    let mut abort = Abort::new(1, "");
+    abort.procs = named.clone();
+    let to = t.ask(&peers[2], Request::Abort(abort));
+    let (id, _, request) = t.upcall();
+    assert!(matches!(&request, UpcallRequest::Abort(abort) if abort.procs == members), "{request:?}");
+    t.answer(id, Ok(Answer::Done));
+    t.done(to);
+    let to = t.ask(&peers[2], Request::JobControl(JobControl::new(named.clone())));
+    let (id, _, request) = t.upcall();
+    let UpcallRequest::JobControl(control) = &request else { panic!("{request:?}") };
+    assert_eq!(control.targets, members);
+    t.answer(id, Ok(Answer::Info(vec![])));
+    assert!(matches!(t.ok(to), Reply::Info(_)));
+    let to = t.ask(&peers[2], Request::IofPush(IofPush::new(named.clone(), "input".into())));
+    let (id, _, request) = t.upcall();
+    let UpcallRequest::PushStdin(input) = &request else { panic!("{request:?}") };
+    assert_eq!(input.targets, members);
+    t.answer(id, Ok(Answer::Done));
+    t.done(to);
+    let to = t.ask(&peers[2], Request::IofPull(IofPull::new(named.clone(), IofChannels::STDOUT)));
+    let (id, _, request) = t.upcall();
+    let UpcallRequest::IofPull(pull) = &request else { panic!("{request:?}") };
+    assert_eq!(pull.pull.procs, members);
+    t.answer(id, Err(failure(Status::ERR_NOT_SUPPORTED)));
+    t.fails(to, Status::ERR_NOT_SUPPORTED);
+    // who is connected is so by the own name
+    let real = Connect::new(members.clone());
+    let asked = [Connect::new(named.clone()), real].into_iter().zip(&peers);
+    let asked: Vec<_> = asked.map(|(connect, peer)| t.ask(peer, Request::Connect(connect))).collect();
+    let (id, _, request) = t.upcall();
+    let UpcallRequest::Connect(connect) = &request else { panic!("{request:?}") };
+    assert_eq!(connect.procs, [proc("job", 0), proc("job", 1)]);
+    t.answer(id, Ok(Answer::Connected(Connected::default())));
+    asked.into_iter().for_each(|to| drop(t.ok(to)));
+    let asked = [Disconnect::new(members), Disconnect::new(named)].into_iter().zip(&peers);
+    let asked: Vec<_> = asked.map(|(end, peer)| t.ask(peer, Request::Disconnect(end))).collect();
+    let (id, _, request) = t.upcall();
+    let UpcallRequest::Disconnect(end) = &request else { panic!("{request:?}") };
+    assert_eq!(end.procs, [proc("job", 0), proc("job", 1)]);
+    t.answer(id, Ok(Answer::Done));
+    asked.into_iter().for_each(|to| t.done(to));
+    t.finish();
+}
+
+#[test]
+fn idn_06_a_handler_for_what_affects_a_group_is_one_for_its_members() {
+    let (mut t, peers) = Harness::local(3);
+    make(&mut t, &peers[..2], &construct("g", [proc("job", 0), proc("job", 1)]));
+    let mut wish = RegisterEvents::new(vec![]);
+    let group = DataArray::Proc(vec![all_of("g")]);
+    wish.directives = Directives::new().with(&keys::EVENT_AFFECTED_PROCS, group);
+    let to = t.ask(&peers[2], Request::RegisterEvents(wish));
+    assert!(matches!(t.ok(to), Reply::Registered(_)));
+    let code = Status::from_raw(-9);
+    for rank in [2, 1] {
+        let about = proc("job", rank);
+        let event = Event::new(code, about.clone()).with_range(DataRange::LOCAL);
+        let event = event.with_info(Info::new(&keys::EVENT_AFFECTED_PROC, about.clone()));
+        t.called(HostCall::NotifyEvent(event)).unwrap();
+        if rank == 1 {
+            hears(&mut t, &peers[2], code, &about);
+        }
+        t.quiet();
+    }
+    t.finish();
+}
