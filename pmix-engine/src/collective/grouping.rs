@@ -1,14 +1,14 @@
 //! Groups that are being made or ended: which operation a process means by an id.
 
 use pmix_types::message::Failure;
-use pmix_types::{Directives, Nspace, ProcId, Status};
+use pmix_types::{Nspace, ProcId, Status};
 
 use super::lower::Lower;
 use super::rounds::{Rounds, Terms};
 use super::signature::{Operation, Signature};
 use crate::connected::ConnectedSets;
 use crate::context::Context;
-use crate::group::{Group, GroupTerms, Groups, MAX_GROUPS, MAX_GROUPS_OF_PROC, not_complete, spelled_out};
+use crate::group::{Group, Groups, MAX_GROUPS, MAX_GROUPS_OF_PROC, not_complete, spelled_out};
 use crate::participants::{Members, contains, members_of};
 
 impl Rounds {
@@ -36,45 +36,38 @@ impl Rounds {
         }
     }
 
-    /// What a construct or destruct is known by, and how it is to be done.
-    pub(super) fn group_operation(
+    /// What the destruct of a group is known by, and how it is to be done.
+    pub(super) fn destruct_operation(&self, signature: Signature, group: &Group) -> (Signature, Terms) {
+        let mut terms = Terms { optional: group.terms.notify, ..Terms::default() };
+        terms.group.by_host = group.terms.by_host;
+        // members may have left since the first of them has called
+        let begun = self.like(signature.operation.clone()).find(|held| self.is_open(held));
+        (begun.cloned().unwrap_or(signature), terms)
+    }
+
+    /// A construct of the same members that has begun. Nobody may begin another one of that id.
+    pub(super) fn begun_construct(
         &self,
-        mut signature: Signature,
+        signature: &Signature,
         caller: &ProcId,
-        directives: &mut Directives,
-        lower: &Lower<'_>,
         cx: &Context,
-    ) -> Result<(Signature, Terms), Failure> {
-        let mut terms = Terms::default();
-        if let Operation::Destruct(id) = &signature.operation {
-            let group = self.group_of(id, caller, lower.groups)?;
-            (terms.group.by_host, terms.optional) = (group.terms.by_host, group.terms.notify);
-            // members may have left since the first of them has called
-            let begun = self.like(signature.operation.clone()).find(|held| self.is_open(held));
-            return Ok((begun.cloned().unwrap_or(signature), terms));
-        }
-        terms.group = GroupTerms::take(directives)?;
-        terms.optional = terms.group.optional || terms.group.notify;
-        signature.procs = spelled_out(&signature.procs, cx);
+    ) -> Result<Option<&Signature>, Failure> {
         let mut other = None;
         for held in self.like(signature.operation.clone()) {
             if are_same(&spelled_out(&held.procs, cx), &signature.procs) {
-                return Ok((held.clone(), terms));
+                return Ok(Some(held));
             }
             if other.is_none() && self.is_open(held) {
                 other = Some(held);
             }
         }
-        match (other, signature.operation.group()) {
-            (Some(other), _) => Err(if contains(&other.procs, caller) {
-                let message = "the members of a group must all name the same processes, in any order";
-                Failure::new(Status::ERR_BAD_PARAM, message)
-            } else {
-                Failure::new(Status::ERR_EXISTS, "other processes are making a group of this id")
-            }),
-            (None, Some(id)) => self.check_new_group(id, caller, lower, cx).map(|()| (signature, terms)),
-            (None, None) => Ok((signature, terms)),
-        }
+        let Some(other) = other else { return Ok(None) };
+        Err(if contains(&other.procs, caller) {
+            let message = "the members of a group must all name the same processes, in any order";
+            Failure::new(Status::ERR_BAD_PARAM, message)
+        } else {
+            Failure::new(Status::ERR_EXISTS, "other processes are making a group of this id")
+        })
     }
 
     /// What an operation is known by that another node waits for.

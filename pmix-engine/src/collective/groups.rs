@@ -89,8 +89,7 @@ impl Collectives {
     /// Somebody has given a group up that is being made (GRP-07).
     pub(crate) fn abort_construct(
         &mut self,
-        id: &Nspace,
-        by: &ProcId,
+        (id, by): (&Nspace, &ProcId),
         failure: &Failure,
         lower: &mut Lower<'_>,
         cx: &mut Context,

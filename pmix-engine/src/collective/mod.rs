@@ -38,7 +38,7 @@ use signature::Signature;
 
 use crate::connected::{self, Entered};
 use crate::context::Context;
-use crate::group::Invited;
+use crate::group::{GroupTerms, Invited, spelled_out};
 use crate::ids::{CallId, ConnId};
 use crate::jobs::known_local;
 use crate::participants::is_in;
@@ -101,15 +101,28 @@ impl Collectives {
         let caller = &asked.by.proc;
         let Entry { operation, procs, mut directives, invited } = entry;
         let order = matches!(operation, Operation::Construct(_)).then(|| procs.clone());
-        let signature = Signature::new(operation, caller, procs, lower.sets)?;
-        let (signature, terms) = if signature.operation.group().is_some() {
-            self.rounds.group_operation(signature, caller, &mut directives, lower, cx)?
-        } else if signature.operation.is_hosts() {
-            let set = connected::Terms::take(&mut directives)?;
-            (signature, Terms { optional: set.optional, set, ..Terms::default() })
-        } else {
-            (signature, Terms::default())
-        };
+        let mut signature = Signature::new(operation, caller, procs, lower.sets)?;
+        let mut terms = Terms::default();
+        match &signature.operation {
+            Operation::Fence => {}
+            Operation::Connect(_) | Operation::Disconnect(_) => {
+                terms.set = connected::Terms::take(&mut directives)?;
+                terms.optional = terms.set.optional;
+            }
+            Operation::Construct(id) => {
+                terms.group = GroupTerms::take(&mut directives)?;
+                terms.optional = terms.group.optional || terms.group.notify;
+                signature.procs = spelled_out(&signature.procs, cx);
+                match self.rounds.begun_construct(&signature, caller, cx)? {
+                    Some(begun) => signature = begun.clone(),
+                    None => self.rounds.check_new_group(id, caller, lower, cx)?,
+                }
+            }
+            Operation::Destruct(id) => {
+                let group = self.rounds.group_of(id, caller, lower.groups)?;
+                (signature, terms) = self.rounds.destruct_operation(signature, group);
+            }
+        }
         cx.check_partners(asked, signature.procs.keys())?;
         self.check_set(&signature, caller, terms, lower)?;
         let until =
@@ -350,7 +363,7 @@ impl Collectives {
         lower: &mut Lower<'_>,
         cx: &mut Context,
     ) {
-        self.absences.on_call(call, request, &self.rounds, lower, cx);
+        self.absences.on_call((call, request), &self.rounds, lower, cx);
     }
 
     pub(crate) fn forget_absence(&mut self, call: CallId) {

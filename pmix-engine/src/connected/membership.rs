@@ -125,8 +125,7 @@ impl ConnectedSets {
         &mut self,
         id: SetId,
         (terms, entered): (Terms, &Ranks),
-        host: Connected,
-        is_group: bool,
+        (host, is_group): (Connected, bool),
         cx: &Context,
     ) -> Result<Introduction, Failure> {
         let jobs = id.1.keys().filter_map(|nspace| cx.jobs.get(nspace)).map(|job| job.data.clone()).collect();

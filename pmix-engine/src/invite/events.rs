@@ -3,7 +3,7 @@
 use pmix_types::message::Failure;
 use pmix_types::{Event, Nspace, ProcId, Status, keys};
 
-use super::table::{Below, Invites, Received, given_up};
+use super::table::{Below, Invites, Received, Told, given_up};
 use crate::context::Context;
 use crate::group::about;
 use crate::notice::Notice;
@@ -22,22 +22,23 @@ impl Invites {
         let Ok(Some(id)) = event.info.get(&keys::GROUP_ID) else { return };
         let Ok(id) = Nspace::new(id) else { return };
         let Ok(Some(about)) = event.info.get(&keys::EVENT_AFFECTED_PROC) else { return };
+        let told = &Told { id: &id, about: &about, event };
         match event.code {
             Status::GROUP_LEFT if event.source == about => below.lower.groups.leave(&id, &about),
-            Status::GROUP_INVITED if event.source == about => self.on_invited(&id, event, voice, below, cx),
+            Status::GROUP_INVITED if event.source == about => self.on_invited(told, voice, below, cx),
             // the rest is for servers to say: no process can speak for another, and this one speaks for itself
             _ if event.source == about => {}
             Status::GROUP_INVITE_ACCEPTED | Status::GROUP_INVITE_DECLINED | Status::GROUP_INVITE_FAILED => {
-                self.on_answered(&id, event, &about, below, cx);
+                self.on_answered(told, below, cx);
             }
-            Status::GROUP_MEMBERSHIP_UPDATE => self.on_final_members(&id, event, &about, below, cx),
+            Status::GROUP_MEMBERSHIP_UPDATE => self.on_final_members(told, below, cx),
             Status::GROUP_CONSTRUCT_ABORT => {
                 let failure = given_up(event.code, &id, &about);
                 self.end_joins(&id, &about, &failure, cx);
-                below.collectives.abort_construct(&id, &about, &failure, &mut below.lower, cx);
+                below.collectives.abort_construct((&id, &about), &failure, &mut below.lower, cx);
             }
             Status::GROUP_LEADER_FAILED => self.on_leader_failed(&id, &about, cx),
-            Status::GROUP_LEADER_SELECTED => self.on_leader_selected(&id, event, &about, below, cx),
+            Status::GROUP_LEADER_SELECTED => self.on_leader_selected(told, below, cx),
             _ => {}
         }
     }
@@ -88,9 +89,9 @@ impl Invites {
             // what comes too late is not for others to hear
             return below.collectives.is_group(&id, below.lower.groups).then_some(());
         };
-        below.collectives.abort_construct(&id, by, &failure, &mut below.lower, cx);
+        below.collectives.abort_construct((&id, by), &failure, &mut below.lower, cx);
         let event = about(Status::GROUP_CONSTRUCT_ABORT, &id, by, cx);
-        self.tell_except(&members, |other| other == by, event, below, cx);
+        self.tell_except((&members, Some(by)), event, below, cx);
         Some(())
     }
 
@@ -165,20 +166,19 @@ impl Invites {
     }
 
     pub(super) fn tell(&mut self, those: &Members, event: Event, below: &mut Below<'_>, cx: &mut Context) {
-        self.tell_except(those, |_| false, event, below, cx);
+        self.tell_except((those, None), event, below, cx);
     }
 
     /// Gives an event to these. What it means for those on this node comes before others hear of it.
     pub(super) fn tell_except(
         &mut self,
-        those: &Members,
-        except: impl Fn(&ProcId) -> bool,
+        (those, except): (&Members, Option<&ProcId>),
         event: Event,
         below: &mut Below<'_>,
         cx: &mut Context,
     ) {
         let notice = Notice::everywhere(event);
-        if let Some(event) = notice.tell_here(those, except, below.lower.events, cx) {
+        if let Some(event) = notice.tell_here(those, |proc| except == Some(proc), below.lower.events, cx) {
             self.on_group_event(&event, &Voice::Trusted, below, cx);
         }
         notice.tell_others(those, cx);

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use pmix_types::message::{Failure, GroupJoin, Reply};
-use pmix_types::{Event, GroupOpt, Nspace, ProcId, Status, keys};
+use pmix_types::{GroupOpt, Nspace, ProcId, Status, keys};
 
-use super::table::{Below, Invites, Join, Received, add_terms, list_in, terms_of};
+use super::table::{Below, Invites, Join, Received, Told, add_terms, terms_of};
 use crate::Asked;
 use crate::collective::Entry;
 use crate::context::Context;
@@ -66,13 +66,13 @@ impl Invites {
 
     pub(super) fn on_invited(
         &mut self,
-        id: &Nspace,
-        event: &Event,
+        told: &Told<'_>,
         voice: &Voice,
         below: &mut Below<'_>,
         cx: &mut Context,
     ) {
-        let Some(members) = list_in(event, &keys::GROUP_MEMBERSHIP) else { return };
+        let Told { id, event, .. } = *told;
+        let Some(members) = told.list(&keys::GROUP_MEMBERSHIP) else { return };
         let (leader, members) = (&event.source, Arc::<[ProcId]>::from(members));
         for proc in members.iter().filter(|proc| *proc != leader) {
             if !cx.is_heard_in(voice, &proc.nspace) {
@@ -101,15 +101,9 @@ impl Invites {
     }
 
     /// The members are known: those on this node enter the construct.
-    pub(super) fn on_final_members(
-        &mut self,
-        id: &Nspace,
-        event: &Event,
-        leader: &ProcId,
-        below: &mut Below<'_>,
-        cx: &mut Context,
-    ) {
-        let Some(members) = list_in(event, &keys::GROUP_MEMBERSHIP) else { return };
+    pub(super) fn on_final_members(&mut self, told: &Told<'_>, below: &mut Below<'_>, cx: &mut Context) {
+        let Told { id, about: leader, event } = *told;
+        let Some(members) = told.list(&keys::GROUP_MEMBERSHIP) else { return };
         for ((_, proc), received) in self.take_of(id, leader, cx) {
             let Some(Join { asked, mut directives, deadline, .. }) = received.join else { continue };
             if !members.contains(&proc) {

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use pmix_types::message::{Failure, GroupInvite};
-use pmix_types::{DataArray, Directives, Event, Info, Memory, Nspace, ProcId, Status, keys};
+use pmix_types::{DataArray, Info, Memory, Nspace, ProcId, Status, keys};
 
-use super::table::{Below, Invitation, Invites, list_in, terms_of};
+use super::table::{Below, Invitation, Invites, Told, terms_of};
 use crate::collective::Entry;
 use crate::context::Context;
 use crate::group::{Invited, MAX_GROUPS_OF_PROC, about, one_by_one};
@@ -26,9 +26,8 @@ impl Invites {
         below: &mut Below<'_>,
         cx: &mut Context,
     ) {
-        let GroupInvite { group: id, procs, directives, .. } = invite;
-        let to = asked.to;
-        match self.new_invitation(&id, asked, (&procs, directives), below, cx) {
+        let (id, to) = (invite.group.clone(), asked.to);
+        match self.new_invitation(asked, invite, below, cx) {
             Err(failure) => cx.reply(to, Err(failure)),
             Ok(invitation) => {
                 let Invitation { number, deadline, .. } = invitation;
@@ -49,26 +48,26 @@ impl Invites {
 
     fn new_invitation(
         &mut self,
-        id: &Nspace,
         asked: Asked,
-        (procs, mut directives): (&[ProcId], Directives),
+        invite: GroupInvite,
         below: &Below<'_>,
         cx: &Context,
     ) -> Result<Invitation, Failure> {
+        let GroupInvite { group: id, procs, mut directives, .. } = invite;
         let leader = &asked.by.proc;
         if cx.client(leader).is_none() {
             let message = format!("{leader} cannot lead a group: it is no process of a job here");
             return Err(Failure::new(Status::ERR_NOT_SUPPORTED, message));
         }
-        below.collectives.check_new_group(id, leader, &below.lower, cx)?;
-        if below.collectives.is_group(id, below.lower.groups) {
+        below.collectives.check_new_group(&id, leader, &below.lower, cx)?;
+        if below.collectives.is_group(&id, below.lower.groups) {
             return Err(Failure::new(Status::ERR_EXISTS, "others are making a group of this id"));
         }
         if self.of_leader(leader) >= MAX_GROUPS_OF_PROC {
             let message = format!("{leader} has invited to {MAX_GROUPS_OF_PROC} groups already");
             return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
         }
-        let mut order = one_by_one(procs, cx);
+        let mut order = one_by_one(&procs, cx);
         if let Some(nobody) = order.iter().find(|proc| proc.nspace.is_empty() || !proc.rank.is_valid()) {
             let message = format!("{nobody} cannot be invited: name processes that are known here");
             return Err(Failure::new(Status::ERR_BAD_PARAM, message));
@@ -98,16 +97,10 @@ impl Invites {
     }
 
     /// The leader's server counts (GRP-03).
-    pub(super) fn on_answered(
-        &mut self,
-        id: &Nspace,
-        event: &Event,
-        who: &ProcId,
-        below: &mut Below<'_>,
-        cx: &mut Context,
-    ) {
+    pub(super) fn on_answered(&mut self, told: &Told<'_>, below: &mut Below<'_>, cx: &mut Context) {
+        let Told { id, about: who, event } = *told;
         let accepts = event.code == Status::GROUP_INVITE_ACCEPTED;
-        let leader = list_in(event, &keys::EVENT_CUSTOM_RANGE).and_then(|range| range.into_iter().next());
+        let leader = told.list(&keys::EVENT_CUSTOM_RANGE).and_then(|range| range.into_iter().next());
         let Some(leader) = leader.filter(|leader| cx.client(leader).is_some()) else { return };
         let invitation = self.sent.get_mut(id).filter(|held| held.asked.by.proc == leader);
         let is_awaited =

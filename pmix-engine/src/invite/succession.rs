@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pmix_types::{DataArray, Event, Info, Nspace, ProcId, Status, keys};
 
-use super::table::{Below, Invitation, Invites, Join, Received, add_terms, list_in, terms_of};
+use super::table::{Below, Invitation, Invites, Join, Received, Told, add_terms, terms_of};
 use crate::context::Context;
 use crate::group::about;
 use crate::participants::{members_of, name_in};
@@ -63,15 +63,9 @@ impl Invites {
     }
 
     /// Others have a new leader: those of this node answer it anew. Of two the lower one leads.
-    pub(super) fn on_leader_selected(
-        &mut self,
-        id: &Nspace,
-        event: &Event,
-        leader: &ProcId,
-        below: &mut Below<'_>,
-        cx: &mut Context,
-    ) {
-        let list = |key| list_in(event, key).unwrap_or_default();
+    pub(super) fn on_leader_selected(&mut self, told: &Told<'_>, below: &mut Below<'_>, cx: &mut Context) {
+        let Told { id, about: leader, .. } = *told;
+        let list = |key| told.list(key).unwrap_or_default();
         let (members, former) = (list(&keys::GROUP_MEMBERSHIP), list(&keys::EVENT_AFFECTED_PROCS));
         if let Some(other) = self.sent.get(id).map(|held| held.asked.by.proc.clone())
             && other != *leader
@@ -144,7 +138,7 @@ impl Invites {
     pub(crate) fn end_in_constructs(&mut self, proc: &ProcId, below: &mut Below<'_>, cx: &mut Context) {
         for (id, members) in below.collectives.unlead(proc) {
             let event = about(Status::GROUP_LEADER_FAILED, &id, proc, cx);
-            self.tell_except(&members, |other| other == proc, event, below, cx);
+            self.tell_except((&members, Some(proc)), event, below, cx);
         }
     }
 }

@@ -34,6 +34,15 @@ pub(crate) struct Below<'a> {
     pub(crate) lower: Lower<'a>,
 }
 
+/// What an event tells of a group that is being made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Told<'a> {
+    pub(super) id: &'a Nspace,
+    /// Of whom: the leader, or who answers.
+    pub(super) about: &'a ProcId,
+    pub(super) event: &'a Event,
+}
+
 /// What a leader waits for.
 #[derive(Debug)]
 pub(super) struct Invitation {
@@ -105,7 +114,13 @@ impl Invites {
         which: impl Fn(&(Nspace, ProcId), &Received) -> bool,
         cx: &mut Context,
     ) -> Vec<((Nspace, ProcId), Received)> {
-        let taken: Vec<_> = self.received.extract_if(.., |key, received| which(key, received)).collect();
+        let keys: Vec<_> = self
+            .received
+            .iter()
+            .filter(|(key, received)| which(key, received))
+            .map(|(key, _)| key.clone())
+            .collect();
+        let taken: Vec<_> = keys.into_iter().filter_map(|key| self.received.remove_entry(&key)).collect();
         taken.iter().for_each(|(_, received)| received.clear_timers(cx));
         taken
     }
@@ -118,6 +133,16 @@ impl Invites {
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.sent.is_empty() && self.received.is_empty()
+    }
+}
+
+impl Told<'_> {
+    /// The processes that it names under a key.
+    pub(super) fn list(&self, key: &Key<DataArray>) -> Option<Vec<ProcId>> {
+        match self.event.info.get(key) {
+            Ok(Some(DataArray::Proc(procs))) => Some(procs),
+            _ => None,
+        }
     }
 }
 
@@ -148,12 +173,4 @@ pub(super) fn add_terms(directives: &mut Directives, terms: &Directives) {
 pub(super) fn given_up(code: Status, id: &Nspace, by: &ProcId) -> Failure {
     let why = if code == Status::GROUP_LEADER_FAILED { "its leader has ended" } else { "it was given up" };
     Failure::new(code, format!("group {id} is not made: {why}")).with_procs(vec![by.clone()])
-}
-
-/// The list of processes that an event has under a key.
-pub(super) fn list_in(event: &Event, key: &Key<DataArray>) -> Option<Vec<ProcId>> {
-    match event.info.get(key) {
-        Ok(Some(DataArray::Proc(procs))) => Some(procs),
-        _ => None,
-    }
 }
