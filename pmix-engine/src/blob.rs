@@ -57,7 +57,7 @@ impl dyn Codec {
         bytes.freeze()
     }
 
-    /// Reads what [`jobs_blob`](Self::jobs_blob) has made.
+    /// Reads what `jobs_blob` has made.
     ///
     /// # Errors
     /// `ERR_UNPACK_FAILURE` if it is anything else.

@@ -172,7 +172,11 @@ impl Engine {
                     }
                 }
                 _ => {
-                    return Some(Ok(self.cx.config.codec.modex_blob(&modex_of(proc, put, Viewer::OtherNode))));
+                    return Some(Ok(self.cx.config.codec.modex_blob(&modex_of(
+                        proc,
+                        put,
+                        Viewer::OtherNode,
+                    ))));
                 }
             }
         }

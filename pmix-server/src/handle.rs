@@ -10,10 +10,10 @@ use pmix_types::message::{Failure, Output, Request};
 use pmix_types::{Directives, Event, Info, IofChannels, Nspace, ProcId, Status};
 
 use crate::door::Door;
-use crate::driver::Inbox;
-use crate::host::HostObject;
+use crate::inbox::Inbox;
+use crate::native::NativeWire;
 use crate::open_mpi;
-use crate::server::NativeWire;
+use pmix_engine::upcall::HostObject;
 use pmix_engine::{CallValue, HostCall, Presence, ServerStats};
 
 /// The host's way into the library: registration, direct modex, events. Cheap to clone; may be used from
@@ -123,8 +123,8 @@ impl ServerHandle {
     /// `spec.node_info(node, &keys::NODE_OVERSUBSCRIBED, true)`, and nothing elsewhere, as Open MPI 5 takes any value for a
     /// yes. MPI libraries that are not told wait for each other by spinning, and a collective takes seconds in place of microseconds. Open MPI 5 asks for that key when it starts, and
     /// Open MPI 4 looks at a variable, which is among the [`defaults`](Environment::defaults) of
-    /// [`setup_fork`](Self::setup_fork) then. [`StandardHost`](crate::standard::StandardHost) does it for launchers that
-    /// know their processors ([`Launcher::machine`](crate::standard::Launcher::machine)).
+    /// [`setup_fork`](Self::setup_fork) then. `StandardHost` of the crate `pmix-host` does it for
+    /// launchers that know their processors.
     ///
     /// # Errors
     /// `ERR_BAD_PARAM` if the description contradicts itself; nothing is registered then.

@@ -31,7 +31,7 @@ use tower::Service;
 use tower::util::BoxCloneSyncService;
 
 use crate::door::{self, Door, Guest, LogLine, Reserve, warn_with};
-use crate::driver::Inbox;
+use crate::inbox::Inbox;
 use connection::{Connection, Metered, Paced};
 use frames::Counted;
 use peer::Shared;
