@@ -11,8 +11,8 @@ use pmix_types::{Directives, Event, Info, IofChannels, Nspace, ProcId, Status};
 
 use crate::door::Door;
 use crate::inbox::Inbox;
-use crate::native::NativeWire;
 use crate::open_mpi;
+use crate::wire::NativeWire;
 use pmix_engine::upcall::HostObject;
 use pmix_engine::{CallValue, HostCall, Presence, ServerStats};
 
@@ -247,7 +247,7 @@ impl ServerHandle {
             let mut launch =
                 pmix_native::env::Launch::new(uri.clone(), proc.clone(), self.shared.hostname.clone());
             launch.server_tmpdir = Some(self.shared.dir.clone());
-            launch.open_mpi_4 = *wire == NativeWire::WithOpenMpi4;
+            launch.open_mpi_4 = wire.marks_launches_for_open_mpi_4();
             for (name, value) in launch.variables() {
                 if !environment.iter().any(|(held, _)| held == name) {
                     environment.push((name.to_owned(), value));

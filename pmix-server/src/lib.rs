@@ -56,7 +56,12 @@
 //! users need [`ServerBuilder::other_users`], and see and reach the jobs of their own user only.
 //!
 //! # Features
-//! None is on by default.
+//! On by default:
+//! - `native-wire`: programs linked with the C library of PMIx are served, too, if [`ServerBuilder::native_wire`] says so.
+//! - `health`: the gRPC health service, for monitors that know nothing of PMIx.
+//! - `reflection`: the gRPC reflection service, for clients without the `.proto` files.
+//!
+//! Off by default:
 //! - `inventory`: what a node has, read from `/proc` and `/sys`, by `ServerHandle::collect_inventory`.
 //!
 //! # Limits
@@ -78,6 +83,7 @@ mod inbox;
 #[cfg(feature = "inventory")]
 pub mod inventory;
 mod line;
+#[cfg_attr(not(feature = "native-wire"), path = "native_off.rs")]
 mod native;
 mod open_mpi;
 mod reactor;
@@ -88,6 +94,7 @@ mod setup;
 mod shares;
 mod upcalls;
 mod usage;
+mod wire;
 
 pub use account::Account;
 pub use async_trait::async_trait;
@@ -96,10 +103,10 @@ pub use error::ServerError;
 pub use handle::{Environment, ServerHandle};
 pub use host::{Capabilities, HostError, HostModule, HostResult, NoHost, Upcall, UpcallContext};
 pub use in_process::InProcess;
-pub use native::NativeWire;
 pub use pmix_engine::{Presence, ServerStats};
 pub use pmix_proto::Limits;
 pub use pmix_types as types;
 pub use removal::remove_tree;
 pub use server::{Server, ServerBuilder};
 pub use session_dir::SessionDirError;
+pub use wire::NativeWire;

@@ -14,11 +14,11 @@ use crate::error::ServerError;
 use crate::handle::{ServerHandle, Shared};
 use crate::host::{CODEC, HostModule, NoHost};
 use crate::inbox::{DriverEvent, Inbox};
-use crate::native::NativeWire;
 use crate::reactor::{Opened, Plan};
 use crate::session_dir::SessionDir;
 use crate::setup::HARVEST;
 use crate::upcalls::Upcalls;
+use crate::wire::NativeWire;
 use pmix_engine::{Config, Engine, ServerStats};
 
 /// How long a process may leave unread what it is told, unless the embedder says otherwise.
@@ -188,7 +188,7 @@ impl ServerBuilder {
             tool_support: self.tool_support,
             other_users: self.other_users,
             door: door.clone(),
-            native: self.native != NativeWire::Off,
+            native: self.native.is_on(),
             limits: self.limits,
         };
         let opened = Opened::open(plan, inbox.clone()).await?;

@@ -25,21 +25,6 @@ use crate::shares::Shares;
 use job::JobCache;
 use owner::{Connection, Owners};
 
-/// Whether and how a server speaks OpenPMIx's own protocol beside its own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum NativeWire {
-    /// It does not.
-    #[default]
-    Off,
-    /// It does.
-    On,
-    /// It does, and programs of Open MPI 4 find out from their environment that they were launched: without the
-    /// marker (`JSM_JSRUN_PORT=0`, which nothing else reads) they start alone. It also turns Open MPI 4's own binding
-    /// of processes off.
-    WithOpenMpi4,
-}
-
 /// Stands for a user whom the kernel does not name; the system gives this number to nobody.
 const UNKNOWN: u32 = u32::MAX;
 
