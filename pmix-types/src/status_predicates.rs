@@ -41,6 +41,7 @@ macro_rules! status_predicates {
 }
 
 #[cfg(test)]
+#[expect(unreachable_pub, reason = "the macro is for public types")]
 mod tests {
     use crate::Status;
 
