@@ -52,7 +52,6 @@ mod guardian;
 mod input;
 mod launcher;
 mod limit;
-mod log;
 mod map;
 mod orphans;
 mod output;
@@ -72,6 +71,7 @@ use std::process::ExitCode;
 
 pub use guardian::{Guardian, run as run_guardian};
 pub use launcher::LocalLauncher;
+use pmix_tool::log::to_stderr;
 
 /// First argument that makes `pmixrun` a guardian.
 const GUARDIAN_COMMAND: &str = "__guardian";
@@ -83,7 +83,7 @@ const GUARDIAN_COMMAND: &str = "__guardian";
 pub fn pmixrun(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
     if args.get(1).is_some_and(|arg| arg == GUARDIAN_COMMAND) {
-        log::trace("warn");
+        to_stderr("warn");
         return run_guardian();
     }
     let plan = match cli::parse(args) {
@@ -94,7 +94,7 @@ pub fn pmixrun(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             return u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from);
         }
     };
-    log::trace(match plan.talk {
+    to_stderr(match plan.talk {
         cli::Talk::Little => "error",
         cli::Talk::Usual => "warn",
         cli::Talk::Much => "warn,pmix_rm=debug,pmix_server=debug",
@@ -118,6 +118,6 @@ pub fn pmixrun(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// The command `pmix-check`: checks a running resource manager, the command's name first in the arguments, and returns
 /// its exit code. For `main` only.
 pub fn check(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    log::trace("warn");
+    to_stderr("warn");
     check::run(args.into_iter().collect())
 }

@@ -2,6 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 use pmix_server::standard::OutputChannel;
+use pmix_tool::log::timestamp;
 use pmix_types::Rank;
 
 /// Longest line that is held back until it is complete, in bytes; longer ones pass in pieces.
@@ -35,7 +36,7 @@ impl Prefix {
 
     fn text(&self) -> String {
         match self.has_time {
-            true => format!("{} {}", now(), self.tag),
+            true => format!("{} {}", timestamp(), self.tag),
             false => self.tag.clone(),
         }
     }
@@ -100,16 +101,6 @@ pub(crate) fn tag(rank: Rank, channel: OutputChannel) -> String {
         OutputChannel::Stdout => format!("[{rank}] "),
         OutputChannel::Stderr => format!("[{rank}]<stderr> "),
     }
-}
-
-/// The time in UTC, as `pmix output --timestamp` writes it.
-fn now() -> String {
-    use tracing_subscriber::fmt::format::Writer;
-    use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
-    let mut text = String::new();
-    // to write to a text cannot fail
-    let _ = SystemTime.format_time(&mut Writer::new(&mut text));
-    text
 }
 
 #[cfg(test)]

@@ -51,6 +51,7 @@ mod builder;
 mod discovery;
 mod error;
 mod iof;
+pub mod log;
 mod tool;
 
 pub use builder::ToolBuilder;

@@ -1,7 +1,6 @@
 //! The command line: a file for each subcommand, and what they share.
 
 mod attrs;
-mod log;
 mod output;
 mod ps;
 mod qualifier;
@@ -78,7 +77,7 @@ pub(crate) fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
-    log::trace();
+    pmix_tool::log::to_stderr("warn");
     let (mut out, mut err) = (io::BufWriter::new(io::stdout().lock()), io::stderr());
     let mut console = Console { out: &mut out, err: &mut err, width: terminal_width() };
     let outcome = run(cli, &mut console).and_then(|code| {

@@ -2,6 +2,8 @@ use std::path::PathBuf;
 
 use pmix_types::{DirectiveError, Directives, ProcId, keys};
 
+use crate::log::timestamp;
+
 /// Format of output (IOF-11). By default, whole lines are written unchanged.
 ///
 /// Prefixes of a line come in this order: the time, then process and channel, as in
@@ -106,7 +108,7 @@ impl OutputFormat {
     /// Prefix and suffix of a line.
     pub(super) fn frame(&self, source: &ProcId, channel: &str) -> (String, &'static str) {
         let ProcId { nspace, rank } = source;
-        let time = self.timestamp.then(now);
+        let time = self.timestamp.then(timestamp);
         if self.xml {
             let nspace = escape(nspace.as_str());
             let time = time.map(|time| format!(" timestamp=\"{time}\"")).unwrap_or_default();
@@ -182,14 +184,4 @@ pub(super) fn escape(text: &str) -> String {
         }
     }
     escaped
-}
-
-/// The time in UTC.
-fn now() -> String {
-    use tracing_subscriber::fmt::format::Writer;
-    use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
-    let mut text = String::new();
-    // writing to a string cannot fail
-    let _ = SystemTime.format_time(&mut Writer::new(&mut text));
-    text
 }
