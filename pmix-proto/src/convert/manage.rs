@@ -8,7 +8,7 @@ use pmix_types::message::{
 use super::{At, ConvertError, Scope, Wire, required};
 use crate::v1;
 
-/// Requests that are some fields and directives.
+/// Requests with some fields and directives.
 macro_rules! requests {
     ($($request:ident { $($field:ident),+ })+) => {$(
         impl Wire for $request {
@@ -65,12 +65,12 @@ impl Wire for Credential {
     }
 }
 
-/// A credential is wanted.
+/// A request for a credential.
 pub(super) fn wanted(directives: &Directives) -> v1::CredentialRequest {
     v1::CredentialRequest { credential: None, directives: directives.to_form() }
 }
 
-/// A credential is to be checked.
+/// A credential to be validated.
 pub(super) fn to_check(request: &ValidateCredential) -> v1::CredentialRequest {
     let credential = Some(request.credential.clone());
     v1::CredentialRequest { credential, directives: request.directives.to_form() }
