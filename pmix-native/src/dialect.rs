@@ -93,7 +93,6 @@ impl FromStr for Dialect {
 
 /// Dialect and kind of buffer, which determine the meaning of the bytes of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(clippy::exhaustive_structs)]
 pub struct Encoding {
     /// The dialect.
     pub dialect: Dialect,

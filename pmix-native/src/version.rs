@@ -16,7 +16,6 @@ use crate::Dialect;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[doc(alias = "PMIX_VERSION")]
-#[allow(clippy::exhaustive_structs)]
 pub struct Version {
     /// Major number.
     pub major: u16,

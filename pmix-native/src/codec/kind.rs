@@ -46,7 +46,6 @@ macro_rules! markers {
     ($($name:ident, $doc:literal;)+) => {$(
         #[doc = $doc]
         #[derive(Clone, Copy, Debug)]
-        #[allow(clippy::exhaustive_enums, reason = "without values for ever")]
         pub enum $name {}
 
         impl sealed::Sealed for $name {}
@@ -71,7 +70,6 @@ markers! {
 
 /// Packed items within a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[allow(clippy::exhaustive_structs)]
 pub struct Packed {
     /// Whether the items include their types.
     pub described: bool,

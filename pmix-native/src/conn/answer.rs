@@ -5,7 +5,6 @@ use super::ConnectError;
 
 /// The server's answer to a client that it accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(clippy::exhaustive_structs)]
 pub struct ClientAnswer {
     /// A number for the headers of the client's messages. It is not checked.
     pub index: u32,
@@ -13,7 +12,6 @@ pub struct ClientAnswer {
 
 /// The server's answer to a tool, launcher, singleton or scheduler that it accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(clippy::exhaustive_structs)]
 pub struct ToolAnswer {
     /// The name assigned to the tool, if it asked for one.
     pub assigned: Option<ProcId>,

@@ -27,7 +27,6 @@ pub struct Connect {
 
 /// A credential: the name of a security mechanism, and its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(clippy::exhaustive_structs)]
 pub struct Security {
     /// `native`, `munge` or `none`.
     pub mechanism: String,
@@ -37,7 +36,6 @@ pub struct Security {
 
 /// A user and a group of the operating system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(clippy::exhaustive_structs)]
 pub struct User {
     /// User id.
     pub uid: u32,
@@ -78,7 +76,6 @@ pub enum Peer {
 
 /// Whether a tool launches jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(clippy::exhaustive_enums)]
 pub enum Role {
     /// It does not.
     Tool,

@@ -15,7 +15,6 @@ pub mod tag {
 
 /// A message with its header.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(clippy::exhaustive_structs)]
 pub struct Frame {
     /// The index assigned to the client on connection; 0 from a server. It is not checked.
     pub index: u32,

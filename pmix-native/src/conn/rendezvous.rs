@@ -9,7 +9,7 @@ use super::uri::{ServerUri, UriError};
 /// The contents of a rendezvous file, by which tools find a server. Create the file with mode 0640, and remove it when the
 /// server ends: a stale file makes tools fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(clippy::exhaustive_structs)]
+#[non_exhaustive]
 pub struct Rendezvous {
     /// Address of the server.
     pub uri: ServerUri,

@@ -17,7 +17,6 @@ use thiserror::Error;
 /// # Ok::<(), pmix_native::conn::UriError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(clippy::exhaustive_structs)]
 pub struct ServerUri {
     /// The server's name.
     pub server: ProcId,

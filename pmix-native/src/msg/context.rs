@@ -3,7 +3,6 @@ use crate::{Encoding, Version};
 
 /// The settings that determine how messages of a connection are encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(clippy::exhaustive_structs)]
 pub struct Context {
     /// Dialect and kind of buffer.
     pub encoding: Encoding,

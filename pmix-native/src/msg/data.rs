@@ -14,7 +14,6 @@ const PROC_BLOB: &str = "pmix.pblob";
 /// The receiver stores pairs for the job. Some are arrays with the data of a node, an application or a session
 /// (`pmix.node.arr`, `pmix.app.arr`, `pmix.ssn.arr`).
 #[derive(Clone, Debug, PartialEq)]
-#[allow(clippy::exhaustive_structs)]
 pub struct NspaceData {
     /// The job.
     pub nspace: Nspace,
@@ -24,7 +23,6 @@ pub struct NspaceData {
 
 /// Data of a process, or of a job if the rank is `WILDCARD`.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(clippy::exhaustive_structs)]
 pub struct ProcData {
     /// The process.
     pub proc: ProcId,
@@ -45,7 +43,6 @@ pub enum Entry {
 
 /// Data of one rank.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(clippy::exhaustive_structs)]
 pub struct RankData {
     /// The rank.
     pub rank: Rank,

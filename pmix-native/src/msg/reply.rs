@@ -8,7 +8,6 @@ use crate::codec::{CodecError, Problem, Reader, Writer, kind};
 
 /// A reply of the server. That to [`Request::Job`](super::Request::Job) is sent without a status.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(clippy::exhaustive_structs)]
 pub struct Reply {
     /// The status.
     pub status: Status,
@@ -52,7 +51,7 @@ pub enum Body {
 
 /// A spawned job.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(clippy::exhaustive_structs)]
+#[non_exhaustive]
 pub struct Spawned {
     /// Its namespace; empty if the server does not send it.
     pub nspace: Nspace,
@@ -62,7 +61,7 @@ pub struct Spawned {
 
 /// A credential.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(clippy::exhaustive_structs)]
+#[non_exhaustive]
 pub struct Credential {
     /// The credential itself, opaque.
     pub credential: Bytes,
@@ -72,7 +71,7 @@ pub struct Credential {
 
 /// Information for members of a new group. The fields sent depend on the client's library.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[allow(clippy::exhaustive_structs)]
+#[non_exhaustive]
 pub struct GroupResult {
     /// The members; since 5.0.
     pub members: Vec<ProcId>,
@@ -82,6 +81,27 @@ pub struct GroupResult {
     pub jobs: Vec<NspaceData>,
     /// Data contributed by the members; since 6.0.
     pub info: Vec<Info>,
+}
+
+impl Spawned {
+    /// A spawned job with its data.
+    pub const fn new(nspace: Nspace, entries: Vec<Entry>) -> Self {
+        Self { nspace, entries }
+    }
+}
+
+impl Credential {
+    /// A credential with further information.
+    pub const fn new(credential: Bytes, info: Vec<Info>) -> Self {
+        Self { credential, info }
+    }
+}
+
+impl GroupResult {
+    /// A group of these members, without data.
+    pub const fn new(members: Vec<ProcId>) -> Self {
+        Self { members, context_id: None, jobs: Vec::new(), info: Vec::new() }
+    }
 }
 
 impl From<Status> for Reply {

@@ -87,7 +87,7 @@ pub enum Request {
 }
 
 /// Declares a request: plain public fields and a constructor that takes what is required.
-macro_rules! requests {
+macro_rules! request_structs {
     ($(
         $(#[$meta:meta])*
         pub struct $name:ident {
@@ -114,7 +114,7 @@ macro_rules! requests {
     )+};
 }
 
-requests! {
+request_structs! {
     /// A request to abort processes.
     pub struct Abort {
         /// Exit status to be reported.

@@ -9,7 +9,7 @@ use super::{At, ConvertError, Scope, Wire, required};
 use crate::v1;
 
 /// Requests with some fields and directives.
-macro_rules! requests {
+macro_rules! convert_requests {
     ($($request:ident { $($field:ident),+ })+) => {$(
         impl Wire for $request {
             type Form = v1::$request;
@@ -27,7 +27,7 @@ macro_rules! requests {
         }
     )+};
 }
-requests! {
+convert_requests! {
     Allocate { directive }
     SessionControl { session }
     ResourceBlock { directive, block, units }
