@@ -220,17 +220,17 @@ impl Stream {
         while self.is_behind() {
             self.advance().await?;
         }
-        // the thread ends when it has written what it was given
+        // the thread ends when it has written everything
         if self.writer.take().is_some() { self.outcome().await } else { Ok(()) }
     }
 
-    /// What the thread says in the end; it must have no reason to go on.
+    /// The result of the thread, which must have been told to end.
     async fn outcome(&mut self) -> io::Result<()> {
         (&mut self.result).await.unwrap_or_else(|_| Err(io::Error::other("the console thread is gone")))
     }
 }
 
-/// Writes everything, also to a file that somebody we share it with has made non-blocking.
+/// Writes everything, even if another process that shares the file has made it non-blocking.
 fn write_all(file: &mut File, mut data: &[u8]) -> io::Result<()> {
     while !data.is_empty() {
         match file.write(data) {
