@@ -188,12 +188,12 @@ async fn run_on(check: &Check, jobs: &[Nspace; 2], servers: &[Server], patience:
         }
     }
     // nobody leaves before all are done: that would be the death of a process
-    let mut sessions = Vec::new();
-    while let Some((verdict, session)) = ranks.next().await {
+    let mut actors = Vec::new();
+    while let Some((verdict, actor)) = ranks.next().await {
         if verdict != Verdict::Passed {
             return verdict;
         }
-        sessions.push(session);
+        actors.push(actor);
     }
     Verdict::Passed
 }
@@ -212,10 +212,10 @@ async fn run_as(
         handle.connect_in_process(proc.clone()).await
     };
     match connected.await {
-        Ok(session) => {
-            let session = Arc::new(session);
+        Ok(actor) => {
+            let actor = Arc::new(actor);
             let second = SecondJob::Known(other.clone());
-            (run_rank(check, session.clone(), second, patience).await, Some(session))
+            (run_rank(check, actor.clone(), second, patience).await, Some(actor))
         }
         Err(failure) => (Verdict::Failed(format!("{proc} cannot connect: {failure}")), None),
     }

@@ -4,7 +4,7 @@
 //! Standard. The same checks run
 //! - for any [`HostModule`](pmix_server::HostModule): [`Conformance`] starts servers for it, in this process, with a job over
 //!   all of them;
-//! - for a running resource manager, from outside: a launcher starts a program whose ranks bring a [`Session`] of
+//! - for a running resource manager, from outside: a launcher starts a program whose ranks bring a [`Actor`] of
 //!   their own and call [`run_rank`]; `pmix-check` of the crate `pmix-rm` is that program, for both wires.
 //!
 //! What a host does not support is skipped, which the [`Report`] tells, at once where its server says what the host serves:
@@ -24,18 +24,18 @@
 //! # Ok(()) }
 //! ```
 
+mod actor;
 mod checks;
 mod host;
 mod rank;
 mod report;
 mod second;
-mod session;
 
+pub use actor::Actor;
 pub use checks::{Check, checks};
 pub use host::{Conformance, SetUpError};
 pub use rank::{PATIENCE, Rank, run_rank};
 pub use report::{Outcome, Report, Verdict};
 pub use second::SecondJob;
-pub use session::Session;
 
 pub mod wrong;

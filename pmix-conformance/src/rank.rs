@@ -15,7 +15,7 @@ use pmix_types::{
     DataRange, Directives, Event, Info, Key, KeyName, Nspace, ProcId, Query, Scope, Status, Value, keys,
 };
 
-use super::{Check, SecondJob, Session, Verdict};
+use super::{Actor, Check, SecondJob, Verdict};
 use pmix_server::host::Upcall;
 
 /// A request that is not answered within this time never will be, unless the caller says otherwise.
@@ -25,7 +25,7 @@ const LATE: Duration = Duration::from_millis(150);
 
 /// One rank of the job that runs a check.
 pub struct Rank {
-    session: Box<dyn Session>,
+    actor: Box<dyn Actor>,
     proc: ProcId,
     size: u32,
     /// Namespace of a second job with one rank for each of this one's, where there is one.
@@ -60,12 +60,12 @@ impl fmt::Debug for Rank {
 /// Not safe: the other ranks may wait for this one.
 pub async fn run_rank(
     check: &Check,
-    session: impl Session + 'static,
+    actor: impl Actor + 'static,
     second: SecondJob,
     patience: Duration,
 ) -> Verdict {
-    let proc = session.proc_id();
-    let mut rank = Rank { session: Box::new(session), proc, size: 0, other: None, patience };
+    let proc = actor.proc_id();
+    let mut rank = Rank { actor: Box::new(actor), proc, size: 0, other: None, patience };
     let checked = async {
         rank.size = rank.job_size().await?;
         rank.needs_of_host(check).await?;
@@ -216,7 +216,7 @@ impl Rank {
 
     async fn ask(&self, request: Request) -> Checked<Answer<Reply>> {
         let operation = request.operation();
-        self.answered(operation, self.session.request(request)).await
+        self.answered(operation, self.actor.request(request)).await
     }
 
     /// A request that hangs is the worst answer.
@@ -342,7 +342,7 @@ impl Rank {
     }
 
     pub(super) async fn next_event(&self) -> Checked<Event> {
-        let event = tokio::time::timeout(self.patience, self.session.next_event()).await;
+        let event = tokio::time::timeout(self.patience, self.actor.next_event()).await;
         event.map_err(|_| broken(format!("no event came within {:?}", self.patience)))
     }
 

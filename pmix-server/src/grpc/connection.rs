@@ -22,7 +22,7 @@ use pmix_engine::PeerCred;
 pub(super) const HELLO_WITHIN: Duration = Duration::from_secs(10);
 
 /// What is between a process and the server.
-pub(super) type SessionLine = Line<ServerMessage>;
+pub(super) type GrpcLine = Line<ServerMessage>;
 
 /// Bytes that are taken in all calls of a connection of another user before its process is let in.
 const MAX_STRANGE: usize = 64 << 10;
@@ -50,7 +50,7 @@ pub(super) struct Connection {
     /// Told when its presence has changed.
     changed: Notify,
     /// What is between its session and the server.
-    line: OnceLock<Arc<SessionLine>>,
+    line: OnceLock<Arc<GrpcLine>>,
     /// Its session has ended, whoever has ended it.
     pub(super) over: CancellationToken,
 }
@@ -120,7 +120,7 @@ impl Connection {
     }
 
     /// Its session has this line.
-    pub(super) fn speaks_on(&self, line: Arc<SessionLine>) {
+    pub(super) fn speaks_on(&self, line: Arc<GrpcLine>) {
         // there is one session
         let _ = self.line.set(line);
     }
@@ -380,7 +380,7 @@ mod tests {
     async fn who_reads_a_large_part_in_pieces_is_not_disconnected_and_loses_none_of_it() {
         const PATIENCE: Duration = Duration::from_secs(60);
         let connection = connection(4001);
-        let line = SessionLine::new(PATIENCE);
+        let line = GrpcLine::new(PATIENCE);
         connection.speaks_on(Arc::clone(&line));
         line.send(ServerMessage::default(), 1 << 20);
         let part: Bytes = (0..(1_u32 << 20) + 7).map(|byte| byte as u8).collect();

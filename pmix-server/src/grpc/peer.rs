@@ -10,7 +10,7 @@ use pmix_types::job::JobData;
 use pmix_types::message::{Collected, Failure, GroupReply, Modex, Output, Push, Reply, Welcome};
 use tokio::sync::oneshot;
 
-use super::connection::{Connection, SessionLine};
+use super::connection::{Connection, GrpcLine};
 use crate::door::{Door, LogLine, warn_with};
 use crate::inbox::{Inbox, Peer};
 use pmix_engine::{PeerCred, RequestId};
@@ -99,10 +99,10 @@ fn log_refusal(leave: Option<LogLine>, PeerCred { uid, pid, .. }: PeerCred, reas
 }
 
 /// The messages to one process on their way to its stream.
-pub(super) struct SessionPeer {
+pub(super) struct GrpcPeer {
     shared: Arc<Shared>,
     connection: Arc<Connection>,
-    line: Arc<SessionLine>,
+    line: Arc<GrpcLine>,
     version: u32,
     missed: u64,
     /// Bytes of output left out that the process has not been told of, by registration.
@@ -110,12 +110,12 @@ pub(super) struct SessionPeer {
     admission: Option<oneshot::Sender<()>>,
 }
 
-impl SessionPeer {
+impl GrpcPeer {
     /// With what resolves when the process is let in, or with an error if it is not.
     pub(super) fn new(
         shared: Arc<Shared>,
         connection: Arc<Connection>,
-        line: Arc<SessionLine>,
+        line: Arc<GrpcLine>,
         version: u32,
     ) -> (Self, oneshot::Receiver<()>) {
         let (admission, admitted) = oneshot::channel();
@@ -148,7 +148,7 @@ impl SessionPeer {
     }
 }
 
-impl Peer for SessionPeer {
+impl Peer for GrpcPeer {
     fn accept(&mut self, welcome: Welcome) {
         self.connection.let_in();
         let job = welcome.job.as_ref().map(|job| self.shared.job(job));
@@ -198,7 +198,7 @@ impl Peer for SessionPeer {
 }
 
 /// Who was refused or closed is not listened to any more.
-impl Drop for SessionPeer {
+impl Drop for GrpcPeer {
     fn drop(&mut self) {
         self.line.finish();
     }
@@ -223,14 +223,14 @@ mod tests {
     }
 
     /// The sending side of a session, and what waits to be read.
-    fn peer() -> (SessionPeer, Arc<SessionLine>) {
+    fn peer() -> (GrpcPeer, Arc<GrpcLine>) {
         let inbox = Inbox::new(Duration::from_secs(60)).0;
         let line = inbox.new_line();
         let door = Door::new(false);
         let peer = PeerCred { uid: 0, gid: Some(0), pid: None };
         let connection = Arc::new(Connection::new(peer, door.enter(0).unwrap()));
         let shared = Arc::new(Shared::new(inbox, Limits::default(), door));
-        (SessionPeer::new(shared, connection, line.clone(), 1).0, line)
+        (GrpcPeer::new(shared, connection, line.clone(), 1).0, line)
     }
 
     #[test]
@@ -272,7 +272,7 @@ mod tests {
     }
 
     /// What was said unasked and waits to be read.
-    fn read(line: &SessionLine) -> Vec<Push> {
+    fn read(line: &GrpcLine) -> Vec<Push> {
         let mut assembler = Assembler::new(Limits::default());
         let mut pushes = Vec::new();
         while let Some((message, bytes)) = line.try_next() {

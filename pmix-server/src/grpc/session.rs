@@ -13,8 +13,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Streaming};
 
-use super::connection::{Connection, HELLO_WITHIN, SessionLine};
-use super::peer::{SessionPeer, Shared};
+use super::connection::{Connection, GrpcLine, HELLO_WITHIN};
+use super::peer::{GrpcPeer, Shared};
 use crate::door::warn_with;
 use crate::inbox::DriverEvent;
 use crate::line::{Refused, UNREAD};
@@ -55,7 +55,7 @@ impl Session for SessionService {
 type Messages = Pin<Box<dyn Stream<Item = ServerMessage> + Send>>;
 
 /// The reading side of what a process is told.
-struct Reading(Arc<SessionLine>);
+struct Reading(Arc<GrpcLine>);
 
 impl Drop for Reading {
     fn drop(&mut self) {
@@ -92,7 +92,7 @@ impl Incoming {
         let (conn, line) = (inbox.next_conn(), inbox.new_line());
         self.connection.speaks_on(line.clone());
         let (peer, admitted) =
-            SessionPeer::new(self.shared.clone(), self.connection.clone(), line.clone(), version);
+            GrpcPeer::new(self.shared.clone(), self.connection.clone(), line.clone(), version);
         if outgoing.send(messages(Reading(line.clone()))).await.is_err() {
             return;
         }
@@ -119,7 +119,7 @@ impl Incoming {
         line.linger().await;
     }
 
-    async fn talk(&mut self, conn: ConnId, admitted: oneshot::Receiver<()>, line: &SessionLine) -> String {
+    async fn talk(&mut self, conn: ConnId, admitted: oneshot::Receiver<()>, line: &GrpcLine) -> String {
         tokio::select! {
             biased;
             admitted = admitted => match admitted {
@@ -170,7 +170,7 @@ impl Incoming {
     }
 
     /// Carries requests to the driver until the process leaves; says why it did.
-    async fn requests(&mut self, conn: ConnId, line: &SessionLine) -> String {
+    async fn requests(&mut self, conn: ConnId, line: &GrpcLine) -> String {
         let mut assembler = Assembler::new(self.shared.limits);
         let mut turn = line.turn().await;
         loop {

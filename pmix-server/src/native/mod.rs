@@ -3,10 +3,10 @@
 //!
 //! Thin on purpose: it checks who connects, turns requests into those of [`pmix_types::message`], and replies back.
 
+mod connection;
 mod job;
 mod owner;
 mod peer;
-mod session;
 mod translate;
 
 use std::io;
@@ -23,7 +23,7 @@ use crate::error::ServerError;
 use crate::inbox::Inbox;
 use crate::shares::Shares;
 use job::JobCache;
-use owner::{Connection, Owners};
+use owner::{Owners, SocketPair};
 
 /// Stands for a user whom the kernel does not name; the system gives this number to nobody.
 const UNKNOWN: u32 = u32::MAX;
@@ -96,12 +96,12 @@ impl Shared {
         let unknown = |error: io::Error| {
             self.turn_away(UNKNOWN, from, &format!("the owner of its socket is not known: {error}"));
         };
-        let connection = match Connection::new(&stream, from) {
-            Ok(connection) => connection,
+        let sockets = match SocketPair::new(&stream, from) {
+            Ok(sockets) => sockets,
             Err(error) => return unknown(error),
         };
         // whoever has no business here is not worth the second question
-        let uid = match self.owners.claimed_by(&connection) {
+        let uid = match self.owners.claimed_by(&sockets) {
             Ok(uid) => uid,
             Err(error) => return unknown(error),
         };
@@ -109,8 +109,8 @@ impl Shared {
             Ok(guest) => guest,
             Err(reason) => return self.turn_away(uid, from, &reason),
         };
-        match self.owners.confirm(&connection).and_then(|()| stream.set_nodelay(true)) {
-            Ok(()) => drop(tokio::spawn(session::run(stream, connection, uid, guest, self.clone()))),
+        match self.owners.confirm(&sockets).and_then(|()| stream.set_nodelay(true)) {
+            Ok(()) => drop(tokio::spawn(connection::run(stream, sockets, uid, guest, self.clone()))),
             Err(error) => unknown(error),
         }
     }

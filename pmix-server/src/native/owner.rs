@@ -23,7 +23,7 @@ const ANY_COOKIE: [u8; 8] = [0xff; 8];
 
 /// One accepted connection, as the kernel can be asked about it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Connection {
+pub(super) struct SocketPair {
     /// The address of the other end.
     pub(super) from: SocketAddr,
     here: SocketAddr,
@@ -31,7 +31,7 @@ pub(super) struct Connection {
     inode: u32,
 }
 
-impl Connection {
+impl SocketPair {
     pub(super) fn new(accepted: impl AsFd, from: SocketAddr) -> io::Result<Self> {
         let here = rustix::net::getsockname(&accepted)?;
         let here = here.try_into().map_err(|_| io::Error::other("its address is none of IP"))?;
@@ -71,7 +71,7 @@ impl Owners {
         let client = TcpStream::connect(listener.local_addr()?)?;
         let (accepted, from) = listener.accept()?;
         let (told, own) =
-            (self.uid_of(&Connection::new(&accepted, from)?)?, rustix::process::geteuid().as_raw());
+            (self.uid_of(&SocketPair::new(&accepted, from)?)?, rustix::process::geteuid().as_raw());
         drop(client);
         if told == own {
             return Ok(());
@@ -83,7 +83,7 @@ impl Owners {
     ///
     /// # Errors
     /// The connection is not established any more at either end, or the kernel does not answer.
-    pub(super) fn uid_of(&self, connection: &Connection) -> io::Result<u32> {
+    pub(super) fn uid_of(&self, connection: &SocketPair) -> io::Result<u32> {
         let uid = self.claimed_by(connection)?;
         // asked last: if our end still stands, nobody else's socket can have been at the other end just now
         self.confirm(connection).map(|()| uid)
@@ -94,7 +94,7 @@ impl Owners {
     ///
     /// # Errors
     /// The other end is not established any more, or the kernel does not answer.
-    pub(super) fn claimed_by(&self, connection: &Connection) -> io::Result<u32> {
+    pub(super) fn claimed_by(&self, connection: &SocketPair) -> io::Result<u32> {
         self.link().established(connection.from, connection.here).map(|theirs| theirs.uid)
     }
 
@@ -102,7 +102,7 @@ impl Owners {
     ///
     /// # Errors
     /// It does not, or the kernel does not answer.
-    pub(super) fn confirm(&self, connection: &Connection) -> io::Result<()> {
+    pub(super) fn confirm(&self, connection: &SocketPair) -> io::Result<()> {
         let ours = self.link().established(connection.here, connection.from)?;
         if ours.inode == connection.inode {
             Ok(())
@@ -187,10 +187,10 @@ mod tests {
     use super::*;
 
     /// Both ends of a connection, and ours as the kernel is asked about it.
-    fn pair(listener: &TcpListener) -> (TcpStream, TcpStream, Connection) {
+    fn pair(listener: &TcpListener) -> (TcpStream, TcpStream, SocketPair) {
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (accepted, from) = listener.accept().unwrap();
-        let connection = Connection::new(&accepted, from).unwrap();
+        let connection = SocketPair::new(&accepted, from).unwrap();
         (client, accepted, connection)
     }
 
@@ -219,7 +219,7 @@ mod tests {
         drop(accepted);
         assert!(is_gone(&connection), "closed by ourselves");
 
-        let strange = Connection { from: SocketAddr::from(([127, 0, 0, 1], 1)), ..connection };
+        let strange = SocketPair { from: SocketAddr::from(([127, 0, 0, 1], 1)), ..connection };
         assert!(is_gone(&strange));
     }
 
@@ -227,7 +227,7 @@ mod tests {
     fn a_later_connection_with_the_same_addresses_is_another_one() {
         let owners = Owners::open().unwrap();
         let (_client, _accepted, connection) = pair(&listener());
-        let older = Connection { inode: connection.inode + 1, ..connection };
+        let older = SocketPair { inode: connection.inode + 1, ..connection };
         let error = owners.uid_of(&older).unwrap_err();
         assert!(error.to_string().contains("another connection"), "{error}");
         assert!(owners.uid_of(&connection).is_ok());

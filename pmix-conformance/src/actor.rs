@@ -7,7 +7,7 @@ use pmix_types::{Event, ProcId};
 
 /// A process's connection to its server, on whatever wire: what a check speaks through.
 #[async_trait]
-pub trait Session: Send + Sync {
+pub trait Actor: Send + Sync {
     /// Who the process is.
     fn proc_id(&self) -> ProcId;
 
@@ -26,7 +26,7 @@ pub trait Session: Send + Sync {
 
 /// So that a session can be held open beyond its check.
 #[async_trait]
-impl<T: Session + ?Sized> Session for Arc<T> {
+impl<T: Actor + ?Sized> Actor for Arc<T> {
     fn proc_id(&self) -> ProcId {
         (**self).proc_id()
     }
@@ -42,7 +42,7 @@ impl<T: Session + ?Sized> Session for Arc<T> {
 
 /// A process that is a task of this program.
 #[async_trait]
-impl Session for InProcess {
+impl Actor for InProcess {
     fn proc_id(&self) -> ProcId {
         Self::proc_id(self).clone()
     }

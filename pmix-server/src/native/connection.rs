@@ -17,7 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::Shared;
 use super::job::bare_job;
-use super::owner::Connection;
+use super::owner::SocketPair;
 use super::peer::{Greeting, Ledger, NativePeer, encode, frame};
 use super::translate::{Task, task};
 use crate::door::{Guest, LogLine, warn_with};
@@ -41,12 +41,12 @@ const UNFINISHED: &str = "it does not finish the message that it has begun";
 /// Serves a connection whose other end belongs to that user.
 pub(super) async fn run(
     stream: TcpStream,
-    connection: Connection,
+    sockets: SocketPair,
     uid: u32,
     mut guest: Guest,
     shared: Arc<Shared>,
 ) {
-    let from = connection.from;
+    let from = sockets.from;
     let (mut reading, mut writing) = stream.into_split();
     let mut arrived = BytesMut::new();
     let connect =
@@ -79,8 +79,8 @@ pub(super) async fn run(
         return;
     }
     shared.inbox.send(DriverEvent::Input(Input::Hello { conn, peer, hello })).await;
-    let mut session = Session { conn, uid, shared, ledger, errands: ERRANDS };
-    let (inbox, door) = (session.shared.inbox.clone(), session.shared.door.clone());
+    let mut connection = Connection { conn, uid, shared, ledger, errands: ERRANDS };
+    let (inbox, door) = (connection.shared.inbox.clone(), connection.shared.door.clone());
     let talk = async {
         let admitted = tokio::select! {
             admitted = admission => admitted,
@@ -90,16 +90,16 @@ pub(super) async fn run(
         // refused otherwise, and its other side has said why
         let (proc, job) = admitted.ok()?;
         // nothing it has sent counts unless it is still there to be asked about
-        Some(match session.shared.owners.uid_of(&connection) {
+        Some(match connection.shared.owners.uid_of(&sockets) {
             Ok(still) if still == uid => {
                 guest.let_in();
-                session.requests(&mut reading, &mut arrived, &proc, job.as_ref()).await
+                connection.requests(&mut reading, &mut arrived, &proc, job.as_ref()).await
             }
             Ok(other) => format!("its socket belongs to uid {other} now, no more to uid {uid}"),
             Err(error) => {
                 let reason =
                     format!("{proc} left before it was let in, so its requests are dropped: {error}");
-                session.shared.log_refusal(uid, from, &reason);
+                connection.shared.log_refusal(uid, from, &reason);
                 String::new()
             }
         })
@@ -185,7 +185,7 @@ fn admission(connect: &Connect, uid: u32) -> Result<(Hello, Greeting, PeerCred),
     Ok((hello, greeting, peer))
 }
 
-struct Session {
+struct Connection {
     conn: ConnId,
     uid: u32,
     shared: Arc<Shared>,
@@ -193,7 +193,7 @@ struct Session {
     errands: u64,
 }
 
-impl Session {
+impl Connection {
     /// Carries requests to the driver until the process leaves; says why it did.
     async fn requests(
         &mut self,
