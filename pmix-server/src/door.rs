@@ -168,9 +168,7 @@ impl Door {
             (counted, user.visitors)
         };
         if visitors >= places.each || users.visitors >= places.visitors {
-            return Err(format!(
-                "too many connections without a greeting yet (uid {uid} has {visitors})"
-            ));
+            return Err(format!("too many connections without a greeting yet (uid {uid} has {visitors})"));
         }
         if users.connections >= places.connections {
             return Err(format!("too many connections of users other than uid {own}"));
@@ -244,7 +242,7 @@ impl Door {
         self.0.budget.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Only the server's own thread comes here while it runs, so nobody ever waits.
+    /// Only the server's own thread takes this lock while it runs, so it never blocks.
     fn users(&self) -> MutexGuard<'_, Users> {
         self.0.users.lock().unwrap_or_else(PoisonError::into_inner)
     }

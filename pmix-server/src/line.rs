@@ -175,7 +175,8 @@ impl<M> Line<M> {
         if bytes <= SMALL || self.lock().unread < MAX_UNREAD {
             return None;
         }
-        let message = format!("{MAX_UNREAD} bytes of replies are still unread: read them, then repeat the request");
+        let message =
+            format!("{MAX_UNREAD} bytes of replies are still unread: read them, then repeat the request");
         Some(Failure::new(Status::ERR_OUT_OF_RESOURCE, message))
     }
 
