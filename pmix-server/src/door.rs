@@ -419,7 +419,7 @@ mod tests {
         let door = door(true);
         let mut held = vec![door.enter(4001).unwrap(), door.enter(4001).unwrap()];
         let refused = door.enter(4001).unwrap_err();
-        assert!(refused.contains("not said who they are (uid 4001 has 2)"), "{refused}");
+        assert!(refused.contains("without a greeting yet (uid 4001 has 2)"), "{refused}");
         held[0].let_in();
         held[0].let_in();
         held.push(door.enter(4001).unwrap());
