@@ -307,7 +307,7 @@ pub(crate) mod tests {
         assert_eq!(Some(Path::new(&home)), root.home());
     }
 
-    /// What a file of root's looks like to a user; `None` where the user cannot be assumed.
+    /// Reads a file of root as a user; `None` if this process cannot assume the user.
     async fn read_as(uid: u32) -> Option<io::Result<String>> {
         if !Account::can_be_assumed() {
             return None;
@@ -335,7 +335,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Keeps all places of a user until it is dropped, in threads that hang.
+    /// Holds all places of a user in hanging threads until the result is dropped.
     pub(crate) async fn hang(uid: u32) -> std::sync::mpsc::Sender<()> {
         let (release, gate) = std::sync::mpsc::channel::<()>();
         let gate = Arc::new(Mutex::new(gate));
@@ -344,7 +344,7 @@ pub(crate) mod tests {
             let gate = Arc::clone(&gate);
             let hanging = move || {
                 let _ = begun.send(());
-                // ends for all when there is nobody who could send
+                // returns in all threads when the sender is dropped
                 let _ = gate.lock().unwrap().recv();
             };
             tokio::spawn(Account::with_groups(uid, uid, vec![]).start(|_| Ok(()), hanging));
@@ -379,7 +379,7 @@ pub(crate) mod tests {
         assert_eq!(account(HANGING).start(|_| Ok(()), || 9).await.unwrap(), 9);
     }
 
-    /// Whether this is the process that the test below has started.
+    /// Set in the process that the test below starts.
     const SERVICE: &str = "PMIX_TEST_SERVICE";
 
     /// A service that is not root, but may become others and open all files.

@@ -485,7 +485,7 @@ mod tests {
         assert!(paused(UNITS_AT_ONCE as u32).await.is_zero(), "a few are dealt with at once");
         let second = paused(UNITS_A_SECOND as u32).await;
         assert!(second.abs_diff(Duration::from_secs(1)) < Duration::from_millis(50), "{second:?}");
-        // who is let in has cost nothing in the end, and our own user never does
+        // a visitor that is let in costs nothing in the end, and our own user never does
         tokio::time::advance(Duration::from_secs(1)).await;
         let begin = tokio::time::Instant::now();
         for uid in [4001, OWN].repeat(1000) {
@@ -512,7 +512,7 @@ mod tests {
             door.pace().await;
         }
         assert!(begin.elapsed().is_zero());
-        // and that is not held against whoever comes then
+        // and the next strangers do not pay for that
         door.worked();
         door.pace().await;
         assert!((10..15).contains(&begin.elapsed().as_millis()), "{:?}", begin.elapsed());
@@ -524,11 +524,11 @@ mod tests {
         let uids = 100_000..200_000;
         let begin = Instant::now();
         let lines = uids.clone().filter(|uid| door.turn_away(*uid).is_some()).count();
-        // as many windows as that took
+        // the windows that this took
         let windows = (begin.elapsed().as_secs() / WINDOW.as_secs() + 1) as usize;
         assert!(lines <= LINES_OF_OTHERS as usize * windows, "{lines}");
         assert!(door.users().each.len() <= USERS + 1);
-        // their visitors are counted all the same, and our own user still has its lines
+        // their visitors still count, and our own user still has its lines
         let guests: Vec<_> = uids.filter_map(|uid| door.enter(uid).ok()).collect();
         assert_eq!(guests.len(), 3);
         assert_eq!(door.users().visitors, 3);
@@ -561,7 +561,7 @@ mod tests {
         assert!(reserve.spare.is_none() && begin.elapsed().is_zero(), "now one can be accepted");
         reserve.on_error(&short).await;
         assert!(reserve.spare.is_some() && begin.elapsed() >= ACCEPT_AGAIN);
-        // nothing that a spare descriptor would help against
+        // a spare descriptor does not help here
         reserve.on_error(&io::ErrorKind::OutOfMemory.into()).await;
         assert!(reserve.spare.is_some() && begin.elapsed() >= 2 * ACCEPT_AGAIN);
         reserve.on_error(&short).await;

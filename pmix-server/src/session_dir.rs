@@ -417,7 +417,7 @@ mod tests {
         fs::create_dir(&base).unwrap();
         fs::set_permissions(&base, Permissions::from_mode(0o700)).unwrap();
         let own = rustix::process::geteuid().as_raw();
-        // whose directory it is decides, so asking for another user's is the same case
+        // only the owner matters, so expecting another uid is the same case
         let refused = make_private(&base, 0o700, own + 1).unwrap_err().to_string();
         assert!(refused.contains(&format!("belongs to uid {own}")), "{refused}");
     }

@@ -18,7 +18,7 @@ use crate::door::Guest;
 use crate::line::Line;
 use pmix_engine::PeerCred;
 
-/// A connection that does not say who it is within this time is closed.
+/// A connection without a greeting within this time is closed.
 pub(super) const HELLO_WITHIN: Duration = Duration::from_secs(10);
 
 /// The line between a process and the server.

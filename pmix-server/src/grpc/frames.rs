@@ -147,7 +147,7 @@ mod tests {
         (there, Counted::new(LocalStream::new(here).unwrap(), connection))
     }
 
-    /// How much of it is read in one turn, and in all.
+    /// How much is read in one turn, and in total.
     async fn read(mut counted: Counted) -> (usize, usize) {
         let mut piece = [0; 1000];
         // the reactor has to report the socket as readable first
