@@ -1,4 +1,4 @@
-//! Checks of a host that is part of this program.
+//! Checks hosts within this program.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,17 +18,17 @@ use pmix_server::{Server, ServerError};
 
 /// A server that does not answer within this time is stuck.
 const ALIVE_WITHIN: Duration = Duration::from_secs(5);
-/// No check takes longer, whatever the host does.
+/// Time limit of a check, whatever the host does.
 const CHECK_WITHIN: Duration = Duration::from_secs(60);
 
-/// Runs the checks on hosts of one's own.
+/// Runs the checks on your own hosts.
 ///
-/// Every check gets fresh hosts, each with a server of its own in this process, and two fresh jobs of two ranks a node
-/// that span all nodes; jobs and processes are registered with the servers, not started by the hosts. Hosts that start
-/// processes themselves are checked from outside too: see [`run_rank`](super::run_rank).
+/// Every check gets new hosts, each with its own server in this process, and two new jobs that span all nodes, with two ranks
+/// per node. Jobs and processes are registered with the servers, but not started by the hosts. A host that starts processes
+/// should also be checked from outside: see [`run_rank`](super::run_rank).
 ///
-/// Whatever a host does, the run ends: a check that hangs has failed, and so has one that leaves its server stuck.
-#[must_use = "nothing is checked before it is run"]
+/// The run always ends: a check fails if it hangs, or if its server is stuck afterwards.
+#[must_use = "the checks start only with `run`"]
 pub struct Conformance<F> {
     make: F,
     nodes: u32,
@@ -36,31 +36,31 @@ pub struct Conformance<F> {
     patience: Duration,
 }
 
-/// Why the checks could not be run at all.
+/// Why the checks could not be run.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum SetUpError {
-    /// Not one host for every node.
+    /// The number of hosts differs from the number of nodes.
     #[error("{hosts} hosts were made for {nodes} nodes")]
     Hosts {
-        /// Hosts that were made.
+        /// Number of hosts made.
         hosts: usize,
-        /// Nodes that were named.
+        /// Number of nodes.
         nodes: usize,
     },
     /// A server did not start.
     #[error(transparent)]
     Server(#[from] ServerError),
-    /// A server did not take a job or process.
+    /// A server refused a job or process.
     #[error("the server refused the job of the checks: {0}")]
     Job(Failure),
     /// The description of the job is not valid.
-    #[error("the job of the checks: {0}")]
+    #[error("invalid description of the job of the checks: {0}")]
     Spec(#[from] MapError),
-    /// A name is not valid.
-    #[error("the job of the checks: {0}")]
+    /// A namespace is not valid.
+    #[error("invalid namespace for the job of the checks: {0}")]
     Name(#[from] pmix_types::NspaceError),
-    /// There is no check of this name.
+    /// There is no check with this name.
     #[error("there is no check {0}")]
     NoSuchCheck(String),
 }
@@ -79,26 +79,25 @@ where
     F: Fn(&[String]) -> Vec<H>,
     H: HostModule,
 {
-    /// Checks hosts that `make` makes: one for each of the nodes named, in that order, able to reach each other.
-    /// Called once a check.
+    /// Checks the hosts that `make` returns. `make` is called once per check with the names of the nodes; it must return one
+    /// host per node, in this order, and the hosts must be able to reach each other.
     pub const fn new(make: F) -> Self {
         Self { make, nodes: 2, only: Vec::new(), patience: PATIENCE }
     }
 
-    /// Number of nodes, 2 if not given; with 1, what needs two is skipped.
+    /// Number of nodes. Default: 2. With 1, checks that need two nodes are skipped.
     pub const fn nodes(mut self, nodes: u32) -> Self {
         self.nodes = nodes;
         self
     }
 
-    /// How long an answer may take; [`PATIENCE`] if not given. At least two seconds, or limits of time that are checked
-    /// seem to be broken.
+    /// How long a reply may take. Default: [`PATIENCE`]. Must be at least two seconds, or the checks of time limits fail.
     pub const fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// Runs only checks of these names; none for all.
+    /// Runs only the checks with these names; all checks if the list is empty.
     pub fn only<S: Into<String>>(mut self, checks: impl IntoIterator<Item = S>) -> Self {
         self.only = checks.into_iter().map(Into::into).collect();
         self
@@ -107,7 +106,7 @@ where
     /// Runs the checks, one after the other.
     ///
     /// # Errors
-    /// [`SetUpError`] if there is nothing to check; what the checks find is in the report.
+    /// [`SetUpError`] if the checks cannot be run. The findings of the checks are in the report.
     pub async fn run(self) -> Result<Report, SetUpError> {
         if let Some(unknown) =
             self.only.iter().find(|name| !checks().iter().any(|check| check.name == **name))
@@ -146,15 +145,15 @@ where
             register(job, &names, &servers).await?;
         }
         let verdict = tokio::time::timeout(CHECK_WITHIN, run_on(check, &jobs, &servers, self.patience)).await;
-        let mut verdict =
-            verdict.unwrap_or_else(|_| Verdict::Failed(format!("it did not end within {CHECK_WITHIN:?}")));
+        let mut verdict = verdict
+            .unwrap_or_else(|_| Verdict::Failed(format!("the check did not end within {CHECK_WITHIN:?}")));
         for server in servers {
             let ends = async {
                 server.stats().await;
                 server.stop().await;
             };
             if tokio::time::timeout(ALIVE_WITHIN, ends).await.is_err() {
-                verdict = Verdict::Failed("its server is stuck afterwards".into());
+                verdict = Verdict::Failed("its server is stuck after the check".into());
             }
         }
         Ok(verdict)
@@ -172,7 +171,7 @@ async fn register(job: &Nspace, names: &[String], servers: &[Server]) -> Result<
     Ok(())
 }
 
-/// Runs the check as every rank of both jobs at once, until all have passed or one has not.
+/// Runs the check concurrently as every rank of both jobs, until all have passed or one has not.
 async fn run_on(check: &Check, jobs: &[Nspace; 2], servers: &[Server], patience: Duration) -> Verdict {
     let [first, second] = jobs;
     let mut ranks = FuturesUnordered::new();
@@ -187,13 +186,13 @@ async fn run_on(check: &Check, jobs: &[Nspace; 2], servers: &[Server], patience:
             }
         }
     }
-    // nobody leaves before all are done: that would be the death of a process
-    let mut sessions = Vec::new();
-    while let Some((verdict, session)) = ranks.next().await {
+    // all connections stay open until every rank is done, as dropping one counts as the death of its process
+    let mut actors = Vec::new();
+    while let Some((verdict, actor)) = ranks.next().await {
         if verdict != Verdict::Passed {
             return verdict;
         }
-        sessions.push(session);
+        actors.push(actor);
     }
     Verdict::Passed
 }
@@ -212,10 +211,10 @@ async fn run_as(
         handle.connect_in_process(proc.clone()).await
     };
     match connected.await {
-        Ok(session) => {
-            let session = Arc::new(session);
+        Ok(actor) => {
+            let actor = Arc::new(actor);
             let second = SecondJob::Known(other.clone());
-            (run_rank(check, session.clone(), second, patience).await, Some(session))
+            (run_rank(check, actor.clone(), second, patience).await, Some(actor))
         }
         Err(failure) => (Verdict::Failed(format!("{proc} cannot connect: {failure}")), None),
     }

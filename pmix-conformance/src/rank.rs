@@ -1,4 +1,4 @@
-//! What a check can do as one rank of its job.
+//! The operations that a check can use as one rank of its job.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,25 +15,25 @@ use pmix_types::{
     DataRange, Directives, Event, Info, Key, KeyName, Nspace, ProcId, Query, Scope, Status, Value, keys,
 };
 
-use super::{Check, SecondJob, Session, Verdict};
+use super::{Actor, Check, SecondJob, Verdict};
 use pmix_server::host::Upcall;
 
-/// A request that is not answered within this time never will be, unless the caller says otherwise.
+/// Default time limit: a request without a reply within this time counts as never answered.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-/// How long the others wait for somebody who is late by design: what is too early is seen within it.
+/// How late a rank is on purpose, so that others that do not wait for it are noticed.
 const LATE: Duration = Duration::from_millis(150);
 
 /// One rank of the job that runs a check.
 pub struct Rank {
-    session: Box<dyn Session>,
+    actor: Box<dyn Actor>,
     proc: ProcId,
     size: u32,
-    /// Namespace of a second job with one rank for each of this one's, where there is one.
+    /// Namespace of a second job with as many ranks as this one, if there is one.
     other: Option<Nspace>,
     patience: Duration,
 }
 
-/// Why a check ends before its end.
+/// Why a check ends early.
 #[derive(Clone, Debug)]
 pub(super) enum Stop {
     Broken(String),
@@ -41,7 +41,7 @@ pub(super) enum Stop {
 }
 
 pub(super) type Checked<T = ()> = Result<T, Stop>;
-/// The server's own word.
+/// The server's reply or failure.
 pub(super) type Answer<T> = Result<T, Failure>;
 
 impl fmt::Debug for Rank {
@@ -52,20 +52,20 @@ impl fmt::Debug for Rank {
 
 /// Runs a check as one rank of its job.
 ///
-/// All ranks of the job must run the same check. The verdict is this rank's; that of the job is the first that
-/// does not pass. `second` says where checks that need a second job find it.
-/// A request that is not answered within `patience` (see [`PATIENCE`]) counts as never answered.
+/// All ranks of the job must run the same check. This returns the verdict of this rank; the verdict of the job is the first
+/// that is not [`Verdict::Passed`]. `second` says how a check that needs a second job obtains it. A request without a reply
+/// within `patience` (see [`PATIENCE`]) counts as never answered.
 ///
 /// # Cancel safety
-/// Not safe: the other ranks may wait for this one.
+/// Not cancel-safe: the other ranks may wait for this one.
 pub async fn run_rank(
     check: &Check,
-    session: impl Session + 'static,
+    actor: impl Actor + 'static,
     second: SecondJob,
     patience: Duration,
 ) -> Verdict {
-    let proc = session.proc_id();
-    let mut rank = Rank { session: Box::new(session), proc, size: 0, other: None, patience };
+    let proc = actor.proc_id();
+    let mut rank = Rank { actor: Box::new(actor), proc, size: 0, other: None, patience };
     let checked = async {
         rank.size = rank.job_size().await?;
         rank.needs_of_host(check).await?;
@@ -114,13 +114,13 @@ impl Rank {
         ProcId::wildcard(self.proc.nspace.clone())
     }
 
-    /// The job and the one beside it.
+    /// All ranks of this job and of the second one.
     pub(super) fn both_jobs(&self) -> Checked<Vec<ProcId>> {
-        let other = self.other.clone().ok_or_else(|| skip("it needs a second job"))?;
+        let other = self.other.clone().ok_or_else(|| skip("needs a second job"))?;
         Ok(vec![self.job(), ProcId::wildcard(other)])
     }
 
-    /// Whether this rank belongs to the job that is named first.
+    /// Whether the namespace of this job sorts before that of the second one.
     pub(super) fn is_of_first_job(&self) -> bool {
         self.other.as_ref().is_none_or(|other| self.proc.nspace < *other)
     }
@@ -130,7 +130,7 @@ impl Rank {
         self.key_of(&self.proc.nspace, name)
     }
 
-    /// A key that both jobs name alike.
+    /// A key with the same name in both jobs.
     pub(super) fn shared_key(&self, name: &str) -> Checked<KeyName> {
         let other = self.other.as_ref().unwrap_or(&self.proc.nspace);
         self.key_of(other.min(&self.proc.nspace), name)
@@ -140,15 +140,16 @@ impl Rank {
         KeyName::new(format!("check.{nspace}.{name}")).map_err(|error| broken(error.to_string()))
     }
 
-    /// Needs so many ranks.
+    /// Skips the check unless the job has this many ranks.
     pub(super) fn needs(&self, ranks: u32) -> Checked {
         match self.size >= ranks {
             true => Ok(()),
-            false => Err(skip(format!("it needs {ranks} ranks"))),
+            false => Err(skip(format!("needs {ranks} ranks"))),
         }
     }
 
-    /// Needs what the check does of the host. Where it does not say what it serves, that is seen on the way.
+    /// Skips the check if the host does not serve the upcalls that it needs. If the server does not report what the host
+    /// serves, the check itself finds out.
     async fn needs_of_host(&self, check: &Check) -> Checked {
         if check.needs.is_empty() && check.needs_across_nodes.is_empty() {
             return Ok(());
@@ -166,11 +167,11 @@ impl Rank {
         Err(skip(format!("needs {}", names.join(", "))))
     }
 
-    /// The functions that the host serves; `None` if nobody says.
+    /// The functions that the host serves; `None` if the server does not report them.
     async fn host_functions(&self) -> Checked<Option<BTreeSet<String>>> {
         let query = Query::new(&keys::SERVER_FUNCTIONS).key(&keys::HOST_FUNCTIONS);
         let Ok(Reply::Query(reply)) = self.ask(Request::Query(vec![query])).await? else { return Ok(None) };
-        // the answers to one query come together
+        // the results of one query come as one array
         let answers =
             reply.results.iter().flat_map(|info| info.value.as_infos().unwrap_or_else(|| from_ref(info)));
         let answers: Vec<_> = answers.collect();
@@ -178,37 +179,37 @@ impl Rank {
             let named = answers.iter().find(|info| info.key == *key.name());
             named.and_then(|info| info.value.as_str())
         };
-        // a server that knows its own knows those of its host
+        // a server that reports its own functions would also report those of its host
         let names = named(&keys::HOST_FUNCTIONS).or_else(|| named(&keys::SERVER_FUNCTIONS).map(|_| ""));
         Ok(names.map(|names| names.split(',').map(|name| name.trim().to_owned()).collect()))
     }
 
-    /// Needs first and last rank on different nodes.
+    /// Skips the check unless the first and the last rank are on different nodes.
     pub(super) async fn needs_two_nodes(&self) -> Checked {
         match self.spans_nodes().await? {
             true => Ok(()),
-            false => Err(skip("it needs two nodes")),
+            false => Err(skip("needs two nodes")),
         }
     }
 
-    /// Whether first and last rank are on different nodes.
+    /// Whether the first and the last rank are on different nodes.
     async fn spans_nodes(&self) -> Checked<bool> {
         let mut names = Vec::new();
         for proc in [self.peer(0), self.last()] {
             match self.get(&proc, keys::HOSTNAME.name(), Directives::new()).await? {
                 Ok(name) => names.push(name),
                 Err(failure) => {
-                    return Err(broken(format!("the host name of {proc} cannot be read: {failure}")));
+                    return Err(broken(format!("cannot get the host name of {proc}: {failure}")));
                 }
             }
         }
         Ok(names.first() != names.last())
     }
 
-    /// Waits as long as somebody may be late.
+    /// Waits, to be later than the other ranks.
     #[expect(
         clippy::disallowed_methods,
-        reason = "that others do not leave too early shows only while time passes"
+        reason = "only the passing of time shows that others do not leave too early"
     )]
     pub(super) async fn be_late(&self) {
         tokio::time::sleep(LATE).await;
@@ -216,22 +217,22 @@ impl Rank {
 
     async fn ask(&self, request: Request) -> Checked<Answer<Reply>> {
         let operation = request.operation();
-        self.answered(operation, self.session.request(request)).await
+        self.answered(operation, self.actor.request(request)).await
     }
 
-    /// A request that hangs is the worst answer.
+    /// Waits for an answer; a request that hangs fails the check.
     async fn answered<T>(&self, operation: &str, answer: impl Future<Output = T>) -> Checked<T> {
         tokio::time::timeout(self.patience, answer)
             .await
-            .map_err(|_| broken(format!("a {operation} was not answered within {:?}", self.patience)))
+            .map_err(|_| broken(format!("no reply to a {operation} within {:?}", self.patience)))
     }
 
     async fn job_size(&self) -> Checked<u32> {
         let job = self.job();
         match self.get(&job, keys::JOB_SIZE.name(), Directives::new()).await? {
             Ok(Value::Uint32(size)) if size > self.number() => Ok(size),
-            Ok(value) => Err(broken(format!("the job's size is {value:?}"))),
-            Err(failure) => Err(broken(format!("the job's size cannot be read: {failure}"))),
+            Ok(value) => Err(broken(format!("the size of the job is {value:?}"))),
+            Err(failure) => Err(broken(format!("cannot get the size of the job: {failure}"))),
         }
     }
 
@@ -252,7 +253,7 @@ impl Rank {
         Ok(match self.ask(Request::Get(get)).await? {
             Ok(Reply::Get(reply)) => match reply.value.or_else(|| of_modex(&reply.modex, proc, &key)) {
                 Some(value) => Ok(value),
-                None => Err(Failure::new(Status::ERR_NOT_FOUND, "the answer does not hold the key")),
+                None => Err(Failure::new(Status::ERR_NOT_FOUND, "the reply does not contain the key")),
             },
             Ok(other) => return Err(unexpected("get", &other)),
             Err(failure) => Err(failure),
@@ -269,7 +270,7 @@ impl Rank {
         Ok(self.ask(Request::Fence(fence)).await?.map(drop))
     }
 
-    /// A fence that must succeed, without data.
+    /// Enters a fence without data, which must succeed.
     pub(super) async fn sync(&self, procs: Option<Vec<ProcId>>) -> Checked {
         must("fence", self.fence(procs, Directives::new()).await?)
     }
@@ -332,8 +333,8 @@ impl Rank {
     }
 
     pub(super) async fn listen(&self, code: Status) -> Checked {
-        let wish = RegisterEvents::new(vec![code]);
-        must("register events", self.ask(Request::RegisterEvents(wish)).await?).map(drop)
+        let registration = RegisterEvents::new(vec![code]);
+        must("register events", self.ask(Request::RegisterEvents(registration)).await?).map(drop)
     }
 
     pub(super) async fn notify(&self, code: Status, range: DataRange) -> Checked {
@@ -342,8 +343,8 @@ impl Rank {
     }
 
     pub(super) async fn next_event(&self) -> Checked<Event> {
-        let event = tokio::time::timeout(self.patience, self.session.next_event()).await;
-        event.map_err(|_| broken(format!("no event came within {:?}", self.patience)))
+        let event = tokio::time::timeout(self.patience, self.actor.next_event()).await;
+        event.map_err(|_| broken(format!("no event arrived within {:?}", self.patience)))
     }
 
     pub(super) async fn request(&self, request: Request) -> Checked<Answer<Reply>> {
@@ -357,10 +358,10 @@ fn of_modex(modex: &Arc<Modex>, proc: &ProcId, key: &KeyName) -> Option<Value> {
 }
 
 fn unexpected(operation: &str, reply: &Reply) -> Stop {
-    broken(format!("a {operation} was answered with {reply:?}"))
+    broken(format!("the reply to a {operation} is {reply:?}"))
 }
 
-/// What is not supported cannot be checked.
+/// Skips the check if the operation is not supported.
 fn supported<T>(answer: Answer<T>) -> Checked<Answer<T>> {
     match answer {
         Err(failure) if failure.status == Status::ERR_NOT_SUPPORTED => Err(skip(failure.to_string())),
@@ -372,12 +373,12 @@ pub(super) fn must<T>(what: &str, answer: Answer<T>) -> Checked<T> {
     answer.map_err(|failure| broken(format!("{what} failed: {failure}")))
 }
 
-/// The request must have failed with one of these.
+/// Fails the check unless the request failed with one of these statuses.
 pub(super) fn must_fail<T>(what: &str, answer: Answer<T>, statuses: &[Status]) -> Checked {
     match answer {
         Err(failure) if statuses.contains(&failure.status) => Ok(()),
         Err(failure) => Err(broken(format!("{what}: expected {statuses:?}, got {failure}"))),
-        Ok(_) => Err(broken(format!("{what}: expected {statuses:?}, but it succeeded"))),
+        Ok(_) => Err(broken(format!("{what}: expected {statuses:?}, got success"))),
     }
 }
 

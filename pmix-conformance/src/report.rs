@@ -3,55 +3,56 @@ use std::fmt;
 use pmix_types::{escaped, escaped_json};
 use serde::{Deserialize, Serialize};
 
-/// What all checks found.
+/// The results of all checks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Report {
-    /// One entry a check, in the order they ran.
+    /// One entry per check, in the order in which they ran.
     pub outcomes: Vec<Outcome>,
 }
 
-/// What one check found.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Outcome {
     /// Name of the check.
     pub check: String,
-    /// The rules that it shows, as `FEN-02`.
+    /// Ids of the rules that it checks, such as `FEN-02`.
     pub rules: Vec<String>,
-    /// What the rules say, in a few words.
+    /// A short statement of the rules.
     pub title: String,
-    /// What was found.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
-/// What was found.
+/// The verdict of a check.
 ///
-/// Of the ranks of a job the first that does not pass counts: the others may fail only because it has left them.
+/// If a rank of a job does not pass, the verdict of the first such rank counts: the others may fail only because that rank
+/// has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "verdict", content = "reason")]
 #[allow(clippy::exhaustive_enums)]
 pub enum Verdict {
-    /// The rules are kept.
+    /// The rules are followed.
     Passed,
-    /// It could not be checked, for this reason.
+    /// The check could not be run, for this reason.
     Skipped(String),
-    /// A rule is broken, in this way.
+    /// A rule is broken; the text says how.
     Failed(String),
 }
 
 impl Report {
-    /// Whether no rule was found broken.
+    /// Whether no check failed. Skipped checks do not count as failed.
     pub fn passed(&self) -> bool {
         self.failed().next().is_none()
     }
 
-    /// The checks that found a rule broken.
+    /// The outcomes of the checks that failed.
     pub fn failed(&self) -> impl Iterator<Item = &Outcome> {
         self.outcomes.iter().filter(|outcome| matches!(outcome.verdict, Verdict::Failed(_)))
     }
 
-    /// How many checks passed, failed and were skipped, in one line.
+    /// The numbers of checks that passed, failed and were skipped, in one line.
     pub fn summary(&self) -> String {
         let count =
             |of: fn(&Verdict) -> bool| self.outcomes.iter().filter(|outcome| of(&outcome.verdict)).count();
@@ -64,13 +65,13 @@ impl Report {
     /// The report as one JSON object: `{"outcomes": [{"check", "rules", "title", "verdict": {..}}]}`.
     ///
     /// # Errors
-    /// None that is known: everything in it can be written.
+    /// None are known, since a report contains only text.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string_pretty(self).map(|json| escaped_json(&json))
     }
 }
 
-/// One line: the verdict, the rules, what they say, and what is wrong in the words of a rank or a launcher.
+/// One line: the verdict, the rules, the title, and the reason as reported by a rank or launcher, escaped.
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { check, rules, title, verdict } = self;
@@ -83,7 +84,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// One line a check, and the summary.
+/// One line per check, followed by the summary.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for outcome in &self.outcomes {
@@ -103,7 +104,7 @@ mod tests {
             check: "c".into(),
             rules: vec!["FEN-02".into()],
             title: "t".into(),
-            // in the words of a rank
+            // a reason reported by a rank
             verdict: Verdict::Failed("why\nFAIL\u{9b}2J".into()),
         };
         let report = Report { outcomes: vec![outcome] };

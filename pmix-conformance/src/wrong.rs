@@ -1,5 +1,5 @@
-//! Hosts that break one rule each: they show that the [checks](crate) find it, and that nothing a host
-//! does can hang or crash its server.
+//! Hosts that break one rule each. They show that the [checks](crate) detect it, and that no host can hang or crash its
+//! server.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -11,45 +11,44 @@ use pmix_engine::for_each_upcall;
 use pmix_server::ServerHandle;
 use pmix_server::host::*;
 
-/// What a [`Faulty`] host does wrong.
+/// The fault of a [`Faulty`] host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// Its fence is over as soon as its own node has entered.
+    /// Its fence ends as soon as its own node has entered.
     HastyFence,
-    /// Its fence waits, and loses the data.
+    /// Its fence waits, but loses the data.
     FenceWithoutData,
-    /// Its fence takes requirements that nobody knows.
+    /// Its fence accepts unknown required directives.
     CarelessFence,
-    /// Its connect is over as soon as its own node has called.
+    /// Its connect ends as soon as its own node has entered.
     HastyConnect,
-    /// Its connect hands every process the same number.
+    /// Its connect assigns the same rank to every process.
     TwinRanks,
     /// Its direct modex never answers.
     SilentDirectModex,
-    /// Its direct modex answers with bytes that mean nothing.
+    /// Its direct modex answers with invalid bytes.
     GarbledDirectModex,
-    /// Its publish succeeds and keeps nothing.
+    /// Its publish succeeds, but stores nothing.
     ForgetfulPublish,
-    /// Its published data is for everybody, whatever the range, as often as one likes, and a key may be published
-    /// again.
+    /// Every process finds its published data, in any range and any number of times, and a key may be published again.
     PublicBoard,
     /// Its lookup never answers.
     SilentLookup,
     /// Its query panics.
     PanickingQuery,
-    /// Its query finds everything: what it does not know is nought.
+    /// Its query answers unknown keys with 0.
     LyingQuery,
-    /// Its process tables run backwards.
+    /// Its process tables are in reverse order.
     BackwardTable,
-    /// Its events stay on their node.
+    /// Its events do not leave their node.
     MuteEvents,
-    /// It lets clients in and then panics.
+    /// It panics when a client connects.
     PanickingConnection,
 }
 
 impl Fault {
-    /// All of them.
+    /// All faults.
     pub const ALL: [Self; 15] = [
         Self::HastyFence,
         Self::FenceWithoutData,
@@ -69,7 +68,7 @@ impl Fault {
     ];
 }
 
-/// A host with one fault; in all else it is the host it was made from.
+/// A host with one fault, which otherwise behaves like the host that it wraps.
 #[derive(Debug)]
 pub struct Faulty<H> {
     host: H,
@@ -78,11 +77,11 @@ pub struct Faulty<H> {
     handle: OnceLock<ServerHandle>,
 }
 
-/// What was published on all nodes, for [`Fault::PublicBoard`].
+/// The data published on all nodes, for [`Fault::PublicBoard`].
 type Board = Arc<Mutex<Vec<Pdata>>>;
 
 impl<H: HostModule> Faulty<H> {
-    /// Gives the hosts of all nodes the same fault.
+    /// Wraps the hosts of all nodes with the same fault.
     pub fn all(hosts: impl IntoIterator<Item = H>, fault: Fault) -> Vec<Self> {
         let board = Board::default();
         hosts
@@ -91,7 +90,7 @@ impl<H: HostModule> Faulty<H> {
             .collect()
     }
 
-    /// The table of the first namespace that is asked for, from the last rank to the first.
+    /// The process table of the first namespace in the query, from the last rank to the first.
     async fn backward_table(&self, req: &QueryRequest) -> HostResult<QueryResults> {
         let query = req.queries.first().ok_or(Status::ERR_NOT_FOUND)?;
         let nspace: String = query.qualifiers.get(&keys::NSPACE)?.ok_or(Status::ERR_NOT_FOUND)?;
@@ -111,7 +110,7 @@ impl<H: HostModule> Faulty<H> {
     }
 }
 
-/// All entries are answered in one place.
+/// Passes all entries to `answer`.
 macro_rules! answered_in_one_place {
     ($($name:ident $method:ident($request:ty) -> $reply:ty { $($about:tt)* })+) => {
         #[async_trait]
@@ -121,7 +120,7 @@ macro_rules! answered_in_one_place {
             }
 
             fn started(&self, handle: &ServerHandle) {
-                // one host, one server
+                // a host has one server
                 let _ = self.handle.set(handle.clone());
                 self.host.started(handle);
             }
@@ -137,7 +136,7 @@ macro_rules! answered_in_one_place {
 for_each_upcall!(answered_in_one_place);
 
 impl<H: HostModule> Faulty<H> {
-    /// What the inner host answers, unless the fault is in it.
+    /// The answer of the wrapped host, unless the fault affects it.
     async fn answer(&self, cx: &UpcallContext, request: UpcallRequest) -> HostResult<Answer> {
         match (self.fault, request) {
             (Fault::PanickingConnection, UpcallRequest::ClientConnected(_)) => panic!("a host that panics"),
@@ -197,7 +196,7 @@ impl<H: HostModule> Faulty<H> {
     }
 }
 
-/// What must be done need not.
+/// Makes required directives optional.
 fn careless(directives: Directives) -> Directives {
     let optional = |info: Info| Info { flags: info.flags - InfoFlags::REQUIRED, ..info };
     directives.into_iter().map(optional).collect()

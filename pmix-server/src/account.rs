@@ -1,4 +1,4 @@
-//! Users of the system: who they are, and work that is done with their rights in place of the server's.
+//! Users of the system, and work done with their permissions instead of the server's.
 
 use std::ffi::OsString;
 use std::io;
@@ -18,22 +18,22 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::shares::Shares;
 
-/// Work that may be done with the rights of one user at a time: each takes a thread for as long as a file system of that
-/// user hangs.
+/// Operations that may run with one user's permissions at the same time. Each holds a thread for as long as that user's file
+/// system hangs.
 const MAX_OF_USER: usize = 8;
-/// How long further work waits for a place, and how often threads look whether there is one.
+/// How long further operations wait for a place, and how often waiting threads check for one.
 const WAIT: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// The places for work of each user who has work done. Threads are the whole process's, so this is too.
+/// The places of each user with operations in progress. Threads belong to the whole process, and so does this table.
 static PLACES: Shares<u32> = Shares::new(MAX_OF_USER);
 
-/// Where programs are found by users whose environment says nothing of it.
+/// The default search path for programs.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// A user of the system with a group and what else the system's databases say: as whom processes of a job run.
+/// A user of the system, with its groups and its entry in the system's databases. Processes of a job run as this user.
 ///
-/// A user that the databases do not know has no group but the one it was seen with.
+/// A user without an entry in the databases has only the group with which it connected.
 ///
 /// # Examples
 /// ```
@@ -51,7 +51,7 @@ pub struct Account {
     known: Option<Known>,
 }
 
-/// What the database says of a user.
+/// A user's entry in the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Known {
     name: String,
@@ -60,7 +60,7 @@ struct Known {
 }
 
 impl Account {
-    /// Looks a user up, who is in this group and in those that the database of groups names. May wait for the network.
+    /// Looks up a user. Its groups are `gid` and those that the group database lists. May wait for the network.
     ///
     /// # Errors
     /// The databases cannot be read.
@@ -78,22 +78,22 @@ impl Account {
         })
     }
 
-    /// A user of whom nothing needs to be looked up: its group, and all groups that it is in.
+    /// A user with these groups, without a lookup. `groups` lists all of them, `gid` included.
     pub const fn with_groups(uid: u32, gid: u32, groups: Vec<u32>) -> Self {
         Self { uid, gid, groups, known: None }
     }
 
-    /// Its number.
+    /// The user id.
     pub const fn uid(&self) -> u32 {
         self.uid
     }
 
-    /// The number of its group.
+    /// The id of the primary group.
     pub const fn gid(&self) -> u32 {
         self.gid
     }
 
-    /// All groups that it is in.
+    /// The ids of all its groups.
     pub fn groups(&self) -> &[u32] {
         &self.groups
     }
@@ -108,8 +108,8 @@ impl Account {
         self.known.as_ref().map(|known| known.home.as_path())
     }
 
-    /// The variables that its processes find: `PATH`, and, for a user that is known, `HOME`, `USER`, `LOGNAME` and `SHELL`.
-    /// Those of the launcher are not for it to see.
+    /// The variables for its processes: `PATH`, and, for a user with an entry in the database, `HOME`, `USER`, `LOGNAME` and
+    /// `SHELL`. The launcher's own variables are not passed on to another user.
     pub fn environment(&self) -> impl Iterator<Item = (OsString, OsString)> + '_ {
         let of_user = self.known.iter().flat_map(|Known { name, home, shell }| {
             [
@@ -123,23 +123,24 @@ impl Account {
         all.map(|(name, value)| (name.into(), std::ffi::OsStr::from_bytes(value.as_bytes()).to_owned()))
     }
 
-    /// Whether this process may become other users.
+    /// Whether this process has permission to become other users.
     pub fn can_be_assumed() -> bool {
         let wanted = CapabilitySet::SETUID | CapabilitySet::SETGID;
         capabilities(None).is_ok_and(|held| held.effective.contains(wanted))
     }
 
-    /// Does work with this user's rights to files, in a thread of its own. May take as long as a file system hangs.
+    /// Runs `work` with this user's file permissions, in a separate thread. May take as long as a file system hangs.
     ///
-    /// Only what the user may do succeeds: give it all that opens a file that a request names. Eight works of a user are
-    /// done at a time, started processes included; others wait for up to ten seconds.
+    /// The work fails where the user has no permission, so use this for every operation that opens a file named by a
+    /// request. At most eight operations per user run at the same time, including those that start processes; others wait for
+    /// up to ten seconds.
     ///
     /// # Errors
-    /// This process may not become other users, or has no room for a thread. [`io::ErrorKind::ResourceBusy`]: the works of
-    /// this user that are under way do not end.
+    /// This process may not become other users, or cannot create a thread. [`io::ErrorKind::ResourceBusy`]: the user's
+    /// earlier operations did not end in time.
     ///
     /// # Cancel safety
-    /// Work that has begun goes on when the future is dropped; work that waits is not done.
+    /// Work that has begun continues when the future is dropped; work that still waits is not done.
     pub async fn with_rights<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -147,13 +148,13 @@ impl Account {
         self.clone().start(Self::assume_rights, work).await
     }
 
-    /// The same, and waits: for threads that may.
-    /// The status of an error of [`with_rights`](Self::with_rights): `ERR_RESOURCE_BUSY` where only other work of the same
-    /// user is in the way, else the one given.
+    /// The status for an error of [`with_rights`](Self::with_rights): `ERR_RESOURCE_BUSY` if other operations of the same
+    /// user hold all places, otherwise `otherwise`.
     pub fn status_of(error: &io::Error, otherwise: Status) -> Status {
         if error.kind() == io::ErrorKind::ResourceBusy { Status::ERR_RESOURCE_BUSY } else { otherwise }
     }
 
+    /// Like [`with_rights`](Self::with_rights), but blocks the calling thread.
     pub(crate) fn with_rights_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -161,9 +162,9 @@ impl Account {
         self.clone().wait_for(Self::assume_rights, work)
     }
 
-    /// Does work that starts processes of this user, in a thread of its own: each [`Command`](std::process::Command) must
-    /// be given the user by its `uid`, and must not be given a group. They run as this user and group, with all of its
-    /// groups and without any of the launcher's rights. It counts as work with the user's rights.
+    /// Runs `work` that starts processes of this user, in a separate thread. Set the `uid` of each
+    /// [`Command`](std::process::Command), but not its group. The processes run as this user, with all of its groups and
+    /// without any of the launcher's permissions. Counts towards the user's eight operations.
     ///
     /// # Errors
     /// As [`with_rights`](Self::with_rights).
@@ -184,7 +185,7 @@ impl Account {
     ) -> io::Result<T> {
         let place = self.place().await?;
         let (done, outcome) = oneshot::channel();
-        // nobody may wait any more
+        // the caller may have stopped waiting
         self.in_thread(place, prepare, work, move |outcome| drop(done.send(outcome)))?;
         outcome.await.unwrap_or_else(|_| Err(lost()))
     }
@@ -199,14 +200,14 @@ impl Account {
         thread.join().unwrap_or_else(|_| Err(lost()))
     }
 
-    /// A place for one more work of this user. Cancel-safe.
+    /// Waits for a place for one more operation of this user. Cancel-safe.
     async fn place(&self) -> io::Result<OwnedSemaphorePermit> {
         // the semaphore is never closed
         let place = tokio::time::timeout(WAIT, PLACES.of(&self.uid).acquire_owned()).await.map(Result::ok);
         place.ok().flatten().ok_or_else(|| self.busy())
     }
 
-    /// The same, and waits.
+    /// Like [`place`](Self::place), but blocks the calling thread.
     fn place_blocking(&self) -> io::Result<OwnedSemaphorePermit> {
         let (places, begin) = (PLACES.of(&self.uid), Instant::now());
         loop {
@@ -222,15 +223,15 @@ impl Account {
 
     fn busy(&self) -> io::Error {
         let reason = format!(
-            "{MAX_OF_USER} operations on files of uid {} have not ended within {} s: a file system hangs, or there are too \
-             many at once",
+            "all {MAX_OF_USER} file operations of uid {} were still running after {} s: a file system hangs, or there are \
+             too many at once",
             self.uid,
             WAIT.as_secs()
         );
         io::Error::new(io::ErrorKind::ResourceBusy, reason)
     }
 
-    /// Its rights end with the thread: no other work must ever be done in it.
+    /// The thread keeps the user's permissions until it ends, so it must never run other work.
     fn in_thread<T: Send + 'static, R: Send + 'static>(
         self,
         place: OwnedSemaphorePermit,
@@ -246,21 +247,21 @@ impl Account {
         })
     }
 
-    /// Gives the thread the user's rights to files. The real user id stays that of the process, as whoever has the real one
-    /// of a thread may kill the process.
+    /// Gives the thread the user's file permissions. The real user id stays that of the process: a user may kill a process
+    /// if one of its threads has that user's real id.
     fn assume_rights(&self) -> io::Result<()> {
         let gid = rustix::process::Gid::from_raw(self.gid);
         self.set_groups()?;
         set_thread_res_gid(None, gid, None)?;
         set_thread_res_uid(None, rustix::process::Uid::from_raw(self.uid), None)?;
-        // the system takes them from root only, not from a service that was given some
+        // the system drops capabilities only when root changes its id, not when a service with capabilities does
         let empty = CapabilitySet::empty();
         let none = CapabilitySets { effective: empty, permitted: empty, inheritable: empty };
         Ok(set_capabilities(None, none)?)
     }
 
-    /// Gives the thread the user's groups, which processes started from it keep: they give up the thread's groups when
-    /// they become the user, but for want of the capability to do so.
+    /// Gives the thread the user's groups, for the processes that it starts. These would drop the groups when they become
+    /// the user, but they lack the capability to do so.
     fn lend_groups(&self) -> io::Result<()> {
         let gid = rustix::process::Gid::from_raw(self.gid);
         self.set_groups()?;
@@ -279,7 +280,7 @@ impl Account {
 }
 
 fn lost() -> io::Error {
-    io::Error::other("the thread that had the user's rights has panicked")
+    io::Error::other("the thread with the user's permissions panicked")
 }
 
 #[cfg(test)]
@@ -306,7 +307,7 @@ pub(crate) mod tests {
         assert_eq!(Some(Path::new(&home)), root.home());
     }
 
-    /// What a file of root's looks like to a user; `None` where the user cannot be assumed.
+    /// Reads a file of root as a user; `None` if this process cannot assume the user.
     async fn read_as(uid: u32) -> Option<io::Result<String>> {
         if !Account::can_be_assumed() {
             return None;
@@ -334,7 +335,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Keeps all places of a user until it is dropped, in threads that hang.
+    /// Holds all places of a user in hanging threads until the result is dropped.
     pub(crate) async fn hang(uid: u32) -> std::sync::mpsc::Sender<()> {
         let (release, gate) = std::sync::mpsc::channel::<()>();
         let gate = Arc::new(Mutex::new(gate));
@@ -343,7 +344,7 @@ pub(crate) mod tests {
             let gate = Arc::clone(&gate);
             let hanging = move || {
                 let _ = begun.send(());
-                // ends for all when there is nobody who could send
+                // returns in all threads when the sender is dropped
                 let _ = gate.lock().unwrap().recv();
             };
             tokio::spawn(Account::with_groups(uid, uid, vec![]).start(|_| Ok(()), hanging));
@@ -378,7 +379,7 @@ pub(crate) mod tests {
         assert_eq!(account(HANGING).start(|_| Ok(()), || 9).await.unwrap(), 9);
     }
 
-    /// Whether this is the process that the test below has started.
+    /// Set in the process that the test below starts.
     const SERVICE: &str = "PMIX_TEST_SERVICE";
 
     /// A service that is not root, but may become others and open all files.

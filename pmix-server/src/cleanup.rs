@@ -1,7 +1,7 @@
-//! Removes what processes have left, as they have asked for (JCT-03).
+//! Removes files and directories that processes have registered for cleanup (JCT-03).
 //!
-//! Never through a symbolic link, and only what belongs to the user and group of who asked: the server may have rights
-//! that its processes lack. Whatever cannot be removed stays.
+//! The server may have permissions that its processes lack, so it never follows a symbolic link and removes only entries
+//! that belong to the user and group of the process. Entries that cannot be removed stay.
 
 use std::ffi::OsStr;
 use std::io;
@@ -15,14 +15,14 @@ use tokio::task::spawn_blocking;
 use crate::account::Account;
 use pmix_engine::{Cleanup, DirCleanup};
 
-/// Directories within each other that are cleared.
+/// How many levels of directories are cleared.
 const MAX_DEPTH: usize = 64;
 
-/// Does what can be done with the rights of the user who has asked for it.
+/// Cleans up with the permissions of the user who registered the paths, as far as possible.
 pub(crate) async fn clean_up_as_user(cleanup: Cleanup) {
     let uid = cleanup.uid;
     if let Err(error) = try_clean_up(cleanup).await {
-        tracing::warn!(uid, %error, "cannot clean up with the rights of a user");
+        tracing::warn!(uid, %error, "cannot clean up with the user's permissions");
     }
 }
 
@@ -35,7 +35,7 @@ async fn try_clean_up(cleanup: Cleanup) -> io::Result<()> {
     user.with_rights(move || clean_up(&cleanup)).await
 }
 
-/// Does what can be done.
+/// Cleans up as far as possible.
 fn clean_up(cleanup: &Cleanup) {
     for file in &cleanup.files {
         note(file, remove_named(cleanup, file));
@@ -73,7 +73,7 @@ fn clear_named(cleanup: &Cleanup, dir: &Path, kind: DirCleanup) -> io::Result<()
     Ok(())
 }
 
-/// Empties a directory as far as it goes.
+/// Empties a directory as far as possible.
 fn clear(cleanup: &Cleanup, path: &Path, opened: OwnedFd, kind: DirCleanup, depth: usize) -> io::Result<()> {
     for entry in Dir::read_from(&opened)? {
         let entry = entry?;
@@ -117,7 +117,7 @@ fn clear_below(
     Ok(())
 }
 
-/// A symbolic link goes itself, not what it leads to.
+/// Removes a symbolic link itself, not its target.
 fn remove_file(cleanup: &Cleanup, parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
     let stat = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
     let is_dir = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
@@ -137,7 +137,7 @@ fn is_ignored(cleanup: &Cleanup, path: &Path) -> bool {
         || path.file_name().is_some_and(|name| cleanup.ignored.contains(Path::new(name)))
 }
 
-/// The directory that holds a path, reached without links, and the path's name in it.
+/// The parent directory of a path, opened without following links, and the last component of the path.
 fn open_parent(path: &Path) -> io::Result<(OwnedFd, &OsStr)> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let mut opened = open_dir(CWD, OsStr::new("/"))?;
@@ -147,7 +147,7 @@ fn open_parent(path: &Path) -> io::Result<(OwnedFd, &OsStr)> {
     Ok((opened, name))
 }
 
-/// A directory on the way, which need not be one that can be read.
+/// Opens a directory on the way; it need not be readable.
 fn pass_through(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(openat(parent, name, flags, Mode::empty())?)
@@ -164,7 +164,7 @@ mod tests {
 
     use super::*;
 
-    /// A directory `top` with a file, a directory with a file, a link to a directory outside, and what belongs to it.
+    /// A directory `top` with a file, a directory with a file and a link to a directory outside, and its cleanup.
     fn scene() -> (tempfile::TempDir, PathBuf, Cleanup) {
         let scene = tempfile::tempdir().unwrap();
         let root = scene.path().canonicalize().unwrap();
@@ -218,7 +218,7 @@ mod tests {
         let other = Cleanup { gid: cleanup.gid + 1, ..cleanup.clone() };
         clean_up(&other);
         assert_eq!(left(&root).len(), 7);
-        // one with a file that could go, in a directory that is of another group: only root can make it so
+        // a file that could be removed, in a directory of another group: only root can set this up
         if rustix::process::geteuid().is_root() {
             let group = Some(cleanup.gid + 1);
             std::os::unix::fs::chown(root.join("top/sub"), None, group).unwrap();
@@ -260,7 +260,7 @@ mod tests {
     async fn what_a_user_asks_to_be_removed_waits_for_its_file_systems_without_a_thread() {
         const STRANGER: u32 = 4013;
         if !Account::can_be_assumed() {
-            println!("skipped: it takes root to remove what belongs to others");
+            println!("skipped: only root can remove files of other users");
             return;
         }
         let (_scene, root, mut cleanup) = scene();

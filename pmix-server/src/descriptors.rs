@@ -1,4 +1,4 @@
-//! How many files this process may open.
+//! The limit of open files of this process.
 
 use std::sync::OnceLock;
 
@@ -7,7 +7,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// The soft limit before it was first raised.
 static INHERITED: OnceLock<u64> = OnceLock::new();
 
-/// Raises the number of descriptors that this process may have as far as it may itself.
+/// Raises this process's soft limit of descriptors to the hard limit.
 pub(crate) fn raise_descriptor_limit() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let Some(soft) = current.filter(|_| current != maximum) else { return };
@@ -19,9 +19,8 @@ pub(crate) fn raise_descriptor_limit() {
     }
 }
 
-/// The number of files that this process could open (`RLIMIT_NOFILE`, soft) before a server in it raised that; `None` if
-/// none has. Whoever starts programs here is to give them this limit again: some of them use `select`, or close all files
-/// that there may be.
+/// The soft limit of open files (`RLIMIT_NOFILE`) before a server in this process raised it; `None` if no server has.
+/// Restore this limit in the programs that you start: some of them use `select`, or close every possible descriptor.
 ///
 /// # Examples
 /// ```

@@ -1,8 +1,8 @@
-//! The door of a server: which users come to a front end at all, how many connections each may hold, and how many
-//! lines the log spends on them.
+//! The door of a server decides which users may connect to a front end, how many connections each user may hold, and how
+//! many log lines they may cause.
 //!
-//! A connection counts from accept to close, and as a *visitor* until the process at its other end has been let in. The
-//! server's own user and root are not counted: what they could break they could break anyway.
+//! A connection counts from accept to close. It counts as a *visitor* until its process has been let in. Connections of the
+//! server's own user and of root are not counted, because these users can do any damage anyway.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,38 +14,37 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, geteuid, getrlimit};
 
-/// Connections that may wait to be accepted: a job of many ranks on this node starts all at once.
+/// Connections that may wait to be accepted: all ranks of a job on this node start at the same time.
 const BACKLOG: i32 = 2048;
-/// How long accepting pauses when the system has no descriptor for one more connection.
+/// How long the server stops accepting when there is no descriptor for another connection.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
-/// Lines about one user's connections that a window of time may bring; one, as long as there are too many.
+/// Log lines about one user's connections per window; only one per window while the user exceeds this.
 const LINES: u32 = 50;
-/// The same for all users together but the server's own: one person may have many uids.
+/// Log lines per window about all users except the server's own: one person may have many uids.
 const LINES_OF_OTHERS: u32 = 200;
 const WINDOW: Duration = Duration::from_secs(10);
-/// What looking at strangers may cost while there is something else to do: so many units a second, each about 30 us of
-/// the server's thread and as much again of what its processes lose by it. Then accepting pauses. The owner's processes
-/// wait behind the strangers, so this is also how fast those are got out of the way.
+/// Cost of handling strangers that a busy server accepts, in units per second. A unit is about 30 us on the server's thread,
+/// and its processes lose about as much again. Beyond this rate accepting pauses. The owner's processes wait in the queue
+/// behind the strangers, so this also limits how fast strangers are cleared from the queue.
 const UNITS_A_SECOND: f64 = 300.0;
-/// So long after it has done something for those who are let in, the server is taken to be busy. Longer than its processes
-/// wait for their turn on a crowded machine: else, while they do, strangers are looked at without limit and keep them
-/// waiting.
+/// For this long after any work for connected processes, the server counts as busy. Longer than its processes wait for
+/// their turn on a crowded machine: otherwise strangers would be handled without limit in the meantime and keep the
+/// processes waiting.
 const BUSY: Duration = Duration::from_millis(100);
-/// What may be spent at once.
+/// Most units that can be saved up.
 const UNITS_AT_ONCE: f64 = 300.0;
-/// What may be spent in advance: however long strangers were looked at for want of anything else to do, the pause is
-/// short.
+/// Most units that can be owed, so that the pause is short even after an idle server has handled many strangers.
 const DEBT: f64 = UNITS_A_SECOND / 100.0;
-/// To turn a connection away.
+/// Cost of turning a connection away.
 const REFUSAL: f64 = 1.0;
-/// To hear what a visitor has to say; given back when it is let in.
+/// Cost of reading a visitor's greeting; refunded when the process is let in.
 const VISIT: f64 = 10.0;
-/// Users that are told apart; what there are more of them counts as one.
+/// Users that are counted separately; all further users are counted as one.
 const USERS: usize = 1024;
-/// Stands for the users that are not told apart; the system gives this number to nobody.
+/// Stands for the users that are not counted separately; no user of the system has this uid.
 const THE_REST: u32 = u32::MAX - 1;
 
-/// Who may come in, and who is there. Cheap to clone; both front ends share it.
+/// Which users may connect, and which connections exist. Cheap to clone; both front ends share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Door(Arc<Inner>);
 
@@ -56,32 +55,32 @@ struct Inner {
     places: Places,
     users: Mutex<Users>,
     budget: Mutex<Budget>,
-    /// When the server has done something for those who are let in, in milliseconds after the door was made, and one.
+    /// When the server last worked for a connected process: milliseconds since the door was made, plus one; 0 for never.
     worked: AtomicU64,
     made: tokio::time::Instant,
     turned_away: AtomicU64,
 }
 
-/// Connections that users other than our own may hold, of as many descriptors as there can be.
+/// Limits on the connections of other users, derived from the limit of descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Places {
-    /// Visitors of one of them.
+    /// Visitors of one user.
     each: usize,
-    /// Visitors of them all.
+    /// Visitors of all users.
     visitors: usize,
-    /// Connections of them all.
+    /// Connections of all users.
     connections: usize,
 }
 
-/// What is remembered of users, of those who were here a moment ago too.
+/// Counters of users, including those who disconnected recently.
 #[derive(Debug, Default)]
 struct Users {
     each: BTreeMap<u32, User>,
-    /// Of all users but our own.
+    /// Of all other users.
     visitors: usize,
     connections: usize,
     lines: Lines,
-    /// When those who have left were forgotten last.
+    /// When users without connections were last removed.
     pruned: Option<Instant>,
 }
 
@@ -95,26 +94,26 @@ struct User {
 #[derive(Debug, Default)]
 struct Lines {
     since: Option<Instant>,
-    /// Lines that the window may still bring.
+    /// Lines left in this window.
     left: u32,
     left_out: u64,
 }
 
-/// What may still be spent on strangers; less than nothing while that is being saved up.
+/// Units left for strangers; negative while a debt is being paid off.
 #[derive(Debug)]
 struct Budget {
     units: f64,
     at: tokio::time::Instant,
 }
 
-/// Leave to write one line to the log.
+/// Permission to write one line to the log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LogLine {
-    /// Lines about the same user that were left out before this one.
+    /// Lines about the same user that were suppressed before this one.
     pub(crate) left_out: Option<u64>,
 }
 
-/// A warning, if there is leave for it: `warn_with!(door.line(uid), fields, "words")`.
+/// Logs a warning if permitted: `warn_with!(door.line(uid), fields, "message")`.
 macro_rules! warn_with {
     ($leave:expr, $($said:tt)+) => {
         if let Some($crate::door::LogLine { left_out }) = $leave {
@@ -124,18 +123,17 @@ macro_rules! warn_with {
 }
 pub(crate) use warn_with;
 
-/// A connection's place, given back when dropped.
+/// A connection's place, released on drop.
 #[derive(Debug)]
 pub(crate) struct Guest {
     door: Door,
-    /// As whom it counts; `None` if it does not.
+    /// The uid it counts for; `None` if it is not counted.
     counted: Option<u32>,
     is_visitor: bool,
 }
 
 impl Door {
-    /// With or without other users. Says how many connections they may hold by the limit of descriptors, so that is
-    /// to be raised before.
+    /// A door that admits other users or not. Their limits derive from the limit of descriptors, so raise that first.
     pub(crate) fn new(other_users: bool) -> Self {
         let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         Self::of(geteuid().as_raw(), other_users, Places::of(descriptors))
@@ -148,7 +146,7 @@ impl Door {
         Self(Arc::new(Inner { own, other_users, places, users, budget, worked, made, turned_away }))
     }
 
-    /// A place for a connection of that user, or why there is none.
+    /// Reserves a place for a connection of this user; an error says why there is none.
     pub(crate) fn enter(&self, uid: u32) -> Result<Guest, String> {
         let mut counted = None;
         if self.is_other(uid) {
@@ -158,11 +156,11 @@ impl Door {
         Ok(Guest { door: self.clone(), counted, is_visitor: true })
     }
 
-    /// As whom it counts.
+    /// Reserves a place for another user's connection; returns the uid for which it counts.
     fn take_place(&self, uid: u32) -> Result<u32, String> {
         let Inner { own, other_users, places, .. } = &*self.0;
         if !other_users {
-            return Err(format!("it belongs to uid {uid}, and this server serves uid {own} only"));
+            return Err(format!("it belongs to uid {uid}, but this server serves uid {own} only"));
         }
         let mut users = self.users();
         let (counted, visitors) = {
@@ -170,9 +168,7 @@ impl Door {
             (counted, user.visitors)
         };
         if visitors >= places.each || users.visitors >= places.visitors {
-            return Err(format!(
-                "too many connections that have not said who they are (uid {uid} has {visitors})"
-            ));
+            return Err(format!("too many connections without a greeting yet (uid {uid} has {visitors})"));
         }
         if users.connections >= places.connections {
             return Err(format!("too many connections of users other than uid {own}"));
@@ -181,8 +177,7 @@ impl Door {
         Ok(counted)
     }
 
-    /// Counts a connection of that user that is turned away before the engine sees it; whether the log may have a
-    /// line about it.
+    /// Counts a connection of this user that is refused before it reaches the engine; returns permission to log that.
     pub(crate) fn turn_away(&self, uid: u32) -> Option<LogLine> {
         self.0.turned_away.fetch_add(1, Ordering::Relaxed);
         if self.is_other(uid) {
@@ -191,13 +186,13 @@ impl Door {
         self.line(uid)
     }
 
-    /// The server has done something for those who are let in.
+    /// Notes that the server has worked for a connected process.
     pub(crate) fn worked(&self) {
         self.0.worked.store(self.age() + 1, Ordering::Relaxed);
     }
 
-    /// Returns when the next connection may be looked at: at once, unless strangers have cost too much, and there is
-    /// something else to do.
+    /// Returns when the next connection may be handled: immediately, unless strangers have used up their budget while the
+    /// server is busy.
     async fn pace(&self) {
         let wait = self.budget().wait();
         if wait.is_zero() {
@@ -206,7 +201,7 @@ impl Door {
         if self.is_busy() {
             tokio::time::sleep_until(tokio::time::Instant::now() + wait).await;
         } else {
-            // what is ready gets its turn
+            // let other ready tasks run
             tokio::task::yield_now().await;
         }
     }
@@ -221,19 +216,19 @@ impl Door {
         self.0.made.elapsed().as_millis() as u64
     }
 
-    /// Connections turned away before the engine saw them.
+    /// Connections refused before they reached the engine.
     pub(crate) fn turned_away(&self) -> u64 {
         self.0.turned_away.load(Ordering::Relaxed)
     }
 
-    /// Whether the log may have one more line about connections of that user.
+    /// Permission for one more log line about this user's connections, if there is one left.
     pub(crate) fn line(&self, uid: u32) -> Option<LogLine> {
         let (now, mut users) = (Instant::now(), self.users());
         let line = users.entry(uid, self.is_other(uid), now).1.lines.take(now, LINES)?;
         if !self.is_other(uid) {
             return Some(line);
         }
-        // those that all were left out of come up with the next line about anybody
+        // lines suppressed by the common limit are reported with the next line about any user
         let of_all = users.lines.take(now, LINES_OF_OTHERS)?;
         let left_out = line.left_out.unwrap_or(0) + of_all.left_out.unwrap_or(0);
         Some(LogLine { left_out: (left_out > 0).then_some(left_out) })
@@ -247,14 +242,14 @@ impl Door {
         self.0.budget.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Only the server's own thread comes here while it runs, so nobody ever waits.
+    /// Only the server's own thread takes this lock while it runs, so it never blocks.
     fn users(&self) -> MutexGuard<'_, Users> {
         self.0.users.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Users {
-    /// What is remembered of a user, and as whom it counts. Those who have left are forgotten once a window.
+    /// A user's counters, and the uid for which it counts. Once per window, users without connections are removed.
     fn entry(&mut self, uid: u32, is_other: bool, now: Instant) -> (u32, &mut User) {
         if self.pruned.is_none_or(|pruned| now.saturating_duration_since(pruned) >= WINDOW) {
             self.pruned = Some(now);
@@ -265,9 +260,9 @@ impl Users {
         (counted, self.each.entry(counted).or_default())
     }
 
-    /// Adds to what there is of a user, and of all.
+    /// Adds to the counters of a user and to the totals.
     fn count(&mut self, counted: u32, visitors: isize, connections: isize) {
-        // whoever gives a place back has taken it
+        // only a place that was taken is released
         let add = |count: &mut usize, more: isize| *count = count.saturating_add_signed(more);
         if let Some(user) = self.each.get_mut(&counted) {
             add(&mut user.visitors, visitors);
@@ -279,12 +274,12 @@ impl Users {
 }
 
 impl Guest {
-    /// Whether it is neither of the server's own user nor of root.
+    /// Whether it belongs to a user who is neither the server's own nor root.
     pub(crate) fn is_other(&self) -> bool {
         self.counted.is_some()
     }
 
-    /// Its process has been let in: it is no visitor any more.
+    /// Its process has been let in, so it is no longer a visitor.
     pub(crate) fn let_in(&mut self) {
         let was_visitor = std::mem::take(&mut self.is_visitor);
         if let Some(counted) = self.counted.filter(|_| was_visitor) {
@@ -342,15 +337,15 @@ impl Budget {
         (self.units, self.at) = ((self.units + saved).min(UNITS_AT_ONCE), now);
     }
 
-    /// How long until there is something to spend.
+    /// How long until there is budget again.
     fn wait(&mut self) -> Duration {
         self.save();
         Duration::from_secs_f64((-self.units / UNITS_A_SECOND).max(0.0))
     }
 }
 
-/// What a listener does when connections cannot be accepted: it holds one descriptor back, so that even when there is
-/// no other left a connection can be accepted, looked at and turned away.
+/// A spare descriptor of a listener. When all others are in use, the listener gives it up to accept a connection, check it
+/// and turn it away.
 #[derive(Debug)]
 pub(crate) struct Reserve {
     door: Door,
@@ -362,8 +357,8 @@ impl Reserve {
         Ok(Self { door, spare: Some(spare()?) })
     }
 
-    /// An accepted connection has been looked at. Takes back the descriptor that it may have cost, and returns when it
-    /// is time for the next.
+    /// Called after an accepted connection has been handled. Reopens the spare descriptor if it was used, and returns when
+    /// the next connection may be accepted.
     pub(crate) async fn on_accepted(&mut self) {
         self.renew();
         self.door.pace().await;
@@ -375,7 +370,7 @@ impl Reserve {
         }
     }
 
-    /// Accepting has failed. Returns when it is worth another try.
+    /// Called when accepting has failed. Returns when it is worth another try.
     pub(crate) async fn on_error(&mut self, error: &io::Error) {
         let is_short = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE]
             .iter()
@@ -383,7 +378,7 @@ impl Reserve {
         if is_short && self.spare.take().is_some() {
             return;
         }
-        // what is in use must go on, and a descriptor may become free
+        // open connections continue, and a descriptor may become free
         warn_with!(self.door.line(self.door.0.own), %error, "cannot accept a connection");
         tokio::time::sleep_until(tokio::time::Instant::now() + ACCEPT_AGAIN).await;
         self.renew();
@@ -394,7 +389,7 @@ fn spare() -> io::Result<File> {
     File::open("/dev/null")
 }
 
-/// Lets as many connections wait to be accepted as the system allows.
+/// Raises the backlog of a listener as far as the system allows.
 pub(crate) fn deepen(listener: impl AsFd) -> io::Result<()> {
     Ok(rustix::net::listen(listener, BACKLOG)?)
 }
@@ -424,7 +419,7 @@ mod tests {
         let door = door(true);
         let mut held = vec![door.enter(4001).unwrap(), door.enter(4001).unwrap()];
         let refused = door.enter(4001).unwrap_err();
-        assert!(refused.contains("not said who they are (uid 4001 has 2)"), "{refused}");
+        assert!(refused.contains("without a greeting yet (uid 4001 has 2)"), "{refused}");
         held[0].let_in();
         held[0].let_in();
         held.push(door.enter(4001).unwrap());
@@ -490,7 +485,7 @@ mod tests {
         assert!(paused(UNITS_AT_ONCE as u32).await.is_zero(), "a few are dealt with at once");
         let second = paused(UNITS_A_SECOND as u32).await;
         assert!(second.abs_diff(Duration::from_secs(1)) < Duration::from_millis(50), "{second:?}");
-        // who is let in has cost nothing in the end, and our own user never does
+        // a visitor that is let in costs nothing in the end, and our own user never does
         tokio::time::advance(Duration::from_secs(1)).await;
         let begin = tokio::time::Instant::now();
         for uid in [4001, OWN].repeat(1000) {
@@ -517,7 +512,7 @@ mod tests {
             door.pace().await;
         }
         assert!(begin.elapsed().is_zero());
-        // and that is not held against whoever comes then
+        // and the next strangers do not pay for that
         door.worked();
         door.pace().await;
         assert!((10..15).contains(&begin.elapsed().as_millis()), "{:?}", begin.elapsed());
@@ -529,11 +524,11 @@ mod tests {
         let uids = 100_000..200_000;
         let begin = Instant::now();
         let lines = uids.clone().filter(|uid| door.turn_away(*uid).is_some()).count();
-        // as many windows as that took
+        // the windows that this took
         let windows = (begin.elapsed().as_secs() / WINDOW.as_secs() + 1) as usize;
         assert!(lines <= LINES_OF_OTHERS as usize * windows, "{lines}");
         assert!(door.users().each.len() <= USERS + 1);
-        // their visitors are counted all the same, and our own user still has its lines
+        // their visitors still count, and our own user still has its lines
         let guests: Vec<_> = uids.filter_map(|uid| door.enter(uid).ok()).collect();
         assert_eq!(guests.len(), 3);
         assert_eq!(door.users().visitors, 3);
@@ -566,7 +561,7 @@ mod tests {
         assert!(reserve.spare.is_none() && begin.elapsed().is_zero(), "now one can be accepted");
         reserve.on_error(&short).await;
         assert!(reserve.spare.is_some() && begin.elapsed() >= ACCEPT_AGAIN);
-        // nothing that a spare descriptor would help against
+        // a spare descriptor does not help here
         reserve.on_error(&io::ErrorKind::OutOfMemory.into()).await;
         assert!(reserve.spare.is_some() && begin.elapsed() >= 2 * ACCEPT_AGAIN);
         reserve.on_error(&short).await;

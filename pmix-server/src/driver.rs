@@ -1,7 +1,7 @@
-//! The task that owns the engine: feeds it what happens, does what it says, keeps its time.
+//! The task that owns the engine: it feeds inputs to the engine, carries out its commands and runs its timers.
 //!
-//! It runs on the server's own thread. Front ends hand in [`DriverEvent`]s and are spoken to through [`Peer`];
-//! which wire they speak is not known here.
+//! It runs on the server's own thread. Front ends send [`DriverEvent`]s and receive messages through [`Peer`]; the driver
+//! does not know which wire they speak.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -16,12 +16,12 @@ use crate::inbox::{DriverEvent, Peer};
 use crate::upcalls::Upcalls;
 use pmix_engine::{CallId, CallValue, Command, ConnId, Engine, Input};
 
-/// Events handled before the commands they gave are carried out for the last of them.
+/// Most events taken from the inbox at a time.
 const BATCH: usize = 256;
-/// Calls of the host that may wait before any are looked at.
+/// Pending calls of the host at which the driver first looks for abandoned ones.
 const SWEEP: usize = 1024;
 
-/// How long a server that stops may take to remove what processes have left: a file system may hang.
+/// How long a stopping server waits for the cleanup of processes' files: a file system may hang.
 const CLEANING: Duration = Duration::from_secs(5);
 
 pub(crate) struct Driver {
@@ -31,10 +31,10 @@ pub(crate) struct Driver {
     peers: HashMap<ConnId, Box<dyn Peer>>,
     calls: HashMap<CallId, oneshot::Sender<Result<CallValue, Failure>>>,
     next_call: u64,
-    /// When there are so many calls, it is seen which of them nobody waits for any more.
+    /// At this number of pending calls, abandoned ones are removed.
     sweep_at: usize,
     commands: Vec<Command>,
-    /// What removes files at the moment.
+    /// Cleanups in progress.
     cleaning: TaskTracker,
 }
 
@@ -53,7 +53,7 @@ impl Driver {
         }
     }
 
-    /// Runs until told to stop, or until nobody is left who could bring events.
+    /// Runs until told to stop, or until no sender of events is left.
     pub(crate) async fn run(mut self, mut inbox: mpsc::Receiver<DriverEvent>) {
         let mut batch = Vec::with_capacity(BATCH);
         let stop = loop {
@@ -100,7 +100,7 @@ impl Driver {
                     DriverEvent::Stop(done) => stop = Some(done),
                 }
             }
-            // a stream of events must not starve the timers
+            // a steady stream of events must not starve the timers
             if self.engine.next_timeout().is_some_and(|at| at <= now()) {
                 self.engine.handle_timeout(now(), &mut self.commands);
                 self.carry_out();
@@ -111,19 +111,19 @@ impl Driver {
         };
         self.peers.values_mut().for_each(|peer| peer.push(Push::Stopping));
         drop(self.peers);
-        // calls of the host fail from here on, so no upcall waits for one
+        // the host's calls fail from here on, so no upcall waits for one
         drop((inbox, batch, self.calls));
         self.upcalls.end().await;
         self.cleaning.close();
         if tokio::time::timeout(CLEANING, self.cleaning.wait()).await.is_err() {
-            tracing::warn!("stopped before all was removed that processes have left");
+            tracing::warn!("the server stopped before the cleanup of processes' files was complete");
         }
         if let Some(done) = stop {
             let _ = done.send(());
         }
     }
 
-    /// Forgets calls whose caller has dropped them; looks at each so seldom that it costs nothing a call.
+    /// Removes calls whose caller has dropped them. Runs so rarely that the cost per call is negligible.
     fn sweep_calls(&mut self) {
         if self.calls.len() < self.sweep_at {
             return;

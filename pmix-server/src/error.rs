@@ -12,27 +12,27 @@ pub enum ServerError {
     /// The private directory cannot be used.
     #[error(transparent)]
     SessionDir(#[from] SessionDirError),
-    /// The server's thread or runtime cannot be made.
+    /// The server's thread or runtime cannot be created.
     #[error("cannot start the server's thread: {0}")]
     Thread(#[source] std::io::Error),
-    /// The name given for the server is no namespace.
-    #[error("server namespace: {0}")]
+    /// The name given to the server is not a valid namespace.
+    #[error("invalid namespace for the server: {0}")]
     Nspace(#[from] NspaceError),
-    /// Connections to the socket cannot be accepted.
+    /// The server cannot accept connections on the socket.
     #[error("cannot accept connections on the socket: {0}")]
     Socket(#[source] std::io::Error),
     /// The loopback port of the native wire cannot be opened.
-    #[error("the native wire cannot start, as the loopback interface cannot be listened on: {0}")]
+    #[error("the native wire cannot start: cannot listen on the loopback interface: {0}")]
     Tcp(#[source] std::io::Error),
-    /// The kernel does not tell who owns a loopback connection, so the native wire could not tell users apart: some
-    /// containers do not let netlink SOCK_DIAG through.
+    /// The kernel does not report the owner of a loopback connection, so the native wire could not tell users apart. Some
+    /// containers block netlink SOCK_DIAG.
     #[error(
-        "the native wire cannot start, as the kernel does not tell who connects (netlink SOCK_DIAG: {0}); \
-         allow it in this container or turn the native wire off"
+        "the native wire cannot start: the kernel does not report who connects (netlink SOCK_DIAG: {0}); \
+         allow SOCK_DIAG in this container or turn the native wire off"
     )]
     SockDiag(#[source] std::io::Error),
     /// There is no tokio runtime to run upcalls on.
-    #[error("a server must be started from within a tokio runtime, its upcalls run there")]
+    #[error("start the server from within a tokio runtime, on which its upcalls run")]
     NoRuntime,
 }
 

@@ -1,4 +1,4 @@
-//! The host's way into the library.
+//! The host's calls to the library.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -16,15 +16,15 @@ use crate::wire::NativeWire;
 use pmix_engine::upcall::HostObject;
 use pmix_engine::{CallValue, HostCall, Presence, ServerStats};
 
-/// The host's way into the library: registration, direct modex, events. Cheap to clone; may be used from
-/// inside upcalls, and outlives the server harmlessly (calls then fail with `ERR_INIT`).
+/// Calls of the host to the library: registration, direct modex, events. Cheap to clone. The host may use it inside upcalls.
+/// It may outlive the server; calls then fail with `ERR_INIT`.
 #[derive(Clone)]
 pub struct ServerHandle {
     inbox: Inbox,
     shared: Arc<Shared>,
 }
 
-/// What is settled when a server has started.
+/// Properties of a server that are fixed once it has started.
 pub(crate) struct Shared {
     pub(crate) server: ProcId,
     pub(crate) hostname: String,
@@ -49,8 +49,8 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Sets them for a command; other variables of the command stay (CLI-07). [`Defaults`](Self::defaults) are set
-    /// where neither the command nor the environment of this process has the variable.
+    /// Sets the variables for a command; its other variables stay (CLI-07). [`Defaults`](Self::defaults) are set only if
+    /// neither the command nor the environment of this process has the variable.
     pub fn apply(&self, command: &mut std::process::Command) {
         let is_set = |command: &std::process::Command, name: &str| {
             command.get_envs().any(|(held, _)| held == name) || std::env::var_os(name).is_some()
@@ -63,17 +63,17 @@ impl Environment {
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
     }
 
-    /// Name and value of each, without the [`defaults`](Self::defaults).
+    /// Name and value of each variable, without the [`defaults`](Self::defaults).
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.variables.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// Name and value of each variable that gives way to what users have set: parameters of MPI libraries.
+    /// Name and value of each variable that a user's setting overrides: parameters of MPI libraries.
     pub fn defaults(&self) -> impl Iterator<Item = (&str, &str)> {
         self.defaults.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// Name and value of each, owned, without the [`defaults`](Self::defaults).
+    /// Name and value of each variable, owned, without the [`defaults`](Self::defaults).
     pub fn into_vec(self) -> Vec<(String, String)> {
         self.variables
     }
@@ -84,7 +84,7 @@ impl ServerHandle {
         Self { inbox, shared: Arc::new(shared) }
     }
 
-    /// Where front ends bring what happens.
+    /// Where front ends send their events.
     pub(crate) const fn inbox(&self) -> &Inbox {
         &self.inbox
     }
@@ -99,7 +99,7 @@ impl ServerHandle {
         &self.shared.hostname
     }
 
-    /// Where the server is reached: `<nspace>.<rank>;unix:<path>`.
+    /// Address of the server: `<nspace>.<rank>;unix:<path>`.
     pub fn uri(&self) -> &str {
         &self.shared.uri
     }
@@ -108,37 +108,37 @@ impl ServerHandle {
         &self.shared.harvest
     }
 
-    /// The server's private directory; removed when it stops.
+    /// The server's private directory; removed when the server stops.
     pub fn session_dir(&self) -> &Path {
         &self.shared.dir
     }
 
-    /// Tells the server of a job, before its first process starts here (REG-01). Again for the same
-    /// namespace, adds to and replaces its data (REG-09).
+    /// Registers a job. Call it before the first process of the job starts on this node (REG-01). A second call for the same
+    /// namespace adds to its data and replaces values (REG-09).
     ///
-    /// A name should not begin with `pmix`, which is logged as a warning: programs build keys from their namespace, and
-    /// keys that begin so are reserved (GEN-01), so that the C library refuses to put them.
+    /// The name should not begin with `pmix`; such a name is logged as a warning. Programs build keys from their namespace,
+    /// and keys that begin with `pmix` are reserved (GEN-01), so the C library refuses to put them.
     ///
-    /// Where more processes share a machine than processors, say so for each of its nodes:
-    /// `spec.node_info(node, &keys::NODE_OVERSUBSCRIBED, true)`, and nothing elsewhere, as Open MPI 5 takes any value for a
-    /// yes. MPI libraries that are not told wait for each other by spinning, and a collective takes seconds in place of microseconds. Open MPI 5 asks for that key when it starts, and
-    /// Open MPI 4 looks at a variable, which is among the [`defaults`](Environment::defaults) of
-    /// [`setup_fork`](Self::setup_fork) then. `StandardHost` of the crate `pmix-host` does it for
-    /// launchers that know their processors.
+    /// If a machine runs more processes than it has processors, say so for each of its nodes:
+    /// `spec.node_info(node, &keys::NODE_OVERSUBSCRIBED, true)`. Leave the key out elsewhere, because Open MPI 5 takes any
+    /// value as true. Without this key, processes of MPI libraries spin while they wait for each other, and a collective takes
+    /// seconds instead of microseconds. Open MPI 5 reads the key when it starts. Open MPI 4 reads a variable, which
+    /// [`setup_fork`](Self::setup_fork) then adds to the [`defaults`](Environment::defaults). `StandardHost` of the crate
+    /// `pmix-host` sets the key for launchers that know their number of processors.
     ///
     /// # Errors
     /// `ERR_BAD_PARAM` if the description contradicts itself; nothing is registered then.
     ///
     /// # Cancel safety
-    /// Once started it is carried out; dropping the future only discards the answer.
+    /// Once started, the call is carried out; dropping the future only discards the reply.
     #[doc(alias = "PMIx_server_register_nspace")]
     pub async fn register_nspace(&self, spec: JobSpec) -> Result<(), Failure> {
         let nspace = spec.nspace().clone();
         self.register_nspace_infos(nspace, None, spec.into_infos()).await
     }
 
-    /// As [`ServerHandle::register_nspace`], from the Standard's arguments. `local_procs` is the number of
-    /// processes on this node; `None` if the process map tells.
+    /// Like [`ServerHandle::register_nspace`], with the arguments of the Standard's function. `local_procs` is the number of
+    /// processes on this node; pass `None` if there is a process map.
     ///
     /// # Errors
     /// As [`ServerHandle::register_nspace`].
@@ -154,14 +154,14 @@ impl ServerHandle {
         if nspace.as_str().starts_with("pmix") {
             tracing::warn!(
                 %nspace,
-                "the name of this job begins with pmix: keys that its programs build from it count as reserved, and the C \
+                "the name of this job begins with pmix: keys that programs build from it count as reserved, and the C \
                  library refuses them; choose another name"
             );
         }
         self.call(HostCall::RegisterNspace { nspace, local_procs, infos }).await
     }
 
-    /// Forgets a namespace, its clients and their data; what is pending for them fails (REG-11).
+    /// Removes a namespace, its clients and their data; their pending requests fail (REG-11).
     ///
     /// # Errors
     /// `ERR_INVALID_NAMESPACE` if it is not registered.
@@ -173,12 +173,13 @@ impl ServerHandle {
         self.call(HostCall::DeregisterNspace(nspace.clone())).await
     }
 
-    /// Announces a local process before it starts: who connects as `proc` must have this user and group
-    /// (CLI-01, CLI-02). The object comes back with its upcalls (CLI-04).
+    /// Registers a local process before it starts. A peer that connects as `proc` must have this user and group
+    /// (CLI-01, CLI-02). Upcalls for the process carry `object` (CLI-04).
     ///
     /// # Errors
-    /// `ERR_BAD_PARAM` if the rank is not that of one process, is none of the job's, or is on another node by the job's
-    /// maps. A process may be registered before its namespace; then that is checked when the namespace is.
+    /// `ERR_BAD_PARAM` if the rank does not name a single process, does not belong to the job, or is on another node
+    /// according to the job's maps. If a process is registered before its namespace, the rank is checked when the namespace
+    /// is registered.
     ///
     /// # Cancel safety
     /// As [`ServerHandle::register_nspace`].
@@ -193,7 +194,7 @@ impl ServerHandle {
         self.call(HostCall::RegisterClient { proc: proc.clone(), uid, gid, object }).await
     }
 
-    /// Forgets one client and its data (CLI-08).
+    /// Removes one client and its data (CLI-08).
     ///
     /// # Errors
     /// `ERR_INVALID_NAMESPACE` or `ERR_NOT_FOUND` if it is not registered.
@@ -205,11 +206,11 @@ impl ServerHandle {
         self.call(HostCall::DeregisterClient(proc.clone())).await
     }
 
-    /// Tells the server that a local process has ended, so that nobody waits for it any more: collectives it
-    /// has not entered fail, naming it and the reason. Its data stays.
+    /// Tells the server that a local process has ended, so that nothing waits for it any longer: collectives that it has not
+    /// entered fail with the process and `reason`. Its data stays.
     ///
-    /// The server finds out by itself when a connected process dies; this is for those that end before they
-    /// connect, or after finalize. An addition to the Standard.
+    /// The server notices by itself when a connected process dies. Call this for processes that end before they connect or
+    /// after finalize. An addition to the Standard.
     ///
     /// # Errors
     /// `ERR_NOT_FOUND` if it is not registered here.
@@ -220,10 +221,10 @@ impl ServerHandle {
         self.call(HostCall::ClientEnded { proc: proc.clone(), reason: reason.into() }).await
     }
 
-    /// What a registered process needs in its environment (CLI-07): the way to its server, and what
-    /// [`setup_local_support`](Self::setup_local_support) has brought. With the native wire, also its place in the job by
-    /// the names that Open MPI's launchers use (`OMPI_COMM_WORLD_RANK` and the like), by which scripts and libraries
-    /// choose; as far as the job's data tells it.
+    /// Builds the environment of a registered process (CLI-07): the address of its server, and the variables from
+    /// [`setup_local_support`](Self::setup_local_support). With the native wire, also its place in the job under the names
+    /// that Open MPI's launchers use (`OMPI_COMM_WORLD_RANK` and the like), which scripts and libraries read; only values
+    /// that the job data contains.
     ///
     /// # Errors
     /// `ERR_NOT_FOUND` or `ERR_INVALID_NAMESPACE` if it is not registered.
@@ -261,7 +262,7 @@ impl ServerHandle {
             environment.extend(open_mpi::place(&job, proc.rank));
             defaults.extend(open_mpi::parameters(&job, &self.shared.hostname));
         }
-        // what leads to the server is not the host's to change
+        // the host cannot change the variables that lead to the server
         for (name, value) in given {
             if !environment.iter().any(|(held, _)| *held == name) {
                 environment.push((name, value));
@@ -270,9 +271,9 @@ impl ServerHandle {
         Ok(Environment { variables: environment, defaults })
     }
 
-    /// The data of a local process for the server of another node, as soon as it has committed; with
-    /// `REQUIRED_KEY` as soon as that key is there (DMX-02, DMX-03). For rank `WILDCARD` the job-level data
-    /// of the namespace. Waits as long as it takes; the asking side keeps the time.
+    /// Returns the data of a local process, for the server of another node. Waits until the process has committed, or, with
+    /// `REQUIRED_KEY`, until it has committed that key (DMX-02, DMX-03). For rank `WILDCARD`, returns the job-level data of
+    /// the namespace. Has no time limit of its own; the requesting server enforces one.
     ///
     /// # Errors
     /// `ERR_NOT_FOUND` if the process is not on this node or has ended, `ERR_EXISTS_OUTSIDE_SCOPE` if the
@@ -288,14 +289,15 @@ impl ServerHandle {
         }
     }
 
-    /// Waits until it is known what comes here of an operation that another node waits for, given as the fence, connect or
-    /// disconnect that a process there has asked for: an operation of these participants ends here, or none of them can
-    /// enter it any more. A host that has not been called for an operation which others wait for should ask, as nobody
-    /// else tells it of participants that have all ended before (CON-12). An addition to the Standard.
+    /// Waits until the outcome of a collective on this node is known, for another node that waits for it. `operation` is the
+    /// fence, connect or disconnect that a process on that node requested. Returns when an operation of these participants
+    /// ends on this node, or when none of them can enter it any more. A host should call this if other nodes wait for an
+    /// operation for which it has received no upcall: otherwise it would not learn that all participants here have already
+    /// ended (CON-12). An addition to the Standard.
     ///
     /// # Errors
-    /// `ERR_BAD_PARAM` for another request, or one without participants; `ERR_OUT_OF_RESOURCE` with too many of these
-    /// calls under way; `ERR_INVALID_NAMESPACE` and the like when a participating namespace ends, `ERR_INIT` after the
+    /// `ERR_BAD_PARAM` for another kind of request, or one without participants; `ERR_OUT_OF_RESOURCE` if too many of these
+    /// calls are pending; `ERR_INVALID_NAMESPACE` and the like when a participating namespace ends; `ERR_INIT` after the
     /// server has stopped.
     ///
     /// # Cancel safety
@@ -307,10 +309,10 @@ impl ServerHandle {
         }
     }
 
-    /// Tells local processes of an event; [`ProcId::none`] as source for the host itself (EVT-12).
+    /// Notifies local processes of an event. Its source is [`ProcId::none`] for an event of the host itself (EVT-12).
     ///
     /// # Errors
-    /// None but `ERR_INIT` after the server has stopped. Says nothing about delivery.
+    /// Only `ERR_INIT`, after the server has stopped. Success does not mean that the event was delivered.
     ///
     /// # Cancel safety
     /// As [`ServerHandle::register_nspace`].
@@ -319,11 +321,11 @@ impl ServerHandle {
         self.call(HostCall::NotifyEvent(event)).await
     }
 
-    /// Tells local processes of an event of a process on another node, whose user decides who hears of it: processes and
-    /// tools of other users do not.
+    /// Notifies local processes of an event from a process on another node that runs as `uid`. Processes and tools of other
+    /// users do not receive it.
     ///
     /// # Errors
-    /// None but `ERR_INIT` after the server has stopped. Says nothing about delivery.
+    /// Only `ERR_INIT`, after the server has stopped. Success does not mean that the event was delivered.
     ///
     /// # Cancel safety
     /// As [`ServerHandle::register_nspace`].
@@ -331,19 +333,18 @@ impl ServerHandle {
         self.call(HostCall::NotifyEventOf { event, uid }).await
     }
 
-    /// Hands over output of a process: the server finds those who have asked for it (IOF-05). Ready when the bytes
-    /// are no longer needed.
+    /// Delivers output of a process to its subscribers (IOF-05). Returns when the bytes are no longer needed.
     ///
-    /// Output that nobody has asked for yet is kept for whoever asks first, if the namespace is registered: the
-    /// first 64 KiB of each channel of each process, 16 MiB in all. `IOF_CACHE_SIZE` and `IOF_DROP_OLDEST` in
-    /// `info` change that; they are not passed on. `IOF_COMPLETE` says that the channel is closed (IOF-08).
-    /// Calls for one channel must be made one after the other to keep its order (IOF-09).
+    /// Output without a subscriber is kept for the first one, if the namespace is registered: the first 64 KiB of each channel
+    /// of each process, 16 MiB in total. `IOF_CACHE_SIZE` and `IOF_DROP_OLDEST` in `info` change these limits; they are not
+    /// passed on. `IOF_COMPLETE` marks the channel as closed (IOF-08). To keep the order of a channel, await each call before
+    /// the next (IOF-09).
     ///
-    /// A process that reads too slowly never holds this back: it loses output and is told how much.
+    /// A subscriber that reads too slowly never delays this call: it loses output, and is told how many bytes.
     ///
     /// # Errors
     /// `ERR_BAD_PARAM` for a directive in `info` of the wrong type, `ERR_INIT` after the server has stopped.
-    /// Says nothing about delivery.
+    /// Success does not mean that the output was delivered.
     ///
     /// # Cancel safety
     /// As [`ServerHandle::register_nspace`].
@@ -360,7 +361,7 @@ impl ServerHandle {
         self.call(HostCall::IofDeliver(output)).await
     }
 
-    /// The job-level data the server holds of a namespace.
+    /// Returns the job-level data that the server holds for a namespace.
     ///
     /// # Errors
     /// `ERR_INVALID_NAMESPACE` if it is not registered.
@@ -374,7 +375,7 @@ impl ServerHandle {
         }
     }
 
-    /// Counters; all zero after the server has stopped.
+    /// Returns the server's counters; all zero after the server has stopped.
     ///
     /// # Cancel safety
     /// Cancel-safe.

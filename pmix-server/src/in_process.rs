@@ -13,15 +13,15 @@ use tokio::sync::{mpsc, oneshot};
 use crate::handle::ServerHandle;
 use crate::inbox::{DriverEvent, Inbox, Peer};
 
-/// Events that may wait to be taken.
+/// Events that may wait to be read.
 const EVENTS: usize = 1024;
 
-/// The connection of a process that is a task of this program: made by [`ServerHandle::connect_in_process`], for tests of
-/// hosts and of what is built on the server. Its end is that of the process: the server takes it for lost unless it has
+/// The connection of a process that is a task of this program, for tests of hosts and of code built on the server. Made by
+/// [`ServerHandle::connect_in_process`]. Dropping it ends the process: the server treats the process as lost unless it has
 /// finalized.
 ///
-/// It speaks in plain [messages](pmix_types::message), one request at a time or many; what a client of `pmix-client`
-/// answers by itself, such as a get of what it holds already, is asked of the server here.
+/// It exchanges plain [messages](pmix_types::message), one request at a time or many. Every request goes to the server,
+/// including those that `pmix-client` answers locally, such as a get of data it already holds.
 ///
 /// # Examples
 /// ```
@@ -57,13 +57,14 @@ pub struct InProcess {
 type Waiting = Arc<Mutex<HashMap<RequestId, oneshot::Sender<Result<Reply, Failure>>>>>;
 
 impl ServerHandle {
-    /// Connects a registered process that is a task of this program, with this program's user and group.
+    /// Connects a task of this program as a registered process, with this program's user and group.
     ///
     /// # Errors
-    /// The server's reason to refuse it, as for a process of its own; `ERR_LOST_CONNECTION` if the server has stopped.
+    /// The server's reason for refusing the connection, as for any other process; `ERR_LOST_CONNECTION` if the server has
+    /// stopped.
     ///
     /// # Cancel safety
-    /// Not cancel-safe: a process that was let in meanwhile is lost.
+    /// Not cancel-safe: if the server has let the process in meanwhile, the process is lost.
     pub async fn connect_in_process(&self, proc: ProcId) -> Result<InProcess, Failure> {
         let inbox = self.inbox().clone();
         let conn = inbox.next_conn();
@@ -86,18 +87,18 @@ impl ServerHandle {
 }
 
 impl InProcess {
-    /// The process.
+    /// The identity of the process.
     pub const fn proc_id(&self) -> &ProcId {
         &self.proc
     }
 
-    /// Sends a request and waits for its answer; several may be under way.
+    /// Sends a request and waits for its reply. Several requests may be pending at the same time.
     ///
     /// # Errors
     /// The server's failure; `ERR_LOST_CONNECTION` if the server has stopped or closed the connection.
     ///
     /// # Cancel safety
-    /// The request stands when the future is dropped, as that of a process that does not wait; its answer is dropped.
+    /// Dropping the future does not withdraw the request; its reply is discarded.
     pub async fn request(&self, request: Request) -> Result<Reply, Failure> {
         let id = RequestId(self.next.fetch_add(1, Ordering::Relaxed));
         let (answer, answered) = oneshot::channel();
@@ -109,8 +110,8 @@ impl InProcess {
         answered.await.unwrap_or_else(|_| Err(gone()))
     }
 
-    /// The next event for any registration of the process; waits until there is one, for ever if the server has stopped.
-    /// A thousand events are kept; more are dropped.
+    /// Returns the next event for any registration of the process. Waits until there is one; waits for ever if the server has
+    /// stopped. Up to 1024 unread events are kept; further events are dropped.
     ///
     /// # Cancel safety
     /// Cancel-safe.
@@ -131,7 +132,7 @@ impl fmt::Debug for InProcess {
 impl Drop for InProcess {
     fn drop(&mut self) {
         let (inbox, conn) = (self.inbox.clone(), self.conn);
-        // a process that ends closes its connection; outside of a runtime there is no server left
+        // a process that ends closes its connection; without a runtime there is no server left
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 let lost = Input::Lost { conn, reason: "it has ended".into() };
@@ -166,21 +167,21 @@ impl Peer for LocalPeer {
 
     fn reply(&mut self, id: RequestId, result: Result<Reply, Failure>) {
         if let Some(answer) = lock(&self.waiting).remove(&id) {
-            // it may have stopped waiting
+            // the caller may have stopped waiting
             let _ = answer.send(result);
         }
     }
 
     fn push(&mut self, push: Push) {
         if let Push::Event { event, .. } = push {
-            // who asks for so many events reads them
+            // a full queue drops the event
             let _ = self.events.try_send(event);
         }
     }
 }
 
 impl Drop for LocalPeer {
-    /// The server is gone, or has closed the connection: nobody is left waiting.
+    /// The server has stopped or closed the connection: all pending requests fail.
     fn drop(&mut self) {
         lock(&self.waiting).clear();
     }

@@ -1,4 +1,4 @@
-//! What the driver is brought, and the way to it.
+//! The driver's events, and the queue through which they reach it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,43 +11,43 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::line::{Line, Turn};
 
-/// Events that may wait for the driver; who brings more waits.
+/// Events that may wait for the driver; senders of further events wait.
 const INBOX: usize = 4096;
 
-/// The sending side of one connection, in whatever its wire is.
+/// The sending side of one connection, on any wire.
 pub(crate) trait Peer: Send {
-    /// Lets it in.
+    /// Lets the process in.
     fn accept(&mut self, welcome: Welcome);
-    /// Turns it away and says so in the log; nothing follows.
+    /// Refuses the process and logs that; nothing follows.
     fn refuse(&mut self, failure: &Failure);
     /// Answers a request.
     fn reply(&mut self, id: RequestId, result: Result<Reply, Failure>);
-    /// Says something unasked; may leave it out if the peer does not keep up, and must then tell it so.
+    /// Sends an unsolicited message. May leave it out if the peer does not keep up, and must then tell the peer so.
     fn push(&mut self, push: Push);
 }
 
-/// What front ends, the host and timers bring.
+/// An event from a front end or the host.
 pub(crate) enum DriverEvent {
     /// A connection begins; its first input follows.
     Open { conn: ConnId, peer: Box<dyn Peer> },
-    /// Something for the engine.
+    /// An input for the engine.
     Input(Input),
     /// A request, in its turn.
     Request { conn: ConnId, id: RequestId, request: Request, turn: Turn },
-    /// A request that cannot even be read is answered without the engine, in turn with its answers.
+    /// A request that cannot be read: answered without the engine, but in order with the engine's replies.
     Refuse { conn: ConnId, id: RequestId, failure: Failure, turn: Turn },
-    /// The host calls, and waits for the answer here.
+    /// A call of the host, with the channel for its result.
     Call { call: HostCall, answer: oneshot::Sender<Result<CallValue, Failure>> },
-    /// The server ends; answered when every connection has been closed.
+    /// Stops the server; answered when every connection has been closed.
     Stop(oneshot::Sender<()>),
 }
 
-/// Where events are brought. Cheap to clone.
+/// The sending side of the driver's queue. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Inbox {
     events: mpsc::Sender<DriverEvent>,
     next_conn: Arc<AtomicU64>,
-    /// How long a process may leave unread what it is told.
+    /// How long a process may leave messages unread.
     patience: Duration,
 }
 
@@ -62,27 +62,27 @@ impl Inbox {
         ConnId(self.next_conn.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// What is between a new connection and the server.
+    /// A line for a new connection.
     pub(crate) fn new_line<M>(&self) -> Arc<Line<M>> {
         Line::new(self.patience)
     }
 
-    /// Brings an event; false if the server has ended.
+    /// Sends an event; returns false if the server has stopped.
     pub(crate) async fn send(&self, event: DriverEvent) -> bool {
         self.events.send(event).await.is_ok()
     }
 
-    /// Asks the server to stop without waiting; a full inbox is drained first.
+    /// Asks the server to stop without waiting for it; a full inbox is drained first.
     pub(crate) fn stop_soon(&self) {
         let (done, _) = oneshot::channel();
         if let Err(mpsc::error::TrySendError::Full(event)) = self.events.try_send(DriverEvent::Stop(done)) {
             let events = self.events.clone();
-            // not on a runtime, perhaps: a thread of its own waits for room
+            // there may be no runtime, so a thread waits for room
             std::thread::spawn(move || drop(events.blocking_send(event)));
         }
     }
 
-    /// Calls the library for the host.
+    /// Makes a call of the host and waits for its result.
     pub(crate) async fn call(&self, call: HostCall) -> Result<CallValue, Failure> {
         let (answer, answered) = oneshot::channel();
         if !self.send(DriverEvent::Call { call, answer }).await {

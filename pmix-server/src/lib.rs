@@ -5,22 +5,22 @@
 //!  +----------------------+   +----------------------------------+
 //!  |  HostModule  <-------|---|-- upcalls       engine           |      Unix socket
 //!  |  (or StandardHost)   |   |   (your runtime)   ^             | <--> pmix-client
-//!  |  ServerHandle -------|-->|-- calls -----------+-- sessions  | <--> pmix-tool
+//!  |  ServerHandle -------|-->|-- calls -----------+-- front ends| <--> pmix-tool
 //!  +----------------------+   +----------------------------------+
 //! ```
 //!
 //! - [`Server`] listens on a Unix socket in a private directory and runs on a thread of its own.
-//! - [`HostModule`] is what the resource manager implements: one method per entry of the Standard's server module,
-//!   which returns `ERR_NOT_SUPPORTED` by default, declared by its [`Capabilities`].
-//! - [`ServerHandle`] is the way back: register namespaces and clients, make a process's environment, answer direct
-//!   modex, notify events.
-//! - [`ServerHandle::connect_in_process`] connects a process that is a task of this program, for tests.
+//! - [`HostModule`] is the trait that the resource manager implements: one method per entry of the Standard's server
+//!   module. Each returns `ERR_NOT_SUPPORTED` by default; [`Capabilities`] declare which ones the host serves.
+//! - [`ServerHandle`] lets the host call the library: register namespaces and clients, build a process's environment,
+//!   answer direct modex requests, notify events.
+//! - [`ServerHandle::connect_in_process`] connects a task of this program as a process, for tests.
 //!
-//! The crate `pmix-host` has a ready host, `StandardHost`, for those who bring a launcher and an exchange between nodes: what
-//! most resource managers want. `pmix-conformance` checks hosts against the rules of the Standard.
+//! The crate `pmix-host` has a complete host, `StandardHost`, which needs only a launcher and an exchange between nodes. It
+//! suits most resource managers. `pmix-conformance` checks hosts against the rules of the Standard.
 //!
 //! # Example
-//! A server without a host: it registers a job of two processes and says what each of them needs in its environment.
+//! A server without a host registers a job of two processes and builds the environment of each:
 //! ```
 //! use pmix_server::types::job::JobSpec;
 //! use pmix_server::types::{ProcId, Rank};
@@ -45,27 +45,27 @@
 //! ```
 //!
 //! # Threads
-//! The server owns one thread with a current-thread runtime; engine, sessions and sockets live there, without locks.
-//! Upcalls run on the tokio runtime the server was started from, so a slow host never delays a process that does not
-//! need it.
+//! The server owns one thread with a current-thread runtime. The engine, the connections and the sockets live there, without
+//! locks. Upcalls run on the tokio runtime from which the server was started, so a slow host delays only the processes that
+//! wait for it.
 //!
 //! # Security
-//! The socket lies in a directory of mode 0700 that belongs to us. Who connects is known from the kernel, and must be
-//! the user and group the process was registered with; anything else is refused, with the reason in the log
-//! (`tracing`), before a request is read. Message sizes, requests under way and queues are bounded. Processes of several
-//! users need [`ServerBuilder::other_users`], and see and reach the jobs of their own user only.
+//! The socket lies in a directory of mode 0700 that belongs to the server's user. The kernel reports the user and group of
+//! each peer; they must be those with which the process was registered. Any other peer is refused before one of its requests
+//! is read, and the log (`tracing`) gives the reason. Message sizes, pending requests and queues are bounded. To serve
+//! processes of several users, set [`ServerBuilder::other_users`]; each user sees and reaches only its own jobs.
 //!
 //! # Features
 //! On by default:
-//! - `native-wire`: programs linked with the C library of PMIx are served, too, if [`ServerBuilder::native_wire`] says so.
-//! - `health`: the gRPC health service, for monitors that know nothing of PMIx.
+//! - `native-wire`: also serves programs linked with the C library of PMIx, if [`ServerBuilder::native_wire`] turns it on.
+//! - `health`: the gRPC health service, for monitors that do not know PMIx.
 //! - `reflection`: the gRPC reflection service, for clients without the `.proto` files.
 //!
 //! Off by default:
-//! - `inventory`: what a node has, read from `/proc` and `/sys`, by `ServerHandle::collect_inventory`.
+//! - `inventory`: `ServerHandle::collect_inventory`, which reads a node's hardware from `/proc` and `/sys`.
 //!
 //! # Limits
-//! What a client can ask and what is only an entry of [`HostModule`] so far stands in `COVERAGE.md`.
+//! `COVERAGE.md` lists the requests that clients can make, and the entries of [`HostModule`] that no client can reach yet.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -1,7 +1,8 @@
-//! What is between a process and its server: requests that are not answered yet, and messages that are not read yet.
+//! The line between a process and its server: requests not answered yet, and messages not read yet.
 //!
-//! Both are bounded in bytes. A process that does not keep up is not asked any faster: no request of it is taken while
-//! much waits to be read. It is judged by time alone: who reads slowly is served slowly, who reads nothing is disconnected.
+//! Both are bounded in bytes. While too many bytes wait to be read, the server takes no further requests from the process.
+//! Only time decides about a disconnection: a process that reads slowly is served slowly, and one that reads nothing for too
+//! long is disconnected.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,68 +14,68 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-/// Requests that a process may have under way; more are refused.
+/// Requests that a process may have pending; further ones are refused.
 const MAX_REQUESTS: usize = 4096;
-/// What they may take; one may be larger.
+/// Bytes of all pending requests; a single request may be larger.
 const MAX_REQUEST_BYTES: usize = 256 << 20;
-/// Requests that may wait for the driver. Each of them may be answered before the next look at what waits to be read.
+/// Requests that may wait for the driver. Each may be answered before the unread bytes are next checked.
 const TURNS: usize = 16;
-/// Bytes that wait to be read from which on no more requests are taken.
+/// At this number of unread bytes no further requests are taken.
 const FULL: usize = 16 << 20;
-/// Bytes that wait to be read from which on events and output are left out.
+/// At this number of unread bytes events and output are left out.
 const MAX_PUSHES: usize = 8 << 20;
-/// Bytes that wait to be read from which on large answers are replaced by a failure: those to requests that had to wait
-/// may come all at once. One message may be larger.
+/// At this number of unread bytes a failure replaces large replies, since replies to pending requests may all come at the
+/// same time. A single message may be larger.
 const MAX_UNREAD: usize = 256 << 20;
-/// Bytes of an answer that is not large.
+/// Largest reply, in bytes, that is always sent.
 const SMALL: usize = 64 << 10;
-/// What a message takes besides its bytes.
+/// Memory that a message takes besides its bytes.
 const OVERHEAD: usize = 256;
-/// So often within its patience is a process looked at that does not read.
+/// How many times within its patience an unread line is checked.
 const LOOKS: u32 = 8;
 
 /// Why a process is disconnected.
-pub(crate) const UNREAD: &str = "it does not read what is sent to it";
+pub(crate) const UNREAD: &str = "the process does not read its messages";
 
-/// The two ways between one connection and the server, for messages of its wire.
+/// Both directions of one connection, for messages of its wire.
 #[derive(Debug)]
 pub(crate) struct Line<M> {
     state: Mutex<State<M>>,
-    /// How long nothing may be read of what waits.
+    /// How long messages may wait without any progress.
     patience: Duration,
     turns: Arc<Semaphore>,
-    /// Told when a message comes.
+    /// Notified when a message is added.
     came: Notify,
-    /// Told when there is room again.
+    /// Notified when there is room again.
     eased: Notify,
-    /// Nothing more will be said.
+    /// No further messages will be added.
     finished: CancellationToken,
-    /// Nobody reads any more.
+    /// Messages will not be read any more.
     abandoned: CancellationToken,
 }
 
 #[derive(Debug)]
 struct State<M> {
     messages: VecDeque<(M, usize)>,
-    /// Bytes of messages that are not sent, those on their way included.
+    /// Bytes of unsent messages, including those being sent.
     unread: usize,
-    /// When something was read last, or had to wait first.
+    /// When something was last read, or when the first message began to wait.
     progress: Instant,
-    /// Bytes of each request under way.
+    /// Bytes of each pending request.
     requests: HashMap<u64, usize>,
     asked: usize,
 }
 
-/// Why a request is not taken.
+/// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// There are as many as there may be, or as large.
+    /// Too many requests are pending, or they are too large.
     TooMany,
-    /// Its number is that of another that is not answered.
+    /// A pending request has the same number.
     Twice,
 }
 
-/// The right to bring one request to the driver; to be held until it is handled.
+/// Permission to send one request to the driver; hold it until the request has been handled.
 #[derive(Debug)]
 pub(crate) struct Turn {
     _permit: Option<OwnedSemaphorePermit>,
@@ -102,7 +103,7 @@ impl<M> Line<M> {
 
     // from the process
 
-    /// Waits until one more request may be brought to the driver. Cancel-safe.
+    /// Waits until another request may be sent to the driver. Cancel-safe.
     pub(crate) async fn turn(&self) -> Turn {
         // the semaphore is never closed
         let permit = self.turns.clone().acquire_owned().await.ok();
@@ -115,7 +116,7 @@ impl<M> Line<M> {
         }
     }
 
-    /// Notes a request of so many bytes.
+    /// Records a pending request of `bytes` bytes.
     pub(crate) fn begin(&self, id: u64, bytes: usize) -> Result<(), Refused> {
         let mut state = self.lock();
         if state.requests.contains_key(&id) {
@@ -136,12 +137,12 @@ impl<M> Line<M> {
         self.patience
     }
 
-    /// How many requests are not answered.
+    /// The number of pending requests.
     pub(crate) fn under_way(&self) -> usize {
         self.lock().requests.len()
     }
 
-    /// A request is answered.
+    /// Records that a request has been answered.
     pub(crate) fn end(&self, id: u64) {
         let mut state = self.lock();
         state.asked -= state.requests.remove(&id).unwrap_or_default();
@@ -149,7 +150,7 @@ impl<M> Line<M> {
 
     // to the process
 
-    /// Adds a message of so many bytes.
+    /// Adds a message of `bytes` bytes.
     pub(crate) fn send(&self, message: M, bytes: usize) {
         if self.abandoned.is_cancelled() {
             return;
@@ -169,27 +170,28 @@ impl<M> Line<M> {
         self.lock().unread < MAX_PUSHES
     }
 
-    /// Why an answer of so many bytes is not to be added.
+    /// The failure to send instead of a reply of `bytes` bytes, if there is no room for it.
     pub(crate) fn refuses(&self, bytes: usize) -> Option<Failure> {
         if bytes <= SMALL || self.lock().unread < MAX_UNREAD {
             return None;
         }
-        let message = format!("{MAX_UNREAD} bytes of answers are not read yet: read them and ask again");
+        let message =
+            format!("{MAX_UNREAD} bytes of replies are still unread: read them, then repeat the request");
         Some(Failure::new(Status::ERR_OUT_OF_RESOURCE, message))
     }
 
-    /// Nothing more will be said; what waits can still be read.
+    /// Ends the line; waiting messages can still be read.
     pub(crate) fn finish(&self) {
         self.finished.cancel();
         self.came.notify_one();
     }
 
-    /// Resolves when nothing more will be said. Cancel-safe.
+    /// Resolves when no further messages will be added. Cancel-safe.
     pub(crate) async fn finished(&self) {
         self.finished.cancelled().await;
     }
 
-    /// The next message with what to give to [`Line::sent`]; `None` at the end. Cancel-safe.
+    /// The next message, and the number of bytes to pass to [`Line::sent`]; `None` at the end. Cancel-safe.
     pub(crate) async fn next(&self) -> Option<(M, usize)> {
         loop {
             if let Some(next) = self.try_next() {
@@ -207,7 +209,7 @@ impl<M> Line<M> {
         self.lock().messages.pop_front()
     }
 
-    /// So much was read.
+    /// Records that `bytes` bytes were read.
     pub(crate) fn sent(&self, bytes: usize) {
         self.change(|state| {
             state.unread = state.unread.saturating_sub(bytes);
@@ -215,25 +217,25 @@ impl<M> Line<M> {
         });
     }
 
-    /// A part of a message was read.
+    /// Records that a part of a message was read.
     pub(crate) fn progress(&self) {
         self.lock().progress = Instant::now();
     }
 
-    /// Nobody will read what waits: it is dropped.
+    /// Drops the waiting messages, because they will not be read.
     pub(crate) fn abandon(&self) {
         self.abandoned.cancel();
         self.change(|state| (state.messages, state.unread) = (VecDeque::new(), 0));
         self.came.notify_one();
     }
 
-    /// Resolves when nobody reads any more. Cancel-safe.
+    /// Resolves when the line has been abandoned. Cancel-safe.
     #[cfg(any(test, feature = "native-wire"))]
     pub(crate) async fn abandoned(&self) {
         self.abandoned.cancelled().await;
     }
 
-    /// Resolves when nothing has been read for too long, although something waits. Cancel-safe.
+    /// Resolves when messages have waited too long without progress. Cancel-safe.
     pub(crate) async fn stalled(&self) {
         loop {
             sleep_until(Instant::now() + self.patience / LOOKS).await;
@@ -244,7 +246,7 @@ impl<M> Line<M> {
         }
     }
 
-    /// Waits until all is read, or is not going to be. Cancel-safe.
+    /// Waits until all messages are read or abandoned. Cancel-safe.
     pub(crate) async fn linger(&self) {
         let read = async {
             loop {
@@ -261,7 +263,7 @@ impl<M> Line<M> {
         }
     }
 
-    /// Changes something by which there may be room again.
+    /// Makes a change after which there may be room again.
     fn change(&self, change: impl FnOnce(&mut State<M>)) {
         let mut state = self.lock();
         change(&mut state);
@@ -272,7 +274,7 @@ impl<M> Line<M> {
         }
     }
 
-    /// Only the server's own thread comes here, so nobody ever waits.
+    /// Only the server's own thread takes this lock, so it never blocks.
     fn lock(&self) -> MutexGuard<'_, State<M>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

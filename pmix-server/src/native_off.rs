@@ -1,4 +1,4 @@
-//! In place of the native front end where the feature `native-wire` is off.
+//! Replaces the native front end if the feature `native-wire` is off.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use crate::door::Door;
 use crate::error::ServerError;
 use crate::inbox::Inbox;
 
-/// There is none.
+/// Cannot be opened.
 #[derive(Debug)]
 pub(crate) enum Port {}
 

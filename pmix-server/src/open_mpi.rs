@@ -1,10 +1,10 @@
-//! What Open MPI's own launchers tell in the environment, for programs that look there and not at PMIx.
+//! The variables that Open MPI's own launchers set, for programs that read these and do not use PMIx.
 
 use pmix_types::job::{JobData, NodeRef, Target};
 use pmix_types::{Key, Rank, Value, ValueType, keys};
 
-/// The place of a process in its job, as far as it is known: the variables that `mpirun` of Open MPI 4 and 5 sets alike,
-/// by which scripts, wrappers and libraries choose files, devices and builds. Open MPI itself reads none of them.
+/// The place of a process in its job, as far as known: the variables that `mpirun` of both Open MPI 4 and 5 sets. Scripts,
+/// wrappers and libraries use them to choose files, devices and builds. Open MPI itself reads none of them.
 pub(crate) fn place(job: &JobData, rank: Rank) -> Vec<(String, String)> {
     let proc = Target::Proc(rank);
     let local_rank = number(job, &keys::LOCAL_RANK, &proc);
@@ -21,8 +21,8 @@ pub(crate) fn place(job: &JobData, rank: Rank) -> Vec<(String, String)> {
     known.collect()
 }
 
-/// Parameters for the processes of a node, unless users have set others: Open MPI 4 learns from its launcher alone that
-/// processes have to share processors, and then gives them up while it waits.
+/// Parameters for the processes of a node, unless users have set others. Only its launcher can tell Open MPI 4 that
+/// processes share processors; it then yields the processor while it waits.
 pub(crate) fn parameters(job: &JobData, node: &str) -> Option<(String, String)> {
     let target = Target::Node(NodeRef::Name(node));
     let is_oversubscribed = job.lookup(keys::NODE_OVERSUBSCRIBED.name(), &target) == Some(Value::Bool(true));

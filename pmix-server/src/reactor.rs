@@ -1,7 +1,7 @@
-//! The server's own thread: opens what peers connect to, says how that went, and then serves.
+//! The server's own thread: opens the sockets, reports the result, and then serves.
 //!
-//! Everything that may fail at the start happens here, so that what was made is dropped on this thread too: a runtime
-//! must not be dropped where others run.
+//! Every step of the start that may fail happens on this thread, so that its runtime is also dropped here: a runtime must not
+//! be dropped inside another one.
 
 use std::io;
 use std::path::PathBuf;
@@ -22,10 +22,10 @@ use crate::inbox::{DriverEvent, Inbox};
 use crate::native;
 use crate::session_dir::SessionDir;
 
-/// How long processes have to read what a server that stops has said last.
+/// How long processes may take to read the last messages of a stopping server.
 const LAST_WORDS: Duration = Duration::from_millis(250);
 
-/// What is to be opened, and for whom.
+/// What to open, and for whom.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) server: ProcId,
@@ -38,25 +38,25 @@ pub(crate) struct Plan {
     pub(crate) limits: pmix_proto::Limits,
 }
 
-/// What has been opened; connections wait until the driver is [`run`](Opened::run).
+/// The open sockets; connections wait until the driver is [`run`](Opened::run).
 pub(crate) struct Opened {
     pub(crate) thread: JoinHandle<()>,
     pub(crate) dir: SessionDir,
-    /// Where gRPC peers connect.
+    /// The address for gRPC peers.
     pub(crate) uri: String,
-    /// Where C peers connect, if they may.
+    /// The address for C programs, if the native wire is on.
     pub(crate) native_uri: Option<ServerUri>,
     start: oneshot::Sender<(Driver, mpsc::Receiver<DriverEvent>)>,
 }
 
-/// What stays with the thread.
+/// The thread's own part.
 struct Ports {
     reactor: Runtime,
     grpc: grpc::Port,
     native: Option<native::Port>,
 }
 
-/// What the thread says when all is open.
+/// What the thread reports when everything is open.
 struct Addresses {
     dir: SessionDir,
     uri: String,
@@ -64,7 +64,7 @@ struct Addresses {
 }
 
 impl Opened {
-    /// Starts the thread, which ends by itself if this fails or is dropped.
+    /// Starts the thread. The thread ends by itself if this fails or is dropped.
     pub(crate) async fn open(plan: Plan, inbox: Inbox) -> Result<Self, ServerError> {
         let (ready, opened) = oneshot::channel();
         let (start, started) = oneshot::channel();
@@ -73,24 +73,24 @@ impl Opened {
                 Ok((ports, addresses)) => ready.send(Ok(addresses)).map(|()| ports).ok(),
                 Err(error) => ready.send(Err(error)).map_or(None, |()| None),
             };
-            // whoever wanted a server may have gone meanwhile
+            // the caller may have been cancelled meanwhile
             if let (Some(ports), Ok((driver, events))) = (ports, started.blocking_recv()) {
                 ports.serve(&plan, driver, inbox, events);
             }
         });
         let thread = thread.map_err(ServerError::Thread)?;
-        let panicked = |_| ServerError::Thread(io::Error::other("it ended with a panic"));
+        let panicked = |_| ServerError::Thread(io::Error::other("the thread panicked"));
         let Addresses { dir, uri, native } = opened.await.map_err(panicked)??;
         Ok(Self { thread, dir, uri, native_uri: native, start })
     }
 
-    /// Has the driver served from now on; keeps what the server is stopped and cleared up with.
+    /// Starts serving with this driver; returns what is needed to stop the server and clean up.
     pub(crate) fn run(
         self,
         driver: Driver,
         events: mpsc::Receiver<DriverEvent>,
     ) -> (JoinHandle<()>, SessionDir) {
-        // a thread that has come so far takes it
+        // a thread that has opened its sockets receives this
         let _ = self.start.send((driver, events));
         (self.thread, self.dir)
     }
@@ -112,7 +112,7 @@ impl Plan {
                 (Some(port), Some(uri))
             }
         };
-        // whoever finds them can connect
+        // written last: a tool that finds these files can connect
         if self.tool_support {
             dir.write_rendezvous(&self.server.nspace, &uri, native_uri.as_ref(), &self.hostname)?;
         }
@@ -132,7 +132,7 @@ impl Ports {
                 tokio::spawn(port.accept(inbox, identity));
             }
             driver.run(events).await;
-            // what was said last is still on its way; processes hang up when they have read it
+            // the last messages are still on their way; processes close their connections when they have read them
             accepting.abort();
             connections.close();
             let _ = tokio::time::timeout(LAST_WORDS, connections.wait()).await;

@@ -1,9 +1,9 @@
-//! Removes a directory with all in it, whoever has filled it and still does.
+//! Removes a directory with its contents, even if another user owns it and is still filling it.
 //!
-//! The directories of jobs belong to other users, who nest them as deep as they like and move them while we work. So no
-//! path is followed but the one given, nothing here recurses, and the number of open files does not grow with the depth:
-//! what a directory below the top still holds is moved to the top, and is cleared from there. What belongs to another
-//! user is cleared with that user's rights only, as the user may have moved there what only we could remove.
+//! The directories of jobs belong to other users, who may nest them to any depth and move them during the removal. So only
+//! the given path is resolved, nothing here recurses, and the number of open files does not grow with the depth: entries of
+//! a directory below the top are moved to the top and removed from there. Another user's directory is cleared only with that
+//! user's permissions, because the user may have moved entries into it that only we could remove.
 
 use std::ffi::OsStr;
 use std::io;
@@ -18,19 +18,19 @@ use rustix::process::geteuid;
 
 use crate::account::Account;
 
-/// Longest time for one directory: a user who goes on filling it must not keep us for ever.
+/// Time limit for one directory: a user who keeps filling it must not block us for ever.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A group that nobody is in. Users remove what is their own; what they share by a group is not ours to touch.
+/// A group without members. Only entries that a user owns are removed, not those it can reach through a group.
 const NO_GROUP: u32 = 65534;
 
-/// Removes a directory with all in it: without recursion, with few descriptors however deep it is, and without following
-/// links below it. Blocks, at most about half a minute unless the file system hangs.
+/// Removes a directory with its contents. Does not recurse, uses few descriptors at any depth, and follows no links below
+/// the directory. Blocks for at most about half a minute, unless the file system hangs.
 ///
-/// What belongs to another user is removed with the rights of that user, where this process may assume them.
+/// Entries of another user are removed with that user's permissions, if this process may assume them.
 ///
 /// # Errors
-/// It is not there, or something in it could not be removed in time; the rest is gone.
+/// The directory does not exist, or some of its contents could not be removed in time; the rest has been removed.
 ///
 /// # Examples
 /// ```
@@ -52,18 +52,18 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
     Ok(unlinkat(&parent, name, AtFlags::REMOVEDIR)?)
 }
 
-/// How far it has come.
+/// Progress of a removal.
 #[derive(Clone, Copy)]
 struct Removal {
     end: Instant,
     /// Directories moved to the top.
     moved: u64,
-    /// Everything that was moved or removed.
+    /// Entries moved or removed.
     steps: u64,
 }
 
 impl Removal {
-    /// Clears a directory with the rights of its owner.
+    /// Clears a directory with the permissions of its owner.
     fn clear_as_owner(&mut self, top: OwnedFd) -> io::Result<()> {
         let owner = fstat(&top)?.st_uid;
         if owner == geteuid().as_raw() || !Account::can_be_assumed() {
@@ -74,20 +74,20 @@ impl Removal {
         account.with_rights_blocking(move || as_owner.clear(&top))?
     }
 
-    /// Clears a directory until nothing more of it can be removed.
+    /// Clears a directory until nothing more in it can be removed.
     fn clear(&mut self, top: &OwnedFd) -> io::Result<()> {
         open_up(top)?;
         loop {
             let before = self.steps;
             let cleared = self.each(top, |removal, name| removal.remove(top, name));
-            // what was moved to the top meanwhile may not have been seen
+            // this pass may have missed entries that were moved to the top meanwhile
             if self.steps == before || self.is_late() {
                 return cleared;
             }
         }
     }
 
-    /// Does something with each entry of a directory; the last error of all, but for entries that are gone.
+    /// Calls `act` for each entry of a directory; returns the last error, except for entries that no longer exist.
     fn each(
         &mut self,
         dir: &OwnedFd,
@@ -99,7 +99,7 @@ impl Removal {
             if self.is_late() {
                 return Err(io::Error::new(
                     io::ErrorKind::TimedOut,
-                    "it takes too long, perhaps it is still being filled",
+                    "the removal takes too long; the directory may still be filling up",
                 ));
             }
             let entry = entry?;
@@ -136,16 +136,16 @@ impl Removal {
             return Ok(());
         }
         let below = hold(dir.as_fd(), name)?;
-        // who moves a directory writes to it
+        // moving a directory needs write permission for it
         open_up(&below)?;
-        // a name that is taken is tried again with the next number
+        // if the name is taken, the next pass tries the next number
         self.moved += 1;
         renameat(dir, name, top, format!(".removed.{}", self.moved))?;
         self.steps += 1;
         Ok(())
     }
 
-    /// Removes an entry of any kind; false if it is a directory that is not empty.
+    /// Removes an entry of any kind; returns false if it is a directory that is not empty.
     fn unlink(&mut self, dir: &OwnedFd, name: &OsStr) -> io::Result<bool> {
         let unlinked = match unlinkat(dir, name, AtFlags::empty()) {
             Err(Errno::ISDIR) => unlinkat(dir, name, AtFlags::REMOVEDIR),
@@ -164,18 +164,18 @@ impl Removal {
     }
 }
 
-/// Holds a directory, which need not be one that can be read.
+/// Opens a directory without reading it; it need not be readable.
 fn hold(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(openat(parent, name, flags, Mode::empty())?)
 }
 
-/// Makes a directory of our own one that we can read and write.
+/// Makes a directory of our own readable and writable for us.
 fn open_up(dir: &OwnedFd) -> io::Result<()> {
     let stat = fstat(dir)?;
     let mode = Mode::from_raw_mode(stat.st_mode);
     if stat.st_uid == geteuid().as_raw() && !mode.contains(Mode::RWXU) {
-        // one that is only held cannot be changed otherwise
+        // fchmod does not work on a descriptor opened with O_PATH
         chmod(format!("/proc/self/fd/{}", dir.as_raw_fd()), mode | Mode::RWXU)?;
     }
     Ok(())

@@ -21,14 +21,14 @@ use crate::upcalls::Upcalls;
 use crate::wire::NativeWire;
 use pmix_engine::{Config, Engine, ServerStats};
 
-/// How long a process may leave unread what it is told, unless the embedder says otherwise.
+/// Default of [`ServerBuilder::patience`].
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What a process may have put, unless the embedder says otherwise.
+/// Default of [`ServerBuilder::put_limit`], in bytes.
 const PUT_LIMIT: usize = 1 << 30;
 
 /// A running PMIx server: serves the processes of its node until stopped or dropped.
 ///
-/// It runs on a thread of its own; upcalls run on the runtime it was started from.
+/// It runs on its own thread; upcalls run on the runtime from which it was started.
 ///
 /// # Standard
 /// `PMIx_server_init`, `PMIx_server_finalize`
@@ -69,24 +69,24 @@ pub struct ServerBuilder {
 type HostMaker = Box<dyn FnOnce(ServerHandle) -> Arc<dyn HostModule> + Send>;
 
 impl ServerBuilder {
-    /// The host that serves the upcalls; without one, only local data is served (INI-10).
+    /// The host that serves the upcalls. Without a host, the server serves local data only (INI-10).
     pub fn host(self, host: impl HostModule) -> Self {
         self.host_with(|_| host)
     }
 
-    /// The host, made with the handle for calling back.
+    /// A host that `make` creates from the server's handle.
     pub fn host_with<H: HostModule>(mut self, make: impl FnOnce(ServerHandle) -> H + Send + 'static) -> Self {
         self.host = Box::new(|handle| Arc::new(make(handle)));
         self
     }
 
-    /// Name of this node as it stands in node maps; the system's host name if not given.
+    /// Name of this node as used in node maps. Default: the system's host name.
     pub fn hostname(mut self, hostname: impl Into<String>) -> Self {
         self.hostname = Some(hostname.into());
         self
     }
 
-    /// Namespace of the server itself; `server.<host>.<pid>` if not given. Its rank is 0.
+    /// Namespace of the server itself. Default: `server.<host>.<pid>`. Its rank is 0.
     ///
     /// `StandardHost` names tools and connected groups after it, so it should not begin
     /// with `pmix` (see [`ServerHandle::register_nspace`]).
@@ -95,43 +95,43 @@ impl ServerBuilder {
         self
     }
 
-    /// Directory below which the private one is made; it is an error if that cannot be used. If not given, it is
-    /// `PMIX_SERVER_TMPDIR`, or else `TMPDIR` or `/tmp`; only if somebody else has taken our name in these two, it is
-    /// `XDG_RUNTIME_DIR` or a name that nobody foresees (see [`pmix_proto::places`]). Relative paths are made absolute
-    /// at the start.
+    /// The directory in which the server creates its private directory; starting fails if it cannot be used. Default:
+    /// `PMIX_SERVER_TMPDIR`, or else `TMPDIR` or `/tmp`. Only if another user has taken our name in `TMPDIR` or `/tmp`, the
+    /// server uses `XDG_RUNTIME_DIR` or a random name (see [`pmix_proto::places`]). A relative path is made absolute at the
+    /// start.
     pub fn session_root(mut self, root: impl Into<PathBuf>) -> Self {
         self.session_root = Some(root.into());
         self
     }
 
-    /// Whether tools may connect, given that the host serves `tool_connected` (TOL-01). Off by default.
+    /// Whether tools may connect, provided that the host serves `tool_connected` (TOL-01). Off by default.
     #[doc(alias = "PMIX_SERVER_TOOL_SUPPORT")]
     pub const fn tool_support(mut self, on: bool) -> Self {
         self.tool_support = on;
         self
     }
 
-    /// Whether processes of other users may reach the socket. Off by default. Who is let in is decided by
-    /// the kernel's credentials against the registration in either case.
+    /// Whether processes of other users may reach the socket. Off by default. In both cases the server lets a process in only
+    /// if the credentials reported by the kernel match its registration.
     ///
-    /// The server's own user and root see everything. A process of another user sees its own namespace and the jobs whose
-    /// processes are all registered for its user, or whose data names it by `USERID` where none is registered; its events
-    /// are heard by its user only. What the host may be asked is the host's to decide, by
-    /// [`UpcallContext::uid`](crate::UpcallContext::uid), as `StandardHost` does.
+    /// The server's own user and root see everything. A process of another user sees its own namespace and the jobs of its
+    /// user: those whose processes are all registered for this user, or, without registered processes, those whose data names
+    /// the user by `USERID`. Only processes and tools of the same user receive its events. The host decides what it does for
+    /// which user by [`UpcallContext::uid`](crate::UpcallContext::uid), as `StandardHost` does.
     pub const fn other_users(mut self, on: bool) -> Self {
         self.other_users = on;
         self
     }
 
-    /// Whether programs linked with the C library (OpenPMIx) may connect too, on a loopback TCP port with its own
-    /// protocol. Off by default. Processes of both kinds can be in the same job.
+    /// Whether programs linked with the C library (OpenPMIx) may also connect, through a loopback TCP port with the library's
+    /// own protocol. Off by default. Processes of both kinds can be in the same job.
     pub const fn native_wire(mut self, wire: NativeWire) -> Self {
         self.native = wire;
         self
     }
 
-    /// Names of the variables that [`ServerHandle::setup_application`] harvests: whole names, or the start of names
-    /// and `*`. Without it `OMP_*`, `OMPI_MCA_*`, `PMIX_MCA_*`, `UCX_*` and `FI_*`.
+    /// Names of the variables that [`ServerHandle::setup_application`] harvests: full names, or a prefix followed by `*`.
+    /// Default: `OMP_*`, `OMPI_MCA_*`, `PMIX_MCA_*`, `UCX_*` and `FI_*`.
     pub fn harvest<P: Into<String>>(mut self, patterns: impl IntoIterator<Item = P>) -> Self {
         self.harvest = patterns.into_iter().map(Into::into).collect();
         self
@@ -143,35 +143,36 @@ impl ServerBuilder {
         self
     }
 
-    /// How many bytes the keys and values that one process has put may take in this server's memory; 1 GiB if not given.
-    /// A commit beyond it fails with `ERR_OUT_OF_RESOURCE`.
+    /// How many bytes of this server's memory the keys and values that one process has put may take. Default: 1 GiB. A commit
+    /// beyond this limit fails with `ERR_OUT_OF_RESOURCE`.
     pub const fn put_limit(mut self, bytes: usize) -> Self {
         self.put_limit = bytes;
         self
     }
 
-    /// How long a process may leave unread what it is told before its connection is closed; a minute if not given.
+    /// How long a process may leave messages unread before the server closes its connection. Default: one minute.
     ///
-    /// A process that reads slowly is served slowly: while much waits to be read, no more of its requests are taken.
+    /// A process that reads slowly is served slowly: while it has too much unread data, the server takes no further requests
+    /// from it.
     ///
-    /// A process that a debugger has stopped reads nothing, and is disconnected if it is stopped for longer than this while
-    /// more is told to it than its connection takes up. Give more where processes are debugged.
+    /// A process stopped in a debugger reads nothing. It is disconnected if it is stopped for longer than this and its
+    /// messages exceed what the connection buffers. Set a longer time where processes are debugged.
     pub const fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// Starts the server; it accepts connections when this returns.
+    /// Starts the server. When this returns, the server accepts connections.
     ///
-    /// Raises the limit of open files of this process as far as the system lets it (`RLIMIT_NOFILE`, soft to hard):
-    /// each process of the node takes one. Processes that this one starts inherit that, unless they are given the limit that
-    /// was there ([`inherited_file_limit`](crate::inherited_file_limit)), as `pmix_rm` does.
+    /// Raises this process's soft limit of open files (`RLIMIT_NOFILE`) to the hard limit, because each process of the node
+    /// needs a descriptor. Programs that this process starts inherit the raised limit, unless you restore the old one
+    /// ([`inherited_file_limit`](crate::inherited_file_limit)), as `pmix_rm` does.
     ///
     /// # Errors
     /// [`ServerError`]; nothing is left behind.
     ///
     /// # Cancel safety
-    /// Cancel-safe: the server is started or not.
+    /// Cancel-safe: the server has either started or not.
     pub async fn start(self) -> Result<Server, ServerError> {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| ServerError::NoRuntime)?;
         let hostname = self.hostname.unwrap_or_else(system_hostname);
@@ -192,7 +193,7 @@ impl ServerBuilder {
             limits: self.limits,
         };
         let opened = Opened::open(plan, inbox.clone()).await?;
-        // nothing fails from here on: the host hears only of a server that runs
+        // nothing fails from here on, so the host never receives the handle of a server that did not start
         let shared = Shared {
             server: server.clone(),
             hostname: hostname.clone(),
@@ -234,7 +235,7 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    /// Settings of a server.
+    /// Returns the settings of a new server, with their defaults.
     pub fn builder() -> ServerBuilder {
         ServerBuilder {
             host: Box::new(|_| Arc::new(NoHost)),
@@ -251,12 +252,12 @@ impl Server {
         }
     }
 
-    /// The host's way into the library.
+    /// The handle with which the host calls the library.
     pub const fn handle(&self) -> &ServerHandle {
         &self.handle
     }
 
-    /// Counters.
+    /// Returns the server's counters.
     ///
     /// # Cancel safety
     /// Cancel-safe.
@@ -266,7 +267,7 @@ impl Server {
 
     /// Closes all connections, ends the thread and removes the private directory.
     ///
-    /// Upcalls under way are cancelled and have one second to end; then they are dropped.
+    /// Pending upcalls are cancelled; those that do not end within one second are dropped.
     ///
     /// # Cancel safety
     /// Cancel-safe: dropping the server does the same without waiting.

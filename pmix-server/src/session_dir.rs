@@ -1,16 +1,16 @@
-//! The private directory of a server: its socket, its rendezvous file, and the lock that says it lives.
+//! The private directory of a server: its socket, its rendezvous files, and the lock that shows that the server is alive.
 //!
 //! ```text
-//! <root>/pmix-<uid>/              ours, mode 0700, checked; shared by our servers on this node; see pmix_proto::places
-//!     .lock                       held for a moment while a directory is made or a stale one removed
+//! <root>/pmix-<uid>/              owner and mode (0700) are checked; shared by our servers; see pmix_proto::places
+//!     .lock                       held briefly while a directory is made or a stale one removed
 //!     <host>.<pid>.<n>/           one server
-//!         lock                    held as long as the server lives
+//!         lock                    held while the server is alive
 //!         server@sock
 //!         pmix.<host>.tool        rendezvous file for tools; the same with .<pid> and .<namespace>
 //! ```
 //!
-//! A rendezvous file holds one record for each wire, with an empty line between them. That of the C library is the first:
-//! it reads nothing else.
+//! A rendezvous file holds one record for each wire, separated by an empty line. The record for the C library comes first,
+//! because the library reads nothing else.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
@@ -42,11 +42,11 @@ const SUN_PATH: usize = 108;
 #[error("session directory {path}: {reason}", path = path.display())]
 #[non_exhaustive]
 pub struct SessionDirError {
-    /// Which file or directory.
+    /// The file or directory.
     pub path: PathBuf,
     /// What is wrong with it and what to do.
     pub reason: String,
-    /// The cause, if the system gave one.
+    /// The system's error, if there is one.
     #[source]
     pub source: Option<io::Error>,
 }
@@ -61,7 +61,7 @@ impl SessionDirError {
     }
 }
 
-/// Removed with everything in it when dropped.
+/// The directory of a running server; dropping this removes it with its contents.
 #[derive(Debug)]
 pub(crate) struct SessionDir {
     path: PathBuf,
@@ -71,10 +71,10 @@ pub(crate) struct SessionDir {
 }
 
 impl SessionDir {
-    /// Makes a directory for this server and removes those that dead servers have left. A failure leaves nothing behind.
+    /// Makes a directory for this server and removes the directories of dead servers. A failure leaves nothing behind.
     ///
-    /// Below `root` only, if that is given: it is an error if it cannot be used. Else where the environment says, and if
-    /// somebody else has taken that place, in one of the others where tools look.
+    /// If `root` is given, uses only that directory and fails if it cannot be used. Otherwise uses the place that the
+    /// environment names, or, if another user has taken it, one of the other places in which tools look.
     pub(crate) fn create(
         root: Option<&Path>,
         hostname: &str,
@@ -92,13 +92,13 @@ impl SessionDir {
 
     fn create_in(places: &Places, hostname: &str, other_users: bool) -> Result<Self, SessionDirError> {
         let uid = rustix::process::geteuid().as_raw();
-        // users of other accounts may pass through, but not look around
+        // other users may enter the directory, but not list it
         let mode = if other_users { 0o711 } else { 0o700 };
         let (base, gate) = loop {
             let base = choose(places, mode)?;
             match enter(&base, mode, uid) {
                 Ok(gate) => break (base, gate),
-                // somebody was faster
+                // another user was faster
                 Err(_) if !places.is_given() && places.is_taken(&base) => {}
                 Err(error) => return Err(error),
             }
@@ -126,7 +126,7 @@ impl SessionDir {
         match lock {
             Ok(lock) => Ok(Self { path, base: base.into(), _lock: lock }),
             Err(error) => {
-                // not remove_tree, which needs descriptors that may be what is missing
+                // not remove_tree, which needs descriptors: the lack of them may be the error
                 let _ = fs::remove_file(path.join(LOCK));
                 let _ = fs::remove_dir(&path);
                 Err(error)
@@ -142,13 +142,13 @@ impl SessionDir {
         self.path.join(SOCKET)
     }
 
-    /// Listens on the socket; must be called on the runtime that will accept.
+    /// Listens on the socket. Must be called on the runtime that will accept connections.
     pub(crate) fn listen(&self, other_users: bool) -> Result<UnixListener, SessionDirError> {
         let socket = self.socket();
         let listener = if socket.as_os_str().len() < SUN_PATH {
             UnixListener::bind(&socket)
         } else {
-            // too long for a socket address: go through the open directory
+            // too long for a socket address: bind through the open directory
             File::open(&self.path)
                 .and_then(|dir| UnixListener::bind(format!("/proc/self/fd/{}/{SOCKET}", dir.as_raw_fd())))
         };
@@ -159,8 +159,8 @@ impl SessionDir {
         Ok(listener)
     }
 
-    /// Writes the files that tools look for (TOL-03), all the same: URI, library version, pid, `uid:gid`, one a line;
-    /// before them the same of the native wire.
+    /// Writes the files that tools look for (TOL-03). All have the same content: URI, library version, pid and `uid:gid`, one
+    /// per line, preceded by the record of the native wire.
     pub(crate) fn write_rendezvous(
         &self,
         server: &Nspace,
@@ -180,7 +180,7 @@ impl SessionDir {
         }
         text.push_str(&format!("{uri}\n{}\n{pid}\n{uid}:{gid}\n", env!("CARGO_PKG_VERSION")));
         let mut names = BTreeSet::from([file_names::session(hostname), file_names::by_pid(hostname, pid)]);
-        // a namespace may be no name of a file; the others will do
+        // such a namespace is no file name; tools find the server by the other names
         if !server.contains('/') {
             names.insert(file_names::by_nspace(hostname, server));
         }
@@ -195,7 +195,7 @@ impl SessionDir {
 
 impl Drop for SessionDir {
     fn drop(&mut self) {
-        // with hardly a descriptor left it is not deep, or stays
+        // without descriptors, remove_dir_all still removes a shallow directory
         let removed = remove_tree(&self.path).or_else(|error| match error.raw_os_error() {
             Some(number) if number == rustix::io::Errno::MFILE.raw_os_error() => {
                 fs::remove_dir_all(&self.path)
@@ -205,7 +205,7 @@ impl Drop for SessionDir {
         if let Err(error) = removed {
             tracing::warn!(path = %self.path.display(), %error, "cannot remove the session directory");
         }
-        // a newcomer would hold the gate
+        // a starting server would hold the gate
         if let Ok(gate) = open_lock(&self.base.join(GATE))
             && gate.try_lock().is_ok()
             && is_at(&gate, &self.base.join(GATE))
@@ -215,14 +215,14 @@ impl Drop for SessionDir {
     }
 }
 
-/// The last server of this user leaves nothing at all. If there are others, this takes away just the gate, which we hold:
-/// whoever comes next makes another.
+/// Removes the gate, which the caller holds, and the directory if it is empty: the last server of a user leaves nothing
+/// behind. If other servers remain, the next one to start makes a new gate.
 fn leave(base: &Path, _gate: &File) {
     let _ = fs::remove_file(base.join(GATE));
     let _ = fs::remove_dir(base);
 }
 
-/// The directory of our servers: the usual one, or where to go if that is somebody else's.
+/// The directory of our servers: the usual one, or another one if that belongs to another user.
 fn choose(places: &Places, mode: u32) -> Result<PathBuf, SessionDirError> {
     let first = places.first();
     if places.is_given() || !places.is_taken(&first) {
@@ -230,11 +230,11 @@ fn choose(places: &Places, mode: u32) -> Result<PathBuf, SessionDirError> {
     }
     let other = places.others().into_iter().find(|other| !places.is_taken(other));
     let base = other.map_or_else(|| make_random(places, mode), Ok)?;
-    tracing::warn!(taken = %first.display(), instead = %base.display(), "our usual directory belongs to another user; using another one");
+    tracing::warn!(taken = %first.display(), instead = %base.display(), "the usual directory belongs to another user; using another one");
     Ok(base)
 }
 
-/// A directory whose name nobody has foreseen.
+/// Makes a directory with a random name.
 fn make_random(places: &Places, mode: u32) -> Result<PathBuf, SessionDirError> {
     tempfile::Builder::new()
         .prefix(&places.random_prefix())
@@ -245,7 +245,7 @@ fn make_random(places: &Places, mode: u32) -> Result<PathBuf, SessionDirError> {
         .map_err(SessionDirError::io(places.root(), "cannot create a directory in it"))
 }
 
-/// Makes sure of the directory of our servers and holds its gate.
+/// Creates or checks the directory of our servers, and locks its gate.
 fn enter(base: &Path, mode: u32, uid: u32) -> Result<File, SessionDirError> {
     let path = base.join(GATE);
     loop {
@@ -253,13 +253,13 @@ fn enter(base: &Path, mode: u32, uid: u32) -> Result<File, SessionDirError> {
             continue;
         }
         let gate = match open_lock(&path) {
-            // removed together with the directory by the last server to leave
+            // the last server has just removed it together with the directory
             Err(error)
                 if error.source.as_ref().is_some_and(|source| source.kind() == io::ErrorKind::NotFound) =>
             {
                 continue;
             }
-            // it is ours, and perhaps just made; one that is in use is not empty
+            // perhaps we have just made the directory; one in use is not empty and stays
             Err(error) => {
                 let _ = fs::remove_dir(base);
                 return Err(error);
@@ -273,7 +273,7 @@ fn enter(base: &Path, mode: u32, uid: u32) -> Result<File, SessionDirError> {
     }
 }
 
-/// Whether an open file is the one at that path: it may have been removed, and another be there.
+/// Whether an open file is still the one at that path; it may have been removed or replaced.
 fn is_at(file: &File, path: &Path) -> bool {
     match (file.metadata(), fs::symlink_metadata(path)) {
         (Ok(held), Ok(there)) => (held.dev(), held.ino()) == (there.dev(), there.ino()),
@@ -281,7 +281,7 @@ fn is_at(file: &File, path: &Path) -> bool {
     }
 }
 
-/// Makes the directory or checks the one that is there; false if that was removed meanwhile.
+/// Makes the directory or checks the existing one; returns false if that was removed meanwhile.
 fn make_private(path: &Path, mode: u32, uid: u32) -> Result<bool, SessionDirError> {
     match DirBuilder::new().mode(mode).create(path) {
         Ok(()) => {}
@@ -289,13 +289,13 @@ fn make_private(path: &Path, mode: u32, uid: u32) -> Result<bool, SessionDirErro
         Err(error) => {
             return Err(SessionDirError::io(
                 path,
-                "cannot create it, set PMIX_SERVER_TMPDIR to a directory you may write to",
+                "cannot create it; set PMIX_SERVER_TMPDIR to a directory that you can write to",
             )(error));
         }
     }
     let found = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        found => found.map_err(SessionDirError::io(path, "cannot look at it"))?,
+        found => found.map_err(SessionDirError::io(path, "cannot read its owner and mode"))?,
     };
     if let Some(doubt) = doubt(&found, uid) {
         let advice = match doubt {
@@ -304,7 +304,7 @@ fn make_private(path: &Path, mode: u32, uid: u32) -> Result<bool, SessionDirErro
         };
         return Err(SessionDirError::new(path, advice));
     }
-    // narrower or wider as this server needs it; a server of the other kind may already be here
+    // widened if this server needs it; a server with another mode may already use the directory
     if mode & !found.mode() & 0o777 != 0 {
         let permissions = Permissions::from_mode(found.mode() & 0o7777 | mode);
         match fs::set_permissions(path, permissions) {
@@ -327,7 +327,7 @@ fn open_lock(path: &Path) -> Result<File, SessionDirError> {
     file.map_err(SessionDirError::io(path, "cannot open it"))
 }
 
-/// Removes directories of servers on this node that do not live any more.
+/// Removes the directories of dead servers of this node.
 fn remove_stale(base: &Path, hostname: &str) {
     let Ok(entries) = fs::read_dir(base) else { return };
     for entry in entries.flatten() {
@@ -344,15 +344,15 @@ fn remove_stale(base: &Path, hostname: &str) {
             continue;
         }
         match remove_tree(&dir) {
-            Ok(()) => tracing::info!(path = %dir.display(), "removed what a dead server left"),
+            Ok(()) => tracing::info!(path = %dir.display(), "removed the directory of a dead server"),
             Err(error) => {
-                tracing::warn!(path = %dir.display(), %error, "cannot remove what a dead server left")
+                tracing::warn!(path = %dir.display(), %error, "cannot remove the directory of a dead server")
             }
         }
     }
 }
 
-/// The host part of `<host>.<pid>.<n>`; names of hosts may have dots.
+/// The host part of `<host>.<pid>.<n>`; host names may contain dots.
 fn host_of(name: &str) -> Option<&str> {
     let is_number = |part: &&str| part.parse::<u32>().is_ok();
     let (rest, _) = name.rsplit_once('.').filter(|(_, count)| is_number(count))?;
@@ -417,7 +417,7 @@ mod tests {
         fs::create_dir(&base).unwrap();
         fs::set_permissions(&base, Permissions::from_mode(0o700)).unwrap();
         let own = rustix::process::geteuid().as_raw();
-        // whose directory it is decides, so asking for another user's is the same case
+        // only the owner matters, so expecting another uid is the same case
         let refused = make_private(&base, 0o700, own + 1).unwrap_err().to_string();
         assert!(refused.contains(&format!("belongs to uid {own}")), "{refused}");
     }

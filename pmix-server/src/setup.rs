@@ -1,4 +1,4 @@
-//! The host's way to prepare jobs and nodes: variables, process sets, resources, inventories.
+//! Calls of the host that prepare jobs and nodes: variables, process sets, resources, inventories.
 
 use std::ffi::OsString;
 
@@ -9,11 +9,11 @@ use pmix_types::{Directives, Envar, Info, KeyName, Nspace, ProcId, RegAttr, Stat
 use crate::handle::ServerHandle;
 use pmix_engine::HostCall;
 
-/// Variables that programming models and their transports read, unless the host names others.
+/// Default of [`ServerBuilder::harvest`](crate::ServerBuilder::harvest): variables that programming models and their
+/// transports read.
 pub(crate) const HARVEST: [&str; 5] = ["OMP_*", "OMPI_MCA_*", "PMIX_MCA_*", "UCX_*", "FI_*"];
 
-/// What the answer of [`ServerHandle::setup_application`] passes on: a request for network resources, under either of
-/// its names (SET-02).
+/// Requests for network resources, under either of their names. [`ServerHandle::setup_application`] passes them on (SET-02).
 const FABRIC: [&str; 9] = [
     keys::ALLOC_FABRIC.name(),
     keys::ALLOC_FABRIC_ID.name(),
@@ -27,20 +27,20 @@ const FABRIC: [&str; 9] = [
 ];
 
 impl ServerHandle {
-    /// What a job needs on each of its nodes, collected once before it is launched (SET-01). The host carries the
-    /// answer, which may be empty (SET-04), to the server of each node and gives it to
+    /// Collects what a job needs on each of its nodes, once before the launch (SET-01). The host sends the result, which may
+    /// be empty (SET-04), to the server of each node and passes it to
     /// [`setup_local_support`](Self::setup_local_support) there.
     ///
-    /// `infos` hold the job's `NODE_MAP` and `PROC_MAP`, and say what is to be collected (SET-02):
-    /// - `SETUP_APP_ENVARS`: variables of this process's environment whose names fit the patterns of
+    /// `infos` contain the job's `NODE_MAP` and `PROC_MAP`, and say what to collect (SET-02):
+    /// - `SETUP_APP_ENVARS`: variables of this process's environment whose names match the patterns of
     ///   [`ServerBuilder::harvest`](crate::ServerBuilder::harvest), as `SET_ENVAR`; none if `ENVARS_HARVESTED` says that
-    ///   it was done before.
-    /// - `SETUP_APP_NONENVARS`: the `ALLOC_FABRIC` wishes among `infos`, for whoever serves them.
+    ///   they have already been harvested.
+    /// - `SETUP_APP_NONENVARS`: the `ALLOC_FABRIC` requests among `infos`, for the component that serves them.
     /// - `SETUP_APP_ALL`: both.
     ///
     /// # Errors
-    /// `ERR_BAD_PARAM` without the maps, if they do not fit each other, and for values of the wrong type;
-    /// `ERR_NOT_SUPPORTED` for a required directive that is not known.
+    /// `ERR_BAD_PARAM` if a map is missing, if the maps do not match, and for values of the wrong type;
+    /// `ERR_NOT_SUPPORTED` for an unknown required directive.
     ///
     /// # Cancel safety
     /// Cancel-safe: nothing is changed.
@@ -53,13 +53,13 @@ impl ServerHandle {
         application(nspace, infos.into_iter().collect(), self.harvested_names(), std::env::vars_os())
     }
 
-    /// Takes over on this node what [`setup_application`](Self::setup_application) has collected for a job: variables
-    /// come out again in [`setup_fork`](Self::setup_fork), other values become data of the job. To be called after
-    /// the job is registered, and before its first process starts here (SET-03).
+    /// Applies on this node the result of [`setup_application`](Self::setup_application) for a job: variables are returned by
+    /// [`setup_fork`](Self::setup_fork), other values become job data. Call it after the job is registered, and before its
+    /// first process starts on this node (SET-03).
     ///
     /// # Errors
     /// `ERR_INVALID_NAMESPACE` if the job is not registered, `ERR_BAD_PARAM` for values of the wrong type; nothing is
-    /// taken over then.
+    /// applied then.
     ///
     /// # Cancel safety
     /// As [`ServerHandle::register_nspace`].
@@ -73,13 +73,13 @@ impl ServerHandle {
         self.call(HostCall::SetupLocal { nspace: nspace.clone(), infos }).await
     }
 
-    /// Gives processes a name in common, which their clients can get and query, and tells local processes by the event
-    /// `PROCESS_SET_DEFINE` (PST-02). Members may be of several namespaces and nodes; every server whose processes are
-    /// to know the set must be told. Once more with the same members changes nothing.
+    /// Defines a process set, which clients can get and query, and notifies local processes with the event
+    /// `PROCESS_SET_DEFINE` (PST-02). Members may belong to several namespaces and nodes. Call this on every server whose
+    /// processes are to know the set. A second call with the same members changes nothing.
     ///
     /// # Errors
-    /// `ERR_BAD_PARAM` without members, and for a name that is empty or has a comma; `ERR_EXISTS` if the set has other
-    /// members, as a set never changes (PST-01).
+    /// `ERR_BAD_PARAM` without members, and for a name that is empty or contains a comma; `ERR_EXISTS` if the set exists with
+    /// other members, because a set never changes (PST-01).
     ///
     /// # Cancel safety
     /// As [`ServerHandle::register_nspace`].
@@ -93,8 +93,8 @@ impl ServerHandle {
         self.call(HostCall::DefinePset { name: name.into(), members }).await
     }
 
-    /// Forgets the name of a set, and tells local processes by the event `PROCESS_SET_DELETE` (PST-02). Nothing
-    /// happens to its members.
+    /// Deletes a process set, and notifies local processes with the event `PROCESS_SET_DELETE` (PST-02). Its members are not
+    /// affected.
     ///
     /// # Errors
     /// `ERR_NOT_FOUND` if there is no such set.
@@ -106,14 +106,15 @@ impl ServerHandle {
         self.call(HostCall::DeletePset(name.to_owned())).await
     }
 
-    /// Says which attributes an entry of the host's module takes, for processes that ask (ATT-01). The entry goes by its
-    /// name, such as `publish`; processes see the functions that it serves, such as `PMIx_Publish`.
+    /// Registers the attributes that an entry of the host module supports, so that processes can query them (ATT-01).
+    /// `function` is the name of the entry, such as `publish`; processes see the functions that it serves, such as
+    /// `PMIx_Publish`.
     ///
     /// The same can be declared with [`Capabilities::with_attributes`](crate::host::Capabilities::with_attributes).
     ///
     /// # Errors
-    /// `ERR_REPEAT_ATTR_REGISTRATION` if the attributes of this entry have been declared or registered before (ATT-02);
-    /// `ERR_BAD_PARAM` for a name that is no entry, and for an entry that the host does not declare.
+    /// `ERR_REPEAT_ATTR_REGISTRATION` if the attributes of this entry have already been declared or registered (ATT-02);
+    /// `ERR_BAD_PARAM` for an unknown entry, and for an entry that the host does not declare.
     ///
     /// # Cancel safety
     /// As [`ServerHandle::register_nspace`].
@@ -127,11 +128,11 @@ impl ServerHandle {
         self.call(HostCall::RegisterAttributes { function: function.to_owned(), attributes }).await
     }
 
-    /// Hands over values that belong to no job: they count as job-level data of every job whose own data does not
-    /// have the key (REG-10). Processes that have connected before keep what they were given.
+    /// Registers values that belong to no particular job. They count as job-level data of every job whose own data lacks the
+    /// key (REG-10). Processes that are already connected keep the data that they have received.
     ///
     /// # Errors
-    /// None but `ERR_INIT` after the server has stopped.
+    /// Only `ERR_INIT`, after the server has stopped.
     ///
     /// # Cancel safety
     /// As [`ServerHandle::register_nspace`].
@@ -140,10 +141,10 @@ impl ServerHandle {
         self.call(HostCall::RegisterResources(infos.into_iter().collect())).await
     }
 
-    /// Forgets such values by their keys; unknown keys are ignored.
+    /// Removes such values by their keys; unknown keys are ignored.
     ///
     /// # Errors
-    /// None but `ERR_INIT` after the server has stopped.
+    /// Only `ERR_INIT`, after the server has stopped.
     ///
     /// # Cancel safety
     /// As [`ServerHandle::register_nspace`].
@@ -152,14 +153,13 @@ impl ServerHandle {
         self.call(HostCall::DeregisterResources(keys.into_iter().collect())).await
     }
 
-    /// Takes over what `collect_inventory` has found on other nodes, or on this one: an
-    /// array `NODE_INFO_ARRAY` for each node, with its `HOSTNAME`. The values count as those of the node in every job
-    /// that spans it and does not have them; later deliveries add to and replace earlier ones, so that an update may
-    /// be a delta (SET-05).
+    /// Delivers the results of `collect_inventory` of this or other nodes: one array `NODE_INFO_ARRAY` per node, with its
+    /// `HOSTNAME`. The values count as values of the node in every job that spans it and lacks them. Later deliveries add to
+    /// earlier ones and replace values, so an update may be a delta (SET-05).
     ///
     /// # Errors
-    /// `ERR_BAD_PARAM` for anything that is no such array; nothing is taken over then. `ERR_NOT_SUPPORTED` for a
-    /// required directive: none is known.
+    /// `ERR_BAD_PARAM` for anything except such an array; nothing is stored then. `ERR_NOT_SUPPORTED` for a required
+    /// directive, as no directive is known.
     ///
     /// # Cancel safety
     /// As [`ServerHandle::register_nspace`].
@@ -173,13 +173,13 @@ impl ServerHandle {
         self.call(HostCall::DeliverInventory(infos.into_iter().collect())).await
     }
 
-    /// What this node has: an array `NODE_INFO_ARRAY` with its `HOSTNAME`, `AVAIL_PHYS_MEMORY` in bytes, the number
-    /// and model of its processors (see the module `inventory`), `FABRIC_DEVICES` with a `FABRIC_DEVICE` for each
-    /// network interface, and `QUERY_DEVICES` with its network and block devices. What the system does not tell is
+    /// Returns the inventory of this node: an array `NODE_INFO_ARRAY` with its `HOSTNAME`, `AVAIL_PHYS_MEMORY` in bytes, the
+    /// number and model of its processors (see the module `inventory`), `FABRIC_DEVICES` with a `FABRIC_DEVICE` for each
+    /// network interface, and `QUERY_DEVICES` with its network and block devices. Values that the system does not report are
     /// left out.
     ///
     /// # Errors
-    /// `ERR_NOT_SUPPORTED` for a required directive: none is known.
+    /// `ERR_NOT_SUPPORTED` for a required directive, as no directive is known.
     ///
     /// # Cancel safety
     /// Cancel-safe.
@@ -216,14 +216,14 @@ fn application(
     Ok(collected)
 }
 
-/// The answer is for the nodes of these maps (SET-01).
+/// The maps name the nodes for which the result is meant (SET-01).
 fn check_maps(nspace: &Nspace, directives: &Directives) -> Result<(), Failure> {
     let mut job = JobData::new(nspace.clone());
     let maps = directives.iter().filter(|info| is_map(info));
     job.register(&maps.cloned().collect::<Vec<_>>(), "")
         .map_err(|error| Failure::new(error.status(), error.to_string()))?;
     if job.node_map().is_none() || job.proc_map().is_none() {
-        let message = "setup_application needs the node map and the process map of the job";
+        let message = "setup_application requires the node map and the process map of the job";
         return Err(Failure::new(Status::ERR_BAD_PARAM, message));
     }
     Ok(())
@@ -235,7 +235,7 @@ fn is_map(info: &Info) -> bool {
         .any(|key| info.is(key))
 }
 
-/// Variables whose names fit a pattern: a name, or the start of one and `*`. What is no UTF-8 is left out.
+/// Variables whose names match a pattern: a full name, or a prefix followed by `*`. Those that are not UTF-8 are left out.
 fn harvest(
     patterns: &[String],
     environment: impl Iterator<Item = (OsString, OsString)>,
@@ -280,11 +280,11 @@ mod tests {
         let fabric = Info::new(&keys::ALLOC_FABRIC_ID, "net");
         // the old name has the same string
         let bandwidth = Info::dynamic("pmix.alloc.netqos".parse().unwrap(), "best");
-        let wishes = [fabric.clone(), bandwidth.clone()];
+        let requests = [fabric.clone(), bandwidth.clone()];
         let asked = |flag| collected([Info::new(flag, true), fabric.clone(), bandwidth.clone()]).unwrap();
         assert_eq!(asked(&keys::SETUP_APP_ENVARS), variables);
-        assert_eq!(asked(&keys::SETUP_APP_NONENVARS), wishes);
-        assert_eq!(asked(&keys::SETUP_APP_ALL), [variables.as_slice(), &wishes].concat());
+        assert_eq!(asked(&keys::SETUP_APP_NONENVARS), requests);
+        assert_eq!(asked(&keys::SETUP_APP_ALL), [variables.as_slice(), &requests].concat());
         let before = [Info::new(&keys::SETUP_APP_ALL, true), Info::new(&keys::ENVARS_HARVESTED, true)];
         assert_eq!(collected(before).unwrap(), []);
     }

@@ -1,11 +1,11 @@
-//! What each of many may use at a time of something, counted while somebody does.
+//! Limits how much of a resource each user or process may hold at a time.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::sync::Semaphore;
 
-/// A semaphore for each user, process or the like. Nothing is kept of those who use nothing and wait for nothing.
+/// A semaphore for each user, process or the like. A share that is neither held nor waited for takes no memory.
 #[derive(Debug)]
 pub(crate) struct Shares<K> {
     size: usize,
@@ -13,12 +13,12 @@ pub(crate) struct Shares<K> {
 }
 
 impl<K: Ord + Clone> Shares<K> {
-    /// So much for each.
+    /// Shares of `size` permits each.
     pub(crate) const fn new(size: usize) -> Self {
         Self { size, used: Mutex::new(BTreeMap::new()) }
     }
 
-    /// The share of one, which is its share as long as anybody holds this or a permit of it.
+    /// The share of `who`. It stays the same as long as the semaphore or one of its permits is held.
     pub(crate) fn of(&self, who: &K) -> Arc<Semaphore> {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         used.retain(|_, share| share.strong_count() > 0);

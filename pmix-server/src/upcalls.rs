@@ -18,7 +18,7 @@ use crate::inbox::{DriverEvent, Inbox};
 use crate::usage::{file_state, resident_bytes};
 use pmix_engine::{Answer, Caller, Input, UpcallId, UpcallRequest};
 
-/// How long upcalls may go on when the server has stopped.
+/// How long upcalls may continue after the server has stopped.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 pub(crate) struct Upcalls {
@@ -55,16 +55,16 @@ impl Upcalls {
             let what = request.upcall().name();
             let result = match AssertUnwindSafe(host::call(&*host, &cx, request)).catch_unwind().await {
                 Ok(result) => result.map_err(|error| {
-                    tracing::debug!(error = %error, cause = ?std::error::Error::source(&error), "the host failed an upcall");
+                    tracing::debug!(error = %error, cause = ?std::error::Error::source(&error), "an upcall failed");
                     Failure::from(error)
                 }),
                 Err(_) => {
                     tracing::error!(operation = what, "the host panicked in an upcall");
-                    Err(Failure::new(Status::ERROR, format!("the host failed inside {what}")))
+                    Err(Failure::new(Status::ERROR, format!("the host panicked in {what}")))
                 }
             };
             lock(&running).remove(&id);
-            // the server may have ended meanwhile
+            // the server may have stopped meanwhile
             let _ = inbox.send(DriverEvent::Input(Input::HostReply { upcall: id, result })).await;
         };
         let abort = self.abort.clone();
@@ -77,12 +77,12 @@ impl Upcalls {
         self.runtime.spawn(self.tracker.track_future(task.instrument(span)));
     }
 
-    /// Measures the memory of processes; the answer comes as that of an upcall.
+    /// Measures the memory of processes; the engine receives the answer like that of an upcall.
     pub(crate) fn measure(&self, id: UpcallId, pids: Vec<i32>) {
         self.ask_system(id, move || Answer::Memory(pids.into_iter().map(resident_bytes).collect()));
     }
 
-    /// Looks at a file; the answer comes as that of an upcall.
+    /// Reads the state of a file; the engine receives the answer like that of an upcall.
     pub(crate) fn look(&self, id: UpcallId, path: PathBuf) {
         self.ask_system(id, move || Answer::File(file_state(&path)));
     }
@@ -96,21 +96,24 @@ impl Upcalls {
         }));
     }
 
-    /// Tells the host that nobody waits for the answer.
+    /// Tells the host that its answer is no longer wanted.
     pub(crate) fn cancel(&self, id: UpcallId) {
         if let Some(token) = lock(&self.running).remove(&id) {
             token.cancel();
         }
     }
 
-    /// Tells the host that the server stops, waits a moment for the upcalls to end, and drops the rest.
+    /// Cancels all upcalls, waits briefly for them to end, and drops the rest.
     pub(crate) async fn end(self) {
         for (_, token) in lock(&self.running).drain() {
             token.cancel();
         }
         self.tracker.close();
         if tokio::time::timeout(LAST_WORDS, self.tracker.wait()).await.is_err() {
-            tracing::warn!(upcalls = self.tracker.len(), "dropped upcalls that do not end with the server");
+            tracing::warn!(
+                upcalls = self.tracker.len(),
+                "dropped upcalls that did not end when the server stopped"
+            );
             self.abort.cancel();
         }
     }

@@ -1,4 +1,4 @@
-//! What processes use, and what files look like, as the system says.
+//! The memory of processes and the state of files, as reported by the system.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -6,8 +6,8 @@ use std::path::Path;
 
 use pmix_engine::FileState;
 
-/// Bytes of a process that are in memory; pid 0 is this process. `None` if there is no such process, or the system does
-/// not tell.
+/// The resident memory of a process in bytes; pid 0 is this process. `None` if there is no such process, or the system does
+/// not report it.
 pub(crate) fn resident_bytes(pid: i32) -> Option<u64> {
     let path = match pid {
         0 => "/proc/self/statm".to_owned(),
@@ -18,7 +18,7 @@ pub(crate) fn resident_bytes(pid: i32) -> Option<u64> {
     pages.checked_mul(rustix::param::page_size() as u64)
 }
 
-/// What a file looks like, links followed; `None` if it is not there, or cannot be seen.
+/// The state of a file, following links; `None` if it does not exist or cannot be accessed.
 pub(crate) fn file_state(path: &Path) -> Option<FileState> {
     let found = fs::metadata(path).ok()?;
     Some(FileState {

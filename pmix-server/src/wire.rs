@@ -1,18 +1,18 @@
-//! Which wires a server speaks beside its own.
+//! Whether a server also speaks the native wire.
 
-/// Whether and how a server speaks OpenPMIx's own protocol beside its own. Without the feature `native-wire` it does not.
+/// Whether and how a server also speaks the protocol of OpenPMIx. Without the feature `native-wire` it never does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NativeWire {
-    /// It does not.
+    /// Programs linked with the C library cannot connect.
     #[default]
     Off,
-    /// It does.
+    /// Programs linked with the C library can connect.
     #[cfg(feature = "native-wire")]
     On,
-    /// It does, and programs of Open MPI 4 find out from their environment that they were launched: without the
-    /// marker (`JSM_JSRUN_PORT=0`, which nothing else reads) they start alone. It also turns Open MPI 4's own binding
-    /// of processes off.
+    /// Like `On`, and the environment tells programs of Open MPI 4 that they were launched: without the marker
+    /// `JSM_JSRUN_PORT=0`, which nothing else reads, each of them starts as a singleton. The marker also turns off Open MPI
+    /// 4's own binding of processes.
     #[cfg(feature = "native-wire")]
     WithOpenMpi4,
 }

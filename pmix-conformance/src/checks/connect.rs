@@ -9,15 +9,15 @@ use super::super::rank::{Checked, Rank, ensure, must, must_fail};
 use super::{Check, family};
 
 family! {
-    connect_waits_for_all ["CON-02"], "no connect ends before all have called it", needs [Connect], across [Fence, DirectModex];
-    ranks_of_an_assembly_are_unique ["CON-06", "CON-07"], "each process learns a rank of its own in the new namespace", needs [Connect], across [Fence];
-    connect_brings_job_data ["CON-08"], "each participant gets the others' job data", needs [Connect], across [Fence] | both;
-    an_exchange_makes_no_namespace ["CON-09"], "XCHG_ONLY makes no namespace", needs [Connect], across [Fence];
+    connect_waits_for_all ["CON-02"], "no connect ends before all participants have entered it", needs [Connect], across [Fence, DirectModex];
+    ranks_of_a_connected_set_are_unique ["CON-06", "CON-07"], "each process receives a unique rank in the new namespace", needs [Connect], across [Fence];
+    connect_brings_job_data ["CON-08"], "each participant receives the others' job data", needs [Connect], across [Fence] | both;
+    an_exchange_makes_no_namespace ["CON-09"], "a connect with XCHG_ONLY creates no namespace", needs [Connect], across [Fence];
     a_caller_must_take_part ["CON-03"], "the caller must be one of the processes", needs [Connect], across [Fence];
     a_connect_ends_in_time ["CON-02", "GEN-12"], "TIMEOUT ends a connect", needs [Connect], across [Fence];
     only_what_is_connected_can_be_disconnected ["CON-14"], "a set that is not connected cannot be disconnected", needs [Disconnect], across [Fence];
-    a_set_connects_again_after_its_disconnect ["CON-14", "CON-15"], "after disconnect a set can connect again", needs [Connect, Disconnect], across [Fence];
-    a_connected_set_connects_again ["CON-15"], "a connected set connects again and stays what it is, one disconnect ends it", needs [Connect, Disconnect], across [Fence];
+    a_set_connects_again_after_its_disconnect ["CON-14", "CON-15"], "a set can connect again after its disconnect", needs [Connect, Disconnect], across [Fence];
+    a_connected_set_connects_again ["CON-15"], "a connected set that connects again stays the same, and one disconnect ends it", needs [Connect, Disconnect], across [Fence];
 }
 
 async fn connect_waits_for_all(rank: &Rank) -> Checked {
@@ -31,15 +31,15 @@ async fn connect_waits_for_all(rank: &Rank) -> Checked {
     let left = now();
     let entered = must("get", rank.get(&rank.last(), &key, Directives::new()).await?)?;
     ensure(matches!(entered, Value::Uint64(entered) if left + 75 > entered), || {
-        format!("connected at {left} ms, while the last participant called at {entered} ms")
+        format!("the connect ended at {left} ms, but the last participant entered at {entered} ms")
     })?;
     rank.sync(None).await
 }
 
-async fn ranks_of_an_assembly_are_unique(rank: &Rank) -> Checked {
+async fn ranks_of_a_connected_set_are_unique(rank: &Rank) -> Checked {
     rank.needs(2)?;
     let reply = must("connect", rank.connect(vec![rank.job()], Directives::new()).await?)?;
-    let (name, number) = (rank.key("assembly")?, rank.key("rank")?);
+    let (name, number) = (rank.key("connected")?, rank.key("rank")?);
     rank.commit(Scope::GLOBAL, name.clone(), reply.nspace.as_ref().map_or("", |nspace| nspace.as_str()))
         .await?;
     let own = reply.rank.map_or(u32::MAX, pmix_types::Rank::to_raw);
@@ -51,7 +51,7 @@ async fn ranks_of_an_assembly_are_unique(rank: &Rank) -> Checked {
         names.insert(must("get", rank.get(&peer, &name, Directives::new()).await?)?.to_string());
         numbers.push(must("get", rank.get(&peer, &number, Directives::new()).await?)?.to_string());
     }
-    ensure(names.len() == 1, || format!("the processes were told different namespaces: {names:?}"))?;
+    ensure(names.len() == 1, || format!("the processes received different namespaces: {names:?}"))?;
     if reply.nspace.is_some() {
         let unique: BTreeSet<_> = numbers.iter().collect();
         let all_differ = unique.len() == numbers.len() && own != u32::MAX;
@@ -74,14 +74,18 @@ async fn an_exchange_makes_no_namespace(rank: &Rank) -> Checked {
     let directives = Directives::new().with(&keys::CONNECT_XCHG_ONLY, true);
     let reply = must("connect", rank.connect(vec![rank.job()], directives).await?)?;
     let is_bare = reply.nspace.is_none() && reply.rank.is_none();
-    ensure(is_bare, || format!("an exchange gave {:?} {:?}", reply.nspace, reply.rank))
+    ensure(is_bare, || format!("a connect with XCHG_ONLY returned {:?} {:?}", reply.nspace, reply.rank))
 }
 
 async fn a_caller_must_take_part(rank: &Rank) -> Checked {
     rank.needs(2)?;
     if rank.is_first() {
         let refused = rank.connect(vec![rank.last()], Directives::new()).await?;
-        must_fail("a connect of others", refused, &[Status::ERR_NOT_A_MEMBER, Status::ERR_BAD_PARAM])?;
+        must_fail(
+            "a connect of other processes",
+            refused,
+            &[Status::ERR_NOT_A_MEMBER, Status::ERR_BAD_PARAM],
+        )?;
     }
     rank.sync(None).await
 }
@@ -91,7 +95,7 @@ async fn a_connect_ends_in_time(rank: &Rank) -> Checked {
     let all: Vec<ProcId> = (0..rank.size()).map(|number| rank.peer(number)).collect();
     if !rank.is_last() {
         let late = rank.connect(all, Directives::new().with(&keys::TIMEOUT, 1)).await?;
-        must_fail("a connect that one does not call", late, &[Status::ERR_TIMEOUT])?;
+        must_fail("a connect that one participant does not enter", late, &[Status::ERR_TIMEOUT])?;
     }
     rank.sync(None).await
 }
@@ -99,7 +103,7 @@ async fn a_connect_ends_in_time(rank: &Rank) -> Checked {
 async fn only_what_is_connected_can_be_disconnected(rank: &Rank) -> Checked {
     let refused = rank.disconnect(vec![rank.job()]).await?;
     let statuses = [Status::ERR_INVALID_OPERATION, Status::ERR_NOT_FOUND];
-    must_fail("a disconnect of what is not connected", refused, &statuses)?;
+    must_fail("a disconnect of a set that is not connected", refused, &statuses)?;
     rank.sync(None).await
 }
 
@@ -116,10 +120,10 @@ async fn a_connected_set_connects_again(rank: &Rank) -> Checked {
     for _ in 0..2 {
         let again = must("connect again", rank.connect(vec![rank.job()], Directives::new()).await?)?;
         let (was, is) = ((&first.nspace, first.rank), (&again.nspace, again.rank));
-        ensure(was == is, || format!("connected again, {was:?} has become {is:?}"))?;
+        ensure(was == is, || format!("connecting again changed {was:?} to {is:?}"))?;
     }
     must("disconnect", rank.disconnect(vec![rank.job()]).await?)?;
-    // all have left before anybody looks
+    // all have disconnected before one tries again
     rank.sync(None).await?;
     let refused = rank.disconnect(vec![rank.job()]).await?;
     let statuses = [Status::ERR_INVALID_OPERATION, Status::ERR_NOT_FOUND];

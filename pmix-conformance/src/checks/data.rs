@@ -8,13 +8,13 @@ use super::super::rank::{Checked, Rank, ensure, must, must_fail};
 use super::{Check, family};
 
 family! {
-    job_data_is_there_from_the_start ["INI-03", "GET-02"], "job-level and process-level data can be read at once";
-    reserved_keys_never_wait ["GET-30"], "a reserved key that is not there is an answer";
+    job_data_is_there_from_the_start ["INI-03", "GET-02"], "job-level and process-level data are available at once";
+    reserved_keys_never_wait ["GET-30"], "a get of a missing reserved key fails at once";
     a_get_waits_for_the_commit ["GET-22", "GET-23", "DMX-01"], "a get waits until its target commits the key", across [Fence, DirectModex];
-    immediate_does_not_wait ["GET-04"], "IMMEDIATE answers from what the server holds", across [Fence, DirectModex];
+    immediate_does_not_wait ["GET-04"], "a get with IMMEDIATE does not wait for the key", across [Fence, DirectModex];
     a_get_ends_in_time ["GET-07", "GEN-12"], "TIMEOUT ends a get", across [Fence, DirectModex];
-    a_commit_replaces ["PUT-04"], "a key that is put again has its new value", across [Fence, DirectModex];
-    scopes_hide_values ["PUT-03", "GET-06"], "LOCAL and REMOTE values are seen on their side only", across [Fence, DirectModex];
+    a_commit_replaces ["PUT-04"], "putting a key again replaces its value", across [Fence, DirectModex];
+    scopes_hide_values ["PUT-03", "GET-06"], "LOCAL and REMOTE values are visible only within their scope", across [Fence, DirectModex];
 }
 
 async fn job_data_is_there_from_the_start(rank: &Rank) -> Checked {
@@ -32,7 +32,7 @@ async fn job_data_is_there_from_the_start(rank: &Rank) -> Checked {
 
 async fn reserved_keys_never_wait(rank: &Rank) -> Checked {
     let missing = rank.get(&rank.job(), keys::CREDENTIAL.name(), Directives::new()).await?;
-    must_fail("a key that is not part of job data", missing, &[Status::ERR_NOT_FOUND])
+    must_fail("a get of a key that job data does not contain", missing, &[Status::ERR_NOT_FOUND])
 }
 
 async fn a_get_waits_for_the_commit(rank: &Rank) -> Checked {
@@ -43,7 +43,7 @@ async fn a_get_waits_for_the_commit(rank: &Rank) -> Checked {
         rank.commit(Scope::GLOBAL, key, 7u32).await?;
     } else {
         let value = must("get", rank.get(&rank.last(), &key, Directives::new()).await?)?;
-        ensure(value == Value::Uint32(7), || format!("got {value:?} in place of 7"))?;
+        ensure(value == Value::Uint32(7), || format!("got {value:?} instead of 7"))?;
     }
     rank.sync(None).await
 }
@@ -52,7 +52,7 @@ async fn immediate_does_not_wait(rank: &Rank) -> Checked {
     let key = rank.key("never")?;
     let directives = Directives::new().with(&keys::IMMEDIATE, true);
     let missing = rank.get(&rank.last(), &key, directives).await?;
-    must_fail("an immediate get of a key that nobody has put", missing, &[Status::ERR_NOT_FOUND])?;
+    must_fail("an immediate get of a key that was never put", missing, &[Status::ERR_NOT_FOUND])?;
     rank.sync(None).await
 }
 
@@ -60,9 +60,9 @@ async fn a_get_ends_in_time(rank: &Rank) -> Checked {
     let key = rank.key("never")?;
     let asked = Instant::now();
     let missing = rank.get(&rank.last(), &key, Directives::new().with(&keys::TIMEOUT, 1)).await?;
-    must_fail("a get of a key that nobody puts", missing, &[Status::ERR_TIMEOUT])?;
+    must_fail("a get of a key that is never put", missing, &[Status::ERR_TIMEOUT])?;
     let took = asked.elapsed();
-    ensure(took.as_millis() >= 900, || format!("a limit of 1 s ended after {took:?}"))?;
+    ensure(took.as_millis() >= 900, || format!("a get with a limit of 1 s ended after {took:?}"))?;
     rank.sync(None).await
 }
 
@@ -94,7 +94,7 @@ async fn scopes_hide_values(rank: &Rank) -> Checked {
         let limited = || Directives::new().with(&keys::TIMEOUT, 1);
         let hidden = [Status::ERR_NOT_FOUND, Status::ERR_EXISTS_OUTSIDE_SCOPE, Status::ERR_TIMEOUT];
         must_fail(
-            "a value in scope LOCAL, on another node",
+            "a get of a value in scope LOCAL from another node",
             rank.get(&first, &near, limited()).await?,
             &hidden,
         )?;

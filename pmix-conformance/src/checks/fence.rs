@@ -9,17 +9,17 @@ use super::{Check, family};
 
 family! {
     fence_waits_for_all ["FEN-01", "FEN-09"], "no fence ends before all have entered", across [Fence, DirectModex];
-    fence_brings_data ["FEN-06", "FEN-09"], "COLLECT_DATA brings what all have committed", across [Fence];
-    rounds_do_not_mix ["FEN-04"], "fences of one set are served in the order each process called them", across [Fence];
-    subsets_do_not_wait_for_others ["FEN-03", "FEN-04"], "only the participants of a fence are waited for", across [Fence];
-    a_stranger_may_not_enter ["FEN-05"], "the caller must take part", across [Fence];
-    a_fence_ends_in_time ["FEN-17", "GEN-12"], "TIMEOUT ends a fence for all who wait", across [Fence];
-    an_unknown_requirement_is_refused ["GEN-05", "HST-03"], "a directive that must be known, and is not, is refused", across [Fence];
-    an_unknown_wish_is_ignored ["GEN-04"], "a directive that need not be known is ignored", across [Fence];
+    fence_brings_data ["FEN-06", "FEN-09"], "COLLECT_DATA brings the committed data of all participants", across [Fence];
+    rounds_do_not_mix ["FEN-04"], "fences of the same participants are matched in the order in which each process calls them", across [Fence];
+    subsets_do_not_wait_for_others ["FEN-03", "FEN-04"], "a fence waits only for its participants", across [Fence];
+    a_stranger_may_not_enter ["FEN-05"], "the caller of a fence must be a participant", across [Fence];
+    a_fence_ends_in_time ["FEN-17", "GEN-12"], "TIMEOUT ends a fence for all waiting participants", across [Fence];
+    an_unknown_required_directive_is_refused ["GEN-05", "HST-03"], "an unknown required directive is refused", across [Fence];
+    an_unknown_optional_directive_is_ignored ["GEN-04"], "an unknown optional directive is ignored", across [Fence];
 }
 
-/// The last rank says when it entered, late: whoever has left before did not wait for it. Clocks of the nodes must agree
-/// to within half of that lateness.
+/// The last rank enters late and says when. A rank that left earlier did not wait for it. The clocks of the nodes must agree
+/// to within half of that delay.
 async fn fence_waits_for_all(rank: &Rank) -> Checked {
     rank.needs(2)?;
     let key = rank.key("entered")?;
@@ -31,12 +31,12 @@ async fn fence_waits_for_all(rank: &Rank) -> Checked {
     let left = now();
     let entered = must("get", rank.get(&rank.last(), &key, Directives::new()).await?)?;
     ensure(matches!(entered, Value::Uint64(entered) if left + TOLERANCE > entered), || {
-        format!("left the fence at {left} ms, while the last participant entered at {entered} ms")
+        format!("the fence ended at {left} ms, but the last participant entered at {entered} ms")
     })?;
     rank.sync(None).await
 }
 
-/// Milliseconds that clocks of two nodes may differ by.
+/// Milliseconds by which the clocks of two nodes may differ.
 const TOLERANCE: u64 = 75;
 
 /// Milliseconds since 1970.
@@ -52,7 +52,7 @@ async fn fence_brings_data(rank: &Rank) -> Checked {
     for number in 0..rank.size() {
         let proc = rank.peer(number);
         let found = rank.get(&proc, &key, Directives::new().with(&keys::IMMEDIATE, true)).await?;
-        let value = must(&format!("value of {proc} after a fence that collects"), found)?;
+        let value = must(&format!("value of {proc} after a fence that collects data"), found)?;
         ensure(value == Value::Uint32(number), || format!("{proc} has {value:?}"))?;
     }
     rank.sync(None).await
@@ -86,7 +86,7 @@ async fn a_stranger_may_not_enter(rank: &Rank) -> Checked {
     if rank.is_first() {
         let refused = rank.fence(Some(vec![rank.last()]), Directives::new()).await?;
         // C libraries before 6.0 know only the second
-        must_fail("a fence of others", refused, &[Status::ERR_NOT_A_MEMBER, Status::ERR_BAD_PARAM])?;
+        must_fail("a fence of other processes", refused, &[Status::ERR_NOT_A_MEMBER, Status::ERR_BAD_PARAM])?;
     }
     rank.sync(None).await
 }
@@ -96,19 +96,22 @@ async fn a_fence_ends_in_time(rank: &Rank) -> Checked {
     let all: Vec<_> = (0..rank.size()).map(|number| rank.peer(number)).collect();
     if !rank.is_last() {
         let late = rank.fence(Some(all), Directives::new().with(&keys::TIMEOUT, 1)).await?;
-        must_fail("a fence that one does not enter", late, &[Status::ERR_TIMEOUT])?;
+        must_fail("a fence that one participant does not enter", late, &[Status::ERR_TIMEOUT])?;
     }
     rank.sync(None).await
 }
 
-async fn an_unknown_requirement_is_refused(rank: &Rank) -> Checked {
+async fn an_unknown_required_directive_is_refused(rank: &Rank) -> Checked {
     let unknown = Info { flags: InfoFlags::REQUIRED, ..unknown()? };
     let refused = rank.fence(None, Directives::from(vec![unknown])).await?;
-    must_fail("a fence with a requirement that nobody knows", refused, &[Status::ERR_NOT_SUPPORTED])
+    must_fail("a fence with an unknown required directive", refused, &[Status::ERR_NOT_SUPPORTED])
 }
 
-async fn an_unknown_wish_is_ignored(rank: &Rank) -> Checked {
-    must("a fence with a wish that nobody knows", rank.fence(None, Directives::from(vec![unknown()?])).await?)
+async fn an_unknown_optional_directive_is_ignored(rank: &Rank) -> Checked {
+    must(
+        "a fence with an unknown optional directive",
+        rank.fence(None, Directives::from(vec![unknown()?])).await?,
+    )
 }
 
 fn unknown() -> Checked<Info> {

@@ -1,4 +1,4 @@
-//! The checks, by family.
+//! The checks, grouped by operation.
 
 mod connect;
 mod data;
@@ -13,20 +13,20 @@ use super::rank::{Checked, Rank};
 use super::{Outcome, Verdict};
 use pmix_server::host::Upcall;
 
-/// A small parallel program that shows whether some rules are kept.
+/// A small parallel program that checks one or more rules of the Standard.
 #[non_exhaustive]
 pub struct Check {
-    /// Its name, unique among all.
+    /// Its unique name.
     pub name: &'static str,
-    /// The rules it shows, as `FEN-02`.
+    /// Ids of the rules that it checks, such as `FEN-02`.
     pub rules: &'static [&'static str],
-    /// What they say, in a few words.
+    /// A short statement of the rules.
     pub title: &'static str,
-    /// Whether it needs a second job, beside its own, that runs it too: see [`SecondJob`](super::SecondJob).
+    /// Whether it needs a second job that also runs it: see [`SecondJob`](super::SecondJob).
     pub both_jobs: bool,
-    /// Entries of the host module that it cannot do without.
+    /// Upcalls that the host must serve for this check.
     pub needs: &'static [Upcall],
-    /// The same for a job on several nodes.
+    /// Further upcalls that the host must serve if the job spans several nodes.
     pub needs_across_nodes: &'static [Upcall],
     program: Program,
 }
@@ -44,15 +44,15 @@ impl Check {
         (self.program)(rank).await
     }
 
-    /// The check with what it found.
+    /// The outcome of this check with its verdict.
     pub fn outcome(&self, verdict: Verdict) -> Outcome {
         let rules = self.rules.iter().map(|rule| (*rule).to_owned()).collect();
         Outcome { check: self.name.to_owned(), rules, title: self.title.to_owned(), verdict }
     }
 }
 
-/// Declares the checks of a family: name, rules and title; which entries of the host it needs, and which more `across`
-/// nodes; `| both` for those that need a second job.
+/// Declares the checks of a family: name, rules and title; the upcalls that each check `needs`, and further ones `across`
+/// nodes; `| both` marks a check that needs a second job.
 macro_rules! family {
     ($($name:ident $rules:expr, $title:literal
         $(, needs [$($upcall:ident),*])? $(, across [$($across:ident),*])? $(| $both:ident)?;)+) => {
@@ -71,7 +71,7 @@ macro_rules! family {
 }
 use family;
 
-/// All checks.
+/// Returns all checks.
 pub fn checks() -> &'static [Check] {
     use std::sync::LazyLock;
     static ALL: LazyLock<Vec<Check>> = LazyLock::new(|| {

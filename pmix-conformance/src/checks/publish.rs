@@ -8,20 +8,20 @@ use super::super::rank::{Checked, Rank, broken, ensure, must, must_fail};
 use super::{Check, family};
 
 family! {
-    publish_can_be_looked_up ["PUB-03", "PUB-11"], "what is published can be looked up, with its publisher", needs [Publish, Lookup], across [Fence];
-    a_duplicate_is_refused ["PUB-04"], "a key is published once in a range, and the first stays", needs [Publish, Lookup], across [Fence];
-    ranges_do_not_meet ["PUB-05"], "one key may be published in several ranges", needs [Publish, Lookup], across [Fence];
-    private_data_stays_private ["PUB-06", "PUB-07"], "PROC_LOCAL data is found by its publisher only", needs [Publish, Lookup], across [Fence];
+    publish_can_be_looked_up ["PUB-03", "PUB-11"], "a lookup finds published data and its publisher", needs [Publish, Lookup], across [Fence];
+    a_duplicate_is_refused ["PUB-04"], "a key can be published only once in a range, and the first value stays", needs [Publish, Lookup], across [Fence];
+    ranges_do_not_meet ["PUB-05"], "one key may be published in several ranges", needs [Publish], across [Fence];
+    private_data_stays_private ["PUB-06", "PUB-07"], "only its publisher finds PROC_LOCAL data", needs [Publish, Lookup], across [Fence];
     local_data_stays_on_its_node ["PUB-06", "PUB-07"], "LOCAL data is not found on another node", needs [Publish, Lookup], across [Fence];
     namespaces_are_a_range ["PUB-06", "PUB-07"], "NAMESPACE data is not found by another namespace", needs [Publish, Lookup], across [Fence] | both;
-    lookups_have_a_range ["PUB-10"], "the range of a lookup limits who published", needs [Publish, Lookup], across [Fence];
-    first_read_is_the_last ["PUB-08"], "FIRST_READ data is given once, to one", needs [Publish, Lookup], across [Fence];
-    a_partial_answer_says_so ["PUB-12"], "missing keys are told by the status", needs [Publish, Lookup], across [Fence];
+    lookups_have_a_range ["PUB-10"], "the range of a lookup limits the publishers", needs [Publish, Lookup], across [Fence];
+    first_read_is_the_last ["PUB-08"], "FIRST_READ data is found once, by one process", needs [Publish, Lookup], across [Fence];
+    a_partial_answer_says_so ["PUB-12"], "the status of a lookup shows that keys are missing", needs [Publish, Lookup], across [Fence];
     a_lookup_waits_if_told_so ["PUB-13"], "a lookup waits only with WAIT", needs [Publish, Lookup], across [Fence];
-    a_lookup_ends_in_time ["PUB-13", "GEN-12"], "TIMEOUT ends a lookup that waits", needs [Publish, Lookup], across [Fence];
-    unpublish_takes_back_ones_own ["PUB-15", "PUB-16"], "one's own data can be taken back, and published again", needs [Publish, Lookup, Unpublish], across [Fence];
-    published_is_not_put ["PUB-18"], "published and put data do not meet", needs [Publish, Lookup], across [Fence, DirectModex];
-    a_store_knows_its_directives ["GEN-05"], "a requirement that a store does not know is refused", needs [Publish, Lookup], across [Fence];
+    a_lookup_ends_in_time ["PUB-13", "GEN-12"], "TIMEOUT ends a lookup that waits", needs [Lookup], across [Fence];
+    unpublish_takes_back_ones_own ["PUB-15", "PUB-16"], "a process can unpublish its own data and publish it again", needs [Publish, Lookup, Unpublish], across [Fence];
+    published_is_not_put ["PUB-18"], "a get does not find published data", needs [Publish], across [Fence];
+    a_store_knows_its_directives ["GEN-05"], "an unknown required directive of a lookup is refused", needs [Lookup], across [Fence];
 }
 
 async fn publish_can_be_looked_up(rank: &Rank) -> Checked {
@@ -31,7 +31,7 @@ async fn publish_can_be_looked_up(rank: &Rank) -> Checked {
     }
     rank.sync(None).await?;
     let reply = must("lookup", rank.lookup(&[&key], Directives::new()).await?)?;
-    ensure(reply.status == Status::SUCCESS, || format!("a full answer has status {}", reply.status))?;
+    ensure(reply.status == Status::SUCCESS, || format!("a complete reply has status {}", reply.status))?;
     let found = reply.found.first();
     let is_it = found.is_some_and(|data| data.value == Value::from("here") && data.proc == rank.peer(0));
     ensure(is_it, || format!("found {found:?}"))?;
@@ -120,7 +120,7 @@ async fn lookups_have_a_range(rank: &Rank) -> Checked {
     rank.sync(None).await
 }
 
-/// All ranks look at once; the one that finds it tells, so that exactly one does.
+/// All ranks look up the key concurrently, and tell each other whether they found it: exactly one must.
 async fn first_read_is_the_last(rank: &Rank) -> Checked {
     let (key, told) = (rank.key("first")?, rank.key("found")?);
     if rank.is_first() {
@@ -136,7 +136,7 @@ async fn first_read_is_the_last(rank: &Rank) -> Checked {
         let found = must("get", rank.get(&rank.peer(number), &told, Directives::new()).await?)?;
         finders += u32::from(found == Value::Bool(true));
     }
-    ensure(finders == 1, || format!("{finders} processes found data that is given once"))?;
+    ensure(finders == 1, || format!("{finders} processes found data that may be found only once"))?;
     rank.sync(None).await
 }
 
@@ -147,7 +147,7 @@ async fn a_partial_answer_says_so(rank: &Rank) -> Checked {
         must_not_find(rank, &missing, Directives::new()).await?;
         let reply = must("lookup", rank.lookup(&[&here, &missing], Directives::new()).await?)?;
         let is_partial = reply.status == Status::ERR_PARTIAL_SUCCESS && reply.found.len() == 1;
-        ensure(is_partial, || format!("one of two keys is missing, and the answer is {reply:?}"))?;
+        ensure(is_partial, || format!("one of two keys is missing, but the reply is {reply:?}"))?;
     }
     rank.sync(None).await
 }
@@ -169,9 +169,9 @@ async fn a_lookup_ends_in_time(rank: &Rank) -> Checked {
         let asked = Instant::now();
         let directives = Directives::new().with(&keys::WAIT, 0).with(&keys::TIMEOUT, 1);
         let late = rank.lookup(&[&key], directives).await?;
-        must_fail("a lookup of what nobody publishes", late, &[Status::ERR_TIMEOUT])?;
+        must_fail("a lookup of a key that is never published", late, &[Status::ERR_TIMEOUT])?;
         let took = asked.elapsed();
-        ensure(took.as_millis() >= 900, || format!("a limit of 1 s ended after {took:?}"))?;
+        ensure(took.as_millis() >= 900, || format!("a lookup with a limit of 1 s ended after {took:?}"))?;
     }
     rank.sync(None).await
 }
@@ -191,7 +191,7 @@ async fn unpublish_takes_back_ones_own(rank: &Rank) -> Checked {
         must("publishing it again", rank.publish(&key, 3u32, Directives::new()).await?)?;
         value_is(rank, &key, Directives::new(), 3).await?;
         if !rank.is_last() {
-            // not its own: stays
+            // data of another process stays
             rank.unpublish(&[&other], Directives::new()).await?;
             value_is(rank, &other, Directives::new(), 2).await?;
         }
@@ -216,10 +216,10 @@ async fn a_store_knows_its_directives(rank: &Rank) -> Checked {
         let unknown = Info { flags: InfoFlags::REQUIRED, ..Info::dynamic(unknown, true) };
         let looked = rank.lookup(&[&key], Directives::from(vec![unknown])).await;
         match looked {
-            // a skip would hide the answer that is wanted
+            // ERR_NOT_SUPPORTED is the expected answer here, no reason to skip
             Err(super::super::rank::Stop::Skip(_)) => {}
             looked => must_fail(
-                "a lookup with a requirement that nobody knows",
+                "a lookup with an unknown required directive",
                 looked?,
                 &[Status::ERR_NOT_SUPPORTED],
             )?,
@@ -235,11 +235,11 @@ fn in_range(range: DataRange) -> Directives {
 async fn value_is(rank: &Rank, key: &KeyName, directives: Directives, value: u32) -> Checked {
     let reply = must(&format!("lookup of {key}"), rank.lookup(&[key], directives).await?)?;
     let found = reply.found.first().map(|data| data.value.clone());
-    ensure(found == Some(Value::Uint32(value)), || format!("{key} is {found:?} in place of {value}"))
+    ensure(found == Some(Value::Uint32(value)), || format!("{key} is {found:?} instead of {value}"))
 }
 
 async fn must_not_find(rank: &Rank, key: &KeyName, directives: Directives) -> Checked {
     let looked = rank.lookup(&[key], directives).await?;
     let statuses = [Status::ERR_NOT_FOUND, Status::ERR_NO_PERMISSIONS];
-    must_fail(&format!("a lookup of {key}, which is not for this process"), looked, &statuses)
+    must_fail(&format!("a lookup of {key}, which this process may not find"), looked, &statuses)
 }

@@ -6,12 +6,12 @@ use super::super::rank::{Checked, Rank, broken, ensure, must, must_fail};
 use super::{Check, family};
 
 family! {
-    namespaces_can_be_queried ["QRY-01", "QRY-12"], "the namespaces are a list with commas that holds the own one";
-    an_unknown_key_is_not_found ["QRY-03", "QRY-04"], "keys that nobody knows are not found";
-    a_partial_result_says_so ["QRY-03"], "missing keys are told by the status";
-    a_process_is_named_once ["QRY-05"], "PROCID does not go with NSPACE or RANK";
-    the_process_table_is_in_order ["QRY-11"], "a process table holds every rank, in order", across [Query];
-    every_query_has_its_answer ["QRY-02", "QRY-08"], "the same key in two queries is answered twice";
+    namespaces_can_be_queried ["QRY-01", "QRY-12"], "the namespaces are a comma-separated list that contains the caller's";
+    an_unknown_key_is_not_found ["QRY-03", "QRY-04"], "an unknown key is not found";
+    a_partial_result_says_so ["QRY-03"], "the status of a query shows that keys are missing";
+    a_process_is_named_once ["QRY-05"], "PROCID cannot be combined with NSPACE or RANK";
+    the_process_table_is_in_order ["QRY-11"], "a process table lists every rank, in order", across [Query];
+    every_query_has_its_answer ["QRY-02", "QRY-08"], "a key in two queries is answered twice";
 }
 
 async fn namespaces_can_be_queried(rank: &Rank) -> Checked {
@@ -24,7 +24,7 @@ async fn namespaces_can_be_queried(rank: &Rank) -> Checked {
 
 async fn an_unknown_key_is_not_found(rank: &Rank) -> Checked {
     let answer = rank.query(vec![Query::dynamic([unknown()?])]).await?;
-    must_fail("a query of a key that nobody knows", answer, &[Status::ERR_NOT_FOUND])
+    must_fail("a query of an unknown key", answer, &[Status::ERR_NOT_FOUND])
 }
 
 async fn a_partial_result_says_so(rank: &Rank) -> Checked {
@@ -49,17 +49,19 @@ async fn the_process_table_is_in_order(rank: &Rank) -> Checked {
         return Err(broken(format!("the process table is {found:?}")));
     };
     let pmix_types::DataArray::ProcInfo(rows) = &**table else {
-        return Err(broken("the process table holds no process records"));
+        return Err(broken("the process table does not consist of process records"));
     };
     let ranks: Vec<u32> = rows.iter().map(|row| row.proc.rank.to_raw()).collect();
-    ensure(ranks == (0..rank.size()).collect::<Vec<_>>(), || format!("the table's ranks are {ranks:?}"))
+    ensure(ranks == (0..rank.size()).collect::<Vec<_>>(), || {
+        format!("the ranks in the process table are {ranks:?}")
+    })
 }
 
 async fn every_query_has_its_answer(rank: &Rank) -> Checked {
     let query = || Query::new(&keys::QUERY_NAMESPACES);
     let reply = must("query", rank.query(vec![query(), query()]).await?)?;
     let found = found(&reply.results, keys::QUERY_NAMESPACES.name());
-    ensure(found.len() == 2, || format!("two queries have {} answers", found.len()))
+    ensure(found.len() == 2, || format!("two queries have {} results", found.len()))
 }
 
 /// The values of a key, in the order of the queries. Servers of C programs older than 6.0 leave out the grouping by query

@@ -233,7 +233,7 @@ macro_rules! requests {
         }
 
         impl $name {
-            /// Creates one from its parts, without directives.
+            /// Creates a request from its parts, without directives.
             #[allow(clippy::too_many_arguments)]
             pub const fn new($($field: $type),*) -> Self {
                 Self { $($field,)* directives: Directives::new() }

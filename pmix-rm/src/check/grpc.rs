@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use pmix_client::Client;
-use pmix_conformance::Session;
+use pmix_conformance::Actor;
 use pmix_types::message::{Failure, RegisterEvents, Reply, Request};
 use pmix_types::{Event, ProcId};
 use tokio::sync::{Mutex, mpsc};
@@ -37,7 +37,7 @@ impl GrpcRank {
 }
 
 #[async_trait]
-impl Session for GrpcRank {
+impl Actor for GrpcRank {
     fn proc_id(&self) -> ProcId {
         self.client.proc_id().clone()
     }

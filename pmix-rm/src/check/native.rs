@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex as Lock, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use bytes::BytesMut;
-use pmix_conformance::Session;
+use pmix_conformance::Actor;
 use pmix_native::conn::{ClientAnswer, Connect, Frame, Framing, Peer, Security, User, tag};
 use pmix_native::env::Launched;
 use pmix_native::msg::{
@@ -128,7 +128,7 @@ impl NativeRank {
 }
 
 #[async_trait]
-impl Session for NativeRank {
+impl Actor for NativeRank {
     fn proc_id(&self) -> ProcId {
         self.proc.clone()
     }

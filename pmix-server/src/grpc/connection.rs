@@ -1,4 +1,4 @@
-//! What is known of a connection, and what it may do before its process is let in.
+//! The state of a connection, and its limits before its process is let in.
 
 use std::io;
 use std::pin::Pin;
@@ -18,59 +18,59 @@ use crate::door::Guest;
 use crate::line::Line;
 use pmix_engine::PeerCred;
 
-/// A connection that does not say who it is within this time is closed.
+/// A connection without a greeting within this time is closed.
 pub(super) const HELLO_WITHIN: Duration = Duration::from_secs(10);
 
-/// What is between a process and the server.
-pub(super) type SessionLine = Line<ServerMessage>;
+/// The line between a process and the server.
+pub(super) type GrpcLine = Line<ServerMessage>;
 
-/// Bytes that are taken in all calls of a connection of another user before its process is let in.
+/// Bytes that a connection of another user may send, in all its calls, before its process is let in.
 const MAX_STRANGE: usize = 64 << 10;
 
-/// Frames of HTTP/2 that are taken of it before: what a client of any make says first is a dozen. Too few for what the
-/// HTTP/2 library writes lines to the log about, without limit: 20 calls that are taken back.
+/// HTTP/2 frames that it may send before that. Any client starts with about a dozen. After 20 cancelled calls the HTTP/2
+/// library would begin to write to the log without limit, and these need more frames than this.
 const MAX_STRANGE_FRAMES: usize = 32;
 
-/// Bytes of a piece of what a session is told: who reads one of them within its time is not disconnected.
+/// Bytes of a piece of the messages to a process. A process that reads one piece within its time is not disconnected.
 const PIECE: usize = 64 << 10;
 
-/// What is known of a connection: given to its calls.
+/// The state of a connection, shared with its calls.
 ///
-/// Anybody may have opened one of another user. So it is closed if for some time it has had no call that says who is
-/// there: calls that ask for anything else, or are never complete, do not keep it. Our own user needs just any call.
+/// Any program may open a connection of another user. So such a connection is closed if it has had no call with an identity
+/// for some time: calls of any other kind, and incomplete calls, do not keep it open. For our own user any call keeps it open.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) peer: PeerCred,
     is_other: bool,
-    /// A session has begun on it; there can be only one.
+    /// The call `Session.Connect` has begun on it; there can be only one.
     pub(super) has_session: AtomicBool,
     /// Its place at the door.
     guest: Mutex<Guest>,
     admission: Mutex<Admission>,
-    /// Told when its presence has changed.
+    /// Notified when the admission has changed.
     changed: Notify,
-    /// What is between its session and the server.
-    line: OnceLock<Arc<SessionLine>>,
-    /// Its session has ended, whoever has ended it.
+    /// The line of its process.
+    line: OnceLock<Arc<GrpcLine>>,
+    /// The call `Session.Connect` has ended, on either side.
     pub(super) over: CancellationToken,
 }
 
 #[derive(Debug)]
 struct Admission {
-    /// Calls that keep it.
+    /// Calls that keep the connection open.
     calls: usize,
-    /// When the last of them ended, or it was opened.
+    /// When the last of them ended, or the connection was opened.
     since: Instant,
-    /// What may still be taken; without end once its process is in.
+    /// What it may still send; no limit once its process has been let in.
     left: Option<Left>,
 }
 
-/// What may still be taken of somebody who is not let in.
+/// What a connection may still send before its process is let in.
 #[derive(Debug)]
 struct Left {
-    /// Of all calls.
+    /// Bytes of all calls.
     bytes: usize,
-    /// Of HTTP/2.
+    /// HTTP/2 frames.
     frames: usize,
 }
 
@@ -95,7 +95,7 @@ impl Connection {
     }
 
     pub(super) fn of<B>(request: &tonic::Request<B>) -> Result<&Arc<Self>, tonic::Status> {
-        request.extensions().get().ok_or_else(|| tonic::Status::internal("the connection is not known"))
+        request.extensions().get().ok_or_else(|| tonic::Status::internal("the call has no connection"))
     }
 
     /// Whether it belongs to a user who is neither the server's own nor root.
@@ -103,14 +103,15 @@ impl Connection {
         self.is_other
     }
 
-    /// There is a call, which may be any.
+    /// Records the start of a call of any kind.
     pub(super) fn on_call(&self) {
         if !self.is_other {
             self.keep();
         }
     }
 
-    /// Begins its session, which has a deadline of its own and ends the connection with itself; whether there was none.
+    /// Begins the call `Session.Connect`, which has its own deadline and whose end ends the connection. Returns false if the
+    /// connection already has one.
     pub(super) fn begin_session(&self) -> bool {
         let is_first = !self.has_session.swap(true, Ordering::Relaxed);
         if is_first {
@@ -119,13 +120,13 @@ impl Connection {
         is_first
     }
 
-    /// Its session has this line.
-    pub(super) fn speaks_on(&self, line: Arc<SessionLine>) {
-        // there is one session
+    /// Sets the line of its process.
+    pub(super) fn speaks_on(&self, line: Arc<GrpcLine>) {
+        // set once: there is one such call
         let _ = self.line.set(line);
     }
 
-    /// Its process has read a piece of what its session was told.
+    /// Records that its process has read a piece.
     fn has_read(&self) {
         if let Some(line) = self.line.get() {
             line.progress();
@@ -138,13 +139,13 @@ impl Connection {
         self.admission().left = None;
     }
 
-    /// A complete query, which is a short session; to be held until it is answered.
+    /// Records a complete query, which keeps the connection open. Hold the result until the query is answered.
     pub(super) fn visit(self: &Arc<Self>) -> Visit {
         self.keep();
         Visit(self.clone())
     }
 
-    /// Resolves when it was open for too long without a call that keeps it. Cancel-safe.
+    /// Resolves when the connection has been open for too long without a call that keeps it open. Cancel-safe.
     pub(super) async fn overdue(&self) {
         loop {
             let due = {
@@ -168,7 +169,7 @@ impl Connection {
         self.changed.notify_one();
     }
 
-    /// Takes bytes of a call, unless there are too many from somebody who has not been let in.
+    /// Counts bytes of a call; returns false if they exceed the limit before its process is let in.
     fn takes(&self, bytes: usize) -> bool {
         match &mut self.admission().left {
             None => true,
@@ -176,38 +177,37 @@ impl Connection {
         }
     }
 
-    /// Whether it brings a limited number of frames.
+    /// Whether its frames are limited.
     pub(super) fn is_counted(&self) -> bool {
         self.is_other && self.admission().left.is_some()
     }
 
-    /// Takes frames.
+    /// Counts frames.
     ///
     /// # Errors
-    /// They are too many from somebody who has not been let in.
+    /// They exceed the limit before its process is let in.
     pub(super) fn takes_frames(&self, frames: usize) -> io::Result<()> {
         let Some(Left { frames: left, .. }) = &mut self.admission().left else { return Ok(()) };
         *left = left.checked_sub(frames).ok_or_else(|| {
-            let message = format!(
-                "more than {MAX_STRANGE_FRAMES} frames of a process that is not let in: connect first"
-            );
+            let message =
+                format!("more than {MAX_STRANGE_FRAMES} frames before the process was let in: connect first");
             io::Error::new(io::ErrorKind::InvalidData, message)
         })?;
         Ok(())
     }
 
-    /// Only the server's own thread comes here, so nobody ever waits.
+    /// Only the server's own thread takes this lock, so it never blocks.
     fn admission(&self) -> MutexGuard<'_, Admission> {
         self.admission.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Keeps a connection while a query is answered.
+/// Keeps a connection open while a query is answered.
 #[derive(Debug)]
 pub(super) struct Visit(Arc<Connection>);
 
 impl Visit {
-    /// The query was let in: others may follow it.
+    /// The query was let in, so others may follow it.
     pub(super) fn let_in(&self) {
         if let Some(left) = &mut self.0.admission().left {
             *left = Left::ALL;
@@ -225,7 +225,7 @@ impl Drop for Visit {
     }
 }
 
-/// The body of a call, of which no more is read than its connection may bring.
+/// The body of a call, limited to what its connection may send.
 #[derive(Debug)]
 pub(super) struct Metered<B> {
     body: B,
@@ -257,7 +257,8 @@ where
         Poll::Ready(Some(if self.connection.takes(bytes) {
             Ok(frame)
         } else {
-            let message = format!("a process that is not let in may say {MAX_STRANGE} bytes: connect first");
+            let message =
+                format!("more than {MAX_STRANGE} bytes before the process was let in: connect first");
             Err(tonic::Status::resource_exhausted(message).into())
         }))
     }
@@ -271,8 +272,8 @@ where
     }
 }
 
-/// The body of a session's answer, in pieces that show how much of a large part has been read: the next one is asked for
-/// when there is room for it at the other end.
+/// The body of the messages to a process, in pieces that show how much of a large message has been read: HTTP/2 requests the
+/// next piece when the other end has room for it.
 #[derive(Debug)]
 pub(super) struct Paced<B> {
     body: B,
@@ -380,7 +381,7 @@ mod tests {
     async fn who_reads_a_large_part_in_pieces_is_not_disconnected_and_loses_none_of_it() {
         const PATIENCE: Duration = Duration::from_secs(60);
         let connection = connection(4001);
-        let line = SessionLine::new(PATIENCE);
+        let line = GrpcLine::new(PATIENCE);
         connection.speaks_on(Arc::clone(&line));
         line.send(ServerMessage::default(), 1 << 20);
         let part: Bytes = (0..(1_u32 << 20) + 7).map(|byte| byte as u8).collect();

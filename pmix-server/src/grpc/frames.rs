@@ -1,4 +1,4 @@
-//! Counts the frames of HTTP/2 that come on a connection, for those of which only so many are taken.
+//! Counts the HTTP/2 frames on a connection, to limit them before its process is let in.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -10,23 +10,24 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::connection::Connection;
 
-/// What a client says before its first frame.
+/// Bytes of the connection preface, which comes before the first frame.
 const PREFACE: usize = 24;
-/// The head of a frame: three bytes of length, and what does not matter here.
+/// Bytes of the head of a frame. The first three are its length; the others do not matter here.
 const HEAD: usize = 9;
-/// Bytes of another user's that are read before others have a turn: two thousand of the smallest frames.
+/// Bytes read from a connection of another user before other connections have a turn: about two thousand of the smallest
+/// frames.
 const AT_A_TIME: usize = 16 << 10;
 
-/// A stream of which no more frames are taken than its connection may bring.
+/// A stream limited to the number of frames that its connection may send.
 ///
-/// Frames that carry nothing of a call are answered below us, at the cost of the server's thread, and are as short as nine
-/// bytes: settings, pings, priorities, calls that are taken back.
+/// Frames that carry no part of a call (settings, pings, priorities, cancelled calls) are as short as nine bytes. The HTTP/2
+/// library answers them, at the cost of the server's thread.
 #[derive(Debug)]
 pub(super) struct Counted {
     stream: LocalStream,
     connection: Arc<Connection>,
     place: Place,
-    /// Bytes read since others had a turn.
+    /// Bytes read since other connections had a turn.
     read: usize,
 }
 
@@ -37,18 +38,18 @@ impl Counted {
     }
 }
 
-/// How far the stream has been looked at.
+/// The position in the sequence of frames.
 #[derive(Debug)]
 struct Place {
     /// Bytes until the next head.
     skip: usize,
     head: [u8; HEAD],
-    /// Bytes of it that are there.
+    /// Bytes of it that have arrived.
     of_head: usize,
 }
 
 impl Place {
-    /// Goes on by what has come; how many frames have begun with it.
+    /// Advances by the bytes that have arrived; returns how many frames began in them.
     fn pass(&mut self, mut bytes: &[u8]) -> usize {
         let mut frames = 0;
         while !bytes.is_empty() {
@@ -136,7 +137,7 @@ mod tests {
 
     const SENT: usize = 4 * AT_A_TIME;
 
-    /// A connection of that user that is let in and has brought so much.
+    /// A connection of a user whose process is let in, with `SENT` bytes to read.
     fn brings(uid: u32) -> (UnixStream, Counted) {
         let (mut there, here) = UnixStream::pair().unwrap();
         there.write_all(&[0; SENT]).unwrap();
@@ -146,10 +147,10 @@ mod tests {
         (there, Counted::new(LocalStream::new(here).unwrap(), connection))
     }
 
-    /// How much of it is read in one turn, and in all.
+    /// How much is read in one turn, and in total.
     async fn read(mut counted: Counted) -> (usize, usize) {
         let mut piece = [0; 1000];
-        // the system tells of it first
+        // the reactor has to report the socket as readable first
         let mut first = counted.read(&mut piece).await.unwrap();
         while let Some(count) = poll_fn(|context| {
             let mut buffer = ReadBuf::new(&mut piece);

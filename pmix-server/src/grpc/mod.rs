@@ -1,8 +1,8 @@
-//! The gRPC front end: accepts connections on the Unix socket, asks the kernel who is there, and carries
-//! sessions to the driver and back.
+//! The gRPC front end: accepts connections on the Unix socket, asks the kernel for the peer's credentials, and passes
+//! messages between processes and the driver.
 //!
-//! HTTP/2 is driven by hyper directly rather than by tonic's server, so that each connection's end is seen
-//! with its reason, and credentials and limits are ours.
+//! It uses hyper for HTTP/2 directly rather than tonic's server, so that it sees why each connection ends, and controls
+//! credentials and limits.
 
 mod connection;
 mod frames;
@@ -39,12 +39,12 @@ use pmix_engine::PeerCred;
 use queries::QueryService;
 use session::SessionService;
 
-/// How long a process has to read what it is told last, before its connection is closed.
+/// How long a process may take to read its last messages before its connection is closed.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// What a connection may have on its way at a time. HTTP/2 fixes it before anybody is let in.
+/// Flow control of a connection. HTTP/2 fixes it before the process is let in.
 struct Flow {
-    /// Streams that may be open: a session, and unary calls beside it.
+    /// Calls that may be open at the same time: `Session.Connect`, and unary calls.
     streams: u32,
     stream_window: u32,
     connection_window: u32,
@@ -53,9 +53,9 @@ struct Flow {
 }
 
 impl Flow {
-    /// Frames hold a whole part, so that a large body is not read in crumbs.
+    /// A frame can hold a whole part of a message, so that a large body is not read in small pieces.
     const OWN: Self = Self { streams: 8, stream_window: 1 << 20, connection_window: 4 << 20, frame: 1 << 20 };
-    /// Of other users anybody may come, so there is only as much as is needed to say who it is.
+    /// Any program of another user may connect, so this is only enough for the greeting.
     const OTHERS: Self =
         Self { streams: 2, stream_window: 64 << 10, connection_window: 64 << 10, frame: 16 << 10 };
 }
@@ -65,14 +65,14 @@ impl Flow {
 struct Services {
     session: SessionServer<SessionService>,
     queries: QueriesServer<QueryService>,
-    /// Those of other crates, by name.
+    /// Services from other crates, by name.
     others: Vec<(&'static str, Boxed)>,
 }
 
 /// A service whose type its crate does not name.
 type Boxed = BoxCloneSyncService<Request<Body>, Response<Body>, Infallible>;
 
-/// The socket of the server, and who may come in.
+/// The socket of the server, and its door.
 #[derive(Debug)]
 pub(crate) struct Port {
     listener: UnixListener,
@@ -110,7 +110,7 @@ impl Port {
     }
 }
 
-/// Asks the kernel who is there, and the door whether there is a place; else who is refused, and why.
+/// Asks the kernel for the credentials, and the door for a place. An error names the refused uid and the reason.
 fn receive(stream: UnixStream, door: &Door) -> Result<(LocalStream, PeerCred, Guest), (u32, String)> {
     let own = rustix::process::geteuid().as_raw();
     let broken = |error: io::Error| (own, format!("its socket cannot be used: {error}"));
@@ -142,14 +142,14 @@ async fn serve(stream: LocalStream, peer: PeerCred, guest: Guest, services: Serv
     let served = tokio::select! {
         served = serving.as_mut() => served,
         () = connection.over.cancelled() => {
-            // what was said last is still on its way; nobody keeps a place for having been here
+            // the last messages are still on their way, but the connection must not keep its place for long
             serving.as_mut().graceful_shutdown();
             tokio::time::timeout(LAST_WORDS, serving).await.unwrap_or(Ok(()))
         }
         () = connection.overdue() => {
             let PeerCred { uid, pid, .. } = peer;
             let leave = door.turn_away(uid);
-            warn_with!(leave, uid, pid, "refused a connection: it did not ask for anything in time");
+            warn_with!(leave, uid, pid, "refused a connection: no request arrived in time");
             return;
         }
     };
@@ -159,7 +159,7 @@ async fn serve(stream: LocalStream, peer: PeerCred, guest: Guest, services: Serv
     }
 }
 
-/// A connection that broke the protocol is worth a warning; one whose process just went away is not.
+/// Warns about a connection that broke the protocol, but not about one whose process disconnected.
 fn log_end(peer: PeerCred, error: &hyper::Error, leave: impl FnOnce() -> Option<LogLine>) {
     let reason = std::error::Error::source(error)
         .map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"));
@@ -185,7 +185,7 @@ impl Services {
         }
     }
 
-    /// Hands a call to the service its path names.
+    /// Passes a call to the service that its path names.
     async fn call(mut self, request: Request<Body>) -> Result<Response<Body>, Infallible> {
         let service = request.uri().path().split('/').nth(1).unwrap_or_default();
         match service {
@@ -208,7 +208,7 @@ impl Services {
     }
 }
 
-/// Services that say something of a server to any gRPC client.
+/// Services about the server itself, for any gRPC client.
 #[allow(clippy::unused_async, reason = "without the feature `health` there is nothing to await")]
 async fn others() -> Vec<(&'static str, Boxed)> {
     #[allow(unused_mut, reason = "each feature adds one")]

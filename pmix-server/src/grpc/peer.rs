@@ -1,4 +1,4 @@
-//! The sending side of a session.
+//! The sending side of a connection.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,12 +10,12 @@ use pmix_types::job::JobData;
 use pmix_types::message::{Collected, Failure, GroupReply, Modex, Output, Push, Reply, Welcome};
 use tokio::sync::oneshot;
 
-use super::connection::{Connection, SessionLine};
+use super::connection::{Connection, GrpcLine};
 use crate::door::{Door, LogLine, warn_with};
 use crate::inbox::{Inbox, Peer};
 use pmix_engine::{PeerCred, RequestId};
 
-/// What all sessions of a server share.
+/// State that all connections of a server share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) inbox: Inbox,
@@ -24,7 +24,7 @@ pub(super) struct Shared {
     encoded: Mutex<Encoded>,
 }
 
-/// Bodies that many processes get, encoded once.
+/// Bodies for many processes, encoded once.
 #[derive(Debug, Default)]
 struct Encoded {
     fence: Option<(Arc<Modex>, EncodedBody)>,
@@ -37,17 +37,17 @@ impl Shared {
         Self { inbox, limits, door, encoded: Mutex::default() }
     }
 
-    /// Counts a process that is turned away before the engine sees it, and says why.
+    /// Counts and logs a process that is refused before it reaches the engine.
     pub(super) fn turn_away(&self, peer: PeerCred, reason: &Failure) {
         log_refusal(self.door.turn_away(peer.uid), peer, reason);
     }
 
-    /// Says why a process is not let in.
+    /// Logs why a process is not let in.
     pub(super) fn log_refusal(&self, peer: PeerCred, reason: &Failure) {
         log_refusal(self.door.line(peer.uid), peer, reason);
     }
 
-    /// The outcome of a fence goes to all its participants, one after the other.
+    /// The encoded result of a fence, which goes to all its participants one after the other.
     fn fence(&self, modex: &Arc<Modex>) -> EncodedBody {
         let mut encoded = self.lock();
         match &encoded.fence {
@@ -60,7 +60,7 @@ impl Shared {
         }
     }
 
-    /// So does what the members of a new group are told.
+    /// The encoded result of a group construction, which goes to all its members.
     fn group(&self, made: &Arc<GroupReply>) -> EncodedBody {
         let mut encoded = self.lock();
         match &encoded.group {
@@ -73,14 +73,14 @@ impl Shared {
         }
     }
 
-    /// Job data goes to every process of its namespace.
+    /// Encoded job data, which goes to every process of its namespace.
     fn job(&self, job: &Arc<JobData>) -> Bytes {
         let mut encoded = self.lock();
         match encoded.jobs.get(job.nspace()) {
             Some((held, bytes)) if Arc::ptr_eq(held, job) => bytes.clone(),
             _ => {
                 let bytes = pmix_proto::encode_job(job);
-                // namespaces that are gone are held by nobody else any more
+                // only this table still holds the data of namespaces that are gone
                 encoded.jobs.retain(|_, (held, _)| Arc::strong_count(held) > 1);
                 encoded.jobs.insert(job.nspace().clone(), (job.clone(), bytes.clone()));
                 bytes
@@ -88,7 +88,7 @@ impl Shared {
         }
     }
 
-    /// Only the server's own thread comes here, so nobody ever waits.
+    /// Only the server's own thread takes this lock, so it never blocks.
     fn lock(&self) -> std::sync::MutexGuard<'_, Encoded> {
         self.encoded.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -98,24 +98,24 @@ fn log_refusal(leave: Option<LogLine>, PeerCred { uid, pid, .. }: PeerCred, reas
     warn_with!(leave, uid, pid, %reason, "refused a connection");
 }
 
-/// The messages to one process on their way to its stream.
-pub(super) struct SessionPeer {
+/// Sends the messages for one process to its stream.
+pub(super) struct GrpcPeer {
     shared: Arc<Shared>,
     connection: Arc<Connection>,
-    line: Arc<SessionLine>,
+    line: Arc<GrpcLine>,
     version: u32,
     missed: u64,
-    /// Bytes of output left out that the process has not been told of, by registration.
+    /// Bytes of output that were left out and not yet reported to the process, by registration.
     lost: BTreeMap<u64, u64>,
     admission: Option<oneshot::Sender<()>>,
 }
 
-impl SessionPeer {
-    /// With what resolves when the process is let in, or with an error if it is not.
+impl GrpcPeer {
+    /// Also returns a receiver that resolves when the process is let in, with an error if it is refused.
     pub(super) fn new(
         shared: Arc<Shared>,
         connection: Arc<Connection>,
-        line: Arc<SessionLine>,
+        line: Arc<GrpcLine>,
         version: u32,
     ) -> (Self, oneshot::Receiver<()>) {
         let (admission, admitted) = oneshot::channel();
@@ -132,7 +132,7 @@ impl SessionPeer {
         }
     }
 
-    /// Output is left out where it would fill the outbox; word without bytes, such as that of the end, always goes.
+    /// Output is left out if the line is full; messages without bytes, such as the end of the output, are always sent.
     fn push_output(&mut self, registration: u64, mut output: Output) {
         if !self.line.takes_pushes() && !output.data.is_empty() {
             *self.lost.entry(registration).or_default() += output.data.len() as u64;
@@ -148,7 +148,7 @@ impl SessionPeer {
     }
 }
 
-impl Peer for SessionPeer {
+impl Peer for GrpcPeer {
     fn accept(&mut self, welcome: Welcome) {
         self.connection.let_in();
         let job = welcome.job.as_ref().map(|job| self.shared.job(job));
@@ -181,7 +181,7 @@ impl Peer for SessionPeer {
     fn push(&mut self, push: Push) {
         let push = match push {
             Push::Output { registration, output } => return self.push_output(registration, output),
-            // its first word must be a welcome or a refusal
+            // the first message must be a welcome or a refusal
             Push::Stopping if self.admission.is_some() => return,
             push => push,
         };
@@ -197,8 +197,8 @@ impl Peer for SessionPeer {
     }
 }
 
-/// Who was refused or closed is not listened to any more.
-impl Drop for SessionPeer {
+/// After a refusal or the end of the connection, no further messages are sent.
+impl Drop for GrpcPeer {
     fn drop(&mut self) {
         self.line.finish();
     }
@@ -222,15 +222,15 @@ mod tests {
         Push::Output { registration: 7, output }
     }
 
-    /// The sending side of a session, and what waits to be read.
-    fn peer() -> (SessionPeer, Arc<SessionLine>) {
+    /// The sending side of a connection, and its unread messages.
+    fn peer() -> (GrpcPeer, Arc<GrpcLine>) {
         let inbox = Inbox::new(Duration::from_secs(60)).0;
         let line = inbox.new_line();
         let door = Door::new(false);
         let peer = PeerCred { uid: 0, gid: Some(0), pid: None };
         let connection = Arc::new(Connection::new(peer, door.enter(0).unwrap()));
         let shared = Arc::new(Shared::new(inbox, Limits::default(), door));
-        (SessionPeer::new(shared, connection, line.clone(), 1).0, line)
+        (GrpcPeer::new(shared, connection, line.clone(), 1).0, line)
     }
 
     #[test]
@@ -271,8 +271,8 @@ mod tests {
         assert_eq!(read(&line), [Push::Lagged { missed: 20 - kept as u64 }, push]);
     }
 
-    /// What was said unasked and waits to be read.
-    fn read(line: &SessionLine) -> Vec<Push> {
+    /// The unread unsolicited messages.
+    fn read(line: &GrpcLine) -> Vec<Push> {
         let mut assembler = Assembler::new(Limits::default());
         let mut pushes = Vec::new();
         while let Some((message, bytes)) = line.try_next() {

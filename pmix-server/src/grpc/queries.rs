@@ -1,4 +1,4 @@
-//! Queries as a unary call, for foreign tools: a short session of one question.
+//! Queries as a unary call, for tools that do not use our libraries. Each is a short connection to the engine with one request.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ impl Queries for QueryService {
         };
         let (mut answer, answered) = oneshot::channel();
         let service = self.clone();
-        // a caller that hangs up drops this call, and the session must end all the same
+        // if the caller closes its connection, this call is dropped, but the engine's connection must end nevertheless
         tokio::spawn(async move {
             let conn = service.0.inbox.next_conn();
             tokio::select! {
@@ -53,7 +53,7 @@ impl Queries for QueryService {
 }
 
 impl QueryService {
-    /// Connects as a tool would, and asks.
+    /// Connects to the engine as a tool, and sends the query.
     async fn ask(
         &self,
         conn: ConnId,
@@ -77,7 +77,7 @@ impl QueryService {
     }
 }
 
-/// Takes the two answers of the short session.
+/// Receives the two answers: to the greeting and to the query.
 struct Once {
     shared: Arc<Shared>,
     cred: PeerCred,

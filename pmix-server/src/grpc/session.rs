@@ -1,4 +1,4 @@
-//! The receiving side of a session.
+//! The receiving side of a connection: the gRPC service `Session`.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Streaming};
 
-use super::connection::{Connection, HELLO_WITHIN, SessionLine};
-use super::peer::{SessionPeer, Shared};
+use super::connection::{Connection, GrpcLine, HELLO_WITHIN};
+use super::peer::{GrpcPeer, Shared};
 use crate::door::warn_with;
 use crate::inbox::DriverEvent;
 use crate::line::{Refused, UNREAD};
 use pmix_engine::{ConnId, Input, PeerCred, RequestId};
 
-/// Largest greeting that is held in parts; one in a single message is limited as any message.
+/// Largest greeting that may come in several parts; the general message limit applies to a greeting in a single message.
 const HELLO_BYTES: usize = 64 << 10;
 
 #[derive(Clone, Debug)]
@@ -39,14 +39,14 @@ impl Session for SessionService {
         let connection = Connection::of(&request)?;
         if !connection.begin_session() {
             return Err(tonic::Status::already_exists(
-                "this connection has a session: open another connection",
+                "this connection already has a Session.Connect call: open another connection",
             ));
         }
         let connection = connection.clone();
         let (first, messages) = mpsc::channel(1);
-        let session = Incoming { shared: self.0.clone(), stream: request.into_inner(), connection };
-        // the answer's stream begins with whatever the greeting gives
-        tokio::spawn(session.run(first));
+        let incoming = Incoming { shared: self.0.clone(), stream: request.into_inner(), connection };
+        // the outgoing stream begins with the answer to the greeting
+        tokio::spawn(incoming.run(first));
         let outgoing = ReceiverStream::new(messages).flatten().map(Ok);
         Ok(Response::new(Box::pin(outgoing)))
     }
@@ -54,8 +54,8 @@ impl Session for SessionService {
 
 type Messages = Pin<Box<dyn Stream<Item = ServerMessage> + Send>>;
 
-/// The reading side of what a process is told.
-struct Reading(Arc<SessionLine>);
+/// The outgoing stream's end of a line.
+struct Reading(Arc<GrpcLine>);
 
 impl Drop for Reading {
     fn drop(&mut self) {
@@ -84,7 +84,7 @@ impl Incoming {
             Ok(Ok(greeted)) => greeted,
             Ok(Err(failure)) => return self.refuse(&failure, &outgoing).await,
             Err(_) => {
-                let failure = Failure::new(Status::ERR_TIMEOUT, "it did not say who it is in time");
+                let failure = Failure::new(Status::ERR_TIMEOUT, "no greeting arrived in time");
                 return self.refuse(&failure, &outgoing).await;
             }
         };
@@ -92,7 +92,7 @@ impl Incoming {
         let (conn, line) = (inbox.next_conn(), inbox.new_line());
         self.connection.speaks_on(line.clone());
         let (peer, admitted) =
-            SessionPeer::new(self.shared.clone(), self.connection.clone(), line.clone(), version);
+            GrpcPeer::new(self.shared.clone(), self.connection.clone(), line.clone(), version);
         if outgoing.send(messages(Reading(line.clone()))).await.is_err() {
             return;
         }
@@ -101,7 +101,7 @@ impl Incoming {
             return;
         }
         inbox.send(DriverEvent::Input(Input::Hello { conn, peer: self.connection.peer, hello })).await;
-        // nothing is read of a process that is not let in, nor from one that is being disconnected
+        // nothing is read from a process that is not let in, or that is being disconnected
         let reason = tokio::select! {
             biased;
             () = line.finished() => None,
@@ -119,7 +119,7 @@ impl Incoming {
         line.linger().await;
     }
 
-    async fn talk(&mut self, conn: ConnId, admitted: oneshot::Receiver<()>, line: &SessionLine) -> String {
+    async fn talk(&mut self, conn: ConnId, admitted: oneshot::Receiver<()>, line: &GrpcLine) -> String {
         tokio::select! {
             biased;
             admitted = admitted => match admitted {
@@ -127,13 +127,13 @@ impl Incoming {
                 Err(_) => String::new(),
             },
             early = self.stream.message() => match early {
-                Ok(Some(_)) => "it asks before it is let in".into(),
+                Ok(Some(_)) => "it sent a request before it was let in".into(),
                 Ok(None) | Err(_) => String::new(),
             },
         }
     }
 
-    /// The first body must be the greeting, in a version that both speak.
+    /// Reads the greeting, which must be the first body, in a version of the protocol that both sides speak.
     async fn hello(&mut self) -> Result<(Hello, u32), Failure> {
         let mut limits = self.shared.limits;
         limits.body_bytes = HELLO_BYTES;
@@ -142,7 +142,7 @@ impl Incoming {
         loop {
             let message = match self.stream.message().await {
                 Ok(Some(message)) => message,
-                Ok(None) => return Err(bad("it left without a greeting".into())),
+                Ok(None) => return Err(bad("it disconnected without a greeting".into())),
                 Err(status) => return Err(bad(format!("its greeting cannot be read: {}", status.message()))),
             };
             match assembler.accept_client(message) {
@@ -152,7 +152,7 @@ impl Incoming {
                         .map_err(|mismatch| Failure::new(Status::ERR_NOT_SUPPORTED, mismatch.to_string()))?;
                     return Ok((hello, version));
                 }
-                Ok(Some(_)) => return Err(bad("it asks before it has said who it is".into())),
+                Ok(Some(_)) => return Err(bad("it sent a request before its greeting".into())),
                 Err(error) => return Err(bad(format!("its greeting cannot be read: {error}"))),
             }
         }
@@ -169,8 +169,8 @@ impl Incoming {
         let _ = outgoing.send(Box::pin(stream::iter(last))).await;
     }
 
-    /// Carries requests to the driver until the process leaves; says why it did.
-    async fn requests(&mut self, conn: ConnId, line: &SessionLine) -> String {
+    /// Passes requests to the driver until the connection ends; returns the reason.
+    async fn requests(&mut self, conn: ConnId, line: &GrpcLine) -> String {
         let mut assembler = Assembler::new(self.shared.limits);
         let mut turn = line.turn().await;
         loop {
@@ -178,7 +178,7 @@ impl Incoming {
                 Ok(Some(message)) => message,
                 Ok(None) => return String::new(),
                 Err(status) => {
-                    // a process that dies takes its connection with it; anything else is worth a line
+                    // the connection of a dead process just ends; anything else is logged
                     if matches!(
                         status.code(),
                         tonic::Code::OutOfRange | tonic::Code::Internal | tonic::Code::InvalidArgument
@@ -193,7 +193,7 @@ impl Incoming {
             let id = message.id;
             let refused = match assembler.accept_client(message) {
                 Ok(None) => continue,
-                Ok(Some((_, ClientBody::Hello { .. }))) => return "it greeted twice".into(),
+                Ok(Some((_, ClientBody::Hello { .. }))) => return "it sent a second greeting".into(),
                 Ok(Some((id, ClientBody::Request(request)))) => match line.begin(id, request.memory()) {
                     Ok(()) => {
                         let event = DriverEvent::Request { conn, id: RequestId(id), request, turn };
@@ -205,16 +205,14 @@ impl Incoming {
                     }
                     Err(Refused::TooMany) => {
                         let message = format!(
-                            "{} requests of this process are not answered yet, or too large: wait for answers",
+                            "this process has {} pending requests, which are too many or too large: wait for replies",
                             line.under_way()
                         );
                         Failure::new(Status::ERR_RESOURCE_BUSY, message)
                     }
-                    Err(Refused::Twice) => return format!("it has two requests {id} under way"),
+                    Err(Refused::Twice) => return format!("it has two pending requests with number {id}"),
                 },
-                Ok(Some(_)) => {
-                    Failure::new(Status::ERR_NOT_SUPPORTED, "this kind of message is not known here")
-                }
+                Ok(Some(_)) => Failure::new(Status::ERR_NOT_SUPPORTED, "unknown kind of message"),
                 Err(error) if matches!(error.reason(), Reason::TooManyOpen { .. }) => {
                     return error.to_string();
                 }

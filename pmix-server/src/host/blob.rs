@@ -1,11 +1,11 @@
-//! How data is encoded that goes from server to server through their hosts.
+//! Encoding of data that servers send each other through their hosts.
 
 use bytes::Bytes;
 use pmix_engine::Codec;
 use pmix_types::job::JobData;
 use pmix_types::message::{Failure, Modex};
 
-/// How our servers encode data for each other: for an engine that is driven directly, beside our servers or under a
+/// The encoding that our servers use among themselves. Only needed to drive an engine directly, next to our servers or in a
 /// simulator.
 pub const CODEC: &dyn Codec = &Protobuf;
 
@@ -30,14 +30,14 @@ impl Codec for Protobuf {
     }
 }
 
-/// Encodes the data of jobs as servers do: for the `data` of [`Connected`](super::Connected) and the `jobs` of
-/// [`Grouped`](super::Grouped). Blobs joined end to end hold the jobs of all of them.
+/// Encodes job data as servers do: for the `data` of [`Connected`](super::Connected) and the `jobs` of
+/// [`Grouped`](super::Grouped). Concatenated blobs hold the jobs of all of them.
 pub fn encode_jobs<'a>(jobs: impl IntoIterator<Item = &'a JobData>) -> Bytes {
     CODEC.jobs_blob(jobs)
 }
 
-/// Reads job data that a server has sent, in a connect, a construct or a fetch of all of a job's data; an empty blob holds
-/// none.
+/// Decodes the job data that a server has sent for a connect, a group construction or a get of a job's data; an empty blob
+/// holds no jobs.
 ///
 /// # Errors
 /// `ERR_UNPACK_FAILURE` if the blob does not hold job data.
@@ -45,8 +45,8 @@ pub fn decode_jobs(blob: Bytes) -> Result<Vec<JobData>, Failure> {
     CODEC.read_jobs(blob)
 }
 
-/// Reads the data of one job, as [`ServerHandle::dmodex_request`](crate::ServerHandle::dmodex_request) of rank `WILDCARD`
-/// answers.
+/// Decodes the data of one job, as returned by [`ServerHandle::dmodex_request`](crate::ServerHandle::dmodex_request) for rank
+/// `WILDCARD`.
 ///
 /// # Errors
 /// `ERR_UNPACK_FAILURE` if the blob does not hold job data.

@@ -6,27 +6,27 @@ use tokio_util::sync::CancellationToken;
 
 use super::HostObject;
 
-/// Who asks, and whether it still matters: given with every upcall.
+/// The caller of an upcall, and whether its answer is still wanted. Passed with every upcall.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct UpcallContext {
-    /// Number of this upcall, unique in the server's life; for log lines.
+    /// Number of this upcall, unique during the server's lifetime; for log lines.
     pub id: u64,
-    /// The process that asked; for collectives the server itself.
+    /// The process that made the request; for collectives, the server itself.
     pub caller: ProcId,
     /// User of the caller, as reported by the kernel (GEN-13).
     pub uid: u32,
-    /// Group of the caller (GEN-13), as the kernel says; on the native wire, where the kernel does not say, that of its
-    /// registration. `None` for tools there: what they say of their groups proves nothing.
+    /// Group of the caller, as reported by the kernel (GEN-13). On the native wire the kernel does not report it, so this is
+    /// the group with which the process was registered, and `None` for tools, since their own claim proves nothing.
     pub gid: Option<u32>,
-    /// The object given when the caller was registered.
+    /// The object with which the caller was registered.
     pub object: Option<HostObject>,
     pub(crate) cancel: CancellationToken,
 }
 
 impl UpcallContext {
-    /// A context as a server makes it, numbered 0: for tests that call the methods of a host. `uid` is the user of the
-    /// caller; its group and object are fields.
+    /// Creates a context like that of a server, with number 0, for tests that call the methods of a host. `uid` is the user of
+    /// the caller; set its group and object through the fields.
     ///
     /// # Examples
     /// ```
@@ -44,14 +44,14 @@ impl UpcallContext {
         Self { id: 0, caller, uid, gid: None, object: None, cancel: CancellationToken::new() }
     }
 
-    /// Says that the answer is no longer wanted, as the server does: for tests of hosts, and for hosts that wrap others.
+    /// Marks the answer as no longer wanted, as the server does. For tests of hosts, and for hosts that wrap others.
     pub fn cancel(&self) {
         self.cancel.cancel();
     }
 
-    /// Waits until the answer is no longer wanted: the time of all who asked is over, or those who asked are gone.
+    /// Waits until the answer is no longer wanted: the callers have timed out or disconnected.
     ///
-    /// The answer may still be given; it is dropped. Cancel-safe.
+    /// The host may still answer; the server drops that answer. Cancel-safe.
     pub async fn cancelled(&self) {
         self.cancel.cancelled().await;
     }
@@ -61,7 +61,7 @@ impl UpcallContext {
         self.cancel.is_cancelled()
     }
 
-    /// The object given when the caller was registered, as its own type.
+    /// The object with which the caller was registered, downcast to its type; `None` if it has another type.
     pub fn object_as<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
         self.object.clone()?.downcast().ok()
     }

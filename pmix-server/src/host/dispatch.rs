@@ -1,4 +1,4 @@
-//! From the table of upcalls to the methods of a host, and back.
+//! Derives the calls of a host's methods from the table of upcalls.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use pmix_engine::for_each_upcall;
 /// Calls the method for a request.
 macro_rules! dispatch {
     ($($name:ident $method:ident($request:ty) -> $reply:ty { $($about:tt)* })+) => {
-        /// Calls the method of a host that a request is for: what hosts that wrap others do with all that they do not change.
+        /// Calls the host's method for a request. Hosts that wrap others pass on with it the requests that they do not change.
         ///
         /// # Errors
         /// Those of the method.
@@ -29,7 +29,7 @@ macro_rules! dispatch {
             }
         }
 
-        /// A shared host is a host: so one object can be the server's host and its owner's own.
+        /// A shared host is a host, so that a server and the host's owner can share it.
         #[async_trait]
         impl<T: HostModule + ?Sized> HostModule for Arc<T> {
             fn capabilities(&self) -> Capabilities {
@@ -49,8 +49,8 @@ macro_rules! dispatch {
 
 for_each_upcall!(dispatch);
 
-/// A method of the trait without a row in the table would never be called: as each row has its method, it is enough to
-/// count them.
+/// A method of the trait without a row in the table would never be called. Each row has its method, so comparing the counts
+/// is enough.
 const _: () = {
     let methods = count(include_bytes!("mod.rs"), b"\n    async fn ");
     assert!(
@@ -59,7 +59,7 @@ const _: () = {
     );
 };
 
-/// How often a word is in a text.
+/// How many times a word occurs in a text.
 const fn count(text: &[u8], word: &[u8]) -> usize {
     let (mut found, mut at) = (0, 0);
     while at + word.len() <= text.len() {

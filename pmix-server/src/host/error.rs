@@ -8,8 +8,8 @@ pub type HostResult<T> = Result<T, HostError>;
 
 type Source = Box<dyn std::error::Error + Send + Sync>;
 
-/// A failed upcall: a status, a message and the processes responsible for the process that asked, and a cause for the
-/// server's log.
+/// A failed upcall. The requesting process receives the status, the message and the processes responsible for the failure;
+/// the cause goes to the server's log.
 ///
 /// # Examples
 /// ```
@@ -25,25 +25,25 @@ pub struct HostError {
 }
 
 impl HostError {
-    /// A failure with words for the process that asked.
+    /// A failure with a message for the requesting process.
     pub fn new(status: Status, message: impl Into<String>) -> Self {
         Self { status, message: message.into(), procs: Vec::new(), source: None }
     }
 
-    /// This host does not do that (GEN-11).
+    /// The host does not support `what` (GEN-11).
     pub fn not_supported(what: &str) -> Self {
         Self::new(Status::ERR_NOT_SUPPORTED, format!("the host does not support {what}"))
     }
 
-    /// Names the processes responsible for the failure, such as the dead participants of a fence: the process that asked
-    /// is told of them.
+    /// Names the processes responsible for the failure, such as the dead participants of a fence. The requesting process
+    /// receives them.
     #[must_use]
     pub fn with_procs(mut self, procs: impl Into<Vec<ProcId>>) -> Self {
         self.procs = procs.into();
         self
     }
 
-    /// The same with a cause, which goes to the log only.
+    /// Adds a cause, which goes to the log only.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Source>) -> Self {
         self.source = Some(source.into());
@@ -55,7 +55,7 @@ impl HostError {
         self.status
     }
 
-    /// Words for the process that asked; may be empty.
+    /// The message for the requesting process; may be empty.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -66,7 +66,7 @@ impl HostError {
     }
 }
 
-/// The message, fit to be shown: a host may repeat what a process has said.
+/// The message with control characters escaped, since a host may repeat text from a process.
 impl fmt::Display for HostError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.message.is_empty() { self.status.fmt(f) } else { escaped(&self.message).fmt(f) }
@@ -91,7 +91,7 @@ impl From<DirectiveError> for HostError {
     }
 }
 
-/// What another node's host answered.
+/// Passes on the failure of another node's host.
 impl From<Failure> for HostError {
     fn from(failure: Failure) -> Self {
         Self::new(failure.status, failure.message).with_procs(failure.procs)

@@ -1,4 +1,4 @@
-//! The host side: what an embedding resource manager implements and is handed.
+//! The host side: the trait that the embedding resource manager implements, and its types.
 
 mod blob;
 mod context;
@@ -25,25 +25,25 @@ pub use pmix_engine::upcall::{
     SessionControl, Spawn, ToolConnected, Unpublish, Upcall, UpcallRequest, ValidateCredential,
 };
 
-/// The resource manager, as the server sees it: one method per entry of the Standard's server module.
+/// The server's interface to the resource manager: one method per entry of the Standard's server module.
 ///
-/// By default every method returns `ERR_NOT_SUPPORTED`, as for an absent entry (GEN-11), or, for the
-/// notifications, success, because an absent entry there means "do not tell me" (INI-07).
+/// By default every method returns `ERR_NOT_SUPPORTED`, as for an absent entry (GEN-11). The methods for notifications
+/// return success, because an absent entry means that the host does not want them (INI-07).
 ///
 /// # You may assume
-/// - Upcalls run as tasks on the runtime that started the server, several at a time, in no fixed order.
+/// - Upcalls run as tasks on the runtime from which the server was started, several at a time, in no fixed order.
 /// - [`ServerHandle`] may be called from inside any of them.
 /// - `client_connected` comes before any other upcall for that process (CLI-05).
 /// - Collectives come once per node and operation, when all local participants have called (HST-02), and
 ///   never twice at a time for the same participants.
 ///
 /// # You must
-/// - Declare in [`HostModule::capabilities`] what you serve: what is not declared is not called.
+/// - Declare in [`HostModule::capabilities`] the entries that you serve; the server calls no others.
 /// - Not block the thread (GEN-16); awaiting is fine.
-/// - Expect that nobody waits any more, see [`UpcallContext::cancelled`]; a late answer is dropped.
+/// - Expect that an answer may no longer be wanted, see [`UpcallContext::cancelled`]; a late answer is dropped.
 ///
 /// # Entries
-/// Those of the Standard's module, by name, and what each of them serves: see [`Upcall`].
+/// [`Upcall`] lists the entries by their names in the Standard's module, and the functions that each of them serves.
 ///
 /// # Standard
 /// `pmix_server_module_t`
@@ -51,16 +51,16 @@ pub use pmix_engine::upcall::{
 #[doc(alias = "pmix_server_module_t")]
 #[allow(unused_variables)]
 pub trait HostModule: Send + Sync + 'static {
-    /// What this host serves. Read once, when the server starts.
+    /// The entries that this host serves. Read once, when the server starts.
     fn capabilities(&self) -> Capabilities {
         Capabilities::none()
     }
 
-    /// The server has been made and is about to serve: the way back into the library. Called once, before any
+    /// Receives the handle for calls to the library, shortly before the server begins to serve. Called once, before any
     /// upcall.
     fn started(&self, handle: &ServerHandle) {}
 
-    /// A client has connected and is let in by `Ok`; an error drops its connection (CLI-05).
+    /// A client has connected. `Ok` lets it in; an error closes its connection (CLI-05).
     #[doc(alias = "pmix_server_client_connected2_fn_t")]
     #[doc(alias = "pmix_server_client_connected_fn_t")]
     async fn client_connected(&self, cx: &UpcallContext, req: ClientConnected) -> HostResult<()> {
@@ -73,34 +73,34 @@ pub trait HostModule: Send + Sync + 'static {
         Ok(())
     }
 
-    /// A client's last connection has ended without finalize: it is dead, or lost to PMIx. What it was part
-    /// of has already been ended for the others. Numbers of the contexts give the order of several.
+    /// A client's last connection has ended without finalize: it is dead, or lost to PMIx. Its pending collectives have
+    /// already ended for the other participants. The numbers of the contexts show the order of several losses.
     ///
-    /// Nobody waits for the answer; a failure is logged. An addition to the Standard, whose hosts learn of it by an event.
+    /// Nothing waits for the answer; a failure is logged. An addition to the Standard, in which hosts learn of a loss through
+    /// an event.
     async fn client_lost(&self, cx: &UpcallContext, req: ClientLost) -> HostResult<()> {
         Ok(())
     }
 
-    /// Ends processes. `ERR_PARAM_VALUE_NOT_SUPPORTED` if that set cannot be ended; nothing is ended then
+    /// Ends processes. Return `ERR_PARAM_VALUE_NOT_SUPPORTED`, without ending any process, if the host cannot end this set
     /// (HST-05).
     #[doc(alias = "pmix_server_abort_fn_t")]
     async fn abort(&self, cx: &UpcallContext, req: Abort) -> HostResult<()> {
         not_served(Upcall::Abort)
     }
 
-    /// Carries out a fence with the other servers; returns the data of all of them, this one's included,
-    /// joined end to end in any order (FEN-09). Not idempotent.
+    /// Carries out a fence with the other servers. Returns the data of all servers, including this one, concatenated in any
+    /// order (FEN-09). Not idempotent.
     ///
-    /// `LOCAL_COLLECTIVE_STATUS` among the directives tells that the local part has failed (FEN-13): the
-    /// others must hear of it, or they wait for ever. `EVENT_AFFECTED_PROCS` beside it names the processes responsible, at
-    /// most 64: pass them to the other nodes, whose hosts answer with [`HostError::with_procs`], and participants there
-    /// are told who has died.
+    /// The directive `LOCAL_COLLECTIVE_STATUS` says that the local part has failed (FEN-13). Tell the other nodes, or they
+    /// wait for ever. With it, `EVENT_AFFECTED_PROCS` names the processes responsible, at most 64. Pass them to the other
+    /// nodes: their hosts answer with [`HostError::with_procs`], so that the participants there learn who has died.
     #[doc(alias = "pmix_server_fencenb_fn_t")]
     async fn fence(&self, cx: &UpcallContext, req: FenceRequest) -> HostResult<Bytes> {
         not_served(Upcall::Fence)
     }
 
-    /// Fetches the data of a process from its server, which answers by
+    /// Fetches the data of a process from its server, whose host obtains it with
     /// [`ServerHandle::dmodex_request`](crate::ServerHandle::dmodex_request) (DMX-01). Idempotent.
     #[doc(alias = "pmix_server_dmodex_req_fn_t")]
     async fn direct_modex(&self, cx: &UpcallContext, req: DirectModexRequest) -> HostResult<Bytes> {
@@ -125,7 +125,7 @@ pub trait HostModule: Send + Sync + 'static {
         not_served(Upcall::Unpublish)
     }
 
-    /// Starts a job, all or nothing (HST-04); returns its namespace once all processes have started.
+    /// Starts all processes of a job or none (HST-04). Returns the namespace of the job once all processes have started.
     #[doc(alias = "pmix_server_spawn_fn_t")]
     async fn spawn(&self, cx: &UpcallContext, req: Spawn) -> HostResult<Nspace> {
         not_served(Upcall::Spawn)
@@ -143,39 +143,39 @@ pub trait HostModule: Send + Sync + 'static {
         not_served(Upcall::Disconnect)
     }
 
-    /// Asks for events that only the host can see, once per code (HST-06).
+    /// Requests events that only the host can see. Called once per code (HST-06).
     #[doc(alias = "pmix_server_register_events_fn_t")]
     async fn register_events(&self, cx: &UpcallContext, req: RegisterEvents) -> HostResult<()> {
         not_served(Upcall::RegisterEvents)
     }
 
-    /// Nobody asks for these codes any more (HST-06).
+    /// The last registration for these codes has ended (HST-06).
     #[doc(alias = "pmix_server_deregister_events_fn_t")]
     async fn deregister_events(&self, cx: &UpcallContext, req: DeregisterEventsRequest) -> HostResult<()> {
         not_served(Upcall::DeregisterEvents)
     }
 
-    /// Carries an event to other servers, as far as its range says. Never called with an event the host itself gave (HST-07).
+    /// Sends an event to the other servers within its range. Never called with an event that came from the host (HST-07).
     #[doc(alias = "pmix_server_notify_event_fn_t")]
     async fn notify_event(&self, cx: &UpcallContext, req: Event) -> HostResult<()> {
         not_served(Upcall::NotifyEvent)
     }
 
-    /// Answers queries, each with one info that [`Query::results`](pmix_types::Query::results) makes. Keys that it leaves
-    /// out, or all with `ERR_NOT_SUPPORTED` or `ERR_NOT_FOUND`, the server answers from what it knows itself; with any
-    /// other failure they fail. Idempotent. Access control is the host's (QRY-10).
+    /// Answers queries: one info per query, made by [`Query::results`](pmix_types::Query::results). The server itself answers
+    /// the keys that are missing from the results, or all keys after `ERR_NOT_SUPPORTED` or `ERR_NOT_FOUND`. Any other failure
+    /// fails the queries. Idempotent. The host is responsible for access control (QRY-10).
     ///
-    /// Questions of Resolve_peers and Resolve_nodes come with the keys `QUERY_RESOLVE_PEERS` (qualifiers `HOSTNAME` and
-    /// perhaps `NSPACE`) and `QUERY_RESOLVE_NODE` (perhaps `NSPACE`), one at a time. Answer with an array of processes, or
-    /// with a comma list; succeed also if there are none. Only `ERR_NOT_SUPPORTED` leaves them to the server (RES-04,
-    /// RES-05).
+    /// Resolve_peers and Resolve_nodes arrive as queries with the keys `QUERY_RESOLVE_PEERS` (qualifiers `HOSTNAME` and
+    /// optionally `NSPACE`) and `QUERY_RESOLVE_NODE` (optionally `NSPACE`), one at a time. Answer with an array of processes
+    /// or a comma-separated list, and also succeed if it is empty. Only `ERR_NOT_SUPPORTED` leaves the answer to the server
+    /// (RES-04, RES-05).
     #[doc(alias = "pmix_server_query_fn_t")]
     async fn query(&self, cx: &UpcallContext, req: QueryRequest) -> HostResult<QueryResults> {
         not_served(Upcall::Query)
     }
 
-    /// Lets a tool in and gives it an identity, or refuses it (TOL-15). The caller's uid and gid in the
-    /// context are the kernel's word.
+    /// Lets a tool in and assigns its identity, or refuses it (TOL-15). The uid of the caller in the context is as reported by
+    /// the kernel; so is the gid, if there is one.
     #[doc(alias = "pmix_server_tool_connection2_fn_t")]
     #[doc(alias = "pmix_server_tool_connection_fn_t")]
     async fn tool_connected(&self, cx: &UpcallContext, req: ToolConnected) -> HostResult<ProcId> {
@@ -195,13 +195,13 @@ pub trait HostModule: Send + Sync + 'static {
         not_served(Upcall::Allocate)
     }
 
-    /// Signals, pauses, ends processes (JCT-01).
+    /// Signals, pauses or ends processes (JCT-01).
     #[doc(alias = "pmix_server_job_control_fn_t")]
     async fn job_control(&self, cx: &UpcallContext, req: JobControl) -> HostResult<Infos> {
         not_served(Upcall::JobControl)
     }
 
-    /// Monitors what the library cannot, or other nodes (HST-09).
+    /// Monitors what the library cannot monitor, and other nodes (HST-09).
     #[doc(alias = "pmix_server_monitor_fn_t")]
     async fn monitor(&self, cx: &UpcallContext, req: Monitor) -> HostResult<Infos> {
         not_served(Upcall::Monitor)
@@ -213,7 +213,7 @@ pub trait HostModule: Send + Sync + 'static {
         not_served(Upcall::GetCredential)
     }
 
-    /// Checks a credential; returns what is known of its holder (CRD-02).
+    /// Checks a credential; returns the known facts about its holder (CRD-02).
     #[doc(alias = "pmix_server_validate_cred_fn_t")]
     async fn validate_credential(&self, cx: &UpcallContext, req: ValidateCredential) -> HostResult<Infos> {
         not_served(Upcall::ValidateCredential)
@@ -225,7 +225,7 @@ pub trait HostModule: Send + Sync + 'static {
         not_served(Upcall::IofPull)
     }
 
-    /// Hands input to processes (IOF-10).
+    /// Passes input to processes (IOF-10).
     #[doc(alias = "pmix_server_stdin_fn_t")]
     async fn push_stdin(&self, cx: &UpcallContext, req: IofPush) -> HostResult<()> {
         not_served(Upcall::PushStdin)
@@ -241,9 +241,9 @@ pub trait HostModule: Send + Sync + 'static {
         not_served(Upcall::Group)
     }
 
-    /// Answers questions about a fabric: which devices it has, how far they are from each other. The directives say
-    /// which (`FABRIC_IDENTIFIER`, `FABRIC_VENDOR`, `FABRIC_PLANE`), or which of those told before, by its
-    /// `FABRIC_INDEX`. A first answer has that index.
+    /// Describes a fabric: its devices and the distances between them. The directives name the fabric by
+    /// `FABRIC_IDENTIFIER`, `FABRIC_VENDOR` and `FABRIC_PLANE`, or, after the first answer, by its `FABRIC_INDEX`. The first
+    /// answer must contain that index.
     #[doc(alias = "pmix_server_fabric_fn_t")]
     async fn fabric(&self, cx: &UpcallContext, req: Fabric) -> HostResult<Infos> {
         not_served(Upcall::Fabric)
@@ -262,7 +262,7 @@ pub trait HostModule: Send + Sync + 'static {
     }
 }
 
-/// The answer of an entry that the host does not have (GEN-11).
+/// The answer of an entry that the host does not serve (GEN-11).
 fn not_served<T>(upcall: Upcall) -> HostResult<T> {
     Err(HostError::not_supported(upcall.operation()))
 }

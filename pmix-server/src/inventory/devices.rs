@@ -9,10 +9,10 @@ use pmix_types::{DataArray, Device, DeviceTypes, Info, LinkState, keys};
 const INFINIBAND: &str = "32";
 const LOOPBACK: &str = "772";
 
-/// Block devices that are made of files or memory.
+/// Block devices that are backed by files or memory.
 const VIRTUAL: [&str; 3] = ["loop", "ram", "zram"];
 
-/// An info for each network interface, and the same as devices; in order of their names.
+/// An info and a device for each network interface, ordered by name.
 pub(super) fn network(sys: &Path) -> (Vec<Info>, Vec<Device>) {
     let is_real = |(_, path): &(String, PathBuf)| line(path, "type").as_deref() != Some(LOOPBACK);
     children(&sys.join("class/net"))
@@ -30,7 +30,7 @@ fn interface(name: String, path: &Path) -> (Info, Device) {
         _ => LinkState::UNKNOWN,
     };
     let number = |file| line(path, file)?.parse::<u64>().ok();
-    // the system counts in megabits; -1 stands for unknown
+    // the system reports megabits per second; -1 stands for unknown
     let speed = number("speed").and_then(|speed| speed.checked_mul(1_000_000));
     let known = [
         Some(Info::new(&keys::FABRIC_DEVICE_NAME, name.as_str())),
@@ -48,7 +48,7 @@ fn interface(name: String, path: &Path) -> (Info, Device) {
     (Info::new(&keys::FABRIC_DEVICE, described), device)
 }
 
-/// Disks and the like, in order of their names.
+/// Disks and other block devices, ordered by name.
 pub(super) fn block(sys: &Path) -> Vec<Device> {
     let is_real = |(name, _): &(String, PathBuf)| !VIRTUAL.iter().any(|kind| name.starts_with(kind));
     let device = |(name, path): (String, PathBuf)| {
@@ -58,7 +58,7 @@ pub(super) fn block(sys: &Path) -> Vec<Device> {
     children(&sys.join("block")).into_iter().filter(is_real).map(device).collect()
 }
 
-/// What lies in a directory, by name; nothing if it cannot be read.
+/// The entries of a directory, ordered by name; none if it cannot be read.
 fn children(dir: &Path) -> Vec<(String, PathBuf)> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let mut found: Vec<_> =
@@ -67,7 +67,7 @@ fn children(dir: &Path) -> Vec<(String, PathBuf)> {
     found
 }
 
-/// The content of a file of one line; `None` if it is empty or cannot be read.
+/// The content of a one-line file; `None` if it is empty or cannot be read.
 fn line(dir: &Path, file: &str) -> Option<String> {
     let text = fs::read_to_string(dir.join(file)).ok()?;
     let text = text.trim();

@@ -1,4 +1,4 @@
-//! What a node has, as far as `/proc` and `/sys` tell: the content of
+//! The inventory of a node, as far as `/proc` and `/sys` report it: the result of
 //! [`ServerHandle::collect_inventory`](crate::ServerHandle::collect_inventory).
 
 mod devices;
@@ -8,12 +8,12 @@ use std::path::Path;
 use pmix_types::{DataArray, DataType, Info, Key, keys};
 use procfs::{CpuInfo, FromRead, Meminfo};
 
-/// Number of processors that the system runs on the node.
+/// Number of processors of the node that are online.
 ///
 /// An addition to the Standard, which has no key for it.
 pub const NUM_CPUS: Key<u32> = Key::new("pmix.inv.ncpus", DataType::UINT32);
 
-/// Name that the first processor of the node gives itself.
+/// Model name that the first processor of the node reports.
 ///
 /// An addition to the Standard, which has no key for it.
 pub const CPU_MODEL: Key<String> = Key::new("pmix.inv.cpumodel", DataType::STRING);

@@ -1,4 +1,4 @@
-//! Job data as the C library wants it: spelled out, node by node and rank by rank.
+//! Job data as the C library requires it: written out for each node and each rank.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ pub(super) struct JobCache(Mutex<Replies>);
 type Replies = HashMap<(Nspace, Encoding), (Arc<JobData>, Bytes)>;
 
 impl JobCache {
-    /// The reply to a client's first request.
+    /// The encoded reply to a client's request for its job.
     pub(super) fn reply(
         &self,
         job: &Arc<JobData>,
@@ -33,19 +33,19 @@ impl JobCache {
         }
         let bytes = Reply::from(Body::Job(spell_out(job, server))).encode(context)?;
         let mut jobs = self.lock();
-        // namespaces that are gone are held by nobody else any more
+        // only this table still holds the data of namespaces that are gone
         jobs.retain(|_, (held, _)| Arc::strong_count(held) > 1);
         jobs.insert(place, (job.clone(), bytes.clone()));
         Ok(bytes)
     }
 
-    /// Only the server's own thread comes here, so nobody ever waits.
+    /// Only the server's own thread takes this lock, so it never blocks.
     fn lock(&self) -> MutexGuard<'_, Replies> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Everything a client can ask of its job without asking the server.
+/// All job data that a client can read without contacting the server.
 pub(super) fn spell_out(job: &JobData, server: &ProcId) -> NspaceData {
     let mut data = NspaceData::new(job.nspace().clone());
     let mut job_level = Values(job, Target::Job, Vec::new());
@@ -70,7 +70,7 @@ pub(super) fn spell_out(job: &JobData, server: &ProcId) -> NspaceData {
     data
 }
 
-/// What a tool is told in place of a job: it has none, but takes nothing else for an answer.
+/// The reply to a tool that requests its job data. A tool has no job, but its library accepts no other reply.
 pub(super) fn bare_job(tool: &ProcId, server: &ProcId) -> Reply {
     let mut data = NspaceData::new(tool.nspace.clone());
     let nspace = Value::String(server.nspace.to_string());
@@ -96,8 +96,8 @@ impl Values<'_> {
         self.put(key, self.0.lookup(key.name(), &self.1));
     }
 
-    /// All that the host gave, but for keys that are there already and the maps: their type is one that older
-    /// dialects lack, and what they say is spelled out.
+    /// Adds all values from the host, except keys that are already there, and the maps: older dialects lack their type, and
+    /// their content is written out.
     fn given(&mut self) {
         let maps = [keys::NODE_MAP.key_name(), keys::PROC_MAP.key_name()];
         for pair in self.0.given(&self.1) {
@@ -114,7 +114,7 @@ impl Values<'_> {
     }
 }
 
-/// An array only with the session's id: Open MPI 5 does not start with one that has none.
+/// The session's values; as an array only with the session's id, because Open MPI 5 does not start with an array without it.
 fn session(job: &JobData) -> Vec<KeyVal> {
     let mut values = Values(job, Target::Session(None), Vec::new());
     match job.session_id() {
@@ -140,7 +140,7 @@ fn apps(job: &JobData) -> Vec<KeyVal> {
         values.given();
         values.into_array(&keys::APP_INFO_ARRAY)
     };
-    // as many as the host says, within what a job can sensibly have
+    // as many as the host says, but no more than there are processes
     (0..count.unwrap_or(1).min(job.size().unwrap_or(1))).filter_map(app).collect()
 }
 

@@ -1,12 +1,12 @@
-//! The native front end: OpenPMIx's own wire on loopback TCP, so that programs linked with the C library are clients
-//! of the same engine and sit in the same jobs as those of `pmix-client`.
+//! The native front end: OpenPMIx's own wire on loopback TCP. Programs linked with the C library become clients of the same
+//! engine and share jobs with those that use `pmix-client`.
 //!
-//! Thin on purpose: it checks who connects, turns requests into those of [`pmix_types::message`], and replies back.
+//! It is thin on purpose: it checks who connects, and converts requests to those of [`pmix_types::message`] and replies back.
 
+mod connection;
 mod job;
 mod owner;
 mod peer;
-mod session;
 mod translate;
 
 use std::io;
@@ -23,12 +23,12 @@ use crate::error::ServerError;
 use crate::inbox::Inbox;
 use crate::shares::Shares;
 use job::JobCache;
-use owner::{Connection, Owners};
+use owner::{Owners, SocketPair};
 
-/// Stands for a user whom the kernel does not name; the system gives this number to nobody.
+/// Stands for a user whom the kernel does not name; no user of the system has this uid.
 const UNKNOWN: u32 = u32::MAX;
 
-/// What all sessions of the listener share.
+/// State that all connections of a server share.
 #[derive(Debug)]
 struct Shared {
     inbox: Inbox,
@@ -36,11 +36,11 @@ struct Shared {
     owners: Owners,
     door: Door,
     jobs: JobCache,
-    /// Bytes of frames that are being read, of all connections of a process: one of the largest.
+    /// Bytes of large frames that a process may have in transit on all its connections: one frame of the largest size.
     frames: Shares<ProcId>,
 }
 
-/// A port of the loopback interface that the system chose; nothing else can ever reach it.
+/// A port of the loopback interface, chosen by the system. Other machines cannot reach it.
 #[derive(Debug)]
 pub(crate) struct Port {
     listener: TcpListener,
@@ -50,7 +50,7 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    /// Listens. Refused where the kernel does not tell who connects: any user of the machine could be it.
+    /// Opens the port. Fails if the kernel does not report who connects, as it could be any user of the machine.
     pub(crate) fn open(server: &ProcId, door: Door) -> Result<(Self, ServerUri), ServerError> {
         let owners =
             Owners::open().map_err(|error| match error.raw_os_error().map(Errno::from_raw_os_error) {
@@ -91,17 +91,17 @@ impl Port {
 }
 
 impl Shared {
-    /// Serves a connection if its user has business here; others are turned away before a byte of theirs is read.
+    /// Serves a connection if its user is admitted; refuses it otherwise, before reading a byte.
     fn receive(self: &Arc<Self>, stream: TcpStream, from: SocketAddr) {
         let unknown = |error: io::Error| {
-            self.turn_away(UNKNOWN, from, &format!("the owner of its socket is not known: {error}"));
+            self.turn_away(UNKNOWN, from, &format!("the owner of its socket is unknown: {error}"));
         };
-        let connection = match Connection::new(&stream, from) {
-            Ok(connection) => connection,
+        let sockets = match SocketPair::new(&stream, from) {
+            Ok(sockets) => sockets,
             Err(error) => return unknown(error),
         };
-        // whoever has no business here is not worth the second question
-        let uid = match self.owners.claimed_by(&connection) {
+        // strangers are refused after the first query to the kernel already
+        let uid = match self.owners.claimed_by(&sockets) {
             Ok(uid) => uid,
             Err(error) => return unknown(error),
         };
@@ -109,18 +109,18 @@ impl Shared {
             Ok(guest) => guest,
             Err(reason) => return self.turn_away(uid, from, &reason),
         };
-        match self.owners.confirm(&connection).and_then(|()| stream.set_nodelay(true)) {
-            Ok(()) => drop(tokio::spawn(session::run(stream, connection, uid, guest, self.clone()))),
+        match self.owners.confirm(&sockets).and_then(|()| stream.set_nodelay(true)) {
+            Ok(()) => drop(tokio::spawn(connection::run(stream, sockets, uid, guest, self.clone()))),
             Err(error) => unknown(error),
         }
     }
 
-    /// Counts a connection of that user that is turned away before the engine sees it, and says why.
+    /// Counts and logs a connection of this user that is refused before it reaches the engine.
     fn turn_away(&self, uid: u32, from: SocketAddr, reason: &str) {
         log_refusal(self.door.turn_away(uid), uid, from, reason);
     }
 
-    /// Says why a connection of that user is not let in.
+    /// Logs why a connection of this user is not let in.
     fn log_refusal(&self, uid: u32, from: SocketAddr, reason: &str) {
         log_refusal(self.door.line(uid), uid, from, reason);
     }

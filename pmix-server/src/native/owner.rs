@@ -1,8 +1,8 @@
-//! Who owns the other end of a loopback connection: one question to the kernel, by SOCK_DIAG.
+//! The owner of the other end of a loopback connection: one query to the kernel through SOCK_DIAG.
 //!
-//! TCP carries no credentials, and what a process says of itself proves nothing. The kernel names the owner of a
-//! socket, but only while the socket is open: of one that is closed it tells uid 0 and no inode, which must not be
-//! taken for root. So only a pair of sockets that is established, at both ends, proves who is there.
+//! TCP carries no credentials, and a process's own claim proves nothing. The kernel reports the owner of a socket, but only
+//! while the socket is open. For a closed socket it reports uid 0 and no inode, which must not be mistaken for root. So only
+//! a connection that is established at both ends proves who the peer is.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -16,30 +16,31 @@ use netlink_packet_sock_diag::inet::{ExtensionFlags, InetRequest, InetResponseHe
 use rustix::net::netlink::{self, SocketAddrNetlink};
 use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType};
 
-/// Room for one answer: the kernel's is some hundred bytes.
+/// Size of the buffer for one answer; the kernel's answer takes a few hundred bytes.
 const ANSWER: usize = 8 << 10;
-/// As the kernel spells "whichever socket has these addresses".
+/// The kernel's notation for any socket with these addresses.
 const ANY_COOKIE: [u8; 8] = [0xff; 8];
 
-/// One accepted connection, as the kernel can be asked about it.
+/// Both ends of an accepted connection, as needed to query the kernel about it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Connection {
+pub(super) struct SocketPair {
     /// The address of the other end.
     pub(super) from: SocketAddr,
     here: SocketAddr,
-    /// Our own end: nothing else can stand at these addresses while it is established. As wide as the kernel tells it.
+    /// Inode of our own end, in the width that the kernel reports. While this end is established, no other socket can have
+    /// these addresses.
     inode: u32,
 }
 
-impl Connection {
+impl SocketPair {
     pub(super) fn new(accepted: impl AsFd, from: SocketAddr) -> io::Result<Self> {
         let here = rustix::net::getsockname(&accepted)?;
-        let here = here.try_into().map_err(|_| io::Error::other("its address is none of IP"))?;
+        let here = here.try_into().map_err(|_| io::Error::other("its address is not an IP address"))?;
         Ok(Self { from, here, inode: rustix::fs::fstat(accepted)?.st_ino as u32 })
     }
 }
 
-/// The way to the kernel's table of sockets.
+/// Access to the kernel's table of sockets.
 #[derive(Debug)]
 pub(super) struct Owners(Mutex<Link>);
 
@@ -50,7 +51,7 @@ struct Link {
 }
 
 impl Owners {
-    /// Opens it, and tries it on a connection of our own: some sandboxes answer nothing.
+    /// Opens it, and tests it on a connection of our own: some sandboxes give no answer.
     pub(super) fn open() -> io::Result<Self> {
         Self::over(netlink::SOCK_DIAG)
     }
@@ -59,7 +60,7 @@ impl Owners {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket =
             rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(protocol))?;
-        // to the kernel, and nothing from anybody else
+        // sends to the kernel, and receives from nowhere else
         rustix::net::connect(&socket, &SocketAddrNetlink::new(0, 0))?;
         let owners = Self(Mutex::new(Link { socket, questions: 0 }));
         owners.try_out()?;
@@ -71,54 +72,54 @@ impl Owners {
         let client = TcpStream::connect(listener.local_addr()?)?;
         let (accepted, from) = listener.accept()?;
         let (told, own) =
-            (self.uid_of(&Connection::new(&accepted, from)?)?, rustix::process::geteuid().as_raw());
+            (self.uid_of(&SocketPair::new(&accepted, from)?)?, rustix::process::geteuid().as_raw());
         drop(client);
         if told == own {
             return Ok(());
         }
-        Err(io::Error::other(format!("of a socket of uid {own} the kernel told that it is uid {told}'s")))
+        Err(io::Error::other(format!("the kernel reported uid {told} as the owner of a socket of uid {own}")))
     }
 
     /// The user whose process holds the other end.
     ///
     /// # Errors
-    /// The connection is not established any more at either end, or the kernel does not answer.
-    pub(super) fn uid_of(&self, connection: &Connection) -> io::Result<u32> {
+    /// The connection is no longer established at both ends, or the kernel does not answer.
+    pub(super) fn uid_of(&self, connection: &SocketPair) -> io::Result<u32> {
         let uid = self.claimed_by(connection)?;
-        // asked last: if our end still stands, nobody else's socket can have been at the other end just now
+        // queried last: if our end is still established, no other socket can have had the peer's address in between
         self.confirm(connection).map(|()| uid)
     }
 
-    /// The user who seems to hold the other end: enough to turn somebody away, and no proof before
+    /// The user who seems to hold the other end. Sufficient to refuse a connection, but no proof before
     /// [`confirm`](Self::confirm).
     ///
     /// # Errors
-    /// The other end is not established any more, or the kernel does not answer.
-    pub(super) fn claimed_by(&self, connection: &Connection) -> io::Result<u32> {
+    /// The other end is no longer established, or the kernel does not answer.
+    pub(super) fn claimed_by(&self, connection: &SocketPair) -> io::Result<u32> {
         self.link().established(connection.from, connection.here).map(|theirs| theirs.uid)
     }
 
-    /// Makes sure that our end still stands, so that what was told of the other end was told of this connection.
+    /// Checks that our end is still established, so that the answer about the other end was about this connection.
     ///
     /// # Errors
-    /// It does not, or the kernel does not answer.
-    pub(super) fn confirm(&self, connection: &Connection) -> io::Result<()> {
+    /// Our end is no longer established, or the kernel does not answer.
+    pub(super) fn confirm(&self, connection: &SocketPair) -> io::Result<()> {
         let ours = self.link().established(connection.here, connection.from)?;
         if ours.inode == connection.inode {
             Ok(())
         } else {
-            Err(gone("another connection has its addresses"))
+            Err(gone("another connection now has its addresses"))
         }
     }
 
-    /// Only the server's own thread comes here while it runs, so nobody ever waits.
+    /// Only the server's own thread takes this lock while it runs, so it never blocks.
     fn link(&self) -> MutexGuard<'_, Link> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Link {
-    /// What the kernel tells of the socket at `local` that is connected to `remote`, if it is open.
+    /// The kernel's answer about the socket at `local` that is connected to `remote`, if it is open.
     fn established(&mut self, local: SocketAddr, remote: SocketAddr) -> io::Result<InetResponseHeader> {
         let told = self.ask(local, remote)?;
         if told.state != TCP_ESTABLISHED || told.inode == 0 {
@@ -132,7 +133,7 @@ impl Link {
         let sent = question(self.questions, local, remote);
         rustix::net::send(&self.socket, &sent, SendFlags::empty())?;
         let mut answer = [0; ANSWER];
-        // the kernel has answered before `send` returns; what is left of an older question is passed over
+        // the kernel answers before `send` returns; answers to older queries are skipped
         loop {
             let (length, _) = rustix::net::recv(&self.socket, &mut answer, RecvFlags::empty())?;
             let message = NetlinkMessage::<SockDiagMessage>::deserialize(&answer[..length])
@@ -146,7 +147,7 @@ impl Link {
                     Err(gone("there is no such connection"))
                 }
                 NetlinkPayload::Error(error) => Err(error.to_io()),
-                other => Err(io::Error::other(format!("the kernel's answer is none: {other:?}"))),
+                other => Err(io::Error::other(format!("unexpected answer from the kernel: {other:?}"))),
             };
         }
     }
@@ -186,11 +187,11 @@ mod tests {
 
     use super::*;
 
-    /// Both ends of a connection, and ours as the kernel is asked about it.
-    fn pair(listener: &TcpListener) -> (TcpStream, TcpStream, Connection) {
+    /// Both ends of a connection, and how the kernel is queried about it.
+    fn pair(listener: &TcpListener) -> (TcpStream, TcpStream, SocketPair) {
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (accepted, from) = listener.accept().unwrap();
-        let connection = Connection::new(&accepted, from).unwrap();
+        let connection = SocketPair::new(&accepted, from).unwrap();
         (client, accepted, connection)
     }
 
@@ -219,7 +220,7 @@ mod tests {
         drop(accepted);
         assert!(is_gone(&connection), "closed by ourselves");
 
-        let strange = Connection { from: SocketAddr::from(([127, 0, 0, 1], 1)), ..connection };
+        let strange = SocketPair { from: SocketAddr::from(([127, 0, 0, 1], 1)), ..connection };
         assert!(is_gone(&strange));
     }
 
@@ -227,7 +228,7 @@ mod tests {
     fn a_later_connection_with_the_same_addresses_is_another_one() {
         let owners = Owners::open().unwrap();
         let (_client, _accepted, connection) = pair(&listener());
-        let older = Connection { inode: connection.inode + 1, ..connection };
+        let older = SocketPair { inode: connection.inode + 1, ..connection };
         let error = owners.uid_of(&older).unwrap_err();
         assert!(error.to_string().contains("another connection"), "{error}");
         assert!(owners.uid_of(&connection).is_ok());

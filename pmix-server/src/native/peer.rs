@@ -1,4 +1,4 @@
-//! The sending side of a native session.
+//! The sending side of a native connection.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
@@ -19,14 +19,14 @@ use crate::inbox::Peer;
 use crate::line::{Line, Refused};
 use pmix_engine::RequestId;
 
-/// How the server answers the connect message.
+/// How the server answers the greeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Greeting {
     Client,
     Tool { wants_identity: bool },
 }
 
-/// What both sides of a session hold.
+/// State shared by both sides of a connection.
 #[derive(Debug)]
 pub(super) struct Ledger {
     pub(super) context: Context,
@@ -36,11 +36,11 @@ pub(super) struct Ledger {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Requests under way, with the form of their answers.
+    /// Pending requests, with the form of their answers.
     pending: HashMap<u64, AnswerAs>,
     /// Codes of each event registration.
     registrations: BTreeMap<u64, Vec<Status>>,
-    /// The process's own number of each output subscription.
+    /// The process's own number for each output subscription.
     pulls: BTreeMap<u64, u64>,
 }
 
@@ -49,7 +49,7 @@ impl Ledger {
         Self { context, line, state: Mutex::default() }
     }
 
-    /// Notes a request of so many bytes.
+    /// Records a pending request of `bytes` bytes.
     pub(super) fn expect(&self, id: u64, form: AnswerAs, bytes: usize) -> Result<(), Refused> {
         self.line.begin(id, bytes)?;
         self.lock().pending.insert(id, form);
@@ -62,7 +62,8 @@ impl Ledger {
         self.line.send(frame, bytes);
     }
 
-    /// Takes codes out of the registrations; returns those that are empty now. No codes means the default handlers.
+    /// Removes codes from the registrations; returns the registrations that are now empty. No codes means the default
+    /// handlers.
     pub(super) fn retire(&self, codes: &[Status]) -> Vec<u64> {
         let mut state = self.lock();
         let mut ended = Vec::new();
@@ -77,18 +78,18 @@ impl Ledger {
         ended
     }
 
-    /// Both sides run on the server's own thread, so nobody ever waits.
+    /// Both sides run on the server's own thread, so this lock never blocks.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The frames to one process on their way to its socket.
+/// Sends the messages for one process to its socket.
 pub(super) struct NativePeer {
     shared: Arc<Shared>,
     ledger: Arc<Ledger>,
     greeting: Greeting,
-    /// Whose it is, and where from.
+    /// Uid and address of the process.
     origin: (u32, SocketAddr),
     admitted: Option<oneshot::Sender<(ProcId, Option<Arc<JobData>>)>>,
     proc: ProcId,
@@ -105,12 +106,12 @@ impl NativePeer {
         Self { shared, ledger, greeting, origin, admitted: Some(admitted), proc: ProcId::none() }
     }
 
-    /// Whether the log may have a line about its user.
+    /// Permission for a log line about its user.
     fn leave(&self) -> Option<LogLine> {
         self.shared.door.line(self.origin.0)
     }
 
-    /// The C library has no word for output that was left out: it is logged.
+    /// The native wire has no message about output that was left out, so that is logged.
     fn push_output(&self, registration: u64, output: Output) {
         let Some(own) = self.ledger.lock().pulls.get(&registration).copied() else { return };
         let lost = output.data.len();
@@ -122,31 +123,31 @@ impl NativePeer {
                 self.ledger.send(frame(push.tag(), payload));
             }
             Ok(_) => {
-                warn_with!(self.leave(), proc = %self.proc, bytes = lost, "left out output: the process does not read");
+                warn_with!(self.leave(), proc = %self.proc, bytes = lost, "dropped output: the process is not reading");
             }
             Err(error) => {
-                warn_with!(self.leave(), %error, "output cannot be written in the dialect of its process");
+                warn_with!(self.leave(), %error, "cannot encode output in the dialect of the process");
             }
         }
     }
 }
 
-/// A frame of the server.
+/// Encodes a frame from the server.
 pub(super) fn frame(tag: u32, payload: Bytes) -> Bytes {
     let mut sent = BytesMut::with_capacity(Framing::HEADER + payload.len());
     match Framing::default().encode(&Frame { index: 0, tag, payload }, &mut sent) {
         Ok(()) => sent.freeze(),
         Err(error) => {
-            tracing::warn!(%error, "a message is too large to be sent");
+            tracing::warn!(%error, "a message is too large to send");
             Bytes::new()
         }
     }
 }
 
-/// The reply as bytes; a bare status if it cannot be written.
+/// Encodes a reply; sends `ERR_PACK_FAILURE` if that fails.
 pub(super) fn encode(context: &Context, reply: &Answer) -> Bytes {
     reply.encode(context).unwrap_or_else(|error| {
-        tracing::warn!(%error, "an answer cannot be written in the dialect of its process");
+        tracing::warn!(%error, "cannot encode a reply in the dialect of the process");
         Answer::from(Status::ERR_PACK_FAILURE).encode(context).unwrap_or_default()
     })
 }
@@ -167,7 +168,7 @@ impl Peer for NativePeer {
         }
     }
 
-    /// Clients are refused by closing the socket: they take no status at this point.
+    /// Clients are refused by closing the socket, since they accept no status at this point.
     fn refuse(&mut self, failure: &Failure) {
         let (uid, from) = self.origin;
         self.shared.log_refusal(uid, from, &failure.to_string());
@@ -180,7 +181,7 @@ impl Peer for NativePeer {
     fn reply(&mut self, id: RequestId, result: Result<Reply, Failure>) {
         self.ledger.line.end(id.0);
         let form = self.ledger.lock().pending.remove(&id.0);
-        // an errand of the session's own, nobody waits for it
+        // no reply to a request that the connection made by itself
         let (Some(form), Ok(tag)) = (form, u32::try_from(id.0)) else { return };
         if let (Ok(Reply::Registered(number)), AnswerAs::Registration(codes)) = (&result, &form) {
             self.ledger.lock().registrations.insert(*number, codes.clone());
@@ -207,7 +208,7 @@ impl Peer for NativePeer {
     }
 
     fn push(&mut self, push: Push) {
-        // a process's own library has run its handlers already
+        // the C library has already run its handlers for an event of its own process
         let event = match push {
             Push::Event { event, .. } => event,
             Push::Output { registration, output } => return self.push_output(registration, output),
@@ -224,13 +225,13 @@ impl Peer for NativePeer {
         match push.encode(&self.ledger.context) {
             Ok(payload) => self.ledger.send(frame(push.tag(), payload)),
             Err(error) => {
-                warn_with!(self.leave(), %error, "an event cannot be written in the dialect of its process");
+                warn_with!(self.leave(), %error, "cannot encode an event in the dialect of the process");
             }
         }
     }
 }
 
-/// Who was refused or closed is told no more.
+/// After a refusal or the end of the connection, no further messages are sent.
 impl Drop for NativePeer {
     fn drop(&mut self) {
         self.ledger.line.finish();
@@ -262,7 +263,7 @@ mod tests {
         ProcId::new(Nspace::new("job").unwrap(), Rank::from_raw(rank))
     }
 
-    /// The sending side of a session of rank 0, and what waits to be read.
+    /// The sending side of a connection of rank 0, and its unread messages.
     fn peer() -> (NativePeer, Arc<Line<Bytes>>) {
         let (owners, inbox) = (Owners::open().unwrap(), inbox());
         let ledger = Arc::new(ledger(&inbox));
@@ -305,7 +306,7 @@ mod tests {
         for _ in 0..50 {
             peer.push(push.clone());
         }
-        // answers find room, large ones up to a limit, which those who wait for them are told of
+        // replies are sent, large ones only up to a limit; beyond it the caller receives a failure
         for id in 0..500 {
             peer.ledger.expect(id, AnswerAs::Info, 1).unwrap();
             peer.reply(RequestId(id), Ok(Reply::Info(vec![large()])));

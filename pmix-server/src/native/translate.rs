@@ -1,4 +1,4 @@
-//! Requests of the native wire as those of the engine, and replies back.
+//! Converts requests of the native wire to those of the engine, and replies back.
 
 use std::collections::BTreeMap;
 
@@ -18,20 +18,20 @@ use pmix_types::{
 
 use super::job::spell_out;
 
-/// What becomes of a native request.
+/// How a native request is handled.
 #[derive(Debug)]
 pub(super) enum Task {
-    /// The engine answers it; the answer is given as this says.
+    /// The engine answers it; the reply takes this form.
     Ask(Request, AnswerAs),
-    /// Its answer is job data, which the session holds.
+    /// The reply is job data, which the connection holds.
     Job,
-    /// Registrations of these codes end; nobody waits for an answer.
+    /// Registrations of these codes end, without a reply.
     Deregister(Vec<Status>),
-    /// It is not supported, or cannot be meant.
+    /// It is not supported or not valid.
     Refuse(Status),
 }
 
-/// The form of an answer.
+/// The form of a reply.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum AnswerAs {
     Status,
@@ -39,7 +39,7 @@ pub(super) enum AnswerAs {
         proc: ProcId,
         key: Option<KeyName>,
     },
-    /// What is known of this process now.
+    /// The current data of this process.
     Refreshed(ProcId),
     Info,
     Credential,
@@ -49,14 +49,14 @@ pub(super) enum AnswerAs {
     Spawned,
     Connected,
     Group {
-        /// Namespace of the caller, of which it knows all.
+        /// Namespace of the caller, whose data the caller already has.
         own: Nspace,
     },
-    /// A registration of these codes: its number is kept, its answer a status.
+    /// A registration of these codes: the server keeps its number, and replies with a status.
     Registration(Vec<Status>),
-    /// An output subscription, with the process's own number for it: the server's number is kept and answered.
+    /// An output subscription, with the process's own number for it: the server keeps its own number and replies with it.
     Pull(u64),
-    /// The end of the wish with this number of the server.
+    /// The end of the output subscription with this number, which is the server's.
     PullEnd(u64),
 }
 
@@ -64,9 +64,9 @@ pub(super) fn task(caller: &ProcId, ask: Ask) -> Task {
     match ask {
         Ask::Job => Task::Job,
         Ask::Abort(abort) => {
-            let mut wish = Abort::new(abort.status.to_raw(), abort.message.unwrap_or_default());
-            wish.procs = abort.procs;
-            Task::Ask(Request::Abort(wish), AnswerAs::Status)
+            let mut request = Abort::new(abort.status.to_raw(), abort.message.unwrap_or_default());
+            request.procs = abort.procs;
+            Task::Ask(Request::Abort(request), AnswerAs::Status)
         }
         Ask::Commit(parts) => Task::Ask(Request::Commit(entries(caller, parts)), AnswerAs::Status),
         Ask::Fence(fence) => {
@@ -76,7 +76,7 @@ pub(super) fn task(caller: &ProcId, ask: Ask) -> Task {
         }
         Ask::Get(get) => {
             let mut wanted = Get::new(get.proc.clone(), get.key.clone());
-            // a nameless node is the caller's own
+            // an empty host name stands for the caller's node
             let nameless = |info: &Info| info.is(&keys::HOSTNAME) && info.value.as_str() == Some("");
             wanted.directives = get.info.into_iter().filter(|info| !nameless(info)).collect();
             Task::Ask(Request::Get(wanted), AnswerAs::Get { proc: get.proc, key: get.key })
@@ -87,10 +87,10 @@ pub(super) fn task(caller: &ProcId, ask: Ask) -> Task {
             event.info = notify.info;
             Task::Ask(Request::Notify(event), AnswerAs::Status)
         }
-        Ask::RegisterEvents(wish) => {
-            let mut register = RegisterEvents::new(wish.codes.clone());
-            register.directives = wish.info;
-            Task::Ask(Request::RegisterEvents(register), AnswerAs::Registration(wish.codes))
+        Ask::RegisterEvents(asked) => {
+            let mut register = RegisterEvents::new(asked.codes.clone());
+            register.directives = asked.info;
+            Task::Ask(Request::RegisterEvents(register), AnswerAs::Registration(asked.codes))
         }
         Ask::DeregisterEvents(codes) => Task::Deregister(codes),
         Ask::Query(queries) => Task::Ask(Request::Query(queries), AnswerAs::Info),
@@ -114,9 +114,9 @@ pub(super) fn task(caller: &ProcId, ask: Ask) -> Task {
             unpublish.directives = lookup.info;
             Task::Ask(Request::Unpublish(unpublish), AnswerAs::Status)
         }
-        Ask::Spawn(wish) => {
-            let mut spawn = Spawn::new(wish.apps);
-            spawn.directives = wish.info;
+        Ask::Spawn(asked) => {
+            let mut spawn = Spawn::new(asked.apps);
+            spawn.directives = asked.info;
             Task::Ask(Request::Spawn(spawn), AnswerAs::Spawned)
         }
         Ask::Connect(Collective { procs, info, .. }) => {
@@ -134,7 +134,7 @@ pub(super) fn task(caller: &ProcId, ask: Ask) -> Task {
             construct.directives = info;
             (Request::GroupConstruct(construct), AnswerAs::Group { own: caller.nspace.clone() })
         }),
-        // newer libraries name the members, which are known
+        // newer libraries list the members, which the server knows
         Ask::GroupDestruct(Group { id, info, .. }) => of_group(id, |id| {
             let mut destruct = GroupDestruct::new(id);
             destruct.directives = info;
@@ -145,15 +145,15 @@ pub(super) fn task(caller: &ProcId, ask: Ask) -> Task {
             leave.directives = info;
             (Request::GroupLeave(leave), AnswerAs::Status)
         }),
-        Ask::JobControl(wish) => {
-            let mut control = JobControl::new(wish.targets);
-            control.directives = wish.info;
+        Ask::JobControl(asked) => {
+            let mut control = JobControl::new(asked.targets);
+            control.directives = asked.info;
             Task::Ask(Request::JobControl(control), AnswerAs::Info)
         }
-        Ask::IofPull(wish) => {
-            let mut pull = IofPull::new(wish.procs, wish.channels);
-            pull.directives = wish.info;
-            Task::Ask(Request::IofPull(pull), AnswerAs::Pull(wish.id))
+        Ask::IofPull(asked) => {
+            let mut pull = IofPull::new(asked.procs, asked.channels);
+            pull.directives = asked.info;
+            Task::Ask(Request::IofPull(pull), AnswerAs::Pull(asked.id))
         }
         Ask::IofDeregister(end) => Task::Ask(Request::IofDeregister(end.id), AnswerAs::PullEnd(end.id)),
         Ask::IofPush(input) => {
@@ -162,20 +162,20 @@ pub(super) fn task(caller: &ProcId, ask: Ask) -> Task {
             Task::Ask(Request::IofPush(push), AnswerAs::Status)
         }
         Ask::Log(said) => Task::Ask(Request::Log(log(said)), AnswerAs::Status),
-        Ask::Allocate(wish) => {
-            let mut allocate = Allocate::new(wish.directive);
-            allocate.directives = wish.info;
+        Ask::Allocate(asked) => {
+            let mut allocate = Allocate::new(asked.directive);
+            allocate.directives = asked.info;
             Task::Ask(Request::Allocate(allocate), AnswerAs::Info)
         }
-        Ask::Monitor(wish) => {
-            let mut monitor = Monitor::new(wish.monitor, wish.event);
-            monitor.directives = wish.info;
+        Ask::Monitor(asked) => {
+            let mut monitor = Monitor::new(asked.monitor, asked.event);
+            monitor.directives = asked.info;
             Task::Ask(Request::Monitor(monitor), AnswerAs::Info)
         }
         Ask::GetCredential(info) => Task::Ask(Request::GetCredential(info), AnswerAs::Credential),
-        Ask::ValidateCredential(wish) => {
-            let mut validate = ValidateCredential::new(wish.credential);
-            validate.directives = wish.info;
+        Ask::ValidateCredential(asked) => {
+            let mut validate = ValidateCredential::new(asked.credential);
+            validate.directives = asked.info;
             Task::Ask(Request::ValidateCredential(validate), AnswerAs::Info)
         }
         Ask::Refresh(proc) => {
@@ -183,16 +183,16 @@ pub(super) fn task(caller: &ProcId, ask: Ask) -> Task {
             wanted.directives.push(Info::new(&keys::GET_REFRESH_CACHE, true));
             Task::Ask(Request::Get(wanted), AnswerAs::Refreshed(proc))
         }
-        Ask::SessionControl(wish) => {
-            let mut control = SessionControl::new(wish.session);
-            control.directives = wish.info;
+        Ask::SessionControl(asked) => {
+            let mut control = SessionControl::new(asked.session);
+            control.directives = asked.info;
             Task::Ask(Request::SessionControl(control), AnswerAs::Info)
         }
         _ => Task::Refuse(Status::ERR_NOT_SUPPORTED),
     }
 }
 
-/// A group's id is text of any length on this wire.
+/// Checks a group's id, which is text of any length on this wire.
 fn of_group(id: String, ask: impl FnOnce(Nspace) -> (Request, AnswerAs)) -> Task {
     Nspace::new(id).map_or(Task::Refuse(Status::ERR_BAD_PARAM), |id| {
         let (request, form) = ask(id);
@@ -200,12 +200,12 @@ fn of_group(id: String, ask: impl FnOnce(Nspace) -> (Request, AnswerAs)) -> Task
     })
 }
 
-/// A namespace without a name stands for none in particular.
+/// An empty namespace stands for none in particular.
 fn named(nspace: Nspace) -> Option<Nspace> {
     (!nspace.is_empty()).then_some(nspace)
 }
 
-/// The time of a native message is a field of its own, unless the process gives it as a directive.
+/// A native log request has a field for the time; a directive of the process overrides it.
 fn log(said: NativeLog) -> Log {
     let NativeLog { data, time, info, .. } = said;
     let mut log = Log::new(data.into_vec());
@@ -216,8 +216,8 @@ fn log(said: NativeLog) -> Log {
     log
 }
 
-/// Text and bytes that a process sends compressed are held as what they are: of the libraries that get them some do
-/// not expand them, and processes of the other wire have asked for plain ones.
+/// Converts compressed text and bytes to plain values: some libraries do not expand them, and processes on the gRPC wire
+/// expect plain values.
 fn plain(value: Value) -> Value {
     match value {
         Value::CompressedString(text) => Value::String(text),
@@ -226,14 +226,14 @@ fn plain(value: Value) -> Value {
     }
 }
 
-/// What was put for local and for remote processes comes in two parts, and what was put for all in both: it is filed
-/// once. Reserved keys are dropped, as the C library drops them.
+/// Combines the two parts of a commit: values for local and for remote processes. A value in both parts was put for all
+/// processes and is stored once. Reserved keys are dropped, as the C library drops them.
 fn entries(caller: &ProcId, parts: Vec<CommitPart>) -> Vec<PutEntry> {
     let mut local = BTreeMap::new();
     let mut entries = Vec::new();
     for part in parts {
         if let Some(error) = &part.unread {
-            tracing::warn!(%caller, scope = %part.scope, %error, "the rest of a commit cannot be read");
+            tracing::warn!(%caller, scope = %part.scope, %error, "cannot decode the rest of a commit");
         }
         for KeyVal { key, value } in part.pairs.into_iter().filter(|pair| !pair.key.is_reserved()) {
             let value = plain(value);
@@ -273,7 +273,7 @@ pub(super) fn answer(server: &ProcId, library: Version, reply: Reply, form: Answ
         (Reply::Credential(found), AnswerAs::Credential) => {
             Body::Credential(Credential::new(found.credential, found.info)).into()
         }
-        // the C library reads what was found only behind a success
+        // the C library reads the data only after a success
         (Reply::Lookup(reply), AnswerAs::Found) => Body::Lookup(reply.found).into(),
         (Reply::Spawn(SpawnReply { nspace, job, .. }), AnswerAs::Spawned) => {
             let entries = job.map(|job| spell_out(&job, server).entries).unwrap_or_default();
@@ -285,12 +285,13 @@ pub(super) fn answer(server: &ProcId, library: Version, reply: Reply, form: Answ
         (Reply::Group(reply), AnswerAs::Group { own }) => group(server, &reply, &own),
         (Reply::Registered(number), AnswerAs::Pull(_)) => Body::Iof(number).into(),
         (Reply::Done | Reply::Fence(_) | Reply::Registered(_), _) => Status::SUCCESS.into(),
-        // the engine answers each request in its own form
+        // the engine replies to each request in the form of that request
         _ => Status::ERROR.into(),
     }
 }
 
-/// The C library reads what it is told of a group only behind a success; that some did not come is a status of its own.
+/// The C library reads the description of a group only after a success. If some members did not come, it gets a status for
+/// that.
 fn group(server: &ProcId, reply: &GroupReply, own: &Nspace) -> Answer {
     if reply.partial {
         return Status::ERR_PARTIAL_SUCCESS.into();
@@ -302,8 +303,7 @@ fn group(server: &ProcId, reply: &GroupReply, own: &Nspace) -> Answer {
     Body::Group(group).into()
 }
 
-/// Answers as programs written for libraries before 6.0 take them: an info for each key, whichever query asked for it
-/// (QRY-02).
+/// Query results in the form for programs written for libraries before 6.0: one info per key, not grouped by query (QRY-02).
 fn one_by_key(results: Vec<Info>) -> Vec<Info> {
     let mut all = Vec::new();
     for info in results {
@@ -324,7 +324,7 @@ fn pair(entry: &PutEntry) -> Entry {
     Entry::Pair(KeyVal { key: entry.key.clone(), value: entry.value.clone() })
 }
 
-/// What was found of one process; of a job the values of its own level, as the process can file nothing else there.
+/// The data found for one process; for a job only its job-level values, since the process can store nothing else there.
 fn refreshed(server: &ProcId, found: GetReply, proc: &ProcId) -> Vec<Entry> {
     let is_own =
         |entry: &Entry| matches!(entry, Entry::Pair(pair) if !matches!(pair.value, Value::DataArray(_)));
@@ -337,7 +337,7 @@ fn refreshed(server: &ProcId, found: GetReply, proc: &ProcId) -> Vec<Entry> {
     }
 }
 
-/// Everything that came along with what was asked for: of another job, its data first.
+/// All data that came with the requested value; the job data of another job comes first.
 fn found_data(server: &ProcId, found: GetReply, proc: ProcId, key: Option<KeyName>) -> Vec<ProcData> {
     let mut all = Vec::new();
     if let Some(job) = &found.job {

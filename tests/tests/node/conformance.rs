@@ -5,10 +5,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use pmix_conformance::wrong::{Fault, Faulty};
 use pmix_conformance::{Conformance, Report, Verdict, checks};
+use pmix_engine::for_each_upcall;
 use pmix_host::{MemoryExchange, StandardHost};
-use pmix_server::host::{ConnectRequest, Connected, FenceRequest};
+use pmix_server::host::*;
 use pmix_server::{Capabilities, HostModule, HostResult, NoHost, ServerHandle, Upcall, UpcallContext};
 use pmix_tests::NullLauncher;
+use pmix_types::{Nspace, ProcId};
 
 type Standard = StandardHost<NullLauncher, MemoryExchange>;
 
@@ -105,14 +107,62 @@ async fn a_host_is_checked_for_what_it_serves() {
     assert!(report.outcomes.iter().all(|outcome| outcome.verdict == Verdict::Passed), "{report}");
 }
 
+/// A standard host of which only some entries are served.
+struct Serving {
+    host: Standard,
+    upcalls: Vec<Upcall>,
+}
+
+macro_rules! serving {
+    ($($name:ident $method:ident($request:ty) -> $reply:ty { $($about:tt)* })+) => {
+        #[pmix_server::async_trait]
+        impl HostModule for Serving {
+            fn capabilities(&self) -> Capabilities {
+                self.upcalls.iter().copied().collect()
+            }
+
+            fn started(&self, handle: &ServerHandle) {
+                self.host.started(handle);
+            }
+
+            $(async fn $method(&self, cx: &UpcallContext, req: $request) -> HostResult<$reply> {
+                assert!(self.upcalls.contains(&Upcall::$name));
+                self.host.$method(cx, req).await
+            })+
+        }
+    };
+}
+
+for_each_upcall!(serving);
+
+/// Each check passes with the upcalls that it names: it would be skipped without one of them, and fail if it needed more.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_check_needs_the_upcalls_that_it_names_and_no_others() {
+    let too_small = ["needs two nodes", "needs 3 ranks"].map(|reason| Verdict::Skipped(reason.to_owned()));
+    let mut wrong = Vec::new();
+    for check in checks() {
+        for nodes in [1, 2] {
+            let across = if nodes == 1 { &[] } else { check.needs_across_nodes };
+            let upcalls = [check.needs, across].concat();
+            let serving = |host| Serving { host, upcalls: upcalls.clone() };
+            let make = |nodes: &[String]| standard(nodes).into_iter().map(serving).collect::<Vec<_>>();
+            let outcome = run(nodes, make, &[check.name]).await.outcomes.remove(0);
+            let passed =
+                outcome.verdict == Verdict::Passed || nodes == 1 && too_small.contains(&outcome.verdict);
+            wrong.extend((!passed).then(|| format!("on {nodes} nodes with {upcalls:?}: {outcome}")));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 /// The check that must find a fault.
 fn finder(fault: Fault) -> &'static str {
     match fault {
         Fault::HastyFence => "fence_waits_for_all",
         Fault::FenceWithoutData => "fence_brings_data",
-        Fault::CarelessFence => "an_unknown_requirement_is_refused",
+        Fault::CarelessFence => "an_unknown_required_directive_is_refused",
         Fault::HastyConnect => "connect_waits_for_all",
-        Fault::TwinRanks => "ranks_of_an_assembly_are_unique",
+        Fault::TwinRanks => "ranks_of_a_connected_set_are_unique",
         Fault::SilentDirectModex | Fault::GarbledDirectModex => "a_get_waits_for_the_commit",
         Fault::ForgetfulPublish | Fault::SilentLookup => "publish_can_be_looked_up",
         Fault::PublicBoard => "private_data_stays_private",

@@ -435,7 +435,7 @@ fn a_host_that_panics_in_a_fence_fails_it_for_all() {
         for outcome in fence_of_all(&clients, false).await {
             let error = outcome.unwrap_err();
             assert_eq!(error.status(), Status::ERROR);
-            assert!(error.to_string().contains("the host failed inside fence"), "{error}");
+            assert!(error.to_string().contains("the host panicked in fence"), "{error}");
         }
         // the next fence is another chance, not a hang
         for outcome in fence_of_all(&clients, false).await {

@@ -78,7 +78,7 @@ async fn sec_01_sec_03_a_tool_that_claims_to_be_of_the_servers_user_is_refused()
     let attack = stranger.stranger(&["claim", &address, &own.to_string(), &mark]);
     let (status, out, err) = Running::start(attack).end().await;
     assert!(status.success() && out.contains("refused"), "{out}{err}");
-    let reason = format!("it says it is of uid {own}, but its socket belongs to uid {}", stranger.uid);
+    let reason = format!("it claims uid {own}, but its socket belongs to uid {}", stranger.uid);
     logs.line_with(&["refused a connection", &reason]).await;
     assert_eq!((node.stats().await.connections, marks(dir.path())), (0, 0));
 }

@@ -143,7 +143,7 @@ async fn queries_that_are_never_complete_are_not_held_for_another_user() {
     works(&server).await;
     let log = server.end().await;
     // which of the two limits a connection meets first is up to the order in which its calls are cut into frames
-    let reasons = ["it did not ask for anything in time", "frames of a process that is not let in"];
+    let reasons = ["no request arrived in time", "frames before the process was let in"];
     assert!(reasons.iter().any(|reason| log.contains(reason)), "{log}");
 }
 
@@ -157,7 +157,7 @@ async fn frames_that_ask_for_nothing_are_not_heard_out_for_another_user() {
     chatter.line_with("closed").await;
     works(&server).await;
     let log = server.end().await;
-    assert!(log.contains("frames of a process that is not let in: connect first"), "{log}");
+    assert!(log.contains("frames before the process was let in: connect first"), "{log}");
     assert!(log.lines().count() <= FEW_LINES, "{log}");
 }
 

@@ -32,7 +32,7 @@ fn job(name: &str) -> Arc<JobData> {
 }
 
 /// Something that only the host knows what to do with.
-fn wishes() -> Directives {
+fn directives() -> Directives {
     Directives::new().require(&keys::TIMEOUT, 3).with(&keys::JOB_TIMEOUT, 5)
 }
 
@@ -48,11 +48,11 @@ fn answered(reply: Reply, form: AnswerAs) -> Answer {
     answer(&proc("server", 0), "5.0.1".parse().unwrap(), reply, form)
 }
 
-/// The same with the wishes on both sides.
+/// The same with directives on both sides.
 macro_rules! goes_on {
     ($variant:ident: $ask:expr => $request:expr) => {{
         let (mut ask, mut request) = ($ask, $request);
-        (ask.info, request.directives) = (wishes(), wishes());
+        (ask.info, request.directives) = (directives(), directives());
         assert_eq!(asked(Ask::$variant(ask)), Request::$variant(request));
     }};
 }
@@ -85,7 +85,7 @@ fn gen_14_what_a_c_process_asks_for_goes_on_with_all_its_directives() {
     let (code, secret) = (Status::from_raw(9), || bytes::Bytes::from_static(b"secret"));
     goes_on!(Monitor: native::Monitor::new(watch(), code) => Monitor::new(watch(), code));
     goes_on!(ValidateCredential: native::ValidateCredential::new(secret()) => ValidateCredential::new(secret()));
-    assert_eq!(asked(Ask::GetCredential(wishes())), Request::GetCredential(wishes()));
+    assert_eq!(asked(Ask::GetCredential(directives())), Request::GetCredential(directives()));
 }
 
 #[test]
@@ -96,16 +96,16 @@ fn fen_01_abt_01_evt_11_pub_02_what_is_left_out_on_the_native_wire_is_meant_as_e
     let mut abort = native::Abort::new(Status::from_raw(3));
     assert_eq!(asked(Ask::Abort(abort.clone())), Request::Abort(Abort::new(3, "")));
     (abort.message, abort.procs) = (Some("why".to_owned()), vec![proc("job", 1)]);
-    let mut wish = Abort::new(3, "why");
-    wish.procs = vec![proc("job", 1)];
-    assert_eq!(asked(Ask::Abort(abort)), Request::Abort(wish));
+    let mut expected = Abort::new(3, "why");
+    expected.procs = vec![proc("job", 1)];
+    assert_eq!(asked(Ask::Abort(abort)), Request::Abort(expected));
 
     let code = Status::from_raw(-9);
     for range in [DataRange::LOCAL, DataRange::GLOBAL] {
         let mut notify = native::Notify::new(code, range);
-        notify.info = wishes();
+        notify.info = directives();
         let mut event = Event::new(code, proc("job", 0)).with_range(range);
-        event.info = wishes();
+        event.info = directives();
         assert_eq!(asked(Ask::Notify(notify)), Request::Notify(event), "EVT-19: of the caller");
     }
 

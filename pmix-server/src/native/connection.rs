@@ -1,4 +1,4 @@
-//! The receiving side of a native session.
+//! The receiving side of a native connection.
 
 use std::io;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::Shared;
 use super::job::bare_job;
-use super::owner::Connection;
+use super::owner::SocketPair;
 use super::peer::{Greeting, Ledger, NativePeer, encode, frame};
 use super::translate::{Task, task};
 use crate::door::{Guest, LogLine, warn_with};
@@ -25,28 +25,28 @@ use crate::inbox::DriverEvent;
 use crate::line::{Line, Refused, Turn, UNREAD};
 use pmix_engine::{ConnId, Input, PeerCred, RequestId};
 
-/// A connection that does not say who it is within this time is closed.
+/// A connection without a greeting within this time is closed.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
-/// Ids of requests that a session makes by itself begin here, above all tags.
+/// Ids of requests that a connection makes by itself begin here, above all tags.
 const ERRANDS: u64 = 1 << 32;
 /// Bytes of messages waiting to be written that are joined into one write.
 const WRITE_BYTES: usize = 64 << 10;
 
-/// Bytes of a frame that is read without asking how much of other frames of its process is held.
+/// Largest frame, in bytes, that does not count towards the limit for large frames of its process.
 const SMALL_FRAME: usize = 64 << 10;
 
-/// Why a process is disconnected that keeps a large frame from others.
-const UNFINISHED: &str = "it does not finish the message that it has begun";
+/// Why a process is disconnected while an incomplete large frame blocks its other connections.
+const UNFINISHED: &str = "it did not finish sending a message";
 
-/// Serves a connection whose other end belongs to that user.
+/// Serves a connection whose other end belongs to the user `uid`.
 pub(super) async fn run(
     stream: TcpStream,
-    connection: Connection,
+    sockets: SocketPair,
     uid: u32,
     mut guest: Guest,
     shared: Arc<Shared>,
 ) {
-    let from = connection.from;
+    let from = sockets.from;
     let (mut reading, mut writing) = stream.into_split();
     let mut arrived = BytesMut::new();
     let connect =
@@ -55,13 +55,13 @@ pub(super) async fn run(
             Ok(Err(reason)) => {
                 return shared.turn_away(uid, from, &format!("it does not speak the protocol: {reason}"));
             }
-            Err(_) => return shared.turn_away(uid, from, "it did not say who it is in time"),
+            Err(_) => return shared.turn_away(uid, from, "no greeting arrived in time"),
         };
     let (hello, greeting, peer) = match admission(&connect, uid) {
         Ok(admission) => admission,
         Err(failure) => {
             shared.turn_away(uid, from, &failure.to_string());
-            // clients take no status at this point
+            // clients accept no status at this point
             if !matches!(connect.peer, Who::Client(_)) {
                 let _ = writing.write_all(&ToolAnswer::refusal(failure.status)).await;
             }
@@ -79,27 +79,27 @@ pub(super) async fn run(
         return;
     }
     shared.inbox.send(DriverEvent::Input(Input::Hello { conn, peer, hello })).await;
-    let mut session = Session { conn, uid, shared, ledger, errands: ERRANDS };
-    let (inbox, door) = (session.shared.inbox.clone(), session.shared.door.clone());
+    let mut connection = Connection { conn, uid, shared, ledger, errands: ERRANDS };
+    let (inbox, door) = (connection.shared.inbox.clone(), connection.shared.door.clone());
     let talk = async {
         let admitted = tokio::select! {
             admitted = admission => admitted,
-            // a process that leaves while the host is asked; one that waits sends nothing before the answer
+            // the process may disconnect while the host decides; it sends nothing before the answer
             reason = closed(&mut reading) => return Some(reason),
         };
-        // refused otherwise, and its other side has said why
+        // an error means that it was refused; the sending side has logged the reason
         let (proc, job) = admitted.ok()?;
-        // nothing it has sent counts unless it is still there to be asked about
-        Some(match session.shared.owners.uid_of(&connection) {
+        // requests count only if the connection is still open, so that its owner can be verified
+        Some(match connection.shared.owners.uid_of(&sockets) {
             Ok(still) if still == uid => {
                 guest.let_in();
-                session.requests(&mut reading, &mut arrived, &proc, job.as_ref()).await
+                connection.requests(&mut reading, &mut arrived, &proc, job.as_ref()).await
             }
-            Ok(other) => format!("its socket belongs to uid {other} now, no more to uid {uid}"),
+            Ok(other) => format!("its socket now belongs to uid {other}, no longer to uid {uid}"),
             Err(error) => {
                 let reason =
-                    format!("{proc} left before it was let in, so its requests are dropped: {error}");
-                session.shared.log_refusal(uid, from, &reason);
+                    format!("{proc} disconnected before it was let in, so its requests are dropped: {error}");
+                connection.shared.log_refusal(uid, from, &reason);
                 String::new()
             }
         })
@@ -121,11 +121,11 @@ pub(super) async fn run(
     line.linger().await;
 }
 
-/// Resolves when the socket is closed by the peer, or broken, while nothing is to be read.
+/// Resolves when the peer closes the socket, or the socket fails, while there is nothing to read.
 async fn closed(reading: &mut OwnedReadHalf) -> String {
     match reading.peek(&mut [0]).await {
         Ok(0) | Err(_) => String::new(),
-        // something came: the session will read it
+        // there is data, which `requests` will read
         Ok(_) => std::future::pending().await,
     }
 }
@@ -136,26 +136,29 @@ async fn connect_message(reading: &mut OwnedReadHalf, arrived: &mut BytesMut) ->
             return Ok(connect);
         }
         match reading.read_buf(arrived).await {
-            Ok(0) => return Err("it left without saying who it is".into()),
+            Ok(0) => return Err("it disconnected without a greeting".into()),
             Ok(_) => {}
             Err(error) => return Err(error.to_string()),
         }
     }
 }
 
-/// Who connects, on a socket that belongs to that user as the kernel says. A registered process in a user namespace
-/// sees other numbers than we do, so what it says of itself may differ: it raises nobody.
+/// The identity that a process claims, on a socket that belongs to the user `uid` as reported by the kernel. A registered
+/// process in a user namespace sees other uids than we do, so its claim may differ; a claim grants nothing.
 fn admission(connect: &Connect, uid: u32) -> Result<(Hello, Greeting, PeerCred), Failure> {
     let refused = |message: String| Failure::new(Status::ERR_INVALID_CRED, message);
     let said = connect.security.user().ok_or_else(|| {
-        refused(format!("security mechanism {} is not supported, only native", connect.security.mechanism))
+        refused(format!(
+            "security mechanism {} is not supported, only `native` is",
+            connect.security.mechanism
+        ))
     })?;
     let (identity, greeting) = match &connect.peer {
         Who::Client(proc) => (Identity::Client(proc.clone()), Greeting::Client),
         Who::Tool { identity: ToolIdentity::Given(proc), .. } => {
             (Identity::Tool(Some(proc.clone())), Greeting::Tool { wants_identity: false })
         }
-        // its name is from the environment that a server gives to clients, so it is one (TOL-16)
+        // it has its identity from the environment that a server sets for clients, so it is a client (TOL-16)
         Who::Tool { identity: ToolIdentity::Started(proc), .. } => {
             (Identity::Client(proc.clone()), Greeting::Tool { wants_identity: false })
         }
@@ -169,15 +172,12 @@ fn admission(connect: &Connect, uid: u32) -> Result<(Hello, Greeting, PeerCred),
     };
     let is_client = matches!(identity, Identity::Client(_));
     let agrees = said.uid == uid;
-    // a registered process is compared with its registration, as reported by the kernel; of a tool nothing else is known
+    // the uid of a registered process is compared with its registration; a tool has only its claim
     if !agrees && !is_client {
-        return Err(refused(format!(
-            "it says it is of uid {}, but its socket belongs to uid {uid}",
-            said.uid
-        )));
+        return Err(refused(format!("it claims uid {}, but its socket belongs to uid {uid}", said.uid)));
     }
-    // of its group there is only what it says: checked against the registration, and believed of nobody else; where it
-    // sees other numbers than we do, it does not know
+    // the group is only a claim: it is compared with the registration, and not believed without one; a process that sees
+    // other uids than we do does not know its group here
     let gid = (is_client && agrees).then_some(said.gid);
     let peer = PeerCred { uid, gid, pid: None };
     let mut hello = Hello::new(identity, Pid(0));
@@ -185,7 +185,7 @@ fn admission(connect: &Connect, uid: u32) -> Result<(Hello, Greeting, PeerCred),
     Ok((hello, greeting, peer))
 }
 
-struct Session {
+struct Connection {
     conn: ConnId,
     uid: u32,
     shared: Arc<Shared>,
@@ -193,8 +193,8 @@ struct Session {
     errands: u64,
 }
 
-impl Session {
-    /// Carries requests to the driver until the process leaves; says why it did.
+impl Connection {
+    /// Passes requests to the driver until the connection ends; returns the reason.
     async fn requests(
         &mut self,
         reading: &mut OwnedReadHalf,
@@ -204,7 +204,7 @@ impl Session {
     ) -> String {
         let framing = Framing::default();
         let mut turn = self.ledger.line.turn().await;
-        // for the frame that is being read
+        // permits for the large frame that is being read
         let mut room = None;
         loop {
             match framing.decode(arrived) {
@@ -232,8 +232,8 @@ impl Session {
         }
     }
 
-    /// Reads on; an error is why nothing more comes. A frame that takes room has to go on: others of its process may wait
-    /// for it. Cancel-safe.
+    /// Reads further bytes; an error says why the connection ends. A large frame must make progress, because other
+    /// connections of its process may wait for it. Cancel-safe.
     async fn more(
         &self,
         reading: &mut OwnedReadHalf,
@@ -255,10 +255,10 @@ impl Session {
         }
     }
 
-    /// Waits until what the connections of a process hold of frames leaves room for one more of so many bytes. It is to
-    /// be held until the frame has become a request, which counts by itself. Cancel-safe.
+    /// Waits until the large frames on the connections of a process leave room for another one of `bytes` bytes. Hold the
+    /// permit until the frame has become a request, which has its own limits. Cancel-safe.
     async fn room(&self, proc: &ProcId, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        // no frame is larger than what there is for all, and the semaphore is never closed
+        // no frame is larger than the whole share, and the semaphore is never closed
         let bytes = u32::try_from(bytes).ok()?;
         self.shared.frames.of(proc).acquire_many_owned(bytes).await.ok()
     }
@@ -275,13 +275,13 @@ impl Session {
             return self.ask(self.errands, heartbeat(), turn).await;
         }
         if received.tag < tag::FIRST_REQUEST {
-            // nobody has asked for input yet
+            // there are no subscriptions for input
             return Ok(());
         }
         let asked = match Ask::decode(&self.ledger.context, &received.payload) {
             Ok(asked) => asked,
             Err(error) => {
-                warn_with!(self.leave(), %proc, %error, "a request cannot be read");
+                warn_with!(self.leave(), %proc, %error, "cannot decode a request");
                 self.answer(received.tag, &Status::ERR_UNPACK_FAILURE.into());
                 return Ok(());
             }
@@ -293,10 +293,12 @@ impl Session {
                     Ok(()) => return self.ask(id, request, turn).await,
                     Err(Refused::TooMany) => {
                         let under_way = self.ledger.line.under_way();
-                        warn_with!(self.leave(), %proc, under_way, "too many requests under way");
+                        warn_with!(self.leave(), %proc, under_way, "too many pending requests");
                         self.answer(received.tag, &Status::ERR_RESOURCE_BUSY.into());
                     }
-                    Err(Refused::Twice) => return Err(format!("it has two requests {id} under way")),
+                    Err(Refused::Twice) => {
+                        return Err(format!("it has two pending requests with number {id}"));
+                    }
                 }
             }
             Task::Job => {
@@ -307,7 +309,7 @@ impl Session {
                 };
                 let payload = encoded.unwrap_or_else(|error| {
                     warn_with!(
-                        self.leave(), %proc, %error, "job data cannot be written in the dialect of its process"
+                        self.leave(), %proc, %error, "cannot encode job data in the dialect of the process"
                     );
                     encode(context, &Status::ERR_PACK_FAILURE.into())
                 });
@@ -326,7 +328,7 @@ impl Session {
         Ok(())
     }
 
-    /// Whether the log may have a line about its user.
+    /// Permission for a log line about its user.
     fn leave(&self) -> Option<LogLine> {
         self.shared.door.line(self.uid)
     }
@@ -341,12 +343,12 @@ impl Session {
     }
 }
 
-/// What processes of the other wire say in its place.
+/// The request that processes on the gRPC wire send for a heartbeat.
 fn heartbeat() -> Request {
     Request::Monitor(Monitor::new(Info::new(&keys::SEND_HEARTBEAT, true), Status::SUCCESS))
 }
 
-/// Writes what is sent until nothing more will be, or nobody reads any more.
+/// Writes messages to the socket until the line ends or is abandoned.
 async fn write(mut writing: OwnedWriteHalf, line: Arc<Line<Bytes>>) {
     tokio::select! {
         _ = write_all(&mut writing, &line) => {}
@@ -355,7 +357,7 @@ async fn write(mut writing: OwnedWriteHalf, line: Arc<Line<Bytes>>) {
     line.abandon();
 }
 
-/// As many small frames at a time as there are.
+/// Joins small frames that are ready into one write.
 async fn write_all(writing: &mut OwnedWriteHalf, line: &Line<Bytes>) -> io::Result<()> {
     let mut joined = BytesMut::new();
     while let Some((mut first, mut held)) = line.next().await {
@@ -374,7 +376,7 @@ async fn write_all(writing: &mut OwnedWriteHalf, line: &Line<Bytes>) -> io::Resu
     Ok(())
 }
 
-/// Each piece that the socket takes is progress.
+/// Writes one buffer; every piece that the socket accepts counts as progress.
 async fn write_one(
     writing: &mut OwnedWriteHalf,
     sent: &mut impl Buf,

@@ -5,28 +5,28 @@ use pmix_server::InProcess;
 use pmix_types::message::{Failure, Reply, Request};
 use pmix_types::{Event, ProcId};
 
-/// A process's connection to its server, on whatever wire: what a check speaks through.
+/// A process that a check commands: it sends the requests of the check on any wire, and receives the events.
 #[async_trait]
-pub trait Session: Send + Sync {
-    /// Who the process is.
+pub trait Actor: Send + Sync {
+    /// The identity of the process.
     fn proc_id(&self) -> ProcId;
 
-    /// Sends a request and waits for its answer; several may be under way.
+    /// Sends a request and waits for its reply. Several requests may be pending at the same time.
     ///
     /// # Errors
     /// The server's failure; `ERR_LOST_CONNECTION` if the connection is gone.
     async fn request(&self, request: Request) -> Result<Reply, Failure>;
 
-    /// The next event that any registration of the process has brought; waits until there is one.
+    /// Returns the next event for any registration of the process; waits until there is one.
     ///
     /// # Cancel safety
-    /// Must lose no event when dropped.
+    /// Dropping the future must not lose an event.
     async fn next_event(&self) -> Event;
 }
 
-/// So that a session can be held open beyond its check.
+/// Allows an actor to outlive its check.
 #[async_trait]
-impl<T: Session + ?Sized> Session for Arc<T> {
+impl<T: Actor + ?Sized> Actor for Arc<T> {
     fn proc_id(&self) -> ProcId {
         (**self).proc_id()
     }
@@ -42,7 +42,7 @@ impl<T: Session + ?Sized> Session for Arc<T> {
 
 /// A process that is a task of this program.
 #[async_trait]
-impl Session for InProcess {
+impl Actor for InProcess {
     fn proc_id(&self) -> ProcId {
         Self::proc_id(self).clone()
     }
