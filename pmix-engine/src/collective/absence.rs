@@ -1,10 +1,10 @@
-//! Operations that other nodes wait for: whether somebody on this node can still enter them.
+//! Operations that other nodes wait for: whether a process on this node can still enter them.
 //!
-//! The server of a node learns of an operation by those who enter it. Where all who could have ended before, nobody
-//! would tell the other nodes.
+//! A server learns of an operation when a process enters it. If all participants of its node have ended before, nobody
+//! would tell the other nodes; so the host asks.
 
 use pmix_types::message::{Failure, Request};
-use pmix_types::{Nspace, Status, keys};
+use pmix_types::{Nspace, ProcId, Status, keys};
 
 use super::lower::Lower;
 use super::members::LocalPart;
@@ -13,6 +13,7 @@ use super::rounds::Rounds;
 use super::signature::{Operation, Signature};
 use crate::command::{CallValue, Command, Presence};
 use crate::context::Context;
+use crate::group::Groups;
 use crate::ids::CallId;
 use crate::participants::Ranks;
 use crate::registry::known_local;
@@ -20,7 +21,7 @@ use crate::registry::known_local;
 /// Operations that the host may ask about at a time.
 pub(crate) const MAX_ABSENCES: usize = 4096;
 
-/// Calls of the host that wait for that.
+/// Calls of the host that cannot be answered yet.
 #[derive(Debug, Default)]
 pub(super) struct Absences(Vec<Absence>);
 
@@ -28,7 +29,7 @@ pub(super) struct Absences(Vec<Absence>);
 struct Absence {
     call: CallId,
     signature: Signature,
-    /// It goes on without those who have ended (CON-12).
+    /// It goes on without processes that have ended (CON-12).
     is_lenient: bool,
 }
 
@@ -44,13 +45,17 @@ impl Absences {
     /// The host asks.
     pub(super) fn on_call(
         &mut self,
-        call: CallId,
-        request: Request,
+        (call, request): (CallId, Request),
         rounds: &Rounds,
         lower: &mut Lower<'_>,
         cx: &mut Context,
     ) {
-        match self.absence_of(call, request, rounds, lower, cx) {
+        let absence = self.check_room().and_then(|()| {
+            let (operation, procs, is_lenient) = meaning(request, lower.groups)?;
+            let signature = rounds.signature_of(operation, procs, lower.sets, cx)?;
+            Ok(Absence { call, signature, is_lenient })
+        });
+        match absence {
             Err(failure) => cx.out.push(Command::Return { id: call, result: Err(failure) }),
             Ok(absence) => match absence.presence(rounds, lower, cx) {
                 Some(presence) => absence.conclude(presence, lower, cx),
@@ -59,46 +64,12 @@ impl Absences {
         }
     }
 
-    fn absence_of(
-        &self,
-        call: CallId,
-        request: Request,
-        rounds: &Rounds,
-        lower: &Lower<'_>,
-        cx: &Context,
-    ) -> Result<Absence, Failure> {
-        if self.0.len() >= MAX_ABSENCES {
-            let message = format!("the host asks about {MAX_ABSENCES} operations of other nodes already");
-            return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
+    fn check_room(&self) -> Result<(), Failure> {
+        if self.0.len() < MAX_ABSENCES {
+            return Ok(());
         }
-        let mut is_lenient = false;
-        let (operation, procs) = match request {
-            Request::Fence(fence) => (Operation::Fence, fence.procs.unwrap_or_default()),
-            Request::Connect(mut connect) => {
-                is_lenient = connect.directives.take_flag(&keys::CONNECT_OPTIONAL)?;
-                (Operation::Connect(connect.directives.take(&keys::CONNECT_ID)?), connect.procs)
-            }
-            Request::Disconnect(mut disconnect) => {
-                is_lenient = true;
-                (Operation::Disconnect(disconnect.directives.take(&keys::CONNECT_ID)?), disconnect.procs)
-            }
-            Request::GroupConstruct(mut construct) => {
-                is_lenient = construct.directives.take_flag(&keys::GROUP_OPTIONAL)?;
-                (Operation::Construct(construct.group), construct.procs)
-            }
-            Request::GroupDestruct(destruct) => {
-                let group = lower.groups.get(&destruct.group);
-                is_lenient = group.is_none_or(|group| group.terms.notify);
-                let members = group.map(|group| group.founders().collect());
-                (Operation::Destruct(destruct.group), members.unwrap_or_default())
-            }
-            other => {
-                let message = format!("{} is no operation of several processes", other.operation());
-                return Err(Failure::new(Status::ERR_BAD_PARAM, message));
-            }
-        };
-        let signature = rounds.signature_of(operation, procs, lower.sets, cx)?;
-        Ok(Absence { call, signature, is_lenient })
+        let message = format!("the host asks about {MAX_ABSENCES} operations of other nodes already");
+        Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message))
     }
 
     /// Answers the calls about these operations that can be answered now.
@@ -144,13 +115,13 @@ impl Absences {
 }
 
 impl Absence {
-    /// What is known already; `None` if somebody may come.
+    /// The answer, or `None` if a process may still enter.
     fn presence(&self, rounds: &Rounds, lower: &Lower<'_>, cx: &Context) -> Option<Presence> {
         let Self { signature, is_lenient, .. } = self;
         if rounds.is_under_way(signature) {
             return None;
         }
-        // who has a group no more has nobody here who ends it
+        // a group that is not known here has no members here that could end it
         if matches!(&signature.operation, Operation::Destruct(id) if lower.groups.get(id).is_none()) {
             return Some(Presence::Excused);
         }
@@ -171,6 +142,37 @@ impl Absence {
             lower.groups.end_elsewhere(id, known_local(&cx.jobs));
         }
         returns(self.call, presence, cx);
+    }
+}
+
+/// The operation that a process on another node has called, its participants, and whether it goes on without those who
+/// have ended.
+fn meaning(request: Request, groups: &Groups) -> Result<(Operation, Vec<ProcId>, bool), Failure> {
+    match request {
+        Request::Fence(fence) => Ok((Operation::Fence, fence.procs.unwrap_or_default(), false)),
+        Request::Connect(mut connect) => {
+            let is_lenient = connect.directives.take_flag(&keys::CONNECT_OPTIONAL)?;
+            let operation = Operation::Connect(connect.directives.take(&keys::CONNECT_ID)?);
+            Ok((operation, connect.procs, is_lenient))
+        }
+        Request::Disconnect(mut disconnect) => {
+            let operation = Operation::Disconnect(disconnect.directives.take(&keys::CONNECT_ID)?);
+            Ok((operation, disconnect.procs, true))
+        }
+        Request::GroupConstruct(mut construct) => {
+            let is_lenient = construct.directives.take_flag(&keys::GROUP_OPTIONAL)?;
+            Ok((Operation::Construct(construct.group), construct.procs, is_lenient))
+        }
+        Request::GroupDestruct(destruct) => {
+            let group = groups.get(&destruct.group);
+            let is_lenient = group.is_none_or(|group| group.terms.notify);
+            let members = group.map(|group| group.founders().collect()).unwrap_or_default();
+            Ok((Operation::Destruct(destruct.group), members, is_lenient))
+        }
+        other => {
+            let message = format!("{} is no operation of several processes", other.operation());
+            Err(Failure::new(Status::ERR_BAD_PARAM, message))
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a collective is known by: what is done, and by whom.
+//! What identifies a collective: the operation and its participants.
 
 use pmix_types::message::Failure;
 use pmix_types::{Memory, Nspace, ProcId, Rank, Status};
@@ -14,7 +14,7 @@ pub(crate) enum Operation {
     /// With the id that lets the same processes connect several times at once (CON-04).
     Connect(Option<String>),
     Disconnect(Option<String>),
-    /// Of the group with this id, in whatever way its members are named (GRP-01).
+    /// Of the group with this id, however its members are named (GRP-01).
     Construct(Nspace),
     Destruct(Nspace),
 }
@@ -31,7 +31,7 @@ impl Operation {
         }
     }
 
-    /// The entry of the host that carries it to other nodes.
+    /// The upcall by which the host carries it to other nodes.
     pub(crate) const fn upcall(&self) -> Upcall {
         match self {
             Self::Fence => Upcall::Fence,
@@ -41,8 +41,8 @@ impl Operation {
         }
     }
 
-    /// Whether the host has a say in it although all participants are on this node: who is connected is one
-    /// application for it (CON-01).
+    /// Whether the host takes part even if all participants are on this node: it treats connected processes as one
+    /// application (CON-01).
     pub(crate) const fn is_hosts(&self) -> bool {
         matches!(self, Self::Connect(_) | Self::Disconnect(_))
     }
@@ -51,7 +51,7 @@ impl Operation {
         matches!(self, Self::Fence)
     }
 
-    /// The group that is made or ended.
+    /// The group that is constructed or destructed.
     pub(crate) const fn group(&self) -> Option<&Nspace> {
         match self {
             Self::Construct(group) | Self::Destruct(group) => Some(group),
@@ -87,7 +87,7 @@ impl Signature {
         Ok(signature)
     }
 
-    /// The same of somebody else's operation.
+    /// The same for an operation of processes on another node.
     pub(crate) fn of(
         operation: Operation,
         procs: Vec<ProcId>,
@@ -117,7 +117,7 @@ impl Signature {
             }
             name_in(&mut as_named, &proc);
         }
-        // a connect is of the processes, whatever they were connected as before
+        // a connect is identified by its processes, whatever set they were named by
         let sets = if by_set && operation.is_fence() { as_named } else { Members::new() };
         Ok(Self { operation, procs: members, sets })
     }
@@ -130,7 +130,7 @@ impl Signature {
         }
     }
 
-    /// What it takes.
+    /// The bytes that it takes.
     pub(crate) fn memory(&self) -> usize {
         let name = match &self.operation {
             Operation::Connect(name) | Operation::Disconnect(name) => name.heap(),

@@ -27,24 +27,24 @@ pub(super) fn tell_of_completion(id: &Nspace, made: &GroupReply, events: &mut Ev
 }
 
 impl Groups {
-    /// One member goes, and the others hear of it (GRP-10).
+    /// A member has left, and the others hear of it (GRP-10).
     pub(crate) fn on_left(&mut self, id: &Nspace, proc: &ProcId, events: &mut Events, cx: &mut Context) {
-        self.tell(id, Event::new(Status::GROUP_LEFT, proc.clone()), proc, events, cx);
+        self.tell((id, proc), Event::new(Status::GROUP_LEFT, proc.clone()), events, cx);
         self.leave(id, proc);
     }
 
-    /// A process has ended or finalized: groups that want to know hear of it.
+    /// A process has ended or finalized: the members of groups that want to know hear of it.
     pub(crate) fn on_ended(&mut self, proc: &ProcId, events: &mut Events, cx: &mut Context) {
         for (id, tells) in self.end(proc) {
             if tells {
                 let event = Event::new(Status::GROUP_MEMBER_FAILED, cx.config.server.clone());
-                self.tell(&id, event, proc, events, cx);
+                self.tell((&id, proc), event, events, cx);
             }
         }
     }
 
     /// Tells the members of a group, except for the one that it is about.
-    fn tell(&self, id: &Nspace, event: Event, about: &ProcId, events: &mut Events, cx: &mut Context) {
+    fn tell(&self, (id, about): (&Nspace, &ProcId), event: Event, events: &mut Events, cx: &mut Context) {
         let Some(group) = self.get(id) else { return };
         let members: Vec<_> = group.members().collect();
         let event = event

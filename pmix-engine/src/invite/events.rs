@@ -1,9 +1,9 @@
-//! What happens to invitations: events of groups, timeouts, and ends of processes.
+//! What changes invitations: events about groups, timeouts, and ends of processes.
 
 use pmix_types::message::Failure;
 use pmix_types::{Event, Nspace, ProcId, Status, keys};
 
-use super::table::{Below, Invites, Received, given_up};
+use super::table::{Below, Invites, Received, Told, given_up};
 use crate::context::Context;
 use crate::group::about;
 use crate::notice::Notice;
@@ -11,7 +11,7 @@ use crate::participants::{Members, members_of, named_procs};
 use crate::users::Voice;
 
 impl Invites {
-    /// Takes note of what is told of a group: by another server, or by this one.
+    /// Takes note of an event about a group, of another server or of this one.
     pub(crate) fn on_group_event(
         &mut self,
         event: &Event,
@@ -22,28 +22,29 @@ impl Invites {
         let Ok(Some(id)) = event.info.get(&keys::GROUP_ID) else { return };
         let Ok(id) = Nspace::new(id) else { return };
         let Ok(Some(about)) = event.info.get(&keys::EVENT_AFFECTED_PROC) else { return };
+        let told = &Told { id: &id, about: &about, event };
         match event.code {
             Status::GROUP_LEFT if event.source == about => below.lower.groups.leave(&id, &about),
-            Status::GROUP_INVITED if event.source == about => self.on_invited(&id, event, voice, below, cx),
-            // the rest is for servers to say: no process can speak for another, and this one speaks for itself
+            Status::GROUP_INVITED if event.source == about => self.on_invited(told, voice, below, cx),
+            // all others come from servers: no process can speak for another one
             _ if event.source == about => {}
             Status::GROUP_INVITE_ACCEPTED | Status::GROUP_INVITE_DECLINED | Status::GROUP_INVITE_FAILED => {
-                self.on_answered(&id, event, &about, below, cx);
+                self.on_answered(told, below, cx);
             }
-            Status::GROUP_MEMBERSHIP_UPDATE => self.on_final_members(&id, event, &about, below, cx),
+            Status::GROUP_MEMBERSHIP_UPDATE => self.on_final_members(told, below, cx),
             Status::GROUP_CONSTRUCT_ABORT => {
                 let failure = given_up(event.code, &id, &about);
                 self.end_joins(&id, &about, &failure, cx);
-                below.collectives.abort_construct(&id, &about, &failure, &mut below.lower, cx);
+                below.collectives.abort_construct((&id, &about), &failure, &mut below.lower, cx);
             }
             Status::GROUP_LEADER_FAILED => self.on_leader_failed(&id, &about, cx),
-            Status::GROUP_LEADER_SELECTED => self.on_leader_selected(&id, event, &about, below, cx),
+            Status::GROUP_LEADER_SELECTED => self.on_leader_selected(told, below, cx),
             _ => {}
         }
     }
 
-    /// What a process tells of a group that is being made; `None` if the event is about nothing of the kind, and goes
-    /// where all events go.
+    /// An event of a process that may be about a group that is being made; `None` if it is not, and is delivered as any
+    /// other.
     pub(crate) fn on_notify(
         &mut self,
         event: &Event,
@@ -83,14 +84,14 @@ impl Invites {
             self.tell_leader(&received.leader, event, below, cx);
             return Some(());
         }
-        // where the host has been asked already, a node that has not asked its own makes it fail for all
+        // if the host of this node has been asked already, a node whose host has not makes it fail for all
         let Some(members) = below.collectives.undecided_construct(&id, by) else {
-            // what comes too late is not for others to hear
+            // an event that comes too late is not delivered
             return below.collectives.is_group(&id, below.lower.groups).then_some(());
         };
-        below.collectives.abort_construct(&id, by, &failure, &mut below.lower, cx);
+        below.collectives.abort_construct((&id, by), &failure, &mut below.lower, cx);
         let event = about(Status::GROUP_CONSTRUCT_ABORT, &id, by, cx);
-        self.tell_except(&members, |other| other == by, event, below, cx);
+        self.tell_except((&members, Some(by)), event, below, cx);
         Some(())
     }
 
@@ -111,7 +112,7 @@ impl Invites {
         received.clear_timers(cx);
         let (id, proc) = key;
         if is_orphan(&received) {
-            // nobody has taken the place of the leader
+            // no other process has become the leader in time
             if let Some(join) = received.join {
                 let failure = given_up(Status::GROUP_LEADER_FAILED, &id, &received.leader);
                 cx.reply(join.asked.to, Err(failure));
@@ -126,7 +127,7 @@ impl Invites {
         self.tell_leader(&received.leader, event, below, cx);
     }
 
-    /// Processes have ended: who was invited by one of them or has invited it hears of that.
+    /// Processes have ended: those who were invited by them or have invited them hear of it.
     pub(crate) fn on_ended(
         &mut self,
         is_it: impl Fn(&ProcId) -> bool,
@@ -160,27 +161,26 @@ impl Invites {
     }
 
     pub(super) fn tell(&mut self, those: &Members, event: Event, below: &mut Below<'_>, cx: &mut Context) {
-        self.tell_except(those, |_| false, event, below, cx);
+        self.tell_except((those, None), event, below, cx);
     }
 
-    /// Gives an event to these. What it means for those on this node comes before others hear of it.
+    /// Gives an event to these processes. It takes effect on this node before other nodes hear of it.
     pub(super) fn tell_except(
         &mut self,
-        those: &Members,
-        except: impl Fn(&ProcId) -> bool,
+        (those, except): (&Members, Option<&ProcId>),
         event: Event,
         below: &mut Below<'_>,
         cx: &mut Context,
     ) {
         let notice = Notice::everywhere(event);
-        if let Some(event) = notice.tell_here(those, except, below.lower.events, cx) {
+        if let Some(event) = notice.tell_here(those, |proc| except == Some(proc), below.lower.events, cx) {
             self.on_group_event(&event, &Voice::Trusted, below, cx);
         }
         notice.tell_others(those, cx);
     }
 }
 
-/// Whether an event of a process would be taken for what its server says of another process.
+/// Whether an event of a process would be taken for one of its server about another process.
 fn speaks_for_another(event: &Event) -> bool {
     let is_of_servers = matches!(
         event.code,

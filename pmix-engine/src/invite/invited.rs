@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use pmix_types::message::{Failure, GroupJoin, Reply};
-use pmix_types::{Event, GroupOpt, Nspace, ProcId, Status, keys};
+use pmix_types::{GroupOpt, Nspace, ProcId, Status, keys};
 
-use super::table::{Below, Invites, Join, Received, add_terms, list_in, terms_of};
+use super::table::{Below, Invites, Join, Received, Told, add_terms, terms_of};
 use crate::Asked;
 use crate::collective::Entry;
 use crate::context::Context;
@@ -45,7 +45,7 @@ impl Invites {
         self.tell_leader(&leader, event, below, cx);
     }
 
-    /// Whether this process can answer an invitation of this leader so.
+    /// Whether this process can give this answer to an invitation of this leader.
     fn check_join(&self, key: &(Nspace, ProcId), leader: &ProcId, answer: GroupOpt) -> Result<(), Failure> {
         let (id, proc) = key;
         let invited = self.received.get(key);
@@ -66,13 +66,13 @@ impl Invites {
 
     pub(super) fn on_invited(
         &mut self,
-        id: &Nspace,
-        event: &Event,
+        told: &Told<'_>,
         voice: &Voice,
         below: &mut Below<'_>,
         cx: &mut Context,
     ) {
-        let Some(members) = list_in(event, &keys::GROUP_MEMBERSHIP) else { return };
+        let Told { id, event, .. } = *told;
+        let Some(members) = told.list(&keys::GROUP_MEMBERSHIP) else { return };
         let (leader, members) = (&event.source, Arc::<[ProcId]>::from(members));
         for proc in members.iter().filter(|proc| *proc != leader) {
             if !cx.is_heard_in(voice, &proc.nspace) {
@@ -101,15 +101,9 @@ impl Invites {
     }
 
     /// The members are known: those on this node enter the construct.
-    pub(super) fn on_final_members(
-        &mut self,
-        id: &Nspace,
-        event: &Event,
-        leader: &ProcId,
-        below: &mut Below<'_>,
-        cx: &mut Context,
-    ) {
-        let Some(members) = list_in(event, &keys::GROUP_MEMBERSHIP) else { return };
+    pub(super) fn on_final_members(&mut self, told: &Told<'_>, below: &mut Below<'_>, cx: &mut Context) {
+        let Told { id, about: leader, event } = *told;
+        let Some(members) = told.list(&keys::GROUP_MEMBERSHIP) else { return };
         for ((_, proc), received) in self.take_of(id, leader, cx) {
             let Some(Join { asked, mut directives, deadline, .. }) = received.join else { continue };
             if !members.contains(&proc) {
@@ -125,7 +119,7 @@ impl Invites {
         }
     }
 
-    /// Takes what this leader has asked processes of this node.
+    /// Takes the invitations of this leader to processes on this node.
     fn take_of(
         &mut self,
         id: &Nspace,
@@ -135,7 +129,7 @@ impl Invites {
         self.take(|(group, _), received| group == id && received.leader == *leader, cx)
     }
 
-    /// Those who have accepted get to know that nothing comes of it.
+    /// Those who have accepted learn that the group is not made.
     pub(super) fn end_joins(&mut self, id: &Nspace, leader: &ProcId, failure: &Failure, cx: &mut Context) {
         for (_, received) in self.take_of(id, leader, cx) {
             if let Some(join) = received.join {

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use pmix_types::message::{Failure, GroupInvite};
-use pmix_types::{DataArray, Directives, Event, Info, Memory, Nspace, ProcId, Status, keys};
+use pmix_types::{DataArray, Info, Memory, Nspace, ProcId, Status, keys};
 
-use super::table::{Below, Invitation, Invites, list_in, terms_of};
+use super::table::{Below, Invitation, Invites, Told, terms_of};
 use crate::collective::Entry;
 use crate::context::Context;
 use crate::group::{Invited, MAX_GROUPS_OF_PROC, about, one_by_one};
@@ -15,7 +15,7 @@ use crate::upcall::Upcall;
 use crate::users::not_own;
 use crate::{Asked, not_supported};
 
-/// What the list of those who are invited together may take: it is kept for each of them.
+/// Bytes that the list of invited processes may take: it is kept for each of them.
 const MAX_INVITED: usize = 4 << 20;
 
 impl Invites {
@@ -26,9 +26,8 @@ impl Invites {
         below: &mut Below<'_>,
         cx: &mut Context,
     ) {
-        let GroupInvite { group: id, procs, directives, .. } = invite;
-        let to = asked.to;
-        match self.new_invitation(&id, asked, (&procs, directives), below, cx) {
+        let (id, to) = (invite.group.clone(), asked.to);
+        match self.new_invitation(asked, invite, below, cx) {
             Err(failure) => cx.reply(to, Err(failure)),
             Ok(invitation) => {
                 let Invitation { number, deadline, .. } = invitation;
@@ -38,7 +37,7 @@ impl Invites {
                 let terms: Vec<_> = terms_of(&invitation.directives).collect();
                 let invited = invitation.open.clone();
                 let mut event = about(Status::GROUP_INVITED, &id, &leader, cx).with_info(members);
-                // it comes from whom to answer
+                // answers go to the source of the event
                 event.source = leader;
                 event.info.extend(terms);
                 self.open(id, invitation, below);
@@ -49,26 +48,26 @@ impl Invites {
 
     fn new_invitation(
         &mut self,
-        id: &Nspace,
         asked: Asked,
-        (procs, mut directives): (&[ProcId], Directives),
+        invite: GroupInvite,
         below: &Below<'_>,
         cx: &Context,
     ) -> Result<Invitation, Failure> {
+        let GroupInvite { group: id, procs, mut directives, .. } = invite;
         let leader = &asked.by.proc;
         if cx.client(leader).is_none() {
             let message = format!("{leader} cannot lead a group: it is no process of a job here");
             return Err(Failure::new(Status::ERR_NOT_SUPPORTED, message));
         }
-        below.collectives.check_new_group(id, leader, &below.lower, cx)?;
-        if below.collectives.is_group(id, below.lower.groups) {
+        below.collectives.check_new_group(&id, leader, &below.lower, cx)?;
+        if below.collectives.is_group(&id, below.lower.groups) {
             return Err(Failure::new(Status::ERR_EXISTS, "others are making a group of this id"));
         }
         if self.of_leader(leader) >= MAX_GROUPS_OF_PROC {
             let message = format!("{leader} has invited to {MAX_GROUPS_OF_PROC} groups already");
             return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
         }
-        let mut order = one_by_one(procs, cx);
+        let mut order = one_by_one(&procs, cx);
         if let Some(nobody) = order.iter().find(|proc| proc.nspace.is_empty() || !proc.rank.is_valid()) {
             let message = format!("{nobody} cannot be invited: name processes that are known here");
             return Err(Failure::new(Status::ERR_BAD_PARAM, message));
@@ -97,23 +96,17 @@ impl Invites {
         Ok(Invitation { number, asked, directives, deadline, order, open, lost: BTreeSet::new() })
     }
 
-    /// The leader's server counts (GRP-03).
-    pub(super) fn on_answered(
-        &mut self,
-        id: &Nspace,
-        event: &Event,
-        who: &ProcId,
-        below: &mut Below<'_>,
-        cx: &mut Context,
-    ) {
+    /// The server of the leader counts the answers (GRP-03).
+    pub(super) fn on_answered(&mut self, told: &Told<'_>, below: &mut Below<'_>, cx: &mut Context) {
+        let Told { id, about: who, event } = *told;
         let accepts = event.code == Status::GROUP_INVITE_ACCEPTED;
-        let leader = list_in(event, &keys::EVENT_CUSTOM_RANGE).and_then(|range| range.into_iter().next());
+        let leader = told.list(&keys::EVENT_CUSTOM_RANGE).and_then(|range| range.into_iter().next());
         let Some(leader) = leader.filter(|leader| cx.client(leader).is_some()) else { return };
         let invitation = self.sent.get_mut(id).filter(|held| held.asked.by.proc == leader);
         let is_awaited =
             |held: &Invitation| *who != leader && held.order.contains(who) && !held.lost.contains(who);
         let Some(invitation) = invitation.filter(|held| is_awaited(held)) else {
-            // it comes too late, and somebody waits for it
+            // the acceptance comes too late, and its process waits for the group
             if accepts && !self.received.contains_key(&(id.clone(), leader.clone())) {
                 let event = about(Status::GROUP_CONSTRUCT_ABORT, id, &leader, cx);
                 self.tell(&members_of([who]), event, below, cx);
@@ -140,7 +133,7 @@ impl Invites {
         }
     }
 
-    /// All have answered: who has accepted enters a construct with the leader.
+    /// All have answered: those who have accepted enter a construct with the leader.
     pub(super) fn make(&mut self, id: &Nspace, below: &mut Below<'_>, cx: &mut Context) {
         let Some(invitation) = self.close(id, below) else { return };
         let Invitation { number, asked, directives, deadline, order, lost, .. } = invitation;
@@ -157,7 +150,7 @@ impl Invites {
         below.collectives.enter(&asked, entry, &mut below.lower, cx);
     }
 
-    /// Nothing comes of an invitation: the leader gets to know why, the others that it is so.
+    /// The group is not made: the leader learns why, and the others that it is not.
     pub(super) fn fail(&mut self, id: &Nspace, failure: Failure, below: &mut Below<'_>, cx: &mut Context) {
         self.end(id, (Status::GROUP_CONSTRUCT_ABORT, failure), below, cx);
     }

@@ -1,4 +1,4 @@
-//! All invitations that are not answered in full.
+//! Invitations that have not come to an end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,27 +14,36 @@ use crate::ids::Counter;
 use crate::participants::Members;
 use crate::timers::Timer;
 
-/// What a leader asks for holds on all nodes, and for who takes its place.
+/// Directives of a leader that hold on all nodes, and for another leader that takes its place.
 const TERMS: [&Key<bool>; 3] =
     [&keys::GROUP_OPTIONAL, &keys::GROUP_NOTIFY_TERMINATION, &keys::GROUP_ASSIGN_CONTEXT_ID];
 
 #[derive(Debug, Default)]
 pub(crate) struct Invites {
-    /// Of leaders on this node, by the group's id.
+    /// Those of leaders on this node, by the id of the group.
     pub(super) sent: BTreeMap<Nspace, Invitation>,
-    /// To processes on this node.
+    /// Those to processes on this node.
     pub(super) received: BTreeMap<(Nspace, ProcId), Received>,
     pub(super) next: Counter,
 }
 
-/// What invitations lead to: constructs, and events.
+/// What invitations are built on.
 #[derive(Debug)]
 pub(crate) struct Below<'a> {
     pub(crate) collectives: &'a mut Collectives,
     pub(crate) lower: Lower<'a>,
 }
 
-/// What a leader waits for.
+/// An event about a group that is being made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Told<'a> {
+    pub(super) id: &'a Nspace,
+    /// The process it is about: the leader, or the one that answers.
+    pub(super) about: &'a ProcId,
+    pub(super) event: &'a Event,
+}
+
+/// An invitation that a leader on this node has sent.
 #[derive(Debug)]
 pub(super) struct Invitation {
     pub(super) number: u64,
@@ -43,26 +52,26 @@ pub(super) struct Invitation {
     pub(super) deadline: Option<Instant>,
     /// The leader and all who were invited, in the order of their ranks.
     pub(super) order: Vec<ProcId>,
-    /// Who has not answered.
+    /// Those who have not answered.
     pub(super) open: Members,
-    /// Who will not be a member.
+    /// Those who will not be members.
     pub(super) lost: BTreeSet<ProcId>,
 }
 
-/// An invitation that a process has got.
+/// An invitation that a process on this node has received.
 #[derive(Debug)]
 pub(super) struct Received {
-    /// Who gets the answer.
+    /// The one that gets the answer.
     pub(super) leader: ProcId,
-    /// Leaders before, who have ended.
+    /// Previous leaders, which have ended.
     pub(super) former: BTreeSet<ProcId>,
-    /// Who were to be members.
+    /// All who were invited, with the leader.
     pub(super) members: Arc<[ProcId]>,
     /// What the group is to be like.
     pub(super) terms: Directives,
-    /// It has been accepted.
+    /// The request by which the process has accepted, if it has.
     pub(super) join: Option<Join>,
-    /// The leader has ended: until then another one may take its place, by this timer.
+    /// The leader has ended: until then another process may take its place; with the number of the timer.
     pub(super) orphaned: Option<(u64, Instant)>,
 }
 
@@ -80,7 +89,7 @@ impl Invites {
         self.sent.len() + self.received.values().filter(|received| received.join.is_some()).count()
     }
 
-    /// An invitation goes out. Until it has ended no other group can have its id.
+    /// Keeps an invitation that is sent. Until it has ended no other group can have its id.
     pub(super) fn open(&mut self, id: Nspace, invitation: Invitation, below: &mut Below<'_>) {
         below.lower.groups.reserve(id.clone());
         self.sent.insert(id, invitation);
@@ -99,13 +108,19 @@ impl Invites {
         self.received.keys().filter(|(_, other)| other == proc).count()
     }
 
-    /// Takes some of what was received; it is not timed any more.
+    /// Takes some of the invitations that were received, and stops their timers.
     pub(super) fn take(
         &mut self,
         which: impl Fn(&(Nspace, ProcId), &Received) -> bool,
         cx: &mut Context,
     ) -> Vec<((Nspace, ProcId), Received)> {
-        let taken: Vec<_> = self.received.extract_if(.., |key, received| which(key, received)).collect();
+        let keys: Vec<_> = self
+            .received
+            .iter()
+            .filter(|(key, received)| which(key, received))
+            .map(|(key, _)| key.clone())
+            .collect();
+        let taken: Vec<_> = keys.into_iter().filter_map(|key| self.received.remove_entry(&key)).collect();
         taken.iter().for_each(|(_, received)| received.clear_timers(cx));
         taken
     }
@@ -121,6 +136,16 @@ impl Invites {
     }
 }
 
+impl Told<'_> {
+    /// The processes that it names under a key.
+    pub(super) fn list(&self, key: &Key<DataArray>) -> Option<Vec<ProcId>> {
+        match self.event.info.get(key) {
+            Ok(Some(DataArray::Proc(procs))) => Some(procs),
+            _ => None,
+        }
+    }
+}
+
 impl Received {
     pub(super) fn clear_timers(&self, cx: &mut Context) {
         if let Some(join) = &self.join {
@@ -132,7 +157,7 @@ impl Received {
     }
 }
 
-/// What of these holds on all nodes.
+/// Those of the directives that hold on all nodes.
 pub(super) fn terms_of(directives: &Directives) -> impl Iterator<Item = Info> {
     TERMS.into_iter().filter(|key| directives.flag(key).unwrap_or_default()).map(|key| Info::new(key, true))
 }
@@ -148,12 +173,4 @@ pub(super) fn add_terms(directives: &mut Directives, terms: &Directives) {
 pub(super) fn given_up(code: Status, id: &Nspace, by: &ProcId) -> Failure {
     let why = if code == Status::GROUP_LEADER_FAILED { "its leader has ended" } else { "it was given up" };
     Failure::new(code, format!("group {id} is not made: {why}")).with_procs(vec![by.clone()])
-}
-
-/// The list of processes that an event has under a key.
-pub(super) fn list_in(event: &Event, key: &Key<DataArray>) -> Option<Vec<ProcId>> {
-    match event.info.get(key) {
-        Ok(Some(DataArray::Proc(procs))) => Some(procs),
-        _ => None,
-    }
 }
