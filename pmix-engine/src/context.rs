@@ -7,11 +7,11 @@ use std::time::Instant;
 use pmix_types::message::{Failure, Reply};
 use pmix_types::{Nspace, ProcId};
 
-use super::connect::Conn;
+use super::connections::{Conn, ConnStage};
 use super::ids::{Counter, ReplyTo};
-use super::registry::{Client, Job, unknown_nspace};
+use super::jobs::{Client, Job, unknown_nspace};
 use super::timers::Timers;
-use super::{Caller, Command, Config, ConnId, ServerStats, UpcallId, UpcallPurpose, UpcallRequest};
+use super::{Caller, Command, Config, ConnId, ServerStats, UpcallId, UpcallRequest};
 
 pub(crate) type Jobs = BTreeMap<Nspace, Job>;
 
@@ -23,7 +23,7 @@ pub(crate) struct Context {
     pub(crate) timers: Timers,
     pub(crate) jobs: Jobs,
     pub(crate) conns: BTreeMap<ConnId, Conn>,
-    pub(crate) upcalls: BTreeMap<UpcallId, UpcallPurpose>,
+    pub(crate) upcalls: BTreeMap<UpcallId, Owner>,
     next_upcall: Counter,
     pub(crate) stats: ServerStats,
     /// Commands to be carried out.
@@ -43,6 +43,12 @@ impl Context {
             stats: ServerStats::default(),
             out: Vec::new(),
         }
+    }
+
+    /// Who asks, if the connection is in a state to ask.
+    pub(crate) fn caller(&self, conn: ConnId) -> Option<Caller> {
+        let held = self.conns.get(&conn).filter(|held| held.stage == ConnStage::Connected)?;
+        Some(held.caller(self.client(&held.proc)))
     }
 
     pub(crate) fn job_or_failure(&self, nspace: &str) -> Result<&Job, Failure> {
@@ -71,22 +77,17 @@ impl Context {
         }
     }
 
-    pub(crate) fn upcall(
-        &mut self,
-        purpose: UpcallPurpose,
-        caller: Caller,
-        request: UpcallRequest,
-    ) -> UpcallId {
-        let id = self.number_upcall(purpose);
+    pub(crate) fn upcall(&mut self, owner: Owner, caller: Caller, request: UpcallRequest) -> UpcallId {
+        let id = self.number_upcall(owner);
         self.stats.upcalls += 1;
         self.out.push(Command::Upcall { id, caller, request });
         id
     }
 
     /// An id for something that is answered as if the host had been called.
-    pub(crate) fn number_upcall(&mut self, purpose: UpcallPurpose) -> UpcallId {
+    pub(crate) fn number_upcall(&mut self, owner: Owner) -> UpcallId {
         let id = UpcallId(self.next_upcall.next());
-        self.upcalls.insert(id, purpose);
+        self.upcalls.insert(id, owner);
         id
     }
 
@@ -101,5 +102,57 @@ impl Context {
     pub(crate) fn self_caller(&self) -> Caller {
         let Config { server, uid, gid, .. } = &self.config;
         Caller { proc: server.clone(), uid: *uid, gid: Some(*gid), object: None }
+    }
+}
+
+/// What the answer to an upcall is for.
+#[derive(Debug)]
+pub(crate) enum Owner {
+    Connect(ConnId),
+    Tool(ConnId),
+    Finalize(ReplyTo),
+    /// The host is only told.
+    Notice,
+    /// A request that is answered by the upcall's outcome alone.
+    Answer(ReplyTo),
+    /// Queries of a process. Not only the host is asked, but also the driver, for the memory of processes.
+    Query(ReplyTo),
+    /// Not the host but the driver is asked, for the file of this monitor.
+    Look(u64),
+    Resolve(ReplyTo),
+    /// A request that is the host's to carry out.
+    Forward,
+    Collective(u64),
+    Fetch,
+    /// An output subscription, by its number.
+    Pull {
+        number: u64,
+        to: ReplyTo,
+    },
+    /// Input for processes.
+    Input(ReplyTo),
+    /// The host has an event of this process.
+    EventUp(ProcId),
+    /// The host is to watch codes, or not to any more.
+    Watch,
+}
+
+impl Owner {
+    /// Whether only this connection wants the answer. An abort goes on although its caller is gone.
+    pub(crate) fn is_for(&self, conn: ConnId) -> bool {
+        match self {
+            Self::Connect(other) | Self::Tool(other) => *other == conn,
+            Self::Finalize(to) | Self::Query(to) | Self::Resolve(to) => to.conn == conn,
+            // what has begun at the host must be ended there
+            Self::Pull { .. } | Self::Input(_) => false,
+            Self::Answer(_)
+            | Self::Notice
+            | Self::Forward
+            | Self::Look(_)
+            | Self::Collective(_)
+            | Self::Fetch
+            | Self::EventUp(_)
+            | Self::Watch => false,
+        }
     }
 }

@@ -57,31 +57,28 @@
 //! 4. No value is shown outside its scope.
 //! 5. When nothing is waiting, and no process is monitored, there is no timer and no upcall under way.
 
-mod attributes;
 mod blob;
 mod census;
 mod collective;
 mod command;
-mod connect;
 mod connected;
+mod connections;
 mod context;
 mod control;
 mod data;
 mod events;
+mod gone;
 mod group;
 mod ids;
 mod input;
 mod invite;
 mod iof;
+mod jobs;
 mod monitor;
 mod notice;
 mod participants;
-mod psets;
 mod query;
-mod registry;
-mod resolve;
 mod routes;
-mod setup;
 mod stats;
 #[cfg(test)]
 mod tests;
@@ -105,7 +102,7 @@ pub use upcall::{Answer, Capabilities, FileState, Upcall, UpcallRequest};
 
 use collective::{Collectives, Entry};
 use connected::ConnectedSets;
-use context::Context;
+use context::{Context, Owner};
 use control::cleanup::{self, Cleanups};
 use control::{Forwards, LeftSet};
 use data::Data;
@@ -114,11 +111,13 @@ use group::Groups;
 use ids::ReplyTo;
 use invite::Invites;
 use iof::Iof;
+use jobs::psets::Psets;
+use jobs::resolve::Resolutions;
+use jobs::setup::{self, Setup};
+use jobs::{attributes, registration};
 use monitor::Monitors;
-use psets::Psets;
 use query::{Queries, Sources};
-use resolve::Resolutions;
-use setup::Setup;
+use registration::Registration;
 use timers::Timer;
 use upcall::Form;
 
@@ -164,38 +163,6 @@ pub struct Engine {
     forwards: Forwards,
 }
 
-/// What the answer to an upcall is for.
-#[derive(Debug)]
-pub(crate) enum UpcallPurpose {
-    Connect(ConnId),
-    Tool(ConnId),
-    Finalize(ReplyTo),
-    /// The host is only told.
-    Notice,
-    /// A request that is answered by the upcall's outcome alone.
-    Answer(ReplyTo),
-    /// Queries of a process. Not only the host is asked, but also the driver, for the memory of processes.
-    Query(ReplyTo),
-    /// Not the host but the driver is asked, for the file of this monitor.
-    Look(u64),
-    Resolve(ReplyTo),
-    /// A request that is the host's to carry out.
-    Forward,
-    Collective(u64),
-    Fetch,
-    /// An output subscription, by its number.
-    Pull {
-        number: u64,
-        to: ReplyTo,
-    },
-    /// Input for processes.
-    Input(ReplyTo),
-    /// The host has an event of this process.
-    EventUp(ProcId),
-    /// The host is to watch codes, or not to any more.
-    Watch,
-}
-
 /// When and by whom something was asked.
 #[derive(Debug)]
 struct Asked {
@@ -239,7 +206,7 @@ impl Engine {
     fn on_input(&mut self, now: Instant, input: Input) {
         self.cx.now = Some(now);
         match input {
-            Input::Hello { conn, peer, hello } => self.on_hello(conn, peer, hello),
+            Input::Hello { conn, peer, hello } => connections::on_hello(conn, peer, hello, &mut self.cx),
             Input::Request { conn, id, request } => self.on_request(now, ReplyTo { conn, id }, request),
             Input::Lost { conn, reason } => self.on_lost(conn, &reason),
             Input::HostReply { upcall, result } => self.on_host_reply(upcall, result),
@@ -367,24 +334,24 @@ impl Engine {
 
     fn on_host_reply(&mut self, upcall: UpcallId, result: Result<Answer, Failure>) {
         // late, double or cancelled: nobody waits for it
-        let Some(purpose) = self.cx.upcalls.remove(&upcall) else { return };
+        let Some(owner) = self.cx.upcalls.remove(&upcall) else { return };
         self.forwards.on_end_of(upcall);
-        match purpose {
-            UpcallPurpose::Connect(conn) => self.on_client_admitted(conn, result.map(|_| ())),
-            UpcallPurpose::Tool(conn) => self.on_tool_admitted(conn, result),
-            UpcallPurpose::Finalize(to) => self.on_finalize_done(to, result.map(|_| ())),
-            UpcallPurpose::Notice => {}
-            UpcallPurpose::Answer(to) => self.cx.reply(to, result.map(|_| Reply::Done)),
-            UpcallPurpose::Query(_) => {
+        match owner {
+            Owner::Connect(conn) => connections::on_client_admitted(conn, result.map(|_| ()), &mut self.cx),
+            Owner::Tool(conn) => connections::on_tool_admitted(conn, result, &mut self.cx),
+            Owner::Finalize(to) => self.on_finalize_done(to, result.map(|_| ())),
+            Owner::Notice => {}
+            Owner::Answer(to) => self.cx.reply(to, result.map(|_| Reply::Done)),
+            Owner::Query(_) => {
                 let sources = Sources { psets: &self.psets, attributes: &self.attributes };
                 self.queries.on_answer(upcall, result, sources, &mut self.cx);
             }
-            UpcallPurpose::Look(number) => {
+            Owner::Look(number) => {
                 let raised = self.monitors.on_looked(number, result, &self.cx);
                 self.raise_alarm(raised);
             }
-            UpcallPurpose::Resolve(_) => self.resolutions.on_answer(upcall, result, &mut self.cx),
-            UpcallPurpose::Forward => {
+            Owner::Resolve(_) => self.resolutions.on_answer(upcall, result, &mut self.cx),
+            Owner::Forward => {
                 if let Some(LeftSet { to, nspace, notify_each }) =
                     self.forwards.on_answer(upcall, result, &mut self.cx)
                 {
@@ -392,25 +359,23 @@ impl Engine {
                     self.cx.reply(to, Ok(Reply::Done));
                 }
             }
-            UpcallPurpose::Collective(round) => self.on_collective_answer(round, result),
-            UpcallPurpose::Pull { number, to } => {
-                self.iof.on_pulled(number, to, result.map(|_| ()), &mut self.cx)
-            }
-            UpcallPurpose::Input(to) => self.iof.on_input_taken(to, result.map(|_| ()), &mut self.cx),
-            UpcallPurpose::Fetch => self.data.on_fetched(upcall, result, &self.psets, &mut self.cx),
-            UpcallPurpose::EventUp(source) => self.events.on_handed_up(&source, &mut self.cx),
-            UpcallPurpose::Watch => self.events.on_watch_answer(upcall, result.is_ok(), &mut self.cx),
+            Owner::Collective(round) => self.on_collective_answer(round, result),
+            Owner::Pull { number, to } => self.iof.on_pulled(number, to, result.map(|_| ()), &mut self.cx),
+            Owner::Input(to) => self.iof.on_input_taken(to, result.map(|_| ()), &mut self.cx),
+            Owner::Fetch => self.data.on_fetched(upcall, result, &self.psets, &mut self.cx),
+            Owner::EventUp(source) => self.events.on_handed_up(&source, &mut self.cx),
+            Owner::Watch => self.events.on_watch_answer(upcall, result.is_ok(), &mut self.cx),
         }
     }
 
     fn on_call(&mut self, now: Instant, id: CallId, call: HostCall) {
         let result = match call {
             HostCall::RegisterNspace { nspace, local_procs, infos } => {
-                self.on_register_nspace(nspace, local_procs, &infos)
+                self.on_register_nspace(Registration { nspace, local_procs, infos })
             }
             HostCall::DeregisterNspace(nspace) => self.on_deregister_nspace(&nspace),
             HostCall::RegisterClient { proc, uid, gid, object } => {
-                self.on_register_client(proc, (uid, gid), object)
+                self.on_register_client(&proc, (uid, gid), object)
             }
             HostCall::DeregisterClient(proc) => self.on_deregister_client(&proc),
             HostCall::ClientEnded { proc, reason } => self.on_client_ended(&proc, &reason),

@@ -2,13 +2,13 @@
 
 use pmix_types::{DataArray, DataRange, Event, Info, Nspace, ProcId, RankSet, keys};
 
-use super::context::Context;
+use super::UpcallRequest;
+use super::context::{Context, Owner};
 use super::events::Events;
 use super::participants::{Members, Named, named_procs};
-use super::registry::Job;
 use super::upcall::Upcall;
 use super::users::Voice;
-use super::{UpcallPurpose, UpcallRequest};
+use crate::jobs::Job;
 
 /// An event that members are to hear.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ impl Notice {
         {
             let event = self.for_those(named_procs(members));
             let caller = cx.self_caller();
-            cx.upcall(UpcallPurpose::Notice, caller, UpcallRequest::NotifyEvent(event));
+            cx.upcall(Owner::Notice, caller, UpcallRequest::NotifyEvent(event));
         }
     }
 

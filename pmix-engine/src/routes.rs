@@ -1,18 +1,48 @@
 //! Ways through several nouns: groups and connected sets, with the events and rounds that concern them.
 
 use pmix_types::message::{Disconnect, Failure, Reply, Request};
-use pmix_types::{Directives, Event, Nspace, ProcId, keys};
+use pmix_types::{Directives, Event, Nspace, ProcId, Status, keys};
 
 use super::collective::{Collectives, Entry, Filing, Lower};
 use super::context::Context;
 use super::events::check_size;
 use super::invite::{Below, Invites};
+use super::jobs::registration::{self, Registration};
 use super::monitor::Raised;
-use super::upcall::{Form, Upcall};
+use super::upcall::{Form, HostObject, Upcall};
 use super::users::Voice;
 use super::{Answer, Asked, CallValue, ConnId, Engine, UpcallRequest};
 
 impl Engine {
+    pub(crate) fn on_register_nspace(&mut self, registration: Registration) -> Result<CallValue, Failure> {
+        let nspace = registration.nspace.clone();
+        if nspace.is_empty() {
+            return Err(Failure::new(Status::ERR_BAD_PARAM, "a namespace needs a name to be registered"));
+        }
+        if self.is_group(&nspace) {
+            let message = format!("register_nspace of {nspace}: a group has that id");
+            return Err(Failure::new(Status::ERR_EXISTS, message));
+        }
+        registration.carry_out(&self.setup, &mut self.cx)?;
+        // whatever waited for this namespace can go on (FEN-11, DMX-05)
+        self.drive_collectives_of(&nspace);
+        self.data.resume_requests_of(&nspace, &mut self.cx);
+        self.data.on_nspace_known(&nspace, &self.psets, &mut self.cx);
+        Ok(CallValue::Done)
+    }
+
+    pub(crate) fn on_register_client(
+        &mut self,
+        proc: &ProcId,
+        user: (u32, u32),
+        object: Option<HostObject>,
+    ) -> Result<CallValue, Failure> {
+        registration::register_client(proc, user, object, &mut self.cx)?;
+        self.drive_collectives_of(&proc.nspace);
+        self.data.resume_requests_of(&proc.nspace, &mut self.cx);
+        Ok(CallValue::Done)
+    }
+
     /// An event of a process. What it says of a group is for the server's own records first.
     pub(crate) fn on_notify(&mut self, asked: Asked, mut event: Event) {
         if let Err(failure) = check_size(&event) {
@@ -118,12 +148,9 @@ impl Engine {
 
     /// A process takes part in nothing any more: those who are connected with it, or in groups with it, hear of it.
     pub(crate) fn end_membership(&mut self, proc: &ProcId) {
-        self.connected.on_ended(proc, &mut self.events, &mut self.cx);
-        self.groups.on_ended(proc, &mut self.events, &mut self.cx);
-        self.with_invites(|invites, below, cx| {
-            invites.end_in_constructs(proc, below, cx);
-            invites.on_ended(|other| other == proc, below, cx);
-        });
+        self.connected.proc_gone(proc, &mut self.events, &mut self.cx);
+        self.groups.proc_gone(proc, &mut self.events, &mut self.cx);
+        self.with_invites(|invites, below, cx| invites.proc_gone(proc, below, cx));
         self.drop_abandoned();
     }
 

@@ -5,9 +5,9 @@ use pmix_types::message::Failure;
 use pmix_types::{Nspace, ProcId, keys};
 
 use super::context::Context;
-use super::registry::{Job, unknown_nspace};
 use super::users::{Voice, not_own};
 use super::{Asked, Caller};
+use crate::jobs::{Job, unknown_nspace};
 
 impl Job {
     /// The user who owns the job according to its data and its processes; `None` if that is unknown or ambiguous.

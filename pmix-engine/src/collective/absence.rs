@@ -15,8 +15,8 @@ use crate::command::{CallValue, Command, Presence};
 use crate::context::Context;
 use crate::group::Groups;
 use crate::ids::CallId;
+use crate::jobs::known_local;
 use crate::participants::Ranks;
-use crate::registry::known_local;
 
 /// Operations that the host may ask about at a time.
 pub(crate) const MAX_ABSENCES: usize = 4096;

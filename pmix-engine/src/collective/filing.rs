@@ -8,7 +8,7 @@ use super::signature::Operation;
 use crate::Answer;
 use crate::context::Context;
 use crate::data::Data;
-use crate::psets::Psets;
+use crate::jobs::psets::Psets;
 use crate::upcall::{Connected, Grouped};
 
 /// How a collective has ended, as the host reports it.

@@ -9,8 +9,8 @@ use super::signature::{Operation, Signature};
 use crate::connected::{Absent, ConnectedSets};
 use crate::context::Context;
 use crate::group::Groups;
+use crate::jobs::Job;
 use crate::participants::{Ranks, add};
-use crate::registry::Job;
 
 /// The part of a collective's participants that is on this node.
 #[derive(Debug, Default)]

@@ -40,8 +40,8 @@ use crate::connected::{self, Entered};
 use crate::context::Context;
 use crate::group::{GroupTerms, Invited, spelled_out};
 use crate::ids::{CallId, ConnId};
+use crate::jobs::known_local;
 use crate::participants::is_in;
-use crate::registry::known_local;
 use crate::timers::{Timer, deadline};
 use crate::{Asked, not_supported};
 
@@ -335,12 +335,13 @@ impl Collectives {
     }
 
     /// A connection is gone, and with it those who awaited an answer on it.
-    pub(crate) fn forget(&mut self, conn: ConnId) {
+    pub(crate) fn conn_gone(&mut self, conn: ConnId) {
         self.rounds.forget(conn);
     }
 
     /// A namespace is gone: collectives of its processes fail.
-    pub(crate) fn fail_of(&mut self, nspace: &Nspace, failure: &Failure, cx: &mut Context) {
+    pub(crate) fn nspace_gone(&mut self, nspace: &Nspace, why: &str, cx: &mut Context) {
+        let failure = &Failure::new(Status::ERR_INVALID_NAMESPACE, why);
         for signature in self.rounds.of_nspace(nspace) {
             self.rounds.retain(&signature, |round| {
                 if let HostSide::Asked(upcall) = round.host {

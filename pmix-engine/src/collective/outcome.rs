@@ -11,13 +11,13 @@ use super::lower::Lower;
 use super::members::{LocalPart, any_alive, nodes_of};
 use super::rounds::{Outcome, Round};
 use super::signature::{Operation, Signature};
-use crate::context::Context;
+use crate::UpcallRequest;
+use crate::context::{Context, Owner};
 use crate::group::{Contribution, Finished};
 use crate::ids::{ConnId, UpcallId};
+use crate::jobs::Viewer;
 use crate::participants::{Ranks, procs_of};
-use crate::registry::Viewer;
 use crate::upcall::{ConnectRequest, Connected, Disconnect, FenceRequest, Grouped};
-use crate::{UpcallPurpose, UpcallRequest};
 
 /// Processes named in a failure; the message names all of them as ranges.
 const MAX_NAMED: usize = 64;
@@ -85,7 +85,7 @@ pub(super) fn ask_host(
         }
     };
     let caller = cx.self_caller();
-    cx.upcall(UpcallPurpose::Collective(round.id), caller, request)
+    cx.upcall(Owner::Collective(round.id), caller, request)
 }
 
 /// Data of the participating namespaces that this server can tell the others of.

@@ -11,9 +11,9 @@ use super::numbering::Numbering;
 use super::sets::{ConnectedSet, ConnectedSets, SetId, Terms};
 use crate::context::Context;
 use crate::events::Events;
+use crate::jobs::Stage;
 use crate::notice::Notice;
 use crate::participants::{Ranks, is_in, named_procs};
-use crate::registry::Stage;
 use crate::upcall::Connected;
 
 /// What the participants of a connect learn of each other.
@@ -159,7 +159,7 @@ impl ConnectedSets {
     /// A process has ended or finalized: those who are connected with it hear of it (CON-13). MPI programs finalize while
     /// they are connected, and abort when their default handler hears of an end, so the end of a process that has finalized
     /// is told only to those who have registered for its code.
-    pub(crate) fn on_ended(&mut self, proc: &ProcId, events: &mut Events, cx: &mut Context) {
+    pub(crate) fn proc_gone(&mut self, proc: &ProcId, events: &mut Events, cx: &mut Context) {
         let has_finalized = cx.client(proc).is_some_and(|client| client.stage == Stage::Finalized);
         for members in self.end(proc) {
             let mut event = Event::new(Status::ERR_PROC_TERM_WO_SYNC, cx.config.server.clone())

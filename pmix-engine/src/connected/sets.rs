@@ -157,7 +157,7 @@ impl ConnectedSets {
     }
 
     /// A namespace is gone: nothing of it is connected.
-    pub(crate) fn forget(&mut self, nspace: &Nspace) {
+    pub(crate) fn nspace_gone(&mut self, nspace: &Nspace) {
         self.retain(|(_, members), _| !members.contains_key(nspace));
     }
 

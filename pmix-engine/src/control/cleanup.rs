@@ -123,7 +123,7 @@ impl Cleanups {
     }
 
     /// A process has ended, and perhaps its namespace on this node with it.
-    pub(crate) fn on_ended(&mut self, proc: &ProcId, cx: &mut Context) {
+    pub(crate) fn proc_gone(&mut self, proc: &ProcId, cx: &mut Context) {
         let own = self.0.remove(proc);
         cx.out.extend(own.map(Command::Cleanup));
         let Some(job) = cx.jobs.get(&proc.nspace) else { return };
@@ -135,7 +135,7 @@ impl Cleanups {
     }
 
     /// A namespace is gone: nothing of it runs here any more.
-    pub(crate) fn end_of_nspace(&mut self, nspace: &Nspace, cx: &mut Context) {
+    pub(crate) fn nspace_gone(&mut self, nspace: &Nspace, cx: &mut Context) {
         let left: Vec<_> = self.0.keys().filter(|proc| proc.nspace == *nspace).cloned().collect();
         cx.out.extend(left.iter().filter_map(|proc| self.0.remove(proc)).map(Command::Cleanup));
     }

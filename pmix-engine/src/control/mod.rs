@@ -10,12 +10,12 @@ use pmix_types::message::{
 };
 use pmix_types::{DataRange, Directives, Info, KeyName, Nspace, Pdata, Persistence, Status, keys};
 
-use crate::context::Context;
+use crate::context::{Context, Owner};
 use crate::ids::ReplyTo;
 use crate::timers::{Timer, deadline};
 use crate::upcall::Form;
 use crate::users::push_identity;
-use crate::{Answer, Asked, Caller, ConnId, UpcallId, UpcallPurpose, UpcallRequest, not_supported};
+use crate::{Answer, Asked, Caller, ConnId, UpcallId, UpcallRequest, not_supported};
 
 /// Bytes of requests of one user that may be left at the host by connections that are gone.
 const MAX_LEFT: usize = 64 << 20;
@@ -185,7 +185,7 @@ impl Forwards {
         match timed {
             Err(failure) => cx.reply(to, Err(failure)),
             Ok((request, deadline)) => {
-                let id = cx.upcall(UpcallPurpose::Forward, by, request);
+                let id = cx.upcall(Owner::Forward, by, request);
                 self.pending.insert(id, Forwarded { to, deadline, form, bytes });
                 cx.timers.set(deadline, Timer::Upcall(id));
             }
@@ -254,8 +254,8 @@ impl Forwards {
         for (upcall, held) in self.pending.iter().filter(|(_, held)| held.to.conn == conn) {
             self.left.add(*upcall, uid, held.bytes);
         }
-        for (upcall, purpose) in &cx.upcalls {
-            if matches!(purpose, UpcallPurpose::Answer(to) if to.conn == conn) {
+        for (upcall, owner) in &cx.upcalls {
+            if matches!(owner, Owner::Answer(to) if to.conn == conn) {
                 self.left.add(*upcall, uid, 0);
             }
         }

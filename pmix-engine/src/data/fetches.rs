@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use pmix_types::{Directives, Info, keys};
 
 use super::pending::FetchKey;
-use crate::context::Context;
+use crate::context::{Context, Owner};
 use crate::upcall::DirectModexRequest;
-use crate::{UpcallId, UpcallPurpose, UpcallRequest};
+use crate::{UpcallId, UpcallRequest};
 
 /// Fetches under way, with the gets that share them (GET-25).
 #[derive(Debug, Default)]
@@ -40,7 +40,7 @@ impl Fetches {
         }
         let request = DirectModexRequest::new(key.0.clone()).with_directives(directives);
         let caller = cx.self_caller();
-        let upcall = cx.upcall(UpcallPurpose::Fetch, caller, UpcallRequest::DirectModex(request));
+        let upcall = cx.upcall(Owner::Fetch, caller, UpcallRequest::DirectModex(request));
         self.by_upcall.insert(upcall, key.clone());
         self.by_key.insert(key, Fetch { upcall, gets: BTreeSet::from([get]) });
     }

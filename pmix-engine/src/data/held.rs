@@ -6,7 +6,7 @@ use pmix_types::{Directives, KeyName, Nspace, ProcId, Rank, Status, keys};
 
 use super::look::modex_of;
 use crate::context::Context;
-use crate::registry::Viewer;
+use crate::jobs::Viewer;
 use crate::{CallId, CallValue, Command};
 
 /// Requests of other nodes that wait here at a time: a host may wait for ever for what will never be put.

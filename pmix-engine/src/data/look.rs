@@ -8,8 +8,8 @@ use pmix_types::{ProcId, Rank, Status, keys};
 
 use super::pending::{PendingGet, key_text};
 use crate::context::Context;
-use crate::psets::Psets;
-use crate::registry::{Job, PutData, Viewer};
+use crate::jobs::psets::Psets;
+use crate::jobs::{Job, PutData, Viewer};
 
 /// What a look at the put data of a process gives.
 pub(super) enum Look {

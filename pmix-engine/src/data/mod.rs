@@ -11,8 +11,8 @@ use pmix_types::message::{Failure, Get, GetReply, ProcData, PutEntry, Reply};
 use pmix_types::{Directives, Memory, Nspace, ProcId, Rank, Scope, Status, Supported};
 
 use crate::context::Context;
-use crate::psets::Psets;
-use crate::registry::{Job, unknown_nspace};
+use crate::jobs::psets::Psets;
+use crate::jobs::{Job, registration, unknown_nspace};
 use crate::timers::Timer;
 use crate::upcall::Upcall;
 use crate::users::not_own;
@@ -71,7 +71,7 @@ impl Data {
     /// Takes over what another server has told of a job.
     pub(crate) fn adopt_job(&mut self, job: JobData, psets: &Psets, cx: &mut Context) {
         let nspace = job.nspace().clone();
-        cx.adopt_job(job);
+        registration::adopt(job, cx);
         self.on_nspace_known(&nspace, psets, cx);
     }
 

@@ -165,18 +165,19 @@ impl Events {
         self.watch.on_answer(upcall, is_ok, cx);
     }
 
-    /// A connection is gone: events of it that were not accepted yet are dropped.
-    pub(super) fn forget_untaken(&mut self, conn: ConnId) {
+    /// A connection is gone: its registrations, and events of it that were not accepted yet, are dropped.
+    pub(super) fn conn_gone(&mut self, conn: ConnId, cx: &mut Context) {
+        self.drop_registrations(conn, cx);
         self.uplink.forget(conn);
     }
 
     /// A process has ended: if its name is used again, the new process has not had any events yet.
-    pub(super) fn forget_proc(&mut self, proc: &ProcId) {
+    pub(super) fn proc_gone(&mut self, proc: &ProcId) {
         self.cache.forget_proc(proc);
     }
 
     /// A namespace has ended: if its name is used again, the new one must not receive events that were meant for this one.
-    pub(super) fn forget_nspace(&mut self, nspace: &Nspace) {
+    pub(super) fn nspace_gone(&mut self, nspace: &Nspace) {
         self.cache.forget_nspace(nspace);
     }
 

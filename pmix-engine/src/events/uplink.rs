@@ -3,10 +3,10 @@ use std::collections::{BTreeMap, VecDeque};
 use pmix_types::message::Reply;
 use pmix_types::{DataRange, Event, ProcId, keys};
 
-use crate::context::Context;
+use crate::context::{Context, Owner};
 use crate::ids::ReplyTo;
 use crate::upcall::Upcall;
-use crate::{Asked, Caller, ConnId, UpcallPurpose, UpcallRequest};
+use crate::{Asked, Caller, ConnId, UpcallRequest};
 
 /// Events of one process that are accepted (EVT-17) while the host is busy with an earlier one. A process that notifies
 /// more has to wait.
@@ -74,13 +74,13 @@ impl Uplink {
 /// Passes an event to the host that the server has created on behalf of a process.
 pub(super) fn pass_alarm_up(caller: Caller, event: Event, cx: &mut Context) {
     if reaches_further(&event, cx) {
-        cx.upcall(UpcallPurpose::Notice, caller, UpcallRequest::NotifyEvent(event));
+        cx.upcall(Owner::Notice, caller, UpcallRequest::NotifyEvent(event));
     }
 }
 
 fn hand_up(caller: Caller, event: Event, cx: &mut Context) {
-    let purpose = UpcallPurpose::EventUp(event.source.clone());
-    cx.upcall(purpose, caller, UpcallRequest::NotifyEvent(event));
+    let owner = Owner::EventUp(event.source.clone());
+    cx.upcall(owner, caller, UpcallRequest::NotifyEvent(event));
 }
 
 fn reaches_further(event: &Event, cx: &Context) -> bool {

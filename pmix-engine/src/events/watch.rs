@@ -2,10 +2,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pmix_types::{Directives, Status};
 
-use crate::context::Context;
+use crate::context::{Context, Owner};
 use crate::upcall::{DeregisterEventsRequest, RegisterEvents, Upcall};
 use crate::users::push_identity;
-use crate::{Caller, UpcallId, UpcallPurpose, UpcallRequest};
+use crate::{Caller, UpcallId, UpcallRequest};
 
 /// Limit for the codes that the host is asked to watch.
 const MAX_WATCHED: usize = 4096;
@@ -101,7 +101,7 @@ impl Watch {
         self.set_stage(&codes, Stage::Asking);
         push_identity(&mut directives, (caller.uid, caller.gid));
         let request = RegisterEvents::new(codes.clone()).with_directives(directives);
-        let upcall = cx.upcall(UpcallPurpose::Watch, caller, UpcallRequest::RegisterEvents(request));
+        let upcall = cx.upcall(Owner::Watch, caller, UpcallRequest::RegisterEvents(request));
         self.asked.insert(upcall, Asked { codes, is_start: true });
     }
 
@@ -126,7 +126,7 @@ impl Watch {
         }
         self.set_stage(&over, Stage::Releasing);
         let request = UpcallRequest::DeregisterEvents(DeregisterEventsRequest::new(over.clone()));
-        let upcall = cx.upcall(UpcallPurpose::Watch, cx.self_caller(), request);
+        let upcall = cx.upcall(Owner::Watch, cx.self_caller(), request);
         self.asked.insert(upcall, Asked { codes: over, is_start: false });
     }
 

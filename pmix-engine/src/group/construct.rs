@@ -164,7 +164,7 @@ impl Groups {
         if group.invited.is_some_and(|invited| invited.leads) {
             tell_of_completion(id, &reply, events, cx);
         }
-        ended.iter().for_each(|proc| self.on_ended(proc, events, cx));
+        ended.iter().for_each(|proc| self.proc_gone(proc, events, cx));
         Ok(reply)
     }
 

@@ -156,7 +156,7 @@ impl Groups {
 
     /// A namespace is gone, and with it all groups that have members of it; those that outlive the end of members go on
     /// without these (GRP-09).
-    pub(crate) fn forget(&mut self, nspace: &Nspace) {
+    pub(crate) fn nspace_gone(&mut self, nspace: &Nspace) {
         self.all.retain(|_, group| {
             if !group.numbering.has_nspace(nspace) {
                 return true;

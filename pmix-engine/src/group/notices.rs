@@ -34,7 +34,7 @@ impl Groups {
     }
 
     /// A process has ended or finalized: the members of groups that want to know hear of it.
-    pub(crate) fn on_ended(&mut self, proc: &ProcId, events: &mut Events, cx: &mut Context) {
+    pub(crate) fn proc_gone(&mut self, proc: &ProcId, events: &mut Events, cx: &mut Context) {
         for (id, tells) in self.end(proc) {
             if tells {
                 let event = Event::new(Status::GROUP_MEMBER_FAILED, cx.config.server.clone());

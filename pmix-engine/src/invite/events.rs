@@ -127,13 +127,18 @@ impl Invites {
         self.tell_leader(&received.leader, event, below, cx);
     }
 
+    /// A process is gone, or has finalized: nobody leads or joins groups in its name any more.
+    pub(crate) fn proc_gone(&mut self, proc: &ProcId, below: &mut Below<'_>, cx: &mut Context) {
+        self.end_in_constructs(proc, below, cx);
+        self.end_those(|other| other == proc, below, cx);
+    }
+
+    pub(crate) fn nspace_gone(&mut self, nspace: &Nspace, below: &mut Below<'_>, cx: &mut Context) {
+        self.end_those(|proc| proc.nspace == *nspace, below, cx);
+    }
+
     /// Processes have ended: those who were invited by them or have invited them hear of it.
-    pub(crate) fn on_ended(
-        &mut self,
-        is_it: impl Fn(&ProcId) -> bool,
-        below: &mut Below<'_>,
-        cx: &mut Context,
-    ) {
+    fn end_those(&mut self, is_it: impl Fn(&ProcId) -> bool, below: &mut Below<'_>, cx: &mut Context) {
         let led = self.sent.iter().filter(|(_, held)| is_it(&held.asked.by.proc));
         for id in led.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
             let message = format!("group {id}: its leader has ended");

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, VecDeque};
 use pmix_types::message::{Failure, IofPush, Reply};
 use pmix_types::{Memory, ProcId, Status};
 
-use crate::context::Context;
+use crate::context::{Context, Owner};
 use crate::ids::ReplyTo;
 use crate::upcall::Upcall;
 use crate::users::push_identity;
-use crate::{Asked, ConnId, UpcallPurpose, UpcallRequest, not_supported};
+use crate::{Asked, ConnId, UpcallRequest, not_supported};
 
 /// Bytes of input from one connection that may wait for the host; a single push may be larger.
 const MAX_WAITING: usize = 16 << 20;
@@ -68,5 +68,5 @@ impl Inputs {
 fn pass_on(asked: Asked, mut input: IofPush, cx: &mut Context) {
     let Asked { by: caller, to, .. } = asked;
     push_identity(&mut input.directives, (caller.uid, caller.gid));
-    cx.upcall(UpcallPurpose::Input(to), caller, UpcallRequest::PushStdin(input));
+    cx.upcall(Owner::Input(to), caller, UpcallRequest::PushStdin(input));
 }

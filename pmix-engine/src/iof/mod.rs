@@ -11,11 +11,11 @@ use std::time::Instant;
 use pmix_types::message::{Failure, IofPull, IofPush, Output, Reply};
 use pmix_types::{IofChannels, Memory, Nspace, ProcId, Status, keys};
 
-use super::context::Context;
+use super::context::{Context, Owner};
 use super::ids::{Counter, ReplyTo};
 use super::upcall::Upcall;
 use super::users::push_identity;
-use super::{Asked, CallValue, Caller, ConnId, UpcallPurpose, UpcallRequest, not_supported};
+use super::{Asked, CallValue, Caller, ConnId, UpcallRequest, not_supported};
 use cache::{Cache, CacheRule};
 use input::Inputs;
 use subscription::{Buffer, Stage, Subscription};
@@ -55,7 +55,7 @@ impl Iof {
         };
         let (number, request) = (subscription.number, subscription.for_host(true));
         self.subscriptions.insert(number, subscription);
-        cx.upcall(UpcallPurpose::Pull { number, to }, caller, UpcallRequest::IofPull(request));
+        cx.upcall(Owner::Pull { number, to }, caller, UpcallRequest::IofPull(request));
     }
 
     fn subscribe(
@@ -112,7 +112,7 @@ impl Iof {
             return cx.reply(to, Err(failure));
         }
         let Stage::Asked(ended) = stage else {
-            return self.end(number, UpcallPurpose::Notice, cx);
+            return self.end(number, Owner::Notice, cx);
         };
         let kept = self.cache.take(|source, channels| held.wants(source, channels));
         cx.reply(to, Ok(Reply::Registered(number)));
@@ -127,7 +127,7 @@ impl Iof {
         match self.subscriptions.get_mut(&number) {
             Some(held) if is_own(held) => {
                 held.flush(|_| true, &mut cx.timers, &mut cx.out);
-                self.end(number, UpcallPurpose::Answer(to), cx);
+                self.end(number, Owner::Answer(to), cx);
             }
             _ => {
                 let message = format!("no output subscription {number}");
@@ -149,16 +149,16 @@ impl Iof {
             }
         }
         for number in active {
-            self.end(number, UpcallPurpose::Notice, cx);
+            self.end(number, Owner::Notice, cx);
         }
     }
 
     /// Removes a subscription and tells the host, which sends redirected output where it went before (IOF-03).
-    fn end(&mut self, number: u64, purpose: UpcallPurpose, cx: &mut Context) {
+    fn end(&mut self, number: u64, owner: Owner, cx: &mut Context) {
         let Some(mut ended) = self.subscriptions.remove(&number) else { return };
         ended.discard(&mut cx.timers);
         let request = UpcallRequest::IofPull(ended.for_host(false));
-        cx.upcall(purpose, ended.caller, request);
+        cx.upcall(owner, ended.caller, request);
     }
 
     /// Output from the host: sent to its subscribers, or kept until there is one (IOF-05).
@@ -201,7 +201,7 @@ impl Iof {
     }
 
     /// A namespace is gone: its subscribers are told that no more output comes from it.
-    pub(super) fn end_of_nspace(&mut self, nspace: &Nspace, cx: &mut Context) {
+    pub(super) fn nspace_gone(&mut self, nspace: &Nspace, cx: &mut Context) {
         self.cache.forget(nspace);
         for held in self.subscriptions.values_mut().filter(|held| held.names(nspace)) {
             match &mut held.stage {
@@ -224,8 +224,9 @@ impl Iof {
         self.inputs.on_taken(to, result, cx);
     }
 
-    /// A connection is gone: input from it that still waits is dropped.
-    pub(super) fn forget_input(&mut self, conn: ConnId) {
+    /// A connection is gone: its subscriptions end, and input from it that still waits is dropped.
+    pub(super) fn conn_gone(&mut self, conn: ConnId, cx: &mut Context) {
+        self.drop_subscriptions(conn, cx);
         self.inputs.forget(conn);
     }
 }

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use pmix_types::message::{self, Failure, Reply};
 use pmix_types::{DataArray, DataRange, Directives, Event, Info, ProcId, Status, Value, keys};
 
-use super::context::Context;
+use super::context::{Context, Owner};
 use super::ids::Counter;
 use super::timers::{Timer, deadline};
 use super::upcall::Upcall;
-use super::{Answer, Asked, Caller, Command, ConnId, UpcallPurpose, UpcallRequest};
+use super::{Answer, Asked, Caller, Command, ConnId, UpcallRequest};
 use alarm::{Alarm, bad_param};
 use file::File;
 
@@ -231,7 +231,7 @@ impl Monitors {
     fn look(&mut self, number: u64, cx: &mut Context) {
         let Some(Monitor { kind: Kind::File(file), .. }) = self.held.get_mut(&number) else { return };
         if file.look.is_none() {
-            let id = cx.number_upcall(UpcallPurpose::Look(number));
+            let id = cx.number_upcall(Owner::Look(number));
             file.look = Some(id);
             cx.out.push(Command::Look { id, path: file.path.clone() });
         }
@@ -259,7 +259,7 @@ impl Monitors {
     }
 
     /// A connection finalizes or is gone.
-    pub(super) fn end_of_conn(&mut self, conn: ConnId, cx: &mut Context) {
+    pub(super) fn conn_gone(&mut self, conn: ConnId, cx: &mut Context) {
         let ended: Vec<_> = self.of(conn).map(|(number, _)| number).collect();
         ended.into_iter().for_each(|number| self.end(number, cx));
     }

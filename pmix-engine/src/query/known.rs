@@ -1,7 +1,7 @@
 use pmix_types::AttributeRegistry;
 
 use crate::context::Context;
-use crate::psets::Psets;
+use crate::jobs::psets::Psets;
 
 /// Other nouns that know answers.
 #[derive(Clone, Copy, Debug)]

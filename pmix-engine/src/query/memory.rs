@@ -10,7 +10,7 @@ use super::qualifiers::readings;
 use super::question::{Questions, says};
 use crate::Caller;
 use crate::context::Context;
-use crate::registry::Stage;
+use crate::jobs::Stage;
 
 const MEGABYTE: f64 = 1024.0 * 1024.0;
 

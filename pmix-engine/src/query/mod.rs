@@ -16,10 +16,10 @@ use std::collections::BTreeMap;
 use pmix_types::message::{Failure, Reply};
 use pmix_types::{Directives, KeyName, ProcId, Query, Status, keys};
 
-use super::context::Context;
+use super::context::{Context, Owner};
 use super::upcall::{QueryRequest, Upcall};
 use super::users::push_identity;
-use super::{Answer, Asked, Command, ConnId, UpcallId, UpcallPurpose, UpcallRequest};
+use super::{Answer, Asked, Command, ConnId, UpcallId, UpcallRequest};
 pub(super) use catalogue::qualifiers_of_queries;
 use known::Known;
 pub(super) use known::Sources;
@@ -50,7 +50,7 @@ impl Queries {
     }
 
     /// A connection is gone: its queries are dropped.
-    pub(super) fn forget(&mut self, conn: ConnId) {
+    pub(super) fn conn_gone(&mut self, conn: ConnId) {
         self.0.retain(|_, pending| pending.questions.to.conn != conn);
     }
 
@@ -85,7 +85,7 @@ impl Queries {
         let mut directives = Directives::new();
         push_identity(&mut directives, (by.uid, by.gid));
         let request = QueryRequest::new(for_host).with_directives(directives);
-        let id = cx.upcall(UpcallPurpose::Query(questions.to), by, UpcallRequest::Query(request));
+        let id = cx.upcall(Owner::Query(questions.to), by, UpcallRequest::Query(request));
         self.0.insert(id, Pending { questions, asked: AskedOf::Host });
     }
 
@@ -120,7 +120,7 @@ impl Queries {
             return complete(questions, &Measured::default(), sources, cx);
         };
         let pids = subjects.iter().map(|(_, pid)| *pid).collect();
-        let id = cx.number_upcall(UpcallPurpose::Query(questions.to));
+        let id = cx.number_upcall(Owner::Query(questions.to));
         self.0.insert(id, Pending { questions, asked: AskedOf::Driver(subjects) });
         cx.out.push(Command::Measure { id, pids });
     }

@@ -10,7 +10,7 @@ use super::memory::Measured;
 use super::qualifiers::{all, joined, readings};
 use super::question::{Outcome, says};
 use crate::Caller;
-use crate::registry::{Job, unknown_nspace};
+use crate::jobs::{Job, unknown_nspace};
 
 impl Known<'_> {
     /// Answers about the library itself, which the host is not asked for.

@@ -11,7 +11,7 @@ use pmix_types::{
 use super::known::Known;
 use super::qualifiers::all;
 use crate::Caller;
-use crate::registry::{Client, Job, Stage};
+use crate::jobs::{Client, Job, Stage};
 
 impl Known<'_> {
     /// What the server knows of the processes of these namespaces, each in rank order.

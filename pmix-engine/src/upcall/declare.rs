@@ -6,7 +6,7 @@ macro_rules! attributes {
         None
     };
     ($attributes:ident) => {
-        Some(super::attributes::$attributes)
+        Some(crate::jobs::attributes::$attributes)
     };
 }
 

@@ -6,10 +6,10 @@
 use pmix_types::message::Failure;
 use pmix_types::{AttributeLevel, AttributeRegistry, RegAttr, Status, Supported, keys};
 
-use super::CallValue;
-use super::context::Context;
-use super::query::qualifiers_of_queries;
-use super::upcall::{Capabilities, Upcall};
+use crate::CallValue;
+use crate::context::Context;
+use crate::query::qualifiers_of_queries;
+use crate::upcall::{Capabilities, Upcall};
 
 const ASSEMBLY: &[&str] = &[
     keys::CONNECT_ID.name(),
@@ -44,7 +44,7 @@ const CLEANUP: &[&str] = &[
     keys::CLEANUP_LEAVE_TOPDIR.name(),
 ];
 
-pub(super) const IOF_PULL: &[&str] = &[
+pub(crate) const IOF_PULL: &[&str] = &[
     keys::IOF_CACHE_SIZE.name(),
     keys::IOF_DROP_OLDEST.name(),
     keys::IOF_DROP_NEWEST.name(),
@@ -75,21 +75,21 @@ const MONITOR: &[&str] = &[
     keys::TIMEOUT.name(),
 ];
 
-pub(super) const IOF_PUSH: &[&str] = &[keys::IOF_COMPLETE.name(), keys::USERID.name(), keys::GRPID.name()];
+pub(crate) const IOF_PUSH: &[&str] = &[keys::IOF_COMPLETE.name(), keys::USERID.name(), keys::GRPID.name()];
 
 /// The host takes what there is.
-pub(super) const NOTHING: &[&str] = &[];
+pub(crate) const NOTHING: &[&str] = &[];
 
 /// What the server does for each request that it passes up: it keeps the time, and says who asks.
-pub(super) const PASSED_UP: &[&str] = &[keys::TIMEOUT.name(), keys::USERID.name(), keys::GRPID.name()];
+pub(crate) const PASSED_UP: &[&str] = &[keys::TIMEOUT.name(), keys::USERID.name(), keys::GRPID.name()];
 
-pub(super) const SPAWN: &[&str] =
+pub(crate) const SPAWN: &[&str] =
     &[keys::TIMEOUT.name(), keys::SPAWN_TIMEOUT.name(), keys::USERID.name(), keys::GRPID.name()];
 
-pub(super) const LOOKUP: &[&str] =
+pub(crate) const LOOKUP: &[&str] =
     &[keys::RANGE.name(), keys::TIMEOUT.name(), keys::USERID.name(), keys::GRPID.name()];
 
-pub(super) const PUBLISH: &[&str] = &[
+pub(crate) const PUBLISH: &[&str] = &[
     keys::RANGE.name(),
     keys::PERSISTENCE.name(),
     keys::TIMEOUT.name(),
@@ -132,7 +132,7 @@ const OWN: &[Supported<'static>] = &[
 ];
 
 /// What is supported when the server starts: its own attributes, and those that the host has declared.
-pub(super) fn at_start(capabilities: &Capabilities) -> AttributeRegistry {
+pub(crate) fn at_start(capabilities: &Capabilities) -> AttributeRegistry {
     let (server, host) = (AttributeLevel::Server, AttributeLevel::Host);
     let queries = qualifiers_of_queries();
     let queries = Supported { functions: Upcall::Query.functions(), attributes: &queries };
@@ -156,7 +156,7 @@ pub(super) fn at_start(capabilities: &Capabilities) -> AttributeRegistry {
 }
 
 /// The host says which attributes an entry of its module takes (ATT-01).
-pub(super) fn register(
+pub(crate) fn register(
     registry: &mut AttributeRegistry,
     function: &str,
     attributes: Vec<RegAttr>,

@@ -8,13 +8,13 @@ use pmix_types::job::{JobData, NodeRef, Target};
 use pmix_types::message::Failure;
 use pmix_types::{DataArray, Envar, Info, KeyName, KeyVal, Nspace, ProcId, Status, Value, keys};
 
-use super::CallValue;
-use super::context::Context;
-use super::registry::unknown_nspace;
+use crate::CallValue;
+use crate::context::Context;
+use crate::jobs::unknown_nspace;
 
 /// Values that all jobs have.
 #[derive(Debug, Default)]
-pub(super) struct Setup {
+pub(crate) struct Setup {
     resources: BTreeMap<KeyName, Value>,
     inventory: Inventory,
 }
@@ -24,7 +24,7 @@ type Inventory = BTreeMap<String, BTreeMap<KeyName, Value>>;
 
 impl Setup {
     /// Adds these values to a job, whose own data are not overwritten (REG-10, REG-20).
-    pub(super) fn add_to(&self, data: &mut JobData, hostname: &str) -> Result<(), Failure> {
+    pub(crate) fn add_to(&self, data: &mut JobData, hostname: &str) -> Result<(), Failure> {
         self.renew(data, hostname, &Inventory::new())
     }
 
@@ -49,7 +49,7 @@ impl Setup {
         data.register(&arrays, hostname).map_err(|error| Failure::new(error.status(), error.to_string()))
     }
 
-    pub(super) fn register_resources(
+    pub(crate) fn register_resources(
         &mut self,
         infos: Vec<Info>,
         cx: &mut Context,
@@ -59,7 +59,7 @@ impl Setup {
     }
 
     /// Removes them by key (REG-10).
-    pub(super) fn deregister_resources(
+    pub(crate) fn deregister_resources(
         &mut self,
         keys: &[KeyName],
         cx: &mut Context,
@@ -69,7 +69,7 @@ impl Setup {
     }
 
     /// A later inventory adds to and replaces earlier ones (SET-05).
-    pub(super) fn deliver_inventory(
+    pub(crate) fn deliver_inventory(
         &mut self,
         infos: &[Info],
         cx: &mut Context,
@@ -108,7 +108,7 @@ impl Setup {
 }
 
 /// Variables go to the processes of the job, anything else to its data (SET-03).
-pub(super) fn set_up_local(
+pub(crate) fn set_up_local(
     nspace: &Nspace,
     infos: Vec<Info>,
     cx: &mut Context,
@@ -137,7 +137,7 @@ pub(super) fn set_up_local(
 }
 
 /// The variables of a registered process.
-pub(super) fn variables_of(proc: &ProcId, cx: &Context) -> Result<CallValue, Failure> {
+pub(crate) fn variables_of(proc: &ProcId, cx: &Context) -> Result<CallValue, Failure> {
     let job = cx.job_or_failure(&proc.nspace)?;
     if job.clients.contains_key(&proc.rank) {
         return Ok(CallValue::Variables(job.variables.clone().into_iter().collect()));

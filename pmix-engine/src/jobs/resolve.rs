@@ -6,11 +6,11 @@ use pmix_types::job::{JobData, resolve_nodes, resolve_peers};
 use pmix_types::message::{Failure, Reply, ResolvePeers};
 use pmix_types::{DataArray, Directives, Info, KeyName, Nspace, Query, Status, Value, keys};
 
-use super::context::Context;
-use super::ids::ReplyTo;
-use super::upcall::{QueryRequest, QueryResults, Upcall};
-use super::users::push_identity;
-use super::{Answer, Asked, Caller, ConnId, UpcallId, UpcallPurpose, UpcallRequest};
+use crate::context::{Context, Owner};
+use crate::ids::ReplyTo;
+use crate::upcall::{QueryRequest, QueryResults, Upcall};
+use crate::users::push_identity;
+use crate::{Answer, Asked, Caller, ConnId, UpcallId, UpcallRequest};
 
 /// What is to be resolved; no namespace stands for all.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ struct Resolving {
 
 /// Requests that wait for the host.
 #[derive(Debug, Default)]
-pub(super) struct Resolutions(BTreeMap<UpcallId, Resolving>);
+pub(crate) struct Resolutions(BTreeMap<UpcallId, Resolving>);
 
 impl Resolve {
     /// The question as hosts know it (RES-04).
@@ -71,21 +71,21 @@ impl Resolve {
 }
 
 impl Resolutions {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// A connection is gone: nobody waits for its answers.
-    pub(super) fn forget(&mut self, conn: ConnId) {
+    pub(crate) fn conn_gone(&mut self, conn: ConnId) {
         self.0.retain(|_, resolving| resolving.to.conn != conn);
     }
 
-    pub(super) fn on_peers(&mut self, asked: Asked, request: ResolvePeers, cx: &mut Context) {
+    pub(crate) fn on_peers(&mut self, asked: Asked, request: ResolvePeers, cx: &mut Context) {
         let node = request.node.unwrap_or_else(|| cx.config.hostname.clone());
         self.resolve(asked, Resolve::Peers { node, nspace: request.nspace }, cx);
     }
 
-    pub(super) fn on_nodes(&mut self, asked: Asked, nspace: Option<Nspace>, cx: &mut Context) {
+    pub(crate) fn on_nodes(&mut self, asked: Asked, nspace: Option<Nspace>, cx: &mut Context) {
         self.resolve(asked, Resolve::Nodes(nspace), cx);
     }
 
@@ -98,12 +98,12 @@ impl Resolutions {
         let mut directives = Directives::new();
         push_identity(&mut directives, (by.uid, by.gid));
         let request = QueryRequest::new(vec![what.query()]).with_directives(directives);
-        let id = cx.upcall(UpcallPurpose::Resolve(to), by.clone(), UpcallRequest::Query(request));
+        let id = cx.upcall(Owner::Resolve(to), by.clone(), UpcallRequest::Query(request));
         self.0.insert(id, Resolving { to, by, what });
     }
 
     /// The host has answered.
-    pub(super) fn on_answer(&mut self, upcall: UpcallId, result: Result<Answer, Failure>, cx: &mut Context) {
+    pub(crate) fn on_answer(&mut self, upcall: UpcallId, result: Result<Answer, Failure>, cx: &mut Context) {
         let Some(Resolving { to, by, what }) = self.0.remove(&upcall) else { return };
         let result = match result {
             Ok(Answer::Query(found)) => what.read(&found),

@@ -6,14 +6,14 @@ use std::collections::btree_map::Entry;
 use pmix_types::message::Failure;
 use pmix_types::{DataArray, DataRange, Directives, Event, Info, ProcId, Status, Value, keys};
 
-use super::Caller;
-use super::context::Context;
-use super::registry::Job;
-use super::users::Voice;
+use crate::Caller;
+use crate::context::Context;
+use crate::jobs::Job;
+use crate::users::Voice;
 
 /// Members by name. A set never changes.
 #[derive(Debug, Default)]
-pub(super) struct Psets(BTreeMap<String, Vec<ProcId>>);
+pub(crate) struct Psets(BTreeMap<String, Vec<ProcId>>);
 
 impl Psets {
     /// Names of the sets that a process belongs to, in order.
@@ -23,7 +23,7 @@ impl Psets {
     }
 
     /// Names of the sets of a process: those that came with its job, then those defined here (PST-03).
-    pub(super) fn names_with(&self, given: Option<&Value>, proc: &ProcId) -> Option<Value> {
+    pub(crate) fn names_with(&self, given: Option<&Value>, proc: &ProcId) -> Option<Value> {
         let mut names = match given.and_then(Value::as_array) {
             Some(DataArray::String(names)) => names.clone(),
             _ => Vec::new(),
@@ -37,7 +37,7 @@ impl Psets {
     }
 
     /// The answer to a query, if it is about sets. Who may see one of the members may see the set.
-    pub(super) fn answer(
+    pub(crate) fn answer(
         &self,
         asker: &Caller,
         key: &str,
@@ -66,7 +66,7 @@ impl Psets {
     }
 
     /// Defines a set; returns the event that tells of it, if it is new.
-    pub(super) fn define(
+    pub(crate) fn define(
         &mut self,
         name: String,
         members: Vec<ProcId>,
@@ -93,7 +93,7 @@ impl Psets {
     }
 
     /// Deletes a set; returns the event that tells of it.
-    pub(super) fn delete(&mut self, name: &str, cx: &Context) -> Result<(Event, Voice), Failure> {
+    pub(crate) fn delete(&mut self, name: &str, cx: &Context) -> Result<(Event, Voice), Failure> {
         let Some(members) = self.0.remove(name) else {
             let message = format!("there is no process set {name}");
             return Err(Failure::new(Status::ERR_NOT_FOUND, message));

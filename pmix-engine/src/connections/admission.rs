@@ -1,0 +1,150 @@
+//! Who is let in.
+
+use std::collections::BTreeSet;
+
+use pmix_types::message::{Failure, Hello, Identity, Welcome};
+use pmix_types::{ProcId, Status};
+
+use super::{Conn, ConnStage, Kind};
+use crate::context::{Context, Owner};
+use crate::jobs::{Client, Stage};
+use crate::upcall::{ClientConnected, ToolConnected, Upcall};
+use crate::users::push_identity;
+use crate::{Answer, Command, ConnId, PeerCred, UpcallRequest};
+
+/// Connections that a process may have at a time: it and its clones (IDN-07) have one each. What else is bounded is so
+/// for each of them.
+const MAX_CONNECTIONS: usize = 8;
+
+/// A process says who it is.
+pub(crate) fn on_hello(conn: ConnId, peer: PeerCred, hello: Hello, cx: &mut Context) {
+    let admitted = match hello.identity {
+        Identity::Client(ref proc) => check_client(proc, peer, cx).map(|()| (proc.clone(), Kind::Client)),
+        Identity::Tool(ref wish) => {
+            check_tool(peer, cx).map(|()| (wish.clone().unwrap_or_else(ProcId::none), Kind::Tool))
+        }
+        _ => Err(Failure::new(Status::ERR_NOT_SUPPORTED, "this kind of process is not known here")),
+    };
+    let (proc, kind) = match admitted {
+        Ok(admitted) => admitted,
+        Err(failure) => return refuse(conn, failure, cx),
+    };
+    let held =
+        Conn { proc: proc.clone(), peer, kind, stage: ConnStage::Asked, registrations: BTreeSet::new() };
+    let caller = held.caller(cx.client(&held.proc));
+    cx.conns.insert(conn, held);
+    match kind {
+        Kind::Tool => {
+            let Identity::Tool(wish) = hello.identity else { return };
+            let mut directives = hello.directives;
+            push_identity(&mut directives, (peer.uid, peer.gid));
+            let request = ToolConnected::new(wish).with_directives(directives);
+            cx.upcall(Owner::Tool(conn), caller, UpcallRequest::ToolConnected(request));
+        }
+        Kind::Client if cx.config.capabilities.has(Upcall::ClientConnected) => {
+            let request = ClientConnected::new(proc).with_directives(hello.directives);
+            cx.upcall(Owner::Connect(conn), caller, UpcallRequest::ClientConnected(request));
+        }
+        Kind::Client => on_client_admitted(conn, Ok(()), cx),
+    }
+}
+
+/// The claim of a client against its registration and what the kernel reports (CLI-02, CLI-03).
+fn check_client(proc: &ProcId, peer: PeerCred, cx: &Context) -> Result<(), Failure> {
+    let refused = |message: String| Err(Failure::new(Status::ERR_NO_PERMISSIONS, message));
+    let Some(job) = cx.jobs.get(&proc.nspace) else {
+        return refused(format!("{proc}: its namespace is not registered with this server"));
+    };
+    let Some(client) = job.clients.get(&proc.rank) else {
+        return refused(format!("{proc} is not registered with this server"));
+    };
+    let gid = peer.gid.unwrap_or(client.gid);
+    if (client.uid, client.gid) != (peer.uid, gid) {
+        return refused(format!(
+            "{proc} is registered for uid {} gid {}, but the connection comes from uid {} gid {gid}",
+            client.uid, client.gid, peer.uid
+        ));
+    }
+    check_room(client, proc)
+}
+
+/// Tools need the server's leave and a host that decides (TOL-01, SEC-02).
+fn check_tool(peer: PeerCred, cx: &Context) -> Result<(), Failure> {
+    if cx.config.tool_support && cx.config.capabilities.has(Upcall::ToolConnected) {
+        return Ok(());
+    }
+    let message = format!("tools are not admitted by this server (a tool of uid {} tried)", peer.uid);
+    Err(Failure::new(Status::ERR_NOT_SUPPORTED, message))
+}
+
+fn refuse(conn: ConnId, failure: Failure, cx: &mut Context) {
+    cx.conns.remove(&conn);
+    cx.stats.refused += 1;
+    cx.out.push(Command::Refuse { conn, failure });
+}
+
+/// The host lets a client in, or says why not.
+pub(crate) fn on_client_admitted(conn: ConnId, result: Result<(), Failure>, cx: &mut Context) {
+    let Some(held) = cx.conns.get(&conn) else { return };
+    let (proc, pid) = (held.proc.clone(), held.peer.pid);
+    // others may have come in while the host was asked
+    let room = cx.client(&proc).map_or(Ok(()), |client| check_room(client, &proc));
+    if let Err(failure) = result.and(room) {
+        return refuse(conn, failure, cx);
+    }
+    let Some(held) = cx.conns.get_mut(&conn) else { return };
+    held.stage = ConnStage::Connected;
+    let Some(job) = cx.jobs.get_mut(&proc.nspace) else { return };
+    let Some(client) = job.clients.get_mut(&proc.rank) else { return };
+    client.conns.insert(conn);
+    client.stage = Stage::Connected;
+    client.departed = None;
+    job.departed.remove(proc.rank);
+    if client.pid == 0 {
+        client.pid = pid.unwrap_or(0);
+    }
+    let welcome = Welcome::new(proc, cx.config.server.clone(), cx.config.hostname.clone());
+    cx.stats.connections += 1;
+    cx.out.push(Command::Accept { conn, welcome: welcome.with_job(job.data.clone()) });
+}
+
+/// The host gives a tool its identity, or says why not.
+pub(crate) fn on_tool_admitted(conn: ConnId, result: Result<Answer, Failure>, cx: &mut Context) {
+    let identity = result.and_then(|answer| match answer {
+        Answer::Identity(proc) if proc.is_valid() && proc.rank.is_valid() => Ok(proc),
+        _ => Err(Failure::new(Status::ERR_BAD_PARAM, "the host gave the tool no valid identity")),
+    });
+    let identity = identity.and_then(|proc| {
+        let taken = cx.client(&proc).is_some()
+            || cx
+                .conns
+                .iter()
+                .any(|(other, held)| *other != conn && held.stage != ConnStage::Asked && held.proc == proc);
+        if taken {
+            let message = format!("identity {proc} is in use: choose another for the tool");
+            return Err(Failure::new(Status::ERR_EXISTS, message));
+        }
+        Ok(proc)
+    });
+    match identity {
+        Err(failure) => refuse(conn, failure, cx),
+        Ok(proc) => {
+            let Some(held) = cx.conns.get_mut(&conn) else { return };
+            (held.proc, held.stage) = (proc.clone(), ConnStage::Connected);
+            cx.stats.connections += 1;
+            let welcome = Welcome::new(proc, cx.config.server.clone(), cx.config.hostname.clone());
+            cx.out.push(Command::Accept { conn, welcome });
+        }
+    }
+}
+
+/// Whether one more connection of it may be let in.
+fn check_room(client: &Client, proc: &ProcId) -> Result<(), Failure> {
+    if client.conns.len() < MAX_CONNECTIONS {
+        return Ok(());
+    }
+    let message = format!(
+        "{proc} has {MAX_CONNECTIONS} connections already, itself or by processes it has forked: close one"
+    );
+    Err(Failure::new(Status::ERR_RESOURCE_BUSY, message))
+}

@@ -1,0 +1,203 @@
+//! What ends when a connection, a process or a namespace is gone. All nouns are named here, so that one which does not say
+//! what happens then does not compile.
+
+use pmix_types::message::{Failure, Reply};
+use pmix_types::{Nspace, ProcId, Status};
+
+use super::collective::Lower;
+use super::connections::{Conn, ConnStage, Kind};
+use super::context::Owner;
+use super::ids::ReplyTo;
+use super::invite::Below;
+use super::jobs::{DEREGISTERED, Stage, unknown_nspace};
+use super::upcall::{ClientFinalized, ClientLost, Upcall};
+use super::{Asked, CallValue, Caller, Command, ConnId, Engine, UpcallRequest};
+
+/// What is gone.
+#[derive(Clone, Copy, Debug)]
+enum Gone<'a> {
+    /// Nobody reads what this connection has asked for.
+    Conn(ConnId),
+    /// A process takes part in nothing any more.
+    Proc(&'a ProcId),
+    /// A namespace, and why.
+    Nspace(&'a Nspace, &'a str),
+}
+
+impl Engine {
+    /// Takes the engine apart without `..`, on purpose: who adds a noun decides here what happens to it.
+    fn on_gone(&mut self, gone: Gone<'_>) {
+        let Self {
+            cx,
+            events,
+            data,
+            iof,
+            monitors,
+            queries,
+            resolutions,
+            collectives,
+            connected,
+            groups,
+            invites,
+            forwards,
+            cleanups,
+            // what the host has given, and takes back itself
+            psets: _,
+            setup: _,
+            attributes: _,
+        } = self;
+        match gone {
+            Gone::Conn(conn) => {
+                events.conn_gone(conn, cx);
+                iof.conn_gone(conn, cx);
+                monitors.conn_gone(conn, cx);
+                queries.conn_gone(conn);
+                resolutions.conn_gone(conn);
+                let Some(held) = cx.conns.remove(&conn) else { return };
+                if held.kind == Kind::Tool {
+                    events.proc_gone(&held.proc);
+                }
+                data.conn_gone(conn, cx);
+                collectives.conn_gone(conn);
+                for (upcall, _) in cx.upcalls.extract_if(.., |_, owner| owner.is_for(conn)) {
+                    cx.out.push(Command::CancelUpcall(upcall));
+                }
+                forwards.conn_gone(conn, held.peer.uid, cx);
+            }
+            Gone::Proc(proc) => {
+                connected.proc_gone(proc, events, cx);
+                groups.proc_gone(proc, events, cx);
+                let mut below = Below { collectives, lower: Lower { sets: connected, groups, events } };
+                invites.proc_gone(proc, &mut below, cx);
+                let Below { collectives, mut lower } = below;
+                collectives.drop_abandoned(&mut lower, cx);
+                collectives.drive_of(&proc.nspace, &mut lower, cx);
+                data.proc_gone(proc, cx);
+                cleanups.proc_gone(proc, cx);
+                events.proc_gone(proc);
+            }
+            Gone::Nspace(nspace, why) => {
+                collectives.nspace_gone(nspace, why, cx);
+                connected.nspace_gone(nspace);
+                groups.nspace_gone(nspace);
+                let mut below = Below { collectives, lower: Lower { sets: connected, groups, events } };
+                below.collectives.drop_abandoned(&mut below.lower, cx);
+                invites.nspace_gone(nspace, &mut below, cx);
+                data.nspace_gone(nspace, why, cx);
+                iof.nspace_gone(nspace, cx);
+                cleanups.nspace_gone(nspace, cx);
+                events.nspace_gone(nspace);
+            }
+        }
+    }
+
+    /// A process says that it is done. What it has told of itself stays, its connection is there until it closes it.
+    pub(crate) fn on_finalize(&mut self, asked: Asked) {
+        let Asked { by: caller, to, .. } = asked;
+        let Some(held) = self.cx.conns.get_mut(&to.conn) else { return };
+        held.stage = ConnStage::Finalizing;
+        let is_client = held.kind == Kind::Client;
+        self.monitors.conn_gone(to.conn, &mut self.cx);
+        if let Some(client) = self.cx.client_mut(&caller.proc).filter(|_| is_client) {
+            client.stage = Stage::Finalized;
+            self.end_membership(&caller.proc);
+            self.drive_collectives_of(&caller.proc.nspace);
+        }
+        if is_client && self.cx.config.capabilities.has(Upcall::ClientFinalized) {
+            let request = ClientFinalized::new(caller.proc.clone());
+            self.cx.upcall(Owner::Finalize(to), caller, UpcallRequest::ClientFinalized(request));
+        } else {
+            self.on_finalize_done(to, Ok(()));
+        }
+    }
+
+    pub(crate) fn on_finalize_done(&mut self, to: ReplyTo, result: Result<(), Failure>) {
+        let Some(held) = self.cx.conns.get_mut(&to.conn) else { return };
+        held.stage = ConnStage::Finalized;
+        self.events.drop_registrations(to.conn, &mut self.cx);
+        self.iof.drop_subscriptions(to.conn, &mut self.cx);
+        self.cx.reply(to, result.map(|()| Reply::Done));
+    }
+
+    /// The connection is gone: what it asked is forgotten, and a process that did not finalize is dead.
+    pub(crate) fn on_lost(&mut self, conn: ConnId, reason: &str) {
+        let held = self.cx.conns.get(&conn).map(|held| (held.proc.clone(), held.stage));
+        self.on_gone(Gone::Conn(conn));
+        let Some((proc, stage)) = held else { return };
+        let Some(client) = self.cx.client_mut(&proc) else { return };
+        if !client.conns.remove(&conn) || stage != ConnStage::Connected {
+            return;
+        }
+        let (uid, gid, object) = (client.uid, Some(client.gid), client.object.clone());
+        let caller = Caller { proc: proc.clone(), uid, gid, object };
+        let others = client.conns.clone();
+        let is_connected = |held: &Conn| held.stage == ConnStage::Connected;
+        if others.iter().any(|other| self.cx.conns.get(other).is_some_and(is_connected)) {
+            // a clone goes on for it (IDN-07)
+            return;
+        }
+        let reason = if reason.is_empty() { "it ended without finalize" } else { reason };
+        self.depart(&proc, Stage::Lost, reason);
+        if self.cx.config.capabilities.has(Upcall::ClientLost) {
+            let request = ClientLost::new(proc, reason.to_owned());
+            self.cx.upcall(Owner::Notice, caller, UpcallRequest::ClientLost(request));
+        }
+    }
+
+    /// A process takes part in nothing any more: what waits for it ends.
+    fn depart(&mut self, proc: &ProcId, stage: Stage, reason: &str) {
+        let Some(job) = self.cx.jobs.get_mut(&proc.nspace) else { return };
+        let Some(client) = job.clients.get_mut(&proc.rank) else { return };
+        client.stage = stage;
+        if client.departed.is_some() {
+            return;
+        }
+        client.departed = Some(reason.to_owned());
+        job.departed.insert(proc.rank);
+        self.on_gone(Gone::Proc(proc));
+    }
+
+    pub(crate) fn on_client_ended(&mut self, proc: &ProcId, reason: &str) -> Result<CallValue, Failure> {
+        if self.cx.client(proc).is_none() {
+            let message = format!("client_ended: {proc} is not registered here");
+            return Err(Failure::new(Status::ERR_NOT_FOUND, message));
+        }
+        self.depart(proc, Stage::Ended, reason);
+        Ok(CallValue::Done)
+    }
+
+    pub(crate) fn on_deregister_client(&mut self, proc: &ProcId) -> Result<CallValue, Failure> {
+        if !self.cx.job_or_failure(&proc.nspace)?.clients.contains_key(&proc.rank) {
+            let message = format!("deregister_client: {proc} is not registered");
+            return Err(Failure::new(Status::ERR_NOT_FOUND, message));
+        }
+        self.depart(proc, Stage::Ended, DEREGISTERED);
+        self.close_clients(|other| other == proc, &format!("{proc} was deregistered"));
+        if let Some(job) = self.cx.jobs.get_mut(&proc.nspace) {
+            job.put.remove(&proc.rank);
+            job.clients.remove(&proc.rank);
+        }
+        Ok(CallValue::Done)
+    }
+
+    pub(crate) fn on_deregister_nspace(&mut self, nspace: &Nspace) -> Result<CallValue, Failure> {
+        if self.cx.jobs.remove(nspace).is_none() {
+            return Err(unknown_nspace(nspace));
+        }
+        let why = format!("namespace {nspace} was deregistered");
+        self.on_gone(Gone::Nspace(nspace, &why));
+        self.close_clients(|proc| proc.nspace == *nspace, &why);
+        Ok(CallValue::Done)
+    }
+
+    /// Closes the connections of clients, also of those that the host has not let in yet.
+    fn close_clients(&mut self, whose: impl Fn(&ProcId) -> bool, reason: &str) {
+        let of_client = |held: &Conn| held.kind == Kind::Client && whose(&held.proc);
+        let conns: Vec<_> =
+            self.cx.conns.iter().filter(|(_, held)| of_client(held)).map(|(conn, _)| *conn).collect();
+        for conn in conns {
+            self.on_gone(Gone::Conn(conn));
+            self.cx.out.push(Command::Close { conn, reason: reason.to_owned() });
+        }
+    }
+}
