@@ -164,7 +164,7 @@ impl Questions {
                 Err((*first).clone())
             }
             Some(_) => {
-                Err(Failure::new(Status::ERR_NOT_FOUND, "nothing is known here of what the queries ask"))
+                Err(Failure::new(Status::ERR_NOT_FOUND, "no key of these queries is known here"))
             }
         }
     }
