@@ -21,7 +21,7 @@ pub(crate) enum Operation {
 
 impl Operation {
     /// For messages.
-    pub(crate) const fn name(&self) -> &'static str {
+    pub(super) const fn name(&self) -> &'static str {
         match self {
             Self::Fence => "fence",
             Self::Connect(_) => "connect",
@@ -32,7 +32,7 @@ impl Operation {
     }
 
     /// The upcall by which the host carries it to other nodes.
-    pub(crate) const fn upcall(&self) -> Upcall {
+    pub(super) const fn upcall(&self) -> Upcall {
         match self {
             Self::Fence => Upcall::Fence,
             Self::Connect(_) => Upcall::Connect,
@@ -43,16 +43,16 @@ impl Operation {
 
     /// Whether the host takes part even if all participants are on this node: it treats connected processes as one
     /// application (CON-01).
-    pub(crate) const fn is_hosts(&self) -> bool {
+    pub(super) const fn is_hosts(&self) -> bool {
         matches!(self, Self::Connect(_) | Self::Disconnect(_))
     }
 
-    pub(crate) const fn is_fence(&self) -> bool {
+    pub(super) const fn is_fence(&self) -> bool {
         matches!(self, Self::Fence)
     }
 
     /// The group that is constructed or destructed.
-    pub(crate) const fn group(&self) -> Option<&Nspace> {
+    pub(super) const fn group(&self) -> Option<&Nspace> {
         match self {
             Self::Construct(group) | Self::Destruct(group) => Some(group),
             _ => None,
@@ -63,16 +63,16 @@ impl Operation {
 /// What identifies a collective: its operation, and its participants as they were named, without order and repeats
 /// (FEN-03, FEN-04, CON-04).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Signature {
-    pub(crate) operation: Operation,
+pub(super) struct Signature {
+    pub(super) operation: Operation,
     /// The participants by their own namespaces.
-    pub(crate) procs: Members,
+    pub(super) procs: Members,
     /// As they were named, if some were by the namespace of a connected set (CON-07); else empty.
-    pub(crate) sets: Members,
+    pub(super) sets: Members,
 }
 
 impl Signature {
-    pub(crate) fn new(
+    pub(super) fn new(
         operation: Operation,
         caller: &ProcId,
         procs: Vec<ProcId>,
@@ -88,7 +88,7 @@ impl Signature {
     }
 
     /// The same for an operation of processes on another node.
-    pub(crate) fn of(
+    pub(super) fn of(
         operation: Operation,
         procs: Vec<ProcId>,
         sets: &ConnectedSets,
@@ -123,7 +123,7 @@ impl Signature {
     }
 
     /// The set that a connect or disconnect is about.
-    pub(crate) fn set_id(&self) -> Option<SetId> {
+    pub(super) fn set_id(&self) -> Option<SetId> {
         match &self.operation {
             Operation::Connect(id) | Operation::Disconnect(id) => Some((id.clone(), self.procs.clone())),
             Operation::Fence | Operation::Construct(_) | Operation::Destruct(_) => None,
@@ -131,7 +131,7 @@ impl Signature {
     }
 
     /// The bytes that it takes.
-    pub(crate) fn memory(&self) -> usize {
+    pub(super) fn memory(&self) -> usize {
         let name = match &self.operation {
             Operation::Connect(name) | Operation::Disconnect(name) => name.heap(),
             Operation::Construct(group) | Operation::Destruct(group) => group.heap(),
@@ -141,7 +141,7 @@ impl Signature {
     }
 
     /// The participants as they were named.
-    pub(crate) fn procs(&self) -> Vec<ProcId> {
+    pub(super) fn procs(&self) -> Vec<ProcId> {
         named_procs(if self.sets.is_empty() { &self.procs } else { &self.sets })
     }
 }

@@ -26,7 +26,7 @@ pub(crate) type SetId = (Option<String>, Members);
 
 /// A connected set.
 #[derive(Debug, Default)]
-pub(crate) struct ConnectedSet {
+pub(super) struct ConnectedSet {
     pub(crate) nspace: Option<Nspace>,
     pub(crate) numbering: Arc<Numbering>,
     pub(crate) terms: Terms,
@@ -117,12 +117,12 @@ impl ConnectedSets {
     }
 
     /// The set, if it is connected and the process still one of it.
-    pub(crate) fn of_member(&self, id: &SetId, proc: &ProcId) -> Option<&ConnectedSet> {
+    pub(super) fn of_member(&self, id: &SetId, proc: &ProcId) -> Option<&ConnectedSet> {
         self.all.get(id).filter(|set| contains(&id.1, proc) && !set.has_lost(proc))
     }
 
     /// The set, if it is connected, whoever of it is left.
-    pub(crate) fn get(&self, id: &SetId) -> Option<&ConnectedSet> {
+    pub(super) fn get(&self, id: &SetId) -> Option<&ConnectedSet> {
         self.all.get(id)
     }
 
@@ -143,7 +143,7 @@ impl ConnectedSets {
         Ok(())
     }
 
-    pub(crate) fn insert(&mut self, id: SetId, set: ConnectedSet) {
+    pub(super) fn insert(&mut self, id: SetId, set: ConnectedSet) {
         if let Some(nspace) = &set.nspace {
             self.by_nspace.insert(nspace.clone(), id.clone());
         }
@@ -181,7 +181,7 @@ impl ConnectedSets {
     }
 
     /// Processes of a set have connected again: those who had left it are back (CON-15).
-    pub(crate) fn rejoin(&mut self, id: &SetId, procs: &Ranks) {
+    pub(super) fn rejoin(&mut self, id: &SetId, procs: &Ranks) {
         let Some(set) = self.all.get_mut(id) else { return };
         for (nspace, back) in procs {
             if let Some(left) = set.left.get_mut(nspace) {
@@ -191,14 +191,14 @@ impl ConnectedSets {
     }
 
     /// A process has left one set.
-    pub(crate) fn leave(&mut self, id: &SetId, proc: &ProcId) {
+    pub(super) fn leave(&mut self, id: &SetId, proc: &ProcId) {
         if let Some(set) = self.all.get_mut(id) {
             set.left.entry(proc.nspace.clone()).or_default().insert(proc.rank);
         }
     }
 
     /// A process has ended. Returns the sets in which that is a failure.
-    pub(crate) fn end(&mut self, proc: &ProcId) -> Vec<Members> {
+    pub(super) fn end(&mut self, proc: &ProcId) -> Vec<Members> {
         let mut failed = Vec::new();
         for ((_, members), set) in &mut self.all {
             if contains(members, proc) && !set.has_lost(proc) {

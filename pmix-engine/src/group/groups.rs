@@ -129,7 +129,7 @@ impl Groups {
         self.all.values().filter(|group| group.has(proc)).count()
     }
 
-    pub(crate) fn insert(&mut self, id: Nspace, group: Group) {
+    pub(super) fn insert(&mut self, id: Nspace, group: Group) {
         self.all.insert(id, group);
     }
 
@@ -193,7 +193,7 @@ impl Groups {
     }
 
     /// A process has ended. Returns the groups of which it was still a member, and whether the others are to be told.
-    pub(crate) fn end(&mut self, proc: &ProcId) -> Vec<(Nspace, bool)> {
+    pub(super) fn end(&mut self, proc: &ProcId) -> Vec<(Nspace, bool)> {
         let mut ended = Vec::new();
         for (id, group) in &mut self.all {
             if group.has(proc) && group.ended.entry(proc.nspace.clone()).or_default().insert(proc.rank) {
