@@ -259,6 +259,18 @@ fn two_nodes_reach_each_other() {
     assert!(lines[2].starts_with("fence: two-nodes:1 has n0:7000 of two-nodes:0"), "{lines:?}");
 }
 
+#[test]
+fn embed_is_a_resource_manager_in_few_lines() {
+    let text = include_str!("../embed.rs");
+    let code = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//")).count();
+    assert!(code <= 45, "{code} lines");
+    let lines = example("embed").args([program("hello").to_str().unwrap()]).lines();
+    assert_eq!(lines.len(), 4, "{lines:?}");
+    for (rank, line) in lines.iter().enumerate() {
+        assert!(line.starts_with(&format!("rank {rank} of 4 on node1: peers ")), "{line}");
+    }
+}
+
 #[path = "../launcher_rm.rs"]
 #[allow(dead_code, clippy::wildcard_imports)]
 mod launcher_rm;

@@ -28,7 +28,6 @@ pub struct Campaign {
 
 /// What became of it.
 #[derive(Clone, Copy, Debug)]
-#[allow(clippy::exhaustive_structs)]
 pub struct Outcome {
     /// Inputs that were tried, the corpus included.
     pub inputs: u64,

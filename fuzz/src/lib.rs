@@ -18,7 +18,6 @@ pub use campaign::{Campaign, Outcome};
 
 /// A reader of what peers send.
 #[derive(Clone, Copy, Debug)]
-#[allow(clippy::exhaustive_structs)]
 pub struct Target {
     /// Its name, and that of its corpus.
     pub name: &'static str,

@@ -69,27 +69,17 @@ impl fmt::Display for Agreement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::line::Line;
+    use crate::record::Record;
 
     /// A sitting of metrics with a time of the C library and one of ours.
     fn sitting(metrics: &[(&str, f64, f64)], unit: &str) -> Table {
-        let line = |implementation: &str, metric: &str, median: f64| Line {
-            implementation: implementation.to_owned(),
-            metric: metric.to_owned(),
-            n: 2,
-            size: 64,
-            min: median,
-            median,
-            p99: median,
-            mean: median,
-            count: 1,
-            unit: unit.to_owned(),
-            run: 1,
-        };
-        let lines = metrics.iter().flat_map(|(metric, theirs, ours)| {
-            [line("openpmix-4.2.2", metric, *theirs), line("pmix-rs", metric, *ours)]
+        let records = metrics.iter().flat_map(|(metric, theirs, ours)| {
+            [
+                Record::of_one("openpmix-4.2.2", metric, unit, 1, *theirs),
+                Record::of_one("pmix-rs", metric, unit, 1, *ours),
+            ]
         });
-        Table::new(&lines.collect::<Vec<_>>())
+        Table::new(&records.collect::<Vec<_>>())
     }
 
     #[test]

@@ -8,8 +8,9 @@ use tempfile::TempDir;
 
 use crate::Result;
 
-const SOURCES: [(&str, &str); 3] = [
+const SOURCES: [(&str, &str); 4] = [
     ("bench_common.h", include_str!("../c/bench_common.h")),
+    ("bench_host.h", include_str!("../c/bench_host.h")),
     ("server_bench.c", include_str!("../c/server_bench.c")),
     ("client_bench.c", include_str!("../c/client_bench.c")),
 ];

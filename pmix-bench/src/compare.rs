@@ -9,8 +9,8 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use tempfile::TempDir;
 
 use crate::c::Programs;
-use crate::line::Line;
 use crate::matrix::{self, Step, Work};
+use crate::record::Record;
 use crate::table::Table;
 use crate::{Result, machine};
 
@@ -90,7 +90,7 @@ impl Compare {
     }
 
     /// What is wanted of the lines of a step; as JSON it is printed at once, so that whoever ends us keeps it.
-    fn keep(&self, mut measured: Vec<Line>) -> Result<Vec<Line>> {
+    fn keep(&self, mut measured: Vec<Record>) -> Result<Vec<Record>> {
         measured.retain(|line| self.wants(&line.metric));
         if self.json {
             measured
@@ -107,7 +107,7 @@ impl Compare {
 
 /// The table of lines that were measured before.
 pub(crate) fn table_of(files: &[String]) -> Result<Table> {
-    let mut lines: Vec<Line> = Vec::new();
+    let mut lines: Vec<Record> = Vec::new();
     for file in files {
         let text = fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
         lines.extend(parse(&text).map_err(|error| format!("{file}: {error}"))?);
@@ -115,7 +115,7 @@ pub(crate) fn table_of(files: &[String]) -> Result<Table> {
     Ok(Table::new(&lines))
 }
 
-fn parse(text: &str) -> serde_json::Result<Vec<Line>> {
+fn parse(text: &str) -> serde_json::Result<Vec<Record>> {
     text.lines().map(serde_json::from_str).collect()
 }
 
@@ -140,7 +140,7 @@ fn sides(programs: &Programs) -> Result<[Side; 4]> {
 
 impl Side {
     /// What a step has measured; nothing if it would measure what another side does.
-    fn run(&self, step: &Step, round: u64) -> Result<Vec<Line>> {
+    fn run(&self, step: &Step, round: u64) -> Result<Vec<Record>> {
         let is_job_data = matches!(step.work, Work::JobData(_));
         let would_repeat = self.name == NATIVE && !step.has_ranks() && !is_job_data;
         if would_repeat || step.is_floor() && self.name != OURS {

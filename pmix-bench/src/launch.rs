@@ -12,9 +12,9 @@ use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
 use crate::job::Shape;
-use crate::line::Printer;
 use crate::node::Node;
 use crate::page::{Page, RANKS, stamp};
+use crate::record::Printer;
 use crate::{Result, clock, frames};
 
 /// Starts the ranks of a job, each with a fresh namespace, and waits for their end.

@@ -10,13 +10,13 @@ mod frames;
 mod host;
 mod job;
 mod launch;
-mod line;
 mod machine;
 mod matrix;
 mod memory;
 mod node;
 mod page;
 mod plot;
+mod record;
 mod table;
 
 use std::process::ExitCode;

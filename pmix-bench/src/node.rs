@@ -10,8 +10,8 @@ use tokio::process::Command;
 
 use crate::host::Host;
 use crate::job::{HERE, Shape};
-use crate::line::Printer;
 use crate::memory::Memory;
+use crate::record::Printer;
 use crate::{Result, clock};
 
 /// A running server for clients of both kinds.

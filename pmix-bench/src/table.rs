@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
-use crate::line::{Line, median};
+use crate::record::{Record, median};
 
 /// The C library's lines have names that begin so.
 const THEIRS: &str = "openpmix";
@@ -96,7 +96,7 @@ fn middle(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 impl Table {
-    pub(crate) fn new(lines: &[Line]) -> Self {
+    pub(crate) fn new(lines: &[Record]) -> Self {
         let mut order = Vec::new();
         let mut cells: BTreeMap<_, BTreeMap<&str, BTreeMap<u64, f64>>> = BTreeMap::new();
         for line in lines.iter().filter(|line| line.unit != LOAD) {
@@ -251,22 +251,6 @@ impl fmt::Display for Table {
 mod tests {
     use super::*;
 
-    fn line(implementation: &str, metric: &str, unit: &str, run: u64, median: f64) -> Line {
-        Line {
-            implementation: implementation.to_owned(),
-            metric: metric.to_owned(),
-            n: 2,
-            size: 64,
-            min: median,
-            median,
-            p99: median,
-            mean: median,
-            count: 1,
-            unit: unit.to_owned(),
-            run,
-        }
-    }
-
     fn ratio(table: &Table, row: usize, side: usize) -> Option<Ratio> {
         table.0[row].ours[side].as_ref().and_then(|(_, ratio)| *ratio)
     }
@@ -274,9 +258,9 @@ mod tests {
     #[test]
     fn ours_is_divided_by_the_better_store() {
         let table = Table::new(&[
-            line("openpmix-4.2.2", "get", "us", 1, 30.0),
-            line("openpmix-4.2.2-hash", "get", "us", 1, 10.0),
-            line("pmix-rs", "get", "us", 1, 5.0),
+            Record::of_one("openpmix-4.2.2", "get", "us", 1, 30.0),
+            Record::of_one("openpmix-4.2.2-hash", "get", "us", 1, 10.0),
+            Record::of_one("pmix-rs", "get", "us", 1, 5.0),
         ]);
         assert_eq!(table.0[0].theirs.as_ref().unwrap().name, "openpmix-4.2.2-hash");
         assert_eq!(ratio(&table, 0, 0), Some(Ratio { median: 0.5, spread: None }));
@@ -286,9 +270,9 @@ mod tests {
     #[test]
     fn of_rates_the_higher_is_better_and_the_ratio_is_inverted() {
         let table = Table::new(&[
-            line("openpmix-4.2.2", "rate", "ops/s", 1, 1000.0),
-            line("openpmix-4.2.2-hash", "rate", "ops/s", 1, 800.0),
-            line("pmix-rs-native", "rate", "ops/s", 1, 4000.0),
+            Record::of_one("openpmix-4.2.2", "rate", "ops/s", 1, 1000.0),
+            Record::of_one("openpmix-4.2.2-hash", "rate", "ops/s", 1, 800.0),
+            Record::of_one("pmix-rs-native", "rate", "ops/s", 1, 4000.0),
         ]);
         assert_eq!(table.0[0].theirs.as_ref().unwrap().name, "openpmix-4.2.2");
         assert_eq!(ratio(&table, 0, 1), Some(Ratio { median: 0.25, spread: None }));
@@ -298,9 +282,9 @@ mod tests {
     fn the_store_is_chosen_over_all_rounds_and_ratios_are_of_the_same_round() {
         let mut lines = Vec::new();
         for (run, ds21, hash, ours) in [(1, 10.0, 12.0, 20.0), (2, 20.0, 10.0, 20.0), (3, 40.0, 50.0, 40.0)] {
-            lines.push(line("openpmix-4.2.2", "fence", "us", run, ds21));
-            lines.push(line("openpmix-4.2.2-hash", "fence", "us", run, hash));
-            lines.push(line("pmix-rs", "fence", "us", run, ours));
+            lines.push(Record::of_one("openpmix-4.2.2", "fence", "us", run, ds21));
+            lines.push(Record::of_one("openpmix-4.2.2-hash", "fence", "us", run, hash));
+            lines.push(Record::of_one("pmix-rs", "fence", "us", run, ours));
         }
         let table = Table::new(&lines);
         assert_eq!(table.0[0].theirs.as_ref().unwrap().name, "openpmix-4.2.2-hash");
@@ -312,20 +296,25 @@ mod tests {
 
     #[test]
     fn there_is_no_ratio_to_nothing() {
-        let mut lines =
-            vec![line("openpmix-4.2.2", "growth", "KiB", 1, 0.0), line("pmix-rs", "growth", "KiB", 1, 4.0)];
-        lines.push(line("pmix-rs", "alone", "us", 1, 4.0));
-        lines.push(line("pmix-rs", "busy_percent_begin", "load", 1, 4.0));
+        let mut lines = vec![
+            Record::of_one("openpmix-4.2.2", "growth", "KiB", 1, 0.0),
+            Record::of_one("pmix-rs", "growth", "KiB", 1, 4.0),
+        ];
+        lines.push(Record::of_one("pmix-rs", "alone", "us", 1, 4.0));
+        lines.push(Record::of_one("pmix-rs", "busy_percent_begin", "load", 1, 4.0));
         let table = Table::new(&lines);
         assert_eq!((ratio(&table, 0, 0), ratio(&table, 1, 0), table.0.len()), (None, None, 2));
     }
 
     #[test]
     fn a_metric_grows_along_the_places_of_its_rows() {
-        let mut small = line("openpmix-4.2.2", "fence", "us", 1, 60.0);
+        let mut small = Record::of_one("openpmix-4.2.2", "fence", "us", 1, 60.0);
         small.n = 1;
-        let lines =
-            [line("openpmix-4.2.2", "fence", "us", 1, 70.0), line("pmix-rs", "fence", "us", 1, 50.0), small];
+        let lines = [
+            Record::of_one("openpmix-4.2.2", "fence", "us", 1, 70.0),
+            Record::of_one("pmix-rs", "fence", "us", 1, 50.0),
+            small,
+        ];
         let [theirs, ours, native] = Table::new(&lines).lines("fence", |n, _| Some(n));
         assert_eq!((theirs, ours, native), (vec![(1.0, 60.0), (2.0, 70.0)], vec![(2.0, 50.0)], vec![]));
     }
@@ -333,9 +322,9 @@ mod tests {
     #[test]
     fn it_is_printed_in_markdown() {
         let table = Table::new(&[
-            line("openpmix-4.2.2", "get", "us", 1, 1234.5),
-            line("pmix-rs", "get", "us", 1, 2.5),
-            line("pmix-rs-native", "get", "us", 1, 2469.0),
+            Record::of_one("openpmix-4.2.2", "get", "us", 1, 1234.5),
+            Record::of_one("pmix-rs", "get", "us", 1, 2.5),
+            Record::of_one("pmix-rs-native", "get", "us", 1, 2469.0),
         ]);
         let text = table.to_string();
         assert!(

@@ -10,6 +10,8 @@
 //! What a host does not support is skipped, which the [`Report`] tells, at once where its server says what the host serves:
 //! "needs fence". Whether it has to be there is not for a check to say.
 //!
+//! [`wrong`] holds hosts that break one rule each, to show that the checks find it.
+//!
 //! # Examples
 //! ```
 //! use pmix_server::NoHost;

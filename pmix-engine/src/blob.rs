@@ -57,7 +57,7 @@ impl dyn Codec {
         bytes.freeze()
     }
 
-    /// Decodes what [`jobs_blob`](Self::jobs_blob) returns.
+    /// Decodes what `jobs_blob` returns.
     ///
     /// # Errors
     /// `ERR_UNPACK_FAILURE` if it is anything else.

@@ -3,7 +3,7 @@ use std::str::FromStr;
 
 use pmix_types::DataType;
 
-/// How payloads of a connection are encoded; the connecting side names it, the server follows.
+/// Encoding of payloads. The connecting side chooses it, and the server uses the same.
 ///
 /// # Examples
 /// ```
@@ -22,17 +22,17 @@ pub enum Dialect {
     V3,
     /// Integers of variable length; since PMIx 4.0.
     V4,
-    /// Integers of variable length; since PMIx 4.1. Releases up to 6 speak it.
+    /// Integers of variable length; since PMIx 4.1, up to release 6.
     V41,
 }
 
-/// A dialect that is not spoken here.
+/// An unsupported dialect.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error("dialect {0:?} is not spoken here; v41, v4, v3 and v21 are")]
+#[error("unsupported dialect {0:?}; supported are v41, v4, v3 and v21")]
 pub struct UnknownDialect(pub String);
 
 impl Dialect {
-    /// All dialects, newest first: the order in which a process looks for the server's address.
+    /// All dialects, newest first: the order in which a process searches for the address of its server.
     pub const ALL: [Self; 4] = [Self::V41, Self::V4, Self::V3, Self::V21];
 
     /// The name used in the connect message.
@@ -63,7 +63,7 @@ impl Dialect {
 
     /// Whether every peer of this dialect can read values of this type.
     ///
-    /// Values carry no length, so a peer that meets a type it does not know loses the rest of the message.
+    /// Values carry no length, so a peer cannot read anything after a value of an unknown type.
     pub const fn knows(self, data_type: DataType) -> bool {
         let last = match self {
             Self::V21 => DataType::ALLOC_DIRECTIVE,
@@ -91,23 +91,22 @@ impl FromStr for Dialect {
     }
 }
 
-/// Dialect and kind of buffer: all that decides what the bytes of a payload mean.
+/// Dialect and kind of buffer, which determine the meaning of the bytes of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(clippy::exhaustive_structs)]
 pub struct Encoding {
     /// The dialect.
     pub dialect: Dialect,
-    /// Whether each item tells its type. Debug builds of C libraries do so, others do not.
+    /// Whether each item includes its type, as in debug builds of the C library.
     pub described: bool,
 }
 
 impl Encoding {
-    /// Items without their types, as nearly all peers send them.
+    /// Items without types, as most peers send them.
     pub const fn plain(dialect: Dialect) -> Self {
         Self { dialect, described: false }
     }
 
-    /// Items with their types.
+    /// Items with types.
     pub const fn described(dialect: Dialect) -> Self {
         Self { dialect, described: true }
     }

@@ -1,4 +1,4 @@
-//! Environment of a launched process: what a server sets, and what the process reads.
+//! Environment of a launched process: the variables that a server sets and the process reads.
 //!
 //! ```
 //! use std::collections::HashMap;
@@ -37,25 +37,25 @@ const SYSTEM_TMPDIR: &str = "PMIX_SYSTEM_TMPDIR";
 const PLAIN: &str = "PMIX_BFROP_BUFFER_NON_DESC";
 const DESCRIBED: &str = "PMIX_BFROP_BUFFER_FULLY_DESC";
 
-/// The store that means messages. With another one a process expects shared memory.
+/// The data store that uses messages. With another one, a process expects shared memory.
 const HASH: &str = "hash";
 
-/// Release that servers of this crate act as.
+/// The release that servers built on this crate claim to be.
 pub const RELEASE: Version = Version::new(4, 2, 2);
 
-/// Open MPI 4 asks whether somebody has launched it before it asks PMIx, and this makes it think so. Open MPI's own
-/// binding of processes is off then; nothing else reads the variable.
+/// Open MPI 4 checks whether it was launched before it uses PMIx; this variable says that it was. It also disables Open MPI's
+/// own binding of processes, and has no other effect.
 const OPEN_MPI_4_MARKER: (&str, &str) = ("JSM_JSRUN_PORT", "0");
 
-/// Starts of names that a process must not inherit from whatever has launched the launcher.
+/// Prefixes of variables that a process must not inherit from the environment of its launcher.
 pub const REMOVED_PREFIXES: [&str; 3] = ["PMIX_", "OMPI_", "PRTE_"];
 
-/// Whether a variable with this name must be taken out of a process's environment before its own are set.
+/// Whether a variable of this name must be removed from the environment of a process.
 pub fn is_removed(name: &str) -> bool {
     REMOVED_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || name == OPEN_MPI_4_MARKER.0
 }
 
-/// What a launched process is to find in its environment.
+/// The environment for a launched process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Launch {
@@ -63,24 +63,24 @@ pub struct Launch {
     pub uri: ServerUri,
     /// Its own name.
     pub proc: ProcId,
-    /// Name of its node, the very same as in the job's data.
+    /// Name of its node, exactly as in the job's data.
     pub hostname: String,
-    /// Security mechanisms that the server takes, best first.
+    /// Security mechanisms that the server accepts, best first.
     pub security: Vec<String>,
-    /// Whether messages are to tell their types.
+    /// Whether messages include type information.
     pub described: bool,
-    /// Release the server acts as.
+    /// Release that the server claims to be.
     pub version: Version,
-    /// Directory of the session, where rendezvous files are looked for.
+    /// Directory of the session, with rendezvous files.
     pub server_tmpdir: Option<PathBuf>,
-    /// Directory of the system, where rendezvous files are looked for.
+    /// Directory of the system, with rendezvous files.
     pub system_tmpdir: Option<PathBuf>,
-    /// Whether programs of Open MPI 4 are to find out that they were launched; they start alone without it.
+    /// Whether to tell programs of Open MPI 4 that they were launched; otherwise they run as singletons.
     pub open_mpi_4: bool,
 }
 
 impl Launch {
-    /// A process of this name on this node, with native security and without directories.
+    /// The environment of a process on this node, with native security and without directories.
     pub fn new(uri: ServerUri, proc: ProcId, hostname: impl Into<String>) -> Self {
         Self {
             uri,
@@ -95,7 +95,7 @@ impl Launch {
         }
     }
 
-    /// Names and values, to be set after [`is_removed`] has cleared the environment.
+    /// The variables to set, after removing those for which [`is_removed`] is true.
     pub fn variables(&self) -> Vec<(&'static str, String)> {
         let mut variables = vec![
             (NAMESPACE, self.proc.nspace.to_string()),
@@ -120,7 +120,7 @@ impl Launch {
     }
 }
 
-/// What a process has found in its environment.
+/// The environment that a process has read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Launched {
@@ -128,46 +128,45 @@ pub struct Launched {
     pub uri: ServerUri,
     /// Its own name.
     pub proc: ProcId,
-    /// How to speak: the newest dialect that the server offers.
+    /// The encoding: the newest dialect that the server offers.
     pub encoding: Encoding,
     /// Release of the server.
     pub version: Version,
-    /// Security mechanisms that the server takes, best first; empty if it does not say.
+    /// Security mechanisms that the server accepts, best first; empty if unknown.
     pub security: Vec<String>,
-    /// Name of the node, if said.
+    /// Name of the node, if known.
     pub hostname: Option<String>,
-    /// Directory of the session, if said.
+    /// Directory of the session, if known.
     pub server_tmpdir: Option<PathBuf>,
-    /// Directory of the system, if said.
+    /// Directory of the system, if known.
     pub system_tmpdir: Option<PathBuf>,
 }
 
-/// A variable that does not make sense.
+/// An invalid variable.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum EnvError {
-    /// The process has a namespace, but this variable is not set.
+    /// The namespace is set, but this variable is not.
     #[error("{NAMESPACE} is set, but {0} is not")]
     Missing(&'static str),
-    /// The namespace cannot be one.
+    /// The namespace is invalid.
     #[error("{NAMESPACE}: {0}")]
     Nspace(#[from] NspaceError),
-    /// The rank is no number.
+    /// The rank is not a number.
     #[error("{RANK}: {0}")]
     Rank(#[from] ParseIntError),
-    /// The server's address cannot be read.
+    /// The URI of the server is malformed.
     #[error("{variable}: {source}")]
     Uri {
         /// Name of the variable.
         variable: &'static str,
-        /// What is wrong with it.
+        /// The error.
         source: UriError,
     },
 }
 
 impl Launched {
-    /// Reads the environment; `None` for a process that nobody has launched, or whose server offers no dialect
-    /// spoken here.
+    /// Reads the environment; `None` for a process without a launcher, or whose server offers no supported dialect.
     ///
     /// # Errors
     /// [`EnvError`].

@@ -1,15 +1,15 @@
-//! OpenPMIx's own wire protocol, so that programs linked with its C library and processes of these crates can talk
-//! to each other.
+//! Codec for the wire protocol of OpenPMIx, the C library, so that programs linked with it and processes of these crates can
+//! communicate.
 //!
-//! Bytes to types and types to bytes, and nothing else: no sockets, no files, no waiting. Both sides are here, what a
-//! server reads and writes and what a client or tool does.
+//! It converts between bytes and types, and does no I/O. Both sides are covered: what a server reads and writes, and what a
+//! client or tool does.
 //!
 //! | module | content |
 //! |---|---|
-//! | [`env`](mod@env) | variables by which a launched process finds its server |
-//! | [`conn`] | addresses, rendezvous files, the connect message and its answers, frames |
+//! | [`env`](mod@env) | environment variables that tell a launched process its server |
+//! | [`conn`] | addresses, rendezvous files, the handshake, frames |
 //! | [`msg`] | requests, replies and pushes as types |
-//! | [`codec`] | values in every [`Dialect`], with bounds on what a peer can make of a few bytes |
+//! | [`codec`] | values in every [`Dialect`], with limits on the memory that a message can take |
 //!
 //! # Life of a connection
 //! ```
@@ -19,23 +19,23 @@
 //! use pmix_native::{Dialect, Encoding};
 //! use pmix_types::{ProcId, Rank, Status};
 //!
-//! // a client says who it is
+//! // a client sends its identity
 //! let encoding = Encoding::plain(Dialect::V41);
 //! let peer = Peer::Client(ProcId::new("job-1".parse()?, Rank::from_raw(0)));
 //! let hello = Connect::new(peer, Security::native(User { uid: 1000, gid: 100 }), encoding, "4.2.2");
 //! let mut to_server = BytesMut::from(&hello.encode()?[..]);
 //!
-//! // the server takes it in
+//! // the server accepts it
 //! let hello = Connect::decode(&mut to_server)?.ok_or("incomplete")?;
 //! let context = Context::new(hello.encoding, hello.version.parse()?);
 //! let mut to_client = BytesMut::from(&ClientAnswer { index: 1 }.encode()[..]);
 //!
-//! // the client asks
+//! // the client sends a request
 //! let ClientAnswer { index } = ClientAnswer::decode(&mut to_client)?.ok_or("incomplete")?;
 //! let frame = Frame { index, tag: tag::FIRST_REQUEST, payload: Request::Finalize.encode(&context)? };
 //! Framing::default().encode(&frame, &mut to_server)?;
 //!
-//! // the server answers under the same tag
+//! // the server replies with the same tag
 //! let frame = Framing::default().decode(&mut to_server)?.ok_or("incomplete")?;
 //! let reply = match Request::decode(&context, &frame.payload) {
 //!     Ok(Request::Finalize) => Reply::from(Status::SUCCESS),
@@ -47,12 +47,12 @@
 //! ```
 //!
 //! # Versions
-//! One framing, four dialects of payload ([`Dialect`]), which cover libraries from 2.1 to 6. A few messages also
-//! depend on the release of the client's library ([`Version`]).
+//! There is one framing, and four dialects of payloads ([`Dialect`]) for libraries from 2.1 to 6. A few messages also depend
+//! on the release of the client's library ([`Version`]).
 //!
 //! # Security
-//! The wire has neither encryption nor integrity; keep it on the loopback device. The mechanism `native` lets a
-//! process claim any user.
+//! The protocol has neither encryption nor integrity checks; use it on the loopback device only. The security mechanism
+//! `native` lets a process claim any user.
 //!
 //! # Features
 //! - `tokio`: [`conn::Framing`] is a decoder and encoder of `tokio_util::codec`.

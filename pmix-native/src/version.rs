@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use crate::Dialect;
 
-/// Release of a PMIx library; a few messages differ by it.
+/// Release of a PMIx library, on which a few messages depend.
 ///
 /// # Examples
 /// ```
@@ -16,7 +16,6 @@ use crate::Dialect;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[doc(alias = "PMIX_VERSION")]
-#[allow(clippy::exhaustive_structs)]
 pub struct Version {
     /// Major number.
     pub major: u16,
@@ -27,12 +26,12 @@ pub struct Version {
 }
 
 impl Version {
-    /// Joins the three numbers.
+    /// A release from its three numbers.
     pub const fn new(major: u16, minor: u16, release: u16) -> Self {
         Self { major, minor, release }
     }
 
-    /// The release a peer is taken for if it names only its dialect.
+    /// The release assumed for a peer that names only its dialect.
     pub const fn of_dialect(dialect: Dialect) -> Self {
         match dialect {
             Dialect::V21 => Self::new(2, 1, 0),
@@ -52,7 +51,7 @@ impl fmt::Display for Version {
 impl FromStr for Version {
     type Err = ParseIntError;
 
-    /// Reads `major.minor.release` with an optional `v` before and any text behind; missing numbers are 0.
+    /// Parses `major.minor.release`, with an optional `v` before it and any text after it; missing numbers are 0.
     ///
     /// # Errors
     /// The text does not start with a number, or a number is above 65535.

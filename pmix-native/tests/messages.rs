@@ -166,11 +166,11 @@ fn job() -> NspaceData {
 fn replies() -> Vec<(Command, Reply)> {
     let mut proc_data = ProcData::new(procs().remove(0));
     proc_data.entries = job().entries;
-    let credential = Credential { credential: Bytes::from_static(b"secret"), info: info().into_vec() };
+    let credential = Credential::new(Bytes::from_static(b"secret"), info().into_vec());
     let device =
         Device { uuid: "u".into(), osname: "o".into(), device_type: DeviceTypes::from_bits_retain(4) };
     let found = Pdata { proc: procs().remove(0), key: "k".parse().unwrap(), value: 7u8.into() };
-    let spawned = Spawned { nspace: nspace(), entries: job().entries };
+    let spawned = Spawned::new(nspace(), job().entries);
     vec![
         (Command::REQ, Body::Job(job()).into()),
         (Command::REQ, Status::ERR_NOT_FOUND.into()),
@@ -274,7 +274,8 @@ fn values_that_a_dialect_cannot_carry_are_left_out_one_by_one() {
 fn group_results_depend_on_the_clients_release() {
     for context in contexts() {
         for context_id in [Some(5), None] {
-            let mut group = GroupResult { context_id, ..GroupResult::default() };
+            let mut group = GroupResult::default();
+            group.context_id = context_id;
             match context.client.major {
                 ..5 => {}
                 5 => (group.members, group.jobs) = (procs(), vec![job()]),

@@ -8,20 +8,19 @@ use prost::Message;
 use crate::convert::At;
 use crate::{ClientBody, ConvertError, PART_BYTES, Reason, ServerBody, expansion, v1};
 
-/// How much one side lets the other send.
+/// Limits of what one side accepts from the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Largest gRPC message in bytes, 4 MiB by default; for the settings of the gRPC library. Must be some way above
+    /// Largest gRPC message in bytes, 4 MiB by default; for the settings of the gRPC library. Must be well above
     /// [`PART_BYTES`].
     pub message_bytes: usize,
-    /// Largest body in bytes, and largest sum of all bodies under way in parts on one connection; 256 MiB by
-    /// default.
+    /// Largest body in bytes, and largest sum of all incomplete bodies of a connection; 256 MiB by default.
     pub body_bytes: usize,
-    /// Largest number of bodies under way in parts on one connection; 64 by default.
+    /// Largest number of incomplete bodies of a connection; 64 by default.
     pub open_bodies: usize,
-    /// Most bytes that the structure of a body of a process may take when it is decoded, besides the contents of byte
-    /// objects; 256 MiB by default. Of bodies in a single message [`message_bytes`](Self::message_bytes) is the bound.
+    /// Most bytes of memory that a decoded body of a process may take, without the contents of byte objects; 256 MiB by
+    /// default. Bodies in a single message are limited by [`message_bytes`](Self::message_bytes).
     pub decoded_bytes: usize,
 }
 
@@ -36,35 +35,34 @@ impl Default for Limits {
     }
 }
 
-/// Decodes the messages of one connection in one direction and joins bodies that come in parts.
+/// Decodes the messages of one connection in one direction, and joins bodies sent in parts.
 ///
-/// An error concerns the message's id only: the other bodies under way are not affected, and what is still to come of
-/// the refused body is skipped. So a server can answer the id with the error as a failure and go on, once an id. Only
-/// [`Reason::TooManyOpen`] leaves the parts that follow without a body to belong to; whoever receives it ends the
-/// connection.
+/// An error concerns only the id of the message: other incomplete bodies are not affected, and further parts of the refused
+/// body are skipped. So a server can answer the id with the error as a failure, and continue. Only after
+/// [`Reason::TooManyOpen`], which leaves later parts without a body, must the receiver close the connection.
 #[derive(Debug)]
 pub struct Assembler {
     limits: Limits,
     open: HashMap<u64, Assembly>,
-    /// Bytes held for all open bodies.
+    /// Bytes of all incomplete bodies.
     held: usize,
 }
 
 #[derive(Debug)]
 enum Assembly {
-    /// What has come so far.
+    /// The parts received so far.
     Joining(BytesMut),
-    /// Refused; parts up to the last one are dropped.
+    /// Refused; its remaining parts are skipped.
     Skipping,
 }
 
 impl Assembler {
-    /// An assembler with nothing under way.
+    /// An assembler without incomplete bodies.
     pub fn new(limits: Limits) -> Self {
         Self { limits, open: HashMap::new(), held: 0 }
     }
 
-    /// Takes a message of a process. Gives the id and body that it completes, or `None` if more parts are to come.
+    /// Accepts a message of a process. Returns the id and body that it completes, or `None` if parts are missing.
     ///
     /// # Errors
     /// [`ConvertError`] for a message that breaks the protocol or exceeds a limit, see [`Assembler`].
@@ -86,7 +84,7 @@ impl Assembler {
         Ok(Some((id, body.try_into()?)))
     }
 
-    /// Takes a message of a server. Gives the id and body that it completes, or `None` if more parts are to come.
+    /// Accepts a message of a server. Returns the id and body that it completes, or `None` if parts are missing.
     ///
     /// # Errors
     /// [`ConvertError`] for a message that breaks the protocol or exceeds a limit, see [`Assembler`].
@@ -112,7 +110,7 @@ impl Assembler {
         if self.open.contains_key(&id) { Err(ConvertError::new(Reason::Interrupted)) } else { Ok(body) }
     }
 
-    /// A small message must not become gigabytes.
+    /// Refuses a body that would take too much memory: a small message can become gigabytes.
     fn decode_client(&self, bytes: Bytes) -> Result<v1::ClientBody, ConvertError> {
         let limit = self.limits.decoded_bytes;
         if expansion::exceeds("ClientBody", &bytes, limit) {
@@ -121,7 +119,7 @@ impl Assembler {
         Ok(v1::ClientBody::decode(bytes)?)
     }
 
-    /// The body that a part completes.
+    /// Adds a part; returns the body if it completes it.
     fn append(&mut self, id: u64, v1::Part { data, last }: v1::Part) -> Result<Option<Bytes>, ConvertError> {
         let Limits { body_bytes, open_bodies, .. } = self.limits;
         let opened = match self.open.remove(&id) {
@@ -138,7 +136,8 @@ impl Assembler {
             None => BytesMut::new(),
         };
         if self.held + data.len() > body_bytes {
-            let what = if opened.len() == self.held { "the body" } else { "the sum of all bodies under way" };
+            let what =
+                if opened.len() == self.held { "the body" } else { "the sum of all incomplete bodies" };
             self.held -= opened.len();
             if !last {
                 self.open.insert(id, Assembly::Skipping);

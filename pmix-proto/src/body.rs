@@ -1,4 +1,4 @@
-//! What the two sides say, and its way into messages.
+//! The bodies that both sides send, and their encoding as messages.
 
 use bytes::Bytes;
 use pmix_types::message::{Failure, GetReply, Hello, Push, Reply, Request, Welcome};
@@ -6,21 +6,21 @@ use prost::Message;
 
 use crate::{ConvertError, convert, v1};
 
-/// Largest encoded body in bytes that travels whole; larger ones travel in parts of this size.
+/// Largest encoded body in bytes that is sent in one message; larger ones are sent in parts of this size.
 pub const PART_BYTES: usize = 1 << 20;
 
-/// What a process says to its server.
+/// A body of a process.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 #[allow(clippy::large_enum_variant, reason = "each is handled once and not stored")]
 pub enum ClientBody {
-    /// Who it is, once, before all else.
+    /// The greeting: the first message.
     Hello {
         /// The greeting itself.
         hello: Hello,
-        /// Oldest version of the protocol it speaks.
+        /// Oldest version of the protocol that it supports.
         oldest: u32,
-        /// Newest version of the protocol it speaks.
+        /// Newest version of the protocol that it supports.
         newest: u32,
         /// Name and release of its library; may be empty.
         implementation: String,
@@ -31,7 +31,7 @@ pub enum ClientBody {
     Request(Request),
 }
 
-/// What a server says to a process.
+/// A body of a server.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ServerBody {
@@ -39,30 +39,30 @@ pub enum ServerBody {
     Welcome {
         /// The greeting itself.
         welcome: Welcome,
-        /// Version of the protocol that both speak from now on.
+        /// Version of the protocol for this connection.
         version: u32,
         /// Name and release of the server; may be empty.
         implementation: String,
-        /// Optional abilities that both have.
+        /// Optional abilities that both sides have.
         features: Vec<String>,
     },
-    /// The answer to a request.
+    /// The reply to a request.
     Reply(Reply),
-    /// A request, or the Hello, failed.
+    /// The failure of a request or of the Hello.
     Failure(Failure),
-    /// Something unasked.
+    /// A push.
     Push(Push),
 }
 
-/// The messages that carry a Hello, under id 0, with the versions this crate speaks.
+/// The messages of a Hello, with id 0 and the versions that this crate supports.
 pub fn encode_hello(hello: &Hello) -> impl Iterator<Item = v1::ClientMessage> + Send + use<> {
     client_messages(0, hello.into())
 }
 
-/// The messages that carry a request: one, or several if it is larger than [`PART_BYTES`].
+/// The messages of a request: one, or several if it is larger than [`PART_BYTES`].
 ///
-/// They are to be sent in this order; messages of other ids may come between them. `id` must not be 0, nor that of a
-/// request still unanswered.
+/// Send them in this order; messages of other ids may be sent between them. `id` must not be 0, nor the id of a pending
+/// request.
 pub fn encode_request(id: u64, request: &Request) -> impl Iterator<Item = v1::ClientMessage> + Send + use<> {
     client_messages(id, request.into())
 }
@@ -79,23 +79,23 @@ fn client_messages(id: u64, body: v1::ClientBody) -> impl Iterator<Item = v1::Cl
     })
 }
 
-/// Decodes what a process says.
+/// Decodes a body of a process.
 ///
 /// # Errors
-/// [`ConvertError`] for anything that is not as it must be.
+/// [`ConvertError`] for malformed bodies.
 pub fn decode_client(body: v1::ClientBody) -> Result<ClientBody, ConvertError> {
     body.try_into()
 }
 
-/// Decodes what a server says.
+/// Decodes a body of a server.
 ///
 /// # Errors
-/// [`ConvertError`] for anything that is not as it must be.
+/// [`ConvertError`] for malformed bodies.
 pub fn decode_server(body: v1::ServerBody) -> Result<ServerBody, ConvertError> {
     body.try_into()
 }
 
-/// What a server says, encoded once for any number of receivers. Cheap to clone.
+/// A body of a server, encoded once for any number of receivers. Cheap to clone.
 ///
 /// # Examples
 /// ```
@@ -110,33 +110,33 @@ pub fn decode_server(body: v1::ServerBody) -> Result<ServerBody, ConvertError> {
 pub struct EncodedBody(Pieces<v1::ServerBody>);
 
 impl EncodedBody {
-    /// A reply. For a Get with job data that is encoded already, see [`get_reply`](Self::get_reply).
+    /// Encodes a reply. For a get with encoded job data, see [`get_reply`](Self::get_reply).
     pub fn reply(reply: &Reply) -> Self {
         Self(Pieces::of(reply.into()))
     }
 
-    /// The reply to a Get with `job` in place of the reply's own job data, which is not encoded.
+    /// Encodes the reply to a get, with `job` instead of the reply's own job data.
     pub fn get_reply(reply: &GetReply, job: Option<Bytes>) -> Self {
         Self(Pieces::of(convert::get_reply(reply, job)))
     }
 
-    /// The answer to a Hello: the version both speak, and `job` in place of the greeting's own job data, which is
-    /// not encoded.
+    /// Encodes the answer to a Hello, with the version for the connection, and `job` instead of the greeting's own job
+    /// data.
     pub fn welcome(welcome: &Welcome, version: u32, job: Option<Bytes>) -> Self {
         Self(Pieces::of(convert::welcome(welcome, version, job)))
     }
 
-    /// A failed request or Hello.
+    /// Encodes the failure of a request or of the Hello.
     pub fn failure(failure: &Failure) -> Self {
         Self(Pieces::of(failure.into()))
     }
 
-    /// Something unasked; its id is 0.
+    /// Encodes a push; its id is 0.
     pub fn push(push: &Push) -> Self {
         Self(Pieces::of(push.into()))
     }
 
-    /// Its encoded size in bytes, without what each message adds.
+    /// Its encoded size in bytes, without the overhead of messages.
     pub fn size(&self) -> usize {
         match &self.0 {
             Pieces::Whole(body) => body.encoded_len(),
@@ -145,8 +145,8 @@ impl EncodedBody {
         }
     }
 
-    /// The messages that carry it under an id, to be sent in this order: one, or several that share the encoded
-    /// bytes if it is larger than [`PART_BYTES`].
+    /// The messages of the body with this id, to be sent in this order: one, or several that share the encoded bytes if it is
+    /// larger than [`PART_BYTES`].
     pub fn messages(&self, id: u64) -> impl Iterator<Item = v1::ServerMessage> + Send + use<> {
         use v1::server_message::Content;
 
@@ -160,7 +160,7 @@ impl EncodedBody {
     }
 }
 
-/// The pieces of a body that are still to be sent.
+/// The remaining parts of a body.
 #[derive(Clone, Debug)]
 enum Pieces<B> {
     Whole(B),

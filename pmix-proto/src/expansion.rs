@@ -1,4 +1,4 @@
-//! What a body will take in memory, known before it is decoded: an element of two bytes on the wire becomes a hundred.
+//! Estimates the memory of a body before it is decoded: an element of two bytes on the wire becomes a hundred in memory.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -11,22 +11,22 @@ use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorSet};
 
 use crate::FILE_DESCRIPTOR_SET;
 
-/// What a message takes as an element of a list, about; the list may have room for as many again.
+/// Approximate size of a message as an element of a list; the list may reserve twice as much.
 const MESSAGE: usize = 96;
-/// What a text takes beside its bytes, about.
+/// Approximate size of a text, without its bytes.
 const TEXT: usize = 40;
-/// What a number takes.
+/// Size of a number.
 const NUMBER: usize = 8;
 
-/// What is known of a field by its number.
+/// The kind of a field.
 #[derive(Clone, Copy, Debug)]
 enum Field {
-    /// A message, by its place in the schema.
+    /// A message, by its index in the schema.
     Message(usize),
     Text,
-    /// Bytes, which share the memory of the body.
+    /// Bytes, which share the memory of the encoded body.
     Bytes,
-    /// Numbers of one width, or of a varying one.
+    /// Numbers of fixed or varying width.
     Number {
         width: Option<usize>,
     },
@@ -73,14 +73,14 @@ fn kind(field: &FieldDescriptorProto, places: &HashMap<String, usize>) -> Option
     })
 }
 
-/// What is too large or too deep, or cannot be read: the decoder says what is wrong with it.
+/// The body is too large or too deep, or malformed; the decoder reports the latter.
 #[derive(Debug)]
 struct Stop {
     is_too_large: bool,
 }
 
-/// Whether the structure of an encoded message takes more than `limit` bytes when it is decoded: all but the contents of
-/// bytes, which are not copied. What cannot be read does not.
+/// Whether an encoded message takes more than `limit` bytes of memory when decoded, without the contents of byte fields, which
+/// are not copied. False for malformed messages.
 pub(crate) fn exceeds(message: &str, encoded: &[u8], limit: usize) -> bool {
     let Some(place) = SCHEMA.places.get(&format!(".pmix.v1.{message}")) else { return true };
     let mut left = limit;

@@ -1,4 +1,4 @@
-//! The one map between the Standard's failures and gRPC's.
+//! Maps failures of the Standard to statuses of gRPC, and back.
 
 use bytes::Bytes;
 use pmix_types::Status;
@@ -8,14 +8,14 @@ use tonic::Code;
 
 use crate::v1;
 
-/// Most processes that the details carry, and most bytes of the message: gRPC sends both in trailers, which are
-/// limited to a few kilobytes.
+/// Limits of the processes in the details, and of the message in bytes: gRPC sends both in trailers, which are limited to a few
+/// kilobytes.
 const MAX_PROCS: usize = 32;
 const MAX_MESSAGE: usize = 1024;
 
-/// A failure for gRPC: the nearest code, the message, and the failure itself as encoded `Failure` in the details.
+/// Converts a failure to gRPC: the nearest code, the message, and the encoded `Failure` in the details.
 ///
-/// Long messages and long lists of processes are cut, see [`from_grpc`] for the way back.
+/// Long messages and long lists of processes are truncated. [`from_grpc`] is the reverse.
 ///
 /// # Examples
 /// ```
@@ -39,15 +39,14 @@ pub fn to_grpc(failure: &Failure) -> tonic::Status {
     tonic::Status::with_details(code(failure.status), message, details)
 }
 
-/// The failure behind a gRPC status: from its details if it has them, otherwise the nearest there is to its code.
-/// Never a success.
+/// Converts a gRPC status to a failure: from its details, or else the nearest one to its code. Never a success.
 pub fn from_grpc(status: &tonic::Status) -> Failure {
     carried(status).unwrap_or_else(|| Failure::new(nearest(status.code()), status.message()))
 }
 
 fn carried(status: &tonic::Status) -> Option<Failure> {
     let details = status.details();
-    // No bytes at all would decode as well: to a success.
+    // empty details would decode, too: to a success
     if details.is_empty() {
         return None;
     }

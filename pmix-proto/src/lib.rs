@@ -2,31 +2,30 @@
 //! types of [`pmix_types`].
 //!
 //! # The protocol
-//! A process keeps one bidirectional gRPC stream to the server of its node ([`v1`], service `Session`). It says
-//! [`Hello`], is told [`Welcome`] with the data of its job, and then sends [`Request`]s, each with an id of its own.
-//! The server answers each with one [`Reply`] or [`Failure`] under the same id, in any order, and sends [`Push`]es
-//! with id 0. A stream that ends without `Finalize` is the death of its process. Foreign tools ask questions by a
-//! call of their own, service `Queries`.
+//! A process keeps one bidirectional gRPC stream to the server of its node ([`v1`], service `Session`). It sends a
+//! [`Hello`], receives a [`Welcome`] with the data of its job, and then sends [`Request`]s, each with its own id. The server
+//! answers each with one [`Reply`] or [`Failure`] of the same id, in any order, and sends [`Push`]es with id 0. The end of a
+//! stream without `Finalize` means the death of its process. Other tools can send queries by a separate call, service
+//! `Queries`.
 //!
-//! The files under `proto/pmix/v1` define all of it, with comments that suffice to write another implementation.
+//! The files in `proto/pmix/v1` define the protocol, with comments that suffice to write another implementation.
 //!
-//! # What a peer may say
-//! Everything a peer sends either decodes or gives a [`ConvertError`] with the place and the reason. Numbers of the
-//! Standard's open tables are kept also if they are not known. An empty namespace is "no process"
-//! ([`ProcId::none`](pmix_types::ProcId::none)): data may hold it (a value, a row of a table, a publisher, the source
-//! of an event, the processes behind a failure), but where a request, an identity or modex data names a process, it
-//! is an error. Values nest [`MAX_DEPTH`] deep at most.
+//! # Checks
+//! All input either decodes or returns a [`ConvertError`] with position and reason. Unknown numbers of the Standard's open
+//! tables are preserved. An empty namespace means "no process" ([`ProcId::none`](pmix_types::ProcId::none)): it is valid in
+//! data (a value, a row of a table, a publisher, the source of an event, the processes responsible for a failure), and an
+//! error where a request, an identity or modex data names a process. Values nest at most [`MAX_DEPTH`] deep.
 //!
 //! # Versions
-//! Both sides speak a range of whole-numbered versions and use the highest they share, see [`negotiate`]. Version 1
-//! has no optional features.
+//! Both sides support a range of versions, numbered from 1, and use the highest common one, see [`negotiate`]. Version 1 has
+//! no optional features.
 //!
 //! # Sizes
-//! Bodies above [`PART_BYTES`] travel in several messages, so that no gRPC message comes near
-//! [`Limits::message_bytes`]. The receiving [`Assembler`] joins them, within [`Limits`].
+//! Bodies above [`PART_BYTES`] are sent in several messages, so that no gRPC message gets near [`Limits::message_bytes`]. The
+//! receiving [`Assembler`] joins them, within its [`Limits`].
 //!
 //! # Use
-//! Clients and servers handle domain types only; what crosses the wire is opaque to them:
+//! Clients and servers use domain types only, and treat messages as opaque:
 //!
 //! ```
 //! use pmix_proto::{Assembler, ClientBody, EncodedBody, Limits, ServerBody, encode_request};

@@ -1,4 +1,4 @@
-//! Data of processes as bytes: what servers exchange in a fence or when they ask each other for data.
+//! Encodes data of processes, for the exchange between servers in a fence or a direct modex.
 
 use bytes::Bytes;
 use pmix_types::message::{Collected, Modex};
@@ -8,8 +8,8 @@ use crate::{ConvertError, v1};
 
 /// Encodes data of processes.
 ///
-/// Encodings joined end to end, in any order, decode to the data of all of them (FEN-09). Without processes the
-/// encoding is empty.
+/// Concatenated encodings, in any order, decode to the data of all of them (FEN-09). Without processes the encoding is
+/// empty.
 ///
 /// # Examples
 /// ```
@@ -29,16 +29,15 @@ pub fn encode(modex: &Modex) -> Bytes {
     v1::Modex::from(modex).encode_to_vec().into()
 }
 
-/// The reverse of [`encode`], for one encoding or several joined end to end. Byte objects share the memory of
-/// `bytes`.
+/// The reverse of [`encode`], for one encoding or several concatenated ones. Byte objects share the memory of `bytes`.
 ///
 /// # Errors
-/// [`ConvertError`] for bytes that are no such encoding.
+/// [`ConvertError`] for malformed bytes.
 pub fn decode(bytes: Bytes) -> Result<Modex, ConvertError> {
     v1::Modex::decode(bytes)?.try_into()
 }
 
-/// What a fence has collected as [`encode`] makes it; empty for nothing.
+/// The data collected by a fence, encoded as by [`encode`]; empty if there is none.
 pub(crate) fn encode_collected(collected: &Collected) -> Bytes {
     match collected {
         Collected::Held(modex) => encode(modex),

@@ -1,10 +1,9 @@
-//! Where the servers of a user keep their directories on a node: servers choose among these places, and tools look in all
-//! of them (TOL-03).
+//! The directories of a user's servers on a node: servers choose one of these places, and tools search all of them (TOL-03).
 //!
-//! The usual place is `pmix-<uid>` below `TMPDIR` or `/tmp`. There anybody can make a directory of that name first, so
-//! two more follow: the same name in `XDG_RUNTIME_DIR`, if that is the user's own and private, and names `pmix-<uid>-*`
-//! that nobody foresees beside the usual one. A directory that was given, in `PMIX_SERVER_TMPDIR` or by a program, is the
-//! only place: whoever gave it wants to hear if it does not serve.
+//! The usual place is `pmix-<uid>` below `TMPDIR` or `/tmp`. As anyone can create a directory of that name there, two other
+//! places follow: the same name in `XDG_RUNTIME_DIR`, if that is private to the user, and unpredictable names `pmix-<uid>-*`
+//! beside the usual one. A directory given in `PMIX_SERVER_TMPDIR` or by a program is the only place, so that its problems
+//! are reported.
 
 use std::fmt;
 use std::fs::{self, Metadata};
@@ -21,30 +20,30 @@ pub struct Places {
     runtime_dir: Option<PathBuf>,
 }
 
-/// Why a directory is not believed to be made by its user and by nobody else.
+/// The reason not to trust a directory to be the user's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doubt {
     /// It is a link or a file.
     NoDirectory,
     /// It belongs to this other user.
     Owner(u32),
-    /// Its mode lets others look or write.
+    /// Its mode lets others read or write.
     Mode(u32),
 }
 
 impl Places {
-    /// Only below this directory; relative to the current one if it is not absolute.
+    /// Only this directory, relative to the current one if it is not absolute.
     ///
     /// # Errors
-    /// The path is empty, or relative to a current directory that is gone.
+    /// The path is empty, or relative and the current directory no longer exists.
     pub fn given(root: impl AsRef<Path>, uid: u32) -> io::Result<Self> {
         Ok(Self { uid, root: std::path::absolute(root)?, is_given: true, runtime_dir: None })
     }
 
-    /// As the environment says: below `PMIX_SERVER_TMPDIR` only, or else below `TMPDIR` or `/tmp` with the other places.
+    /// The places in the environment: only below `PMIX_SERVER_TMPDIR`, or else below `TMPDIR` or `/tmp`, and the other places.
     ///
     /// # Errors
-    /// A path is relative to a current directory that is gone.
+    /// A path is relative and the current directory no longer exists.
     pub fn of_environment(uid: u32) -> io::Result<Self> {
         let set = |name| std::env::var_os(name).filter(|dir| !dir.is_empty()).map(PathBuf::from);
         match set("PMIX_SERVER_TMPDIR") {
@@ -63,22 +62,22 @@ impl Places {
         Ok(Self { uid, root, is_given: false, runtime_dir: runtime_dir.filter(is_private) })
     }
 
-    /// The directory below which the first place is.
+    /// The parent of the first place.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Whether there is no other place than the first.
+    /// Whether the first place is the only one.
     pub const fn is_given(&self) -> bool {
         self.is_given
     }
 
-    /// The place that is used unless somebody else has taken it.
+    /// The place to use unless another user has taken it.
     pub fn first(&self) -> PathBuf {
         self.root.join(self.name())
     }
 
-    /// Where else servers go, in order: what is there of those with names that nobody foresees, if it is the user's own.
+    /// The other places, in order, including existing directories with unpredictable names if they are the user's own.
     pub fn others(&self) -> Vec<PathBuf> {
         if self.is_given {
             return Vec::new();
@@ -94,13 +93,13 @@ impl Places {
         runtime.into_iter().chain(beside).collect()
     }
 
-    /// How names begin that nobody foresees; they stand below [`root`](Self::root).
+    /// Prefix of unpredictable names, below [`root`](Self::root).
     pub fn random_prefix(&self) -> String {
         format!("{}-", self.name())
     }
 
-    /// Whether what is at this path is not this user's own directory, so that there can be no server of this one: it belongs
-    /// to another user, or is no directory, as anybody can link a file of this user there, which this user cannot remove.
+    /// Whether this path is not a directory of this user, so that this user's servers cannot use it: it belongs to another user,
+    /// or is not a directory, as anyone can create a hard link to a file of this user there, which this user cannot remove.
     pub fn is_taken(&self, path: &Path) -> bool {
         fs::symlink_metadata(path)
             .is_ok_and(|found| matches!(doubt(&found, self.uid), Some(Doubt::NoDirectory | Doubt::Owner(_))))
@@ -111,8 +110,8 @@ impl Places {
     }
 }
 
-/// Looks whether a directory is this user's own and others can neither look into it nor write to it. They may pass through
-/// it. What is told of it must not have followed a link.
+/// Checks whether a directory belongs to this user, and others can neither read nor write it. They may search it. The metadata
+/// must not be that of the target of a link.
 pub fn doubt(found: &Metadata, uid: u32) -> Option<Doubt> {
     if !found.is_dir() {
         Some(Doubt::NoDirectory)
@@ -130,7 +129,9 @@ impl fmt::Display for Doubt {
         match self {
             Self::NoDirectory => f.write_str("is not a directory but a link or a file: remove it"),
             Self::Owner(uid) => write!(f, "belongs to uid {uid}, not to this user"),
-            Self::Mode(mode) => write!(f, "has mode {mode:04o}, others may look or write: chmod 700 it"),
+            Self::Mode(mode) => {
+                write!(f, "has mode {mode:04o}, so others may read or write it: chmod 700 it")
+            }
         }
     }
 }

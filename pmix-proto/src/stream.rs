@@ -1,9 +1,9 @@
-//! A Unix stream that is not woken for nothing.
+//! A Unix stream without spurious wake-ups.
 //!
-//! tokio's own stream asks the kernel for readiness to read *and* to write. On a Unix socket that means one wake-up
-//! more for each message: the peer's reading makes room, which is an event, although nobody waits for room. A process
-//! that waits for the answer to its request would be scheduled twice. Here only readiness to read is asked for;
-//! readiness to write only while a write has found the socket full.
+//! tokio's own stream registers for readiness to read *and* to write. On a Unix socket that means another wake-up for each
+//! message, when the peer has read it and there is room again, although nobody waits for room. A process that waits for a
+//! reply would be scheduled twice. This stream registers for readiness to read, and for readiness to write only while a
+//! write finds the socket full.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::Shutdown;
@@ -18,15 +18,15 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 #[derive(Debug)]
 pub struct LocalStream {
     socket: AsyncFd<UnixStream>,
-    /// The same socket once more, there only while a write waits for room.
+    /// The same socket again, only while a write waits for room.
     full: Option<AsyncFd<UnixStream>>,
 }
 
 impl LocalStream {
-    /// Takes over a connected socket; must be called on a tokio runtime.
+    /// Wraps a connected socket. Must be called on a tokio runtime.
     ///
     /// # Errors
-    /// That of the operating system if it does not let the socket be watched.
+    /// The error of the operating system if the socket cannot be registered.
     pub fn new(socket: UnixStream) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         Ok(Self { socket: watch(socket, Interest::READABLE)?, full: None })
@@ -85,7 +85,7 @@ impl AsyncRead for LocalStream {
             let wanted = space.len();
             match readable.try_io(|socket| socket.get_ref().read(space)) {
                 Ok(Ok(count)) => {
-                    // less than there was room for: all has been read, and the next bytes are a new event
+                    // the buffer was not filled, so everything has been read, and the next bytes are a new event
                     if 0 < count && count < wanted {
                         readable.clear_ready();
                     }

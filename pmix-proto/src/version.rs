@@ -4,22 +4,22 @@ use std::ops::RangeInclusive;
 use pmix_types::escaped;
 use thiserror::Error;
 
-/// Newest version of the protocol that this crate speaks.
+/// Newest version of the protocol that this crate supports.
 pub const VERSION: u32 = 1;
 
-/// Oldest version of the protocol that this crate speaks.
+/// Oldest version of the protocol that this crate supports.
 pub const OLDEST_VERSION: u32 = 1;
 
 /// Name and release of this implementation, for messages to people.
 #[doc(alias = "PMIx_Get_version")]
 pub const IMPLEMENTATION: &str = concat!("pmix-rs ", env!("CARGO_PKG_VERSION"));
 
-/// The highest version that both sides speak.
+/// The highest version that both sides support.
 ///
-/// `theirs` is the range the other side named, `implementation` its name and release.
+/// `theirs` is the range of the other side, `implementation` its name and release.
 ///
 /// # Errors
-/// [`VersionMismatch`] if there is none.
+/// [`VersionMismatch`] if there is no common version.
 ///
 /// # Examples
 /// ```
@@ -39,7 +39,7 @@ pub fn negotiate(theirs: RangeInclusive<u32>, implementation: &str) -> Result<u3
     }
 }
 
-/// The two sides have no version of the protocol in common.
+/// There is no common version of the protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "no common protocol version: {} speaks {}, {IMPLEMENTATION} speaks {}",
@@ -49,11 +49,11 @@ pub fn negotiate(theirs: RangeInclusive<u32>, implementation: &str) -> Result<u3
 )]
 #[non_exhaustive]
 pub struct VersionMismatch {
-    /// Oldest version the other side speaks.
+    /// Oldest version of the other side.
     pub oldest: u32,
-    /// Newest version the other side speaks.
+    /// Newest version of the other side.
     pub newest: u32,
-    /// Name and release of the other side, as it gave them.
+    /// Name and release of the other side, as received.
     pub implementation: String,
 }
 
@@ -70,7 +70,7 @@ impl fmt::Display for Versions {
     }
 }
 
-/// A name from a peer, kept from flooding a log line.
+/// A name from a peer, shortened for a log line.
 struct Brief<'a>(&'a str);
 
 impl fmt::Display for Brief<'_> {

@@ -145,7 +145,7 @@ fn refusals_say_where_and_why() {
         "get.proc.nspace: a namespace has at most 255 bytes, this one has 256"
     );
 
-    let missing = "missing, or of a kind this version does not know";
+    let missing = "missing, or of a kind unknown to this version";
     assert_eq!(refused(Body::Get(v1::Get::default())), format!("get.proc: {missing}"));
     assert_eq!(refused(Body::Hello(v1::Hello::default())), format!("hello.identity: {missing}"));
     let nothing = decode_client(v1::ClientBody::default()).unwrap_err();
@@ -153,7 +153,7 @@ fn refusals_say_where_and_why() {
 
     let entry = v1::PutEntry { scope: 256, key: "k".into(), value: None };
     let commit = v1::Commit { entries: vec![entry] };
-    assert_eq!(refused(Body::Commit(commit)), "commit.entries[0].scope: 256 is not within 0 to 255");
+    assert_eq!(refused(Body::Commit(commit)), "commit.entries[0].scope: 256 is not between 0 and 255");
 
     let directives = vec![info("k", Kind::Bool(true)), info("", Kind::Bool(true))];
     let finalize = v1::Finalize { directives };

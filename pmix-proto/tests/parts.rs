@@ -85,14 +85,14 @@ fn a_body_above_the_limit_is_refused_once_and_others_go_on() {
     let mut assembler = Assembler::new(limits(1000, 8));
     assert_eq!(assembler.accept_client(part(1, 400, false)), Ok(None));
     let error = assembler.accept_client(part(2, 601, false)).unwrap_err();
-    assert_eq!(error.to_string(), "the sum of all bodies under way is larger than the limit of 1000 bytes");
+    assert_eq!(error.to_string(), "the sum of all incomplete bodies exceeds the limit of 1000 bytes");
     assert_eq!(error.status(), Status::ERR_OUT_OF_RESOURCE);
     // the rest of it is dropped
     assert_eq!(assembler.accept_client(part(2, 5000, false)), Ok(None));
     assert_eq!(assembler.accept_client(part(2, 5000, true)), Ok(None));
     // what the refused body held is free again, and its id too
     let error = assembler.accept_client(part(1, 601, true)).unwrap_err();
-    assert_eq!(error.to_string(), "the body is larger than the limit of 1000 bytes");
+    assert_eq!(error.to_string(), "the body exceeds the limit of 1000 bytes");
     for id in [1, 2] {
         let small = encode_request(id, &Request::DeregisterEvents(5)).next().unwrap();
         assert!(assembler.accept_client(small).unwrap().is_some());

@@ -1,12 +1,12 @@
-//! One rank for each processor: each gets its own.
+//! Binds ranks to processors if there are as many of each.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Numbers of the processors for the ranks of a job, in their order; none if the ranks are not as many as the processors
-/// that the launcher may use.
+/// The processors for the ranks of a job, by rank; empty unless there are as many ranks as processors available to the
+/// launcher.
 ///
-/// Ranks that spin while they wait must not share a processor while another idles, and with one for each of them the
-/// system takes long to part those that do. Fewer ranks find room by themselves, and more have to share anyway.
+/// Ranks that spin while they wait must not share a processor while another is idle, and with exactly one processor per rank
+/// the system takes long to separate them. Fewer ranks spread out by themselves, and more ranks have to share anyway.
 pub(crate) fn one_for_each(ranks: usize) -> Vec<usize> {
     let Ok(all) = sched_getaffinity(None) else { return Vec::new() };
     if all.count() as usize != ranks || ranks == 1 {
@@ -15,8 +15,7 @@ pub(crate) fn one_for_each(ranks: usize) -> Vec<usize> {
     (0..CpuSet::MAX_CPU).filter(|processor| all.is_set(*processor)).collect()
 }
 
-/// Starts a process that may use this processor only, and so may what it starts. Where that cannot be, it uses those of
-/// the launcher.
+/// Starts a process bound to this processor, and with it its descendants. If binding fails, the process is not bound.
 pub(crate) fn on<T>(processor: Option<usize>, start: impl FnOnce() -> T) -> T {
     let Some((processor, all)) = processor.zip(sched_getaffinity(None).ok()) else { return start() };
     let mut one = CpuSet::new();
@@ -24,12 +23,12 @@ pub(crate) fn on<T>(processor: Option<usize>, start: impl FnOnce() -> T) -> T {
         one.set(processor);
     }
     if let Err(error) = sched_setaffinity(None, &one) {
-        tracing::debug!(processor, %error, "a process is not bound");
+        tracing::debug!(processor, %error, "cannot bind a process");
     }
     let started = start();
-    // it is the thread's that starts others, too
+    // the binding is that of the thread, which starts other processes, too
     if let Err(error) = sched_setaffinity(None, &all) {
-        tracing::warn!(processor, %error, "all that is started from now on is bound");
+        tracing::warn!(processor, %error, "cannot undo a binding: processes started from now on are bound, too");
     }
     started
 }

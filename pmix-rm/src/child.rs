@@ -1,4 +1,4 @@
-//! A process that was started, whoever its parent is.
+//! A started process, whether its parent is this process or the guardian.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,26 +16,26 @@ use tokio::sync::oneshot;
 
 use crate::tree;
 
-/// A process, named for good, also when its id goes to another one.
+/// A process, identified by a pidfd so that reuse of its id does no harm.
 #[derive(Clone, Debug)]
 pub(crate) struct Handle {
     pid: Pid,
     pidfd: Arc<OwnedFd>,
 }
 
-/// A process whose end can be waited for. Killed when dropped.
+/// A process that can be waited for. Killed when dropped.
 #[derive(Debug)]
 pub(crate) struct Child {
     handle: Handle,
     end: End,
 }
 
-/// How its end is known.
+/// Source of its exit status.
 #[derive(Debug)]
 enum End {
     /// It is a child of this process.
     Own(tokio::process::Child),
-    /// Its guardian tells, as the status that the system gave.
+    /// The guardian reports it, as a wait status.
     Told(oneshot::Receiver<i32>),
 }
 
@@ -51,30 +51,30 @@ impl Handle {
     /// Sends it a signal, unless it has ended.
     pub(crate) fn signal(&self, signal: Signal) {
         if let Err(error) = pidfd_send_signal(&*self.pidfd, signal) {
-            tracing::debug!(pid = self.pid.as_raw_pid(), %error, "process not signalled");
+            tracing::debug!(pid = self.pid.as_raw_pid(), %error, "cannot signal a process");
         }
     }
 
-    /// Whether it has ended or cannot but end.
+    /// Whether it has ended, or is exiting.
     pub(crate) fn has_ended(&self) -> bool {
         let mut ended = [PollFd::new(&*self.pidfd, PollFlags::IN)];
-        // the second alone would believe another process that has got the same id
+        // the pid alone might belong to another process by now
         poll(&mut ended, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|count| count > 0)
             || tree::is_exiting(self.pid)
     }
 }
 
 impl Child {
-    /// A child of this process that nobody has waited for.
+    /// A child of this process that has not been waited for.
     pub(crate) fn own(child: tokio::process::Child) -> io::Result<Self> {
         let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
-        let pid = pid.ok_or_else(|| io::Error::other("it has no process id"))?;
-        // it cannot have been waited for yet, so the id is still its own
+        let pid = pid.ok_or_else(|| io::Error::other("the child has no process id"))?;
+        // it has not been waited for, so the id is still its own
         let handle = Handle::new(pid, pidfd_open(pid, PidfdFlags::empty())?);
         Ok(Self { handle, end: End::Own(child) })
     }
 
-    /// A child of a guardian, which tells of its end while it lives.
+    /// A child of a guardian, which reports its end.
     pub(crate) const fn told(handle: Handle, end: oneshot::Receiver<i32>) -> Self {
         Self { handle, end: End::Told(end) }
     }
@@ -86,7 +86,7 @@ impl Child {
     /// Waits for its end.
     ///
     /// # Errors
-    /// How it ended is not known: its guardian was killed, and this process has not become its parent thereby.
+    /// The exit status is unknown: the guardian was killed, and this process has not become the parent.
     pub(crate) async fn wait(&mut self) -> io::Result<ProcExit> {
         match &mut self.end {
             End::Own(child) => child.wait().await.map(ProcExit::from),
@@ -105,12 +105,12 @@ impl Drop for Child {
 }
 
 impl Handle {
-    /// The end of a process whose guardian was killed: where this process is the next subreaper, it is the parent now.
+    /// Waits for a process whose guardian was killed. This process is its parent now, if it is the next subreaper.
     async fn inherited_end(&self) -> io::Result<ProcExit> {
-        let unknown = |_| io::Error::other("its guardian was killed, so that nobody knows how it ended");
+        let unknown = |_| io::Error::other("its guardian was killed, so its exit status is unknown");
         let (told, end) = oneshot::channel();
         let pidfd = Arc::clone(&self.pidfd);
-        // happens so seldom that a thread for it is not too much
+        // rare enough to spend a thread on
         std::thread::Builder::new().name("inherited".into()).spawn(move || {
             let mut ended = [PollFd::new(&*pidfd, PollFlags::IN)];
             while poll(&mut ended, None) == Err(Errno::INTR) {}

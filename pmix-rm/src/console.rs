@@ -1,5 +1,5 @@
-//! Standard output and error of `pmixrun`, each written by a thread of its own: a reader that is slow, or
-//! that has stopped reading, holds up the ranks' output but not the server, nor the other channel.
+//! Standard output and error of `pmixrun`, each written by its own thread: a reader that is slow or stuck delays the output
+//! of the ranks, but neither the server nor the other channel.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -18,16 +18,16 @@ use crate::files::{Files, Unwritten};
 /// Pieces on their way to a thread.
 const QUEUE: usize = 16;
 
-/// What is written where.
+/// The outputs of `pmixrun`.
 #[derive(Debug)]
 pub(crate) struct Console {
     out: Stream,
     err: Stream,
-    /// Standard output is inside a line.
+    /// The last output did not end its line.
     inside: bool,
-    /// Where the output of ranks is kept.
+    /// Files for the output of ranks.
     files: Option<Files>,
-    /// Whether it is shown here.
+    /// Whether that output is printed, too.
     is_shown: bool,
     talk: Talk,
 }
@@ -44,10 +44,10 @@ impl Console {
         })
     }
 
-    /// Keeps the output of so many ranks in files from now on, if that was asked for.
+    /// Writes the output of ranks to files from now on, if the format asks for it.
     ///
     /// # Errors
-    /// Their directory cannot be made.
+    /// The directory cannot be created.
     pub(crate) fn keep(&mut self, format: &Format, ranks: usize) -> io::Result<()> {
         if let Some(layout) = &format.files {
             self.files = Some(Files::start(layout.clone(), ranks)?);
@@ -56,7 +56,7 @@ impl Console {
         Ok(())
     }
 
-    /// Takes a piece of what a process has written.
+    /// Takes a piece of output of a process.
     pub(crate) fn put_output(&mut self, proc: &ProcId, channel: OutputChannel, piece: Bytes) {
         if let (Some(files), false) = (&mut self.files, piece.is_empty()) {
             files.put(proc, channel, piece.clone());
@@ -78,38 +78,39 @@ impl Console {
         }
     }
 
-    /// Takes a message of `pmixrun` itself, which may repeat what others have said: it becomes one line.
+    /// Takes a message of `pmixrun` itself. It is printed as one line, with control characters escaped, as it may contain text
+    /// of others.
     pub(crate) fn say(&mut self, message: impl std::fmt::Display) {
         let line = format!("pmixrun: {}\n", escaped(&without_os_codes(&message.to_string())));
         self.put(OutputChannel::Stderr, line.into());
     }
 
-    /// The same for what the exit code tells too, and who wants it quiet does not hear.
+    /// Takes a message that `--quiet` suppresses, because the exit code says the same.
     pub(crate) fn tell(&mut self, message: impl std::fmt::Display) {
         if self.talk != Talk::Little {
             self.say(message);
         }
     }
 
-    /// Takes a line for standard output that begins on a line of its own.
+    /// Takes a line for standard output, which starts on a new line.
     pub(crate) fn put_line(&mut self, line: &str) {
         let start = if self.inside { "\n" } else { "" };
         self.put(OutputChannel::Stdout, Bytes::from(format!("{start}{line}\n")));
     }
 
-    /// Whether pieces wait for a thread: then no more should come.
+    /// Whether pieces are waiting for a thread: then no more should be added.
     pub(crate) fn is_behind(&self) -> bool {
         self.out.is_behind() || self.err.is_behind() || self.files.as_ref().is_some_and(Files::is_behind)
     }
 
-    /// Hands over one of the pieces that wait, when there is one. Cancel-safe.
+    /// Passes a waiting piece to its thread. Cancel-safe.
     ///
     /// # Errors
-    /// Standard output cannot be written to; from now on nothing is written there.
+    /// Standard output cannot be written; nothing more is written there.
     pub(crate) async fn advance(&mut self) -> io::Result<()> {
         tokio::select! {
             written = self.out.advance(), if self.out.is_behind() => written,
-            // if errors cannot be shown there is nowhere left to complain
+            // there is nowhere to report an error of standard error
             _ = self.err.advance(), if self.err.is_behind() => Ok(()),
             unwritten = advance(&mut self.files) => {
                 if let Some(unwritten) = unwritten {
@@ -120,7 +121,7 @@ impl Console {
         }
     }
 
-    /// What no file takes is shown here, if it was not yet.
+    /// Prints output that could not be written to its file, unless it was printed already.
     fn take_back(&mut self, Unwritten { problem, channel, data }: Unwritten) {
         if let Some(problem) = problem {
             self.say(problem);
@@ -130,7 +131,7 @@ impl Console {
         }
     }
 
-    /// Drops the ranks' output that is not yet written, and all that comes.
+    /// Discards output of ranks that is not written yet, and all later output.
     pub(crate) fn silence(&mut self) {
         self.out.silence();
         self.err.silence();
@@ -165,7 +166,7 @@ async fn advance(files: &mut Option<Files>) -> Option<Unwritten> {
 #[derive(Debug)]
 struct Stream {
     waiting: VecDeque<Bytes>,
-    /// `None` when nothing is to be written any more.
+    /// `None` once nothing more is to be written.
     writer: Option<mpsc::Sender<Bytes>>,
     result: oneshot::Receiver<io::Result<()>>,
 }
@@ -219,17 +220,17 @@ impl Stream {
         while self.is_behind() {
             self.advance().await?;
         }
-        // the thread ends when it has written what it was given
+        // the thread ends when it has written everything
         if self.writer.take().is_some() { self.outcome().await } else { Ok(()) }
     }
 
-    /// What the thread says in the end; it must have no reason to go on.
+    /// The result of the thread, which must have been told to end.
     async fn outcome(&mut self) -> io::Result<()> {
         (&mut self.result).await.unwrap_or_else(|_| Err(io::Error::other("the console thread is gone")))
     }
 }
 
-/// Writes everything, also to a file that somebody we share it with has made non-blocking.
+/// Writes everything, even if another process that shares the file has made it non-blocking.
 fn write_all(file: &mut File, mut data: &[u8]) -> io::Result<()> {
     while !data.is_empty() {
         match file.write(data) {

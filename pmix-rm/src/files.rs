@@ -1,5 +1,5 @@
-//! Output of ranks in files, written by a thread of its own: a disk that is slow holds up the ranks' output, not the
-//! server. What cannot be written comes back.
+//! Writes the output of ranks to files in a separate thread, so that a slow disk delays the output but not the server.
+//! Output that cannot be written is handed back.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
@@ -16,22 +16,22 @@ use crate::cli::Layout;
 /// Pieces on their way to the thread.
 const QUEUE: usize = 16;
 
-/// Files that are kept open; there may be more of them than a process can have.
+/// Most files kept open; a job may have more files than a process can open.
 const OPEN: usize = 64;
 
 /// The files of a job and its children.
 #[derive(Debug)]
 pub(crate) struct Files {
     layout: Layout,
-    /// Number of ranks, for names that sort as ranks do.
+    /// Number of ranks, for names that sort by rank.
     ranks: usize,
     waiting: VecDeque<Piece>,
-    /// `None` when nothing is to be written any more.
+    /// `None` once nothing more is to be written.
     writer: Option<mpsc::Sender<Piece>>,
     unwritten: mpsc::UnboundedReceiver<Unwritten>,
 }
 
-/// What is to be written.
+/// A piece of output to be written.
 #[derive(Debug)]
 struct Piece {
     path: PathBuf,
@@ -39,27 +39,27 @@ struct Piece {
     data: Bytes,
 }
 
-/// What could not be written.
+/// Output that could not be written.
 #[derive(Debug)]
 pub(crate) struct Unwritten {
-    /// What to say of the file, once.
+    /// The message about the file, the first time.
     pub(crate) problem: Option<String>,
     pub(crate) channel: OutputChannel,
     pub(crate) data: Bytes,
 }
 
 impl Files {
-    /// Makes the directory in which they will be.
+    /// Creates the directory and the thread.
     ///
     /// # Errors
-    /// It cannot be made, or no thread.
+    /// Either cannot be created.
     pub(crate) fn start(layout: Layout, ranks: usize) -> io::Result<Self> {
         let directory = match &layout {
             Layout::Directory(directory) => directory,
             Layout::Named(name) => name.parent().unwrap_or(name),
         };
         let failed = |error: io::Error| match error.kind() {
-            // of all kinds of things in the way
+            // it exists, and is not a directory
             kind @ io::ErrorKind::AlreadyExists => {
                 io::Error::new(kind, format!("{} is not a directory", directory.display()))
             }
@@ -79,7 +79,7 @@ impl Files {
         Ok(Self { layout, ranks, waiting: VecDeque::new(), writer: Some(writer), unwritten })
     }
 
-    /// Takes what a process has written.
+    /// Takes output of a process.
     pub(crate) fn put(&mut self, proc: &ProcId, channel: OutputChannel, data: Bytes) {
         if self.writer.is_some() {
             let path = self.path(proc, channel);
@@ -87,19 +87,19 @@ impl Files {
         }
     }
 
-    /// Whether pieces wait for the thread: then no more should come.
+    /// Whether pieces are waiting for the thread: then no more should be added.
     pub(crate) fn is_behind(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Hands over one of the pieces that wait, if there is one, or returns what could not be written. Cancel-safe.
+    /// Passes a waiting piece to the thread, or returns output that could not be written. Cancel-safe.
     pub(crate) async fn advance(&mut self) -> Option<Unwritten> {
         let Some(writer) = &self.writer else { return std::future::pending().await };
         tokio::select! {
             biased;
             Some(unwritten) = self.unwritten.recv() => Some(unwritten),
             room = writer.reserve(), if !self.waiting.is_empty() => {
-                // the thread goes when it has no more to do, not before
+                // the thread ends only after this sender is gone
                 if let (Ok(room), Some(piece)) = (room, self.waiting.pop_front()) {
                     room.send(piece);
                 }
@@ -109,19 +109,19 @@ impl Files {
         }
     }
 
-    /// Waits until everything is written; returns what could not be, piece by piece, then `None`. Cancel-safe.
+    /// Waits until everything is written. Returns output that could not be, piece by piece, then `None`. Cancel-safe.
     pub(crate) async fn finish(&mut self) -> Option<Unwritten> {
         while self.is_behind() {
             if let Some(unwritten) = self.advance().await {
                 return Some(unwritten);
             }
         }
-        // the thread ends when it has written what it was given
+        // the thread ends when it has written everything
         self.writer = None;
         self.unwritten.recv().await
     }
 
-    /// Drops what is not yet written, and all that comes.
+    /// Discards output that is not written yet, and all later output.
     pub(crate) fn silence(&mut self) {
         self.waiting.clear();
         self.writer = None;
@@ -129,11 +129,11 @@ impl Files {
 
     fn path(&self, proc: &ProcId, channel: OutputChannel) -> PathBuf {
         let nspace = match proc.nspace.as_str() {
-            // it must not lead elsewhere
+            // it must stay within its directory
             "." | ".." => "_".to_owned(),
             name => name.replace('/', "_"),
         };
-        // as many digits as prterun takes
+        // as many digits as prterun writes
         let width = self.ranks.to_string().len();
         let rank = format!("{:0width$}", proc.rank.to_raw());
         let (whole, short) = match channel {
@@ -151,12 +151,12 @@ impl Files {
     }
 }
 
-/// What the thread knows of files.
+/// The open files of the thread.
 #[derive(Debug, Default)]
 struct Shelf {
     open: BTreeMap<PathBuf, File>,
     begun: BTreeSet<PathBuf>,
-    /// Files that took no more; what is meant for them comes back.
+    /// Files that could not be written; their output is handed back.
     broken: BTreeSet<PathBuf>,
 }
 
@@ -169,7 +169,7 @@ impl Shelf {
             while !data.is_empty() {
                 match file.write(&data) {
                     Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                    // half a line is not written twice
+                    // do not write a part twice
                     Ok(count) => drop(data.split_to(count)),
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     Err(error) => return Err(error),
@@ -180,14 +180,14 @@ impl Shelf {
         let error = written.err()?;
         self.open.remove(&path);
         let problem = Some(format!(
-            "cannot write to {}: {error}; the rest of its output is shown here",
+            "cannot write to {}: {error}; printing the rest of its output here",
             path.display()
         ));
         self.broken.insert(path);
         Some(Unwritten { problem, channel, data })
     }
 
-    /// Begins a file anew the first time.
+    /// Truncates a file the first time.
     fn open(&mut self, path: &Path) -> io::Result<&mut File> {
         if !self.open.contains_key(path) {
             let file = match self.begun.contains(path) {

@@ -1,4 +1,4 @@
-//! Input that comes to a process through its launcher.
+//! Forwarded input of a process.
 
 use bytes::Bytes;
 use pmix_types::ProcId;
@@ -6,7 +6,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe;
 use tokio::sync::{mpsc, watch};
 
-/// Pieces that may wait for a process to read; who brings more waits.
+/// Pieces that may wait for a process to read; senders of more wait.
 const WAITING: usize = 16;
 
 /// A piece of input, or its end.
@@ -16,7 +16,7 @@ pub(crate) enum Input {
     End,
 }
 
-/// Writes what is sent into the pipe until its end, or that of the process.
+/// Writes pieces to the pipe until the end of the input or of the process.
 pub(crate) fn feed(
     proc: ProcId,
     mut pipe: pipe::Sender,
@@ -32,9 +32,9 @@ pub(crate) fn feed(
         };
         tokio::select! {
             written = write => if let Err(error) = written {
-                tracing::debug!(%proc, %error, "input is not read any more");
+                tracing::debug!(%proc, %error, "the process no longer reads its input");
             },
-            // descendants may hold the pipe open
+            // descendants may keep the pipe open
             () = async { while ended.changed().await.is_ok() {} } => {}
         }
     });

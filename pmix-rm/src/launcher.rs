@@ -1,4 +1,4 @@
-//! [`LocalLauncher`]: processes on the node of the launcher itself.
+//! [`LocalLauncher`]: starts processes on the node of the launcher itself.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,19 +29,26 @@ use crate::recipe::Recipe;
 use crate::supervise::{Output, supervise};
 use crate::tree;
 
-/// Starts processes on this node and looks after them. Cheap to clone: all clones are the same launcher.
+/// Starts and supervises processes on the local node. Cheap to clone: all clones share their state.
 ///
-/// Processes inherit the environment of the launcher without variables named `PMIX_*`, `OMPI_*` or `PRTE_*`, but with
-/// parameters that users set for Open MPI (`OMPI_MCA_*`), unless another launcher has started this one as a rank: which of
-/// them are the user's cannot be told then. On top come those of the application, then those of the server. They read from `/dev/null`, except for
-/// [`first_stdin`](Self::first_stdin) and those that take input of others ([`LaunchProc::takes_stdin`]). Signals reach a process and what it has started. When a process
-/// has ended, what its descendants still write to its output is read for a second at most.
+/// # Environment
+/// Processes inherit the environment of the launcher, except for variables named `PMIX_*`, `PRTE_*` and `OMPI_*`. Parameters
+/// of Open MPI (`OMPI_MCA_*`) are inherited, unless the launcher itself is a rank of another launcher, because then some may
+/// not be the user's. The variables of the application override them, and those of the server override both.
 ///
-/// The ranks of a job that are as many as the processors, while no other job of this launcher runs, have one processor each.
+/// # Input, output and signals
+/// Processes read from `/dev/null`, except for [`first_stdin`](Self::first_stdin) and processes with forwarded input
+/// ([`LaunchProc::takes_stdin`]). Signals reach a process and its descendants. After the end of a process, output of its
+/// descendants is read for at most one second.
 ///
-/// With the capabilities of root it starts jobs as other users too ([`LaunchJob::user`]). They inherit nothing of the
-/// launcher's environment and input, start in their home directory if not told otherwise, and find programs and
-/// directories as their user does; the limits (`ulimit`) that the launcher was given hold for them as well.
+/// # Binding
+/// If a job has exactly as many ranks as there are processors, and the launcher runs no other job, each rank is bound to its
+/// own processor.
+///
+/// # Other users
+/// With the capabilities of root it can start jobs as other users ([`LaunchJob::user`]). These inherit neither environment
+/// nor input of the launcher, start in the user's home directory by default, and look up programs and directories with the
+/// user's rights. The limits of the launcher (`ulimit`) apply to them.
 ///
 /// # Examples
 /// ```
@@ -69,40 +76,39 @@ pub struct LocalLauncher {
     nodes: Vec<String>,
     grace: Duration,
     guardian: Option<Arc<Guardian>>,
-    /// Which rank of the job started first reads from what.
+    /// Standard input for one rank of the first job.
     stdin: Arc<Mutex<Option<(Rank, OwnedFd)>>>,
     running: Arc<Mutex<Running>>,
-    /// Jobs that are being launched: none of their processes are among those that run until all are.
+    /// Jobs that are being launched. Their processes are added to `running` all at once.
     launching: Arc<Mutex<BTreeSet<Nspace>>>,
 }
 
-/// The processes that have not ended.
+/// The running processes.
 type Running = BTreeMap<ProcId, Process>;
 
-/// A process that has not ended.
+/// A running process.
 #[derive(Clone, Debug)]
 struct Process {
     handle: Handle,
-    /// Closed when it has ended.
+    /// Closed when the process has ended.
     ended: watch::Receiver<()>,
-    /// To its standard input, if it takes input of others.
+    /// Writes to its standard input, if that is forwarded.
     input: Option<mpsc::Sender<Input>>,
 }
 
 impl LocalLauncher {
-    /// A launcher on the node of this name, without guardian, with a grace period of 5 seconds.
+    /// A launcher for the node of this name, without a guardian, with a grace period of 5 seconds.
     ///
-    /// Without guardian each process leads a process group of its own; if the launcher is killed, its processes
-    /// live on.
+    /// Without a guardian, each process leads its own process group, and processes survive if the launcher is killed.
     pub fn new(node: impl Into<String>) -> Self {
         Self::simulating([node])
     }
 
-    /// The same for several simulated nodes: the processes of all of them run on this one.
+    /// A launcher for several simulated nodes, whose processes all run on the local node.
     ///
-    /// Open MPI is told in the environment what it cannot know: that these nodes reach each other on the loopback
-    /// interface only (`OMPI_MCA_btl_tcp_if_include`), and where each keeps shared memory, as Open MPI 4 names it by the
-    /// system's name of the node (`OMPI_MCA_btl_vader_backing_directory`). What an application sets itself wins.
+    /// Two variables configure Open MPI for simulated nodes, which communicate over the loopback interface only
+    /// (`OMPI_MCA_btl_tcp_if_include`) and need separate directories for shared memory, which Open MPI 4 names after the
+    /// host (`OMPI_MCA_btl_vader_backing_directory`). Variables of the application override them.
     pub fn simulating<S: Into<String>>(nodes: impl IntoIterator<Item = S>) -> Self {
         Self {
             nodes: nodes.into_iter().map(Into::into).collect(),
@@ -114,27 +120,27 @@ impl LocalLauncher {
         }
     }
 
-    /// The time that processes have to end after they were asked to.
+    /// Sets the time that processes have to end before they are killed.
     #[must_use]
     pub const fn grace(mut self, time: Duration) -> Self {
         self.grace = time;
         self
     }
 
-    /// Runs all processes in the group of a guardian, so that they end with the launcher.
+    /// Starts all processes through a guardian, so that they end with the launcher.
     #[must_use]
     pub fn with_guardian(mut self, guardian: Arc<Guardian>) -> Self {
         self.guardian = Some(guardian);
         self
     }
 
-    /// Standard input for rank 0 of the job started first; everybody else reads from `/dev/null`.
+    /// Sets the standard input of rank 0 of the first job; all other processes read from `/dev/null`.
     #[must_use]
     pub fn first_stdin(self, stdin: OwnedFd) -> Self {
         self.first_stdin_to(Rank::from_raw(0), stdin)
     }
 
-    /// The same for another rank.
+    /// Sets the standard input of another rank of the first job.
     #[must_use]
     pub fn first_stdin_to(self, rank: Rank, stdin: OwnedFd) -> Self {
         *self.stdin.lock().unwrap_or_else(PoisonError::into_inner) = Some((rank, stdin));
@@ -162,7 +168,7 @@ impl LocalLauncher {
         env.extend(program.env.clone());
         env.extend(proc.env.iter().map(|(name, value)| (name.into(), value.into())));
         if let Some(cwd) = &program.cwd {
-            // shells and many programs believe PWD
+            // shells and many programs rely on PWD
             env.insert("PWD".into(), cwd.into());
         }
         env.extend(self.guardian.as_ref().map(|guardian| guardian.mark()));
@@ -177,7 +183,7 @@ impl LocalLauncher {
         }
     }
 
-    /// What a process reads from, and where that is written to if it takes input of others.
+    /// Standard input of a process, and the other end of the pipe if input is forwarded.
     fn stdin_of(
         &self,
         proc: &LaunchProc,
@@ -188,7 +194,7 @@ impl LocalLauncher {
             return Ok((read.into(), Some(pipe::Sender::from_owned_fd(write.into())?)));
         }
         let mut first = self.stdin.lock().unwrap_or_else(PoisonError::into_inner);
-        // what is meant for the first job is not for another user's
+        // input for the first job is not for another user's job
         let first = first.take_if(|(rank, _)| *rank == proc.rank && user.is_none());
         Ok((first.map_or_else(|| File::open("/dev/null").map(OwnedFd::from), |(_, stdin)| Ok(stdin))?, None))
     }
@@ -201,7 +207,7 @@ impl LocalLauncher {
         user: Option<&Account>,
     ) -> Result<Started, Refusal> {
         if !self.nodes.contains(&proc.node) {
-            let reason = format!("node {} is not this one, and this launcher knows no other", proc.node);
+            let reason = format!("this launcher has no node {}", proc.node);
             return Err(Refusal::new(Status::ERR_JOB_FAILED_TO_LAUNCH, reason));
         }
         self.spawn(nspace, program, proc, user).await.map_err(|error| spawn_error(&error))
@@ -259,7 +265,7 @@ impl LocalLauncher {
             pid: child.handle().pid().as_raw_pid(),
             executable: program.path.display().to_string(),
         };
-        // a guardian that is dropped ends its processes: they must not keep it
+        // dropping the guardian ends its processes, so they must not keep it alive
         let (running, guardian) = (Arc::clone(&self.running), self.guardian.as_ref().map(Arc::downgrade));
         tokio::spawn(async move {
             let _ = reports.send(report).await;
@@ -276,7 +282,7 @@ impl LocalLauncher {
         procs.iter().filter_map(|proc| running.get(proc).cloned()).collect()
     }
 
-    /// Kills what is left of jobs of which all processes that run are among these.
+    /// Kills the rest of each job whose running processes are all among these.
     fn kill_whole_jobs(&self, procs: &[ProcId]) {
         let Some(guardian) = &self.guardian else { return };
         let jobs: BTreeSet<&Nspace> = procs.iter().map(|proc| &proc.nspace).collect();
@@ -289,10 +295,10 @@ impl LocalLauncher {
         }
     }
 
-    /// Signals processes and what descends from them.
+    /// Signals processes and their descendants.
     ///
-    /// To a group a signal comes at one moment, as from a terminal; where a group cannot be used, a child that is
-    /// made at that very moment may miss it.
+    /// A process group receives a signal at once, as from a terminal. Without a group, a child created at the same moment may
+    /// miss it.
     fn reach(&self, processes: &[Process], signal: Signal) {
         match &self.guardian {
             None => {
@@ -308,10 +314,10 @@ impl LocalLauncher {
     }
 }
 
-/// What tells Open MPI on a simulated node what it cannot find out, given the variables that tell of the node's server.
+/// Variables that configure Open MPI for a simulated node, given the variables of the node's server.
 fn simulation(env: &[(String, String)], is_of_other: bool) -> Vec<(&'static str, &str)> {
     let mut told = vec![("OMPI_MCA_btl_tcp_if_include", "lo")];
-    // gone with the server; there only if it serves Open MPI at all; another user cannot write there
+    // removed with the server; present only if it serves Open MPI; not writable for another user
     let server = env.iter().find(|(name, _)| name == "PMIX_SERVER_TMPDIR").filter(|_| !is_of_other);
     if let Some((_, directory)) = server {
         told.push(("OMPI_MCA_btl_vader_backing_directory", directory));
@@ -319,7 +325,7 @@ fn simulation(env: &[(String, String)], is_of_other: bool) -> Vec<(&'static str,
     told
 }
 
-/// A job is being launched as long as this lives.
+/// Marks a job as being launched until dropped.
 struct Launching<'a> {
     launcher: &'a LocalLauncher,
     nspace: &'a Nspace,
@@ -338,7 +344,7 @@ impl Drop for Launching<'_> {
     }
 }
 
-/// A process that was started and has no supervisor yet.
+/// A started process without a supervisor yet.
 struct Started {
     rank: Rank,
     program: Arc<Program>,
@@ -396,13 +402,13 @@ impl Launcher for LocalLauncher {
                     return Err(error(proc, refusal));
                 }
             }
-            // starting takes a while; those that run already want to be served
+            // starting takes a while, and running processes need the server meanwhile
             tokio::task::yield_now().await;
         }
         if let Some(guardian) = &self.guardian {
             guardian.started();
         }
-        // held until all are in: the end of one must not look like that of the job
+        // locked until all are added: the end of one must not look like the end of the job
         let mut running = self.running();
         for process in started {
             self.look_after(&mut running, &job.nspace, process, reports.clone());
@@ -430,12 +436,12 @@ impl Launcher for LocalLauncher {
     }
 
     fn has_ended(&self, proc: &ProcId) -> bool {
-        // looked at first: what is launched by now is among those that run
+        // checked first: the processes of a launched job are all in `running`
         if self.launching().contains(&proc.nspace) {
             return false;
         }
         let handle = self.running().get(proc).map(|process| process.handle.clone());
-        // one that was waited for may still have output to be read
+        // the output of an ended process may not have been read completely
         handle.is_none_or(|handle| handle.has_ended())
     }
 
@@ -447,13 +453,13 @@ impl Launcher for LocalLauncher {
         for proc in procs {
             let Some(process) = self.running().get(proc).cloned() else { continue };
             let Some(input) = process.input else {
-                let reason = "it was started without input from others";
+                let reason = "the process was started without forwarded input";
                 return Err(LaunchError::new(proc.clone(), &self.nodes.join(","), "", reason));
             };
             let end = is_end.then_some(Input::End);
             let data = (!data.is_empty()).then(|| Input::Data(data.clone()));
             for piece in data.into_iter().chain(end) {
-                // nobody reads it any more
+                // the process no longer reads it
                 if input.send(piece).await.is_err() {
                     break;
                 }
@@ -462,17 +468,17 @@ impl Launcher for LocalLauncher {
         Ok(())
     }
 
-    /// Returns when they were asked; force follows by itself.
+    /// Returns once the processes were asked to end; they are killed after the grace period.
     async fn terminate(&self, procs: &[ProcId]) -> Result<(), LaunchError> {
         let mut processes = self.alive(procs);
         if processes.is_empty() {
             return Ok(());
         }
         self.reach(&processes, Signal::TERM);
-        // a stopped process would not see it
+        // a stopped process would not receive it
         self.reach(&processes, Signal::CONT);
         let (launcher, procs) = (self.clone(), procs.to_vec());
-        // the caller may be who takes the output: it must not wait here while they write their last words
+        // the caller may also be the reader of their output, so it must not wait for their end here
         tokio::spawn(async move {
             let mut left = processes.clone();
             let all_ended = async {
@@ -490,20 +496,20 @@ impl Launcher for LocalLauncher {
     }
 }
 
-/// Looks a program up, as its user sees it.
+/// Looks up a program with the rights of its user.
 async fn find(app: &App, cwd: Option<&str>, user: Option<&Account>) -> Result<Program, Refusal> {
     let Some(user) = user else { return Program::find(app, cwd, None) };
     let (app, cwd, account) = (app.clone(), cwd.map(str::to_owned), user.clone());
     let found = user.with_rights(move || Program::find(&app, cwd.as_deref(), Some(&account))).await;
     found.unwrap_or_else(|error| {
-        let reason = format!("cannot look it up with the rights of uid {}: {error}", user.uid());
+        let reason = format!("cannot look up the program with the rights of uid {}: {error}", user.uid());
         let is_busy = error.kind() == io::ErrorKind::ResourceBusy;
         let status = if is_busy { Status::ERR_RESOURCE_BUSY } else { Status::ERR_JOB_SYS_OP_FAILED };
         Err(Refusal::new(status, reason))
     })
 }
 
-/// A process has ended, and its job perhaps with it.
+/// Removes an ended process, and tells the guardian if its job has ended with it.
 fn forget(running: &Mutex<Running>, guardian: Option<Weak<Guardian>>, proc: &ProcId) {
     let mut running = running.lock().unwrap_or_else(PoisonError::into_inner);
     running.remove(proc);
@@ -516,12 +522,12 @@ fn forget(running: &Mutex<Running>, guardian: Option<Weak<Guardian>>, proc: &Pro
 
 fn signal_group(group: Pid, signal: Signal) {
     if let Err(error) = kill_process_group(group, signal) {
-        tracing::debug!(group = group.as_raw_pid(), %error, "group not signalled");
+        tracing::debug!(group = group.as_raw_pid(), %error, "cannot signal a process group");
     }
 }
 
-/// Signals processes and all that descends from them, parents first: a shell must know of the signal before it
-/// sees its child die of it.
+/// Signals processes and their descendants, parents first: a shell must receive the signal before it sees its child die
+/// from it.
 fn signal_trees(processes: &[Process], signal: Signal) {
     let roots: Vec<Pid> = processes.iter().map(|process| process.handle.pid()).collect();
     let below = tree::descendants(&roots);
@@ -531,7 +537,7 @@ fn signal_trees(processes: &[Process], signal: Signal) {
     tree::signal_all(&below, signal);
 }
 
-/// Ends processes of a job that cannot start as a whole.
+/// Ends the processes of a job that failed to start completely.
 async fn end_all(started: Vec<Started>) {
     let roots: Vec<Pid> = started.iter().map(|process| process.child.handle().pid()).collect();
     let below = tree::descendants(&roots);
@@ -541,7 +547,7 @@ async fn end_all(started: Vec<Started>) {
     tree::signal_all(&below, Signal::KILL);
     for mut process in started {
         if let Err(error) = process.child.wait().await {
-            tracing::warn!(%error, "a process of a job that did not start was not waited for");
+            tracing::warn!(%error, "cannot wait for a process of a job that failed to start");
         }
     }
 }

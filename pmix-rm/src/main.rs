@@ -1,4 +1,4 @@
-//! `pmixrun`: see the library.
+//! `pmixrun`: see [`pmix_rm::pmixrun`].
 
 use std::process::ExitCode;
 

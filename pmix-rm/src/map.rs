@@ -1,10 +1,10 @@
-//! `--display map`: where the ranks of a job run.
+//! `--display map`: the nodes and programs of the ranks of a job.
 
 use std::collections::BTreeMap;
 
 use pmix_types::{App, Nspace, ProcInfo, RankSet, escaped};
 
-/// A title, then for each node and program one line with its ranks.
+/// A title, then a line with ranks for each node and program.
 pub(crate) fn lines(nspace: &Nspace, apps: &[App], table: &[ProcInfo]) -> Vec<String> {
     let programs: Vec<&str> = apps
         .iter()
@@ -32,7 +32,7 @@ pub(crate) fn lines(nspace: &Nspace, apps: &[App], table: &[ProcInfo]) -> Vec<St
     std::iter::once(title).chain(of_place).collect()
 }
 
-/// Where a name stands among those seen so far.
+/// Index of a name among those seen so far.
 fn number<'a>(seen: &mut Vec<&'a str>, name: &'a str) -> usize {
     seen.iter().position(|known| *known == name).unwrap_or_else(|| {
         seen.push(name);

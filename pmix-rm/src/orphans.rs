@@ -1,4 +1,4 @@
-//! Processes that ranks left behind without their group: daemons, for instance.
+//! Processes that ranks left behind outside their process group, such as daemons.
 
 use std::time::Duration;
 
@@ -7,25 +7,25 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, set_child_su
 
 use crate::tree;
 
-/// How long ended processes may take to be gone.
+/// Time for killed processes to end.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// Makes this process the parent of what its descendants leave behind, so that [`end`] finds it.
+/// Makes this process the parent of orphans among its descendants, so that [`end`] finds them.
 pub(crate) fn adopt() {
     if let Err(error) = set_child_subreaper(Some(getpid())) {
-        tracing::debug!(%error, "no subreaper");
+        tracing::debug!(%error, "cannot become a subreaper");
     }
 }
 
-/// Kills all that descends from this process, and waits until it is gone; tells each end. No child may have another owner.
+/// Kills all descendants of this process, waits for their end, and calls `tell` for each. Nothing else may wait for children.
 pub(crate) fn end(mut tell: impl FnMut(Pid, WaitStatus) + Send + 'static) {
     let (done, gone) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         loop {
-            // the children of those that die become ours: look again
+            // the children of killed processes become children of this one, so look again
             tree::signal_all(&tree::descendants(&[getpid()]), Signal::KILL);
             let mut ended = wait(WaitOptions::empty());
-            // looking takes longer than waiting for those that have ended by now
+            // a look takes longer than waiting for those that have ended
             while let Ok(Some((pid, status))) = ended {
                 tell(pid, status);
                 ended = wait(WaitOptions::NOHANG);
@@ -37,6 +37,6 @@ pub(crate) fn end(mut tell: impl FnMut(Pid, WaitStatus) + Send + 'static) {
         let _ = done.send(());
     });
     if gone.recv_timeout(LIMIT).is_err() {
-        tracing::warn!("processes left behind by ranks do not end");
+        tracing::warn!("processes left behind by ranks did not end");
     }
 }

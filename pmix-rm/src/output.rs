@@ -1,29 +1,30 @@
-//! Whole lines from pieces of output.
+//! Assembles whole lines from pieces of output.
 
 use bytes::{Bytes, BytesMut};
 use pmix_host::OutputChannel;
+use pmix_tool::log::timestamp;
 use pmix_types::Rank;
 
-/// Longest line that is held back until it is complete, in bytes; longer ones pass in pieces.
+/// Longest line that is held back until it is complete, in bytes; longer ones are written in pieces.
 pub(crate) const MAX_LINE: usize = 64 * 1024;
 
-/// Collects the output of one channel of one process and hands it out in whole lines.
+/// Assembles the output of one channel of one process into whole lines.
 ///
-/// Without a prefix no byte is added or taken away. With one every line begins with it and ends with a newline.
+/// Without a prefix the bytes are unchanged. With a prefix, every line starts with it and ends with a newline.
 #[derive(Debug)]
 pub(crate) struct Lines {
     prefix: Prefix,
     held: BytesMut,
     /// Longest beginning of a line that is held back.
     limit: usize,
-    /// The piece given out last did not end its line.
+    /// The last piece returned did not end its line.
     inside: bool,
 }
 
-/// What a line begins with.
+/// Prefix of a line.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Prefix {
-    /// The time when it was complete.
+    /// Whether it has the time at which the line was complete.
     pub(crate) has_time: bool,
     pub(crate) tag: String,
 }
@@ -35,24 +36,24 @@ impl Prefix {
 
     fn text(&self) -> String {
         match self.has_time {
-            true => format!("{} {}", now(), self.tag),
+            true => format!("{} {}", timestamp(), self.tag),
             false => self.tag.clone(),
         }
     }
 }
 
 impl Lines {
-    /// Lines as they come, each with a prefix in front if that is not empty.
+    /// Whole lines, each with this prefix.
     pub(crate) fn new(prefix: Prefix) -> Self {
         Self { prefix, held: BytesMut::new(), limit: MAX_LINE, inside: false }
     }
 
-    /// Bytes as they come, holding nothing back.
+    /// Bytes as they arrive, with nothing held back.
     pub(crate) fn unbuffered() -> Self {
         Self { limit: 0, ..Self::new(Prefix::default()) }
     }
 
-    /// Takes what was written and returns the lines it completes, to be written at once; may be empty.
+    /// Adds output and returns the lines that it completes; may be empty.
     pub(crate) fn push(&mut self, data: &[u8]) -> Bytes {
         let complete = match data.iter().rposition(|&byte| byte == b'\n') {
             Some(newline) => self.held.len() + newline + 1,
@@ -64,7 +65,7 @@ impl Lines {
         self.with_prefix(ready)
     }
 
-    /// The rest, when no more comes; may be empty.
+    /// Returns the rest at the end of the output; may be empty.
     pub(crate) fn finish(&mut self) -> Bytes {
         let rest = self.held.split().freeze();
         let rest = self.with_prefix(rest);
@@ -100,16 +101,6 @@ pub(crate) fn tag(rank: Rank, channel: OutputChannel) -> String {
         OutputChannel::Stdout => format!("[{rank}] "),
         OutputChannel::Stderr => format!("[{rank}]<stderr> "),
     }
-}
-
-/// The time in UTC, as `pmix output --timestamp` writes it.
-fn now() -> String {
-    use tracing_subscriber::fmt::format::Writer;
-    use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
-    let mut text = String::new();
-    // to write to a text cannot fail
-    let _ = SystemTime.format_time(&mut Writer::new(&mut text));
-    text
 }
 
 #[cfg(test)]

@@ -10,38 +10,38 @@ use rustix::fs::OFlags;
 
 use crate::console::Console;
 
-/// A file with the process id of `pmixrun` that was made for it, removed when dropped.
+/// A file created for the process id of `pmixrun`, removed when dropped.
 #[derive(Debug)]
 pub(crate) struct PidFile(PathBuf);
 
-/// Writes the process id to standard output (`-`), standard error (`+`) or the file of this name. Only a file that was not
-/// there before is removed at the end: it may be a device.
+/// Writes the process id to standard output (`-`), standard error (`+`) or a file. A file is removed at the end only if it
+/// did not exist before: it may be a device.
 ///
 /// # Errors
-/// The file cannot be written, or is a pipe that nobody reads.
+/// The file cannot be written, or is a pipe without a reader.
 pub(crate) fn report(place: &str, console: &mut Console) -> io::Result<Option<PidFile>> {
     let line = format!("{}\n", std::process::id());
     match place {
         "-" => console.put(OutputChannel::Stdout, line.into()),
         "+" => console.put(OutputChannel::Stderr, line.into()),
         path => {
-            // the directory may become another one, the file not
+            // stays the same file if the current directory changes
             let path = std::path::absolute(Path::new(path))?;
             let is_new = write(&path, &line)
                 .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
-            // made only then: it removes the file when dropped
+            // created only on success, as it removes the file when dropped
             return Ok(is_new.then(|| PidFile(path)));
         }
     }
     Ok(None)
 }
 
-/// Writes a file; whether it was not there before.
+/// Writes a file; returns whether it is new.
 fn write(path: &Path, line: &str) -> io::Result<bool> {
     let (mut file, is_new) = match File::create_new(path) {
         Ok(file) => (file, true),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            // a pipe that nobody reads is an error, and not waited for
+            // a pipe without a reader is an error; do not wait for one
             let flags = OFlags::NONBLOCK.bits().cast_signed();
             (OpenOptions::new().write(true).truncate(true).custom_flags(flags).open(path)?, false)
         }
@@ -54,7 +54,7 @@ fn write(path: &Path, line: &str) -> io::Result<bool> {
 impl Drop for PidFile {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_file(&self.0) {
-            tracing::debug!(path = %self.0.display(), %error, "not removed");
+            tracing::debug!(path = %self.0.display(), %error, "cannot remove the pid file");
         }
     }
 }

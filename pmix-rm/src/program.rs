@@ -1,4 +1,4 @@
-//! What an application is to start, checked before anything is started.
+//! The program of an application, looked up and checked before any process starts.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -10,20 +10,20 @@ use pmix_types::message::Failure;
 use pmix_types::{App, Status};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
-/// An application as the system will see it.
+/// A program, ready to be started.
 #[derive(Debug)]
 pub(crate) struct Program {
     /// Executable, as an absolute path.
     pub(crate) path: PathBuf,
     /// Arguments, the program's own name first.
     pub(crate) argv: Vec<String>,
-    /// Whole environment, without what the server adds for each process.
+    /// The environment, without the variables that the server adds for each process.
     pub(crate) env: BTreeMap<OsString, OsString>,
     /// Working directory; `None` is that of the launcher.
     pub(crate) cwd: Option<PathBuf>,
 }
 
-/// Why a program cannot be started: in words, and as the Standard has it (SPN-06).
+/// The reason why a program cannot be started, with the Standard's status (SPN-06).
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) status: Status,
@@ -44,8 +44,8 @@ impl From<Failure> for Refusal {
 }
 
 impl Program {
-    /// Looks up executable and directory of an application, which starts in `cwd` in place of its own. That of another
-    /// user inherits nothing, and is looked up with the rights of who calls this.
+    /// Looks up executable and working directory of an application; `cwd` overrides its own. An application of another
+    /// user inherits nothing. The lookup uses the rights of the calling thread.
     pub(crate) fn find(app: &App, cwd: Option<&str>, user: Option<&Account>) -> Result<Self, Refusal> {
         let env = match user {
             None => environment(app, inherited())?,
@@ -65,7 +65,7 @@ impl Program {
     }
 }
 
-/// Says why the system did not start a program that had been found.
+/// The reason why the system did not start a program that was found.
 pub(crate) fn spawn_error(error: &io::Error) -> Refusal {
     use rustix::io::Errno;
     let (status, why) = match error.raw_os_error().map(Errno::from_raw_os_error) {
@@ -76,9 +76,10 @@ pub(crate) fn spawn_error(error: &io::Error) -> Refusal {
         Some(Errno::AGAIN) => {
             (Status::ERR_JOB_INSUFFICIENT_RESOURCES, "too many processes for this user (ulimit -u)")
         }
-        Some(Errno::MFILE) => {
-            (Status::ERR_JOB_INSUFFICIENT_RESOURCES, "the launcher ran out of files (ulimit -n)")
-        }
+        Some(Errno::MFILE) => (
+            Status::ERR_JOB_INSUFFICIENT_RESOURCES,
+            "the launcher reached its limit of open files (ulimit -n)",
+        ),
         Some(Errno::NOENT) => (Status::ERR_JOB_APP_NOT_EXECUTABLE, "the interpreter it names is missing"),
         Some(Errno::NOMEM | Errno::NFILE) => {
             return Refusal::new(Status::ERR_JOB_INSUFFICIENT_RESOURCES, error.to_string());
@@ -88,17 +89,17 @@ pub(crate) fn spawn_error(error: &io::Error) -> Refusal {
     Refusal::new(status, format!("{error}: {why}"))
 }
 
-/// Variables of another resource manager, or of the launcher's own server: a process that read them would
-/// take itself for somebody else.
+/// Prefixes of variables of another resource manager, or of the launcher's own server. They would give a process the wrong
+/// identity.
 const NOT_INHERITED: [&str; 3] = ["PMIX_", "OMPI_", "PRTE_"];
 
-/// Parameters of Open MPI, which users set for their programs; its launchers add some that are for their own ranks.
+/// Prefix of parameters of Open MPI. Users set them for their programs, and Open MPI's launchers for their own ranks.
 const PARAMETERS: &str = "OMPI_MCA_";
 
-/// What ranks of a launcher that is compatible with Open MPI's have, ours included.
+/// A variable of the ranks of launchers that are compatible with Open MPI's, including ours.
 const RANK_OF_ANOTHER: &str = "OMPI_COMM_WORLD_RANK";
 
-/// The launcher's own environment without what identifies processes.
+/// The launcher's environment without the variables that identify processes.
 fn inherited() -> impl Iterator<Item = (OsString, OsString)> {
     without_foreign(std::env::vars_os().collect())
 }
@@ -111,13 +112,15 @@ fn without_foreign(all: Vec<(OsString, OsString)>) -> impl Iterator<Item = (OsSt
     all.into_iter().filter(move |(name, _)| is_users(name) || !is_foreign(name))
 }
 
-/// The directory of another user's processes: that of the launcher is none of its business.
+/// The working directory of another user's processes, which do not start in that of the launcher.
 fn directory_of(dir: Option<&str>, user: &Account) -> Result<PathBuf, Refusal> {
     let home = user.home().and_then(Path::to_str);
     match dir {
         Some(dir) if Path::new(dir).is_absolute() => directory(dir),
         Some(dir) => {
-            let reason = format!("working directory {dir}: that of another user's job begins with /");
+            let reason = format!(
+                "working directory {dir}: the working directory of another user's job must be absolute"
+            );
             Err(Refusal::new(Status::ERR_JOB_WDIR_NOT_FOUND, reason))
         }
         None => Ok(home.and_then(|home| directory(home).ok()).unwrap_or_else(|| PathBuf::from("/"))),
@@ -141,8 +144,7 @@ fn directory(dir: &str) -> Result<PathBuf, Refusal> {
     Ok(dir)
 }
 
-/// Finds a command as a shell would: names with a slash as they are (from the working directory on), others on
-/// `PATH`.
+/// Finds a command as a shell would: names with a slash relative to the working directory, others on `PATH`.
 fn executable(command: &str, path: &OsStr, cwd: Option<&Path>) -> Result<PathBuf, Refusal> {
     let here = |file: &Path| cwd.map_or_else(|| file.to_owned(), |dir| dir.join(file));
     if command.is_empty() {
@@ -165,7 +167,7 @@ fn executable(command: &str, path: &OsStr, cwd: Option<&Path>) -> Result<PathBuf
         Some((file, error)) => error.refusal(&file.display().to_string()),
         None => {
             let hint = match runnable(&here(Path::new(command))) {
-                Ok(()) => format!("; write ./{command} for the one in the working directory"),
+                Ok(()) => format!("; write ./{command} to run the one in the working directory"),
                 Err(_) => String::new(),
             };
             let reason = format!("not found on PATH ({}){hint}", path.display());
@@ -174,7 +176,7 @@ fn executable(command: &str, path: &OsStr, cwd: Option<&Path>) -> Result<PathBuf
     })
 }
 
-/// Why a file cannot be run.
+/// The reason why a file cannot be executed.
 enum NotRunnable {
     Missing,
     Directory,
@@ -196,7 +198,7 @@ impl NotRunnable {
     }
 }
 
-/// Whether the effective user may run a file, or enter a directory.
+/// Whether the effective user may execute a file, or enter a directory.
 fn may_execute(path: &Path) -> rustix::io::Result<()> {
     accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS)
 }

@@ -1,4 +1,4 @@
-//! How a process is started, by the launcher itself or by its guardian.
+//! The parameters of a process to start, for the launcher itself or its guardian.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -10,20 +10,20 @@ use std::process::Command;
 
 use pmix_host::Account;
 
-/// All that makes a process but its standard streams.
+/// All parameters of a process except its standard streams.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Recipe {
     /// Executable, as an absolute path.
     pub(crate) path: PathBuf,
     /// Arguments, the program's own name first.
     pub(crate) argv: Vec<OsString>,
-    /// Whole environment.
+    /// The complete environment.
     pub(crate) env: BTreeMap<OsString, OsString>,
-    /// Working directory; `None` is that of the launcher.
+    /// Working directory; `None` for that of the launcher.
     pub(crate) cwd: Option<PathBuf>,
-    /// Whose process it is; `None` is the launcher's user. With one, [`Account::start_processes`] is to start it.
+    /// User of the process; `None` for the launcher's. Start a process of another user with [`Account::start_processes`].
     pub(crate) user: Option<Account>,
-    /// Number of the only processor it may use; `None` for those of the launcher.
+    /// Number of the processor to bind it to; `None` for no binding.
     pub(crate) processor: Option<usize>,
 }
 
@@ -36,17 +36,17 @@ impl Recipe {
             command.current_dir(cwd);
         }
         if let Some(user) = &self.user {
-            // before it enters its directory and finds its program
+            // takes effect before it enters its directory and finds its program
             command.uid(user.uid());
         }
         command
     }
 
-    /// As the guardian reads it: strings that end with a NUL, the number of arguments, the user and the processor before
-    /// them.
+    /// Encoding for the guardian: strings terminated by NUL, in the order path, directory, user, processor, number of
+    /// arguments, arguments, environment.
     ///
     /// # Errors
-    /// A string has a NUL in it, so that no system could start this.
+    /// A string contains a NUL character, so no system could start this.
     pub(crate) fn to_bytes(&self) -> io::Result<Vec<u8>> {
         let count = OsString::from(self.argv.len().to_string());
         let cwd = self.cwd.as_ref().map_or_else(|| OsStr::new(""), |cwd| cwd.as_os_str());
@@ -58,7 +58,7 @@ impl Recipe {
         let mut bytes = Vec::new();
         for part in head.into_iter().chain(self.argv.iter().map(OsString::as_os_str)).chain(env) {
             if part.as_bytes().contains(&0) {
-                let message = format!("{} has a NUL character in it", part.display());
+                let message = format!("{} contains a NUL character", part.display());
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
             }
             bytes.extend_from_slice(part.as_bytes());
@@ -67,7 +67,7 @@ impl Recipe {
         Ok(bytes)
     }
 
-    /// What [`to_bytes`](Self::to_bytes) has made; `None` for anything else.
+    /// Decodes the result of [`to_bytes`](Self::to_bytes); `None` for anything else.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut parts = bytes.strip_suffix(&[0])?.split(|&byte| byte == 0);
         let mut next = || parts.next().map(|part| OsString::from_vec(part.to_vec()));
@@ -93,7 +93,7 @@ fn numbers(user: &Account) -> Vec<String> {
     [user.uid(), user.gid()].iter().chain(user.groups()).map(u32::to_string).collect()
 }
 
-/// What [`numbers`] has told; nothing is the launcher's user, and `None` is nonsense.
+/// Reverses [`numbers`]. The empty string means the launcher's user; `None` is returned for malformed text.
 fn user(numbers: &str) -> Option<Option<Account>> {
     if numbers.is_empty() {
         return Some(None);

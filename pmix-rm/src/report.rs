@@ -7,19 +7,19 @@ use pmix_server::ServerStats;
 use pmix_types::{Nspace, ProcInfo, escaped_json, without_os_codes};
 use serde::Serialize;
 
-/// How a job went. Fields that do not apply are left out.
+/// The report on a job. Fields that do not apply are omitted.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     nspace: String,
-    /// Number of processes asked for.
+    /// Number of processes requested.
     ranks: usize,
     ok: bool,
     exit_code: i32,
     duration_seconds: f64,
-    /// Why the job did not end by itself: `SIGINT`, `SIGTERM`, `timeout` or `output`.
+    /// The reason for ending the job early: `SIGINT`, `SIGTERM`, `timeout` or `output`.
     #[serde(skip_serializing_if = "Option::is_none")]
     ended_by: Option<&'static str>,
-    /// Why it could not be started.
+    /// The reason why it could not be started.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,7 +64,7 @@ struct Server {
 }
 
 impl Report {
-    /// A job of which nothing is known but its name and size.
+    /// The report on a job that has not started.
     pub(crate) fn new(nspace: &Nspace, ranks: usize) -> Self {
         Self {
             nspace: nspace.to_string(),
@@ -80,12 +80,12 @@ impl Report {
         }
     }
 
-    /// It could not be started.
+    /// Notes that it could not be started.
     pub(crate) fn error(&mut self, error: &str) {
         self.error = Some(without_os_codes(error).into_owned());
     }
 
-    /// It was started and has ended; `exit_code` is that of `pmixrun`.
+    /// Notes the end of the job; `exit_code` is that of `pmixrun`.
     pub(crate) fn ended(&mut self, outcome: &JobOutcome, exit_code: i32, ended_by: Option<&'static str>) {
         self.exit_code = exit_code;
         self.ok = exit_code == 0;

@@ -1,4 +1,4 @@
-//! The signals `pmixrun` acts on.
+//! The signals that `pmixrun` handles.
 
 use std::io;
 
@@ -8,13 +8,13 @@ use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 /// A signal that `pmixrun` received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Received {
-    /// End the job; the ranks get this signal.
+    /// End the job with this signal.
     End(Signal),
-    /// Pass it on, nothing else.
+    /// Only pass it on to the ranks.
     PassOn(Signal),
 }
 
-/// Receives them from its making on; until then they have their usual effect.
+/// Receives signals from its creation on; before that they have their default effect.
 #[derive(Debug)]
 pub(crate) struct Signals {
     interrupt: Stream,
@@ -41,7 +41,7 @@ impl Signals {
         tokio::select! {
             _ = self.interrupt.recv() => Received::End(Signal::INT),
             _ = self.terminate.recv() => Received::End(Signal::TERM),
-            // the terminal is gone: no reason for the ranks to know how
+            // the terminal is gone, which is no concern of the ranks
             _ = self.hangup.recv() => Received::End(Signal::TERM),
             _ = self.user1.recv() => Received::PassOn(Signal::USR1),
             _ = self.user2.recv() => Received::PassOn(Signal::USR2),

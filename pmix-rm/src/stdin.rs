@@ -1,4 +1,4 @@
-//! Standard input of `pmixrun`, as ranks will have it.
+//! Standard input of `pmixrun` for its ranks.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
@@ -18,32 +18,32 @@ use crate::LocalLauncher;
 /// Largest piece of input that goes to all ranks.
 const CHUNK: usize = 64 * 1024;
 
-/// Pieces that were read and wait for ranks to take them.
+/// Pieces read ahead.
 const AHEAD: usize = 4;
 
-/// How often to look whether `pmixrun` has come to the foreground; nobody tells a job that runs in the background.
+/// How often to check whether `pmixrun` is in the foreground, as nothing notifies a background job.
 const LOOK_EVERY: Duration = Duration::from_millis(300);
 
-/// What one rank reads from.
+/// Standard input for one rank.
 ///
-/// Anything but a terminal is handed over as it is: nothing is read ahead, and its end is its end. From a terminal
-/// a rank cannot read, being in another process group; what is typed is passed on through a pipe.
+/// Anything but a terminal is passed to the rank itself, so nothing is read ahead. A rank cannot read from the terminal, as
+/// it is in another process group, so a thread passes the input on through a pipe.
 pub(crate) fn for_one() -> io::Result<OwnedFd> {
     let stdin = io::stdin();
     if !stdin.is_terminal() {
         return stdin.as_fd().try_clone_to_owned();
     }
     let (read, write) = io::pipe()?;
-    // ends with the process: there is no way to call it back from a read
+    // ends with the process, as a read cannot be interrupted
     std::thread::Builder::new().name("stdin".into()).spawn(move || {
         if let Err(error) = pass_on(write) {
-            tracing::debug!(%error, "standard input is not passed on any more");
+            tracing::debug!(%error, "cannot pass on standard input");
         }
     })?;
     Ok(read.into())
 }
 
-/// Gives these processes, which take input of others, all of it and its end. One that does not read holds up the others.
+/// Sends all of standard input to these processes, whose input is forwarded. A process that does not read delays the others.
 pub(crate) fn to_all(launcher: LocalLauncher, procs: Vec<ProcId>) -> io::Result<()> {
     let mut from = File::from(for_one()?);
     let (sender, mut pieces) = mpsc::channel::<Bytes>(AHEAD);
@@ -60,7 +60,7 @@ pub(crate) fn to_all(launcher: LocalLauncher, procs: Vec<ProcId>) -> io::Result<
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    tracing::warn!(%error, "standard input cannot be read any more");
+                    tracing::warn!(%error, "cannot read standard input");
                     return;
                 }
             }
@@ -77,7 +77,7 @@ pub(crate) fn to_all(launcher: LocalLauncher, procs: Vec<ProcId>) -> io::Result<
 
 async fn give(launcher: &LocalLauncher, procs: &[ProcId], piece: Bytes, is_end: bool) {
     if let Err(error) = launcher.push_stdin(procs, piece, is_end).await {
-        tracing::warn!(%error, "standard input");
+        tracing::warn!(%error, "cannot forward standard input");
     }
 }
 
@@ -85,7 +85,7 @@ fn pass_on(mut to: impl Write) -> io::Result<()> {
     let mut stdin = io::stdin().lock();
     let mut buffer = [0; 4096];
     loop {
-        // to read in the background would stop us
+        // reading in the background would stop this process
         while tcgetpgrp(&stdin)? != getpgrp() {
             std::thread::park_timeout(LOOK_EVERY);
         }

@@ -1,4 +1,4 @@
-//! Looks after one process: its output, its end.
+//! Supervises one process: its output and its end.
 
 use std::time::Duration;
 
@@ -12,11 +12,10 @@ use tokio::sync::{mpsc, watch};
 
 use crate::child::Child;
 
-/// How long a descendant that holds the output of an ended process open may keep it from being reported as
-/// ended.
+/// How long a descendant that keeps the output of an ended process open can delay the report of the end.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Bytes that the pipe of an ended process can hold: what comes after them is not its own.
+/// Bytes that a pipe can hold: anything beyond is not from the ended process.
 const MAX_PIPE: usize = 1024 * 1024;
 
 /// Largest piece of output.
@@ -39,7 +38,7 @@ pub(crate) async fn supervise(
     let wait = async {
         let status = tokio::select! {
             status = child.wait() => status,
-            // nobody listens any more: nobody would end it either
+            // without a listener, nothing would end the process
             () = reports.closed() => {
                 child.handle().signal(Signal::KILL);
                 child.wait().await
@@ -53,15 +52,15 @@ pub(crate) async fn supervise(
     let exit = match status {
         Ok(exit) => exit,
         Err(error) => {
-            tracing::error!(%proc, %error, "process cannot be waited for");
+            tracing::error!(%proc, %error, "cannot wait for a process");
             ProcExit::Code(1)
         }
     };
     let _ = reports.send(LaunchReport::Ended { proc: proc.clone(), exit }).await;
 }
 
-/// Reports what comes out of a pipe until it is closed, or until its process has ended and nothing of what
-/// it wrote can be left.
+/// Reports the contents of a pipe until it is closed, or until its process has ended and all of its own output must have
+/// been read.
 async fn pump(
     proc: &ProcId,
     channel: OutputChannel,
@@ -80,7 +79,7 @@ async fn pump(
     while after_exit <= MAX_PIPE {
         buffer.reserve(CHUNK);
         let read = tokio::select! {
-            // what is there is read, however long it takes to be rid of it
+            // read what is available, however long it takes to hand over
             biased;
             read = from.read_buf(&mut buffer) => read,
             () = &mut lingered => break,
@@ -90,7 +89,7 @@ async fn pump(
             Ok(count) if *exited.borrow() => after_exit += count,
             Ok(_) => {}
             Err(error) => {
-                tracing::warn!(%proc, ?channel, %error, "output lost");
+                tracing::warn!(%proc, ?channel, %error, "cannot read output");
                 break;
             }
         }

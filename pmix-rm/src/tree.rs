@@ -1,4 +1,4 @@
-//! Processes and what descends from them, as `/proc` shows it.
+//! Processes and their descendants, from `/proc`.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use procfs::ProcError;
 use procfs::process::{Process, Stat, StatFlags, all_processes};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// All live processes that descend from one of `roots`, each after its parent; the roots are not among them.
+/// All live descendants of `roots`, each after its parent, without the roots.
 pub(crate) fn descendants(roots: &[Pid]) -> Vec<Pid> {
     let children = children_by_parent();
     let mut found: Vec<Pid> = Vec::new();
@@ -24,17 +24,17 @@ pub(crate) fn descendants(roots: &[Pid]) -> Vec<Pid> {
 pub(crate) fn signal_all(pids: &[Pid], signal: Signal) {
     for &pid in pids {
         if let Err(error) = kill_process(pid, signal) {
-            tracing::debug!(pid = pid.as_raw_pid(), %error, "process not signalled");
+            tracing::debug!(pid = pid.as_raw_pid(), %error, "cannot signal a process");
         }
     }
 }
 
-/// Whether a process has ended or cannot but end: none of its threads will run another instruction of its program.
+/// Whether a process has ended or is exiting: none of its threads will run another instruction of its program.
 ///
-/// The kernel marks a thread before it closes its files, so that what others see of an end (a closed connection) never
-/// comes before this.
+/// The kernel marks a thread before it closes its files, so this is true before others can see the end, such as by a closed
+/// connection.
 pub(crate) fn is_exiting(pid: Pid) -> bool {
-    // what cannot be seen is not known to have ended
+    // a process that cannot be read may still be running
     let is_gone = |error| matches!(error, ProcError::NotFound(_));
     match Process::new(pid.as_raw_pid()).and_then(|process| process.tasks()) {
         Ok(mut threads) => threads.all(|thread| match thread.and_then(|thread| thread.stat()) {
@@ -55,7 +55,7 @@ fn children_by_parent() -> HashMap<Pid, Vec<Pid>> {
     children
 }
 
-/// What is known of all processes; those that have ended have nothing to be told.
+/// All processes that have not ended.
 fn stats() -> impl Iterator<Item = Stat> {
     let processes = all_processes().into_iter().flatten().flatten();
     let stats = processes.filter_map(|process| process.stat().ok());

@@ -1,4 +1,4 @@
-//! A job on its way: output, signals, time limits, the end.
+//! Watches a running job: output, signals, time limits, the end.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,16 +11,11 @@ use tokio::time::Instant;
 
 use crate::cli::Plan;
 use crate::console::Console;
+use crate::exit_code::{NO_READER, NOT_STARTED, TIMED_OUT};
 use crate::output::{Lines, Prefix, tag};
-use crate::session::NOT_STARTED;
 use crate::signals::{Received, Signals};
 
-/// Exit code of a job that took too long, as that of timeout(1).
-const TIMED_OUT: i32 = 124;
-/// Exit code when nobody reads the output: 128 and SIGPIPE, as a shell would show it.
-pub(crate) const NO_READER: i32 = 141;
-
-/// Why a job is made to end.
+/// The reason for ending a job early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     Signal(Signal),
@@ -46,12 +41,12 @@ pub(crate) struct Watch<'a> {
     job: Job,
     console: &'a mut Console,
     lines: BTreeMap<(ProcId, OutputChannel), Lines>,
-    /// Why it is made to end, if it is.
+    /// The reason for ending it early, if any.
     pub(crate) ending: Option<Ending>,
-    /// Standard output took no more, and not because its reader left.
+    /// Writing to standard output failed, and not because its reader has gone away.
     output_lost: bool,
     timeout_at: Option<Instant>,
-    /// When those that were asked to end are killed.
+    /// When to kill ranks that were asked to end.
     kill_at: Option<Instant>,
     killed: bool,
 }
@@ -72,7 +67,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Lets it run; what became of it and the exit code for that.
+    /// Waits for the end of the job; returns its outcome and the exit code.
     pub(crate) async fn until_done(&mut self, signals: &mut Signals) -> Result<(JobOutcome, i32), String> {
         loop {
             tokio::select! {
@@ -80,7 +75,7 @@ impl<'a> Watch<'a> {
                 () = until(self.timeout_at) => {
                     self.timeout_at = None;
                     let seconds = self.plan.timeout.unwrap_or_default().as_secs_f64();
-                    self.console.tell(format_args!("the job is ended after {seconds} seconds (--timeout)"));
+                    self.console.tell(format_args!("ending the job after {seconds} seconds (--timeout)"));
                     self.end(Ending::Timeout, Signal::TERM);
                 }
                 () = until(self.kill_at) => self.kill(),
@@ -94,7 +89,7 @@ impl<'a> Watch<'a> {
                         return Ok((outcome, code));
                     }
                     Some(report) => self.on_report(report),
-                    None => return Err("nobody watches the job any more".into()),
+                    None => return Err("the job is no longer supervised".into()),
                 },
             }
         }
@@ -109,16 +104,14 @@ impl<'a> Watch<'a> {
             Received::End(signal) => {
                 self.end(Ending::Signal(signal), signal);
                 if signal == Signal::INT {
-                    self.console.tell(
-                        "interrupted: the ranks are asked to end (interrupt again to end them at once)",
-                    );
+                    self.console.tell("interrupted: asking the ranks to end (interrupt again to kill them)");
                 }
             }
             Received::PassOn(signal) => self.job.signal(signal.as_raw()),
         }
     }
 
-    /// Asks the ranks to end; the first reason stands, and the time they have runs from there.
+    /// Asks the ranks to end. The first reason counts, and the grace period starts with it.
     fn end(&mut self, why: Ending, signal: Signal) {
         self.ending.get_or_insert(why);
         self.job.signal(signal.as_raw());
@@ -134,7 +127,7 @@ impl<'a> Watch<'a> {
     fn on_output_lost(&mut self, error: &io::Error) {
         if error.kind() != io::ErrorKind::BrokenPipe {
             self.output_lost = true;
-            self.console.say(format_args!("cannot write to standard output: {error}; the job is ended"));
+            self.console.say(format_args!("cannot write to standard output: {error}; ending the job"));
         }
         self.end(Ending::Output, Signal::TERM);
     }
@@ -151,9 +144,9 @@ impl<'a> Watch<'a> {
                 self.console.tell(format_args!("{by} called abort with status {status}{message}"));
             }
             JobReport::Failed { proc, node, program, exit } if self.ending.is_none() => {
-                let rest = if self.plan.is_alone() { "" } else { "; the job is ended" };
+                let rest = if self.plan.is_alone() { "" } else { "; ending the job" };
                 let how = match exit {
-                    // a code of 0 is no failure by itself
+                    // exit code 0 alone is not a failure
                     ProcExit::Code(0) => "ended with code 0 but without finalize".to_owned(),
                     exit => format!("failed: {exit}"),
                 };
@@ -169,7 +162,7 @@ impl<'a> Watch<'a> {
         let (format, is_alone) = (&self.plan.format, self.plan.is_alone());
         let lines = self.lines.entry((proc.clone(), channel)).or_insert_with(|| {
             match (format.tag, format.timestamp) {
-                // nobody's lines to mix with: a prompt must not wait for its end
+                // there are no other lines to mix with, and a prompt must not wait for its newline
                 (false, false) if is_alone => Lines::unbuffered(),
                 (false, has_time) => Lines::new(Prefix { has_time, tag: String::new() }),
                 (true, has_time) => Lines::new(Prefix { has_time, tag: tag(rank, channel) }),
@@ -179,7 +172,7 @@ impl<'a> Watch<'a> {
         self.show(&proc, channel, piece);
     }
 
-    /// Hands on what waits for the end of its line.
+    /// Writes the rest of incomplete lines.
     fn flush(&mut self) {
         for ((proc, channel), mut lines) in std::mem::take(&mut self.lines) {
             self.show(&proc, channel, lines.finish());
@@ -191,7 +184,7 @@ impl<'a> Watch<'a> {
         self.console.put_output(proc, channel, piece);
     }
 
-    /// A process as the user knows it: the job has no name of its own unless another one has started it.
+    /// A process in messages. The namespace is given only for jobs that were spawned.
     fn named(&self, proc: &ProcId) -> String {
         match proc.nspace == *self.job.nspace() {
             true => format!("rank {}", proc.rank),
@@ -205,9 +198,9 @@ impl<'a> Watch<'a> {
             Some(Ending::Timeout) => TIMED_OUT,
             Some(Ending::Output) if self.output_lost => NOT_STARTED,
             Some(Ending::Output) => NO_READER,
-            // it was us who killed them, because of this one
+            // they were killed by pmixrun because of this signal
             Some(Ending::Signal(signal)) if killed => 128 + signal.as_raw(),
-            // what the system keeps of a code; no failure may look like success
+            // the system keeps 8 bits of a code; a failure must not look like success
             _ => match (outcome.exit_code, outcome.exit_code & 0xff) {
                 (0, _) => 0,
                 (_, 0) => 1,
@@ -217,7 +210,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// Until a time, or for ever.
+/// Waits until a time, or for ever.
 async fn until(time: Option<Instant>) {
     match time {
         Some(time) => tokio::time::sleep_until(time).await,

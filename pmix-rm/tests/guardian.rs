@@ -38,7 +38,7 @@ fn replace_guardian(run: &mut Running) {
     kill_process(old, Signal::KILL).unwrap();
     let mut said = String::new();
     BufReader::new(run.child.stderr.as_mut().unwrap()).read_line(&mut said).unwrap();
-    assert!(said.contains("another has taken its place"), "{said}");
+    assert!(said.contains("was killed and has been replaced"), "{said}");
     assert!(guardian_of(run).is_some_and(|new| new != old));
 }
 

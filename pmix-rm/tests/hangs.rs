@@ -140,7 +140,7 @@ async fn a_user_whose_program_cannot_be_run_does_not_hold_up_the_others() {
         Some(early) = more.join_next() => panic!("they have ended before the ninth was refused: {early:?}"),
         refused = refused => refused,
     };
-    assert!(refused.to_string().contains("8 starts of uid 4001 are under way already"), "{refused}");
+    assert!(refused.to_string().contains("8 processes of uid 4001 are already being started"), "{refused}");
     assert_eq!(exit_of(launch(&launcher, "exit 5").await).await, ProcExit::Code(5), "others go on");
     let (first, more) = tokio::join!(first, more.join_all());
     for outcome in more.into_iter().chain([first]) {
@@ -242,7 +242,7 @@ async fn a_guardian_that_hangs_before_it_takes_the_place_of_another_does_not_hol
     let (reports, _received) = mpsc::channel(8);
     let late = tokio::time::timeout(Duration::from_secs(20), launcher.launch(job, reports)).await;
     let error = late.expect("it waits for ever").unwrap_err();
-    assert!(error.to_string().contains("no guardian any more"), "{error}");
+    assert!(error.to_string().contains("the guardian is gone"), "{error}");
     let heir = Pid::from_raw(heir().unwrap().parse().unwrap()).unwrap();
     eventually("the one that hangs is killed", || !runs(heir));
     guardian.finish().unwrap();

@@ -114,7 +114,7 @@ fn output_that_a_full_disk_does_not_take_is_shown_once_and_the_job_goes_on() {
         std::fs::write(&go, "").unwrap();
         let done = run.finish();
         assert_eq!((done.code(), done.lines()), (0, out), "{done:?}");
-        let words = "No space left on device; the rest of its output is shown here";
+        let words = "No space left on device; printing the rest of its output here";
         let said = format!("pmixrun: cannot write to {}: {words}", full.display());
         let mut errors: Vec<_> = done.err().lines().filter(|line| *line != "err 0").collect();
         errors.sort_unstable();
@@ -258,7 +258,7 @@ fn parameters_are_in_the_environment_of_their_application() {
     ]);
     assert_eq!((done.code(), done.lines()), (0, vec!["", "tcp,self client"]), "{done:?}");
     let done = Site::new().run(&["--quiet", "--prtemca", "rmaps", "seq", "true"]);
-    let said = "pmixrun: --prtemca rmaps seq has no effect: there is no PRRTE here\n";
+    let said = "pmixrun: --prtemca rmaps seq has no effect: pmixrun does not use PRRTE\n";
     assert_eq!((done.code(), done.err()), (0, said));
 }
 
@@ -308,7 +308,7 @@ fn an_unknown_option_starts_nothing_and_says_how_it_may_be_spelled() {
     let done = Site::new().run(&["-tag-ouput", "echo", "started"]);
     assert_eq!((done.code(), done.out()), (2, ""));
     assert!(
-        done.err().starts_with("error: there is no option '-tag-ouput'; did you mean '-tag-output'?\n"),
+        done.err().starts_with("error: unknown option '-tag-ouput'; did you mean '-tag-output'?\n"),
         "{done:?}"
     );
 }

@@ -124,7 +124,7 @@ fn a_signal_that_ends_a_rank_gives_128_and_its_number() {
     assert_eq!(done.code(), 137, "{done:?}");
     let node = rustix::system::uname().nodename().to_str().unwrap().to_owned();
     let said = ["0", "1"].map(|rank| {
-        format!("pmixrun: rank {rank} (sh) on {node} failed: signal 9 (SIGKILL); the job is ended\n")
+        format!("pmixrun: rank {rank} (sh) on {node} failed: signal 9 (SIGKILL); ending the job\n")
     });
     assert!(said.iter().any(|said| done.err() == *said), "{done:?}");
 }

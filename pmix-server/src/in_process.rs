@@ -10,8 +10,8 @@ use pmix_types::message::{Failure, Hello, Identity, Push, Reply, Request, Welcom
 use pmix_types::{Event, Pid, ProcId, Status};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::driver::{self, Inbox, Peer};
 use crate::handle::ServerHandle;
+use crate::inbox::{DriverEvent, Inbox, Peer};
 
 /// Events that may wait to be taken.
 const EVENTS: usize = 1024;
@@ -77,8 +77,8 @@ impl ServerHandle {
             pid: None,
         };
         let hello = Hello::new(Identity::Client(proc.clone()), Pid(0));
-        inbox.send(driver::Event::Open { conn, peer: Box::new(peer) }).await;
-        inbox.send(driver::Event::Input(Input::Hello { conn, peer: cred, hello })).await;
+        inbox.send(DriverEvent::Open { conn, peer: Box::new(peer) }).await;
+        inbox.send(DriverEvent::Input(Input::Hello { conn, peer: cred, hello })).await;
         admitted.await.unwrap_or_else(|_| Err(gone()))?;
         let events = tokio::sync::Mutex::new(events);
         Ok(InProcess { proc, inbox, conn, next: AtomicU64::new(1), waiting, events })
@@ -103,7 +103,7 @@ impl InProcess {
         let (answer, answered) = oneshot::channel();
         lock(&self.waiting).insert(id, answer);
         let input = Input::Request { conn: self.conn, id, request };
-        if !self.inbox.send(driver::Event::Input(input)).await {
+        if !self.inbox.send(DriverEvent::Input(input)).await {
             return Err(gone());
         }
         answered.await.unwrap_or_else(|_| Err(gone()))
@@ -135,7 +135,7 @@ impl Drop for InProcess {
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 let lost = Input::Lost { conn, reason: "it has ended".into() };
-                inbox.send(driver::Event::Input(lost)).await;
+                inbox.send(DriverEvent::Input(lost)).await;
             });
         }
     }

@@ -1,9 +1,9 @@
-//! What this library supports beside that of processes (ATT-01): the tool's part of the answers to queries for attribute
-//! support.
+//! Attributes that this library supports in addition to the client library (ATT-01): the tool's part of the replies to
+//! queries of supported attributes.
 
 use pmix_types::{AttributeLevel, AttributeRegistry, Supported, keys};
 
-/// How output is shown; see [`OutputFormat::from_directives`](crate::OutputFormat::from_directives).
+/// Formats of output; see [`OutputFormat::from_directives`](crate::OutputFormat::from_directives).
 const FORMAT: &[&str] = &[
     keys::IOF_TAG_OUTPUT.name(),
     keys::IOF_RANK_OUTPUT.name(),
@@ -48,7 +48,7 @@ mod tests {
         let supported = supported();
         let reported = supported.attributes(AttributeLevel::Tool, "PMIx_IOF_pull").unwrap();
         for definition in keys::all() {
-            // no directive of output has a value of this type, so that who reads it refuses it
+            // no directive of output has this type, so reading one fails
             let odd = Info::dynamic(definition.key_name(), Value::Pid(pmix_types::Pid(1)));
             let is_read = OutputFormat::from_directives(&Directives::from(vec![odd])).is_err();
             let is_reported = reported.iter().any(|attribute| attribute.key == definition.name);

@@ -10,11 +10,11 @@ use crate::discovery::{ServerInfo, discover_at, parse_uri, places};
 use crate::error::{Ambiguous, Error, NoServer, RendezvousError};
 use crate::tool::Tool;
 
-/// Settings of a [`Tool`] that is about to connect.
+/// Settings for connecting a [`Tool`].
 ///
-/// Which server it attaches to is said with one of [`uri`](Self::uri), [`pid`](Self::pid),
-/// [`nspace`](Self::nspace), [`rendezvous_file`](Self::rendezvous_file) and [`server`](Self::server); of several, the
-/// last counts. Without any, it is the only live server of this user on this node (TOL-07).
+/// Select the server with one of [`uri`](Self::uri), [`pid`](Self::pid), [`nspace`](Self::nspace),
+/// [`rendezvous_file`](Self::rendezvous_file) and [`server`](Self::server); the last call wins. By default, the tool
+/// attaches to the only live server of this user on this node (TOL-07).
 ///
 /// # Examples
 /// ```
@@ -25,12 +25,12 @@ use crate::tool::Tool;
 /// let empty = tempfile::tempdir()?;
 /// let error = Tool::builder().session_root(empty.path()).connect().await.unwrap_err();
 /// assert!(error.is_no_server());
-/// assert!(error.to_string().starts_with("no PMIx server of this user runs on this node"));
+/// assert!(error.to_string().starts_with("no PMIx server of this user is running on this node"));
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, Default)]
-#[must_use = "a tool has to be connected"]
+#[must_use = "call `connect` to attach to the server"]
 pub struct ToolBuilder {
     selection: Selection,
     root: Option<PathBuf>,
@@ -39,7 +39,7 @@ pub struct ToolBuilder {
     retries: Retries,
 }
 
-/// How often a server is tried that is not there yet.
+/// How often to try a server that is not running yet.
 #[derive(Clone, Copy, Debug, Default)]
 struct Retries {
     /// Attempts after the first one.
@@ -50,7 +50,7 @@ struct Retries {
 #[derive(Clone, Debug, Default)]
 enum Selection {
     #[default]
-    TheOnlyOne,
+    Only,
     Uri(String),
     Pid(u32),
     Nspace(Nspace),
@@ -58,8 +58,8 @@ enum Selection {
     Server(Box<ServerInfo>),
 }
 
-/// Where to connect to.
-struct Found {
+/// The server to connect to.
+struct Target {
     uri: String,
     info: Option<ServerInfo>,
 }
@@ -79,7 +79,7 @@ impl ToolBuilder {
         self
     }
 
-    /// Attaches to the server that has itself this namespace, as opposed to one that runs a job of it.
+    /// Attaches to the server whose own namespace this is, as opposed to a server that runs a job of that namespace.
     #[doc(alias = "PMIX_SERVER_NSPACE")]
     pub fn nspace(mut self, nspace: Nspace) -> Self {
         self.selection = Selection::Nspace(nspace);
@@ -93,20 +93,20 @@ impl ToolBuilder {
         self
     }
 
-    /// Attaches to a server that [`discover`](crate::discover) has found.
+    /// Attaches to a server that [`discover`](crate::discover) returned.
     pub fn server(mut self, server: ServerInfo) -> Self {
         self.selection = Selection::Server(Box::new(server));
         self
     }
 
-    /// Looks for servers below this directory only, as with `PMIX_SERVER_TMPDIR`.
+    /// Searches for servers below this directory only, as with `PMIX_SERVER_TMPDIR`.
     #[doc(alias = "PMIX_SERVER_TMPDIR")]
     pub fn session_root(mut self, root: impl Into<PathBuf>) -> Self {
         self.root = Some(root.into());
         self
     }
 
-    /// The identity the tool would like to have; without one, the server's host assigns one (TOL-09).
+    /// Requests this identity for the tool. By default, the server's host assigns one (TOL-09).
     #[doc(alias = "PMIX_TOOL_NSPACE")]
     #[doc(alias = "PMIX_TOOL_RANK")]
     pub fn identity(mut self, proc: ProcId) -> Self {
@@ -114,19 +114,19 @@ impl ToolBuilder {
         self
     }
 
-    /// Limits how long connecting may take, and each later call of the tool; without it there is no limit. The
-    /// runtime needs its timer for this.
+    /// Limits the time for connecting, and for each later call of the tool. By default there is no limit. Requires a runtime
+    /// with a timer.
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.limit = Some(limit);
         self
     }
 
-    /// Tries so many times in all, with this pause in between, while the server that was selected is not there or cannot
-    /// be reached (TOL-08); once if not given. The runtime needs its timer for this.
+    /// Makes up to this number of attempts, with a pause between them, while the selected server is not running or cannot
+    /// be reached (TOL-08). The default is one attempt. Requires a runtime with a timer.
     ///
-    /// A server that refuses is not asked again, and without a selection no server is waited for. The limit of
-    /// [`timeout`](Self::timeout) holds for all attempts together; when it would pass in the next pause, the last error is
-    /// returned at once. (The Standard's two attributes say the same: attempts in all, and seconds between them.)
+    /// There is no further attempt after a refusal, nor without a selection. The limit of [`timeout`](Self::timeout) applies
+    /// to all attempts together; if it would pass during the next pause, the last error is returned at once. The two
+    /// attributes of the Standard mean the same: the total number of attempts, and the seconds between them.
     #[doc(alias = "PMIX_CONNECT_MAX_RETRIES")]
     #[doc(alias = "PMIX_CONNECT_RETRY_DELAY")]
     pub fn retry(mut self, attempts: u32, pause: Duration) -> Self {
@@ -137,11 +137,11 @@ impl ToolBuilder {
     /// Finds the server and connects to it.
     ///
     /// # Errors
-    /// Of the last attempt, if there are several:
-    /// [`Error::NoServer`] if there is none, [`Error::Ambiguous`] if there are several and none was selected,
-    /// [`Error::Rendezvous`] if its file cannot be used, [`Error::Client`] if it cannot be reached or does not let
-    /// the tool in: `ERR_NOT_SUPPORTED` if it admits no tools (TOL-01), `ERR_EXISTS` if the identity is taken
-    /// (TOL-09), `ERR_TIMEOUT` when the limit has passed, and whatever its host says.
+    /// Those of the last attempt:
+    /// [`Error::NoServer`] if no server matches, [`Error::Ambiguous`] if several are running and none was selected,
+    /// [`Error::Rendezvous`] if the server's file cannot be used, [`Error::Client`] if the server cannot be reached or does
+    /// not admit the tool: `ERR_NOT_SUPPORTED` if it admits no tools (TOL-01), `ERR_EXISTS` if the identity is taken
+    /// (TOL-09), `ERR_TIMEOUT` when the limit has passed, and any status of its host.
     ///
     /// # Cancel safety
     /// Safe: dropping the future closes the connection.
@@ -152,26 +152,26 @@ impl ToolBuilder {
     #[doc(alias = "PMIx_tool_attach_to_server")]
     #[doc(alias = "PMIx_tool_connect_to_server")]
     pub async fn connect(self) -> Result<Tool, Error> {
-        // one that cannot be reckoned never comes
+        // a limit too large for a time never passes
         let deadline = self.limit.and_then(|limit| Instant::now().checked_add(limit));
         let Retries { mut more, pause } = self.retries;
         loop {
             let error = match self.attempt(deadline).await {
-                Err(error) if self.may_come(&error) => error,
+                Err(error) if self.may_start_later(&error) => error,
                 outcome => return outcome,
             };
-            let is_in_time = deadline.is_none_or(|deadline| pause < deadline - Instant::now());
-            if more == 0 || !is_in_time {
+            let has_time = deadline.is_none_or(|deadline| pause < deadline - Instant::now());
+            if more == 0 || !has_time {
                 return Err(error);
             }
             more -= 1;
-            #[expect(clippy::disallowed_methods, reason = "nobody tells that a server has come")]
+            #[expect(clippy::disallowed_methods, reason = "nothing announces the start of a server")]
             tokio::time::sleep(pause).await;
         }
     }
 
     async fn attempt(&self, deadline: Option<Instant>) -> Result<Tool, Error> {
-        let Found { uri, info } = self.find()?;
+        let Target { uri, info } = self.find()?;
         let identity = self.identity.clone();
         let mut client =
             Client::builder().uri(uri.as_str()).tool(identity).attributes(attributes::supported());
@@ -179,36 +179,36 @@ impl ToolBuilder {
             client = client.timeout(deadline - Instant::now());
         }
         let client = client.connect().await?;
-        // a client that has connected has read the same URI
+        // the client has connected, so it could parse the URI
         let server = parse_uri(&uri).map_or_else(ProcId::none, |(server, _)| server);
         Ok(Tool::new(client, server, uri, info, self.limit))
     }
 
-    /// Whether the server that was asked for may only not be there yet.
-    fn may_come(&self, error: &Error) -> bool {
+    /// Whether the selected server may just not be running yet.
+    fn may_start_later(&self, error: &Error) -> bool {
         match error {
             Error::NoServer(error) => error.wanted.is_some(),
             Error::Rendezvous(_) => matches!(self.selection, Selection::File(_)),
             Error::Client(error) => {
-                error.status() == Status::ERR_UNREACH && !matches!(self.selection, Selection::TheOnlyOne)
+                error.status() == Status::ERR_UNREACH && !matches!(self.selection, Selection::Only)
             }
             _ => false,
         }
     }
 
-    fn find(&self) -> Result<Found, Error> {
+    fn find(&self) -> Result<Target, Error> {
         match &self.selection {
-            Selection::Uri(uri) => Ok(Found { uri: uri.clone(), info: None }),
+            Selection::Uri(uri) => Ok(Target { uri: uri.clone(), info: None }),
             Selection::Server(server) => Ok((**server).clone().into()),
             Selection::File(file) => {
                 let server = ServerInfo::read(file)?;
                 if !server.is_alive {
-                    let problem = format!("was left by a dead server, {server}");
+                    let problem = format!("was left behind by a dead server, {server}");
                     return Err(RendezvousError::new(file, problem).into());
                 }
                 Ok(server.into())
             }
-            Selection::TheOnlyOne => self.search(None, |_| true),
+            Selection::Only => self.search(None, |_| true),
             Selection::Pid(pid) => self.search(Some(format!("pid {pid}")), |server| server.pid == *pid),
             Selection::Nspace(nspace) => {
                 self.search(Some(format!("namespace {nspace}")), |server| server.nspace() == nspace)
@@ -217,14 +217,14 @@ impl ToolBuilder {
     }
 
     /// Exactly one live server has to match.
-    fn search(&self, wanted: Option<String>, matches: impl Fn(&ServerInfo) -> bool) -> Result<Found, Error> {
+    fn search(&self, wanted: Option<String>, matches: impl Fn(&ServerInfo) -> bool) -> Result<Target, Error> {
         let places = places(self.root.as_deref())?;
         let (matching, others): (Vec<_>, Vec<_>) = discover_at(&places)?.into_iter().partition(matches);
         let (mut live, dead): (Vec<_>, Vec<_>) = matching.into_iter().partition(|server| server.is_alive);
         if live.len() > 1 {
             return Err(Error::Ambiguous(Box::new(Ambiguous { candidates: live })));
         }
-        live.pop().map(Found::from).ok_or_else(|| {
+        live.pop().map(Target::from).ok_or_else(|| {
             let others = others.into_iter().filter(|server| server.is_alive).collect();
             let dirs = std::iter::once(places.first()).chain(places.others()).collect();
             Error::NoServer(Box::new(NoServer { wanted, dirs, dead, others }))
@@ -232,7 +232,7 @@ impl ToolBuilder {
     }
 }
 
-impl From<ServerInfo> for Found {
+impl From<ServerInfo> for Target {
     fn from(server: ServerInfo) -> Self {
         Self { uri: server.uri.clone(), info: Some(server) }
     }
@@ -257,7 +257,8 @@ mod tests {
         fakes.add("dead", 1, false);
         let error = find(&fakes, |any| any).unwrap_err();
         assert!(
-            error.is_no_server() && error.to_string().contains("dead ones have left files: pid 1 (dead)")
+            error.is_no_server()
+                && error.to_string().contains("found only files of dead servers: pid 1 (dead)")
         );
         fakes.add("srv.a", 2, true);
         assert_eq!(find(&fakes, |any| any).unwrap(), 2);
@@ -285,10 +286,13 @@ mod tests {
         let dead = fakes.add("dead", 1, false);
         fakes.add("srv.a", 2, true);
         let error = find(&fakes, |one| one.pid(9)).unwrap_err().to_string();
-        assert!(error.contains("with pid 9") && error.ends_with("these run: pid 2 (srv.a)"), "{error}");
+        assert!(error.contains("with pid 9") && error.ends_with("running servers: pid 2 (srv.a)"), "{error}");
         let error = find(&fakes, |one| one.nspace("dead".parse().unwrap())).unwrap_err().to_string();
-        assert!(error.contains("namespace dead") && error.contains("left files: pid 1 (dead)"), "{error}");
+        assert!(
+            error.contains("namespace dead") && error.contains("files of dead servers: pid 1 (dead)"),
+            "{error}"
+        );
         let error = find(&fakes, |one| one.rendezvous_file(&dead)).unwrap_err().to_string();
-        assert_eq!(error, format!("{} was left by a dead server, pid 1 (dead)", dead.display()));
+        assert_eq!(error, format!("{} was left behind by a dead server, pid 1 (dead)", dead.display()));
     }
 }

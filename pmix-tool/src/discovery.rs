@@ -1,4 +1,4 @@
-//! Finds servers by the files they leave for tools.
+//! Finds servers by their rendezvous files.
 
 use std::fmt;
 use std::fs::{self, File, TryLockError};
@@ -13,29 +13,29 @@ use rustix::process::geteuid;
 use crate::error::{Error, RendezvousError};
 
 const LOCK: &str = "lock";
-/// More than any rendezvous file has.
+/// No rendezvous file is longer.
 const MAX_BYTES: u64 = 64 * 1024;
 
 /// A server, as its rendezvous file describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerInfo {
-    /// Where it is reached: `<nspace>.<rank>;unix:<path of its socket>`.
+    /// Its address: `<nspace>.<rank>;unix:<path of its socket>`.
     pub uri: String,
     /// The server's own identity.
     pub proc: ProcId,
     /// Its process id.
     pub pid: u32,
-    /// Name of its node as its host calls it; `None` if the file has not the usual name.
+    /// Name of its node according to its host; `None` if the file does not have the usual name.
     pub host: Option<String>,
-    /// User it runs as: the owner of the file.
+    /// The user that it runs as: the owner of the file.
     pub uid: u32,
-    /// Version of the server's library; `None` if the file does not tell.
+    /// Version of the server's library; `None` if the file does not have it.
     pub version: Option<String>,
-    /// The server's own directory, where its socket is.
+    /// The server's own directory, which has its socket.
     pub dir: PathBuf,
-    /// Whether the server lives, as far as files can tell: it holds the lock of its directory, or has a socket
-    /// without one.
+    /// Whether the server is running, as far as files can tell: it holds the lock of its directory, or has a socket
+    /// but no lock.
     pub is_alive: bool,
 }
 
@@ -43,24 +43,26 @@ impl ServerInfo {
     /// Reads a rendezvous file (TOL-03).
     ///
     /// # Errors
-    /// [`Error::Rendezvous`] if it cannot be read or is none.
+    /// [`Error::Rendezvous`] if it cannot be read, or is not a rendezvous file.
     pub fn read(file: impl AsRef<Path>) -> Result<Self, Error> {
         let path = file.as_ref();
         let (text, uid) = read(path).map_err(|error| RendezvousError::io(path, "cannot be read", error))?;
-        // one record for each wire; those of others say nothing to us
+        // one record for each wire; skip those of other wires
         let is_ours =
             |record: &&str| record.lines().next().is_some_and(|uri| parse_uri(uri.trim()).is_some());
         let record = text.split("\n\n").find(is_ours).unwrap_or(&text);
         let mut lines = record.lines().map(str::trim);
         let uri = lines.next().unwrap_or_default();
-        let no_rendezvous = |line: &str| RendezvousError::new(path, format!("is no rendezvous file: {line}"));
+        let not_a_rendezvous =
+            |line: &str| RendezvousError::new(path, format!("is not a rendezvous file: {line}"));
         let (proc, socket) = parse_uri(uri).ok_or_else(|| {
-            no_rendezvous("it has no record that begins with <namespace>.<rank>;unix:<absolute path>")
+            not_a_rendezvous("it has no record that begins with <namespace>.<rank>;unix:<absolute path>")
         })?;
         let version = lines.next().filter(|version| !version.is_empty()).map(str::to_owned);
         let name = path.file_name().and_then(|name| name.to_str()).and_then(parse_file_name);
         let pid = lines.next().and_then(|line| line.parse().ok()).or_else(|| name.map(|(_, pid)| pid));
-        let pid = pid.ok_or_else(|| no_rendezvous("the third line of its record is not the server's pid"))?;
+        let pid =
+            pid.ok_or_else(|| not_a_rendezvous("the third line of its record is not the server's pid"))?;
         let host = name.map(|(host, _)| host.to_owned());
         let dir = socket.parent().unwrap_or(socket).to_owned();
         let is_alive = is_alive(socket, &dir);
@@ -74,40 +76,40 @@ impl ServerInfo {
 }
 
 impl fmt::Display for ServerInfo {
-    /// Pid and namespace: what selects it.
+    /// Pid and namespace, either of which selects it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "pid {} ({})", self.pid, self.proc.nspace)
     }
 }
 
-/// The directory below which servers of all users usually make theirs: the first of `PMIX_SERVER_TMPDIR` and `TMPDIR` that
+/// The directory in which servers of all users usually create theirs: the first of `PMIX_SERVER_TMPDIR` and `TMPDIR` that
 /// is set and not empty, else `/tmp` (TOL-03).
 ///
 /// # Errors
-/// [`Error::Rendezvous`] if it is relative to a current directory that is gone.
+/// [`Error::Rendezvous`] if it is relative and the current directory no longer exists.
 pub fn session_root() -> Result<PathBuf, Error> {
     Ok(places(None)?.root().to_owned())
 }
 
-/// Servers of this user on this node that admit tools, by pid; also dead ones whose files are still there.
+/// Lists the servers of this user on this node that admit tools, by pid, including dead servers whose files remain.
 ///
-/// Unless `PMIX_SERVER_TMPDIR` says where, they are looked for in all places where servers go: below [`session_root`], in
+/// Unless `PMIX_SERVER_TMPDIR` names a directory, it searches all directories that servers use: below [`session_root`], in
 /// `XDG_RUNTIME_DIR`, and in directories `pmix-<uid>-*` beside the first.
 ///
 /// # Errors
-/// As [`discover_in`]; but what belongs to other users is passed over, unless `PMIX_SERVER_TMPDIR` names it.
+/// Those of [`discover_in`]; directories of other users are skipped unless `PMIX_SERVER_TMPDIR` names them.
 pub fn discover() -> Result<Vec<ServerInfo>, Error> {
     discover_at(&places(None)?)
 }
 
-/// As [`discover`], below a given directory only.
+/// Lists servers as [`discover`] does, below the given directory only.
 ///
-/// What dead servers have left is not removed; the next server does that. A file that makes no sense is skipped
-/// with a warning in the log.
+/// Files of dead servers are not removed; the next server does that. A malformed file is skipped with a warning in the
+/// log.
 ///
 /// # Errors
-/// [`Error::Rendezvous`] if there is a directory of this user's servers that cannot be read, or that others could
-/// have put there, look into or change.
+/// [`Error::Rendezvous`] if the directory of this user's servers cannot be read, or if other users could have created it, or
+/// can read or change it.
 ///
 /// # Examples
 /// ```
@@ -121,7 +123,7 @@ pub fn discover_in(root: &Path) -> Result<Vec<ServerInfo>, Error> {
     discover_at(&places(Some(root))?)
 }
 
-/// Where servers of this user may be.
+/// The directories that may have servers of this user.
 pub(crate) fn places(root: Option<&Path>) -> Result<Places, Error> {
     let uid = geteuid().as_raw();
     let places = match root {
@@ -138,7 +140,7 @@ pub(crate) fn discover_at(places: &Places) -> Result<Vec<ServerInfo>, Error> {
     if places.is_given() || !places.is_taken(&first) {
         servers.extend(servers_of(&first)?);
     } else {
-        tracing::info!(path = %first.display(), "belongs to somebody else, looking elsewhere");
+        tracing::info!(path = %first.display(), "belongs to another user; searching other directories");
     }
     for other in places.others() {
         servers.extend(servers_of(&other)?);
@@ -147,26 +149,26 @@ pub(crate) fn discover_at(places: &Places) -> Result<Vec<ServerInfo>, Error> {
     Ok(servers)
 }
 
-/// The servers whose directories are in this one, which need not be there.
+/// The servers whose directories are in this one, which need not exist.
 fn servers_of(base: &Path) -> Result<Vec<ServerInfo>, Error> {
     match fs::symlink_metadata(base) {
         Ok(metadata) => check_private(base, &metadata)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(RendezvousError::io(base, "cannot be looked at", error).into()),
+        Err(error) => return Err(RendezvousError::io(base, "cannot be inspected", error).into()),
     }
     let entries = fs::read_dir(base).map_err(|error| RendezvousError::io(base, "cannot be listed", error))?;
     Ok(entries.flatten().filter_map(|entry| read_server_dir(&entry.path())).collect())
 }
 
-/// Whoever may write here could pass himself off as a server of ours (TOL-05).
+/// Anyone who can write here could impersonate a server of this user (TOL-05).
 fn check_private(path: &Path, metadata: &fs::Metadata) -> Result<(), RendezvousError> {
     let uid = geteuid().as_raw();
     match doubt(metadata, uid) {
         None => Ok(()),
         Some(doubt @ Doubt::Owner(_)) => {
             let problem = format!(
-                "{doubt} (uid {uid}), so what is in it cannot be trusted: set PMIX_SERVER_TMPDIR to the directory \
-                 the server was started with"
+                "{doubt} (uid {uid}), so its contents cannot be trusted: set PMIX_SERVER_TMPDIR to the directory \
+                 that the server was started with"
             );
             Err(RendezvousError::new(path, problem))
         }
@@ -183,7 +185,7 @@ fn read_server_dir(dir: &Path) -> Option<ServerInfo> {
         Ok(info) => Some(info),
         Err(_) if !file.exists() => None,
         Err(error) => {
-            tracing::warn!(%error, "skipped");
+            tracing::warn!(%error, "skipped a malformed rendezvous file");
             None
         }
     }
@@ -212,12 +214,12 @@ fn parse_file_name(name: &str) -> Option<(&str, u32)> {
     Some((host, pid.parse().ok()?))
 }
 
-/// A live server holds the lock of its directory. Asking to share it leaves tools out of each other's way.
+/// A live server holds the lock of its directory. A shared lock keeps tools out of each other's way.
 fn is_alive(socket: &Path, dir: &Path) -> bool {
     match File::open(dir.join(LOCK)).map(|lock| lock.try_lock_shared()) {
         Ok(Ok(())) => false,
         Ok(Err(TryLockError::WouldBlock)) => true,
-        // a server of another make, or a lock that tells nothing: connecting will
+        // another implementation, or a lock without meaning: connecting will tell
         Ok(Err(TryLockError::Error(_))) | Err(_) => socket.exists(),
     }
 }

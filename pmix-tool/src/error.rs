@@ -1,56 +1,66 @@
-//! Why a tool failed.
-
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pmix_types::{KeyName, Status};
+use pmix_types::{KeyName, ProcId, Status};
 use thiserror::Error;
 
 use crate::discovery::ServerInfo;
 
-/// Why a call of a [`Tool`](crate::Tool) failed, or no server was found.
+/// The error of everything a tool does: discovery, connecting, and calls of a [`Tool`](crate::Tool) and its client.
+///
+/// Match on the meaning with the predicates, or on [`Error::status`]; the variants say where it failed.
 #[derive(Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No live server is there, or none of those asked for.
+    /// No live server matches.
     #[error(transparent)]
     NoServer(Box<NoServer>),
-    /// Several live servers are there and none was selected (TOL-07).
+    /// Several servers are running and none was selected (TOL-07).
     #[error(transparent)]
     Ambiguous(Box<Ambiguous>),
-    /// A file or directory of servers that cannot be used.
+    /// A rendezvous file, or a directory of servers, cannot be used.
     #[error(transparent)]
     Rendezvous(Box<RendezvousError>),
-    /// The server has not answered within the tool's limit.
+    /// The server did not answer within the tool's time limit.
     #[error(transparent)]
     Timeout(Box<Timeout>),
-    /// The server answered a question with what is no answer to it.
+    /// The server's reply to a query makes no sense.
     #[error(transparent)]
     Answer(Box<AnswerError>),
-    /// The connection to the server failed, or the server refused.
+    /// An operation of the client failed: the server refused it, or the connection failed.
     #[error(transparent)]
-    Client(#[from] pmix_client::Error),
+    Client(pmix_client::Error),
+}
+
+/// What converts into the client's error converts into that of tools: `?` takes all of them.
+impl<E> From<E> for Error
+where
+    pmix_client::Error: From<E>,
+{
+    fn from(error: E) -> Self {
+        Self::Client(error.into())
+    }
 }
 
 /// No server to attach to.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub struct NoServer {
-    /// What was asked for, such as `pid 12`; `None` for any server.
+    /// The selection, such as `pid 12`; `None` for any server.
     pub wanted: Option<String>,
-    /// Directories that were looked in, if they are there and this user's; the usual one first.
+    /// The directories searched, if they exist and belong to this user; the usual one first.
     pub dirs: Vec<PathBuf>,
-    /// Servers that were asked for but are dead.
+    /// Dead servers that match the selection.
     pub dead: Vec<ServerInfo>,
-    /// Live servers that were not asked for.
+    /// Live servers that do not match.
     pub others: Vec<ServerInfo>,
 }
 
-/// Several servers to choose from.
+/// More than one server matches.
 #[derive(Clone, PartialEq, Eq, Error)]
-#[error("{} PMIx servers of this user run on this node, choose one by pid, namespace or URI: {}",
+#[error("{} PMIx servers of this user are running on this node; select one by pid, namespace or URI: {}",
     .candidates.len(), list(.candidates))]
 #[non_exhaustive]
 pub struct Ambiguous {
@@ -58,7 +68,7 @@ pub struct Ambiguous {
     pub candidates: Vec<ServerInfo>,
 }
 
-/// A file or directory of servers that cannot be used.
+/// A rendezvous file, or a directory of servers, that cannot be used.
 #[derive(Error)]
 #[error("{} {problem}", .path.display())]
 #[non_exhaustive]
@@ -67,32 +77,32 @@ pub struct RendezvousError {
     pub path: PathBuf,
     /// What is wrong with it, and what to do.
     pub problem: String,
-    /// The cause, if the system gave one.
+    /// The error of the operating system, if any.
     #[source]
     pub source: Option<io::Error>,
 }
 
-/// A server that takes too long.
+/// A server that did not answer in time.
 #[derive(Clone, PartialEq, Eq, Error)]
-#[error("{operation}: server {server} has not answered within {limit:?}")]
+#[error("{operation} timed out: server {server} did not answer within {limit:?}")]
 #[non_exhaustive]
 pub struct Timeout {
-    /// What was to be done.
+    /// The operation that timed out.
     pub operation: &'static str,
     /// The server.
-    pub server: pmix_types::ProcId,
-    /// The limit of the tool.
+    pub server: ProcId,
+    /// The tool's time limit.
     pub limit: Duration,
 }
 
-/// An answer that makes no sense.
+/// A reply that makes no sense.
 #[derive(Clone, PartialEq, Eq, Error)]
-#[error("the server's answer to {key} is none: {problem}")]
+#[error("the server sent an invalid value of {key}: {problem}")]
 #[non_exhaustive]
 pub struct AnswerError {
-    /// The key that was asked for.
+    /// The key of the query.
     pub key: KeyName,
-    /// What is wrong.
+    /// What is wrong with the value.
     pub problem: String,
 }
 
@@ -112,14 +122,23 @@ impl Error {
         matches!(self, Self::NoServer(_))
     }
 
-    /// Whether what was asked for does not exist.
-    pub fn is_not_found(&self) -> bool {
-        matches!(self, Self::Client(error) if error.is_not_found())
+    /// Whether the connection to the server is gone; every later call that needs it fails the same way.
+    pub fn is_lost_connection(&self) -> bool {
+        matches!(self, Self::Client(error) if error.is_lost_connection())
     }
 
-    /// Whether a time limit has passed: the tool's, or one that was given with a request.
-    pub fn is_timeout(&self) -> bool {
-        self.status() == Status::ERR_TIMEOUT
+    /// Whether the connection is gone because the server has stopped in good order, as that of `pmixrun` does at the end
+    /// of its job.
+    pub fn is_server_stopped(&self) -> bool {
+        matches!(self, Self::Client(error) if error.is_server_stopped())
+    }
+
+    /// Processes responsible for the failure; empty if none are known.
+    pub fn procs(&self) -> &[ProcId] {
+        match self {
+            Self::Client(error) => error.procs(),
+            _ => &[],
+        }
     }
 
     pub(crate) fn answer(key: KeyName, problem: impl Into<String>) -> Self {
@@ -150,14 +169,14 @@ impl fmt::Display for NoServer {
             write!(f, " with {wanted}")?;
         }
         let dirs: Vec<_> = self.dirs.iter().map(|dir| dir.display().to_string()).collect();
-        write!(f, " runs on this node; looked in {}", dirs.join(", "))?;
+        write!(f, " is running on this node; searched {}", dirs.join(", "))?;
         if !self.dead.is_empty() {
-            write!(f, ", where only dead ones have left files: {}", list(&self.dead))?;
+            write!(f, "; found only files of dead servers: {}", list(&self.dead))?;
         }
         if self.others.is_empty() {
-            f.write_str("; if one was started with another PMIX_SERVER_TMPDIR, set that here too")
+            f.write_str("; if a server was started with another PMIX_SERVER_TMPDIR, set the same here")
         } else {
-            write!(f, "; these run: {}", list(&self.others))
+            write!(f, "; running servers: {}", list(&self.others))
         }
     }
 }
@@ -166,4 +185,27 @@ fn list(servers: &[ServerInfo]) -> String {
     servers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
+pmix_types::status_predicates!(Error);
 pmix_types::message_first!(Error, NoServer, Ambiguous, RendezvousError, Timeout, AnswerError);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Errors of all that a tool calls go into one type by `?`.
+    #[test]
+    fn what_converts_into_the_clients_error_converts_into_ours() {
+        fn converts<E>()
+        where
+            Error: From<E>,
+        {
+        }
+        converts::<pmix_client::Error>();
+        converts::<RendezvousError>();
+        let timeout =
+            Timeout { operation: "query", server: ProcId::none(), limit: Duration::from_millis(1500) };
+        let error = Error::Timeout(Box::new(timeout));
+        assert!(error.is_timeout() && error.procs().is_empty() && !error.is_lost_connection());
+        assert!(error.to_string().ends_with("within 1.5s"), "{error}");
+    }
+}

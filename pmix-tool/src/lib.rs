@@ -1,20 +1,20 @@
-//! Attaches to PMIx servers from outside: for debuggers, monitors, workflow systems, and people.
+//! Library for PMIx tools: debuggers, monitors and workflow systems that attach to a server.
 //!
-//! A tool belongs to no job. It finds a server of its user on this node, asks its host to be let in, and then asks
-//! questions: which jobs run, which processes they have, whatever else the host can tell.
+//! A tool belongs to no job. It finds a server of its user on this node, attaches to it if the server's host agrees, and
+//! queries it: for running jobs, their processes, and anything else that the host knows.
 //!
 //! ```text
 //!   your tool                          <root>/pmix-<uid>/<host>.<pid>.<n>/
 //!   +------------------+   reads       +----------------------------------+
 //!   | discover()       |-------------->| pmix.<host>.tool.<pid>           |
-//!   |                  |               | lock, held while the server lives|
+//!   |                  |               | lock, held while the server runs |
 //!   | Tool             |   connects    |                                  |
 //!   |                  |-------------->| server@sock                      |
 //!   +------------------+               +----------------------------------+
 //! ```
 //!
 //! # A complete program
-//! It prints the processes of all jobs that a server of this user runs:
+//! It prints the processes of all jobs of the server:
 //!
 //! ```no_run
 //! use pmix_tool::{Error, Tool};
@@ -32,16 +32,17 @@
 //! ```
 //!
 //! # Map
-//! - [`discover`] lists the servers of this user on this node as [`ServerInfo`], the dead ones too.
-//! - [`ToolBuilder`] says which server to attach to: the only one, or that of a pid, namespace, URI or file.
-//! - [`Tool`] asks questions; [`Tool::client`] has what tools share with other processes, such as events.
-//! - [`Tool::pull_output`] reads what processes write; [`OutputWriter`] shows it, formatted as [`OutputFormat`] says.
-//! - [`Error`] tells what failed and what to do; [`Error::status`] is the Standard's word for it.
+//! - [`discover`] lists the servers of this user on this node as [`ServerInfo`], including dead ones.
+//! - [`ToolBuilder`] selects the server to attach to: the only one, or by pid, namespace, URI or file.
+//! - [`Tool`] queries it; [`Tool::client`] has the operations that tools share with processes, such as events.
+//! - [`Tool::pull_output`] streams the output of processes; [`OutputWriter`] writes it in an [`OutputFormat`].
+//! - [`Error`] says what failed and what to do; [`Error::status`] returns the Standard's status. Errors of [`client`] and
+//!   [`types`] convert into it.
 //! - The command `pmix` of this package does the same from a shell: `pmix ps`, `pmix query`, `pmix attrs`,
 //!   `pmix output`.
 //!
 //! # Limits
-//! One server at a time, on the same node. System-level servers, retries and launching are not part of it yet.
+//! A tool attaches to one server at a time, on the same node. System-level servers and launching are not supported yet.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -50,16 +51,22 @@ mod builder;
 mod discovery;
 mod error;
 mod iof;
+pub mod log;
 mod tool;
 
 pub use builder::ToolBuilder;
+pub use bytes::Bytes;
 pub use discovery::{ServerInfo, discover, discover_in, session_root};
 pub use error::{Ambiguous, AnswerError, Error, NoServer, RendezvousError, Timeout};
 pub use iof::{OutputFormat, OutputWriter};
+pub use pmix_client as client;
 pub use pmix_client::{
-    InputSink, OutputBuilder, OutputChunk, OutputError, OutputStream, QueryResult, QueryResults,
+    Client, EventError, EventStream, EventsBuilder, HandlerRegistration, HandlerResult, InputSink,
+    NotifyBuilder, OutputBuilder, OutputChunk, OutputError, OutputStream, QueryResult, QueryResults,
     query_before_init,
 };
 pub use pmix_types as types;
-pub use pmix_types::{Nspace, ProcId, ProcInfo, Query, Status, keys};
+pub use pmix_types::{
+    Directives, Event, Info, IofChannels, Nspace, ProcId, ProcInfo, Query, Rank, Status, Value, keys,
+};
 pub use tool::Tool;

@@ -1,4 +1,4 @@
-//! `pmix`: asks the PMIx servers of this node what runs.
+//! `pmix`: queries the PMIx servers of this node.
 
 mod cli;
 

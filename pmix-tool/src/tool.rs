@@ -9,9 +9,9 @@ use crate::builder::ToolBuilder;
 use crate::discovery::ServerInfo;
 use crate::error::{Error, Timeout};
 
-/// A connection to a server, for asking questions about jobs the process is no part of.
+/// A tool's connection to a server.
 ///
-/// Cheap to clone: all clones are the same connection. It closes when [`Tool::finalize`] is called or the last clone
+/// Cheap to clone: all clones share the connection. It closes when [`Tool::finalize`] is called or the last clone
 /// is dropped; the server then forgets the tool (TOL-17).
 #[derive(Clone)]
 pub struct Tool {
@@ -27,7 +27,7 @@ struct Inner {
 }
 
 impl Tool {
-    /// Settings: which server, which identity.
+    /// Settings of the connection: the server, the tool's identity, time limits.
     pub fn builder() -> ToolBuilder {
         ToolBuilder::default()
     }
@@ -52,43 +52,43 @@ impl Tool {
         &self.inner.server
     }
 
-    /// Where the server is: `<nspace>.<rank>;unix:<path of its socket>`.
+    /// Address of the server: `<nspace>.<rank>;unix:<path of its socket>`.
     pub fn server_uri(&self) -> &str {
         &self.inner.uri
     }
 
-    /// What the server's rendezvous file says; `None` if the server was selected by its URI.
+    /// Contents of the server's rendezvous file; `None` if the server was selected by its URI.
     pub fn server_info(&self) -> Option<&ServerInfo> {
         self.inner.info.as_ref()
     }
 
-    /// The connection as that of a process: for what tools and processes have in common, such as events.
+    /// The client of this connection, for operations that tools share with processes, such as events.
     ///
-    /// The limit of [`ToolBuilder::timeout`] holds for its calls only [`within_limit`](Self::within_limit).
+    /// The limit of [`ToolBuilder::timeout`] applies to its calls only if they are made [`within_limit`](Self::within_limit).
     pub fn client(&self) -> &Client {
         &self.inner.client
     }
 
-    /// Asks the server and its host questions.
+    /// Queries the server and its host.
     ///
-    /// That some keys could not be answered is not an error (QRY-03): see [`QueryResults::missing`].
+    /// Keys without an answer are not an error (QRY-03): see [`QueryResults::missing`].
     ///
     /// # Errors
-    /// [`Error::Client`] with `ERR_NOT_FOUND` if no key was found, `ERR_NOT_SUPPORTED` if the host answers no
-    /// queries, `ERR_BAD_PARAM` without queries, for one without keys, or for qualifiers that contradict each
-    /// other (QRY-05), and with a lost connection; [`Error::Timeout`] when the tool's limit has passed.
+    /// [`Error::Client`] with `ERR_NOT_FOUND` if no key was found, `ERR_NOT_SUPPORTED` if the host does not support
+    /// queries, `ERR_BAD_PARAM` without queries, for a query without keys, or for contradictory qualifiers (QRY-05), and
+    /// with a lost connection; [`Error::Timeout`] when the tool's limit has passed.
     ///
     /// # Cancel safety
-    /// Safe: the answer is dropped.
+    /// Safe: the reply is dropped.
     #[doc(alias = "PMIx_Query_info")]
     pub async fn query(&self, queries: impl IntoIterator<Item = Query>) -> Result<QueryResults, Error> {
         self.within_limit("query", self.inner.client.query(queries)).await
     }
 
-    /// Namespaces of the jobs that run; empty if none does (QRY-12).
+    /// Namespaces of the running jobs; may be empty (QRY-12).
     ///
     /// # Errors
-    /// As [`Tool::query`], and [`Error::Answer`] if the answer is no list of namespaces.
+    /// As [`Tool::query`], and [`Error::Answer`] if the reply is not a list of namespaces.
     ///
     /// # Cancel safety
     /// Safe.
@@ -99,9 +99,9 @@ impl Tool {
         let names = list.split(',').map(str::trim).filter(|name| !name.is_empty());
         names
             .map(|name| {
-                let no_nspace = |error| format!("{name:?} is no namespace: {error}");
+                let not_a_namespace = |error| format!("{name:?} is not a namespace: {error}");
                 Nspace::new(name)
-                    .map_err(|error| Error::answer(keys::QUERY_NAMESPACES.key_name(), no_nspace(error)))
+                    .map_err(|error| Error::answer(keys::QUERY_NAMESPACES.key_name(), not_a_namespace(error)))
             })
             .collect()
     }
@@ -109,8 +109,8 @@ impl Tool {
     /// The processes of a job on all nodes, in rank order (QRY-11).
     ///
     /// # Errors
-    /// As [`Tool::query`]; [`Error::Client`] with `ERR_INVALID_NAMESPACE` or `ERR_NOT_FOUND` if no such job is
-    /// known, [`Error::Answer`] if the answer is no table of processes.
+    /// As [`Tool::query`]; [`Error::Client`] with `ERR_INVALID_NAMESPACE` or `ERR_NOT_FOUND` if there is no
+    /// such job, [`Error::Answer`] if the reply is not a process table.
     ///
     /// # Cancel safety
     /// Safe.
@@ -131,14 +131,15 @@ impl Tool {
         self.table(&keys::QUERY_LOCAL_PROC_TABLE, nspace).await
     }
 
-    /// Asks for what processes write to their standard output and error; await the builder. See
-    /// [`Client::pull_output`]. The limit of [`ToolBuilder::timeout`] holds for it only [`within_limit`](Self::within_limit).
+    /// Subscribes to the standard output and error of processes; await the builder to send the request. See
+    /// [`Client::pull_output`]. The limit of [`ToolBuilder::timeout`] applies only [`within_limit`](Self::within_limit).
     #[doc(alias = "PMIx_IOF_pull")]
     pub fn pull_output(&self, procs: impl IntoIterator<Item = ProcId>) -> OutputBuilder<'_> {
         self.inner.client.pull_output(procs)
     }
 
-    /// Input for processes. See [`Client::push_stdin`]. The limit of [`ToolBuilder::timeout`] does not hold for it.
+    /// A sink for the standard input of processes. See [`Client::push_stdin`]. The limit of [`ToolBuilder::timeout`] does not
+    /// apply to it.
     #[doc(alias = "PMIx_IOF_push")]
     pub fn push_stdin(&self, targets: impl IntoIterator<Item = ProcId>) -> InputSink {
         self.inner.client.push_stdin(targets)
@@ -147,11 +148,11 @@ impl Tool {
     /// Finalizes the connection to the server. Calls of other clones then fail with `ERR_INIT`.
     ///
     /// # Errors
-    /// [`Error::Client`] if another clone has done so already or the connection is lost, [`Error::Timeout`] when the
+    /// [`Error::Client`] if another clone has already finalized it or the connection is lost, [`Error::Timeout`] when the
     /// tool's limit has passed.
     ///
     /// # Cancel safety
-    /// Not safe: once sent it stands.
+    /// Not safe: the connection is finalized once the request is sent.
     #[doc(alias = "PMIx_tool_finalize")]
     pub async fn finalize(self) -> Result<(), Error> {
         self.within_limit("finalize", self.inner.client.clone().finalize()).await
@@ -163,26 +164,29 @@ impl Tool {
             Some(DataArray::ProcInfo(rows)) => Ok(rows),
             None | Some(DataArray::Undef) => Ok(Vec::new()),
             Some(other) => {
-                let problem = format!("an array of {}, not of PROC_INFO", other.element_type());
+                let problem = format!("an array of {} instead of PROC_INFO", other.element_type());
                 Err(Error::answer(key.key_name(), problem))
             }
         }
     }
 
-    /// Waits for a call of [`Tool::client`], or for another with the limit of [`ToolBuilder::timeout`], as long as that says.
+    /// Awaits a call of [`Tool::client`], or another future, for no longer than the limit of [`ToolBuilder::timeout`].
     ///
     /// # Errors
     /// Those of the call, and [`Error::Timeout`] when the limit has passed.
     ///
     /// # Cancel safety
-    /// As that of the call, whose future is dropped when the limit has passed.
-    pub async fn within_limit<T>(
+    /// That of the call, whose future is dropped when the limit has passed.
+    pub async fn within_limit<T, E>(
         &self,
         operation: &'static str,
-        answer: impl IntoFuture<Output = Result<T, pmix_client::Error>>,
-    ) -> Result<T, Error> {
-        let Some(limit) = self.inner.limit else { return Ok(answer.await?) };
-        match tokio::time::timeout(limit, answer).await {
+        call: impl IntoFuture<Output = Result<T, E>>,
+    ) -> Result<T, Error>
+    where
+        Error: From<E>,
+    {
+        let Some(limit) = self.inner.limit else { return Ok(call.await?) };
+        match tokio::time::timeout(limit, call).await {
             Ok(outcome) => Ok(outcome?),
             Err(_) => {
                 let server = self.inner.server.clone();

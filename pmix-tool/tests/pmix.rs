@@ -32,7 +32,7 @@ b          1  n0    4712  TERM_NON_ZERO     3  /opt/app/solver
     assert!(!stdout(&one).contains("\na "), "{}", stdout(&one));
     let absent = pmix(root.path(), &["ps", "b", "c"]).await;
     assert_eq!(absent.status.code(), Some(1));
-    assert_eq!(stderr(&absent), "pmix: there is no job c; `pmix ps` lists those that run\n");
+    assert_eq!(stderr(&absent), "pmix: no job c is running; `pmix ps` lists the running jobs\n");
     assert_eq!(stdout(&absent), stdout(&one));
 }
 
@@ -76,7 +76,7 @@ async fn tol_07_ps_asks_all_live_servers_or_the_one_selected() {
     assert!(table.starts_with("NSPACE") && table.matches("NSPACE").count() == 1, "{table}");
     let absent = pmix(root.path(), &["ps", "nope"]).await;
     assert_eq!((absent.status.code(), stdout(&absent)), (Some(1), String::new()), "no table without rows");
-    assert_eq!(stderr(&absent), "pmix: there is no job nope; `pmix ps` lists those that run\n");
+    assert_eq!(stderr(&absent), "pmix: no job nope is running; `pmix ps` lists the running jobs\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -86,7 +86,10 @@ async fn tol_07_no_server_is_exit_code_1_and_a_word_on_standard_error() {
         let output = pmix(root.path(), args).await;
         assert_eq!(output.status.code(), Some(1), "{args:?}");
         let complaint = stderr(&output);
-        assert!(complaint.starts_with("pmix: no PMIx server of this user runs on this node"), "{complaint}");
+        assert!(
+            complaint.starts_with("pmix: no PMIx server of this user is running on this node"),
+            "{complaint}"
+        );
         assert!(complaint.contains(&root.path().display().to_string()), "{complaint}");
         if args.contains(&"--json") {
             assert_eq!(read(&stdout(&output)), json!({"servers": []}));
@@ -206,7 +209,7 @@ async fn ini_09_release_tells_jobs_that_run_and_names_those_that_do_not() {
     assert_eq!((told.status.code(), stdout(&told)), (Some(0), String::new()), "{}", stderr(&told));
     let absent = pmix(root.path(), &["release", "job", "nope"]).await;
     assert_eq!(absent.status.code(), Some(1));
-    assert_eq!(stderr(&absent), "pmix: there is no job nope; `pmix ps` lists those that run\n");
+    assert_eq!(stderr(&absent), "pmix: no job nope is running; `pmix ps` lists the running jobs\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -223,7 +226,7 @@ async fn ini_09_release_finds_the_servers_of_jobs_by_itself() {
     assert_eq!(absent.status.code(), Some(1));
     let complaint = stderr(&absent);
     assert!(
-        complaint.contains("no tools today") && complaint.contains("there is no job nope"),
+        complaint.contains("no tools today") && complaint.contains("no job nope is running"),
         "{complaint}"
     );
     let elsewhere = pmix(root.path(), &["release", "job-a", "--server", "srv.b"]).await;
@@ -237,10 +240,14 @@ async fn output_of_jobs_at_several_servers_is_refused() {
     let _b = start(root.path(), "srv.b", Host::default(), &["job-b"]).await;
     let both = pmix(root.path(), &["output", "job-a:0", "job-a:1", "job-b"]).await;
     assert_eq!((both.status.code(), stdout(&both)), (Some(1), String::new()));
-    assert!(stderr(&both).contains("at several servers"), "{}", stderr(&both));
+    assert!(
+        stderr(&both).contains("at different servers; run one command for each server"),
+        "{}",
+        stderr(&both)
+    );
     let absent = pmix(root.path(), &["output", "job-a", "nope:3"]).await;
     assert_eq!(absent.status.code(), Some(1));
-    assert_eq!(stderr(&absent), "pmix: there is no job nope; `pmix ps` lists those that run\n");
+    assert_eq!(stderr(&absent), "pmix: no job nope is running; `pmix ps` lists the running jobs\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]

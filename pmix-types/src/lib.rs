@@ -31,6 +31,7 @@ mod rank;
 mod rank_set;
 mod records;
 mod status;
+mod status_predicates;
 mod text;
 mod value;
 

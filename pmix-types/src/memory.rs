@@ -278,7 +278,7 @@ impl Memory for Directives {
     }
 }
 
-macro_rules! requests {
+macro_rules! memory_of_variants {
     ($($variant:ident),+ $(,)?) => {
         impl Memory for Request {
             fn heap(&self) -> usize {
@@ -294,7 +294,7 @@ macro_rules! requests {
         }
     };
 }
-requests!(
+memory_of_variants!(
     Commit,
     Get,
     Fence,

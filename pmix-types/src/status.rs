@@ -132,6 +132,61 @@ impl Status {
         self.0 > 0 || self.0 < Self::EXTERNAL_ERR_BASE.0
     }
 
+    /// Whether the requested data, job or process does not exist.
+    #[must_use]
+    pub const fn is_not_found(self) -> bool {
+        matches!(self, Self::ERR_NOT_FOUND | Self::ERR_DATA_VALUE_NOT_FOUND)
+    }
+
+    /// Whether a time limit has passed.
+    #[must_use]
+    pub const fn is_timeout(self) -> bool {
+        matches!(self, Self::ERR_TIMEOUT)
+    }
+
+    /// Whether neither library, server nor host supports the operation.
+    #[must_use]
+    pub const fn is_not_supported(self) -> bool {
+        matches!(self, Self::ERR_NOT_SUPPORTED)
+    }
+
+    /// Whether the caller may not do this.
+    #[must_use]
+    pub const fn is_no_permission(self) -> bool {
+        matches!(self, Self::ERR_NO_PERMISSIONS)
+    }
+
+    /// Whether an argument was invalid. To repeat the call does not help.
+    #[must_use]
+    pub const fn is_invalid_argument(self) -> bool {
+        matches!(
+            self,
+            Self::ERR_BAD_PARAM
+                | Self::ERR_INVALID_ARG
+                | Self::ERR_INVALID_ARGS
+                | Self::ERR_INVALID_NUM_ARGS
+                | Self::ERR_INVALID_KEY
+                | Self::ERR_INVALID_KEY_LENGTH
+                | Self::ERR_INVALID_KEYVALP
+                | Self::ERR_INVALID_VAL
+                | Self::ERR_INVALID_VAL_LENGTH
+                | Self::ERR_INVALID_LENGTH
+                | Self::ERR_INVALID_SIZE
+        )
+    }
+
+    /// Whether another process ended, or was aborted, before it did its part.
+    #[must_use]
+    pub const fn is_peer_death(self) -> bool {
+        matches!(
+            self,
+            Self::ERR_PROC_TERM_WO_SYNC
+                | Self::ERR_PROC_ABORTED
+                | Self::ERR_PROC_ABORTED_BY_SIG
+                | Self::ERR_PROC_KILLED_BY_CMD
+        )
+    }
+
     fn row(self) -> Option<&'static Row> {
         let first = table::ROWS.partition_point(|row| row.status > self);
         table::ROWS.get(first).filter(|row| row.status == self)

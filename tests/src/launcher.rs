@@ -33,7 +33,6 @@ struct Shared {
 
 /// What a [`TestLauncher`] was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(clippy::exhaustive_enums)]
 pub enum Asked {
     /// A signal for processes.
     Signal(Vec<ProcId>, i32),

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use pmix_client::{Client, Error, ProcId, Rank};
 
-use crate::line::Printer;
 use crate::page::{Page, SAMPLES, Slot};
+use crate::record::Printer;
 use crate::{Result, clock};
 
 /// Nanoseconds in the unit of a metric.

@@ -95,7 +95,21 @@ impl Counts {
 
 /// What `git` prints.
 fn git(root: &Path, arguments: &[&str]) -> Result<String> {
-    said(Command::new("git").current_dir(root).args(arguments))
+    said(git_in(root).args(arguments))
+}
+
+/// `git` in a repository, whatever one the environment names, as it does in a hook.
+fn git_in(root: &Path) -> Command {
+    let mut git = Command::new("git");
+    git.current_dir(root);
+    for variable in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"] {
+        git.env_remove(variable);
+    }
+    if cfg!(test) {
+        // tests do not depend on the settings of the user who runs them
+        git.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
+    }
+    git
 }
 
 /// What a command prints.
@@ -110,9 +124,7 @@ fn said(command: &mut Command) -> Result<String> {
 
 /// The files as they are, committed or not, as git names them; with an index of its own, so that nothing is staged.
 fn tree(root: &Path, index: &Path) -> Result<String> {
-    let git = |arguments: &[&str]| {
-        said(Command::new("git").current_dir(root).env("GIT_INDEX_FILE", index).args(arguments))
-    };
+    let git = |arguments: &[&str]| said(git_in(root).env("GIT_INDEX_FILE", index).args(arguments));
     git(&["add", "--all", "."])?;
     git(&["write-tree"])
 }
@@ -142,8 +154,8 @@ fn unpack(root: &Path, tree: &str, to: &Path) -> Result<()> {
         fs::remove_dir_all(to)?;
     }
     fs::create_dir_all(to)?;
-    let mut archive = Command::new("git");
-    archive.current_dir(root).args(["archive", "--format=tar", tree]).stdout(Stdio::piped());
+    let mut archive = git_in(root);
+    archive.args(["archive", "--format=tar", tree]).stdout(Stdio::piped());
     let mut archive = archive.spawn()?;
     let mut tar = Command::new("tar");
     tar.args(["-x", "-m", "-C"]).arg(to);
@@ -300,8 +312,8 @@ mod tests {
     fn where_there_is_no_such_commit_it_is_said() {
         let directory = TempDir::new().unwrap();
         let git = |args: &[&str]| {
-            let mut git = Command::new("git");
-            git.current_dir(directory.path()).args(["-c", "user.name=a", "-c", "user.email=a@b"]).args(args);
+            let mut git = git_in(directory.path());
+            git.args(["-c", "user.name=a", "-c", "user.email=a@b"]).args(args);
             assert!(git.stdout(Stdio::null()).status().unwrap().success(), "{args:?}");
         };
         git(&["init", "-q"]);

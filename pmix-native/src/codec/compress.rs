@@ -1,4 +1,4 @@
-//! Compressed content: four bytes with the length of the original, in the sender's byte order, and a zlib stream.
+//! Compressed contents: four bytes with the original length, in the sender's byte order, and a zlib stream.
 
 use std::io::{Read, Write};
 
@@ -14,19 +14,19 @@ const HEADER: usize = 4;
 pub(super) fn compress(content: &[u8]) -> Vec<u8> {
     let length = u32::try_from(content.len()).unwrap_or(u32::MAX);
     let mut encoder = ZlibEncoder::new(length.to_ne_bytes().to_vec(), Compression::best());
-    // writing to memory does not fail
+    // writing to memory cannot fail
     let _ = encoder.write_all(content);
     encoder.finish().unwrap_or_default()
 }
 
-/// Expands content of at most `limit` bytes. Memory grows with what really comes out of the stream.
+/// Decompresses contents of at most `limit` bytes. Memory grows with the actual output of the stream.
 pub(super) fn expand(packed: &[u8], limit: usize) -> Result<Vec<u8>, Problem> {
     let (header, stream) = packed.split_first_chunk::<HEADER>().ok_or(Problem::Compressed)?;
     let lengths = [u32::from_le_bytes(*header), u32::from_be_bytes(*header)].map(|length| length as usize);
     let most =
         lengths.into_iter().filter(|length| *length <= limit).max().ok_or(Problem::Expansion(limit))?;
     let mut content = Vec::new();
-    // one byte more than can be right shows that the stream is longer than it says
+    // one byte too many shows that the stream is longer than its length field says
     let read = ZlibDecoder::new(stream).take(most as u64 + 1).read_to_end(&mut content);
     match read {
         Ok(length) if lengths.contains(&length) => Ok(content),
@@ -57,7 +57,7 @@ mod tests {
         let bomb = compress(&vec![0; 10 << 20]);
         assert!(bomb.len() < 11_000);
         assert_eq!(expand(&bomb, 1 << 20), Err(Problem::Expansion(1 << 20)));
-        // a bomb that says it is small
+        // a bomb with a small length field
         let mut liar = bomb.clone();
         liar[..HEADER].copy_from_slice(&100u32.to_le_bytes());
         assert!(expand(&liar, 1 << 20).is_err());

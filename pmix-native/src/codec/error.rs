@@ -3,91 +3,91 @@ use thiserror::Error;
 
 use crate::Dialect;
 
-/// Why bytes do not decode or a value does not encode, and where.
+/// An error of decoding or encoding, with its position.
 ///
-/// The connection can go on after it: messages are framed, so only this one is lost.
+/// The connection remains usable: messages are framed, so only this one is lost.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[error("at byte {offset}: {problem}")]
 #[non_exhaustive]
 pub struct CodecError {
-    /// Byte of the message, or of the buffer inside it, from which on it is not understood; when writing, the
-    /// number of bytes written before.
+    /// Position of the error in the message, or in the buffer inside it, in bytes; when encoding, the number of bytes written
+    /// before.
     pub offset: usize,
-    /// What is wrong there.
+    /// The error.
     pub problem: Problem,
 }
 
-/// What is wrong with bytes or a value.
+/// The kinds of errors.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Problem {
-    /// The message is shorter than what it should hold.
+    /// The message is too short.
     #[error("{needed} bytes needed, {left} left")]
     End {
-        /// Bytes asked for; at least so many.
+        /// Bytes needed, at least.
         needed: u64,
-        /// Bytes there are.
+        /// Bytes left.
         left: usize,
     },
-    /// Another type stands where this one is due.
-    #[error("{expected} expected, {found} found")]
+    /// The type is not the expected one.
+    #[error("expected {expected}, found {found}")]
     Mismatch {
-        /// The type that is due.
+        /// The expected type.
         expected: DataType,
-        /// The type that stands there.
+        /// The type found.
         found: DataType,
     },
-    /// The layout of values of this type is not known, so nothing behind can be read.
+    /// The layout of this type is unknown, so nothing after it can be decoded.
     #[error("unknown data type {0}")]
     UnknownType(DataType),
-    /// Peers of this dialect cannot read values of this type.
-    #[error("{data_type} does not exist in dialect {dialect}")]
+    /// The dialect does not support this type.
+    #[error("dialect {dialect} does not support {data_type}")]
     NotInDialect {
         /// Type of the value.
         data_type: DataType,
         /// The connection's dialect.
         dialect: Dialect,
     },
-    /// A count is negative, or not the one that is due.
-    #[error("count {0} does not fit here")]
+    /// A count is negative, or not the expected one.
+    #[error("invalid count {0}")]
     Count(i64),
     /// A number does not fit its type.
-    #[error("number does not fit {0}")]
+    #[error("number out of range for {0}")]
     Range(DataType),
-    /// A text is no UTF-8.
+    /// A text is not UTF-8.
     #[error("text is not UTF-8")]
     Utf8,
     /// A text does not end with NUL, or its length is negative.
-    #[error("text without its NUL")]
+    #[error("text without a NUL terminator")]
     Unterminated,
-    /// A floating point number is no number.
-    #[error("text is no floating point number")]
+    /// A text is not a floating point number.
+    #[error("text is not a floating point number")]
     Float,
-    /// A text names no namespace.
+    /// A text is not a valid namespace.
     #[error(transparent)]
     Nspace(#[from] NspaceError),
-    /// A text names no key.
+    /// A text is not a valid key.
     #[error(transparent)]
     Key(#[from] KeyNameError),
-    /// Values within values, deeper than [`Limits::depth`](super::Limits::depth).
+    /// Values are nested deeper than [`Limits::depth`](super::Limits::depth).
     #[error("values are nested too deep")]
     Depth,
-    /// Compressed content is broken.
-    #[error("compressed content is broken")]
+    /// Compressed contents are corrupt.
+    #[error("compressed contents are corrupt")]
     Compressed,
-    /// Compressed content expands to more than [`Limits::expanded`](super::Limits::expanded).
-    #[error("compressed content is larger than {0} bytes")]
+    /// Compressed contents expand to more than [`Limits::expanded`](super::Limits::expanded).
+    #[error("compressed contents exceed the limit of {0} bytes")]
     Expansion(usize),
-    /// Values would take more than [`Limits::memory`](super::Limits::memory).
+    /// Values would take more memory than [`Limits::memory`](super::Limits::memory).
     #[error("values take too much memory")]
     Memory,
-    /// An encoded map has no known form.
-    #[error("encoded map of unknown form")]
+    /// The form of an encoded map is unknown.
+    #[error("unknown form of an encoded map")]
     Regex,
-    /// A command that cannot stand here.
-    #[error("command {0} does not fit here")]
+    /// The command is not valid here.
+    #[error("command {0} is not valid here")]
     Command(u8),
-    /// What was to be encoded has no place in this message.
+    /// The message cannot carry this.
     #[error("{0}")]
     Unsuited(&'static str),
 }
@@ -99,7 +99,7 @@ impl Problem {
 }
 
 impl CodecError {
-    /// The status with which a request that has this fault is answered.
+    /// The status of the reply to a request with this error.
     pub const fn status(&self) -> Status {
         match self.problem {
             Problem::End { .. } => Status::ERR_UNPACK_READ_PAST_END_OF_BUFFER,

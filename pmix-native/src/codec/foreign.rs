@@ -1,4 +1,4 @@
-//! Types of the wire that are no values here, carried as arrays: the type first, then the fields.
+//! Types of the wire without a variant of `Value`, represented as arrays: the type first, then the fields.
 
 use pmix_types::{DataArray, DataType, Value};
 
@@ -6,12 +6,12 @@ use super::text::{read_text, write_text};
 use super::value::{read_body, write_body};
 use super::{CodecError, Kind, Problem, Reader, Writer, kind};
 
-/// What stands at one place of a record.
+/// A field of a record.
 #[derive(Clone, Copy, Debug)]
 enum Field {
     /// A value of this type.
     One(DataType),
-    /// A count and so many records of this type, carried as one array.
+    /// A count and that many records of this type, represented as one array.
     Many(DataType),
 }
 
@@ -75,11 +75,11 @@ const DISK_STATS: DataType = DataType::from_raw(62);
 const NET_STATS: DataType = DataType::from_raw(63);
 const NODE_STATS: DataType = DataType::from_raw(64);
 
-/// Bytes behind the text of a topology: what hwloc supports, as hwloc 2.9 has it. Other releases of hwloc in a
-/// peer make a message with a topology unreadable, for nothing tells its length.
+/// Bytes after the text of a topology: the capabilities of hwloc, as of hwloc 2.9. A message with a topology from another
+/// release of hwloc cannot be decoded, as it has no length.
 const TOPOLOGY_SUPPORT: u64 = 32;
 
-/// The fields of such a type; `None` for other types and for topologies, which have a form of their own.
+/// The fields of such a type; `None` for other types and for topologies, which have their own form.
 const fn fields(data_type: DataType) -> Option<&'static [Field]> {
     Some(match data_type {
         kind::BUFFER => TYPE_BUFFER,
@@ -93,7 +93,7 @@ const fn fields(data_type: DataType) -> Option<&'static [Field]> {
     })
 }
 
-/// A value of such a type, found in the array that carries it.
+/// Decodes a value of such a type into an array.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record<'a> {
     pub(super) data_type: DataType,
@@ -101,7 +101,7 @@ pub(super) struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// The record that this value carries, if it has exactly the form of one.
+    /// The record that this value represents, if it has the right form.
     pub(super) fn of(value: &'a Value) -> Option<Self> {
         let Value::DataArray(array) = value else { return None };
         let (data_type, fields) = marked(array)?;
@@ -120,7 +120,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// An array that starts with a type, and what is behind it.
+/// An array that starts with a type, and the rest of it.
 fn marked(array: &DataArray) -> Option<(DataType, &[Value])> {
     let DataArray::Value(values) = array else { return None };
     let (Value::DataType(data_type), fields) = values.split_first()? else { return None };
@@ -151,7 +151,7 @@ fn carried(data_type: DataType, fields: impl IntoIterator<Item = Value>) -> Data
     DataArray::Value(std::iter::once(Value::DataType(data_type)).chain(fields).collect())
 }
 
-/// A value of such a type, or the error that nobody knows the type.
+/// A value of such a type, or the error of an unknown type.
 pub(super) fn read(reader: &mut Reader<'_>, start: usize, data_type: DataType) -> Result<Value, CodecError> {
     reader.nested(|reader| {
         // the type, before the fields
@@ -210,7 +210,7 @@ impl Kind for kind::Topology {
         match Record::of(value) {
             Some(record) if record.data_type == DataType::TOPO => write(writer, record),
             _ if *value == Value::Undef => write_text(writer, None),
-            _ => Err(Problem::Unsuited("value is no topology").at(writer.len())),
+            _ => Err(Problem::Unsuited("value is not a topology").at(writer.len())),
         }
     }
 }
@@ -236,7 +236,7 @@ fn write_records(writer: &mut Writer, values: &[Value]) -> Result<(), CodecError
     values.iter().filter_map(Record::of).try_for_each(|record| write(writer, record))
 }
 
-/// An array of such a type, as an array of values: that it is an array, of which type, and the elements.
+/// An array of such a type, as an array of values: the type ARRAY, the type of the elements, and the elements.
 pub(super) fn read_array(
     reader: &mut Reader<'_>,
     start: usize,
@@ -250,7 +250,7 @@ pub(super) fn read_array(
     Ok(carried(DataType::DATA_ARRAY, std::iter::once(Value::DataType(data_type)).chain(elements)))
 }
 
-/// The type and elements of such an array, found in the array that carries it.
+/// The type and elements of such an array, from the array that represents it.
 pub(super) fn records_of(array: &DataArray) -> Option<(DataType, &[Value])> {
     let (DataType::DATA_ARRAY, behind) = marked(array)? else { return None };
     let (Value::DataType(data_type), elements) = behind.split_first()? else { return None };

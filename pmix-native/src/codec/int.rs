@@ -1,4 +1,4 @@
-//! Integers: fixed width and big-endian, or 7 bits a byte with the low bits first.
+//! Integers: fixed width and big-endian, or 7 bits per byte, low bits first.
 
 use pmix_types::DataType;
 
@@ -65,7 +65,7 @@ const fn same(number: u64) -> u64 {
     number
 }
 
-/// Small numbers of either sign to small numbers without: 0, -1, 1, -2 to 0, 1, 2, 3.
+/// Maps small signed numbers to small unsigned ones: 0, -1, 1, -2 to 0, 1, 2, 3.
 const fn fold_sign(number: i64) -> u64 {
     ((number << 1) ^ (number >> 63)) as u64
 }
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn too_wide_numbers_are_refused() {
-        // a 32-bit number sent with its sign carried on to 64 bits
+        // a 32-bit number sent sign-extended to 64 bits
         let wide = bytes(Dialect::V41, u64::MAX - 1);
         assert_eq!(read::<u32>(Dialect::V41, &wide).unwrap_err().problem, Problem::Range(DataType::UINT32));
         assert_eq!(read::<i16>(Dialect::V4, &bytes(Dialect::V4, 40_000i32)).unwrap_err().offset, 0);

@@ -1,7 +1,7 @@
-//! Markers for the types of the wire, each with the Rust type that holds its values.
+//! Markers for the types of the wire, each with the Rust type of its values.
 //!
-//! A marker per data type of the Standard that can be a value, named like the variant of
-//! [`Value`](pmix_types::Value); and a few that only occur as items of messages.
+//! There is a marker for each data type of the Standard that can be a value, named like the variant of
+//! [`Value`](pmix_types::Value), and a few for types that only occur as items of messages.
 
 use bytes::Bytes;
 use pmix_types as t;
@@ -11,13 +11,13 @@ use crate::{Dialect, Encoding};
 
 /// A type of the wire.
 pub trait Kind: sealed::Sealed {
-    /// What holds a value.
+    /// The Rust type of a value.
     type Rust;
 
-    /// The number by which the wire knows the type.
+    /// The number of the type on the wire.
     const DATA_TYPE: t::DataType;
 
-    /// The type that stands once before one or many values, as C types of varying width have it.
+    /// The type written once before one or many values, as for C types of varying width.
     #[doc(hidden)]
     fn run_tag(dialect: Dialect) -> Option<t::DataType> {
         let _ = dialect;
@@ -27,7 +27,7 @@ pub trait Kind: sealed::Sealed {
     #[doc(hidden)]
     fn read(reader: &mut Reader<'_>) -> Result<Self::Rust, CodecError>;
 
-    /// The next value of several; `None` for one that says nothing and is passed over.
+    /// The next of several values; `None` for an empty one, which is skipped.
     #[doc(hidden)]
     fn read_next(reader: &mut Reader<'_>) -> Result<Option<Self::Rust>, CodecError> {
         Self::read(reader).map(Some)
@@ -38,7 +38,7 @@ pub trait Kind: sealed::Sealed {
 }
 
 pub(super) mod sealed {
-    /// Keeps the markers a closed set.
+    /// Seals the set of markers.
     pub trait Sealed {}
 }
 
@@ -46,7 +46,6 @@ macro_rules! markers {
     ($($name:ident, $doc:literal;)+) => {$(
         #[doc = $doc]
         #[derive(Clone, Copy, Debug)]
-        #[allow(clippy::exhaustive_enums, reason = "without values for ever")]
         pub enum $name {}
 
         impl sealed::Sealed for $name {}
@@ -66,30 +65,29 @@ markers! {
     KeyText, "A key as text.";
     Buffer, "Packed items.";
     Command, "Number of a request.";
-    Topology, "A hardware topology, held as the module's documentation says; `Undef` for none.";
+    Topology, "A hardware topology, represented as the documentation of the module says; `Undef` for none.";
 }
 
 /// Packed items within a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[allow(clippy::exhaustive_structs)]
 pub struct Packed {
-    /// Whether the items tell their types.
+    /// Whether the items include their types.
     pub described: bool,
     /// The items.
     pub bytes: Bytes,
 }
 
 impl Packed {
-    /// How the items are encoded in a message of this dialect.
+    /// Encoding of the items in a message of this dialect.
     pub const fn encoding(&self, dialect: Dialect) -> Encoding {
         Encoding { dialect, described: self.described }
     }
 }
 
-/// Packed items as a type, which the Standard's table does not have.
+/// The type of packed items, which is not in the Standard's table.
 pub(super) const BUFFER: t::DataType = t::DataType::from_raw(26);
 
-/// Types that only 6.x has; nobody may send them in the dialects spoken here.
+/// Types of release 6 only, which are not allowed in the supported dialects.
 macro_rules! absent {
     ($($name:ident($rust:ty) $constant:ident;)+) => {$(
         impl Kind for $name {

@@ -1,7 +1,7 @@
-//! Values to bytes and back, in every dialect.
+//! Encoding and decoding of values, in every dialect.
 //!
-//! A payload is a sequence of items. [`Writer`] and [`Reader`] handle one item at a time; which type it has is said
-//! by a marker of module [`kind`]:
+//! A payload is a sequence of items. [`Writer`] and [`Reader`] handle one item at a time, whose type is a marker of module
+//! [`kind`]:
 //!
 //! ```
 //! use pmix_native::codec::{Limits, Reader, Writer, kind};
@@ -22,26 +22,26 @@
 //! # Ok::<(), pmix_native::codec::CodecError>(())
 //! ```
 //!
-//! # What a peer may send
-//! Any bytes either decode or give a [`CodecError`]; the reader never panics. Counts are checked against the bytes
-//! that are left before anything is set aside for them, nesting ends at [`Limits::depth`], compressed texts
-//! expand to [`Limits::expanded`] bytes a message at most, and all values take [`Limits::memory`] at most.
+//! # Hostile input
+//! Any bytes either decode or return a [`CodecError`]; the reader never panics. Counts are checked against the remaining bytes
+//! before memory is reserved, nesting is limited by [`Limits::depth`], decompression by [`Limits::expanded`] for each
+//! message, and the memory for all values by [`Limits::memory`].
 //!
-//! # What does not come back as it was
-//! - a NULL text in an array or a record that has no place for one becomes the empty text; a value of its own stays
+//! # Loss of information
+//! - a NULL text becomes the empty text in an array or a record that cannot represent it; as a value, it remains
 //!   [`Value::NullString`](pmix_types::Value::NullString);
-//! - infos with an empty key, which say nothing, are passed over where several stand;
-//! - floating point numbers travel with six decimals;
+//! - infos with an empty key are skipped in lists;
+//! - floating point numbers are sent with six decimals;
 //! - [`Cpuset::source`](pmix_types::Cpuset::source), [`ProcInfo::exit_code`](pmix_types::ProcInfo::exit_code) and
-//!   [`RegAttr::limits`](pmix_types::RegAttr::limits) do not travel;
-//! - integers of variable length are written in their shortest form, which others need not use;
-//! - compressed texts are compressed anew, which may give other bytes for the same text.
+//!   [`RegAttr::limits`](pmix_types::RegAttr::limits) are not sent;
+//! - integers of variable length are written in their shortest form, unlike those of some peers;
+//! - compressed texts are compressed again, which may give different bytes for the same text.
 //!
-//! # Types that are no values here
+//! # Types without a variant
 //! Some types of the wire have no variant in [`Value`](pmix_types::Value): statistics, topologies, buffers,
-//! pointers and commands. Such a value is read as an array of values, its type as a
-//! [`Value::DataType`](pmix_types::Value::DataType) first and its fields behind, and written from such an array as
-//! what it was, so that a server can pass it on.
+//! pointers and commands. Such a value is decoded as an array: its type as a
+//! [`Value::DataType`](pmix_types::Value::DataType), followed by its fields. Such an array is encoded as the original value,
+//! so that a server can pass it on.
 
 mod compress;
 mod error;

@@ -4,42 +4,42 @@ use super::int::Integer;
 use super::{CodecError, Kind, Problem};
 use crate::Encoding;
 
-/// Bounds on what a message may make of itself.
+/// Limits for decoding a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// How deep values may hold values. At most 255, whatever is set.
+    /// Deepest nesting of values; never more than 255.
     pub depth: u8,
-    /// How many bytes all compressed contents of a message may expand to.
+    /// Most bytes to which all compressed contents of a message may expand.
     pub expanded: usize,
-    /// How many bytes the values of a message may take when decoded, without their texts and bytes, which take as
-    /// much as on the wire. A value of one byte on the wire takes some forty here.
+    /// Most bytes that the decoded values of a message may take, without texts and bytes, which take as much as on the wire. A
+    /// value of one byte on the wire takes about forty bytes in memory.
     pub memory: usize,
 }
 
 impl Limits {
-    /// Most bytes to which compressed contents of a message expand unless said otherwise: 32 MiB.
+    /// Default limit of decompressed contents of a message: 32 MiB.
     pub const EXPANDED: usize = 32 << 20;
-    /// Most bytes that the values of a message take unless said otherwise: 256 MiB.
+    /// Default limit of the decoded values of a message: 256 MiB.
     pub const MEMORY: usize = 256 << 20;
-    /// Deepest nesting unless said otherwise.
+    /// Default limit of nesting.
     pub const DEPTH: u8 = 28;
 
-    /// The same with another bound on expansion, in bytes.
+    /// Sets the limit of decompressed contents, in bytes.
     #[must_use]
     pub const fn with_expanded(mut self, bytes: usize) -> Self {
         self.expanded = bytes;
         self
     }
 
-    /// The same with another bound on what values take, in bytes.
+    /// Sets the limit of decoded values, in bytes.
     #[must_use]
     pub const fn with_memory(mut self, bytes: usize) -> Self {
         self.memory = bytes;
         self
     }
 
-    /// The same with another bound on nesting.
+    /// Sets the limit of nesting.
     #[must_use]
     pub const fn with_depth(mut self, depth: u8) -> Self {
         self.depth = depth;
@@ -53,7 +53,7 @@ impl Default for Limits {
     }
 }
 
-/// Reads the items of a payload one after the other.
+/// Decodes the items of a payload in order.
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
     data: &'a [u8],
@@ -63,12 +63,12 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Starts at the first item.
+    /// A reader at the first item.
     pub const fn new(encoding: Encoding, limits: Limits, data: &'a [u8]) -> Self {
         Self { data, at: 0, encoding, limits }
     }
 
-    /// Whether all is read.
+    /// Whether everything has been read.
     pub const fn is_empty(&self) -> bool {
         self.left() == 0
     }
@@ -83,12 +83,12 @@ impl<'a> Reader<'a> {
         self.at
     }
 
-    /// How the payload is encoded.
+    /// Encoding of the payload.
     pub const fn encoding(&self) -> Encoding {
         self.encoding
     }
 
-    /// The bounds, of which expansion and memory shrink as contents are read.
+    /// The limits; those of decompression and memory shrink as contents are read.
     pub const fn limits(&self) -> Limits {
         self.limits
     }
@@ -96,7 +96,7 @@ impl<'a> Reader<'a> {
     /// An item of one value.
     ///
     /// # Errors
-    /// [`CodecError`], see there.
+    /// [`CodecError`] if the item is malformed or exceeds a limit.
     pub fn item<K: Kind>(&mut self) -> Result<K::Rust, CodecError> {
         let start = self.at;
         match self.count::<K>()? {
@@ -108,16 +108,16 @@ impl<'a> Reader<'a> {
     /// An item of any number of values.
     ///
     /// # Errors
-    /// [`CodecError`], see there.
+    /// [`CodecError`] if the item is malformed or exceeds a limit.
     pub fn items<K: Kind>(&mut self) -> Result<Vec<K::Rust>, CodecError> {
         let count = self.count::<K>()?;
         self.run::<K>(count.into())
     }
 
-    /// A count, and behind it, if it is not 0, an item of so many values.
+    /// A count, followed by an item of that many values if it is not 0.
     ///
     /// # Errors
-    /// [`CodecError`], see there.
+    /// [`CodecError`] if the item is malformed or exceeds a limit.
     pub fn list<K: Kind>(&mut self) -> Result<Vec<K::Rust>, CodecError> {
         let expected = self.item::<super::kind::Size>()?;
         if expected == 0 {
@@ -132,7 +132,7 @@ impl<'a> Reader<'a> {
         self.run::<K>(expected)
     }
 
-    /// Some releases write an item of no values behind a count of 0; no other item has none.
+    /// Some releases write an item of no values after a count of 0; other items are never empty.
     fn skip_empty<K: Kind>(&mut self) {
         let start = self.at;
         if !matches!(self.count::<K>(), Ok(0)) {
@@ -161,9 +161,9 @@ impl<'a> Reader<'a> {
         K::read(self)
     }
 
-    /// Values inside an item, one behind the other.
+    /// Values inside an item.
     pub(super) fn run<K: Kind>(&mut self, count: u64) -> Result<Vec<K::Rust>, CodecError> {
-        // every value takes at least one byte, so a larger count is a lie
+        // every value takes at least one byte, so a larger count is false
         if count > self.left() as u64 {
             return Err(self.end(count));
         }
@@ -196,7 +196,7 @@ impl<'a> Reader<'a> {
         u16::get(self).map(DataType::from_raw)
     }
 
-    /// Reads what lies one level deeper.
+    /// Decodes one level deeper.
     pub(super) fn nested<T>(
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<T, CodecError>,
@@ -221,28 +221,28 @@ impl<'a> Reader<'a> {
         Ok(byte)
     }
 
-    /// What is left, without reading it.
+    /// The remaining bytes, without reading them.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.data.get(self.at..).unwrap_or_default()
     }
 
-    /// A problem with what was read from `start` on.
+    /// An error at the item that starts at `start`.
     pub(crate) fn problem<T>(&self, start: usize, problem: impl Into<Problem>) -> Result<T, CodecError> {
         Err(problem.into().at(start))
     }
 
-    /// A reader of bytes that were found in this message, within the same bounds.
+    /// A reader of bytes in this message, with the remaining limits.
     pub(crate) const fn inner<'b>(&self, data: &'b [u8]) -> Reader<'b> {
         Reader::new(self.encoding, self.limits, data)
     }
 
-    /// Takes over what an inner reader has left of the bounds.
+    /// Takes over the remaining limits of an inner reader.
     pub(crate) const fn adopt_limits(&mut self, inner: &Reader<'_>) {
         self.limits.expanded = inner.limits.expanded;
         self.limits.memory = inner.limits.memory;
     }
 
-    /// Takes the room for so many values out of the bound on memory.
+    /// Subtracts the memory for this many values from the limit.
     pub(super) fn charge<T>(&mut self, count: u64) -> Result<(), CodecError> {
         let bytes = usize::try_from(count).ok().and_then(|count| count.checked_mul(size_of::<T>()));
         let left = bytes.and_then(|bytes| self.limits.memory.checked_sub(bytes));
@@ -259,8 +259,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// How many values to make room for before any is read. A count costs its sender a few bytes, so at most 4 KiB;
-/// afterwards the vector grows with what was really read.
+/// Number of values to reserve memory for before any is read. A count costs its sender a few bytes, so this is limited to
+/// 4 KiB; after that the vector grows with the values.
 fn first_capacity<T>(count: u64) -> usize {
     let most = 4096 / size_of::<T>().max(1);
     usize::try_from(count).unwrap_or(most).min(most.max(1))

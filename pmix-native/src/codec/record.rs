@@ -1,4 +1,4 @@
-//! Types that travel as several fields.
+//! Types with several fields.
 
 use pmix_types as t;
 use pmix_types::DataType;
@@ -140,7 +140,7 @@ impl Kind for kind::Info {
         })
     }
 
-    /// An info without a key is an element of a C program's array that it has not filled in.
+    /// An info without a key is an unused element of a C program's array.
     fn read_next(reader: &mut Reader<'_>) -> Result<Option<t::Info>, CodecError> {
         let is_named = !read_text(&mut reader.clone())?.is_none_or(str::is_empty);
         if is_named {
@@ -196,7 +196,7 @@ fn write_app(writer: &mut Writer, app: &t::App) -> Result<(), CodecError> {
     writer.nested(|writer| write_sized::<kind::Info>(writer, &app.info))
 }
 
-/// Values behind a count of type SIZE.
+/// Values after a count of type SIZE.
 pub(super) fn read_sized<K: Kind>(reader: &mut Reader<'_>) -> Result<Vec<K::Rust>, CodecError> {
     let count = reader.one::<kind::Size>()?;
     reader.run::<K>(count)
@@ -207,7 +207,7 @@ pub(super) fn write_sized<K: Kind>(writer: &mut Writer, values: &[K::Rust]) -> R
     writer.run::<K>(values)
 }
 
-/// Values behind a count of type INT32.
+/// Values after a count of type INT32.
 fn read_counted<K: Kind>(reader: &mut Reader<'_>) -> Result<Vec<K::Rust>, CodecError> {
     let start = reader.offset();
     let count = i32::get(reader)?;

@@ -1,4 +1,4 @@
-//! Types that travel as one integer.
+//! Types encoded as one integer.
 
 use pmix_types as t;
 use pmix_types::DataType;
@@ -32,13 +32,13 @@ macro_rules! scalars {
     )+};
 }
 
-/// Types of one width everywhere.
+/// Types of the same width everywhere.
 const fn none(_: Dialect, _: DataType) -> Option<DataType> {
     None
 }
 
-/// Types whose width depends on the machine name the width they travel in: process ids always, the others
-/// where integers have fixed width.
+/// Types whose width depends on the machine. Their width on the wire is written before them: always for process ids, and for
+/// the others if integers have fixed width.
 const fn width(dialect: Dialect, data_type: DataType) -> Option<DataType> {
     match data_type {
         DataType::PID => Some(DataType::UINT32),

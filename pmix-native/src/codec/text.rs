@@ -1,4 +1,4 @@
-//! Texts, names, and all that travels as text or as bytes with a length.
+//! Texts, names, and other types encoded as text or as bytes with a length.
 
 use bytes::Bytes;
 use pmix_types as t;
@@ -34,7 +34,7 @@ kinds! {
     KeyText(t::KeyName) STRING, read_key, |w, key| write_text(w, Some(key));
     JobName(t::Nspace) STRING, read_nspace, write_job_name;
     Nspace(t::Nspace) PROC_NSPACE, read_nspace, |w, nspace| write_text(w, Some(nspace));
-    // The bitmap's maker does not travel. C libraries know only this one.
+    // the source of the bitmap is not sent; C libraries know only this one
     Cpuset(t::Cpuset) PROC_CPUSET,
         |r| Ok(t::Cpuset { source: "hwloc".into(), list: read_text(r)?.map(str::to_owned) }),
         |w, cpuset| write_text(w, cpuset.list.as_deref());
@@ -92,7 +92,7 @@ pub(super) fn write_text(writer: &mut Writer, text: Option<&str>) -> Result<(), 
     Ok(())
 }
 
-/// A text where NULL is as good as an empty one.
+/// A text that may be NULL, which reads as empty.
 pub(super) fn read_string(reader: &mut Reader<'_>) -> Result<String, CodecError> {
     Ok(read_text(reader)?.unwrap_or_default().to_owned())
 }
@@ -121,7 +121,7 @@ fn read_float<T: std::str::FromStr>(reader: &mut Reader<'_>) -> Result<T, CodecE
     text.trim().parse().or_else(|_| reader.problem(start, Problem::Float))
 }
 
-/// As `%f` of C has it.
+/// As formatted by `%f` in C.
 fn write_float(writer: &mut Writer, number: f64) -> Result<(), CodecError> {
     let text = format!("{number:.6}");
     write_text(writer, Some(if number.is_nan() { "nan" } else { &text }))
@@ -156,7 +156,7 @@ fn read_compressed(reader: &mut Reader<'_>) -> Result<(usize, Vec<u8>), CodecErr
 
 fn read_compressed_string(reader: &mut Reader<'_>) -> Result<String, CodecError> {
     let (start, mut bytes) = read_compressed(reader)?;
-    // whether the NUL is compressed along is the sender's choice
+    // senders may or may not compress the NUL, too
     if bytes.last() == Some(&0) {
         bytes.pop();
     }
@@ -183,10 +183,10 @@ fn write_packed(writer: &mut Writer, packed: &Packed) -> Result<(), CodecError> 
 
 /// Forms of an encoded map that are text and end with a NUL.
 const TEXT_FORMS: [&[u8]; 2] = [b"pmix", b"raw:"];
-/// The form that is binary: behind it the size in decimal digits, `:`, NUL, and the bytes.
+/// The binary form: followed by the size in decimal digits, `:`, NUL, and the bytes.
 const BINARY_FORM: &[u8] = b"blob:\0component=zlib:\0size=";
 
-/// Length of the encoded map that `bytes` start with; `None` if there is none or it is cut off.
+/// Length of the encoded map at the start of `bytes`; `None` if it is missing or incomplete.
 fn regex_length(bytes: &[u8]) -> Option<usize> {
     if TEXT_FORMS.iter().any(|form| bytes.starts_with(form)) {
         return Some(bytes.iter().position(|byte| *byte == 0)? + 1);
@@ -205,7 +205,7 @@ fn read_regex(reader: &mut Reader<'_>) -> Result<Bytes, CodecError> {
     }
 }
 
-/// A map in text form may come without its NUL; other forms that C libraries do not know are refused.
+/// A map in text form may lack its NUL; forms unknown to C libraries are refused.
 fn write_regex(writer: &mut Writer, bytes: &Bytes) -> Result<(), CodecError> {
     if regex_length(bytes) == Some(bytes.len()) {
         writer.bytes(bytes);

@@ -7,7 +7,7 @@ use pmix_types::{DataArray, DataType, Value};
 use super::text::kinds;
 use super::{CodecError, Kind, Problem, Reader, Writer, foreign, kind};
 
-/// A value behind its type.
+/// A value after its type.
 pub(super) fn read_value(reader: &mut Reader<'_>) -> Result<Value, CodecError> {
     reader.nested(|reader| {
         let start = reader.offset();
@@ -29,7 +29,7 @@ pub(super) fn write_value(writer: &mut Writer, value: &Value) -> Result<(), Code
 
 macro_rules! define_bodies {
     ($($variant:ident($type:ty) $constant:ident, $doc:literal;)+) => {
-        /// A value of a known type; its type was at `start`.
+        /// A value of a known type, which was at `start`.
         #[allow(clippy::useless_conversion, reason = "boxed variants need it")]
         pub(super) fn read_body(
             reader: &mut Reader<'_>,

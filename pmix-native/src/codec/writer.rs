@@ -5,10 +5,9 @@ use super::int::Integer;
 use super::{CodecError, Kind, Limits, Problem};
 use crate::Encoding;
 
-/// Writes the items of a payload one after the other.
+/// Encodes the items of a payload in order.
 ///
-/// An item that fails leaves nothing behind, so a value that the dialect cannot carry can be left out and the
-/// message go on.
+/// An item that fails is not written, so that a value that the dialect does not support can be omitted.
 #[derive(Clone, Debug)]
 pub struct Writer {
     data: BytesMut,
@@ -17,12 +16,12 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Starts an empty payload.
+    /// An empty payload.
     pub fn new(encoding: Encoding) -> Self {
         Self { data: BytesMut::new(), encoding, depth: Limits::DEPTH }
     }
 
-    /// How the payload is encoded.
+    /// Encoding of the payload.
     pub const fn encoding(&self) -> Encoding {
         self.encoding
     }
@@ -35,7 +34,7 @@ impl Writer {
     /// An item of one value.
     ///
     /// # Errors
-    /// [`CodecError`] if the value has a type that the dialect lacks, or is nested too deep.
+    /// [`CodecError`] if the dialect does not support the type of the value, or if it is nested too deep.
     pub fn item<K: Kind>(&mut self, value: &K::Rust) -> Result<(), CodecError> {
         self.undo_on_error(|writer| {
             writer.count::<K>(1);
@@ -56,7 +55,7 @@ impl Writer {
         })
     }
 
-    /// A count, and behind it, if it is not 0, an item of so many values.
+    /// A count, followed by an item of that many values if it is not 0.
     ///
     /// # Errors
     /// As [`Writer::items`].
@@ -83,7 +82,7 @@ impl Writer {
         K::write(self, value)
     }
 
-    /// Values inside an item, one behind the other.
+    /// Values inside an item.
     pub(super) fn run<K: Kind>(&mut self, values: &[K::Rust]) -> Result<(), CodecError> {
         if !values.is_empty() {
             self.run_tag::<K>();
@@ -101,7 +100,7 @@ impl Writer {
         data_type.to_raw().put(self);
     }
 
-    /// Writes the type of a value that follows, if the dialect has it.
+    /// Writes the type of the following value, if the dialect supports it.
     pub(super) fn value_type(&mut self, data_type: DataType) -> Result<(), CodecError> {
         let dialect = self.encoding.dialect;
         if !dialect.knows(data_type) {
@@ -111,7 +110,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes what lies one level deeper.
+    /// Encodes one level deeper.
     pub(super) fn nested(
         &mut self,
         write: impl FnOnce(&mut Self) -> Result<(), CodecError>,

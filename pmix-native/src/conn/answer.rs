@@ -3,19 +3,17 @@ use pmix_types::{Nspace, ProcId, Rank, Status};
 
 use super::ConnectError;
 
-/// The server's answer to a client that it takes in.
+/// The server's answer to a client that it accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(clippy::exhaustive_structs)]
 pub struct ClientAnswer {
-    /// A number that the client puts in the headers of its messages; nobody checks it.
+    /// A number for the headers of the client's messages. It is not checked.
     pub index: u32,
 }
 
-/// The server's answer to a tool, launcher, singleton or scheduler that it takes in.
+/// The server's answer to a tool, launcher, singleton or scheduler that it accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(clippy::exhaustive_structs)]
 pub struct ToolAnswer {
-    /// The name given to the tool, if it has asked for one.
+    /// The name assigned to the tool, if it asked for one.
     pub assigned: Option<ProcId>,
     /// The server's own name.
     pub server: ProcId,
@@ -27,7 +25,7 @@ const NAME: usize = NSPACE + WORD;
 const NSPACE: usize = 256;
 
 impl ClientAnswer {
-    /// The answer as bytes.
+    /// Encodes the answer.
     pub fn encode(self) -> Bytes {
         let mut bytes = BytesMut::with_capacity(2 * WORD);
         bytes.put_i32(Status::SUCCESS.to_raw());
@@ -35,7 +33,7 @@ impl ClientAnswer {
         bytes.freeze()
     }
 
-    /// Takes the answer off the front of what has arrived; `None` if more must arrive first.
+    /// Decodes the answer from the front of the buffer; `None` if it is incomplete.
     ///
     /// # Errors
     /// [`ConnectError::Refused`].
@@ -51,7 +49,7 @@ impl ClientAnswer {
 }
 
 impl ToolAnswer {
-    /// The answer as bytes.
+    /// Encodes the answer.
     pub fn encode(&self) -> Bytes {
         let mut bytes = BytesMut::with_capacity(2 * WORD + 2 * NAME);
         bytes.put_i32(Status::SUCCESS.to_raw());
@@ -64,16 +62,16 @@ impl ToolAnswer {
         bytes.freeze()
     }
 
-    /// What a server answers instead to a tool that it does not take in, before it closes the connection.
+    /// Encodes the answer to a tool that the server refuses, before it closes the connection.
     pub fn refusal(status: Status) -> Bytes {
         Bytes::copy_from_slice(&status.to_raw().to_be_bytes())
     }
 
-    /// Takes the answer off the front of what has arrived; `None` if more must arrive first. `assigned` tells
-    /// whether a name was asked for.
+    /// Decodes the answer from the front of the buffer; `None` if it is incomplete. `assigned` says whether the tool asked
+    /// for a name.
     ///
     /// # Errors
-    /// [`ConnectError::Refused`], or what is wrong with a name.
+    /// [`ConnectError::Refused`], or the error of a name.
     pub fn decode(arrived: &mut BytesMut, assigned: bool) -> Result<Option<Self>, ConnectError> {
         let mut rest = &arrived[..];
         let names = if assigned { 2 } else { 1 };
@@ -89,7 +87,7 @@ impl ToolAnswer {
     }
 }
 
-/// Reads a status; whether it was there at all.
+/// Reads a status; returns whether it was complete.
 fn accepted(rest: &mut &[u8]) -> Result<bool, ConnectError> {
     match rest.try_get_i32().map(Status::from_raw) {
         Ok(Status::SUCCESS) => Ok(true),

@@ -5,29 +5,28 @@ use super::ConnectError;
 use crate::codec::{Limits, Reader, Writer, kind};
 use crate::{Dialect, Encoding};
 
-/// The first thing a process sends: who it is and how it speaks.
+/// The first message of a process: its identity and encoding.
 ///
-/// The C library of release 4 sends a zero byte more than this; readers ignore it.
+/// Release 4 of the C library appends a zero byte, which readers ignore.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Connect {
-    /// Proof of who is calling.
+    /// Credential of the process.
     pub security: Security,
-    /// What kind of process it is, and its name.
+    /// Kind and name of the process.
     pub peer: Peer,
-    /// Release of its library, as the library says it, such as `4.2.2rc2`. See [`Version`](crate::Version).
+    /// Release of its library, such as `4.2.2rc2`. See [`Version`](crate::Version).
     pub version: String,
-    /// How it speaks.
+    /// Encoding of its messages.
     pub encoding: Encoding,
-    /// Where it expects data; only `hash` means messages.
+    /// Its data store; only `hash` uses messages.
     pub store: String,
-    /// What a tool says of itself and wishes; empty for others, and if it cannot be read.
+    /// Attributes of a tool; empty for other processes, and if they are malformed.
     pub info: Vec<Info>,
 }
 
-/// Proof of who is calling: name of the mechanism, and what that mechanism needs.
+/// A credential: the name of a security mechanism, and its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(clippy::exhaustive_structs)]
 pub struct Security {
     /// `native`, `munge` or `none`.
     pub mechanism: String,
@@ -37,7 +36,6 @@ pub struct Security {
 
 /// A user and a group of the operating system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(clippy::exhaustive_structs)]
 pub struct User {
     /// User id.
     pub uid: u32,
@@ -45,31 +43,31 @@ pub struct User {
     pub gid: u32,
 }
 
-/// What kind of process connects.
+/// Kind and name of a connecting process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Peer {
-    /// A process that this server has launched.
+    /// A process launched by this server.
     Client(ProcId),
     /// A tool or launcher.
     Tool {
         /// Which of the two.
         role: Role,
-        /// Who runs it, as it says.
+        /// Its user, as claimed.
         user: User,
-        /// Its name, or how it comes to one.
+        /// Its name, or the way it gets one.
         identity: ToolIdentity,
     },
-    /// A process that nobody has launched.
+    /// A process without a launcher.
     Singleton {
-        /// Who runs it, as it says.
+        /// Its user, as claimed.
         user: User,
-        /// The name it has given itself.
+        /// Its self-assigned name.
         proc: ProcId,
     },
     /// A scheduler; since 5.0.
     Scheduler {
-        /// Who runs it, as it says.
+        /// Its user, as claimed.
         user: User,
         /// Its name.
         proc: ProcId,
@@ -78,7 +76,6 @@ pub enum Peer {
 
 /// Whether a tool launches jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(clippy::exhaustive_enums)]
 pub enum Role {
     /// It does not.
     Tool,
@@ -90,24 +87,24 @@ pub enum Role {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ToolIdentity {
-    /// The tool is of an old kind and says nothing.
+    /// An old tool that does not say.
     Legacy,
-    /// The server is to give it one.
+    /// The server assigns one.
     Assign,
-    /// It was given this one.
+    /// It was given this one when it was started.
     Given(ProcId),
-    /// It has this one from the server that has started it.
+    /// Assigned by the server that started it.
     Started(ProcId),
 }
 
 impl Security {
-    /// The mechanism that tells user and group.
+    /// The mechanism that carries user and group.
     pub fn native(user: User) -> Self {
         let credential = [user.uid.to_ne_bytes(), user.gid.to_ne_bytes()].concat();
         Self { mechanism: "native".into(), credential: credential.into() }
     }
 
-    /// User and group, if the mechanism is the one that tells them. It proves nothing over TCP.
+    /// User and group, if the mechanism is `native`. They are not verified over TCP.
     pub fn user(&self) -> Option<User> {
         let (uid, rest) = self.credential.split_first_chunk()?;
         let (gid, []) = rest.split_first_chunk()? else { return None };
@@ -128,7 +125,7 @@ impl Peer {
         }
     }
 
-    /// Whether the server's answer holds a name for the process.
+    /// Whether the server's answer has a name for the process.
     pub const fn wants_identity(&self) -> bool {
         matches!(self, Self::Tool { identity: ToolIdentity::Assign, .. })
     }
@@ -164,21 +161,21 @@ impl Peer {
 impl Connect {
     /// Bytes of the header.
     pub const HEADER: usize = 16;
-    /// Most bytes behind the header.
+    /// Most bytes after the header.
     pub const MAX_PAYLOAD: u32 = 131_072;
 
-    /// A message of this library's release with messages for job data.
+    /// A message that asks for job data in messages.
     pub fn new(peer: Peer, security: Security, encoding: Encoding, version: impl Into<String>) -> Self {
         Self { security, peer, version: version.into(), encoding, store: "hash".into(), info: Vec::new() }
     }
 
-    /// Takes a connect message off the front of what has arrived; `None` if more must arrive first.
+    /// Decodes a connect message from the front of the buffer; `None` if it is incomplete.
     ///
-    /// The header is in the sender's byte order, which is told by the length: the own order counts if the length
-    /// is allowed in it, else the other.
+    /// The header is in the sender's byte order, which follows from the length: native order if the length is valid in it,
+    /// otherwise the other order.
     ///
     /// # Errors
-    /// [`ConnectError`]; what has arrived is worth nothing then.
+    /// [`ConnectError`]; the connection is unusable then.
     pub fn decode(arrived: &mut BytesMut) -> Result<Option<Self>, ConnectError> {
         let Some((header, _)) = arrived.split_first_chunk::<{ Self::HEADER }>() else { return Ok(None) };
         let length = payload_length(header)?;
@@ -191,10 +188,10 @@ impl Connect {
         Self::read(&mut message.get(Self::HEADER..).unwrap_or_default()).map(Some)
     }
 
-    /// The message with its header in the own byte order.
+    /// Encodes the message, with its header in native byte order.
     ///
     /// # Errors
-    /// [`ConnectError::Infos`] if an info does not encode, [`ConnectError::TooLong`].
+    /// [`ConnectError::Infos`] if an info cannot be encoded, [`ConnectError::TooLong`].
     pub fn encode(&self) -> Result<Bytes, ConnectError> {
         let mut payload = BytesMut::new();
         put_text(&mut payload, &self.security.mechanism);

@@ -4,39 +4,39 @@ use thiserror::Error;
 use crate::UnknownDialect;
 use crate::codec::CodecError;
 
-/// Why a connection does not come about. Nothing can follow it on the same connection.
+/// An error of the handshake. The connection is unusable after it.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// The first bytes are no connect message.
-    #[error("connection does not start with the header of a connect message")]
+    /// The first bytes are not a connect message.
+    #[error("the connection does not start with a connect message")]
     Header,
     /// The connect message is too long.
-    #[error("connect message of {0} bytes; {max} are allowed", max = super::Connect::MAX_PAYLOAD)]
+    #[error("connect message of {0} bytes exceeds the limit of {max}", max = super::Connect::MAX_PAYLOAD)]
     TooLong(u32),
     /// The connect message ends too early.
     #[error("connect message ends before its {0}")]
     End(&'static str),
-    /// A text is no UTF-8.
+    /// A text is not UTF-8.
     #[error("{0} is not UTF-8")]
     Utf8(&'static str),
-    /// Processes with this flag are not known.
-    #[error("process flag {0} is unknown")]
+    /// The kind of process is unknown.
+    #[error("unknown process flag {0}")]
     Flag(u8),
-    /// A namespace cannot be one.
+    /// A namespace is invalid.
     #[error(transparent)]
     Nspace(#[from] NspaceError),
-    /// The dialect is not spoken here.
+    /// The dialect is not supported.
     #[error(transparent)]
     Dialect(#[from] UnknownDialect),
     /// The kind of buffer is neither 1 nor 2.
-    #[error("buffer type {0} is unknown")]
+    #[error("unknown buffer type {0}")]
     BufferType(u8),
-    /// The infos of a tool do not encode.
+    /// The infos of a tool cannot be encoded.
     #[error("infos: {0}")]
     Infos(#[from] CodecError),
-    /// The server has refused.
-    #[error("server refuses the connection with {0}")]
+    /// The server refused the connection.
+    #[error("the server refused the connection: {0}")]
     Refused(Status),
 }
 

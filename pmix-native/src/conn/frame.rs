@@ -5,7 +5,7 @@ use thiserror::Error;
 pub mod tag {
     /// An event that a server pushes.
     pub const EVENT: u32 = 0;
-    /// A sign of life of a client: no payload, no reply.
+    /// A heartbeat of a client, without payload or reply.
     pub const HEARTBEAT: u32 = 1;
     /// Forwarded output and input.
     pub const IOF: u32 = 2;
@@ -13,38 +13,37 @@ pub mod tag {
     pub const FIRST_REQUEST: u32 = 101;
 }
 
-/// A message on its way: where it belongs, and its bytes.
+/// A message with its header.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(clippy::exhaustive_structs)]
 pub struct Frame {
-    /// The number a client got when it connected; 0 from a server. Nobody checks it.
+    /// The index assigned to the client on connection; 0 from a server. It is not checked.
     pub index: u32,
-    /// What it is or belongs to, see [`tag`].
+    /// Its kind, or the request that it belongs to; see [`tag`].
     pub tag: u32,
-    /// The message. Empty for a heartbeat only: a client takes an empty reply for the end of the connection.
+    /// The message. Empty only for a heartbeat: clients treat an empty reply as the end of the connection.
     pub payload: Bytes,
 }
 
-/// Why frames can no longer be told apart, or a frame cannot be sent.
+/// An error of framing, after which frames cannot be told apart; or a frame that cannot be sent.
 #[derive(Error)]
 #[non_exhaustive]
 pub enum FrameError {
     /// The payload is larger than allowed.
-    #[error("message of {length} bytes; {max} are allowed")]
+    #[error("message of {length} bytes exceeds the limit of {max}")]
     TooLarge {
         /// Bytes of the payload.
         length: usize,
         /// Bytes allowed.
         max: usize,
     },
-    /// The connection has failed; never from this crate.
+    /// The connection failed; not returned by this crate.
     #[error(transparent)]
     Io(#[from] std::io::Error),
 }
 
-/// Cuts what arrives into frames, and writes frames.
+/// Decodes and encodes frames.
 ///
-/// No room is made for a message before its bytes arrive, whatever length it announces. With the `tokio` feature
+/// Memory for a message is not reserved before its bytes arrive, whatever its length field says. With the `tokio` feature,
 /// this is a decoder and encoder of `tokio_util::codec`.
 ///
 /// # Examples
@@ -68,27 +67,27 @@ pub struct Framing {
 impl Framing {
     /// Bytes before each payload.
     pub const HEADER: usize = 16;
-    /// Most bytes of a payload unless said otherwise: 256 MiB. Blobs of several megabytes are common.
+    /// Default limit of a payload: 256 MiB. Payloads of several megabytes are common.
     pub const MAX_PAYLOAD: usize = 256 << 20;
 
-    /// Frames with payloads of so many bytes at most.
+    /// Framing with this limit of a payload, in bytes.
     pub const fn new(max_payload: usize) -> Self {
         Self { max_payload }
     }
 
-    /// Bytes of the payload of the frame at the front of what has arrived; `None` if its header has not arrived.
+    /// Payload length of the frame at the front of the buffer; `None` if its header is incomplete.
     ///
     /// # Errors
-    /// [`FrameError::TooLarge`]; the connection is lost then.
+    /// [`FrameError::TooLarge`]; the connection is unusable then.
     pub fn announced(&self, arrived: &[u8]) -> Result<Option<usize>, FrameError> {
         let Some(mut header) = arrived.get(8..Self::HEADER) else { return Ok(None) };
         self.checked(usize::try_from(header.get_u32()).unwrap_or(usize::MAX)).map(Some)
     }
 
-    /// Takes a frame off the front of what has arrived; `None` if more must arrive first.
+    /// Decodes a frame from the front of the buffer; `None` if it is incomplete.
     ///
     /// # Errors
-    /// [`FrameError::TooLarge`]; the connection is lost then.
+    /// [`FrameError::TooLarge`]; the connection is unusable then.
     pub fn decode(&self, arrived: &mut BytesMut) -> Result<Option<Frame>, FrameError> {
         let Some(length) = self.announced(arrived)? else { return Ok(None) };
         if arrived.len() - Self::HEADER < length {
@@ -99,7 +98,7 @@ impl Framing {
         Ok(Some(Frame { index, tag, payload: arrived.split_to(length).freeze() }))
     }
 
-    /// Appends a frame to what is to be sent.
+    /// Encodes a frame at the end of the buffer.
     ///
     /// # Errors
     /// [`FrameError::TooLarge`]; nothing is appended then.

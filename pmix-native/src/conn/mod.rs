@@ -1,8 +1,8 @@
-//! From connecting to the first message, and the frames of messages.
+//! The handshake of a connection, and the frames of messages.
 //!
 //! The connecting side sends a [`Connect`]. A server answers a client with [`ClientAnswer`] and a tool with
-//! [`ToolAnswer`]; it refuses a client by closing the connection, for clients do not look at the status. From then
-//! on both sides send [`Frame`]s.
+//! [`ToolAnswer`]; it refuses a client by closing the connection, as clients ignore the status. After that
+//! both sides send [`Frame`]s.
 
 mod answer;
 mod connect;

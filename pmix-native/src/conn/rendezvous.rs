@@ -6,56 +6,56 @@ use thiserror::Error;
 use super::connect::User;
 use super::uri::{ServerUri, UriError};
 
-/// What a server writes into a file for tools to find it. The file wants mode 0640, and to be gone with its server:
-/// a stale one makes tools fail.
+/// The contents of a rendezvous file, by which tools find a server. Create the file with mode 0640, and remove it when the
+/// server ends: a stale file makes tools fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(clippy::exhaustive_structs)]
+#[non_exhaustive]
 pub struct Rendezvous {
-    /// Where the server is.
+    /// Address of the server.
     pub uri: ServerUri,
     /// Release of the server's library; `None` for one of 2.0.
     pub version: Option<String>,
-    /// Process id of the server, if said.
+    /// Process id of the server, if known.
     pub pid: Option<u32>,
-    /// Who runs the server, if said.
+    /// User of the server, if known.
     pub user: Option<User>,
-    /// When it was started, as C's `ctime` writes it, if said.
+    /// Start time in the format of C's `ctime`, if known.
     pub started: Option<String>,
 }
 
-/// A text that is not the content of a rendezvous file.
+/// A text that is not a rendezvous file.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[error("first line: {0}")]
 #[non_exhaustive]
 pub struct RendezvousError(#[from] UriError);
 
-/// Names of the files a server writes. All go below its temporary directory for the session, except the first.
+/// Names of the files that a server writes. All except the first belong in its temporary directory for the session.
 pub mod file_names {
     use pmix_types::Nspace;
 
-    /// Of the one server of the system, in the system's temporary directory.
+    /// The file of the system server, in the system's temporary directory.
     pub fn system(host: &str) -> String {
         format!("pmix.sys.{host}")
     }
 
-    /// Of a session's server.
+    /// The file of a session's server.
     pub fn session(host: &str) -> String {
         format!("pmix.{host}.tool")
     }
 
-    /// Of a server for those who know its process id.
+    /// The file of a server by its process id.
     pub fn by_pid(host: &str, pid: u32) -> String {
         format!("pmix.{host}.tool.{pid}")
     }
 
-    /// Of a server for those who know its namespace.
+    /// The file of a server by its namespace.
     pub fn by_nspace(host: &str, nspace: &Nspace) -> String {
         format!("pmix.{host}.tool.{nspace}")
     }
 }
 
 impl Rendezvous {
-    /// A file that only tells where the server is.
+    /// A file with only the address of the server.
     pub const fn new(uri: ServerUri) -> Self {
         Self { uri, version: None, pid: None, user: None, started: None }
     }
@@ -64,7 +64,7 @@ impl Rendezvous {
 impl FromStr for Rendezvous {
     type Err = RendezvousError;
 
-    /// Reads the content of a file. Only the first line is needed; others are taken if they make sense.
+    /// Parses the contents of a file. Only the first line is required; malformed others are ignored.
     fn from_str(text: &str) -> Result<Self, RendezvousError> {
         let mut lines = text.lines();
         let uri = lines.next().unwrap_or_default().parse()?;
@@ -85,7 +85,7 @@ fn parse_user(line: &str) -> Option<User> {
 }
 
 impl fmt::Display for Rendezvous {
-    /// The content of the file, up to the first line that is not known.
+    /// The contents of the file, up to the first unknown field.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.uri)?;
         let Some(version) = &self.version else { return Ok(()) };

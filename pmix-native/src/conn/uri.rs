@@ -17,29 +17,28 @@ use thiserror::Error;
 /// # Ok::<(), pmix_native::conn::UriError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(clippy::exhaustive_structs)]
 pub struct ServerUri {
     /// The server's name.
     pub server: ProcId,
-    /// Where it listens.
+    /// The address it listens on.
     pub address: SocketAddr,
 }
 
-/// A text that is not the address of a server.
+/// A text that is not the URI of a server.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum UriError {
     /// No `;` between name and address.
-    #[error("no `;` between the server's name and its address")]
+    #[error("no `;` between the name and the address of the server")]
     NoAddress,
-    /// No `.` between namespace and rank, or the rank is no number.
-    #[error("server's name is not a namespace, a dot and a rank")]
+    /// No `.` between namespace and rank, or the rank is not a number.
+    #[error("the name of the server is not <namespace>.<rank>")]
     Name,
-    /// The namespace cannot be one.
+    /// The namespace is invalid.
     #[error(transparent)]
     Nspace(#[from] NspaceError),
     /// The address is not numeric, lacks its port, or is of another kind.
-    #[error("address is neither `tcp4://a.b.c.d:port` nor `tcp6://[address]:port`")]
+    #[error("the address is neither `tcp4://a.b.c.d:port` nor `tcp6://[address]:port`")]
     Address,
 }
 
@@ -48,7 +47,7 @@ impl FromStr for ServerUri {
 
     fn from_str(text: &str) -> Result<Self, UriError> {
         let (name, address) = text.trim_end().split_once(';').ok_or(UriError::NoAddress)?;
-        // namespaces may hold dots
+        // namespaces may contain dots
         let (nspace, rank) = name.rsplit_once('.').ok_or(UriError::Name)?;
         let rank = rank.parse().map_err(|_| UriError::Name)?;
         let server = ProcId::new(nspace.parse()?, Rank::from_raw(rank));

@@ -1,6 +1,6 @@
 use std::fmt;
 
-/// Number by which a request says what it asks for. Unknown numbers are kept.
+/// Number of a request. Unknown numbers are preserved.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[doc(alias = "pmix_cmd_t")]
 pub struct Command(u8);
@@ -25,19 +25,19 @@ macro_rules! commands {
 }
 
 commands! {
-    /// Asks for the data of the caller's job: the first request of every process.
+    /// Requests the data of the caller's job: the first request of every process.
     #[doc(alias = "PMIX_REQ_CMD")]
     REQ = 0,
-    /// Asks that processes be aborted.
+    /// Aborts processes.
     #[doc(alias = "PMIX_ABORT_CMD")]
     ABORT = 1,
-    /// Files what was put.
+    /// Commits data.
     #[doc(alias = "PMIX_COMMIT_CMD")]
     COMMIT = 2,
     /// Enters a fence.
     #[doc(alias = "PMIX_FENCENB_CMD")]
     FENCE = 3,
-    /// Asks for data of a process.
+    /// Gets data of a process.
     #[doc(alias = "PMIX_GETNB_CMD")]
     GET = 4,
     /// Finalizes the connection.
@@ -49,7 +49,7 @@ commands! {
     /// Looks published data up.
     #[doc(alias = "PMIX_LOOKUPNB_CMD")]
     LOOKUP = 7,
-    /// Takes published data back.
+    /// Unpublishes data.
     #[doc(alias = "PMIX_UNPUBLISHNB_CMD")]
     UNPUBLISH = 8,
     /// Starts a job.
@@ -61,37 +61,37 @@ commands! {
     /// Enters a disconnect.
     #[doc(alias = "PMIX_DISCONNECTNB_CMD")]
     DISCONNECT = 11,
-    /// Tells of an event; also the start of every event push.
+    /// Notifies of an event; also the start of every event push.
     #[doc(alias = "PMIX_NOTIFY_CMD")]
     NOTIFY = 12,
-    /// Asks for events.
+    /// Registers for events.
     #[doc(alias = "PMIX_REGEVENTS_CMD")]
     REGISTER_EVENTS = 13,
-    /// Asks no more for events. Never answered.
+    /// Deregisters from events. Has no reply.
     #[doc(alias = "PMIX_DEREGEVENTS_CMD")]
     DEREGISTER_EVENTS = 14,
-    /// Asks questions.
+    /// Queries.
     #[doc(alias = "PMIX_QUERY_CMD")]
     QUERY = 15,
     /// Logs data.
     #[doc(alias = "PMIX_LOG_CMD")]
     LOG = 16,
-    /// Asks for an allocation.
+    /// Requests an allocation.
     #[doc(alias = "PMIX_ALLOC_CMD")]
     ALLOCATE = 17,
     /// Controls a job.
     #[doc(alias = "PMIX_JOB_CONTROL_CMD")]
     JOB_CONTROL = 18,
-    /// Asks to be monitored.
+    /// Requests monitoring.
     #[doc(alias = "PMIX_MONITOR_CMD")]
     MONITOR = 19,
-    /// Asks for a credential.
+    /// Requests a credential.
     #[doc(alias = "PMIX_GET_CREDENTIAL_CMD")]
     GET_CREDENTIAL = 20,
-    /// Has a credential checked.
+    /// Validates a credential.
     #[doc(alias = "PMIX_VALIDATE_CRED_CMD")]
     VALIDATE_CREDENTIAL = 21,
-    /// Asks for output of processes.
+    /// Subscribes to output of processes.
     #[doc(alias = "PMIX_IOF_PULL_CMD")]
     IOF_PULL = 22,
     /// Sends input to processes.
@@ -112,28 +112,28 @@ commands! {
     /// Enters the destruction of a group.
     #[doc(alias = "PMIX_GROUP_DESTRUCT_CMD")]
     GROUP_DESTRUCT = 28,
-    /// Asks no more for output.
+    /// Ends an output subscription.
     #[doc(alias = "PMIX_IOF_DEREG_CMD")]
     IOF_DEREGISTER = 29,
-    /// Asks for information on a fabric.
+    /// Registers a fabric.
     #[doc(alias = "PMIX_FABRIC_REGISTER_CMD")]
     FABRIC_REGISTER = 30,
-    /// Asks for newer information on a fabric.
+    /// Updates a fabric.
     #[doc(alias = "PMIX_FABRIC_UPDATE_CMD")]
     FABRIC_UPDATE = 31,
-    /// Asks for distances to devices.
+    /// Requests distances to devices.
     #[doc(alias = "PMIX_COMPUTE_DEVICE_DISTANCES_CMD")]
     DEVICE_DISTANCES = 32,
-    /// Asks for a process's data as it is now, in place of what the caller holds; libraries since 5.0.
+    /// Requests current data of a process, instead of cached data; since 5.0.
     #[doc(alias = "PMIX_REFRESH_CACHE")]
     REFRESH = 33,
-    /// Does something to a session; libraries since 6.0.
+    /// Controls a session; since 6.0.
     #[doc(alias = "PMIX_SESSION_CTRL_CMD")]
     SESSION_CONTROL = 35,
-    /// Asks for the processes of a job on a node; libraries since 5.0.6.
+    /// Requests the processes of a job on a node; since 5.0.6.
     #[doc(alias = "PMIX_RESOLVE_PEERS_CMD")]
     RESOLVE_PEERS = 37,
-    /// Asks for the nodes of a job; libraries since 5.0.6.
+    /// Requests the nodes of a job; since 5.0.6.
     #[doc(alias = "PMIX_RESOLVE_NODE_CMD")]
     RESOLVE_NODES = 38,
 }
@@ -149,7 +149,7 @@ impl Command {
         self.0
     }
 
-    /// Whether the peer waits for an answer.
+    /// Whether the peer expects a reply.
     pub const fn is_answered(self) -> bool {
         self.0 != Self::DEREGISTER_EVENTS.0
     }

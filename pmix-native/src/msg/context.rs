@@ -1,15 +1,14 @@
 use crate::codec::{Limits, Reader, Writer};
 use crate::{Encoding, Version};
 
-/// All that decides how messages of a connection read.
+/// The settings that determine how messages of a connection are encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(clippy::exhaustive_structs)]
 pub struct Context {
     /// Dialect and kind of buffer.
     pub encoding: Encoding,
-    /// Release of the client's library, whichever side one is on: a few messages differ by it.
+    /// Release of the client's library, on either side: a few messages depend on it.
     pub client: Version,
-    /// Bounds on what messages may make of themselves.
+    /// Limits for decoding.
     pub limits: Limits,
 }
 

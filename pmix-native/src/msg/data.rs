@@ -1,4 +1,4 @@
-//! Data of jobs and processes, as several messages carry it.
+//! Data of jobs and processes, which several messages carry.
 
 use bytes::Bytes;
 use pmix_types::{KeyName, KeyVal, Nspace, ProcId, Rank, Value};
@@ -6,29 +6,27 @@ use pmix_types::{KeyName, KeyVal, Nspace, ProcId, Rank, Value};
 use super::{Context, lossy};
 use crate::codec::{CodecError, Problem, Reader, Writer, kind};
 
-/// Key under which the data of one rank comes, packed.
+/// Key of the packed data of one rank.
 const PROC_BLOB: &str = "pmix.pblob";
 
 /// Data of a job, or of several of its processes.
 ///
-/// The receiver files pairs under the job; some of them are arrays with the data of a node, an application or a
-/// session (`pmix.node.arr`, `pmix.app.arr`, `pmix.ssn.arr`).
+/// The receiver stores pairs for the job. Some are arrays with the data of a node, an application or a session
+/// (`pmix.node.arr`, `pmix.app.arr`, `pmix.ssn.arr`).
 #[derive(Clone, Debug, PartialEq)]
-#[allow(clippy::exhaustive_structs)]
 pub struct NspaceData {
     /// The job.
     pub nspace: Nspace,
-    /// What is known of it, in order.
+    /// Its data, in order.
     pub entries: Vec<Entry>,
 }
 
-/// Data of a process, or of a job where the rank is `WILDCARD`.
+/// Data of a process, or of a job if the rank is `WILDCARD`.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(clippy::exhaustive_structs)]
 pub struct ProcData {
     /// The process.
     pub proc: ProcId,
-    /// What is known of it, in order.
+    /// Its data, in order.
     pub entries: Vec<Entry>,
 }
 
@@ -45,7 +43,6 @@ pub enum Entry {
 
 /// Data of one rank.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(clippy::exhaustive_structs)]
 pub struct RankData {
     /// The rank.
     pub rank: Rank,
@@ -60,7 +57,7 @@ impl From<KeyVal> for Entry {
 }
 
 impl NspaceData {
-    /// Nothing known of a job.
+    /// No data of this job.
     pub const fn new(nspace: Nspace) -> Self {
         Self { nspace, entries: Vec::new() }
     }
@@ -74,7 +71,7 @@ impl NspaceData {
         write_entries(writer, &self.entries)
     }
 
-    /// Reads what [`NspaceData::pack`] made.
+    /// Decodes the result of [`NspaceData::pack`].
     ///
     /// # Errors
     /// [`CodecError`], with offsets in `bytes`.
@@ -82,10 +79,10 @@ impl NspaceData {
         Self::read(&mut context.reader(bytes))
     }
 
-    /// The data as bytes of a byte object. Keys whose values the dialect cannot carry are left out.
+    /// Encodes the data for a byte object. Keys whose values the dialect does not support are omitted.
     ///
     /// # Errors
-    /// [`CodecError`] if the whole cannot be written.
+    /// [`CodecError`] if the data cannot be encoded.
     pub fn pack(&self, context: &Context) -> Result<Bytes, CodecError> {
         let mut writer = context.writer();
         self.write(&mut writer)?;
@@ -94,12 +91,12 @@ impl NspaceData {
 }
 
 impl ProcData {
-    /// Nothing known of a process.
+    /// No data of this process.
     pub const fn new(proc: ProcId) -> Self {
         Self { proc, entries: Vec::new() }
     }
 
-    /// Reads what [`ProcData::pack`] made.
+    /// Decodes the result of [`ProcData::pack`].
     ///
     /// # Errors
     /// [`CodecError`], with offsets in `bytes`.
@@ -107,10 +104,10 @@ impl ProcData {
         read_proc_data(&mut context.reader(bytes))
     }
 
-    /// The data as bytes of a byte object. Keys whose values the dialect cannot carry are left out.
+    /// Encodes the data for a byte object. Keys whose values the dialect does not support are omitted.
     ///
     /// # Errors
-    /// [`CodecError`] if the whole cannot be written.
+    /// [`CodecError`] if the data cannot be encoded.
     pub fn pack(&self, context: &Context) -> Result<Bytes, CodecError> {
         let mut writer = context.writer();
         writer.item::<kind::Proc>(&self.proc)?;
@@ -170,7 +167,7 @@ fn read_pairs(reader: &mut Reader<'_>) -> Result<Vec<KeyVal>, CodecError> {
     Ok(pairs)
 }
 
-/// As [`read_pairs`], but what was read before an error is kept.
+/// As [`read_pairs`], but keeps the pairs before an error.
 pub(super) fn read_some_pairs(reader: &mut Reader<'_>) -> (Vec<KeyVal>, Option<CodecError>) {
     let mut pairs = Vec::new();
     while !reader.is_empty() {

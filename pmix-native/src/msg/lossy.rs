@@ -1,12 +1,12 @@
-//! What a server tells a process of others: a value that the dialect of the process cannot carry is left out, with a
-//! line in the debug log, so that the others arrive.
+//! Data of others in messages to a process: values that its dialect does not support are omitted, with a line in the debug
+//! log, so that the rest arrives.
 
 use pmix_types::{DataArray, Info, KeyVal, Value};
 
 use crate::Encoding;
 use crate::codec::{CodecError, Kind, Writer, kind};
 
-/// A pair as an item, whole or without those parts of an array that cannot be carried; or nothing.
+/// Writes a pair, without parts of an array that are not supported; or nothing.
 pub(super) fn pair(writer: &mut Writer, pair: &KeyVal) {
     let Err(error) = writer.item::<kind::KeyVal>(pair) else { return };
     let rest = without_strangers(writer.encoding(), &pair.value);
@@ -26,7 +26,7 @@ pub(super) fn infos(writer: &mut Writer, infos: &[Info]) -> Result<(), CodecErro
     before.or_else(|_| writer.list::<kind::Info>(&carried(writer.encoding(), infos)))
 }
 
-/// A list of something else that names its keys.
+/// Writes a list of other items with keys.
 pub(super) fn list<K: Kind>(
     writer: &mut Writer,
     all: &[K::Rust],
@@ -47,7 +47,7 @@ where
     before.or_else(|_| writer.list::<K>(&all.iter().filter(is_carried).cloned().collect::<Vec<_>>()))
 }
 
-/// Those that can be carried, or parts of them.
+/// The infos that are supported, or their supported parts.
 fn carried(encoding: Encoding, infos: &[Info]) -> Vec<Info> {
     let carry = |info: &Info| {
         let Err(error) = Writer::new(encoding).item::<kind::Info>(info) else { return Some(info.clone()) };
@@ -60,7 +60,7 @@ fn carried(encoding: Encoding, infos: &[Info]) -> Vec<Info> {
     infos.iter().filter_map(carry).collect()
 }
 
-/// An array of infos without those that cannot be carried; `None` for anything else.
+/// An array of infos without those that are not supported; `None` for anything else.
 fn without_strangers(encoding: Encoding, value: &Value) -> Option<Value> {
     let Value::DataArray(array) = value else { return None };
     let DataArray::Info(infos) = &**array else { return None };
@@ -69,5 +69,5 @@ fn without_strangers(encoding: Encoding, value: &Value) -> Option<Value> {
 }
 
 fn leave_out(key: &str, error: &CodecError) {
-    tracing::debug!(key, %error, "left out a value that the peer's dialect cannot carry");
+    tracing::debug!(key, %error, "omitted a value that the dialect of the peer does not support");
 }

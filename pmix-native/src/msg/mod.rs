@@ -1,8 +1,7 @@
 //! Requests, replies and pushes as types.
 //!
-//! A request starts with a [`Command`]; [`Request::decode`] and [`Request::encode`] are the two ends of it. A reply
-//! does not say what it answers, so [`Reply::decode`] wants the command. Pushes are told apart by their tag, see
-//! [`Frame`](crate::conn::Frame).
+//! A request starts with a [`Command`]; see [`Request::decode`] and [`Request::encode`]. A reply does not name its request, so
+//! [`Reply::decode`] takes the command. Pushes are identified by their tag, see [`Frame`](crate::conn::Frame).
 //!
 //! ```
 //! use pmix_native::msg::{Body, Command, Context, Get, Reply, Request};
@@ -24,7 +23,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What stands behind the known end of a message is ignored, because later releases may put more there.
+//! Bytes after the known end of a message are ignored, because later releases may add fields.
 
 mod command;
 mod context;

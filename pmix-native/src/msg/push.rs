@@ -5,7 +5,7 @@ use super::{Command, Context, lossy};
 use crate::codec::{CodecError, Problem, Reader, Writer, kind};
 use crate::conn::tag;
 
-/// What a server says unasked.
+/// A message of the server that is not a reply.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Push {
@@ -19,15 +19,15 @@ pub enum Push {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct IofDelivery {
-    /// Who has written it.
+    /// The process that wrote it.
     pub source: ProcId,
-    /// Where.
+    /// Its channel.
     pub channels: IofChannels,
     /// The receiver's number from its output subscription; 0 for its default handler.
     pub id: u64,
     /// More about it; may be empty.
     pub info: Directives,
-    /// What was written. Receivers ignore an empty one.
+    /// The output. Receivers ignore empty output.
     pub data: Bytes,
 }
 
@@ -39,7 +39,7 @@ impl IofDelivery {
 }
 
 impl Push {
-    /// The tag it is sent under.
+    /// Its tag.
     pub const fn tag(&self) -> u32 {
         match self {
             Self::Event(_) => tag::EVENT,
@@ -47,12 +47,12 @@ impl Push {
         }
     }
 
-    /// Reads a push that came under this tag; `None` if the tag is not one of pushes.
+    /// Decodes a push with this tag; `None` if the tag is not that of a push.
     ///
-    /// An event without range, as some servers send it, gets range `UNDEF`.
+    /// An event without a range, as some servers send it, gets range `UNDEF`.
     ///
     /// # Errors
-    /// [`CodecError`] if the payload is no such push.
+    /// [`CodecError`] if the payload is malformed.
     pub fn decode(context: &Context, tag: u32, payload: &[u8]) -> Result<Option<Self>, CodecError> {
         let mut reader = context.reader(payload);
         Ok(match tag {
@@ -62,10 +62,10 @@ impl Push {
         })
     }
 
-    /// Writes the push. Infos that the dialect cannot carry are left out.
+    /// Encodes the push. Infos that the dialect does not support are omitted.
     ///
     /// # Errors
-    /// [`CodecError`] if there are more infos than a message can count.
+    /// [`CodecError`] if there are too many infos for a message.
     pub fn encode(&self, context: &Context) -> Result<Bytes, CodecError> {
         let mut writer = context.writer();
         match self {

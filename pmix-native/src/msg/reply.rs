@@ -6,29 +6,28 @@ use super::status::known;
 use super::{Command, Context, lossy};
 use crate::codec::{CodecError, Problem, Reader, Writer, kind};
 
-/// What a server answers. Only the answer to [`Request::Job`](super::Request::Job) goes without its status.
+/// A reply of the server. That to [`Request::Job`](super::Request::Job) is sent without a status.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(clippy::exhaustive_structs)]
 pub struct Reply {
-    /// How it went.
+    /// The status.
     pub status: Status,
-    /// What comes with it.
+    /// The contents.
     pub body: Body,
 }
 
-/// What comes with the status of a reply.
+/// The contents of a reply, apart from its status.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Body {
-    /// Nothing: most answers, and all failures.
+    /// Nothing: most replies, and all failures.
     Empty,
     /// The data of the caller's job.
     Job(NspaceData),
-    /// Everything that is known of the process, and before it, for a process of another job, of that job.
+    /// All data of the process, preceded by the data of its job if that is another one.
     Get(Vec<ProcData>),
-    /// Everything that is known of the process now.
+    /// All current data of the process.
     Refreshed(Vec<Entry>),
-    /// What was found, by publisher and key.
+    /// Published data by publisher and key.
     Lookup(Vec<Pdata>),
     /// The new job.
     Spawn(Spawned),
@@ -42,7 +41,7 @@ pub enum Body {
     Iof(u64),
     /// The new group.
     Group(GroupResult),
-    /// Distances, one a device.
+    /// A distance for each device.
     Distances(Vec<DeviceDistance>),
     /// Processes.
     Peers(Vec<ProcId>),
@@ -50,11 +49,11 @@ pub enum Body {
     Nodes(Option<String>),
 }
 
-/// A job that was started.
+/// A spawned job.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(clippy::exhaustive_structs)]
+#[non_exhaustive]
 pub struct Spawned {
-    /// Its name; empty if the server does not say.
+    /// Its namespace; empty if the server does not send it.
     pub nspace: Nspace,
     /// Its data; may be empty.
     pub entries: Vec<Entry>,
@@ -62,26 +61,47 @@ pub struct Spawned {
 
 /// A credential.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(clippy::exhaustive_structs)]
+#[non_exhaustive]
 pub struct Credential {
     /// The credential itself, opaque.
     pub credential: Bytes,
-    /// More about it; may be empty.
+    /// Further information; may be empty.
     pub info: Vec<Info>,
 }
 
-/// What the members of a new group are told. What of it travels depends on the client's library.
+/// Information for members of a new group. The fields sent depend on the client's library.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[allow(clippy::exhaustive_structs)]
+#[non_exhaustive]
 pub struct GroupResult {
     /// The members; since 5.0.
     pub members: Vec<ProcId>,
-    /// The context id, if one was assigned; libraries before 6.0 take 0 for none.
+    /// The context id, if one was assigned; libraries before 6.0 treat 0 as none.
     pub context_id: Option<u64>,
     /// Data of the members' other jobs; in 5.x only.
     pub jobs: Vec<NspaceData>,
-    /// What the members have contributed; since 6.0.
+    /// Data contributed by the members; since 6.0.
     pub info: Vec<Info>,
+}
+
+impl Spawned {
+    /// A spawned job with its data.
+    pub const fn new(nspace: Nspace, entries: Vec<Entry>) -> Self {
+        Self { nspace, entries }
+    }
+}
+
+impl Credential {
+    /// A credential with further information.
+    pub const fn new(credential: Bytes, info: Vec<Info>) -> Self {
+        Self { credential, info }
+    }
+}
+
+impl GroupResult {
+    /// A group of these members, without data.
+    pub const fn new(members: Vec<ProcId>) -> Self {
+        Self { members, context_id: None, jobs: Vec::new(), info: Vec::new() }
+    }
 }
 
 impl From<Status> for Reply {
@@ -97,10 +117,10 @@ impl From<Body> for Reply {
 }
 
 impl Reply {
-    /// Reads the answer to a request with this command.
+    /// Decodes the reply to a request with this command.
     ///
     /// # Errors
-    /// [`CodecError`] if the payload is no answer to it.
+    /// [`CodecError`] if the payload is malformed.
     pub fn decode(context: &Context, command: Command, payload: &[u8]) -> Result<Self, CodecError> {
         if command == Command::REQ {
             return read_job(context, payload);
@@ -112,12 +132,12 @@ impl Reply {
         Ok(Self { status, body })
     }
 
-    /// Writes the answer. `OPERATION_SUCCEEDED`, which no client expects, goes as `SUCCESS`, and a status that came with
-    /// a later release than the client's as the nearest one that it knows. Keys whose values the dialect cannot carry
-    /// are left out, also from arrays of infos.
+    /// Encodes the reply. `OPERATION_SUCCEEDED`, which no client expects, is sent as `SUCCESS`, and a status newer than the
+    /// client's release as the nearest older one. Keys whose values the dialect does not support are omitted, also from arrays
+    /// of infos.
     ///
     /// # Errors
-    /// [`CodecError`] if the answer as a whole cannot be written, such as one with more values than can be counted.
+    /// [`CodecError`] if the reply cannot be encoded, such as with too many values.
     pub fn encode(&self, context: &Context) -> Result<Bytes, CodecError> {
         let mut writer = context.writer();
         if let Body::Job(job) = &self.body {
@@ -131,7 +151,7 @@ impl Reply {
     }
 }
 
-/// Job data, or a bare status if that was refused.
+/// Job data, or only a status if the request failed.
 fn read_job(context: &Context, payload: &[u8]) -> Result<Reply, CodecError> {
     let error = match NspaceData::unpack(context, payload) {
         Ok(job) => return Ok(Body::Job(job).into()),
@@ -182,7 +202,7 @@ fn read_body(
 fn write_body(context: &Context, w: &mut Writer, body: &Body) -> Result<(), CodecError> {
     match body {
         Body::Empty => Ok(()),
-        Body::Job(_) => Err(Problem::Unsuited("job data goes without a status").at(w.len())),
+        Body::Job(_) => Err(Problem::Unsuited("job data is sent without a status").at(w.len())),
         Body::Get(procs) => procs
             .iter()
             .try_for_each(|data| data.pack(context).and_then(|bytes| w.item::<kind::ByteObject>(&bytes))),

@@ -7,29 +7,29 @@ use pmix_types::{
 use super::Command;
 use crate::codec::CodecError;
 
-/// What a process asks of its server.
+/// A request of a process to its server.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Request {
     /// The data of the caller's job; answered by [`Body::Job`](super::Body::Job).
     Job,
-    /// Processes are to be aborted.
+    /// Aborts processes.
     Abort(Abort),
-    /// What the process has put, by scope; empty if it has put nothing.
+    /// Commits the data that the process has put, by scope; may be empty.
     Commit(Vec<CommitPart>),
     /// Enters a fence.
     Fence(Collective),
-    /// Data of a process; answered by [`Body::Get`](super::Body::Get).
+    /// Gets data of a process; answered by [`Body::Get`](super::Body::Get).
     Get(Get),
-    /// Finalize. The process waits two seconds for the answer at most.
+    /// Finalizes. The process waits at most two seconds for the reply.
     Finalize,
-    /// Data to be published.
+    /// Publishes data.
     Publish(Publish),
-    /// Published data is wanted; answered by [`Body::Lookup`](super::Body::Lookup).
+    /// Looks up published data; answered by [`Body::Lookup`](super::Body::Lookup).
     Lookup(Lookup),
-    /// Published data is to be taken back; no keys stand for all of the caller's.
+    /// Unpublishes data; without keys, all data of the caller.
     Unpublish(Lookup),
-    /// A job is to be started; answered by [`Body::Spawn`](super::Body::Spawn).
+    /// Spawns a job; answered by [`Body::Spawn`](super::Body::Spawn).
     Spawn(Spawn),
     /// Enters a connect; answered by [`Body::Connect`](super::Body::Connect).
     Connect(Collective),
@@ -37,29 +37,29 @@ pub enum Request {
     Disconnect(Collective),
     /// An event.
     Notify(Notify),
-    /// Events are wanted.
+    /// Registers for events.
     RegisterEvents(RegisterEvents),
-    /// Events of these codes are no longer wanted. Never answered.
+    /// Deregisters from events with these codes. Has no reply.
     DeregisterEvents(Vec<EventCode>),
-    /// Questions; answered by [`Body::Info`](super::Body::Info).
+    /// Queries; answered by [`Body::Info`](super::Body::Info).
     Query(Vec<Query>),
     /// Data to be logged.
     Log(Log),
-    /// An allocation is wanted; answered by [`Body::Info`](super::Body::Info).
+    /// Requests an allocation; answered by [`Body::Info`](super::Body::Info).
     Allocate(Allocate),
-    /// Processes are to be controlled; answered by [`Body::Info`](super::Body::Info).
+    /// Controls processes; answered by [`Body::Info`](super::Body::Info).
     JobControl(JobControl),
-    /// Monitoring is wanted; answered by [`Body::Info`](super::Body::Info).
+    /// Requests monitoring; answered by [`Body::Info`](super::Body::Info).
     Monitor(Monitor),
-    /// A credential is wanted; answered by [`Body::Credential`](super::Body::Credential).
+    /// Requests a credential; answered by [`Body::Credential`](super::Body::Credential).
     GetCredential(Directives),
-    /// A credential is to be checked; answered by [`Body::Info`](super::Body::Info).
+    /// Validates a credential; answered by [`Body::Info`](super::Body::Info).
     ValidateCredential(ValidateCredential),
-    /// Output is wanted; answered by [`Body::Iof`](super::Body::Iof).
+    /// Subscribes to output; answered by [`Body::Iof`](super::Body::Iof).
     IofPull(IofPull),
     /// Input for processes.
     IofPush(IofPush),
-    /// Output is no longer wanted.
+    /// Ends an output subscription.
     IofDeregister(IofDeregister),
     /// Enters the construction of a group; answered by [`Body::Group`](super::Body::Group).
     GroupConstruct(Group),
@@ -67,27 +67,27 @@ pub enum Request {
     GroupLeave(Group),
     /// Enters the destruction of a group; libraries before 5.0 name no processes.
     GroupDestruct(Group),
-    /// Information on a fabric is wanted; answered by [`Body::Info`](super::Body::Info).
+    /// Registers a fabric; answered by [`Body::Info`](super::Body::Info).
     FabricRegister(Directives),
-    /// Newer information on the fabric with this index; answered by [`Body::Info`](super::Body::Info).
+    /// Updates the fabric with this index; answered by [`Body::Info`](super::Body::Info).
     FabricUpdate(u64),
-    /// Distances to devices are wanted; answered by [`Body::Distances`](super::Body::Distances).
+    /// Requests distances to devices; answered by [`Body::Distances`](super::Body::Distances).
     DeviceDistances(DeviceDistances),
-    /// The data of a process as it is now, whatever the caller holds; since 5.0. Answered by
+    /// Gets current data of a process, instead of cached data; since 5.0. Answered by
     /// [`Body::Refreshed`](super::Body::Refreshed).
     Refresh(ProcId),
-    /// Something is to be done to a session; since 6.0. Answered by [`Body::Info`](super::Body::Info).
+    /// Controls a session; since 6.0. Answered by [`Body::Info`](super::Body::Info).
     SessionControl(SessionControl),
-    /// Processes on a node are wanted; answered by [`Body::Peers`](super::Body::Peers).
+    /// Resolves the processes on a node; answered by [`Body::Peers`](super::Body::Peers).
     ResolvePeers(ResolvePeers),
-    /// Nodes of a job, or of all if the name is empty; answered by [`Body::Nodes`](super::Body::Nodes).
+    /// Resolves the nodes of a job, or of all jobs if the name is empty; answered by [`Body::Nodes`](super::Body::Nodes).
     ResolveNodes(Nspace),
-    /// A request that is not known here, or not in this form; to be answered with `ERR_NOT_SUPPORTED`.
+    /// An unknown request, or an unknown form of one; answer it with `ERR_NOT_SUPPORTED`.
     Other(Command),
 }
 
 /// Declares a request: plain public fields and a constructor that takes what is required.
-macro_rules! requests {
+macro_rules! request_structs {
     ($(
         $(#[$meta:meta])*
         pub struct $name:ident {
@@ -105,7 +105,7 @@ macro_rules! requests {
         }
 
         impl $name {
-            /// The request with what it cannot do without; the rest is empty.
+            /// The request with its required fields; the others are empty.
             #[must_use]
             pub fn new($($required: $required_type),*) -> Self {
                 Self { $($required,)* $($optional: Default::default(),)* }
@@ -114,43 +114,43 @@ macro_rules! requests {
     )+};
 }
 
-requests! {
-    /// A wish to abort.
+request_structs! {
+    /// A request to abort processes.
     pub struct Abort {
         /// Exit status to be reported.
         pub status: Status,
         ..
-        /// What to tell the user, if anything.
+        /// Message for the user, if any.
         pub message: Option<String>,
-        /// Whom; empty for the caller's job.
+        /// The processes; empty for the caller's job.
         pub procs: Vec<ProcId>,
     }
 
-    /// Data of one scope, all that was put so far.
+    /// All data put so far with one scope.
     pub struct CommitPart {
-        /// Who may see it: `LOCAL` also holds what was put for all, and so does `REMOTE`.
+        /// The scope. Global data is in both `LOCAL` and `REMOTE`.
         pub scope: Scope,
         /// Keys with their values.
         pub pairs: Vec<KeyVal>,
         ..
-        /// Why the rest of this part could not be read; `None` if all of it was. Not sent.
+        /// The error that ended the decoding of this part, if any. Not sent.
         pub unread: Option<CodecError>,
     }
 
-    /// Entry into an operation of many.
+    /// Entry into a collective.
     pub struct Collective {
-        /// Who takes part; rank `WILDCARD` for all of a job.
+        /// The participants; rank `WILDCARD` for all of a job.
         pub procs: Vec<ProcId>,
         ..
         /// Directives; may be empty.
         pub info: Directives,
     }
 
-    /// A Get that the process could not answer from what it holds.
+    /// A get that the process could not answer from its own store.
     pub struct Get {
-        /// Whose data; rank `WILDCARD` for that of the job.
+        /// The process; rank `WILDCARD` for the data of the job.
         pub proc: ProcId,
-        /// Which key; `None` for all. The answer is to hold everything in any case.
+        /// The key; `None` for all. The reply has all data in any case.
         pub key: Option<KeyName>,
         ..
         /// Directives; may be empty.
@@ -159,16 +159,16 @@ requests! {
 
     /// Data to be published.
     pub struct Publish {
-        /// The publisher's user id, as it says.
+        /// The publisher's user id, as claimed.
         pub uid: u32,
         ..
-        /// Data and directives, mixed: what has a key of the Standard for directives is one.
+        /// Data and directives, distinguished by their keys.
         pub info: Directives,
     }
 
     /// Keys of published data.
     pub struct Lookup {
-        /// The caller's user id, as it says.
+        /// The caller's user id, as claimed.
         pub uid: u32,
         /// The keys.
         pub keys: Vec<KeyName>,
@@ -177,7 +177,7 @@ requests! {
         pub info: Directives,
     }
 
-    /// A job to be started.
+    /// A request to spawn a job.
     pub struct Spawn {
         /// Its applications.
         pub apps: Vec<App>,
@@ -186,18 +186,18 @@ requests! {
         pub info: Directives,
     }
 
-    /// An event told to the server.
+    /// Notification of an event.
     pub struct Notify {
-        /// What happened.
+        /// The event.
         pub code: EventCode,
-        /// Who is to hear of it.
+        /// Its audience.
         pub range: DataRange,
         ..
-        /// More about it; may be empty.
+        /// Further information; may be empty.
         pub info: Directives,
     }
 
-    /// A wish to hear of events.
+    /// An event registration.
     pub struct RegisterEvents {
         /// Codes; empty for all (a default handler).
         pub codes: Vec<EventCode>,
@@ -208,45 +208,45 @@ requests! {
 
     /// Data to be logged.
     pub struct Log {
-        /// What, by channel.
+        /// The data, by channel.
         pub data: Directives,
         ..
-        /// When it was said; `None` from libraries before 3.0.
+        /// Its time; `None` from libraries before 3.0.
         pub time: Option<Time>,
         /// Directives; may be empty.
         pub info: Directives,
     }
 
-    /// A wish for an allocation.
+    /// A request for an allocation.
     pub struct Allocate {
-        /// What to do with it.
+        /// The operation on the allocation.
         pub directive: AllocDirective,
         ..
-        /// What is wanted.
+        /// The resources.
         pub info: Directives,
     }
 
-    /// A wish to control processes.
+    /// A request to control processes.
     pub struct JobControl {
-        /// Whom; empty for the caller's job.
+        /// The processes; empty for the caller's job.
         pub targets: Vec<ProcId>,
         ..
-        /// What to do with them.
+        /// The operations.
         pub info: Directives,
     }
 
-    /// A wish to be monitored.
+    /// A request for monitoring.
     pub struct Monitor {
-        /// What to watch.
+        /// What to monitor.
         pub monitor: Info,
-        /// Event that says so when it stops.
+        /// Code of the event to raise.
         pub event: EventCode,
         ..
         /// Directives; may be empty.
         pub info: Directives,
     }
 
-    /// A credential to be checked.
+    /// A credential to be validated.
     pub struct ValidateCredential {
         /// The credential, opaque.
         pub credential: Bytes,
@@ -257,11 +257,11 @@ requests! {
 
     /// A subscription to output.
     pub struct IofPull {
-        /// Whose.
+        /// The processes.
         pub procs: Vec<ProcId>,
-        /// Which.
+        /// The channels.
         pub channels: IofChannels,
-        /// The caller's number for it, which comes back with the output; 0 for its default handler.
+        /// The caller's number for the subscription, which comes back with the output; 0 for its default handler.
         pub id: u64,
         ..
         /// Directives; may be empty.
@@ -270,7 +270,7 @@ requests! {
 
     /// Input for processes.
     pub struct IofPush {
-        /// For whom.
+        /// The receivers.
         pub targets: Vec<ProcId>,
         /// The input; empty at its end.
         pub data: Bytes,
@@ -281,7 +281,7 @@ requests! {
 
     /// The end of an output subscription.
     pub struct IofDeregister {
-        /// The server's number for it.
+        /// The server's number for the subscription.
         pub id: u64,
         ..
         /// Directives; may be empty.
@@ -293,33 +293,33 @@ requests! {
         /// Name of the group.
         pub id: String,
         ..
-        /// Who takes part; empty where the message does not say.
+        /// The participants; empty if the message has none.
         pub procs: Vec<ProcId>,
         /// Directives; may be empty.
         pub info: Directives,
     }
 
-    /// A wish for distances to devices.
+    /// A request for distances to devices.
     pub struct DeviceDistances {
-        /// The topology, as codec module carries it; [`Value::Undef`] for the server's own.
+        /// The topology, as the codec module represents it; [`Value::Undef`] for the server's own.
         pub topology: Value,
-        /// From where.
+        /// The location of the process.
         pub cpuset: Cpuset,
         ..
         /// Directives; may be empty.
         pub info: Directives,
     }
 
-    /// A wish to control a session.
+    /// A request to control a session.
     pub struct SessionControl {
         /// Number of the session.
         pub session: u32,
         ..
-        /// What to do with it.
+        /// The operation.
         pub info: Directives,
     }
 
-    /// A wish for the processes on a node.
+    /// A request for the processes on a node.
     pub struct ResolvePeers {
         /// The node; `None` for the caller's own.
         pub node: Option<String>,
@@ -330,7 +330,7 @@ requests! {
 }
 
 impl Request {
-    /// The command this is sent as.
+    /// Its command.
     pub const fn command(&self) -> Command {
         match self {
             Self::Job => Command::REQ,

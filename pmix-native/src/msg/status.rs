@@ -1,18 +1,18 @@
-//! Outcomes that the release of a client has no constant for.
+//! Statuses that the release of a client does not know.
 
 use pmix_types::Status;
 
 use crate::Version;
 
-/// A status, and the one that says nearly the same to a client of an earlier release. All releases know the second.
+/// A status, and the nearest one for clients of earlier releases. All releases know the second.
 type StandIn = (Status, Status);
 
-/// The outcomes of requests that came after 2.1, by the first release that has a constant for them.
+/// The statuses of requests that came after 2.1, by the first release with a constant for them.
 const BROUGHT: &[(Version, &[StandIn])] = &[
     (
         Version::new(3, 1, 0),
         &[
-            // it is being done, as was asked
+            // the request is being carried out
             (Status::OPERATION_IN_PROGRESS, Status::SUCCESS),
             (Status::ERR_INVALID_OPERATION, Status::ERR_BAD_PARAM),
         ],
@@ -55,7 +55,7 @@ const BROUGHT: &[(Version, &[StandIn])] = &[
         ],
     ),
     (
-        // 4.2.2 has them in no header
+        // no header of 4.2.2 has them
         Version::new(5, 0, 0),
         &[
             (Status::ERR_NOT_AVAILABLE, Status::ERR_RESOURCE_BUSY),
@@ -83,7 +83,7 @@ const BROUGHT: &[(Version, &[StandIn])] = &[
     ),
 ];
 
-/// The outcome as a client of this release knows it: itself, unless it came with a later one.
+/// The status for a client of this release: unchanged, unless it came with a later release.
 pub(super) fn known(status: Status, client: Version) -> Status {
     BROUGHT
         .iter()

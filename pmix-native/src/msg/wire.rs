@@ -1,4 +1,4 @@
-//! Requests as they travel.
+//! Requests on the wire.
 
 use bytes::Bytes;
 use pmix_types::{Directives, KeyName, ProcId};
@@ -9,12 +9,12 @@ use super::{Command, Context};
 use crate::codec::{CodecError, Packed, Problem, Reader, Writer, kind};
 
 impl Request {
-    /// Reads a request.
+    /// Decodes a request.
     ///
-    /// A commit of which only the first keys can be read is no error, see [`CommitPart::unread`].
+    /// A commit of which only the first keys can be decoded is not an error, see [`CommitPart::unread`].
     ///
     /// # Errors
-    /// [`CodecError`] if the payload is not a request; the connection can go on, and the request is answered with
+    /// [`CodecError`] if the payload is not a request. The connection remains usable; answer the request with
     /// [`CodecError::status`].
     pub fn decode(context: &Context, payload: &[u8]) -> Result<Self, CodecError> {
         let mut reader = context.reader(payload);
@@ -22,10 +22,10 @@ impl Request {
         read(context, &mut reader, command)
     }
 
-    /// Writes a request.
+    /// Encodes a request.
     ///
     /// # Errors
-    /// [`CodecError`] if a value has a type that the dialect lacks.
+    /// [`CodecError`] if the dialect does not support the type of a value.
     pub fn encode(&self, context: &Context) -> Result<Bytes, CodecError> {
         let mut writer = context.writer();
         writer.item::<kind::Command>(&self.command().to_raw())?;

@@ -11,9 +11,9 @@ use super::{At, ConvertError, Scope, Wire, messages};
 use crate::v1;
 use crate::v1::data_array::Elements;
 
-/// A type that arrays can have as element type.
+/// A type of elements of arrays.
 pub(super) trait Element: Sized {
-    /// What holds all elements.
+    /// The message of all elements.
     type Column;
 
     fn to_column(elements: &[Self]) -> Self::Column;
@@ -50,8 +50,7 @@ macro_rules! convert_array {
 pmix_types::for_each_data_type!(convert_array);
 messages!(DataArray => DataArray);
 
-/// One arm of the match above. A function of its own keeps the frame of the match small, which matters where arrays
-/// nest.
+/// One arm of the match above, in its own function to keep the stack frame of the match small for nested arrays.
 fn encoded<T: Element>(elements: &[T], case: fn(T::Column) -> Elements) -> Option<Elements> {
     Some(case(T::to_column(elements)))
 }
@@ -66,7 +65,7 @@ fn decoded<T: Element>(
     T::from_column(column, scope).map(variant).at(name)
 }
 
-/// One byte an element.
+/// One byte per element.
 impl Element for u8 {
     type Column = Bytes;
 
@@ -75,7 +74,7 @@ impl Element for u8 {
     }
 
     fn from_column(column: Bytes, _: &mut Scope) -> Result<Vec<Self>, ConvertError> {
-        // not a part of the message with all its room
+        // copied, as it would keep the whole message in memory
         Ok(column.to_vec())
     }
 }

@@ -3,7 +3,7 @@ use std::fmt;
 use pmix_types::{KeyNameError, NspaceError, Status, escaped};
 use thiserror::Error;
 
-/// What a peer sent is not what it must be: where, and why.
+/// A malformed message: the position and the reason.
 ///
 /// # Examples
 /// ```
@@ -24,15 +24,15 @@ pub struct ConvertError {
     reason: Reason,
 }
 
-/// What is wrong with a field.
+/// The error of a field.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Reason {
-    /// It has to be present, or it holds a case that this version of the protocol does not know.
-    #[error("missing, or of a kind this version does not know")]
+    /// A required field is missing, or of a kind unknown to this version of the protocol.
+    #[error("missing, or of a kind unknown to this version")]
     Missing,
-    /// A number that its type does not hold.
-    #[error("{value} is not within {min} to {max}")]
+    /// A number is out of range for its type.
+    #[error("{value} is not between {min} and {max}")]
     OutOfRange {
         /// The number.
         value: i64,
@@ -41,64 +41,63 @@ pub enum Reason {
         /// Largest number allowed.
         max: i64,
     },
-    /// Text that is no namespace.
+    /// A text is not a valid namespace.
     #[error(transparent)]
     Nspace(#[from] NspaceError),
-    /// Text that is no key.
+    /// A text is not a valid key.
     #[error(transparent)]
     Key(#[from] KeyNameError),
-    /// Values within values within values.
-    #[error("values nest more than {limit} deep")]
+    /// Values are nested too deep.
+    #[error("values are nested more than {limit} deep")]
     TooDeep {
         /// Deepest nesting allowed.
         limit: usize,
     },
-    /// More bytes than the receiver is willing to hold.
-    #[error("{what} is larger than the limit of {limit} bytes")]
+    /// The receiver's limit is exceeded.
+    #[error("{what} exceeds the limit of {limit} bytes")]
     TooLarge {
-        /// What is too large.
+        /// The object that is too large.
         what: &'static str,
         /// The limit in bytes.
         limit: usize,
     },
-    /// More bodies under way in parts at the same time than the receiver is willing to hold.
-    #[error("more than {limit} bodies under way in parts")]
+    /// Too many bodies are incomplete at the same time.
+    #[error("more than {limit} incomplete bodies")]
     TooManyOpen {
         /// Largest number allowed.
         limit: usize,
     },
-    /// A whole body under an id of which a body in parts is not complete.
-    #[error("another body of this id is still under way in parts")]
+    /// A complete body has the id of an incomplete one.
+    #[error("another body of this id is still incomplete")]
     Interrupted,
-    /// Columns of a table whose lengths differ, or a row that points outside of a dictionary.
-    #[error("columns of a table do not fit each other")]
+    /// Columns of a table differ in length, or a row refers to a missing entry of a dictionary.
+    #[error("inconsistent columns of a table")]
     UnevenColumns,
-    /// A node or process map, or a job, that contradicts itself.
+    /// A node map, process map or job is inconsistent.
     #[error("{0}")]
     Invalid(String),
-    /// Bytes that are no such message.
+    /// The bytes are not such a message.
     #[error("cannot be decoded: {0}")]
     Malformed(String),
 }
 
 impl ConvertError {
-    /// An error of the field itself; callers add where it is with [`At`].
+    /// An error of the field itself; callers add its position with [`At`].
     pub(crate) fn new(reason: impl Into<Reason>) -> Self {
         Self { path: String::new(), reason: reason.into() }
     }
 
-    /// Where it is, such as `fence.procs[3].nspace`; empty for the message as a whole.
+    /// The position, such as `fence.procs[3].nspace`; empty for the message as a whole.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// What is wrong there.
+    /// The reason.
     pub const fn reason(&self) -> &Reason {
         &self.reason
     }
 
-    /// The Standard's status for the failure to be answered: `ERR_OUT_OF_RESOURCE` if a limit was exceeded,
-    /// otherwise `ERR_BAD_PARAM`.
+    /// The status of the failure to reply with: `ERR_OUT_OF_RESOURCE` if a limit was exceeded, otherwise `ERR_BAD_PARAM`.
     pub const fn status(&self) -> Status {
         match self.reason {
             Reason::TooLarge { .. } | Reason::TooManyOpen { .. } => Status::ERR_OUT_OF_RESOURCE,
@@ -125,7 +124,7 @@ impl From<ConvertError> for pmix_types::message::Failure {
     }
 }
 
-/// Adds to an error the place it happened at, from the inside out.
+/// Adds positions to an error, from the inside out.
 pub(crate) trait At {
     /// In this field.
     fn at(self, field: &str) -> Self;
@@ -143,7 +142,7 @@ impl<T> At for Result<T, ConvertError> {
     }
 }
 
-/// The path with a colon, or nothing.
+/// The path followed by a colon, or nothing.
 struct Place<'a>(&'a str);
 
 impl fmt::Display for Place<'_> {

@@ -12,7 +12,7 @@ use super::scalar::named_nspace;
 use super::{At, ConvertError, Scope, Wire, encode_job, present};
 use crate::{modex, v1};
 
-/// Requests that are the id of a group, processes and directives.
+/// Requests with the id of a group, processes and directives.
 macro_rules! of_procs {
     ($($request:ident)+) => {$(
         impl Wire for $request {
@@ -58,7 +58,7 @@ impl Wire for GroupJoin {
     }
 }
 
-/// Requests that are the id of a group and directives.
+/// Requests with the id of a group and directives.
 macro_rules! of_group {
     ($($request:ident)+) => {$(
         impl Wire for $request {

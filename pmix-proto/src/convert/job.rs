@@ -16,13 +16,13 @@ pub fn encode_job(job: &JobData) -> Bytes {
 /// The reverse of [`encode_job`].
 ///
 /// # Errors
-/// [`ConvertError`] for bytes that are no such message, or whose parts contradict each other.
+/// [`ConvertError`] for malformed or inconsistent bytes.
 pub fn decode_job(bytes: Bytes) -> Result<JobData, ConvertError> {
     let parts = Parts::from_form(v1::Job::decode(bytes)?, &mut Scope::default())?;
     JobData::from_parts(parts).map_err(invalid)
 }
 
-/// The maps travel as expressions, which any PMIx library reads.
+/// Maps are sent as expressions, which every PMIx library can read.
 impl Wire for Parts {
     type Form = v1::Job;
 
@@ -86,7 +86,7 @@ impl Wire for NodeParts {
     }
 }
 
-/// A key with a value for each of some ranks.
+/// The values of a key, by rank.
 impl Wire for (KeyName, Vec<(Rank, Value)>) {
     type Form = v1::ProcColumn;
 
@@ -108,10 +108,10 @@ impl Wire for (KeyName, Vec<(Rank, Value)>) {
     }
 }
 
-/// All values in an array of their type, unless they differ in type or have none.
+/// All values in an array of their type, or of VALUE if their types differ or they have none.
 fn one_type(column: &[(Rank, Value)]) -> Option<DataArray> {
     let (_, first) = column.first()?;
-    // Values of this type stand for those of mixed types.
+    // an array of VALUE represents mixed types
     if matches!(first, Value::Value(_)) {
         return None;
     }
@@ -124,7 +124,7 @@ fn mixed(column: &[(Rank, Value)]) -> DataArray {
     DataArray::Value(column.iter().map(|(_, value)| value.clone()).collect())
 }
 
-/// Runs of consecutive numbers: where each begins, and how long it is.
+/// Runs of consecutive numbers: the first number and the length of each.
 fn runs(ranks: impl Iterator<Item = u32>) -> (Vec<u32>, Vec<u32>) {
     let (mut firsts, mut counts) = (Vec::<u32>::new(), Vec::<u32>::new());
     for rank in ranks {
@@ -139,7 +139,7 @@ fn runs(ranks: impl Iterator<Item = u32>) -> (Vec<u32>, Vec<u32>) {
     (firsts, counts)
 }
 
-/// The reverse of [`runs`], which must make exactly so many numbers.
+/// The reverse of [`runs`], which must result in this many numbers.
 fn ranks(firsts: &[u32], counts: &[u32], len: usize) -> Result<impl Iterator<Item = Rank>, ConvertError> {
     let total = counts.iter().map(|count| u64::from(*count)).sum::<u64>();
     let fits = |(first, count): (&u32, &u32)| first.checked_add(*count).is_some();

@@ -8,8 +8,8 @@ use pmix_types::message::{
 use super::{At, ConvertError, Scope, Wire, required};
 use crate::v1;
 
-/// Requests that are some fields and directives.
-macro_rules! requests {
+/// Requests with some fields and directives.
+macro_rules! convert_requests {
     ($($request:ident { $($field:ident),+ })+) => {$(
         impl Wire for $request {
             type Form = v1::$request;
@@ -27,7 +27,7 @@ macro_rules! requests {
         }
     )+};
 }
-requests! {
+convert_requests! {
     Allocate { directive }
     SessionControl { session }
     ResourceBlock { directive, block, units }
@@ -65,12 +65,12 @@ impl Wire for Credential {
     }
 }
 
-/// A credential is wanted.
+/// A request for a credential.
 pub(super) fn wanted(directives: &Directives) -> v1::CredentialRequest {
     v1::CredentialRequest { credential: None, directives: directives.to_form() }
 }
 
-/// A credential is to be checked.
+/// A credential to be validated.
 pub(super) fn to_check(request: &ValidateCredential) -> v1::CredentialRequest {
     let credential = Some(request.credential.clone());
     v1::CredentialRequest { credential, directives: request.directives.to_form() }

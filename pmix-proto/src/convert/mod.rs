@@ -1,7 +1,7 @@
 //! Conversions between the domain types and the generated messages.
 //!
-//! Encoding is total. Decoding is checked: what a peer sends either becomes a domain value or a [`ConvertError`]
-//! that says where and why; nothing panics, and nothing missing is filled in.
+//! Encoding never fails. Decoding is checked: input becomes either a domain value or a [`ConvertError`] with position and
+//! reason. Nothing panics, and missing fields are not filled in.
 
 mod array;
 mod error;
@@ -22,17 +22,17 @@ pub(crate) use reply::{get_reply, welcome};
 
 pub(crate) use error::At;
 
-/// Deepest nesting of values and arrays within each other.
+/// Deepest nesting of values and arrays.
 ///
-/// Three messages lie between a value and one within it at most, so that every value of this depth stays below
-/// the hundred nested messages that protobuf decoders allow.
+/// At most three messages lie between a value and one inside it, so values of this depth stay below the limit of protobuf
+/// decoders, which is 100 nested messages.
 pub const MAX_DEPTH: usize = 28;
 
-/// Most text in bytes that the process tables of one body may expand to. A few bytes in a table's column can stand
-/// for a long name in its dictionary, so that the size of the message alone is no bound.
+/// Most bytes of text that the process tables of one body may expand to. A few bytes in a column can refer to a long name in the
+/// dictionary, so the size of the message is not a limit.
 const MAX_TABLE_TEXT: usize = 256 << 20;
 
-/// A domain type with its form on the wire.
+/// A domain type and its form on the wire.
 pub(crate) trait Wire: Sized {
     type Form;
 
@@ -41,7 +41,7 @@ pub(crate) trait Wire: Sized {
     fn from_form(form: Self::Form, scope: &mut Scope) -> Result<Self, ConvertError>;
 }
 
-/// Limits that hold for one body as a whole.
+/// Limits of a whole body.
 pub(crate) struct Scope {
     depth: usize,
     table_text: usize,
@@ -54,7 +54,7 @@ impl Default for Scope {
 }
 
 impl Scope {
-    /// Decodes something one level deeper.
+    /// Decodes one level deeper.
     fn nested<T>(
         &mut self,
         decode: impl FnOnce(&mut Self) -> Result<T, ConvertError>,
@@ -66,7 +66,7 @@ impl Scope {
         decoded
     }
 
-    /// Accounts for text that a table's dictionary multiplies.
+    /// Counts text that refers to a table's dictionary.
     fn expand(&mut self, bytes: usize) -> Result<(), ConvertError> {
         let too_large = || {
             ConvertError::new(Reason::TooLarge { what: "the text of a process table", limit: MAX_TABLE_TEXT })
@@ -76,7 +76,7 @@ impl Scope {
     }
 }
 
-/// A message that must be there, but protobuf lets be absent.
+/// A required message, which protobuf treats as optional.
 fn required<T: Wire>(form: Option<T::Form>, scope: &mut Scope) -> Result<T, ConvertError> {
     T::from_form(present(form)?, scope)
 }
@@ -97,7 +97,7 @@ impl<T: Wire> Wire for Vec<T> {
     }
 }
 
-/// What may be absent.
+/// An optional field.
 impl<T: Wire> Wire for Option<T> {
     type Form = Option<T::Form>;
 
@@ -122,7 +122,7 @@ impl<T: Wire> Wire for Box<T> {
     }
 }
 
-/// `From<&domain>` and `TryFrom<message>` for types that are messages of their own.
+/// `From<&domain>` and `TryFrom<message>` for types with their own message.
 macro_rules! messages {
     ($($domain:ty => $message:ident),+ $(,)?) => {$(
         impl From<&$domain> for $crate::v1::$message {

@@ -1,4 +1,4 @@
-//! The Standard's plain structures.
+//! The structures of the Standard.
 
 use pmix_types::{
     App, Coord, Cpuset, Device, DeviceDistance, Directives, Endpoint, Envar, Event, Geometry, Info, KeyVal,
@@ -10,7 +10,7 @@ use super::value::{to_value_field, value_field};
 use super::{At, ConvertError, Scope, Wire, messages, present, required};
 use crate::v1;
 
-/// A process as data, which may be none.
+/// A process in data, which may be "no process".
 impl Wire for ProcId {
     type Form = v1::Proc;
 
@@ -30,7 +30,7 @@ impl From<&ProcId> for v1::Proc {
     }
 }
 
-/// A process that is named: the namespace is not empty.
+/// A named process: the namespace is not empty.
 impl TryFrom<v1::Proc> for ProcId {
     type Error = ConvertError;
 
@@ -40,12 +40,12 @@ impl TryFrom<v1::Proc> for ProcId {
     }
 }
 
-/// A field that names a process.
+/// A field with a named process.
 pub(super) fn named(form: Option<v1::Proc>) -> Result<ProcId, ConvertError> {
     present(form)?.try_into()
 }
 
-/// A list that names processes.
+/// A list of named processes.
 pub(super) fn all_named(forms: Vec<v1::Proc>) -> Result<Vec<ProcId>, ConvertError> {
     forms.into_iter().enumerate().map(|(index, form)| ProcId::try_from(form).at_index(index)).collect()
 }
@@ -62,7 +62,7 @@ impl Wire for Directives {
     }
 }
 
-/// An event's source may be absent, which is the host.
+/// The source of an event; absent for the host.
 impl Wire for Event {
     type Form = v1::Event;
 
@@ -217,7 +217,7 @@ impl Wire for DeviceDistance {
     }
 }
 
-/// Structures whose fields all have a form of their own, by the same name.
+/// Structures with the same fields as their messages.
 macro_rules! fields {
     ($($type:ident { $($field:ident),+ $(,)? })+) => {$(
         impl Wire for $type {

@@ -1,4 +1,4 @@
-//! What a server says to a process.
+//! Bodies of a server.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ impl From<&Reply> for v1::ServerBody {
             Reply::Credential(credential) => Body::Credential(credential.to_form()),
             Reply::Procs(procs) => Body::Procs(ProcId::to_column(procs)),
             Reply::Nodes(nodes) => Body::Nodes(v1::NodesReply { nodes: nodes.clone() }),
-            // A reply this version has no form for; the process takes it for a failure.
+            // a reply without a form in this version; the process treats it as a failure
             _ => return Self { body: None },
         };
         Self { body: Some(body) }
@@ -70,14 +70,14 @@ impl From<&Push> for v1::ServerBody {
                 Body::OutputLost(v1::OutputLost { registration: *registration, bytes: *bytes })
             }
             Push::Stopping => Body::Stopping(v1::Stopping {}),
-            // A push this version has no form for; the process reports it and goes on.
+            // a push without a form in this version; the process reports it and continues
             _ => return Self { body: None },
         };
         Self { body: Some(body) }
     }
 }
 
-/// A Welcome with job data that is encoded already.
+/// A Welcome with encoded job data.
 pub(crate) fn welcome(welcome: &Welcome, version: u32, job: Option<Bytes>) -> v1::ServerBody {
     let welcome = v1::Welcome {
         version,
@@ -91,7 +91,7 @@ pub(crate) fn welcome(welcome: &Welcome, version: u32, job: Option<Bytes>) -> v1
     v1::ServerBody { body: Some(Body::Welcome(welcome)) }
 }
 
-/// A GetReply with job data that is encoded already. A value that comes along with all else is sent once.
+/// A GetReply with encoded job data. A value that is also in the modex is sent once.
 pub(crate) fn get_reply(reply: &GetReply, job: Option<Bytes>) -> v1::ServerBody {
     let sent_along = |value: &Value| entries(&reply.modex).position(|entry| entry.value == *value);
     let value_at = reply.value.as_ref().and_then(sent_along).and_then(|place| u32::try_from(place).ok());

@@ -1,4 +1,4 @@
-//! What a process says to its server.
+//! Bodies of a process.
 
 use pmix_types::message::{
     Abort, Connect, Disconnect, Fence, Get, Hello, Identity, JobControl, Log, Lookup, Publish, PutEntry,
@@ -60,7 +60,7 @@ impl From<&Request> for v1::ClientBody {
             Request::Finalize(directives) => {
                 Body::Finalize(v1::Finalize { directives: directives.to_form() })
             }
-            // A request this version has no form for; the server answers that it does not know it.
+            // a request without a form in this version; the server replies that it does not know it
             _ => return Self { body: None },
         };
         Self { body: Some(body) }
@@ -296,7 +296,7 @@ impl Wire for Disconnect {
     }
 }
 
-/// Requests that are one list and directives; the list by a function that checks it.
+/// Requests with one list and directives; a function checks the list.
 macro_rules! lists {
     ($($request:ident { $field:ident by $read:expr })+) => {$(
         impl Wire for $request {

@@ -1,4 +1,4 @@
-//! Numbers, text and bytes: what is one protobuf scalar.
+//! Types with one protobuf scalar: numbers, text and bytes.
 
 use bytes::Bytes;
 use pmix_types::{
@@ -47,7 +47,7 @@ macro_rules! narrow {
 }
 narrow!(i8 as i32, i16 as i32, u8 as u32, u16 as u32);
 
-/// Newtypes around a number; every number is allowed.
+/// Newtypes of numbers, for which every number is valid.
 macro_rules! number {
     ($($type:ty: $raw:ty, $to_raw:expr, $from_raw:expr;)+) => {$(
         impl Wire for $type {
@@ -104,7 +104,7 @@ impl Wire for KeyName {
     }
 }
 
-/// A namespace as data, which may be empty.
+/// A namespace in data, which may be empty.
 impl Wire for Nspace {
     type Form = String;
 
@@ -117,7 +117,7 @@ impl Wire for Nspace {
     }
 }
 
-/// A namespace that names one.
+/// A named namespace, which is not empty.
 pub(super) fn named_nspace(text: &str) -> Result<Nspace, ConvertError> {
     Nspace::new(text).map_err(ConvertError::new)
 }

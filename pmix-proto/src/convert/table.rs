@@ -1,4 +1,4 @@
-//! Processes and process tables by columns.
+//! Processes and process tables in columns.
 
 use std::collections::HashMap;
 
@@ -76,7 +76,7 @@ fn to_proc_table<'a>(procs: impl Iterator<Item = &'a ProcId>) -> v1::ProcTable {
     v1::ProcTable { nspaces: nspaces.names, nspace, rank }
 }
 
-/// The names of a column, one a row; position 0 stands for none.
+/// The names of a column by row; index 0 means none.
 fn names(
     column: &[u32],
     dictionary: &[String],
@@ -101,12 +101,12 @@ fn uneven() -> ConvertError {
     ConvertError::new(Reason::UnevenColumns)
 }
 
-/// Distinct names in order of their first use.
+/// Distinct names in order of first use.
 #[derive(Default)]
 struct Dictionary<'a> {
     indices: HashMap<&'a str, u32>,
     names: Vec<String>,
-    /// Rows mostly repeat the name of the row before.
+    /// The last name, as rows often repeat it.
     last: Option<(&'a str, u32)>,
 }
 
@@ -126,7 +126,7 @@ impl<'a> Dictionary<'a> {
         index
     }
 
-    /// From 1; 0 for no name.
+    /// Index from 1; 0 for no name.
     fn position(&mut self, name: Option<&'a str>) -> u32 {
         name.map_or(0, |name| self.index(name) + 1)
     }

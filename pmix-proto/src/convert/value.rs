@@ -35,8 +35,7 @@ macro_rules! convert_value {
 pmix_types::for_each_data_type!(convert_value);
 messages!(Value => Value);
 
-/// One arm of the match above. A function of its own keeps the frame of the match small, which matters where values
-/// nest.
+/// One arm of the match above, in its own function to keep the stack frame of the match small for nested values.
 fn encoded<T: Wire, K>(inner: &T, kind: fn(T::Form) -> K) -> Option<K> {
     Some(kind(inner.to_form()))
 }
@@ -51,7 +50,7 @@ fn decoded<T: Wire>(
     T::from_form(form, scope).map(variant).at(name)
 }
 
-/// The value of a key: absent means that there is none.
+/// The optional value of a key.
 pub(super) fn value_field(form: Option<Box<v1::Value>>, scope: &mut Scope) -> Result<Value, ConvertError> {
     form.map_or(Ok(Value::Undef), |form| Value::from_form(*form, scope)).at("value")
 }

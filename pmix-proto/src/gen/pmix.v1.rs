@@ -2,8 +2,8 @@
 /// A process, or a set of processes by a special rank.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Proc {
-    /// Empty for "no process", which only data may say: a value, a row of a table, the source of an event, the reason of
-    /// a failure. Where a process has to be named, an empty namespace is an error.
+    /// Empty for "no process", which is valid only in data: a value, a row of a table, the source of an event, the processes
+    /// responsible for a failure. Elsewhere an empty namespace is an error.
     #[prost(string, tag = "1")]
     pub nspace: ::prost::alloc::string::String,
     /// From 0; the largest numbers are special: 4294967295 UNDEF, 4294967294 WILDCARD (all of the namespace),
@@ -12,12 +12,12 @@ pub struct Proc {
     pub rank: u32,
 }
 /// A value with its type. The number of each field is the number of its data type in the Standard, so the numbers
-/// 26, 29, 44 and 61 to 64 are gone for good, and pointers (31), topologies (56) and commands (34) cannot be said.
-/// No case set: UNDEF (0), as of a key given without value.
+/// 26, 29, 44 and 61 to 64 are reserved, and pointers (31), topologies (56) and commands (34) cannot be represented. No
+/// case set: UNDEF (0), as for a key without a value.
 ///
-/// Types of equal shape, such as INT and INT32, are different types and stay so.
+/// Types of the same representation, such as INT and INT32, are different types.
 ///
-/// A case that a later version of the protocol adds is not sent in a session of an older version.
+/// A case added by a later version of the protocol is not sent on a connection of an older version.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Value {
     #[prost(
@@ -116,7 +116,7 @@ pub mod value {
         Rank(u32),
         #[prost(message, tag = "41")]
         Query(::prost::alloc::boxed::Box<super::Query>),
-        /// Text, not compressed here: the type only tells that C peers send it so.
+        /// Text, not compressed here: the type only says that C peers compress it.
         #[prost(string, tag = "42")]
         CompressedString(::prost::alloc::string::String),
         #[prost(uint32, tag = "43")]
@@ -151,7 +151,7 @@ pub mod value {
         /// Bits.
         #[prost(uint32, tag = "58")]
         Locality(u32),
-        /// Bytes, not compressed here: the type only tells that C peers send them so.
+        /// Bytes, not compressed here: the type only says that C peers compress them.
         #[prost(bytes, tag = "59")]
         CompressedByteObject(::prost::bytes::Bytes),
         /// A namespace; may be empty.
@@ -184,15 +184,15 @@ pub mod value {
         Regex2(::prost::alloc::boxed::Box<super::Regex2>),
         #[prost(uint32, tag = "75")]
         AllocInheritance(u32),
-        /// A C string that is NULL, which reads as the empty text; always true. Not the number of a data type.
+        /// A NULL string of C, which reads as the empty text; always true. Not the number of a data type.
         #[prost(bool, tag = "1000")]
         NullString(bool),
     }
 }
-/// Values of one type. The case is the element type, by the same numbers as in Value, and is set also when there are
-/// no elements. No case set: an array without element type, always empty.
+/// Values of one type. The case is the element type, with the same numbers as in Value, and is also set if there are no
+/// elements. No case set: an array without an element type, always empty.
 ///
-/// Numbers are packed; processes and process tables travel by columns.
+/// Numbers are packed; processes and process tables are sent in columns.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct DataArray {
     #[prost(
@@ -207,7 +207,7 @@ pub mod data_array {
     pub enum Elements {
         #[prost(message, tag = "1")]
         Bool(super::BoolList),
-        /// One byte an element.
+        /// One byte per element.
         #[prost(bytes, tag = "2")]
         Byte(::prost::bytes::Bytes),
         #[prost(message, tag = "3")]
@@ -228,7 +228,7 @@ pub mod data_array {
         Int64(super::Sint64List),
         #[prost(message, tag = "11")]
         Uint(super::Uint32List),
-        /// One byte an element.
+        /// One byte per element.
         #[prost(bytes, tag = "12")]
         Uint8(::prost::bytes::Bytes),
         #[prost(message, tag = "13")]
@@ -479,10 +479,10 @@ pub struct Regex2List {
     #[prost(message, repeated, tag = "1")]
     pub items: ::prost::alloc::vec::Vec<Regex2>,
 }
-/// Processes by columns. Row i is `nspaces\[nspace[i]\]` with `rank\[i\]`; both columns have the same length.
+/// Processes in columns. Row i is `nspaces\[nspace[i]\]` with `rank\[i\]`; both columns have the same length.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ProcTable {
-    /// Each namespace once, in any order; may hold the empty one.
+    /// Each namespace once, in any order; may include the empty one.
     #[prost(string, repeated, tag = "1")]
     pub nspaces: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// Index into `nspaces` for each row.
@@ -491,9 +491,9 @@ pub struct ProcTable {
     #[prost(uint32, repeated, tag = "3")]
     pub rank: ::prost::alloc::vec::Vec<u32>,
 }
-/// A process table by columns, so that a hundred thousand rows need little more than a megabyte. All columns have the
-/// length of those of `procs`. Names stand once in a dictionary, and a row holds their position from 1, or 0 if the
-/// name is not known.
+/// A process table in columns, so that a hundred thousand rows need little more than a megabyte. All columns have the
+/// length of those of `procs`. Each name is once in a dictionary, and rows have its index from 1, or 0 if the name is
+/// unknown.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ProcInfoTable {
     #[prost(message, optional, tag = "1")]
@@ -504,10 +504,10 @@ pub struct ProcInfoTable {
     /// Executables.
     #[prost(string, repeated, tag = "3")]
     pub executables: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Position in `hostnames`, from 1; 0: not known.
+    /// Index into `hostnames`, from 1; 0: unknown.
     #[prost(uint32, repeated, tag = "4")]
     pub hostname: ::prost::alloc::vec::Vec<u32>,
-    /// Position in `executables`, from 1; 0: not known.
+    /// Index into `executables`, from 1; 0: unknown.
     #[prost(uint32, repeated, tag = "5")]
     pub executable: ::prost::alloc::vec::Vec<u32>,
     #[prost(sint32, repeated, tag = "6")]
@@ -534,11 +534,11 @@ pub struct Info {
     /// 16 belong to implementers.
     #[prost(uint32, tag = "2")]
     pub flags: u32,
-    /// Absent for a key without value, which reads as true.
+    /// Absent for a key without a value, which reads as true.
     #[prost(message, optional, boxed, tag = "3")]
     pub value: ::core::option::Option<::prost::alloc::boxed::Box<Value>>,
 }
-/// Questions with qualifiers that hold for all of them.
+/// Keys to query, with qualifiers for all of them.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Query {
     #[prost(string, repeated, tag = "1")]
@@ -549,7 +549,7 @@ pub struct Query {
 /// An application to start.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct App {
-    /// A path, or a name to be found on PATH.
+    /// A path, or a name to search on PATH.
     #[prost(string, tag = "1")]
     pub command: ::prost::alloc::string::String,
     /// The first is the program's own name.
@@ -558,7 +558,7 @@ pub struct App {
     /// NAME=value.
     #[prost(string, repeated, tag = "3")]
     pub env: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Working directory; absent: as the launcher chooses.
+    /// Working directory; absent: chosen by the launcher.
     #[prost(string, optional, tag = "4")]
     pub cwd: ::core::option::Option<::prost::alloc::string::String>,
     /// Number of processes.
@@ -572,10 +572,10 @@ pub struct App {
 pub struct ProcInfo {
     #[prost(message, optional, tag = "1")]
     pub proc: ::core::option::Option<Proc>,
-    /// Absent: not known.
+    /// Absent: unknown.
     #[prost(string, optional, tag = "2")]
     pub hostname: ::core::option::Option<::prost::alloc::string::String>,
-    /// Absent: not known.
+    /// Absent: unknown.
     #[prost(string, optional, tag = "3")]
     pub executable: ::core::option::Option<::prost::alloc::string::String>,
     /// 0 before it starts.
@@ -621,7 +621,7 @@ pub struct RegAttr {
     /// Limits of the value: MIN_VALUE, MAX_VALUE, ENUM_VALUE.
     #[prost(message, repeated, tag = "4")]
     pub limits: ::prost::alloc::vec::Vec<Info>,
-    /// Lines for a reader.
+    /// Description, by line.
     #[prost(string, repeated, tag = "5")]
     pub description: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
@@ -642,7 +642,7 @@ pub struct Coord {
     /// 1 logical, 2 physical.
     #[prost(uint32, tag = "1")]
     pub view: u32,
-    /// One a dimension.
+    /// One per dimension.
     #[prost(uint32, repeated, tag = "2")]
     pub coords: ::prost::alloc::vec::Vec<u32>,
 }
@@ -655,7 +655,7 @@ pub struct Geometry {
     pub uuid: ::prost::alloc::string::String,
     #[prost(string, tag = "3")]
     pub osname: ::prost::alloc::string::String,
-    /// One a view.
+    /// One per view.
     #[prost(message, repeated, tag = "4")]
     pub coordinates: ::prost::alloc::vec::Vec<Coord>,
 }
@@ -717,26 +717,26 @@ pub struct Regex2 {
 /// A set of processing units.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Cpuset {
-    /// Who made it, such as hwloc.
+    /// The library that created it, such as hwloc.
     #[prost(string, tag = "1")]
     pub source: ::prost::alloc::string::String,
     /// Ranges such as 0-3,8; absent: not bound.
     #[prost(string, optional, tag = "2")]
     pub list: ::core::option::Option<::prost::alloc::string::String>,
 }
-/// Something that happened.
+/// An event.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Event {
     /// Any number.
     #[prost(sint32, tag = "1")]
     pub code: i32,
-    /// Who says so; absent, or with an empty namespace: the host.
+    /// The source; absent, or with an empty namespace: the host.
     #[prost(message, optional, tag = "2")]
     pub source: ::core::option::Option<Proc>,
-    /// Who is to hear of it, as of published data: 3 the namespace of the source, 5 everybody, ...
+    /// The range, as for published data: 3 the namespace of the source, 5 global, ...
     #[prost(uint32, tag = "3")]
     pub range: u32,
-    /// More about it.
+    /// Further information.
     #[prost(message, repeated, tag = "4")]
     pub info: ::prost::alloc::vec::Vec<Info>,
 }
@@ -1047,7 +1047,7 @@ pub struct Job {
     /// Values of the host's resources, for every job.
     #[prost(message, repeated, tag = "4")]
     pub resources: ::prost::alloc::vec::Vec<KeyVal>,
-    /// Values of the session, its id among them.
+    /// Values of the session, including its id.
     #[prost(message, repeated, tag = "5")]
     pub session: ::prost::alloc::vec::Vec<KeyVal>,
     /// Values of the job.
@@ -1057,23 +1057,23 @@ pub struct Job {
     pub apps: ::prost::alloc::vec::Vec<JobApp>,
     #[prost(message, repeated, tag = "8")]
     pub nodes: ::prost::alloc::vec::Vec<JobNode>,
-    /// Values that processes were given, one column a key.
+    /// Values of processes, with a column for each key.
     #[prost(message, repeated, tag = "9")]
     pub procs: ::prost::alloc::vec::Vec<ProcColumn>,
 }
-/// An application of the job that something is known of.
+/// An application of the job.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct JobApp {
     /// Its APPNUM.
     #[prost(uint32, tag = "1")]
     pub number: u32,
-    /// Processes that were given this number, as ranges such as 0-3,8.
+    /// Ranks of the application, as ranges such as 0-3,8.
     #[prost(string, tag = "2")]
     pub ranks: ::prost::alloc::string::String,
     #[prost(message, repeated, tag = "3")]
     pub values: ::prost::alloc::vec::Vec<KeyVal>,
 }
-/// A node that something is known of besides its name.
+/// A node with data other than its name.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct JobNode {
     /// Absent if only its number is known.
@@ -1090,18 +1090,18 @@ pub struct JobNode {
 pub struct ProcColumn {
     #[prost(string, tag = "1")]
     pub key: ::prost::alloc::string::String,
-    /// Their ranks, as runs of consecutive ones: run i begins at `first\[i\]` and has `count\[i\]` ranks.
+    /// Their ranks, as runs of consecutive ones: run i starts at `first\[i\]` and has `count\[i\]` ranks.
     #[prost(uint32, repeated, tag = "2")]
     pub first: ::prost::alloc::vec::Vec<u32>,
     #[prost(uint32, repeated, tag = "3")]
     pub count: ::prost::alloc::vec::Vec<u32>,
-    /// A value for each of them. Of element type VALUE (21) where types differ.
+    /// A value for each rank. The element type is VALUE (21) if types differ.
     #[prost(message, optional, tag = "4")]
     pub values: ::core::option::Option<DataArray>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ClientMessage {
-    /// Chosen by the process: 0 for Hello, otherwise anything else that no unanswered request has.
+    /// Chosen by the process: 0 for Hello, otherwise any number that no pending request has.
     #[prost(uint64, tag = "1")]
     pub id: u64,
     #[prost(oneof = "client_message::Content", tags = "2, 3")]
@@ -1119,7 +1119,7 @@ pub mod client_message {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ServerMessage {
-    /// The id of the request this answers; 0 for Welcome, its Failure, and pushes.
+    /// The id of the request; 0 for Welcome, its Failure, and pushes.
     #[prost(uint64, tag = "1")]
     pub id: u64,
     #[prost(oneof = "server_message::Content", tags = "2, 3")]
@@ -1279,7 +1279,7 @@ pub mod server_body {
         Group(super::GroupReply),
     }
 }
-/// Versions are whole numbers; a side speaks all from `oldest` to `newest` and the highest common one is used.
+/// Versions are whole numbers. A side supports all from `oldest` to `newest`; the highest common one is used.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Hello {
     #[prost(uint32, tag = "1")]
@@ -1289,7 +1289,7 @@ pub struct Hello {
     /// Name and release of the library, for messages to people.
     #[prost(string, tag = "3")]
     pub implementation: ::prost::alloc::string::String,
-    /// Optional abilities the process has; unknown ones are ignored.
+    /// Optional abilities of the process; unknown ones are ignored.
     #[prost(string, repeated, tag = "4")]
     pub features: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     #[prost(sint32, tag = "7")]
@@ -1311,7 +1311,7 @@ pub mod hello {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ToolIdentity {
-    /// The identity it wishes to have.
+    /// The identity that it requests.
     #[prost(message, optional, tag = "1")]
     pub proc: ::core::option::Option<Proc>,
 }
@@ -1321,7 +1321,7 @@ pub struct Welcome {
     pub version: u32,
     #[prost(string, tag = "2")]
     pub implementation: ::prost::alloc::string::String,
-    /// Abilities that both sides have.
+    /// Optional abilities of both sides.
     #[prost(string, repeated, tag = "3")]
     pub features: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     #[prost(message, optional, tag = "4")]
@@ -1330,11 +1330,11 @@ pub struct Welcome {
     pub server: ::core::option::Option<Proc>,
     #[prost(string, tag = "6")]
     pub hostname: ::prost::alloc::string::String,
-    /// An encoded Job (job.proto), made once and shared by all processes of the namespace; absent for tools.
+    /// An encoded Job (job.proto), the same for all processes of the namespace; absent for tools.
     #[prost(bytes = "bytes", optional, tag = "7")]
     pub job: ::core::option::Option<::prost::bytes::Bytes>,
 }
-/// A request that failed. Status and message are for the caller, procs names those who are the reason.
+/// The failure of a request. Status and message are for the caller; procs are the processes responsible for it.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Failure {
     #[prost(sint32, tag = "1")]
@@ -1352,7 +1352,7 @@ pub struct Commit {
 /// One key that a process has put.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PutEntry {
-    /// Who may see it: 1 local, 2 remote, 3 global, ...
+    /// The scope: 1 local, 2 remote, 3 global, ...
     #[prost(uint32, tag = "1")]
     pub scope: u32,
     #[prost(string, tag = "2")]
@@ -1362,7 +1362,7 @@ pub struct PutEntry {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Get {
-    /// Rank WILDCARD: the job; rank UNDEF: whoever has posted the key.
+    /// Rank WILDCARD: the job; rank UNDEF: any process that has put the key.
     #[prost(message, optional, tag = "1")]
     pub proc: ::core::option::Option<Proc>,
     /// Absent: everything the process has put.
@@ -1373,16 +1373,16 @@ pub struct Get {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct GetReply {
-    /// The value, where one value answers the question and is not in modex.
+    /// The value, if a single value was requested and it is not in modex.
     #[prost(message, optional, tag = "1")]
     pub value: ::core::option::Option<Value>,
-    /// An encoded Modex: all that the target has put and the caller may see.
+    /// An encoded Modex: all data of the process that the caller may see.
     #[prost(bytes = "bytes", tag = "2")]
     pub modex: ::prost::bytes::Bytes,
-    /// An encoded Job, if the caller asked about a namespace other than its own.
+    /// An encoded Job, if the request was for a namespace other than the caller's.
     #[prost(bytes = "bytes", optional, tag = "3")]
     pub job: ::core::option::Option<::prost::bytes::Bytes>,
-    /// Where in modex the value is: its place among the entries of all processes, from 0.
+    /// Position of the value in modex: its index among the entries of all processes, from 0.
     #[prost(uint32, optional, tag = "4")]
     pub value_at: ::core::option::Option<u32>,
 }
@@ -1403,8 +1403,8 @@ pub struct FenceReply {
     #[prost(bytes = "bytes", tag = "1")]
     pub modex: ::prost::bytes::Bytes,
 }
-/// Committed data by process. Encodings of several Modex messages may be joined end to end: the result is
-/// the Modex of all of them. So servers exchange blobs in this form.
+/// Committed data by process. Encodings of several Modex messages may be concatenated: the result is the Modex of all of
+/// them. Servers exchange data in this form.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Modex {
     #[prost(message, repeated, tag = "1")]
@@ -1515,7 +1515,7 @@ pub struct ConnectReply {
     /// An encoded Job for each of the other namespaces.
     #[prost(bytes = "bytes", repeated, tag = "1")]
     pub jobs: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
-    /// A namespace for the assembly, and the caller's rank in it.
+    /// A namespace for the connected set, and the caller's rank in it.
     #[prost(string, optional, tag = "2")]
     pub nspace: ::core::option::Option<::prost::alloc::string::String>,
     #[prost(uint32, optional, tag = "3")]
@@ -1523,7 +1523,7 @@ pub struct ConnectReply {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Disconnect {
-    /// All who have connected; empty if the caller alone leaves a group.
+    /// All processes of the connected set; empty if the caller alone leaves a group.
     #[prost(message, repeated, tag = "1")]
     pub procs: ::prost::alloc::vec::Vec<Proc>,
     #[prost(message, repeated, tag = "2")]
@@ -1534,16 +1534,16 @@ pub struct Disconnect {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct GroupConstruct {
-    /// Names the group, also in place of a namespace.
+    /// The id of the group, also valid as a namespace.
     #[prost(string, tag = "1")]
     pub group: ::prost::alloc::string::String,
-    /// The members in the order of their ranks in the group, the caller included.
+    /// The members in the order of their ranks in the group, including the caller.
     #[prost(message, repeated, tag = "2")]
     pub procs: ::prost::alloc::vec::Vec<Proc>,
     #[prost(message, repeated, tag = "3")]
     pub directives: ::prost::alloc::vec::Vec<Info>,
 }
-/// The caller leads a group of those who accept.
+/// The caller leads a group of the processes that accept.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct GroupInvite {
     #[prost(string, tag = "1")]
@@ -1557,7 +1557,7 @@ pub struct GroupInvite {
 pub struct GroupJoin {
     #[prost(string, tag = "1")]
     pub group: ::prost::alloc::string::String,
-    /// Who has invited.
+    /// The leader.
     #[prost(message, optional, tag = "2")]
     pub leader: ::core::option::Option<Proc>,
     /// 0 declines, 1 accepts.
@@ -1574,17 +1574,17 @@ pub struct GroupReply {
     pub members: ::core::option::Option<ProcTable>,
     #[prost(uint64, optional, tag = "2")]
     pub context_id: ::core::option::Option<u64>,
-    /// Some who were named have ended before they came.
+    /// Some of the listed processes ended before they joined.
     #[prost(bool, tag = "3")]
     pub partial: bool,
-    /// An encoded Modex: what the members have put.
+    /// An encoded Modex with the data of the members.
     #[prost(bytes = "bytes", tag = "4")]
     pub modex: ::prost::bytes::Bytes,
     /// An encoded Job for each namespace in the group.
     #[prost(bytes = "bytes", repeated, tag = "5")]
     pub jobs: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
 }
-/// All members together end the group.
+/// Entry into the destruction of the group by all members.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct GroupDestruct {
     #[prost(string, tag = "1")]
@@ -1635,7 +1635,7 @@ pub struct Monitor {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CredentialRequest {
-    /// One that is to be checked; absent: one is wanted.
+    /// The credential to validate; absent: a credential is requested.
     #[prost(bytes = "bytes", optional, tag = "1")]
     pub credential: ::core::option::Option<::prost::bytes::Bytes>,
     #[prost(message, repeated, tag = "2")]
@@ -1645,7 +1645,7 @@ pub struct CredentialRequest {
 pub struct CredentialReply {
     #[prost(bytes = "bytes", tag = "1")]
     pub credential: ::prost::bytes::Bytes,
-    /// About the issuer.
+    /// Information about the issuer.
     #[prost(message, repeated, tag = "2")]
     pub info: ::prost::alloc::vec::Vec<Info>,
 }
@@ -1667,7 +1667,7 @@ pub struct ResourceBlock {
     #[prost(message, repeated, tag = "4")]
     pub directives: ::prost::alloc::vec::Vec<Info>,
 }
-/// Asks about a fabric.
+/// A request for information on a fabric.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Fabric {
     #[prost(uint32, tag = "1")]
@@ -1675,7 +1675,7 @@ pub struct Fabric {
     #[prost(message, repeated, tag = "2")]
     pub directives: ::prost::alloc::vec::Vec<Info>,
 }
-/// Asks for output of processes.
+/// An output subscription.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct IofPull {
     #[prost(message, repeated, tag = "1")]
@@ -1701,7 +1701,7 @@ pub struct IofPush {
     #[prost(message, repeated, tag = "3")]
     pub directives: ::prost::alloc::vec::Vec<Info>,
 }
-/// Output of a process. Bytes as they were written: a piece may split lines and characters.
+/// Output of a process, unchanged: a piece may split lines and characters.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct OutputPush {
     #[prost(uint64, tag = "1")]
@@ -1715,7 +1715,7 @@ pub struct OutputPush {
     #[prost(message, repeated, tag = "5")]
     pub info: ::prost::alloc::vec::Vec<Info>,
 }
-/// Output was left out because the process does not read fast enough.
+/// Output was dropped because the process does not read fast enough.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct OutputLost {
     #[prost(uint64, tag = "1")]
@@ -1723,7 +1723,7 @@ pub struct OutputLost {
     #[prost(uint64, tag = "2")]
     pub bytes: u64,
 }
-/// The server stops in good order; the stream ends next. Without it the end of a stream is the death of the server.
+/// The server stops regularly; the stream ends next. Without this message, the end of a stream means the death of the server.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Stopping {}
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1736,19 +1736,19 @@ pub struct ResolvePeers {
     /// Absent: the caller's node.
     #[prost(string, optional, tag = "1")]
     pub node: ::core::option::Option<::prost::alloc::string::String>,
-    /// Absent: all namespaces that are known.
+    /// Absent: all known namespaces.
     #[prost(string, optional, tag = "2")]
     pub nspace: ::core::option::Option<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ResolveNodes {
-    /// Absent: all namespaces that are known.
+    /// Absent: all known namespaces.
     #[prost(string, optional, tag = "1")]
     pub nspace: ::core::option::Option<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct NodesReply {
-    /// In order, without repeats.
+    /// Sorted, without duplicates.
     #[prost(string, repeated, tag = "1")]
     pub nodes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
@@ -2052,7 +2052,7 @@ pub mod session_server {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct HostRequest {
-    /// On whose behalf, with the user and group that its node's kernel knows it by; a server where nobody else asks.
+    /// The process behind the request, with user and group as reported by the kernel of its node; a server for its own requests.
     #[prost(message, optional, tag = "1")]
     pub caller: ::core::option::Option<Proc>,
     #[prost(uint32, tag = "2")]
@@ -2074,57 +2074,57 @@ pub mod host_request {
         /// What the caller publishes, looks up or takes back.
         #[prost(message, tag = "20")]
         Published(super::PublishedRequest),
-        /// Something is over, and with it what was published to be kept no longer; answered by Done.
+        /// The end of a process, job or session, whose published data may go with it; answered by Done.
         #[prost(message, tag = "21")]
         Over(super::Over),
-        /// Nobody waits for the answer to the PublishedRequest of this ticket any more; answered by Done.
+        /// The PublishedRequest with this ticket was cancelled; answered by Done.
         #[prost(uint64, tag = "22")]
         GiveUp(u64),
-        /// The caller's node waits for an operation of several; answered by Done.
+        /// The caller's node waits for a collective; answered by Done.
         #[prost(message, tag = "23")]
         Awaited(super::Awaited),
     }
 }
-/// An operation that a node has entered and that the other one has not.
+/// A collective that one node has entered and the other has not.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Awaited {
-    /// Fence, Connect, Disconnect, GroupConstruct or GroupDestruct, with what identifies it.
+    /// Fence, Connect, Disconnect, GroupConstruct or GroupDestruct, with the fields that identify it.
     #[prost(message, optional, tag = "1")]
     pub request: ::core::option::Option<ClientBody>,
-    /// The nodes that take part.
+    /// The participating nodes.
     #[prost(string, repeated, tag = "2")]
     pub nodes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// Its number among those of the same participants, from 1.
     #[prost(uint64, tag = "3")]
     pub round: u64,
 }
-/// What a node gives to the construction of a group.
+/// The part of a node in the construction of a group.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct GroupPart {
-    /// Those who are to be members, in the order that this node's processes have given; wildcards are spelled out.
+    /// The members, in the order given by this node's processes, with wildcards expanded.
     #[prost(message, repeated, tag = "1")]
     pub members: ::prost::alloc::vec::Vec<Proc>,
-    /// Those of them on this node that have ended before they came, which is no failure.
+    /// The members on this node that ended before they entered, which is not a failure.
     #[prost(message, repeated, tag = "2")]
     pub absent: ::prost::alloc::vec::Vec<Proc>,
-    /// A number for the group, and whether one is asked for. All nodes take that of the first.
+    /// A context id for the group, and whether one is requested. All nodes use that of the first.
     #[prost(uint64, tag = "3")]
     pub context_id: u64,
     #[prost(bool, tag = "4")]
     pub wants_context_id: bool,
-    /// An encoded Modex: what the members on this node have put for other nodes.
+    /// An encoded Modex: the data of the members on this node for other nodes.
     #[prost(bytes = "bytes", tag = "5")]
     pub modex: ::prost::bytes::Bytes,
-    /// Encoded Jobs, each with its length before it in 8 bytes, the lowest first.
+    /// Encoded Jobs, each preceded by its length in 8 bytes, little-endian.
     #[prost(bytes = "bytes", tag = "6")]
     pub jobs: ::prost::bytes::Bytes,
 }
-/// Asks for what a process has put; rank WILDCARD for the job-level data of its namespace.
+/// A request for the data of a process; rank WILDCARD for the job-level data of its namespace.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DirectModex {
     #[prost(message, optional, tag = "1")]
     pub proc: ::core::option::Option<Proc>,
-    /// The key that is needed; absent for all.
+    /// The key requested; absent for all.
     #[prost(string, optional, tag = "2")]
     pub key: ::core::option::Option<::prost::alloc::string::String>,
 }
@@ -2137,20 +2137,20 @@ pub struct HostReply {
 pub mod host_reply {
     #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Content {
-        /// The answer to DirectModex.
+        /// The reply to DirectModex.
         #[prost(bytes, tag = "1")]
         Blob(::prost::bytes::Bytes),
-        /// The answer to all else, which may be a Failure.
+        /// The reply to any other request, which may be a Failure.
         #[prost(message, tag = "2")]
         Body(super::ServerBody),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PublishedRequest {
-    /// Publish, Lookup or Unpublish. A Lookup that has waited for some seconds is answered Done: ask again.
+    /// Publish, Lookup or Unpublish. A Lookup that has waited for some seconds is answered by Done; repeat it.
     #[prost(message, optional, tag = "1")]
     pub request: ::core::option::Option<ClientBody>,
-    /// Number of the session of the caller's job; absent if the job was given none.
+    /// Number of the session of the caller's job; absent if the job has none.
     #[prost(uint32, optional, tag = "2")]
     pub session: ::core::option::Option<u32>,
     /// Number of the request among those of its node.
@@ -2168,14 +2168,14 @@ pub mod over {
     pub enum What {
         #[prost(message, tag = "1")]
         Procs(super::ProcsOver),
-        /// A namespace, as far as its processes were on the node that says so.
+        /// A namespace, meaning its processes on the sending node.
         #[prost(string, tag = "2")]
         Nspace(::prost::alloc::string::String),
         #[prost(message, tag = "3")]
         Session(super::SessionOver),
     }
 }
-/// Processes of a namespace, as long as which data was to be kept.
+/// Processes of a namespace, whose lifetime limits that of published data.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ProcsOver {
     #[prost(string, tag = "1")]
@@ -2189,7 +2189,7 @@ pub struct ProcsOver {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SessionOver {
-    /// Its number; absent for that of jobs that were given none.
+    /// Its number; absent for jobs without one.
     #[prost(uint32, optional, tag = "1")]
     pub number: ::core::option::Option<u32>,
 }

@@ -1,34 +1,34 @@
-//! A rank that speaks gRPC, through the client library.
+//! A rank that uses the gRPC wire, through the client library.
 
 use async_trait::async_trait;
 use pmix_client::Client;
 use pmix_conformance::Session;
-use pmix_types::message::{Failure, Reply, Request};
+use pmix_types::message::{Failure, RegisterEvents, Reply, Request};
 use pmix_types::{Event, ProcId};
 use tokio::sync::{Mutex, mpsc};
 
 /// Events that may wait for a check.
 const EVENTS: usize = 1024;
 
-pub(super) struct GrpcSession {
+pub(super) struct GrpcRank {
     client: Client,
     events_in: mpsc::Sender<Event>,
     events: Mutex<mpsc::Receiver<Event>>,
 }
 
-impl GrpcSession {
+impl GrpcRank {
     pub(super) fn new(client: Client) -> Self {
         let (events_in, events) = mpsc::channel(EVENTS);
         Self { client, events_in, events: Mutex::new(events) }
     }
 
-    /// The client brings events to streams: each goes to the one place where checks look.
-    async fn listen(&self, wish: pmix_types::message::RegisterEvents) -> Result<Reply, pmix_client::Error> {
-        let mut stream = self.client.events(wish.codes).directives(wish.directives).await?;
+    /// Registers for events, and collects those of all streams in one queue.
+    async fn register(&self, registration: RegisterEvents) -> Result<Reply, pmix_client::Error> {
+        let mut stream = self.client.events(registration.codes).directives(registration.directives).await?;
         let events = self.events_in.clone();
         tokio::spawn(async move {
             while let Some(Ok(event)) = stream.recv().await {
-                // checks with so many events read them
+                // checks with more events read them
                 let _ = events.try_send(event);
             }
         });
@@ -37,14 +37,14 @@ impl GrpcSession {
 }
 
 #[async_trait]
-impl Session for GrpcSession {
+impl Session for GrpcRank {
     fn proc_id(&self) -> ProcId {
         self.client.proc_id().clone()
     }
 
     async fn request(&self, request: Request) -> Result<Reply, Failure> {
         let reply = match request {
-            Request::RegisterEvents(wish) => self.listen(wish).await,
+            Request::RegisterEvents(registration) => self.register(registration).await,
             request => self.client.request(request).await,
         };
         reply.map_err(|error| {

@@ -1,7 +1,7 @@
-//! The command `pmix-check`: whether a running resource manager keeps the Standard's rules.
+//! The command `pmix-check`: checks whether a running resource manager follows the rules of the Standard.
 //!
-//! Every check is a job of its own: the launcher starts this very program once a rank, told which check it is. Each
-//! rank prints its verdict as a line of output; the first one that is not a pass counts.
+//! Each check is a separate job: the launcher starts this program once per rank, with the name of the check. Each rank prints its
+//! verdict as a line of output; the first verdict that is not a pass counts.
 
 mod grpc;
 mod native;
@@ -22,20 +22,20 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use grpc::GrpcSession;
-use native::NativeSession;
+use grpc::GrpcRank;
+use native::NativeRank;
 
 const AFTER_HELP: &str = "Examples:\n  pmix-check\n  pmix-check --wire native -- mpirun -n 4";
 
-/// Checks whether a running resource manager keeps the rules of the PMIx Standard.
+/// Checks whether a running resource manager follows the rules of the PMIx Standard.
 ///
-/// Runs small parallel programs under its launcher, one after the other, and reports by rule as they end: each within a
-/// minute more than twice --patience. Exit code: 0 if no rule was found broken, 1 if one was, 2 for a wrong command line
-/// or a launcher that starts nothing.
+/// Runs small parallel programs under its launcher, one after the other, and reports each as it ends, which takes at most one
+/// minute plus twice --patience. Exit code: 0 if no violation was found, 1 if one was found, 2 for an invalid command line or
+/// a launcher that starts no processes.
 #[derive(Debug, Parser)]
 #[command(name = "pmix-check", version, after_help = AFTER_HELP)]
 struct Args {
-    /// How the processes speak with their server: this library's gRPC, or the C library's own protocol
+    /// Protocol between processes and server: gRPC of this library, or the C library's own
     #[arg(long, value_enum, default_value = "grpc")]
     wire: Wire,
 
@@ -55,15 +55,15 @@ struct Args {
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = clap::value_parser!(u64).range(2..))]
     patience: u64,
 
-    /// Be one rank of a check
+    /// Run as a rank of a check
     #[arg(long, value_name = "CHECK", hide = true)]
     rank_of: Option<String>,
 
-    /// Be one of the second job, which the first has spawned
+    /// Run as a rank of the second job, which the first one has spawned
     #[arg(long, hide = true)]
     spawned: bool,
 
-    /// The launcher with its options, to which this program is added; `pmixrun -n 4` if not given
+    /// The launcher with its options, to which this program is appended; `pmixrun -n 4` by default
     #[arg(last = true, value_name = "LAUNCHER")]
     launcher: Vec<OsString>,
 }
@@ -74,31 +74,31 @@ enum Wire {
     Native,
 }
 
-/// Exit code for what the caller has got wrong.
+/// Exit code for mistakes of the caller.
 const USAGE: u8 = 2;
-/// Starts the line of output that holds a rank's verdict.
+/// Prefix of the line of output with a rank's verdict.
 const VERDICT: &str = "pmix-check-verdict ";
-/// Time for a job of a check beyond what its requests may take.
+/// Time for the job of a check, in addition to the time for its requests.
 const JOB_WITHIN: Duration = Duration::from_secs(60);
-/// Bytes of a launcher's words that are repeated.
+/// Most bytes of a launcher's error output that are reported.
 const WORDS: u64 = 1000;
-/// Bytes of a line of output that are looked at together; no verdict is as long.
+/// Most bytes of a line of output; no verdict is that long.
 const LINE: u64 = 64 * 1024;
 
-/// Does what the arguments say, the command's name first, and returns its exit code.
+/// Runs the command with these arguments, starting with its name, and returns the exit code.
 pub(crate) fn run(args: Vec<OsString>) -> ExitCode {
     let args = match Args::try_parse_from(args) {
         Ok(args) => args,
         Err(mut error) => {
-            // what it says on how to make an argument of it would start it as a launcher
+            // clap's suggestion would start the option as a launcher
             error.remove(clap::error::ContextKind::Suggested);
-            // nothing to be done if it cannot be printed
+            // there is nowhere to report a failure
             let _ = error.print();
             return u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from);
         }
     };
     if let Some(unknown) = args.only.iter().chain(&args.rank_of).find(|name| find(name).is_none()) {
-        complain(&format!("there is no check {unknown}; --list prints them"));
+        complain(&format!("unknown check {unknown}; --list prints all checks"));
         return ExitCode::from(USAGE);
     }
     if args.list {
@@ -108,12 +108,12 @@ pub(crate) fn run(args: Vec<OsString>) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            tracing::error!(%error, "runtime");
+            tracing::error!(%error, "cannot create the async runtime");
             return ExitCode::FAILURE;
         }
     };
     if let Some(check) = args.rank_of.as_deref().and_then(find) {
-        let verdict = runtime.block_on(be_a_rank(check, &args));
+        let verdict = runtime.block_on(run_as_rank(check, &args));
         return match serde_json::to_string(&verdict) {
             Ok(line) => print(&format!("{VERDICT}{line}")),
             Err(_) => ExitCode::FAILURE,
@@ -128,9 +128,9 @@ pub(crate) fn run(args: Vec<OsString>) -> ExitCode {
     }
 }
 
-/// Whatever the log is to show.
+/// Prints a message whatever the level of the log.
 fn complain(message: &str) {
-    // nothing to be done if it cannot be printed
+    // there is nowhere to report a failure
     let _ = writeln!(io::stderr(), "pmix-check: {}", escaped(message));
 }
 
@@ -151,39 +151,39 @@ fn print(text: &str) -> ExitCode {
     }
 }
 
-async fn be_a_rank(check: &Check, args: &Args) -> Verdict {
+async fn run_as_rank(check: &Check, args: &Args) -> Verdict {
     let patience = Duration::from_secs(args.patience);
     let second = match second_job(check, args) {
         Ok(second) => second,
-        Err(error) => return Verdict::Failed(format!("a rank does not know its own program: {error}")),
+        Err(error) => return Verdict::Failed(format!("a rank cannot find its own program: {error}")),
     };
     match args.wire {
         Wire::Grpc => match answered(patience, Client::from_env().connect()).await {
             Ok(client) => {
-                let verdict = run_rank(check, GrpcSession::new(client.clone()), second, patience).await;
+                let verdict = run_rank(check, GrpcRank::new(client.clone()), second, patience).await;
                 end(verdict, answered(patience, client.finalize()).await)
             }
             Err(reason) => Verdict::Failed(format!("a rank cannot connect: {reason}")),
         },
-        Wire::Native => match answered(patience, NativeSession::connect()).await {
-            Ok(session) => {
-                let session = std::sync::Arc::new(session);
-                let verdict = run_rank(check, session.clone(), second, patience).await;
-                end(verdict, answered(patience, session.finalize()).await)
+        Wire::Native => match answered(patience, NativeRank::connect()).await {
+            Ok(rank) => {
+                let rank = std::sync::Arc::new(rank);
+                let verdict = run_rank(check, rank.clone(), second, patience).await;
+                end(verdict, answered(patience, rank.finalize()).await)
             }
             Err(reason) => Verdict::Failed(format!("a rank cannot connect: {reason}")),
         },
     }
 }
 
-/// Servers that do not answer are what this program is there to find.
+/// Awaits an answer with a time limit, as servers that do not answer are a finding.
 async fn answered<T, E: Display>(
     patience: Duration,
     answer: impl IntoFuture<Output = Result<T, E>>,
 ) -> Result<T, String> {
     match timeout(patience, answer).await {
         Ok(answer) => answer.map_err(|error| error.to_string()),
-        Err(_) => Err(format!("not answered within {patience:?}")),
+        Err(_) => Err(format!("no answer within {patience:?}")),
     }
 }
 
@@ -204,7 +204,7 @@ fn rank_args(check: &Check, args: &Args) -> Vec<String> {
     words.map(str::to_owned).into()
 }
 
-/// A rank that passes must also be able to leave.
+/// A rank that passes must also be able to finalize.
 fn end(verdict: Verdict, left: Result<(), String>) -> Verdict {
     match left {
         Err(reason) if verdict == Verdict::Passed => Verdict::Failed(format!("finalize: {reason}")),
@@ -228,7 +228,7 @@ async fn run_all(args: &Args) -> io::Result<Report> {
             };
             let outcome = check.outcome(verdict);
             if !args.json {
-                // at once: with a launcher that answers nothing the next takes its time, and the reader may have had enough
+                // at once, as the next check may take long and the reader may have seen enough
                 print(&outcome.to_string());
             }
             report.outcomes.push(outcome);
@@ -237,17 +237,17 @@ async fn run_all(args: &Args) -> io::Result<Report> {
     Ok(report)
 }
 
-/// How the job of a check ended.
+/// The outcome of the job of a check.
 enum Ended {
     With(Verdict),
-    /// No rank said anything; the launcher's own words. If that is so from the first check on, it starts none.
+    /// No rank printed a verdict; has the launcher's messages. If this is the first check, the launcher starts no processes.
     Silent(String),
 }
 
-/// Runs a check as a job of its own.
+/// Runs the job of a check.
 async fn run_job(check: &Check, args: &Args, launcher: &[OsString], own: &PathBuf) -> io::Result<Ended> {
     let Some((program, options)) = launcher.split_first() else {
-        return Err(io::Error::other("there is no launcher"));
+        return Err(io::Error::other("no launcher given"));
     };
     let mut command = Command::new(program);
     command.args(options).arg(own).args(rank_args(check, args));
@@ -256,7 +256,7 @@ async fn run_job(check: &Check, args: &Args, launcher: &[OsString], own: &PathBu
         .spawn()
         .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", program.to_string_lossy())))?;
     let (Some(output), Some(mut words)) = (job.stdout.take(), job.stderr.take()) else {
-        return Err(io::Error::other("the launcher's output cannot be read"));
+        return Err(io::Error::other("cannot read the output of the launcher"));
     };
     let words = tokio::spawn(async move {
         let mut text = Vec::new();
@@ -265,9 +265,9 @@ async fn run_job(check: &Check, args: &Args, launcher: &[OsString], own: &PathBu
         text
     });
     let patience = Duration::from_secs(args.patience);
-    // what has not ended then is killed when `job` goes
+    // a job that has not ended by then is killed when `job` is dropped
     let (found, ended) = watch(&mut job, output, patience).await?;
-    let (status, has_spoken) = match (found, ended) {
+    let (status, has_verdict) = match (found, ended) {
         (Some(Verdict::Passed), Some(status)) if status.success() => {
             return Ok(Ended::With(Verdict::Passed));
         }
@@ -278,15 +278,15 @@ async fn run_job(check: &Check, args: &Args, launcher: &[OsString], own: &PathBu
             return Ok(Ended::With(Verdict::Failed(reason)));
         }
     };
-    // somebody else may still hold its end
+    // another process may keep the stream open
     let words = timeout(patience, words).await.unwrap_or(Ok(Vec::new())).unwrap_or_default();
     let words = String::from_utf8_lossy(&words);
     let reason = format!("the launcher ended with {status}: {}", words.trim());
-    Ok(if has_spoken { Ended::With(Verdict::Failed(reason)) } else { Ended::Silent(reason) })
+    Ok(if has_verdict { Ended::With(Verdict::Failed(reason)) } else { Ended::Silent(reason) })
 }
 
-/// The first verdict that is not a pass, or a pass if there are only such, and how the launcher ended, unless it did not
-/// in time: once a rule is broken, some launchers never do. What has not ended is asked to.
+/// Returns the first verdict that is not a pass, or a pass if there are only passes, and the exit status of the launcher. If it
+/// does not end in time, which happens after some violations, it is asked to end.
 async fn watch(
     job: &mut Child,
     output: ChildStdout,
@@ -305,7 +305,7 @@ async fn watch(
             }
         }
         if matches!(found, None | Some(Verdict::Passed)) {
-            // what others print need not be text
+            // output of others need not be UTF-8
             found = verdict_in(&String::from_utf8_lossy(&line)).or(found);
             if matches!(found, Some(Verdict::Failed(_))) {
                 deadline = deadline.min(Instant::now() + patience);
@@ -317,11 +317,11 @@ async fn watch(
     Ok((found, None))
 }
 
-/// Asks a launcher to end, for those that are killed cannot clean up; one that does not is killed when `job` goes.
+/// Asks a launcher to end, so that it can clean up. Otherwise it is killed when `job` is dropped.
 async fn dismiss(job: &mut Child, mut output: BufReader<ChildStdout>, patience: Duration) {
     let pid = job.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
     if pid.is_some_and(|pid| kill_process(pid, Signal::TERM).is_ok()) {
-        // it may have much to say before it goes, and others still hold its end then
+        // it may print a lot before it ends, and other processes may keep the stream open
         let listen = async {
             let _ = tokio::io::copy(&mut output, &mut tokio::io::sink()).await;
             std::future::pending::<()>().await;
@@ -333,7 +333,7 @@ async fn dismiss(job: &mut Child, mut output: BufReader<ChildStdout>, patience: 
     }
 }
 
-/// A rank's verdict, if it is in this line of output; launchers may put a tag in front.
+/// The verdict in a line of output, if any; launchers may prefix a tag.
 fn verdict_in(line: &str) -> Option<Verdict> {
     serde_json::from_str(line.split_once(VERDICT)?.1).ok()
 }

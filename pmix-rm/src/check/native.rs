@@ -1,4 +1,4 @@
-//! A rank that speaks OpenPMIx's own protocol, as a process linked with the C library does.
+//! A rank that uses the native wire, as a process linked with the C library does.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex as Lock, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use pmix_native::conn::{ClientAnswer, Connect, Frame, Framing, Peer, Security, U
 use pmix_native::env::Launched;
 use pmix_native::msg::{
     Abort, Body, Collective, Command, CommitPart, Context, Entry, Get, JobControl, Log, Lookup, Notify,
-    ProcData, Publish, Push, RegisterEvents, Reply as Answer, Request as Ask, Spawn,
+    ProcData, Publish, Push, RegisterEvents, Reply as NativeReply, Request as NativeRequest, Spawn,
 };
 use pmix_types::message::{
     ConnectReply, Failure, GetReply, LookupReply, Modex, ProcData as Held, PutEntry, QueryReply, Reply,
@@ -25,14 +25,14 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 /// Events that may wait for a check.
 const EVENTS: usize = 1024;
 
-pub(super) struct NativeSession {
+pub(super) struct NativeRank {
     proc: ProcId,
     context: Context,
     /// Data of the own job.
     job: Vec<Entry>,
     writing: Mutex<Writing>,
     waiting: Waiting,
-    /// Codes that events are wanted of.
+    /// Codes of event registrations.
     codes: Lock<Vec<Status>>,
     events_in: mpsc::Sender<Event>,
     events: Mutex<mpsc::Receiver<Event>>,
@@ -40,20 +40,20 @@ pub(super) struct NativeSession {
 
 struct Writing {
     half: OwnedWriteHalf,
-    /// The number that the server has given.
+    /// The index assigned by the server.
     index: u32,
     next_tag: u32,
 }
 
-/// The requests that are not answered yet, by tag.
+/// Pending requests by tag.
 type Waiting = Arc<Lock<HashMap<u32, oneshot::Sender<Frame>>>>;
 
-impl NativeSession {
-    /// Connects as the environment says.
+impl NativeRank {
+    /// Connects to the server in the environment.
     pub(super) async fn connect() -> Result<Self, String> {
         let launched = Launched::read(|name| std::env::var(name).ok()).map_err(|error| error.to_string())?;
         let launched =
-            launched.ok_or("no launcher has offered its native protocol: PMIX_SERVER_URI* is not set")?;
+            launched.ok_or("the launcher does not offer the native wire: PMIX_SERVER_URI* is not set")?;
         let user =
             User { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() };
         let proc = launched.proc.clone();
@@ -80,16 +80,16 @@ impl NativeSession {
         tokio::spawn(read(reading, arrived, context, waiting.clone(), events_in.clone()));
         let writing = Mutex::new(Writing { half, index: answer.index, next_tag: tag::FIRST_REQUEST });
         let (codes, events) = (Lock::default(), Mutex::new(events));
-        let mut session = Self { proc, context, job: Vec::new(), writing, waiting, codes, events_in, events };
-        match session.ask(Ask::Job).await {
-            Ok(Answer { body: Body::Job(data), .. }) => session.job = data.entries,
-            Ok(answer) => return Err(format!("job data is refused: {}", answer.status)),
-            Err(failure) => return Err(format!("job data cannot be read: {failure}")),
+        let mut rank = Self { proc, context, job: Vec::new(), writing, waiting, codes, events_in, events };
+        match rank.send(NativeRequest::Job).await {
+            Ok(NativeReply { body: Body::Job(data), .. }) => rank.job = data.entries,
+            Ok(answer) => return Err(format!("the server refused job data: {}", answer.status)),
+            Err(failure) => return Err(format!("cannot get job data: {failure}")),
         }
-        Ok(session)
+        Ok(rank)
     }
 
-    /// A value of the own job's data.
+    /// A value of the data of this process's job.
     fn job_value(&self, rank: Rank, key: &KeyName) -> Option<Value> {
         let data = self.job.iter();
         data.flat_map(|entry| match entry {
@@ -103,13 +103,13 @@ impl NativeSession {
 
     /// Finalizes the connection.
     pub(super) async fn finalize(&self) -> Result<(), Failure> {
-        let answer = self.ask(Ask::Finalize).await?;
+        let answer = self.send(NativeRequest::Finalize).await?;
         if answer.status.is_success() { Ok(()) } else { Err(answer.status.into()) }
     }
 
-    async fn ask(&self, ask: Ask) -> Result<Answer, Failure> {
+    async fn send(&self, request: NativeRequest) -> Result<NativeReply, Failure> {
         let broken = |what: String| Failure::new(Status::ERR_UNPACK_FAILURE, what);
-        let payload = ask.encode(&self.context).map_err(|error| broken(error.to_string()))?;
+        let payload = request.encode(&self.context).map_err(|error| broken(error.to_string()))?;
         let (answer, answered) = oneshot::channel();
         {
             let mut writing = self.writing.lock().await;
@@ -122,23 +122,23 @@ impl NativeSession {
             writing.half.write_all(&bytes).await.map_err(|error| gone(&error.to_string()))?;
         }
         let frame = answered.await.map_err(|_| gone("the server closed the connection"))?;
-        Answer::decode(&self.context, ask.command(), &frame.payload)
+        NativeReply::decode(&self.context, request.command(), &frame.payload)
             .map_err(|error| broken(error.to_string()))
     }
 }
 
 #[async_trait]
-impl Session for NativeSession {
+impl Session for NativeRank {
     fn proc_id(&self) -> ProcId {
         self.proc.clone()
     }
 
     async fn request(&self, request: Request) -> Result<Reply, Failure> {
         match &request {
-            Request::RegisterEvents(wish) => lock(&self.codes).extend(&wish.codes),
-            // a server does not send an event back: the library of its sender sees to that
+            Request::RegisterEvents(registration) => lock(&self.codes).extend(&registration.codes),
+            // a server does not send an event back to its sender, whose library delivers it
             Request::Notify(event) if lock(&self.codes).contains(&event.code) => {
-                // checks with so many events read them
+                // checks with more events read them
                 let _ = self.events_in.try_send(event.clone());
             }
             _ => {}
@@ -147,7 +147,7 @@ impl Session for NativeSession {
             && get.proc.nspace == self.proc.nspace
             && let Some(key) = get.key.as_ref().filter(|key| key.is_reserved())
         {
-            // job data came when the process connected; a reserved key that is not there never comes
+            // job data was received on connection; a missing reserved key never arrives
             let value = self.job_value(get.proc.rank, key).ok_or(Status::ERR_NOT_FOUND)?;
             return Ok(Reply::Get(GetReply::value(value)));
         }
@@ -155,9 +155,9 @@ impl Session for NativeSession {
             Request::Lookup(lookup) => lookup.keys.len(),
             _ => 0,
         };
-        let ask = translate(request, ProcId::wildcard(self.proc.nspace.clone()))?;
-        let command = ask.command();
-        let answer = self.ask(ask).await?;
+        let native = translate(request, ProcId::wildcard(self.proc.nspace.clone()))?;
+        let command = native.command();
+        let answer = self.send(native).await?;
         if !answer.status.is_success() && answer.status != Status::ERR_PARTIAL_SUCCESS {
             return Err(answer.status.into());
         }
@@ -188,7 +188,7 @@ async fn read(
                     let _ = waiter.send(frame);
                 } else if let Ok(Some(Push::Event(event))) = Push::decode(&context, frame.tag, &frame.payload)
                 {
-                    // checks with so many events read them
+                    // checks with more events read them
                     let _ = events.try_send(event);
                 }
             }
@@ -196,12 +196,12 @@ async fn read(
             _ => break,
         }
     }
-    // nobody is left waiting
+    // fail all pending requests
     lock(&waiting).clear();
 }
 
-/// The request as the C library would send it.
-fn translate(request: Request, job: ProcId) -> Result<Ask, Failure> {
+/// Translates a request to that of the C library.
+fn translate(request: Request, job: ProcId) -> Result<NativeRequest, Failure> {
     let uid = rustix::process::geteuid().as_raw();
     let collective = |procs: Vec<ProcId>, directives: Directives| {
         let mut entry = Collective::new(procs);
@@ -214,69 +214,70 @@ fn translate(request: Request, job: ProcId) -> Result<Ask, Failure> {
         lookup
     };
     Ok(match request {
-        Request::Commit(entries) => Ask::Commit(parts(&entries)),
+        Request::Commit(entries) => NativeRequest::Commit(parts(&entries)),
         Request::Get(get) => {
-            let mut ask = Get::new(get.proc, get.key);
-            ask.info = get.directives;
-            Ask::Get(ask)
+            let mut native = Get::new(get.proc, get.key);
+            native.info = get.directives;
+            NativeRequest::Get(native)
         }
         Request::Fence(fence) => {
-            Ask::Fence(collective(fence.procs.unwrap_or_else(|| vec![job]), fence.directives))
+            NativeRequest::Fence(collective(fence.procs.unwrap_or_else(|| vec![job]), fence.directives))
         }
-        Request::Connect(connect) => Ask::Connect(collective(connect.procs, connect.directives)),
-        Request::Disconnect(leave) => Ask::Disconnect(collective(leave.procs, leave.directives)),
+        Request::Connect(connect) => NativeRequest::Connect(collective(connect.procs, connect.directives)),
+        Request::Disconnect(leave) => NativeRequest::Disconnect(collective(leave.procs, leave.directives)),
         Request::Abort(abort) => {
-            let mut ask = Abort::new(Status::from_raw(abort.status));
-            ask.message = Some(abort.message);
-            ask.procs = abort.procs;
-            Ask::Abort(ask)
+            let mut native = Abort::new(Status::from_raw(abort.status));
+            native.message = Some(abort.message);
+            native.procs = abort.procs;
+            NativeRequest::Abort(native)
         }
         Request::Publish(publish) => {
-            let mut ask = Publish::new(uid);
-            ask.info = publish.data.into_iter().chain(publish.directives).collect();
-            Ask::Publish(ask)
+            let mut native = Publish::new(uid);
+            native.info = publish.data.into_iter().chain(publish.directives).collect();
+            NativeRequest::Publish(native)
         }
-        Request::Lookup(look) => Ask::Lookup(lookup(look.keys, look.directives)),
-        Request::Unpublish(unpublish) => Ask::Unpublish(lookup(unpublish.keys, unpublish.directives)),
-        Request::Query(queries) => Ask::Query(queries),
-        Request::RegisterEvents(wish) => {
-            let mut ask = RegisterEvents::new(wish.codes);
-            ask.info = wish.directives;
-            Ask::RegisterEvents(ask)
+        Request::Lookup(look) => NativeRequest::Lookup(lookup(look.keys, look.directives)),
+        Request::Unpublish(unpublish) => {
+            NativeRequest::Unpublish(lookup(unpublish.keys, unpublish.directives))
+        }
+        Request::Query(queries) => NativeRequest::Query(queries),
+        Request::RegisterEvents(registration) => {
+            let mut native = RegisterEvents::new(registration.codes);
+            native.info = registration.directives;
+            NativeRequest::RegisterEvents(native)
         }
         Request::Notify(event) => {
-            let mut ask = Notify::new(event.code, event.range);
-            ask.info = event.info;
-            Ask::Notify(ask)
+            let mut native = Notify::new(event.code, event.range);
+            native.info = event.info;
+            NativeRequest::Notify(native)
         }
         Request::Spawn(spawn) => {
-            let mut ask = Spawn::new(spawn.apps);
-            ask.info = spawn.directives;
-            Ask::Spawn(ask)
+            let mut native = Spawn::new(spawn.apps);
+            native.info = spawn.directives;
+            NativeRequest::Spawn(native)
         }
         Request::JobControl(control) => {
-            let mut ask = JobControl::new(control.targets);
-            ask.info = control.directives;
-            Ask::JobControl(ask)
+            let mut native = JobControl::new(control.targets);
+            native.info = control.directives;
+            NativeRequest::JobControl(native)
         }
         Request::Log(log) => {
-            let mut ask = Log::new(log.data.into());
-            ask.info = log.directives;
-            Ask::Log(ask)
+            let mut native = Log::new(log.data.into());
+            native.info = log.directives;
+            NativeRequest::Log(native)
         }
         Request::DeregisterEvents(_) => {
-            let message =
-                "the C library ends registrations itself, and tells its server codes that nobody wants";
+            let message = "the C library removes registrations itself, and only tells its server which codes are no longer needed";
             return Err(Failure::new(Status::ERR_NOT_SUPPORTED, message));
         }
         other => {
-            let message = format!("the C library's protocol cannot ask for a {}", other.operation());
+            let message = format!("the native wire has no request for {}", other.operation());
             return Err(Failure::new(Status::ERR_NOT_SUPPORTED, message));
         }
     })
 }
 
-/// What is put for all goes into the local part and into the remote one.
+/// Splits entries by scope. Global ones go to both the local and the remote part.
 fn parts(entries: &[PutEntry]) -> Vec<CommitPart> {
     let of = |scope: Scope| {
         let pairs = entries.iter().filter(|entry| entry.scope == scope || entry.scope == Scope::GLOBAL);
@@ -286,7 +287,7 @@ fn parts(entries: &[PutEntry]) -> Vec<CommitPart> {
     [Scope::LOCAL, Scope::REMOTE].map(of).into_iter().filter(|part| !part.pairs.is_empty()).collect()
 }
 
-fn reply(command: Command, answer: Answer, keys: usize) -> Reply {
+fn reply(command: Command, answer: NativeReply, keys: usize) -> Reply {
     match answer.body {
         Body::Get(procs) => {
             let modex = Modex { procs: procs.into_iter().map(held).collect() };
@@ -295,7 +296,7 @@ fn reply(command: Command, answer: Answer, keys: usize) -> Reply {
             Reply::Get(reply)
         }
         Body::Lookup(found) => {
-            // the C library tells it from what is missing, too
+            // the C library also derives it from missing keys
             let status = if found.len() < keys { Status::ERR_PARTIAL_SUCCESS } else { answer.status };
             Reply::Lookup(LookupReply::new(status, found))
         }

@@ -1,4 +1,4 @@
-//! Files for `--app`: an application on each line.
+//! Files for `--app`, with one application per line.
 
 use std::ffi::OsString;
 use std::io;
@@ -6,11 +6,11 @@ use std::path::Path;
 
 use pmix_types::without_os_codes;
 
-/// The words of each application in a file, and the number of its line. A line is read as a shell would read it, but
-/// nothing is expanded; `#` begins a comment.
+/// Line number and words of each application in a file. Lines are split as by a shell, without expansion; `#` starts a
+/// comment.
 ///
 /// # Errors
-/// What is wrong with the file, or with which line.
+/// The problem with the file, and its line.
 pub(super) fn read(file: &Path) -> Result<Vec<(usize, Vec<OsString>)>, String> {
     let unreadable =
         |error: io::Error| format!("{}: {}", file.display(), without_os_codes(&error.to_string()));
@@ -18,21 +18,18 @@ pub(super) fn read(file: &Path) -> Result<Vec<(usize, Vec<OsString>)>, String> {
     let apps =
         split(&text).map_err(|line| format!("{}, line {line}: a quote is not closed", file.display()))?;
     if let Some((line, _)) = apps.iter().find(|(_, words)| words.iter().any(|word| word == ":")) {
-        return Err(format!(
-            "{}, line {line}: ':' is not needed, each line is an application",
-            file.display()
-        ));
+        return Err(format!("{}, line {line}: remove ':', as each line is an application", file.display()));
     }
     match apps.is_empty() {
-        true => Err(format!("{} has no application in it", file.display())),
+        true => Err(format!("{} contains no application", file.display())),
         false => Ok(apps),
     }
 }
 
-/// As [`read`]; the error is the number of a line that ends inside quotes.
+/// As [`read`]; the error is the number of a line with an unclosed quote.
 fn split(text: &str) -> Result<Vec<(usize, Vec<OsString>)>, usize> {
     let mut apps = Vec::new();
-    // some editors begin a file with this mark
+    // some editors write this mark at the start
     let text = text.trim_start_matches('\u{feff}');
     for (number, line) in (1..).zip(text.lines()) {
         let words: Vec<OsString> =
@@ -61,9 +58,13 @@ mod tests {
     fn errors_name_the_file() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let name = file.path().display().to_string();
-        assert_eq!(read(file.path()).unwrap_err(), format!("{name} has no application in it"));
+        assert_eq!(read(file.path()).unwrap_err(), format!("{name} contains no application"));
         std::fs::write(file.path(), "./a : ./b").unwrap();
-        assert!(read(file.path()).unwrap_err().starts_with(&format!("{name}, line 1: ':' is not needed")));
+        assert!(
+            read(file.path())
+                .unwrap_err()
+                .starts_with(&format!("{name}, line 1: remove ':', as each line is an application"))
+        );
         std::fs::write(file.path(), "\n'").unwrap();
         assert_eq!(read(file.path()).unwrap_err(), format!("{name}, line 2: a quote is not closed"));
         assert_eq!(read(Path::new("/no/such/file")).unwrap_err(), "/no/such/file: No such file or directory");

@@ -1,4 +1,4 @@
-//! The command line of `pmixrun`: from arguments to a [`Plan`].
+//! The command line of `pmixrun`: parses arguments into a [`Plan`].
 
 mod appfile;
 mod options;
@@ -20,43 +20,43 @@ use output::Directive;
 pub(crate) use output::{Format, Layout};
 use spelling::Typed;
 
-/// What `pmixrun` was asked to do.
+/// A parsed command line.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) apps: Vec<App>,
-    /// How output is shown and kept.
+    /// Format and files of the output.
     pub(crate) format: Format,
     pub(crate) stdin: Stdin,
-    /// Whether to show first where the ranks run.
+    /// Whether to print the map of ranks first.
     pub(crate) shows_map: bool,
-    /// Where to write the process id of `pmixrun`.
+    /// Destination for the process id of `pmixrun`.
     pub(crate) report_pid: Option<String>,
     pub(crate) talk: Talk,
-    /// What was asked for and cannot be had.
+    /// Warnings about options without effect.
     pub(crate) warnings: Vec<String>,
     pub(crate) timeout: Option<Duration>,
-    /// Between the failure of a process and the request to the others to end.
+    /// Time from the failure of a process to the request to the others to end.
     pub(crate) reaction: Duration,
-    /// Between a request to end and force.
+    /// Time from a request to end to SIGKILL.
     pub(crate) grace: Duration,
     pub(crate) json: bool,
-    /// Number of simulated nodes; `None` is the node itself.
+    /// Number of simulated nodes; `None` for the local node.
     pub(crate) vnodes: Option<u16>,
     pub(crate) native: NativeWire,
-    /// Where data is kept that is published for good.
+    /// File for data that outlasts the job (persistence `INDEF`).
     pub(crate) store: Option<PathBuf>,
     /// Whether ranks wait in init until they are released.
     pub(crate) stop_in_init: bool,
 }
 
-/// How much `pmixrun` says of itself.
+/// How verbose `pmixrun` is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Talk {
-    /// Only what keeps it from doing what it was asked to.
+    /// Only errors that keep it from its task.
     Little,
     #[default]
     Usual,
-    /// All it does.
+    /// Everything it does.
     Much,
 }
 
@@ -72,10 +72,10 @@ impl Plan {
     }
 }
 
-/// Reads a command line, the name of the command first.
+/// Parses a command line, starting with the name of the command.
 ///
 /// # Errors
-/// What is wrong with it; also the texts of `--help` and `--version`.
+/// The problem with the command line; also the texts of `--help` and `--version`.
 pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Plan, clap::Error> {
     let args: Vec<OsString> = args.into_iter().skip(1).collect();
     let mut segments = args.split(is_separator);
@@ -97,12 +97,12 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cl
         Some(file) => {
             let option = typed.spelling("app").unwrap_or("--app");
             if let Some(count) = typed.spelling("count") {
-                let problem = format!("'{count}' belongs on the lines of the file that '{option}' names");
+                let problem = format!("'{count}' belongs in the file given by '{option}'");
                 return Err(wrong(ErrorKind::ArgumentConflict, problem));
             }
             if !app.program.is_empty() || segments.next().is_some() {
                 let problem =
-                    format!("a program cannot stand beside '{option}', whose file names all of them");
+                    format!("a program cannot be given with '{option}', whose file lists all programs");
                 return Err(wrong(ErrorKind::ArgumentConflict, problem));
             }
             let lines = appfile::read(file)
@@ -159,7 +159,7 @@ fn further(words: &[OsString], warnings: &mut Vec<String>) -> Result<App, clap::
     app.into_app(&typed)
 }
 
-/// Reads the words of one application.
+/// Parses the words of one application.
 fn read<T: FromArgMatches>(mut command: Command, words: &[OsString]) -> Result<(T, Typed), clap::Error> {
     let mut whole = FirstApp::command();
     whole.build();
@@ -169,11 +169,11 @@ fn read<T: FromArgMatches>(mut command: Command, words: &[OsString]) -> Result<(
     Ok((read.map_err(|error| typed.rename(error, &command))?, typed))
 }
 
-/// An error of a line in a file.
+/// The error of a line of a file.
 fn at_line(error: clap::Error, file: &std::path::Path, line: usize) -> clap::Error {
     let text = error.to_string();
     let problem = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
-    // also where the line asks for help or the version, which says nothing of the job
+    // also for --help and --version, which make no sense there
     FirstApp::command()
         .error(ErrorKind::ValueValidation, format!("{}, line {line}: {problem}", file.display()))
 }
@@ -192,7 +192,7 @@ impl AppArgs {
         Ok(app)
     }
 
-    /// Variables that are set for an application; what is set by name comes last and wins.
+    /// Variables for an application. Those set by name come last and override the others.
     fn environment(&self, typed: &Typed) -> Result<Vec<String>, clap::Error> {
         let parameters = [("OMPI_MCA_", &self.mca), ("PMIX_MCA_", &self.pmixmca)];
         let keys =
@@ -219,14 +219,14 @@ impl AppArgs {
     }
 }
 
-/// What the names of those parameters of Open MPI begin with that its launcher reads, and no rank.
+/// Prefixes of parameters that only Open MPI's launcher reads.
 const OF_LAUNCHER: [&str; 17] = [
     "errmgr", "ess", "filem", "grpcomm", "iof", "odls", "oob", "orte", "plm", "prte", "ras", "rmaps", "rml",
     "routed", "rtc", "schizo", "state",
 ];
 
 impl AppArgs {
-    /// Parameters that reach only ranks, although they are meant for a launcher.
+    /// Warnings about parameters that are meant for a launcher, but reach only the ranks.
     fn warnings(&self) -> Vec<String> {
         let is_of_launcher = |key: &str| OF_LAUNCHER.contains(&key.split('_').next().unwrap_or_default());
         let pairs =
@@ -234,7 +234,7 @@ impl AppArgs {
         pairs
             .map(|pair| pair.join(" "))
             .map(|pair| {
-                format!("--mca {pair} has no effect: it is for the launcher of Open MPI, not for its ranks")
+                format!("--mca {pair} has no effect: it is meant for Open MPI's launcher, not for ranks")
             })
             .collect()
     }
@@ -255,21 +255,21 @@ impl Streams {
 }
 
 impl Habit {
-    /// What has no effect although it may be meant to have one.
+    /// Warnings about options without effect.
     fn warnings(&self) -> Vec<String> {
         let pairs = self.prtemca.chunks_exact(2).map(|pair| pair.join(" "));
-        pairs.map(|pair| format!("--prtemca {pair} has no effect: there is no PRRTE here")).collect()
+        pairs.map(|pair| format!("--prtemca {pair} has no effect: pmixrun does not use PRRTE")).collect()
     }
 }
 
-/// `NAME=VALUE` as it is, `NAME` with the value it has here.
+/// `NAME=VALUE` unchanged; `NAME` with its value in this environment.
 fn variable(entry: &str) -> Result<String, String> {
     match entry.split_once('=') {
         Some(("", _)) => Err("a variable needs a name".into()),
         Some(_) => Ok(entry.to_owned()),
         None => match std::env::var(entry) {
             Ok(value) => Ok(format!("{entry}={value}")),
-            Err(error) => Err(format!("{error}; write {entry}=VALUE to give it one")),
+            Err(error) => Err(format!("{error}; write {entry}=VALUE to set it")),
         },
     }
 }

@@ -1,5 +1,5 @@
-//! The options of `pmixrun` as clap knows them. Their names are those of Open MPI and `prterun` where these have them:
-//! `docs/pmixrun.md` has the table, which a test compares.
+//! The options of `pmixrun` for clap, named as in Open MPI and `prterun` where these have them. A test compares them with the
+//! table in `docs/pmixrun.md`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,9 +11,9 @@ use pmix_types::Rank;
 
 use super::output::Directive;
 
-/// Launches a job of one or more applications on this node, with a PMIx server beside it.
+/// Runs a job of one or more applications on this node, with a PMIx server.
 ///
-/// Several applications are separated by a colon; ranks count on from one to the next:
+/// Applications are separated by a colon; their ranks are numbered consecutively:
 ///     pmixrun -n 2 ./solver input.dat : -n 1 -x ROLE=io ./writer
 #[derive(Debug, Parser)]
 #[command(name = "pmixrun", version, override_usage = USAGE, after_help = AFTER_HELP)]
@@ -49,11 +49,11 @@ pub(super) struct AppArgs {
     )]
     pub(super) count: u16,
 
-    /// Set a variable, or pass on one of pmixrun's own that ranks do not inherit (PMIX_*, PRTE_*, OMPI_* but OMPI_MCA_*)
+    /// Set a variable, or pass on one that ranks do not inherit by default (PMIX_*, PRTE_*, OMPI_* except OMPI_MCA_*)
     #[arg(short = 'x', long, value_name = "NAME[=VALUE]")]
     pub(super) env: Vec<String>,
 
-    /// Working directory; a program given with a slash is found from there
+    /// Working directory; a program with a slash in its name is relative to it
     #[arg(long, value_name = "DIR", visible_alias = "wd")]
     pub(super) wdir: Option<String>,
 
@@ -65,7 +65,7 @@ pub(super) struct AppArgs {
     #[arg(long, num_args = 2, value_names = ["KEY", "VALUE"], allow_hyphen_values = true)]
     pub(super) pmixmca: Vec<String>,
 
-    /// Program, found on PATH if it has no slash, and its arguments
+    /// Program, searched on PATH if it has no slash, and its arguments
     #[arg(trailing_var_arg = true, value_name = "PROGRAM [ARGS]")]
     pub(super) program: Vec<String>,
 }
@@ -73,20 +73,20 @@ pub(super) struct AppArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output and input")]
 pub(super) struct Streams {
-    /// Begin each line of output with its rank: "[2] ", or "[2]<stderr> " for errors
+    /// Prefix each line of output with its rank: "[2] ", or "[2]<stderr> " for standard error
     #[arg(long)]
     pub(super) tag_output: bool,
 
-    /// Begin each line of output with the time, in UTC
+    /// Prefix each line of output with the time, in UTC
     #[arg(long)]
     pub(super) timestamp_output: bool,
 
-    /// Treat what ranks write to standard error as standard output
+    /// Treat standard error of ranks as standard output
     #[arg(long)]
     pub(super) merge_stderr_to_stdout: bool,
 
-    /// How output is shown, separated by commas: tag, timestamp, merge, dir=DIR for DIR/NAMESPACE/rank.N/stdout and
-    /// stderr, file=NAME for NAME.NAMESPACE.N.out and .err; dir=DIR:copy shows it here, too
+    /// Format and files of the output, separated by commas: tag, timestamp, merge, dir=DIR for DIR/NAMESPACE/rank.N/stdout
+    /// and stderr, file=NAME for NAME.NAMESPACE.N.out and .err; dir=DIR:copy also prints it
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = Directive::parse)]
     pub(super) output: Vec<Directive>,
 
@@ -94,15 +94,15 @@ pub(super) struct Streams {
     #[arg(long, value_name = "NAME", value_parser = Directive::parse_file)]
     pub(super) output_filename: Option<Directive>,
 
-    /// Which rank reads standard input: a number, all or none
+    /// Rank that reads standard input: a number, all or none
     #[arg(long, value_name = "RANK", default_value = "0", value_parser = Stdin::parse)]
     pub(super) stdin: Stdin,
 
-    /// Print before the job starts where its ranks run
+    /// Print the nodes of all ranks before the job starts
     #[arg(long, value_name = "WHAT", value_enum)]
     pub(super) display: Option<Display>,
 
-    /// Print a report on the job, one JSON object, as the last line of standard output
+    /// Print a report on the job as one JSON object, in the last line of standard output
     #[arg(long)]
     pub(super) json: bool,
 
@@ -110,11 +110,11 @@ pub(super) struct Streams {
     #[arg(long, value_name = "WHERE", allow_hyphen_values = true)]
     pub(super) report_pid: Option<String>,
 
-    /// Say nothing about ranks that fail and what is done about it: the exit code tells
+    /// Do not report failed ranks and their consequences, except by the exit code
     #[arg(short, long)]
     pub(super) quiet: bool,
 
-    /// Show on standard error what pmixrun does
+    /// Log what pmixrun does to standard error
     #[arg(short, long, conflicts_with = "quiet")]
     pub(super) verbose: bool,
 }
@@ -122,17 +122,17 @@ pub(super) struct Streams {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "The end of the job")]
 pub(super) struct End {
-    /// End the job after so many seconds, with exit code 124
+    /// End the job after this many seconds, with exit code 124
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = parse_timeout)]
     pub(super) timeout: Option<Duration>,
 
-    /// Time in seconds that ranks have to react to the failure of one of them before they are asked to end
+    /// Seconds that ranks have to react to the failure of one of them before they are asked to end
     #[arg(
         long, value_name = "SECONDS", allow_negative_numbers = true, default_value = "0.3", value_parser = parse_seconds
     )]
     pub(super) reaction: Duration,
 
-    /// Time in seconds that ranks have to end after they were asked to, or after a signal; then they are killed
+    /// Seconds that ranks have to end after they were asked to, or after a signal, before they are killed
     #[arg(
         long, value_name = "SECONDS", allow_negative_numbers = true, default_value = "5", value_parser = parse_seconds
     )]
@@ -142,31 +142,31 @@ pub(super) struct End {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "How the job is set up")]
 pub(super) struct Setting {
-    /// Read the applications from a file: on each line -n N, other options of an application, PROGRAM [ARGS]
+    /// Read the applications from a file, one per line: [-n N] [other options of an application] PROGRAM [ARGS]
     #[arg(long, value_name = "FILE")]
     pub(super) app: Option<PathBuf>,
 
-    /// Divide the ranks in blocks over K simulated nodes, HOST-v0, HOST-v1, ..: each with a server of its own
+    /// Divide the ranks in blocks over K simulated nodes, HOST-v0, HOST-v1, .., each with its own server
     #[arg(long, value_name = "K", value_parser = parse_vnodes)]
     pub(super) vnodes: Option<u16>,
 
-    /// Which programs linked with the C library of PMIx are served
+    /// Programs linked with the C library of PMIx that are served
     #[arg(long, value_name = "WHICH", value_enum, default_value_t = Native::OpenMpi4)]
     pub(super) native: Native,
 
-    /// Keep data that ranks publish until it is unpublished (INDEF) in this file, and publish what it holds
+    /// Store data that ranks publish with persistence INDEF in this file, and publish its contents
     #[arg(long, value_name = "FILE")]
     pub(super) store: Option<PathBuf>,
 
-    /// Make ranks wait in init for a debugger, until `pmix release` lets them go on
+    /// Make ranks wait in init for a debugger, until `pmix release`
     #[arg(long)]
     pub(super) stop_in_init: bool,
 }
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Accepted because other launchers need them")]
+#[command(next_help_heading = "Accepted for compatibility with other launchers")]
 pub(super) struct Habit {
-    /// No effect: pmixrun never refuses ranks because there are more of them than processors
+    /// No effect: pmixrun always allows more ranks than processors
     #[arg(long)]
     pub(super) oversubscribe: bool,
 
@@ -174,7 +174,7 @@ pub(super) struct Habit {
     #[arg(long)]
     pub(super) allow_run_as_root: bool,
 
-    /// A parameter of PRRTE, Open MPI's launcher: no effect but a warning, as there is no PRRTE here
+    /// A parameter of PRRTE, Open MPI's launcher: no effect except a warning, as pmixrun does not use PRRTE
     #[arg(long, num_args = 2, value_names = ["KEY", "VALUE"], allow_hyphen_values = true)]
     pub(super) prtemca: Vec<String>,
 
@@ -183,14 +183,14 @@ pub(super) struct Habit {
     pub(super) display_map: bool,
 }
 
-/// [`NativeWire`] in the words of the command line.
+/// [`NativeWire`] on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Native {
-    /// None: the servers open no port
+    /// None; the servers open no port
     Off,
-    /// All but those of Open MPI 4, which start alone
+    /// All except those of Open MPI 4, which run as singletons
     On,
-    /// All: JSM_JSRUN_PORT=0 in the environment tells Open MPI 4 that it was launched, and not to bind ranks to cores
+    /// All; JSM_JSRUN_PORT=0 in the environment tells Open MPI 4 that it was launched, and not to bind ranks to cores
     #[value(name = "open-mpi-4")]
     OpenMpi4,
 }
@@ -205,14 +205,14 @@ impl From<Native> for NativeWire {
     }
 }
 
-/// What can be shown of a job before it starts.
+/// Information that can be printed before a job starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Display {
-    /// Each node with its ranks
+    /// The ranks of each node
     Map,
 }
 
-/// Who reads the standard input of `pmixrun`.
+/// The ranks that read the standard input of `pmixrun`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stdin {
     None,
@@ -236,22 +236,22 @@ impl Stdin {
 pub(super) const USAGE: &str = "pmixrun [OPTIONS] [-n N] PROGRAM [ARGS]... [: [-n N] PROGRAM [ARGS]...]...
        pmixrun [OPTIONS] --app FILE";
 
-// each paragraph one line: clap breaks them as wide as the terminal
+// each paragraph is one line: clap wraps it to the width of the terminal
 const AFTER_HELP: &str = "\
-Options with long names may be written with one dash, as for mpirun: -np 4, -mca KEY VALUE, -tag-output.
+Long options may be written with one dash, as for mpirun: -np 4, -mca KEY VALUE, -tag-output.
 
-Rank 0 reads pmixrun's standard input unless --stdin names another one, the others read nothing. SIGINT, SIGTERM and \
-SIGHUP are passed on to the ranks, which have the grace period to end; a second SIGINT ends them at once. SIGUSR1 and \
+Rank 0 reads pmixrun's standard input unless --stdin selects another rank; the others read nothing. SIGINT, SIGTERM and \
+SIGHUP are passed on to the ranks, which have the grace period to end; a second SIGINT kills them at once. SIGUSR1 and \
 SIGUSR2 are only passed on.
 
-When a rank fails the others hear of it through PMIx and have the reaction time to end by themselves. Then they get \
-SIGTERM, and when the grace period is over SIGKILL.
+When a rank fails, the others are notified through PMIx and have the reaction time to end by themselves. Then they get \
+SIGTERM, and after the grace period SIGKILL.
 
-Exit code: 0 if all ranks ended well; else that of the rank that failed first, 128 and the signal's number if a \
-signal ended it; 124 after --timeout; 141 if nobody reads the output any more; 1 if the job could not be started; \
-2 if the command line is wrong.
+Exit code: 0 if all ranks succeeded; otherwise that of the first rank that failed, or 128 plus the number of the signal \
+that ended it; 124 after --timeout; 141 if the reader of the output has gone away; 1 if the job could not be started; \
+2 for an invalid command line.
 
-RUST_LOG=debug shows on standard error what pmixrun does.";
+RUST_LOG=debug logs what pmixrun does to standard error.";
 
 /// Whether a word separates applications.
 pub(super) fn is_separator(arg: &OsString) -> bool {
@@ -266,7 +266,7 @@ fn parse_count(text: &str) -> Result<u16, String> {
     }
 }
 
-/// Most simulated nodes: each has a server with a thread of its own.
+/// Most simulated nodes, as each has a server with its own thread.
 const MAX_VNODES: u16 = 256;
 
 fn parse_vnodes(text: &str) -> Result<u16, String> {
@@ -276,7 +276,7 @@ fn parse_vnodes(text: &str) -> Result<u16, String> {
     }
 }
 
-/// Longest time that can be given: clocks must not overflow by it.
+/// Longest time accepted, so that clocks do not overflow.
 const MAX_TIME: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 fn parse_seconds(text: &str) -> Result<Duration, String> {

@@ -1,8 +1,8 @@
-//! `--output`: how the output of ranks is shown, and in which files it is kept.
+//! `--output`: format and files of the output of ranks.
 
 use std::path::{Path, PathBuf};
 
-/// Where the output of ranks goes besides, or instead of, the console.
+/// Names of the files for the output of ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
     /// `<directory>/<namespace>/rank.<rank>/stdout` and `stderr`.
@@ -11,18 +11,18 @@ pub(crate) enum Layout {
     Named(PathBuf),
 }
 
-/// All that was said about output.
+/// Format and files of the output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Format {
     pub(crate) tag: bool,
     pub(crate) timestamp: bool,
     pub(crate) merge: bool,
     pub(crate) files: Option<Layout>,
-    /// Whether what is written to files is shown, too.
+    /// Whether output in files is printed, too.
     pub(crate) copy: bool,
 }
 
-/// One thing that `--output` says.
+/// One item of `--output`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Directive {
     Tag,
@@ -31,7 +31,7 @@ pub(super) enum Directive {
     Files { layout: Layout, copy: bool },
 }
 
-/// Switches of `--output`, each with its whole name; an unambiguous beginning will do.
+/// Switches of `--output` by their full names; an unambiguous prefix is accepted.
 const SWITCHES: [(&str, Directive); 3] = [
     ("tag", Directive::Tag),
     ("timestamp", Directive::Timestamp),
@@ -48,14 +48,15 @@ impl Directive {
             };
         }
         let text = text.to_lowercase();
-        let mut meant = SWITCHES.into_iter().filter(|(name, _)| !text.is_empty() && name.starts_with(&text));
-        match (meant.next(), meant.next()) {
+        let mut matching =
+            SWITCHES.into_iter().filter(|(name, _)| !text.is_empty() && name.starts_with(&text));
+        match (matching.next(), matching.next()) {
             (Some((_, directive)), None) => Ok(directive),
             _ => Err(known(&text)),
         }
     }
 
-    /// As after `file=`.
+    /// Parses the text after `file=`.
     pub(super) fn parse_file(text: &str) -> Result<Self, String> {
         files(text, Layout::Named)
     }
@@ -64,11 +65,11 @@ impl Directive {
 fn known(text: &str) -> String {
     let what = if text.is_empty() { "an empty directive" } else { "not a known directive" };
     format!(
-        "{what}; there are tag, timestamp, merge, dir=DIR and file=NAME, these with :copy or :nocopy behind them"
+        "{what}; use tag, timestamp, merge, dir=DIR or file=NAME, the last two optionally followed by :copy or :nocopy"
     )
 }
 
-/// A path, and what stands behind it.
+/// Parses a path with an optional qualifier.
 fn files(text: &str, layout: fn(PathBuf) -> Layout) -> Result<Directive, String> {
     let (path, copy) = match text.rsplit_once(':') {
         Some((path, qualifier)) if qualifier.eq_ignore_ascii_case("copy") => (path, true),
@@ -83,10 +84,10 @@ fn files(text: &str, layout: fn(PathBuf) -> Layout) -> Result<Directive, String>
 }
 
 impl Format {
-    /// Adds what a directive says.
+    /// Adds a directive.
     ///
     /// # Errors
-    /// Files were asked for already, in another place.
+    /// Other files were given before.
     pub(super) fn add(&mut self, directive: Directive) -> Result<(), String> {
         match directive {
             Directive::Tag => self.tag = true,
@@ -103,7 +104,7 @@ impl Format {
         Ok(())
     }
 
-    /// Whether output is shown on the console.
+    /// Whether output is printed.
     pub(crate) const fn is_shown(&self) -> bool {
         self.files.is_none() || self.copy
     }

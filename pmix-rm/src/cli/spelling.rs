@@ -1,7 +1,7 @@
-//! Options as people type them: with one dash or two, by each of their names.
+//! Options as they are typed: with one dash or two, by any of their names.
 //!
-//! clap knows two dashes only. So the words before the program are looked at first: `-np` becomes `--np`, and how
-//! each option was typed is kept, so that errors name it as it stands on the command line.
+//! clap supports two dashes only. So the words before the program are rewritten first: `-np` becomes `--np`. The original
+//! spelling is kept for error messages.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -10,7 +10,7 @@ use clap::builder::ValueRange;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Command};
 
-/// Options of other launchers that cannot be had here, and why, or what to write.
+/// Options of other launchers that `pmixrun` does not have, with the reason or the alternative.
 const OTHERS: [(&[&str], &str); 7] = [
     (
         &[
@@ -48,38 +48,35 @@ const OTHERS: [(&[&str], &str); 7] = [
             "rankfile",
             "rf",
         ],
-        "ranks are not placed, and bound only if they are exactly as many as the processors",
+        "pmixrun does not place ranks, and binds them only if there are exactly as many as processors",
     ),
-    (
-        &["nooversubscribe", "no-oversubscribe"],
-        "ranks are never refused because there are more of them than processors",
-    ),
+    (&["nooversubscribe", "no-oversubscribe"], "pmixrun always allows more ranks than processors"),
 ];
 
-/// How alike an unknown option and a known one have to be for the one to be meant by the other.
+/// Similarity from which on a known option is suggested for an unknown one.
 const ALIKE: f64 = 0.7;
 
-/// A command line of clap's kind, and how its options were typed.
+/// A command line for clap, with the original spelling of its options.
 #[derive(Debug, Default)]
 pub(super) struct Typed {
     pub(super) args: Vec<OsString>,
-    /// How each option was typed last, by its id.
+    /// The last spelling of each option, by its id.
     spelled: BTreeMap<String, String>,
 }
 
-/// What a word that begins with a dash is.
+/// The kind of a word that starts with a dash.
 enum Word<'a> {
-    /// An option of this name; whether its first value is in the word too.
+    /// An option with this name. `has_value` if its first value is part of the word.
     Option { arg: &'a Arg, name: String, has_value: bool },
-    /// Short switches in one word.
+    /// Several short switches.
     Switches,
-    /// Nothing that is known.
+    /// Not a known option.
     Unknown,
 }
 
 impl Typed {
-    /// Reads the words of an application, without the name of the command, up to its program. `whole` has all options
-    /// that there are.
+    /// Reads the words of an application up to its program, without the name of the command. `whole` has all options of
+    /// `pmixrun`.
     ///
     /// # Errors
     /// An option that the command does not know.
@@ -88,7 +85,7 @@ impl Typed {
         whole: &Command,
         words: impl IntoIterator<Item = &'a OsString>,
     ) -> Result<Self, clap::Error> {
-        // tells how many values options take
+        // computes the number of values of options
         command.build();
         let mut typed = Self { args: vec![command.get_name().into()], ..Self::default() };
         let mut words = words.into_iter();
@@ -118,12 +115,12 @@ impl Typed {
         Ok(typed)
     }
 
-    /// An option as it was typed; `None` if it was not.
+    /// The spelling of an option; `None` if it was not given.
     pub(super) fn spelling(&self, id: &str) -> Option<&str> {
         self.spelled.get(id).map(String::as_str)
     }
 
-    /// An error that names options as they were typed.
+    /// Replaces the names of options in an error by their spellings.
     pub(super) fn rename(&self, mut error: clap::Error, command: &Command) -> clap::Error {
         for kind in [ContextKind::InvalidArg, ContextKind::PriorArg] {
             let renamed = match error.get(kind) {
@@ -135,12 +132,12 @@ impl Typed {
             };
             error.insert(kind, renamed);
         }
-        // clap's would have a program started whose name is the option
+        // clap's suggestion would start a program with the option's name
         error.remove(ContextKind::Suggested);
         error
     }
 
-    /// `--np <N>` as `-np <N>`, if that was typed.
+    /// `--np <N>` as `-np <N>`, if it was spelled like that.
     fn as_typed(&self, shown: &str, command: &Command) -> String {
         let arg = command.get_arguments().find(|arg| arg.to_string() == shown);
         match arg.and_then(|arg| self.spelling(arg.get_id().as_str())) {
@@ -159,7 +156,7 @@ fn with_dash(word: &OsStr) -> OsString {
     long
 }
 
-/// Finds the option that a word names: whole names first, so that `-np` is not `-n p`.
+/// Finds the option of a word. Whole names come first, so that `-np` is not `-n p`.
 fn look_up<'a>(command: &'a Command, word: &str) -> Word<'a> {
     let (name, has_value) = match word.split_once('=') {
         Some((name, _)) => (name, true),
@@ -182,7 +179,7 @@ fn look_up<'a>(command: &'a Command, word: &str) -> Word<'a> {
     let rest = word.get(1 + first.len_utf8()..).unwrap_or_default();
     match short(first) {
         Some(arg) if takes_values(arg) => {
-            // -n4, -xNAME; but -npx is neither
+            // -n4 and -xNAME, but not -npx
             let is_value =
                 arg.get_id() == "env" || rest.starts_with(|c: char| c.is_ascii_digit() || c == '=');
             match rest.is_empty() || is_value {
@@ -212,24 +209,24 @@ pub(super) fn shorts(arg: &Arg) -> impl Iterator<Item = char> {
     arg.get_short().into_iter().chain(arg.get_all_short_aliases().unwrap_or_default())
 }
 
-/// What is wrong with an option that is not known, and what may be meant.
+/// The message for an unknown option, with a suggestion if possible.
 fn unknown(word: &str, command: &Command, whole: &Command) -> String {
     let name = word.split_once('=').map_or(word, |(name, _)| name);
     let bare = name.trim_start_matches('-');
     if let Word::Option { .. } | Word::Switches = look_up(whole, word) {
-        return format!("'{name}' is an option of the whole job: it stands before the first program");
+        return format!("'{name}' applies to the whole job: write it before the first program");
     }
     if let Some((_, reason)) = OTHERS.iter().find(|(names, _)| names.contains(&bare)) {
-        return format!("there is no option '{name}': {reason}");
+        return format!("unknown option '{name}': {reason}");
     }
     let candidates = command.get_arguments().flat_map(longs);
     let alike = candidates.map(|known| (strsim::jaro(bare, known), known));
     match alike.max_by(|a, b| a.0.total_cmp(&b.0)) {
-        // a letter or two are like everything
+        // one or two letters resemble everything
         Some((likeness, known)) if likeness > ALIKE && bare.len() > 2 => {
             let dashes = if name.starts_with("--") { "--" } else { "-" };
-            format!("there is no option '{name}'; did you mean '{dashes}{known}'?")
+            format!("unknown option '{name}'; did you mean '{dashes}{known}'?")
         }
-        _ => format!("there is no option '{name}'"),
+        _ => format!("unknown option '{name}'"),
     }
 }

@@ -129,10 +129,9 @@ fn what_has_no_effect_is_said() {
     let given = plan("--oversubscribe -allow-run-as-root ./a").unwrap();
     assert_eq!(given.warnings, Vec::<String>::new());
     let given = plan("--prtemca rmaps seq ./a").unwrap();
-    assert_eq!(given.warnings, ["--prtemca rmaps seq has no effect: there is no PRRTE here"]);
+    assert_eq!(given.warnings, ["--prtemca rmaps seq has no effect: pmixrun does not use PRRTE"]);
     let given = plan("-mca btl tcp ./a : --mca rmaps_base_verbose 5 --mca routing x ./b").unwrap();
-    let said =
-        "--mca rmaps_base_verbose 5 has no effect: it is for the launcher of Open MPI, not for its ranks";
+    let said = "--mca rmaps_base_verbose 5 has no effect: it is meant for Open MPI's launcher, not for ranks";
     assert_eq!(given.warnings, [said]);
     for line in ["--mca a=b c ./a", "./a : --pmixmca =b c ./a"] {
         assert!(plan(line).unwrap_err().contains("is not a valid parameter name"), "{line}");
@@ -142,17 +141,17 @@ fn what_has_no_effect_is_said() {
 #[test]
 fn an_unknown_option_names_what_may_be_meant_and_nothing_that_would_start_a_program() {
     for (line, words) in [
-        ("--bogus ./a", &["there is no option '--bogus'\n"][..]),
+        ("--bogus ./a", &["unknown option '--bogus'\n"][..]),
         ("--tag-ouput ./a", &["'--tag-ouput'; did you mean '--tag-output'?"]),
         ("-npx 4 ./a", &["'-npx'; did you mean '-np'?"]),
         ("--timeot=3 ./a", &["'--timeot'; did you mean '--timeout'?"]),
-        ("--bind-to core ./a", &["there is no option '--bind-to'", "exactly as many"]),
-        ("-H a,b ./a", &["there is no option '-H'", "--vnodes"]),
-        ("--ntasks=4 ./a", &["there is no option '--ntasks'", "-n N"]),
-        ("-qz ./a", &["there is no option '-qz'"]),
-        ("-s ./a", &["there is no option '-s'\n"]),
-        ("./a : -tag-output ./b", &["'-tag-output' is an option of the whole job"]),
-        ("./a : --tag-ouput ./b", &["there is no option '--tag-ouput'\n"]),
+        ("--bind-to core ./a", &["unknown option '--bind-to'", "exactly as many"]),
+        ("-H a,b ./a", &["unknown option '-H'", "--vnodes"]),
+        ("--ntasks=4 ./a", &["unknown option '--ntasks'", "-n N"]),
+        ("-qz ./a", &["unknown option '-qz'"]),
+        ("-s ./a", &["unknown option '-s'\n"]),
+        ("./a : -tag-output ./b", &["'-tag-output' applies to the whole job"]),
+        ("./a : --tag-ouput ./b", &["unknown option '--tag-ouput'\n"]),
     ] {
         let error = plan(line).unwrap_err();
         for word in words {
@@ -208,9 +207,9 @@ fn applications_may_come_from_a_file() {
     );
 
     for (line, words) in [
-        (format!("-np 2 -app {name}"), "'-np' belongs on the lines of the file that '-app' names"),
-        (format!("--app {name} ./a"), "a program cannot stand beside '--app'"),
-        (format!("--app {name} : ./a"), "a program cannot stand beside '--app'"),
+        (format!("-np 2 -app {name}"), "'-np' belongs in the file given by '-app'"),
+        (format!("--app {name} ./a"), "a program cannot be given with '--app'"),
+        (format!("--app {name} : ./a"), "a program cannot be given with '--app'"),
         ("-app /no/such/file".into(), "'-app': /no/such/file: "),
     ] {
         let error = plan(&line).unwrap_err();

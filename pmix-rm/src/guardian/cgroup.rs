@@ -1,5 +1,5 @@
-//! A cgroup for each job, where cgroup v2 is delegated to this user: nothing leaves it, and all in it is killed by one
-//! word, however fast it multiplies.
+//! A cgroup for each job, where cgroup v2 is delegated to this user: processes cannot leave it, and one write kills all of
+//! them, however fast they fork.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,25 +11,25 @@ use procfs::process::Process;
 use rustix::io::Errno;
 use rustix::process::{Pid, getpid, test_kill_process};
 
-/// How long killed processes may take to leave a cgroup.
+/// Time for killed processes to leave a cgroup.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// The cgroups of one guardian's jobs, or none where they cannot be made.
+/// The cgroups of a guardian's jobs; empty if they cannot be created.
 #[derive(Debug, Default)]
 pub(super) struct Cgroups {
-    /// The cgroup the guardian itself lives in.
+    /// The cgroup of the guardian itself.
     home: Option<PathBuf>,
-    /// How the names of ours begin there, also those that earlier guardians of the same launcher have made.
+    /// Prefix of the names of the launcher's cgroups, including those created by earlier guardians.
     family: String,
-    /// By job, those that this guardian has made.
+    /// The cgroups created by this guardian, by job.
     jobs: BTreeMap<String, PathBuf>,
-    /// The one where the guardian is while it starts processes.
+    /// The cgroup that the guardian is in while it starts processes.
     visited: Option<PathBuf>,
     made: u32,
 }
 
 impl Cgroups {
-    /// Those of a guardian of this launcher.
+    /// The cgroups of the launcher with this mark.
     pub(super) fn of(mark: &str) -> Self {
         let home = home();
         if let Some(home) = &home {
@@ -38,7 +38,7 @@ impl Cgroups {
         Self { home, family: format!("pmix-{mark}-"), ..Self::default() }
     }
 
-    /// Goes where the processes of a job are started: they are in its cgroup from the first moment.
+    /// Enters the cgroup of a job, so that its processes start in it.
     pub(super) fn visit(&mut self, job: &str) {
         let Some(home) = self.home.clone() else { return };
         let dir = match self.jobs.get(job) {
@@ -53,7 +53,7 @@ impl Cgroups {
         }
         let entered = match fs::create_dir(&dir) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-            // without it a cgroup is of no use
+            // a cgroup is of no use without it
             _ => fs::metadata(dir.join("cgroup.kill")).and_then(|_| go(&dir)),
         };
         match entered {
@@ -62,7 +62,7 @@ impl Cgroups {
                 self.visited = Some(dir);
             }
             Err(error) => {
-                tracing::debug!(%error, dir = %dir.display(), "jobs get no cgroups");
+                tracing::debug!(%error, dir = %dir.display(), "cannot create cgroups for jobs");
                 let _ = fs::remove_dir(&dir);
                 self.leave();
                 self.home = None;
@@ -70,7 +70,7 @@ impl Cgroups {
         }
     }
 
-    /// Goes home.
+    /// Returns to the guardian's own cgroup.
     pub(super) fn leave(&mut self) {
         if let (Some(_), Some(home)) = (self.visited.take(), &self.home)
             && let Err(error) = go(home)
@@ -87,7 +87,7 @@ impl Cgroups {
         }
     }
 
-    /// Forgets a job, unless there is still something in its cgroup: that can be killed, and stays until the end.
+    /// Removes the cgroup of a job, unless it still has processes: then it can be killed, and stays until the end.
     pub(super) fn ended(&mut self, job: &str) {
         self.leave();
         let is_busy =
@@ -97,7 +97,7 @@ impl Cgroups {
         }
     }
 
-    /// Kills all processes of all jobs, those of earlier guardians too.
+    /// Kills all processes of all jobs, including those of earlier guardians.
     pub(super) fn kill_all(&mut self) {
         self.leave();
         for dir in self.all() {
@@ -105,11 +105,11 @@ impl Cgroups {
         }
     }
 
-    /// Removes the cgroups, when those in them are gone.
+    /// Removes the cgroups once their processes are gone.
     pub(super) fn remove_all(&self) {
         for dir in self.all() {
             let start = std::time::Instant::now();
-            // nobody tells of processes that are others' children
+            // the ends of other processes' children are not reported
             while fs::remove_dir(&dir).is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy)
                 && start.elapsed() < LIMIT
             {
@@ -127,8 +127,8 @@ impl Cgroups {
     }
 }
 
-/// Removes what is left where launcher and guardian were killed at once: only what is empty, as those who made it may be
-/// in a namespace where they cannot be seen.
+/// Removes cgroups of launchers that were killed together with their guardian. Only empty ones, as the launcher may be alive in
+/// a pid namespace where it cannot be seen.
 fn remove_stale(home: &Path) {
     for entry in fs::read_dir(home).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -146,11 +146,11 @@ fn go(dir: &Path) -> io::Result<()> {
 
 fn kill(dir: &Path) {
     if let Err(error) = fs::write(dir.join("cgroup.kill"), "1") {
-        tracing::warn!(%error, dir = %dir.display(), "cgroup not killed");
+        tracing::warn!(%error, dir = %dir.display(), "cannot kill the processes of a cgroup");
     }
 }
 
-/// The directory of the cgroup (version 2) that this process is in.
+/// The directory of this process's cgroup (version 2).
 fn home() -> Option<PathBuf> {
     let process = Process::myself().ok()?;
     let path = process.cgroups().ok()?.0.into_iter().find(|cgroup| cgroup.hierarchy == 0)?.pathname;

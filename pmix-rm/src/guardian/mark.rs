@@ -1,4 +1,4 @@
-//! A mark in the environment of processes: whose they are, also when they descend from nobody any more.
+//! A mark in the environment of processes that identifies their launcher, even if they no longer descend from it.
 
 use std::ffi::{OsStr, OsString};
 use std::time::SystemTime;
@@ -6,16 +6,16 @@ use std::time::SystemTime;
 use procfs::process::all_processes;
 use rustix::process::{Pid, getpid};
 
-/// Variable with the marks of all launchers above a process, outermost first. Its name is none of those that launchers
-/// take out of what processes inherit.
+/// Variable with the marks of all launchers above a process, outermost first. Launchers do not remove a variable of this name
+/// from the environment of processes.
 pub(super) const VARIABLE: &str = "PMIXRUN_GUARDIANS";
 
-/// What marks the processes of one launcher.
+/// The mark of the processes of one launcher.
 #[derive(Clone, Debug)]
 pub(super) struct Mark(String);
 
 impl Mark {
-    /// A mark that no other launcher has.
+    /// A unique mark.
     pub(super) fn new() -> Self {
         let time = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos();
         Self(format!("{}-{time:x}", getpid().as_raw_pid()))
@@ -31,7 +31,7 @@ impl Mark {
         &self.0
     }
 
-    /// The variable's value for processes of this launcher.
+    /// Value of the variable for processes of this launcher.
     pub(super) fn value(&self) -> OsString {
         let mut marks = std::env::var_os(VARIABLE).unwrap_or_default();
         if !marks.is_empty() {
@@ -41,7 +41,7 @@ impl Mark {
         marks
     }
 
-    /// All processes that have it but this one.
+    /// All processes with this mark, without this process.
     pub(super) fn processes(&self) -> Vec<Pid> {
         let has_it = |value: &OsString| {
             value.as_encoded_bytes().split(|&byte| byte == b':').any(|mark| mark == self.0.as_bytes())

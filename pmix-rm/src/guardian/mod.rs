@@ -1,15 +1,14 @@
-//! The guardian: a process that outlives a launcher which is killed, and ends what that left behind.
+//! The guardian: a process that survives a killed launcher, and ends the launcher's processes.
 //!
-//! A launcher starts it before the first process of a job, and has it start all of them. They are its children and in the
-//! process group that it leads, and it is their subreaper: what they leave behind becomes its child too, whatever group or
-//! session that has gone to. Where cgroup v2 is delegated, each job has a cgroup of its own besides.
+//! A launcher starts the guardian before the first process of a job, and starts all processes through it. They are children
+//! of the guardian and in the process group that it leads. It is also their subreaper, so it becomes the parent of orphans
+//! among their descendants, even in another group or session. Where cgroup v2 is delegated, each job has its own cgroup.
 //!
-//! Launcher and guardian talk over a pair of sockets ([`wire`]). When the launcher ends, however that happens, the guardian
-//! reads the end of it, kills all that descends from it, removes the directories it was told to protect, and kills its
-//! group, itself included. When the guardian is killed, the launcher reads the end of it, and starts another in the same
-//! group. Processes of the first cannot become children of the second; it finds them by their group, by their cgroups,
-//! and by a [`mark`] in their environment. They go on meanwhile, and the launcher learns how they end if it is the next
-//! subreaper, as `pmixrun` is.
+//! Launcher and guardian communicate over a socket pair ([`wire`]). When the launcher ends in any way, the guardian reads
+//! the end of the stream. It kills all its descendants, removes the directories that it protects, and kills its group
+//! including itself. When the guardian is killed, the launcher starts another one in the same group. The processes cannot
+//! become children of the new guardian, which finds them by their group, their cgroups, and a [`mark`] in their environment.
+//! They continue to run, and the launcher learns their exit status if it is the next subreaper, as `pmixrun` is.
 
 mod cgroup;
 mod mark;
@@ -42,63 +41,63 @@ use wire::{Order, Report, receive, send};
 
 pub use process::run;
 
-/// Longest time that a guardian may take to stand ready; and one that is dismissed to hear of it, and then to end.
-const LAST_TIME: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
+/// Time limit for a guardian to become ready, to receive its dismissal, and to end after it.
+const TIME_LIMIT: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 
-/// The launcher's end: dropping it makes the guardian act as if the launcher had died.
+/// The launcher's handle of its guardian. When it is dropped, the guardian acts as if the launcher had died.
 #[derive(Debug)]
 pub struct Guardian {
     group: Pid,
     mark: Mark,
     shared: Arc<Shared>,
-    /// Held while a process is asked for, so that those who ask wait in the order of their orders.
+    /// Held while an order is sent, so that orders are sent by number.
     turn: Mutex<()>,
 }
 
-/// What is between the launcher and the thread that attends to guardians.
+/// State shared by the launcher and the thread that watches the guardian.
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Told when a guardian that was killed has a successor, or is to have none: to threads, and to tasks.
+    /// Notified, for threads and for tasks, when a killed guardian has been replaced or will not be.
     settled: Condvar,
     notify: Notify,
 }
 
-/// What the launcher knows of the guardian that lives.
+/// The launcher's view of the current guardian.
 #[derive(Debug)]
 struct State {
     process: Option<Process>,
-    /// To it; `None` when there is none any more, or another one is to take its place.
+    /// Connection to it; `None` if it is gone or being replaced.
     link: Option<Arc<OwnedFd>>,
-    /// Another one is being started, which nobody waits for with the state in hand: it may hang.
-    is_hatching: bool,
-    /// There is to be none any more.
+    /// A replacement is being started. The state is not locked meanwhile, as the start may hang.
+    is_starting: bool,
+    /// The launcher has dismissed it.
     is_dismissed: bool,
-    /// What it is to remove.
+    /// Directories to remove.
     dirs: Vec<PathBuf>,
-    /// Those who wait for a process to be started, by the number of what they have asked.
+    /// Callers that wait for the start of a process, by the number of the order.
     asked: HashMap<u64, oneshot::Sender<io::Result<Child>>>,
-    /// Number of the last order to start one.
+    /// Number of the last order to start a process.
     number: u64,
-    /// Its children, and who waits for their end.
+    /// Its children, with senders for their exit statuses.
     children: HashMap<i32, oneshot::Sender<i32>>,
 }
 
 impl Guardian {
-    /// Starts a guardian with a command that ends up in [`run`], and waits until it stands ready, for ten seconds at most.
-    /// The same command starts another one if that is killed.
+    /// Starts a guardian with a command that calls [`run`], and waits up to ten seconds until it is ready. The same command
+    /// starts a replacement if the guardian is killed.
     ///
     /// # Errors
     /// The command could not be started, or it did not call [`run`] in time.
     pub fn start(mut command: Command) -> io::Result<Self> {
         let mark = Mark::new();
         command.env(mark::VARIABLE, mark.value());
-        let (process, link) = hatch(&mut command, None)?;
+        let (process, link) = start_process(&mut command, None)?;
         let group = Pid::from_child(&process);
         let state = State {
             process: Some(process),
             link: Some(Arc::new(link)),
-            is_hatching: false,
+            is_starting: false,
             is_dismissed: false,
             dirs: Vec::new(),
             asked: HashMap::new(),
@@ -108,21 +107,21 @@ impl Guardian {
         let shared = Shared { state: Mutex::new(state), settled: Condvar::new(), notify: Notify::new() };
         let shared = Arc::new(shared);
         let guardian = Self { group, mark, shared: Arc::clone(&shared), turn: Mutex::new(()) };
-        thread::Builder::new().name("guardian".into()).spawn(move || shared.attend(&mut command, group))?;
+        thread::Builder::new().name("guardian".into()).spawn(move || shared.watch(&mut command, group))?;
         Ok(guardian)
     }
 
-    /// The process group it leads: processes in it end with the launcher.
+    /// The process group that it leads. Processes in it end with the launcher.
     pub const fn group(&self) -> Pid {
         self.group
     }
 
-    /// Whether it lives on when its group gets this signal.
+    /// Whether it survives this signal to its group.
     pub(crate) fn ignores(signal: Signal) -> bool {
         signal == Signal::CONT || process::IGNORED.contains(&signal.as_raw())
     }
 
-    /// Has it remove a directory if the launcher ends without [`finish`](Self::finish).
+    /// Makes it remove a directory if the launcher ends without [`finish`](Self::finish).
     ///
     /// # Errors
     /// The guardian is gone.
@@ -131,30 +130,30 @@ impl Guardian {
         let link = {
             let mut state = self.shared.lock();
             state.dirs.push(dir.clone());
-            if state.is_hatching {
-                // its successor will be told
+            if state.is_starting {
+                // its replacement will be told
                 return Ok(());
             }
             state.link()?
         };
-        // if this one has just died, its successor is told
-        say(&link, &Order::Protect(dir.into_os_string()));
+        // if this one has just died, its replacement is told
+        notify(&link, &Order::Protect(dir.into_os_string()));
         Ok(())
     }
 
-    /// The variable that its processes have in their environment.
+    /// The environment variable that marks its processes.
     pub(crate) fn mark(&self) -> (OsString, OsString) {
         (mark::VARIABLE.into(), self.mark.value())
     }
 
-    /// Has it start a process of a job, with these standard streams. When all are, [`started`](Self::started) is to be
-    /// called.
+    /// Makes it start a process of a job with these standard streams. Call [`started`](Self::started) after the last one.
+    /// Waits while the guardian is being replaced.
     ///
     /// # Errors
-    /// As [`Command::spawn`]; or the guardian is gone. While another one takes its place, this waits for that.
+    /// As [`Command::spawn`]; or the guardian is gone.
     ///
     /// # Cancel safety
-    /// A process that was started for nobody is killed.
+    /// A process that is started after this was dropped is killed.
     pub(crate) async fn spawn(&self, job: &str, recipe: &Recipe, streams: [OwnedFd; 3]) -> io::Result<Child> {
         let mut file = File::from(memfd_create("recipe", MemfdFlags::CLOEXEC)?);
         file.write_all(&recipe.to_bytes()?)?;
@@ -165,7 +164,7 @@ impl Guardian {
         self.shared.settle().await;
         self.ask(job, &descriptors, asked)?;
         drop(streams);
-        answer.await.unwrap_or_else(|_| Err(io::Error::other("the guardian was killed meanwhile")))
+        answer.await.unwrap_or_else(|_| Err(io::Error::other("the guardian was killed in the meantime")))
     }
 
     fn ask(
@@ -183,7 +182,7 @@ impl Guardian {
             state.asked.insert(number, asked);
             (link, number)
         };
-        // without the state: who waits for room here must not hold up those who make it
+        // not locked: sending may have to wait for the thread that locks the state
         let sent = send(link, &Order::Start { number, job: job.to_owned() }, descriptors);
         if sent.is_err() {
             self.shared.lock().asked.remove(&number);
@@ -191,26 +190,26 @@ impl Guardian {
         sent
     }
 
-    /// All processes of a job are started.
+    /// Tells it that all processes of a job have been started.
     pub(crate) fn started(&self) {
         self.tell(&Order::Started);
     }
 
-    /// Has all processes of a job killed, where there is a cgroup for it.
+    /// Makes it kill all processes of a job that has a cgroup.
     pub(crate) fn kill(&self, job: &str) {
         self.tell(&Order::Kill { job: job.to_owned() });
     }
 
-    /// A job has ended.
+    /// Tells it that a job has ended.
     pub(crate) fn ended(&self, job: &str) {
         self.tell(&Order::Ended { job: job.to_owned() });
     }
 
-    /// Dismisses it: it kills what is left of its processes, removes nothing, and has ended when this returns.
-    /// Blocks for that short while. Doing it twice does nothing.
+    /// Dismisses the guardian: it kills the rest of its processes, removes no directories, and ends. Blocks until it has
+    /// ended. A second call does nothing.
     ///
     /// # Errors
-    /// It cannot be waited for.
+    /// Waiting for the process failed.
     pub fn finish(&self) -> io::Result<()> {
         let (process, link) = {
             let mut state = self.shared.settle_blocking();
@@ -223,23 +222,23 @@ impl Guardian {
             takes_orders.then(|| send(&*link, &Order::Finish, &[])).ok_or(io::ErrorKind::TimedOut)?
         });
         if told.is_none_or(|told| told.is_err()) {
-            tracing::warn!("the guardian was gone before the launcher");
-            // as long as nobody has waited for it, its group is no other
+            tracing::warn!("the guardian ended before the launcher");
+            // nobody has waited for it yet, so the id still belongs to its group
             let _ = kill_process_group(self.group, Signal::KILL);
         }
         let pidfd = pidfd_open(Pid::from_child(&process), PidfdFlags::empty())?;
         if !is_ready(PollFd::new(&pidfd, PollFlags::IN))? {
-            tracing::warn!(pid = process.id(), "the guardian does not end, it is killed with its group");
+            tracing::warn!(pid = process.id(), "the guardian does not end; killing its process group");
             let _ = kill_process_group(self.group, Signal::KILL);
         }
         process.wait().map(drop)
     }
 
-    /// Says what only matters to a guardian that lives.
+    /// Sends an order that only matters to a live guardian.
     fn tell(&self, order: &Order) {
         let link = self.shared.lock().link();
         if let Ok(link) = link {
-            say(&link, order);
+            notify(&link, order);
         }
     }
 }
@@ -249,7 +248,7 @@ impl Drop for Guardian {
         let mut state = self.shared.lock();
         state.is_dismissed = true;
         if let Some(link) = state.link.take() {
-            // it may still tell how processes end
+            // it may still report exit statuses
             let _ = shutdown(&*link, Shutdown::Write);
         }
     }
@@ -257,22 +256,24 @@ impl Drop for Guardian {
 
 impl State {
     fn link(&self) -> io::Result<Arc<OwnedFd>> {
-        self.link.clone().ok_or_else(|| io::Error::other("there is no guardian any more"))
+        self.link.clone().ok_or_else(|| io::Error::other("the guardian is gone"))
     }
 
-    /// Takes in what the guardian says.
-    fn hear(&mut self, report: Report, descriptors: Vec<OwnedFd>) {
+    /// Handles a report of the guardian.
+    fn handle(&mut self, report: Report, descriptors: Vec<OwnedFd>) {
         match report {
             Report::Ready => {}
             Report::Started { number, pid } => {
                 let Some(asked) = self.asked.remove(&number) else { return };
                 let (Some(id), Some(pidfd)) = (Pid::from_raw(pid), descriptors.into_iter().next()) else {
-                    let _ = asked.send(Err(io::Error::other("the launcher ran out of files (ulimit -n)")));
+                    let _ = asked.send(Err(io::Error::other(
+                        "the launcher reached its limit of open files (ulimit -n)",
+                    )));
                     return;
                 };
                 let (ended, end) = oneshot::channel();
                 self.children.insert(pid, ended);
-                // if nobody waits for it any more, it is killed by being dropped
+                // if nobody is waiting, it is dropped and thereby killed
                 let _ = asked.send(Ok(Child::told(Handle::new(id, pidfd), end)));
             }
             Report::Failed { number, errno, reason } => {
@@ -295,29 +296,29 @@ impl Shared {
         lock(&self.state)
     }
 
-    /// Waits until no guardian is about to take the place of another: not longer than that may take. Cancel-safe.
+    /// Waits until no replacement is being started, which has a time limit. Cancel-safe.
     async fn settle(&self) {
         loop {
             let settled = self.notify.notified();
-            if !self.lock().is_hatching {
+            if !self.lock().is_starting {
                 return;
             }
             settled.await;
         }
     }
 
-    /// The same for threads, with the state then.
+    /// The same for threads; returns the locked state.
     fn settle_blocking(&self) -> MutexGuard<'_, State> {
-        let settled = self.settled.wait_while(self.lock(), |state| state.is_hatching);
+        let settled = self.settled.wait_while(self.lock(), |state| state.is_starting);
         settled.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hears what guardians say, one after the other, until there is to be none any more.
-    fn attend(&self, command: &mut Command, group: Pid) {
+    /// Handles the reports of the guardian and its replacements until the last one is gone.
+    fn watch(&self, command: &mut Command, group: Pid) {
         let mut link = self.lock().link.clone();
         while let Some(open) = link {
             while let Ok(Some((report, descriptors))) = receive(&*open, RecvFlags::empty()) {
-                self.lock().hear(report, descriptors);
+                self.lock().handle(report, descriptors);
             }
             drop(open);
             link = self.replace(command, group);
@@ -326,11 +327,11 @@ impl Shared {
         }
     }
 
-    /// Puts another guardian in the place of one that was killed; the link to it. `None` if there is to be none.
+    /// Replaces a killed guardian and returns the connection to the new one; `None` if there is none.
     fn replace(&self, command: &mut Command, group: Pid) -> Option<Arc<OwnedFd>> {
         let (asked, children, mut dead) = {
             let mut state = self.lock();
-            // they hear of no end from it any more, once its children are others' children
+            // it reports no more exit statuses: its children have another parent now
             let (asked, children) = (std::mem::take(&mut state.asked), std::mem::take(&mut state.children));
             let mut dead = state.process.take()?;
             let is_wanted = state.link.take().is_some();
@@ -339,27 +340,27 @@ impl Shared {
                 let _ = dead.wait();
                 return None;
             }
-            state.is_hatching = true;
+            state.is_starting = true;
             (asked, children, dead)
         };
-        // one that only closed its connection must not guard on
+        // it may have closed only its connection
         let _ = dead.kill();
-        // as long as it was not waited for, its group is there to be joined
-        let hatched = hatch(command, Some(group));
+        // the group exists until it has been waited for, so the replacement can join it
+        let started = start_process(command, Some(group));
         let _ = dead.wait();
         let mut state = self.lock();
-        state.is_hatching = false;
+        state.is_starting = false;
         drop((asked, children));
-        match hatched {
+        match started {
             Ok((process, link)) => {
                 let link = Arc::new(link);
                 for dir in &state.dirs {
-                    say(&link, &Order::Protect(dir.clone().into_os_string()));
+                    notify(&link, &Order::Protect(dir.clone().into_os_string()));
                 }
-                tracing::warn!(pid = dead.id(), "the guardian was killed, another has taken its place");
+                tracing::warn!(pid = dead.id(), "the guardian was killed and has been replaced");
                 state.process = Some(process);
                 if state.is_dismissed {
-                    // the launcher was dropped meanwhile
+                    // the launcher was dropped in the meantime
                     let _ = shutdown(&*link, Shutdown::Write);
                 } else {
                     state.link = Some(Arc::clone(&link));
@@ -367,29 +368,29 @@ impl Shared {
                 Some(link)
             }
             Err(error) => {
-                tracing::error!(%error, "the guardian was killed, and there is no other: if this process is killed \
-                    too, what it has started lives on");
+                tracing::error!(%error, "the guardian was killed and could not be replaced: if this process is \
+                    killed too, the processes it started survive");
                 None
             }
         }
     }
 }
 
-/// Whether a descriptor is ready within the time that a guardian may take to end.
+/// Whether a descriptor becomes ready within the time limit of the guardian.
 fn is_ready(descriptor: PollFd<'_>) -> io::Result<bool> {
     let mut descriptors = [descriptor];
     loop {
-        match poll(&mut descriptors, Some(&LAST_TIME)) {
+        match poll(&mut descriptors, Some(&TIME_LIMIT)) {
             Err(Errno::INTR) => {}
             ready => return Ok(ready? > 0),
         }
     }
 }
 
-/// Says what needs no answer; a guardian that is dead is found out otherwise.
-fn say(link: &OwnedFd, order: &Order) {
+/// Sends an order without a reply. A dead guardian is noticed elsewhere.
+fn notify(link: &OwnedFd, order: &Order) {
     if let Err(error) = send(link, order, &[]) {
-        tracing::debug!(%error, ?order, "the guardian does not hear");
+        tracing::debug!(%error, ?order, "cannot reach the guardian");
     }
 }
 
@@ -397,29 +398,29 @@ fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts a guardian process, in a group of its own or in one that is there.
-fn hatch(command: &mut Command, group: Option<Pid>) -> io::Result<(Process, OwnedFd)> {
+/// Starts a guardian process in a new process group or in an existing one.
+fn start_process(command: &mut Command, group: Option<Pid>) -> io::Result<(Process, OwnedFd)> {
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
     let group = group.map_or(0, Pid::as_raw_pid);
     let process = command.stdin(Stdio::from(theirs)).stdout(Stdio::null()).process_group(group).spawn();
-    // its end must be in no other hands, or nobody would hear when it dies
+    // no other process may hold its end of the socket, or its death would go unnoticed
     command.stdin(Stdio::null());
     let mut process = process?;
-    // until it says so a signal to the group could still end it
-    let said = match is_ready(PollFd::new(&ours, PollFlags::IN)) {
+    // a signal to the group could still end it before it is ready
+    let first = match is_ready(PollFd::new(&ours, PollFlags::IN)) {
         Ok(true) => receive(&ours, RecvFlags::empty()),
         Ok(false) => {
-            let seconds = LAST_TIME.tv_sec;
-            let hangs =
-                format!("the guardian process was not ready within {seconds} s: it hangs, or was stopped");
-            Err(io::Error::new(io::ErrorKind::TimedOut, hangs))
+            let seconds = TIME_LIMIT.tv_sec;
+            let problem =
+                format!("the guardian process was not ready within {seconds} s: it hangs or is stopped");
+            Err(io::Error::new(io::ErrorKind::TimedOut, problem))
         }
         Err(error) => Err(error),
     };
-    match said {
+    match first {
         Ok(Some((Report::Ready, _))) => {
             if let Some(files) = pmix_server::inherited_file_limit() {
-                say(&ours, &Order::Files(files));
+                notify(&ours, &Order::Files(files));
             }
             Ok((process, ours))
         }

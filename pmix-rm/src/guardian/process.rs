@@ -1,4 +1,4 @@
-//! What the guardian process does.
+//! The main loop of the guardian process.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -23,27 +23,27 @@ use super::start::{Outcome, Starts, children_of};
 use super::wire::{Order, Report, receive, send};
 use crate::{orphans, tree};
 
-/// Longest time that removing directories may put off the end.
+/// Time limit for removing directories at the end.
 const REMOVAL_TIME: Duration = Duration::from_secs(1);
 
-/// How often ends are looked for while processes of others are being started.
+/// How often to look for ended children while processes of other users are being started.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// What the guardian process does; it ends with its group, so this returns only if it was not started by
-/// [`Guardian::start`](super::Guardian::start), or cannot do its work.
+/// The main function of a guardian process. It ends by killing its process group, so this returns only if the process was
+/// not started by [`Guardian::start`](super::Guardian::start), or on failure.
 pub fn run() -> ExitCode {
     let launcher = io::stdin();
     let is_socket = matches!(socket_type(&launcher), Ok(SocketType::SEQPACKET));
     let (true, Some(mark), Ok(launcher)) =
         (is_socket, Mark::of_environment(), launcher.as_fd().try_clone_to_owned())
     else {
-        tracing::error!("the guardian is started by its launcher, not by hand");
+        tracing::error!("the guardian must be started by a launcher");
         return ExitCode::FAILURE;
     };
     let mut watch =
         Watch { launcher, dirs: Vec::new(), cgroups: Cgroups::of(mark.as_str()), starts: Starts::new() };
-    if let Err(error) = watch.stand() {
-        tracing::error!(%error, "guardian");
+    if let Err(error) = watch.serve() {
+        tracing::error!(%error, "the guardian failed");
     }
     watch.end(&mark);
     match kill_current_process_group(Signal::KILL) {
@@ -52,7 +52,7 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// Signals one sends to a job that would end its guardian.
+/// Signals meant for a job that would also end its guardian.
 pub(super) const IGNORED: [i32; 10] = [
     Signal::HUP.as_raw(),
     Signal::INT.as_raw(),
@@ -66,42 +66,42 @@ pub(super) const IGNORED: [i32; 10] = [
     Signal::VTALARM.as_raw(),
 ];
 
-/// What is guarded.
+/// The state of the guardian.
 struct Watch {
     launcher: OwnedFd,
-    /// To be removed with what the launcher leaves.
+    /// Directories to remove at the end.
     dirs: Vec<PathBuf>,
     cgroups: Cgroups,
     starts: Starts,
 }
 
 impl Watch {
-    /// Does what the launcher says until it ends, in order or not.
-    fn stand(&mut self) -> io::Result<()> {
-        // what processes leave behind becomes ours, so that it can be found
+    /// Carries out the orders of the launcher until that ends.
+    fn serve(&mut self) -> io::Result<()> {
+        // orphans become children of this process, so that they can be found
         set_child_subreaper(Some(getpid()))?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
-            // signals to the group are meant for the processes in it: to receive them is not to die of them
+            // signals to the group are meant for the processes in it; receiving them avoids dying from them
             let _ignored = IGNORED.map(|number| signal(SignalKind::from_raw(number)));
             let mut ended = signal(SignalKind::child())?;
-            // it is no stream, but only asked whether there is something to read
+            // not used as a stream, only to wait until it is readable
             let orders = std::os::unix::net::UnixStream::from(self.launcher.try_clone()?);
             orders.set_nonblocking(true)?;
             let orders = UnixStream::from_std(orders)?;
             self.report(&Report::Ready)?;
             loop {
                 tokio::select! {
-                    // those who wait for an end come before those who want a start
+                    // reports of ends take precedence over starts
                     biased;
                     _ = ended.recv() => self.reap()?,
-                    // of a child whose thread has yet to end the system tells before it can be waited for
+                    // SIGCHLD may precede the end of the thread that started the child
                     () = tokio::time::sleep_until(Instant::now() + LOOK_AGAIN), if !self.starts.is_empty() => {
                         self.reap()?;
                     }
                     (number, outcome) = self.starts.next() => {
                         self.tell(number, outcome)?;
-                        // ends that could not be told meanwhile
+                        // ends that could not be reported in the meantime
                         self.reap()?;
                     }
                     ready = orders.readable() => {
@@ -109,7 +109,7 @@ impl Watch {
                         let order = || receive(&self.launcher, RecvFlags::DONTWAIT);
                         match orders.try_io(Interest::READABLE, order) {
                             Ok(Some((order, descriptors))) => {
-                                if !self.obey(order, descriptors).await? {
+                                if !self.carry_out(order, descriptors).await? {
                                     return Ok(());
                                 }
                             }
@@ -123,14 +123,14 @@ impl Watch {
         })
     }
 
-    /// False if there is nothing more to be done.
-    async fn obey(&mut self, order: Order, descriptors: Vec<OwnedFd>) -> io::Result<bool> {
+    /// Carries out an order. Returns false after the last one.
+    async fn carry_out(&mut self, order: Order, descriptors: Vec<OwnedFd>) -> io::Result<bool> {
         match order {
             Order::Protect(dir) => self.dirs.push(dir.into()),
             Order::Files(limit) => {
                 let lowered = Rlimit { current: Some(limit), ..getrlimit(Resource::Nofile) };
                 if let Err(error) = setrlimit(Resource::Nofile, lowered) {
-                    tracing::warn!(%error, limit, "processes get another limit of open files than this");
+                    tracing::warn!(%error, limit, "cannot set the limit of open files for processes");
                 }
             }
             Order::Start { number, job } => {
@@ -151,14 +151,14 @@ impl Watch {
         Ok(true)
     }
 
-    /// Tells the ends of all children that have ended; those of orphans mean nothing to the launcher.
+    /// Reports the ends of all children that have ended; the launcher ignores those of orphans.
     ///
-    /// A thread that starts a process waits itself for one that could not become a program, and must not be robbed of it:
-    /// while there are such threads, only what none of them has just made is waited for.
+    /// A thread that starts a process waits for the child itself if exec fails, and nobody else may do so. While there are such
+    /// threads, only children of the main thread are waited for.
     fn reap(&mut self) -> io::Result<()> {
         if !self.starts.is_empty() {
             let children = children_of(getpid());
-            // whose thread has ended is among them, and its start is told before its end
+            // includes children of threads that have ended, whose start is reported before their end
             for (number, outcome) in self.starts.ended() {
                 self.tell(number, outcome)?;
             }
@@ -197,17 +197,17 @@ impl Watch {
         send(&self.launcher, report, &[])
     }
 
-    /// Ends all that is left and removes what is to be removed.
+    /// Kills the remaining processes and removes directories and cgroups.
     fn end(mut self, mark: &Mark) {
         self.cgroups.kill_all();
         if getpgrp() != getpid() {
-            // the heir of another guardian: processes of that one do not descend from this one
+            // a replacement: the processes of the previous guardian do not descend from this one
             tree::signal_all(&mark.processes(), Signal::KILL);
         }
         let launcher = self.launcher;
         orphans::end(move |pid, status| {
             let report = Report::Ended { pid: pid.as_raw_pid(), status: status.as_raw() };
-            // it is there if it has dismissed its guardian
+            // the launcher is alive if it has dismissed the guardian
             let _ = send(&launcher, &report, &[]);
         });
         remove_within(REMOVAL_TIME, self.dirs);
@@ -215,7 +215,7 @@ impl Watch {
     }
 }
 
-/// Removes directories, but returns after `limit`: a file system that hangs must not keep the guardian.
+/// Removes directories, but returns after `limit`, as a file system may hang.
 fn remove_within(limit: Duration, dirs: Vec<PathBuf>) {
     if dirs.is_empty() {
         return;
@@ -224,7 +224,7 @@ fn remove_within(limit: Duration, dirs: Vec<PathBuf>) {
     std::thread::spawn(move || {
         for dir in dirs {
             if let Err(error) = pmix_server::remove_tree(&dir) {
-                tracing::warn!(%error, dir = %dir.display(), "directory of a dead launcher not removed");
+                tracing::warn!(%error, dir = %dir.display(), "cannot remove a directory of a dead launcher");
             }
         }
         let _ = done.send(());

@@ -1,5 +1,5 @@
-//! How the guardian starts processes: its own user's at once, those of others in threads, as another user can keep a
-//! start from coming to an end (a lease on the program, a stop signal before it runs).
+//! Starts processes: those of the guardian's user directly, those of other users in threads, because another user can block a
+//! start (by a lease on the program, or a stop signal before it runs).
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -20,20 +20,20 @@ use super::wire::START_FDS;
 use crate::binding::on;
 use crate::recipe::Recipe;
 
-/// Longest time that a start may take.
+/// Time limit for a start.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// How long the guardian waits for a start before it turns to others: more than it takes to fork, which is to happen in
-/// the directory and the cgroup of the job.
+/// Time to wait for a start before handling other orders. It is longer than a fork, which must happen in the directory and the
+/// cgroup of the job.
 const MOMENT: Duration = Duration::from_millis(100);
 
-/// Starts that one user may have under way.
+/// Most concurrent starts of one user.
 const MAX_OF_USER: usize = 8;
 
-/// A start that has come to its end: the process, or why there is none.
+/// The outcome of a start: the process, or the reason why there is none.
 pub(super) type Outcome = io::Result<(Pid, OwnedFd)>;
 
-/// The starts that are under way.
+/// The pending starts.
 #[derive(Debug)]
 pub(super) struct Starts {
     pending: BTreeMap<u64, Pending>,
@@ -46,7 +46,7 @@ struct Pending {
     uid: u32,
     thread: Arc<OnceLock<Pid>>,
     end: Instant,
-    /// It was reported as failed: what comes of it is killed.
+    /// It was reported as failed, so the process is killed if it starts after all.
     given_up: bool,
 }
 
@@ -56,13 +56,13 @@ impl Starts {
         Self { pending: BTreeMap::new(), done, outcomes }
     }
 
-    /// Whether there is none.
+    /// Whether no start is pending.
     pub(super) fn is_empty(&self) -> bool {
         self.pending.is_empty()
     }
 
-    /// Starts a process with the descriptors of an order of this number. What comes of it, and of others meanwhile;
-    /// [`next`](Self::next) tells the rest.
+    /// Starts a process with the descriptors of the order of this number. Returns the outcomes known so far, of this and of
+    /// other starts; [`next`](Self::next) returns the others.
     pub(super) async fn start(&mut self, number: u64, descriptors: Vec<OwnedFd>) -> Vec<(u64, Outcome)> {
         let (mut command, user, processor) = match prepare(descriptors) {
             Ok(prepared) => prepared,
@@ -73,7 +73,7 @@ impl Starts {
         };
         let uid = user.uid();
         if self.pending.values().filter(|pending| pending.uid == uid).count() >= MAX_OF_USER {
-            let reason = format!("{MAX_OF_USER} starts of uid {uid} are under way already");
+            let reason = format!("{MAX_OF_USER} processes of uid {uid} are already being started");
             return vec![(number, Err(io::Error::new(io::ErrorKind::ResourceBusy, reason)))];
         }
         let thread = Arc::new(OnceLock::new());
@@ -96,12 +96,12 @@ impl Starts {
                 ended.push(self.next().await);
             }
         };
-        // it is told later then
+        // otherwise it is reported later
         let _ = tokio::time::timeout(MOMENT, all).await;
         ended
     }
 
-    /// The next start that ends or has taken too long. Nothing is lost when this is dropped.
+    /// The outcome of the next start that ends or times out. Cancel-safe.
     pub(super) async fn next(&mut self) -> (u64, Outcome) {
         loop {
             let late = self.pending.iter().filter(|(_, pending)| !pending.given_up);
@@ -124,7 +124,7 @@ impl Starts {
         }
     }
 
-    /// Those that have ended by now.
+    /// The outcomes of starts that have ended by now.
     pub(super) fn ended(&mut self) -> Vec<(u64, Outcome)> {
         let mut ended = Vec::new();
         while let Ok((number, child)) = self.outcomes.try_recv() {
@@ -133,7 +133,7 @@ impl Starts {
         ended
     }
 
-    /// `None` if nobody waits for it any more.
+    /// `None` if the start was given up before.
     fn settle(&mut self, number: u64, child: io::Result<Child>) -> Option<Outcome> {
         let pending = self.pending.remove(&number)?;
         if !pending.given_up {
@@ -145,7 +145,7 @@ impl Starts {
         None
     }
 
-    /// Kills what hangs before it is a program, so that its thread ends.
+    /// Kills a process that hangs before exec, so that its thread ends.
     fn give_up(&mut self, number: u64) -> io::Error {
         if let Some(pending) = self.pending.get_mut(&number) {
             pending.given_up = true;
@@ -169,18 +169,18 @@ pub(super) fn children_of(thread: Pid) -> Vec<Pid> {
     children.into_iter().filter_map(|pid| Pid::from_raw(pid.cast_signed())).collect()
 }
 
-/// Reads what is to be started from the descriptors of an order, and goes where it is to start.
+/// Reads the command from the descriptors of an order, and enters its directory.
 fn prepare(descriptors: Vec<OwnedFd>) -> io::Result<(Command, Option<Account>, Option<usize>)> {
     let count = descriptors.len();
     let [recipe, cwd, stdin, stdout, stderr]: [OwnedFd; START_FDS] =
         descriptors.try_into().map_err(|_| {
-            io::Error::other(format!("the guardian was given {count} descriptors: too many open files"))
+            io::Error::other(format!("the guardian received only {count} descriptors: too many open files"))
         })?;
     let mut bytes = Vec::new();
     let mut file = File::from(recipe);
     file.rewind()?;
     file.read_to_end(&mut bytes)?;
-    let recipe = Recipe::from_bytes(&bytes).ok_or_else(|| io::Error::other("unreadable start order"))?;
+    let recipe = Recipe::from_bytes(&bytes).ok_or_else(|| io::Error::other("malformed start order"))?;
     fchdir(cwd)?;
     let mut command = recipe.command();
     let [stdin, stdout, stderr] = [stdin, stdout, stderr].map(Stdio::from);
@@ -190,11 +190,11 @@ fn prepare(descriptors: Vec<OwnedFd>) -> io::Result<(Command, Option<Account>, O
 
 fn named(mut child: Child) -> Outcome {
     let pid = Pid::from_child(&child);
-    // nobody has waited for it yet, so the id is its own
+    // it has not been waited for, so the id is still its own
     match pidfd_open(pid, PidfdFlags::empty()) {
         Ok(pidfd) => Ok((pid, pidfd)),
         Err(error) => {
-            // it is reported as failed, so it must not go on
+            // it is reported as failed, so it must not continue
             let _ = child.kill();
             Err(error.into())
         }

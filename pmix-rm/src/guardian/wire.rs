@@ -1,4 +1,4 @@
-//! What launcher and guardian say to each other, over a pair of sockets that keeps messages whole.
+//! Messages between launcher and guardian, over a socket pair that preserves message boundaries.
 
 use std::ffi::OsString;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -14,42 +14,43 @@ use rustix::net::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// What a launcher says.
+/// An order of the launcher.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Order {
     /// Remove this directory if the launcher ends without [`Finish`](Self::Finish).
     Protect(OsString),
-    /// Processes may open so many files, if they do not ask for more (`RLIMIT_NOFILE`, soft).
+    /// The soft limit of open files for processes (`RLIMIT_NOFILE`).
     Files(u64),
-    /// Start a process of this job; the number names the order. With it come the recipe, the launcher's current directory, and the standard streams.
+    /// Start a process of this job; the number identifies the order. Comes with descriptors of the recipe, the launcher's
+    /// current directory, and the standard streams.
     Start { number: u64, job: String },
-    /// All processes of the last job are started.
+    /// All processes of the last job have been started.
     Started,
-    /// Kill all that belongs to this job, where there is a cgroup for it.
+    /// Kill all processes of this job if it has a cgroup.
     Kill { job: String },
     /// This job has ended.
     Ended { job: String },
-    /// The launcher ends in order.
+    /// The launcher ends regularly.
     Finish,
 }
 
-/// What a guardian says.
+/// A report of the guardian.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Report {
-    /// It stands guard.
+    /// The guardian is ready.
     Ready,
-    /// The process of the order of this number was started; with it comes its pidfd.
+    /// The process of this order was started. Comes with its pidfd.
     Started { number: u64, pid: i32 },
-    /// It was not: the system's error number, or else what went wrong.
+    /// The process of this order was not started: the error number of the system, or else the reason.
     Failed { number: u64, errno: Option<i32>, reason: String },
-    /// A process has ended with this status; before the guardian has asked for it, the pid goes to no other.
+    /// A process has ended with this wait status.
     Ended { pid: i32, status: i32 },
 }
 
 /// Descriptors that come with [`Order::Start`].
 pub(super) const START_FDS: usize = 5;
 
-/// More than any message has; what is large comes in a file of its own.
+/// No message is longer; recipes come in a file.
 const MAX_BYTES: usize = 64 * 1024;
 
 /// Sends a message and descriptors with it.
@@ -67,7 +68,7 @@ pub(super) fn send(
     loop {
         match sendmsg(&to, &[IoSlice::new(&bytes)], &mut control, SendFlags::NOSIGNAL) {
             Err(Errno::INTR) => {}
-            // the guardian's end does not block by itself, as it waits for signals too
+            // the guardian's end is non-blocking, as it also waits for signals
             Err(Errno::AGAIN) => {
                 let _ = poll(&mut [PollFd::new(&to, PollFlags::OUT)], None);
             }
@@ -79,7 +80,7 @@ pub(super) fn send(
 /// The next message; `None` when the other side has ended.
 ///
 /// # Errors
-/// `WouldBlock` if there is none yet and `flags` say not to wait; or what came is no message.
+/// `WouldBlock` if there is none yet and `flags` say not to wait; or the message is malformed.
 pub(super) fn receive<T: DeserializeOwned>(
     from: impl AsFd,
     flags: RecvFlags,
@@ -90,7 +91,7 @@ pub(super) fn receive<T: DeserializeOwned>(
     let count = loop {
         let flags = flags | RecvFlags::CMSG_CLOEXEC;
         match recvmsg(&from, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags) {
-            // reset if the other side has left something unread; what it had said before is still to be read
+            // reset if the other side left something unread; its earlier messages can still be read
             Err(Errno::INTR | Errno::CONNRESET) => {}
             received => break received?.bytes,
         }

@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use super::Shared;
 use super::translate::{AnswerAs, answer};
 use crate::door::{LogLine, warn_with};
-use crate::driver::Peer;
+use crate::inbox::Peer;
 use crate::line::{Line, Refused};
 use pmix_engine::RequestId;
 
@@ -246,7 +246,7 @@ mod tests {
 
     use super::*;
     use crate::door::Door;
-    use crate::driver::Inbox;
+    use crate::inbox::Inbox;
     use crate::native::job::JobCache;
     use crate::native::owner::Owners;
 

@@ -271,13 +271,13 @@ pub(super) fn answer(server: &ProcId, library: Version, reply: Reply, form: Answ
         }
         (Reply::Info(info), AnswerAs::Info) => Body::Info(info).into(),
         (Reply::Credential(found), AnswerAs::Credential) => {
-            Body::Credential(Credential { credential: found.credential, info: found.info }).into()
+            Body::Credential(Credential::new(found.credential, found.info)).into()
         }
         // the C library reads what was found only behind a success
         (Reply::Lookup(reply), AnswerAs::Found) => Body::Lookup(reply.found).into(),
         (Reply::Spawn(SpawnReply { nspace, job, .. }), AnswerAs::Spawned) => {
             let entries = job.map(|job| spell_out(&job, server).entries).unwrap_or_default();
-            Body::Spawn(Spawned { nspace, entries }).into()
+            Body::Spawn(Spawned::new(nspace, entries)).into()
         }
         (Reply::Connect(reply), AnswerAs::Connected) => {
             Body::Connect(reply.jobs.iter().map(|job| spell_out(job, server)).collect()).into()
@@ -297,8 +297,9 @@ fn group(server: &ProcId, reply: &GroupReply, own: &Nspace) -> Answer {
     }
     let others = reply.jobs.iter().filter(|job| job.nspace() != own);
     let jobs = others.map(|job| spell_out(job, server)).collect();
-    let (members, context_id) = (reply.members.clone(), reply.context_id);
-    Body::Group(GroupResult { members, context_id, jobs, info: Vec::new() }).into()
+    let mut group = GroupResult::new(reply.members.clone());
+    (group.context_id, group.jobs) = (reply.context_id, jobs);
+    Body::Group(group).into()
 }
 
 /// Answers as programs written for libraries before 6.0 take them: an info for each key, whichever query asked for it

@@ -1,4 +1,4 @@
-//! `pmix attrs`: which functions are supported, and which attributes they take.
+//! `pmix attrs`: supported functions and their attributes.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -8,25 +8,27 @@ use pmix_tool::{Query, QueryResults, Tool};
 use serde::Serialize;
 
 use super::render::write_table;
-use super::selection::Selection;
+use super::selection::{Selection, finalize};
 use super::{Console, Trouble};
 
-/// Lists the functions that are supported, or the attributes that functions take
+/// Lists the supported functions, or the attributes of functions
 ///
-/// Without a server selected it asks the only live one of this user on this node. LEVEL says who supports an
-/// attribute: this tool's library as that of a client and of a tool, the server, or its host.
+/// By default it queries the only live server of this user on this node. LEVEL says who supports an attribute: the client
+/// library, the tool library, the server, or its host.
 ///
 /// The JSON report is one object: {"server", "functions": {FUNCTION: {LEVEL: [{"name", "key", "data_type", "limits",
-/// "description"}]}}}. Without functions given, the arrays are empty.
+/// "description"}]}}}. If no function is given, the arrays are empty.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit code: 0 if something is supported; 1 if not, or if no server could be asked; \
-                        2 if the command line is wrong.")]
+#[command(
+    after_help = "Exit code: 0 if something is supported; 1 if not, or if no server could be queried; \
+                        2 for an invalid command line."
+)]
 pub(super) struct Args {
     /// Functions of the Standard, such as PMIx_Get
     #[arg(value_name = "FUNCTION")]
     functions: Vec<String>,
 
-    /// Print one JSON object in place of the table
+    /// Print one JSON object instead of the table
     #[arg(long)]
     json: bool,
 
@@ -42,7 +44,7 @@ struct Report {
 }
 
 pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
-    let report = ask(&args).await?;
+    let report = request(&args).await?;
     if args.json {
         console.json(&report)?;
     } else if args.functions.is_empty() {
@@ -63,20 +65,17 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
     let nothing = report.functions.values().all(BTreeMap::is_empty);
     if nothing {
         let functions = args.functions.join(", ");
-        console.complain(&format!("{functions}: not supported; run pmix attrs for the functions that are"));
+        console.complain(&format!("{functions}: not supported; `pmix attrs` lists the supported functions"));
     }
     Ok(if nothing { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-async fn ask(args: &Args) -> Result<Report, Trouble> {
+async fn request(args: &Args) -> Result<Report, Trouble> {
     let tool = args.selection.connect().await.map_err(super::query::hint)?;
     let functions = args.functions.iter().map(String::as_str);
     let answer = tool.query([Query::attributes(functions)]).await?;
     let report = Report::new(&tool, &answer, &args.functions);
-    // what was asked for is here, whether or not finalize succeeds
-    if let Err(error) = tool.finalize().await {
-        tracing::debug!(%error, "finalize");
-    }
+    finalize(tool).await;
     Ok(report)
 }
 
@@ -98,7 +97,7 @@ impl Report {
         Self { server: tool.server_id().nspace.to_string(), functions }
     }
 
-    /// A row an attribute, and one for each level that supports a function without any.
+    /// A row for each attribute, and one for each level that supports a function without attributes.
     fn rows(&self) -> Vec<Vec<String>> {
         let mut rows = Vec::new();
         for (function, levels) in &self.functions {
@@ -118,7 +117,7 @@ impl Report {
     }
 }
 
-/// Functions of a level, from the answer to a query for all of them.
+/// Functions of a level, from the reply to a query for all of them.
 fn listed(answer: &QueryResults, level: AttributeLevel) -> Vec<String> {
     let infos = answer.results().iter().flat_map(|result| &result.infos);
     let mut levels = infos.filter_map(|info| info.value.as_infos()).flatten();

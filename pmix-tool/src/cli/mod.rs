@@ -1,7 +1,6 @@
-//! The command line: one file a subcommand, and what they share.
+//! The command line: a file for each subcommand, and what they share.
 
 mod attrs;
-mod log;
 mod output;
 mod ps;
 mod qualifier;
@@ -18,7 +17,7 @@ use clap::{Parser, Subcommand};
 use pmix_tool::types::{escaped, escaped_json, without_os_codes};
 use thiserror::Error;
 
-/// Asks the PMIx servers of this user on this node what runs
+/// Queries the PMIx servers of this user on this node
 #[derive(Debug, Parser)]
 #[command(name = "pmix", version, after_help = AFTER_HELP)]
 struct Cli {
@@ -36,15 +35,15 @@ enum Command {
 }
 
 const AFTER_HELP: &str = "\
-Servers are found by the files they leave below PMIX_SERVER_TMPDIR; if that is not set, below TMPDIR or /tmp, and in \
+Servers are found by their files below PMIX_SERVER_TMPDIR; if that is not set, below TMPDIR or /tmp, and in \
 XDG_RUNTIME_DIR.
 
-Exit code: 0 if there was something to print; 1 if not, or if no server could be asked; 2 if the command line is \
-wrong.
+Exit code: 0 if there was something to print; 1 if not, or if no server could be queried; 2 for an invalid command \
+line.
 
-RUST_LOG=debug shows on standard error what pmix does.";
+RUST_LOG=debug logs what pmix does to standard error.";
 
-/// Why a command ends with exit code 1 and a word on standard error.
+/// An error that ends a command with a message and exit code 1.
 #[derive(Debug, Error)]
 enum Trouble {
     #[error(transparent)]
@@ -60,9 +59,9 @@ enum Trouble {
 /// Where a command writes.
 struct Console<'a> {
     out: &'a mut dyn Write,
-    /// For people: what went wrong and what is missing.
+    /// Messages for people: what failed and what is missing.
     err: &'a mut dyn Write,
-    /// Columns of the terminal that standard output goes to, if it does.
+    /// Columns of the terminal, if standard output is one.
     width: Option<usize>,
 }
 
@@ -71,14 +70,14 @@ pub(crate) fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(mut error) => {
-            // to follow the advice on how to make an argument of it would not help
+            // clap's advice on how to pass it as an argument would not help
             error.remove(clap::error::ContextKind::Suggested);
-            // nobody is left to be told if this fails
+            // there is nowhere to report a failure
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
-    log::trace();
+    pmix_tool::log::to_stderr("warn");
     let (mut out, mut err) = (io::BufWriter::new(io::stdout().lock()), io::stderr());
     let mut console = Console { out: &mut out, err: &mut err, width: terminal_width() };
     let outcome = run(cli, &mut console).and_then(|code| {
@@ -87,7 +86,7 @@ pub(crate) fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     });
     match outcome {
         Ok(code) => code,
-        // whoever reads has seen enough, as with `pmix ps | head -1`
+        // the reader has seen enough, as with `pmix ps | head -1`
         Err(Trouble::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(trouble) => {
             console.complain(&trouble.to_string());
@@ -112,7 +111,7 @@ fn run(cli: Cli, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
 
 impl Console<'_> {
     fn complain(&mut self, problem: &str) {
-        // standard error that is closed is no reason to fail
+        // a closed standard error is no reason to fail
         let _ = writeln!(self.err, "pmix: {}", escaped(&without_os_codes(problem)));
     }
 

@@ -1,4 +1,4 @@
-//! `pmix output`: what processes write, as they write it.
+//! `pmix output`: follows the output of processes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -9,25 +9,25 @@ use std::str::FromStr;
 use pmix_tool::types::{IofChannels, Rank};
 use pmix_tool::{Nspace, OutputChunk, OutputError, OutputFormat, OutputWriter, ProcId};
 
-use super::selection::{Selection, bye};
+use super::selection::{Selection, finalize};
 use super::{Console, Trouble};
 
 /// Follows the output of running jobs or processes until they end
 ///
-/// Standard output goes to standard output, standard error to standard error, in whole lines. What was written before
-/// is not shown. Where the output goes otherwise it still goes, unless --redirect is given. Without a server selected it
-/// looks for the jobs at all live ones of this user on this node; all have to be at the same.
+/// Writes standard output to standard output and standard error to standard error, in whole lines. Earlier output is not
+/// shown. The output also goes where it went before, unless --redirect is given. By default it searches for the jobs at all
+/// live servers of this user on this node; all jobs must be at the same server.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit code: 0 when all of them have ended, or their server has stopped; 1 if there is no such job or process, if its output cannot \
-                  be had, or if the server was lost; 2 if the command line is wrong."
+    after_help = "Exit code: 0 when all of them have ended, or their server has stopped; 1 if a job or process is not running, if its \
+                  output is not available, or if the connection to the server was lost; 2 for an invalid command line."
 )]
 pub(super) struct Args {
-    /// Jobs, by their namespaces, or single processes of them
+    /// Jobs, by namespace, or single processes
     #[arg(value_name = "NAMESPACE[:RANK]", required = true)]
-    targets: Vec<Target>,
+    targets: Vec<OutputSource>,
 
-    /// Take the output away from where it goes otherwise, until this command ends
+    /// Keep the output from where it normally goes, until this command ends
     #[arg(long)]
     redirect: bool,
 
@@ -49,39 +49,39 @@ pub(super) struct Args {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Format")]
 struct Format {
-    /// Begin each line with namespace, rank and channel
+    /// Prefix each line with namespace, rank and channel
     #[arg(long)]
     tag: bool,
 
-    /// Begin each line with rank and channel
+    /// Prefix each line with rank and channel
     #[arg(long)]
     rank: bool,
 
-    /// Begin each line with the time
+    /// Prefix each line with the time
     #[arg(long)]
     timestamp: bool,
 
-    /// Make each line an XML element
+    /// Write each line as an XML element
     #[arg(long)]
     xml: bool,
 
-    /// Show pieces as they come, not whole lines
+    /// Write output as it arrives, not in whole lines
     #[arg(long, conflicts_with_all = ["tag", "rank", "timestamp", "xml"])]
     raw: bool,
 
-    /// Show standard error where standard output goes
+    /// Write standard error to standard output
     #[arg(long)]
     merge: bool,
 
-    /// Write to NAME.NAMESPACE.RANK.out and .err, too
+    /// Also write to NAME.NAMESPACE.RANK.out and .err
     #[arg(long, value_name = "NAME")]
     to_file: Option<PathBuf>,
 
-    /// Take NAME for a pattern with %n for the namespace and %r for the rank
+    /// Treat NAME as a pattern with %n for the namespace and %r for the rank
     #[arg(long, requires = "to_file")]
     pattern: bool,
 
-    /// Write to DIR/NAMESPACE/rank.RANK/stdout and stderr, too
+    /// Also write to DIR/NAMESPACE/rank.RANK/stdout and stderr
     #[arg(long, value_name = "DIR")]
     to_directory: Option<PathBuf>,
 
@@ -90,11 +90,11 @@ struct Format {
     file_only: bool,
 }
 
-/// A job, or a process of it.
+/// A job, or a process of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Target(ProcId);
+struct OutputSource(ProcId);
 
-impl FromStr for Target {
+impl FromStr for OutputSource {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -115,16 +115,16 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
         (_, true) => IofChannels::STDERR,
         _ => IofChannels::STDOUT | IofChannels::STDERR,
     };
-    let procs: BTreeSet<ProcId> = args.targets.into_iter().map(|Target(proc)| proc).collect();
+    let procs: BTreeSet<ProcId> = args.targets.into_iter().map(|OutputSource(proc)| proc).collect();
     let mut jobs: Vec<Nspace> = procs.iter().map(|proc| proc.nspace.clone()).collect();
     jobs.dedup();
-    let found = args.selection.find(&jobs, console).await?;
-    if !found.is_complete {
+    let job_servers = args.selection.find(&jobs, console).await?;
+    if !job_servers.is_complete {
         return Ok(ExitCode::FAILURE);
     }
-    let mut servers = found.servers.into_iter();
+    let mut servers = job_servers.servers.into_iter();
     let (Some((tool, _)), None) = (servers.next(), servers.next()) else {
-        let problem = "these jobs are at several servers: follow those of each with a command of its own";
+        let problem = "these jobs are at different servers; run one command for each server";
         return Err(Trouble::Other(problem.into()));
     };
     let request = tool.pull_output(procs.clone()).channels(channels);
@@ -140,10 +140,12 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
                 close(&mut open, &chunk);
             }
             Some(Err(OutputError::Lagged { bytes })) => {
-                // where it is missing, as far as lines let it be said
-                complain(&format!("{bytes} bytes of output are missing here: they came too fast"));
+                // printed where output is missing, between lines
+                complain(&format!(
+                    "{bytes} bytes of output are missing here: this command could not keep up"
+                ));
             }
-            // its jobs have ended before
+            // its jobs have ended
             Some(Err(OutputError::Stopped)) => {}
             Some(Err(error)) => trouble = Some(error),
             None => break,
@@ -154,13 +156,13 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
         Some(error) => Err(Trouble::Other(error.to_string())),
         None => {
             drop(output);
-            bye(tool).await;
+            finalize(tool).await;
             Ok(ExitCode::SUCCESS)
         }
     }
 }
 
-/// Notes that nothing more comes from a channel, or from a namespace.
+/// Notes the end of a channel or of a namespace.
 fn close(open: &mut BTreeMap<ProcId, IofChannels>, chunk: &OutputChunk) {
     if !chunk.is_complete {
         return;
@@ -176,7 +178,7 @@ fn close(open: &mut BTreeMap<ProcId, IofChannels>, chunk: &OutputChunk) {
     });
 }
 
-/// The writer has the console.
+/// Writes to standard error directly, as the output writer borrows the console.
 fn complain(problem: &str) {
     let _ = writeln!(io::stderr(), "pmix: {problem}");
 }
@@ -208,8 +210,9 @@ mod tests {
 
     #[test]
     fn a_target_is_a_job_or_a_process() {
-        let read =
-            |text: &str| text.parse::<Target>().map(|Target(proc)| (proc.nspace.to_string(), proc.rank));
+        let read = |text: &str| {
+            text.parse::<OutputSource>().map(|OutputSource(proc)| (proc.nspace.to_string(), proc.rank))
+        };
         assert_eq!(read("job.1"), Ok(("job.1".into(), Rank::WILDCARD)));
         assert_eq!(read("job.1:7"), Ok(("job.1".into(), Rank::from_raw(7))));
         assert_eq!(read("a:b"), Ok(("a:b".into(), Rank::WILDCARD)));

@@ -6,28 +6,28 @@ use pmix_tool::{Error, Nspace, ProcInfo, Status, Tool, ToolBuilder};
 use serde::Serialize;
 
 use super::render::{PROC_HEADER, PROC_NUMBERS, proc_row, write_table};
-use super::selection::{Selection, absent, bye};
+use super::selection::{Selection, absent, finalize};
 use super::{Console, Trouble};
 
 /// Lists running jobs with their processes
 ///
-/// Without a server selected it asks all live servers of this user on this node. EXIT is the exit code of processes
-/// that have ended; - stands for what is not known.
+/// By default it queries all live servers of this user on this node. EXIT is the exit code of processes that have ended;
+/// - means unknown.
 ///
 /// The JSON report is one object: {"servers": [{"nspace", "pid", "uri", "jobs": [{"nspace", "procs": [{"proc":
 /// {"nspace", "rank"}, "hostname", "executable", "pid", "exit_code", "state"}]}]}]}. The pid of a server selected
-/// with --uri is null; that of a process is 0 before it starts. The list is empty if no server could be asked.
+/// with --uri is null; that of a process is 0 before it starts. The list is empty if no server could be queried.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit code: 0 if the table could be printed; 1 if no server runs or none could be asked, \
-                        or if a job that was named is not there; 2 if the command line is wrong."
+    after_help = "Exit code: 0 if the table was printed; 1 if no server is running or could be queried, \
+                        or if one of the given jobs is not running; 2 for an invalid command line."
 )]
 pub(super) struct Args {
-    /// Only these jobs
+    /// List only these jobs
     #[arg(value_name = "NSPACE")]
     jobs: Vec<Nspace>,
 
-    /// Print one JSON object in place of the table
+    /// Print one JSON object instead of the table
     #[arg(long)]
     json: bool,
 
@@ -57,7 +57,7 @@ struct JobReport {
 pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
     let mut report = Report::default();
     for tool in args.selection.candidates()? {
-        match ask(tool, &args.jobs).await {
+        match query(tool, &args.jobs).await {
             Ok(server) => report.servers.push(server),
             Err(error) => console.complain(&error.to_string()),
         }
@@ -75,12 +75,12 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
     Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-async fn ask(builder: ToolBuilder, wanted: &[Nspace]) -> Result<ServerReport, Error> {
+async fn query(builder: ToolBuilder, wanted: &[Nspace]) -> Result<ServerReport, Error> {
     let tool = builder.connect().await?;
     let mut jobs = Vec::new();
     for nspace in tool.namespaces().await? {
         if wanted.is_empty() || wanted.contains(&nspace) {
-            jobs.extend(ask_job(&tool, nspace).await?);
+            jobs.extend(query_job(&tool, nspace).await?);
         }
     }
     let report = ServerReport {
@@ -89,12 +89,12 @@ async fn ask(builder: ToolBuilder, wanted: &[Nspace]) -> Result<ServerReport, Er
         uri: tool.server_uri().to_owned(),
         jobs,
     };
-    bye(tool).await;
+    finalize(tool).await;
     Ok(report)
 }
 
-/// `None` if the job has ended since it was listed.
-async fn ask_job(tool: &Tool, nspace: Nspace) -> Result<Option<JobReport>, Error> {
+/// `None` if the job has ended in the meantime.
+async fn query_job(tool: &Tool, nspace: Nspace) -> Result<Option<JobReport>, Error> {
     match tool.proc_table(&nspace).await {
         Ok(procs) => Ok(Some(JobReport { nspace, procs })),
         Err(error) if error.is_not_found() || error.status() == Status::ERR_INVALID_NAMESPACE => Ok(None),
@@ -107,7 +107,7 @@ impl Report {
         self.servers.iter().flat_map(|server| &server.jobs).any(|job| job.nspace == *nspace)
     }
 
-    /// One table a server, with a title if there are several. Where jobs were named, servers without them have none.
+    /// A table for each server, with a title if there are several. If jobs are given, servers without them are left out.
     fn write(&self, named: &[Nspace], console: &mut Console<'_>) -> std::io::Result<()> {
         let is_shown = |server: &&ServerReport| named.is_empty() || !server.jobs.is_empty();
         let shown: Vec<_> = self.servers.iter().filter(is_shown).collect();

@@ -1,25 +1,25 @@
-//! Keys and qualifiers as they are typed on a command line.
+//! Keys and qualifiers on a command line.
 
 use std::fmt::Display;
 use std::str::FromStr;
 
 use pmix_tool::types::{DataType, Info, KeyDef, KeyName, Pid, ProcId, Time, Value, keys};
 
-/// A key by its text (`pmix.qry.ns`) or the name of its constant, with or without `PMIX_`.
+/// A key, given as its text (`pmix.qry.ns`) or the name of its constant, with or without `PMIX_`.
 ///
-/// A text that does not look like a key of the Standard is taken as it is: hosts may have keys of their own.
+/// Any text that does not look like a key of the Standard is accepted, as hosts may define their own keys.
 pub(super) fn parse_key(text: &str) -> Result<KeyName, String> {
     if let Some(definition) = definition(text) {
         return KeyName::new(definition.name).map_err(|error| error.to_string());
     }
     let key = KeyName::new(text).map_err(|error| error.to_string())?;
     if key.is_reserved() || text.starts_with("PMIX_") || text.starts_with("QUERY_") {
-        return Err("the Standard has no such key; `pmix query --list PATTERN` finds those it has".into());
+        return Err("not a key of the Standard; `pmix query --list PATTERN` finds its keys".into());
     }
     Ok(key)
 }
 
-/// `KEY=VALUE`, the value of the type that the key has in the Standard; a bare `KEY` is a flag.
+/// `KEY=VALUE`, with a value of the key's type in the Standard; a bare `KEY` is a flag.
 pub(super) fn parse_qualifier(text: &str) -> Result<Info, String> {
     let (name, value) = match text.split_once('=') {
         Some((name, value)) => (name, Some(value)),
@@ -74,7 +74,7 @@ fn parse_value(text: &str, data_type: DataType) -> Result<Value, String> {
         DataType::ALLOC_DIRECTIVE => Value::AllocDirective(reasoned(text)?),
         DataType::IOF_CHANNEL => Value::IofChannels(reasoned(text)?),
         DataType::DEVTYPE => Value::DeviceTypes(reasoned(text)?),
-        _ => return Err(format!("it is a {data_type}, which cannot be written on a command line")),
+        _ => return Err(format!("type {data_type} cannot be given on a command line")),
     })
 }
 
@@ -84,7 +84,7 @@ fn parse_proc(text: &str) -> Result<ProcId, String> {
     Ok(ProcId::new(nspace.parse().map_err(|_| bad())?, rank.parse().map_err(|_| bad())?))
 }
 
-/// For types whose own errors do not say what is wanted.
+/// For types whose errors do not say what is expected.
 fn read<T: FromStr>(text: &str, data_type: DataType) -> Result<T, String> {
     text.parse().map_err(|_| format!("{text:?} is not {}", form(data_type)))
 }
@@ -93,11 +93,11 @@ fn reasoned<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
     text.parse().map_err(|error: T::Err| error.to_string())
 }
 
-/// How a value of the type is written.
+/// The expected form of a value of a type.
 fn form(data_type: DataType) -> String {
     match data_type {
         DataType::BOOL => "true or false".into(),
-        DataType::STRING => "a text".into(),
+        DataType::STRING => "a string".into(),
         DataType::PROC_NSPACE => "a namespace".into(),
         DataType::PROC_RANK => "a rank: a number, * or a name such as LOCAL_PEERS".into(),
         DataType::PROC => "a process: <namespace>:<rank>".into(),
@@ -105,7 +105,7 @@ fn form(data_type: DataType) -> String {
         DataType::FLOAT | DataType::DOUBLE => "a number".into(),
         DataType::BYTE | DataType::UINT8 => "a number from 0 to 255".into(),
         DataType::SIZE | DataType::UINT | DataType::UINT16 | DataType::UINT32 | DataType::UINT64 => {
-            format!("a whole number from 0, a {data_type}")
+            format!("a non-negative integer of type {data_type}")
         }
         _ => format!("a {data_type}"),
     }
@@ -152,10 +152,10 @@ mod tests {
             ("RANK=first", r#"value of pmix.rank: "first" is not a rank"#),
             ("RANK", "pmix.rank needs a value, a rank"),
             ("PROCID=job", r#"value of pmix.procid: "job" is not a process: <namespace>:<rank>"#),
-            ("NODEID=-1", "is not a whole number from 0, a UINT32"),
+            ("NODEID=-1", "is not a non-negative integer of type UINT32"),
             ("QUERY_LOCAL_ONLY=maybe", r#""maybe" is not true or false"#),
-            ("QUERY_QUALIFIERS=x", "it is a DATA_ARRAY, which cannot be written"),
-            ("pmix.nope=1", "the Standard has no such key"),
+            ("QUERY_QUALIFIERS=x", "type DATA_ARRAY cannot be given"),
+            ("pmix.nope=1", "not a key of the Standard"),
             ("=1", "at least one character"),
         ] {
             let error = parse_qualifier(text).unwrap_err();

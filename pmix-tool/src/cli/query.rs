@@ -1,4 +1,4 @@
-//! `pmix query`: any question that a server or its host can answer.
+//! `pmix query`: any key that a server or its host can answer.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -9,24 +9,24 @@ use serde::Serialize;
 
 use super::qualifier::{parse_key, parse_qualifier};
 use super::render::{write_table, write_value};
-use super::selection::Selection;
+use super::selection::{Selection, finalize};
 use super::{Console, Trouble};
 
-/// Asks a server for the values of keys
+/// Queries a server for the values of keys
 ///
-/// Without a server selected it asks the only live one of this user on this node.
+/// By default it queries the only live server of this user on this node.
 ///
 /// The JSON report is one object: {"server", "status", "results": {KEY: VALUE, ...}, "missing": [KEY, ...]}.
-/// Numbers, texts and arrays are what they are in JSON; a process is {"nspace", "rank"}, an info {"key", "value"},
+/// Numbers, strings and arrays are those of JSON; a process is {"nspace", "rank"}, an info {"key", "value"},
 /// bytes are {"bytes": HEX}.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct Args {
-    /// What to ask for: a key such as pmix.qry.ns, or its constant such as QUERY_NAMESPACES
+    /// A key such as pmix.qry.ns, or its constant such as QUERY_NAMESPACES
     #[arg(value_name = "KEY", value_parser = parse_key, required_unless_present = "list")]
     keys: Vec<KeyName>,
 
-    /// Of whom or what to ask it, such as pmix.nspace=job-1 or PROCID=job-1:0; may be repeated
+    /// Restrict the query, as by pmix.nspace=job-1 or PROCID=job-1:0; may be repeated
     #[arg(short, long = "qualifier", value_name = "KEY=VALUE", value_parser = parse_qualifier)]
     qualifiers: Vec<Info>,
 
@@ -34,7 +34,7 @@ pub(super) struct Args {
     #[arg(long)]
     json: bool,
 
-    /// List the Standard's keys for queries; with PATTERN all its keys that have it in name, constant or meaning
+    /// List the Standard's query keys, or all keys that match PATTERN in name, constant or meaning
     #[arg(
         long,
         value_name = "PATTERN",
@@ -54,8 +54,8 @@ Examples:
   pmix query pmix.qry.ptable --qualifier pmix.nspace=job-1 --json
   pmix query --list rank
 
-Exit code: 0 if at least one key was found, the missing ones are named on standard error; 1 if none was found or no \
-server could be asked; 2 if the command line is wrong.";
+Exit code: 0 if at least one key was found, with missing keys on standard error; 1 if none was found or no server could \
+be queried; 2 for an invalid command line.";
 
 #[derive(Debug, Serialize)]
 struct Report {
@@ -70,7 +70,7 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
     if let Some(pattern) = &args.list {
         return list(pattern, console);
     }
-    let report = ask(&args).await?;
+    let report = request(&args).await?;
     if args.json {
         console.json(&report)?;
     } else {
@@ -85,7 +85,7 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
     Ok(if report.results.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-async fn ask(args: &Args) -> Result<Report, Trouble> {
+async fn request(args: &Args) -> Result<Report, Trouble> {
     let tool = args.selection.connect().await.map_err(hint)?;
     let mut query = Query::dynamic(args.keys.iter().cloned());
     query.qualifiers.extend(args.qualifiers.iter().cloned());
@@ -102,14 +102,11 @@ async fn ask(args: &Args) -> Result<Report, Trouble> {
         }
         Err(error) => return Err(error.into()),
     };
-    // what was asked for is here, whether or not finalize succeeds
-    if let Err(error) = tool.finalize().await {
-        tracing::debug!(%error, "finalize");
-    }
+    finalize(tool).await;
     Ok(report)
 }
 
-/// Says how this command selects one of several servers.
+/// Adds the options that select one of several servers.
 pub(super) fn hint(error: Error) -> Trouble {
     match error {
         Error::Ambiguous(_) => Trouble::Other(format!("{error}; use --pid, --server or --uri")),
@@ -120,10 +117,10 @@ pub(super) fn hint(error: Error) -> Trouble {
 fn list(pattern: &str, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
     let matching: Vec<_> = keys::all().iter().copied().filter(|key| matches(key, pattern)).collect();
     if matching.is_empty() {
-        return Err(Trouble::Other(format!("the Standard has no key with {pattern:?}")));
+        return Err(Trouble::Other(format!("no key of the Standard matches {pattern:?}")));
     }
     if console.width.is_some() {
-        // lines of a table would not fit a terminal
+        // rows of a table would not fit a terminal
         for key in matching {
             writeln!(console.out, "{}  {}  {}\n    {}", key.name, key.constant, type_name(key), key.doc)?;
         }

@@ -1,21 +1,21 @@
-//! `pmix release`: lets processes go on that wait for a debugger.
+//! `pmix release`: resumes processes that wait for a debugger.
 
 use std::process::ExitCode;
 
 use pmix_tool::types::Status;
 use pmix_tool::{Nspace, ProcId, Tool};
 
-use super::selection::{Selection, bye};
+use super::selection::{Selection, finalize};
 use super::{Console, Trouble};
 
-/// Lets the processes of jobs go on that wait in init for a debugger
+/// Resumes the processes of jobs that wait in init for a debugger
 ///
-/// Processes that come to that place later go on, too. Without a server selected it looks for the jobs at all live ones of
-/// this user on this node.
+/// Processes that reach init later do not wait. By default it searches for the jobs at all live servers of this user on
+/// this node.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit code: 0 if all of these jobs were told; 1 if there is no such job, or if no server could \
-                        be asked; 2 if the command line is wrong."
+    after_help = "Exit code: 0 if all jobs were released; 1 if a job is not running, or if no server could \
+                        be queried; 2 for an invalid command line."
 )]
 pub(super) struct Args {
     /// The jobs
@@ -27,12 +27,12 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
-    let found = args.selection.find(&args.jobs, console).await?;
-    for (tool, jobs) in found.servers {
+    let job_servers = args.selection.find(&args.jobs, console).await?;
+    for (tool, jobs) in job_servers.servers {
         release(&tool, &jobs).await?;
-        bye(tool).await;
+        finalize(tool).await;
     }
-    Ok(if found.is_complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if job_servers.is_complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 async fn release(tool: &Tool, jobs: &[Nspace]) -> Result<(), Trouble> {

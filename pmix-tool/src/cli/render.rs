@@ -57,7 +57,7 @@ pub(super) const PROC_HEADER: [&str; 7] = ["NSPACE", "RANK", "HOST", "PID", "STA
 /// Those with numbers.
 pub(super) const PROC_NUMBERS: [usize; 3] = [1, 3, 5];
 
-/// A row of a process table; `-` stands for what is not known or not there yet.
+/// A row of a process table; `-` means unknown or not there yet.
 pub(super) fn proc_row(info: &ProcInfo) -> Vec<String> {
     let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".into());
     vec![

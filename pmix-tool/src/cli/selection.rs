@@ -1,4 +1,4 @@
-//! Which server to ask.
+//! The server that a command line selects.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub(super) struct Selection {
     #[command(flatten)]
     which: Which,
 
-    /// Give up on a server after so many seconds; 0 waits for ever
+    /// Give up on a server after this many seconds; 0 for no limit
     #[arg(long, value_name = "SECONDS", default_value = "30")]
     timeout: u32,
 }
@@ -37,17 +37,17 @@ struct Which {
     #[arg(long)]
     file: Option<PathBuf>,
 
-    /// The server that has itself this namespace
+    /// The server whose own namespace this is
     #[arg(long, value_name = "NAMESPACE")]
     server: Option<Nspace>,
 }
 
-/// Where jobs were found.
+/// The servers of jobs.
 #[derive(Debug)]
-pub(super) struct Found {
-    /// The servers that have some of them, with those.
+pub(super) struct JobServers {
+    /// Each server with its jobs.
     pub(super) servers: Vec<(Tool, Vec<Nspace>)>,
-    /// Whether all of them were found; if not, the console has been told why.
+    /// Whether all jobs were found; if not, the reason has been printed.
     pub(super) is_complete: bool,
 }
 
@@ -58,7 +58,7 @@ impl Selection {
         pid.is_none() && uri.is_none() && file.is_none() && server.is_none()
     }
 
-    /// The settings of a tool for the server selected, or for the only one.
+    /// Settings for the server selected, or for the only one.
     pub(super) fn builder(&self) -> ToolBuilder {
         let mut builder = Tool::builder();
         if self.timeout > 0 {
@@ -73,20 +73,20 @@ impl Selection {
         }
     }
 
-    /// The server selected, or all that live.
+    /// The server selected, or all live servers.
     pub(super) fn candidates(&self) -> Result<Vec<ToolBuilder>, Error> {
         if !self.is_any() {
             return Ok(vec![self.builder()]);
         }
         let live = discover()?.into_iter().filter(|server| server.is_alive);
         let builders: Vec<_> = live.map(|server| self.builder().server(server)).collect();
-        // looking for the only one says best why there is none
+        // a search for the only server gives the best error
         Ok(if builders.is_empty() { vec![self.builder()] } else { builders })
     }
 
-    /// Looks for jobs at the server selected, or at all that live, all at once: one that hangs holds up nobody whose
-    /// job is elsewhere.
-    pub(super) async fn find(&self, jobs: &[Nspace], console: &mut Console<'_>) -> Result<Found, Error> {
+    /// Searches for jobs at the server selected, or at all live servers at once, so that a server that hangs delays no
+    /// command about jobs of other servers.
+    pub(super) async fn find(&self, jobs: &[Nspace], console: &mut Console<'_>) -> Result<JobServers, Error> {
         let mut missing = jobs.to_vec();
         let mut servers = Vec::new();
         let mut errors = Vec::new();
@@ -102,7 +102,7 @@ impl Selection {
                         missing.into_iter().partition(|job| running.contains(job));
                     missing = elsewhere;
                     match here.is_empty() {
-                        true => bye(tool).await,
+                        true => finalize(tool).await,
                         false => servers.push((tool, here)),
                     }
                 }
@@ -116,7 +116,7 @@ impl Selection {
                 missing.iter().for_each(|job| console.complain(&absent(job)));
             }
         }
-        Ok(Found { servers, is_complete })
+        Ok(JobServers { servers, is_complete })
     }
 
     /// A tool attached to the server selected, or to the only one.
@@ -125,19 +125,19 @@ impl Selection {
     }
 }
 
-/// What to say of a job that no server knows.
+/// The message for a job that no server knows.
 pub(super) fn absent(job: &Nspace) -> String {
-    format!("there is no job {job}; `pmix ps` lists those that run")
+    format!("no job {job} is running; `pmix ps` lists the running jobs")
 }
 
-/// Ends a connection that has done its work, whether or not finalize succeeds.
-pub(super) async fn bye(tool: Tool) {
+/// Ends a connection that is no longer needed, whether or not finalize succeeds.
+pub(super) async fn finalize(tool: Tool) {
     if let Err(error) = tool.finalize().await {
-        tracing::debug!(%error, "finalize");
+        tracing::debug!(%error, "finalize failed");
     }
 }
 
-/// A tool at a server, and the jobs that run there.
+/// A tool attached to a server, and the jobs that run there.
 async fn running_at(builder: ToolBuilder) -> Result<(Tool, Vec<Nspace>), Error> {
     let tool = builder.connect().await?;
     let running = tool.namespaces().await?;

@@ -1,14 +1,14 @@
-//! Process groups: how they are made, left and ended.
-
 use std::sync::Arc;
 
 use super::Modex;
 use crate::job::JobData;
-use crate::{Directives, GroupOpt, Nspace, ProcId};
+use crate::{GroupOpt, Nspace, ProcId};
 
-requests! {
-    /// Entry into the construction of a group (GRP-01). The directives are `GROUP_OPTIONAL`, `TIMEOUT` and the like.
+directed_requests! {
+    /// Entry into the construction of a group (GRP-01).
     GroupConstruct {
+        /// `GROUP_OPTIONAL`, `TIMEOUT` and the like; may be empty.
+        directives,
         /// The group's id; never empty.
         group: Nspace,
         /// The members, the caller included, in the order of their ranks in the group (GRP-04); never empty.
@@ -16,6 +16,8 @@ requests! {
     }
     /// An invitation to a group, which the caller leads (GRP-03).
     GroupInvite {
+        /// `TIMEOUT` and the like; may be empty.
+        directives,
         /// The group's id; never empty.
         group: Nspace,
         /// Who is invited; the caller is a member, first unless it is named.
@@ -23,6 +25,8 @@ requests! {
     }
     /// The answer to an invitation (GRP-03).
     GroupJoin {
+        /// May be empty.
+        directives,
         /// The group's id; never empty.
         group: Nspace,
         /// Who has invited.
@@ -32,11 +36,15 @@ requests! {
     }
     /// Entry into the end of a group (GRP-09).
     GroupDestruct {
+        /// `TIMEOUT` and the like; may be empty.
+        directives,
         /// The group's id; never empty.
         group: Nspace,
     }
     /// The caller alone leaves a group (GRP-10).
     GroupLeave {
+        /// May be empty.
+        directives,
         /// The group's id; never empty.
         group: Nspace,
     }

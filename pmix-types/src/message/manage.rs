@@ -1,41 +1,49 @@
-//! Requests to the resource manager: allocation, monitoring, credentials, sessions, blocks of resources, fabrics.
-
 use bytes::Bytes;
 
-use crate::{
-    AllocDirective, Directives, FabricOperation, Info, ResourceBlockDirective, ResourceUnit, Status,
-};
+use crate::{AllocDirective, FabricOperation, Info, ResourceBlockDirective, ResourceUnit, Status};
 
-requests! {
-    /// A wish for resources (ALC-01).
+directed_requests! {
+    /// A request for resources (ALC-01).
     Allocate {
+        /// What to allocate; may be empty.
+        directives,
         /// What to do with the allocation.
         directive: AllocDirective,
     }
-    /// A wish for monitoring (MON-01).
+    /// A request for monitoring (MON-01).
     Monitor {
+        /// How to monitor, and how often; may be empty.
+        directives,
         /// What to monitor, such as `MONITOR_HEARTBEAT`.
         monitor: Info,
         /// Code of the event to raise.
         code: Status,
     }
-    /// A credential that is to be checked (CRD-02).
+    /// A credential to be validated (CRD-02).
     ValidateCredential {
+        /// May be empty.
+        directives,
         /// The credential, opaque.
         credential: Bytes,
     }
-    /// A wish to control a session.
+    /// A request to control a session.
     SessionControl {
+        /// What to do with it.
+        directives,
         /// The session; the highest number for the caller's own.
         session: u32,
     }
-    /// A question about a fabric. The directives say which, such as `FABRIC_IDENTIFIER`.
+    /// A request for data about a fabric.
     Fabric {
-        /// Whether it is asked for the first time, or again.
+        /// The fabric, such as by `FABRIC_IDENTIFIER`; may be empty.
+        directives,
+        /// Whether information is requested for the first time or updated.
         operation: FabricOperation,
     }
-    /// A wish to define or change a named block of resources.
+    /// A request to define or change a named block of resources.
     ResourceBlock {
+        /// May be empty.
+        directives,
         /// What to do with it.
         directive: ResourceBlockDirective,
         /// Its name.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use crate::{names, root};
+use crate::{files, names, root};
 
 /// Not ours to mend now: what has happened, what is generated from the names of tests, and the list itself.
 const LEFT_OUT: [&str; 3] = ["CHANGELOG.md", "COVERAGE.md", "glossary.md"];
@@ -17,21 +17,18 @@ fn section(heading: &str) -> String {
 }
 
 /// Documents and sources that people read: no tests, nothing that a build has made.
-fn readable(dir: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(dir).unwrap().flatten() {
-        let path = entry.path();
-        let name = entry.file_name().into_string().unwrap();
-        let is_left_out = name.starts_with('.') || LEFT_OUT.contains(&name.as_str());
-        let is_test = name == "tests" || name == "tests.rs" || name.ends_with("_tests.rs");
-        if is_left_out || is_test || name == "target" {
-            continue;
-        }
-        match path.extension().and_then(|extension| extension.to_str()) {
-            _ if path.is_dir() => readable(&path, found),
-            Some("rs" | "md" | "proto") => found.push(path),
-            _ => {}
-        }
-    }
+fn readable() -> Vec<PathBuf> {
+    let mut found = files(root());
+    found.retain(|file| {
+        let path = file.strip_prefix(root()).unwrap();
+        let mut parts = path.iter().map(|part| part.to_str().unwrap());
+        let is_left_out =
+            path.file_name().is_some_and(|name| LEFT_OUT.iter().any(|left_out| name == *left_out));
+        let is_test = parts.any(|part| part == "tests" || part == "tests.rs" || part.ends_with("_tests.rs"));
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        !is_left_out && !is_test && matches!(extension, Some("rs" | "md" | "proto"))
+    });
+    found
 }
 
 #[test]
@@ -40,8 +37,7 @@ fn words_that_are_gone_do_not_come_back() {
     let (_, list) = section.split_once("mended.\n").unwrap();
     let gone: Vec<_> = names(list).into_iter().map(str::to_lowercase).collect();
     assert!(gone.len() > 10, "{gone:?}");
-    let mut files = Vec::new();
-    readable(root(), &mut files);
+    let files = readable();
     assert!(files.len() > 300, "only {} files", files.len());
     let mut found = Vec::new();
     for file in files {

@@ -3,28 +3,38 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
 
 mod glossary;
+mod layers;
 mod limits;
 mod security;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
 
-/// All Rust sources below a directory, in one text.
+/// All files below a directory in a fixed order, but for hidden ones and what a build has made.
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let mut entries: Vec<_> = fs::read_dir(dir).unwrap().flatten().collect();
+    entries.retain(|entry| {
+        entry.file_name() != "target" && !entry.file_name().to_str().unwrap().starts_with('.')
+    });
+    entries.sort_by_key(fs::DirEntry::file_name);
+    let below = |path: PathBuf| if path.is_dir() { files(&path) } else { vec![path] };
+    entries.into_iter().flat_map(|entry| below(entry.path())).collect()
+}
+
+/// All Rust sources below a directory.
+fn rust_files(dir: &Path) -> Vec<PathBuf> {
+    let mut found = files(dir);
+    found.retain(|path| path.extension().is_some_and(|extension| extension == "rs"));
+    found
+}
+
+/// The same in one text.
 fn sources(dir: &Path) -> String {
-    let mut all = String::new();
-    for entry in fs::read_dir(dir).unwrap().flatten() {
-        let path = entry.path();
-        if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
-            all.push_str(&sources(&path));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            all.push_str(&fs::read_to_string(path).unwrap());
-        }
-    }
-    all
+    rust_files(dir).into_iter().map(|path| fs::read_to_string(path).unwrap()).collect()
 }
 
 /// The words between backquotes.

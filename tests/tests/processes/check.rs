@@ -175,7 +175,7 @@ fn a_launcher_that_starts_nothing_is_told_from_one_that_is_wrong() {
 #[test]
 fn a_wrong_command_line_is_told() {
     for (args, word) in [
-        (&["--only", "nonsense"][..], "pmix-check: there is no check nonsense"),
+        (&["--only", "nonsense"][..], "pmix-check: unknown check nonsense"),
         (&["--wire", "carrier-pigeon"], "carrier-pigeon"),
         (&["--patience", "1"], "--patience"),
         (&["pmixrun"], "pmixrun"),

@@ -253,7 +253,7 @@ async fn a_rank_that_leaves_without_finalize_has_failed() {
     assert_eq!(status.code(), Some(1), "{err}");
     let said = |line: &str| {
         line.starts_with("pmixrun: rank ")
-            && line.contains(" ended with code 0 but without finalize; the job is ended")
+            && line.contains(" ended with code 0 but without finalize; ending the job")
     };
     assert!(err.lines().any(said), "{err}");
     nothing_is_left(&dir);

@@ -1,4 +1,4 @@
-//! What `pmixrun` does with a [`Plan`]: sets up guardian and server, has the job watched, clears up behind it.
+//! One run of `pmixrun`: sets up guardian and servers, runs the job of a [`Plan`], and cleans up.
 
 use std::io;
 use std::process::Command;
@@ -12,15 +12,13 @@ use tokio::time::Instant;
 
 use crate::cli::{Plan, Stdin};
 use crate::console::Console;
+use crate::exit_code::{NO_READER, NOT_STARTED};
 use crate::report::Report;
 use crate::signals::{Received, Signals};
-use crate::watch::{Ending, NO_READER, Watch};
+use crate::watch::{Ending, Watch};
 use crate::{GUARDIAN_COMMAND, Guardian, LocalLauncher, map, orphans, pid_file, stdin};
 
-/// Exit code when the job could not be started, or `pmixrun` not do its work.
-pub(crate) const NOT_STARTED: i32 = 1;
-
-/// Runs a job and returns the exit code for it.
+/// Runs a job and returns the exit code of `pmixrun`.
 ///
 /// # Errors
 /// The process has no usable standard streams or signals.
@@ -35,10 +33,10 @@ pub(crate) async fn run(plan: Plan) -> io::Result<i32> {
     let json = plan.json;
 
     let result = match prepare(&plan, &mut console) {
-        Ok(_pid_file) => match Session::start(&node, &plan).await {
-            Ok(session) => {
-                let result = session.job(plan, nspace, &mut console, &mut signals).await;
-                report.servers(&session.end().await);
+        Ok(_pid_file) => match Run::start(&node, &plan).await {
+            Ok(run) => {
+                let result = run.job(plan, nspace, &mut console, &mut signals).await;
+                report.servers(&run.end().await);
                 result
             }
             Err(error) => Err(error),
@@ -67,38 +65,38 @@ pub(crate) async fn run(plan: Plan) -> io::Result<i32> {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => NO_READER,
             Err(error) => return Err(error),
         },
-        // whoever holds up the output does not hold us
+        // a signal ends the wait for a slow reader
         Received::End(_) = signals.next() => code,
     })
 }
 
-/// What is to be there before anything is started; the error says what cannot be.
+/// Creates output and pid files, before any process starts; returns the reason if that fails.
 fn prepare(plan: &Plan, console: &mut Console) -> Result<Option<pid_file::PidFile>, String> {
     console.keep(&plan.format, plan.ranks()).map_err(|error| format!("output of ranks: {error}"))?;
     let Some(place) = &plan.report_pid else { return Ok(None) };
     pid_file::report(place, console).map_err(|error| format!("--report-pid: {error}"))
 }
 
-/// What there is around a job.
-struct Session {
+/// Everything that a job needs: guardian, launcher, host and servers.
+struct Run {
     node: String,
     guardian: Arc<Guardian>,
     launcher: LocalLauncher,
     /// Starts jobs on all nodes.
     host: StandardHost<LocalLauncher, MemoryExchange>,
-    /// One for each node.
+    /// The server of each node.
     servers: Vec<Server>,
 }
 
-/// What became of a job.
+/// The outcome of a job.
 struct Ended {
     outcome: JobOutcome,
     code: i32,
     by: Option<Ending>,
 }
 
-impl Session {
-    /// Sets up all that a job needs; the error says on which node what is missing.
+impl Run {
+    /// Sets up all that a job needs; returns node and reason if that fails.
     async fn start(node: &str, plan: &Plan) -> Result<Self, String> {
         let mut command = Command::new("/proc/self/exe");
         command.arg(GUARDIAN_COMMAND);
@@ -113,7 +111,7 @@ impl Session {
         }
         let mut hosts = StandardHost::cluster(launcher.clone(), MemoryExchange::cluster(&nodes));
         if let (Some(file), Some(host)) = (&plan.store, hosts.first_mut()) {
-            // the first node keeps what is published on all
+            // the first node keeps the data published on all nodes
             let durable = host.clone().with_durable_store(file);
             *host = durable.map_err(|error| format!("{node}: --store {error}"))?;
         }
@@ -122,7 +120,7 @@ impl Session {
             let server = Server::builder()
                 .host(host.clone())
                 .hostname(node)
-                // any of them knows all the jobs, and a tool that looks for the one server here must find one
+                // each server knows all jobs, and a tool that expects one server here must find one
                 .tool_support(servers.is_empty())
                 .native_wire(plan.native)
                 .start()
@@ -132,11 +130,11 @@ impl Session {
             protected.map_err(|error| format!("{node}: guardian: {error}"))?;
             servers.push(server);
         }
-        let host = hosts.into_iter().next().ok_or_else(|| format!("{node}: there is no node"))?;
+        let host = hosts.into_iter().next().ok_or_else(|| format!("{node}: no node"))?;
         Ok(Self { node: node.to_owned(), guardian, launcher, host, servers })
     }
 
-    /// Runs the job to its end; the error says why it did not start.
+    /// Runs the job to its end; returns the reason if it does not start.
     async fn job(
         &self,
         plan: Plan,
@@ -163,7 +161,8 @@ impl Session {
                 .map_err(|error| format!("{}: standard input: {error}", self.node))?;
         }
         if plan.stop_in_init {
-            console.say(format_args!("ranks wait in init until `pmix release {nspace}` lets them go on"));
+            console
+                .say(format_args!("ranks are waiting in init; run `pmix release {nspace}` to resume them"));
         }
         let mut watch = Watch::new(plan, job, console);
         let (outcome, code) =
@@ -171,7 +170,7 @@ impl Session {
         Ok(Ended { outcome, code, by: watch.ending })
     }
 
-    /// Leaves nothing behind.
+    /// Stops servers and guardian, and ends what is left of the job.
     async fn end(self) -> Vec<ServerStats> {
         let mut stats = Vec::with_capacity(self.servers.len());
         for server in self.servers {
@@ -179,14 +178,14 @@ impl Session {
             server.stop().await;
         }
         if let Err(error) = self.guardian.finish() {
-            tracing::warn!(%error, "guardian");
+            tracing::warn!(%error, "cannot wait for the guardian");
         }
         orphans::end(|_, _| ());
         stats
     }
 }
 
-/// The node itself, or those that are simulated on it.
+/// The local node, or the nodes simulated on it.
 fn node_names(node: &str, plan: &Plan) -> Vec<String> {
     match plan.vnodes {
         None => vec![node.to_owned()],
@@ -194,7 +193,7 @@ fn node_names(node: &str, plan: &Plan) -> Vec<String> {
     }
 }
 
-/// Why the job was not started. Its namespace says nothing to who has not chosen it.
+/// The reason for a failed start, without the namespace, which the user has not chosen.
 fn why_not(error: &StartError) -> String {
     match error {
         StartError::Launch(error) => {
@@ -204,7 +203,7 @@ fn why_not(error: &StartError) -> String {
     }
 }
 
-/// An error with those that caused it, where they say something new.
+/// An error with its causes, as far as they add something.
 fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

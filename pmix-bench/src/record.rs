@@ -1,14 +1,14 @@
-//! A metric that was measured: one line of JSON, the same for both sides.
+//! A measured metric: one line of JSON, the same for both sides.
 
 use std::fs::File;
 use std::io::{self, Write as _};
 
 use serde::{Deserialize, Serialize};
 
-/// One line.
+/// The figures of one metric.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Line {
-    /// Who was measured.
+pub(crate) struct Record {
+    /// The implementation measured.
     #[serde(rename = "impl")]
     pub(crate) implementation: String,
     pub(crate) metric: String,
@@ -43,7 +43,7 @@ impl Printer {
         samples: &[f64],
     ) -> io::Result<()> {
         let name = format!("{metric}{}", variable("BENCH_SUFFIX", ""));
-        let Some(line) = Line::of(&name, (n, size), unit, samples) else { return Ok(()) };
+        let Some(line) = Record::of(&name, (n, size), unit, samples) else { return Ok(()) };
         // in one piece, as others may be writing
         let text = serde_json::to_string(&line)? + "\n";
         match std::env::var_os("BENCH_OUT") {
@@ -58,7 +58,7 @@ impl Printer {
     }
 }
 
-impl Line {
+impl Record {
     /// What samples come to.
     fn of(metric: &str, (n, size): (u32, u64), unit: &str, samples: &[f64]) -> Option<Self> {
         let mut sorted = samples.to_vec();
@@ -96,23 +96,43 @@ fn variable(name: &str, otherwise: &str) -> String {
 }
 
 #[cfg(test)]
+impl Record {
+    /// A record of 2 ranks and 64 bytes whose figures are all the same.
+    pub(crate) fn of_one(implementation: &str, metric: &str, unit: &str, run: u64, value: f64) -> Self {
+        Self {
+            implementation: implementation.to_owned(),
+            metric: metric.to_owned(),
+            n: 2,
+            size: 64,
+            min: value,
+            median: value,
+            p99: value,
+            mean: value,
+            count: 1,
+            unit: unit.to_owned(),
+            run,
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_line_has_the_figures_of_its_samples() {
         let samples: Vec<f64> = (1..=200).rev().map(f64::from).collect();
-        let line = Line::of("get", (2, 64), "us", &samples).unwrap();
+        let line = Record::of("get", (2, 64), "us", &samples).unwrap();
         assert_eq!((line.min, line.median, line.p99, line.mean), (1.0, 100.5, 198.0, 100.5));
         assert_eq!((line.n, line.size, line.count), (2, 64, 200));
-        assert_eq!(Line::of("get", (2, 64), "us", &[]), None);
-        assert_eq!(Line::of("get", (1, 1), "us", &[3.0, 1.0, 2.0]).unwrap().p99, 3.0);
+        assert_eq!(Record::of("get", (2, 64), "us", &[]), None);
+        assert_eq!(Record::of("get", (1, 1), "us", &[3.0, 1.0, 2.0]).unwrap().p99, 3.0);
     }
 
     #[test]
     fn lines_of_the_c_programs_are_read() {
         let text = r#"{"impl":"openpmix-4.2.2","metric":"put","n":1,"size":8,"min":210.000,"median":262.500,"p99":2270.000,"mean":315.102,"count":500,"unit":"ns","run":1}"#;
-        let line: Line = serde_json::from_str(text).unwrap();
+        let line: Record = serde_json::from_str(text).unwrap();
         assert_eq!((line.metric.as_str(), line.median, line.run), ("put", 262.5, 1));
     }
 }

@@ -1,4 +1,4 @@
-//! What is going on, on standard error.
+//! The log of a command-line program, on standard error.
 
 use std::io::{self, IsTerminal};
 
@@ -7,17 +7,30 @@ use tracing::Subscriber;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::fmt::MakeWriter;
-use tracing_subscriber::fmt::format::debug_fn;
+use tracing_subscriber::fmt::format::{Writer, debug_fn};
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// Shows what is going on, as `RUST_LOG` says; without it warnings.
-pub(super) fn trace() {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
-    // a subscriber that is already there stays
+/// Writes the log of this process to standard error. `RUST_LOG` selects what is logged; `filter`, in the same syntax, applies
+/// if it is not set.
+///
+/// Each event is one line: control characters in it are escaped, as its text may come from others. A subscriber that is
+/// already installed stays.
+pub fn to_stderr(filter: &str) {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(filter));
+    // fails if there is a subscriber already
     let _ = subscriber(filter, io::stderr, io::stderr().is_terminal()).try_init();
 }
 
-/// Writes a line an event: whatever it repeats of what others have said is escaped.
+/// The current time in UTC, as in log lines and in output with timestamps: `2026-01-31T10:00:00.000000Z`.
+pub fn timestamp() -> String {
+    let mut text = String::new();
+    // writing to a string cannot fail
+    let _ = SystemTime.format_time(&mut Writer::new(&mut text));
+    text
+}
+
+/// Writes one line for each event and escapes its texts.
 fn subscriber(
     filter: EnvFilter,
     writer: impl for<'a> MakeWriter<'a> + Send + Sync + 'static,

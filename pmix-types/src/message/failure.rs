@@ -1,0 +1,68 @@
+use std::fmt;
+
+use crate::{ProcId, Status, escaped};
+
+/// Why a request failed: status, words for a reader, and whom it concerns.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Failure {
+    /// The Standard's status.
+    pub status: Status,
+    /// What failed and what to do, one line without trailing stop; may be empty.
+    pub message: String,
+    /// Processes responsible for the failure, such as the dead or missing participants; may be empty.
+    pub procs: Vec<ProcId>,
+}
+
+impl Failure {
+    /// A failure with its explanation.
+    pub fn new(status: Status, message: impl Into<String>) -> Self {
+        Self { status, message: message.into(), procs: Vec::new() }
+    }
+
+    /// The same, naming the processes responsible for the failure.
+    #[must_use]
+    pub fn with_procs(mut self, procs: Vec<ProcId>) -> Self {
+        self.procs = procs;
+        self
+    }
+}
+
+impl From<Status> for Failure {
+    fn from(status: Status) -> Self {
+        Self::new(status, "")
+    }
+}
+
+impl From<crate::DirectiveError> for Failure {
+    fn from(error: crate::DirectiveError) -> Self {
+        Self::new(error.status(), error.to_string())
+    }
+}
+
+/// Message and status, fit to be shown: words of others are [`escaped`].
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.message.is_empty() {
+            self.status.fmt(f)
+        } else {
+            write!(f, "{} ({})", escaped(&self.message), self.status)
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+crate::message_first!(Failure);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_shown_in_one_line_without_control_characters() {
+        let failure = Failure::new(Status::ERR_NOT_FOUND, "no \u{1b}[2J\nforged");
+        assert_eq!(failure.to_string(), r"no \u{1b}[2J\nforged (ERR_NOT_FOUND)");
+        assert_eq!(Failure::from(Status::ERR_NOT_FOUND).to_string(), "ERR_NOT_FOUND");
+    }
+}

@@ -1,0 +1,45 @@
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::Modex;
+use crate::ProcId;
+
+directed_requests! {
+    /// Entry into a fence.
+    Fence {
+        /// `COLLECT_DATA`, `TIMEOUT` and the like; may be empty.
+        directives,
+        /// The participants; `None` for all processes of the caller's namespace (FEN-01).
+        procs: Option<Vec<ProcId>>,
+    }
+}
+
+/// What a fence has collected.
+#[derive(Clone, Debug)]
+#[allow(clippy::exhaustive_enums)]
+pub enum Collected {
+    /// The data of each participant.
+    Held(Arc<Modex>),
+    /// The same as a wire has brought it; empty for nothing. All of many processes get all, and need little of it: who
+    /// reads it only when it is needed saves most of the work.
+    Encoded(Bytes),
+}
+
+impl Default for Collected {
+    fn default() -> Self {
+        Self::Encoded(Bytes::new())
+    }
+}
+
+impl From<Arc<Modex>> for Collected {
+    fn from(modex: Arc<Modex>) -> Self {
+        Self::Held(modex)
+    }
+}
+
+impl From<Modex> for Collected {
+    fn from(modex: Modex) -> Self {
+        Self::Held(Arc::new(modex))
+    }
+}

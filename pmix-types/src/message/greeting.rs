@@ -1,0 +1,63 @@
+use std::sync::Arc;
+
+use crate::job::JobData;
+use crate::{Directives, Pid, ProcId};
+
+/// The first message of a process: its identity.
+///
+/// The server checks it against the credentials that the kernel reports and against the registration (CLI-02, CLI-03).
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Hello {
+    /// Identity of the process.
+    pub identity: Identity,
+    /// Its process id, for tables. The one reported by the kernel takes precedence.
+    pub pid: Pid,
+    /// Directives of its init; may be empty.
+    pub directives: Directives,
+}
+
+impl Hello {
+    /// A greeting without directives.
+    pub const fn new(identity: Identity, pid: Pid) -> Self {
+        Self { identity, pid, directives: Directives::new() }
+    }
+}
+
+/// Role and name of a connecting process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Identity {
+    /// A process that was launched under this id.
+    Client(ProcId),
+    /// A tool, with the id that it asks for, if any.
+    Tool(Option<ProcId>),
+}
+
+/// The server's answer to [`Hello`]: the process is connected.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Welcome {
+    /// Identity of the process from now on.
+    pub proc: ProcId,
+    /// Identity of the server.
+    pub server: ProcId,
+    /// Name of the node both are on.
+    pub hostname: String,
+    /// Job-level data of the process's own namespace; `None` for a tool.
+    pub job: Option<Arc<JobData>>,
+}
+
+impl Welcome {
+    /// An answer to a process of no job.
+    pub const fn new(proc: ProcId, server: ProcId, hostname: String) -> Self {
+        Self { proc, server, hostname, job: None }
+    }
+
+    /// The same with job-level data.
+    #[must_use]
+    pub fn with_job(mut self, job: Arc<JobData>) -> Self {
+        self.job = Some(job);
+        self
+    }
+}

@@ -1,0 +1,164 @@
+#[cfg(doc)]
+use super::Reply;
+use super::{
+    Abort, Allocate, Connect, Disconnect, Fabric, Fence, Get, GroupConstruct, GroupDestruct, GroupInvite,
+    GroupJoin, GroupLeave, IofPull, IofPush, JobControl, Log, Lookup, Monitor, Publish, PutEntry,
+    RegisterEvents, ResolvePeers, ResourceBlock, SessionControl, Spawn, Unpublish, ValidateCredential,
+};
+use crate::{Directives, Event, Nspace, Query};
+
+/// A request of a process to its server. Each is answered exactly once.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Request {
+    /// Files staged data at the server (PUT-06); answered by [`Reply::Done`].
+    Commit(Vec<PutEntry>),
+    /// Asks for data of a process or job; answered by [`Reply::Get`].
+    Get(Get),
+    /// Enters a fence; answered by [`Reply::Fence`].
+    Fence(Fence),
+    /// Asks that processes be aborted; answered by [`Reply::Done`] if the caller survives.
+    Abort(Abort),
+    /// Asks questions; answered by [`Reply::Query`].
+    Query(Vec<Query>),
+    /// Asks for events; answered by [`Reply::Registered`].
+    RegisterEvents(RegisterEvents),
+    /// Ends a registration by its number; answered by [`Reply::Done`].
+    DeregisterEvents(u64),
+    /// Tells of an event; answered by [`Reply::Done`] once it is taken (EVT-17).
+    Notify(Event),
+    /// Files data for others to look up; answered by [`Reply::Done`] once it can be found (PUB-03).
+    Publish(Publish),
+    /// Looks published data up; answered by [`Reply::Lookup`].
+    Lookup(Lookup),
+    /// Takes back what the process has published; answered by [`Reply::Done`].
+    Unpublish(Unpublish),
+    /// Asks that a job be started; answered by [`Reply::Spawn`] once all its processes have started.
+    Spawn(Spawn),
+    /// Enters a connect; answered by [`Reply::Connect`].
+    Connect(Connect),
+    /// Enters a disconnect, or leaves a group; answered by [`Reply::Done`].
+    Disconnect(Disconnect),
+    /// Enters the construction of a group; answered by [`Reply::Group`].
+    GroupConstruct(GroupConstruct),
+    /// Invites to a group; answered by [`Reply::Group`] once all have answered and the group is complete.
+    GroupInvite(GroupInvite),
+    /// Answers an invitation to a group; answered by [`Reply::Group`] when the group is complete, or at once by
+    /// [`Reply::Done`] if it is declined.
+    GroupJoin(GroupJoin),
+    /// Enters the end of a group; answered by [`Reply::Done`].
+    GroupDestruct(GroupDestruct),
+    /// Leaves a group alone; answered by [`Reply::Done`] once the others are being told.
+    GroupLeave(GroupLeave),
+    /// Asks for something to be done to processes, or to files when they have ended; answered by [`Reply::Info`].
+    JobControl(JobControl),
+    /// Asks that data be logged; answered by [`Reply::Done`] once it is handed over.
+    Log(Log),
+    /// Asks for resources; answered by [`Reply::Info`].
+    Allocate(Allocate),
+    /// Asks for monitoring; answered by [`Reply::Info`].
+    Monitor(Monitor),
+    /// Asks for a credential; answered by [`Reply::Credential`].
+    GetCredential(Directives),
+    /// Asks whether a credential is valid; answered by [`Reply::Info`] if it is.
+    ValidateCredential(ValidateCredential),
+    /// Asks that something be done to a session; answered by [`Reply::Info`].
+    SessionControl(SessionControl),
+    /// Defines or changes a block of resources; answered by [`Reply::Done`].
+    ResourceBlock(ResourceBlock),
+    /// Asks about a fabric; answered by [`Reply::Info`].
+    Fabric(Fabric),
+    /// Asks who is on a node; answered by [`Reply::Procs`].
+    ResolvePeers(ResolvePeers),
+    /// Asks which nodes a namespace has, or all of them together if it is `None`; answered by [`Reply::Nodes`].
+    ResolveNodes(Option<Nspace>),
+    /// Asks for output of processes; answered by [`Reply::Registered`].
+    IofPull(IofPull),
+    /// Ends an output subscription by its number, after what is held back for it was sent; answered by [`Reply::Done`].
+    IofDeregister(u64),
+    /// Hands input to processes; answered by [`Reply::Done`] once it is taken (IOF-10).
+    IofPush(IofPush),
+    /// Finalizes the connection; answered by [`Reply::Done`], then the connection may close (INI-07).
+    Finalize(Directives),
+}
+
+impl Request {
+    /// The operation's name in the Standard, for log lines and errors.
+    pub const fn operation(&self) -> &'static str {
+        match self {
+            Self::Commit(_) => "commit",
+            Self::Get(_) => "get",
+            Self::Fence(_) => "fence",
+            Self::Abort(_) => "abort",
+            Self::Query(_) => "query",
+            Self::RegisterEvents(_) => "register events",
+            Self::DeregisterEvents(_) => "deregister events",
+            Self::Notify(_) => "notify event",
+            Self::Publish(_) => "publish",
+            Self::Lookup(_) => "lookup",
+            Self::Unpublish(_) => "unpublish",
+            Self::Spawn(_) => "spawn",
+            Self::Connect(_) => "connect",
+            Self::Disconnect(_) => "disconnect",
+            Self::GroupConstruct(_) => "group construct",
+            Self::GroupDestruct(_) => "group destruct",
+            Self::GroupInvite(_) => "group invite",
+            Self::GroupJoin(_) => "group join",
+            Self::GroupLeave(_) => "group leave",
+            Self::JobControl(_) => "job control",
+            Self::Log(_) => "log",
+            Self::Allocate(_) => "allocation",
+            Self::Monitor(_) => "monitoring",
+            Self::GetCredential(_) => "get credential",
+            Self::ValidateCredential(_) => "validate credential",
+            Self::SessionControl(_) => "session control",
+            Self::ResourceBlock(_) => "resource block",
+            Self::Fabric(_) => "fabric",
+            Self::ResolvePeers(_) => "resolve peers",
+            Self::ResolveNodes(_) => "resolve nodes",
+            Self::IofPull(_) => "pull output",
+            Self::IofDeregister(_) => "deregister output",
+            Self::IofPush(_) => "push input",
+            Self::Finalize(_) => "finalize",
+        }
+    }
+
+    /// Directives of the request as a whole; `None` for those that have none. Queries have qualifiers, each its own.
+    pub const fn directives(&self) -> Option<&Directives> {
+        Some(match self {
+            Self::Get(request) => &request.directives,
+            Self::Fence(request) => &request.directives,
+            Self::RegisterEvents(request) => &request.directives,
+            Self::Publish(request) => &request.directives,
+            Self::Lookup(request) => &request.directives,
+            Self::Unpublish(request) => &request.directives,
+            Self::Spawn(request) => &request.directives,
+            Self::Connect(request) => &request.directives,
+            Self::Disconnect(request) => &request.directives,
+            Self::GroupConstruct(request) => &request.directives,
+            Self::GroupInvite(request) => &request.directives,
+            Self::GroupJoin(request) => &request.directives,
+            Self::GroupDestruct(request) => &request.directives,
+            Self::GroupLeave(request) => &request.directives,
+            Self::JobControl(request) => &request.directives,
+            Self::Log(request) => &request.directives,
+            Self::Allocate(request) => &request.directives,
+            Self::Monitor(request) => &request.directives,
+            Self::ValidateCredential(request) => &request.directives,
+            Self::SessionControl(request) => &request.directives,
+            Self::ResourceBlock(request) => &request.directives,
+            Self::Fabric(request) => &request.directives,
+            Self::IofPull(request) => &request.directives,
+            Self::IofPush(request) => &request.directives,
+            Self::GetCredential(directives) | Self::Finalize(directives) => directives,
+            Self::Commit(_)
+            | Self::Abort(_)
+            | Self::Query(_)
+            | Self::DeregisterEvents(_)
+            | Self::Notify(_)
+            | Self::ResolvePeers(_)
+            | Self::ResolveNodes(_)
+            | Self::IofDeregister(_) => return None,
+        })
+    }
+}
