@@ -22,6 +22,8 @@ enum Gone<'a> {
     Proc(&'a ProcId),
     /// A namespace, and why.
     Nspace(&'a Nspace, &'a str),
+    /// All clients of a namespace that is gone: their connections are closed.
+    Clients(&'a Nspace),
 }
 
 impl Engine {
@@ -85,6 +87,8 @@ impl Engine {
                 invites.nspace_gone(nspace, &mut below, cx);
                 data.nspace_gone(nspace, why, cx);
                 iof.nspace_gone(nspace, cx);
+            }
+            Gone::Clients(nspace) => {
                 cleanups.nspace_gone(nspace, cx);
                 events.nspace_gone(nspace);
             }
@@ -187,6 +191,7 @@ impl Engine {
         let why = format!("namespace {nspace} was deregistered");
         self.on_gone(Gone::Nspace(nspace, &why));
         self.close_clients(|proc| proc.nspace == *nspace, &why);
+        self.on_gone(Gone::Clients(nspace));
         Ok(CallValue::Done)
     }
 

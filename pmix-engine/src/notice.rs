@@ -1,4 +1,4 @@
-//! What the server tells the members of a connected set or group by events of its own.
+//! Events of the server for the members of a connected set or group.
 
 use pmix_types::{DataArray, DataRange, Event, Info, Nspace, ProcId, RankSet, keys};
 
@@ -10,11 +10,11 @@ use super::upcall::Upcall;
 use super::users::Voice;
 use crate::jobs::Job;
 
-/// Something that members are to hear.
+/// An event that members are to hear.
 #[derive(Debug)]
 pub(crate) struct Notice {
     event: Event,
-    /// Those on other nodes too, through the host.
+    /// Members on other nodes hear it too, through the host.
     is_for_others: bool,
 }
 
@@ -29,7 +29,7 @@ impl Notice {
         Self { event, is_for_others: true }
     }
 
-    /// Gives it to these, except for some.
+    /// Gives the event to these members, except for some.
     pub(crate) fn tell(
         self,
         members: &Members,
@@ -41,7 +41,7 @@ impl Notice {
         self.tell_others(members, cx);
     }
 
-    /// Gives it to those of them on this node; returns what they hear, if there are any.
+    /// Gives the event to those of the members that are on this node. Returns it as they hear it, if there are any.
     pub(crate) fn tell_here(
         &self,
         members: &Members,
@@ -60,7 +60,7 @@ impl Notice {
         Some(event)
     }
 
-    /// Gives it to the host for those on other nodes.
+    /// Gives the event to the host for the members on other nodes.
     pub(crate) fn tell_others(&self, members: &Members, cx: &mut Context) {
         let is_elsewhere = |(nspace, named): (&Nspace, &Named)| {
             let local = local_of(nspace, cx);

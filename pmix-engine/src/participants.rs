@@ -1,4 +1,4 @@
-//! Processes by namespace: those who take part in a collective, and the members of what comes of it.
+//! Processes by namespace: participants of collectives, and members of connected sets and groups.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ impl Named {
     }
 }
 
-/// What a list of members takes.
+/// The bytes that a list of members takes.
 pub(crate) fn memory_of(members: &Members) -> usize {
     members.iter().map(|(nspace, part)| size_of::<Named>() + nspace.memory() + part.ranks.heap()).sum()
 }

@@ -1,7 +1,7 @@
-//! Operations that other nodes wait for: whether somebody on this node can still enter them.
+//! Operations that other nodes wait for: whether a process on this node can still enter them.
 //!
-//! The server of a node learns of an operation by those who enter it. Where all who could have ended before, nobody
-//! would tell the other nodes.
+//! A server learns of an operation when a process enters it. If all participants of its node have ended before, nobody
+//! would tell the other nodes; so the host asks.
 
 use pmix_types::message::{Failure, Request};
 use pmix_types::{Nspace, ProcId, Status, keys};
@@ -21,7 +21,7 @@ use crate::participants::Ranks;
 /// Operations that the host may ask about at a time.
 pub(crate) const MAX_ABSENCES: usize = 4096;
 
-/// Calls of the host that wait for that.
+/// Calls of the host that cannot be answered yet.
 #[derive(Debug, Default)]
 pub(super) struct Absences(Vec<Absence>);
 
@@ -29,7 +29,7 @@ pub(super) struct Absences(Vec<Absence>);
 struct Absence {
     call: CallId,
     signature: Signature,
-    /// It goes on without those who have ended (CON-12).
+    /// It goes on without processes that have ended (CON-12).
     is_lenient: bool,
 }
 
@@ -115,13 +115,13 @@ impl Absences {
 }
 
 impl Absence {
-    /// What is known already; `None` if somebody may come.
+    /// The answer, or `None` if a process may still enter.
     fn presence(&self, rounds: &Rounds, lower: &Lower<'_>, cx: &Context) -> Option<Presence> {
         let Self { signature, is_lenient, .. } = self;
         if rounds.is_under_way(signature) {
             return None;
         }
-        // who has a group no more has nobody here who ends it
+        // a group that is not known here has no members here that could end it
         if matches!(&signature.operation, Operation::Destruct(id) if lower.groups.get(id).is_none()) {
             return Some(Presence::Excused);
         }

@@ -1,4 +1,4 @@
-//! How a process enters a collective, whatever it has called.
+//! Requests that enter a process into a collective.
 
 use pmix_types::message::{Connect, Disconnect, Failure, Fence, GroupConstruct};
 use pmix_types::{Directives, Nspace, ProcId, Status, keys};
@@ -8,7 +8,7 @@ use crate::connected::ConnectedSets;
 use crate::group::Invited;
 use crate::participants::named_procs;
 
-/// Entry of a process into a collective.
+/// The entry of a process into a collective.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(super) operation: Operation,
@@ -37,7 +37,7 @@ impl Entry {
     pub(crate) fn disconnect(disconnect: Disconnect, sets: &ConnectedSets) -> Result<Self, Failure> {
         let Disconnect { mut procs, mut directives, .. } = disconnect;
         let mut operation = Operation::Disconnect(directives.take(&keys::CONNECT_ID)?);
-        // all of a set, by its namespace
+        // a whole set by its namespace
         if let [one] = &*procs
             && one.rank.is_wildcard()
             && let Some((id, members)) = sets.id_of(&one.nspace).cloned()
@@ -55,7 +55,7 @@ impl Entry {
         Ok(Self::new(Operation::Construct(group), procs, directives))
     }
 
-    /// All who were invited to a group have answered.
+    /// The construct of a group for which all answers to the invitation have come.
     pub(crate) fn invited(
         group: Nspace,
         members: Vec<ProcId>,

@@ -1,4 +1,4 @@
-//! What other nodes have sent with the end of a collective: filed before anybody is told of it.
+//! Data that other nodes have sent with the end of a collective; it is filed before participants are told of the end.
 
 use bytes::Bytes;
 use pmix_types::Status;
@@ -11,7 +11,7 @@ use crate::data::Data;
 use crate::jobs::psets::Psets;
 use crate::upcall::{Connected, Grouped};
 
-/// What the host says has come of a collective.
+/// How a collective has ended, as the host reports it.
 #[derive(Debug)]
 pub(crate) enum HostOutcome {
     /// With what participants on other nodes have put.

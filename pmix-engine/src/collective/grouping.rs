@@ -1,4 +1,4 @@
-//! Groups that are being made or ended: which operation a process means by an id.
+//! Which construct or destruct a process means by the id of a group.
 
 use pmix_types::message::Failure;
 use pmix_types::{Nspace, ProcId, Status};
@@ -12,14 +12,14 @@ use crate::group::{Group, Groups, MAX_GROUPS, MAX_GROUPS_OF_PROC, not_complete, 
 use crate::participants::{Members, contains, members_of};
 
 impl Rounds {
-    /// Whether a group of this id is there or about to be.
+    /// Whether a group of this id exists, is being made, or has open invitations.
     pub(super) fn is_group(&self, id: &Nspace, groups: &Groups) -> bool {
         groups.get(id).is_some()
             || self.like(Operation::Construct(id.clone())).next().is_some()
             || groups.is_reserved(id)
     }
 
-    /// A group of which the process is a member, and that is complete (GRP-08).
+    /// The complete group that the process is a member of (GRP-08).
     pub(super) fn group_of<'a>(
         &self,
         id: &Nspace,
@@ -36,16 +36,16 @@ impl Rounds {
         }
     }
 
-    /// What the destruct of a group is known by, and how it is to be done.
+    /// What identifies the destruct of a group, and its terms.
     pub(super) fn destruct_operation(&self, signature: Signature, group: &Group) -> (Signature, Terms) {
         let mut terms = Terms { optional: group.terms.notify, ..Terms::default() };
         terms.group.by_host = group.terms.by_host;
-        // members may have left since the first of them has called
+        // members may have left since the first of the others has called
         let begun = self.like(signature.operation.clone()).find(|held| self.is_open(held));
         (begun.cloned().unwrap_or(signature), terms)
     }
 
-    /// A construct of the same members that has begun. Nobody may begin another one of that id.
+    /// The construct of the same members, if one is under way. One of other members excludes it.
     pub(super) fn begun_construct(
         &self,
         signature: &Signature,
@@ -70,7 +70,7 @@ impl Rounds {
         })
     }
 
-    /// What an operation is known by that another node waits for.
+    /// What identifies an operation that another node waits for.
     pub(super) fn signature_of(
         &self,
         operation: Operation,
@@ -126,20 +126,20 @@ impl Rounds {
         Ok(())
     }
 
-    /// The construct of this id that the process is part of and of which it is not known yet what it comes to.
+    /// The construct of this id that the process takes part in, if it is not decided yet.
     pub(super) fn undecided_construct(&self, id: &Nspace, by: &ProcId) -> Option<&Signature> {
         let mut all = self.like(Operation::Construct(id.clone()));
         all.find(|held| contains(&held.procs, by) && self.is_open(held))
     }
 
-    /// The same, if the host has not been asked for it.
+    /// The same, if the host does not know of it yet.
     pub(super) fn open_construct(&self, id: &Nspace, by: &ProcId) -> Option<&Signature> {
         let mut all = self.like(Operation::Construct(id.clone()));
         all.find(|held| contains(&held.procs, by) && self.is_here_alone(held))
     }
 }
 
-/// Whether these can be the same processes: where it is not known how many a namespace has, all of them can be those that
+/// Whether these can be the same processes. If the size of a namespace is not known, all of it may be just the ranks that
 /// are named.
 fn are_same(some: &Members, others: &Members) -> bool {
     some.len() == others.len()

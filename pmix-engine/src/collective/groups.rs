@@ -1,5 +1,4 @@
-//! Processes that leave a connected set or a group alone, or give up a group that is being made: what that means for
-//! operations that are under way.
+//! What leaving a connected set or group, and giving up or leading a construct, mean for collectives under way.
 
 use pmix_types::message::{Failure, GroupDestruct, GroupLeave, Reply};
 use pmix_types::{Nspace, ProcId};
@@ -45,7 +44,7 @@ impl Collectives {
         }
     }
 
-    /// One member goes, and the others hear of it (GRP-10).
+    /// One member leaves, and the others hear of it (GRP-10).
     pub(crate) fn on_group_leave(
         &mut self,
         asked: &Asked,
@@ -65,7 +64,7 @@ impl Collectives {
         cx.reply(asked.to, result.map(|()| Reply::Done));
     }
 
-    /// Whether a group of this id is there or about to be.
+    /// Whether a group of this id exists, is being made, or has open invitations.
     pub(crate) fn is_group(&self, id: &Nspace, groups: &Groups) -> bool {
         self.rounds.is_group(id, groups)
     }
@@ -81,12 +80,12 @@ impl Collectives {
         self.rounds.check_new_group(id, caller, lower, cx)
     }
 
-    /// Who takes part in the construct of this id that the process is part of and that is not decided.
+    /// The participants of the undecided construct of this id that the process takes part in.
     pub(crate) fn undecided_construct(&self, id: &Nspace, by: &ProcId) -> Option<Members> {
         self.rounds.undecided_construct(id, by).map(|signature| signature.procs.clone())
     }
 
-    /// Somebody has given a group up that is being made (GRP-07).
+    /// A participant has given up a group that is being made (GRP-07).
     pub(crate) fn abort_construct(
         &mut self,
         (id, by): (&Nspace, &ProcId),
@@ -99,14 +98,14 @@ impl Collectives {
         }
     }
 
-    /// A process leads a construct from now on; its members, if it is still open.
+    /// A process leads a construct from now on. Returns the participants, or `None` if the construct is not open.
     pub(crate) fn lead_construct(&mut self, id: &Nspace, by: &ProcId) -> Option<Members> {
         let signature = self.rounds.open_construct(id, by)?.clone();
         self.rounds.here_alone(&signature).next()?.group.lead(by);
         Some(signature.procs)
     }
 
-    /// A process leads no construct any more: those that have lost their leader, by id and members.
+    /// A process leads no construct any more. Returns the groups that it has led, with their members.
     pub(crate) fn unlead(&mut self, proc: &ProcId) -> Vec<(Nspace, Members)> {
         self.rounds.unlead(proc)
     }

@@ -1,10 +1,10 @@
-//! What the round machine stands on.
+//! What the round machine is built on.
 
 use crate::connected::ConnectedSets;
 use crate::events::Events;
 use crate::group::Groups;
 
-/// The nouns that a round looks at and changes when it comes to an end.
+/// What a round looks at, and changes when it ends.
 #[derive(Debug)]
 pub(crate) struct Lower<'a> {
     pub(crate) sets: &'a mut ConnectedSets,

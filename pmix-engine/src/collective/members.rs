@@ -1,4 +1,4 @@
-//! Who of the participants of a collective is here, who is awaited, and who cannot come any more.
+//! Which participants of a collective are on this node, which of them are awaited, and which cannot come any more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,23 +29,23 @@ pub(super) struct LocalPart {
     absent: Absent,
 }
 
-/// Expected on this node and not entered.
+/// Participants of this node that have not entered.
 #[derive(Debug, Default)]
 pub(super) struct Missing {
-    /// They may still come.
+    /// Those who may still enter.
     pub(super) awaited: Ranks,
-    /// They cannot any more.
+    /// Those who cannot, as they have ended.
     pub(super) departed: Ranks,
 }
 
-/// Whether the host carries the operation out, or has a say in it.
+/// Whether the host carries the operation out, or must agree to it.
 pub(super) fn is_for_host(signature: &Signature, local: &LocalPart, terms: Terms, cx: &Context) -> bool {
     (local.remote || signature.operation.is_hosts() || terms.group.by_host)
         && cx.config.capabilities.has(signature.operation.upcall())
 }
 
 impl LocalPart {
-    /// Participants on this node, as far as is known now.
+    /// The participants on this node, as far as they are known now.
     pub(super) fn of(signature: &Signature, sets: &ConnectedSets, groups: &Groups, cx: &Context) -> Self {
         let mut part = Self::default();
         for (nspace, named) in &signature.procs {
@@ -53,7 +53,7 @@ impl LocalPart {
             let Some(job) = job.filter(|job| job.registered) else {
                 // clients may be registered before their namespace is
                 let local = job.map(Job::known_local).unwrap_or_default();
-                // a job of other nodes only, as their servers say; who connects need not be known here before
+                // known from other servers as a job of other nodes only; those who connect need not be known before
                 let is_far =
                     job.is_some_and(|job| job.data.placement().is_some()) || !signature.operation.is_fence();
                 let is_elsewhere =
@@ -90,12 +90,12 @@ impl LocalPart {
         part
     }
 
-    /// A participant may be here of whom nothing is known yet.
+    /// Whether there may be participants on this node that are not known yet.
     pub(super) const fn may_grow(&self) -> bool {
         self.unknown || self.unregistered
     }
 
-    /// Expected here and not entered.
+    /// The participants of this node that are not among those who have entered.
     pub(super) fn missing(&self, entered: &Ranks, cx: &Context) -> Missing {
         let mut missing = Missing::default();
         for (nspace, expected) in &self.ranks {
@@ -118,12 +118,12 @@ impl LocalPart {
         missing
     }
 
-    /// Whether somebody is awaited whose rank is not even known.
+    /// Whether a participant is awaited whose rank is not known.
     pub(super) fn awaits_unnamed(&self, entered: &Ranks, cx: &Context) -> bool {
         self.may_grow() || self.awaits_counted(entered, cx)
     }
 
-    /// Whether fewer have entered than the host has announced (FEN-10).
+    /// Whether fewer processes have entered than the host has announced (FEN-10).
     pub(super) fn awaits_counted(&self, entered: &Ranks, cx: &Context) -> bool {
         self.counts.iter().any(|(nspace, count)| {
             let mut gone = self.departed_of(nspace, cx);
@@ -148,7 +148,7 @@ impl LocalPart {
     }
 }
 
-/// Who of connected sets and groups is not waited for.
+/// Members of connected sets and groups that a collective does not wait for.
 fn absent(signature: &Signature, sets: &ConnectedSets, groups: &Groups) -> Absent {
     match &signature.operation {
         Operation::Fence => sets.absent_of_fence(&signature.procs, &signature.sets),

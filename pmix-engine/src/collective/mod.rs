@@ -1,8 +1,8 @@
-//! Operations of several processes: who is expected, who has entered, and the one verdict for all.
+//! Collectives: who is expected, who has entered, and the one verdict for all participants.
 //!
-//! This is the machine for fences, connects, disconnects, and the construction and destruction of groups alike. What an
-//! operation changes is with [`crate::connected`] and [`crate::group`], on which it stands; [`crate::invite`] enters
-//! processes here that have accepted an invitation.
+//! One machine runs the rounds of fences, connects, disconnects, and of the construction and destruction of groups. It is
+//! built on [`crate::connected`] and [`crate::group`], which know whom a round does not wait for and what its end changes.
+//! [`crate::invite`] is built on this machine: whoever has accepted an invitation enters a construct.
 
 mod absence;
 mod entry;
@@ -81,7 +81,7 @@ impl Collectives {
         self.rounds.is_empty() && self.absences.is_empty()
     }
 
-    /// A process enters: goes as far as that allows.
+    /// A process enters a collective, which then goes as far as it can.
     pub(crate) fn enter(&mut self, asked: &Asked, entry: Entry, lower: &mut Lower<'_>, cx: &mut Context) {
         let entered = self.check(asked, entry, lower, cx);
         match entered.and_then(|checked| self.join(asked, checked, lower, cx)) {
@@ -90,7 +90,7 @@ impl Collectives {
         }
     }
 
-    /// Which operation is meant, whether the caller may enter it, and what it asks for.
+    /// Finds out which operation is meant, whether the caller may enter it, and what it asks for.
     fn check(
         &self,
         asked: &Asked,
@@ -141,7 +141,7 @@ impl Collectives {
             return Err(Failure::new(Status::ERR_BAD_PARAM, message));
         }
         if !is_for_host(&signature, &local, terms, cx) && !local.may_grow() {
-            // nobody is above this server for this operation
+            // no host carries this operation out: the directives must be known here
             if directives.flag(&COLLECTIVE_ALGO_REQD)? {
                 return Err(Failure::new(
                     Status::ERR_NOT_SUPPORTED,
@@ -153,8 +153,8 @@ impl Collectives {
         Ok(Checked { signature, terms, directives, collect, until, order, invited })
     }
 
-    /// Only who is connected can disconnect, and who is about to is not connected again before that is done
-    /// (CON-14, CON-15).
+    /// Only connected processes can disconnect, and a process that is disconnecting cannot connect again before that has
+    /// ended (CON-14, CON-15).
     fn check_set(
         &self,
         signature: &Signature,
@@ -178,7 +178,7 @@ impl Collectives {
         }
     }
 
-    /// Enters the round that is meant, which may be a new one.
+    /// Enters the first round that the caller can still join, or opens a new one.
     fn join(
         &mut self,
         asked: &Asked,
@@ -204,7 +204,7 @@ impl Collectives {
             return Err(Failure::new(Status::ERR_RESOURCE_BUSY, message));
         }
         let place = open.unwrap_or(queue.len());
-        // of each directive the first counts
+        // a directive counts as the first participant has given it
         let known = queue.get(place).into_iter().flat_map(|round| &round.directives);
         let mut known: BTreeSet<_> = known.map(|info| info.key.clone()).collect();
         let directives: Vec<_> =
@@ -220,7 +220,7 @@ impl Collectives {
         round.brought.extend((bytes > 0).then(|| (caller.clone(), bytes)));
         round.entered.entry(caller.nspace.clone()).or_default().insert(caller.rank);
         round.waiting.push(asked.to);
-        // data moves for all if anyone asks for it, so that all get the same (FEN-08)
+        // if one participant asks for data, all get it, so that all get the same (FEN-08)
         round.collect |= collect;
         let asks_others = terms.set.notify_requested && !round.terms.set.notify_requested;
         round.terms.join(terms);
@@ -245,7 +245,7 @@ impl Collectives {
         Ok(signature)
     }
 
-    /// Something has changed for the processes of a namespace: goes on with what they take part in.
+    /// Continues all collectives of a namespace, after something has changed for its processes.
     pub(crate) fn drive_of(&mut self, nspace: &Nspace, lower: &mut Lower<'_>, cx: &mut Context) {
         for signature in self.rounds.of_nspace(nspace) {
             self.drive(&signature, lower, cx);
@@ -254,18 +254,18 @@ impl Collectives {
         self.absences.recheck(concerns, &self.rounds, lower, cx);
     }
 
-    /// Does all that can be done now for the operations of one signature.
+    /// Does all that can be done now for the rounds of one signature.
     fn drive(&mut self, signature: &Signature, lower: &mut Lower<'_>, cx: &mut Context) {
         let local = LocalPart::of(signature, lower.sets, lower.groups, cx);
         let mut host_is_free = true;
         let has_ended = self.rounds.retain(signature, |round| {
             let is_done = round.advance((signature, &local), host_is_free, lower, cx);
-            // the host has one operation of these participants at a time, in their order (FEN-04)
+            // the host gets one operation of these participants at a time, in order (FEN-04)
             host_is_free &= round.host == HostSide::Done;
             !is_done
         });
         if has_ended {
-            // all of its members may have ended while it was connecting
+            // all members may have ended while the set was connecting
             if matches!(signature.operation, Operation::Connect(_)) {
                 self.drop_abandoned(lower, cx);
             }
@@ -273,19 +273,19 @@ impl Collectives {
         }
     }
 
-    /// Forgets the connected sets and groups of which nobody is left here.
+    /// Forgets connected sets and groups that have no member left on this node.
     pub(crate) fn drop_abandoned(&self, lower: &mut Lower<'_>, cx: &Context) {
         let connecting = self.rounds.connecting();
         lower.sets.drop_abandoned(known_local(&cx.jobs), &connecting);
         lower.groups.drop_abandoned(known_local(&cx.jobs));
     }
 
-    /// What the host carries out in this round, if it is known still.
+    /// What the host carries out for a round, if the round still exists.
     pub(crate) fn operation_of(&self, round: u64) -> Option<&Operation> {
         self.rounds.signature(round).map(|signature| &signature.operation)
     }
 
-    /// The host has carried the operation out, or says why not.
+    /// The host has carried the operation out, or reports why it could not.
     pub(crate) fn on_host_outcome(
         &mut self,
         id: u64,
@@ -326,7 +326,7 @@ impl Collectives {
         self.drive(&signature, lower, cx);
     }
 
-    /// Ends operations of these participants that nobody else has been asked for.
+    /// Fails the rounds of these participants that the host does not know of.
     fn fail(&mut self, signature: &Signature, failure: &Failure, lower: &mut Lower<'_>, cx: &mut Context) {
         for round in self.rounds.here_alone(signature) {
             round.verdict = Some(Err(failure.clone()));
@@ -334,12 +334,12 @@ impl Collectives {
         self.drive(signature, lower, cx);
     }
 
-    /// A connection is gone: nobody awaits an answer there.
+    /// A connection is gone, and with it those who awaited an answer on it.
     pub(crate) fn conn_gone(&mut self, conn: ConnId) {
         self.rounds.forget(conn);
     }
 
-    /// A namespace is gone, and with it all that its processes take part in.
+    /// A namespace is gone: collectives of its processes fail.
     pub(crate) fn nspace_gone(&mut self, nspace: &Nspace, why: &str, cx: &mut Context) {
         let failure = &Failure::new(Status::ERR_INVALID_NAMESPACE, why);
         for signature in self.rounds.of_nspace(nspace) {
@@ -355,7 +355,7 @@ impl Collectives {
         self.absences.fail_of(nspace, failure, cx);
     }
 
-    /// The host asks what has become of an operation that another node waits for.
+    /// The host asks whether processes on this node can still enter an operation that another node waits for.
     pub(crate) fn on_absence(
         &mut self,
         call: CallId,
@@ -372,7 +372,7 @@ impl Collectives {
 }
 
 impl Round {
-    /// Does what can be done now; whether nothing is left to be done.
+    /// Does what can be done now. Returns whether the round has ended.
     fn advance(
         &mut self,
         (signature, local): (&Signature, &LocalPart),
@@ -381,7 +381,7 @@ impl Round {
         cx: &mut Context,
     ) -> bool {
         let asks = is_for_host(signature, local, self.terms, cx);
-        // other nodes must hear of it even if it has failed
+        // the other nodes must hear of it even if it has failed
         let host = asks && local.remote;
         let missing = local.missing(&self.entered, cx);
         if self.verdict.is_none()
@@ -419,8 +419,8 @@ impl Round {
 
     /// Whether a fence has failed of which only processes of unregistered namespaces are awaited.
     ///
-    /// It is not kept for them, as they may never come: if they do, they begin the next fence. Other servers must
-    /// still hear of a death, though, as soon as all namespaces are known (FEN-13).
+    /// It is not kept for them, as they may never come; if they do, they begin the next fence. Other servers must still
+    /// hear of a death, though, as soon as all namespaces are known (FEN-13).
     fn is_hopeless(&self, signature: &Signature, local: &LocalPart, cx: &Context) -> bool {
         let Some(Err(failure)) = &self.verdict else { return false };
         let goes_up = cx.config.capabilities.has(signature.operation.upcall());

@@ -1,4 +1,4 @@
-//! The table of all collectives that are under way.
+//! The table of collectives under way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,8 +21,8 @@ pub(super) struct Rounds {
     /// To which queue a round belongs.
     signatures: BTreeMap<u64, Signature>,
     next: Counter,
-    /// What each process has opened and brought. A round may stay long after it has failed, until those have come who
-    /// mean it.
+    /// What each process has opened and contributed. A failed round may stay for long: until all participants that it was
+    /// meant for have entered it.
     pub(super) shares: Shares,
 }
 
@@ -37,19 +37,19 @@ pub(super) struct Round {
     pub(super) terms: Terms,
     /// Of the construction of a group.
     pub(super) group: Constructing,
-    /// Nobody is awaited here any more; who comes later means the next round.
+    /// All participants of this node have entered; whoever comes later means the next round.
     pub(super) complete: bool,
     pub(super) deadline: Option<Instant>,
     pub(super) verdict: Option<Result<Outcome, Failure>>,
     pub(super) host: HostSide,
-    /// What processes have brought; the first has opened it.
+    /// How many bytes processes have contributed; the first of them has opened the round.
     pub(super) brought: Vec<(ProcId, usize)>,
 }
 
 /// What the participants on this node have asked for; what one of them asks for holds for all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Terms {
-    /// Who has ended is not waited for (CON-12, GRP-06).
+    /// Processes that have ended are not waited for (CON-12, GRP-06).
     pub(super) optional: bool,
     /// What a connect or a disconnect is to be like.
     pub(super) set: connected::Terms,
@@ -63,7 +63,7 @@ pub(super) enum Outcome {
     Fenced(Arc<Modex>),
     Connected(Arc<Introduction>),
     Constructed(Arc<GroupReply>),
-    /// A connected set or a group is no more.
+    /// A connected set or a group has ended.
     Ended,
 }
 
@@ -101,25 +101,25 @@ impl Round {
         }
     }
 
-    /// It is not decided, and nobody else has been asked for a decision.
+    /// It is not decided, and the host does not know of it.
     pub(super) fn is_here_alone(&self) -> bool {
         self.verdict.is_none() && self.host == HostSide::NotAsked
     }
 
-    /// It is decided, and the host need not be awaited.
+    /// It is decided, and nothing is expected from the host.
     pub(super) fn is_over(&self) -> bool {
         self.verdict.is_some() && self.host == HostSide::Done
     }
 
-    /// Whether it goes on without those who have ended (CON-12, GRP-06). Who has ended is not connected any more,
-    /// whatever the others do.
+    /// Whether it goes on without processes that have ended (CON-12, GRP-06). These are not connected any more, whatever
+    /// the others do.
     pub(super) const fn is_lenient(&self, operation: &Operation) -> bool {
         self.terms.optional || matches!(operation, Operation::Disconnect(_))
     }
 }
 
 impl Rounds {
-    /// Entered and not answered yet.
+    /// Participants that have entered and are not answered yet.
     pub(super) fn waiting(&self) -> usize {
         self.queues.values().flatten().map(|round| round.waiting.len()).sum()
     }
@@ -133,7 +133,7 @@ impl Rounds {
         self.queues.get(signature).map_or(&[], Vec::as_slice)
     }
 
-    /// A round of these participants by its place in the queue; the next place is that of a new one.
+    /// The round of these participants at a place in their queue; the place after the last one opens a new round.
     pub(super) fn at(&mut self, signature: &Signature, place: usize) -> &mut Round {
         let queue = self.queues.entry(signature.clone()).or_default();
         if place >= queue.len() {
@@ -162,8 +162,8 @@ impl Rounds {
         rounds.filter(|round| round.is_here_alone())
     }
 
-    /// Works on the rounds of these participants, in their order, and drops those that are not to be kept; whether there
-    /// were any.
+    /// Works on the rounds of these participants in order, and drops those that `keep` rejects. Returns whether it has
+    /// dropped any.
     pub(super) fn retain(&mut self, signature: &Signature, mut keep: impl FnMut(&mut Round) -> bool) -> bool {
         let Some(queue) = self.queues.get_mut(signature) else { return false };
         let before = queue.len();
@@ -182,19 +182,19 @@ impl Rounds {
         has_ended
     }
 
-    /// The answer has nowhere to go any more; what was contributed stays (FEN-14).
+    /// A connection is gone: it gets no answers, but what was contributed stays (FEN-14).
     pub(super) fn forget(&mut self, conn: ConnId) {
         for round in self.queues.values_mut().flatten() {
             round.waiting.retain(|to| to.conn != conn);
         }
     }
 
-    /// Whether a process is in such an operation that is not decided yet.
+    /// Whether a process is in a round of these participants that is not decided yet.
     pub(super) fn awaits(&self, signature: &Signature, proc: &ProcId) -> bool {
         self.queue(signature).iter().any(|round| round.verdict.is_none() && is_in(&round.entered, proc))
     }
 
-    /// Operations like this that have begun and not ended, whoever takes part.
+    /// All rounds of an operation that are under way, whoever takes part.
     pub(super) fn like(&self, operation: Operation) -> impl Iterator<Item = &Signature> {
         let (procs, sets) = (Members::new(), Members::new());
         let first = Signature { operation: operation.clone(), procs, sets };
@@ -202,22 +202,22 @@ impl Rounds {
         later.take_while(move |signature| signature.operation == operation)
     }
 
-    /// Whether it is not decided yet what becomes of one of the operations of these participants.
+    /// Whether a round of these participants is not decided yet.
     pub(super) fn is_open(&self, signature: &Signature) -> bool {
         self.queue(signature).iter().any(|round| round.verdict.is_none())
     }
 
-    /// Whether it is not decided yet what becomes of one of these operations, and the host does not know of it.
+    /// Whether a round of these participants is not decided yet and not known to the host.
     pub(super) fn is_here_alone(&self, signature: &Signature) -> bool {
         self.queue(signature).iter().any(Round::is_here_alone)
     }
 
-    /// Whether an operation of these participants has begun and not ended.
+    /// Whether a round of these participants is under way.
     pub(super) fn is_under_way(&self, signature: &Signature) -> bool {
         self.queues.contains_key(signature)
     }
 
-    /// Takes the lead of groups that are being made from a process: their ids and who is to be a member.
+    /// A process leads no construct any more. Returns the groups that it has led, with their members.
     pub(super) fn unlead(&mut self, proc: &ProcId) -> Vec<(Nspace, Members)> {
         let mut led = Vec::new();
         for (signature, queue) in &mut self.queues {
@@ -230,7 +230,7 @@ impl Rounds {
         led
     }
 
-    /// Constructions of groups that have begun and not ended, and in how many of them the process waits.
+    /// The number of group constructions under way, and of those that the process takes part in.
     pub(super) fn constructions(&self, proc: &ProcId) -> (usize, usize) {
         let is_construct = |signature: &Signature| matches!(signature.operation, Operation::Construct(_));
         let all = self.queues.iter().filter(|(signature, _)| is_construct(signature));
@@ -239,7 +239,7 @@ impl Rounds {
         })
     }
 
-    /// Sets of which it is not decided yet whether they are connected, or connected again.
+    /// Sets that are connecting, for the first time or again.
     pub(super) fn connecting(&self) -> BTreeSet<SetId> {
         let is_connect = |signature: &&Signature| matches!(signature.operation, Operation::Connect(_));
         let connects = self.queues.keys().filter(is_connect);

@@ -1,5 +1,5 @@
-//! What each process has opened and brought to rounds. A round may stay long after it has failed, until those have come
-//! who mean it.
+//! What each process has opened and contributed to rounds. A failed round may stay for long: until all participants that
+//! it was meant for have entered it.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use pmix_types::{ProcId, Status};
 
 /// Rounds that one process can have opened at a time.
 const MAX_OPENED: usize = 1024;
-/// What they and the directives that it has brought to others may take.
+/// Bytes that these rounds, and the directives that the process has contributed to others, may take.
 const MAX_OPENED_BYTES: usize = 16 << 20;
 
 /// By process.
 #[derive(Debug, Default)]
 pub(super) struct Shares(BTreeMap<ProcId, Share>);
 
-/// How much of all rounds is there because of one process.
+/// What one process has opened and contributed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Share {
     rounds: usize,
@@ -23,7 +23,7 @@ struct Share {
 }
 
 impl Shares {
-    /// Why a process cannot bring so much to a round that is there, or to one that it opens.
+    /// Refuses a contribution to a round, which the process opens or which exists already, if that would be too much.
     pub(super) fn check(&self, proc: &ProcId, bytes: usize, opens: bool) -> Result<(), Failure> {
         let held = self.0.get(proc).copied().unwrap_or_default();
         if held.rounds + usize::from(opens) > MAX_OPENED {
@@ -46,7 +46,7 @@ impl Shares {
         held.bytes += bytes;
     }
 
-    /// A round is no more to which these have brought so much, the first of whom has opened it.
+    /// A round has ended to which these have contributed; the first of them has opened it.
     pub(super) fn remove(&mut self, brought: &[(ProcId, usize)]) {
         for (place, (proc, bytes)) in brought.iter().enumerate() {
             let Some(held) = self.0.get_mut(proc) else { continue };

@@ -1,4 +1,4 @@
-//! What a collective is known by: what is done, and by whom.
+//! What identifies a collective: the operation and its participants.
 
 use pmix_types::message::Failure;
 use pmix_types::{Memory, Nspace, ProcId, Rank, Status};
@@ -14,14 +14,14 @@ pub(crate) enum Operation {
     /// With the id that lets the same processes connect several times at once (CON-04).
     Connect(Option<String>),
     Disconnect(Option<String>),
-    /// Of the group with this id, in whatever way its members are named (GRP-01).
+    /// Of the group with this id, however its members are named (GRP-01).
     Construct(Nspace),
     Destruct(Nspace),
 }
 
 impl Operation {
     /// For messages.
-    pub(crate) const fn name(&self) -> &'static str {
+    pub(super) const fn name(&self) -> &'static str {
         match self {
             Self::Fence => "fence",
             Self::Connect(_) => "connect",
@@ -31,8 +31,8 @@ impl Operation {
         }
     }
 
-    /// The entry of the host that carries it to other nodes.
-    pub(crate) const fn upcall(&self) -> Upcall {
+    /// The upcall by which the host carries it to other nodes.
+    pub(super) const fn upcall(&self) -> Upcall {
         match self {
             Self::Fence => Upcall::Fence,
             Self::Connect(_) => Upcall::Connect,
@@ -41,18 +41,18 @@ impl Operation {
         }
     }
 
-    /// Whether the host has a say in it although all participants are on this node: who is connected is one
-    /// application for it (CON-01).
-    pub(crate) const fn is_hosts(&self) -> bool {
+    /// Whether the host takes part even if all participants are on this node: it treats connected processes as one
+    /// application (CON-01).
+    pub(super) const fn is_hosts(&self) -> bool {
         matches!(self, Self::Connect(_) | Self::Disconnect(_))
     }
 
-    pub(crate) const fn is_fence(&self) -> bool {
+    pub(super) const fn is_fence(&self) -> bool {
         matches!(self, Self::Fence)
     }
 
-    /// The group that is made or ended.
-    pub(crate) const fn group(&self) -> Option<&Nspace> {
+    /// The group that is constructed or destructed.
+    pub(super) const fn group(&self) -> Option<&Nspace> {
         match self {
             Self::Construct(group) | Self::Destruct(group) => Some(group),
             _ => None,
@@ -63,16 +63,16 @@ impl Operation {
 /// What identifies a collective: its operation, and its participants as they were named, without order and repeats
 /// (FEN-03, FEN-04, CON-04).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Signature {
-    pub(crate) operation: Operation,
+pub(super) struct Signature {
+    pub(super) operation: Operation,
     /// The participants by their own namespaces.
-    pub(crate) procs: Members,
+    pub(super) procs: Members,
     /// As they were named, if some were by the namespace of a connected set (CON-07); else empty.
-    pub(crate) sets: Members,
+    pub(super) sets: Members,
 }
 
 impl Signature {
-    pub(crate) fn new(
+    pub(super) fn new(
         operation: Operation,
         caller: &ProcId,
         procs: Vec<ProcId>,
@@ -87,8 +87,8 @@ impl Signature {
         Ok(signature)
     }
 
-    /// The same of somebody else's operation.
-    pub(crate) fn of(
+    /// The same for an operation of processes on another node.
+    pub(super) fn of(
         operation: Operation,
         procs: Vec<ProcId>,
         sets: &ConnectedSets,
@@ -117,21 +117,21 @@ impl Signature {
             }
             name_in(&mut as_named, &proc);
         }
-        // a connect is of the processes, whatever they were connected as before
+        // a connect is identified by its processes, whatever set they were named by
         let sets = if by_set && operation.is_fence() { as_named } else { Members::new() };
         Ok(Self { operation, procs: members, sets })
     }
 
     /// The set that a connect or disconnect is about.
-    pub(crate) fn set_id(&self) -> Option<SetId> {
+    pub(super) fn set_id(&self) -> Option<SetId> {
         match &self.operation {
             Operation::Connect(id) | Operation::Disconnect(id) => Some((id.clone(), self.procs.clone())),
             Operation::Fence | Operation::Construct(_) | Operation::Destruct(_) => None,
         }
     }
 
-    /// What it takes.
-    pub(crate) fn memory(&self) -> usize {
+    /// The bytes that it takes.
+    pub(super) fn memory(&self) -> usize {
         let name = match &self.operation {
             Operation::Connect(name) | Operation::Disconnect(name) => name.heap(),
             Operation::Construct(group) | Operation::Destruct(group) => group.heap(),
@@ -141,7 +141,7 @@ impl Signature {
     }
 
     /// The participants as they were named.
-    pub(crate) fn procs(&self) -> Vec<ProcId> {
+    pub(super) fn procs(&self) -> Vec<ProcId> {
         named_procs(if self.sets.is_empty() { &self.procs } else { &self.sets })
     }
 }

@@ -1,4 +1,4 @@
-//! Processes come into connected sets and leave them, and the others hear of it.
+//! Processes connect and leave connected sets, and the other members hear of it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::notice::Notice;
 use crate::participants::{Ranks, is_in, named_procs};
 use crate::upcall::Connected;
 
-/// What all participants of a connect get to know of each other.
+/// What the participants of a connect learn of each other.
 #[derive(Debug)]
 pub(crate) struct Introduction {
     /// All namespaces that took part.
@@ -31,9 +31,9 @@ pub(crate) struct Entered<'a> {
     pub(crate) connects: bool,
     /// What was asked for so far.
     pub(crate) terms: Terms,
-    /// Who is in.
+    /// Who has entered so far, the caller included.
     pub(crate) already: &'a Ranks,
-    /// It is the first to have the others asked (CON-11).
+    /// The caller is the first who wants the others to be asked to connect (CON-11).
     pub(crate) asks_others: bool,
 }
 
@@ -49,7 +49,7 @@ impl Introduction {
 }
 
 impl ConnectedSets {
-    /// Only who is connected can disconnect.
+    /// Only a process that is connected can disconnect.
     pub(crate) fn check_disconnect(&self, id: &SetId, caller: &ProcId) -> Result<(), Failure> {
         if self.of_member(id, caller).is_some() {
             return Ok(());
@@ -58,7 +58,7 @@ impl ConnectedSets {
         Err(Failure::new(Status::ERR_INVALID_OPERATION, message))
     }
 
-    /// How a process is to leave a set alone (CON-14).
+    /// Checks that a process can leave a set alone, and takes the directives of that (CON-14).
     pub(crate) fn check_leave(
         &self,
         nspace: &Nspace,
@@ -76,7 +76,7 @@ impl ConnectedSets {
         Ok(Terms::take(directives)?)
     }
 
-    /// A process has left a set; returns whether it was in it.
+    /// A process has left a set. Returns whether it was a member.
     pub(crate) fn on_left(
         &mut self,
         proc: &ProcId,
@@ -94,7 +94,7 @@ impl ConnectedSets {
         true
     }
 
-    /// Tells those who want to know that a process has entered.
+    /// Tells the members who want to know that a process has entered.
     pub(crate) fn tell_of_entry(
         &self,
         (id, caller): (&SetId, &ProcId),
@@ -119,8 +119,8 @@ impl ConnectedSets {
         }
     }
 
-    /// Who has connected is connected. A set that was connected before stays what it was: under its name, by its ranks,
-    /// on its terms, until one disconnect (CON-15). The name that the host gives must not be a group's.
+    /// The processes of a set have connected. A set that was connected before keeps its name, ranks and terms until the
+    /// first disconnect (CON-15). `is_group` says whether the name that the host gives is a group's.
     pub(crate) fn connect(
         &mut self,
         id: SetId,
@@ -156,9 +156,9 @@ impl ConnectedSets {
         Ok(Introduction { jobs, nspace, numbering })
     }
 
-    /// A process has ended or finalized: who is connected with it hears of it (CON-13). Programs of MPI finalize while they
-    /// are connected, and abort whenever their default handler hears of an end: of that they hear if they ask for it by
-    /// its code.
+    /// A process has ended or finalized: those who are connected with it hear of it (CON-13). MPI programs finalize while
+    /// they are connected, and abort when their default handler hears of an end, so the end of a process that has finalized
+    /// is told only to those who have registered for its code.
     pub(crate) fn proc_gone(&mut self, proc: &ProcId, events: &mut Events, cx: &mut Context) {
         let has_finalized = cx.client(proc).is_some_and(|client| client.stage == Stage::Finalized);
         for members in self.end(proc) {
@@ -171,7 +171,7 @@ impl ConnectedSets {
         }
     }
 
-    /// Members of a connected set in place of its names, for an event of a custom range (CON-07).
+    /// Replaces the names of connected sets by their members in the custom range of an event (CON-07).
     pub(crate) fn resolve_range(&self, event: &mut Event) {
         let named = event.custom_range();
         let members = |name: ProcId| match self.members(&name) {
@@ -189,7 +189,7 @@ impl ConnectedSets {
 
 fn tell_of(code: Status, proc: &ProcId, id: &SetId, events: &mut Events, cx: &mut Context) {
     let event = event_of(code, proc, id);
-    // who connects is told of on its node only (CON-10)
+    // that a process connects is told on its node only (CON-10)
     let notice =
         if code == Status::PROC_HAS_DISCONNECTED { Notice::everywhere(event) } else { Notice::here(event) };
     notice.tell(&id.1, |other| other == proc, events, cx);

@@ -1,4 +1,4 @@
-//! Connected sets: the processes that have called `PMIx_Connect` together, what they are called, and who of them is left.
+//! Connected sets: processes that have called `PMIx_Connect` together, the names of these sets, and who is left in them.
 
 mod membership;
 mod numbering;

@@ -1,4 +1,4 @@
-//! The ranks of processes in the namespace that their connected set or group has.
+//! The ranks that processes have in a connected set or group.
 
 use pmix_types::message::Failure;
 use pmix_types::{Nspace, ProcId, Rank, RankSet, Status};
@@ -12,14 +12,14 @@ struct Run {
     nspace: Nspace,
     /// Rank of the first in its own namespace.
     own: u32,
-    /// Rank of the first in it.
+    /// Rank of the first in the set or group.
     rank: u32,
     len: u32,
 }
 
 impl Numbering {
     /// # Errors
-    /// If the host gave a rank that is none, or one twice.
+    /// If the host gave an invalid rank, or one rank twice.
     pub(crate) fn new(mut ranks: Vec<(ProcId, Rank)>) -> Result<Self, Failure> {
         ranks.sort_by_key(|(_, rank)| rank.to_raw());
         let mut runs: Vec<Run> = Vec::new();
@@ -53,7 +53,7 @@ impl Numbering {
         })
     }
 
-    /// All processes, by their ranks in it.
+    /// All processes, in the order of their ranks in the set or group.
     pub(crate) fn procs(&self) -> impl Iterator<Item = ProcId> {
         let of_run = |run: &Run| {
             let nspace = run.nspace.clone();
@@ -66,7 +66,7 @@ impl Numbering {
         self.0.iter().any(|run| run.nspace == *nspace)
     }
 
-    /// Those of them that are in a set, which is given by namespace.
+    /// Those of them that are among some ranks, which are given by namespace.
     pub(crate) fn among(&self, set: impl Fn(&Nspace) -> RankSet) -> impl Iterator<Item = ProcId> {
         self.0.iter().flat_map(move |run| {
             let last = run.own + (run.len - 1);

@@ -1,4 +1,4 @@
-//! Who is connected with whom: the sets of processes, their names, and who of them is left.
+//! The connected sets that a server knows: their names, and who is left in them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,12 +21,12 @@ pub(crate) struct ConnectedSets {
     by_nspace: BTreeMap<Nspace, SetId>,
 }
 
-/// What a connected set is known by: its id and its members (CON-04).
+/// What identifies a connected set: its id and its members (CON-04).
 pub(crate) type SetId = (Option<String>, Members);
 
 /// A connected set.
 #[derive(Debug, Default)]
-pub(crate) struct ConnectedSet {
+pub(super) struct ConnectedSet {
     pub(crate) nspace: Option<Nspace>,
     pub(crate) numbering: Arc<Numbering>,
     pub(crate) terms: Terms,
@@ -39,13 +39,13 @@ pub(crate) struct ConnectedSet {
 /// What the participants on this node have asked for; what one of them asks for holds for all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Terms {
-    /// Who has ended is not waited for (CON-12).
+    /// Processes that have ended are not waited for (CON-12).
     pub(crate) optional: bool,
-    /// Nothing is connected, data is exchanged (CON-09).
+    /// Data is exchanged, and nobody is connected (CON-09).
     pub(crate) exchange_only: bool,
-    /// Each who comes or goes is told of (CON-10).
+    /// The others are told of each process that connects or leaves (CON-10).
     pub(crate) notify_each: bool,
-    /// Those who have not come are asked to (CON-11).
+    /// Participants that have not called connect yet are asked to (CON-11).
     pub(crate) notify_requested: bool,
     /// Members may end while they are connected (CON-13).
     pub(crate) early_term: bool,
@@ -54,7 +54,7 @@ pub(crate) struct Terms {
 /// Members that a collective need not wait for, or cannot.
 #[derive(Debug, Default)]
 pub(crate) struct Absent {
-    /// It goes on without them.
+    /// The collective goes on without them.
     pub(crate) excused: Ranks,
     /// They have ended, which is a failure for the others.
     pub(crate) ended: Ranks,
@@ -117,12 +117,12 @@ impl ConnectedSets {
     }
 
     /// The set, if it is connected and the process still one of it.
-    pub(crate) fn of_member(&self, id: &SetId, proc: &ProcId) -> Option<&ConnectedSet> {
+    pub(super) fn of_member(&self, id: &SetId, proc: &ProcId) -> Option<&ConnectedSet> {
         self.all.get(id).filter(|set| contains(&id.1, proc) && !set.has_lost(proc))
     }
 
     /// The set, if it is connected, whoever of it is left.
-    pub(crate) fn get(&self, id: &SetId) -> Option<&ConnectedSet> {
+    pub(super) fn get(&self, id: &SetId) -> Option<&ConnectedSet> {
         self.all.get(id)
     }
 
@@ -143,7 +143,7 @@ impl ConnectedSets {
         Ok(())
     }
 
-    pub(crate) fn insert(&mut self, id: SetId, set: ConnectedSet) {
+    pub(super) fn insert(&mut self, id: SetId, set: ConnectedSet) {
         if let Some(nspace) = &set.nspace {
             self.by_nspace.insert(nspace.clone(), id.clone());
         }
@@ -181,7 +181,7 @@ impl ConnectedSets {
     }
 
     /// Processes of a set have connected again: those who had left it are back (CON-15).
-    pub(crate) fn rejoin(&mut self, id: &SetId, procs: &Ranks) {
+    pub(super) fn rejoin(&mut self, id: &SetId, procs: &Ranks) {
         let Some(set) = self.all.get_mut(id) else { return };
         for (nspace, back) in procs {
             if let Some(left) = set.left.get_mut(nspace) {
@@ -191,14 +191,14 @@ impl ConnectedSets {
     }
 
     /// A process has left one set.
-    pub(crate) fn leave(&mut self, id: &SetId, proc: &ProcId) {
+    pub(super) fn leave(&mut self, id: &SetId, proc: &ProcId) {
         if let Some(set) = self.all.get_mut(id) {
             set.left.entry(proc.nspace.clone()).or_default().insert(proc.rank);
         }
     }
 
-    /// A process has ended: the sets in which that is a failure.
-    pub(crate) fn end(&mut self, proc: &ProcId) -> Vec<Members> {
+    /// A process has ended. Returns the sets in which that is a failure.
+    pub(super) fn end(&mut self, proc: &ProcId) -> Vec<Members> {
         let mut failed = Vec::new();
         for ((_, members), set) in &mut self.all {
             if contains(members, proc) && !set.has_lost(proc) {
@@ -211,7 +211,7 @@ impl ConnectedSets {
         failed
     }
 
-    /// Who of a set is not waited for when it disconnects.
+    /// Members of a set that its disconnect does not wait for.
     pub(crate) fn absent_of_disconnect(&self, id: &SetId) -> Absent {
         let mut absent = Absent::default();
         if let Some(set) = self.all.get(id) {
@@ -221,7 +221,7 @@ impl ConnectedSets {
         absent
     }
 
-    /// Who is not waited for in a fence of these processes, or of the sets that they were named by.
+    /// Members that a fence of these processes, or of the sets they were named by, does not wait for.
     pub(crate) fn absent_of_fence(&self, procs: &Members, named: &Members) -> Absent {
         let mut absent = Absent::default();
         let is_meant = |id: &SetId, set: &ConnectedSet| match &set.nspace {

@@ -124,7 +124,7 @@ impl Events {
             cx.reply(to, Ok(Reply::Done));
             self.end_registration(number, cx);
         } else {
-            let message = format!("there is no event registration {number}");
+            let message = format!("no event registration {number}");
             cx.reply(to, Err(Failure::new(Status::ERR_BAD_PARAM, message)));
         }
     }

@@ -1,4 +1,4 @@
-//! How a group is made: its members, their order, and what they get to know.
+//! How a group is constructed: its members, their order, and what they learn of each other.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,19 +16,19 @@ use crate::notice::Notice;
 use crate::participants::{Members, Named, Ranks, is_in, name_in, procs_of};
 use crate::upcall::{GroupRequest, Grouped};
 
-/// What a construct keeps beside what each collective does.
+/// What a construct keeps in addition to what every collective does.
 #[derive(Debug, Default)]
 pub(crate) struct Constructing {
-    /// The members as the caller with the lowest id has ordered them, so that it does not matter who comes first.
+    /// The members in the order of the caller with the lowest id, so that it does not matter who comes first.
     order: Option<(ProcId, Vec<ProcId>)>,
     leaders: Members,
-    /// Members that others have been told of, as they will not come.
+    /// Members that will not come, of which others have been told.
     told: Ranks,
     /// It is made by invitation.
     invited: Option<Invited>,
 }
 
-/// How a process has come to enter the construct of a group by invitation.
+/// How a process enters the construct of a group that is made by invitation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Invited {
     /// It has invited the others.
@@ -39,7 +39,7 @@ pub(crate) struct Invited {
     pub(crate) until: Option<Instant>,
 }
 
-/// What this node gives to the construction of a group.
+/// What this node contributes to the construction of a group.
 #[derive(Debug)]
 pub(crate) struct Contribution {
     /// Members of this node that will not come.
@@ -48,7 +48,7 @@ pub(crate) struct Contribution {
     pub(crate) jobs: Bytes,
 }
 
-/// A construct that everybody has entered who can.
+/// A construct that all have entered who can.
 #[derive(Debug)]
 pub(crate) struct Finished<'a> {
     pub(crate) group: &'a Constructing,
@@ -104,7 +104,7 @@ impl Constructing {
         GroupRequest::new(GroupOperation::CONSTRUCT, id.to_string(), procs, absent, own.data, own.jobs)
     }
 
-    /// Tells the leaders, or all if there is none, of members that will not come (GRP-06).
+    /// Tells the leaders, or all members if there is no leader, of those that will not come (GRP-06).
     pub(crate) fn tell_of_absent(
         &mut self,
         (id, members): (&Nspace, &Members),
@@ -127,7 +127,7 @@ impl Constructing {
 }
 
 impl Groups {
-    /// The group is there, and all of its members get to know the same (GRP-05).
+    /// The group is complete, and all of its members learn the same (GRP-05).
     pub(crate) fn construct(
         &mut self,
         (id, made): (&Nspace, Finished<'_>),
@@ -168,7 +168,7 @@ impl Groups {
         Ok(reply)
     }
 
-    /// Names all who have made it, also those who have left, of whom other nodes need not know yet.
+    /// Names all who were members at first, also those who have left, as other nodes may not know of that yet.
     pub(crate) fn destruct_request(&self, id: &Nspace) -> GroupRequest {
         let procs = self.get(id).map(|group| group.founders().collect());
         let (procs, none) = (procs.unwrap_or_default(), Bytes::new);
@@ -195,7 +195,7 @@ pub(crate) fn one_by_one(procs: &[ProcId], cx: &Context) -> Vec<ProcId> {
     let (mut met, mut whole) = (BTreeSet::new(), BTreeSet::new());
     let mut all = Vec::new();
     for proc in procs {
-        // once more it means nobody else, and would cost as much
+        // naming a namespace again adds nobody, and would cost as much
         if proc.rank.is_wildcard() && !whole.insert(&proc.nspace) {
             continue;
         }

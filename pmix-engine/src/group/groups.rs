@@ -1,4 +1,4 @@
-//! Which groups there are: their members, and who of them is left.
+//! The groups that a server knows: their members, and who is left in them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ pub(crate) struct Groups {
 /// A group whose construction is complete.
 #[derive(Debug, Default)]
 pub(crate) struct Group {
-    /// The members as they were then.
+    /// The members when it was constructed.
     numbering: Numbering,
     pub(crate) terms: GroupTerms,
     /// Members that have ended without leaving it.
@@ -33,23 +33,23 @@ pub(crate) struct Group {
     pub(crate) left: Ranks,
 }
 
-/// What members have asked of a group. What one of them asks for holds for all of its node, but for the role of a leader.
+/// What members have asked for. What one of them asks for holds for all on its node, except for the role of a leader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct GroupTerms {
     /// Members that never come do not make the construct fail, and are not told of (GRP-06).
     pub(crate) optional: bool,
     /// Members are told of one that ends without leaving (GRP-06).
     pub(crate) notify: bool,
-    /// Who asks is a leader.
+    /// The caller is a leader.
     pub(crate) leader: bool,
     /// All members are on this node.
     pub(crate) local_only: bool,
-    /// The host has a say in it although all members are on this node: it numbers the group (GRP-11).
+    /// The host takes part even if all members are on this node: it numbers the group (GRP-11).
     pub(crate) by_host: bool,
 }
 
 impl GroupTerms {
-    /// Leaves it to the host to number the group.
+    /// Takes the directives, except for the one by which the host numbers the group.
     pub(crate) fn take(directives: &mut Directives) -> Result<Self, DirectiveError> {
         Ok(Self {
             optional: directives.take_flag(&keys::GROUP_OPTIONAL)?,
@@ -60,7 +60,7 @@ impl GroupTerms {
         })
     }
 
-    /// Whether somebody is told, while the group is made, of members that will not come.
+    /// Whether processes are told, while the group is being made, of members that will not come.
     pub(crate) const fn tells_of_absent(self) -> bool {
         self.notify && !self.optional
     }
@@ -75,19 +75,19 @@ impl GroupTerms {
 
 impl Group {
     /// # Errors
-    /// If one of the members is none.
+    /// If one of the members is not a single process.
     pub(crate) fn new(members: &[ProcId], terms: GroupTerms) -> Result<Self, Failure> {
         let ranks = (0..Rank::VALID_BOUND).map(Rank::from_raw);
         let numbering = Numbering::new(members.iter().cloned().zip(ranks).collect())?;
         Ok(Self { numbering, terms, ..Self::default() })
     }
 
-    /// The members as the group was made, by their ranks in it (GRP-04).
+    /// The members when the group was constructed, in the order of their ranks in it (GRP-04).
     pub(crate) fn founders(&self) -> impl Iterator<Item = ProcId> {
         self.numbering.procs()
     }
 
-    /// Those who have not left it.
+    /// The members that have not left it.
     pub(crate) fn members(&self) -> impl Iterator<Item = ProcId> {
         self.founders().filter(|proc| !is_in(&self.left, proc))
     }
@@ -111,7 +111,7 @@ impl Groups {
         self.all.len()
     }
 
-    /// Somebody here invites others to a group of this id, which no other one can have until that has ended.
+    /// A process on this node invites others to a group of this id, which no other group can have until that has ended.
     pub(crate) fn reserve(&mut self, id: Nspace) {
         self.inviting.insert(id);
     }
@@ -124,12 +124,12 @@ impl Groups {
         self.inviting.contains(id)
     }
 
-    /// How many have this member.
+    /// The number of groups that have this member.
     pub(crate) fn count_of(&self, proc: &ProcId) -> usize {
         self.all.values().filter(|group| group.has(proc)).count()
     }
 
-    pub(crate) fn insert(&mut self, id: Nspace, group: Group) {
+    pub(super) fn insert(&mut self, id: Nspace, group: Group) {
         self.all.insert(id, group);
     }
 
@@ -168,18 +168,18 @@ impl Groups {
         });
     }
 
-    /// Drops the groups that nobody here has to do with any more; `here` gives the local ranks of a namespace.
+    /// Drops the groups that do not concern this node any more; `here` gives the local ranks of a namespace.
     pub(crate) fn drop_abandoned(&mut self, here: impl Fn(&Nspace) -> RankSet) {
         self.all.retain(|_, group| {
             group.has_living(&here) || {
-                // those of other nodes are to hear of members that have died here when they end it (GRP-09)
+                // members on other nodes must hear of those that have died here when they end it (GRP-09)
                 let has_dead = group.numbering.among(&here).any(|proc| !is_in(&group.left, &proc));
                 has_dead && group.members().any(|proc| !here(&proc.nspace).contains(proc.rank))
             }
         });
     }
 
-    /// Other nodes have ended a group without those of this one: it is kept for nobody if all of these have died.
+    /// Other nodes have ended a group without the members of this one, for which it is not kept if all of them have died.
     pub(crate) fn end_elsewhere(&mut self, id: &Nspace, here: impl Fn(&Nspace) -> RankSet) {
         if self.get(id).is_some_and(|group| !group.has_living(&here)) {
             self.remove(id);
@@ -192,8 +192,8 @@ impl Groups {
         }
     }
 
-    /// A process has ended: the groups of which it was still a member, and whether others are to be told.
-    pub(crate) fn end(&mut self, proc: &ProcId) -> Vec<(Nspace, bool)> {
+    /// A process has ended. Returns the groups of which it was still a member, and whether the others are to be told.
+    pub(super) fn end(&mut self, proc: &ProcId) -> Vec<(Nspace, bool)> {
         let mut ended = Vec::new();
         for (id, group) in &mut self.all {
             if group.has(proc) && group.ended.entry(proc.nspace.clone()).or_default().insert(proc.rank) {

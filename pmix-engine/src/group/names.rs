@@ -1,4 +1,4 @@
-//! Names of groups in requests: their members take their place, before anything else sees them (IDN-06, GRP-12).
+//! Names of groups in requests are replaced by the members before anything else sees them (IDN-06, GRP-12).
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::groups::Groups;
 use crate::context::Context;
 
 impl Groups {
-    /// Puts the members in the place of the names of groups; `is_group` also knows the groups that are being made.
+    /// Replaces the names of groups by their members; `is_group` also knows the groups that are being made.
     pub(crate) fn resolve(
         &self,
         request: &mut Request,
@@ -54,7 +54,7 @@ impl<F: Fn(&Nspace) -> bool> Names<'_, F> {
         if !procs.iter().any(is_name) {
             return Ok(());
         }
-        // each name and each member once: a short list of long groups must not become a very long one
+        // each name and each member once: a short list of large groups must not become a very long one
         let (mut names, mut met, mut members) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
         for proc in procs.drain(..) {
             if !names.insert(proc.clone()) {
@@ -62,7 +62,7 @@ impl<F: Fn(&Nspace) -> bool> Names<'_, F> {
             }
             let meant = match self.groups.named(&proc) {
                 Some(meant) => meant?,
-                // it cannot be used before it is complete (GRP-08)
+                // a group cannot be used before it is complete (GRP-08)
                 None if (self.is_group)(&proc.nspace) => return Err(not_complete(&proc.nspace)),
                 None => vec![proc],
             };
@@ -76,7 +76,7 @@ impl<F: Fn(&Nspace) -> bool> Names<'_, F> {
         const LISTS: [&Key<DataArray>; 2] = [&keys::EVENT_CUSTOM_RANGE, &keys::EVENT_AFFECTED_PROCS];
         for key in LISTS {
             let mut procs = match infos.get_value(key.name()) {
-                // as programs in C write a single one
+                // C programs write a single process this way
                 Some(Value::Proc(proc)) => vec![proc.clone()],
                 Some(Value::DataArray(array)) => match &**array {
                     DataArray::Proc(procs) => procs.clone(),

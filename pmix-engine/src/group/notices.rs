@@ -27,13 +27,13 @@ pub(super) fn tell_of_completion(id: &Nspace, made: &GroupReply, events: &mut Ev
 }
 
 impl Groups {
-    /// One member goes, and the others hear of it (GRP-10).
+    /// A member has left, and the others hear of it (GRP-10).
     pub(crate) fn on_left(&mut self, id: &Nspace, proc: &ProcId, events: &mut Events, cx: &mut Context) {
         self.tell((id, proc), Event::new(Status::GROUP_LEFT, proc.clone()), events, cx);
         self.leave(id, proc);
     }
 
-    /// A process has ended or finalized: groups that want to know hear of it.
+    /// A process has ended or finalized: the members of groups that want to know hear of it.
     pub(crate) fn proc_gone(&mut self, proc: &ProcId, events: &mut Events, cx: &mut Context) {
         for (id, tells) in self.end(proc) {
             if tells {

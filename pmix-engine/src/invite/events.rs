@@ -1,4 +1,4 @@
-//! What happens to invitations: events of groups, timeouts, and ends of processes.
+//! What changes invitations: events about groups, timeouts, and ends of processes.
 
 use pmix_types::message::Failure;
 use pmix_types::{Event, Nspace, ProcId, Status, keys};
@@ -11,7 +11,7 @@ use crate::participants::{Members, members_of, named_procs};
 use crate::users::Voice;
 
 impl Invites {
-    /// Takes note of what is told of a group: by another server, or by this one.
+    /// Takes note of an event about a group, of another server or of this one.
     pub(crate) fn on_group_event(
         &mut self,
         event: &Event,
@@ -26,7 +26,7 @@ impl Invites {
         match event.code {
             Status::GROUP_LEFT if event.source == about => below.lower.groups.leave(&id, &about),
             Status::GROUP_INVITED if event.source == about => self.on_invited(told, voice, below, cx),
-            // the rest is for servers to say: no process can speak for another, and this one speaks for itself
+            // all others come from servers: no process can speak for another one
             _ if event.source == about => {}
             Status::GROUP_INVITE_ACCEPTED | Status::GROUP_INVITE_DECLINED | Status::GROUP_INVITE_FAILED => {
                 self.on_answered(told, below, cx);
@@ -43,8 +43,8 @@ impl Invites {
         }
     }
 
-    /// What a process tells of a group that is being made; `None` if the event is about nothing of the kind, and goes
-    /// where all events go.
+    /// An event of a process that may be about a group that is being made; `None` if it is not, and is delivered as any
+    /// other.
     pub(crate) fn on_notify(
         &mut self,
         event: &Event,
@@ -84,9 +84,9 @@ impl Invites {
             self.tell_leader(&received.leader, event, below, cx);
             return Some(());
         }
-        // where the host has been asked already, a node that has not asked its own makes it fail for all
+        // if the host of this node has been asked already, a node whose host has not makes it fail for all
         let Some(members) = below.collectives.undecided_construct(&id, by) else {
-            // what comes too late is not for others to hear
+            // an event that comes too late is not delivered
             return below.collectives.is_group(&id, below.lower.groups).then_some(());
         };
         below.collectives.abort_construct((&id, by), &failure, &mut below.lower, cx);
@@ -112,7 +112,7 @@ impl Invites {
         received.clear_timers(cx);
         let (id, proc) = key;
         if is_orphan(&received) {
-            // nobody has taken the place of the leader
+            // no other process has become the leader in time
             if let Some(join) = received.join {
                 let failure = given_up(Status::GROUP_LEADER_FAILED, &id, &received.leader);
                 cx.reply(join.asked.to, Err(failure));
@@ -127,17 +127,18 @@ impl Invites {
         self.tell_leader(&received.leader, event, below, cx);
     }
 
-    /// A process is gone, or has finalized: nobody leads or joins groups in its name any more.
+    /// A process has ended or finalized: it leads no group any more, and joins none.
     pub(crate) fn proc_gone(&mut self, proc: &ProcId, below: &mut Below<'_>, cx: &mut Context) {
         self.end_in_constructs(proc, below, cx);
         self.end_those(|other| other == proc, below, cx);
     }
 
+    /// The same with all processes of a namespace.
     pub(crate) fn nspace_gone(&mut self, nspace: &Nspace, below: &mut Below<'_>, cx: &mut Context) {
         self.end_those(|proc| proc.nspace == *nspace, below, cx);
     }
 
-    /// Processes have ended: who was invited by one of them or has invited it hears of that.
+    /// Processes have ended: those who were invited by them or have invited them hear of it.
     fn end_those(&mut self, is_it: impl Fn(&ProcId) -> bool, below: &mut Below<'_>, cx: &mut Context) {
         let led = self.sent.iter().filter(|(_, held)| is_it(&held.asked.by.proc));
         for id in led.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
@@ -169,7 +170,7 @@ impl Invites {
         self.tell_except((those, None), event, below, cx);
     }
 
-    /// Gives an event to these. What it means for those on this node comes before others hear of it.
+    /// Gives an event to these processes. It takes effect on this node before other nodes hear of it.
     pub(super) fn tell_except(
         &mut self,
         (those, except): (&Members, Option<&ProcId>),
@@ -185,7 +186,7 @@ impl Invites {
     }
 }
 
-/// Whether an event of a process would be taken for what its server says of another process.
+/// Whether an event of a process would be taken for one of its server about another process.
 fn speaks_for_another(event: &Event) -> bool {
     let is_of_servers = matches!(
         event.code,

@@ -45,7 +45,7 @@ impl Invites {
         self.tell_leader(&leader, event, below, cx);
     }
 
-    /// Whether this process can answer an invitation of this leader so.
+    /// Whether this process can give this answer to an invitation of this leader.
     fn check_join(&self, key: &(Nspace, ProcId), leader: &ProcId, answer: GroupOpt) -> Result<(), Failure> {
         let (id, proc) = key;
         let invited = self.received.get(key);
@@ -119,7 +119,7 @@ impl Invites {
         }
     }
 
-    /// Takes what this leader has asked processes of this node.
+    /// Takes the invitations of this leader to processes on this node.
     fn take_of(
         &mut self,
         id: &Nspace,
@@ -129,7 +129,7 @@ impl Invites {
         self.take(|(group, _), received| group == id && received.leader == *leader, cx)
     }
 
-    /// Those who have accepted get to know that nothing comes of it.
+    /// Those who have accepted learn that the group is not made.
     pub(super) fn end_joins(&mut self, id: &Nspace, leader: &ProcId, failure: &Failure, cx: &mut Context) {
         for (_, received) in self.take_of(id, leader, cx) {
             if let Some(join) = received.join {

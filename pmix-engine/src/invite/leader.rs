@@ -15,7 +15,7 @@ use crate::upcall::Upcall;
 use crate::users::not_own;
 use crate::{Asked, not_supported};
 
-/// What the list of those who are invited together may take: it is kept for each of them.
+/// Bytes that the list of invited processes may take: it is kept for each of them.
 const MAX_INVITED: usize = 4 << 20;
 
 impl Invites {
@@ -37,7 +37,7 @@ impl Invites {
                 let terms: Vec<_> = terms_of(&invitation.directives).collect();
                 let invited = invitation.open.clone();
                 let mut event = about(Status::GROUP_INVITED, &id, &leader, cx).with_info(members);
-                // it comes from whom to answer
+                // answers go to the source of the event
                 event.source = leader;
                 event.info.extend(terms);
                 self.open(id, invitation, below);
@@ -96,7 +96,7 @@ impl Invites {
         Ok(Invitation { number, asked, directives, deadline, order, open, lost: BTreeSet::new() })
     }
 
-    /// The leader's server counts (GRP-03).
+    /// The server of the leader counts the answers (GRP-03).
     pub(super) fn on_answered(&mut self, told: &Told<'_>, below: &mut Below<'_>, cx: &mut Context) {
         let Told { id, about: who, event } = *told;
         let accepts = event.code == Status::GROUP_INVITE_ACCEPTED;
@@ -106,7 +106,7 @@ impl Invites {
         let is_awaited =
             |held: &Invitation| *who != leader && held.order.contains(who) && !held.lost.contains(who);
         let Some(invitation) = invitation.filter(|held| is_awaited(held)) else {
-            // it comes too late, and somebody waits for it
+            // the acceptance comes too late, and its process waits for the group
             if accepts && !self.received.contains_key(&(id.clone(), leader.clone())) {
                 let event = about(Status::GROUP_CONSTRUCT_ABORT, id, &leader, cx);
                 self.tell(&members_of([who]), event, below, cx);
@@ -133,7 +133,7 @@ impl Invites {
         }
     }
 
-    /// All have answered: who has accepted enters a construct with the leader.
+    /// All have answered: those who have accepted enter a construct with the leader.
     pub(super) fn make(&mut self, id: &Nspace, below: &mut Below<'_>, cx: &mut Context) {
         let Some(invitation) = self.close(id, below) else { return };
         let Invitation { number, asked, directives, deadline, order, lost, .. } = invitation;
@@ -150,7 +150,7 @@ impl Invites {
         below.collectives.enter(&asked, entry, &mut below.lower, cx);
     }
 
-    /// Nothing comes of an invitation: the leader gets to know why, the others that it is so.
+    /// The group is not made: the leader learns why, and the others that it is not.
     pub(super) fn fail(&mut self, id: &Nspace, failure: Failure, below: &mut Below<'_>, cx: &mut Context) {
         self.end(id, (Status::GROUP_CONSTRUCT_ABORT, failure), below, cx);
     }

@@ -1,4 +1,4 @@
-//! What becomes of a group that is being made when its leader ends: another process may take its place (GRP-07).
+//! When the leader of a group that is being made ends, another process may take its place (GRP-07).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use crate::group::about;
 use crate::participants::{members_of, name_in};
 use crate::timers::Timer;
 
-/// How long those who have accepted wait for another leader when theirs has ended.
+/// How long processes that have accepted wait for another leader when theirs has ended.
 const SUCCESSION: Duration = Duration::from_secs(5);
 
 impl Invites {
-    /// Those who were invited have to do without their leader, and wait for another for a while.
+    /// The leader has ended: those whom it has invited wait for another one for a while.
     pub(super) fn on_leader_failed(&mut self, id: &Nspace, leader: &ProcId, cx: &mut Context) {
         let Some(until) = cx.now.and_then(|now| now.checked_add(SUCCESSION)) else { return };
         for ((group, _), received) in &mut self.received {
@@ -34,7 +34,7 @@ impl Invites {
         let key = (id.clone(), by.clone());
         let can = |held: &Received| held.orphaned.is_some() && held.join.is_some();
         if self.sent.contains_key(&id) || !self.received.get(&key).is_some_and(can) {
-            // what comes too late is not for others to hear
+            // an event that comes too late is not delivered
             let is_known =
                 self.received.contains_key(&key) || below.collectives.is_group(&id, below.lower.groups);
             return self.lead_construct(&id, by, below, cx).or_else(|| is_known.then_some(()));
@@ -62,7 +62,7 @@ impl Invites {
         Some(())
     }
 
-    /// Others have a new leader: those of this node answer it anew. Of two the lower one leads.
+    /// There is a new leader: invited processes of this node answer it. Of two new leaders the one with the lower id counts.
     pub(super) fn on_leader_selected(&mut self, told: &Told<'_>, below: &mut Below<'_>, cx: &mut Context) {
         let Told { id, about: leader, .. } = *told;
         let list = |key| told.list(key).unwrap_or_default();
@@ -81,7 +81,7 @@ impl Invites {
             }
             let key = (id.clone(), proc.clone());
             let code = match self.received.get_mut(&key) {
-                // it has declined, or ended
+                // the process has declined, or ended
                 None => Status::GROUP_INVITE_DECLINED,
                 Some(held) if former.contains(&held.leader) => {
                     let before = std::mem::replace(&mut held.leader, leader.clone());
@@ -105,7 +105,7 @@ impl Invites {
         }
     }
 
-    /// Somebody lower leads: who has led until now is one who has accepted.
+    /// A process with a lower id leads: the leader until now becomes one that has accepted.
     fn step_back(&mut self, id: &Nspace, before: ProcId, below: &mut Below<'_>) {
         let Some(invitation) = self.close(id, below) else { return };
         let Invitation { number, asked, directives, deadline, order, lost, .. } = invitation;
@@ -120,7 +120,7 @@ impl Invites {
         self.received.insert((id.clone(), before), received);
     }
 
-    /// The same in a construct that has lost its leader, or never had one.
+    /// A member leads a construct that has lost its leader, or never had one.
     fn lead_construct(
         &mut self,
         id: &Nspace,
@@ -134,7 +134,7 @@ impl Invites {
         Some(())
     }
 
-    /// The leader of constructs that are under way has ended: all others hear of it.
+    /// The leader of constructs under way has ended: their other members hear of it.
     pub(crate) fn end_in_constructs(&mut self, proc: &ProcId, below: &mut Below<'_>, cx: &mut Context) {
         for (id, members) in below.collectives.unlead(proc) {
             let event = about(Status::GROUP_LEADER_FAILED, &id, proc, cx);

@@ -1,4 +1,4 @@
-//! All invitations that are not answered in full.
+//! Invitations that have not come to an end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,36 +14,36 @@ use crate::ids::Counter;
 use crate::participants::Members;
 use crate::timers::Timer;
 
-/// What a leader asks for holds on all nodes, and for who takes its place.
+/// Directives of a leader that hold on all nodes, and for another leader that takes its place.
 const TERMS: [&Key<bool>; 3] =
     [&keys::GROUP_OPTIONAL, &keys::GROUP_NOTIFY_TERMINATION, &keys::GROUP_ASSIGN_CONTEXT_ID];
 
 #[derive(Debug, Default)]
 pub(crate) struct Invites {
-    /// Of leaders on this node, by the group's id.
+    /// Those of leaders on this node, by the id of the group.
     pub(super) sent: BTreeMap<Nspace, Invitation>,
-    /// To processes on this node.
+    /// Those to processes on this node.
     pub(super) received: BTreeMap<(Nspace, ProcId), Received>,
     pub(super) next: Counter,
 }
 
-/// What invitations lead to: constructs, and events.
+/// What invitations are built on.
 #[derive(Debug)]
 pub(crate) struct Below<'a> {
     pub(crate) collectives: &'a mut Collectives,
     pub(crate) lower: Lower<'a>,
 }
 
-/// What an event tells of a group that is being made.
+/// An event about a group that is being made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Told<'a> {
     pub(super) id: &'a Nspace,
-    /// Of whom: the leader, or who answers.
+    /// The process it is about: the leader, or the one that answers.
     pub(super) about: &'a ProcId,
     pub(super) event: &'a Event,
 }
 
-/// What a leader waits for.
+/// An invitation that a leader on this node has sent.
 #[derive(Debug)]
 pub(super) struct Invitation {
     pub(super) number: u64,
@@ -52,26 +52,26 @@ pub(super) struct Invitation {
     pub(super) deadline: Option<Instant>,
     /// The leader and all who were invited, in the order of their ranks.
     pub(super) order: Vec<ProcId>,
-    /// Who has not answered.
+    /// Those who have not answered.
     pub(super) open: Members,
-    /// Who will not be a member.
+    /// Those who will not be members.
     pub(super) lost: BTreeSet<ProcId>,
 }
 
-/// An invitation that a process has got.
+/// An invitation that a process on this node has received.
 #[derive(Debug)]
 pub(super) struct Received {
-    /// Who gets the answer.
+    /// The one that gets the answer.
     pub(super) leader: ProcId,
-    /// Leaders before, who have ended.
+    /// Previous leaders, which have ended.
     pub(super) former: BTreeSet<ProcId>,
-    /// Who were to be members.
+    /// All who were invited, with the leader.
     pub(super) members: Arc<[ProcId]>,
     /// What the group is to be like.
     pub(super) terms: Directives,
-    /// It has been accepted.
+    /// The request by which the process has accepted, if it has.
     pub(super) join: Option<Join>,
-    /// The leader has ended: until then another one may take its place, by this timer.
+    /// The leader has ended: until then another process may take its place; with the number of the timer.
     pub(super) orphaned: Option<(u64, Instant)>,
 }
 
@@ -89,7 +89,7 @@ impl Invites {
         self.sent.len() + self.received.values().filter(|received| received.join.is_some()).count()
     }
 
-    /// An invitation goes out. Until it has ended no other group can have its id.
+    /// Keeps an invitation that is sent. Until it has ended no other group can have its id.
     pub(super) fn open(&mut self, id: Nspace, invitation: Invitation, below: &mut Below<'_>) {
         below.lower.groups.reserve(id.clone());
         self.sent.insert(id, invitation);
@@ -108,7 +108,7 @@ impl Invites {
         self.received.keys().filter(|(_, other)| other == proc).count()
     }
 
-    /// Takes some of what was received; it is not timed any more.
+    /// Takes some of the invitations that were received, and stops their timers.
     pub(super) fn take(
         &mut self,
         which: impl Fn(&(Nspace, ProcId), &Received) -> bool,
@@ -157,7 +157,7 @@ impl Received {
     }
 }
 
-/// What of these holds on all nodes.
+/// Those of the directives that hold on all nodes.
 pub(super) fn terms_of(directives: &Directives) -> impl Iterator<Item = Info> {
     TERMS.into_iter().filter(|key| directives.flag(key).unwrap_or_default()).map(|key| Info::new(key, true))
 }

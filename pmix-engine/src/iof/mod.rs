@@ -82,7 +82,7 @@ impl Iof {
         let of_conn = || self.subscriptions.values().filter(|held| held.conn == conn);
         if of_conn().count() >= MAX_SUBSCRIPTIONS {
             let message =
-                format!("{} has asked for output {MAX_SUBSCRIPTIONS} times, which is the limit", caller.proc);
+                format!("{} has {MAX_SUBSCRIPTIONS} output subscriptions, which is the limit", caller.proc);
             return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
         }
         let bytes = of_conn().map(|held| held.request.memory()).sum::<usize>() + request.memory();

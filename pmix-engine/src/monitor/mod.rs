@@ -146,7 +146,7 @@ impl Monitors {
         }
         let is_taken = |held: &Monitor| !alarm.label.is_empty() && held.alarm.label == alarm.label;
         if self.of(conn).any(|(_, held)| is_taken(held)) {
-            let message = format!("there is a monitor {} already", alarm.label);
+            let message = format!("a monitor {} exists already", alarm.label);
             return Err(Failure::new(Status::ERR_EXISTS, message));
         }
         let number = self.next.next();
@@ -199,7 +199,7 @@ impl Monitors {
             (false, false) => Ok(By::Server),
             (true, _) if !has_host => Ok(By::Server),
             (false, true) if !has_host => {
-                Err(Failure::new(Status::ERR_NOT_FOUND, format!("there is no monitor {label}")))
+                Err(Failure::new(Status::ERR_NOT_FOUND, format!("no monitor {label}")))
             }
             _ => Ok(By::Host),
         }

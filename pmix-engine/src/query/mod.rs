@@ -150,7 +150,7 @@ fn complete(mut questions: Questions, measured: &Measured, sources: Sources<'_>,
 /// The failure of a key that nobody knows: not found, or only the host could know and it answers no queries (QRY-03).
 fn unknown(key: &KeyName, local_only: bool, cx: &Context) -> Failure {
     if local_only || cx.config.capabilities.has(Upcall::Query) || catalogue::is_own(key) {
-        return Failure::new(Status::ERR_NOT_FOUND, format!("nothing is known here of {key}"));
+        return Failure::new(Status::ERR_NOT_FOUND, format!("{key} is not known here"));
     }
     Failure::new(
         Status::ERR_NOT_SUPPORTED,
@@ -162,7 +162,7 @@ fn unknown(key: &KeyName, local_only: bool, cx: &Context) -> Failure {
 fn check(queries: &[Query]) -> Result<(), Failure> {
     let bad = |message: &str| Err(Failure::new(Status::ERR_BAD_PARAM, message));
     if queries.is_empty() {
-        return bad("there is no query");
+        return bad("the request has no query");
     }
     for query in queries {
         if query.keys.is_empty() {

@@ -163,9 +163,7 @@ impl Questions {
             Some((first, others)) if others.iter().all(|other| other.status == first.status) => {
                 Err((*first).clone())
             }
-            Some(_) => {
-                Err(Failure::new(Status::ERR_NOT_FOUND, "nothing is known here of what the queries ask"))
-            }
+            Some(_) => Err(Failure::new(Status::ERR_NOT_FOUND, "no key of these queries is known here")),
         }
     }
 }

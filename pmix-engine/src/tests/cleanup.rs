@@ -62,6 +62,10 @@ fn jct_03_reg_11_what_is_left_goes_with_the_namespace() {
         _ => None,
     });
     assert_eq!(removed.flatten().count(), 2, "{commands:?}");
+    // nothing is removed under a process that is still connected
+    let closed = commands.iter().rposition(|command| matches!(command, Command::Close { .. })).unwrap();
+    let cleaned = commands.iter().position(|command| matches!(command, Command::Cleanup(_))).unwrap();
+    assert!(closed < cleaned, "{commands:?}");
     t.finish();
 }
 

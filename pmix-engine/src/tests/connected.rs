@@ -250,6 +250,27 @@ fn con_10_each_who_comes_and_goes_is_told_of_to_the_others() {
 }
 
 #[test]
+fn con_10_what_one_asks_for_holds_for_those_who_connect_later() {
+    let (mut t, [a0, a1, b0]) = two_jobs();
+    listen(&mut t, &a0);
+    let first = t.ask(&a0, connect(everybody()).with(&keys::CONNECT_NOTIFY_EACH, true));
+    let second = t.ask(&a1, connect(everybody()));
+    hears(&mut t, &a0, Status::PROC_HAS_CONNECTED, &proc("a", 1));
+    let third = t.ask(&b0, connect(everybody()));
+    hears(&mut t, &a0, Status::PROC_HAS_CONNECTED, &proc("b", 0));
+    let id = asked_to_connect(&mut t);
+    t.answer(id, Ok(Answer::Connected(named())));
+    [first, second, third].into_iter().for_each(|to| drop(t.ok(to)));
+    // and for those who leave
+    let to = t.ask(&b0, leave("asm"));
+    let (id, ..) = t.upcall();
+    t.answer(id, Ok(Answer::Done));
+    hears(&mut t, &a0, Status::PROC_HAS_DISCONNECTED, &proc("b", 0));
+    t.done(to);
+    t.finish();
+}
+
+#[test]
 fn con_10_who_asks_for_it_in_disconnect_only_is_told_of_too() {
     let (mut t, [a0, a1, b0]) = two_jobs();
     listen(&mut t, &a0);

@@ -1,12 +1,12 @@
 mod abort;
 mod absence;
-mod assembly;
 mod attributes;
 mod cleanup;
 mod connect;
 mod connected;
 mod connected_again;
 mod connected_end;
+mod connecting;
 mod death;
 mod dmodex;
 mod events;
