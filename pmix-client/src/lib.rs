@@ -58,6 +58,8 @@
 //! # Limits
 //! Peers and nodes are resolved from the data that the process holds. Groups are made by the
 //! collective method or by invitation, not by bootstrap.
+//!
+//! Ids in the documentation, such as FEN-01, name rules of the Standard: see [`pmix_types::rules`].
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -62,6 +62,8 @@
 //! # Limits
 //! What a client can ask and what is only an entry of [`HostModule`] so far stands in `COVERAGE.md`. What tools of
 //! [`standard::StandardHost`] publish stays until they take it back: the host does not hear of their end.
+//!
+//! Ids in the documentation, such as FEN-01, name rules of the Standard: see [`pmix_types::rules`].
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

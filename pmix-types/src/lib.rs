@@ -1,6 +1,8 @@
 //! Vocabulary of the PMIx Standard: identities, values, keys, statuses, states, and the maps that place
 //! processes on nodes. No I/O, no async, no clock.
 //!
+//! Ids in the documentation, such as FEN-01, name rules of the Standard: see [`rules`].
+//!
 //! # Features
 //! - `serde`: `serde::Serialize` for the types that tools print as JSON.
 
@@ -30,6 +32,7 @@ mod query;
 mod rank;
 mod rank_set;
 mod records;
+pub mod rules;
 mod status;
 mod status_predicates;
 mod text;
