@@ -9,7 +9,7 @@
 use std::process::{ExitCode, Stdio};
 use std::{collections::BTreeMap, env, error::Error, sync::Arc, time::Duration};
 
-use pmix_server::standard::*;
+use pmix_host::*;
 use pmix_server::types::{App, ProcId};
 use pmix_server::{NativeWire, Server, async_trait};
 use rustix::process::{Pid, Signal, kill_process_group};

@@ -11,9 +11,9 @@
 use std::error::Error;
 
 use pmix_client::{Client, Nspace, ProcId, Rank, Scope};
+use pmix_host::{MemoryExchange, StandardHost};
 use pmix_rm::LocalLauncher;
 use pmix_server::Server;
-use pmix_server::standard::{MemoryExchange, StandardHost};
 use pmix_server::types::job::JobSpec;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;

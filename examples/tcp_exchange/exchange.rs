@@ -5,8 +5,8 @@ use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use futures::stream::{FuturesUnordered, StreamExt};
+use pmix_host::{Exchange, ExchangeError, MemoryExchange, Responder};
 use pmix_server::async_trait;
-use pmix_server::standard::{Exchange, ExchangeError, MemoryExchange, Responder};
 use prost::Message;
 use tokio::sync::SetOnce;
 use tokio_util::task::AbortOnDropHandle;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::stream::{SplitSink, SplitStream};
 use futures::{SinkExt, StreamExt};
-use pmix_server::standard::ExchangeError;
+use pmix_host::ExchangeError;
 use prost::Message;
 use tokio::net::TcpStream;
 use tokio::sync::{SetOnce, mpsc, oneshot};

@@ -1,4 +1,4 @@
-//! Two nodes in two processes, joined over TCP: an [`Exchange`](pmix_server::standard::Exchange) of one's own.
+//! Two nodes in two processes, joined over TCP: an [`Exchange`](pmix_host::Exchange) of one's own.
 //!
 //! Each process has a server with a `StandardHost`. What these hosts do together goes over the exchange: four ranks, two on
 //! each node, fence with data, get what ranks of the other node have put, publish and look up. Then one of the two processes

@@ -7,9 +7,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use pmix_client::{Nspace, ProcId, Rank};
+use pmix_host::StandardHost;
 use pmix_rm::LocalLauncher;
 use pmix_server::Server;
-use pmix_server::standard::StandardHost;
 use pmix_server::types::job::JobSpec;
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;

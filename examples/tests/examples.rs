@@ -10,10 +10,10 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use pmix_conformance::Conformance;
+use pmix_host::{JobReport, JobStart, LaunchReport, MemoryExchange, StandardHost};
 use pmix_rm::LocalLauncher;
 use pmix_server::Server;
-use pmix_server::standard::{JobReport, JobStart, LaunchReport, MemoryExchange, StandardHost};
-use pmix_server::testing::conformance::Conformance;
 use pmix_server::types::{App, Nspace};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -257,6 +257,18 @@ fn two_nodes_reach_each_other() {
     assert!(lines[0].starts_with("direct modex: rank 1 on n1 got "), "{lines:?}");
     assert!(lines[1].starts_with("fence: two-nodes:0 has n1:7000 of two-nodes:1"), "{lines:?}");
     assert!(lines[2].starts_with("fence: two-nodes:1 has n0:7000 of two-nodes:0"), "{lines:?}");
+}
+
+#[test]
+fn embed_is_a_resource_manager_in_few_lines() {
+    let text = include_str!("../embed.rs");
+    let code = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//")).count();
+    assert!(code <= 45, "{code} lines");
+    let lines = example("embed").args([program("hello").to_str().unwrap()]).lines();
+    assert_eq!(lines.len(), 4, "{lines:?}");
+    for (rank, line) in lines.iter().enumerate() {
+        assert!(line.starts_with(&format!("rank {rank} of 4 on node1: peers ")), "{line}");
+    }
 }
 
 #[path = "../launcher_rm.rs"]

@@ -25,10 +25,10 @@ use futures::poll;
 use link::Wire;
 use meet::{Keys, meet};
 use message::LARGEST;
+use pmix_conformance::Conformance;
+use pmix_host::{Exchange, ExchangeError, Responder, StandardHost};
 use pmix_rm::LocalLauncher;
 use pmix_server::async_trait;
-use pmix_server::standard::{Exchange, ExchangeError, Responder, StandardHost};
-use pmix_server::testing::conformance::Conformance;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 

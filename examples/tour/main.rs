@@ -17,11 +17,9 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use pmix_client::{Nspace, ProcId, Status};
+use pmix_host::{Job, JobReport, JobStart, LaunchReport, MemoryExchange, OutputChannel, StandardHost};
 use pmix_rm::LocalLauncher;
 use pmix_server::Server;
-use pmix_server::standard::{
-    Job, JobReport, JobStart, LaunchReport, MemoryExchange, OutputChannel, StandardHost,
-};
 use pmix_server::types::{App, DataRange, Event, ProcInfo};
 use pmix_tool::Tool;
 use serde_json::{Value, json};

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 
 use bytes::Bytes;
-use pmix_server::standard::OutputChannel;
+use pmix_host::OutputChannel;
 use pmix_types::{ProcId, escaped, without_os_codes};
 use rustix::event::{PollFd, PollFlags, poll};
 use tokio::sync::{mpsc, oneshot};

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use pmix_server::standard::OutputChannel;
+use pmix_host::OutputChannel;
 use pmix_types::ProcId;
 use tokio::sync::mpsc;
 

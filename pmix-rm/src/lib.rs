@@ -1,5 +1,5 @@
 //! A resource manager for one node: [`LocalLauncher`] starts processes on the local node for a
-//! [`StandardHost`](pmix_server::standard::StandardHost), and the command `pmixrun` runs jobs with it. The command
+//! [`StandardHost`](pmix_host::StandardHost), and the command `pmixrun` runs jobs with it. The command
 //! `pmix-check` checks whether a resource manager, this one or another, follows the rules of the Standard.
 //!
 //! ```text

@@ -1,7 +1,7 @@
 //! Assembles whole lines from pieces of output.
 
 use bytes::{Bytes, BytesMut};
-use pmix_server::standard::OutputChannel;
+use pmix_host::OutputChannel;
 use pmix_tool::log::timestamp;
 use pmix_types::Rank;
 

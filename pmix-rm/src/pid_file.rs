@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use pmix_server::standard::OutputChannel;
+use pmix_host::OutputChannel;
 use rustix::fs::OFlags;
 
 use crate::console::Console;

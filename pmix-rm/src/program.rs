@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use pmix_server::standard::{Account, environment};
+use pmix_host::{Account, environment};
 use pmix_types::message::Failure;
 use pmix_types::{App, Status};
 use rustix::fs::{Access, AtFlags, CWD, accessat};

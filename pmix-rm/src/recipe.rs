@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use pmix_server::standard::Account;
+use pmix_host::Account;
 
 /// All parameters of a process except its standard streams.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use pmix_host::{JobOutcome, ProcExit};
 use pmix_server::ServerStats;
-use pmix_server::standard::{JobOutcome, ProcExit};
 use pmix_types::{Nspace, ProcInfo, escaped_json, without_os_codes};
 use serde::Serialize;
 

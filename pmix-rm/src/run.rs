@@ -4,7 +4,7 @@ use std::io;
 use std::process::Command;
 use std::sync::Arc;
 
-use pmix_server::standard::{JobOutcome, JobStart, MemoryExchange, OnFailure, StandardHost, StartError};
+use pmix_host::{JobOutcome, JobStart, MemoryExchange, OnFailure, StandardHost, StartError};
 use pmix_server::{Server, ServerStats};
 use pmix_types::{Directives, Nspace, ProcInfo, Rank, keys};
 use rustix::system::uname;

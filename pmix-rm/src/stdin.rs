@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use pmix_server::standard::Launcher;
+use pmix_host::Launcher;
 use pmix_types::ProcId;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::getpgrp;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::BytesMut;
-use pmix_server::standard::{LaunchReport, OutputChannel, ProcExit};
+use pmix_host::{LaunchReport, OutputChannel, ProcExit};
 use pmix_types::ProcId;
 use rustix::process::Signal;
 use tokio::io::{AsyncRead, AsyncReadExt};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use bytes::Bytes;
-use pmix_server::standard::{Job, JobOutcome, JobReport, LaunchReport, OutputChannel, ProcExit};
+use pmix_host::{Job, JobOutcome, JobReport, LaunchReport, OutputChannel, ProcExit};
 use pmix_types::ProcId;
 use rustix::process::Signal;
 use tokio::time::Instant;

@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use common::{Running, Site, children_of, eventually, exit_of, group_of, launch, launcher, pid_from, runs};
-use pmix_server::standard::{LaunchJob, LaunchProc, Launcher, ProcExit};
+use pmix_host::{LaunchJob, LaunchProc, Launcher, ProcExit};
 use pmix_types::{App, Nspace, ProcId, Rank};
 use rustix::process::{Pid, Signal, geteuid, kill_process, kill_process_group};
 use tokio::sync::mpsc;

@@ -19,9 +19,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{children_of, eventually, exit_of, launch, launcher, pid_from, runs};
+use pmix_host::{Account, LaunchError, LaunchJob, LaunchProc, Launcher, ProcExit};
 use pmix_rm::{Guardian, LocalLauncher};
 use pmix_server::Server;
-use pmix_server::standard::{Account, LaunchError, LaunchJob, LaunchProc, Launcher, ProcExit};
 use pmix_types::{App, Nspace, ProcId, Rank};
 use rustix::process::{Pid, Resource, Signal, geteuid, getrlimit, kill_process};
 use tempfile::TempDir;
@@ -286,7 +286,7 @@ const LIMITED: &str = "PMIX_TEST_LIMITED";
 async fn limits(launcher: &LocalLauncher) -> String {
     let mut received = launch(launcher, "echo $(ulimit -Sn) $(ulimit -Hn)").await;
     while let Some(report) = received.recv().await {
-        if let pmix_server::standard::LaunchReport::Output { data, .. } = report {
+        if let pmix_host::LaunchReport::Output { data, .. } = report {
             return String::from_utf8(data.to_vec()).unwrap().trim().to_owned();
         }
     }

@@ -37,7 +37,7 @@ const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 ///
 /// # Examples
 /// ```
-/// use pmix_server::standard::Account;
+/// use pmix_server::Account;
 ///
 /// let root = Account::look_up(0, 0)?;
 /// assert_eq!((root.uid(), root.name()), (0, Some("root")));
@@ -148,6 +148,12 @@ impl Account {
     }
 
     /// The same, and waits: for threads that may.
+    /// The status of an error of [`with_rights`](Self::with_rights): `ERR_RESOURCE_BUSY` where only other work of the same
+    /// user is in the way, else the one given.
+    pub fn status_of(error: &io::Error, otherwise: Status) -> Status {
+        if error.kind() == io::ErrorKind::ResourceBusy { Status::ERR_RESOURCE_BUSY } else { otherwise }
+    }
+
     pub(crate) fn with_rights_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -272,11 +278,6 @@ impl Account {
     }
 }
 
-/// The status of an error of work with a user's rights, which is another one where only the user's own works are in the way.
-pub(crate) fn status_of(error: &io::Error, otherwise: Status) -> Status {
-    if error.kind() == io::ErrorKind::ResourceBusy { Status::ERR_RESOURCE_BUSY } else { otherwise }
-}
-
 fn lost() -> io::Error {
     io::Error::other("the thread that had the user's rights has panicked")
 }
@@ -366,7 +367,7 @@ pub(crate) mod tests {
         for refused in futures::future::join_all(more).await {
             let error = refused.unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);
-            assert_eq!(status_of(&error, Status::ERROR), Status::ERR_RESOURCE_BUSY);
+            assert_eq!(Account::status_of(&error, Status::ERROR), Status::ERR_RESOURCE_BUSY);
             assert!(error.to_string().contains("uid 4011"), "{error}");
         }
         assert_eq!(threads_of(HANGING), MAX_OF_USER);

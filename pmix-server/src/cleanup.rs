@@ -13,7 +13,7 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, openat, stata
 use tokio::task::spawn_blocking;
 
 use crate::account::Account;
-use crate::engine::{Cleanup, DirCleanup};
+use pmix_engine::{Cleanup, DirCleanup};
 
 /// Directories within each other that are cleared.
 const MAX_DEPTH: usize = 64;

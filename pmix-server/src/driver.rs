@@ -1,25 +1,21 @@
 //! The task that owns the engine: feeds it what happens, does what it says, keeps its time.
 //!
-//! It runs on the server's own thread. Front ends hand in [`Event`]s and are spoken to through [`Peer`];
+//! It runs on the server's own thread. Front ends hand in [`DriverEvent`]s and are spoken to through [`Peer`];
 //! which wire they speak is not known here.
 
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use pmix_types::message::{Failure, Push, Reply, Request, Welcome};
+use pmix_types::message::{Failure, Push};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
 use crate::cleanup::clean_up_as_user;
 use crate::door::Door;
-use crate::engine::{CallId, CallValue, Command, ConnId, Engine, HostCall, Input, RequestId};
-use crate::line::{Line, Turn};
+use crate::inbox::{DriverEvent, Peer};
 use crate::upcalls::Upcalls;
+use pmix_engine::{CallId, CallValue, Command, ConnId, Engine, Input};
 
-/// Events that may wait for the driver; who brings more waits.
-const INBOX: usize = 4096;
 /// Events handled before the commands they gave are carried out for the last of them.
 const BATCH: usize = 256;
 /// Calls of the host that may wait before any are looked at.
@@ -27,88 +23,6 @@ const SWEEP: usize = 1024;
 
 /// How long a server that stops may take to remove what processes have left: a file system may hang.
 const CLEANING: Duration = Duration::from_secs(5);
-
-/// The sending side of one connection, in whatever its wire is.
-pub(crate) trait Peer: Send {
-    /// Lets it in.
-    fn accept(&mut self, welcome: Welcome);
-    /// Turns it away and says so in the log; nothing follows.
-    fn refuse(&mut self, failure: &Failure);
-    /// Answers a request.
-    fn reply(&mut self, id: RequestId, result: Result<Reply, Failure>);
-    /// Says something unasked; may leave it out if the peer does not keep up, and must then tell it so.
-    fn push(&mut self, push: Push);
-}
-
-/// What front ends, the host and timers bring.
-pub(crate) enum Event {
-    /// A connection begins; its first input follows.
-    Open { conn: ConnId, peer: Box<dyn Peer> },
-    /// Something for the engine.
-    Input(Input),
-    /// A request, in its turn.
-    Request { conn: ConnId, id: RequestId, request: Request, turn: Turn },
-    /// A request that cannot even be read is answered without the engine, in turn with its answers.
-    Refuse { conn: ConnId, id: RequestId, failure: Failure, turn: Turn },
-    /// The host calls, and waits for the answer here.
-    Call { call: HostCall, answer: oneshot::Sender<Result<CallValue, Failure>> },
-    /// The server ends; answered when every connection has been closed.
-    Stop(oneshot::Sender<()>),
-}
-
-/// Where events are brought. Cheap to clone.
-#[derive(Clone, Debug)]
-pub(crate) struct Inbox {
-    events: mpsc::Sender<Event>,
-    next_conn: Arc<AtomicU64>,
-    /// How long a process may leave unread what it is told.
-    patience: Duration,
-}
-
-impl Inbox {
-    pub(crate) fn new(patience: Duration) -> (Self, mpsc::Receiver<Event>) {
-        let (events, receiver) = mpsc::channel(INBOX);
-        (Self { events, next_conn: Arc::default(), patience }, receiver)
-    }
-
-    /// A number for a new connection.
-    pub(crate) fn next_conn(&self) -> ConnId {
-        ConnId(self.next_conn.fetch_add(1, Ordering::Relaxed))
-    }
-
-    /// What is between a new connection and the server.
-    pub(crate) fn new_line<M>(&self) -> Arc<Line<M>> {
-        Line::new(self.patience)
-    }
-
-    /// Brings an event; false if the server has ended.
-    pub(crate) async fn send(&self, event: Event) -> bool {
-        self.events.send(event).await.is_ok()
-    }
-
-    /// Asks the server to stop without waiting; a full inbox is drained first.
-    pub(crate) fn stop_soon(&self) {
-        let (done, _) = oneshot::channel();
-        if let Err(mpsc::error::TrySendError::Full(event)) = self.events.try_send(Event::Stop(done)) {
-            let events = self.events.clone();
-            // not on a runtime, perhaps: a thread of its own waits for room
-            std::thread::spawn(move || drop(events.blocking_send(event)));
-        }
-    }
-
-    /// Calls the library for the host.
-    pub(crate) async fn call(&self, call: HostCall) -> Result<CallValue, Failure> {
-        let (answer, answered) = oneshot::channel();
-        if !self.send(Event::Call { call, answer }).await {
-            return Err(stopped());
-        }
-        answered.await.unwrap_or_else(|_| Err(stopped()))
-    }
-}
-
-fn stopped() -> Failure {
-    Failure::new(pmix_types::Status::ERR_INIT, "the server has stopped")
-}
 
 pub(crate) struct Driver {
     engine: Engine,
@@ -140,7 +54,7 @@ impl Driver {
     }
 
     /// Runs until told to stop, or until nobody is left who could bring events.
-    pub(crate) async fn run(mut self, mut inbox: mpsc::Receiver<Event>) {
+    pub(crate) async fn run(mut self, mut inbox: mpsc::Receiver<DriverEvent>) {
         let mut batch = Vec::with_capacity(BATCH);
         let stop = loop {
             let received = match self.engine.next_timeout() {
@@ -163,27 +77,27 @@ impl Driver {
             let mut stop = None;
             for event in batch.drain(..) {
                 match event {
-                    Event::Open { conn, peer } => {
+                    DriverEvent::Open { conn, peer } => {
                         self.peers.insert(conn, peer);
                     }
-                    Event::Input(input) => self.feed(input),
-                    Event::Request { conn, id, request, turn } => {
+                    DriverEvent::Input(input) => self.feed(input),
+                    DriverEvent::Request { conn, id, request, turn } => {
                         self.feed(Input::Request { conn, id, request });
                         drop(turn);
                     }
-                    Event::Refuse { conn, id, failure, turn } => {
+                    DriverEvent::Refuse { conn, id, failure, turn } => {
                         self.commands.push(Command::Reply { conn, id, result: Err(failure) });
                         self.carry_out();
                         drop(turn);
                     }
-                    Event::Call { call, answer } => {
+                    DriverEvent::Call { call, answer } => {
                         self.sweep_calls();
                         self.next_call += 1;
                         let id = CallId(self.next_call);
                         self.calls.insert(id, answer);
                         self.feed(Input::Call { id, call });
                     }
-                    Event::Stop(done) => stop = Some(done),
+                    DriverEvent::Stop(done) => stop = Some(done),
                 }
             }
             // a stream of events must not starve the timers

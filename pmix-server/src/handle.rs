@@ -10,11 +10,11 @@ use pmix_types::message::{Failure, Output, Request};
 use pmix_types::{Directives, Event, Info, IofChannels, Nspace, ProcId, Status};
 
 use crate::door::Door;
-use crate::driver::Inbox;
-use crate::engine::{CallValue, HostCall, Presence, ServerStats};
-use crate::host::HostObject;
+use crate::inbox::Inbox;
 use crate::open_mpi;
-use crate::server::NativeWire;
+use crate::wire::NativeWire;
+use pmix_engine::upcall::HostObject;
+use pmix_engine::{CallValue, HostCall, Presence, ServerStats};
 
 /// The host's way into the library: registration, direct modex, events. Cheap to clone; may be used from
 /// inside upcalls, and outlives the server harmlessly (calls then fail with `ERR_INIT`).
@@ -123,8 +123,8 @@ impl ServerHandle {
     /// `spec.node_info(node, &keys::NODE_OVERSUBSCRIBED, true)`, and nothing elsewhere, as Open MPI 5 takes any value for a
     /// yes. MPI libraries that are not told wait for each other by spinning, and a collective takes seconds in place of microseconds. Open MPI 5 asks for that key when it starts, and
     /// Open MPI 4 looks at a variable, which is among the [`defaults`](Environment::defaults) of
-    /// [`setup_fork`](Self::setup_fork) then. [`StandardHost`](crate::standard::StandardHost) does it for launchers that
-    /// know their processors ([`Launcher::machine`](crate::standard::Launcher::machine)).
+    /// [`setup_fork`](Self::setup_fork) then. `StandardHost` of the crate `pmix-host` does it for
+    /// launchers that know their processors.
     ///
     /// # Errors
     /// `ERR_BAD_PARAM` if the description contradicts itself; nothing is registered then.
@@ -247,7 +247,7 @@ impl ServerHandle {
             let mut launch =
                 pmix_native::env::Launch::new(uri.clone(), proc.clone(), self.shared.hostname.clone());
             launch.server_tmpdir = Some(self.shared.dir.clone());
-            launch.open_mpi_4 = *wire == NativeWire::WithOpenMpi4;
+            launch.open_mpi_4 = wire.marks_launches_for_open_mpi_4();
             for (name, value) in launch.variables() {
                 if !environment.iter().any(|(held, _)| held == name) {
                     environment.push((name.to_owned(), value));
@@ -319,8 +319,15 @@ impl ServerHandle {
         self.call(HostCall::NotifyEvent(event)).await
     }
 
-    /// The same with an event of a process, whose user decides who hears of it.
-    pub(crate) async fn notify_event_of(&self, event: Event, uid: u32) -> Result<(), Failure> {
+    /// Tells local processes of an event of a process on another node, whose user decides who hears of it: processes and
+    /// tools of other users do not.
+    ///
+    /// # Errors
+    /// None but `ERR_INIT` after the server has stopped. Says nothing about delivery.
+    ///
+    /// # Cancel safety
+    /// As [`ServerHandle::register_nspace`].
+    pub async fn notify_event_of(&self, event: Event, uid: u32) -> Result<(), Failure> {
         self.call(HostCall::NotifyEventOf { event, uid }).await
     }
 

@@ -14,8 +14,10 @@
 //!   which returns `ERR_NOT_SUPPORTED` by default, declared by its [`Capabilities`].
 //! - [`ServerHandle`] is the way back: register namespaces and clients, make a process's environment, answer direct
 //!   modex, notify events.
-//! - [`standard::StandardHost`] implements nearly all of `HostModule` on two small traits,
-//!   [`standard::Launcher`] and [`standard::Exchange`]: what most resource managers want.
+//! - [`ServerHandle::connect_in_process`] connects a process that is a task of this program, for tests.
+//!
+//! The crate `pmix-host` has a ready host, `StandardHost`, for those who bring a launcher and an exchange between nodes: what
+//! most resource managers want. `pmix-conformance` checks hosts against the rules of the Standard.
 //!
 //! # Example
 //! A server without a host: it registers a job of two processes and says what each of them needs in its environment.
@@ -54,32 +56,36 @@
 //! users need [`ServerBuilder::other_users`], and see and reach the jobs of their own user only.
 //!
 //! # Features
-//! None is on by default.
+//! On by default:
+//! - `native-wire`: programs linked with the C library of PMIx are served, too, if [`ServerBuilder::native_wire`] says so.
+//! - `health`: the gRPC health service, for monitors that know nothing of PMIx.
+//! - `reflection`: the gRPC reflection service, for clients without the `.proto` files.
+//!
+//! Off by default:
 //! - `inventory`: what a node has, read from `/proc` and `/sys`, by `ServerHandle::collect_inventory`.
-//! - `durable`: published data that outlasts the server, in a file, by `StandardHost::with_durable_store`.
-//! - `testing`: conformance checks for hosts and running resource managers, and hosts that are wrong on purpose.
 //!
 //! # Limits
-//! What a client can ask and what is only an entry of [`HostModule`] so far stands in `COVERAGE.md`. What tools of
-//! [`standard::StandardHost`] publish stays until they take it back: the host does not hear of their end.
+//! What a client can ask and what is only an entry of [`HostModule`] so far stands in `COVERAGE.md`.
 //!
 //! Ids in the documentation, such as FEN-01, name rules of the Standard: see [`pmix_types::rules`].
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod account;
-mod blob;
 mod cleanup;
 mod descriptors;
 mod door;
 mod driver;
-mod engine;
+mod error;
 mod grpc;
 mod handle;
 pub mod host;
+mod in_process;
+mod inbox;
 #[cfg(feature = "inventory")]
 pub mod inventory;
 mod line;
+#[cfg_attr(not(feature = "native-wire"), path = "native_off.rs")]
 mod native;
 mod open_mpi;
 mod reactor;
@@ -88,22 +94,21 @@ mod server;
 mod session_dir;
 mod setup;
 mod shares;
-pub mod standard;
-#[cfg(feature = "testing")]
-pub mod testing;
 mod upcalls;
 mod usage;
+mod wire;
 
+pub use account::Account;
 pub use async_trait::async_trait;
 pub use descriptors::inherited_file_limit;
-#[cfg(feature = "workloads")]
-#[doc(hidden)]
-pub use engine::workloads;
-pub use engine::{Presence, ServerStats};
+pub use error::ServerError;
 pub use handle::{Environment, ServerHandle};
 pub use host::{Capabilities, HostError, HostModule, HostResult, NoHost, Upcall, UpcallContext};
+pub use in_process::InProcess;
+pub use pmix_engine::{Presence, ServerStats};
 pub use pmix_proto::Limits;
 pub use pmix_types as types;
 pub use removal::remove_tree;
-pub use server::{NativeWire, Server, ServerBuilder, ServerError};
+pub use server::{Server, ServerBuilder};
 pub use session_dir::SessionDirError;
+pub use wire::NativeWire;

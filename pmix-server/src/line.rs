@@ -131,6 +131,7 @@ impl<M> Line<M> {
     }
 
     /// How long a process may take without progress.
+    #[cfg(feature = "native-wire")]
     pub(crate) const fn patience(&self) -> Duration {
         self.patience
     }
@@ -227,6 +228,7 @@ impl<M> Line<M> {
     }
 
     /// Resolves when nobody reads any more. Cancel-safe.
+    #[cfg(any(test, feature = "native-wire"))]
     pub(crate) async fn abandoned(&self) {
         self.abandoned.cancelled().await;
     }

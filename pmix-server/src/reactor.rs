@@ -15,10 +15,11 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
 use crate::door::Door;
-use crate::driver::{Driver, Event, Inbox};
+use crate::driver::Driver;
+use crate::error::ServerError;
 use crate::grpc;
+use crate::inbox::{DriverEvent, Inbox};
 use crate::native;
-use crate::server::ServerError;
 use crate::session_dir::SessionDir;
 
 /// How long processes have to read what a server that stops has said last.
@@ -45,7 +46,7 @@ pub(crate) struct Opened {
     pub(crate) uri: String,
     /// Where C peers connect, if they may.
     pub(crate) native_uri: Option<ServerUri>,
-    start: oneshot::Sender<(Driver, mpsc::Receiver<Event>)>,
+    start: oneshot::Sender<(Driver, mpsc::Receiver<DriverEvent>)>,
 }
 
 /// What stays with the thread.
@@ -84,7 +85,11 @@ impl Opened {
     }
 
     /// Has the driver served from now on; keeps what the server is stopped and cleared up with.
-    pub(crate) fn run(self, driver: Driver, events: mpsc::Receiver<Event>) -> (JoinHandle<()>, SessionDir) {
+    pub(crate) fn run(
+        self,
+        driver: Driver,
+        events: mpsc::Receiver<DriverEvent>,
+    ) -> (JoinHandle<()>, SessionDir) {
         // a thread that has come so far takes it
         let _ = self.start.send((driver, events));
         (self.thread, self.dir)
@@ -117,7 +122,7 @@ impl Plan {
 }
 
 impl Ports {
-    fn serve(self, plan: &Plan, driver: Driver, inbox: Inbox, events: mpsc::Receiver<Event>) {
+    fn serve(self, plan: &Plan, driver: Driver, inbox: Inbox, events: mpsc::Receiver<DriverEvent>) {
         let Self { reactor, grpc, native } = self;
         let (limits, identity) = (plan.limits, plan.server.clone());
         reactor.block_on(async move {

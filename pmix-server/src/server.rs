@@ -4,20 +4,22 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use pmix_types::{Nspace, NspaceError, ProcId, Rank};
-use thiserror::Error;
+use pmix_types::{Nspace, ProcId, Rank};
 use tokio::sync::oneshot;
 
 use crate::descriptors::raise_descriptor_limit;
 use crate::door::Door;
-use crate::driver::{Driver, Inbox};
-use crate::engine::{Config, Engine, ServerStats};
+use crate::driver::Driver;
+use crate::error::ServerError;
 use crate::handle::{ServerHandle, Shared};
-use crate::host::{HostModule, NoHost};
+use crate::host::{CODEC, HostModule, NoHost};
+use crate::inbox::{DriverEvent, Inbox};
 use crate::reactor::{Opened, Plan};
-use crate::session_dir::{SessionDir, SessionDirError};
+use crate::session_dir::SessionDir;
 use crate::setup::HARVEST;
 use crate::upcalls::Upcalls;
+use crate::wire::NativeWire;
+use pmix_engine::{Config, Engine, ServerStats};
 
 /// How long a process may leave unread what it is told, unless the embedder says otherwise.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -48,37 +50,6 @@ pub struct Server {
     dir: Option<SessionDir>,
 }
 
-/// Why a server cannot start.
-#[derive(Error)]
-#[non_exhaustive]
-pub enum ServerError {
-    /// The private directory cannot be used.
-    #[error(transparent)]
-    SessionDir(#[from] SessionDirError),
-    /// The server's thread or runtime cannot be made.
-    #[error("cannot start the server's thread: {0}")]
-    Thread(#[source] std::io::Error),
-    /// The name given for the server is no namespace.
-    #[error("server namespace: {0}")]
-    Nspace(#[from] NspaceError),
-    /// Connections to the socket cannot be accepted.
-    #[error("cannot accept connections on the socket: {0}")]
-    Socket(#[source] std::io::Error),
-    /// The loopback port of the native wire cannot be opened.
-    #[error("the native wire cannot start, as the loopback interface cannot be listened on: {0}")]
-    Tcp(#[source] std::io::Error),
-    /// The kernel does not tell who owns a loopback connection, so the native wire could not tell users apart: some
-    /// containers do not let netlink SOCK_DIAG through.
-    #[error(
-        "the native wire cannot start, as the kernel does not tell who connects (netlink SOCK_DIAG: {0}); \
-         allow it in this container or turn the native wire off"
-    )]
-    SockDiag(#[source] std::io::Error),
-    /// There is no tokio runtime to run upcalls on.
-    #[error("a server must be started from within a tokio runtime, its upcalls run there")]
-    NoRuntime,
-}
-
 /// Settings of a [`Server`].
 #[must_use]
 pub struct ServerBuilder {
@@ -93,21 +64,6 @@ pub struct ServerBuilder {
     patience: Duration,
     put_limit: usize,
     harvest: Vec<String>,
-}
-
-/// Whether and how a server speaks OpenPMIx's own protocol beside its own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum NativeWire {
-    /// It does not.
-    #[default]
-    Off,
-    /// It does.
-    On,
-    /// It does, and programs of Open MPI 4 find out from their environment that they were launched: without the
-    /// marker (`JSM_JSRUN_PORT=0`, which nothing else reads) they start alone. It also turns Open MPI 4's own binding
-    /// of processes off.
-    WithOpenMpi4,
 }
 
 type HostMaker = Box<dyn FnOnce(ServerHandle) -> Arc<dyn HostModule> + Send>;
@@ -132,7 +88,7 @@ impl ServerBuilder {
 
     /// Namespace of the server itself; `server.<host>.<pid>` if not given. Its rank is 0.
     ///
-    /// [`StandardHost`](crate::standard::StandardHost) names tools and connected groups after it, so it should not begin
+    /// `StandardHost` names tools and connected groups after it, so it should not begin
     /// with `pmix` (see [`ServerHandle::register_nspace`]).
     pub fn nspace(mut self, nspace: impl Into<String>) -> Self {
         self.nspace = Some(nspace.into());
@@ -161,7 +117,7 @@ impl ServerBuilder {
     /// The server's own user and root see everything. A process of another user sees its own namespace and the jobs whose
     /// processes are all registered for its user, or whose data names it by `USERID` where none is registered; its events
     /// are heard by its user only. What the host may be asked is the host's to decide, by
-    /// [`UpcallContext::uid`](crate::UpcallContext::uid), as [`StandardHost`](crate::standard::StandardHost) does.
+    /// [`UpcallContext::uid`](crate::UpcallContext::uid), as `StandardHost` does.
     pub const fn other_users(mut self, on: bool) -> Self {
         self.other_users = on;
         self
@@ -232,7 +188,7 @@ impl ServerBuilder {
             tool_support: self.tool_support,
             other_users: self.other_users,
             door: door.clone(),
-            native: self.native != NativeWire::Off,
+            native: self.native.is_on(),
             limits: self.limits,
         };
         let opened = Opened::open(plan, inbox.clone()).await?;
@@ -257,6 +213,7 @@ impl ServerBuilder {
             capabilities: host.capabilities(),
             tool_support: self.tool_support,
             put_limit: self.put_limit,
+            codec: CODEC,
         };
         let driver = Driver::new(Engine::new(config), Upcalls::new(host, runtime, inbox), door);
         let (thread, dir) = opened.run(driver, events);
@@ -316,7 +273,7 @@ impl Server {
     #[doc(alias = "PMIx_server_finalize")]
     pub async fn stop(mut self) {
         let (done, stopped) = oneshot::channel();
-        if self.handle.inbox().send(crate::driver::Event::Stop(done)).await {
+        if self.handle.inbox().send(DriverEvent::Stop(done)).await {
             let _ = stopped.await;
         }
         if let Some(thread) = self.thread.take() {
@@ -337,5 +294,3 @@ impl Drop for Server {
 fn system_hostname() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
-
-pmix_types::message_first!(ServerError);

@@ -6,8 +6,8 @@ use pmix_types::job::JobData;
 use pmix_types::message::Failure;
 use pmix_types::{Directives, Envar, Info, KeyName, Nspace, ProcId, RegAttr, Status, keys};
 
-use crate::engine::HostCall;
 use crate::handle::ServerHandle;
+use pmix_engine::HostCall;
 
 /// Variables that programming models and their transports read, unless the host names others.
 pub(crate) const HARVEST: [&str; 5] = ["OMP_*", "OMPI_MCA_*", "PMIX_MCA_*", "UCX_*", "FI_*"];

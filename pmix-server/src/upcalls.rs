@@ -13,10 +13,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
-use crate::driver::{Event, Inbox};
-use crate::engine::{Answer, Caller, Input, UpcallId, UpcallRequest};
 use crate::host::{self, HostModule, UpcallContext};
+use crate::inbox::{DriverEvent, Inbox};
 use crate::usage::{file_state, resident_bytes};
+use pmix_engine::{Answer, Caller, Input, UpcallId, UpcallRequest};
 
 /// How long upcalls may go on when the server has stopped.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -65,7 +65,7 @@ impl Upcalls {
             };
             lock(&running).remove(&id);
             // the server may have ended meanwhile
-            let _ = inbox.send(Event::Input(Input::HostReply { upcall: id, result })).await;
+            let _ = inbox.send(DriverEvent::Input(Input::HostReply { upcall: id, result })).await;
         };
         let abort = self.abort.clone();
         let task = async move {
@@ -92,7 +92,7 @@ impl Upcalls {
         let asked = self.runtime.spawn_blocking(ask);
         self.runtime.spawn(self.tracker.track_future(async move {
             let result = asked.await.map_err(|_| Status::ERROR.into());
-            let _ = inbox.send(Event::Input(Input::HostReply { upcall: id, result })).await;
+            let _ = inbox.send(DriverEvent::Input(Input::HostReply { upcall: id, result })).await;
         }));
     }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crate::engine::FileState;
+use pmix_engine::FileState;
 
 /// Bytes of a process that are in memory; pid 0 is this process. `None` if there is no such process, or the system does
 /// not tell.

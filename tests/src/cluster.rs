@@ -1,6 +1,6 @@
 use pmix_client::{Client, Nspace, ProcId, Rank};
+use pmix_host::{MemoryExchange, StandardHost};
 use pmix_server::ServerBuilder;
-use pmix_server::standard::{MemoryExchange, StandardHost};
 use pmix_server::types::job::JobSpec;
 
 use crate::{NullLauncher, TestNode};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use pmix_client::types::App;
 use pmix_client::{Nspace, ProcId};
-use pmix_server::standard::{
+use pmix_host::{
     Exchange, Job, JobStart, LaunchError, LaunchJob, LaunchReport, Launcher, Machine, MemoryExchange,
     OnFailure, ProcExit, StandardHost,
 };

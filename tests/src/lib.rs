@@ -56,6 +56,10 @@ mod readme {
     mod native {}
     #[doc = include_str!("../../pmix-client/README.md")]
     mod client {}
+    #[doc = include_str!("../../pmix-engine/README.md")]
+    mod engine {}
+    #[doc = include_str!("../../pmix-conformance/README.md")]
+    mod conformance {}
     #[doc = include_str!("../../pmix-server/README.md")]
     mod server {}
     #[doc = include_str!("../../pmix-tool/README.md")]

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use pmix_client::{Client, Error, Nspace, ProcId, Rank};
-use pmix_server::standard::{LaunchError, LaunchJob, LaunchReport, Launcher, MemoryExchange, StandardHost};
+use pmix_host::{LaunchError, LaunchJob, LaunchReport, Launcher, MemoryExchange, StandardHost};
 use pmix_server::types::job::JobSpec;
 use pmix_server::{HostModule, Server, ServerBuilder, ServerHandle, ServerStats};
 use tempfile::TempDir;

@@ -6,6 +6,7 @@
 #![allow(clippy::expect_used, reason = "work that goes wrong is not to be counted")]
 
 mod data;
+mod engine;
 mod native;
 mod proto;
 
@@ -13,7 +14,7 @@ use std::hint::black_box;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use pmix_server::workloads::{self as engine, Work};
+use engine::Work;
 
 /// What prepares work of codecs and conversions.
 type Prepare = fn() -> Work;

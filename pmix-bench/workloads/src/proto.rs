@@ -1,8 +1,8 @@
 //! Our own wire: between types and messages, between messages and bytes.
 
+use super::engine::Work;
 use pmix_proto::v1::{self, ClientMessage, ServerMessage};
 use pmix_proto::{EncodedBody, decode_client, decode_job, decode_server, encode_job, encode_request, modex};
-use pmix_server::workloads::Work;
 use pmix_types::message::{GetReply, Push, Reply, Request};
 use pmix_types::{Event, Info, Status, keys};
 use prost::Message;

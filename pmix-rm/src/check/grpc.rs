@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use pmix_client::Client;
-use pmix_server::testing::conformance::Session;
+use pmix_conformance::Session;
 use pmix_types::message::{Failure, RegisterEvents, Reply, Request};
 use pmix_types::{Event, ProcId};
 use tokio::sync::{Mutex, mpsc};

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 use pmix_client::Client;
-use pmix_server::testing::conformance::{Check, Report, SecondJob, Verdict, checks, run_rank};
+use pmix_conformance::{Check, Report, SecondJob, Verdict, checks, run_rank};
 use pmix_types::{App, escaped};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};

@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex as Lock, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use bytes::BytesMut;
+use pmix_conformance::Session;
 use pmix_native::conn::{ClientAnswer, Connect, Frame, Framing, Peer, Security, User, tag};
 use pmix_native::env::Launched;
 use pmix_native::msg::{
     Abort, Body, Collective, Command, CommitPart, Context, Entry, Get, JobControl, Log, Lookup, Notify,
     ProcData, Publish, Push, RegisterEvents, Reply as NativeReply, Request as NativeRequest, Spawn,
 };
-use pmix_server::testing::conformance::Session;
 use pmix_types::message::{
     ConnectReply, Failure, GetReply, LookupReply, Modex, ProcData as Held, PutEntry, QueryReply, Reply,
     Request, SpawnReply,

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use pmix_server::standard::Account;
+use pmix_host::Account;
 use procfs::process::Process;
 use rustix::process::{Pid, PidfdFlags, Signal, fchdir, kill_process, pidfd_open};
 use rustix::thread::gettid;

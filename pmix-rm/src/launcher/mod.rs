@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use pmix_server::standard::{Account, LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher, Machine};
+use pmix_host::{Account, LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher, Machine};
 use pmix_types::{Nspace, ProcId, Rank, Status};
 use rustix::process::Signal;
 use tokio::sync::{mpsc, watch};
@@ -50,7 +50,7 @@ use crate::supervise::supervise;
 /// # Examples
 /// ```
 /// use pmix_rm::LocalLauncher;
-/// use pmix_server::standard::{LaunchJob, LaunchProc, LaunchReport, Launcher, ProcExit};
+/// use pmix_host::{LaunchJob, LaunchProc, LaunchReport, Launcher, ProcExit};
 /// use pmix_types::{App, Nspace, Rank};
 ///
 /// # #[tokio::main(flavor = "current_thread")]

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::process::Stdio;
 use std::sync::{Arc, PoisonError};
 
-use pmix_server::standard::{Account, LaunchProc};
+use pmix_host::{Account, LaunchProc};
 use pmix_types::{App, Nspace, Rank, Status};
 use rustix::process::{Pid, Signal};
 use tokio::net::unix::pipe;

@@ -2,7 +2,7 @@ use std::future::ready;
 use std::io;
 use std::pin::pin;
 
-use pmix_server::standard::{OutputChannel, ProcExit};
+use pmix_host::{OutputChannel, ProcExit};
 use pmix_types::App;
 use rustix::process::Pid;
 

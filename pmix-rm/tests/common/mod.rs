@@ -8,8 +8,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pmix_host::{LaunchJob, LaunchProc, LaunchReport, Launcher, ProcExit};
 use pmix_rm::{Guardian, LocalLauncher};
-use pmix_server::standard::{LaunchJob, LaunchProc, LaunchReport, Launcher, ProcExit};
 use pmix_types::{App, Nspace, Rank};
 use rustix::process::{Pid, Signal, getpgid, kill_process};
 use tempfile::TempDir;

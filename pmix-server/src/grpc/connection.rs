@@ -5,17 +5,24 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
+use pmix_proto::v1::ServerMessage;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::peer::SessionLine;
-use super::session::HELLO_WITHIN;
 use crate::door::Guest;
-use crate::engine::PeerCred;
+use crate::line::Line;
+use pmix_engine::PeerCred;
+
+/// A connection that does not say who it is within this time is closed.
+pub(super) const HELLO_WITHIN: Duration = Duration::from_secs(10);
+
+/// What is between a process and the server.
+pub(super) type SessionLine = Line<ServerMessage>;
 
 /// Bytes that are taken in all calls of a connection of another user before its process is let in.
 const MAX_STRANGE: usize = 64 << 10;
@@ -39,7 +46,7 @@ pub(super) struct Connection {
     pub(super) has_session: AtomicBool,
     /// Its place at the door.
     guest: Mutex<Guest>,
-    presence: Mutex<Presence>,
+    admission: Mutex<Admission>,
     /// Told when its presence has changed.
     changed: Notify,
     /// What is between its session and the server.
@@ -49,7 +56,7 @@ pub(super) struct Connection {
 }
 
 #[derive(Debug)]
-struct Presence {
+struct Admission {
     /// Calls that keep it.
     calls: usize,
     /// When the last of them ended, or it was opened.
@@ -80,7 +87,7 @@ impl Connection {
             is_other,
             has_session: AtomicBool::new(false),
             guest: Mutex::new(guest),
-            presence: Mutex::new(Presence { calls: 0, since: Instant::now(), left }),
+            admission: Mutex::new(Admission { calls: 0, since: Instant::now(), left }),
             changed: Notify::new(),
             line: OnceLock::new(),
             over: CancellationToken::new(),
@@ -128,7 +135,7 @@ impl Connection {
     /// The process at its other end has been let in.
     pub(super) fn let_in(&self) {
         self.guest.lock().unwrap_or_else(PoisonError::into_inner).let_in();
-        self.presence().left = None;
+        self.admission().left = None;
     }
 
     /// A complete query, which is a short session; to be held until it is answered.
@@ -141,8 +148,8 @@ impl Connection {
     pub(super) async fn overdue(&self) {
         loop {
             let due = {
-                let presence = self.presence();
-                (presence.calls == 0).then(|| presence.since + HELLO_WITHIN)
+                let admission = self.admission();
+                (admission.calls == 0).then(|| admission.since + HELLO_WITHIN)
             };
             let Some(due) = due else {
                 self.changed.notified().await;
@@ -157,13 +164,13 @@ impl Connection {
     }
 
     fn keep(&self) {
-        self.presence().calls += 1;
+        self.admission().calls += 1;
         self.changed.notify_one();
     }
 
     /// Takes bytes of a call, unless there are too many from somebody who has not been let in.
     fn takes(&self, bytes: usize) -> bool {
-        match &mut self.presence().left {
+        match &mut self.admission().left {
             None => true,
             Some(Left { bytes: left, .. }) => left.checked_sub(bytes).map(|rest| *left = rest).is_some(),
         }
@@ -171,7 +178,7 @@ impl Connection {
 
     /// Whether it brings a limited number of frames.
     pub(super) fn is_counted(&self) -> bool {
-        self.is_other && self.presence().left.is_some()
+        self.is_other && self.admission().left.is_some()
     }
 
     /// Takes frames.
@@ -179,7 +186,7 @@ impl Connection {
     /// # Errors
     /// They are too many from somebody who has not been let in.
     pub(super) fn takes_frames(&self, frames: usize) -> io::Result<()> {
-        let Some(Left { frames: left, .. }) = &mut self.presence().left else { return Ok(()) };
+        let Some(Left { frames: left, .. }) = &mut self.admission().left else { return Ok(()) };
         *left = left.checked_sub(frames).ok_or_else(|| {
             let message = format!(
                 "more than {MAX_STRANGE_FRAMES} frames of a process that is not let in: connect first"
@@ -190,8 +197,8 @@ impl Connection {
     }
 
     /// Only the server's own thread comes here, so nobody ever waits.
-    fn presence(&self) -> MutexGuard<'_, Presence> {
-        self.presence.lock().unwrap_or_else(PoisonError::into_inner)
+    fn admission(&self) -> MutexGuard<'_, Admission> {
+        self.admission.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -202,7 +209,7 @@ pub(super) struct Visit(Arc<Connection>);
 impl Visit {
     /// The query was let in: others may follow it.
     pub(super) fn let_in(&self) {
-        if let Some(left) = &mut self.0.presence().left {
+        if let Some(left) = &mut self.0.admission().left {
             *left = Left::ALL;
         }
     }
@@ -210,10 +217,10 @@ impl Visit {
 
 impl Drop for Visit {
     fn drop(&mut self) {
-        let mut presence = self.0.presence();
-        presence.calls -= 1;
-        presence.since = Instant::now();
-        drop(presence);
+        let mut admission = self.0.admission();
+        admission.calls -= 1;
+        admission.since = Instant::now();
+        drop(admission);
         self.0.changed.notify_one();
     }
 }
@@ -375,7 +382,7 @@ mod tests {
         let connection = connection(4001);
         let line = SessionLine::new(PATIENCE);
         connection.speaks_on(Arc::clone(&line));
-        line.send(pmix_proto::v1::ServerMessage::default(), 1 << 20);
+        line.send(ServerMessage::default(), 1 << 20);
         let part: Bytes = (0..(1_u32 << 20) + 7).map(|byte| byte as u8).collect();
         let mut body = Paced::new(Whole(Some(part.clone())), connection);
         let read = async {

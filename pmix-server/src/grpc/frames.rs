@@ -132,7 +132,7 @@ mod tests {
 
     use super::*;
     use crate::door::Door;
-    use crate::engine::PeerCred;
+    use pmix_engine::PeerCred;
 
     const SENT: usize = 4 * AT_A_TIME;
 

@@ -31,11 +31,11 @@ use tower::Service;
 use tower::util::BoxCloneSyncService;
 
 use crate::door::{self, Door, Guest, LogLine, Reserve, warn_with};
-use crate::driver::Inbox;
-use crate::engine::PeerCred;
+use crate::inbox::Inbox;
 use connection::{Connection, Metered, Paced};
 use frames::Counted;
 use peer::Shared;
+use pmix_engine::PeerCred;
 use queries::QueryService;
 use session::SessionService;
 
@@ -65,8 +65,8 @@ impl Flow {
 struct Services {
     session: SessionServer<SessionService>,
     queries: QueriesServer<QueryService>,
-    health: Boxed,
-    reflection: Option<Boxed>,
+    /// Those of other crates, by name.
+    others: Vec<(&'static str, Boxed)>,
 }
 
 /// A service whose type its crate does not name.
@@ -177,25 +177,19 @@ fn log_end(peer: PeerCred, error: &hyper::Error, leave: impl FnOnce() -> Option<
 impl Services {
     async fn new(inbox: Inbox, limits: Limits, door: Door) -> Self {
         let shared = Arc::new(Shared::new(inbox, limits, door));
-        let (reporter, health) = tonic_health::server::health_reporter();
-        reporter.set_serving::<SessionServer<SessionService>>().await;
-        let reflection = tonic_reflection::server::Builder::configure()
-            .register_encoded_file_descriptor_set(pmix_proto::FILE_DESCRIPTOR_SET)
-            .build_v1();
         Self {
             session: SessionServer::new(SessionService(shared.clone()))
                 .max_decoding_message_size(limits.message_bytes),
             queries: QueriesServer::new(QueryService(shared)).max_decoding_message_size(limits.message_bytes),
-            health: Boxed::new(health),
-            reflection: reflection.ok().map(Boxed::new),
+            others: others().await,
         }
     }
 
     /// Hands a call to the service its path names.
     async fn call(mut self, request: Request<Body>) -> Result<Response<Body>, Infallible> {
         let service = request.uri().path().split('/').nth(1).unwrap_or_default();
-        match (service, &mut self.reflection) {
-            ("pmix.v1.Session", _) => {
+        match service {
+            "pmix.v1.Session" => {
                 let connection = request.extensions().get::<Arc<Connection>>().cloned();
                 let answer = self.session.call(request).await;
                 match connection {
@@ -205,10 +199,34 @@ impl Services {
                     None => answer,
                 }
             }
-            ("pmix.v1.Queries", _) => self.queries.call(request).await,
-            ("grpc.health.v1.Health", _) => self.health.call(request).await,
-            ("grpc.reflection.v1.ServerReflection", Some(reflection)) => reflection.call(request).await,
-            _ => Ok(tonic::Status::unimplemented("no such service").into_http()),
+            "pmix.v1.Queries" => self.queries.call(request).await,
+            _ => match self.others.iter_mut().find(|(name, _)| *name == service) {
+                Some((_, other)) => other.call(request).await,
+                None => Ok(tonic::Status::unimplemented("no such service").into_http()),
+            },
         }
     }
+}
+
+/// Services that say something of a server to any gRPC client.
+#[allow(clippy::unused_async, reason = "without the feature `health` there is nothing to await")]
+async fn others() -> Vec<(&'static str, Boxed)> {
+    #[allow(unused_mut, reason = "each feature adds one")]
+    let mut others: Vec<(&'static str, Boxed)> = Vec::new();
+    #[cfg(feature = "health")]
+    {
+        let (reporter, health) = tonic_health::server::health_reporter();
+        reporter.set_serving::<SessionServer<SessionService>>().await;
+        others.push(("grpc.health.v1.Health", Boxed::new(health)));
+    }
+    #[cfg(feature = "reflection")]
+    {
+        let reflection = tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(pmix_proto::FILE_DESCRIPTOR_SET)
+            .build_v1();
+        others.extend(
+            reflection.ok().map(|service| ("grpc.reflection.v1.ServerReflection", Boxed::new(service))),
+        );
+    }
+    others
 }

@@ -4,18 +4,16 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use pmix_proto::v1::ServerMessage;
 use pmix_proto::{EncodedBody, Limits, PART_BYTES};
 use pmix_types::Nspace;
 use pmix_types::job::JobData;
 use pmix_types::message::{Collected, Failure, GroupReply, Modex, Output, Push, Reply, Welcome};
 use tokio::sync::oneshot;
 
-use super::connection::Connection;
+use super::connection::{Connection, SessionLine};
 use crate::door::{Door, LogLine, warn_with};
-use crate::driver::{Inbox, Peer};
-use crate::engine::{PeerCred, RequestId};
-use crate::line::Line;
+use crate::inbox::{Inbox, Peer};
+use pmix_engine::{PeerCred, RequestId};
 
 /// What all sessions of a server share.
 #[derive(Debug)]
@@ -99,9 +97,6 @@ impl Shared {
 fn log_refusal(leave: Option<LogLine>, PeerCred { uid, pid, .. }: PeerCred, reason: &Failure) {
     warn_with!(leave, uid, pid, %reason, "refused a connection");
 }
-
-/// What is between a process and the server.
-pub(super) type SessionLine = Line<ServerMessage>;
 
 /// The messages to one process on their way to its stream.
 pub(super) struct SessionPeer {

@@ -11,8 +11,8 @@ use tonic::{Request, Response};
 
 use super::connection::{Connection, Visit};
 use super::peer::Shared;
-use crate::driver::{Event, Peer};
-use crate::engine::{ConnId, Input, PeerCred, RequestId};
+use crate::inbox::{DriverEvent, Peer};
+use pmix_engine::{ConnId, Input, PeerCred, RequestId};
 
 #[derive(Clone, Debug)]
 pub(super) struct QueryService(pub(super) Arc<Shared>);
@@ -42,7 +42,7 @@ impl Queries for QueryService {
                 result = service.ask(conn, cred, queries, &visit) => drop(answer.send(result)),
                 () = answer.closed() => {}
             }
-            service.0.inbox.send(Event::Input(Input::Lost { conn, reason: String::new() })).await;
+            service.0.inbox.send(DriverEvent::Input(Input::Lost { conn, reason: String::new() })).await;
         });
         match answered.await {
             Ok(Ok(Reply::Query(reply))) => Ok(Response::new((&reply).into())),
@@ -65,14 +65,14 @@ impl QueryService {
         let (admission, admitted) = oneshot::channel();
         let (answer, answered) = oneshot::channel();
         let peer = Once { shared: self.0.clone(), cred, admission: Some(admission), answer: Some(answer) };
-        inbox.send(Event::Open { conn, peer: Box::new(peer) }).await;
+        inbox.send(DriverEvent::Open { conn, peer: Box::new(peer) }).await;
         let hello = Hello::new(Identity::Tool(None), Pid(cred.pid.unwrap_or(0)));
-        inbox.send(Event::Input(Input::Hello { conn, peer: cred, hello })).await;
+        inbox.send(DriverEvent::Input(Input::Hello { conn, peer: cred, hello })).await;
         let gone = || Failure::new(Status::ERR_INIT, "the server has stopped");
         admitted.await.unwrap_or_else(|_| Err(gone()))?;
         visit.let_in();
         let request = Ask::Query(queries);
-        inbox.send(Event::Input(Input::Request { conn, id: RequestId(1), request })).await;
+        inbox.send(DriverEvent::Input(Input::Request { conn, id: RequestId(1), request })).await;
         answered.await.unwrap_or_else(|_| Err(gone()))
     }
 }

@@ -2,7 +2,6 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::{Stream, StreamExt, stream};
 use pmix_proto::v1::session_server::Session;
@@ -14,15 +13,12 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Streaming};
 
-use super::connection::Connection;
-use super::peer::{SessionLine, SessionPeer, Shared};
+use super::connection::{Connection, HELLO_WITHIN, SessionLine};
+use super::peer::{SessionPeer, Shared};
 use crate::door::warn_with;
-use crate::driver::Event;
-use crate::engine::{ConnId, Input, PeerCred, RequestId};
+use crate::inbox::DriverEvent;
 use crate::line::{Refused, UNREAD};
-
-/// A connection that does not say who it is within this time is closed.
-pub(super) const HELLO_WITHIN: Duration = Duration::from_secs(10);
+use pmix_engine::{ConnId, Input, PeerCred, RequestId};
 
 /// Largest greeting that is held in parts; one in a single message is limited as any message.
 const HELLO_BYTES: usize = 64 << 10;
@@ -101,10 +97,10 @@ impl Incoming {
             return;
         }
         drop(outgoing);
-        if !inbox.send(Event::Open { conn, peer: Box::new(peer) }).await {
+        if !inbox.send(DriverEvent::Open { conn, peer: Box::new(peer) }).await {
             return;
         }
-        inbox.send(Event::Input(Input::Hello { conn, peer: self.connection.peer, hello })).await;
+        inbox.send(DriverEvent::Input(Input::Hello { conn, peer: self.connection.peer, hello })).await;
         // nothing is read of a process that is not let in, nor from one that is being disconnected
         let reason = tokio::select! {
             biased;
@@ -118,7 +114,7 @@ impl Incoming {
         };
         drop(self);
         if let Some(reason) = reason {
-            inbox.send(Event::Input(Input::Lost { conn, reason })).await;
+            inbox.send(DriverEvent::Input(Input::Lost { conn, reason })).await;
         }
         line.linger().await;
     }
@@ -200,7 +196,7 @@ impl Incoming {
                 Ok(Some((_, ClientBody::Hello { .. }))) => return "it greeted twice".into(),
                 Ok(Some((id, ClientBody::Request(request)))) => match line.begin(id, request.memory()) {
                     Ok(()) => {
-                        let event = Event::Request { conn, id: RequestId(id), request, turn };
+                        let event = DriverEvent::Request { conn, id: RequestId(id), request, turn };
                         if !self.shared.inbox.send(event).await {
                             return String::new();
                         }
@@ -224,7 +220,10 @@ impl Incoming {
                 }
                 Err(error) => Failure::new(error.status(), format!("the request cannot be read: {error}")),
             };
-            self.shared.inbox.send(Event::Refuse { conn, id: RequestId(id), failure: refused, turn }).await;
+            self.shared
+                .inbox
+                .send(DriverEvent::Refuse { conn, id: RequestId(id), failure: refused, turn })
+                .await;
             turn = line.turn().await;
         }
     }

@@ -7,14 +7,19 @@ use bytes::Bytes;
 use pmix_types::{Nspace, ProcId};
 
 use super::*;
-use crate::engine::upcall::for_each_upcall;
-use crate::engine::{Answer, UpcallRequest};
+use pmix_engine::for_each_upcall;
 
 /// Calls the method for a request.
 macro_rules! dispatch {
     ($($name:ident $method:ident($request:ty) -> $reply:ty { $($about:tt)* })+) => {
-        /// Calls the host.
-        pub(crate) async fn call(
+        /// Calls the method of a host that a request is for: what hosts that wrap others do with all that they do not change.
+        ///
+        /// # Errors
+        /// Those of the method.
+        ///
+        /// # Cancel safety
+        /// That of the method.
+        pub async fn call(
             host: &dyn HostModule,
             cx: &UpcallContext,
             request: UpcallRequest,
@@ -50,7 +55,7 @@ const _: () = {
     let methods = count(include_bytes!("mod.rs"), b"\n    async fn ");
     assert!(
         methods == Upcall::ALL.len(),
-        "a method of HostModule has no row in the table of upcalls: see engine/upcall/mod.rs"
+        "a method of HostModule has no row in the table of upcalls: see pmix-engine/src/upcall/mod.rs"
     );
 };
 

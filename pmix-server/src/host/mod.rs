@@ -1,5 +1,6 @@
 //! The host side: what an embedding resource manager implements and is handed.
 
+mod blob;
 mod context;
 mod dispatch;
 mod error;
@@ -12,16 +13,17 @@ use pmix_types::{Nspace, ProcId};
 
 use crate::handle::ServerHandle;
 
-pub use crate::engine::upcall::{
-    Abort, Allocate, Capabilities, ClientConnected, ClientFinalized, ClientLost, ConnectRequest, Connected,
-    Credential, DeregisterEventsRequest, DirectModexRequest, Directives, Disconnect, Event, Fabric,
-    FenceRequest, Found, GroupRequest, Grouped, HostObject, Infos, IofPull, IofPullRequest, IofPush,
-    JobControl, Log, Lookup, Monitor, Publish, QueryRequest, QueryResults, RegisterEvents, ResourceBlock,
-    SessionControl, Spawn, ToolConnected, Unpublish, Upcall, ValidateCredential,
-};
+pub use blob::{CODEC, decode_job, decode_jobs, encode_jobs};
 pub use context::UpcallContext;
-pub(crate) use dispatch::call;
+pub use dispatch::call;
 pub use error::{HostError, HostResult};
+pub use pmix_engine::upcall::{
+    Abort, Allocate, Answer, Capabilities, ClientConnected, ClientFinalized, ClientLost, ConnectRequest,
+    Connected, Credential, DeregisterEventsRequest, DirectModexRequest, Directives, Disconnect, Event,
+    Fabric, FenceRequest, Found, GroupRequest, Grouped, HostObject, Infos, IofPull, IofPullRequest, IofPush,
+    JobControl, Log, Lookup, Monitor, Publish, QueryRequest, QueryResults, RegisterEvents, ResourceBlock,
+    SessionControl, Spawn, ToolConnected, Unpublish, Upcall, UpcallRequest, ValidateCredential,
+};
 
 /// The resource manager, as the server sees it: one method per entry of the Standard's server module.
 ///

@@ -19,8 +19,8 @@ use rustix::io::Errno;
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::door::{self, Door, LogLine, Reserve, warn_with};
-use crate::driver::Inbox;
-use crate::server::ServerError;
+use crate::error::ServerError;
+use crate::inbox::Inbox;
 use crate::shares::Shares;
 use job::JobCache;
 use owner::{Connection, Owners};

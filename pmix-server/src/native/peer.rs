@@ -15,9 +15,9 @@ use tokio::sync::oneshot;
 use super::Shared;
 use super::translate::{AnswerAs, answer};
 use crate::door::{LogLine, warn_with};
-use crate::driver::Peer;
-use crate::engine::RequestId;
+use crate::inbox::Peer;
 use crate::line::{Line, Refused};
+use pmix_engine::RequestId;
 
 /// How the server answers the connect message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -246,7 +246,7 @@ mod tests {
 
     use super::*;
     use crate::door::Door;
-    use crate::driver::Inbox;
+    use crate::inbox::Inbox;
     use crate::native::job::JobCache;
     use crate::native::owner::Owners;
 

@@ -21,9 +21,9 @@ use super::owner::Connection;
 use super::peer::{Greeting, Ledger, NativePeer, encode, frame};
 use super::translate::{Task, task};
 use crate::door::{Guest, LogLine, warn_with};
-use crate::driver::Event;
-use crate::engine::{ConnId, Input, PeerCred, RequestId};
+use crate::inbox::DriverEvent;
 use crate::line::{Line, Refused, Turn, UNREAD};
+use pmix_engine::{ConnId, Input, PeerCred, RequestId};
 
 /// A connection that does not say who it is within this time is closed.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
@@ -75,10 +75,10 @@ pub(super) async fn run(
     let sender = NativePeer::new(shared.clone(), ledger.clone(), greeting, (uid, from), admitted);
     tokio::spawn(write(writing, line.clone()));
     let conn = shared.inbox.next_conn();
-    if !shared.inbox.send(Event::Open { conn, peer: Box::new(sender) }).await {
+    if !shared.inbox.send(DriverEvent::Open { conn, peer: Box::new(sender) }).await {
         return;
     }
-    shared.inbox.send(Event::Input(Input::Hello { conn, peer, hello })).await;
+    shared.inbox.send(DriverEvent::Input(Input::Hello { conn, peer, hello })).await;
     let mut session = Session { conn, uid, shared, ledger, errands: ERRANDS };
     let (inbox, door) = (session.shared.inbox.clone(), session.shared.door.clone());
     let talk = async {
@@ -116,7 +116,7 @@ pub(super) async fn run(
         reason = talk => reason,
     };
     if let Some(reason) = reason {
-        inbox.send(Event::Input(Input::Lost { conn, reason })).await;
+        inbox.send(DriverEvent::Input(Input::Lost { conn, reason })).await;
     }
     line.linger().await;
 }
@@ -332,7 +332,7 @@ impl Session {
     }
 
     async fn ask(&self, id: u64, request: Request, turn: Turn) -> Result<(), String> {
-        let event = Event::Request { conn: self.conn, id: RequestId(id), request, turn };
+        let event = DriverEvent::Request { conn: self.conn, id: RequestId(id), request, turn };
         if self.shared.inbox.send(event).await { Ok(()) } else { Err(String::new()) }
     }
 

@@ -18,8 +18,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use pmix_client::{Nspace, ProcId, Rank};
+use pmix_host::{MemoryExchange, StandardHost};
 use pmix_native::Dialect;
-use pmix_server::standard::{MemoryExchange, StandardHost};
 use pmix_server::types::job::JobSpec;
 use pmix_server::{NativeWire, Server, ServerBuilder};
 use pmix_tests::NullLauncher;

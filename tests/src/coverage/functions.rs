@@ -118,7 +118,7 @@ impl Functions {
 
     /// An entry of the host's module that the engine does not call is a promise.
     fn leave_out_entries_without_callers(&mut self, root: &Path) -> io::Result<()> {
-        let engine = root.join("pmix-server/src/engine");
+        let engine = root.join("pmix-engine/src");
         let mut calls = String::new();
         for file in sources(&engine)? {
             if !file.starts_with(engine.join("tests")) {

@@ -43,7 +43,8 @@ fn each_limit_of_the_table_is_set_and_tested() {
 fn each_limit_of_the_server_is_in_the_table() {
     let rows = rows();
     let listed: Vec<_> = rows.iter().flat_map(|row| names(&row[3])).collect();
-    let all = sources(&root().join("pmix-server/src"));
+    let parts = ["pmix-engine/src", "pmix-server/src", "pmix-host/src"];
+    let all: String = parts.iter().map(|part| sources(&root().join(part))).collect();
     let named = all.split("const MAX_").skip(1).filter_map(|rest| rest.split_once(':'));
     let limits = named.filter(|(_, rest)| rest.trim_start().starts_with("usize"));
     let mut missing: Vec<_> = limits.map(|(name, _)| format!("MAX_{name}")).collect();

@@ -7,6 +7,7 @@ use pmix_client::types::{
     Status, Value, keys,
 };
 use pmix_client::{Nspace, ProcId, Rank};
+use pmix_host::{MemoryExchange, StandardHost};
 use pmix_native::conn::{Peer as Who, Role, ToolIdentity};
 use pmix_native::msg::{
     Abort, Allocate, Body, Collective, Command, CommitPart, Context, DeviceDistances, Get, Group,
@@ -16,7 +17,6 @@ use pmix_native::msg::{
 use pmix_native::{Dialect, Encoding};
 use pmix_rm::LocalLauncher;
 use pmix_server::host::{self, *};
-use pmix_server::standard::{MemoryExchange, StandardHost};
 use pmix_server::{
     Capabilities, HostModule, HostResult, NativeWire, ServerBuilder, Upcall, UpcallContext, async_trait,
 };

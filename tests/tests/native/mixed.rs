@@ -7,8 +7,8 @@ use std::process::Command;
 use pmix_client::types::job::JobSpec;
 use pmix_client::types::{DataRange, Event, Status};
 use pmix_client::{Client, ProcId, Rank, Scope, keys};
+use pmix_host::{MemoryExchange, StandardHost};
 use pmix_server::NativeWire;
-use pmix_server::standard::{MemoryExchange, StandardHost};
 use pmix_tests::{NullLauncher, Peer, Running, TestNode, nspace, within};
 
 /// An event of our own, as the C program spells its number.

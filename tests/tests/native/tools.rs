@@ -4,9 +4,9 @@ use std::process::Command;
 
 use pmix_client::Rank;
 use pmix_client::types::App;
+use pmix_host::{Job, JobStart, MemoryExchange, StandardHost};
 use pmix_rm::LocalLauncher;
 use pmix_server::NativeWire;
-use pmix_server::standard::{Job, JobStart, MemoryExchange, StandardHost};
 use pmix_tests::{Peer, Running, TestNode, on_path, program, within};
 
 /// Says what it hears.

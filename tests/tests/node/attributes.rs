@@ -7,8 +7,8 @@ use pmix_client::types::{
     App, AttributeLevel, DataType, Directives, Info, InfoFlags, IofChannels, Query, RegAttr, Status, Value,
 };
 use pmix_client::{Client, ProcId, keys};
+use pmix_host::{MemoryExchange, StandardHost};
 use pmix_server::host::ToolConnected;
-use pmix_server::standard::{MemoryExchange, StandardHost};
 use pmix_server::{Capabilities, HostModule, HostResult, ServerHandle, Upcall, UpcallContext, async_trait};
 use pmix_tests::{NullLauncher, TestNode, all_of, nspace, on_both_runtimes, query_once, within};
 use pmix_tool::Tool;

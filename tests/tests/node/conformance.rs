@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use pmix_conformance::wrong::{Fault, Faulty};
+use pmix_conformance::{Conformance, Report, Verdict, checks};
+use pmix_host::{MemoryExchange, StandardHost};
 use pmix_server::host::{ConnectRequest, Connected, FenceRequest};
-use pmix_server::standard::{MemoryExchange, StandardHost};
-use pmix_server::testing::conformance::{Conformance, Report, Verdict, checks};
-use pmix_server::testing::wrong::{Fault, Faulty};
 use pmix_server::{Capabilities, HostModule, HostResult, NoHost, ServerHandle, Upcall, UpcallContext};
 use pmix_tests::NullLauncher;
 

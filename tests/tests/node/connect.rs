@@ -10,7 +10,7 @@ use futures::future::join_all;
 use pmix_client::types::job::JobSpec;
 use pmix_client::types::{DataArray, DataRange, Directives, Event, Info, Status};
 use pmix_client::{Client, Connection, Error, Nspace, ProcId, Scope, keys};
-use pmix_server::standard::{Exchange, ExchangeError, MemoryExchange, Responder, StandardHost};
+use pmix_host::{Exchange, ExchangeError, MemoryExchange, Responder, StandardHost};
 use pmix_tests::{NullLauncher, TestCluster, TestNode, all_of, nspace, on_both_runtimes, proc, within};
 use tokio::sync::watch;
 

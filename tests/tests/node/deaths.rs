@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use pmix_client::Nspace;
 use pmix_client::types::{App, DataRange, Event, Status, keys};
-use pmix_server::standard::{Job, JobOutcome, JobReport, JobStart, MemoryExchange, ProcExit, StandardHost};
+use pmix_host::{Job, JobOutcome, JobReport, JobStart, MemoryExchange, ProcExit, StandardHost};
 use pmix_tests::{TestLauncher, TestNode, proc, within};
 
 async fn outcome(job: &mut Job) -> JobOutcome {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pmix_client::types::{App, DataRange, Event, Status, keys};
 use pmix_client::{Client, EventStream, Nspace, ProcId, Rank};
-use pmix_server::standard::{Job, JobStart, MemoryExchange, OnFailure, ProcExit, StandardHost};
+use pmix_host::{Job, JobStart, MemoryExchange, OnFailure, ProcExit, StandardHost};
 use pmix_tests::{Asked, TestLauncher, TestNode, within};
 
 const CODES: [Status; 5] = [
@@ -255,7 +255,7 @@ async fn con_18_the_failure_of_an_independent_child_is_not_that_of_its_parent() 
     }
     let outcome = within(async {
         loop {
-            if let pmix_server::standard::JobReport::Done(outcome) = rig.parent.next_report().await.unwrap() {
+            if let pmix_host::JobReport::Done(outcome) = rig.parent.next_report().await.unwrap() {
                 break outcome;
             }
         }

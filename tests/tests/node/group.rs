@@ -9,7 +9,7 @@ use pmix_client::types::{DataArray, Status};
 use pmix_client::{
     Client, Error, EventStream, Group, HandlerOutcome, HandlerRegistration, ProcId, Rank, Scope, keys,
 };
-use pmix_server::standard::{MemoryExchange, StandardHost};
+use pmix_host::{MemoryExchange, StandardHost};
 use pmix_tests::{NullLauncher, TestCluster, TestNode, all_of, nspace, on_both_runtimes, proc, within};
 
 /// All of them make a group of these processes, numbered.

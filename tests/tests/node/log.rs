@@ -4,9 +4,7 @@ use std::path::{Path, PathBuf};
 
 use pmix_client::types::{Directives, Info, Status, Time, Value};
 use pmix_client::{Client, Logged, keys};
-use pmix_server::standard::{
-    Job, JobReport, LaunchReport, MemoryExchange, OutputChannel, ProcExit, StandardHost,
-};
+use pmix_host::{Job, JobReport, LaunchReport, MemoryExchange, OutputChannel, ProcExit, StandardHost};
 use pmix_tests::{TestLauncher, TestNode, on_both_runtimes, proc, within};
 use tempfile::TempDir;
 use tokio::net::UnixDatagram;

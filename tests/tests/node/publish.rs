@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pmix_client::types::{DataRange, Persistence, Status};
 use pmix_client::{Client, Error, Nspace, ProcId, Published, Rank, Scope};
-use pmix_server::standard::{MemoryExchange, StandardHost};
+use pmix_host::{MemoryExchange, StandardHost};
 use pmix_tests::{NullLauncher, Running, TestNode, on_both_runtimes, program, rank_program, within};
 use rustix::process::geteuid;
 use tokio::task::JoinHandle;

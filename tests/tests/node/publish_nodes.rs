@@ -6,9 +6,7 @@ use std::time::Duration;
 use pmix_client::types::job::JobSpec;
 use pmix_client::types::{App, DataRange, Persistence, Status};
 use pmix_client::{Client, Nspace, ProcId, Rank};
-use pmix_server::standard::{
-    Job, JobReport, JobStart, MemoryExchange, OnFailure, ProcExit, PublishLimits, StandardHost,
-};
+use pmix_host::{Job, JobReport, JobStart, MemoryExchange, OnFailure, ProcExit, PublishLimits, StandardHost};
 use pmix_tests::{NullLauncher, TestCluster, TestLauncher, TestNode, on_both_runtimes, within};
 use tokio::sync::mpsc;
 

@@ -2,7 +2,7 @@
 
 use pmix_client::types::{Directives, Event, Status, keys};
 use pmix_client::{EventStream, ProcId};
-use pmix_server::standard::{JobReport, MemoryExchange, ProcExit, StandardHost};
+use pmix_host::{JobReport, MemoryExchange, ProcExit, StandardHost};
 use pmix_tests::{TestLauncher, TestNode, proc, within};
 use pmix_tool::Tool;
 

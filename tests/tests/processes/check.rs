@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use pmix_server::testing::conformance::{Report, Verdict, checks};
+use pmix_conformance::{Report, Verdict, checks};
 use pmix_tests::{example, on_path, program, run};
 
 /// What a launcher is: a program and its options.

@@ -6,11 +6,9 @@ use std::process::Command;
 
 use pmix_client::types::{App, Directives, Info, IofChannels, keys};
 use pmix_client::{Client, InputSink, OutputChunk, OutputError, OutputStream, ProcId, Rank, Status};
+use pmix_host::{Job, JobReport, JobStart, LaunchReport, MemoryExchange, OutputChannel, StandardHost};
 use pmix_rm::LocalLauncher;
 use pmix_server::Server;
-use pmix_server::standard::{
-    Job, JobReport, JobStart, LaunchReport, MemoryExchange, OutputChannel, StandardHost,
-};
 use pmix_tests::{Running, TestNode, program, within};
 use pmix_tool::Tool;
 use rustix::fs::{CWD, FileType, Mode};

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use pmix_client::types::Status;
 use pmix_client::{Client, ProcId, keys};
-use pmix_server::standard::{JobReport, MemoryExchange, StandardHost};
+use pmix_host::{JobReport, MemoryExchange, StandardHost};
 use pmix_tests::{
     Asked, Running, TestLauncher, TestNode, on_both_runtimes, proc, processes_of, program, rank_program,
     within,

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use pmix_client::types::{App, Directives, Event, Status, keys};
 use pmix_client::{Client, Error, EventStream, Nspace, ProcId, Rank};
+use pmix_host::{MemoryExchange, StandardHost};
 use pmix_rm::LocalLauncher;
-use pmix_server::standard::{MemoryExchange, StandardHost};
 use pmix_tests::{TestNode, rank_program, within};
 use tempfile::TempDir;
 

@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
+use pmix_host::{MemoryExchange, StandardHost};
 use pmix_native::conn::ServerUri;
 use pmix_rm::LocalLauncher;
 use pmix_server::NativeWire;
-use pmix_server::standard::{MemoryExchange, StandardHost};
 use pmix_tests::{
     Logs, OtherUser, Peer, Running, TestNode, native_address, pmixrun, program, rank_program, run, within,
 };

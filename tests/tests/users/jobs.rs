@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use pmix_client::types::{App, Status, keys};
-use pmix_server::standard::{Account, Job, JobReport, JobStart, LaunchReport};
+use pmix_host::{Account, Job, JobReport, JobStart, LaunchReport};
 use pmix_tests::{OtherUser, nspace, rank_program, within};
 use tempfile::TempDir;
 

@@ -11,8 +11,8 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
+use pmix_host::{MemoryExchange, StandardHost};
 use pmix_rm::{Guardian, LocalLauncher};
-use pmix_server::standard::{MemoryExchange, StandardHost};
 use pmix_server::types::job::JobSpec;
 use pmix_tests::{OtherUser, Running, TestNode, nspace, proc, program, rank_program};
 

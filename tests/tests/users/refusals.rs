@@ -2,7 +2,7 @@
 
 use pmix_client::types::{App, Event, Info, ProcState, Status, keys};
 use pmix_client::{ProcId, Rank};
-use pmix_server::standard::{Account, Job, JobReport, JobStart, LaunchReport, MemoryExchange, StandardHost};
+use pmix_host::{Account, Job, JobReport, JobStart, LaunchReport, MemoryExchange, StandardHost};
 use pmix_tests::{OtherUser, Running, TestLauncher, TestNode, nspace, proc, rank_program, within};
 
 use crate::{Rig, open, process};

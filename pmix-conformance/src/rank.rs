@@ -1,0 +1,394 @@
+//! What a check can do as one rank of its job.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::future::Future;
+use std::slice::from_ref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pmix_types::message::{
+    Connect, ConnectReply, Disconnect, Failure, Fence, Get, Lookup, LookupReply, Modex, Publish, PutEntry,
+    QueryReply, RegisterEvents, Reply, Request, Unpublish,
+};
+use pmix_types::{
+    DataRange, Directives, Event, Info, Key, KeyName, Nspace, ProcId, Query, Scope, Status, Value, keys,
+};
+
+use super::{Check, SecondJob, Session, Verdict};
+use pmix_server::host::Upcall;
+
+/// A request that is not answered within this time never will be, unless the caller says otherwise.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the others wait for somebody who is late by design: what is too early is seen within it.
+const LATE: Duration = Duration::from_millis(150);
+
+/// One rank of the job that runs a check.
+pub struct Rank {
+    session: Box<dyn Session>,
+    proc: ProcId,
+    size: u32,
+    /// Namespace of a second job with one rank for each of this one's, where there is one.
+    other: Option<Nspace>,
+    patience: Duration,
+}
+
+/// Why a check ends before its end.
+#[derive(Clone, Debug)]
+pub(super) enum Stop {
+    Broken(String),
+    Skip(String),
+}
+
+pub(super) type Checked<T = ()> = Result<T, Stop>;
+/// The server's own word.
+pub(super) type Answer<T> = Result<T, Failure>;
+
+impl fmt::Debug for Rank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rank").field("proc", &self.proc).field("size", &self.size).finish_non_exhaustive()
+    }
+}
+
+/// Runs a check as one rank of its job.
+///
+/// All ranks of the job must run the same check. The verdict is this rank's; that of the job is the first that
+/// does not pass. `second` says where checks that need a second job find it.
+/// A request that is not answered within `patience` (see [`PATIENCE`]) counts as never answered.
+///
+/// # Cancel safety
+/// Not safe: the other ranks may wait for this one.
+pub async fn run_rank(
+    check: &Check,
+    session: impl Session + 'static,
+    second: SecondJob,
+    patience: Duration,
+) -> Verdict {
+    let proc = session.proc_id();
+    let mut rank = Rank { session: Box::new(session), proc, size: 0, other: None, patience };
+    let checked = async {
+        rank.size = rank.job_size().await?;
+        rank.needs_of_host(check).await?;
+        if check.both_jobs {
+            rank.other = second.find(&rank).await?;
+        }
+        check.run(&rank).await
+    };
+    match checked.await {
+        Ok(()) => Verdict::Passed,
+        Err(Stop::Skip(reason)) => Verdict::Skipped(reason),
+        Err(Stop::Broken(reason)) => Verdict::Failed(format!("{}: {reason}", rank.proc)),
+    }
+}
+
+impl Rank {
+    pub(super) fn me(&self) -> &ProcId {
+        &self.proc
+    }
+
+    pub(super) fn number(&self) -> u32 {
+        self.proc.rank.to_raw()
+    }
+
+    pub(super) fn size(&self) -> u32 {
+        self.size
+    }
+
+    pub(super) fn is_first(&self) -> bool {
+        self.number() == 0
+    }
+
+    pub(super) fn is_last(&self) -> bool {
+        self.number() + 1 == self.size
+    }
+
+    pub(super) fn peer(&self, rank: u32) -> ProcId {
+        self.proc.with_rank(pmix_types::Rank::from_raw(rank))
+    }
+
+    pub(super) fn last(&self) -> ProcId {
+        self.peer(self.size - 1)
+    }
+
+    pub(super) fn job(&self) -> ProcId {
+        ProcId::wildcard(self.proc.nspace.clone())
+    }
+
+    /// The job and the one beside it.
+    pub(super) fn both_jobs(&self) -> Checked<Vec<ProcId>> {
+        let other = self.other.clone().ok_or_else(|| skip("it needs a second job"))?;
+        Ok(vec![self.job(), ProcId::wildcard(other)])
+    }
+
+    /// Whether this rank belongs to the job that is named first.
+    pub(super) fn is_of_first_job(&self) -> bool {
+        self.other.as_ref().is_none_or(|other| self.proc.nspace < *other)
+    }
+
+    /// A key that no other job uses.
+    pub(super) fn key(&self, name: &str) -> Checked<KeyName> {
+        self.key_of(&self.proc.nspace, name)
+    }
+
+    /// A key that both jobs name alike.
+    pub(super) fn shared_key(&self, name: &str) -> Checked<KeyName> {
+        let other = self.other.as_ref().unwrap_or(&self.proc.nspace);
+        self.key_of(other.min(&self.proc.nspace), name)
+    }
+
+    fn key_of(&self, nspace: &Nspace, name: &str) -> Checked<KeyName> {
+        KeyName::new(format!("check.{nspace}.{name}")).map_err(|error| broken(error.to_string()))
+    }
+
+    /// Needs so many ranks.
+    pub(super) fn needs(&self, ranks: u32) -> Checked {
+        match self.size >= ranks {
+            true => Ok(()),
+            false => Err(skip(format!("it needs {ranks} ranks"))),
+        }
+    }
+
+    /// Needs what the check does of the host. Where it does not say what it serves, that is seen on the way.
+    async fn needs_of_host(&self, check: &Check) -> Checked {
+        if check.needs.is_empty() && check.needs_across_nodes.is_empty() {
+            return Ok(());
+        }
+        let Some(served) = self.host_functions().await? else { return Ok(()) };
+        let lacks = |upcall: &&Upcall| !upcall.functions().iter().any(|name| served.contains(*name));
+        let mut missing: Vec<_> = check.needs.iter().filter(lacks).collect();
+        if check.needs_across_nodes.iter().any(|upcall| lacks(&upcall)) && self.spans_nodes().await? {
+            missing.extend(check.needs_across_nodes.iter().filter(lacks));
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<_> = missing.iter().map(|upcall| upcall.name()).collect();
+        Err(skip(format!("needs {}", names.join(", "))))
+    }
+
+    /// The functions that the host serves; `None` if nobody says.
+    async fn host_functions(&self) -> Checked<Option<BTreeSet<String>>> {
+        let query = Query::new(&keys::SERVER_FUNCTIONS).key(&keys::HOST_FUNCTIONS);
+        let Ok(Reply::Query(reply)) = self.ask(Request::Query(vec![query])).await? else { return Ok(None) };
+        // the answers to one query come together
+        let answers =
+            reply.results.iter().flat_map(|info| info.value.as_infos().unwrap_or_else(|| from_ref(info)));
+        let answers: Vec<_> = answers.collect();
+        let named = |key: &Key<String>| {
+            let named = answers.iter().find(|info| info.key == *key.name());
+            named.and_then(|info| info.value.as_str())
+        };
+        // a server that knows its own knows those of its host
+        let names = named(&keys::HOST_FUNCTIONS).or_else(|| named(&keys::SERVER_FUNCTIONS).map(|_| ""));
+        Ok(names.map(|names| names.split(',').map(|name| name.trim().to_owned()).collect()))
+    }
+
+    /// Needs first and last rank on different nodes.
+    pub(super) async fn needs_two_nodes(&self) -> Checked {
+        match self.spans_nodes().await? {
+            true => Ok(()),
+            false => Err(skip("it needs two nodes")),
+        }
+    }
+
+    /// Whether first and last rank are on different nodes.
+    async fn spans_nodes(&self) -> Checked<bool> {
+        let mut names = Vec::new();
+        for proc in [self.peer(0), self.last()] {
+            match self.get(&proc, keys::HOSTNAME.name(), Directives::new()).await? {
+                Ok(name) => names.push(name),
+                Err(failure) => {
+                    return Err(broken(format!("the host name of {proc} cannot be read: {failure}")));
+                }
+            }
+        }
+        Ok(names.first() != names.last())
+    }
+
+    /// Waits as long as somebody may be late.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "that others do not leave too early shows only while time passes"
+    )]
+    pub(super) async fn be_late(&self) {
+        tokio::time::sleep(LATE).await;
+    }
+
+    async fn ask(&self, request: Request) -> Checked<Answer<Reply>> {
+        let operation = request.operation();
+        self.answered(operation, self.session.request(request)).await
+    }
+
+    /// A request that hangs is the worst answer.
+    async fn answered<T>(&self, operation: &str, answer: impl Future<Output = T>) -> Checked<T> {
+        tokio::time::timeout(self.patience, answer)
+            .await
+            .map_err(|_| broken(format!("a {operation} was not answered within {:?}", self.patience)))
+    }
+
+    async fn job_size(&self) -> Checked<u32> {
+        let job = self.job();
+        match self.get(&job, keys::JOB_SIZE.name(), Directives::new()).await? {
+            Ok(Value::Uint32(size)) if size > self.number() => Ok(size),
+            Ok(value) => Err(broken(format!("the job's size is {value:?}"))),
+            Err(failure) => Err(broken(format!("the job's size cannot be read: {failure}"))),
+        }
+    }
+
+    pub(super) async fn commit(&self, scope: Scope, key: KeyName, value: impl Into<Value>) -> Checked {
+        let entry = PutEntry { scope, key, value: value.into() };
+        must("commit", self.ask(Request::Commit(vec![entry])).await?).map(drop)
+    }
+
+    pub(super) async fn get(
+        &self,
+        proc: &ProcId,
+        key: &str,
+        directives: Directives,
+    ) -> Checked<Answer<Value>> {
+        let key = KeyName::new(key).map_err(|error| broken(error.to_string()))?;
+        let mut get = Get::new(proc.clone(), Some(key.clone()));
+        get.directives = directives;
+        Ok(match self.ask(Request::Get(get)).await? {
+            Ok(Reply::Get(reply)) => match reply.value.or_else(|| of_modex(&reply.modex, proc, &key)) {
+                Some(value) => Ok(value),
+                None => Err(Failure::new(Status::ERR_NOT_FOUND, "the answer does not hold the key")),
+            },
+            Ok(other) => return Err(unexpected("get", &other)),
+            Err(failure) => Err(failure),
+        })
+    }
+
+    pub(super) async fn fence(
+        &self,
+        procs: Option<Vec<ProcId>>,
+        directives: Directives,
+    ) -> Checked<Answer<()>> {
+        let mut fence = Fence::new(procs);
+        fence.directives = directives;
+        Ok(self.ask(Request::Fence(fence)).await?.map(drop))
+    }
+
+    /// A fence that must succeed, without data.
+    pub(super) async fn sync(&self, procs: Option<Vec<ProcId>>) -> Checked {
+        must("fence", self.fence(procs, Directives::new()).await?)
+    }
+
+    pub(super) async fn publish(
+        &self,
+        key: &KeyName,
+        value: impl Into<Value>,
+        directives: Directives,
+    ) -> Checked<Answer<()>> {
+        let mut publish = Publish::new(vec![Info::dynamic(key.clone(), value)]);
+        publish.directives = directives;
+        supported(self.ask(Request::Publish(publish)).await?.map(drop))
+    }
+
+    pub(super) async fn lookup(
+        &self,
+        keys: &[&KeyName],
+        directives: Directives,
+    ) -> Checked<Answer<LookupReply>> {
+        let mut lookup = Lookup::new(keys.iter().map(|key| (*key).clone()).collect());
+        lookup.directives = directives;
+        match supported(self.ask(Request::Lookup(lookup)).await?)? {
+            Ok(Reply::Lookup(reply)) => Ok(Ok(reply)),
+            Ok(other) => Err(unexpected("lookup", &other)),
+            Err(failure) => Ok(Err(failure)),
+        }
+    }
+
+    pub(super) async fn unpublish(&self, keys: &[&KeyName], directives: Directives) -> Checked {
+        let mut unpublish = Unpublish::new(keys.iter().map(|key| (*key).clone()).collect());
+        unpublish.directives = directives;
+        must("unpublish", supported(self.ask(Request::Unpublish(unpublish)).await?)?).map(drop)
+    }
+
+    pub(super) async fn query(&self, queries: Vec<Query>) -> Checked<Answer<QueryReply>> {
+        match supported(self.ask(Request::Query(queries)).await?)? {
+            Ok(Reply::Query(reply)) => Ok(Ok(reply)),
+            Ok(other) => Err(unexpected("query", &other)),
+            Err(failure) => Ok(Err(failure)),
+        }
+    }
+
+    pub(super) async fn connect(
+        &self,
+        procs: Vec<ProcId>,
+        directives: Directives,
+    ) -> Checked<Answer<ConnectReply>> {
+        let mut connect = Connect::new(procs);
+        connect.directives = directives;
+        match supported(self.ask(Request::Connect(connect)).await?)? {
+            Ok(Reply::Connect(reply)) => Ok(Ok(reply)),
+            Ok(other) => Err(unexpected("connect", &other)),
+            Err(failure) => Ok(Err(failure)),
+        }
+    }
+
+    pub(super) async fn disconnect(&self, procs: Vec<ProcId>) -> Checked<Answer<()>> {
+        supported(self.ask(Request::Disconnect(Disconnect::new(procs))).await?.map(drop))
+    }
+
+    pub(super) async fn listen(&self, code: Status) -> Checked {
+        let wish = RegisterEvents::new(vec![code]);
+        must("register events", self.ask(Request::RegisterEvents(wish)).await?).map(drop)
+    }
+
+    pub(super) async fn notify(&self, code: Status, range: DataRange) -> Checked {
+        let event = Event::new(code, self.proc.clone()).with_range(range);
+        must("notify", self.ask(Request::Notify(event)).await?).map(drop)
+    }
+
+    pub(super) async fn next_event(&self) -> Checked<Event> {
+        let event = tokio::time::timeout(self.patience, self.session.next_event()).await;
+        event.map_err(|_| broken(format!("no event came within {:?}", self.patience)))
+    }
+
+    pub(super) async fn request(&self, request: Request) -> Checked<Answer<Reply>> {
+        supported(self.ask(request).await?)
+    }
+}
+
+fn of_modex(modex: &Arc<Modex>, proc: &ProcId, key: &KeyName) -> Option<Value> {
+    let of_proc = modex.procs.iter().filter(|data| data.proc == *proc).flat_map(|data| &data.entries);
+    of_proc.filter(|entry| entry.key == *key).last().map(|entry| entry.value.clone())
+}
+
+fn unexpected(operation: &str, reply: &Reply) -> Stop {
+    broken(format!("a {operation} was answered with {reply:?}"))
+}
+
+/// What is not supported cannot be checked.
+fn supported<T>(answer: Answer<T>) -> Checked<Answer<T>> {
+    match answer {
+        Err(failure) if failure.status == Status::ERR_NOT_SUPPORTED => Err(skip(failure.to_string())),
+        answer => Ok(answer),
+    }
+}
+
+pub(super) fn must<T>(what: &str, answer: Answer<T>) -> Checked<T> {
+    answer.map_err(|failure| broken(format!("{what} failed: {failure}")))
+}
+
+/// The request must have failed with one of these.
+pub(super) fn must_fail<T>(what: &str, answer: Answer<T>, statuses: &[Status]) -> Checked {
+    match answer {
+        Err(failure) if statuses.contains(&failure.status) => Ok(()),
+        Err(failure) => Err(broken(format!("{what}: expected {statuses:?}, got {failure}"))),
+        Ok(_) => Err(broken(format!("{what}: expected {statuses:?}, but it succeeded"))),
+    }
+}
+
+pub(super) fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Checked {
+    if holds { Ok(()) } else { Err(broken(otherwise())) }
+}
+
+pub(super) fn broken(reason: impl Into<String>) -> Stop {
+    Stop::Broken(reason.into())
+}
+
+pub(super) fn skip(reason: impl Into<String>) -> Stop {
+    Stop::Skip(reason.into())
+}

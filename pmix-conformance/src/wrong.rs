@@ -1,0 +1,204 @@
+//! Hosts that break one rule each: they show that the [checks](crate) find it, and that nothing a host
+//! does can hang or crash its server.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use pmix_types::{DataArray, Info, InfoFlags, Nspace, Pdata, ProcId, ProcInfo, Rank, Status, Value, keys};
+
+use pmix_engine::for_each_upcall;
+use pmix_server::ServerHandle;
+use pmix_server::host::*;
+
+/// What a [`Faulty`] host does wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// Its fence is over as soon as its own node has entered.
+    HastyFence,
+    /// Its fence waits, and loses the data.
+    FenceWithoutData,
+    /// Its fence takes requirements that nobody knows.
+    CarelessFence,
+    /// Its connect is over as soon as its own node has called.
+    HastyConnect,
+    /// Its connect hands every process the same number.
+    TwinRanks,
+    /// Its direct modex never answers.
+    SilentDirectModex,
+    /// Its direct modex answers with bytes that mean nothing.
+    GarbledDirectModex,
+    /// Its publish succeeds and keeps nothing.
+    ForgetfulPublish,
+    /// Its published data is for everybody, whatever the range, as often as one likes, and a key may be published
+    /// again.
+    PublicBoard,
+    /// Its lookup never answers.
+    SilentLookup,
+    /// Its query panics.
+    PanickingQuery,
+    /// Its query finds everything: what it does not know is nought.
+    LyingQuery,
+    /// Its process tables run backwards.
+    BackwardTable,
+    /// Its events stay on their node.
+    MuteEvents,
+    /// It lets clients in and then panics.
+    PanickingConnection,
+}
+
+impl Fault {
+    /// All of them.
+    pub const ALL: [Self; 15] = [
+        Self::HastyFence,
+        Self::FenceWithoutData,
+        Self::CarelessFence,
+        Self::HastyConnect,
+        Self::TwinRanks,
+        Self::SilentDirectModex,
+        Self::GarbledDirectModex,
+        Self::ForgetfulPublish,
+        Self::PublicBoard,
+        Self::SilentLookup,
+        Self::PanickingQuery,
+        Self::LyingQuery,
+        Self::BackwardTable,
+        Self::MuteEvents,
+        Self::PanickingConnection,
+    ];
+}
+
+/// A host with one fault; in all else it is the host it was made from.
+#[derive(Debug)]
+pub struct Faulty<H> {
+    host: H,
+    fault: Fault,
+    board: Board,
+    handle: OnceLock<ServerHandle>,
+}
+
+/// What was published on all nodes, for [`Fault::PublicBoard`].
+type Board = Arc<Mutex<Vec<Pdata>>>;
+
+impl<H: HostModule> Faulty<H> {
+    /// Gives the hosts of all nodes the same fault.
+    pub fn all(hosts: impl IntoIterator<Item = H>, fault: Fault) -> Vec<Self> {
+        let board = Board::default();
+        hosts
+            .into_iter()
+            .map(|host| Self { host, fault, board: board.clone(), handle: OnceLock::new() })
+            .collect()
+    }
+
+    /// The table of the first namespace that is asked for, from the last rank to the first.
+    async fn backward_table(&self, req: &QueryRequest) -> HostResult<QueryResults> {
+        let query = req.queries.first().ok_or(Status::ERR_NOT_FOUND)?;
+        let nspace: String = query.qualifiers.get(&keys::NSPACE)?.ok_or(Status::ERR_NOT_FOUND)?;
+        let nspace = Nspace::new(nspace).map_err(|_| Status::ERR_BAD_PARAM)?;
+        let handle = self.handle.get().ok_or(Status::ERR_INIT)?;
+        let job = handle.job_data(&nspace).await.map_err(|failure| failure.status)?;
+        let rows = Rank::first(job.size().unwrap_or(0))
+            .rev()
+            .map(|rank| ProcInfo::new(ProcId::new(nspace.clone(), rank)));
+        let table = Value::from(DataArray::ProcInfo(rows.collect()));
+        let answer = Info::dynamic(keys::QUERY_PROC_TABLE.key_name(), table);
+        Ok(QueryResults::complete(vec![query.results(vec![answer])]))
+    }
+
+    fn board(&self) -> std::sync::MutexGuard<'_, Vec<Pdata>> {
+        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// All entries are answered in one place.
+macro_rules! answered_in_one_place {
+    ($($name:ident $method:ident($request:ty) -> $reply:ty { $($about:tt)* })+) => {
+        #[async_trait]
+        impl<H: HostModule> HostModule for Faulty<H> {
+            fn capabilities(&self) -> Capabilities {
+                self.host.capabilities()
+            }
+
+            fn started(&self, handle: &ServerHandle) {
+                // one host, one server
+                let _ = self.handle.set(handle.clone());
+                self.host.started(handle);
+            }
+
+            $(async fn $method(&self, cx: &UpcallContext, req: $request) -> HostResult<$reply> {
+                let answer = self.answer(cx, UpcallRequest::$name(req)).await?;
+                answer.try_into().map_err(|_| Status::ERROR.into())
+            })+
+        }
+    };
+}
+
+for_each_upcall!(answered_in_one_place);
+
+impl<H: HostModule> Faulty<H> {
+    /// What the inner host answers, unless the fault is in it.
+    async fn answer(&self, cx: &UpcallContext, request: UpcallRequest) -> HostResult<Answer> {
+        match (self.fault, request) {
+            (Fault::PanickingConnection, UpcallRequest::ClientConnected(_)) => panic!("a host that panics"),
+            (Fault::HastyFence, UpcallRequest::Fence(req)) => Ok(Answer::Blob(req.data)),
+            (Fault::CarelessFence, UpcallRequest::Fence(mut req)) => {
+                req.directives = careless(req.directives);
+                self.host.fence(cx, req).await.map(Answer::Blob)
+            }
+            (Fault::FenceWithoutData, UpcallRequest::Fence(req)) => {
+                self.host.fence(cx, req).await?;
+                Ok(Answer::Blob(Bytes::new()))
+            }
+            (Fault::HastyConnect, UpcallRequest::Connect(req)) => {
+                Ok(Answer::Connected(Connected::new(req.data)))
+            }
+            (Fault::TwinRanks, UpcallRequest::Connect(req)) => {
+                let mut connected = self.host.connect(cx, req).await?;
+                connected.nspace = Nspace::new("twins").ok();
+                for (_, rank) in &mut connected.ranks {
+                    *rank = Rank::from_raw(0);
+                }
+                Ok(Answer::Connected(connected))
+            }
+            (Fault::SilentDirectModex, UpcallRequest::DirectModex(_))
+            | (Fault::SilentLookup, UpcallRequest::Lookup(_)) => std::future::pending().await,
+            (Fault::GarbledDirectModex, UpcallRequest::DirectModex(_)) => {
+                Ok(Answer::Blob(Bytes::from_static(b"\xff\xffnot data of a process")))
+            }
+            (Fault::ForgetfulPublish, UpcallRequest::Publish(_))
+            | (Fault::MuteEvents, UpcallRequest::NotifyEvent(_)) => Ok(Answer::Done),
+            (Fault::PublicBoard, UpcallRequest::Publish(req)) => {
+                let proc = &cx.caller;
+                let data = req.data.into_iter();
+                self.board().extend(data.map(|Info { key, value, .. }| Pdata {
+                    proc: proc.clone(),
+                    key,
+                    value,
+                }));
+                Ok(Answer::Done)
+            }
+            (Fault::PublicBoard, UpcallRequest::Lookup(req)) => {
+                let found =
+                    self.board().iter().filter(|data| req.keys.contains(&data.key)).cloned().collect();
+                Ok(Answer::Found(found))
+            }
+            (Fault::PanickingQuery, UpcallRequest::Query(_)) => panic!("a host that panics"),
+            (Fault::LyingQuery, UpcallRequest::Query(req)) => {
+                let keys = req.queries.iter().flat_map(|query| &query.keys);
+                let lies = keys.map(|key| Info::dynamic(key.clone(), 0_u32)).collect();
+                Ok(Answer::Query(QueryResults::complete(lies)))
+            }
+            (Fault::BackwardTable, UpcallRequest::Query(req)) => {
+                self.backward_table(&req).await.map(Answer::Query)
+            }
+            (_, request) => call(&self.host, cx, request).await,
+        }
+    }
+}
+
+/// What must be done need not.
+fn careless(directives: Directives) -> Directives {
+    let optional = |info: Info| Info { flags: info.flags - InfoFlags::REQUIRED, ..info };
+    directives.into_iter().map(optional).collect()
+}

@@ -1,0 +1,84 @@
+//! Data that servers of different nodes send each other through their hosts, to which it is opaque.
+
+use std::fmt;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use pmix_types::Status;
+use pmix_types::job::JobData;
+use pmix_types::message::{Failure, Modex};
+
+/// Encodes the data that servers of different nodes send each other. All servers of a job must use the same codec.
+pub trait Codec: fmt::Debug + Send + Sync {
+    /// Encodes put data. Blobs joined end to end, in any order, must read as the data of all of them (FEN-09).
+    fn encode_modex(&self, modex: &Modex) -> Bytes;
+
+    /// Reads what [`encode_modex`](Self::encode_modex) has made.
+    ///
+    /// # Errors
+    /// What is wrong with the blob.
+    fn decode_modex(&self, blob: Bytes) -> Result<Modex, String>;
+
+    /// Encodes the data of a job.
+    fn encode_job(&self, job: &JobData) -> Bytes;
+
+    /// Reads what [`encode_job`](Self::encode_job) has made.
+    ///
+    /// # Errors
+    /// What is wrong with the blob.
+    fn decode_job(&self, blob: Bytes) -> Result<JobData, String>;
+}
+
+impl dyn Codec {
+    /// Encodes put data; no data has an empty blob.
+    pub(crate) fn modex_blob(&self, modex: &Modex) -> Bytes {
+        if modex.procs.is_empty() { Bytes::new() } else { self.encode_modex(modex) }
+    }
+
+    pub(crate) fn read_modex(&self, blob: Bytes) -> Result<Modex, Failure> {
+        self.decode_modex(blob).map_err(|error| unreadable("data of other processes", &error))
+    }
+
+    /// Reads the data of one job.
+    ///
+    /// # Errors
+    /// `ERR_UNPACK_FAILURE` if the blob is not what [`Codec::encode_job`] makes.
+    pub fn read_job(&self, blob: Bytes) -> Result<JobData, Failure> {
+        self.decode_job(blob).map_err(|error| unreadable("job data", &error))
+    }
+
+    /// Encodes the data of several jobs, each with its length before it: such blobs may be joined end to end.
+    pub fn jobs_blob<'a>(&self, jobs: impl IntoIterator<Item = &'a JobData>) -> Bytes {
+        let mut bytes = BytesMut::new();
+        for job in jobs {
+            let job = self.encode_job(job);
+            bytes.put_u64_le(job.len() as u64);
+            bytes.put(job);
+        }
+        bytes.freeze()
+    }
+
+    /// Reads what `jobs_blob` has made.
+    ///
+    /// # Errors
+    /// `ERR_UNPACK_FAILURE` if it is anything else.
+    pub fn read_jobs(&self, mut blob: Bytes) -> Result<Vec<JobData>, Failure> {
+        let mut jobs = Vec::new();
+        while let Ok(length) = blob.try_get_u64_le() {
+            match usize::try_from(length) {
+                Ok(length) if length <= blob.len() => jobs.push(self.read_job(blob.split_to(length))?),
+                _ => {
+                    let message = "the host handed over job data that is cut off";
+                    return Err(Failure::new(Status::ERR_UNPACK_FAILURE, message));
+                }
+            }
+        }
+        Ok(jobs)
+    }
+}
+
+fn unreadable(what: &str, error: &str) -> Failure {
+    Failure::new(
+        Status::ERR_UNPACK_FAILURE,
+        format!("the host handed over {what} that cannot be read: {error}"),
+    )
+}

@@ -1,0 +1,48 @@
+//! What an engine holds.
+
+use super::{Engine, UpcallId};
+
+/// What an engine holds, as numbers: for tests, which compare them with what should be left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Census {
+    /// Connections that were let in.
+    pub connections: usize,
+    /// Namespaces that the host has registered; those that other servers have told of do not count.
+    pub nspaces: usize,
+    /// Sets of processes that are connected (`PMIx_Connect`).
+    pub connected_sets: usize,
+    /// Upcalls under way, in their order.
+    pub upcalls: Vec<UpcallId>,
+    /// Gets that wait for data.
+    pub gets: usize,
+    /// Processes that wait in collectives.
+    pub participants: usize,
+    /// Whether nothing is under way: no request, upcall, collective, fetch, monitor or timer.
+    pub is_idle: bool,
+    /// Whether somebody has subscribed to events or output, or input is on its way.
+    pub has_subscribers: bool,
+}
+
+impl Engine {
+    /// Counts what is held now.
+    pub fn census(&self) -> Census {
+        let is_idle = self.cx.upcalls.is_empty()
+            && self.cx.timers.first().is_none()
+            && self.stats().waiting == 0
+            && self.collectives.is_empty()
+            && self.dmodex.is_empty()
+            && self.monitors.is_empty()
+            && self.left.is_empty();
+        Census {
+            connections: self.cx.conns.len(),
+            nspaces: self.cx.jobs.values().filter(|job| job.registered).count(),
+            connected_sets: self.collectives.assemblies.len(),
+            upcalls: self.cx.upcalls.keys().copied().collect(),
+            gets: self.waiters.len(),
+            participants: self.collectives.waiting(),
+            is_idle,
+            has_subscribers: !self.events.is_empty() || !self.iof.is_empty() || !self.inputs.is_empty(),
+        }
+    }
+}

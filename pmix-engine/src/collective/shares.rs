@@ -1,0 +1,64 @@
+//! What each process has opened and brought to rounds. A round may stay long after it has failed, until those have come
+//! who mean it.
+
+use std::collections::BTreeMap;
+
+use pmix_types::message::Failure;
+use pmix_types::{ProcId, Status};
+
+/// Rounds that one process can have opened at a time.
+const MAX_OPENED: usize = 1024;
+/// What they and the directives that it has brought to others may take.
+const MAX_OPENED_BYTES: usize = 16 << 20;
+
+/// By process.
+#[derive(Debug, Default)]
+pub(super) struct Shares(BTreeMap<ProcId, Share>);
+
+/// How much of all rounds is there because of one process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Share {
+    rounds: usize,
+    bytes: usize,
+}
+
+impl Shares {
+    /// Why a process cannot bring so much to a round that is there, or to one that it opens.
+    pub(super) fn check(&self, proc: &ProcId, bytes: usize, opens: bool) -> Result<(), Failure> {
+        let held = self.0.get(proc).copied().unwrap_or_default();
+        if held.rounds + usize::from(opens) > MAX_OPENED {
+            let message = format!("{proc} has begun {MAX_OPENED} operations that are not complete yet");
+            return Err(Failure::new(Status::ERR_RESOURCE_BUSY, message));
+        }
+        let bytes = held.bytes + bytes;
+        if bytes > MAX_OPENED_BYTES {
+            let message = format!(
+                "{proc} would have {bytes} bytes in operations that are not complete yet, the limit is {MAX_OPENED_BYTES}"
+            );
+            return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
+        }
+        Ok(())
+    }
+
+    pub(super) fn add(&mut self, proc: &ProcId, bytes: usize, opens: bool) {
+        let held = self.0.entry(proc.clone()).or_default();
+        held.rounds += usize::from(opens);
+        held.bytes += bytes;
+    }
+
+    /// A round is no more to which these have brought so much, the first of whom has opened it.
+    pub(super) fn remove(&mut self, brought: &[(ProcId, usize)]) {
+        for (place, (proc, bytes)) in brought.iter().enumerate() {
+            let Some(held) = self.0.get_mut(proc) else { continue };
+            held.rounds -= usize::from(place == 0);
+            held.bytes -= bytes;
+            if *held == Share::default() {
+                self.0.remove(proc);
+            }
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}

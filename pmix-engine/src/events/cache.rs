@@ -1,0 +1,184 @@
+use std::collections::{BTreeMap, VecDeque};
+
+use pmix_types::{Event, Memory, Nspace, ProcId, RankSet, keys};
+
+use super::{Audience, Jobs};
+use crate::users::Voice;
+
+/// Events that are kept although they are for no job in particular: a ring (EVT-13).
+const MAX_KEPT_OF_ALL: usize = 512;
+/// Events that are kept for the processes of certain jobs.
+const MAX_KEPT_OF_JOBS: usize = 1024;
+/// What all of them may take; the oldest go first.
+const MAX_KEPT: usize = 16 << 20;
+
+/// Events for those who register later (EVT-13), in order of arrival.
+#[derive(Debug, Default)]
+pub(super) struct Cache {
+    kept: VecDeque<Kept>,
+    arrived: u64,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Kept {
+    arrival: u64,
+    event: Event,
+    voice: Voice,
+    audience: Audience,
+    had: Had,
+    /// What it took when it was looked at last.
+    bytes: usize,
+}
+
+/// For whom an event is, and who has had it.
+#[derive(Debug)]
+pub(super) struct Heard {
+    pub(super) voice: Voice,
+    pub(super) audience: Audience,
+    pub(super) had: Had,
+}
+
+/// Processes that have had an event: compact, as it is mostly all of a job on this node.
+#[derive(Debug, Default)]
+pub(super) struct Had(BTreeMap<Nspace, RankSet>);
+
+impl Had {
+    pub(super) fn insert(&mut self, proc: &ProcId) {
+        self.0.entry(proc.nspace.clone()).or_default().insert(proc.rank);
+    }
+
+    fn memory(&self) -> usize {
+        self.0.iter().map(|(nspace, ranks)| nspace.memory() + ranks.memory()).sum()
+    }
+
+    fn contains(&self, proc: &ProcId) -> bool {
+        self.0.get(&proc.nspace).is_some_and(|ranks| ranks.contains(proc.rank))
+    }
+}
+
+impl Cache {
+    pub(super) fn len(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// Keeps an event, unless it says otherwise or nobody is left who could ask for it.
+    pub(super) fn keep(&mut self, event: &Event, heard: Heard, jobs: &Jobs) {
+        let Heard { voice, audience, had } = heard;
+        let is_unwanted = event.info.flag(&keys::EVENT_DO_NOT_CACHE).unwrap_or(false);
+        if is_unwanted || event.memory() > MAX_KEPT || audience.is_settled(&had, jobs) {
+            return;
+        }
+        let limit = if audience.is_of_jobs() { MAX_KEPT_OF_JOBS } else { MAX_KEPT_OF_ALL };
+        let of_jobs = audience.is_of_jobs();
+        self.arrived += 1;
+        let mut kept = Kept { arrival: self.arrived, event: event.clone(), voice, audience, had, bytes: 0 };
+        kept.event.detach();
+        self.bytes += kept.measure();
+        self.kept.push_back(kept);
+        if self.kept.iter().filter(|kept| kept.audience.is_of_jobs() == of_jobs).count() > limit {
+            self.drop_oldest(|kept| kept.audience.is_of_jobs() == of_jobs);
+        }
+        self.make_room();
+    }
+
+    fn make_room(&mut self) {
+        while self.bytes > MAX_KEPT {
+            self.drop_oldest(|_| true);
+        }
+    }
+
+    /// What a process may still hear of, with the number of its arrival, the oldest first.
+    pub(super) fn kept_for<'a>(
+        &'a self,
+        receiver: &'a ProcId,
+        is_for: impl Fn(&Voice) -> bool + 'a,
+        jobs: &'a Jobs,
+    ) -> impl Iterator<Item = (u64, &'a Event)> {
+        self.kept
+            .iter()
+            .filter(|kept| !kept.had.contains(receiver) && kept.audience.includes(receiver, jobs))
+            .filter(move |kept| is_for(&kept.voice))
+            .map(|kept| (kept.arrival, &kept.event))
+    }
+
+    /// A process has had these now; those that all have had are not kept any longer.
+    pub(super) fn had(&mut self, arrivals: &[u64], receiver: &ProcId, jobs: &Jobs) {
+        self.retain(|kept| {
+            if arrivals.binary_search(&kept.arrival).is_err() {
+                return true;
+            }
+            kept.had.insert(receiver);
+            !kept.audience.is_settled(&kept.had, jobs)
+        });
+        self.make_room();
+    }
+
+    pub(super) fn forget_proc(&mut self, proc: &ProcId) {
+        for kept in &mut self.kept {
+            if let Some(ranks) = kept.had.0.get_mut(&proc.nspace) {
+                ranks.remove(proc.rank);
+            }
+        }
+    }
+
+    pub(super) fn forget_nspace(&mut self, nspace: &Nspace) {
+        self.retain(|kept| {
+            kept.had.0.remove(nspace);
+            let Audience::Named(procs) = &mut kept.audience else { return true };
+            procs.retain(|proc| proc.nspace != *nspace);
+            !procs.is_empty()
+        });
+    }
+
+    fn drop_oldest(&mut self, which: impl Fn(&Kept) -> bool) {
+        if let Some(dropped) = self.kept.iter().position(which).and_then(|oldest| self.kept.remove(oldest)) {
+            self.bytes -= dropped.bytes;
+        }
+    }
+
+    fn retain(&mut self, mut keeps: impl FnMut(&mut Kept) -> bool) {
+        let bytes = &mut self.bytes;
+        self.kept.retain_mut(|kept| {
+            let stays = keeps(kept);
+            *bytes -= kept.bytes;
+            if stays {
+                *bytes += kept.measure();
+            }
+            stays
+        });
+    }
+}
+
+impl Kept {
+    fn measure(&mut self) -> usize {
+        let audience = match &self.audience {
+            Audience::Named(procs) => procs.heap(),
+            Audience::All | Audience::Session(_) => 0,
+        };
+        self.bytes = size_of::<Self>() + self.event.heap() + audience + self.had.memory();
+        self.bytes
+    }
+}
+
+impl Audience {
+    /// Whether these are processes of certain jobs, so that it can be known when all have had an event.
+    const fn is_of_jobs(&self) -> bool {
+        matches!(self, Self::Named(_))
+    }
+
+    /// Whether all local processes it is for have had the event.
+    fn is_settled(&self, had: &Had, jobs: &Jobs) -> bool {
+        let Self::Named(procs) = self else { return false };
+        procs.iter().all(|proc| {
+            // a job that is not known may come yet
+            let Some(job) = jobs.get(&proc.nspace) else { return false };
+            let due = |rank| !job.departed.contains(rank) && !had.contains(&proc.with_rank(rank));
+            if proc.rank.is_wildcard() {
+                !job.awaits_clients() && !job.known_local().iter().any(due)
+            } else {
+                job.data.contains(proc.rank) && !(job.is_local(proc.rank) && due(proc.rank))
+            }
+        })
+    }
+}

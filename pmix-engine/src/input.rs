@@ -1,0 +1,155 @@
+//! What can happen to the engine.
+
+use pmix_types::message::{Failure, Hello, Output, Request};
+use pmix_types::{Directives, Event, Info, KeyName, Nspace, ProcId, RegAttr};
+
+use super::ids::{CallId, ConnId, RequestId, UpcallId};
+use super::upcall::{Answer, HostObject};
+
+/// User and process of a connection, as reported by the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerCred {
+    /// Its user.
+    pub uid: u32,
+    /// Its group; `None` if the kernel does not tell.
+    pub gid: Option<u32>,
+    /// Its process; `None` if the kernel does not tell.
+    pub pid: Option<i32>,
+}
+
+/// Something that happened.
+#[derive(Debug)]
+pub enum Input {
+    /// A connection says who it is; comes once, before all else from it.
+    Hello {
+        /// The connection.
+        conn: ConnId,
+        /// Who is at its other end.
+        peer: PeerCred,
+        /// The greeting.
+        hello: Hello,
+    },
+    /// A connected process asks for something.
+    Request {
+        /// Its connection.
+        conn: ConnId,
+        /// The number that it gave the request.
+        id: RequestId,
+        /// The request.
+        request: Request,
+    },
+    /// A connection is gone; nothing more comes from it.
+    Lost {
+        /// The connection.
+        conn: ConnId,
+        /// Why, for logs and failures.
+        reason: String,
+    },
+    /// The host answers an upcall; late and double answers are dropped.
+    HostReply {
+        /// The upcall.
+        upcall: UpcallId,
+        /// The answer.
+        result: Result<Answer, Failure>,
+    },
+    /// The host calls the library.
+    Call {
+        /// The number of the call, by which it is answered.
+        id: CallId,
+        /// The call.
+        call: HostCall,
+    },
+    /// The host no longer waits for the answer to a call.
+    Abandoned(CallId),
+}
+
+/// A call of the host into the library. Each is answered by [`Command::Return`](super::Command::Return), most of them at once.
+#[derive(Clone, Debug)]
+pub enum HostCall {
+    /// Registers a namespace (`PMIx_server_register_nspace`).
+    RegisterNspace {
+        /// Its name.
+        nspace: Nspace,
+        /// Number of its processes on this node, if the host says so.
+        local_procs: Option<u32>,
+        /// Job data.
+        infos: Vec<Info>,
+    },
+    /// Forgets a namespace and all that belongs to it.
+    DeregisterNspace(Nspace),
+    /// Registers a process that may connect.
+    RegisterClient {
+        /// Its identity.
+        proc: ProcId,
+        /// The user that it must have.
+        uid: u32,
+        /// The group that it must have.
+        gid: u32,
+        /// What the host wants to get back in upcalls on behalf of the process.
+        object: Option<HostObject>,
+    },
+    /// Forgets a process.
+    DeregisterClient(ProcId),
+    /// A process has ended: what waits for it ends too, its data stays.
+    ClientEnded {
+        /// The process.
+        proc: ProcId,
+        /// Why, for logs and failures.
+        reason: String,
+    },
+    /// Another server asks for the data of a process here; answered when there is any (`PMIx_server_dmodex_request`).
+    DmodexRequest {
+        /// The process; of rank `WILDCARD` for the data of its job.
+        proc: ProcId,
+        /// Directives of the get that needs it.
+        directives: Directives,
+    },
+    /// Asks whether somebody here can still enter an operation that other nodes wait for.
+    Absence(Request),
+    /// An event for processes here.
+    NotifyEvent(Event),
+    /// An event of a process on another node.
+    NotifyEventOf {
+        /// The event.
+        event: Event,
+        /// The user of that process.
+        uid: u32,
+    },
+    /// Output of a process, for its subscribers.
+    IofDeliver(Output),
+    /// Defines a process set.
+    DefinePset {
+        /// Its name.
+        name: String,
+        /// Its members.
+        members: Vec<ProcId>,
+    },
+    /// Deletes a process set.
+    DeletePset(String),
+    /// Asks for the data of a job.
+    JobData(Nspace),
+    /// Asks for the variables that a registered process needs beside those of its server.
+    VariablesOf(ProcId),
+    /// Sets this node up for a job (`PMIx_server_setup_local_support`).
+    SetupLocal {
+        /// The job.
+        nspace: Nspace,
+        /// What `setup_application` has made on the node that launches it.
+        infos: Vec<Info>,
+    },
+    /// Adds values that all processes can read, whatever their job.
+    RegisterResources(Vec<Info>),
+    /// Removes such values.
+    DeregisterResources(Vec<KeyName>),
+    /// Takes the inventory of a node.
+    DeliverInventory(Vec<Info>),
+    /// Declares the attributes that the host takes for a function.
+    RegisterAttributes {
+        /// The function's name in C.
+        function: String,
+        /// Its attributes.
+        attributes: Vec<RegAttr>,
+    },
+    /// Asks for the counters.
+    Stats,
+}

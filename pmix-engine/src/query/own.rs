@@ -1,0 +1,133 @@
+//! What the server answers from what it knows.
+
+use pmix_types::job::{Caller as Asker, target_of};
+use pmix_types::message::Failure;
+use pmix_types::{DataArray, Directives, Info, KeyName, ProcId, Query, Rank, Value, keys};
+
+use super::super::registry::{Job, unknown_nspace};
+use super::super::{Caller, Engine};
+use super::memory::Measured;
+use super::qualifiers::{all, joined, readings};
+use super::{Outcome, catalogue, says};
+
+impl Engine {
+    /// What no host is asked: the library speaks of itself.
+    pub(super) fn library_answer(&self, key: &KeyName, query: &Query) -> Outcome {
+        if says(&query.qualifiers, keys::QUERY_SUPPORTED_QUALIFIERS.name()) {
+            return match catalogue::qualifiers_of(key) {
+                Some(qualifiers) => Outcome::Found(qualifiers.join(",").into()),
+                None => Outcome::Open,
+            };
+        }
+        if let Some(answer) = self.attributes.answer(key, query) {
+            return Outcome::Found(answer);
+        }
+        if query.is_for_attributes() {
+            return Outcome::Heading;
+        }
+        let name = key.as_str();
+        if name == keys::QUERY_SUPPORTED_KEYS.name() {
+            Outcome::Found(catalogue::own_keys().collect::<Vec<_>>().join(",").into())
+        } else {
+            Query::answer_of_library(name).map_or(Outcome::Open, |answer| Outcome::Found(answer.into()))
+        }
+    }
+
+    pub(super) fn own_answer(
+        &self,
+        key: &KeyName,
+        qualifiers: &Directives,
+        asker: &Caller,
+        measured: &Measured,
+    ) -> Result<Option<Value>, Failure> {
+        catalogue::check(key, qualifiers)?;
+        if let Some(value) = self.pset_answer(asker, key, qualifiers)? {
+            return Ok(Some(value));
+        }
+        let name = key.as_str();
+        if name == keys::QUERY_NAMESPACES.name() {
+            let registered = self.cx.visible_jobs(asker).filter(|job| job.registered);
+            let names: Vec<&str> = registered.map(|job| job.data.nspace().as_str()).collect();
+            Ok(Some(names.join(",").into()))
+        } else if name == keys::QUERY_NAMESPACE_INFO.name() {
+            self.namespace_info(asker, qualifiers)
+        } else if name == keys::QUERY_PROC_TABLE.name() {
+            self.proc_table(asker, qualifiers)
+        } else if name == keys::QUERY_LOCAL_PROC_TABLE.name() {
+            self.local_proc_table(asker, qualifiers)
+        } else if name == keys::QUERY_MEMORY_USAGE.name() {
+            self.memory_usage(asker, qualifiers, measured)
+        } else if catalogue::is_of_jobs(name) {
+            self.job_value(key, qualifiers, asker)
+        } else {
+            Ok(None)
+        }
+    }
+
+    /// For each namespace, or those that are named, an array of its name and, if known, its command line.
+    fn namespace_info(&self, asker: &Caller, qualifiers: &Directives) -> Result<Option<Value>, Failure> {
+        let named: Vec<String> = all(qualifiers, &keys::NSPACE)?;
+        let mut infos = Vec::new();
+        let mut push = |job: &Job| {
+            let mut about = vec![Info::new(&keys::NSPACE, job.data.nspace().as_str())];
+            let command = job.data.lookup(keys::CMD_LINE.name(), &pmix_types::job::Target::Job);
+            about.extend(command.map(|line| Info::dynamic(keys::CMD_LINE.key_name(), line)));
+            infos.push(Info::new(&keys::QUERY_NAMESPACE_INFO, DataArray::Info(about)));
+        };
+        if named.is_empty() {
+            self.cx.visible_jobs(asker).filter(|job| job.registered).for_each(push);
+        } else {
+            let known = named.iter().filter_map(|nspace| self.cx.visible_job(asker, nspace).ok());
+            known.for_each(&mut push);
+            if let (true, Some(nspace)) = (infos.is_empty(), named.first()) {
+                return Err(unknown_nspace(nspace));
+            }
+        }
+        Ok(Some(DataArray::Info(infos).into()))
+    }
+
+    /// A value of a session, job, app, node or process; of the asker's own job if none is named.
+    fn job_value(
+        &self,
+        key: &KeyName,
+        qualifiers: &Directives,
+        asker: &Caller,
+    ) -> Result<Option<Value>, Failure> {
+        let (mut values, mut failed) = (Vec::new(), None);
+        for reading in readings(qualifiers)? {
+            match self.job_value_of(key, &reading, asker) {
+                Ok(found) => values.extend(found),
+                Err(failure) => failed = Some(failure),
+            }
+        }
+        match failed {
+            Some(failure) if values.is_empty() => Err(failure),
+            _ => Ok(joined(values)),
+        }
+    }
+
+    fn job_value_of(
+        &self,
+        key: &KeyName,
+        reading: &Directives,
+        asker: &Caller,
+    ) -> Result<Option<Value>, Failure> {
+        let named: Option<ProcId> = reading.get(&keys::PROCID)?;
+        let nspace: Option<String> = reading.get(&keys::NSPACE)?;
+        let rank = reading.get(&keys::RANK)?.or_else(|| named.as_ref().map(|proc| proc.rank));
+        let rank = rank.unwrap_or(Rank::WILDCARD);
+        let nspace = nspace.or_else(|| named.map(|proc| proc.nspace.to_string()));
+        let job = match &nspace {
+            Some(nspace) => self.cx.visible_job(asker, nspace)?,
+            // a tool has no job of its own
+            None => match self.cx.jobs.get(&asker.proc.nspace) {
+                Some(job) => job,
+                None => return Ok(None),
+            },
+        };
+        let is_own = *job.data.nspace() == asker.proc.nspace;
+        let asker = Asker { rank: is_own.then_some(asker.proc.rank), hostname: &self.cx.config.hostname };
+        let target = target_of(key, rank, reading, &asker)?;
+        Ok(job.data.lookup(key, &target))
+    }
+}

@@ -1,0 +1,130 @@
+//! What the host gives beside job data: variables for processes, resources of no job, inventories of nodes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pmix_types::job::{JobData, NodeRef, Target};
+use pmix_types::message::Failure;
+use pmix_types::{DataArray, Envar, Info, KeyName, KeyVal, Nspace, ProcId, Status, Value, keys};
+
+use super::registry::unknown_nspace;
+use super::{CallValue, Engine};
+
+/// Values that hold for every job.
+#[derive(Debug, Default)]
+pub(super) struct Setup {
+    resources: BTreeMap<KeyName, Value>,
+    inventory: Inventory,
+}
+
+/// Values by node and key.
+type Inventory = BTreeMap<String, BTreeMap<KeyName, Value>>;
+
+impl Setup {
+    /// Adds what is known to a job; what its own description says is not overwritten (REG-10, REG-20).
+    pub(super) fn add_to(&self, data: &mut JobData, hostname: &str) -> Result<(), Failure> {
+        self.renew(data, hostname, &Inventory::new())
+    }
+
+    /// The same for a job that may have been given values of an inventory that has been `replaced`.
+    fn renew(&self, data: &mut JobData, hostname: &str, replaced: &Inventory) -> Result<(), Failure> {
+        let pairs = self.resources.iter().map(|(key, value)| (key.clone(), value.clone()));
+        data.set_resources(pairs.map(|(key, value)| KeyVal { key, value }));
+        let has = |node: &str| data.node_map().is_some_and(|nodes| nodes.position(node).is_some());
+        let missing = |(node, values): (&String, &BTreeMap<KeyName, Value>)| {
+            let target = Target::Node(NodeRef::Name(node));
+            let old = replaced.get(node);
+            let new = values.iter().filter(|(key, _)| match data.lookup(key, &target) {
+                Some(held) => old.and_then(|old| old.get(*key)) == Some(&held),
+                None => true,
+            });
+            let mut infos: Vec<_> =
+                new.map(|(key, value)| Info::dynamic(key.clone(), value.clone())).collect();
+            infos.insert(0, Info::new(&keys::HOSTNAME, node.as_str()));
+            Info::new(&keys::NODE_INFO_ARRAY, DataArray::Info(infos))
+        };
+        let arrays: Vec<_> = self.inventory.iter().filter(|(node, _)| has(node)).map(missing).collect();
+        data.register(&arrays, hostname).map_err(|error| Failure::new(error.status(), error.to_string()))
+    }
+}
+
+impl Engine {
+    /// Variables go to the processes of the job, anything else to its data (SET-03).
+    pub(super) fn on_setup_local(&mut self, nspace: &Nspace, infos: Vec<Info>) -> Result<CallValue, Failure> {
+        let job = self.cx.jobs.get_mut(nspace.as_str()).filter(|job| job.registered);
+        let job = job.ok_or_else(|| unknown_nspace(nspace))?;
+        let (mut variables, mut others) = (job.variables.clone(), Vec::new());
+        for info in infos {
+            let bad = |_| Failure::new(Status::ERR_BAD_PARAM, format!("{} is no variable", info.key));
+            if info.is(&keys::SET_ENVAR) {
+                let Envar { name, value, .. } = info.get().map_err(bad)?;
+                variables.insert(name, value);
+            } else if info.is(&keys::ADD_ENVAR) {
+                let Envar { name, value, .. } = info.get().map_err(bad)?;
+                variables.entry(name).or_insert(value);
+            } else {
+                others.push(info);
+            }
+        }
+        let mut data = (*job.data).clone();
+        data.register(&others, &self.cx.config.hostname)
+            .map_err(|error| Failure::new(error.status(), error.to_string()))?;
+        job.variables = variables;
+        job.data = Arc::new(data);
+        Ok(CallValue::Done)
+    }
+
+    pub(super) fn on_variables_of(&self, proc: &ProcId) -> Result<CallValue, Failure> {
+        let job = self.cx.job_or_failure(&proc.nspace)?;
+        if job.clients.contains_key(&proc.rank) {
+            return Ok(CallValue::Variables(job.variables.clone().into_iter().collect()));
+        }
+        let message = format!("{proc} is not registered: call register_client before setup_fork");
+        Err(Failure::new(Status::ERR_NOT_FOUND, message))
+    }
+
+    pub(super) fn on_register_resources(&mut self, infos: Vec<Info>) -> Result<CallValue, Failure> {
+        self.setup.resources.extend(infos.into_iter().map(|info| (info.key, info.value)));
+        self.renew_jobs(&Inventory::new())
+    }
+
+    /// Goes by key (REG-10).
+    pub(super) fn on_deregister_resources(&mut self, keys: &[KeyName]) -> Result<CallValue, Failure> {
+        self.setup.resources.retain(|key, _| !keys.contains(key));
+        self.renew_jobs(&Inventory::new())
+    }
+
+    /// What comes later adds to and replaces what came before (SET-05).
+    pub(super) fn on_deliver_inventory(&mut self, infos: &[Info]) -> Result<CallValue, Failure> {
+        let bad = |message: &str| Failure::new(Status::ERR_BAD_PARAM, message);
+        let mut delivered = Vec::new();
+        for info in infos {
+            let node = info.value.as_infos().filter(|_| info.is(&keys::NODE_INFO_ARRAY));
+            let node = node.ok_or_else(|| bad("an inventory is an array for each node"))?;
+            let name = node.iter().find(|info| info.is(&keys::HOSTNAME)).and_then(|info| info.value.as_str());
+            let name = name.ok_or_else(|| bad("an inventory does not name its node"))?;
+            delivered.push((name.to_owned(), node.iter().filter(|info| !info.is(&keys::HOSTNAME))));
+        }
+        let mut replaced = Inventory::new();
+        for (name, values) in delivered {
+            let held = self.setup.inventory.entry(name.clone()).or_default();
+            for info in values {
+                if let Some(old) = held.insert(info.key.clone(), info.value.clone()) {
+                    // the oldest is what jobs have, should a key come twice
+                    replaced.entry(name.clone()).or_default().entry(info.key.clone()).or_insert(old);
+                }
+            }
+        }
+        self.renew_jobs(&replaced)
+    }
+
+    /// Gives the jobs that are registered what is new.
+    fn renew_jobs(&mut self, replaced: &Inventory) -> Result<CallValue, Failure> {
+        for job in self.cx.jobs.values_mut().filter(|job| job.registered) {
+            let mut data = (*job.data).clone();
+            self.setup.renew(&mut data, &self.cx.config.hostname, replaced)?;
+            job.data = Arc::new(data);
+        }
+        Ok(CallValue::Done)
+    }
+}

@@ -1,0 +1,576 @@
+//! Groups by invitation: who is asked, who answers, and what becomes of it.
+
+use pmix_types::message::{Connect, GroupConstruct, GroupInvite, GroupJoin, Identity, Push, Request};
+use pmix_types::{DataArray, Event, GroupOpt, Info, ProcId, Rank, Status, keys};
+
+use super::super::upcall::{Connected, Grouped, Upcall};
+use super::super::{Answer, CallId, Command, HostCall, Input, UpcallId, UpcallRequest};
+use super::group::{hears_of, made};
+use super::harness::*;
+
+fn invite(procs: impl IntoIterator<Item = ProcId>) -> Request {
+    Request::GroupInvite(GroupInvite::new(nspace("g"), procs.into_iter().collect()))
+}
+
+fn answer(leader: &Peer, answer: GroupOpt) -> Request {
+    Request::GroupJoin(GroupJoin::new(nspace("g"), leader.proc.clone(), answer))
+}
+
+fn accept(leader: &Peer) -> Request {
+    answer(leader, GroupOpt::ACCEPT)
+}
+
+fn decline(leader: &Peer) -> Request {
+    answer(leader, GroupOpt::DECLINE)
+}
+
+#[track_caller]
+fn told_beyond(t: &mut Harness) -> (UpcallId, Event) {
+    match t.upcall() {
+        (id, _, UpcallRequest::NotifyEvent(notify)) => (id, notify),
+        other => panic!("expected an event for other nodes, not {other:?}"),
+    }
+}
+
+#[test]
+fn grp_03_who_accepts_is_a_member_when_all_have_answered() {
+    let (mut t, peers) = Harness::local(3);
+    let [a, b, c] = [&peers[0], &peers[1], &peers[2]];
+    listen(&mut t, a);
+    listen(&mut t, b);
+    let leads = t.ask(a, invite([proc("job", 2), proc("job", 1)]));
+    hears_of(&mut t, b, Status::GROUP_INVITED, &a.proc);
+    let first = t.ask(b, accept(a));
+    hears_of(&mut t, a, Status::GROUP_INVITE_ACCEPTED, &b.proc);
+    let again = t.ask(b, accept(a));
+    t.fails(again, Status::ERR_INVALID_OPERATION);
+    let early = t.ask(b, fence([all_of("g")]));
+    t.fails(early, Status::ERR_INVALID_OPERATION);
+    let second = t.ask(c, accept(a));
+    hears_of(&mut t, a, Status::GROUP_INVITE_ACCEPTED, &c.proc);
+    hears_of(&mut t, b, Status::GROUP_MEMBERSHIP_UPDATE, &a.proc);
+    for _ in [a, b] {
+        let Command::Push { push: Push::Event { event, .. }, .. } = t.next() else { panic!("no event") };
+        assert_eq!(event.code, Status::GROUP_CONSTRUCT_COMPLETE);
+        let members = event.info.get(&keys::GROUP_MEMBERSHIP).unwrap();
+        assert_eq!(members, Some(DataArray::Proc([0, 2, 1].map(|rank| proc("job", rank)).into())));
+    }
+    // in the order of their answers
+    for to in [first, second, leads] {
+        let reply = made(&mut t, to);
+        assert_eq!(reply.members, [0, 2, 1].map(|rank| proc("job", rank)));
+        assert!(!reply.partial);
+    }
+    t.finish();
+}
+
+#[test]
+fn grp_03_who_declines_or_ends_makes_it_fail_unless_that_is_optional() {
+    for optional in [false, true] {
+        for ends in [false, true] {
+            let (mut t, peers) = Harness::local(3);
+            let [a, b, c] = [&peers[0], &peers[1], &peers[2]];
+            listen(&mut t, a);
+            let leads = t.ask(a, invite([all_of("job")]).with(&keys::GROUP_OPTIONAL, optional));
+            let joins = t.ask(b, accept(a));
+            hears_of(&mut t, a, Status::GROUP_INVITE_ACCEPTED, &b.proc);
+            if ends {
+                t.lose(c);
+                hears_of(&mut t, a, Status::GROUP_INVITE_FAILED, &c.proc);
+            } else {
+                let declines = t.ask(c, decline(a));
+                t.done(declines);
+                hears_of(&mut t, a, Status::GROUP_INVITE_DECLINED, &c.proc);
+            }
+            if optional {
+                let Command::Push { push: Push::Event { event, .. }, .. } = t.next() else {
+                    panic!("no event")
+                };
+                assert_eq!(event.code, Status::GROUP_CONSTRUCT_COMPLETE);
+                for to in [joins, leads] {
+                    let reply = made(&mut t, to);
+                    assert_eq!(reply.members, [a.proc.clone(), b.proc.clone()]);
+                    assert!(reply.partial);
+                }
+            } else {
+                assert_eq!(t.fails(leads, Status::GROUP_CONSTRUCT_ABORT).procs, [proc("job", 2)]);
+                t.fails(joins, Status::GROUP_CONSTRUCT_ABORT);
+                let late = t.ask(b, accept(a));
+                t.fails(late, Status::ERR_NOT_FOUND);
+            }
+            t.finish();
+        }
+    }
+}
+
+#[test]
+fn grp_03_who_has_ended_before_it_is_invited_is_lost_too() {
+    let (mut t, peers) = Harness::local(3);
+    t.lose(&peers[2]);
+    let leads = t.ask(&peers[0], invite([all_of("job")]));
+    assert_eq!(t.fails(leads, Status::GROUP_CONSTRUCT_ABORT).procs, [proc("job", 2)]);
+    t.finish();
+}
+
+#[test]
+fn grp_03_nobody_counts_who_was_not_invited() {
+    let (mut t, a, b) = Harness::two_nodes([Upcall::NotifyEvent]);
+    let leads = t.ask(&a, invite([b.proc.clone()]));
+    let declined = Event::new(Status::GROUP_INVITE_DECLINED, proc("server", 1))
+        .with_info(Info::new(&keys::GROUP_ID, "g"))
+        .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, proc("job", 3)))
+        .with_info(Info::new(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(vec![a.proc.clone()])));
+    t.called(HostCall::NotifyEvent(declined)).unwrap();
+    t.quiet();
+    let joins = t.ask(&b, accept(&a));
+    for to in [joins, leads] {
+        assert_eq!(made(&mut t, to).members, [a.proc.clone(), b.proc.clone()]);
+    }
+    t.finish();
+}
+
+#[test]
+fn grp_03_who_has_accepted_and_ends_is_lost_too() {
+    let (mut t, peers) = Harness::local(3);
+    let leads = t.ask(&peers[0], invite([all_of("job")]));
+    t.ask(&peers[1], accept(&peers[0]));
+    t.lose(&peers[1]);
+    t.fails(leads, Status::GROUP_CONSTRUCT_ABORT);
+    t.finish();
+}
+
+#[test]
+fn grp_03_invitations_and_consents_wait_no_longer_than_asked() {
+    let (mut t, peers) = Harness::local(3);
+    let leads = t.ask(&peers[0], invite([all_of("job")]).with(&keys::TIMEOUT, 2));
+    let joins = t.ask(&peers[1], accept(&peers[0]));
+    t.advance(2);
+    assert_eq!(t.fails(leads, Status::ERR_TIMEOUT).procs, [proc("job", 2)]);
+    t.fails(joins, Status::GROUP_CONSTRUCT_ABORT);
+    // one who waits no more counts as one who has declined
+    let leads = t.ask(&peers[0], invite([all_of("job")]));
+    let joins = t.ask(&peers[1], accept(&peers[0]).with(&keys::TIMEOUT, 1));
+    t.advance(1);
+    t.fails(joins, Status::ERR_TIMEOUT);
+    t.fails(leads, Status::GROUP_CONSTRUCT_ABORT);
+    t.finish();
+}
+
+fn claim(by: &Peer) -> Request {
+    let event = Event::new(Status::GROUP_LEADER_SELECTED, by.proc.clone());
+    Request::Notify(event.with_info(Info::new(&keys::GROUP_ID, "g")))
+}
+
+#[test]
+fn grp_07_without_another_leader_those_who_have_accepted_are_released() {
+    let (mut t, peers) = Harness::local(3);
+    listen(&mut t, &peers[2]);
+    t.ask(&peers[0], invite([all_of("job")]));
+    hears_of(&mut t, &peers[2], Status::GROUP_INVITED, &peers[0].proc);
+    let joins = t.ask(&peers[1], accept(&peers[0]));
+    t.lose(&peers[0]);
+    hears_of(&mut t, &peers[2], Status::GROUP_LEADER_FAILED, &peers[0].proc);
+    // who has not accepted cannot take the place
+    let claims = t.ask(&peers[2], claim(&peers[2]));
+    t.done(claims);
+    t.advance(5);
+    t.fails(joins, Status::GROUP_LEADER_FAILED);
+    assert!(t.engine.invites.is_empty());
+    t.finish();
+}
+
+#[test]
+fn grp_07_another_one_takes_the_place_of_the_leader() {
+    let (mut t, peers) = Harness::local(4);
+    let [a, b, c, d] = [&peers[0], &peers[1], &peers[2], &peers[3]];
+    t.ask(a, invite([all_of("job")]).with(&keys::GROUP_NOTIFY_TERMINATION, true));
+    let first = t.ask(b, accept(a));
+    let second = t.ask(c, accept(a));
+    listen(&mut t, c);
+    hears_of(&mut t, c, Status::GROUP_INVITED, &a.proc);
+    t.lose(a);
+    hears_of(&mut t, c, Status::GROUP_LEADER_FAILED, &a.proc);
+    let claims = t.ask(c, claim(c));
+    hears_of(&mut t, c, Status::GROUP_LEADER_SELECTED, &c.proc);
+    // the consent of before counts for it
+    hears_of(&mut t, c, Status::GROUP_INVITE_ACCEPTED, &b.proc);
+    t.done(claims);
+    // the place is taken
+    let claims = t.ask(b, claim(b));
+    t.done(claims);
+    // an answer to the one who has invited is one to the one who leads now
+    let third = t.ask(d, accept(a));
+    hears_of(&mut t, c, Status::GROUP_INVITE_ACCEPTED, &d.proc);
+    let Command::Push { push: Push::Event { event, .. }, .. } = t.next() else { panic!("no event") };
+    assert_eq!(event.code, Status::GROUP_CONSTRUCT_COMPLETE);
+    for to in [first, third, second] {
+        let reply = made(&mut t, to);
+        assert_eq!(reply.members, [1, 2, 3].map(|rank| proc("job", rank)));
+        assert!(reply.partial);
+    }
+    // what the first has asked for holds
+    t.lose(b);
+    hears_of(&mut t, c, Status::GROUP_MEMBER_FAILED, &b.proc);
+    t.finish();
+}
+
+#[test]
+fn grp_07_of_two_who_take_the_place_the_lower_one_leads() {
+    for other in [1, 4] {
+        let mut t = Harness::new([Upcall::Group, Upcall::NotifyEvent]);
+        t.job("job", "2,3;0,1,4");
+        let b = t.connect(&proc("job", 3));
+        // rank 0 leads from another node
+        let told = |t: &mut Harness, code: Status, about: &ProcId, more: Vec<Info>| {
+            let mut event = Event::new(
+                code,
+                if code == Status::GROUP_INVITED { about.clone() } else { proc("server", 1) },
+            )
+            .with_info(Info::new(&keys::GROUP_ID, "g"))
+            .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, about.clone()));
+            event.info.extend(more);
+            t.feed(Input::Call { id: CallId(9999), call: HostCall::NotifyEvent(event) });
+            let mut said = t.drain();
+            let answered = said.pop();
+            assert!(matches!(answered, Some(Command::Return { result: Ok(_), .. })), "{answered:?}");
+            said
+        };
+        let leader = Peer { conn: b.conn, proc: proc("job", 0) };
+        let all = [0, 1, 2, 3, 4].map(|rank| proc("job", rank)).to_vec();
+        let members = Info::new(&keys::GROUP_MEMBERSHIP, DataArray::Proc(all));
+        assert!(told(&mut t, Status::GROUP_INVITED, &leader.proc, vec![members.clone()]).is_empty());
+        let joins = t.ask(&b, accept(&leader));
+        assert_eq!(told_beyond(&mut t).1.code, Status::GROUP_INVITE_ACCEPTED);
+        assert!(told(&mut t, Status::GROUP_LEADER_FAILED, &leader.proc, vec![]).is_empty());
+        let claims = t.ask(&b, claim(&b));
+        assert_eq!(told_beyond(&mut t).1.code, Status::GROUP_LEADER_SELECTED);
+        t.done(claims);
+        // so does somebody on the other node
+        let lower = other < 3;
+        let other = proc("job", other);
+        let former = Info::new(&keys::EVENT_AFFECTED_PROCS, DataArray::Proc(vec![leader.proc.clone()]));
+        let said = told(&mut t, Status::GROUP_LEADER_SELECTED, &other, vec![members, former]);
+        // it accepts where the other one is lower, and goes on to lead where it is not
+        let accepts = said.iter().any(|command| match command {
+            Command::Upcall { request: UpcallRequest::NotifyEvent(notify), .. } => {
+                notify.code == Status::GROUP_INVITE_ACCEPTED
+                    && notify.info.get(&keys::EVENT_AFFECTED_PROC) == Ok(Some(b.proc.clone()))
+            }
+            _ => false,
+        });
+        let leads = t.engine.invites.has(&nspace("g"));
+        assert_eq!((accepts, leads), (lower, !lower));
+        // nothing is left of it with its processes
+        assert!(t.called(HostCall::DeregisterNspace(nspace("job"))).is_ok());
+        let failed = t
+            .drain()
+            .into_iter()
+            .any(|command| matches!(command, Command::Reply { id, .. } if id == joins.id));
+        assert!(failed, "it is answered");
+        t.engine.cx.upcalls.clear();
+        t.finish();
+    }
+}
+
+#[test]
+fn grp_07_a_leader_of_a_construct_that_ends_is_told_of_and_another_one_leads() {
+    let (mut t, peers) = Harness::local(4);
+    let construct = |t: &mut Harness, peer: &Peer, leads: bool| {
+        let construct = GroupConstruct::new(nspace("g"), vec![all_of("job")]);
+        let request = Request::GroupConstruct(construct).with(&keys::GROUP_NOTIFY_TERMINATION, true);
+        t.ask(peer, request.with(&keys::GROUP_LEADER, leads))
+    };
+    listen(&mut t, &peers[1]);
+    listen(&mut t, &peers[2]);
+    construct(&mut t, &peers[0], true);
+    let first = construct(&mut t, &peers[1], false);
+    t.lose(&peers[0]);
+    for peer in &peers[1..3] {
+        hears_of(&mut t, peer, Status::GROUP_LEADER_FAILED, &peers[0].proc);
+    }
+    let claims = t.ask(&peers[1], claim(&peers[1]));
+    for peer in &peers[1..3] {
+        hears_of(&mut t, peer, Status::GROUP_LEADER_SELECTED, &peers[1].proc);
+    }
+    t.done(claims);
+    // the new one alone hears of members that will not come
+    t.lose(&peers[3]);
+    hears_of(&mut t, &peers[1], Status::GROUP_MEMBER_FAILED, &peers[3].proc);
+    let second = construct(&mut t, &peers[2], false);
+    hears_of(&mut t, &peers[1], Status::GROUP_MEMBER_FAILED, &peers[0].proc);
+    hears_of(&mut t, &peers[2], Status::GROUP_MEMBER_FAILED, &peers[0].proc);
+    for to in [first, second] {
+        assert!(made(&mut t, to).partial);
+    }
+    t.finish();
+}
+
+#[test]
+fn grp_07_a_member_gives_a_group_up_for_all() {
+    let abort = |by: u32| {
+        let event = Event::new(Status::GROUP_CONSTRUCT_ABORT, proc("job", by));
+        Request::Notify(event.with_info(Info::new(&keys::GROUP_ID, "g")))
+    };
+    // the leader of an invitation, and one who has accepted it
+    for by in [0, 1] {
+        let (mut t, peers) = Harness::local(3);
+        let leads = t.ask(&peers[0], invite([all_of("job")]));
+        let joins = t.ask(&peers[1], accept(&peers[0]));
+        let asked = t.ask(&peers[by as usize], abort(by));
+        let (first, second) = if by == 0 { (leads, joins) } else { (joins, leads) };
+        t.fails(first, Status::GROUP_CONSTRUCT_ABORT);
+        t.fails(second, Status::GROUP_CONSTRUCT_ABORT);
+        t.done(asked);
+        t.finish();
+    }
+    // a member of a collective, before it has called itself
+    let (mut t, peers) = Harness::local(3);
+    listen(&mut t, &peers[0]);
+    let construct = |t: &mut Harness, peer: &Peer| {
+        let construct = GroupConstruct::new(nspace("g"), vec![all_of("job")]);
+        t.ask(peer, Request::GroupConstruct(construct))
+    };
+    let waits = construct(&mut t, &peers[0]);
+    let asked = t.ask(&peers[1], abort(1));
+    t.fails(waits, Status::GROUP_CONSTRUCT_ABORT);
+    hears_of(&mut t, &peers[0], Status::GROUP_CONSTRUCT_ABORT, &peers[1].proc);
+    t.done(asked);
+    for late in &peers[1..] {
+        let to = construct(&mut t, late);
+        t.fails(to, Status::GROUP_CONSTRUCT_ABORT);
+    }
+    // without a group it is an event like others
+    let asked = t.ask(&peers[1], abort(1));
+    assert!(matches!(t.next(), Command::Push { .. }));
+    t.done(asked);
+    t.finish();
+}
+
+#[test]
+fn grp_03_a_leader_counts_the_answers_from_other_nodes() {
+    let (mut t, a, b) = Harness::two_nodes([Upcall::Group, Upcall::NotifyEvent]);
+    let leads =
+        t.ask(&a, invite([proc("job", 1), proc("job", 2)]).with(&keys::GROUP_NOTIFY_TERMINATION, true));
+    let (id, event) = told_beyond(&mut t);
+    assert_eq!((event.code, &event.source), (Status::GROUP_INVITED, &a.proc));
+    t.answer(id, Ok(Answer::Done));
+    let joins = t.ask(&b, accept(&a));
+    // what the server of rank 2 tells
+    let range = Info::new(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(vec![a.proc.clone()]));
+    let accepted = Event::new(Status::GROUP_INVITE_ACCEPTED, proc("server", 1))
+        .with_info(Info::new(&keys::GROUP_ID, "g"))
+        .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, proc("job", 2)))
+        .with_info(range);
+    let call = t.call(HostCall::NotifyEvent(accepted));
+    let (id, event) = told_beyond(&mut t);
+    assert_eq!(event.code, Status::GROUP_MEMBERSHIP_UPDATE);
+    assert_eq!(event.info.flag(&keys::GROUP_NOTIFY_TERMINATION), Ok(true));
+    let (group, _, request) = t.upcall();
+    let UpcallRequest::Group(request) = request else { panic!("{request:?}") };
+    assert_eq!(request.procs, [0, 1, 2].map(|rank| proc("job", rank)));
+    assert!(t.returned(call).is_ok());
+    t.answer(id, Ok(Answer::Done));
+    t.answer(group, Ok(Answer::Grouped(Grouped::default())));
+    let (id, event) = told_beyond(&mut t);
+    assert_eq!(event.code, Status::GROUP_CONSTRUCT_COMPLETE);
+    for to in [joins, leads] {
+        assert_eq!(made(&mut t, to).members.len(), 3);
+    }
+    t.answer(id, Ok(Answer::Done));
+    t.finish();
+}
+
+#[test]
+fn grp_03_a_consent_that_comes_too_late_is_answered() {
+    let (mut t, a, _) = Harness::two_nodes([Upcall::NotifyEvent]);
+    let accepted = Event::new(Status::GROUP_INVITE_ACCEPTED, proc("server", 1))
+        .with_info(Info::new(&keys::GROUP_ID, "g"))
+        .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, proc("job", 2)))
+        .with_info(Info::new(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(vec![a.proc.clone()])));
+    let call = t.call(HostCall::NotifyEvent(accepted));
+    let (id, event) = told_beyond(&mut t);
+    assert_eq!(event.code, Status::GROUP_CONSTRUCT_ABORT);
+    assert_eq!(event.info.get(&keys::EVENT_CUSTOM_RANGE), Ok(Some(DataArray::Proc(vec![proc("job", 2)]))));
+    assert!(t.returned(call).is_ok());
+    t.answer(id, Ok(Answer::Done));
+    t.finish();
+}
+
+#[test]
+fn grp_03_what_cannot_be_is_refused() {
+    let (mut t, a, b) = Harness::two_nodes([]);
+    for (procs, status) in [
+        (vec![], Status::ERR_BAD_PARAM),
+        (vec![a.proc.clone()], Status::ERR_BAD_PARAM),
+        (vec![all_of("nobody")], Status::ERR_BAD_PARAM),
+        (vec![proc("job", 2)], Status::ERR_NOT_SUPPORTED),
+    ] {
+        let to = t.ask(&a, invite(procs));
+        t.fails(to, status);
+    }
+    let nobody = t.ask(&b, accept(&a));
+    t.fails(nobody, Status::ERR_NOT_FOUND);
+    let leads = t.ask(&a, invite([b.proc.clone()]));
+    let again = t.ask(&a, invite([b.proc.clone()]));
+    t.fails(again, Status::ERR_EXISTS);
+    let odd = t.ask(&b, answer(&a, GroupOpt::from(7)));
+    t.fails(odd, Status::ERR_BAD_PARAM);
+    assert!(t.called(HostCall::DeregisterNspace(nspace("job"))).is_ok());
+    t.fails(leads, Status::GROUP_LEADER_FAILED);
+    t.drain();
+    assert!(t.engine.invites.is_empty());
+    t.finish();
+}
+
+#[test]
+fn grp_03_grp_07_no_process_speaks_for_another_or_for_a_server() {
+    let (mut t, a, _) = Harness::two_nodes([Upcall::Group, Upcall::NotifyEvent]);
+    let say = |code: Status, by: &ProcId, about: &ProcId| {
+        Event::new(code, by.clone())
+            .with_info(Info::new(&keys::GROUP_ID, "g"))
+            .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, about.clone()))
+            .with_info(Info::new(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(vec![a.proc.clone()])))
+    };
+    let far = proc("job", 2);
+    let codes = [
+        Status::GROUP_INVITE_ACCEPTED,
+        Status::GROUP_INVITE_DECLINED,
+        Status::GROUP_INVITE_FAILED,
+        Status::GROUP_MEMBERSHIP_UPDATE,
+        Status::GROUP_CONSTRUCT_ABORT,
+        Status::GROUP_LEADER_FAILED,
+        Status::GROUP_LEADER_SELECTED,
+    ];
+    // other servers would take it for the word of this one
+    for code in codes.into_iter().chain([Status::GROUP_INVITED, Status::GROUP_LEFT]) {
+        let to = t.ask(&a, Request::Notify(say(code, &a.proc, &far)));
+        t.fails(to, Status::ERR_NO_PERMISSIONS);
+    }
+    let leads = t.ask(&a, invite([far.clone(), proc("job", 3)]));
+    let (id, _) = told_beyond(&mut t);
+    t.answer(id, Ok(Answer::Done));
+    // and what a process of another node says of itself is none of its server's
+    for code in codes {
+        t.called(HostCall::NotifyEvent(say(code, &far, &far))).unwrap();
+        t.quiet();
+    }
+    let call = t.call(HostCall::NotifyEvent(say(Status::GROUP_INVITE_DECLINED, &proc("server", 1), &far)));
+    t.fails(leads, Status::GROUP_CONSTRUCT_ABORT);
+    let (id, _) = told_beyond(&mut t);
+    assert!(t.returned(call).is_ok());
+    t.answer(id, Ok(Answer::Done));
+    t.finish();
+}
+
+#[test]
+fn grp_03_the_limits_of_an_invitation_hold_until_the_group_is_complete() {
+    for leader_limits in [true, false] {
+        let (mut t, a, b) = Harness::two_nodes([Upcall::Group, Upcall::NotifyEvent]);
+        let limit = |request: Request, limits| if limits { request.with(&keys::TIMEOUT, 5) } else { request };
+        let leads = t.ask(&a, limit(invite([b.proc.clone(), proc("job", 2)]), leader_limits));
+        let (id, _) = told_beyond(&mut t);
+        t.answer(id, Ok(Answer::Done));
+        let joins = t.ask(&b, limit(accept(&a), !leader_limits));
+        t.advance(4);
+        let accepted = Event::new(Status::GROUP_INVITE_ACCEPTED, proc("server", 1))
+            .with_info(Info::new(&keys::GROUP_ID, "g"))
+            .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, proc("job", 2)))
+            .with_info(Info::new(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(vec![a.proc.clone()])));
+        let call = t.call(HostCall::NotifyEvent(accepted));
+        let (id, _) = told_beyond(&mut t);
+        let (group, ..) = t.upcall();
+        assert!(t.returned(call).is_ok());
+        t.answer(id, Ok(Answer::Done));
+        // the host of the other node has nothing to say
+        t.advance(1);
+        assert_same(&t.next(), &Command::CancelUpcall(group));
+        for to in [joins, leads] {
+            t.fails(to, Status::ERR_TIMEOUT);
+        }
+        t.finish();
+    }
+}
+
+#[test]
+fn idn_06_the_members_of_a_group_are_invited_by_its_id() {
+    let (mut t, peers) = Harness::local(3);
+    let [a, b, c] = [&peers[0], &peers[1], &peers[2]];
+    let pair = GroupConstruct::new(nspace("pair"), vec![b.proc.clone(), c.proc.clone()]);
+    let asked = [b, c].map(|peer| t.ask(peer, Request::GroupConstruct(pair.clone())));
+    asked.into_iter().for_each(|to| drop(made(&mut t, to)));
+    listen(&mut t, b);
+    listen(&mut t, c);
+    let leads = t.ask(a, invite([all_of("pair")]));
+    hears_of(&mut t, b, Status::GROUP_INVITED, &a.proc);
+    hears_of(&mut t, c, Status::GROUP_INVITED, &a.proc);
+    t.ask(b, decline(a));
+    let rest = t.drain();
+    assert!(
+        rest.iter().any(|command| matches!(command, Command::Reply { id, result: Err(failure), .. }
+        if *id == leads.id && failure.status == Status::GROUP_CONSTRUCT_ABORT)),
+        "{rest:?}"
+    );
+    t.finish();
+}
+
+#[test]
+fn grp_11_an_id_is_not_that_of_those_who_are_connected_or_being_invited() {
+    let mut t = Harness::new([Upcall::Connect]);
+    t.job("job", "0-2");
+    let [a, b, c] = [0, 1, 2].map(|rank| t.connect(&proc("job", rank)));
+    let to = t.ask(&a, Request::Connect(Connect::new(vec![a.proc.clone()])));
+    let (id, ..) = t.upcall();
+    let ranks = vec![(a.proc.clone(), Rank::from_raw(0))];
+    let named = Connected { nspace: Some(nspace("asm")), ranks, ..Connected::default() };
+    t.answer(id, Ok(Answer::Connected(named)));
+    t.ok(to);
+    let leads = t.ask(&b, invite([c.proc.clone()]));
+    let construct = |id| Request::GroupConstruct(GroupConstruct::new(nspace(id), vec![a.proc.clone()]));
+    for taken in ["asm", "g"] {
+        let to = t.ask(&a, construct(taken));
+        t.fails(to, Status::ERR_EXISTS);
+    }
+    t.ask(&c, decline(&b));
+    assert!(t.drain().iter().any(|command| matches!(command, Command::Reply { id, .. } if *id == leads.id)));
+    let to = t.ask(&a, construct("g"));
+    made(&mut t, to);
+    t.finish();
+}
+
+#[test]
+fn grp_03_who_is_invited_to_a_group_is_not_asked_to_another_of_its_id() {
+    let (mut t, _, b) = Harness::two_nodes([Upcall::NotifyEvent]);
+    let invited = |leader: &ProcId| {
+        let members = DataArray::Proc(vec![leader.clone(), b.proc.clone()]);
+        Event::new(Status::GROUP_INVITED, leader.clone())
+            .with_info(Info::new(&keys::GROUP_ID, "g"))
+            .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, leader.clone()))
+            .with_info(Info::new(&keys::GROUP_MEMBERSHIP, members))
+    };
+    let [first, second] = [2, 3].map(|rank| proc("job", rank));
+    t.called(HostCall::NotifyEvent(invited(&first))).unwrap();
+    t.quiet();
+    let call = t.call(HostCall::NotifyEvent(invited(&second)));
+    let (id, event) = told_beyond(&mut t);
+    assert_eq!((event.code, event.custom_range()), (Status::GROUP_INVITE_FAILED, vec![second]));
+    assert!(t.returned(call).is_ok());
+    t.answer(id, Ok(Answer::Done));
+    t.lose(&b);
+    let (id, event) = told_beyond(&mut t);
+    assert_eq!((event.code, event.custom_range()), (Status::GROUP_INVITE_FAILED, vec![first]));
+    t.answer(id, Ok(Answer::Done));
+    t.finish();
+}
+
+#[test]
+fn grp_03_a_tool_leads_no_group() {
+    let mut t = Harness::new([Upcall::ToolConnected, Upcall::NotifyEvent]);
+    t.job("job", "0");
+    let tool = Peer { conn: t.hello_as(Identity::Tool(None), USER), proc: proc("tool", 0) };
+    let (id, ..) = t.upcall();
+    t.answer(id, Ok(Answer::Identity(tool.proc.clone())));
+    assert!(matches!(t.next(), Command::Accept { .. }));
+    let to = t.ask(&tool, invite([proc("job", 0)]));
+    t.fails(to, Status::ERR_NOT_SUPPORTED);
+    t.finish();
+}

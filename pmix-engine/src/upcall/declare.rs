@@ -1,0 +1,190 @@
+//! What the table of upcalls becomes: the enum that names them, and the enum that holds their requests.
+
+/// The attributes that the server takes for an entry: those named, or none of its own here.
+macro_rules! attributes {
+    (own) => {
+        None
+    };
+    ($attributes:ident) => {
+        Some(super::attributes::$attributes)
+    };
+}
+
+/// The directives of a request: in a field of it, or all of it.
+macro_rules! directives {
+    ($request:ident none) => {{
+        let _ = $request;
+        None
+    }};
+    ($request:ident all) => {
+        Some($request)
+    };
+    ($request:ident $field:ident) => {
+        Some(&mut $request.$field)
+    };
+}
+
+/// A request of a process as an upcall, if nothing has to be done to it on the way.
+macro_rules! passed_up {
+    ($request:ident $name:ident no) => {};
+    ($request:ident $name:ident $form:ident) => {
+        if let Request::$name(message) = $request {
+            return Ok((UpcallRequest::$name(message), Form::$form));
+        }
+    };
+}
+
+macro_rules! declare {
+    ($(
+        $name:ident $method:ident($request:ty) -> $reply:ty {
+            $what:literal, c: [$($c_name:literal),*],
+            attributes: $attributes:ident, directives: $directives:ident, passed_up: $form:ident,
+            serves: [$($function:literal),* $(,)?],
+        }
+    )+) => {
+        /// The entries of the host module, for saying which of them a host serves.
+        ///
+        /// | upcall | method | in C | serves |
+        /// |---|---|---|---|
+        $(#[doc = concat!(
+            "| [`", stringify!($name), "`](Self::", stringify!($name), ") | `", stringify!($method), "` | ",
+            $("`", $c_name, "` ",)* "| ", $("`", $function, "` ",)* "|",
+        )])+
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        pub enum Upcall {
+            $(#[doc = concat!("`HostModule::", stringify!($method), "`")] $name,)+
+        }
+
+        impl Upcall {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$name),+];
+
+            /// Name of the method.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => stringify!($method),)+
+                }
+            }
+
+            /// Names in the Standard's module; empty for an addition to it.
+            ///
+            /// # Examples
+            /// ```
+            /// use pmix_engine::Upcall;
+            /// assert_eq!(Upcall::Fence.c_names(), ["fence_nb"]);
+            /// assert!(Upcall::ClientLost.c_names().is_empty());
+            /// ```
+            pub const fn c_names(self) -> &'static [&'static str] {
+                match self {
+                    $(Self::$name => &[$($c_name),*],)+
+                }
+            }
+
+            /// The Standard's functions that this entry serves; empty if processes have none for it (ATT-03).
+            ///
+            /// # Examples
+            /// ```
+            /// use pmix_engine::Upcall;
+            /// assert_eq!(Upcall::Publish.functions(), ["PMIx_Publish", "PMIx_Publish_nb"]);
+            /// assert!(Upcall::ClientLost.functions().is_empty());
+            /// ```
+            pub const fn functions(self) -> &'static [&'static str] {
+                match self {
+                    $(Self::$name => &[$($function),*],)+
+                }
+            }
+
+            /// What is done, for messages.
+            pub const fn operation(self) -> &'static str {
+                match self {
+                    $(Self::$name => $what,)+
+                }
+            }
+
+            /// The attributes that the server itself takes for [functions](Self::functions) which only the host can carry
+            /// out; `None` if it carries them out itself.
+            pub const fn attributes_of_server(self) -> Option<&'static [&'static str]> {
+                match self {
+                    $(Self::$name => attributes!($attributes),)+
+                }
+            }
+        }
+
+        /// An entry of the host module with its argument.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum UpcallRequest {
+            $(#[doc = concat!("For `", stringify!($method), "`.")] $name($request),)+
+        }
+
+        impl UpcallRequest {
+            /// Which entry it is for.
+            pub const fn upcall(&self) -> Upcall {
+                match self {
+                    $(Self::$name(_) => Upcall::$name,)+
+                }
+            }
+
+            /// Its directives, if it has any.
+            pub const fn directives_mut(&mut self) -> Option<&mut Directives> {
+                match self {
+                    $(Self::$name(request) => directives!(request $directives),)+
+                }
+            }
+
+            /// A request that goes to the host as it comes, and the form of its answer; any other is given back.
+            pub(crate) fn passed_up(request: Request) -> Result<(Self, Form), Request> {
+                $(passed_up!(request $name $form);)+
+                Err(request)
+            }
+        }
+    };
+}
+
+/// The forms of the hosts' answers.
+macro_rules! answers {
+    ($($(#[$doc:meta])* $name:ident($reply:ty),)+) => {
+        /// What the host, or the system, has answered.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Answer {
+            /// The entry returns nothing.
+            Done,
+            $($(#[$doc])* #[doc = concat!("A `", stringify!($reply), "`.")] $name($reply),)+
+        }
+
+        impl From<()> for Answer {
+            fn from((): ()) -> Self {
+                Self::Done
+            }
+        }
+
+        impl TryFrom<Answer> for () {
+            type Error = Answer;
+
+            fn try_from(answer: Answer) -> Result<Self, Answer> {
+                if answer == Answer::Done { Ok(()) } else { Err(answer) }
+            }
+        }
+
+        $(
+            impl From<$reply> for Answer {
+                fn from(reply: $reply) -> Self {
+                    Self::$name(reply)
+                }
+            }
+
+            impl TryFrom<Answer> for $reply {
+                type Error = Answer;
+
+                fn try_from(answer: Answer) -> Result<Self, Answer> {
+                    match answer {
+                        Answer::$name(reply) => Ok(reply),
+                        other => Err(other),
+                    }
+                }
+            }
+        )+
+    };
+}
+
+pub(super) use {answers, attributes, declare, directives, passed_up};

@@ -1,0 +1,429 @@
+//! The entries of the host module: the table of them, and what they carry.
+//!
+//! Plain data, which the engine owns: it says what it wants of the host by an [`UpcallRequest`], and gets an [`Answer`].
+//! The host side makes methods of them.
+
+mod capabilities;
+mod declare;
+
+use std::any::Any;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use pmix_types::message::Request;
+pub use pmix_types::message::{
+    Abort, Allocate, Credential, Disconnect, Fabric, IofPull, IofPush, JobControl, Log, Lookup, Monitor,
+    Publish, RegisterEvents, ResourceBlock, SessionControl, Spawn, Unpublish, ValidateCredential,
+};
+pub use pmix_types::{Directives, Event};
+use pmix_types::{GroupOperation, Info, Nspace, Pdata, ProcId, Query, Rank, Status};
+
+use super::forward::Form;
+use super::monitor::FileState;
+pub use capabilities::Capabilities;
+use declare::{answers, attributes, declare, directives, passed_up};
+
+/// The table: one row for each entry of the host module. Everything else about entries is made of it, by macros that
+/// take the rows: here the enums and the table in the documentation of [`Upcall`], on the host side what calls the
+/// methods, and the wrong hosts of the conformance checks. A row without a method of `HostModule` does not compile, nor
+/// does a method without a row.
+///
+/// ```text
+/// Name method(request) -> reply {
+///     what is done, for messages,
+///     c: its names in the Standard's module,
+///     attributes: what the server itself takes for these functions if the host serves them, by the name in
+///         `attributes.rs`; `own` if that has rows of its own for them,
+///     directives: the field of the request that holds them, `all` of it, or `none`,
+///     passed_up: the form of the answer, if the request of a process of the same name goes up as it comes; else `no`,
+///     serves: functions of the Standard,
+/// }
+/// ```
+#[macro_export]
+#[doc(hidden)]
+macro_rules! for_each_upcall {
+    ($then:ident) => {
+        $then! {
+            ClientConnected client_connected(ClientConnected) -> () {
+                "client connections", c: ["client_connected", "client_connected2"],
+                attributes: own, directives: directives, passed_up: no,
+                serves: ["PMIx_Init"],
+            }
+            ClientFinalized client_finalized(ClientFinalized) -> () {
+                "client finalization", c: ["client_finalized"],
+                attributes: own, directives: directives, passed_up: no,
+                serves: ["PMIx_Finalize"],
+            }
+            ClientLost client_lost(ClientLost) -> () {
+                "lost clients", c: [],
+                attributes: own, directives: directives, passed_up: no,
+                serves: [],
+            }
+            Abort abort(Abort) -> () {
+                "abort", c: ["abort"],
+                attributes: NOTHING, directives: none, passed_up: no,
+                serves: ["PMIx_Abort"],
+            }
+            Fence fence(FenceRequest) -> Bytes {
+                "fences over several nodes", c: ["fence_nb"],
+                attributes: own, directives: directives, passed_up: no,
+                serves: ["PMIx_Fence", "PMIx_Fence_nb"],
+            }
+            DirectModex direct_modex(DirectModexRequest) -> Bytes {
+                "direct modex", c: ["direct_modex"],
+                attributes: own, directives: directives, passed_up: no,
+                serves: ["PMIx_Get", "PMIx_Get_nb"],
+            }
+            Publish publish(Publish) -> () {
+                "publish", c: ["publish"],
+                attributes: PUBLISH, directives: directives, passed_up: no,
+                serves: ["PMIx_Publish", "PMIx_Publish_nb"],
+            }
+            Lookup lookup(Lookup) -> Found {
+                "lookup", c: ["lookup"],
+                attributes: LOOKUP, directives: directives, passed_up: no,
+                serves: ["PMIx_Lookup", "PMIx_Lookup_nb"],
+            }
+            Unpublish unpublish(Unpublish) -> () {
+                "unpublish", c: ["unpublish"],
+                attributes: LOOKUP, directives: directives, passed_up: no,
+                serves: ["PMIx_Unpublish", "PMIx_Unpublish_nb"],
+            }
+            Spawn spawn(Spawn) -> Nspace {
+                "spawn", c: ["spawn"],
+                attributes: SPAWN, directives: directives, passed_up: no,
+                serves: ["PMIx_Spawn", "PMIx_Spawn_nb"],
+            }
+            Connect connect(ConnectRequest) -> Connected {
+                "connect", c: ["connect"],
+                attributes: own, directives: directives, passed_up: no,
+                serves: ["PMIx_Connect", "PMIx_Connect_nb"],
+            }
+            Disconnect disconnect(Disconnect) -> () {
+                "disconnect", c: ["disconnect"],
+                attributes: own, directives: directives, passed_up: no,
+                serves: ["PMIx_Disconnect", "PMIx_Disconnect_nb"],
+            }
+            RegisterEvents register_events(RegisterEvents) -> () {
+                "registration of system events", c: ["register_events"],
+                attributes: own, directives: directives, passed_up: no,
+                serves: ["PMIx_Register_event_handler"],
+            }
+            DeregisterEvents deregister_events(DeregisterEventsRequest) -> () {
+                "registration of system events", c: ["deregister_events"],
+                attributes: own, directives: directives, passed_up: no,
+                serves: ["PMIx_Deregister_event_handler"],
+            }
+            NotifyEvent notify_event(Event) -> () {
+                "events across servers", c: ["notify_event"],
+                attributes: own, directives: none, passed_up: no,
+                serves: ["PMIx_Notify_event"],
+            }
+            Query query(QueryRequest) -> QueryResults {
+                "queries", c: ["query"],
+                attributes: own, directives: directives, passed_up: no,
+                serves: ["PMIx_Query_info", "PMIx_Query_info_nb"],
+            }
+            ToolConnected tool_connected(ToolConnected) -> ProcId {
+                "tools", c: ["tool_connected", "tool_connected2"],
+                attributes: NOTHING, directives: directives, passed_up: no,
+                serves: ["PMIx_tool_init", "PMIx_tool_attach_to_server"],
+            }
+            Log log(Log) -> () {
+                "log", c: ["log", "log2"],
+                attributes: PASSED_UP, directives: directives, passed_up: no,
+                serves: ["PMIx_Log", "PMIx_Log_nb"],
+            }
+            Allocate allocate(Allocate) -> Infos {
+                "allocation", c: ["allocate"],
+                attributes: PASSED_UP, directives: directives, passed_up: Info,
+                serves: ["PMIx_Allocation_request", "PMIx_Allocation_request_nb"],
+            }
+            JobControl job_control(JobControl) -> Infos {
+                "job control", c: ["job_control"],
+                attributes: PASSED_UP, directives: directives, passed_up: Info,
+                serves: ["PMIx_Job_control", "PMIx_Job_control_nb"],
+            }
+            Monitor monitor(Monitor) -> Infos {
+                "monitoring", c: ["monitor"],
+                attributes: PASSED_UP, directives: directives, passed_up: no,
+                serves: ["PMIx_Process_monitor", "PMIx_Process_monitor_nb", "PMIx_Heartbeat"],
+            }
+            GetCredential get_credential(Directives) -> Credential {
+                "get credential", c: ["get_credential"],
+                attributes: PASSED_UP, directives: all, passed_up: Credential,
+                serves: ["PMIx_Get_credential", "PMIx_Get_credential_nb"],
+            }
+            ValidateCredential validate_credential(ValidateCredential) -> Infos {
+                "validate credential", c: ["validate_credential"],
+                attributes: PASSED_UP, directives: directives, passed_up: Info,
+                serves: ["PMIx_Validate_credential", "PMIx_Validate_credential_nb"],
+            }
+            IofPull iof_pull(IofPullRequest) -> () {
+                "forwarding of output", c: ["iof_pull"],
+                attributes: IOF_PULL, directives: none, passed_up: no,
+                serves: ["PMIx_IOF_pull"],
+            }
+            PushStdin push_stdin(IofPush) -> () {
+                "forwarding of input", c: ["push_stdin"],
+                attributes: IOF_PUSH, directives: directives, passed_up: no,
+                serves: ["PMIx_IOF_push"],
+            }
+            Group group(GroupRequest) -> Grouped {
+                "groups", c: ["group"],
+                attributes: own, directives: directives, passed_up: no,
+                serves: [
+                    "PMIx_Group_construct", "PMIx_Group_construct_nb",
+                    "PMIx_Group_destruct", "PMIx_Group_destruct_nb",
+                ],
+            }
+            Fabric fabric(Fabric) -> Infos {
+                "fabric", c: ["fabric"],
+                attributes: PASSED_UP, directives: directives, passed_up: Info,
+                serves: [
+                    "PMIx_Fabric_register", "PMIx_Fabric_register_nb",
+                    "PMIx_Fabric_update", "PMIx_Fabric_update_nb",
+                ],
+            }
+            SessionControl session_control(SessionControl) -> Infos {
+                "session control", c: ["session_control"],
+                attributes: PASSED_UP, directives: directives, passed_up: Info,
+                serves: ["PMIx_Session_control"],
+            }
+            ResourceBlock resource_block(ResourceBlock) -> () {
+                "resource block", c: ["resource_block"],
+                attributes: PASSED_UP, directives: directives, passed_up: Done,
+                serves: ["PMIx_Resource_block", "PMIx_Resource_block_nb"],
+            }
+        }
+    };
+}
+
+for_each_upcall!(declare);
+
+impl Upcall {
+    /// The entry of a name: that of the method, or that of the function in the Standard's module, where it is
+    /// another; `None` for any other text.
+    ///
+    /// # Examples
+    /// ```
+    /// use pmix_engine::Upcall;
+    /// assert_eq!(Upcall::from_name("publish"), Some(Upcall::Publish));
+    /// assert_eq!(Upcall::from_name("fence_nb"), Some(Upcall::Fence));
+    /// assert_eq!(Upcall::from_name("PMIx_Fence"), None);
+    /// ```
+    pub fn from_name(name: &str) -> Option<Self> {
+        let is_named = |upcall: &Self| upcall.name() == name || upcall.c_names().contains(&name);
+        Self::ALL.iter().copied().find(is_named)
+    }
+}
+
+/// An object of the host's own, given with a client's registration and handed back with its upcalls
+/// (CLI-04).
+pub type HostObject = Arc<dyn Any + Send + Sync>;
+
+/// Declares what only the host sees: some fields and directives.
+macro_rules! requests {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* })+) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq)]
+        #[non_exhaustive]
+        pub struct $name {
+            $($(#[$field_doc])* pub $field: $type,)*
+            /// Directives of the caller, passed up unchanged (GEN-14); may be empty.
+            pub directives: Directives,
+        }
+
+        impl $name {
+            /// Joins the parts, without directives.
+            #[allow(clippy::too_many_arguments)]
+            pub const fn new($($field: $type),*) -> Self {
+                Self { $($field,)* directives: Directives::new() }
+            }
+
+            /// The same with directives.
+            #[must_use]
+            pub fn with_directives(mut self, directives: Directives) -> Self {
+                self.directives = directives;
+                self
+            }
+        }
+    )+};
+}
+
+requests! {
+    /// A client has connected and waits to be let in (CLI-05).
+    ClientConnected {
+        /// The client.
+        proc: ProcId,
+    }
+    /// A client has called finalize (CLI-06).
+    ClientFinalized {
+        /// The client.
+        proc: ProcId,
+    }
+    /// A client's last connection has ended without finalize.
+    ClientLost {
+        /// The client.
+        proc: ProcId,
+        /// What is known of the end.
+        reason: String,
+    }
+    /// All local participants of a fence have called it (FEN-09).
+    FenceRequest {
+        /// All participants, local and remote, as they were named: sorted, without repeats.
+        procs: Vec<ProcId>,
+        /// Names of the nodes they are on as far as the server knows, this node included; sorted.
+        nodes: Vec<String>,
+        /// What the local participants have put, for all other servers; empty without data collection.
+        /// Describes its own length, so blobs may be joined end to end in any order.
+        data: Bytes,
+    }
+    /// A local process wants data of a process on another node (DMX-01).
+    DirectModexRequest {
+        /// The process whose data is wanted; rank `WILDCARD` for the job-level data of its namespace.
+        proc: ProcId,
+    }
+    /// All local participants of a connect have called it (CON-02).
+    ConnectRequest {
+        /// All participants.
+        procs: Vec<ProcId>,
+        /// Nodes they are on, as far as known.
+        nodes: Vec<String>,
+        /// Job-level data of the local namespaces, for the other servers.
+        data: Bytes,
+    }
+    /// Nobody asks for these codes any more (HST-06).
+    DeregisterEventsRequest {
+        /// The codes.
+        codes: Vec<Status>,
+    }
+    /// A process asks what the server cannot answer itself (QRY-10).
+    QueryRequest {
+        /// The queries, never empty.
+        queries: Vec<Query>,
+    }
+    /// A tool wants to connect (TOL-15). The directives are what it said of itself.
+    ToolConnected {
+        /// The identity it wishes to have.
+        wish: Option<ProcId>,
+    }
+    /// All local members of a group operation have called it (GRP-01).
+    GroupRequest {
+        /// What to do.
+        operation: GroupOperation,
+        /// Name of the group.
+        group: String,
+        /// Its members in the order of their ranks in the group, with their own ids (GRP-12); rank `WILDCARD` stands for
+        /// all of a namespace of which the server does not know how many there are.
+        procs: Vec<ProcId>,
+        /// Those of them on this node that have ended before they called, which is no failure (GRP-06); else empty.
+        absent: Vec<ProcId>,
+        /// What the members on this node have put, for the other servers, as in a fence; empty at the end of a group.
+        data: Bytes,
+        /// Job-level data of the members' namespaces, for the other servers; empty at the end of a group.
+        jobs: Bytes,
+    }
+}
+
+/// A tool wants output of processes, or wants it no more (IOF-01).
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct IofPullRequest {
+    /// What the tool has asked for.
+    pub pull: IofPull,
+    /// False to end it.
+    pub start: bool,
+}
+
+impl IofPullRequest {
+    /// Pairs the two.
+    pub const fn new(pull: IofPull, start: bool) -> Self {
+        Self { pull, start }
+    }
+}
+
+/// The answer to a lookup: what was found, in no particular order.
+pub type Found = Vec<Pdata>;
+
+/// The answer to a connect (CON-06): a namespace for the assembly and the ranks in it, both optional.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Connected {
+    /// Namespace of the assembly, if the host makes one.
+    pub nspace: Option<Nspace>,
+    /// Rank there of each local participant.
+    pub ranks: Vec<(ProcId, Rank)>,
+    /// Job-level data of the other namespaces, joined end to end.
+    pub data: Bytes,
+}
+
+impl Connected {
+    /// An answer that makes no namespace of those who have connected.
+    ///
+    /// # Examples
+    /// ```
+    /// let connected = pmix_engine::upcall::Connected::new(bytes::Bytes::from_static(b"of the other nodes"));
+    /// assert_eq!(connected.nspace, None);
+    /// ```
+    pub fn new(data: Bytes) -> Self {
+        Self { data, ..Self::default() }
+    }
+}
+
+/// The answer to the making of a group (GRP-05). The default leaves the group as it was asked for.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Grouped {
+    /// The members in the order of their ranks in the group, rank `WILDCARD` for all of a namespace; empty for those who
+    /// were asked for, without the absent ones of this node.
+    pub members: Vec<ProcId>,
+    /// The number of the group, if one was asked for.
+    pub context_id: Option<u64>,
+    /// What members have put, joined end to end as in a fence; that of this node may be left out.
+    pub data: Bytes,
+    /// Job-level data of the members' namespaces, joined end to end.
+    pub jobs: Bytes,
+}
+
+/// The answer to queries: results and whether all was found (QRY-03).
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct QueryResults {
+    /// `SUCCESS`, or `ERR_PARTIAL_SUCCESS` if some keys were not found.
+    pub status: Status,
+    /// One `QUERY_RESULTS` info a query.
+    pub results: Vec<Info>,
+}
+
+impl QueryResults {
+    /// Everything was found.
+    pub const fn complete(results: Vec<Info>) -> Self {
+        Self { status: Status::SUCCESS, results }
+    }
+
+    /// Some of it was found.
+    pub const fn partial(results: Vec<Info>) -> Self {
+        Self { status: Status::ERR_PARTIAL_SUCCESS, results }
+    }
+}
+
+/// Shared by entries that answer with infos.
+pub type Infos = Vec<Info>;
+
+answers! {
+    /// Data for other servers, or of them.
+    Blob(Bytes),
+    Query(QueryResults),
+    /// Resident bytes of each process; `None` for one that has gone.
+    Memory(Vec<Option<u64>>),
+    /// What a file looks like; `None` if it is not there, or cannot be seen.
+    File(Option<FileState>),
+    Identity(ProcId),
+    Found(Found),
+    Spawned(Nspace),
+    Connected(Connected),
+    Grouped(Grouped),
+    Info(Infos),
+    Credential(Credential),
+}

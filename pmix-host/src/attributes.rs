@@ -1,0 +1,102 @@
+//! Which attributes each entry takes, for those who ask (ATT-01).
+//!
+//! What stands here for an entry is what its code reads; a test asks with every attribute that there is, and compares
+//! (`att_01_gen_05_...` in `tests/tests/node/attributes.rs`).
+
+use pmix_types::{RegAttr, keys};
+
+use pmix_server::host::Upcall;
+
+const GROUP: &[&str] =
+    &[keys::GROUP_ASSIGN_CONTEXT_ID.name(), keys::GROUP_OPTIONAL.name(), keys::RANGE.name()];
+
+const PUBLISH: &[&str] = &[
+    keys::RANGE.name(),
+    keys::EVENT_CUSTOM_RANGE.name(),
+    keys::PERSISTENCE.name(),
+    keys::ACCESS_PERMISSIONS.name(),
+    keys::ACCESS_USERIDS.name(),
+    keys::ACCESS_GRPIDS.name(),
+];
+
+const LOOKUP: &[&str] = &[keys::RANGE.name(), keys::EVENT_CUSTOM_RANGE.name(), keys::WAIT.name()];
+
+const UNPUBLISH: &[&str] = &[keys::RANGE.name(), keys::EVENT_CUSTOM_RANGE.name()];
+
+const SPAWN: &[&str] = &[
+    keys::WDIR.name(),
+    keys::SET_SESSION_CWD.name(),
+    keys::PREFIX.name(),
+    keys::HOST.name(),
+    keys::HOSTFILE.name(),
+    keys::ADD_HOST.name(),
+    keys::ADD_HOSTFILE.name(),
+    keys::SET_ENVAR.name(),
+    keys::ADD_ENVAR.name(),
+    keys::UNSET_ENVAR.name(),
+    keys::PREPEND_ENVAR.name(),
+    keys::APPEND_ENVAR.name(),
+    keys::FIRST_ENVAR.name(),
+    keys::FWD_STDIN.name(),
+    keys::FWD_STDOUT.name(),
+    keys::FWD_STDERR.name(),
+    keys::JOB_TIMEOUT.name(),
+    keys::NOTIFY_COMPLETION.name(),
+    keys::NOTIFY_JOB_EVENTS.name(),
+    keys::EVENT_SILENT_TERMINATION.name(),
+    keys::SPAWN_CHILD_SEP.name(),
+    keys::DEBUG_STOP_IN_INIT.name(),
+    keys::DEBUG_STOP_IN_APP.name(),
+];
+
+const LOG_CHANNELS: &[&str] = &[
+    keys::LOG_STDOUT.name(),
+    keys::LOG_STDERR.name(),
+    keys::LOG_SYSLOG.name(),
+    keys::LOG_LOCAL_SYSLOG.name(),
+    keys::LOG_GLOBAL_SYSLOG.name(),
+];
+
+/// How to write to the channels.
+pub(super) const LOG_STYLE: &[&str] = &[
+    keys::LOG_SYSLOG_PRI.name(),
+    keys::LOG_SOURCE.name(),
+    keys::LOG_TIMESTAMP.name(),
+    keys::LOG_GENERATE_TIMESTAMP.name(),
+    keys::LOG_TAG_OUTPUT.name(),
+    keys::LOG_TIMESTAMP_OUTPUT.name(),
+    keys::LOG_ONCE.name(),
+];
+
+pub(super) const JOB_CONTROL: &[&str] = &[
+    keys::JOB_CTRL_ID.name(),
+    keys::JOB_CTRL_SIGNAL.name(),
+    keys::JOB_CTRL_KILL.name(),
+    keys::JOB_CTRL_PAUSE.name(),
+    keys::JOB_CTRL_RESUME.name(),
+    keys::JOB_CTRL_TERMINATE.name(),
+    keys::JOB_CTRL_CANCEL.name(),
+];
+
+const IOF_PULL: &[&str] = &[keys::IOF_COPY.name(), keys::IOF_REDIRECT.name()];
+
+/// What qualifies the queries it answers.
+pub(super) const QUERY: &[&str] =
+    &[keys::NSPACE.name(), keys::HOSTNAME.name(), keys::QUERY_REFRESH_CACHE.name()];
+
+/// What an entry of `StandardHost` takes; empty for one that takes nothing, and for those it does not serve.
+pub(super) fn taken_by(upcall: Upcall) -> impl Iterator<Item = RegAttr> {
+    let (names, more): (&[&str], &[&str]) = match upcall {
+        Upcall::Group => (GROUP, &[]),
+        Upcall::Publish => (PUBLISH, &[]),
+        Upcall::Lookup => (LOOKUP, &[]),
+        Upcall::Unpublish => (UNPUBLISH, &[]),
+        Upcall::Spawn => (SPAWN, &[]),
+        Upcall::Log => (LOG_CHANNELS, LOG_STYLE),
+        Upcall::JobControl => (JOB_CONTROL, &[]),
+        Upcall::IofPull => (IOF_PULL, &[]),
+        Upcall::Query => (QUERY, &[]),
+        _ => (&[], &[]),
+    };
+    names.iter().chain(more).filter_map(|name| keys::find(name)).map(RegAttr::from)
+}

@@ -1,0 +1,92 @@
+//! Direct modex: data of one process, from the server of its node.
+
+use bytes::Bytes;
+use futures::stream::{FuturesUnordered, StreamExt};
+use pmix_types::job::JobData;
+use pmix_types::message::Failure;
+use pmix_types::{Directives, Info, ProcId, Rank, Status, keys};
+
+use super::peer::{Ask, Told, unreadable};
+use super::{Exchange, Launcher, StandardHost};
+use pmix_server::host::{DirectModexRequest, HostError, HostResult, UpcallContext};
+
+impl<L: Launcher, X: Exchange> StandardHost<L, X> {
+    /// Asks the server of the process, or all of them if nobody here knows which that is: those that do not know its
+    /// namespace wait until they do (DMX-05), so all are asked at the same time.
+    pub(super) async fn fetch_data(
+        &self,
+        cx: &UpcallContext,
+        mut req: DirectModexRequest,
+    ) -> HostResult<Bytes> {
+        let handle = self.handle()?;
+        let key: Option<String> = req.directives.take(&keys::REQUIRED_KEY)?;
+        req.directives.deny_unprocessed()?;
+        let job = handle.job_data(&req.proc.nspace).await.ok();
+        let nodes = nodes_to_ask(job.as_deref(), req.proc.rank, self.0.exchange.nodes());
+        let mut last = Failure::new(Status::ERR_NOT_FOUND, format!("no server knows {}", req.proc));
+        let ask = Ask::DirectModex { proc: req.proc, key };
+        let others = nodes.iter().filter(|node| *node != self.0.exchange.node());
+        let mut answers: FuturesUnordered<_> = others.map(|node| self.ask(cx, node, &ask)).collect();
+        while let Some(answer) = answers.next().await {
+            match answer {
+                Ok(Told::Blob(blob)) => return Ok(blob),
+                Ok(Told::Reply(_)) => last = unreadable("answer"),
+                Err(failure) => last = failure,
+            }
+        }
+        Err(HostError::new(last.status, last.message))
+    }
+
+    /// Gives data of processes on this node to the host of another.
+    pub(super) async fn give_data(&self, proc: &ProcId, key: Option<String>) -> Result<Bytes, Failure> {
+        let handle = self.handle().map_err(|error| Failure::new(error.status(), error.to_string()))?;
+        // only who knows a namespace may speak for it; waiting is for processes
+        if proc.rank.is_wildcard() && handle.job_data(&proc.nspace).await.is_err() {
+            return Err(Failure::new(Status::ERR_NOT_FOUND, format!("{} is not known here", proc.nspace)));
+        }
+        let directives =
+            key.map(|key| Info::new(&keys::REQUIRED_KEY, key)).into_iter().collect::<Directives>();
+        handle.dmodex_request(proc, directives).await
+    }
+}
+
+/// Where a process may be, out of all nodes, by what is known here of its job.
+fn nodes_to_ask(job: Option<&JobData>, rank: Rank, all: Vec<String>) -> Vec<String> {
+    if let Some(node) = job.and_then(|job| job.hostname_of(rank)) {
+        return vec![node];
+    }
+    let is_beyond = |job: &JobData| job.size().is_some_and(|size| rank.to_raw() >= size);
+    match job {
+        Some(job) if job.proc_map().is_some() || is_beyond(job) => Vec::new(),
+        _ => all,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pmix_types::Nspace;
+    use pmix_types::job::JobSpec;
+
+    use super::*;
+
+    #[test]
+    fn dmx_01_nodes_are_asked_as_far_as_a_job_does_not_tell_the_place() {
+        let nspace = Nspace::new("job").unwrap();
+        let job = |spec: JobSpec| {
+            let mut job = JobData::new(nspace.clone());
+            job.register(&spec.into_infos(), "n0").unwrap();
+            job
+        };
+        let nodes = |job: Option<&JobData>, rank| {
+            nodes_to_ask(job, Rank::from_raw(rank), ["n0", "n1", "n2"].map(Into::into).into())
+        };
+        assert_eq!(nodes(None, 7), ["n0", "n1", "n2"]);
+        let mapped = JobSpec::new(nspace.clone()).node_map(["n0", "n1"]).unwrap().proc_map("0;1").unwrap();
+        let mapped = job(mapped);
+        assert_eq!(nodes(Some(&mapped), 1), ["n1"]);
+        assert_eq!(nodes(Some(&mapped), 2), [""; 0], "the map tells all there are");
+        let counted = job(JobSpec::new(nspace.clone()).info(&keys::JOB_SIZE, 2_u32));
+        assert_eq!(nodes(Some(&counted), 1), ["n0", "n1", "n2"]);
+        assert_eq!(nodes(Some(&counted), 2), [""; 0], "it is none of two");
+    }
+}

@@ -1,0 +1,150 @@
+//! Events of processes on their way to other nodes, and the deaths that nobody else tells of.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use pmix_types::job::JobData;
+use pmix_types::message::{Failure, Reply, Request};
+use pmix_types::{DataRange, Event, Info, Nspace, ProcId, Status, keys};
+
+use super::peer::Ask;
+use super::store::User;
+use super::{Exchange, Launcher, StandardHost};
+use pmix_server::host::{HostError, HostResult, UpcallContext};
+
+/// How long a node may take to hear of an event. Later events of the same process wait for it.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+impl<L: Launcher, X: Exchange> StandardHost<L, X> {
+    /// Tells the hosts of all other nodes in range; done when each has told its server or failed to. The server
+    /// brings the events of one process one by one, which keeps their order.
+    pub(super) async fn carry_event(&self, cx: &UpcallContext, event: Event) -> HostResult<()> {
+        if event.code == Status::READY_FOR_DEBUG && !reaches_tools(event.range) {
+            return self.announce_stop(cx, event).await;
+        }
+        self.spread(cx, event).await
+    }
+
+    /// A process tells its server or host that it waits for a debugger (INI-09): those who have asked for that hear of
+    /// it, also when they come later: the process goes on waiting for them.
+    async fn announce_stop(&self, cx: &UpcallContext, mut event: Event) -> HostResult<()> {
+        event.range = DataRange::SESSION;
+        event.info.remove(&keys::EVENT_CUSTOM_RANGE);
+        event.info.remove(&keys::EVENT_DO_NOT_CACHE);
+        self.handle()?.notify_event_of(event.clone(), cx.uid).await?;
+        self.spread(cx, event).await
+    }
+
+    /// Takes an event from the host of another node, where this user has told of it.
+    pub(super) async fn take_event(&self, teller: &User, event: Event) -> Result<Reply, Failure> {
+        let handle = self.handle().map_err(|error| Failure::new(error.status(), error.to_string()))?;
+        handle.notify_event_of(event, teller.uid).await.map(|()| Reply::Done)
+    }
+
+    /// Tells a job's processes on all nodes that one of them is lost, where no supervisor of the job does (EVT-20).
+    pub(super) async fn announce_loss(&self, cx: &UpcallContext, lost: ProcId) {
+        let Ok(handle) = self.handle() else { return };
+        // the end of the job comes first: nobody is left to be told
+        if handle.job_data(&lost.nspace).await.is_err() {
+            return;
+        }
+        let event = self.lost_proc(lost, Status::ERR_PROC_TERM_WO_SYNC);
+        // a server that has stopped has nobody to tell
+        let _ = handle.notify_event(event.clone()).await;
+        if let Err(error) = self.spread(cx, event).await {
+            tracing::warn!(%error, "not all nodes have heard of a lost process");
+        }
+    }
+
+    async fn spread(&self, cx: &UpcallContext, mut event: Event) -> HostResult<()> {
+        let nodes = self.nodes_in_range(&event).await;
+        if event.range == DataRange::SESSION {
+            self.name_session(&mut event).await;
+        }
+        let ask = Ask::Request { caller: User::of(cx), request: Request::Notify(event) };
+        let tell = async |node: &String| {
+            let told = tokio::time::timeout(PATIENCE, self.ask(cx, node, &ask)).await;
+            let failure = match told {
+                Ok(told) => told.err()?,
+                Err(_) => Failure::new(Status::ERR_TIMEOUT, format!("it took longer than {PATIENCE:?}")),
+            };
+            Some(format!("node {node}: {failure}"))
+        };
+        let failed: Vec<_> = join_all(nodes.iter().map(tell)).await.into_iter().flatten().collect();
+        if failed.is_empty() {
+            return Ok(());
+        }
+        Err(HostError::new(Status::ERR_UNREACH, format!("an event was not told to {}", failed.join(", "))))
+    }
+
+    /// Which session it is for, where it is known: the job of its source need not be registered on all nodes.
+    async fn name_session(&self, event: &mut Event) {
+        // no process says for itself which session it is in
+        event.info.remove(&keys::SESSION_ID);
+        if let Some(id) = self.job_of(&event.source.nspace).await.and_then(|job| job.session_id()) {
+            event.info.push(Info::new(&keys::SESSION_ID, id));
+        }
+    }
+
+    /// The other nodes that may have processes for which the event is (EVT-11).
+    async fn nodes_in_range(&self, event: &Event) -> Vec<String> {
+        let mut nodes = self.0.exchange.nodes();
+        nodes.retain(|node| node != self.0.exchange.node());
+        let targets = match event.range {
+            DataRange::SESSION | DataRange::GLOBAL => return nodes,
+            DataRange::NAMESPACE if event.source.nspace.is_empty() => {
+                event.affected_procs().into_iter().map(|proc| ProcId::wildcard(proc.nspace)).collect()
+            }
+            DataRange::NAMESPACE => vec![ProcId::wildcard(event.source.nspace.clone())],
+            DataRange::CUSTOM => event.custom_range(),
+            // it ends here
+            _ => return Vec::new(),
+        };
+        let mut wanted = vec![false; nodes.len()];
+        for target in &targets {
+            let job = self.job_of(&target.nspace).await;
+            for (node, wanted) in nodes.iter().zip(&mut wanted) {
+                *wanted |= job.as_deref().is_none_or(|job| may_run(job, target, node));
+            }
+        }
+        let mut wanted = wanted.into_iter();
+        nodes.retain(|_| wanted.next().unwrap_or_default());
+        nodes
+    }
+
+    async fn job_of(&self, nspace: &Nspace) -> Option<std::sync::Arc<JobData>> {
+        self.handle().ok()?.job_data(nspace).await.ok()
+    }
+}
+
+fn reaches_tools(range: DataRange) -> bool {
+    matches!(range, DataRange::SESSION | DataRange::GLOBAL)
+}
+
+/// Whether a process may be on a node, or with rank `WILDCARD` any of its job.
+fn may_run(job: &JobData, proc: &ProcId, node: &str) -> bool {
+    job.local_ranks(node).is_none_or(|ranks| {
+        if proc.rank.is_wildcard() { !ranks.is_empty() } else { ranks.contains(proc.rank) }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use pmix_types::Rank;
+    use pmix_types::job::JobSpec;
+
+    use super::*;
+
+    #[test]
+    fn a_job_is_where_its_maps_say_or_anywhere() {
+        let nspace = Nspace::new("job").unwrap();
+        let mut job = JobData::new(nspace.clone());
+        let proc = |rank| ProcId::new(nspace.clone(), Rank::from_raw(rank));
+        assert!(may_run(&job, &proc(0), "n1"), "nothing is known");
+        let spec = JobSpec::new(nspace.clone()).node_map(["n0", "n1", "n2"]).unwrap();
+        job.register(&spec.proc_map("0;1;").unwrap().into_infos(), "n0").unwrap();
+        let all = ProcId::wildcard(nspace.clone());
+        let found = [(&proc(1), "n0"), (&proc(1), "n1"), (&all, "n1"), (&all, "n2")];
+        assert_eq!(found.map(|(proc, node)| may_run(&job, proc, node)), [false, true, true, false]);
+    }
+}

@@ -1,0 +1,98 @@
+//! The gate in front of all upcalls: what processes of which user may have this host do.
+//!
+//! The server's own user and root may have everything done. Processes of other users, which a server with
+//! `other_users` lets in, may have done what the table below says, and nothing that it does not name.
+
+use pmix_types::{ProcId, Status};
+
+use super::store::User;
+use super::{Exchange, Launcher, StandardHost};
+use pmix_server::host::{HostError, HostResult, Upcall};
+
+/// What a process of another user needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Needs {
+    /// No more than to be let in: what there is to be checked is checked elsewhere.
+    Nothing,
+    /// That the jobs it names belong to its user; its own, if it names none.
+    OwnJobs,
+    /// What it does not have: only the server's user and root may.
+    ServersUser,
+}
+
+const fn needs(upcall: Upcall) -> Needs {
+    match upcall {
+        // the server knows these processes, and tells of them by itself
+        Upcall::ClientConnected | Upcall::ClientFinalized | Upcall::ClientLost => Needs::Nothing,
+        // the server is the caller, for processes that it has seen to be of one user (`pmix_engine`, users.rs)
+        Upcall::Fence | Upcall::Connect | Upcall::Disconnect | Upcall::Group | Upcall::DirectModex => {
+            Needs::Nothing
+        }
+        // what is published belongs to a user, and is found by those whom it is meant for (`store`)
+        Upcall::Publish | Upcall::Lookup | Upcall::Unpublish => Needs::Nothing,
+        // runs as the user who asks, or not at all (`spawn.rs`)
+        Upcall::Spawn => Needs::Nothing,
+        // becomes output of the caller, or goes to the syslog, which takes lines from everybody, with its uid before it
+        Upcall::Log => Needs::Nothing,
+        // the servers tell only processes of its user (`pmix_engine`, users.rs)
+        Upcall::NotifyEvent => Needs::Nothing,
+        // answered from what there is of its user's jobs (`query.rs`)
+        Upcall::Query => Needs::Nothing,
+        Upcall::Abort | Upcall::JobControl | Upcall::IofPull | Upcall::PushStdin => Needs::OwnJobs,
+        // tools, and whatever comes to be served without a line here
+        _ => Needs::ServersUser,
+    }
+}
+
+/// Whether a user may have everything done: the server's own, and root.
+pub(super) fn is_trusted(uid: u32) -> bool {
+    [own_uid(), 0].contains(&uid)
+}
+
+/// The user that the server runs as.
+pub(super) fn own_uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+impl<L: Launcher, X: Exchange> StandardHost<L, X> {
+    /// Lets a request of a process pass, which names these, or refuses it with `ERR_NO_PERMISSIONS`.
+    pub(super) fn admit(&self, upcall: Upcall, by: &User, named: &[ProcId]) -> HostResult<()> {
+        match needs(upcall) {
+            _ if is_trusted(by.uid) => Ok(()),
+            Needs::Nothing => Ok(()),
+            Needs::ServersUser => {
+                let (what, own, uid) = (upcall.name(), own_uid(), by.uid);
+                Err(refusal(format!("{what} is for uid {own}, whose server this is, not for uid {uid}")))
+            }
+            Needs::OwnJobs => {
+                let own = [ProcId::wildcard(by.proc.nspace.clone())];
+                let named = if named.is_empty() { &own } else { named };
+                named.iter().try_for_each(|proc| self.check_owner(by, proc))
+            }
+        }
+    }
+
+    /// A job that is not known may be another's the next moment, and is refused alike; but for the caller's own, which
+    /// others may have started.
+    fn check_owner(&self, by: &User, proc: &ProcId) -> HostResult<()> {
+        let owner = self.jobs().get(&proc.nspace).map(|job| job.owner);
+        match owner {
+            Some(owner) if owner == by.uid => Ok(()),
+            None if proc.nspace == by.proc.nspace => Ok(()),
+            _ => Err(not_own(by.uid, proc)),
+        }
+    }
+}
+
+/// Says that a process is not for this user to touch, and nothing else of it.
+pub(super) fn not_own(uid: u32, proc: &ProcId) -> HostError {
+    refusal(format!("{proc} does not belong to uid {uid}"))
+}
+
+fn refusal(message: String) -> HostError {
+    HostError::new(Status::ERR_NO_PERMISSIONS, message)
+}
+
+#[cfg(test)]
+#[path = "gate_tests.rs"]
+mod tests;

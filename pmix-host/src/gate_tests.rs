@@ -1,0 +1,285 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures::FutureExt;
+use pmix_types::message::{Failure, JobControl, Request};
+use pmix_types::{App, Directives, IofChannels, Nspace, ProcInfo, Query, Rank, keys};
+use tokio::sync::mpsc;
+
+use super::super::iof::Forwarding;
+use super::super::peer::{Answers, Ask, Told};
+use super::super::start::JobEntry;
+use super::super::supervise::Control;
+use super::super::{LaunchError, LaunchJob, LaunchReport, MemoryExchange, OnFailure};
+use super::*;
+use pmix_server::host::{
+    Abort, HostModule, IofPull, IofPullRequest, IofPush, QueryRequest, Spawn, ToolConnected, UpcallContext,
+};
+
+/// Starts processes as its own user only, and counts what is asked of it.
+#[derive(Debug, Default)]
+struct Launching {
+    asked: AtomicUsize,
+}
+
+#[async_trait::async_trait]
+impl Launcher for Launching {
+    fn nodes(&self) -> Vec<String> {
+        vec!["n0".into()]
+    }
+
+    async fn launch(&self, _: LaunchJob, _: mpsc::Sender<LaunchReport>) -> Result<(), LaunchError> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn signal(&self, _: &[ProcId], _: i32) -> Result<(), LaunchError> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn terminate(&self, _: &[ProcId]) -> Result<(), LaunchError> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn takes_stdin(&self) -> bool {
+        true
+    }
+
+    async fn push_stdin(&self, _: &[ProcId], _: bytes::Bytes, _: bool) -> Result<(), LaunchError> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// Two users who are not the server's.
+fn alice() -> u32 {
+    own_uid() + 4001
+}
+
+fn bob() -> u32 {
+    own_uid() + 4002
+}
+
+fn proc(name: &str) -> ProcId {
+    ProcId::new(name.parse().unwrap(), Rank::from_raw(0))
+}
+
+/// A process of a job that asks.
+fn cx(name: &str, uid: u32) -> UpcallContext {
+    let mut cx = UpcallContext::new(proc(name), uid);
+    cx.gid = Some(uid);
+    cx
+}
+
+fn user(name: &str, uid: u32) -> User {
+    User { proc: proc(name), uid, gid: Some(uid) }
+}
+
+/// A host with the jobs `alices`, `bobs` and `servers`, and what their supervisors are told.
+struct Scene {
+    host: StandardHost<Launching, MemoryExchange>,
+    told: Vec<mpsc::UnboundedReceiver<Control>>,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let host = StandardHost::new(Launching::default(), MemoryExchange::single("n0"));
+        let mut told = Vec::new();
+        for (name, owner) in [("alices", alice()), ("bobs", bob()), ("servers", own_uid())] {
+            let (control, controls) = mpsc::unbounded_channel();
+            let mut row = ProcInfo::new(proc(name));
+            row.state = pmix_types::ProcState::CONNECTED;
+            let entry = JobEntry {
+                control,
+                reports: mpsc::channel(1).0,
+                owner,
+                connected_to: None,
+                on_failure: OnFailure::Continue,
+                table: vec![row],
+                forwarding: Forwarding {
+                    channels: IofChannels::STDOUT,
+                    stdin: Some(Rank::WILDCARD),
+                    pullers: Vec::new(),
+                },
+            };
+            host.jobs().insert(Nspace::new(name).unwrap(), entry);
+            told.push(controls);
+        }
+        Self { host, told }
+    }
+
+    /// Nothing has come of it for anybody.
+    fn is_untouched(&mut self) -> bool {
+        let launcher = &self.host.0.shared.launcher;
+        self.told.iter_mut().all(|told| told.try_recv().is_err())
+            && launcher.asked.load(Ordering::Relaxed) == 0
+            && self.host.jobs().values().all(|job| job.forwarding.pullers.is_empty())
+    }
+}
+
+fn status<T: std::fmt::Debug>(result: HostResult<T>) -> Status {
+    result.map_or_else(|error| error.status(), |_| Status::SUCCESS)
+}
+
+#[test]
+fn what_is_not_in_the_table_is_refused() {
+    let Scene { host, .. } = Scene::new();
+    let strangers = [
+        "client_connected",
+        "client_finalized",
+        "client_lost",
+        "fence",
+        "direct_modex",
+        "publish",
+        "lookup",
+        "unpublish",
+        "spawn",
+        "connect",
+        "disconnect",
+        "notify_event",
+        "query",
+        "log",
+        "group",
+    ];
+    let owners = ["abort", "job_control", "iof_pull", "push_stdin"];
+    for upcall in Upcall::ALL.iter().copied() {
+        let admits = |uid: u32, named: &str| host.admit(upcall, &user("alices", uid), &[proc(named)]).is_ok();
+        let is_for_all = strangers.contains(&upcall.name());
+        let is_for_owners = is_for_all || owners.contains(&upcall.name());
+        assert_eq!(admits(alice(), "alices"), is_for_owners, "{upcall:?}");
+        for others in ["bobs", "servers", "unknown"] {
+            assert_eq!(admits(alice(), others), is_for_all, "{upcall:?} {others}");
+        }
+        for (trusted, named) in [(own_uid(), "bobs"), (0, "bobs"), (0, "unknown")] {
+            assert!(admits(trusted, named), "{upcall:?}");
+        }
+    }
+}
+
+#[test]
+fn who_names_nobody_means_its_own_job_which_must_be_its_own() {
+    let Scene { host, .. } = Scene::new();
+    let admits = |name: &str, uid: u32| status(host.admit(Upcall::Abort, &user(name, uid), &[]));
+    assert_eq!(admits("alices", alice()), Status::SUCCESS);
+    assert_eq!(admits("bobs", alice()), Status::ERR_NO_PERMISSIONS);
+    assert_eq!(admits("started-by-others", alice()), Status::SUCCESS);
+    let both = [proc("alices"), proc("bobs")];
+    let refused = host.admit(Upcall::JobControl, &user("alices", alice()), &both).unwrap_err();
+    assert_eq!(refused.status(), Status::ERR_NO_PERMISSIONS);
+    assert_eq!(refused.message(), format!("bobs:0 does not belong to uid {}", alice()));
+}
+
+#[tokio::test]
+async fn another_users_job_is_neither_aborted_nor_controlled_nor_read_nor_fed() {
+    let mut scene = Scene::new();
+    let stranger = cx("alices", alice());
+    for victim in ["bobs", "servers", "unknown"] {
+        let (host, all) = (&scene.host, vec![ProcId::wildcard(victim.parse().unwrap())]);
+        let kill = Directives::new().with(&keys::JOB_CTRL_KILL, true);
+        let wanted = if victim == "unknown" { Status::ERR_NOT_FOUND } else { Status::ERR_NO_PERMISSIONS };
+        let control = JobControl::new(all.clone()).with_directives(kill);
+        let refused = host.job_control(&stranger, control).now_or_never().unwrap();
+        assert_eq!(status(refused), wanted, "{victim}");
+        let no = Status::ERR_NO_PERMISSIONS;
+        let abort = Abort::new(1, "").with_procs(all.clone());
+        assert_eq!(status(host.abort(&stranger, abort).await), no);
+        let pull = IofPullRequest::new(IofPull::new(all.clone(), IofChannels::STDOUT), true);
+        assert_eq!(status(host.iof_pull(&stranger, pull).await), no);
+        let push = IofPush::new(all, "input".into());
+        assert_eq!(status(host.push_stdin(&stranger, push).await), no);
+    }
+    assert!(scene.is_untouched());
+}
+
+#[tokio::test]
+async fn jct_01_a_job_that_has_come_since_the_gate_is_not_controlled_by_others() {
+    let mut scene = Scene::new();
+    let kill = Directives::new().with(&keys::JOB_CTRL_KILL, true);
+    for victim in ["bobs", "servers"] {
+        let control = JobControl::new(vec![proc(victim)]).with_directives(kill.clone());
+        let stranger = cx("alices", alice());
+        // nobody would say that it was carried out
+        let refused = scene.host.control_jobs(&stranger, control).now_or_never().unwrap();
+        assert_eq!(status(refused), Status::ERR_NO_PERMISSIONS);
+    }
+    assert!(scene.is_untouched());
+}
+
+#[tokio::test]
+async fn a_users_own_job_is_its_to_abort_read_and_feed() {
+    let Scene { host, mut told } = Scene::new();
+    let (owner, all) = (cx("alices", alice()), vec![ProcId::wildcard("alices".parse().unwrap())]);
+    host.abort(&owner, Abort::new(1, "").with_procs(all.clone())).await.unwrap();
+    assert!(matches!(told[0].try_recv(), Ok(Control::Abort { status: 1, .. })));
+    host.push_stdin(&owner, IofPush::new(all.clone(), "input".into())).await.unwrap();
+    assert_eq!(host.0.shared.launcher.asked.load(Ordering::Relaxed), 1);
+    let pull = |start| IofPullRequest::new(IofPull::new(all.clone(), IofChannels::STDOUT), start);
+    let pullers = || host.jobs()["alices"].forwarding.pullers.len();
+    host.iof_pull(&owner, pull(true)).await.unwrap();
+    assert_eq!(pullers(), 1);
+    host.iof_pull(&owner, pull(false)).await.unwrap();
+    assert_eq!(pullers(), 0);
+    host.jobs().remove("alices");
+    host.iof_pull(&owner, pull(false)).await.unwrap();
+}
+
+#[tokio::test]
+async fn jct_01_the_host_of_another_node_gets_no_further_than_its_process_would() {
+    let mut scene = Scene::new();
+    let answers = Answers(Arc::downgrade(&scene.host.0));
+    let mut control = JobControl::new(vec![ProcId::wildcard("bobs".parse().unwrap())]);
+    control.directives = Directives::new().with(&keys::JOB_CTRL_KILL, true);
+    let ask = Ask::Request { caller: user("alices", alice()), request: Request::JobControl(control) };
+    let told = answers.ask(&ask).now_or_never().unwrap();
+    let Err(Failure { status: Status::ERR_NO_PERMISSIONS, .. }) = told else { panic!("{told:?}") };
+    assert!(scene.is_untouched());
+}
+
+#[tokio::test]
+async fn qry_10_process_tables_are_for_the_user_of_the_job() {
+    let Scene { host, .. } = Scene::new();
+    let rows = async |uid: u32, name: &str| {
+        let query = Query::new(&keys::QUERY_PROC_TABLE).qualifier(&keys::NSPACE, name);
+        status(host.query(&cx("alices", uid), QueryRequest::new(vec![query])).await)
+    };
+    assert_eq!(rows(alice(), "alices").await, Status::SUCCESS);
+    assert_eq!(rows(alice(), "bobs").await, Status::ERR_NOT_SUPPORTED, "as of a job that is not there");
+    assert_eq!(rows(alice(), "servers").await, Status::ERR_NOT_SUPPORTED);
+    assert_eq!(rows(own_uid(), "bobs").await, Status::SUCCESS);
+    assert_eq!(rows(0, "alices").await, Status::SUCCESS);
+}
+
+#[tokio::test]
+async fn tol_15_sec_02_tools_of_other_users_are_refused() {
+    let Scene { host, .. } = Scene::new();
+    let wish = || ToolConnected::new(Some(proc("tool")));
+    let error = host.tool_connected(&cx("tool", alice()), wish()).await.unwrap_err();
+    assert_eq!(error.status(), Status::ERR_NO_PERMISSIONS);
+    let words = format!("is for uid {}, whose server this is, not for uid {}", own_uid(), alice());
+    assert!(error.message().ends_with(&words), "{error}");
+    for uid in [own_uid(), 0] {
+        assert_eq!(host.tool_connected(&cx("tool", uid), wish()).await.unwrap(), proc("tool"));
+    }
+}
+
+#[tokio::test]
+async fn a_launcher_that_starts_as_itself_only_starts_nothing_for_others() {
+    let mut scene = Scene::new();
+    let spawn = Spawn::new(vec![App::new("id", 1)]);
+    let error = scene.host.spawn(&cx("alices", alice()), spawn).await.unwrap_err();
+    assert_eq!(error.status(), Status::ERR_NOT_SUPPORTED);
+    let words = format!("jobs of uid {} cannot be started here", alice());
+    assert!(error.message().starts_with(&words), "{error}");
+    assert!(scene.is_untouched());
+    assert_eq!(scene.host.jobs().len(), 3);
+}
+
+impl Answers<Launching, MemoryExchange> {
+    async fn ask(&self, ask: &Ask) -> Result<Told, Failure> {
+        use super::super::Responder;
+        let answer = self.respond("n1", super::super::peer::encode(ask)).await;
+        super::super::peer::decode_reply(answer)
+    }
+}

@@ -1,0 +1,78 @@
+//! Queries that are answered from what the host knows of its jobs.
+
+use pmix_types::{DataArray, Directives, Info, Key, KeyName, Query, Value, keys};
+
+use super::attributes::QUERY;
+use super::gate::is_trusted;
+use super::host::take_identity;
+use super::start::JobEntry;
+use super::store::User;
+use super::{Exchange, Launcher, StandardHost};
+use pmix_server::host::{HostError, HostResult, QueryRequest, QueryResults};
+
+impl<L: Launcher, X: Exchange> StandardHost<L, X> {
+    /// Others hear nothing of the jobs of a user.
+    pub(super) fn answer_queries(&self, asker: &User, mut req: QueryRequest) -> HostResult<QueryResults> {
+        take_identity(&mut req.directives)?;
+        req.directives.deny_unprocessed()?;
+        for query in &req.queries {
+            query.qualifiers.deny_beyond(QUERY)?;
+        }
+        let (mut results, mut missing) = (Vec::new(), false);
+        for query in &req.queries {
+            let answers = self.answer_query(asker, query)?;
+            missing |= answers.len() < query.keys.len();
+            if !answers.is_empty() {
+                results.push(query.results(answers));
+            }
+        }
+        match (results.is_empty(), missing) {
+            // the server may know
+            (true, _) => Err(HostError::not_supported("a query for anything but jobs and their processes")),
+            (false, true) => Ok(QueryResults::partial(results)),
+            (false, false) => Ok(QueryResults::complete(results)),
+        }
+    }
+
+    fn answer_query(&self, asker: &User, query: &Query) -> HostResult<Vec<Info>> {
+        let mut answers = Vec::new();
+        for key in &query.keys {
+            let answer = self.answer_key(asker, key, &query.qualifiers)?;
+            answers.extend(answer.map(|value| Info::dynamic(key.clone(), value)));
+        }
+        Ok(answers)
+    }
+
+    /// `None` for what the server answers: it knows namespaces of jobs that others have started, too.
+    fn answer_key(&self, asker: &User, key: &KeyName, qualifiers: &Directives) -> HostResult<Option<Value>> {
+        let jobs = self.jobs();
+        let is_local = **key == *keys::QUERY_LOCAL_PROC_TABLE.name();
+        if !is_local && **key != *keys::QUERY_PROC_TABLE.name() {
+            return Ok(None);
+        }
+        let mut nodes = texts(qualifiers, &keys::HOSTNAME);
+        if nodes.is_empty() {
+            nodes.push(self.0.exchange.node());
+        }
+        let is_there = |name: Option<&str>| name.is_some_and(|name| nodes.contains(&name));
+        let mut table = None;
+        for nspace in texts(qualifiers, &keys::NSPACE) {
+            let is_shown = |job: &&JobEntry| is_trusted(asker.uid) || job.owner == asker.uid;
+            let Some(job) = jobs.get(nspace).filter(is_shown) else { continue };
+            let rows = job.table.iter().filter(|row| !is_local || is_there(row.hostname.as_deref()));
+            table.get_or_insert_with(Vec::new).extend(rows.cloned());
+        }
+        Ok(table.map(|rows| DataArray::ProcInfo(rows).into()))
+    }
+}
+
+/// The texts given under a key, without repeats: all of them are meant (QRY-06).
+fn texts<'a>(qualifiers: &'a Directives, key: &Key<String>) -> Vec<&'a str> {
+    let mut texts = Vec::new();
+    for text in qualifiers.iter().filter(|info| info.is(key)).filter_map(|info| info.value.as_str()) {
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    texts
+}
