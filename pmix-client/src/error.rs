@@ -7,8 +7,6 @@ use pmix_types::message::Failure;
 use pmix_types::{DirectiveError, KeyName, KeyNameError, ProcId, Status, ValueError};
 use thiserror::Error;
 
-use crate::env;
-
 /// Why a call of a [`Client`](crate::Client) failed.
 ///
 /// Match on the meaning with the predicates, or on [`Error::status`]; the variants tell where it went wrong.
@@ -54,13 +52,6 @@ pub enum Error {
     /// A value is there, but of another type.
     #[error(transparent)]
     Value(Box<MistypedValue>),
-}
-
-impl NotLaunched {
-    /// Whether nothing speaks of a server of whatever kind.
-    pub(crate) fn is_alone(&self) -> bool {
-        self.variable == env::URI && self.found.is_none()
-    }
 }
 
 fn not_launched(variable: &str, found: Option<&str>) -> String {

@@ -10,8 +10,8 @@ use pmix_proto::v1::session_client::SessionClient;
 use pmix_proto::{Assembler, ConvertError, Limits, Reason, ServerBody, grpc_status, negotiate};
 use pmix_types::message::{Failure, Hello, Modex, Welcome};
 
+use crate::connection::{Incoming, Outgoing};
 use crate::error::Error;
-use crate::session::{Incoming, Outgoing};
 
 /// Body of the requests on a connection.
 pub(crate) type RequestBody = tonic::body::Body;

@@ -22,8 +22,7 @@ async fn pub_02_data_and_directives_go_to_the_server_apart() {
     let mut server = FakeServer::start();
     let (client, mut conversation) = server.connected().await;
     let publish = client.publish().data("k", 1u32).data(key("l"), "text").range(DataRange::GLOBAL);
-    let publish =
-        publish.persistence(Persistence::PROC).access([7], [8]).timeout(Duration::from_millis(1500));
+    let publish = publish.persistence(Persistence::PROC).access([7], [8]).timeout(Duration::from_secs(2));
     let (published, ()) = tokio::join!(publish, async {
         let (id, request) = conversation.request().await;
         let mut sent = Publish::new(vec![Info::dynamic(key("k"), 1u32), Info::dynamic(key("l"), "text")]);

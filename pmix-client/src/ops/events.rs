@@ -1,89 +1,95 @@
-use std::future::{IntoFuture, poll_fn};
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
-use futures::future::BoxFuture;
 use futures::stream::Stream;
 use pmix_types::message::{Failure, RegisterEvents, Reply, Request};
-use pmix_types::{DataRange, Directives, Event, EventFilter, Info, Key, ProcId, Status, ValueType, keys};
-use thiserror::Error;
+use pmix_types::{DataRange, Directives, Event, EventFilter, Procs, Status, keys};
 
-use super::placement::Placement;
-use super::{Interest, Listener, Queue, filters};
-use crate::client::Client;
+use super::builder::{Directed, Draft, builder, filters};
+use crate::connection::Connection;
+use crate::core::Core;
 use crate::error::Error;
-use crate::session::Session;
+use crate::events::{EventError, EventQueue, Interest, Listener, Placement};
 
-/// Events a stream holds for a reader that is busy, if it is not told otherwise.
+/// Events a stream holds for a reader that is busy, by default.
 const DEFAULT_CAPACITY: usize = 512;
 
-/// What a stream carries in place of events.
-#[derive(Clone, Copy, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum EventError {
-    /// The reader, or the process, was too slow: events are missing at this place. The stream goes on.
-    #[error("{missed} events were lost because they were not read fast enough")]
-    Lagged {
-        /// How many. If they were lost on the server's side, some may have been for other streams.
-        missed: u64,
-    },
-    /// The connection to the server is lost; the stream ends after this.
-    #[error("the connection to the server is lost, no more events can come")]
-    Disconnected,
-}
-
-/// A pending event registration; await it to register.
-///
-/// # Cancel safety
-/// Dropping the future before it is ready makes no registration, or takes it back.
+/// A registration, as far as it has been said.
 #[derive(Clone, Debug)]
-#[must_use = "a registration is made when it is awaited"]
-pub struct EventsBuilder<'a> {
-    client: &'a Client,
+pub(crate) struct Wanted {
     request: RegisterEvents,
     capacity: usize,
 }
 
-impl<'a> EventsBuilder<'a> {
-    pub(crate) fn new(client: &'a Client, codes: Vec<Status>) -> Self {
-        Self { client, request: RegisterEvents::new(codes), capacity: DEFAULT_CAPACITY }
+impl Directed for Wanted {
+    fn directives_mut(&mut self) -> &mut Directives {
+        &mut self.request.directives
+    }
+}
+
+builder! {
+    /// A pending event registration; await it to register. See [`Client::events`](crate::Client::events).
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
+    /// use pmix_client::types::Status;
+    ///
+    /// let mut events = client.events([Status::ERR_PROC_TERM_WO_SYNC]).await?;
+    /// while let Some(event) = events.recv().await {
+    ///     match event {
+    ///         Ok(event) => println!("{} from {}", event.code, event.source),
+    ///         Err(trouble) => println!("{trouble}"),
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// When awaited: `ERR_NOT_SUPPORTED` for a required directive that is about handlers, `ERR_OUT_OF_RESOURCE` if the process has
+    /// too many registrations, `ERR_UNREACH` for a singleton, [`Error::Lost`] if the connection is or gets lost, `ERR_INIT`
+    /// after finalize.
+    ///
+    /// # Cancel safety
+    /// Dropping the future before it is ready makes no registration, or takes it back.
+    untimed EventsBuilder("register events", Wanted) -> EventStream
+}
+
+filters!(EventsBuilder);
+
+impl EventsBuilder {
+    pub(crate) fn of(core: Core, codes: impl IntoIterator<Item = Status>) -> Self {
+        let request = RegisterEvents::new(codes.into_iter().collect());
+        Self::new(Draft::new(core, Wanted { request, capacity: DEFAULT_CAPACITY }))
     }
 
     /// Holds up to so many events for a reader that is busy; at least 1, 512 by default.
     pub const fn capacity(mut self, events: usize) -> Self {
-        self.capacity = events;
+        self.draft.request.capacity = events;
         self
     }
 
-    filters!(request.directives);
-
-    async fn register(self) -> Result<EventStream, Error> {
-        let Self { client, mut request, capacity } = self;
-        let session = client.session("register events")?;
-        let failed = |failure| Error::failed("register events", failure);
+    async fn ask(self) -> Result<EventStream, Error> {
+        let (core, Wanted { mut request, capacity }) = self.draft.online(Self::OPERATION)?;
+        let connection = core.connection(Self::OPERATION)?;
+        let failed = |failure| Error::failed(Self::OPERATION, failure);
         if Placement::is_required(&request.directives) {
             let message = "a stream has no place among handlers: use on_event";
             return Err(failed(Failure::new(Status::ERR_NOT_SUPPORTED, message)));
         }
         let filter = EventFilter::new(request.codes.clone(), &mut request.directives).map_err(failed)?;
-        let queue = Arc::new(Queue::new(capacity));
+        let queue = Arc::new(EventQueue::new(capacity));
         let interest = Interest { filter, listener: Listener::Stream(Arc::clone(&queue)) };
-        match session.register(Request::RegisterEvents(request), interest).await? {
+        match connection.register(Request::RegisterEvents(request), interest).await? {
             Reply::Registered(registration) => {
-                Ok(EventStream { registration: Some(registration), session: Arc::downgrade(session), queue })
+                let connection = Arc::downgrade(connection);
+                Ok(EventStream { registration: Some(registration), connection, queue })
             }
-            _ => Err(Error::unexpected_reply("register events")),
+            _ => Err(Error::unexpected_reply(Self::OPERATION)),
         }
-    }
-}
-
-impl<'a> IntoFuture for EventsBuilder<'a> {
-    type Output = Result<EventStream, Error>;
-    type IntoFuture = BoxFuture<'a, Self::Output>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.register())
     }
 }
 
@@ -91,7 +97,7 @@ impl<'a> IntoFuture for EventsBuilder<'a> {
 ///
 /// The stream owns its registration: dropping it takes the registration back, without waiting;
 /// [`EventStream::close`] waits and reports errors. It does not keep the connection open: when the last
-/// [`Client`] is dropped the stream ends.
+/// [`Client`](crate::Client) is dropped the stream ends.
 ///
 /// It holds as many events as [`EventsBuilder::capacity`] says. Events beyond that are lost, and
 /// [`EventError::Lagged`] stands in their place.
@@ -103,8 +109,8 @@ impl<'a> IntoFuture for EventsBuilder<'a> {
 pub struct EventStream {
     /// `None` once it has been given up.
     registration: Option<u64>,
-    session: Weak<Session>,
-    queue: Arc<Queue>,
+    connection: Weak<Connection>,
+    queue: Arc<EventQueue>,
 }
 
 impl EventStream {
@@ -128,11 +134,11 @@ impl EventStream {
     /// The registration ends all the same when the future is dropped.
     #[doc(alias = "PMIx_Deregister_event_handler")]
     pub async fn close(mut self) -> Result<(), Error> {
-        let Some(session) = self.session.upgrade() else { return Ok(()) };
-        let slot = session.slot().await?;
+        let Some(connection) = self.connection.upgrade() else { return Ok(()) };
+        let slot = connection.slot().await?;
         match self.registration.take() {
             Some(registration) => {
-                session.router().remove(registration);
+                connection.router().remove(registration);
                 slot.send(Request::DeregisterEvents(registration)).await.map(drop)
             }
             None => Ok(()),
@@ -151,11 +157,9 @@ impl Stream for EventStream {
 impl Drop for EventStream {
     fn drop(&mut self) {
         if let Some(registration) = self.registration.take()
-            && let Some(session) = self.session.upgrade()
+            && let Some(connection) = self.connection.upgrade()
         {
-            session.retire(registration);
+            connection.retire(registration);
         }
     }
 }
-
-pmix_types::message_first!(EventError);

@@ -1,10 +1,9 @@
+//! A bounded queue with one reader.
+
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
 
-use pmix_types::Event;
-
-use super::EventError;
 use crate::sync::lock;
 
 /// What a queue holds.
@@ -34,24 +33,9 @@ pub(crate) trait Item: Sized + std::fmt::Debug {
     }
 }
 
-impl Item for Event {
-    type Trouble = EventError;
-
-    fn lagged(missed: u64) -> EventError {
-        EventError::Lagged { missed }
-    }
-
-    fn lag(trouble: &mut EventError) -> Option<&mut u64> {
-        match trouble {
-            EventError::Lagged { missed } => Some(missed),
-            EventError::Disconnected => None,
-        }
-    }
-}
-
 /// A bounded queue with one reader. A reader that is too slow loses items and learns how many.
 #[derive(Debug)]
-pub(crate) struct Queue<T: Item = Event> {
+pub(crate) struct Queue<T: Item> {
     capacity: usize,
     state: Mutex<State<T>>,
 }
