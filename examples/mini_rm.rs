@@ -131,7 +131,7 @@ async fn main() -> Result<ExitCode> {
 /// What a copy of this program does: looks at the process table. The last one then aborts the job with code 7 if
 /// `MINI_RM_ABORT` is set.
 async fn rank() -> Result<()> {
-    let client = Client::from_env().connect().await?;
+    let client = Client::from_env().init().await?;
     client.fence_all().await?;
     let found = client.query([Query::new(&keys::QUERY_PROC_TABLE)]).await?;
     let table = found.get(&keys::QUERY_PROC_TABLE)?.ok_or("there is no process table")?;

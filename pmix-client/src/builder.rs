@@ -82,14 +82,14 @@ impl Client {
 }
 
 impl ClientBuilder {
-    /// The server, as `<namespace>.<rank>;unix:<absolute path of its socket>`, in place of what the environment
-    /// says.
+    /// The server, as `<namespace>.<rank>;unix:<absolute path of its socket>`, instead of the one in the
+    /// environment.
     pub fn uri(mut self, uri: impl Into<String>) -> Self {
         self.uri = Some(uri.into());
         self
     }
 
-    /// Who the process is, in place of what the environment says. The server checks it.
+    /// Identity of the process, instead of the one in the environment. The server checks it.
     pub fn proc(mut self, proc: impl Into<ProcId>) -> Self {
         self.proc = Some(proc.into());
         self
@@ -154,7 +154,7 @@ impl ClientBuilder {
     /// makes no sense, [`Error::Transport`] if the server cannot be reached, [`Error::Protocol`] if it speaks no
     /// version of the protocol that this library speaks, `ERR_TIMEOUT` when the limit has passed, `ERR_BAD_PARAM` for
     /// one that makes no sense, [`Error::Lost`] if the server is lost while the process waits for a debugger, and what
-    /// the server says when it refuses the process.
+    /// the server's error when it refuses the process.
     ///
     /// # Cancel safety
     /// Safe: dropping the future closes the connection.

@@ -28,7 +28,7 @@ use crate::ops::{
 /// [`ClientBuilder::init`](crate::ClientBuilder::init) starts one task on the caller's runtime, which carries all traffic;
 /// replies arrive as long as that runtime runs. Both flavours of runtime will do.
 ///
-/// What the process holds itself (job data, what it has put, what a fence has collected, what earlier gets have brought)
+/// Data that the process holds itself (job data, what it has put, what a fence has collected, what earlier gets have brought)
 /// stays readable after the connection is lost. All that needs the server then fails with [`Error::Lost`].
 ///
 /// # How calls are made
@@ -39,8 +39,8 @@ use crate::ops::{
 ///
 /// # Time limits
 /// Without a limit an operation waits as long as the server lets it, for ever if the server hangs. A limit (`timeout` of the
-/// builder, or the directive `TIMEOUT`) is kept by the server, which knows who is missing and says so. A server that has
-/// said nothing 5 seconds after the limit is given up: the call fails with `ERR_TIMEOUT` and a message that the server
+/// builder, or the directive `TIMEOUT`) is kept by the server, which knows who is missing and reports it. If the server
+/// does not answer within 5 seconds after the limit, the call fails with `ERR_TIMEOUT` and a message that the server
 /// did not answer. That is as if its future had been dropped: what was sent may still be carried out, and a reply that
 /// comes later is dropped. The connection stays, and works again if the server does. The runtime needs its timer for calls
 /// with a limit. [`ClientBuilder::timeout`](crate::ClientBuilder::timeout) is kept here, to the moment.
@@ -99,7 +99,7 @@ impl Client {
     /// events of a registration made this way are dropped: use [`Client::events`].
     ///
     /// # Errors
-    /// What the server says; [`Error::Lost`] if the connection is or gets lost, `ERR_UNREACH` for a singleton,
+    /// Errors of the server; [`Error::Lost`] if the connection is or gets lost, `ERR_UNREACH` for a singleton,
     /// `ERR_INIT` after finalize.
     ///
     /// # Cancel safety
@@ -181,7 +181,7 @@ impl Client {
     /// next commit sends them again.
     ///
     /// # Errors
-    /// [`Error::Lost`] if the connection is or gets lost, `ERR_INIT` after finalize, and what the server says.
+    /// [`Error::Lost`] if the connection is or gets lost, `ERR_INIT` after finalize, and errors of the server.
     ///
     /// # Cancel safety
     /// Once sent the commit stands. When the future is dropped the values stay staged, so the next commit may

@@ -137,7 +137,7 @@ impl Connection {
 
     /// Sends a request and waits for its reply. Once sent it stands; dropping the future drops the reply.
     ///
-    /// If the request has a limit, a server that says nothing is given up [`patience::SLACK`] after it, with `ERR_TIMEOUT`.
+    /// If the request has a limit, it fails with `ERR_TIMEOUT` if the server does not answer within [`patience::SLACK`] after it.
     pub(crate) async fn request(&self, request: Request) -> Result<Reply, Error> {
         self.send(request, None).await
     }

@@ -62,7 +62,7 @@ impl ServerUri {
     }
 }
 
-/// Whether nothing in the environment speaks of a server of whatever kind.
+/// Whether no variable names a server of any kind.
 pub(crate) fn is_alone(missed: &NotLaunched) -> bool {
     missed.variable == URI && missed.found.is_none()
 }

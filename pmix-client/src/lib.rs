@@ -43,13 +43,13 @@
 //! - [`Client`] has all operations; those with options return a builder to be awaited.
 //! - [`ClientBuilder`] says where the server is, if the environment does not.
 //! - [`EventStream`] carries events; it is a [`futures::Stream`] too. [`Client::on_event`] calls handlers instead.
-//! - [`Error`] tells what failed, for whom, and why; [`Error::status`] is the Standard's word for it.
+//! - [`Error`] tells what failed, for whom, and why; [`Error::status`] is the Standard's status.
 //! - [`types`] is the vocabulary: ids, keys, values.
 //!
 //! # Promises
-//! - All futures are [`Send`], and each says what happens when it is dropped.
+//! - All futures are [`Send`], and the documentation of each says what happens when it is dropped.
 //! - What the process holds is answered locally, without contacting the server.
-//! - When the server is lost, every call that waits fails at once with [`Error::Lost`], and event streams hear of
+//! - When the server is lost, every call that waits fails at once with [`Error::Lost`], and event streams report
 //!   it.
 //! - Time limits are kept by the server (GEN-12): a `timeout` takes whole seconds, and works as long as the server
 //!   does.
@@ -82,8 +82,8 @@ pub use builder::ClientBuilder;
 pub use bytes::Bytes;
 pub use client::Client;
 pub use error::{
-    ConfigError, Error, LostConnection, MistypedValue, NotLaunched, OperationError, ProtocolError,
-    TransportError,
+    ConfigError, Error, InvalidArgument, LostConnection, MistypedValue, NotLaunched, OperationError,
+    ProtocolError, TransportError,
 };
 pub use events::{EventError, HandlerCall, HandlerOutcome, HandlerResult};
 pub use key::{AnyKey, KeyOf, TypedKey};

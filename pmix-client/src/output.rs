@@ -18,7 +18,7 @@ const OVERHEAD: usize = 64;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct OutputChunk {
-    /// Who has written it; rank `WILDCARD` in a notice for the whole namespace.
+    /// The process that wrote it; rank `WILDCARD` in a notice for the whole namespace.
     pub source: ProcId,
     /// Where: one channel, or several in a notice for a namespace.
     pub channels: IofChannels,
@@ -43,7 +43,7 @@ impl From<Output> for OutputChunk {
 #[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum OutputError {
-    /// The reader, or the process, was too slow, or nobody had asked in time: output is missing at this place. The
+    /// The reader, or the process, was too slow, or the subscription came too late: output is missing at this place. The
     /// stream goes on.
     #[error("{bytes} bytes of output were lost because they were not read fast enough")]
     Lagged {
@@ -91,7 +91,7 @@ impl Item for OutputChunk {
         }
     }
 
-    /// The end of a channel is told even to a reader who misses its last words.
+    /// The end of a channel is reported even to a reader that misses the output before it.
     fn essence(self) -> Option<Self> {
         self.is_complete.then(|| Self { data: Bytes::new(), ..self })
     }
@@ -133,7 +133,7 @@ impl Outputs {
         }
     }
 
-    /// Ends all streams in peace.
+    /// Ends all streams after a finalize.
     pub(crate) fn end(&self) {
         for queue in std::mem::take(&mut *lock(&self.0)).into_values() {
             queue.end([]);

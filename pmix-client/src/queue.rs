@@ -24,10 +24,10 @@ pub(crate) trait Item: Sized + std::fmt::Debug {
     /// A note that so much is missing.
     fn lagged(missed: u64) -> Self::Trouble;
 
-    /// How much is missing, if that is what the note says.
+    /// How much is missing, if the note is about that.
     fn lag(trouble: &mut Self::Trouble) -> Option<&mut u64>;
 
-    /// What must be told of it even without room.
+    /// The part of it that must be delivered even without room.
     fn essence(self) -> Option<Self> {
         None
     }

@@ -246,7 +246,8 @@ fn value() -> impl Strategy<Value = Value> {
             }),
             (text(), prop::collection::vec(text(), 0..3), optional_text(), any::<i32>(), infos).prop_map(
                 |(command, args, cwd, max_procs, info)| {
-                    let mut app = t::App::new(command, max_procs).args(args).env("A", "b");
+                    let mut app = t::App::new(command, 0).args(args).env("A", "b");
+                    app.max_procs = max_procs;
                     app.cwd = cwd;
                     app.info = info;
                     app.into()

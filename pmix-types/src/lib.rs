@@ -9,6 +9,7 @@
 mod app;
 mod array;
 mod attributes;
+mod construction;
 mod data_type;
 mod enums;
 mod event_filter;

@@ -25,7 +25,7 @@ impl Client {
     /// # Errors
     /// `ERR_NOT_FOUND` if no key was found, or what keeps all of them from being found: `ERR_NOT_SUPPORTED` if the
     /// host would have to say and answers no queries, `ERR_INVALID_NAMESPACE`, `ERR_BAD_PARAM` without a qualifier
-    /// that a key needs, or what the host says. `ERR_BAD_PARAM` also without queries, for one without keys, and for
+    /// that a key needs, or an error of the host. `ERR_BAD_PARAM` also without queries, for one without keys, and for
     /// qualifiers that contradict each other (QRY-05). `ERR_UNREACH` for a singleton, `ERR_INIT` after finalize.
     ///
     /// # Cancel safety
@@ -58,7 +58,7 @@ impl Client {
     ///
     /// # Errors
     /// `ERR_INVALID_NAMESPACE` for a namespace that is not known (RES-06), `ERR_DATA_VALUE_NOT_FOUND` if
-    /// no processes were given for the node (RES-10), what the host says (RES-05), [`Error::Lost`] if
+    /// no processes were given for the node (RES-10), errors of the host (RES-05), [`Error::Lost`] if
     /// the connection gets lost, `ERR_INIT` after finalize.
     ///
     /// # Cancel safety
@@ -89,7 +89,7 @@ impl Client {
     /// [`Client::resolve_peers`].
     ///
     /// # Errors
-    /// `ERR_INVALID_NAMESPACE` for a namespace that is not known (RES-06), what the host says (RES-05),
+    /// `ERR_INVALID_NAMESPACE` for a namespace that is not known (RES-06), errors of the host (RES-05),
     /// [`Error::Lost`] if the connection gets lost, `ERR_INIT` after finalize.
     ///
     /// # Cancel safety
@@ -99,7 +99,7 @@ impl Client {
         ops::resolve_nodes(&self.core, nspace).await
     }
 
-    /// Gets access to what the host knows of a fabric; await the builder.
+    /// Registers for a fabric, to read what the host knows about it; await the builder.
     #[doc(alias = "PMIx_Fabric_register")]
     #[doc(alias = "PMIx_Fabric_register_nb")]
     pub fn register_fabric(&self) -> FabricBuilder {

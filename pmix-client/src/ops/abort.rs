@@ -25,7 +25,7 @@ builder! {
     ///
     /// # Errors
     /// When awaited: `ERR_NOT_SUPPORTED` if the host cannot end processes, `ERR_UNREACH` for a singleton,
-    /// [`Error::Lost`] if the connection is or gets lost, `ERR_INIT` after finalize, and what the host says.
+    /// [`Error::Lost`] if the connection is or gets lost, `ERR_INIT` after finalize, and errors of the host.
     ///
     /// # Cancel safety
     /// Not safe: once sent, the abort takes its course.

@@ -8,7 +8,7 @@ builder! {
     /// A request for resources. Await it to send it and get the results. See [`Client::allocate`](crate::Client::allocate).
     ///
     /// # Errors
-    /// When awaited: `ERR_NOT_SUPPORTED` if the host has no allocations, what the host says, `ERR_TIMEOUT`,
+    /// When awaited: `ERR_NOT_SUPPORTED` if the host has no allocations, errors of the host, `ERR_TIMEOUT`,
     /// `ERR_UNREACH` for a singleton, [`Error::Lost`], `ERR_INIT` after finalize.
     ///
     /// # Cancel safety
@@ -19,19 +19,19 @@ builder! {
 directed!(Allocate);
 
 impl AllocateBuilder {
-    /// A label of the caller's own for the request, for queries about it (ALC-01).
+    /// The caller's label for the request, for queries about it (ALC-01).
     #[doc(alias = "PMIX_ALLOC_REQ_ID")]
     pub fn request_id(self, id: impl Into<String>) -> Self {
         self.directive(&keys::ALLOC_REQ_ID, id)
     }
 
-    /// How many nodes.
+    /// Number of nodes.
     #[doc(alias = "PMIX_ALLOC_NUM_NODES")]
     pub fn nodes(self, count: u64) -> Self {
         self.directive(&keys::ALLOC_NUM_NODES, count)
     }
 
-    /// How many processors.
+    /// Number of processors.
     #[doc(alias = "PMIX_ALLOC_NUM_CPUS")]
     pub fn cpus(self, count: u64) -> Self {
         self.directive(&keys::ALLOC_NUM_CPUS, count)

@@ -1,6 +1,6 @@
 //! How all builders are made.
 //!
-//! A builder owns what it needs, so that its future is `'static`: the [`Core`], the request as far as it has been said, and
+//! A builder owns what it needs, so that its future is `'static`: the [`Core`], the request as far as it is complete, and
 //! the first mistake in it, which is reported when the builder is awaited. An operation declares its builder with
 //! [`builder!`], gives it methods that change the request, and an `ask` that sends it.
 

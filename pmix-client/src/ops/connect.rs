@@ -113,7 +113,7 @@ builder! {
     /// (CON-03), `ERR_NOT_A_MEMBER` if the caller is not one of them, `ERR_INVALID_OPERATION` if the
     /// caller is in a connect or disconnect of the same processes (CON-05, CON-15), `ERR_PROC_TERM_WO_SYNC` with the
     /// participants that have ended in [`Error::procs`] (CON-12), `ERR_TIMEOUT` with the missing ones, `ERR_UNREACH` for a singleton,
-    /// [`Error::Lost`] if the connection to the server is or gets lost, `ERR_INIT` after finalize, and what the host says.
+    /// [`Error::Lost`] if the connection to the server is or gets lost, `ERR_INIT` after finalize, and errors of the host.
     ///
     /// # Cancel safety
     /// Not safe: once sent, the caller takes part; dropping the future only drops the result, and the data of the other
@@ -154,7 +154,7 @@ impl ConnectBuilder {
         self.directive(&keys::CONNECT_OPTIONAL, true)
     }
 
-    /// Lets processes end while they are connected: nobody is told of it, and collectives of the group go on without
+    /// Lets processes end while they are connected: there is no event for it, and collectives of the set go on without
     /// them (CON-13).
     #[doc(alias = "PMIX_CONNECT_EARLY_TERM_ALLOWED")]
     pub fn early_term_allowed(self) -> Self {

@@ -14,7 +14,7 @@ builder! {
     /// A request for a credential. Await it to send it. See [`Client::credential`](crate::Client::credential).
     ///
     /// # Errors
-    /// When awaited: `ERR_NOT_SUPPORTED` if the host makes no credentials, what the host says, `ERR_TIMEOUT`,
+    /// When awaited: `ERR_NOT_SUPPORTED` if the host makes no credentials, errors of the host, `ERR_TIMEOUT`,
     /// `ERR_UNREACH` for a singleton, [`Error::Lost`], `ERR_INIT` after finalize.
     ///
     /// # Cancel safety

@@ -14,7 +14,7 @@ builder! {
     /// group any more, `ERR_INVALID_NAMESPACE` if there is no such group (CON-14), `ERR_BAD_PARAM` for an empty set and
     /// for [`Procs::own_nspace`], `ERR_NOT_A_MEMBER` if the caller is not part of the set, `ERR_TIMEOUT` with the missing
     /// participants in [`Error::procs`], `ERR_UNREACH` for a singleton, [`Error::Lost`] if the connection to the server is
-    /// or gets lost, `ERR_INIT` after finalize, and what the host says.
+    /// or gets lost, `ERR_INIT` after finalize, and errors of the host.
     ///
     /// # Cancel safety
     /// Not safe: once sent, the caller takes part; dropping the future only drops the result.

@@ -16,7 +16,7 @@ use crate::events::{EventError, EventQueue, Interest, Listener, Placement};
 /// Events a stream holds for a reader that is busy, by default.
 const DEFAULT_CAPACITY: usize = 512;
 
-/// A registration, as far as it has been said.
+/// A registration, as far as it is complete.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     request: RegisterEvents,
@@ -66,7 +66,7 @@ impl EventsBuilder {
         Self::new(Draft::new(core, Wanted { request, capacity: DEFAULT_CAPACITY }))
     }
 
-    /// Holds up to so many events for a reader that is busy; at least 1, 512 by default.
+    /// Number of events to hold for a reader that is busy; at least 1, 512 by default.
     pub const fn capacity(mut self, events: usize) -> Self {
         self.draft.request.capacity = events;
         self

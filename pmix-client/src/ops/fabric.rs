@@ -8,9 +8,9 @@ use crate::core::Core;
 use crate::error::{Error, key_name};
 use crate::key::KeyOf;
 
-/// A fabric that the host knows: what it says of its devices and their distances.
+/// A fabric known to the host: its devices and their distances.
 ///
-/// Dropping it is all there is to giving it back.
+/// Dropping it deregisters it.
 ///
 /// # Standard
 /// `pmix_fabric_t`, `PMIx_Fabric_deregister`
@@ -37,18 +37,18 @@ builder! {
     ///
     /// let mut fabric = client.register_fabric().identifier("ib0").await?;
     /// println!("{:?} devices", fabric.get(&keys::FABRIC_NUM_DEVICES)?);
-    /// // the host has told of a change by an event
+    /// // after an event that the fabric has changed
     /// fabric.update().await?;
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Errors
-    /// When awaited: `ERR_NOT_SUPPORTED` if the host knows nothing of fabrics, what the host says, `ERR_TIMEOUT`,
+    /// When awaited: `ERR_NOT_SUPPORTED` if the host does not serve fabrics, errors of the host, `ERR_TIMEOUT`,
     /// `ERR_UNREACH` for a singleton, [`Error::Lost`], `ERR_INIT` after finalize.
     ///
     /// # Cancel safety
-    /// Safe: the answer is dropped.
+    /// Safe: the reply is dropped.
     FabricBuilder("fabric", message::Fabric) -> Fabric
 }
 
@@ -98,19 +98,19 @@ impl Fabric {
         self.infos.get_value(&key).map(read).transpose()
     }
 
-    /// All that the host has said, in its order.
+    /// All infos from the host, in its order.
     pub fn infos(&self) -> &[Info] {
         self.infos.as_slice()
     }
 
-    /// Asks again, for values may change: the host tells of that by the event `FABRIC_UPDATED`. What it says replaces
-    /// what it has said before.
+    /// Requests the values again: they may change, which the host announces by the event `FABRIC_UPDATED`. The new values
+    /// replace the old ones.
     ///
     /// # Errors
     /// Those of [`Client::register_fabric`](crate::Client::register_fabric); what was there stays.
     ///
     /// # Cancel safety
-    /// Safe: the answer is dropped, and what was there stays.
+    /// Safe: the reply is dropped, and what was there stays.
     #[doc(alias = "PMIx_Fabric_update")]
     #[doc(alias = "PMIx_Fabric_update_nb")]
     pub async fn update(&mut self) -> Result<(), Error> {

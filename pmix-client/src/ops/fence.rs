@@ -26,7 +26,7 @@ builder! {
     /// When awaited: `ERR_BAD_PARAM` for a set that is given but empty, `ERR_NOT_A_MEMBER` if the caller is not
     /// part of it (FEN-05), `ERR_TIMEOUT` with the missing participants in [`Error::procs`], an error with the dead
     /// ones if some have died before they came (FEN-13), [`Error::Lost`] if the connection is or gets lost,
-    /// `ERR_INIT` after finalize, and what the host says.
+    /// `ERR_INIT` after finalize, and errors of the host.
     ///
     /// # Cancel safety
     /// Not safe: once sent, the caller takes part; dropping the future only drops the result.

@@ -23,7 +23,7 @@ builder! {
     ///
     /// # Errors
     /// When awaited: `ERR_INIT` if another clone has finalized already, [`Error::Lost`] if the connection is or gets
-    /// lost, what the barrier or the host says, `ERR_TIMEOUT` if a limit was given that is over. The process is finalized even then.
+    /// lost, errors of the barrier or the host, `ERR_TIMEOUT` when the limit has passed. The process is finalized even then.
     ///
     /// # Cancel safety
     /// Not safe: once sent it stands; dropping the future only drops the result.

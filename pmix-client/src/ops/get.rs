@@ -62,7 +62,7 @@ impl From<u32> for NodeRef {
     }
 }
 
-/// A get of one key, as far as it has been said.
+/// A get of one key, as far as it is complete.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted<T> {
     target: Target,
@@ -102,11 +102,11 @@ builder! {
     /// When awaited: `ERR_NOT_FOUND` if there is no such value, [`Error::Value`] if it has another type,
     /// `ERR_TIMEOUT`, `ERR_EXISTS_OUTSIDE_SCOPE` if it was put in a scope that leaves the caller out,
     /// `ERR_BAD_PARAM` for a text that is no key and for directives that exclude each other, `ERR_NOT_SUPPORTED`
-    /// for a required directive that nobody can carry out, [`Error::Lost`] if the server would have to be asked,
+    /// for a required directive that is not supported, [`Error::Lost`] if the value is not held here and the server is lost,
     /// and `ERR_INIT` after finalize.
     ///
     /// # Cancel safety
-    /// Safe: the answer is dropped.
+    /// Safe: the reply is dropped.
     untimed GetBuilder<T>("get", Wanted<T>) -> T
 }
 
@@ -125,7 +125,7 @@ impl<T: ValueType> GetBuilder<T> {
         self.directive(&keys::OPTIONAL, true)
     }
 
-    /// The server answers at once from what it holds: it does not wait and asks nobody (GET-04).
+    /// The server answers at once from what it holds, without waiting or asking its host (GET-04).
     #[doc(alias = "PMIX_IMMEDIATE")]
     pub fn immediate(self) -> Self {
         self.directive(&keys::IMMEDIATE, true)

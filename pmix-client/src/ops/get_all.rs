@@ -9,7 +9,7 @@ use crate::core::Core;
 use crate::error::{Error, directive};
 use crate::store::{Lookup, Resolution};
 
-/// A get of all keys, as far as it has been said.
+/// A get of all keys, as far as it is complete.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     target: Target,
@@ -44,7 +44,7 @@ builder! {
     /// As for [`GetBuilder`].
     ///
     /// # Cancel safety
-    /// Safe: the answer is dropped.
+    /// Safe: the reply is dropped.
     untimed GetAllBuilder("get", Wanted) -> Vec<Info>
 }
 

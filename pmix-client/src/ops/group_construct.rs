@@ -25,7 +25,7 @@ pub struct Group {
     pub members: Vec<ProcId>,
     /// Rank of the caller in the group; `None` if the host has left it out.
     pub rank: Option<Rank>,
-    /// Number that no other group has; `None` if no member asked for one, or nobody gives numbers.
+    /// Number that no other group has; `None` if no member requested one, or the host assigns none.
     #[doc(alias = "PMIX_GROUP_CONTEXT_ID")]
     pub context_id: Option<u64>,
     /// Some of those who were named are not members, as they ended before they came: `ERR_PARTIAL_SUCCESS` in C (GRP-06).
@@ -114,7 +114,7 @@ builder! {
     /// `ERR_PROC_TERM_WO_SYNC` with the members that have ended in [`Error::procs`] (GRP-06); `ERR_TIMEOUT` with the missing
     /// ones; `ERR_OUT_OF_RESOURCE` if the caller or the server is in too many groups; `ERR_NOT_SUPPORTED` for members
     /// on other nodes if the host makes no groups; `ERR_UNREACH` for a singleton; [`Error::Lost`] if the connection to the
-    /// server is or gets lost; `ERR_INIT` after finalize; and what the host says.
+    /// server is or gets lost; `ERR_INIT` after finalize; and errors of the host.
     ///
     /// # Cancel safety
     /// Not safe: once sent, the caller takes part; dropping the future only drops the result, and the data of the others
@@ -130,13 +130,13 @@ impl GroupConstructBuilder {
         Self::new(Draft::naming(core, id.try_into(), |id| GroupConstruct::new(id, members)))
     }
 
-    /// Asks for a number that no other group has, where the host gives numbers (GRP-05).
+    /// Requests a number that no other group has, if the host assigns numbers (GRP-05).
     #[doc(alias = "PMIX_GROUP_ASSIGN_CONTEXT_ID")]
     pub fn assign_context_id(self) -> Self {
         self.directive(&keys::GROUP_ASSIGN_CONTEXT_ID, true)
     }
 
-    /// Goes on without members that end before they come, and tells nobody of them; the group is then
+    /// Goes on without members that end before they enter, without an event for them; the group is then
     /// [`partial`](Group::partial) (GRP-06).
     #[doc(alias = "PMIX_GROUP_OPTIONAL")]
     pub fn optional(self) -> Self {
@@ -147,8 +147,8 @@ impl GroupConstructBuilder {
     /// the group is made, if there are any, else all (GRP-06). It is no failure then, neither now nor when the group is
     /// ended (GRP-09).
     ///
-    /// A handler that returns `GROUP_CONSTRUCT_ABORT` gives up a group that is still being made, for all (GRP-07). Nobody
-    /// waits for handlers: a group that lacks nobody else is complete at once, and [`partial`](Group::partial).
+    /// A handler that returns `GROUP_CONSTRUCT_ABORT` abandons a group under construction, for all (GRP-07). The
+    /// construction does not wait for handlers: a group that lacks no other member is complete at once, and [`partial`](Group::partial).
     #[doc(alias = "PMIX_GROUP_NOTIFY_TERMINATION")]
     pub fn notify_termination(self) -> Self {
         self.directive(&keys::GROUP_NOTIFY_TERMINATION, true)
@@ -160,7 +160,7 @@ impl GroupConstructBuilder {
         self.directive(&keys::GROUP_LEADER, true)
     }
 
-    /// Says that all members are on this node.
+    /// All members are on this node.
     #[doc(alias = "PMIX_GROUP_LOCAL_ONLY")]
     pub fn local_only(self) -> Self {
         self.directive(&keys::GROUP_LOCAL_ONLY, true)

@@ -14,7 +14,7 @@ builder! {
     /// finalize.
     ///
     /// # Cancel safety
-    /// Once sent, the invitation is declined; dropping the future only drops the answer.
+    /// Once sent, the invitation is declined; dropping the future only drops the reply.
     GroupDeclineBuilder("group join", GroupJoin) -> ()
 }
 

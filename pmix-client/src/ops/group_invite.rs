@@ -22,8 +22,8 @@ builder! {
     ///
     /// # Errors
     /// When awaited: `GROUP_CONSTRUCT_ABORT` if one has declined or ended, whom [`Error::procs`] names, unless the group is
-    /// [`optional`](GroupInviteBuilder::optional); `ERR_TIMEOUT` with those who have not answered; `ERR_BAD_PARAM` if nobody is
-    /// invited, or a namespace that the server does not know; `ERR_NOT_SUPPORTED` for processes on other nodes if the host
+    /// [`optional`](GroupInviteBuilder::optional); `ERR_TIMEOUT` with those who have not answered; `ERR_BAD_PARAM` for an empty list of
+    /// processes, or a namespace that the server does not know; `ERR_NOT_SUPPORTED` for processes on other nodes if the host
     /// carries no events, and for a tool that invites; and what [`Client::group_construct`](crate::Client::group_construct) fails with, which those who accept go on to.
     ///
     /// # Cancel safety
@@ -45,7 +45,7 @@ impl GroupInviteBuilder {
         self.directive(&keys::GROUP_OPTIONAL, true)
     }
 
-    /// Asks for a number that no other group has, where the host gives numbers (GRP-05).
+    /// Requests a number that no other group has, if the host assigns numbers (GRP-05).
     #[doc(alias = "PMIX_GROUP_ASSIGN_CONTEXT_ID")]
     pub fn assign_context_id(self) -> Self {
         self.directive(&keys::GROUP_ASSIGN_CONTEXT_ID, true)

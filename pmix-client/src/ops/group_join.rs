@@ -27,7 +27,7 @@ builder! {
     ///
     /// # Errors
     /// When awaited: `ERR_NOT_FOUND` without such an invitation, `ERR_INVALID_OPERATION` if it is accepted already,
-    /// `GROUP_CONSTRUCT_ABORT` if nothing comes of the group, `GROUP_LEADER_FAILED` if its leader ends, `ERR_TIMEOUT` after
+    /// `GROUP_CONSTRUCT_ABORT` if the construction fails, `GROUP_LEADER_FAILED` if its leader ends, `ERR_TIMEOUT` after
     /// which the leader takes it for declined; and what [`Client::group_construct`](crate::Client::group_construct) fails with, which those who accept go on
     /// to.
     ///

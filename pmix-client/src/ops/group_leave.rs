@@ -13,7 +13,7 @@ builder! {
     /// connection to the server is or gets lost, `ERR_INIT` after finalize.
     ///
     /// # Cancel safety
-    /// Once sent, the caller leaves; dropping the future only drops the answer.
+    /// Once sent, the caller leaves; dropping the future only drops the reply.
     GroupLeaveBuilder("group leave", GroupLeave) -> ()
 }
 

@@ -38,7 +38,7 @@ impl JobControlBuilder {
         Self::new(Draft::new(core, JobControl::new(targets.into_named().unwrap_or_default())))
     }
 
-    /// A label of the caller's own, to cancel the request by.
+    /// The caller's label for the request, to cancel it by.
     #[doc(alias = "PMIX_JOB_CTRL_ID")]
     pub fn id(self, id: impl Into<String>) -> Self {
         self.directive(&keys::JOB_CTRL_ID, id)

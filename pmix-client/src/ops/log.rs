@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::key::TypedKey;
 
 builder! {
-    /// Messages that are about to be logged; await it. See [`Client::log`](crate::Client::log).
+    /// Messages to log. Await it to log them. See [`Client::log`](crate::Client::log).
     ///
     /// Channels are written to in the order they are given (LOG-01). Without a channel there must be a
     /// [`message`](Self::message), which goes to all that are there (LOG-02).
@@ -35,11 +35,11 @@ builder! {
 
 directed!(Log);
 
-/// How far messages have come. They are handed over then, which does not say that anybody has read them.
+/// Which channels have accepted the messages, which does not mean that anybody has read them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::exhaustive_enums)]
 pub enum Logged {
-    /// To every channel; with [`LogBuilder::once`], to one.
+    /// All channels; with [`LogBuilder::once`], one.
     Fully,
     /// Some channels have failed, none of them a required one (LOG-05).
     Partially,
@@ -82,12 +82,12 @@ impl LogBuilder {
         self.channel(&keys::LOG_MSG, text)
     }
 
-    /// What another channel is to log.
+    /// A message for another channel.
     pub fn channel<D: ValueType>(self, key: impl TypedKey<D>, message: impl Into<D>) -> Self {
         self.data([Info::new(key.key(), message)])
     }
 
-    /// What further channels are to log; may be marked as required.
+    /// Messages for further channels; may be marked as required.
     pub fn data(mut self, infos: impl IntoIterator<Item = Info>) -> Self {
         self.draft.request.data.extend(infos);
         self
@@ -105,13 +105,13 @@ impl LogBuilder {
         self.directive(&keys::LOG_SYSLOG_PRI, priority)
     }
 
-    /// Who says it, if not the caller.
+    /// The process that logs the message, if not the caller.
     #[doc(alias = "PMIX_LOG_SOURCE")]
     pub fn source(self, source: impl Into<ProcId>) -> Self {
         self.directive(&keys::LOG_SOURCE, source)
     }
 
-    /// When it was said, in seconds since 1970.
+    /// Time of the message, in seconds since 1970.
     #[doc(alias = "PMIX_LOG_TIMESTAMP")]
     pub fn timestamp(self, time: Time) -> Self {
         self.directive(&keys::LOG_TIMESTAMP, time)

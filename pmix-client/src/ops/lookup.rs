@@ -48,7 +48,7 @@ impl LookupBuilder {
         self.range(DataRange::CUSTOM).directive(&keys::EVENT_CUSTOM_RANGE, procs)
     }
 
-    /// Waits until so many of the keys are there (PUB-13); 0, and more than there are, mean all of them.
+    /// Waits until this many of the keys are there (PUB-13); 0, and more than there are, mean all of them.
     #[doc(alias = "PMIX_WAIT")]
     pub fn wait(self, count: usize) -> Self {
         self.directive(&keys::WAIT, i32::try_from(count).unwrap_or(i32::MAX))

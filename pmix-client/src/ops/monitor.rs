@@ -39,7 +39,7 @@ builder! {
     /// When awaited: `ERR_NOT_SUPPORTED` if neither server nor host can monitor that, `ERR_NO_PERMISSIONS` for a file if
     /// the server is another user's, `ERR_BAD_PARAM` for directives
     /// that make no sense, `ERR_EXISTS` for a label that is in use, `ERR_OUT_OF_RESOURCE` if the process has too many
-    /// monitors, what the host says, `ERR_TIMEOUT`, `ERR_UNREACH` for a singleton, [`Error::Lost`],
+    /// monitors, errors of the host, `ERR_TIMEOUT`, `ERR_UNREACH` for a singleton, [`Error::Lost`],
     /// `ERR_INIT` after finalize.
     ///
     /// # Cancel safety
@@ -76,7 +76,7 @@ impl MonitorBuilder {
         }
     }
 
-    /// A label of the caller's own, to cancel it by (MON-03).
+    /// The caller's label for the monitor, to cancel it by (MON-03).
     #[doc(alias = "PMIX_MONITOR_ID")]
     pub fn id(self, id: impl Into<String>) -> Self {
         self.directive(&keys::MONITOR_ID, id)
@@ -118,13 +118,13 @@ impl MonitorBuilder {
         self
     }
 
-    /// The process decides itself what to do: the host takes no action of its own (MON-03).
+    /// The process reacts itself: the host takes no action of its own (MON-03).
     #[doc(alias = "PMIX_MONITOR_APP_CONTROL")]
     pub fn app_control(self) -> Self {
         self.directive(&keys::MONITOR_APP_CONTROL, true)
     }
 
-    /// Who is to hear of the event; the caller's namespace if not given (MON-01).
+    /// The processes that receive the event; the caller's namespace by default (MON-01).
     #[doc(alias = "PMIX_RANGE")]
     pub fn range(self, range: DataRange) -> Self {
         self.directive(&keys::RANGE, range)
@@ -142,7 +142,7 @@ builder! {
     ///
     /// # Errors
     /// When awaited: `ERR_NOT_FOUND` if there is no monitor to be ended, `ERR_NOT_SUPPORTED` if neither server nor host
-    /// has any, what the host says, `ERR_TIMEOUT`, `ERR_UNREACH` for a singleton, [`Error::Lost`], `ERR_INIT` after
+    /// has any, errors of the host, `ERR_TIMEOUT`, `ERR_UNREACH` for a singleton, [`Error::Lost`], `ERR_INIT` after
     /// finalize.
     ///
     /// # Cancel safety
@@ -151,7 +151,7 @@ builder! {
 }
 
 impl MonitorSignBuilder {
-    /// What is said to monitors: no event comes of it.
+    /// A message to monitors, which raises no event.
     pub(crate) fn of<D: ValueType>(core: Core, what: &Key<D>, value: impl Into<D>) -> Self {
         Self::new(Draft::new(core, Monitor::new(Info::new(what, value), Status::SUCCESS)))
     }

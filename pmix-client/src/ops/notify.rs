@@ -24,7 +24,7 @@ builder! {
     /// # Errors
     /// When awaited: `ERR_UNREACH` for a singleton, [`Error::Lost`] if the connection is or gets lost, `ERR_INIT` after
     /// finalize, `ERR_NO_PERMISSIONS` for an event of a group (`GROUP_ID`) that servers tell of, such as
-    /// `GROUP_INVITE_DECLINED`, with another process in `EVENT_AFFECTED_PROC`, and what the server says.
+    /// `GROUP_INVITE_DECLINED`, with another process in `EVENT_AFFECTED_PROC`, and errors of the server.
     ///
     /// # Cancel safety
     /// Once sent the event stands.
@@ -37,45 +37,45 @@ impl NotifyBuilder {
         Self::new(Draft::new(core, event))
     }
 
-    /// How far it goes; the own namespace if nothing is said.
+    /// The processes that may receive the event; the own namespace by default.
     pub const fn range(mut self, range: DataRange) -> Self {
         self.draft.request.range = range;
         self
     }
 
-    /// Only these processes are to hear of it; ranks may be `WILDCARD` (EVT-11).
+    /// Delivers the event to these processes only; ranks may be `WILDCARD` (EVT-11).
     #[doc(alias = "PMIX_EVENT_CUSTOM_RANGE")]
     pub fn custom_range(self, procs: impl Into<Procs>) -> Self {
         let procs = DataArray::Proc(self.draft.procs(procs));
         self.range(DataRange::CUSTOM).replace(&keys::EVENT_CUSTOM_RANGE, procs)
     }
 
-    /// Only those who listen for this very code are to hear of it (EVT-10).
+    /// Delivers the event only to handlers registered for this very code (EVT-10).
     #[doc(alias = "PMIX_EVENT_NON_DEFAULT")]
     pub fn non_default(self) -> Self {
         self.replace(&keys::EVENT_NON_DEFAULT, true)
     }
 
-    /// Who listens later is not to hear of it (EVT-13).
+    /// Does not keep the event for processes that register later (EVT-13).
     #[doc(alias = "PMIX_EVENT_DO_NOT_CACHE")]
     pub fn do_not_cache(self) -> Self {
         self.replace(&keys::EVENT_DO_NOT_CACHE, true)
     }
 
-    /// Says whom it is about.
+    /// The processes that the event is about.
     #[doc(alias = "PMIX_EVENT_AFFECTED_PROCS")]
     pub fn affected_procs(self, procs: impl Into<Procs>) -> Self {
         let procs = DataArray::Proc(self.draft.procs(procs));
         self.replace(&keys::EVENT_AFFECTED_PROCS, procs)
     }
 
-    /// Says more about it.
+    /// Adds an info to the event.
     pub fn info<T: ValueType>(mut self, key: impl TypedKey<T>, value: impl Into<T>) -> Self {
         self.draft.request.info.push(Info::new(key.key(), value));
         self
     }
 
-    /// Says more about it.
+    /// Adds infos to the event.
     pub fn infos(mut self, infos: Directives) -> Self {
         self.draft.request.info.extend(infos);
         self

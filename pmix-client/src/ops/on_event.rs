@@ -76,7 +76,7 @@ impl HandlerBuilder {
         self.directive(&keys::EVENT_HDLR_AFTER, name)
     }
 
-    /// Stands in front of its category, as it does if nothing is said.
+    /// Stands in front of its category: the default.
     #[doc(alias = "PMIX_EVENT_HDLR_PREPEND")]
     pub fn prepend(self) -> Self {
         self.directive(&keys::EVENT_HDLR_PREPEND, true)

@@ -49,7 +49,7 @@ builder! {
     /// lost, and `ERR_INIT` after finalize.
     ///
     /// # Cancel safety
-    /// Not safe: once sent, the data is published; dropping the future only drops the answer. The same goes for
+    /// Not safe: once sent, the data is published; dropping the future only drops the reply. The same goes for
     /// [`PublishBuilder::timeout`]: after `ERR_TIMEOUT` the data may be there or not.
     PublishBuilder("publish", Publish) -> ()
 }
@@ -59,7 +59,7 @@ directed!(Publish);
 impl PublishBuilder {
     /// Adds a key and its value.
     ///
-    /// A key that is a directive of publish, such as [`keys::RANGE`], is taken for one and is not published
+    /// A key that is a directive of publish, such as [`keys::RANGE`], counts as one and is not published
     /// (PUB-02).
     pub fn data(mut self, key: impl AnyKey, value: impl Into<Value>) -> Self {
         if let Some(key) = self.draft.checked(key.into_key_name()) {
@@ -68,7 +68,7 @@ impl PublishBuilder {
         self
     }
 
-    /// Who can find the data: [`DataRange::SESSION`] if not told otherwise (PUB-01, PUB-06).
+    /// Who can find the data: [`DataRange::SESSION`] by default (PUB-01, PUB-06).
     ///
     /// The same key may be published once in each range (PUB-05). What is published for [`DataRange::RM`] is for
     /// the host, and no process can look it up.
@@ -84,7 +84,7 @@ impl PublishBuilder {
         self.range(DataRange::CUSTOM).directive(&keys::EVENT_CUSTOM_RANGE, procs)
     }
 
-    /// How long the data is kept: [`Persistence::APP`] if not told otherwise (PUB-01, PUB-08).
+    /// How long the data is kept: [`Persistence::APP`] by default (PUB-01, PUB-08).
     #[doc(alias = "PMIX_PERSISTENCE")]
     pub fn persistence(self, persistence: Persistence) -> Self {
         self.directive(&keys::PERSISTENCE, persistence)

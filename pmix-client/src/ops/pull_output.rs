@@ -17,7 +17,7 @@ use crate::output::{OutputChunk, OutputError, OutputQueue};
 /// Bytes a stream holds for a reader that is busy, by default.
 const DEFAULT_CAPACITY: usize = 1 << 20;
 
-/// A subscription, as far as it has been said.
+/// A subscription, as far as it is complete.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     request: IofPull,
@@ -91,14 +91,14 @@ impl OutputBuilder {
         self.directive(&keys::IOF_COPY, true)
     }
 
-    /// Collects so many bytes of a channel before they are handed out, a megabyte at most (IOF-06). Give a
+    /// Number of bytes of a channel to collect before they are delivered, a megabyte at most (IOF-06). Give a
     /// [time](Self::buffer_time), too, unless the output may wait for ever.
     #[doc(alias = "PMIX_IOF_BUFFERING_SIZE")]
     pub fn buffer(self, bytes: u32) -> Self {
         self.directive(&keys::IOF_BUFFERING_SIZE, bytes)
     }
 
-    /// Collects output so long at most, in whole seconds; zero for no limit (IOF-06). A time with a fraction of a second is
+    /// Longest time to collect output, in whole seconds; zero for no limit (IOF-06). A time with a fraction of a second is
     /// refused with `ERR_BAD_PARAM` when the builder is awaited.
     #[doc(alias = "PMIX_IOF_BUFFERING_TIME")]
     pub fn buffer_time(mut self, time: Duration) -> Self {
@@ -108,20 +108,20 @@ impl OutputBuilder {
         }
     }
 
-    /// Has the server keep so many bytes of a channel until the host has agreed (IOF-05).
+    /// Number of bytes of a channel that the server keeps until the host has agreed (IOF-05).
     #[doc(alias = "PMIX_IOF_CACHE_SIZE")]
     pub fn cache(self, bytes: u32) -> Self {
         self.directive(&keys::IOF_CACHE_SIZE, bytes)
     }
 
-    /// Has the server drop what is oldest of what it keeps until the host has agreed; by default it drops what is
-    /// newest (IOF-05).
+    /// Has the server drop the oldest output that it keeps until the host has agreed; by default it drops the newest
+    /// (IOF-05).
     #[doc(alias = "PMIX_IOF_DROP_OLDEST")]
     pub fn drop_oldest(self) -> Self {
         self.directive(&keys::IOF_DROP_OLDEST, true)
     }
 
-    /// Holds up to so many bytes for a reader that is busy, 1 MiB by default. A larger piece finds room when nothing
+    /// Number of bytes to hold for a reader that is busy, 1 MiB by default. A larger piece finds room when nothing
     /// else is held.
     pub const fn capacity(mut self, bytes: usize) -> Self {
         self.draft.request.capacity = bytes;
@@ -150,8 +150,8 @@ impl OutputBuilder {
 /// It holds as many bytes as [`OutputBuilder::capacity`] says. What is beyond that is lost, and
 /// [`OutputError::Lagged`] stands in its place; the processes are never held back.
 ///
-/// When the connection is lost the stream gets [`OutputError::Disconnected`], or [`OutputError::Stopped`] if the server said
-/// before that it stops, and ends; after a finalize it just ends.
+/// When the connection is lost the stream gets [`OutputError::Disconnected`], or [`OutputError::Stopped`] if the server
+/// announced that it stops, and ends; after a finalize it just ends.
 #[derive(Debug)]
 #[must_use = "dropping a stream ends its registration"]
 pub struct OutputStream {

@@ -7,7 +7,7 @@ builder! {
     /// A request to change a block of resources. Await it to send it. See [`Client::resource_block`](crate::Client::resource_block).
     ///
     /// # Errors
-    /// When awaited: `ERR_NOT_SUPPORTED` if the host has no blocks of resources, what the host says, `ERR_TIMEOUT`,
+    /// When awaited: `ERR_NOT_SUPPORTED` if the host has no blocks of resources, errors of the host, `ERR_TIMEOUT`,
     /// `ERR_UNREACH` for a singleton, [`Error::Lost`], `ERR_INIT` after finalize.
     ///
     /// # Cancel safety

@@ -8,7 +8,7 @@ builder! {
     /// A request about a session. Await it to send it and get the results. See [`Client::session_control`](crate::Client::session_control).
     ///
     /// # Errors
-    /// When awaited: `ERR_NOT_SUPPORTED` if the host does not control sessions, what the host says, `ERR_TIMEOUT`,
+    /// When awaited: `ERR_NOT_SUPPORTED` if the host does not control sessions, errors of the host, `ERR_TIMEOUT`,
     /// `ERR_UNREACH` for a singleton, [`Error::Lost`], `ERR_INIT` after finalize.
     ///
     /// # Cancel safety

@@ -9,7 +9,7 @@ use crate::error::Error;
 builder! {
     /// A request to start a job; await it for the namespace of the job. See [`Client::spawn`](crate::Client::spawn).
     ///
-    /// What is said here holds for all applications of the job; what an [`App`](pmix_types::App) says of itself wins (SPN-01).
+    /// Directives given here hold for all applications of the job; those of an [`App`](pmix_types::App) win (SPN-01).
     ///
     /// # Examples
     /// ```no_run
@@ -18,7 +18,7 @@ builder! {
     /// use pmix_client::types::App;
     ///
     /// let workers = App::new("./worker", 4).arg("--fast").env("THREADS", "2");
-    /// // what an application says of itself wins
+    /// // the directives of an application win
     /// let logger = App::new("./logger", 1).directive(&keys::HOST, "n0");
     /// let child = client.spawn([workers, logger]).hosts(["n1", "n2"]).wdir("/tmp").notify_completion().await?;
     /// assert_eq!(client.job(&child).get(keys::JOB_SIZE).await?, 5);
@@ -31,7 +31,7 @@ builder! {
     /// directive that is required, one of the `ERR_JOB_*` statuses if a process could not be started (SPN-06), such as
     /// `ERR_JOB_EXE_NOT_FOUND`, `ERR_JOB_APP_NOT_EXECUTABLE`, `ERR_JOB_WDIR_NOT_FOUND` and `ERR_JOB_FAILED_TO_MAP`, and
     /// then none is left running; `ERR_TIMEOUT` if that took too long, `ERR_UNREACH` for a singleton, [`Error::Lost`] if the
-    /// connection is or gets lost, `ERR_INIT` after finalize, and what the host says.
+    /// connection is or gets lost, `ERR_INIT` after finalize, and errors of the host.
     ///
     /// # Cancel safety
     /// Not safe: once sent, the job is started; dropping the future only drops its name.

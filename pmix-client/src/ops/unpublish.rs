@@ -16,7 +16,7 @@ builder! {
     /// and `ERR_INIT` after finalize.
     ///
     /// # Cancel safety
-    /// Once sent the data is taken back; dropping the future only drops the answer, and doing it again does no harm.
+    /// Once sent the data is withdrawn; dropping the future only drops the reply, and doing it again does no harm.
     UnpublishBuilder("unpublish", Unpublish) -> ()
 }
 
@@ -36,13 +36,13 @@ impl UnpublishBuilder {
         Self::new(Draft::new(core, Unpublish::new(Vec::new())))
     }
 
-    /// The range that the data was published in: [`DataRange::SESSION`] if not told otherwise (PUB-15).
+    /// The range that the data was published in: [`DataRange::SESSION`] by default (PUB-15).
     #[doc(alias = "PMIX_RANGE")]
     pub fn range(self, range: DataRange) -> Self {
         self.directive(&keys::RANGE, range)
     }
 
-    /// Takes back only what was published for just these processes: [`DataRange::CUSTOM`].
+    /// Withdraws only what was published for just these processes: [`DataRange::CUSTOM`].
     #[doc(alias = "PMIX_RANGE_CUSTOM")]
     pub fn custom_range(self, procs: impl Into<Procs>) -> Self {
         let procs = DataArray::Proc(self.draft.procs(procs));

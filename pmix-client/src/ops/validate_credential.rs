@@ -9,11 +9,11 @@ builder! {
     /// nothing (CRD-02). See [`Client::validate_credential`](crate::Client::validate_credential).
     ///
     /// # Errors
-    /// When awaited: what the host says if the credential is not valid, `ERR_NOT_SUPPORTED` if it checks none,
+    /// When awaited: the host's status if the credential is not valid, `ERR_NOT_SUPPORTED` if it checks none,
     /// `ERR_TIMEOUT`, `ERR_UNREACH` for a singleton, [`Error::Lost`], `ERR_INIT` after finalize.
     ///
     /// # Cancel safety
-    /// Safe: the answer is dropped.
+    /// Safe: the reply is dropped.
     ValidateCredentialBuilder("validate credential", ValidateCredential) -> Vec<Info>
 }
 

@@ -1,7 +1,7 @@
 //! What a process holds: its own puts, data of its peers, and job data. No server, no async.
 //!
 //! [`Store::find`] is the client's part of Get (rules GET-01..09, GET-20, GET-30, GET-40..47): it answers from
-//! here, says that there is no answer, or makes the question for the server.
+//! here, finds that there is no value, or makes the request for the server.
 
 mod entries;
 mod lookup;
@@ -19,7 +19,7 @@ use crate::wire;
 use entries::Entries;
 pub(crate) use lookup::Lookup;
 
-/// What [`Store::find`] says to a Get.
+/// What [`Store::find`] returns for a get.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Resolution {
     /// The value.
@@ -52,7 +52,7 @@ pub(crate) struct Store {
     puts: u64,
     internal: ByProc,
     peers: ByProc,
-    /// What a fence has brought of peers and nobody has asked for yet.
+    /// Data of peers that a fence has collected and no get has read yet.
     unread: Option<Unread>,
     jobs: HashMap<Nspace, Arc<JobData>>,
 }

@@ -147,7 +147,8 @@ impl Wire for App {
     }
 
     fn from_form(form: v1::App, scope: &mut Scope) -> Result<Self, ConvertError> {
-        let mut app = Self::new(form.command, form.max_procs);
+        let mut app = Self::new(form.command, 0);
+        app.max_procs = form.max_procs;
         app.argv = form.argv;
         app.env = form.env;
         app.cwd = form.cwd;

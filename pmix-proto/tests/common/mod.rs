@@ -96,7 +96,8 @@ samples! {
         any::<i32>(),
         vec(Info::sample(depth), 0..3),
     ).prop_map(|(command, argv, env, cwd, max_procs, info)| {
-        let mut app = App::new(command, max_procs);
+        let mut app = App::new(command, 0);
+        app.max_procs = max_procs;
         (app.argv, app.env, app.cwd, app.info) = (argv, env, cwd, info);
         app
     });
