@@ -82,9 +82,9 @@ impl MiniRm {
         for rank in 0..procs {
             let proc = ProcId::new(nspace.clone(), Rank::new(rank)?);
             handle.register_client(&proc, uid, gid, None).await?;
-            let row = ProcInfo::new(proc.clone());
-            let (hostname, executable) = (Some(node.into()), Some(program.into()));
-            self.table().push(ProcInfo { hostname, executable, ..row });
+            let mut row = ProcInfo::new(proc.clone());
+            (row.hostname, row.executable) = (Some(node.into()), Some(program.into()));
+            self.table().push(row);
             let mut command = Command::new(program);
             command.args(args);
             handle.setup_fork(&proc).await?.apply(&mut command);

@@ -57,7 +57,7 @@ async fn pub_11_pub_12_partial_success_is_a_value_with_publishers_and_missing_ke
             .with(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(vec![proc("far", 1)]))
             .with(&keys::WAIT, 2);
         assert_eq!(lookup.directives, directives);
-        let data = |name, value| Pdata { proc: proc("far", 1), key: key(name), value };
+        let data = |name, value| Pdata::new(proc("far", 1), key(name), value);
         let found = vec![data("c", 5u32.into()), data("b", "text".into()), data("a", Value::Undef)];
         conversation.reply(id, Reply::Lookup(LookupReply::new(Status::ERR_PARTIAL_SUCCESS, found))).await;
     });

@@ -277,7 +277,7 @@ fn gen_05_a_required_directive_unknown_here_goes_to_the_server() {
     let mut store = store();
     store.put(entry(Scope::GLOBAL, "k", 1));
     let mut demand = Directives::new();
-    demand.push(Info { flags: pmix_types::InfoFlags::REQUIRED, ..Info::dynamic("new".parse().unwrap(), 1) });
+    demand.push(Info::dynamic("new".parse().unwrap(), 1).with_flags(pmix_types::InfoFlags::REQUIRED));
     assert!(
         matches!(find_with(&store, None, "k", demand.clone()), Resolution::Remote(get) if get.directives == demand)
     );

@@ -27,7 +27,7 @@ fn failure(path: &Path, error: io::Error) -> Error {
             "there is no such socket; the server has ended, the URI is an old one, or this is a container: then mount \
              the socket's directory into it under the same path"
         }
-        io::ErrorKind::ConnectionRefused => "no server listens there any more",
+        io::ErrorKind::ConnectionRefused => "nobody listens there; the server has ended",
         io::ErrorKind::PermissionDenied => {
             "it is closed to this user; a container must run as the user who started the server (podman: --userns \
              keep-id)"

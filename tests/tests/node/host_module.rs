@@ -50,7 +50,7 @@ recorder! {
     direct_modex(_, _: DirectModexRequest) -> HostResult<Bytes> { Err(Status::ERR_NOT_FOUND.into()) }
     publish(_, _: Publish) -> HostResult<()> { Ok(()) }
     lookup(cx, req: Lookup) -> HostResult<Found> {
-        let found = |key| Pdata { proc: cx.caller.clone(), key, value: Value::Uint32(1) };
+        let found = |key| Pdata::new(cx.caller.clone(), key, Value::Uint32(1));
         Ok(req.keys.into_iter().map(found).collect())
     }
     unpublish(_, _: Unpublish) -> HostResult<()> { Ok(()) }
