@@ -33,7 +33,7 @@ async fn main() -> ExitCode {
 }
 
 async fn hello() -> Result<String, Box<dyn Error>> {
-    let client = Client::from_env().allow_singleton().connect().await?;
+    let client = Client::from_env().allow_singleton().init().await?;
     let me = client.proc_id().clone();
     let size = client.job(&me.nspace).get(keys::JOB_SIZE).await?;
 

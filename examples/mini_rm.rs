@@ -82,9 +82,9 @@ impl MiniRm {
         for rank in 0..procs {
             let proc = ProcId::new(nspace.clone(), Rank::new(rank)?);
             handle.register_client(&proc, uid, gid, None).await?;
-            let row = ProcInfo::new(proc.clone());
-            let (hostname, executable) = (Some(node.into()), Some(program.into()));
-            self.table().push(ProcInfo { hostname, executable, ..row });
+            let mut row = ProcInfo::new(proc.clone());
+            (row.hostname, row.executable) = (Some(node.into()), Some(program.into()));
+            self.table().push(row);
             let mut command = Command::new(program);
             command.args(args);
             handle.setup_fork(&proc).await?.apply(&mut command);
@@ -131,7 +131,7 @@ async fn main() -> Result<ExitCode> {
 /// What a copy of this program does: looks at the process table. The last one then aborts the job with code 7 if
 /// `MINI_RM_ABORT` is set.
 async fn rank() -> Result<()> {
-    let client = Client::from_env().connect().await?;
+    let client = Client::from_env().init().await?;
     client.fence_all().await?;
     let found = client.query([Query::new(&keys::QUERY_PROC_TABLE)]).await?;
     let table = found.get(&keys::QUERY_PROC_TABLE)?.ok_or("there is no process table")?;

@@ -16,13 +16,13 @@ use pmix_client::{Client, ProcId, keys};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-const WORKERS: u64 = 2;
+const WORKERS: u32 = 2;
 /// What workers tell when they are done. Positive codes are free for programs.
 const DONE: Status = Status::from_raw(1);
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
-    let client = Client::from_env().connect().await?;
+    let client = Client::from_env().init().await?;
     match std::env::args().nth(1).as_deref() {
         Some("worker") => work(&client).await?,
         _ => lead(&client).await?,
@@ -34,8 +34,7 @@ async fn lead(client: &Client) -> Result<()> {
     let mut events = client.events([DONE]).await?;
     // for all processes of this session, until those of this job have ended
     client.publish().data("numbers.up.to", 100u64).await?;
-    let worker =
-        App::new(std::env::current_exe()?.display().to_string(), i32::try_from(WORKERS)?).arg("worker");
+    let worker = App::new(std::env::current_exe()?.display().to_string(), WORKERS).arg("worker");
     let workers = client.spawn([worker]).await?;
     println!("started {workers}");
 
@@ -63,7 +62,7 @@ async fn work(client: &Client) -> Result<()> {
     let task = client.lookup(["numbers.up.to"]).wait_all().await?;
     let last: u64 = task.get("numbers.up.to")?.ok_or("there is no task")?;
 
-    let mine = (1..=last).filter(|number| number % WORKERS == u64::from(me.rank.to_raw()));
+    let mine = (1..=last).filter(|number| number % u64::from(WORKERS) == u64::from(me.rank.to_raw()));
     let sum: u64 = mine.sum();
     let done = client.notify(DONE).info(&keys::EVENT_TEXT_MESSAGE, sum.to_string());
     done.custom_range([parent]).await?;

@@ -86,5 +86,5 @@ async fn main() -> Result<()> {
 async fn connect(server: &Server, proc: ProcId) -> Result<Client> {
     let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
     server.handle().register_client(&proc, uid, gid, None).await?;
-    Ok(Client::builder().uri(server.handle().uri()).proc(proc).connect().await?)
+    Ok(Client::builder().uri(server.handle().uri()).proc(proc).init().await?)
 }

@@ -10,7 +10,7 @@ const RANKS: u32 = NODES.len() as u32 * RANKS_OF_A_NODE;
 
 /// Works with the ranks of the other node, until that or its own is lost.
 pub(crate) async fn run(to_lose: &str) -> Result<()> {
-    let client = Client::from_env().connect().await?;
+    let client = Client::from_env().init().await?;
     let me = client.proc_id().rank.to_raw();
     let who = format!("rank {me} on {}", client.hostname());
     let peer = |rank| client.proc_id().with_rank(Rank::from_raw(rank));

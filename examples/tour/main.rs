@@ -57,7 +57,7 @@ async fn tour(say: impl Fn(String)) -> Result<Value> {
 
     let program = std::env::current_exe()?.display().to_string();
     let nspace = Nspace::new(format!("tour-{}", std::process::id()))?;
-    let app = App::new(&program, RANKS.try_into()?).arg("rank");
+    let app = App::new(&program, RANKS).arg("rank");
     let mut job = host.start_job(JobStart::new(nspace.clone(), vec![app])).await?;
     say(format!("job     {nspace}: {RANKS} x {program}"));
     let (mut gets, mut bytes) = (0, 0);

@@ -7,7 +7,7 @@ use crate::{RANKS, Result, SEEN, check};
 
 /// Exchanges values with the other ranks, says how many and how large, and waits for [`SEEN`].
 pub(crate) async fn run() -> Result<()> {
-    let client = Client::from_env().connect().await?;
+    let client = Client::from_env().init().await?;
     let me = client.proc_id().rank.to_raw();
     let peer = |rank| client.proc_id().with_rank(Rank::from_raw(rank));
     let mut seen = client.events([SEEN]).await?;

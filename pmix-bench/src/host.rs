@@ -42,13 +42,12 @@ impl Host {
 /// A table of so many processes.
 fn table(rows: u32) -> Info {
     let nspace = Nspace::new("bench-table").unwrap_or_else(|_| Nspace::none());
-    let row = |rank: u32| ProcInfo {
-        proc: ProcId::new(nspace.clone(), Rank::from_raw(rank)),
-        hostname: Some(format!("node{:05}", rank / 64)),
-        executable: Some("bench_application".to_owned()),
-        pid: Pid(1000 + rank.cast_signed()),
-        exit_code: 0,
-        state: ProcState::RUNNING,
+    let row = |rank: u32| {
+        let mut row = ProcInfo::new(ProcId::new(nspace.clone(), Rank::from_raw(rank)));
+        row.hostname = Some(format!("node{:05}", rank / 64));
+        row.executable = Some("bench_application".to_owned());
+        (row.pid, row.state) = (Pid(1000 + rank.cast_signed()), ProcState::RUNNING);
+        row
     };
     Info::new(&keys::QUERY_PROC_TABLE, DataArray::ProcInfo((0..rows).map(row).collect()))
 }
@@ -96,7 +95,7 @@ impl HostModule for Host {
             if published.contains_key(&key) {
                 return Err(HostError::new(Status::ERR_DUPLICATE_KEY, format!("{key} is published already")));
             }
-            published.insert(key.clone(), Pdata { proc: cx.caller.clone(), key, value });
+            published.insert(key.clone(), Pdata::new(cx.caller.clone(), key, value));
         }
         Ok(())
     }

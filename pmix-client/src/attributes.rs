@@ -99,7 +99,7 @@ mod tests {
 
     use super::*;
     use crate::client::Client;
-    use crate::store::Ask;
+    use crate::store::Lookup;
 
     fn reported(function: &str) -> Vec<String> {
         let registry = at_start(AttributeRegistry::new());
@@ -120,8 +120,8 @@ mod tests {
     fn att_01_gen_05_what_is_reported_of_get_is_read_here() {
         let reported = reported("PMIx_Get");
         for (name, directives) in each() {
-            let is_read = match Ask::new(None, None, directives) {
-                Ok(ask) => ask.last_level().is_ok(),
+            let is_read = match Lookup::new(None, None, directives) {
+                Ok(lookup) => lookup.last_level().is_ok(),
                 Err(error) => error.status() != pmix_types::Status::ERR_NOT_SUPPORTED,
             };
             assert_eq!(is_read, reported.iter().any(|key| key == name), "{name}");
@@ -144,7 +144,7 @@ mod tests {
         let registry = at_start(AttributeRegistry::new());
         let src = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
         let mut own: Vec<String> = Vec::new();
-        for dir in ["", "ops", "events", "iof"] {
+        for dir in ["", "client", "ops", "events"] {
             for entry in std::fs::read_dir(src.join(dir)).unwrap() {
                 let path = entry.unwrap().path();
                 if path.extension().is_some_and(|extension| extension == "rs") {

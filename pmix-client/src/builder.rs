@@ -5,13 +5,14 @@ use pmix_types::message::{Failure, Hello, Identity};
 use pmix_types::{AttributeRegistry, Directives, Pid, ProcId, Status, keys};
 
 use crate::client::Client;
+use crate::connection::Connection;
+use crate::core::Core;
 use crate::env::{self, Launch, ServerUri};
 use crate::error::Error;
 use crate::ops::stop_in_init;
-use crate::session::Session;
 use crate::{attributes, singleton, transport};
 
-/// Settings of a [`Client`] that is about to connect.
+/// Settings of a [`Client`] to be initialized.
 ///
 /// # Examples
 /// ```
@@ -20,16 +21,16 @@ use crate::{attributes, singleton, transport};
 /// use pmix_client::Client;
 ///
 /// // not started by a launcher, as its environment shows
-/// let refused = Client::from_env().connect().await.unwrap_err();
+/// let refused = Client::from_env().init().await.unwrap_err();
 /// assert!(refused.to_string().starts_with("PMIX_GRPC_URI is not set"));
 ///
-/// let alone = Client::from_env().allow_singleton().connect().await?;
+/// let alone = Client::from_env().allow_singleton().init().await?;
 /// assert!(alone.is_singleton());
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, Default)]
-#[must_use = "a client has to be connected"]
+#[must_use = "a client has to be initialized"]
 pub struct ClientBuilder {
     uses_environment: bool,
     uri: Option<String>,
@@ -42,25 +43,55 @@ pub struct ClientBuilder {
     attributes: AttributeRegistry,
 }
 
+/// How a process becomes a client.
+impl Client {
+    /// Settings for a process that a launcher has started: server and identity come from the environment
+    /// (INI-02), which is read by [`ClientBuilder::init`].
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # async fn example() -> Result<(), pmix_client::Error> {
+    /// let client = pmix_client::Client::from_env().init().await?;
+    /// println!("I am {}", client.proc_id());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "PMIx_Init")]
+    pub fn from_env() -> ClientBuilder {
+        ClientBuilder { uses_environment: true, ..ClientBuilder::default() }
+    }
+
+    /// Settings that know nothing of an environment: the server's URI and the identity have to be given.
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder::default()
+    }
+
+    /// A process without server: the only one of its job, for tests and for programs that run alone too.
+    ///
+    /// Its namespace is unique on this machine and its rank is 0. Put, commit, get and a fence of itself work;
+    /// all that needs a server fails with `ERR_UNREACH`.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if the machine's name cannot be part of a namespace.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn singleton() -> Result<Self, Error> {
+        singleton::start(attributes::at_start(AttributeRegistry::new())).map(Self::new)
+    }
+}
+
 impl ClientBuilder {
-    pub(crate) fn new() -> Self {
-        Self::default()
-    }
-
-    pub(crate) fn from_env() -> Self {
-        Self { uses_environment: true, ..Self::default() }
-    }
-
-    /// The server, as `<namespace>.<rank>;unix:<absolute path of its socket>`, in place of what the environment
-    /// says.
+    /// The server, as `<namespace>.<rank>;unix:<absolute path of its socket>`, instead of the one in the
+    /// environment.
     pub fn uri(mut self, uri: impl Into<String>) -> Self {
         self.uri = Some(uri.into());
         self
     }
 
-    /// Who the process is, in place of what the environment says. The server checks it.
-    pub fn proc(mut self, proc: ProcId) -> Self {
-        self.proc = Some(proc);
+    /// Identity of the process, instead of the one in the environment. The server checks it.
+    pub fn proc(mut self, proc: impl Into<ProcId>) -> Self {
+        self.proc = Some(proc.into());
         self
     }
 
@@ -123,7 +154,7 @@ impl ClientBuilder {
     /// makes no sense, [`Error::Transport`] if the server cannot be reached, [`Error::Protocol`] if it speaks no
     /// version of the protocol that this library speaks, `ERR_TIMEOUT` when the limit has passed, `ERR_BAD_PARAM` for
     /// one that makes no sense, [`Error::Lost`] if the server is lost while the process waits for a debugger, and what
-    /// the server says when it refuses the process.
+    /// the server's error when it refuses the process.
     ///
     /// # Cancel safety
     /// Safe: dropping the future closes the connection.
@@ -131,7 +162,7 @@ impl ClientBuilder {
     /// # Panics
     /// Outside of a tokio runtime with I/O.
     #[doc(alias = "PMIx_Init")]
-    pub async fn connect(self) -> Result<Client, Error> {
+    pub async fn init(self) -> Result<Client, Error> {
         let uses_environment = self.uses_environment;
         let attributes = attributes::at_start(self.attributes);
         let variable = |name: &str| env::process_variable(name).filter(|_| uses_environment);
@@ -143,15 +174,15 @@ impl ClientBuilder {
         };
         let (uri, identity) = match launch {
             Ok(launch) => launch,
-            Err(Error::NotLaunched(missed)) if self.allows_singleton && missed.is_alone() => {
-                return singleton::start(attributes);
+            Err(Error::NotLaunched(missed)) if self.allows_singleton && env::is_alone(&missed) => {
+                return singleton::start(attributes).map(Client::new);
             }
             Err(Error::NotLaunched(missed)) if !uses_environment => return Err(not_given(missed.variable)),
             Err(error) => return Err(error),
         };
         let path = uri.path.clone();
         let limit = [self.timeout, timeout_of(&self.directives)?].into_iter().flatten().min();
-        let connected = connect(uri, identity, self.directives, self.limits, attributes);
+        let connected = start(uri, identity, self.directives, self.limits, attributes);
         let Some(limit) = limit else { return connected.await };
         tokio::time::timeout(limit, connected).await.unwrap_or_else(|_| {
             let problem = format!("the server at {} has not answered within {limit:?}", path.display());
@@ -175,7 +206,7 @@ fn timeout_of(directives: &Directives) -> Result<Option<Duration>, Error> {
     Ok((seconds > 0).then(|| Duration::from_secs(seconds)))
 }
 
-async fn connect(
+async fn start(
     uri: ServerUri,
     identity: Identity,
     directives: Directives,
@@ -184,7 +215,7 @@ async fn connect(
 ) -> Result<Client, Error> {
     let mut hello = Hello::new(identity, own_pid());
     hello.directives = directives;
-    let (session, transport_end) = Session::new(uri.server);
+    let (connection, transport_end) = Connection::new(uri.server);
     let welcome = transport::connect(&uri.path, &hello, limits, transport_end).await?;
     // a host may give a tool another identity than it requested
     if let Identity::Client(proc) = &hello.identity
@@ -192,15 +223,15 @@ async fn connect(
     {
         return Err(Error::protocol(format!("it takes this process for {}, which is {proc}", welcome.proc)));
     }
-    if welcome.server != *session.server() {
-        tracing::warn!(expected = %session.server(), found = %welcome.server, "another server than the URI says");
+    if welcome.server != *connection.server() {
+        tracing::warn!(expected = %connection.server(), found = %welcome.server, "another server than the URI says");
     }
     tracing::info!(proc = %welcome.proc, server = %welcome.server, "connected");
-    let client = Client::new(welcome.proc, welcome.hostname, welcome.job, Some(session), attributes);
+    let core = Core::new(welcome.proc, welcome.hostname, welcome.job, Some(connection), attributes);
     if matches!(hello.identity, Identity::Client(_)) {
-        stop_in_init(&client).await?;
+        stop_in_init(&core).await?;
     }
-    Ok(client)
+    Ok(Client::new(core))
 }
 
 fn own_pid() -> Pid {
@@ -215,18 +246,18 @@ mod tests {
 
     #[tokio::test]
     async fn a_builder_without_environment_names_the_setting_that_is_missing() {
-        let none = Client::builder().connect().await.unwrap_err();
+        let none = Client::builder().init().await.unwrap_err();
         assert!(none.to_string().starts_with("uri is not given"), "{none}");
-        let half = Client::builder().uri("srv.0;unix:/s").connect().await.unwrap_err();
+        let half = Client::builder().uri("srv.0;unix:/s").init().await.unwrap_err();
         assert!(half.to_string().starts_with("proc is not given"), "{half}");
-        assert!(Client::builder().allow_singleton().connect().await.unwrap().is_singleton());
+        assert!(Client::builder().allow_singleton().init().await.unwrap().is_singleton());
     }
 
     #[tokio::test]
     async fn gen_12_a_limit_of_init_that_makes_no_sense_is_refused() {
         let there = || Client::builder().uri("srv.0;unix:/nonexistent").proc(ProcId::none());
         for limit in [Info::new(&keys::TIMEOUT, -1), Info::dynamic(keys::TIMEOUT.key_name(), "soon")] {
-            let refused = there().directives(vec![limit].into()).connect().await.unwrap_err();
+            let refused = there().directives(vec![limit].into()).init().await.unwrap_err();
             assert_eq!(refused.status(), Status::ERR_BAD_PARAM, "{refused}");
         }
     }

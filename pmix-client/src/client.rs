@@ -1,161 +1,135 @@
+//! The methods of [`Client`]: what a process says to others here, what it asks of server and host in `manager.rs`.
+
+mod manager;
+
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
 
-use pmix_types::job::JobData;
-use pmix_types::message::{Failure, PutEntry, Reply, Request};
-use pmix_types::{AttributeRegistry, Event, Nspace, ProcId, Query, Scope, Status, Value, ValueType};
+use pmix_types::message::{Abort, Log, Publish, Reply, Request, Spawn};
+use pmix_types::{App, Event, Nspace, ProcId, Procs, Scope, Status, Value, ValueType};
 
-use crate::builder::ClientBuilder;
-use crate::error::{Error, key_name};
-use crate::events::{EventsBuilder, HandlerBuilder, NotifyBuilder};
-use crate::key_arg::{AskKey, PutKey};
+use crate::core::Core;
+use crate::error::Error;
+use crate::key::{AnyKey, KeyOf};
 use crate::ops::{
-    AbortBuilder, FenceBuilder, FinalizeBuilder, GetAllBuilder, GetBuilder, Procs, QueryResults, Target,
+    self, AbortBuilder, ConnectBuilder, DisconnectBuilder, Draft, EventsBuilder, FenceBuilder,
+    FinalizeBuilder, GetAllBuilder, GetBuilder, GroupConstructBuilder, GroupDeclineBuilder,
+    GroupDestructBuilder, GroupInviteBuilder, GroupJoinBuilder, GroupLeaveBuilder, HandlerBuilder, InputSink,
+    JobView, LogBuilder, LookupBuilder, NotifyBuilder, OutputBuilder, PublishBuilder, SpawnBuilder, Target,
+    UnpublishBuilder,
 };
-use crate::session::Session;
-use crate::store::Store;
-use crate::sync::{lock, read, write};
 
-/// A process's connection to its PMIx server.
+/// A process that takes part in PMIx, and its connection to the server.
 ///
-/// Cheap to clone: all clones are the same connection, and take the place of the Standard's counted
-/// references (INI-04, INI-05). [`Client::finalize`] ends it for all of them. When the last clone is dropped
-/// without it the connection closes at once, which a host may take for a failure of the process; the drop
-/// never blocks and may happen outside of a runtime.
+/// Cheap to clone: all clones are the same process, and take the place of the Standard's counted references (INI-04,
+/// INI-05). [`Client::finalize`] ends the connection for all of them. When the last clone is dropped without it the
+/// connection closes at once, which a host may take for a failure of the process; the drop never blocks and may happen
+/// outside of a runtime. A builder, a [`Group`](crate::Group), a [`ConnectedSet`](crate::ConnectedSet) and a [`Fabric`](crate::Fabric) each hold a clone.
 ///
-/// Connecting starts one task on the caller's runtime, which carries all traffic; replies arrive as long as
-/// that runtime runs. Both flavours of runtime will do.
+/// [`ClientBuilder::init`](crate::ClientBuilder::init) starts one task on the caller's runtime, which carries all traffic;
+/// replies arrive as long as that runtime runs. Both flavours of runtime will do.
 ///
-/// What the process holds itself (job data, what it has put, what a fence has collected, what earlier Gets
-/// have brought) stays readable after the connection is lost. All that needs the server then fails with
-/// [`Error::Lost`].
+/// Data that the process holds itself (job data, what it has put, what a fence has collected, what earlier gets have brought)
+/// stays readable after the connection is lost. All that needs the server then fails with [`Error::Lost`].
+///
+/// # How calls are made
+/// Each method with options returns a builder, which does nothing until it is awaited. Its page has the options, examples,
+/// errors and what happens when the future is dropped. Builders and their futures own what they need, so they can be moved
+/// into tasks. Arguments are taken alike everywhere: processes as [`Procs`], one process or namespace by value or by
+/// reference, keys as [`AnyKey`] says.
 ///
 /// # Time limits
 /// Without a limit an operation waits as long as the server lets it, for ever if the server hangs. A limit (`timeout` of the
-/// builder, or the directive `TIMEOUT`) is kept by the server, which knows who is missing and says so. A server that has
-/// said nothing 5 seconds after the limit is given up: the call fails with `ERR_TIMEOUT` and words that say that the server
-/// did not answer. That is as if its future had been dropped: what was sent may still be carried out, and an answer that
+/// builder, or the directive `TIMEOUT`) is kept by the server, which knows who is missing and reports it. If the server
+/// does not answer within 5 seconds after the limit, the call fails with `ERR_TIMEOUT` and a message that the server
+/// did not answer. That is as if its future had been dropped: what was sent may still be carried out, and a reply that
 /// comes later is dropped. The connection stays, and works again if the server does. The runtime needs its timer for calls
-/// with a limit. [`ClientBuilder::timeout`] is kept here, to the moment.
+/// with a limit. [`ClientBuilder::timeout`](crate::ClientBuilder::timeout) is kept here, to the moment.
+///
+/// The Standard counts limits in whole seconds. Only a get can have one with a fraction, as giving up changes nothing for
+/// others; all other builders refuse such a limit with `ERR_BAD_PARAM` instead of rounding it.
 #[derive(Clone)]
 pub struct Client {
-    inner: Arc<Inner>,
+    core: Core,
 }
 
-struct Inner {
-    proc: ProcId,
-    hostname: String,
-    store: RwLock<Store>,
-    /// Held while staged data is put in line for sending, so that commits arrive in the order of the puts.
-    commit_order: Mutex<()>,
-    /// `None` for a singleton.
-    session: Option<Arc<Session>>,
-    /// What the libraries in this process support.
-    attributes: AttributeRegistry,
-    is_finalized: AtomicBool,
-}
-
+/// The process itself.
 impl Client {
-    /// Settings for a process that a launcher has started: server and identity come from the environment
-    /// (INI-02), which is read when the client connects.
-    ///
-    /// # Examples
-    /// ```no_run
-    /// # async fn example() -> Result<(), pmix_client::Error> {
-    /// let client = pmix_client::Client::from_env().connect().await?;
-    /// println!("I am {}", client.proc_id());
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[doc(alias = "PMIx_Init")]
-    pub fn from_env() -> ClientBuilder {
-        ClientBuilder::from_env()
+    pub(crate) const fn new(core: Core) -> Self {
+        Self { core }
     }
 
-    /// Settings that know nothing of an environment: the server's URI and the identity have to be given.
-    pub fn builder() -> ClientBuilder {
-        ClientBuilder::new()
+    fn core(&self) -> Core {
+        self.core.clone()
     }
 
-    /// A process without server: the only one of its job, for tests and for programs that run alone too.
-    ///
-    /// Its namespace is unique on this machine and its rank is 0. Put, commit, get and a fence of itself work;
-    /// all that needs a server fails with `ERR_UNREACH`.
-    ///
-    /// # Errors
-    /// [`Error::Config`] if the machine's name cannot be part of a namespace.
-    ///
-    /// # Cancel safety
-    /// Safe.
-    pub async fn singleton() -> Result<Self, Error> {
-        crate::singleton::start(crate::attributes::at_start(AttributeRegistry::new()))
-    }
-
-    pub(crate) fn new(
-        proc: ProcId,
-        hostname: String,
-        job: Option<Arc<JobData>>,
-        session: Option<Arc<Session>>,
-        attributes: AttributeRegistry,
-    ) -> Self {
-        let store = RwLock::new(Store::new(proc.clone(), hostname.clone(), job));
-        let is_finalized = AtomicBool::new(false);
-        Self {
-            inner: Arc::new(Inner {
-                proc,
-                hostname,
-                store,
-                commit_order: Mutex::new(()),
-                session,
-                attributes,
-                is_finalized,
-            }),
-        }
+    fn draft<R>(&self, request: R) -> Draft<R> {
+        Draft::new(self.core(), request)
     }
 
     /// The process's own id (INI-03).
     pub fn proc_id(&self) -> &ProcId {
-        &self.inner.proc
+        self.core.proc()
     }
 
     /// Id of the server; `None` for a singleton.
     pub fn server_id(&self) -> Option<&ProcId> {
-        self.inner.session.as_deref().map(Session::server)
+        self.core.server()
     }
 
     /// Name of the node the process runs on, as the host calls it.
     pub fn hostname(&self) -> &str {
-        &self.inner.hostname
+        self.core.hostname()
     }
 
     /// Whether the process runs without a server.
     pub fn is_singleton(&self) -> bool {
-        self.inner.session.is_none()
+        self.core.is_singleton()
     }
 
     /// Whether there is a connection to a server, as far as is known.
     #[doc(alias = "PMIx_Initialized")]
     #[doc(alias = "PMIx_tool_is_connected")]
     pub fn is_connected(&self) -> bool {
-        !self.is_finalized() && self.inner.session.as_deref().is_some_and(Session::is_open)
+        self.core.is_connected()
     }
 
     /// Sends a request as it is and returns what the server replies.
     ///
-    /// For programs that test servers or carry requests for others. Nothing that the process holds is asked or
-    /// changed; events of a registration made this way are dropped: use [`Client::events`].
+    /// For programs that test servers or carry requests for others. Nothing that the process holds is read or changed;
+    /// events of a registration made this way are dropped: use [`Client::events`].
     ///
     /// # Errors
-    /// What the server says; [`Error::Lost`] if the connection is or gets lost, `ERR_UNREACH` for a singleton,
+    /// Errors of the server; [`Error::Lost`] if the connection is or gets lost, `ERR_UNREACH` for a singleton,
     /// `ERR_INIT` after finalize.
     ///
     /// # Cancel safety
     /// Once sent the request goes on; dropping the future only drops the reply.
     pub async fn request(&self, request: Request) -> Result<Reply, Error> {
-        self.session(request.operation())?.request(request).await
+        self.core.request(request).await
     }
 
+    /// Finalizes the connection; await the builder.
+    ///
+    /// The future is ready when the server has answered (INI-07). From the moment it is sent (after the barrier,
+    /// if there is one) calls through other clones fail with `ERR_INIT` (GEN-10), and so do those that still wait
+    /// when the answer comes. Staged values that were not committed are lost. The process may be initialized again
+    /// later (INI-08).
+    #[doc(alias = "PMIx_Finalize")]
+    pub fn finalize(self) -> FinalizeBuilder {
+        FinalizeBuilder::of(self.core)
+    }
+
+    /// Has the host end processes, by default all of the own namespace (ABT-01); await the builder.
+    ///
+    /// `status` is the exit status to be reported, `message` is for the user and may be empty.
+    #[doc(alias = "PMIx_Abort")]
+    pub fn abort(&self, status: i32, message: impl Into<String>) -> AbortBuilder {
+        AbortBuilder::new(self.draft(Abort::new(status, message)))
+    }
+}
+
+/// Values that processes put and get.
+impl Client {
     /// Stages a value under a key of this process; [`Client::commit`] shows it to others.
     ///
     /// Putting a key again replaces its value and scope (PUT-04). Until the commit only this process sees it
@@ -173,386 +147,311 @@ impl Client {
     ///
     /// let client = pmix_client::Client::singleton().await?;
     /// client.put(Scope::GLOBAL, "endpoint", "10.0.0.1:7000")?;
-    /// let endpoint: String = client.get(None, "endpoint").await?;
-    /// assert_eq!(endpoint, "10.0.0.1:7000");
+    /// client.put(Scope::GLOBAL, "address", vec![10u8, 0, 0, 1])?;
+    /// let address: Vec<u8> = client.get(None, "address").await?;
+    /// assert_eq!(address, [10, 0, 0, 1]);
     /// assert!(client.put(Scope::GLOBAL, keys::JOB_SIZE, 3u32).is_err());
     /// # Ok(())
     /// # }
     /// ```
     #[doc(alias = "PMIx_Put")]
-    pub fn put(&self, scope: Scope, key: impl PutKey, value: impl Into<Value>) -> Result<(), Error> {
-        const OPERATION: &str = "put";
-        self.check()?;
-        let key = key.into_key_name().map_err(key_name(OPERATION))?;
-        if key.is_reserved() {
-            let problem = "keys that start with \"pmix\" are for hosts and libraries";
-            return Err(Error::bad_param(OPERATION, problem).about(None, Some(&key)));
-        }
-        if ![Scope::LOCAL, Scope::REMOTE, Scope::GLOBAL, Scope::INTERNAL].contains(&scope) {
-            let problem = format!("no values can be put in scope {scope}");
-            let failure = Failure::new(Status::ERR_NOT_SUPPORTED, problem);
-            return Err(Error::failed(OPERATION, failure).about(None, Some(&key)));
-        }
-        write(&self.inner.store).put(PutEntry { scope, key, value: value.into() });
-        Ok(())
+    pub fn put(&self, scope: Scope, key: impl AnyKey, value: impl Into<Value>) -> Result<(), Error> {
+        ops::put(&self.core, scope, key, value.into())
     }
 
-    /// Files a value under any process id, for this process only: it is never sent anywhere (PUT-09).
+    /// Stores a value under any process id, for this process only: it is never sent anywhere (PUT-09).
     ///
-    /// Reserved keys are allowed (PUT-10): what was learned some other way can be kept where Get finds it.
+    /// Reserved keys are allowed (PUT-10): what was learned some other way can be kept where a get finds it.
     ///
     /// # Errors
-    /// `ERR_BAD_PARAM` for a text that is no key and for an id that names no process, `ERR_INIT` after
-    /// finalize.
+    /// `ERR_BAD_PARAM` for a text that is no key and for an id that names no process, `ERR_INIT` after finalize.
     #[doc(alias = "PMIx_Store_internal")]
     pub fn store_internal(
         &self,
-        proc: &ProcId,
-        key: impl PutKey,
+        proc: impl Into<ProcId>,
+        key: impl AnyKey,
         value: impl Into<Value>,
     ) -> Result<(), Error> {
-        const OPERATION: &str = "store internal";
-        self.check()?;
-        let key = key.into_key_name().map_err(key_name(OPERATION))?;
-        if !proc.is_valid() {
-            return Err(Error::bad_param(OPERATION, "the id names no process").about(Some(proc), Some(&key)));
-        }
-        write(&self.inner.store).store_internal(proc.clone(), key, value.into());
-        Ok(())
+        ops::store_internal(&self.core, proc.into(), key, value.into())
     }
 
     /// Sends what was put since the last commit to the server, which shows it to others by its scope.
     ///
-    /// With nothing staged it succeeds without asking the server (PUT-07). If it fails the values stay staged,
-    /// and the next commit sends them again.
+    /// With nothing staged it succeeds without contacting the server (PUT-07). If it fails the values stay staged, and the
+    /// next commit sends them again.
     ///
     /// # Errors
-    /// [`Error::Lost`] if the connection is or gets lost, `ERR_INIT` after finalize, and what the server says.
+    /// [`Error::Lost`] if the connection is or gets lost, `ERR_INIT` after finalize, and errors of the server.
     ///
     /// # Cancel safety
     /// Once sent the commit stands. When the future is dropped the values stay staged, so the next commit may
     /// send them a second time, which does no harm.
     #[doc(alias = "PMIx_Commit")]
     pub async fn commit(&self) -> Result<(), Error> {
-        self.check()?;
-        let has_staged = read(&self.inner.store).has_staged();
-        let (true, Some(session)) = (has_staged, self.inner.session.as_deref()) else {
-            return Ok(());
-        };
-        let slot = session.slot().await?;
-        let (answer, staged) = {
-            let _in_order = lock(&self.inner.commit_order);
-            let staged = read(&self.inner.store).staged();
-            (slot.send(Request::Commit(staged.entries.clone())), staged)
-        };
-        match answer.await? {
-            Reply::Done => write(&self.inner.store).committed(&staged),
-            _ => return Err(Error::unexpected_reply("commit")),
-        }
-        Ok(())
+        ops::commit(&self.core).await
     }
 
-    /// Asks for a value; await the builder.
+    /// Gets a value; await the builder.
     ///
     /// `target` is a process id, or `None` for the process itself (GET-01). Give the rank of the process for
     /// what it has put, and `WILDCARD` (or [`Client::job`]) for what is known of a job. A typed key decides
     /// the type of the result; with a text or a [`KeyName`](pmix_types::KeyName) the caller does, and [`Value`] fits all.
     ///
     /// What the process holds is answered locally, without contacting the server: own puts, job data, and what a fence with
-    /// [`FenceBuilder::collect_data`] or an earlier Get has brought. Otherwise the server is asked, and waits
+    /// [`FenceBuilder::collect_data`] or an earlier get has brought. Otherwise the server is asked, and waits
     /// until the process has committed the key (GET-22); see [`GetBuilder`] for limits.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), pmix_client::Error> {
-    /// use pmix_client::types::{Scope, Value, keys};
-    ///
-    /// let client = pmix_client::Client::singleton().await?;
-    /// client.put(Scope::LOCAL, "port", 7000u16)?;
-    /// let port: u16 = client.get(client.proc_id(), "port").await?;
-    /// assert_eq!(port, 7000);
-    /// assert_eq!(client.get::<Value>(None, "port").await?, Value::Uint16(7000));
-    /// assert_eq!(client.get(None, keys::RANK).optional().await?, client.proc_id().rank);
-    /// # Ok(())
-    /// # }
-    /// ```
     #[doc(alias = "PMIx_Get")]
     #[doc(alias = "PMIx_Get_nb")]
-    pub fn get<T: ValueType>(&self, target: impl Into<Target>, key: impl AskKey<T>) -> GetBuilder<'_, T> {
-        GetBuilder::new(self, target.into(), key.into_key_name())
+    pub fn get<T: ValueType>(&self, target: impl Into<Target>, key: impl KeyOf<T>) -> GetBuilder<T> {
+        GetBuilder::of(self.core(), target.into(), key)
     }
 
-    /// Asks for all keys that a process has put, with their values.
+    /// Gets all keys that a process has put, with their values; await the builder.
     #[doc(alias = "PMIx_Get")]
-    pub fn get_all(&self, target: impl Into<Target>) -> GetAllBuilder<'_> {
-        GetAllBuilder::new(self, target.into())
+    pub fn get_all(&self, target: impl Into<Target>) -> GetAllBuilder {
+        GetAllBuilder::of(self.core(), target.into())
     }
 
     /// A job to ask about.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), pmix_client::Error> {
-    /// use pmix_client::types::keys;
-    ///
-    /// let client = pmix_client::Client::singleton().await?;
-    /// assert_eq!(client.job(&client.proc_id().nspace).get(keys::JOB_SIZE).await?, 1);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn job(&self, nspace: &Nspace) -> Job<'_> {
-        Job { client: self, proc: ProcId::wildcard(nspace.clone()) }
+    pub fn job(&self, nspace: impl Into<Nspace>) -> JobView {
+        JobView::new(self.core(), nspace.into())
     }
 
     /// Waits for other processes; await the builder.
     ///
-    /// All participants must name the set the same way (FEN-03), and the caller must be one of them
-    /// (FEN-05).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), pmix_client::Error> {
-    /// let client = pmix_client::Client::singleton().await?;
-    /// client.fence([client.proc_id().clone()]).collect_data().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// All participants must name the set the same way (FEN-03), and the caller must be one of them (FEN-05).
     #[doc(alias = "PMIx_Fence")]
     #[doc(alias = "PMIx_Fence_nb")]
-    pub fn fence(&self, procs: impl Into<Procs>) -> FenceBuilder<'_> {
-        FenceBuilder::new(self, procs.into())
+    pub fn fence(&self, procs: impl Into<Procs>) -> FenceBuilder {
+        FenceBuilder::of(self.core(), procs.into())
     }
 
     /// Waits for all processes of the own namespace (FEN-01); await the builder.
-    pub fn fence_all(&self) -> FenceBuilder<'_> {
+    pub fn fence_all(&self) -> FenceBuilder {
         self.fence(Procs::own_nspace())
     }
+}
 
-    /// Has the host end processes, by default all of the own namespace (ABT-01); await the builder.
+/// Data that is published for whoever looks it up.
+impl Client {
+    /// Publishes data, also for processes of other jobs; await the builder.
     ///
-    /// `status` is the exit status to be reported, `message` is for the user and may be empty.
-    #[doc(alias = "PMIx_Abort")]
-    pub fn abort(&self, status: i32, message: impl Into<String>) -> AbortBuilder<'_> {
-        AbortBuilder::new(self, status, message.into())
+    /// Published data has nothing to do with what is put: [`Client::get`] does not see it, and [`Client::lookup`] sees
+    /// nothing else (PUB-18). By default, the processes of the session can find it (PUB-01) if they are of the same user
+    /// (PUB-09), until all of the caller's application have ended.
+    #[doc(alias = "PMIx_Publish")]
+    #[doc(alias = "PMIx_Publish_nb")]
+    pub fn publish(&self) -> PublishBuilder {
+        PublishBuilder::new(self.draft(Publish::new(Vec::new())))
     }
 
-    /// Asks the server and its host questions.
+    /// Looks up data that processes have published under these keys; await the builder.
     ///
-    /// That some keys could not be answered is not an error (QRY-03): see [`QueryResults::missing`].
-    ///
-    /// # Errors
-    /// `ERR_NOT_FOUND` if no key was found, or what keeps all of them from being found: `ERR_NOT_SUPPORTED` if the
-    /// host would have to say and answers no queries, `ERR_INVALID_NAMESPACE`, `ERR_BAD_PARAM` without a qualifier
-    /// that a key needs, or what the host says. `ERR_BAD_PARAM` also without queries, for one without keys, and for
-    /// qualifiers that contradict each other (QRY-05). `ERR_UNREACH` for a singleton, `ERR_INIT` after finalize.
-    ///
-    /// # Cancel safety
-    /// Safe: the answer is dropped.
-    ///
-    /// # Examples
-    /// ```no_run
-    /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
-    /// use pmix_client::types::{Query, keys};
-    ///
-    /// let table = Query::new(&keys::QUERY_PROC_TABLE).qualifier(&keys::NSPACE, "job-1");
-    /// let results = client.query([Query::new(&keys::QUERY_NAMESPACES), table]).await?;
-    /// let namespaces: Option<String> = results.get(&keys::QUERY_NAMESPACES)?;
-    /// println!("{namespaces:?}, not known: {:?}", results.missing());
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[doc(alias = "PMIx_Query_info")]
-    #[doc(alias = "PMIx_Query_info_nb")]
-    pub async fn query(&self, queries: impl IntoIterator<Item = Query>) -> Result<QueryResults, Error> {
-        crate::ops::query(self, queries.into_iter().collect()).await
+    /// It does not wait for data to come (PUB-13), unless [`LookupBuilder::wait`] or [`LookupBuilder::wait_all`] say so.
+    /// If a key is published in several ranges that reach the caller, the narrowest one counts (PUB-14). See
+    /// [`PublishBuilder`] for an example.
+    #[doc(alias = "PMIx_Lookup")]
+    #[doc(alias = "PMIx_Lookup_nb")]
+    pub fn lookup<K: AnyKey>(&self, keys: impl IntoIterator<Item = K>) -> LookupBuilder {
+        LookupBuilder::of(self.core(), keys)
     }
 
-    /// Processes on a node.
+    /// Withdraws what this very process has published under these keys (PUB-15); await the builder.
     ///
-    /// `node` absent means the local node; `nspace` absent means all namespaces that are known (RES-11). The
-    /// server answers, and asks its host first (RES-03, RES-04); a process without a connection answers from
-    /// what it holds (RES-02). The answer is empty if the node has no process of the namespace, or is not known
-    /// (RES-08).
-    ///
-    /// # Errors
-    /// `ERR_INVALID_NAMESPACE` for a namespace that is not known (RES-06), `ERR_DATA_VALUE_NOT_FOUND` if
-    /// no processes were given for the node (RES-10), what the host says (RES-05), [`Error::Lost`] if
-    /// the connection gets lost, `ERR_INIT` after finalize.
-    ///
-    /// # Cancel safety
-    /// Safe: the answer is dropped.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), pmix_client::Error> {
-    /// let client = pmix_client::Client::singleton().await?;
-    /// assert_eq!(client.resolve_peers(None, None).await?, [client.proc_id().clone()]);
-    /// assert_eq!(client.resolve_nodes(None).await?, [client.hostname()]);
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[doc(alias = "PMIx_Resolve_peers")]
-    pub async fn resolve_peers(
-        &self,
-        node: Option<&str>,
-        nspace: Option<&Nspace>,
-    ) -> Result<Vec<ProcId>, Error> {
-        self.check()?;
-        crate::ops::resolve_peers(self, node, nspace).await
+    /// A key that it has not published is no error. When the future is ready the keys may be published again (PUB-16).
+    #[doc(alias = "PMIx_Unpublish")]
+    #[doc(alias = "PMIx_Unpublish_nb")]
+    pub fn unpublish<K: AnyKey>(&self, keys: impl IntoIterator<Item = K>) -> UnpublishBuilder {
+        UnpublishBuilder::of(self.core(), keys)
     }
 
-    /// Names of the nodes of a namespace, in its order and without repeats; empty if it has none (RES-07).
-    ///
-    /// `nspace` absent means all namespaces that are known (RES-11). Who answers is as with
-    /// [`Client::resolve_peers`].
-    ///
-    /// # Errors
-    /// `ERR_INVALID_NAMESPACE` for a namespace that is not known (RES-06), what the host says (RES-05),
-    /// [`Error::Lost`] if the connection gets lost, `ERR_INIT` after finalize.
-    ///
-    /// # Cancel safety
-    /// Safe: the answer is dropped.
-    #[doc(alias = "PMIx_Resolve_nodes")]
-    pub async fn resolve_nodes(&self, nspace: Option<&Nspace>) -> Result<Vec<String>, Error> {
-        self.check()?;
-        crate::ops::resolve_nodes(self, nspace).await
+    /// Withdraws all that this very process has published in a range (PUB-15); await the builder.
+    #[doc(alias = "PMIx_Unpublish")]
+    pub fn unpublish_all(&self) -> UnpublishBuilder {
+        UnpublishBuilder::all(self.core())
     }
+}
 
-    /// Listens for events of these codes, or of all if there are none; await the builder.
+/// Events, and messages for people.
+impl Client {
+    /// Opens a stream of the events with these codes, or of all if there are none; await the builder.
     ///
     /// The registration is complete when the future is ready; nothing that is older than it arrives but what
     /// the server has kept for latecomers (EVT-13, EVT-15).
-    ///
-    /// # Examples
-    /// ```no_run
-    /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
-    /// use pmix_client::types::Status;
-    ///
-    /// let mut events = client.events([Status::ERR_PROC_TERM_WO_SYNC]).await?;
-    /// while let Some(event) = events.recv().await {
-    ///     match event {
-    ///         Ok(event) => println!("{} from {}", event.code, event.source),
-    ///         Err(trouble) => println!("{trouble}"),
-    ///     }
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
     #[doc(alias = "PMIx_Register_event_handler")]
-    pub fn events(&self, codes: impl IntoIterator<Item = Status>) -> EventsBuilder<'_> {
-        EventsBuilder::new(self, codes.into_iter().collect())
+    pub fn events(&self, codes: impl IntoIterator<Item = Status>) -> EventsBuilder {
+        EventsBuilder::of(self.core(), codes)
     }
 
-    /// Calls a handler for events of these codes, or of all if there are none.
+    /// Calls a handler for events with these codes, or for all if there are none.
     ///
-    /// The handlers of a process form a chain: each sees what those before it have made of the event, and may end the
-    /// chain (EVT-06). Streams of [`Client::events`] stand beside the chain and hear everything. See
-    /// [`HandlerBuilder::handle`] for an example.
+    /// The handlers of a process form a chain: each sees the results of those before it, and may end the chain (EVT-06).
+    /// Streams of [`Client::events`] stand beside the chain and hear everything. See [`HandlerBuilder::handle`].
     #[doc(alias = "PMIx_Register_event_handler")]
-    pub fn on_event(&self, codes: impl IntoIterator<Item = Status>) -> HandlerBuilder<'_> {
-        HandlerBuilder::new(self, codes.into_iter().collect())
+    pub fn on_event(&self, codes: impl IntoIterator<Item = Status>) -> HandlerBuilder {
+        HandlerBuilder::of(self.core(), codes)
     }
 
-    /// Tells others of an event, as far as its range goes; await the builder. A bare code is an event for the own
+    /// Notifies others of an event, as far as its range goes; await the builder. A bare code is an event for the own
     /// namespace.
     ///
     /// Ready when the server has taken it, which says nothing of its delivery (EVT-17). An event for
     /// [`DataRange::PROC_LOCAL`](pmix_types::DataRange::PROC_LOCAL) goes to this process's own streams and handlers
     /// and nowhere else (EVT-11). Its source is this process, whatever the event says.
-    ///
-    /// # Examples
-    /// ```no_run
-    /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
-    /// use pmix_client::keys;
-    /// use pmix_client::types::{DataRange, Status};
-    ///
-    /// let code = Status::from_raw(1); // positive codes are free for programs
-    /// client.notify(code).range(DataRange::SESSION).info(&keys::EVENT_TEXT_MESSAGE, "hello").await?;
-    /// # Ok(())
-    /// # }
-    /// ```
     #[doc(alias = "PMIx_Notify_event")]
-    pub fn notify(&self, event: impl Into<Event>) -> NotifyBuilder<'_> {
-        NotifyBuilder::new(self, event.into())
+    pub fn notify(&self, event: impl Into<Event>) -> NotifyBuilder {
+        NotifyBuilder::of(self.core(), event.into())
     }
 
-    /// Finalizes the connection; await the builder.
+    /// Logs messages on channels; await the builder.
+    #[doc(alias = "PMIx_Log")]
+    #[doc(alias = "PMIx_Log_nb")]
+    pub fn log(&self) -> LogBuilder {
+        LogBuilder::new(self.draft(Log::new(Vec::new())))
+    }
+
+    /// Subscribes to the standard output and error of processes; await the builder.
     ///
-    /// The future is ready when the server has answered (INI-07). From the moment it is sent (after the barrier,
-    /// if there is one) calls through other clones fail with `ERR_INIT` (GEN-10), and so do those that still wait
-    /// when the answer comes. Staged values that were not committed are lost. The process may connect again
-    /// later (INI-08).
-    #[doc(alias = "PMIx_Finalize")]
-    pub fn finalize(self) -> FinalizeBuilder {
-        FinalizeBuilder::new(self)
+    /// A process id with rank `WILDCARD` means all of a namespace. Only channels that the job was spawned to
+    /// forward are there to be pulled (IOF-04): see [`SpawnBuilder::forward_output`].
+    #[doc(alias = "PMIx_IOF_pull")]
+    pub fn pull_output(&self, procs: impl Into<Procs>) -> OutputBuilder {
+        OutputBuilder::of(self.core(), procs.into())
     }
 
-    /// Refuses calls after finalize (GEN-10).
-    pub(crate) fn check(&self) -> Result<(), Error> {
-        if self.is_finalized() { Err(Error::Finalized) } else { Ok(()) }
+    /// Input for processes: what is written goes to the standard input of all targets.
+    ///
+    /// Nothing is sent yet, so nothing can fail here. The host decides which processes take input (IOF-12).
+    #[doc(alias = "PMIx_IOF_push")]
+    pub fn push_stdin(&self, targets: impl Into<Procs>) -> InputSink {
+        InputSink::of(self.core(), targets.into())
+    }
+}
+
+/// Jobs, connected sets and groups.
+impl Client {
+    /// Starts a job; await the builder for its namespace.
+    ///
+    /// Ready when all its processes have started (SPN-01); if one of them cannot be, none is left. The new job is
+    /// connected to the caller's: the processes of either hear of failures in the other by `ERR_PROC_TERM_WO_SYNC`, and by
+    /// the status with which the other ends, unless the job is [`independent`](SpawnBuilder::independent) (CON-18). There
+    /// is nothing to disconnect. The job's data is answered locally from then on (SPN-04).
+    #[doc(alias = "PMIx_Spawn")]
+    #[doc(alias = "PMIx_Spawn_nb")]
+    pub fn spawn(&self, apps: impl IntoIterator<Item = App>) -> SpawnBuilder {
+        SpawnBuilder::new(self.draft(Spawn::new(apps.into_iter().collect())))
     }
 
-    /// The connection, for an operation that needs it.
-    pub(crate) fn session(&self, operation: &'static str) -> Result<&Arc<Session>, Error> {
-        self.check()?;
-        self.inner.session.as_ref().ok_or_else(|| Error::singleton(operation))
+    /// Makes processes of several namespaces known to each other, so that the host treats them as one application
+    /// (CON-01); await the builder. It has nothing to do with the connection to the server.
+    ///
+    /// Ready when all named processes have called it (CON-02), in whatever order they name them (CON-03). After it the
+    /// job data of the other namespaces is answered locally (CON-08), and the whole can be addressed by the
+    /// namespace of the [`ConnectedSet`](crate::ConnectedSet), if the host makes one (CON-07). Processes that are connected may
+    /// connect again: that waits for all, gives the same set and changes nothing; one disconnect ends it (CON-15).
+    #[doc(alias = "PMIx_Connect")]
+    #[doc(alias = "PMIx_Connect_nb")]
+    pub fn connect(&self, procs: impl Into<Procs>) -> ConnectBuilder {
+        ConnectBuilder::of(self.core(), procs.into())
     }
 
-    pub(crate) fn attributes(&self) -> &AttributeRegistry {
-        &self.inner.attributes
+    /// Dissolves a connected set together with all its processes; await the builder.
+    ///
+    /// The processes are named as they were when they connected, or by the namespace of the [`ConnectedSet`](crate::ConnectedSet). What is
+    /// known of the other namespaces stays (CON-16). [`ConnectedSet::disconnect`](crate::ConnectedSet::disconnect) is the same.
+    #[doc(alias = "PMIx_Disconnect")]
+    #[doc(alias = "PMIx_Disconnect_nb")]
+    pub fn disconnect(&self, procs: impl Into<Procs>) -> DisconnectBuilder {
+        DisconnectBuilder::of(self.core(), procs.into())
     }
 
-    pub(crate) fn store(&self) -> &RwLock<Store> {
-        &self.inner.store
+    /// Leaves a connected set alone, without waiting for the others (CON-14); await the builder.
+    ///
+    /// `nspace` is the namespace of the [`ConnectedSet`](crate::ConnectedSet), as text or not. Collectives of those who stay do not wait for the
+    /// caller any more. [`ConnectedSet::leave`](crate::ConnectedSet::leave) is the same.
+    #[doc(alias = "PMIx_Disconnect")]
+    pub fn disconnect_nspace(&self, nspace: impl TryInto<Nspace, Error: ToString>) -> DisconnectBuilder {
+        DisconnectBuilder::leave(self.core(), nspace.try_into())
     }
 
-    /// Marks the process as finalized; an error if it was so already.
-    pub(crate) fn start_finalize(&self) -> Result<(), Error> {
-        match self.inner.is_finalized.swap(true, Ordering::AcqRel) {
-            true => Err(Error::Finalized),
-            false => Ok(()),
-        }
+    /// Makes a group of processes that can be named by its id; await the builder.
+    ///
+    /// Ready when all members have called it with the same id (GRP-01). They name the same processes, in whatever way and
+    /// order; their ranks in the group follow the order that the one with the lowest id gives on the first node (GRP-04).
+    /// After it the members' data and the job data of their namespaces is answered locally (GRP-05), and the id can
+    /// stand for a namespace wherever processes are named, such as in a [`Client::fence`] (IDN-06).
+    #[doc(alias = "PMIx_Group_construct")]
+    #[doc(alias = "PMIx_Group_construct_nb")]
+    pub fn group_construct(
+        &self,
+        id: impl TryInto<Nspace, Error: ToString>,
+        members: impl Into<Procs>,
+    ) -> GroupConstructBuilder {
+        GroupConstructBuilder::of(self.core(), id, members.into())
     }
 
-    /// The connection, whether finalized or not.
-    pub(crate) fn any_session(&self) -> Option<&Session> {
-        self.inner.session.as_deref()
+    /// Ends a group together with all of its members; await the builder. What is known of the others stays.
+    /// [`Group::destruct`](crate::Group::destruct) is the same.
+    #[doc(alias = "PMIx_Group_destruct")]
+    #[doc(alias = "PMIx_Group_destruct_nb")]
+    pub fn group_destruct(&self, id: impl TryInto<Nspace, Error: ToString>) -> GroupDestructBuilder {
+        GroupDestructBuilder::of(self.core(), id)
     }
 
-    fn is_finalized(&self) -> bool {
-        self.inner.is_finalized.load(Ordering::Acquire)
+    /// Leaves a group alone; await the builder. The others hear of it by an event `GROUP_LEFT`, and keep their ranks.
+    /// [`Group::leave`](crate::Group::leave) is the same.
+    ///
+    /// Ready when they are being told, not when all of them know (GRP-10): the program must make sure that nobody waits
+    /// for the caller in an operation of the group.
+    #[doc(alias = "PMIx_Group_leave")]
+    #[doc(alias = "PMIx_Group_leave_nb")]
+    pub fn group_leave(&self, id: impl TryInto<Nspace, Error: ToString>) -> GroupLeaveBuilder {
+        GroupLeaveBuilder::of(self.core(), id)
+    }
+
+    /// Makes a group of the processes that accept an invitation (GRP-03); await the builder.
+    ///
+    /// Each of them hears of it by an event `GROUP_INVITED`, whose source is the caller and which has the id as `GROUP_ID`.
+    /// The caller leads the group, and is its first member unless it is among `procs`. Ready when all have answered and
+    /// those who accept are one group, as after [`Client::group_construct`]. Events `GROUP_INVITE_ACCEPTED`,
+    /// `GROUP_INVITE_DECLINED` and `GROUP_INVITE_FAILED` tell the caller of the answers, `GROUP_CONSTRUCT_COMPLETE` tells all
+    /// members of the end. Processes that are linked with the C library answer in a way of their own and are not counted.
+    #[doc(alias = "PMIx_Group_invite")]
+    #[doc(alias = "PMIx_Group_invite_nb")]
+    pub fn group_invite(
+        &self,
+        id: impl TryInto<Nspace, Error: ToString>,
+        procs: impl Into<Procs>,
+    ) -> GroupInviteBuilder {
+        GroupInviteBuilder::of(self.core(), id, procs.into())
+    }
+
+    /// Accepts the invitation of a leader (GRP-03); await the builder. Ready when the group is complete.
+    #[doc(alias = "PMIx_Group_join")]
+    #[doc(alias = "PMIx_Group_join_nb")]
+    #[doc(alias = "PMIX_GROUP_ACCEPT")]
+    pub fn group_join(
+        &self,
+        id: impl TryInto<Nspace, Error: ToString>,
+        leader: impl Into<ProcId>,
+    ) -> GroupJoinBuilder {
+        GroupJoinBuilder::of(self.core(), id, leader.into())
+    }
+
+    /// Declines the invitation of a leader (GRP-03); await the builder.
+    #[doc(alias = "PMIx_Group_join")]
+    #[doc(alias = "PMIX_GROUP_DECLINE")]
+    pub fn group_decline(
+        &self,
+        id: impl TryInto<Nspace, Error: ToString>,
+        leader: impl Into<ProcId>,
+    ) -> GroupDeclineBuilder {
+        GroupDeclineBuilder::of(self.core(), id, leader.into())
     }
 }
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client")
-            .field("proc", self.proc_id())
-            .field("server", &self.server_id())
-            .field("is_connected", &self.is_connected())
-            .finish_non_exhaustive()
-    }
-}
-
-/// A job to ask about; see [`Client::job`].
-#[derive(Clone, Debug)]
-pub struct Job<'a> {
-    client: &'a Client,
-    proc: ProcId,
-}
-
-impl<'a> Job<'a> {
-    /// The job's namespace.
-    pub const fn nspace(&self) -> &Nspace {
-        &self.proc.nspace
-    }
-
-    /// Asks for a value of the job; await the builder. See [`Client::get`].
-    pub fn get<T: ValueType>(&self, key: impl AskKey<T>) -> GetBuilder<'a, T> {
-        self.client.get(&self.proc, key)
+        self.core.fmt(f)
     }
 }

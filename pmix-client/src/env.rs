@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use pmix_types::{Nspace, ProcId, Rank};
 
-use crate::Error;
+use crate::error::{Error, NotLaunched};
 
 /// Where the server is, as `<namespace>.<rank>;unix:<absolute path of the socket>`.
 pub(crate) const URI: &str = "PMIX_GRPC_URI";
@@ -60,6 +60,11 @@ impl ServerUri {
             },
         }
     }
+}
+
+/// Whether no variable names a server of any kind.
+pub(crate) fn is_alone(missed: &NotLaunched) -> bool {
+    missed.variable == URI && missed.found.is_none()
 }
 
 /// What other servers tell their processes: that of the C library, and those of PMI-1 and PMI-2.

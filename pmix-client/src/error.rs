@@ -1,17 +1,25 @@
 //! Why a call failed.
 
 use std::io;
+use std::num::ParseIntError;
 use std::sync::Arc;
 
+use pmix_types::job::JobError;
+use pmix_types::map::MapError;
 use pmix_types::message::Failure;
-use pmix_types::{DirectiveError, KeyName, KeyNameError, ProcId, Status, ValueError};
+use pmix_types::{
+    DirectiveError, InvalidRank, KeyName, KeyNameError, NspaceError, ParseEnumError, ParseRankSetError,
+    ProcId, Status, ValueError,
+};
 use thiserror::Error;
 
-use crate::env;
+use crate::events::EventError;
+use crate::output::OutputError;
 
 /// Why a call of a [`Client`](crate::Client) failed.
 ///
-/// Match on the meaning with the predicates, or on [`Error::status`]; the variants tell where it went wrong.
+/// Match on the meaning with the predicates, or on [`Error::status`]; the variants tell where it went wrong. The errors of
+/// streams and of all that arguments are made of (ranks, namespaces, keys, maps, directives) convert into it with `?`.
 ///
 /// # Examples
 /// ```
@@ -29,7 +37,7 @@ use crate::env;
 #[derive(Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The operation was refused or did not succeed, by word of the server or of this library.
+    /// The operation was refused or did not succeed, as reported by the server or this library.
     #[error(transparent)]
     Pmix(Box<OperationError>),
     /// The environment names no server that this library can speak to: the program was not started by a launcher, or by
@@ -42,25 +50,27 @@ pub enum Error {
     /// No connection to the server came about.
     #[error(transparent)]
     Transport(Box<TransportError>),
-    /// The server said something that makes no sense.
+    /// The server sent a message that makes no sense.
     #[error(transparent)]
     Protocol(Box<ProtocolError>),
     /// The connection to the server is gone, and with it the answer to this call.
     #[error(transparent)]
     Lost(Arc<LostConnection>),
     /// The process has finalized (GEN-10).
-    #[error("the client has been finalized; connect again to go on")]
+    #[error("the client has been finalized; initialize another one to go on")]
     Finalized,
     /// A value is there, but of another type.
     #[error(transparent)]
     Value(Box<MistypedValue>),
-}
-
-impl NotLaunched {
-    /// Whether nothing speaks of a server of whatever kind.
-    pub(crate) fn is_alone(&self) -> bool {
-        self.variable == env::URI && self.found.is_none()
-    }
+    /// An argument could not be made from what was given, such as a text that is no namespace.
+    #[error(transparent)]
+    Argument(Box<InvalidArgument>),
+    /// What a stream of events yields in place of an event.
+    #[error(transparent)]
+    Event(#[from] EventError),
+    /// What a stream of output yields in place of output.
+    #[error(transparent)]
+    Output(#[from] OutputError),
 }
 
 fn not_launched(variable: &str, found: Option<&str>) -> String {
@@ -126,7 +136,7 @@ pub struct TransportError {
     pub address: String,
     /// What went wrong, in a line.
     pub problem: String,
-    /// What the operating system said, if it was it.
+    /// The error of the operating system, if there was one.
     #[source]
     pub source: Option<io::Error>,
 }
@@ -149,7 +159,7 @@ pub struct LostConnection {
     pub server: ProcId,
     /// How it ended, as far as it is known.
     pub reason: String,
-    /// The server said before that it stops: this is no crash.
+    /// The server announced that it stops: this is no crash.
     pub has_stopped: bool,
 }
 
@@ -164,44 +174,108 @@ pub struct MistypedValue {
     pub source: ValueError,
 }
 
+/// An argument that could not be made.
+#[derive(Clone, PartialEq, Eq, Error)]
+#[error("{problem}")]
+#[non_exhaustive]
+pub struct InvalidArgument {
+    /// `ERR_BAD_PARAM`, or what else the error says that it was made from.
+    pub status: Status,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+/// The Standard's status of each error that [`Error`] may hold.
+macro_rules! statuses {
+    ($($error:ident, $doc:literal, |$this:ident| $status:expr;)+) => {$(
+        impl $error {
+            #[doc = concat!("The Standard's status for this failure: ", $doc, ".")]
+            pub fn status(&self) -> Status {
+                let $this = self;
+                $status
+            }
+        }
+    )+};
+}
+
+statuses! {
+    NotLaunched, "`ERR_UNREACH`", |_this| Status::ERR_UNREACH;
+    OperationError, "that of the [failure](Self::failure)", |this| this.failure.status;
+    ConfigError, "`ERR_BAD_PARAM`", |_this| Status::ERR_BAD_PARAM;
+    TransportError, "`ERR_UNREACH`", |_this| Status::ERR_UNREACH;
+    ProtocolError, "`ERR_COMM_FAILURE`", |_this| Status::ERR_COMM_FAILURE;
+    LostConnection, "`ERR_LOST_CONNECTION`", |_this| Status::ERR_LOST_CONNECTION;
+    MistypedValue, "that of its [source](Self::source)", |this| this.source.status();
+    InvalidArgument, "its [status](Self::status)", |this| this.status;
+}
+
+/// Errors of what arguments are made of.
+macro_rules! arguments {
+    ($($error:ty),+ $(,)?) => {$(
+        impl From<$error> for Error {
+            fn from(error: $error) -> Self {
+                Self::argument(error.status(), error.to_string())
+            }
+        }
+    )+};
+}
+
+arguments!(
+    DirectiveError,
+    InvalidRank,
+    JobError,
+    KeyNameError,
+    MapError,
+    NspaceError,
+    ParseEnumError,
+    ParseRankSetError,
+    ValueError,
+);
+
+/// The error of a text that was to be a [`Rank`](pmix_types::Rank).
+impl From<ParseIntError> for Error {
+    fn from(error: ParseIntError) -> Self {
+        Self::argument(Status::ERR_BAD_PARAM, error.to_string())
+    }
+}
+
 impl Error {
     /// The Standard's status for this failure.
     pub fn status(&self) -> Status {
         match self {
-            Self::Pmix(error) => error.failure.status,
-            Self::NotLaunched(_) | Self::Transport(_) => Status::ERR_UNREACH,
-            Self::Config(_) => Status::ERR_BAD_PARAM,
-            Self::Protocol(_) => Status::ERR_COMM_FAILURE,
-            Self::Lost(_) => Status::ERR_LOST_CONNECTION,
+            Self::Pmix(error) => error.status(),
+            Self::NotLaunched(error) => error.status(),
+            Self::Config(error) => error.status(),
+            Self::Transport(error) => error.status(),
+            Self::Protocol(error) => error.status(),
+            Self::Lost(error) => error.status(),
             Self::Finalized => Status::ERR_INIT,
-            Self::Value(error) => error.source.status(),
+            Self::Value(error) => error.status(),
+            Self::Argument(error) => error.status(),
+            Self::Event(error) => error.status(),
+            Self::Output(error) => error.status(),
         }
     }
 
-    /// Whether what was asked for does not exist.
-    pub fn is_not_found(&self) -> bool {
-        matches!(self.status(), Status::ERR_NOT_FOUND | Status::ERR_DATA_VALUE_NOT_FOUND)
-    }
-
-    /// Whether the time limit that was given has passed.
-    pub fn is_timeout(&self) -> bool {
-        self.status() == Status::ERR_TIMEOUT
-    }
-
-    /// Whether nobody here can do it: library, server or host.
-    pub fn is_not_supported(&self) -> bool {
-        self.status() == Status::ERR_NOT_SUPPORTED
-    }
-
-    /// Whether the connection to the server is gone; every later call that needs it fails the same way.
+    /// Whether the connection to the server is gone (`ERR_LOST_CONNECTION`); every later call that needs it fails the same
+    /// way.
     pub fn is_lost_connection(&self) -> bool {
-        matches!(self, Self::Lost(_))
+        match self {
+            Self::Lost(_) => true,
+            Self::Event(error) => *error == EventError::Disconnected,
+            Self::Output(error) => matches!(error, OutputError::Disconnected | OutputError::Stopped),
+            _ => false,
+        }
     }
 
     /// Whether the connection is gone because the server has stopped in good order, as that of `pmixrun` does at the end
     /// of its job.
     pub fn is_server_stopped(&self) -> bool {
-        matches!(self, Self::Lost(lost) if lost.has_stopped)
+        match self {
+            Self::Lost(lost) => lost.has_stopped,
+            Self::Output(error) => *error == OutputError::Stopped,
+            _ => false,
+        }
     }
 
     /// Processes responsible for the failure, such as the dead or missing participants of a fence; empty if none
@@ -232,6 +306,10 @@ impl Error {
 
     pub(crate) fn config(setting: &'static str, problem: impl Into<String>) -> Self {
         Self::Config(Box::new(ConfigError { setting, problem: problem.into() }))
+    }
+
+    fn argument(status: Status, problem: String) -> Self {
+        Self::Argument(Box::new(InvalidArgument { status, problem }))
     }
 
     pub(crate) fn protocol(problem: impl Into<String>) -> Self {
@@ -274,6 +352,7 @@ pub(crate) fn key_name(operation: &'static str) -> impl FnOnce(KeyNameError) -> 
     move |error| Error::bad_param(operation, error.to_string())
 }
 
+pmix_types::status_predicates!(Error);
 pmix_types::message_first!(
     Error,
     NotLaunched,
@@ -282,7 +361,8 @@ pmix_types::message_first!(
     TransportError,
     ProtocolError,
     LostConnection,
-    MistypedValue
+    MistypedValue,
+    InvalidArgument
 );
 
 #[cfg(test)]
@@ -302,6 +382,46 @@ mod tests {
         );
         assert_eq!(error.procs(), [proc]);
         assert!(error.is_not_found() && !error.is_timeout());
+    }
+
+    #[test]
+    fn errors_of_arguments_and_streams_are_errors_of_the_client() {
+        fn run(what: usize) -> Result<(), Error> {
+            match what {
+                0 => drop("".parse::<pmix_types::Nspace>()?),
+                1 => drop(pmix_types::Rank::new(u32::MAX)?),
+                2 => drop("x".parse::<pmix_types::Rank>()?),
+                3 => drop("".parse::<KeyName>()?),
+                4 => drop("3-1".parse::<pmix_types::RankSet>()?),
+                5 => Err(DirectiveError::Unsupported { key: pmix_types::keys::TIMEOUT.key_name() })?,
+                6 => Err(EventError::Disconnected)?,
+                7 => Err(OutputError::Stopped)?,
+                8 => drop("nothing".parse::<Status>()?),
+                _ => drop(pmix_types::Value::from("text").get::<u32>()?),
+            }
+            Ok(())
+        }
+        for what in [0, 1, 2, 3, 4, 8] {
+            let error = run(what).unwrap_err();
+            assert!(error.is_invalid_argument() && !error.is_lost_connection(), "{error:?}");
+            assert_eq!(error.status(), Status::ERR_BAD_PARAM);
+        }
+        assert!(run(5).unwrap_err().is_not_supported());
+        assert!(run(6).unwrap_err().is_lost_connection() && run(7).unwrap_err().is_lost_connection());
+        assert!(run(7).unwrap_err().is_server_stopped() && !run(6).unwrap_err().is_server_stopped());
+        assert_eq!(run(9).unwrap_err().status(), Status::ERR_TYPE_MISMATCH);
+        let lagged = Error::from(EventError::Lagged { missed: 1 });
+        assert_eq!((lagged.status(), lagged.is_lost_connection()), (Status::ERR_OUT_OF_RESOURCE, false));
+    }
+
+    #[test]
+    fn the_meaning_of_a_status_is_asked_by_name() {
+        let error = |status| Error::failed("fence", Failure::new(status, ""));
+        assert!(error(Status::ERR_PROC_TERM_WO_SYNC).is_peer_death());
+        assert!(error(Status::ERR_NO_PERMISSIONS).is_no_permission());
+        let timeout = error(Status::ERR_TIMEOUT);
+        assert!(timeout.is_timeout() && !timeout.is_peer_death() && !timeout.is_no_permission());
+        assert!(!timeout.is_invalid_argument() && error(Status::ERR_BAD_PARAM).is_invalid_argument());
     }
 
     #[test]

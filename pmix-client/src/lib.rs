@@ -17,11 +17,11 @@
 //! It runs alone as well as under a launcher such as `pmixrun -n 4`:
 //!
 //! ```
-//! use pmix_client::{Client, Error, ProcId, Rank, Scope, keys};
+//! use pmix_client::{Client, Error, Scope, keys};
 //!
 //! #[tokio::main(flavor = "current_thread")]
 //! async fn main() -> Result<(), Error> {
-//!     let client = Client::from_env().allow_singleton().connect().await?;
+//!     let client = Client::from_env().allow_singleton().init().await?;
 //!     let me = client.proc_id().clone();
 //!     let size = client.job(&me.nspace).get(keys::JOB_SIZE).await?;
 //!
@@ -31,10 +31,9 @@
 //!     client.fence_all().collect_data().await?;
 //!
 //!     // all of this is answered locally
-//!     for rank in 0..size {
-//!         let peer = me.with_rank(Rank::from_raw(rank));
+//!     for peer in me.peers(size) {
 //!         let endpoint: String = client.get(&peer, "endpoint").await?;
-//!         assert_eq!(endpoint, format!("10.0.0.1:{}", 7000 + rank));
+//!         assert_eq!(endpoint, format!("10.0.0.1:{}", 7000 + peer.rank.to_raw()));
 //!     }
 //!     client.finalize().await
 //! }
@@ -44,13 +43,13 @@
 //! - [`Client`] has all operations; those with options return a builder to be awaited.
 //! - [`ClientBuilder`] says where the server is, if the environment does not.
 //! - [`EventStream`] carries events; it is a [`futures::Stream`] too. [`Client::on_event`] calls handlers instead.
-//! - [`Error`] tells what failed, for whom, and why; [`Error::status`] is the Standard's word for it.
+//! - [`Error`] tells what failed, for whom, and why; [`Error::status`] is the Standard's status.
 //! - [`types`] is the vocabulary: ids, keys, values.
 //!
 //! # Promises
-//! - All futures are [`Send`], and each says what happens when it is dropped.
+//! - All futures are [`Send`], and the documentation of each says what happens when it is dropped.
 //! - What the process holds is answered locally, without contacting the server.
-//! - When the server is lost, every call that waits fails at once with [`Error::Lost`], and event streams hear of
+//! - When the server is lost, every call that waits fails at once with [`Error::Lost`], and event streams report
 //!   it.
 //! - Time limits are kept by the server (GEN-12): a `timeout` takes whole seconds, and works as long as the server
 //!   does.
@@ -58,19 +57,23 @@
 //! # Limits
 //! Peers and nodes are resolved from the data that the process holds. Groups are made by the
 //! collective method or by invitation, not by bootstrap.
+//!
+//! Ids in the documentation, such as FEN-01, name rules of the Standard: see [`pmix_types::rules`].
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod attributes;
 mod builder;
 mod client;
+mod connection;
+mod core;
 mod env;
 mod error;
 mod events;
-mod iof;
-mod key_arg;
+mod key;
 mod ops;
-mod session;
+mod output;
+mod queue;
 mod singleton;
 mod store;
 mod sync;
@@ -78,26 +81,26 @@ mod transport;
 mod wire;
 
 pub use builder::ClientBuilder;
-pub use client::{Client, Job};
+pub use bytes::Bytes;
+pub use client::Client;
 pub use error::{
-    ConfigError, Error, LostConnection, MistypedValue, NotLaunched, OperationError, ProtocolError,
-    TransportError,
+    ConfigError, Error, InvalidArgument, LostConnection, MistypedValue, NotLaunched, OperationError,
+    ProtocolError, TransportError,
 };
-pub use events::{
-    EventError, EventStream, EventsBuilder, HandlerBuilder, HandlerCall, HandlerOutcome, HandlerRegistration,
-    HandlerResult, NotifyBuilder,
-};
-pub use iof::{InputSink, OutputBuilder, OutputChunk, OutputError, OutputStream};
-pub use key_arg::{AskKey, PutKey};
+pub use events::{EventError, HandlerCall, HandlerOutcome, HandlerResult};
+pub use key::{AnyKey, KeyOf, TypedKey};
 pub use ops::{
-    AbortBuilder, AllocateBuilder, ConnectBuilder, Connection, CredentialBuilder, DisconnectBuilder, Fabric,
-    FabricBuilder, FenceBuilder, FinalizeBuilder, GetAllBuilder, GetBuilder, Group, GroupConstructBuilder,
-    GroupDeclineBuilder, GroupDestructBuilder, GroupInviteBuilder, GroupJoinBuilder, GroupLeaveBuilder,
-    JobControlBuilder, LogBuilder, Logged, LookupBuilder, MonitorBuilder, MonitorSignBuilder, NodeRef, Procs,
-    PublishBuilder, Published, QueryResult, QueryResults, ResourceBlockBuilder, SessionControlBuilder,
-    SpawnBuilder, Target, UnpublishBuilder, ValidateCredentialBuilder, query_before_init,
+    AbortBuilder, AllocateBuilder, ConnectBuilder, ConnectedSet, CredentialBuilder, DisconnectBuilder,
+    EventStream, EventsBuilder, Fabric, FabricBuilder, FenceBuilder, FinalizeBuilder, GetAllBuilder,
+    GetBuilder, Group, GroupConstructBuilder, GroupDeclineBuilder, GroupDestructBuilder, GroupInviteBuilder,
+    GroupJoinBuilder, GroupLeaveBuilder, HandlerBuilder, HandlerRegistration, InputSink, JobControlBuilder,
+    JobView, LogBuilder, Logged, LookupBuilder, MonitorBuilder, MonitorSignBuilder, NodeRef, NotifyBuilder,
+    OutputBuilder, OutputStream, PublishBuilder, Published, QueryResult, QueryResults, ResourceBlockBuilder,
+    SessionControlBuilder, SpawnBuilder, Target, UnpublishBuilder, ValidateCredentialBuilder,
+    query_before_init,
 };
+pub use output::{OutputChunk, OutputError};
 pub use pmix_proto::Limits;
 pub use pmix_types as types;
 pub use pmix_types::message::Credential;
-pub use pmix_types::{Nspace, ProcId, Rank, Scope, Status, Value, keys};
+pub use pmix_types::{Nspace, ProcId, Procs, Rank, Scope, Status, Value, keys};

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use pmix_types::job::{JobData, JobSpec};
 use pmix_types::{AttributeRegistry, Nspace, ProcId, Rank};
 
-use crate::client::Client;
+use crate::core::Core;
 use crate::error::Error;
 
 /// A job of one process, unique on this machine as long as the process lives.
-pub(crate) fn start(attributes: AttributeRegistry) -> Result<Client, Error> {
+pub(crate) fn start(attributes: AttributeRegistry) -> Result<Core, Error> {
     let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let no_host = |problem: String| Error::config("host name", format!("is {hostname:?}: {problem}"));
     let pid = rustix::process::getpid();
@@ -22,5 +22,5 @@ pub(crate) fn start(attributes: AttributeRegistry) -> Result<Client, Error> {
     let mut job = JobData::new(nspace.clone());
     job.register(&spec.into_infos(), &hostname).map_err(|error| no_host(error.to_string()))?;
     let proc = ProcId::new(nspace, Rank::from_raw(0));
-    Ok(Client::new(proc, hostname, Some(Arc::new(job)), None, attributes))
+    Ok(Core::new(proc, hostname, Some(Arc::new(job)), None, attributes))
 }

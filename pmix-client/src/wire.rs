@@ -10,8 +10,8 @@ use pmix_proto::v1::session_client::SessionClient;
 use pmix_proto::{Assembler, ConvertError, Limits, Reason, ServerBody, grpc_status, negotiate};
 use pmix_types::message::{Failure, Hello, Modex, Welcome};
 
+use crate::connection::{Incoming, Outgoing};
 use crate::error::Error;
-use crate::session::{Incoming, Outgoing};
 
 /// Body of the requests on a connection.
 pub(crate) type RequestBody = tonic::body::Body;
@@ -89,12 +89,12 @@ impl Inbound {
                 }
                 Ok(Some((0, Ok(ServerBody::Failure(failure))))) => return Err(failure.to_string()),
                 Ok(Some((id, Ok(_)))) => {
-                    return Err(format!("the server said under id {id} what makes no sense"));
+                    return Err(format!("the server sent a message under id {id} that makes no sense"));
                 }
                 Ok(Some((_, Err(error)))) if matches!(error.reason(), Reason::TooManyOpen { .. }) => {
                     return Err(error.to_string());
                 }
-                Ok(Some((0, Err(error)))) => tracing::warn!(%error, "the server said something unknown"),
+                Ok(Some((0, Err(error)))) => tracing::warn!(%error, "the server sent an unknown message"),
                 // only this answer is lost, such as one that is too large
                 Ok(Some((id, Err(error)))) => return Ok(Incoming::Reply { id, outcome: Err(error.into()) }),
                 Ok(None) => return Err("the server closed the connection".to_owned()),

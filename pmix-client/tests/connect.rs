@@ -18,7 +18,7 @@ use tokio::net::UnixListener;
 async fn ini_03_a_client_knows_itself_and_its_job_at_once() {
     let mut server = FakeServer::start();
     let builder = server.builder().directives(Directives::new().with(&keys::PROGRAMMING_MODEL, "mine"));
-    let (client, ()) = tokio::join!(builder.connect(), async {
+    let (client, ()) = tokio::join!(builder.init(), async {
         let mut conversation = server.accept().await;
         let hello = conversation.hello().await;
         assert_eq!(hello.identity, Identity::Client(me()));
@@ -42,7 +42,7 @@ async fn ini_03_a_client_knows_itself_and_its_job_at_once() {
 async fn ini_02_sec_03_a_refused_connection_is_an_error_with_the_servers_words() {
     let mut server = FakeServer::start();
     let builder = server.builder();
-    let (refused, ()) = tokio::join!(builder.connect(), async {
+    let (refused, ()) = tokio::join!(builder.init(), async {
         let mut conversation = server.accept().await;
         conversation.hello().await;
         conversation.fail(0, Failure::new(Status::ERR_INVALID_CRED, "uid 7 is not the registered 8")).await;
@@ -57,7 +57,7 @@ async fn ini_02_sec_03_a_refused_connection_is_an_error_with_the_servers_words()
 async fn ini_02_a_server_that_is_not_there_is_an_error_that_says_so() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
-    let connect = || Client::builder().uri(format!("srv.0;unix:{}", path.display())).proc(me()).connect();
+    let connect = || Client::builder().uri(format!("srv.0;unix:{}", path.display())).proc(me()).init();
     let missing = connect().await.unwrap_err();
     assert!(matches!(missing, Error::Transport(_)));
     assert_eq!(missing.status(), Status::ERR_UNREACH);
@@ -74,7 +74,7 @@ async fn ini_02_a_server_that_hangs_up_or_talks_nonsense_is_an_error() {
     let listener = UnixListener::bind(&path).unwrap();
     for words in [&b""[..], b"HTTP/1.1 400 Bad Request\r\n\r\n"] {
         let builder = Client::builder().uri(format!("srv.0;unix:{}", path.display())).proc(me());
-        let (error, ()) = tokio::join!(within(builder.connect()), async {
+        let (error, ()) = tokio::join!(within(builder.init()), async {
             let (mut socket, _) = listener.accept().await.unwrap();
             tokio::io::AsyncWriteExt::write_all(&mut socket, words).await.unwrap();
         });
@@ -86,7 +86,7 @@ async fn ini_02_a_server_that_hangs_up_or_talks_nonsense_is_an_error() {
 async fn a_version_nobody_here_speaks_is_named_in_one_line_with_ours() {
     let mut server = FakeServer::start();
     let builder = server.builder();
-    let (error, ()) = tokio::join!(builder.connect(), async {
+    let (error, ()) = tokio::join!(builder.init(), async {
         let mut conversation = server.accept().await;
         conversation.hello().await;
         let welcome = Welcome::new(me(), server_id(), "n0".into());
@@ -101,7 +101,7 @@ async fn a_version_nobody_here_speaks_is_named_in_one_line_with_ours() {
 async fn a_server_that_takes_the_client_for_another_is_refused() {
     let mut server = FakeServer::start();
     let builder = server.builder();
-    let (error, ()) = tokio::join!(builder.connect(), async {
+    let (error, ()) = tokio::join!(builder.init(), async {
         let mut conversation = server.accept().await;
         conversation.hello().await;
         let welcome = Welcome::new(proc("job", 2), server_id(), "n0".into());
@@ -117,7 +117,7 @@ async fn ini_07_gen_12_init_waits_for_the_welcome_but_not_beyond_its_limit() {
     for builder in
         [server.builder().timeout(Duration::from_millis(20)), server.builder().directives(directive)]
     {
-        let (error, ()) = tokio::join!(builder.connect(), async {
+        let (error, ()) = tokio::join!(builder.init(), async {
             let mut conversation = server.accept().await;
             conversation.hello().await;
             conversation.end().await;

@@ -7,10 +7,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use common::{FakeServer, entry, job, me, modex, proc, within};
 use pmix_client::types::message::{
-    Failure, Get, GetReply, IofPush, Push, QueryReply, Reply, Request, ResolvePeers,
+    Failure, Fence, Get, GetReply, IofPush, Push, QueryReply, Reply, Request, ResolvePeers,
 };
 use pmix_client::types::{DataRange, Directives, Event, Info, Query, Status, keys};
-use pmix_client::{Client, Error, EventStream, OutputError, Procs, Scope, Value};
+use pmix_client::{Client, Error, EventStream, OutputError, ProcId, Procs, Scope, Value};
 
 fn is_send_sync<T: Send + Sync>() {}
 
@@ -34,7 +34,7 @@ async fn put_02_put_03_puts_that_cannot_be_are_refused() {
     for scope in [Scope::LOCAL, Scope::REMOTE, Scope::GLOBAL, Scope::INTERNAL] {
         client.put(scope, "k", 1).unwrap();
     }
-    let no_process = pmix_client::ProcId::none();
+    let no_process = ProcId::none();
     assert_eq!(client.store_internal(&no_process, "k", 1).unwrap_err().status(), Status::ERR_BAD_PARAM);
 }
 
@@ -91,6 +91,100 @@ async fn get_20_get_33_answers_are_kept_so_that_later_gets_ask_nobody() {
     assert_eq!(client.job(&far.nspace).get(keys::JOB_SIZE).await.unwrap(), 4);
     drop(client);
     conversation.end().await;
+}
+
+#[tokio::test]
+async fn gen_12_a_limit_below_a_second_is_kept_by_a_get_and_refused_by_what_concerns_others() {
+    let mut server = FakeServer::start();
+    let (client, mut conversation) = server.connected().await;
+    let limit = Duration::from_millis(20);
+    let started = tokio::time::Instant::now();
+    let (late, ()) =
+        tokio::join!(client.get::<i32>(&proc("far", 2), "k").timeout(limit).into_future(), async {
+            let (_, request) = conversation.request().await;
+            let Request::Get(get) = request else { panic!("{request:?}") };
+            assert_eq!(get.directives, Directives::new().with(&keys::TIMEOUT, 1));
+        });
+    let late = late.unwrap_err();
+    assert!(late.is_timeout() && late.to_string().contains("20ms"), "{late}");
+    assert!(started.elapsed() >= limit);
+
+    for refused in [
+        client.fence_all().timeout(limit).await,
+        client.publish().data("k", 1).timeout(limit).await,
+        client.clone().finalize().timeout(limit).await,
+        client.spawn([]).job_timeout(limit).await.map(drop),
+        client.monitor_heartbeat(Duration::from_millis(1200)).await.map(drop),
+    ] {
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.status(), Status::ERR_BAD_PARAM, "{refused}");
+        assert!(refused.to_string().contains("not a whole number of seconds"), "{refused}");
+    }
+    // nothing was sent but the get
+    drop(client);
+    conversation.end().await;
+}
+
+#[tokio::test]
+async fn builders_own_what_they_need_so_that_tasks_can_carry_them() {
+    let mut server = FakeServer::start();
+    let (client, mut conversation) = server.connected().await;
+    let fence = tokio::spawn(client.fence_all().into_future());
+    let get = tokio::spawn(client.job(&me().nspace).get(keys::JOB_SIZE).into_future());
+    drop(client);
+    let (id, request) = conversation.request().await;
+    assert!(matches!(request, Request::Fence(_)), "{request:?}");
+    conversation.reply(id, Reply::Fence(Default::default())).await;
+    within(fence).await.unwrap().unwrap();
+    assert_eq!(within(get).await.unwrap().unwrap(), 4);
+    // the last builder was the last to hold the connection
+    conversation.end().await;
+}
+
+#[tokio::test]
+async fn processes_are_named_alike_whatever_holds_them() {
+    let mut server = FakeServer::start();
+    let (client, mut conversation) = server.connected().await;
+    let (a, b) = (me(), proc("far", 1));
+    let both = vec![a.clone(), b.clone()];
+    let fences = [
+        client.fence(&both),
+        client.fence(both.as_slice()),
+        client.fence([a.clone(), b.clone()]),
+        client.fence([&a, &b]),
+        client.fence(both.iter()),
+        client.fence(both.clone()),
+        client.fence(&Procs::from(&both)),
+    ];
+    for fence in fences {
+        let (done, ()) = tokio::join!(fence.into_future(), async {
+            let (id, request) = conversation.request().await;
+            assert_eq!(request, Request::Fence(Fence::new(Some(vec![me(), proc("far", 1)]))));
+            conversation.reply(id, Reply::Fence(Default::default())).await;
+        });
+        done.unwrap();
+    }
+    for abort in [
+        client.abort(1, "").procs(&b),
+        client.abort(1, "").procs(b.clone()),
+        client.abort(1, "").procs(&both[1..]),
+    ] {
+        let (done, ()) = tokio::join!(abort.into_future(), async {
+            let (id, request) = conversation.request().await;
+            let Request::Abort(abort) = request else { panic!("{request:?}") };
+            assert_eq!(abort.procs, [proc("far", 1)]);
+            conversation.reply(id, Reply::Done).await;
+        });
+        done.unwrap();
+    }
+    // others must be told whose namespace is meant
+    let (output, ()) = tokio::join!(client.pull_output(Procs::own_nspace()).into_future(), async {
+        let (id, request) = conversation.request().await;
+        let Request::IofPull(pull) = request else { panic!("{request:?}") };
+        assert_eq!(pull.procs, [ProcId::wildcard(me().nspace)]);
+        conversation.reply(id, Reply::Registered(1)).await;
+    });
+    drop(output.unwrap());
 }
 
 #[tokio::test]
@@ -203,7 +297,7 @@ async fn fen_01_fen_06_a_fence_brings_the_data_it_collects() {
 async fn fen_05_an_empty_set_is_refused_and_the_reasons_of_a_failure_are_named() {
     let mut server = FakeServer::start();
     let (client, mut conversation) = server.connected().await;
-    let empty = client.fence(vec![]).await.unwrap_err();
+    let empty = client.fence(Vec::<ProcId>::new()).await.unwrap_err();
     assert_eq!(empty.status(), Status::ERR_BAD_PARAM);
     let set = Procs::from([me(), proc("job", 3)]);
     let (failed, ()) = tokio::join!(client.fence(set), async {
@@ -405,14 +499,16 @@ async fn iof_10_input_that_cannot_be_read_is_ended_with_all_directives() {
 }
 
 #[tokio::test]
-async fn iof_05_iof_06_a_wish_is_told_in_whole_seconds_and_where_output_is_missing() {
+async fn iof_05_iof_06_a_buffering_time_is_told_in_whole_seconds_and_where_output_is_missing() {
     let mut server = FakeServer::start();
     let (client, mut conversation) = server.connected().await;
-    let wish = client.pull_output([proc("job", 1)]).buffer_time(Duration::from_millis(1500));
-    let (output, ()) = tokio::join!(async { wish.await }, async {
+    let fraction = client.pull_output([proc("job", 1)]).buffer_time(Duration::from_millis(1500));
+    assert_eq!(fraction.await.unwrap_err().status(), Status::ERR_BAD_PARAM);
+    let pull = client.pull_output([proc("job", 1)]).buffer_time(Duration::from_secs(2));
+    let (output, ()) = tokio::join!(pull.into_future(), async {
         let (id, request) = conversation.request().await;
-        let Request::IofPull(wish) = request else { panic!("{request:?}") };
-        assert_eq!(wish.directives, Directives::new().with(&keys::IOF_BUFFERING_TIME, 2u32));
+        let Request::IofPull(pull) = request else { panic!("{request:?}") };
+        assert_eq!(pull.directives, Directives::new().with(&keys::IOF_BUFFERING_TIME, 2u32));
         conversation.reply(id, Reply::Registered(7)).await;
     });
     let mut output = output.unwrap();
@@ -515,6 +611,6 @@ async fn futures_and_handles_can_cross_threads() {
     drop(is_send(client.query([])));
     drop(is_send(client.notify(Event::new(Status::SUCCESS, me())).into_future()));
     drop(is_send(client.on_event([]).handle(|_| async {})));
-    drop(is_send(Client::from_env().connect()));
+    drop(is_send(Client::from_env().init()));
     drop(is_send(client.finalize().into_future()));
 }

@@ -22,8 +22,7 @@ async fn pub_02_data_and_directives_go_to_the_server_apart() {
     let mut server = FakeServer::start();
     let (client, mut conversation) = server.connected().await;
     let publish = client.publish().data("k", 1u32).data(key("l"), "text").range(DataRange::GLOBAL);
-    let publish =
-        publish.persistence(Persistence::PROC).access([7], [8]).timeout(Duration::from_millis(1500));
+    let publish = publish.persistence(Persistence::PROC).access([7], [8]).timeout(Duration::from_secs(2));
     let (published, ()) = tokio::join!(publish, async {
         let (id, request) = conversation.request().await;
         let mut sent = Publish::new(vec![Info::dynamic(key("k"), 1u32), Info::dynamic(key("l"), "text")]);
@@ -58,7 +57,7 @@ async fn pub_11_pub_12_partial_success_is_a_value_with_publishers_and_missing_ke
             .with(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(vec![proc("far", 1)]))
             .with(&keys::WAIT, 2);
         assert_eq!(lookup.directives, directives);
-        let data = |name, value| Pdata { proc: proc("far", 1), key: key(name), value };
+        let data = |name, value| Pdata::new(proc("far", 1), key(name), value);
         let found = vec![data("c", 5u32.into()), data("b", "text".into()), data("a", Value::Undef)];
         conversation.reply(id, Reply::Lookup(LookupReply::new(Status::ERR_PARTIAL_SUCCESS, found))).await;
     });

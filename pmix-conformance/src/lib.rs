@@ -24,6 +24,8 @@
 //! assert_eq!(report.outcomes.len(), 2);
 //! # Ok(()) }
 //! ```
+//!
+//! Ids in the documentation, such as FEN-01, name rules of the Standard: see [`pmix_types::rules`].
 
 mod actor;
 mod checks;

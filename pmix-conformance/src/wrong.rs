@@ -170,11 +170,7 @@ impl<H: HostModule> Faulty<H> {
             (Fault::PublicBoard, UpcallRequest::Publish(req)) => {
                 let proc = &cx.caller;
                 let data = req.data.into_iter();
-                self.board().extend(data.map(|Info { key, value, .. }| Pdata {
-                    proc: proc.clone(),
-                    key,
-                    value,
-                }));
+                self.board().extend(data.map(|Info { key, value, .. }| Pdata::new(proc.clone(), key, value)));
                 Ok(Answer::Done)
             }
             (Fault::PublicBoard, UpcallRequest::Lookup(req)) => {
@@ -198,6 +194,9 @@ impl<H: HostModule> Faulty<H> {
 
 /// Makes required directives optional.
 fn careless(directives: Directives) -> Directives {
-    let optional = |info: Info| Info { flags: info.flags - InfoFlags::REQUIRED, ..info };
+    let optional = |info: Info| {
+        let flags = info.flags - InfoFlags::REQUIRED;
+        info.with_flags(flags)
+    };
     directives.into_iter().map(optional).collect()
 }

@@ -56,6 +56,8 @@
 //!    once, and never twice at a time for the same participants.
 //! 4. No value is shown outside its scope.
 //! 5. When nothing is waiting, and no process is monitored, there is no timer and no upcall under way.
+//!
+//! Ids in the documentation, such as FEN-01, name rules of the Standard: see [`pmix_types::rules`].
 
 mod blob;
 mod census;

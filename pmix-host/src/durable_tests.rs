@@ -10,7 +10,7 @@ fn item(key: &str, access: Access) -> Item {
     let user = User { proc: proc.clone(), uid: 7, gid: Some(8) };
     Item {
         publisher: Arc::new(Party { user, node: "n1".into(), session: Some(5) }),
-        data: Pdata { proc, key: key.parse().unwrap(), value: Value::String("v".repeat(3000)) },
+        data: Pdata::new(proc, key.parse().unwrap(), Value::String("v".repeat(3000))),
         access: Arc::new(access),
         persistence: Persistence::INDEF,
     }

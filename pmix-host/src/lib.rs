@@ -1,4 +1,6 @@
 //! A ready host for most resource managers: [`StandardHost`] on a [`Launcher`] and an [`Exchange`].
+//!
+//! Ids in the documentation, such as FEN-01, name rules of the Standard: see [`pmix_types::rules`].
 
 mod attributes;
 mod cluster;

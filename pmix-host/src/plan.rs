@@ -228,8 +228,15 @@ mod tests {
         plan.ids().map(|(rank, ..)| plan.node_of(rank).unwrap()).collect()
     }
 
+    /// An application as a program in C may give it.
+    fn with_max_procs(max_procs: i32) -> App {
+        let mut app = App::new("a", 0);
+        app.max_procs = max_procs;
+        app
+    }
+
     /// How many of so many ranks come on each of so many nodes.
-    async fn blocks(ranks: i32, nodes: usize) -> Vec<usize> {
+    async fn blocks(ranks: u32, nodes: usize) -> Vec<usize> {
         let plan = plan(vec![App::new("app", ranks)], Directives::new(), nodes).await.unwrap();
         let placed: Vec<usize> = plan.ids().map(|(_, node, _)| node).collect();
         assert!(placed.is_sorted(), "blocks: {placed:?}");
@@ -274,7 +281,7 @@ mod tests {
     async fn spn_01_spn_06_an_application_without_processes_is_refused_though_others_have_some() {
         for procs in [0, -1] {
             for apps in [[1, procs], [procs, 1]] {
-                let apps = apps.map(|procs| App::new("a", procs)).to_vec();
+                let apps = apps.map(with_max_procs).to_vec();
                 let error = plan(apps, Directives::new(), 1).await.unwrap_err();
                 assert_eq!(error.status(), Status::ERR_BAD_PARAM, "{error}");
             }
@@ -291,7 +298,7 @@ mod tests {
             (App::new("a", 1), added, Status::ERR_JOB_ALLOC_FAILED),
             (App::new("", 1), Directives::new(), Status::ERR_JOB_NO_EXE_SPECIFIED),
             (App::new("a", 0), Directives::new(), Status::ERR_BAD_PARAM),
-            (App::new("a", -1), Directives::new(), Status::ERR_BAD_PARAM),
+            (with_max_procs(-1), Directives::new(), Status::ERR_BAD_PARAM),
         ] {
             let error = plan(vec![app], job, 1).await.unwrap_err();
             assert_eq!(error.status(), status, "{error}");

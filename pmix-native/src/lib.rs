@@ -56,6 +56,8 @@
 //!
 //! # Features
 //! - `tokio`: [`conn::Framing`] is a decoder and encoder of `tokio_util::codec`.
+//!
+//! Ids in the documentation, such as FEN-01, name rules of the Standard: see [`pmix_types::rules`].
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

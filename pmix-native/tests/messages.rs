@@ -167,9 +167,8 @@ fn replies() -> Vec<(Command, Reply)> {
     let mut proc_data = ProcData::new(procs().remove(0));
     proc_data.entries = job().entries;
     let credential = Credential::new(Bytes::from_static(b"secret"), info().into_vec());
-    let device =
-        Device { uuid: "u".into(), osname: "o".into(), device_type: DeviceTypes::from_bits_retain(4) };
-    let found = Pdata { proc: procs().remove(0), key: "k".parse().unwrap(), value: 7u8.into() };
+    let device = Device::new("u".into(), "o".into(), DeviceTypes::from_bits_retain(4));
+    let found = Pdata::new(procs().remove(0), "k".parse().unwrap(), 7u8.into());
     let spawned = Spawned::new(nspace(), job().entries);
     vec![
         (Command::REQ, Body::Job(job()).into()),
@@ -187,7 +186,7 @@ fn replies() -> Vec<(Command, Reply)> {
         (Command::RESOLVE_PEERS, Body::Peers(procs()).into()),
         (Command::RESOLVE_NODES, Body::Nodes(Some("a,b".into())).into()),
         (Command::RESOLVE_NODES, Body::Nodes(None).into()),
-        (Command::DEVICE_DISTANCES, Body::Distances(vec![DeviceDistance { device, min: 1, max: 2 }]).into()),
+        (Command::DEVICE_DISTANCES, Body::Distances(vec![DeviceDistance::new(device, 1, 2)]).into()),
     ]
 }
 
@@ -234,7 +233,7 @@ fn values_that_a_dialect_cannot_carry_are_left_out_one_by_one() {
         pairs.into_iter().map(Entry::from).chain([array, rank]).collect::<Vec<_>>()
     };
     let replies = |with: bool| {
-        let pdata = |key: &str, value| Pdata { proc: procs().remove(0), key: key.parse().unwrap(), value };
+        let pdata = |key: &str, value| Pdata::new(procs().remove(0), key.parse().unwrap(), value);
         let mut found = vec![pdata("a", 1u8.into()), pdata("c", 2u8.into())];
         if with {
             found.insert(1, pdata("b", strange()));

@@ -40,7 +40,7 @@ fn proc() -> impl Strategy<Value = ProcId> {
 
 fn coord() -> impl Strategy<Value = t::Coord> {
     (any::<u8>(), prop::collection::vec(any::<u32>(), 0..4))
-        .prop_map(|(view, coords)| t::Coord { view: t::CoordView::from_raw(view), coords })
+        .prop_map(|(view, coords)| t::Coord::new(t::CoordView::from_raw(view), coords))
 }
 
 /// Numbers that six decimals hold.
@@ -93,11 +93,8 @@ fn numbers() -> BoxedStrategy<Value> {
 }
 
 fn device() -> impl Strategy<Value = t::Device> {
-    (text(), text(), any::<u64>()).prop_map(|(uuid, osname, bits)| t::Device {
-        uuid,
-        osname,
-        device_type: t::DeviceTypes::from_bits_retain(bits),
-    })
+    (text(), text(), any::<u64>())
+        .prop_map(|(uuid, osname, bits)| t::Device::new(uuid, osname, t::DeviceTypes::from_bits_retain(bits)))
 }
 
 fn records() -> BoxedStrategy<Value> {
@@ -120,13 +117,12 @@ fn records() -> BoxedStrategy<Value> {
         proc().prop_map(Value::Proc),
         proc().prop_map(|proc| Value::Nspace(proc.nspace)),
         (proc(), optional_text(), optional_text(), any::<i32>(), any::<u8>()).prop_map(
-            |(proc, hostname, executable, pid, state)| Value::from(t::ProcInfo {
-                hostname,
-                executable,
-                pid: t::Pid(pid),
-                state: t::ProcState::from_raw(state),
-                ..t::ProcInfo::new(proc)
-            })
+            |(proc, hostname, executable, pid, state)| {
+                let mut row = t::ProcInfo::new(proc);
+                (row.hostname, row.executable) = (hostname, executable);
+                (row.pid, row.state) = (t::Pid(pid), t::ProcState::from_raw(state));
+                Value::from(row)
+            }
         ),
         (text(), text(), any::<u8>()).prop_map(|(name, value, separator)| Value::from(t::Envar {
             name,
@@ -135,27 +131,27 @@ fn records() -> BoxedStrategy<Value> {
         })),
         coord().prop_map(Value::Coord),
         (text(), key(), any::<u16>(), prop::collection::vec(text(), 0..3)).prop_map(
-            |(name, key, number, description)| Value::from(t::RegAttr {
+            |(name, key, number, description)| Value::from(t::RegAttr::new(
                 name,
                 key,
-                data_type: DataType::from_raw(number),
-                limits: vec![],
-                description,
-            })
+                DataType::from_raw(number),
+                vec![],
+                description
+            ))
         ),
         optional_text().prop_map(|list| Value::from(t::Cpuset { source: "hwloc".into(), list })),
         (any::<u64>(), text(), text(), prop::collection::vec(coord(), 0..3)).prop_map(
-            |(fabric, uuid, osname, coordinates)| Value::from(t::Geometry {
+            |(fabric, uuid, osname, coordinates)| Value::from(t::Geometry::new(
                 fabric,
                 uuid,
                 osname,
                 coordinates
-            })
+            ))
         ),
         (device(), any::<u16>(), any::<u16>())
-            .prop_map(|(device, min, max)| Value::from(t::DeviceDistance { device, min, max })),
+            .prop_map(|(device, min, max)| Value::from(t::DeviceDistance::new(device, min, max))),
         (optional_text(), optional_text(), bytes())
-            .prop_map(|(uuid, osname, endpoint)| Value::from(t::Endpoint { uuid, osname, endpoint })),
+            .prop_map(|(uuid, osname, endpoint)| Value::from(t::Endpoint::new(uuid, osname, endpoint))),
         foreign(),
     ]
     .boxed()
@@ -211,10 +207,8 @@ fn foreign() -> impl Strategy<Value = Value> {
 }
 
 fn info(value: impl Strategy<Value = Value>) -> impl Strategy<Value = Info> {
-    (key(), any::<u32>(), value).prop_map(|(key, flags, value)| Info {
-        key,
-        flags: t::InfoFlags::from_bits_retain(flags),
-        value,
+    (key(), any::<u32>(), value).prop_map(|(key, flags, value)| {
+        Info::dynamic(key, value).with_flags(t::InfoFlags::from_bits_retain(flags))
     })
 }
 
@@ -238,7 +232,7 @@ fn value() -> impl Strategy<Value = Value> {
             info(inner.clone()).prop_map(Value::from),
             infos.clone().prop_map(Value::from),
             (key(), inner.clone()).prop_map(|(key, value)| t::KeyVal { key, value }.into()),
-            (proc(), key(), inner).prop_map(|(proc, key, value)| t::Pdata { proc, key, value }.into()),
+            (proc(), key(), inner).prop_map(|(proc, key, value)| t::Pdata::new(proc, key, value).into()),
             (prop::collection::vec(key(), 0..3), infos.clone()).prop_map(|(keys, infos)| {
                 let mut query = t::Query::dynamic(keys);
                 query.qualifiers = infos.into();
@@ -246,7 +240,8 @@ fn value() -> impl Strategy<Value = Value> {
             }),
             (text(), prop::collection::vec(text(), 0..3), optional_text(), any::<i32>(), infos).prop_map(
                 |(command, args, cwd, max_procs, info)| {
-                    let mut app = t::App::new(command, max_procs).args(args).env("A", "b");
+                    let mut app = t::App::new(command, 0).args(args).env("A", "b");
+                    app.max_procs = max_procs;
                     app.cwd = cwd;
                     app.info = info;
                     app.into()

@@ -56,6 +56,8 @@
 //! # Features
 //! - `stream`: `stream::LocalStream`, the Unix stream that client and server use below HTTP/2.
 //!
+//! Ids in the documentation, such as FEN-01, name rules of the Standard: see [`pmix_types::rules`].
+//!
 //! [`Hello`]: pmix_types::message::Hello
 //! [`Welcome`]: pmix_types::message::Welcome
 //! [`Request`]: pmix_types::message::Request

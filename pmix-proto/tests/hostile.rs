@@ -282,7 +282,7 @@ fn nestings() -> Vec<(&'static str, Nest)> {
         }),
         ("attribute", |inner| {
             let (name, key, data_type) = ("K".into(), "k".parse().unwrap(), pmix_types::DataType::BOOL);
-            RegAttr { name, key, data_type, limits: vec![one(inner)], description: vec![] }.into()
+            RegAttr::new(name, key, data_type, vec![one(inner)], vec![]).into()
         }),
         ("arrays", |inner| DataArray::DataArray(vec![DataArray::Value(vec![inner])]).into()),
     ]

@@ -288,13 +288,12 @@ fn no_process_is_legal_in_data_and_as_source_of_an_event() {
 #[test]
 fn hundred_thousand_rows_of_a_process_table_take_less_than_two_megabytes() {
     let nspace: pmix_types::Nspace = "prte-node0001-4711@1".parse().unwrap();
-    let rows = (0..100_000u32).map(|rank| ProcInfo {
-        hostname: Some(format!("node{:05}.cluster.example.org", rank / 128)),
-        executable: Some("/home/user/project/build/bin/application".into()),
-        pid: pmix_types::Pid(1_000_000 + rank as i32),
-        exit_code: 0,
-        state: ProcState::RUNNING,
-        ..ProcInfo::new(ProcId::new(nspace.clone(), Rank::from_raw(rank)))
+    let rows = (0..100_000u32).map(|rank| {
+        let mut row = ProcInfo::new(ProcId::new(nspace.clone(), Rank::from_raw(rank)));
+        row.hostname = Some(format!("node{:05}.cluster.example.org", rank / 128));
+        row.executable = Some("/home/user/project/build/bin/application".into());
+        (row.pid, row.state) = (pmix_types::Pid(1_000_000 + rank as i32), ProcState::RUNNING);
+        row
     });
     let table = DataArray::ProcInfo(rows.collect());
     let bytes = v1::DataArray::from(&table).encode_to_vec();

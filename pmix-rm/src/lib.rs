@@ -38,6 +38,8 @@
 //! - `--json` prints one object as the last line of standard output: `nspace`, `ranks`, `ok`, `exit_code`,
 //!   `duration_seconds`, `ended_by`, `error`, `first_failure` (`rank`, `exit`: `code` or `signal`), `procs`
 //!   (`rank`, `node`, `executable`, `pid`, `exit_code`, `state`), `server` (counters).
+//!
+//! Ids in the documentation, such as FEN-01, name rules of the Standard: see [`pmix_types::rules`].
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -49,9 +49,10 @@ mod tests {
     #[test]
     fn each_node_has_a_line_for_each_program() {
         let nspace = Nspace::new("j").unwrap();
-        let row = |(rank, node): (u32, &str)| ProcInfo {
-            hostname: Some(node.into()),
-            ..ProcInfo::new(ProcId::new(nspace.clone(), Rank::from_raw(rank)))
+        let row = |(rank, node): (u32, &str)| {
+            let mut row = ProcInfo::new(ProcId::new(nspace.clone(), Rank::from_raw(rank)));
+            row.hostname = Some(node.into());
+            row
         };
         let table: Vec<_> = [(0, "b"), (1, "b"), (2, "b"), (3, "a"), (4, "b")].map(row).into();
         let apps = [App::new("./x", 2), App::new("./y\n", 3)];

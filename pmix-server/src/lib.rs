@@ -66,6 +66,8 @@
 //!
 //! # Limits
 //! `COVERAGE.md` lists the requests that clients can make, and the entries of [`HostModule`] that no client can reach yet.
+//!
+//! Ids in the documentation, such as FEN-01, name rules of the Standard: see [`pmix_types::rules`].
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

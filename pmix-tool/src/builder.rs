@@ -178,7 +178,7 @@ impl ToolBuilder {
         if let Some(deadline) = deadline {
             client = client.timeout(deadline - Instant::now());
         }
-        let client = client.connect().await?;
+        let client = client.init().await?;
         // the client has connected, so it could parse the URI
         let server = parse_uri(&uri).map_or_else(ProcId::none, |(server, _)| server);
         Ok(Tool::new(client, server, uri, info, self.limit))

@@ -43,6 +43,8 @@
 //!
 //! # Limits
 //! A tool attaches to one server at a time, on the same node. System-level servers and launching are not supported yet.
+//!
+//! Ids in the documentation, such as FEN-01, name rules of the Standard: see [`pmix_types::rules`].
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

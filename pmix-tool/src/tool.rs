@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pmix_client::{Client, InputSink, OutputBuilder, QueryResults};
+use pmix_client::{Client, InputSink, OutputBuilder, Procs, QueryResults};
 use pmix_types::{DataArray, Key, Nspace, ProcId, ProcInfo, Query, keys};
 
 use crate::builder::ToolBuilder;
@@ -134,14 +134,14 @@ impl Tool {
     /// Subscribes to the standard output and error of processes; await the builder to send the request. See
     /// [`Client::pull_output`]. The limit of [`ToolBuilder::timeout`] applies only [`within_limit`](Self::within_limit).
     #[doc(alias = "PMIx_IOF_pull")]
-    pub fn pull_output(&self, procs: impl IntoIterator<Item = ProcId>) -> OutputBuilder<'_> {
+    pub fn pull_output(&self, procs: impl Into<Procs>) -> OutputBuilder {
         self.inner.client.pull_output(procs)
     }
 
     /// A sink for the standard input of processes. See [`Client::push_stdin`]. The limit of [`ToolBuilder::timeout`] does not
     /// apply to it.
     #[doc(alias = "PMIx_IOF_push")]
-    pub fn push_stdin(&self, targets: impl IntoIterator<Item = ProcId>) -> InputSink {
+    pub fn push_stdin(&self, targets: impl Into<Procs>) -> InputSink {
         self.inner.client.push_stdin(targets)
     }
 

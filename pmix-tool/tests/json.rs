@@ -59,7 +59,7 @@ fn val_01_bytes_are_hex_and_no_text() {
     assert_eq!(form(DataArray::ByteObject(vec![bytes().into(); 2])), json!([expected, expected]));
     let regex = Regex2 { encoding: "pmix".into(), bytes: bytes().into() };
     assert_eq!(form(regex), json!({"encoding": "pmix", "bytes": expected}));
-    let endpoint = Endpoint { uuid: None, osname: Some("ib0".into()), endpoint: bytes().into() };
+    let endpoint = Endpoint::new(None, Some("ib0".into()), bytes().into());
     assert_eq!(form(endpoint), json!({"uuid": null, "osname": "ib0", "endpoint": expected}));
 }
 

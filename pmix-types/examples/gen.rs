@@ -27,6 +27,7 @@ pub(crate) fn generate() -> Result<Vec<(PathBuf, String)>, Box<dyn Error>> {
         files.push((path, key_family(&attributes, realms)?));
     }
     files.push((source_dir().join("keys/env.rs"), environment(&attributes)));
+    files.push((source_dir().join("rules.rs"), rules()?));
     Ok(files)
 }
 
@@ -250,6 +251,46 @@ fn realm(cell: &str) -> &'static str {
     }
 }
 
+// ---- rules ----
+
+const ABOUT_RULES: &str = "\
+//! The rules of the PMIx Standard that these crates follow, for documentation only.
+//!
+//! Documentation names a rule by its id, as in (FEN-01). Brackets at the end of a rule name its sources: chapters, headers and
+//! RFCs of the Standard, and 000 to 004 for five older texts on which this implementation is based.
+";
+
+/// A module without items: a heading for each section, and an anchor for each rule.
+fn rules() -> Result<String, Box<dyn Error>> {
+    let mut text = format!("{HEADER}{ABOUT_RULES}");
+    let mut last_section = String::new();
+    for cells in read_table("rules.tsv")? {
+        let [id, section, rule] =
+            <[String; 3]>::try_from(cells).map_err(|cells| format!("{} cells in {cells:?}", cells.len()))?;
+        if section != last_section {
+            text += &format!("//!\n//! # {section}\n//!\n");
+            last_section = section;
+        }
+        let item = format!("- <a id=\"{id}\"></a>**{id}**: {}", without_markup(&rule));
+        text += &wrapped(&item, "//!", "//!  ");
+    }
+    Ok(text)
+}
+
+/// Text that markdown shows as it is, but for what stands in backticks.
+fn without_markup(text: &str) -> String {
+    let mut is_code = false;
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        is_code ^= letter == '`';
+        if !is_code && matches!(letter, '[' | ']' | '<' | '>' | '*' | '_') {
+            escaped.push('\\');
+        }
+        escaped.push(letter);
+    }
+    escaped
+}
+
 // ---- text ----
 
 fn short(c_name: &str) -> &str {
@@ -281,14 +322,18 @@ fn quote_markup(word: &str) -> String {
 }
 
 fn doc_comment(text: &str) -> String {
-    const START: &str = "    ///";
-    let mut comment = START.to_owned();
+    wrapped(text, "    ///", "    ///")
+}
+
+/// A comment in lines that begin with `first`, then with `next`.
+fn wrapped(text: &str, first: &str, next: &str) -> String {
+    let mut comment = first.to_owned();
     let mut width = comment.len();
     for word in text.split(' ') {
         if width + 1 + word.len() > LINE_WIDTH {
             comment += "\n";
-            comment += START;
-            width = START.len();
+            comment += next;
+            width = next.len();
         }
         comment += " ";
         comment += word;

@@ -16,15 +16,25 @@ pub struct App {
     pub env: Vec<String>,
     /// Working directory; `None` leaves it to the launcher.
     pub cwd: Option<String>,
-    /// Number of processes to start.
+    /// Number of processes to start, as the wires carry it.
     pub max_procs: i32,
     /// Directives for this application; they win over those of the job.
     pub info: Vec<Info>,
 }
 
 impl App {
-    /// So many processes of a command, without arguments.
-    pub fn new(command: impl Into<String>, max_procs: i32) -> Self {
+    /// This many processes of a command, without arguments. The Standard counts them in a C `int`: more than it holds is
+    /// its maximum, which no resource manager has.
+    ///
+    /// # Examples
+    /// ```
+    /// use pmix_types::App;
+    ///
+    /// let app = App::new("./solver", 64).arg("--fast").env("OMP_NUM_THREADS", "4").cwd("/scratch");
+    /// assert_eq!((app.max_procs, app.argv.len()), (64, 2));
+    /// ```
+    pub fn new(command: impl Into<String>, processes: u32) -> Self {
+        let max_procs = i32::try_from(processes).unwrap_or(i32::MAX);
         let command = command.into();
         Self { argv: vec![command.clone()], command, max_procs, ..Self::default() }
     }

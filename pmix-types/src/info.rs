@@ -10,7 +10,7 @@ use crate::{InfoFlags, Key, KeyName, Status, Value, ValueError, ValueType};
 /// `pmix_info_t`
 #[derive(Clone, Debug, PartialEq)]
 #[doc(alias = "pmix_info_t")]
-#[allow(clippy::exhaustive_structs)]
+#[non_exhaustive]
 pub struct Info {
     /// The key.
     pub key: KeyName,
@@ -34,6 +34,12 @@ impl Info {
     /// An info whose key or type is known only at run time.
     pub fn dynamic(key: KeyName, value: impl Into<Value>) -> Self {
         Self { key, flags: InfoFlags::empty(), value: value.into() }
+    }
+
+    /// The same info with these flags.
+    #[must_use]
+    pub fn with_flags(self, flags: InfoFlags) -> Self {
+        Self { flags, ..self }
     }
 
     /// Whether this is an info of that key.

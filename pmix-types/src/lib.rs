@@ -1,6 +1,8 @@
 //! Vocabulary of the PMIx Standard: identities, values, keys, statuses, states, and the maps that place
 //! processes on nodes. No I/O, no async, no clock.
 //!
+//! Ids in the documentation, such as FEN-01, name rules of the Standard: see [`rules`].
+//!
 //! # Features
 //! - `serde`: `serde::Serialize` for the types that tools print as JSON.
 
@@ -9,6 +11,7 @@
 mod app;
 mod array;
 mod attributes;
+mod construction;
 mod data_type;
 mod enums;
 mod event_filter;
@@ -26,10 +29,12 @@ pub mod message;
 mod message_first;
 mod nspace;
 mod proc;
+mod procs;
 mod query;
 mod rank;
 mod rank_set;
 mod records;
+pub mod rules;
 mod status;
 mod status_predicates;
 mod text;
@@ -47,6 +52,7 @@ pub use key::{Key, KeyDef, KeyName, KeyNameError, Realm};
 pub use memory::Memory;
 pub use nspace::{Nspace, NspaceError};
 pub use proc::ProcId;
+pub use procs::Procs;
 pub use query::{PROVISIONAL_ABI_VERSIONS, Query, STABLE_ABI_VERSIONS};
 pub use rank::{InvalidRank, Rank};
 pub use rank_set::{ParseRankSetError, RankSet};

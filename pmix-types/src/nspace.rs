@@ -133,6 +133,12 @@ impl fmt::Debug for Nspace {
     }
 }
 
+impl From<&Self> for Nspace {
+    fn from(nspace: &Self) -> Self {
+        nspace.clone()
+    }
+}
+
 impl FromStr for Nspace {
     type Err = NspaceError;
     fn from_str(text: &str) -> Result<Self, NspaceError> {

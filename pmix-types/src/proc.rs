@@ -20,7 +20,7 @@ pub struct ProcId {
 }
 
 impl ProcId {
-    /// Joins the two parts.
+    /// The process of a namespace with this rank.
     pub const fn new(nspace: Nspace, rank: Rank) -> Self {
         Self { nspace, rank }
     }
@@ -40,6 +40,22 @@ impl ProcId {
         Self { nspace: self.nspace.clone(), rank }
     }
 
+    /// All processes of the own job if it has this many, this one included, by rank.
+    ///
+    /// # Examples
+    /// ```
+    /// use pmix_types::{ProcId, Rank};
+    ///
+    /// let me = ProcId::new("job".parse()?, "2".parse()?);
+    /// let ranks: Vec<Rank> = me.peers(3).map(|peer| peer.rank).collect();
+    /// assert_eq!(ranks, [0, 1, 2].map(Rank::from_raw));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn peers(&self, job_size: u32) -> impl ExactSizeIterator<Item = Self> + use<> {
+        let nspace = self.nspace.clone();
+        (0..job_size).map(move |rank| Self::new(nspace.clone(), Rank::from_raw(rank)))
+    }
+
     /// Whether the two name a common process: equal namespaces, and ranks that are equal or either of them
     /// [`Rank::WILDCARD`] (IDN-02).
     pub fn matches(&self, other: &Self) -> bool {
@@ -50,6 +66,12 @@ impl ProcId {
     /// [`Rank::INVALID`] (IDN-03).
     pub fn is_valid(&self) -> bool {
         !self.nspace.is_empty() && self.rank != Rank::INVALID
+    }
+}
+
+impl From<&Self> for ProcId {
+    fn from(proc: &Self) -> Self {
+        proc.clone()
     }
 }
 

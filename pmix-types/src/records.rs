@@ -14,7 +14,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[doc(alias = "pmix_proc_info_t")]
-#[allow(clippy::exhaustive_structs)]
+#[non_exhaustive]
 pub struct ProcInfo {
     /// The process.
     pub proc: ProcId,
@@ -43,7 +43,7 @@ impl ProcInfo {
 /// `pmix_pdata_t`
 #[derive(Clone, Debug, PartialEq)]
 #[doc(alias = "pmix_pdata_t")]
-#[allow(clippy::exhaustive_structs)]
+#[non_exhaustive]
 pub struct Pdata {
     /// Who published it.
     pub proc: ProcId,
@@ -51,6 +51,13 @@ pub struct Pdata {
     pub key: KeyName,
     /// What; [`Value::Undef`] if the key was not found.
     pub value: Value,
+}
+
+impl Pdata {
+    /// A value that this process has published under this key.
+    pub const fn new(proc: ProcId, key: KeyName, value: Value) -> Self {
+        Self { proc, key, value }
+    }
 }
 
 /// A key and a value.
@@ -73,7 +80,7 @@ pub struct KeyVal {
 /// `pmix_regattr_t`; rule ATT-04.
 #[derive(Clone, Debug, PartialEq)]
 #[doc(alias = "pmix_regattr_t")]
-#[allow(clippy::exhaustive_structs)]
+#[non_exhaustive]
 pub struct RegAttr {
     /// Name of the constant, such as `PMIX_TIMEOUT`.
     pub name: String,
@@ -87,6 +94,19 @@ pub struct RegAttr {
     pub description: Vec<String>,
 }
 
+impl RegAttr {
+    /// An attribute with its limits and description, both of which may be empty.
+    pub const fn new(
+        name: String,
+        key: KeyName,
+        data_type: DataType,
+        limits: Vec<Info>,
+        description: Vec<String>,
+    ) -> Self {
+        Self { name, key, data_type, limits, description }
+    }
+}
+
 /// Coordinates of a device in a fabric.
 ///
 /// # Standard
@@ -94,12 +114,19 @@ pub struct RegAttr {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[doc(alias = "pmix_coord_t")]
-#[allow(clippy::exhaustive_structs)]
+#[non_exhaustive]
 pub struct Coord {
     /// Logical or physical view.
     pub view: CoordView,
     /// One number a dimension.
     pub coords: Vec<u32>,
+}
+
+impl Coord {
+    /// Coordinates in a view.
+    pub const fn new(view: CoordView, coords: Vec<u32>) -> Self {
+        Self { view, coords }
+    }
 }
 
 /// Place of a device in a fabric.
@@ -109,7 +136,7 @@ pub struct Coord {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[doc(alias = "pmix_geometry_t")]
-#[allow(clippy::exhaustive_structs)]
+#[non_exhaustive]
 pub struct Geometry {
     /// Index of the fabric.
     pub fabric: u64,
@@ -121,13 +148,20 @@ pub struct Geometry {
     pub coordinates: Vec<Coord>,
 }
 
+impl Geometry {
+    /// The place of a device in the fabric of this index.
+    pub const fn new(fabric: u64, uuid: String, osname: String, coordinates: Vec<Coord>) -> Self {
+        Self { fabric, uuid, osname, coordinates }
+    }
+}
+
 /// A communication endpoint of a device.
 ///
 /// # Standard
 /// `pmix_endpoint_t`
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[doc(alias = "pmix_endpoint_t")]
-#[allow(clippy::exhaustive_structs)]
+#[non_exhaustive]
 pub struct Endpoint {
     /// Unique id of the device, if known.
     pub uuid: Option<String>,
@@ -137,13 +171,20 @@ pub struct Endpoint {
     pub endpoint: Bytes,
 }
 
+impl Endpoint {
+    /// An endpoint at an address, of a device whose id and name may be unknown.
+    pub const fn new(uuid: Option<String>, osname: Option<String>, endpoint: Bytes) -> Self {
+        Self { uuid, osname, endpoint }
+    }
+}
+
 /// A device.
 ///
 /// # Standard
 /// `pmix_device_t`
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[doc(alias = "pmix_device_t")]
-#[allow(clippy::exhaustive_structs)]
+#[non_exhaustive]
 pub struct Device {
     /// Unique id.
     pub uuid: String,
@@ -153,13 +194,20 @@ pub struct Device {
     pub device_type: DeviceTypes,
 }
 
+impl Device {
+    /// A device by its unique id, the operating system's name and its kind.
+    pub const fn new(uuid: String, osname: String, device_type: DeviceTypes) -> Self {
+        Self { uuid, osname, device_type }
+    }
+}
+
 /// Distance from a process to a device.
 ///
 /// # Standard
 /// `pmix_device_distance_t`
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[doc(alias = "pmix_device_distance_t")]
-#[allow(clippy::exhaustive_structs)]
+#[non_exhaustive]
 pub struct DeviceDistance {
     /// The device.
     pub device: Device,
@@ -169,18 +217,32 @@ pub struct DeviceDistance {
     pub max: u16,
 }
 
+impl DeviceDistance {
+    /// The distance to a device, in relative units.
+    pub const fn new(device: Device, min: u16, max: u16) -> Self {
+        Self { device, min, max }
+    }
+}
+
 /// So many resources of one kind.
 ///
 /// # Standard
 /// `pmix_resource_unit_t`
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[doc(alias = "pmix_resource_unit_t")]
-#[allow(clippy::exhaustive_structs)]
+#[non_exhaustive]
 pub struct ResourceUnit {
     /// Kind of resource.
     pub device_type: DeviceTypes,
     /// How many.
     pub count: u64,
+}
+
+impl ResourceUnit {
+    /// This many resources of a kind.
+    pub const fn new(device_type: DeviceTypes, count: u64) -> Self {
+        Self { device_type, count }
+    }
 }
 
 /// A process id with its node.
@@ -190,7 +252,7 @@ pub struct ResourceUnit {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[doc(alias = "pmix_node_pid_t")]
-#[allow(clippy::exhaustive_structs)]
+#[non_exhaustive]
 pub struct NodePid {
     /// Name of the node, if known.
     pub hostname: Option<String>,
@@ -198,6 +260,13 @@ pub struct NodePid {
     pub nodeid: u32,
     /// Process id there.
     pub pid: Pid,
+}
+
+impl NodePid {
+    /// A process on the node of this index, whose name may be unknown.
+    pub const fn new(hostname: Option<String>, nodeid: u32, pid: Pid) -> Self {
+        Self { hostname, nodeid, pid }
+    }
 }
 
 /// An encoded map with the name of its encoding.

@@ -182,6 +182,8 @@ impl Status {
             self,
             Self::ERR_PROC_TERM_WO_SYNC
                 | Self::ERR_PROC_ABORTED
+                | Self::ERR_PROC_REQUESTED_ABORT
+                | Self::ERR_PROC_ABORTING
                 | Self::ERR_PROC_ABORTED_BY_SIG
                 | Self::ERR_PROC_KILLED_BY_CMD
         )

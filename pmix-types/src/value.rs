@@ -215,7 +215,7 @@ impl ValueError {
 }
 
 /// A Rust type that can be the value of a [`Key`](crate::Key).
-pub trait ValueType: Sized {
+pub trait ValueType: Sized + 'static {
     /// The data type a value of this Rust type gets when no key says otherwise.
     const DATA_TYPE: DataType;
 

@@ -42,7 +42,7 @@ fn setting(name: &str, default: u32) -> u32 {
 /// One process: fences, and says how long that took.
 async fn rank_loop(uri: &str, rank: u32, fences: u32) {
     let begin = Instant::now();
-    let client = Client::builder().uri(uri).proc(TestServer::proc(rank)).connect().await.unwrap();
+    let client = Client::builder().uri(uri).proc(TestServer::proc(rank)).init().await.unwrap();
     println!("connected {}", begin.elapsed().as_micros());
     client.fence_all().await.unwrap();
     let begin = Instant::now();

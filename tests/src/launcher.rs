@@ -99,7 +99,7 @@ impl TestLauncher {
     pub async fn node(
         &self,
         nspace: &str,
-        ranks: i32,
+        ranks: u32,
     ) -> (TestNode, StandardHost<Self, MemoryExchange>, Job) {
         let host = StandardHost::new(self.clone(), MemoryExchange::single(&*self.0.nodes[0]));
         let node = self.node_of(host.clone()).await;
@@ -113,7 +113,7 @@ impl TestLauncher {
     }
 
     /// Starts a job of so many ranks.
-    pub async fn start<X: Exchange>(&self, host: &StandardHost<Self, X>, nspace: &str, ranks: i32) -> Job {
+    pub async fn start<X: Exchange>(&self, host: &StandardHost<Self, X>, nspace: &str, ranks: u32) -> Job {
         let start = JobStart::new(Nspace::new(nspace).unwrap(), vec![App::new("program", ranks)]);
         within(host.start_job(start.on_failure(OnFailure::Continue))).await.unwrap()
     }

@@ -117,7 +117,7 @@ impl TestNode {
     /// # Errors
     /// Those of the client.
     pub async fn connect(&self, proc: &ProcId) -> Result<Client, Error> {
-        within(Client::builder().uri(self.handle().uri()).proc(proc.clone()).connect()).await
+        within(Client::builder().uri(self.handle().uri()).proc(proc.clone()).init()).await
     }
 
     /// Registers another job with ranks on this node.

@@ -77,7 +77,7 @@ impl TestServer {
     /// # Errors
     /// Those of the client.
     pub async fn client(&self, rank: u32) -> Result<Client, Error> {
-        within(Client::builder().uri(&self.uri).proc(Self::proc(rank)).connect()).await
+        within(Client::builder().uri(&self.uri).proc(Self::proc(rank)).init()).await
     }
 
     /// The most bytes that it has ever had in memory.

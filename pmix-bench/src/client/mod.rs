@@ -50,7 +50,7 @@ fn run(page: &'static Page, begin: u64, phases: &[String]) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let init = clock::now();
-        let client = Client::from_env().connect().await?;
+        let client = Client::from_env().init().await?;
         let connected = clock::now();
         let bench = Bench::new(page, client);
         let slot = bench.slot();

@@ -179,7 +179,7 @@ impl Node {
             UpcallRequest::DirectModex(wish) => Answer::Blob(self.elsewhere[&wish.proc].clone()),
             UpcallRequest::Publish(_) => Answer::Done,
             UpcallRequest::Lookup(lookup) => {
-                let found = |key| Pdata { proc: proc(LOCAL), key, value: Value::Uint32(1) };
+                let found = |key| Pdata::new(proc(LOCAL), key, Value::Uint32(1));
                 Answer::Found(lookup.keys.into_iter().map(found).collect())
             }
             other => panic!("the host was asked for {other:?}"),

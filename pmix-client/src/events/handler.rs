@@ -14,11 +14,11 @@ use pmix_types::{Directives, Event, Info, Key, Status, ValueType};
 pub struct HandlerCall {
     /// The event.
     pub event: Event,
-    /// What the handlers that ran before made of it, in their order (EVT-07); empty for the first.
+    /// The results of the handlers that ran before, in their order (EVT-07); empty for the first.
     pub earlier: Vec<HandlerResult>,
 }
 
-/// What one handler made of an event.
+/// The result of one handler for an event.
 ///
 /// # Standard
 /// `EVENT_HDLR_NAME` and `EVENT_RETURN_OBJECT` entries in the results of `pmix_notification_fn_t`; rule EVT-07.
@@ -29,11 +29,11 @@ pub struct HandlerResult {
     pub name: String,
     /// What it did.
     pub status: Status,
-    /// What it found out; may be empty.
+    /// Its results; may be empty.
     pub results: Directives,
 }
 
-/// What a handler has done with an event, and what it has to say to the handlers that follow.
+/// The outcome of a handler: what it has done with an event, and results for the handlers that follow.
 ///
 /// Made from nothing (`SUCCESS`, no results), from a [`Status`], or by its constructors.
 ///
@@ -70,7 +70,7 @@ impl HandlerOutcome {
         Self { status, results: Directives::new() }
     }
 
-    /// All is done: the chain ends (EVT-06).
+    /// The event is dealt with: the chain ends (EVT-06).
     #[doc(alias = "PMIX_EVENT_ACTION_COMPLETE")]
     pub const fn action_complete() -> Self {
         Self::new(Status::EVENT_ACTION_COMPLETE)

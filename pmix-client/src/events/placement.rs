@@ -11,7 +11,7 @@ pub(crate) struct Placement {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// In front of its category, as handlers are if nothing is said (EVT-02).
+    /// In front of its category, as handlers are by default (EVT-02).
     #[default]
     Front,
     Back,

@@ -1,18 +1,17 @@
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 
 use pmix_types::message::Failure;
 use pmix_types::{Event, EventFilter};
 
 use super::chain::Chain;
+use super::error::{EventError, EventQueue};
 use super::handler::Handler;
 use super::placement::Placement;
-use super::runner::Runner;
-use super::{EventError, Queue};
-use crate::session::Session;
+use super::runner::{Runner, Tell};
 use crate::sync::lock;
 
-/// What one registration wants to hear of, and who hears it.
+/// The events of one registration, and who hears them.
 #[derive(Clone, Debug)]
 pub(crate) struct Interest {
     pub(crate) filter: EventFilter,
@@ -22,7 +21,7 @@ pub(crate) struct Interest {
 /// Where the events of a registration go.
 #[derive(Clone, Debug)]
 pub(crate) enum Listener {
-    Stream(Arc<Queue>),
+    Stream(Arc<EventQueue>),
     Handler(Arc<Handler>),
 }
 
@@ -53,18 +52,19 @@ impl Router {
         }
     }
 
-    /// Gives a handler of so many codes its place in the chain and its number.
+    /// Gives a handler for this number of codes its place in the chain and its number. What handlers have to say to the
+    /// server goes through `tell`, that of the first handler for all.
     pub(crate) fn seat(
         &self,
         codes: usize,
         placement: &Placement,
-        session: &Weak<Session>,
+        tell: impl FnOnce() -> Tell,
     ) -> Result<u64, Failure> {
         let mut state = lock(&self.0);
         state.last_handler += 1;
         let id = state.last_handler;
         state.chain.insert(id, codes, placement)?;
-        state.runner.get_or_insert_with(|| Runner::start(session.clone()));
+        state.runner.get_or_insert_with(|| Runner::start(tell()));
         Ok(id)
     }
 
@@ -124,7 +124,7 @@ impl Router {
         }
     }
 
-    /// Ends all registrations in peace.
+    /// Ends all registrations after a finalize.
     pub(crate) fn end(&self) {
         let (interests, runner) = {
             let mut state = lock(&self.0);

@@ -1,17 +1,20 @@
 //! The task in which a process's handlers run, so that none of them can hold up the connection.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
 
-use pmix_types::message::Request;
+use futures::future::BoxFuture;
 use pmix_types::{DataRange, Event, Info, ProcId, Status, keys};
 use tokio::sync::mpsc;
 
 use super::handler::{Handler, HandlerCall, HandlerOutcome, HandlerResult};
-use crate::session::Session;
 
 /// Events that may wait for the handlers to come to an end with an earlier one.
 const CAPACITY: usize = 512;
+
+/// Tells the server of an event, ready when it has answered. Failures are nobody's concern: a group that is complete or
+/// given up by now does not need to hear of it.
+pub(crate) type Tell = Box<dyn Fn(Event) -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// Runs the chains, one event after the other. Dropped, it comes to an end with what it was given.
 #[derive(Clone, Debug)]
@@ -30,10 +33,10 @@ struct Run {
 
 impl Runner {
     /// Starts on the runtime of the caller.
-    pub(crate) fn start(session: Weak<Session>) -> Self {
+    pub(crate) fn start(tell: Tell) -> Self {
         let (runs, received) = mpsc::unbounded_channel();
         let waiting = Arc::new(AtomicUsize::new(0));
-        tokio::spawn(run(received, waiting.clone(), session));
+        tokio::spawn(run(received, waiting.clone(), tell));
         Self { runs, waiting }
     }
 
@@ -59,37 +62,35 @@ impl Runner {
     }
 }
 
-async fn run(mut runs: mpsc::UnboundedReceiver<Run>, waiting: Arc<AtomicUsize>, session: Weak<Session>) {
+async fn run(mut runs: mpsc::UnboundedReceiver<Run>, waiting: Arc<AtomicUsize>, tell: Tell) {
     while let Some(Run { event, handlers }) = runs.recv().await {
         waiting.fetch_sub(1, Ordering::AcqRel);
-        let word = run_chain(event, &handlers).await;
-        if let (Some(word), Some(session)) = (word, session.upgrade()) {
-            // a group that is complete or given up by now does not need it
-            let _ = session.carry_out(Request::Notify(word)).await;
+        if let Some(notice) = run_chain(event, &handlers).await {
+            tell(notice).await;
         }
     }
 }
 
-/// Each handler sees what those before it have said (EVT-07), until one ends the chain (EVT-06). Returns what the server
-/// is to hear of it.
+/// Each handler sees the results of those before it (EVT-07), until one ends the chain (EVT-06). Returns the event that
+/// the server must be told of, if there is one.
 async fn run_chain(event: Event, handlers: &[Arc<Handler>]) -> Option<Event> {
-    let (mut earlier, mut word) = (Vec::new(), None);
+    let (mut earlier, mut notice) = (Vec::new(), None);
     // one that was deregistered meanwhile is not called any more (EVT-15)
     for handler in handlers.iter().filter(|handler| !handler.is_retired()) {
         let call = HandlerCall { event: event.clone(), earlier: earlier.clone() };
         let outcome = handler.run(call).await;
-        word = word.or_else(|| word_of(&event, &outcome));
+        notice = notice.or_else(|| notice_of(&event, &outcome));
         if outcome.status == Status::EVENT_ACTION_COMPLETE {
             break;
         }
         let name = handler.name.clone();
         earlier.push(HandlerResult { name, status: outcome.status, results: outcome.results });
     }
-    word
+    notice
 }
 
 /// A handler can give up a group that is being made, and take the lead of one whose leader has ended (GRP-07).
-fn word_of(event: &Event, outcome: &HandlerOutcome) -> Option<Event> {
+fn notice_of(event: &Event, outcome: &HandlerOutcome) -> Option<Event> {
     if event.code == Status::GROUP_CONSTRUCT_ABORT {
         // that group is given up already: of this id there can only be another one
         return None;
@@ -104,8 +105,8 @@ fn word_of(event: &Event, outcome: &HandlerOutcome) -> Option<Event> {
         return None;
     };
     // the source is for the server to fill in; where it knows of no such group any more nobody is to hear of it
-    let word = Event::new(code, ProcId::none()).with_range(DataRange::CUSTOM);
-    Some(word.with_info(Info::new(&keys::GROUP_ID, id)))
+    let notice = Event::new(code, ProcId::none()).with_range(DataRange::CUSTOM);
+    Some(notice.with_info(Info::new(&keys::GROUP_ID, id)))
 }
 
 #[cfg(test)]
@@ -116,15 +117,15 @@ mod tests {
     fn grp_07_what_a_handler_says_of_a_group_is_for_the_server_alone() {
         let of_group = |code| Event::new(code, ProcId::none()).with_info(Info::new(&keys::GROUP_ID, "g"));
         let gives_up = HandlerOutcome::new(Status::GROUP_CONSTRUCT_ABORT);
-        let word = word_of(&of_group(Status::GROUP_MEMBER_FAILED), &gives_up).unwrap();
-        assert_eq!((word.code, word.range), (Status::GROUP_CONSTRUCT_ABORT, DataRange::CUSTOM));
-        assert_eq!(word.custom_range(), []);
-        assert_eq!(word_of(&of_group(Status::GROUP_CONSTRUCT_ABORT), &gives_up), None, "it is given up");
-        assert_eq!(word_of(&Event::new(Status::GROUP_MEMBER_FAILED, ProcId::none()), &gives_up), None);
+        let notice = notice_of(&of_group(Status::GROUP_MEMBER_FAILED), &gives_up).unwrap();
+        assert_eq!((notice.code, notice.range), (Status::GROUP_CONSTRUCT_ABORT, DataRange::CUSTOM));
+        assert_eq!(notice.custom_range(), []);
+        assert_eq!(notice_of(&of_group(Status::GROUP_CONSTRUCT_ABORT), &gives_up), None, "it is given up");
+        assert_eq!(notice_of(&Event::new(Status::GROUP_MEMBER_FAILED, ProcId::none()), &gives_up), None);
 
         let leads = HandlerOutcome::from(()).with_result(&keys::GROUP_LEADER, true);
-        let word = word_of(&of_group(Status::GROUP_LEADER_FAILED), &leads).unwrap();
-        assert_eq!(word.code, Status::GROUP_LEADER_SELECTED);
-        assert_eq!(word_of(&of_group(Status::GROUP_MEMBER_FAILED), &leads), None);
+        let notice = notice_of(&of_group(Status::GROUP_LEADER_FAILED), &leads).unwrap();
+        assert_eq!(notice.code, Status::GROUP_LEADER_SELECTED);
+        assert_eq!(notice_of(&of_group(Status::GROUP_MEMBER_FAILED), &leads), None);
     }
 }

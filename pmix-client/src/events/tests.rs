@@ -54,7 +54,7 @@ impl World {
         R: Into<HandlerOutcome> + 'static,
     {
         let placement = Placement { name: name.into(), order };
-        let id = self.router.seat(codes.len(), &placement, &std::sync::Weak::new()).unwrap();
+        let id = self.router.seat(codes.len(), &placement, || Box::new(|_| Box::pin(async {}))).unwrap();
         let handler = Arc::new(Handler::new(id, name.into(), function));
         let filter = EventFilter::new(codes.to_vec(), &mut Directives::new()).unwrap();
         self.registrations += 1;
@@ -155,7 +155,7 @@ async fn gen_17_a_handler_that_never_returns_holds_up_no_stream_and_what_waits_i
         signal.notify_one();
         pending::<()>()
     });
-    let queue = Arc::new(Queue::new(2000));
+    let queue = Arc::new(EventQueue::new(2000));
     world.registrations += 1;
     let filter = EventFilter::default();
     world.router.add(2, Interest { filter, listener: Listener::Stream(queue.clone()) });

@@ -1,46 +1,46 @@
-use std::future::IntoFuture;
-
-use futures::future::BoxFuture;
-use pmix_types::ProcId;
+use pmix_types::Procs;
 use pmix_types::message::{Abort, Request};
 
-use crate::client::Client;
+use super::builder::builder;
 use crate::error::Error;
 
-/// A request to abort processes. Await it to send it. See [`Client::abort`].
-///
-/// Ready only if the caller survives (ABT-01).
-///
-/// # Errors
-/// When awaited: `ERR_NOT_SUPPORTED` if the host cannot end processes, `ERR_UNREACH` for a singleton,
-/// [`Error::Lost`] if the connection is or gets lost, `ERR_INIT` after finalize, and what the host says.
-///
-/// # Cancel safety
-/// Not safe: once sent, the abort takes its course.
-#[derive(Clone, Debug)]
-#[must_use = "an abort is asked for when it is awaited"]
-pub struct AbortBuilder<'a> {
-    client: &'a Client,
-    abort: Abort,
+builder! {
+    /// A request to abort processes. Await it to send it. See [`Client::abort`](crate::Client::abort).
+    ///
+    /// Ready only if the caller survives (ABT-01).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), pmix_client::Error> {
+    /// use pmix_client::{Client, ProcId, Status};
+    ///
+    /// let client = Client::singleton().await?;
+    /// let failed: Vec<ProcId> = vec![client.proc_id().clone()];
+    /// let refused = client.abort(1, "the solver diverged").procs(&failed).await.unwrap_err();
+    /// assert_eq!(refused.status(), Status::ERR_UNREACH); // a singleton has nobody to ask
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// When awaited: `ERR_NOT_SUPPORTED` if the host cannot end processes, `ERR_UNREACH` for a singleton,
+    /// [`Error::Lost`] if the connection is or gets lost, `ERR_INIT` after finalize, and errors of the host.
+    ///
+    /// # Cancel safety
+    /// Not safe: once sent, the abort takes its course.
+    plain AbortBuilder("abort", Abort) -> ()
 }
 
-impl<'a> AbortBuilder<'a> {
-    pub(crate) fn new(client: &'a Client, status: i32, message: String) -> Self {
-        Self { client, abort: Abort::new(status, message) }
-    }
-
+impl AbortBuilder {
     /// Ends these processes instead of the own namespace; with none of them it is the own namespace again.
-    pub fn procs(mut self, procs: impl IntoIterator<Item = ProcId>) -> Self {
-        self.abort.procs = procs.into_iter().collect();
+    pub fn procs(mut self, procs: impl Into<Procs>) -> Self {
+        self.draft.request.procs = procs.into().into_named().unwrap_or_default();
         self
     }
-}
 
-impl<'a> IntoFuture for AbortBuilder<'a> {
-    type Output = Result<(), Error>;
-    type IntoFuture = BoxFuture<'a, Self::Output>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move { self.client.session("abort")?.carry_out(Request::Abort(self.abort)).await })
+    async fn ask(self) -> Result<(), Error> {
+        let (core, request) = self.draft.online(Self::OPERATION)?;
+        core.carry_out(Request::Abort(request)).await
     }
 }

@@ -1,57 +1,205 @@
-//! What builders of requests to the resource manager have in common.
+//! How all builders are made.
+//!
+//! A builder owns what it needs, so that its future is `'static`: the [`Core`], the request as far as it is complete, and
+//! the first mistake in it, which is reported when the builder is awaited. An operation declares its builder with
+//! [`builder!`], gives it methods that change the request, and an `ask` that sends it.
 
-use pmix_types::Info;
-use pmix_types::message::{Reply, Request};
+use std::time::Duration;
 
-use crate::client::Client;
+use pmix_types::message::Failure;
+use pmix_types::{Directives, Nspace, ProcId, Procs, Status};
+
+use crate::core::Core;
 use crate::error::Error;
 
-/// Declares a builder: a request that takes directives and is sent when it is awaited. Its `ask` says how.
+/// What a builder holds.
+#[derive(Clone, Debug)]
+pub(crate) struct Draft<R> {
+    pub(crate) core: Core,
+    pub(crate) request: R,
+    mistake: Option<Failure>,
+}
+
+impl<R> Draft<R> {
+    pub(crate) const fn new(core: Core, request: R) -> Self {
+        Self { core, request, mistake: None }
+    }
+
+    /// A request that names a namespace or group, which may be given as text.
+    pub(crate) fn naming(
+        core: Core,
+        name: Result<Nspace, impl ToString>,
+        request: impl FnOnce(Nspace) -> R,
+    ) -> Self {
+        match name {
+            Ok(name) => Self::new(core, request(name)),
+            Err(error) => {
+                let mut draft = Self::new(core, request(Nspace::none()));
+                draft.mistaken(error.to_string());
+                draft
+            }
+        }
+    }
+
+    /// Has the operation fail with `ERR_BAD_PARAM` when it is awaited. The first mistake counts.
+    pub(crate) fn mistaken(&mut self, problem: impl ToString) {
+        let failure = || Failure::new(Status::ERR_BAD_PARAM, problem.to_string());
+        self.mistake.get_or_insert_with(failure);
+    }
+
+    /// The value, or a mistake.
+    pub(crate) fn checked<T, E: ToString>(&mut self, value: Result<T, E>) -> Option<T> {
+        value.map_err(|error| self.mistaken(error.to_string())).ok()
+    }
+
+    /// A limit as the Standard's attributes have it: whole seconds, 0 for none (GEN-12). Fractions are a mistake.
+    pub(crate) fn seconds<N: TryFrom<u64>>(&mut self, limit: Duration) -> Option<N> {
+        let whole = whole_seconds(limit);
+        if whole.is_none() {
+            self.mistaken(format!(
+                "{limit:?} is not a whole number of seconds, which is all that can be asked for"
+            ));
+        }
+        let fits = N::try_from(whole?).ok();
+        if fits.is_none() {
+            self.mistaken(format!("{limit:?} is more than can be asked for; zero means no limit"));
+        }
+        fits
+    }
+
+    /// Processes as they are named to others, who have another namespace of their own.
+    pub(crate) fn procs(&self, procs: impl Into<Procs>) -> Vec<ProcId> {
+        procs.into().seen_from(&self.core.proc().nspace)
+    }
+
+    /// The request, unless there is a mistake in it or the client is finalized.
+    pub(crate) fn ready(self, operation: &'static str) -> Result<(Core, R), Error> {
+        self.core.check()?;
+        match self.mistake {
+            Some(mistake) => Err(Error::failed(operation, mistake)),
+            None => Ok((self.core, self.request)),
+        }
+    }
+
+    /// As [`Draft::ready`], for an operation that needs a server.
+    pub(crate) fn online(self, operation: &'static str) -> Result<(Core, R), Error> {
+        self.core.connection(operation)?;
+        self.ready(operation)
+    }
+}
+
+/// The id of a group must not be empty.
+pub(super) fn check_id(operation: &'static str, id: &Nspace) -> Result<(), Error> {
+    if id.is_empty() {
+        return Err(Error::bad_param(operation, "a group needs an id"));
+    }
+    Ok(())
+}
+
+/// What has directives.
+pub(crate) trait Directed {
+    fn directives_mut(&mut self) -> &mut Directives;
+}
+
+/// Requests keep their directives in a field of this name.
+macro_rules! directed {
+    ($($request:ty),+ $(,)?) => {$(
+        impl $crate::ops::builder::Directed for $request {
+            fn directives_mut(&mut self) -> &mut pmix_types::Directives {
+                &mut self.directives
+            }
+        }
+    )+};
+}
+pub(super) use directed;
+
+fn whole_seconds(limit: Duration) -> Option<u64> {
+    (limit.subsec_nanos() == 0).then_some(limit.as_secs())
+}
+
+/// Declares a builder, the name of its operation, and what it holds and returns:
+///
+/// ```text
+/// builder! {
+///     /// A pending fence; await it to enter.
+///     FenceBuilder("fence", Fence) -> ()
+/// }
+/// ```
+///
+/// It takes directives and a timeout; with `plain` before its name neither, with `untimed` no timeout.
 macro_rules! builder {
-    ($(#[$doc:meta])* $name:ident($request:ty) -> $output:ty) => {
+    ($(#[$doc:meta])* plain $name:ident $(<$T:ident>)? ($operation:literal, $request:ty) -> $output:ty) => {
         $(#[$doc])*
         #[derive(Clone, Debug)]
-        #[must_use = "a request is sent when it is awaited"]
-        pub struct $name<'a> {
-            client: &'a $crate::client::Client,
-            request: $request,
+        #[must_use = "a builder does nothing until it is awaited"]
+        pub struct $name $(<$T>)? {
+            draft: $crate::ops::builder::Draft<$request>,
         }
 
-        impl<'a> $name<'a> {
-            pub(crate) const fn new(client: &'a $crate::client::Client, request: $request) -> Self {
-                Self { client, request }
+        impl $(<$T>)? $name $(<$T>)? {
+            const OPERATION: &'static str = $operation;
+
+            pub(crate) const fn new(draft: $crate::ops::builder::Draft<$request>) -> Self {
+                Self { draft }
             }
         }
 
-        $crate::ops::builder::directives!($name: request.directives);
-        $crate::ops::builder::awaited!($name -> $output, ask);
+        impl $(<$T: pmix_types::ValueType>)? std::future::IntoFuture for $name $(<$T>)? {
+            type Output = Result<$output, $crate::error::Error>;
+            type IntoFuture = futures::future::BoxFuture<'static, Self::Output>;
+
+            fn into_future(self) -> Self::IntoFuture {
+                Box::pin(self.ask())
+            }
+        }
+    };
+
+    ($(#[$doc:meta])* untimed $name:ident $(<$T:ident>)? ($operation:literal, $request:ty) -> $output:ty) => {
+        $crate::ops::builder::builder! { $(#[$doc])* plain $name $(<$T>)? ($operation, $request) -> $output }
+
+        $crate::ops::builder::directives! { $name $(<$T>)? }
+    };
+
+    ($(#[$doc:meta])* $name:ident ($operation:literal, $request:ty) -> $output:ty) => {
+        $crate::ops::builder::builder! { $(#[$doc])* untimed $name ($operation, $request) -> $output }
+
+        impl $name {
+            /// Limits the wait, in whole seconds; zero means no limit (GEN-12). The server keeps the time.
+            ///
+            /// A limit with a fraction of a second is refused with `ERR_BAD_PARAM` when the builder is awaited: the
+            /// Standard's `TIMEOUT` cannot express it, and giving up earlier than the server would leave others waiting for
+            /// this process.
+            #[doc(alias = "PMIX_TIMEOUT")]
+            pub fn timeout(mut self, limit: std::time::Duration) -> Self {
+                match self.draft.seconds::<i32>(limit) {
+                    Some(seconds) => self.directive(&pmix_types::keys::TIMEOUT, seconds),
+                    None => self,
+                }
+            }
+        }
     };
 }
 pub(super) use builder;
 
-/// Gives a builder the methods to add directives, which it keeps in the field that is named.
+/// Gives a builder the methods to add directives.
 macro_rules! directives {
-    ($name:ident: $($field:ident).+) => {
-        impl $name<'_> {
-            /// Limits the wait; rounded up to whole seconds, zero means no limit (GEN-12).
-            #[doc(alias = "PMIX_TIMEOUT")]
-            pub fn timeout(self, limit: std::time::Duration) -> Self {
-                self.directive(&pmix_types::keys::TIMEOUT, $crate::ops::whole_seconds(limit))
-            }
-
+    ($name:ident $(<$T:ident>)?) => {
+        impl $(<$T>)? $name $(<$T>)? {
             /// Adds an optional directive.
             pub fn directive<D: pmix_types::ValueType>(
                 mut self,
-                key: &pmix_types::Key<D>,
+                key: impl $crate::key::TypedKey<D>,
                 value: impl Into<D>,
             ) -> Self {
-                self.$($field).+.push(pmix_types::Info::new(key, value));
+                let directives = $crate::ops::builder::Directed::directives_mut(&mut self.draft.request);
+                directives.push(pmix_types::Info::new(key.key(), value));
                 self
             }
 
             /// Adds directives, which may be required ones.
-            pub fn directives(mut self, directives: pmix_types::Directives) -> Self {
-                self.$($field).+.extend(directives);
+            pub fn directives(mut self, more: pmix_types::Directives) -> Self {
+                let directives = $crate::ops::builder::Directed::directives_mut(&mut self.draft.request);
+                directives.extend(more);
                 self
             }
         }
@@ -59,27 +207,47 @@ macro_rules! directives {
 }
 pub(super) use directives;
 
-/// Has a builder do its work, the method that is named, when it is awaited.
-macro_rules! awaited {
-    ($name:ident -> $output:ty, $work:ident) => {
-        impl<'a> std::future::IntoFuture for $name<'a> {
-            type Output = Result<$output, $crate::error::Error>;
-            type IntoFuture = futures::future::BoxFuture<'a, Self::Output>;
+/// Gives a builder the methods that say which events are wanted.
+macro_rules! filters {
+    ($name:ident) => {
+        impl $name {
+            /// Only events about these processes; ranks may be `WILDCARD` (EVT-09).
+            #[doc(alias = "PMIX_EVENT_AFFECTED_PROCS")]
+            pub fn affected_procs(self, procs: impl Into<Procs>) -> Self {
+                let procs = pmix_types::DataArray::Proc(self.draft.procs(procs));
+                self.directive(&keys::EVENT_AFFECTED_PROCS, procs)
+            }
 
-            fn into_future(self) -> Self::IntoFuture {
-                Box::pin(self.$work())
+            /// Only events from this far, seen from the own process: `PROC_LOCAL` for its own, `LOCAL` for those of its
+            /// node, `NAMESPACE` for those of its namespace, `RM` for those of the host (EVT-09).
+            #[doc(alias = "PMIX_RANGE")]
+            pub fn source_range(self, range: DataRange) -> Self {
+                self.directive(&keys::RANGE, range)
+            }
+
+            /// Only events from these processes; ranks may be `WILDCARD` (EVT-09).
+            #[doc(alias = "PMIX_EVENT_CUSTOM_RANGE")]
+            pub fn sources(self, procs: impl Into<Procs>) -> Self {
+                let procs = pmix_types::DataArray::Proc(self.draft.procs(procs));
+                self.source_range(DataRange::CUSTOM).directive(&keys::EVENT_CUSTOM_RANGE, procs)
             }
         }
     };
 }
-pub(super) use awaited;
+pub(super) use filters;
 
-/// Sends a request whose answer are infos.
-pub(super) async fn infos(client: &Client, request: Request) -> Result<Vec<Info>, Error> {
-    let operation = request.operation();
-    match client.session(operation)?.request(request).await? {
-        Reply::Info(infos) => Ok(infos),
-        Reply::Done => Ok(Vec::new()),
-        _ => Err(Error::unexpected_reply(operation)),
+directed!(pmix_types::message::RegisterEvents);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gen_12_a_timeout_is_in_whole_seconds_and_0_means_for_ever() {
+        assert_eq!(whole_seconds(Duration::ZERO), Some(0));
+        assert_eq!(whole_seconds(Duration::from_secs(3)), Some(3));
+        for limit in [Duration::from_nanos(1), Duration::from_millis(200), Duration::from_millis(2500)] {
+            assert_eq!(whole_seconds(limit), None);
+        }
     }
 }

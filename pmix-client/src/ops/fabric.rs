@@ -1,15 +1,16 @@
 use std::fmt;
 
-use pmix_types::message::{Fabric as Ask, Request};
-use pmix_types::{Directives, FabricOperation, Info, Key, ValueType, keys};
+use pmix_types::message::{self, Request};
+use pmix_types::{Directives, FabricOperation, Info, ValueType, keys};
 
-use super::builder::{builder, infos};
-use crate::client::Client;
-use crate::error::Error;
+use super::builder::{builder, directed};
+use crate::core::Core;
+use crate::error::{Error, key_name};
+use crate::key::KeyOf;
 
-/// A fabric that the host knows: what it says of its devices and their distances.
+/// A fabric known to the host: its devices and their distances.
 ///
-/// Dropping it is all there is to giving it back.
+/// Dropping it deregisters it.
 ///
 /// # Standard
 /// `pmix_fabric_t`, `PMIx_Fabric_deregister`
@@ -18,14 +19,16 @@ use crate::error::Error;
 #[doc(alias = "PMIx_Fabric_deregister")]
 #[doc(alias = "PMIx_Fabric_deregister_nb")]
 pub struct Fabric {
-    client: Client,
+    core: Core,
     /// Which fabric was asked for.
     directives: Directives,
     infos: Directives,
 }
 
-impl Client {
-    /// Gets access to what the host knows of a fabric; await the builder.
+builder! {
+    /// A request about a fabric. Await it to send it. See [`Client::register_fabric`](crate::Client::register_fabric).
+    ///
+    /// Without a name, vendor or plane the host chooses.
     ///
     /// # Examples
     /// ```no_run
@@ -34,33 +37,24 @@ impl Client {
     ///
     /// let mut fabric = client.register_fabric().identifier("ib0").await?;
     /// println!("{:?} devices", fabric.get(&keys::FABRIC_NUM_DEVICES)?);
-    /// // the host has told of a change by an event
+    /// // after an event that the fabric has changed
     /// fabric.update().await?;
     /// # Ok(())
     /// # }
     /// ```
-    #[doc(alias = "PMIx_Fabric_register")]
-    #[doc(alias = "PMIx_Fabric_register_nb")]
-    pub const fn register_fabric(&self) -> FabricBuilder<'_> {
-        FabricBuilder::new(self, Ask::new(FabricOperation::REQUEST_INFO))
-    }
-}
-
-builder! {
-    /// A request about a fabric. Await it to send it. See [`Client::register_fabric`].
-    ///
-    /// Without a name, vendor or plane the host chooses.
     ///
     /// # Errors
-    /// When awaited: `ERR_NOT_SUPPORTED` if the host knows nothing of fabrics, what the host says, `ERR_TIMEOUT`,
+    /// When awaited: `ERR_NOT_SUPPORTED` if the host does not serve fabrics, errors of the host, `ERR_TIMEOUT`,
     /// `ERR_UNREACH` for a singleton, [`Error::Lost`], `ERR_INIT` after finalize.
     ///
     /// # Cancel safety
-    /// Safe: the answer is dropped.
-    FabricBuilder(Ask) -> Fabric
+    /// Safe: the reply is dropped.
+    FabricBuilder("fabric", message::Fabric) -> Fabric
 }
 
-impl FabricBuilder<'_> {
+directed!(message::Fabric);
+
+impl FabricBuilder {
     /// The fabric of this name.
     #[doc(alias = "PMIX_FABRIC_IDENTIFIER")]
     pub fn identifier(self, name: impl Into<String>) -> Self {
@@ -80,9 +74,10 @@ impl FabricBuilder<'_> {
     }
 
     async fn ask(self) -> Result<Fabric, Error> {
-        let directives = self.request.directives.clone();
-        let infos = infos(self.client, Request::Fabric(self.request)).await?.into();
-        Ok(Fabric { client: self.client.clone(), directives, infos })
+        let (core, request) = self.draft.online(Self::OPERATION)?;
+        let directives = request.directives.clone();
+        let infos = core.infos(Request::Fabric(request)).await?.into();
+        Ok(Fabric { core, directives, infos })
     }
 }
 
@@ -97,34 +92,34 @@ impl Fabric {
     ///
     /// # Errors
     /// [`Error::Value`] for a value of another type.
-    pub fn get<T: ValueType>(&self, key: &Key<T>) -> Result<Option<T>, Error> {
-        let read =
-            |value: &pmix_types::Value| value.get().map_err(|error| Error::value(key.key_name(), error));
-        self.infos.get_value(key.name()).map(read).transpose()
+    pub fn get<T: ValueType>(&self, key: impl KeyOf<T>) -> Result<Option<T>, Error> {
+        let key = key.into_key_name().map_err(key_name("fabric"))?;
+        let read = |value: &pmix_types::Value| value.get().map_err(|error| Error::value(key.clone(), error));
+        self.infos.get_value(&key).map(read).transpose()
     }
 
-    /// All that the host has said, in its order.
+    /// All infos from the host, in its order.
     pub fn infos(&self) -> &[Info] {
         self.infos.as_slice()
     }
 
-    /// Asks again, for values may change: the host tells of that by the event `FABRIC_UPDATED`. What it says replaces
-    /// what it has said before.
+    /// Requests the values again: they may change, which the host announces by the event `FABRIC_UPDATED`. The new values
+    /// replace the old ones.
     ///
     /// # Errors
-    /// Those of [`Client::register_fabric`]; what was there stays.
+    /// Those of [`Client::register_fabric`](crate::Client::register_fabric); what was there stays.
     ///
     /// # Cancel safety
-    /// Safe: the answer is dropped, and what was there stays.
+    /// Safe: the reply is dropped, and what was there stays.
     #[doc(alias = "PMIx_Fabric_update")]
     #[doc(alias = "PMIx_Fabric_update_nb")]
     pub async fn update(&mut self) -> Result<(), Error> {
-        let mut ask = Ask::new(FabricOperation::UPDATE_INFO);
-        ask.directives = self.directives.clone();
+        let mut request = message::Fabric::new(FabricOperation::UPDATE_INFO);
+        request.directives = self.directives.clone();
         if let Some(index) = self.index() {
-            ask.directives.push(Info::new(&keys::FABRIC_INDEX, index));
+            request.directives.push(Info::new(&keys::FABRIC_INDEX, index));
         }
-        self.infos = infos(&self.client, Request::Fabric(ask)).await?.into();
+        self.infos = self.core.infos(Request::Fabric(request)).await?.into();
         Ok(())
     }
 }

@@ -1,43 +1,23 @@
 use std::path::PathBuf;
 
 use pmix_types::message::{JobControl, Request};
-use pmix_types::{Directives, Info, Key, ProcId, keys};
+use pmix_types::{Info, Key, Procs, keys};
 
-use super::builder::{builder, infos};
-use crate::client::Client;
+use super::builder::{Draft, builder, directed};
+use crate::core::Core;
 use crate::error::Error;
 
-impl Client {
-    /// Has processes signalled, paused or ended, or files removed when they have ended; await the builder.
-    ///
-    /// No targets stand for the own namespace, rank `WILDCARD` for all of one (JCT-01).
+builder! {
+    /// A request to control processes, or to clean up after them. Await it to send it and get the results.
+    /// See [`Client::job_control`](crate::Client::job_control).
     ///
     /// # Examples
     /// ```no_run
     /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
-    /// client.job_control([]).register_cleanup(["/tmp/scratch.dat"]).await?;
+    /// client.job_control(pmix_client::Procs::own_nspace()).register_cleanup(["/tmp/scratch.dat"]).await?;
     /// # Ok(())
     /// # }
     /// ```
-    #[doc(alias = "PMIx_Job_control")]
-    #[doc(alias = "PMIx_Job_control_nb")]
-    pub fn job_control(&self, targets: impl IntoIterator<Item = ProcId>) -> JobControlBuilder<'_> {
-        JobControlBuilder::of(self, targets.into_iter().collect())
-    }
-}
-
-/// What a request consists of.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Parts {
-    targets: Vec<ProcId>,
-    directives: Directives,
-    /// A path that cannot be named in a list.
-    unfit: Option<PathBuf>,
-}
-
-builder! {
-    /// A request to control processes, or to clean up after them. Await it to send it and get the results.
-    /// See [`Client::job_control`].
     ///
     /// # Errors
     /// When awaited: `ERR_BAD_PARAM` for a request that asks for nothing or for what excludes each other,
@@ -48,15 +28,17 @@ builder! {
     ///
     /// # Cancel safety
     /// Not safe: once sent, the request takes its course.
-    JobControlBuilder(Parts) -> Vec<Info>
+    JobControlBuilder("job control", JobControl) -> Vec<Info>
 }
 
-impl<'a> JobControlBuilder<'a> {
-    pub(crate) fn of(client: &'a Client, targets: Vec<ProcId>) -> Self {
-        Self::new(client, Parts { targets, ..Parts::default() })
+directed!(JobControl);
+
+impl JobControlBuilder {
+    pub(crate) fn of(core: Core, targets: Procs) -> Self {
+        Self::new(Draft::new(core, JobControl::new(targets.into_named().unwrap_or_default())))
     }
 
-    /// A label of the caller's own, to cancel the request by.
+    /// The caller's label for the request, to cancel it by.
     #[doc(alias = "PMIX_JOB_CTRL_ID")]
     pub fn id(self, id: impl Into<String>) -> Self {
         self.directive(&keys::JOB_CTRL_ID, id)
@@ -135,21 +117,16 @@ impl<'a> JobControlBuilder<'a> {
         for path in paths.into_iter().map(Into::into) {
             match path.to_str() {
                 Some(text) if !text.contains(',') => list.push(text.to_owned()),
-                _ => self.request.unfit = Some(path),
+                _ => self
+                    .draft
+                    .mistaken(format!("{} cannot be named: it has a comma or is not UTF-8", path.display())),
             }
         }
         self.directive(key, list.join(","))
     }
 
     async fn ask(self) -> Result<Vec<Info>, Error> {
-        let Parts { targets, directives, unfit } = self.request;
-        let mut control = JobControl::new(targets);
-        control.directives = directives;
-        let request = Request::JobControl(control);
-        if let Some(path) = unfit {
-            let message = format!("{} cannot be named: it has a comma or is no UTF-8", path.display());
-            return Err(Error::bad_param(request.operation(), message));
-        }
-        infos(self.client, request).await
+        let (core, request) = self.draft.online(Self::OPERATION)?;
+        core.infos(Request::JobControl(request)).await
     }
 }

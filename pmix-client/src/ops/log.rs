@@ -1,13 +1,16 @@
 use bytes::Bytes;
 use pmix_types::message::{Log, Request};
-use pmix_types::{Info, Key, ProcId, Status, Time, ValueType, keys};
+use pmix_types::{Info, ProcId, Status, Time, ValueType, keys};
 
-use super::builder::builder;
-use crate::client::Client;
+use super::builder::{builder, directed};
 use crate::error::Error;
+use crate::key::TypedKey;
 
-impl Client {
-    /// Logs messages on channels; await the builder.
+builder! {
+    /// Messages to log. Await it to log them. See [`Client::log`](crate::Client::log).
+    ///
+    /// Channels are written to in the order they are given (LOG-01). Without a channel there must be a
+    /// [`message`](Self::message), which goes to all that are there (LOG-02).
     ///
     /// # Examples
     /// ```no_run
@@ -19,18 +22,6 @@ impl Client {
     /// # Ok(())
     /// # }
     /// ```
-    #[doc(alias = "PMIx_Log")]
-    #[doc(alias = "PMIx_Log_nb")]
-    pub const fn log(&self) -> LogBuilder<'_> {
-        LogBuilder::new(self, Log::new(Vec::new()))
-    }
-}
-
-builder! {
-    /// Messages that are about to be logged; await it. See [`Client::log`].
-    ///
-    /// Channels are written to in the order they are given (LOG-01). Without a channel there must be a
-    /// [`message`](Self::message), which goes to all that are there (LOG-02).
     ///
     /// # Errors
     /// When awaited: `ERR_BAD_PARAM` if there is nothing to log, `ERR_NOT_SUPPORTED` or another status if no channel
@@ -39,20 +30,22 @@ builder! {
     ///
     /// # Cancel safety
     /// Not safe: once sent, the messages are logged.
-    LogBuilder(Log) -> Logged
+    LogBuilder("log", Log) -> Logged
 }
 
-/// How far messages have come. They are handed over then, which does not say that anybody has read them.
+directed!(Log);
+
+/// Which channels have accepted the messages, which does not mean that anybody has read them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::exhaustive_enums)]
 pub enum Logged {
-    /// To every channel; with [`LogBuilder::once`], to one.
+    /// All channels; with [`LogBuilder::once`], one.
     Fully,
     /// Some channels have failed, none of them a required one (LOG-05).
     Partially,
 }
 
-impl LogBuilder<'_> {
+impl LogBuilder {
     /// Text for the standard error of the job.
     #[doc(alias = "PMIX_LOG_STDERR")]
     pub fn stderr(self, text: impl Into<String>) -> Self {
@@ -89,14 +82,14 @@ impl LogBuilder<'_> {
         self.channel(&keys::LOG_MSG, text)
     }
 
-    /// What another channel is to log.
-    pub fn channel<D: ValueType>(self, key: &Key<D>, message: impl Into<D>) -> Self {
-        self.data([Info::new(key, message)])
+    /// A message for another channel.
+    pub fn channel<D: ValueType>(self, key: impl TypedKey<D>, message: impl Into<D>) -> Self {
+        self.data([Info::new(key.key(), message)])
     }
 
-    /// What further channels are to log; may be marked as required.
+    /// Messages for further channels; may be marked as required.
     pub fn data(mut self, infos: impl IntoIterator<Item = Info>) -> Self {
-        self.request.data.extend(infos);
+        self.draft.request.data.extend(infos);
         self
     }
 
@@ -112,13 +105,13 @@ impl LogBuilder<'_> {
         self.directive(&keys::LOG_SYSLOG_PRI, priority)
     }
 
-    /// Who says it, if not the caller.
+    /// The process that logs the message, if not the caller.
     #[doc(alias = "PMIX_LOG_SOURCE")]
-    pub fn source(self, source: ProcId) -> Self {
+    pub fn source(self, source: impl Into<ProcId>) -> Self {
         self.directive(&keys::LOG_SOURCE, source)
     }
 
-    /// When it was said, in seconds since 1970.
+    /// Time of the message, in seconds since 1970.
     #[doc(alias = "PMIX_LOG_TIMESTAMP")]
     pub fn timestamp(self, time: Time) -> Self {
         self.directive(&keys::LOG_TIMESTAMP, time)
@@ -137,8 +130,8 @@ impl LogBuilder<'_> {
     }
 
     async fn ask(self) -> Result<Logged, Error> {
-        let request = Request::Log(self.request);
-        match self.client.session(request.operation())?.carry_out(request).await {
+        let (core, request) = self.draft.online(Self::OPERATION)?;
+        match core.carry_out(Request::Log(request)).await {
             Err(error) if error.status() == Status::ERR_PARTIAL_SUCCESS => Ok(Logged::Partially),
             result => result.map(|()| Logged::Fully),
         }

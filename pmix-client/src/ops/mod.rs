@@ -1,67 +1,83 @@
-//! The operations, one file a family.
+//! The operations, one file each: its builder, its request, its result. They build on [`core`](crate::core), and on each
+//! other only where one is made of others.
 
 mod abort;
+mod allocate;
 mod builder;
+mod commit;
 mod connect;
+mod credential;
+mod disconnect;
+mod events;
 mod fabric;
 mod fence;
 mod finalize;
+mod find;
 mod get;
-mod group;
-mod invite;
+mod get_all;
+mod group_construct;
+mod group_decline;
+mod group_destruct;
+mod group_invite;
+mod group_join;
+mod group_leave;
+mod job;
 mod job_control;
 mod log;
 mod lookup;
-mod manage;
 mod monitor;
+mod notify;
+mod on_event;
 mod publish;
+mod pull_output;
+mod push_stdin;
+mod put;
 mod query;
 mod resolve;
+mod resource_block;
+mod session_control;
 mod spawn;
 mod stop_in_init;
 mod unpublish;
+mod validate_credential;
 
 pub use abort::AbortBuilder;
-pub use connect::{ConnectBuilder, Connection, DisconnectBuilder};
+pub use allocate::AllocateBuilder;
+pub(crate) use builder::Draft;
+pub(crate) use commit::commit;
+pub use connect::{ConnectBuilder, ConnectedSet};
+pub use credential::CredentialBuilder;
+pub(crate) use credential::Wanted as CredentialWanted;
+pub use disconnect::DisconnectBuilder;
+pub use events::{EventStream, EventsBuilder};
 pub use fabric::{Fabric, FabricBuilder};
-pub use fence::{FenceBuilder, Procs};
+pub use fence::FenceBuilder;
 pub use finalize::FinalizeBuilder;
-pub use get::{GetAllBuilder, GetBuilder, NodeRef, Target};
-pub use group::{Group, GroupConstructBuilder, GroupDestructBuilder, GroupLeaveBuilder};
-pub use invite::{GroupDeclineBuilder, GroupInviteBuilder, GroupJoinBuilder};
+pub use get::{GetBuilder, NodeRef, Target};
+pub use get_all::GetAllBuilder;
+pub use group_construct::{Group, GroupConstructBuilder};
+pub use group_decline::GroupDeclineBuilder;
+pub use group_destruct::GroupDestructBuilder;
+pub use group_invite::GroupInviteBuilder;
+pub use group_join::GroupJoinBuilder;
+pub use group_leave::GroupLeaveBuilder;
+pub use job::JobView;
 pub use job_control::JobControlBuilder;
 pub use log::{LogBuilder, Logged};
 pub use lookup::{LookupBuilder, Published};
-pub use manage::{
-    AllocateBuilder, CredentialBuilder, ResourceBlockBuilder, SessionControlBuilder,
-    ValidateCredentialBuilder,
-};
 pub use monitor::{MonitorBuilder, MonitorSignBuilder};
+pub use notify::NotifyBuilder;
+pub use on_event::{HandlerBuilder, HandlerRegistration};
 pub use publish::PublishBuilder;
+pub use pull_output::{OutputBuilder, OutputStream};
+pub use push_stdin::InputSink;
+pub(crate) use put::{put, store_internal};
 pub(crate) use query::query;
 pub use query::{QueryResult, QueryResults, query_before_init};
 pub(crate) use resolve::{resolve_nodes, resolve_peers};
+pub use resource_block::ResourceBlockBuilder;
+pub use session_control::SessionControlBuilder;
 pub use spawn::SpawnBuilder;
 pub(crate) use stop_in_init::stop_in_init;
 pub use unpublish::UnpublishBuilder;
-
-use std::time::Duration;
-
-/// A limit as `TIMEOUT` wants it: whole seconds, rounded up; 0 for none (GEN-12).
-fn whole_seconds(limit: Duration) -> i32 {
-    let rounded_up = limit.as_secs().saturating_add(u64::from(limit.subsec_nanos() > 0));
-    i32::try_from(rounded_up).unwrap_or(i32::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn gen_12_a_timeout_is_in_whole_seconds_and_0_means_for_ever() {
-        assert_eq!(whole_seconds(Duration::ZERO), 0);
-        assert_eq!(whole_seconds(Duration::from_millis(1)), 1);
-        assert_eq!(whole_seconds(Duration::from_secs(3)), 3);
-        assert_eq!(whole_seconds(Duration::MAX), i32::MAX);
-    }
-}
+pub use validate_credential::ValidateCredentialBuilder;

@@ -1,21 +1,15 @@
 use pmix_types::message::{Publish, Request};
-use pmix_types::{
-    DataArray, DataRange, Directives, Info, KeyName, KeyNameError, Persistence, ProcId, Value, keys,
-};
+use pmix_types::{DataArray, DataRange, Info, Persistence, Procs, Value, keys};
 
-use super::builder::{awaited, directives};
-use crate::client::Client;
-use crate::error::{Error, key_name};
-use crate::key_arg::PutKey;
+use super::builder::{builder, directed};
+use crate::error::Error;
+use crate::key::AnyKey;
 
-const OPERATION: &str = "publish";
-
-impl Client {
-    /// Files data for others to look up, also for processes of other jobs; await the builder.
+builder! {
+    /// Data to publish. Await it to publish it. See [`Client::publish`](crate::Client::publish).
     ///
-    /// Published data has nothing to do with what is put: [`Client::get`] does not see it, and
-    /// [`Client::lookup`] sees nothing else (PUB-18). By default, the processes of the session can find it
-    /// (PUB-01) if they are of the same user (PUB-09), until all of the caller's application have ended.
+    /// When the future is ready the data can be looked up (PUB-03); with [`Persistence::INDEF`] and a host that has a
+    /// durable store it is on disk then.
     ///
     /// # Examples
     /// Two jobs that meet, and what happens without a server:
@@ -45,54 +39,36 @@ impl Client {
     /// # Ok(())
     /// # }
     /// ```
-    #[doc(alias = "PMIx_Publish")]
-    #[doc(alias = "PMIx_Publish_nb")]
-    pub const fn publish(&self) -> PublishBuilder<'_> {
-        PublishBuilder { client: self, data: Ok(Vec::new()), directives: Directives::new() }
-    }
+    ///
+    /// # Errors
+    /// When awaited: `ERR_BAD_PARAM` without data and for a text that is no key, `ERR_DUPLICATE_KEY` if a key is
+    /// published already in the same range, after which nothing of the call is published (PUB-04), `ERR_OUT_OF_RESOURCE` if the
+    /// user would have more published than the host allows, `ERR_UNREACH` if the node that keeps the data cannot be
+    /// reached and for a singleton, which has nobody to publish to, `ERR_NOT_SUPPORTED` if the host keeps no
+    /// data (PUB-17) or does not know a required directive, `ERR_TIMEOUT`, [`Error::Lost`] if the connection is or gets
+    /// lost, and `ERR_INIT` after finalize.
+    ///
+    /// # Cancel safety
+    /// Not safe: once sent, the data is published; dropping the future only drops the reply. The same goes for
+    /// [`PublishBuilder::timeout`]: after `ERR_TIMEOUT` the data may be there or not.
+    PublishBuilder("publish", Publish) -> ()
 }
 
-/// Data to publish. Await it to publish it. See [`Client::publish`].
-///
-/// When the future is ready the data can be looked up (PUB-03); with [`Persistence::INDEF`] and a host that has a
-/// durable store it is on disk then.
-///
-/// # Errors
-/// When awaited: `ERR_BAD_PARAM` without data and for a text that is no key, `ERR_DUPLICATE_KEY` if a key is
-/// published already in the same range, after which nothing of the call is published (PUB-04), `ERR_OUT_OF_RESOURCE` if the
-/// user would have more published than the host allows, `ERR_UNREACH` if the node that keeps the data cannot be
-/// reached and for a singleton, which has nobody to publish to, `ERR_NOT_SUPPORTED` if the host keeps no
-/// data (PUB-17) or does not know a required directive, `ERR_TIMEOUT`, [`Error::Lost`] if the connection is or gets
-/// lost, and `ERR_INIT` after finalize.
-///
-/// # Cancel safety
-/// Not safe: once sent, the data is published; dropping the future only drops the answer. The same goes for
-/// [`PublishBuilder::timeout`]: after `ERR_TIMEOUT` the data may be there or not.
-#[derive(Clone, Debug)]
-#[must_use = "data is published when the builder is awaited"]
-pub struct PublishBuilder<'a> {
-    client: &'a Client,
-    data: Result<Vec<Info>, KeyNameError>,
-    directives: Directives,
-}
+directed!(Publish);
 
-impl<'a> PublishBuilder<'a> {
+impl PublishBuilder {
     /// Adds a key and its value.
     ///
-    /// A key that is a directive of publish, such as [`keys::RANGE`], is taken for one and is not published
+    /// A key that is a directive of publish, such as [`keys::RANGE`], counts as one and is not published
     /// (PUB-02).
-    pub fn data(mut self, key: impl PutKey, value: impl Into<Value>) -> Self {
-        let key = key.into_key_name();
-        if let Ok(data) = &mut self.data {
-            match key {
-                Ok(key) => data.push(Info::dynamic(key, value)),
-                Err(error) => self.data = Err(error),
-            }
+    pub fn data(mut self, key: impl AnyKey, value: impl Into<Value>) -> Self {
+        if let Some(key) = self.draft.checked(key.into_key_name()) {
+            self.draft.request.data.push(Info::dynamic(key, value));
         }
         self
     }
 
-    /// Who can find the data: [`DataRange::SESSION`] if not told otherwise (PUB-01, PUB-06).
+    /// Who can find the data: [`DataRange::SESSION`] by default (PUB-01, PUB-06).
     ///
     /// The same key may be published once in each range (PUB-05). What is published for [`DataRange::RM`] is for
     /// the host, and no process can look it up.
@@ -103,12 +79,12 @@ impl<'a> PublishBuilder<'a> {
 
     /// Lets these processes find the data, and no others: [`DataRange::CUSTOM`].
     #[doc(alias = "PMIX_RANGE_CUSTOM")]
-    pub fn custom_range(self, procs: impl IntoIterator<Item = ProcId>) -> Self {
-        let procs = DataArray::Proc(procs.into_iter().collect());
+    pub fn custom_range(self, procs: impl Into<Procs>) -> Self {
+        let procs = DataArray::Proc(self.draft.procs(procs));
         self.range(DataRange::CUSTOM).directive(&keys::EVENT_CUSTOM_RANGE, procs)
     }
 
-    /// How long the data is kept: [`Persistence::APP`] if not told otherwise (PUB-01, PUB-08).
+    /// How long the data is kept: [`Persistence::APP`] by default (PUB-01, PUB-08).
     #[doc(alias = "PMIX_PERSISTENCE")]
     pub fn persistence(self, persistence: Persistence) -> Self {
         self.directive(&keys::PERSISTENCE, persistence)
@@ -125,22 +101,11 @@ impl<'a> PublishBuilder<'a> {
         self.directive(&keys::ACCESS_PERMISSIONS, DataArray::Info(vec![users, groups]))
     }
 
-    async fn publish(self) -> Result<(), Error> {
-        let session = self.client.session(OPERATION)?;
-        let data = self.data.map_err(key_name(OPERATION))?;
-        if data.is_empty() {
-            return Err(Error::bad_param(OPERATION, "there is no data to publish"));
+    async fn ask(self) -> Result<(), Error> {
+        let (core, request) = self.draft.online(Self::OPERATION)?;
+        if request.data.is_empty() {
+            return Err(Error::bad_param(Self::OPERATION, "there is no data to publish"));
         }
-        let mut publish = Publish::new(data);
-        publish.directives = self.directives;
-        session.carry_out(Request::Publish(publish)).await
+        core.carry_out(Request::Publish(request)).await
     }
-}
-
-directives!(PublishBuilder: directives);
-awaited!(PublishBuilder -> (), publish);
-
-/// Checks names of keys.
-pub(super) fn key_names<K: PutKey>(keys: impl IntoIterator<Item = K>) -> Result<Vec<KeyName>, KeyNameError> {
-    keys.into_iter().map(PutKey::into_key_name).collect()
 }

@@ -1,15 +1,16 @@
 use pmix_types::message::{Failure, QueryReply, Reply, Request};
 use pmix_types::{
-    AttributeLevel, AttributeRegistry, DataArray, Directives, Info, Key, KeyName, Query, RegAttr, Status,
-    Value, ValueType, keys,
+    AttributeLevel, AttributeRegistry, DataArray, Directives, Info, KeyName, Query, RegAttr, Status, Value,
+    ValueType, keys,
 };
 
-use crate::client::Client;
-use crate::error::Error;
+use crate::core::Core;
+use crate::error::{Error, key_name};
+use crate::key::{AnyKey, KeyOf};
 
 const OPERATION: &str = "query";
 
-/// What [`Client::query`] found.
+/// What [`Client::query`](crate::Client::query) found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueryResults {
     status: Status,
@@ -47,14 +48,19 @@ impl QueryResults {
     /// The first value found for a key, by its type; `None` if it was not found.
     ///
     /// # Errors
-    /// [`Error::Value`] for a value of another type.
-    pub fn get<T: ValueType>(&self, key: &Key<T>) -> Result<Option<T>, Error> {
-        let read = |value: &Value| value.get().map_err(|error| Error::value(key.key_name(), error));
-        self.get_value(key.name()).map(read).transpose()
+    /// [`Error::Value`] for a value of another type, `ERR_BAD_PARAM` for a text that is no key.
+    pub fn get<T: ValueType>(&self, key: impl KeyOf<T>) -> Result<Option<T>, Error> {
+        let key = key.into_key_name().map_err(key_name(OPERATION))?;
+        let read = |value: &Value| value.get().map_err(|error| Error::value(key.clone(), error));
+        self.first(&key).map(read).transpose()
     }
 
     /// The first value found for a key, whatever its type.
-    pub fn get_value(&self, key: &str) -> Option<&Value> {
+    pub fn get_value(&self, key: impl AnyKey) -> Option<&Value> {
+        self.first(&key.into_key_name().ok()?)
+    }
+
+    fn first(&self, key: &str) -> Option<&Value> {
         let mut infos = self.results.iter().flat_map(|result| &result.infos);
         infos.find(|info| *info.key == *key).map(|info| &info.value)
     }
@@ -114,19 +120,18 @@ impl QueryResult {
     }
 }
 
-pub(crate) async fn query(client: &Client, queries: Vec<Query>) -> Result<QueryResults, Error> {
-    client.check()?;
+pub(crate) async fn query(core: &Core, queries: Vec<Query>) -> Result<QueryResults, Error> {
+    core.check()?;
     if let Some(results) = of_library(&queries)? {
         return Ok(results);
     }
-    if let Some(results) = of_process(&queries, client.attributes()) {
+    if let Some(results) = of_process(&queries, core.attributes()) {
         return results;
     }
-    let session = client.session(OPERATION)?;
-    match session.request(Request::Query(queries.clone())).await? {
+    match core.request(Request::Query(queries.clone())).await? {
         Reply::Query(reply) => {
             let mut results = QueryResults::new(&queries, reply)?;
-            results.complete(&queries, client.attributes());
+            results.complete(&queries, core.attributes());
             Ok(results)
         }
         _ => Err(Error::unexpected_reply(OPERATION)),

@@ -4,37 +4,38 @@ use pmix_types::job::JobData;
 use pmix_types::message::{Failure, Reply, Request, ResolvePeers};
 use pmix_types::{Nspace, ProcId, Status, job};
 
-use crate::client::Client;
+use crate::core::Core;
 use crate::error::Error;
 use crate::store::Store;
-use crate::sync::read;
 
 const PEERS: &str = "resolve peers";
 const NODES: &str = "resolve nodes";
 
-/// Processes on a node: the server's word, or what is held here if there is none (RES-02, RES-03).
+/// Processes on a node, from the server, or from what is held here if there is none (RES-02, RES-03).
 pub(crate) async fn resolve_peers(
-    client: &Client,
+    core: &Core,
     node: Option<&str>,
     nspace: Option<&Nspace>,
 ) -> Result<Vec<ProcId>, Error> {
-    if !client.is_connected() {
-        let node = node.unwrap_or_else(|| client.hostname());
-        return held_peers(&read(client.store()), node, nspace);
+    core.check()?;
+    if !core.is_connected() {
+        let node = node.unwrap_or_else(|| core.hostname());
+        return held_peers(&core.store(), node, nspace);
     }
-    let ask = ResolvePeers::new(node.map(Into::into), nspace.cloned());
-    match client.session(PEERS)?.request(Request::ResolvePeers(ask)).await? {
+    let request = ResolvePeers::new(node.map(Into::into), nspace.cloned());
+    match core.request(Request::ResolvePeers(request)).await? {
         Reply::Procs(procs) => Ok(procs),
         _ => Err(Error::unexpected_reply(PEERS)),
     }
 }
 
 /// Nodes of a namespace, in the same way.
-pub(crate) async fn resolve_nodes(client: &Client, nspace: Option<&Nspace>) -> Result<Vec<String>, Error> {
-    if !client.is_connected() {
-        return held_nodes(&read(client.store()), nspace);
+pub(crate) async fn resolve_nodes(core: &Core, nspace: Option<&Nspace>) -> Result<Vec<String>, Error> {
+    core.check()?;
+    if !core.is_connected() {
+        return held_nodes(&core.store(), nspace);
     }
-    match client.session(NODES)?.request(Request::ResolveNodes(nspace.cloned())).await? {
+    match core.request(Request::ResolveNodes(nspace.cloned())).await? {
         Reply::Nodes(nodes) => Ok(nodes),
         _ => Err(Error::unexpected_reply(NODES)),
     }

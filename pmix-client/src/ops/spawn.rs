@@ -1,23 +1,15 @@
 use std::time::Duration;
 
 use pmix_types::message::{Reply, Request, Spawn};
-use pmix_types::{App, Envar, Nspace, keys};
+use pmix_types::{Envar, Nspace, keys};
 
-use super::builder::builder;
-use super::whole_seconds;
-use crate::client::Client;
+use super::builder::{builder, directed};
 use crate::error::Error;
-use crate::sync::write;
 
-const OPERATION: &str = "spawn";
-
-impl Client {
-    /// Starts a job; await the builder for its namespace.
+builder! {
+    /// A request to start a job; await it for the namespace of the job. See [`Client::spawn`](crate::Client::spawn).
     ///
-    /// Ready when all its processes have started (SPN-01); if one of them cannot be, none is left. The new job is
-    /// connected to the caller's: the processes of either hear of failures in the other by `ERR_PROC_TERM_WO_SYNC`, and by
-    /// the status with which the other ends, unless the job is [`independent`](SpawnBuilder::independent) (CON-18). There
-    /// is nothing to disconnect. The job's data is answered locally from then on (SPN-04).
+    /// Directives given here hold for all applications of the job; those of an [`App`](pmix_types::App) win (SPN-01).
     ///
     /// # Examples
     /// ```no_run
@@ -26,38 +18,29 @@ impl Client {
     /// use pmix_client::types::App;
     ///
     /// let workers = App::new("./worker", 4).arg("--fast").env("THREADS", "2");
-    /// // what an application says of itself wins
+    /// // the directives of an application win
     /// let logger = App::new("./logger", 1).directive(&keys::HOST, "n0");
     /// let child = client.spawn([workers, logger]).hosts(["n1", "n2"]).wdir("/tmp").notify_completion().await?;
     /// assert_eq!(client.job(&child).get(keys::JOB_SIZE).await?, 5);
     /// # Ok(())
     /// # }
     /// ```
-    #[doc(alias = "PMIx_Spawn")]
-    #[doc(alias = "PMIx_Spawn_nb")]
-    pub fn spawn(&self, apps: impl IntoIterator<Item = App>) -> SpawnBuilder<'_> {
-        SpawnBuilder::new(self, Spawn::new(apps.into_iter().collect()))
-    }
-}
-
-builder! {
-    /// A request to start a job; await it for the namespace of the job. See [`Client::spawn`].
-    ///
-    /// What is said here holds for all applications of the job; what an [`App`] says of itself wins (SPN-01).
     ///
     /// # Errors
     /// When awaited: `ERR_BAD_PARAM` without applications, `ERR_NOT_SUPPORTED` if the host starts no jobs or not with a
     /// directive that is required, one of the `ERR_JOB_*` statuses if a process could not be started (SPN-06), such as
     /// `ERR_JOB_EXE_NOT_FOUND`, `ERR_JOB_APP_NOT_EXECUTABLE`, `ERR_JOB_WDIR_NOT_FOUND` and `ERR_JOB_FAILED_TO_MAP`, and
     /// then none is left running; `ERR_TIMEOUT` if that took too long, `ERR_UNREACH` for a singleton, [`Error::Lost`] if the
-    /// connection is or gets lost, `ERR_INIT` after finalize, and what the host says.
+    /// connection is or gets lost, `ERR_INIT` after finalize, and errors of the host.
     ///
     /// # Cancel safety
     /// Not safe: once sent, the job is started; dropping the future only drops its name.
-    SpawnBuilder(Spawn) -> Nspace
+    SpawnBuilder("spawn", Spawn) -> Nspace
 }
 
-impl SpawnBuilder<'_> {
+directed!(Spawn);
+
+impl SpawnBuilder {
     /// The directory to start in.
     #[doc(alias = "PMIX_WDIR")]
     pub fn wdir(self, dir: impl Into<String>) -> Self {
@@ -139,11 +122,14 @@ impl SpawnBuilder<'_> {
         self.directive(&keys::FIRST_ENVAR, envar(name, value, separator))
     }
 
-    /// Ends the job with `ERR_TIMEOUT` if it is not done by then; rounded up to whole seconds, zero means no limit
-    /// (SPN-06). [`SpawnBuilder::timeout`] limits the start instead.
+    /// Ends the job with `ERR_TIMEOUT` if it is not done by then; in whole seconds, as
+    /// [`timeout`](SpawnBuilder::timeout), which limits the start instead; zero means no limit (SPN-06).
     #[doc(alias = "PMIX_JOB_TIMEOUT")]
-    pub fn job_timeout(self, limit: Duration) -> Self {
-        self.directive(&keys::JOB_TIMEOUT, whole_seconds(limit))
+    pub fn job_timeout(mut self, limit: Duration) -> Self {
+        match self.draft.seconds::<i32>(limit) {
+            Some(seconds) => self.directive(&keys::JOB_TIMEOUT, seconds),
+            None => self,
+        }
     }
 
     /// Asks for an event `EVENT_JOB_END` when the processes of the job have ended (SPN-05). It has the job's `NSPACE`, its
@@ -182,19 +168,18 @@ impl SpawnBuilder<'_> {
     }
 
     async fn ask(self) -> Result<Nspace, Error> {
-        let Self { client, request } = self;
-        let session = client.session(OPERATION)?;
+        let (core, request) = self.draft.online(Self::OPERATION)?;
         if request.apps.is_empty() {
-            return Err(Error::bad_param(OPERATION, "there is no application to start"));
+            return Err(Error::bad_param(Self::OPERATION, "there is no application to start"));
         }
-        match session.request(Request::Spawn(request)).await? {
+        match core.request(Request::Spawn(request)).await? {
             Reply::Spawn(reply) => {
                 if let Some(job) = reply.job {
-                    write(client.store()).keep_job(job);
+                    core.store_mut().keep_job(job);
                 }
                 Ok(reply.nspace)
             }
-            _ => Err(Error::unexpected_reply(OPERATION)),
+            _ => Err(Error::unexpected_reply(Self::OPERATION)),
         }
     }
 }

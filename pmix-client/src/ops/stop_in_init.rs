@@ -1,8 +1,11 @@
 //! Waiting in init for a debugger (INI-09).
 
-use pmix_types::{DataArray, DataRange, Rank, Status, Value, keys};
+use pmix_types::{DataArray, DataRange, ProcId, Rank, Status, Value, keys};
 
-use crate::client::Client;
+use super::events::EventsBuilder;
+use super::get::GetBuilder;
+use super::notify::NotifyBuilder;
+use crate::core::Core;
 use crate::error::Error;
 use crate::events::EventError;
 
@@ -13,29 +16,28 @@ const BREAKPOINT: &str = "pmix-init";
 ///
 /// The host is told when the registration for the release stands, so that whoever hears of it may release the process
 /// at once; a release that came before that is kept by the server (EVT-13).
-pub(crate) async fn stop_in_init(client: &Client) -> Result<(), Error> {
-    if !is_to_stop(client).await? {
+pub(crate) async fn stop_in_init(core: &Core) -> Result<(), Error> {
+    if !is_to_stop(core).await? {
         return Ok(());
     }
-    let mut releases = client.events([Status::DEBUGGER_RELEASE]).await?;
-    let notice = client.notify(Status::READY_FOR_DEBUG).range(DataRange::RM).non_default();
+    let mut releases = EventsBuilder::of(core.clone(), [Status::DEBUGGER_RELEASE]).await?;
+    let notice =
+        NotifyBuilder::of(core.clone(), Status::READY_FOR_DEBUG.into()).range(DataRange::RM).non_default();
     notice.info(&keys::BREAKPOINT, BREAKPOINT).await?;
-    tracing::info!(proc = %client.proc_id(), "waits in init for a debugger");
+    tracing::info!(proc = %core.proc(), "waits in init for a debugger");
     match releases.recv().await {
         // what was left out was a release, too, as far as this process has asked for anything yet
         Some(Ok(_) | Err(EventError::Lagged { .. })) => releases.close().await,
-        Some(Err(EventError::Disconnected)) | None => Err(client.session("init")?.end_error()),
+        Some(Err(EventError::Disconnected)) | None => Err(core.connection("init")?.end_error()),
     }
 }
 
 /// The process's own data counts, or else that of its job.
-async fn is_to_stop(client: &Client) -> Result<bool, Error> {
-    let me = client.proc_id();
-    let own = client.get(me, keys::DEBUG_STOP_IN_INIT).optional().await;
-    let found = match own {
-        Err(error) if error.is_not_found() => {
-            client.job(&me.nspace).get(keys::DEBUG_STOP_IN_INIT).optional().await
-        }
+async fn is_to_stop(core: &Core) -> Result<bool, Error> {
+    let me = core.proc();
+    let get = |proc: ProcId| GetBuilder::of(core.clone(), proc.into(), keys::DEBUG_STOP_IN_INIT).optional();
+    let found = match get(me.clone()).await {
+        Err(error) if error.is_not_found() => get(ProcId::wildcard(me.nspace.clone())).await,
         found => found,
     };
     match found {

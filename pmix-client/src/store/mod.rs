@@ -1,10 +1,10 @@
 //! What a process holds: its own puts, data of its peers, and job data. No server, no async.
 //!
 //! [`Store::find`] is the client's part of Get (rules GET-01..09, GET-20, GET-30, GET-40..47): it answers from
-//! here, says that there is no answer, or makes the question for the server.
+//! here, finds that there is no value, or makes the request for the server.
 
-mod ask;
 mod entries;
+mod lookup;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use pmix_types::{DirectiveError, Info, KeyName, Nspace, ProcId, Rank, Scope, Val
 
 use crate::wire;
 
-pub(crate) use ask::Ask;
 use entries::Entries;
+pub(crate) use lookup::Lookup;
 
-/// What [`Store::find`] says to a Get.
+/// What [`Store::find`] returns for a get.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Found {
+pub(crate) enum Resolution {
     /// The value.
     Value(Value),
     /// All keys of the process, where no key was named.
@@ -29,7 +29,7 @@ pub(crate) enum Found {
     /// There is none, and the server need not be asked.
     Nothing,
     /// The server may know.
-    Ask(Get),
+    Remote(Get),
 }
 
 /// A staged commit: what to send, and how to tell later what was sent.
@@ -52,7 +52,7 @@ pub(crate) struct Store {
     puts: u64,
     internal: ByProc,
     peers: ByProc,
-    /// What a fence has brought of peers and nobody has asked for yet.
+    /// Data of peers that a fence has collected and no get has read yet.
     unread: Option<Unread>,
     jobs: HashMap<Nspace, Arc<JobData>>,
 }
@@ -184,45 +184,45 @@ impl Store {
     }
 
     /// Answers a Get as far as this process can.
-    pub(crate) fn find(&self, ask: &Ask) -> Result<Found, DirectiveError> {
-        let proc = ask.proc.as_ref().unwrap_or(&self.me);
-        if let Some(beyond) = &ask.beyond {
-            return if ask.optional {
+    pub(crate) fn find(&self, lookup: &Lookup) -> Result<Resolution, DirectiveError> {
+        let proc = lookup.proc.as_ref().unwrap_or(&self.me);
+        if let Some(beyond) = &lookup.beyond {
+            return if lookup.optional {
                 Err(beyond.clone())
             } else {
-                Ok(Found::Ask(ask.request(proc.clone())))
+                Ok(Resolution::Remote(lookup.request(proc.clone())))
             };
         }
-        if ask.refresh {
-            return Ok(Found::Ask(ask.request(proc.clone())));
+        if lookup.refresh {
+            return Ok(Resolution::Remote(lookup.request(proc.clone())));
         }
-        match &ask.key {
-            None => Ok(self.find_all(proc, ask)),
-            Some(key) => self.find_key(proc, key, ask),
+        match &lookup.key {
+            None => Ok(self.find_all(proc, lookup)),
+            Some(key) => self.find_key(proc, key, lookup),
         }
     }
 
-    fn find_key(&self, proc: &ProcId, key: &KeyName, ask: &Ask) -> Result<Found, DirectiveError> {
-        if let Some(value) = self.identity(key, ask) {
-            return Ok(Found::Value(value));
+    fn find_key(&self, proc: &ProcId, key: &KeyName, lookup: &Lookup) -> Result<Resolution, DirectiveError> {
+        if let Some(value) = self.identity(key, lookup) {
+            return Ok(Resolution::Value(value));
         }
         // a realm directive asks for a value of the host, not for what a process has filed
-        let stored = if is_about_host_data(ask) { None } else { self.put_value(proc, key, ask.scope) };
+        let stored = if is_about_host_data(lookup) { None } else { self.put_value(proc, key, lookup.scope) };
         if let Some(value) = stored {
-            return Ok(Found::Value(value.clone()));
+            return Ok(Resolution::Value(value.clone()));
         }
-        if ask.scope == Some(Scope::INTERNAL) {
-            return Ok(Found::Nothing);
+        if lookup.scope == Some(Scope::INTERNAL) {
+            return Ok(Resolution::Nothing);
         }
-        let nspace = if ask.session_info { &self.me.nspace } else { &proc.nspace };
+        let nspace = if lookup.session_info { &self.me.nspace } else { &proc.nspace };
         let job = self.jobs.get(nspace);
-        let target = target_of(key, proc.rank, &ask.directives, &self.caller(nspace))?;
+        let target = target_of(key, proc.rank, &lookup.directives, &self.caller(nspace))?;
         // sets are defined while processes run: the server knows the latest
-        let changes = *key == *keys::PSET_NAMES.name() && !ask.optional;
+        let changes = *key == *keys::PSET_NAMES.name() && !lookup.optional;
         if let Some(value) =
-            job.filter(|_| ask.scope.is_none() && !changes).and_then(|job| job.lookup(key, &target))
+            job.filter(|_| lookup.scope.is_none() && !changes).and_then(|job| job.lookup(key, &target))
         {
-            return Ok(Found::Value(value));
+            return Ok(Resolution::Value(value));
         }
         // job data is there from the start (GET-30), but for sessions that it says nothing of (GET-41)
         let complete = !changes
@@ -230,40 +230,40 @@ impl Store {
             && *nspace == self.me.nspace
             && job.is_some_and(|job| is_about(job, &target));
         if job.is_some() && *key == *keys::SPAWNED.name() {
-            return Ok(Found::Value(false.into()));
+            return Ok(Resolution::Value(false.into()));
         }
-        if ask.optional || complete {
-            return Ok(Found::Nothing);
+        if lookup.optional || complete {
+            return Ok(Resolution::Nothing);
         }
-        Ok(Found::Ask(ask.request(proc.clone())))
+        Ok(Resolution::Remote(lookup.request(proc.clone())))
     }
 
-    fn find_all(&self, proc: &ProcId, ask: &Ask) -> Found {
+    fn find_all(&self, proc: &ProcId, lookup: &Lookup) -> Resolution {
         let filed = of(&self.internal, proc);
         let peer = of(&self.peers, proc);
         let is_me = *proc == self.me;
-        if !is_me && !ask.optional {
-            return Found::Ask(ask.request(proc.clone()));
+        if !is_me && !lookup.optional {
+            return Resolution::Remote(lookup.request(proc.clone()));
         }
         if !is_me && filed.is_none() && peer.is_none() {
-            return Found::Nothing;
+            return Resolution::Nothing;
         }
         let own = is_me.then_some(&self.own);
         // the same order as for a single key: the first to name a key has its value
         let mut all: Vec<Info> = Vec::new();
-        for info in [filed, own, peer].into_iter().flatten().flat_map(|entries| entries.infos(ask.scope)) {
+        for info in [filed, own, peer].into_iter().flatten().flat_map(|entries| entries.infos(lookup.scope)) {
             if all.iter().all(|earlier| earlier.key != info.key) {
                 all.push(info);
             }
         }
-        Found::All(all)
+        Resolution::All(all)
     }
 
     /// Who the caller is (GET-46).
-    fn identity(&self, key: &str, ask: &Ask) -> Option<Value> {
+    fn identity(&self, key: &str, lookup: &Lookup) -> Option<Value> {
         if *key == *keys::PROCID.name() {
             Some(self.me.clone().into())
-        } else if *key == *keys::NSPACE.name() && ask.proc.is_none() {
+        } else if *key == *keys::NSPACE.name() && lookup.proc.is_none() {
             Some(self.me.nspace.as_str().into())
         } else {
             None
@@ -296,10 +296,10 @@ fn of<'a>(data: &'a ByProc, proc: &ProcId) -> Option<&'a Entries> {
     data.get(&proc.nspace)?.get(&proc.rank)
 }
 
-fn is_about_host_data(ask: &Ask) -> bool {
+fn is_about_host_data(lookup: &Lookup) -> bool {
     [&keys::SESSION_INFO, &keys::JOB_INFO, &keys::APP_INFO, &keys::NODE_INFO]
         .into_iter()
-        .any(|key| ask.directives.flag(key).unwrap_or(false))
+        .any(|key| lookup.directives.flag(key).unwrap_or(false))
 }
 
 /// Whether the description of a job is the place to look for a target.

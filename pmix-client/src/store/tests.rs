@@ -35,15 +35,20 @@ fn modex(proc: ProcId, entries: Vec<PutEntry>) -> Modex {
     Modex { procs: vec![ProcData { proc, entries }] }
 }
 
-fn ask(proc: impl Into<Option<ProcId>>, key: &str, directives: Directives) -> Ask {
-    Ask::new(proc.into(), Some(key.parse().unwrap()), directives).unwrap()
+fn ask(proc: impl Into<Option<ProcId>>, key: &str, directives: Directives) -> Lookup {
+    Lookup::new(proc.into(), Some(key.parse().unwrap()), directives).unwrap()
 }
 
-fn find(store: &Store, proc: impl Into<Option<ProcId>>, key: &str) -> Found {
+fn find(store: &Store, proc: impl Into<Option<ProcId>>, key: &str) -> Resolution {
     find_with(store, proc, key, Directives::new())
 }
 
-fn find_with(store: &Store, proc: impl Into<Option<ProcId>>, key: &str, directives: Directives) -> Found {
+fn find_with(
+    store: &Store,
+    proc: impl Into<Option<ProcId>>,
+    key: &str,
+    directives: Directives,
+) -> Resolution {
     store.find(&ask(proc, key, directives)).unwrap()
 }
 
@@ -51,13 +56,13 @@ fn optional() -> Directives {
     Directives::new().with(&keys::OPTIONAL, true)
 }
 
-fn value(value: impl Into<Value>) -> Found {
-    Found::Value(value.into())
+fn value(value: impl Into<Value>) -> Resolution {
+    Resolution::Value(value.into())
 }
 
 /// The question for the server, without directives.
-fn asks(proc: ProcId, key: &str) -> Found {
-    Found::Ask(Get::new(proc, Some(key.parse().unwrap())))
+fn asks(proc: ProcId, key: &str) -> Resolution {
+    Resolution::Remote(Get::new(proc, Some(key.parse().unwrap())))
 }
 
 #[test]
@@ -149,16 +154,16 @@ fn get_02_values_of_a_process_need_its_rank() {
     let store = store();
     assert_eq!(find(&store, proc("a", 3), keys::LOCAL_RANK.name()), value(1u16));
     assert_eq!(find(&store, proc("a", 2), keys::HOSTNAME.name()), value("n1"));
-    assert_eq!(find(&store, ProcId::wildcard(nspace("a")), keys::LOCAL_RANK.name()), Found::Nothing);
+    assert_eq!(find(&store, ProcId::wildcard(nspace("a")), keys::LOCAL_RANK.name()), Resolution::Nothing);
 }
 
 #[test]
 fn get_03_optional_never_asks_the_server() {
     let store = store();
     for target in [proc("a", 0), proc("a", 1), proc("b", 0), ProcId::wildcard(nspace("b"))] {
-        assert_eq!(find_with(&store, target, "k", optional()), Found::Nothing);
+        assert_eq!(find_with(&store, target, "k", optional()), Resolution::Nothing);
     }
-    assert_eq!(find_with(&store, proc("b", 0), keys::JOB_SIZE.name(), optional()), Found::Nothing);
+    assert_eq!(find_with(&store, proc("b", 0), keys::JOB_SIZE.name(), optional()), Resolution::Nothing);
 }
 
 #[test]
@@ -166,7 +171,7 @@ fn get_04_get_07_what_is_for_the_server_goes_with_the_question() {
     let directives = Directives::new().with(&keys::IMMEDIATE, true).with(&keys::TIMEOUT, 3);
     let mut get = Get::new(proc("a", 0), Some("k".parse().unwrap()));
     get.directives = directives.clone();
-    assert_eq!(find_with(&store(), proc("a", 0), "k", directives), Found::Ask(get));
+    assert_eq!(find_with(&store(), proc("a", 0), "k", directives), Resolution::Remote(get));
 }
 
 #[test]
@@ -176,15 +181,15 @@ fn get_05_a_scope_limits_the_search() {
     store.keep(modex(proc("a", 0), vec![entry(Scope::GLOBAL, "k", 2)]));
     let scoped = |scope| optional().with(&keys::DATA_SCOPE, scope);
     assert_eq!(find_with(&store, None, "k", scoped(Scope::LOCAL)), value(1));
-    assert_eq!(find_with(&store, None, "k", scoped(Scope::GLOBAL)), Found::Nothing);
+    assert_eq!(find_with(&store, None, "k", scoped(Scope::GLOBAL)), Resolution::Nothing);
     assert_eq!(find_with(&store, proc("a", 0), "k", scoped(Scope::GLOBAL)), value(2));
     let internal = Directives::new().with(&keys::DATA_SCOPE, Scope::INTERNAL);
-    assert_eq!(find_with(&store, proc("a", 0), "k", internal), Found::Nothing);
+    assert_eq!(find_with(&store, proc("a", 0), "k", internal), Resolution::Nothing);
     // nobody has put what the host provides
     let size = keys::JOB_SIZE.name();
     assert_eq!(find(&store, proc("a", 0).with_rank(Rank::WILDCARD), size), value(4u32));
     let scoped = scoped(Scope::GLOBAL);
-    assert_eq!(find_with(&store, proc("a", 0).with_rank(Rank::WILDCARD), size, scoped), Found::Nothing);
+    assert_eq!(find_with(&store, proc("a", 0).with_rank(Rank::WILDCARD), size, scoped), Resolution::Nothing);
 }
 
 /// What a fence brings over the wire.
@@ -241,18 +246,18 @@ fn get_08_refresh_asks_first_and_then_searches_only_the_cache() {
     let asked = ask(proc("a", 0), "k", refresh.clone());
     let mut get = Get::new(proc("a", 0), Some("k".parse().unwrap()));
     get.directives = refresh;
-    assert_eq!(store.find(&asked).unwrap(), Found::Ask(get));
+    assert_eq!(store.find(&asked).unwrap(), Resolution::Remote(get));
     store.keep(modex(proc("a", 0), vec![entry(Scope::GLOBAL, "k", 2)]));
     assert_eq!(store.find(&asked.local()).unwrap(), value(2));
     let refresh = Directives::new().with(&keys::GET_REFRESH_CACHE, true);
-    assert_eq!(store.find(&ask(proc("a", 0), "absent", refresh).local()).unwrap(), Found::Nothing);
+    assert_eq!(store.find(&ask(proc("a", 0), "absent", refresh).local()).unwrap(), Resolution::Nothing);
     assert_eq!(find(&store, proc("a", 0), "j"), value(1));
 }
 
 #[test]
 fn get_08_gen_07_refresh_and_optional_exclude_each_other() {
     let both = optional().with(&keys::GET_REFRESH_CACHE, true);
-    let error = Ask::new(None, Some("k".parse().unwrap()), both).unwrap_err();
+    let error = Lookup::new(None, Some("k".parse().unwrap()), both).unwrap_err();
     assert_eq!(error.status(), Status::ERR_BAD_PARAM);
 }
 
@@ -262,7 +267,7 @@ fn get_09_c_memory_notions_are_ignored_unless_required() {
         let directives = Directives::new().with(key, true);
         assert_eq!(find_with(&store(), proc("a", 0), "k", directives), asks(proc("a", 0), "k"));
         let demand = Directives::new().require(key, true);
-        let error = Ask::new(None, Some("k".parse().unwrap()), demand).unwrap_err();
+        let error = Lookup::new(None, Some("k".parse().unwrap()), demand).unwrap_err();
         assert_eq!(error.status(), Status::ERR_NOT_SUPPORTED);
     }
 }
@@ -272,9 +277,9 @@ fn gen_05_a_required_directive_unknown_here_goes_to_the_server() {
     let mut store = store();
     store.put(entry(Scope::GLOBAL, "k", 1));
     let mut demand = Directives::new();
-    demand.push(Info { flags: pmix_types::InfoFlags::REQUIRED, ..Info::dynamic("new".parse().unwrap(), 1) });
+    demand.push(Info::dynamic("new".parse().unwrap(), 1).with_flags(pmix_types::InfoFlags::REQUIRED));
     assert!(
-        matches!(find_with(&store, None, "k", demand.clone()), Found::Ask(get) if get.directives == demand)
+        matches!(find_with(&store, None, "k", demand.clone()), Resolution::Remote(get) if get.directives == demand)
     );
     demand.push(Info::new(&keys::OPTIONAL, true));
     let error = store.find(&ask(None, "k", demand)).unwrap_err();
@@ -308,9 +313,9 @@ fn get_30_reserved_keys_of_the_own_nspace_are_there_or_nowhere() {
     let store = store();
     let job = ProcId::wildcard(nspace("a"));
     assert_eq!(find(&store, job.clone(), keys::JOB_SIZE.name()), value(4u32));
-    assert_eq!(find(&store, job.clone(), keys::NSDIR.name()), Found::Nothing);
-    assert_eq!(find(&store, job, "pmix.never.heard"), Found::Nothing);
-    assert_eq!(find(&store, proc("a", 0), keys::CPUSET.name()), Found::Nothing);
+    assert_eq!(find(&store, job.clone(), keys::NSDIR.name()), Resolution::Nothing);
+    assert_eq!(find(&store, job, "pmix.never.heard"), Resolution::Nothing);
+    assert_eq!(find(&store, proc("a", 0), keys::CPUSET.name()), Resolution::Nothing);
 }
 
 #[test]
@@ -351,7 +356,7 @@ fn get_41_session_info_ignores_the_process() {
     let own = session.clone().with(&keys::SESSION_ID, 7u32);
     assert_eq!(find_with(&store, None, size, own), value(64u32));
     let other = session.with(&keys::SESSION_ID, 8u32);
-    assert!(matches!(find_with(&store, None, size, other), Found::Ask(_)));
+    assert!(matches!(find_with(&store, None, size, other), Resolution::Remote(_)));
 }
 
 #[test]
@@ -372,12 +377,12 @@ fn get_43_app_info_takes_an_app() {
     let dir = keys::WDIR.name();
     assert_eq!(find_with(&store, None, dir, info().with(&keys::APPNUM, 1u32)), value("/tmp"));
     assert_eq!(find_with(&store, proc("a", 3), dir, info()), value("/tmp"));
-    assert_eq!(find_with(&store, ProcId::wildcard(nspace("a")), dir, info()), Found::Nothing);
+    assert_eq!(find_with(&store, ProcId::wildcard(nspace("a")), dir, info()), Resolution::Nothing);
     // the caller's own app of its own job; of another job the first, which has none
     let mut store = Store::new(proc("a", 3), "n0".into(), Some(job("a")));
     store.keep_job(job("b"));
     assert_eq!(find_with(&store, ProcId::wildcard(nspace("a")), dir, info()), value("/tmp"));
-    assert!(matches!(find_with(&store, ProcId::wildcard(nspace("b")), dir, info()), Found::Ask(_)));
+    assert!(matches!(find_with(&store, ProcId::wildcard(nspace("b")), dir, info()), Resolution::Remote(_)));
 }
 
 #[test]
@@ -388,7 +393,7 @@ fn get_44_get_49_node_info_takes_a_node_by_any_name() {
     assert_eq!(find_with(&store, None, size, info().with(&keys::HOSTNAME, "n1")), value(6u32));
     assert_eq!(find_with(&store, None, size, info().with(&keys::NODEID, 1u32)), value(6u32));
     // without a name it is the local node, which has no such value
-    assert_eq!(find_with(&store, proc("a", 3), size, info()), Found::Nothing);
+    assert_eq!(find_with(&store, proc("a", 3), size, info()), Resolution::Nothing);
 }
 
 #[test]
@@ -403,14 +408,17 @@ fn get_46_procid_and_nspace_are_the_callers() {
     let store = store();
     assert_eq!(find(&store, proc("b", 5), keys::PROCID.name()), value(proc("a", 1)));
     assert_eq!(find(&store, None, keys::NSPACE.name()), value("a"));
-    assert!(matches!(find(&store, proc("b", 5), keys::NSPACE.name()), Found::Ask(_)), "that of the process");
+    assert!(
+        matches!(find(&store, proc("b", 5), keys::NSPACE.name()), Resolution::Remote(_)),
+        "that of the process"
+    );
 }
 
 #[test]
 fn get_47_spawned_is_false_if_nothing_was_said() {
     let store = store();
     assert_eq!(find(&store, None, keys::SPAWNED.name()), value(false));
-    assert!(matches!(find(&store, proc("b", 0), keys::SPAWNED.name()), Found::Ask(_)));
+    assert!(matches!(find(&store, proc("b", 0), keys::SPAWNED.name()), Resolution::Remote(_)));
     let mut store = store;
     store.keep_job(job("b"));
     assert_eq!(find(&store, proc("b", 0), keys::SPAWNED.name()), value(false));
@@ -424,22 +432,24 @@ fn a_process_of_no_job_asks_the_server_for_everything() {
 
 #[test]
 fn all_keys_of_the_caller_are_here_and_those_of_others_are_asked_for() {
-    let all = |proc: Option<ProcId>, directives| Ask::new(proc, None, directives).unwrap();
+    let all = |proc: Option<ProcId>, directives| Lookup::new(proc, None, directives).unwrap();
     let mut store = store();
     store.put(entry(Scope::GLOBAL, "k", 1));
     store.put(entry(Scope::LOCAL, "l", 1));
     store.store_internal(proc("a", 1), "k".parse().unwrap(), 2.into());
-    let Found::All(infos) = store.find(&all(None, Directives::new())).unwrap() else { panic!("not here") };
+    let Resolution::All(infos) = store.find(&all(None, Directives::new())).unwrap() else {
+        panic!("not here")
+    };
     let found: Vec<_> = infos.iter().map(ToString::to_string).collect();
     assert_eq!(found, ["k=2", "l=1"]);
     let local = Directives::new().with(&keys::DATA_SCOPE, Scope::LOCAL);
-    let Found::All(infos) = store.find(&all(None, local)).unwrap() else { panic!("not here") };
+    let Resolution::All(infos) = store.find(&all(None, local)).unwrap() else { panic!("not here") };
     assert_eq!(infos.len(), 1);
     let peer = all(Some(proc("a", 0)), Directives::new());
-    assert_eq!(store.find(&peer).unwrap(), Found::Ask(Get::new(proc("a", 0), None)));
-    assert_eq!(store.find(&peer.clone().local()).unwrap(), Found::Nothing);
+    assert_eq!(store.find(&peer).unwrap(), Resolution::Remote(Get::new(proc("a", 0), None)));
+    assert_eq!(store.find(&peer.clone().local()).unwrap(), Resolution::Nothing);
     store.keep(modex(proc("a", 0), vec![entry(Scope::GLOBAL, "k", 1)]));
-    assert!(matches!(store.find(&peer.local()).unwrap(), Found::All(infos) if infos.len() == 1));
+    assert!(matches!(store.find(&peer.local()).unwrap(), Resolution::All(infos) if infos.len() == 1));
 }
 
 #[test]
@@ -457,5 +467,5 @@ fn pst_03_names_of_process_sets_are_asked_for_as_sets_come_and_go() {
     }
     // but it is all that can be had without asking
     assert_eq!(find_with(&store, proc("a", 0), key, optional()), value(given));
-    assert_eq!(find_with(&store, proc("a", 1), key, optional()), Found::Nothing);
+    assert_eq!(find_with(&store, proc("a", 1), key, optional()), Resolution::Nothing);
 }

@@ -13,8 +13,8 @@ use pmix_types::message::{Hello, Welcome};
 use tokio::sync::oneshot;
 use tokio_stream::wrappers::{ReceiverStream, UnboundedReceiverStream};
 
+use crate::connection::{Deliverer, TransportEnd};
 use crate::error::{Error, TransportError};
-use crate::session::{Deliverer, TransportEnd};
 use crate::wire::{self, Inbound};
 
 /// Bytes that the server may send ahead: large, so that big replies are not held up by a busy reader.
@@ -23,19 +23,19 @@ const CONNECTION_WINDOW: u32 = 4 << 20;
 /// Largest frame: that of a whole part, so that a large body is not read in crumbs.
 const FRAME: u32 = 1 << 20;
 
-/// Connects to the server at a socket, says hello, and serves the session from then on, in a task of its own on
+/// Connects to the server at a socket, says hello, and serves the connection from then on, in a task of its own on
 /// the caller's runtime.
 pub(crate) async fn connect(
     path: &Path,
     hello: &Hello,
     limits: Limits,
-    session: TransportEnd,
+    connection_end: TransportEnd,
 ) -> Result<Welcome, Error> {
     let unreachable = |problem: String| {
         let address = path.display().to_string();
         Error::Transport(Box::new(TransportError { address, problem, source: None }))
     };
-    let TransportEnd { requests, errands, deliverer, abandoned } = session;
+    let TransportEnd { requests, errands, deliverer, abandoned } = connection_end;
     let socket = socket::connect(path).await?;
     let (spawner, task) = task::new();
     let (connection, driver) = http2::Builder::new(spawner.clone())

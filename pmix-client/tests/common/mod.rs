@@ -104,7 +104,7 @@ impl FakeServer {
     /// A client that has been welcomed, and the server's end of its conversation.
     pub async fn connected(&mut self) -> (Client, Conversation) {
         let builder = self.builder();
-        let (client, conversation) = tokio::join!(builder.connect(), async {
+        let (client, conversation) = tokio::join!(builder.init(), async {
             let mut conversation = self.accept().await;
             conversation.hello().await;
             conversation.welcome().await;

@@ -102,7 +102,7 @@ async fn a_fence_ends_in_time(rank: &Rank) -> Checked {
 }
 
 async fn an_unknown_required_directive_is_refused(rank: &Rank) -> Checked {
-    let unknown = Info { flags: InfoFlags::REQUIRED, ..unknown()? };
+    let unknown = unknown()?.with_flags(InfoFlags::REQUIRED);
     let refused = rank.fence(None, Directives::from(vec![unknown])).await?;
     must_fail("a fence with an unknown required directive", refused, &[Status::ERR_NOT_SUPPORTED])
 }

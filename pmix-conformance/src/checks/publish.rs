@@ -213,7 +213,7 @@ async fn a_store_knows_its_directives(rank: &Rank) -> Checked {
     if rank.is_first() {
         let key = rank.key("required")?;
         let unknown = KeyName::new("check.unknown.directive").map_err(|error| broken(error.to_string()))?;
-        let unknown = Info { flags: InfoFlags::REQUIRED, ..Info::dynamic(unknown, true) };
+        let unknown = Info::dynamic(unknown, true).with_flags(InfoFlags::REQUIRED);
         let looked = rank.lookup(&[&key], Directives::from(vec![unknown])).await;
         match looked {
             // ERR_NOT_SUPPORTED is the expected answer here, no reason to skip

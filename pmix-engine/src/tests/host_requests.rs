@@ -93,7 +93,7 @@ fn gen_12_the_time_of_a_request_that_was_answered_runs_no_more() {
 #[test]
 fn pub_11_pub_12_a_lookup_tells_what_is_missing() {
     let (mut t, peer) = one();
-    let found = |name| Pdata { proc: proc("other", 3), key: key(name), value: Value::Uint32(1) };
+    let found = |name| Pdata::new(proc("other", 3), key(name), Value::Uint32(1));
     let cases = [
         (vec![found("a"), found("b")], Some(Status::SUCCESS)),
         (vec![found("b")], Some(Status::ERR_PARTIAL_SUCCESS)),

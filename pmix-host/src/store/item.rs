@@ -204,7 +204,7 @@ pub(super) fn items(
 ) -> Vec<Item> {
     let item = |Info { key, mut value, .. }| {
         value.detach();
-        let data = Pdata { proc: publisher.user.proc.clone(), key, value };
+        let data = Pdata::new(publisher.user.proc.clone(), key, value);
         Item { publisher: publisher.clone(), data, access: access.clone(), persistence }
     };
     data.into_iter().map(item).collect()

@@ -376,7 +376,7 @@ fn pub_11_publishers_are_told() {
     publish(&mut store, &a, data(&[("k", 1)]), &Directives::new()).unwrap();
     let look = Look::new(user("job", 0, 7), vec![key("k")], Directives::new()).unwrap();
     let found = store.look(look).unwrap().unwrap();
-    assert_eq!(found, [Pdata { proc: a.user.proc, key: key("k"), value: Value::Uint32(1) }]);
+    assert_eq!(found, [Pdata::new(a.user.proc, key("k"), Value::Uint32(1))]);
 }
 
 #[test]

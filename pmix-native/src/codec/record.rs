@@ -32,21 +32,21 @@ kinds! {
             write_value(w, &pair.value)
         };
     Pdata(t::Pdata) PDATA,
-        |r| Ok(t::Pdata { proc: kind::Proc::read(r)?, key: read_key(r)?, value: read_value(r)? }),
+        |r| Ok(t::Pdata::new(kind::Proc::read(r)?, read_key(r)?, read_value(r)?)),
         |w, data| {
             kind::Proc::write(w, &data.proc)?;
             write_text(w, Some(&data.key))?;
             write_value(w, &data.value)
         };
     ProcInfo(t::ProcInfo) PROC_INFO,
-        |r| Ok(t::ProcInfo {
-            proc: kind::Proc::read(r)?,
-            hostname: kind::Text::read(r)?,
-            executable: kind::Text::read(r)?,
-            pid: r.one::<kind::Pid>()?,
-            exit_code: 0,
-            state: kind::ProcState::read(r)?,
-        }),
+        |r| {
+            let mut row = t::ProcInfo::new(kind::Proc::read(r)?);
+            row.hostname = kind::Text::read(r)?;
+            row.executable = kind::Text::read(r)?;
+            row.pid = r.one::<kind::Pid>()?;
+            row.state = kind::ProcState::read(r)?;
+            Ok(row)
+        },
         |w, row| {
             kind::Proc::write(w, &row.proc)?;
             write_text(w, row.hostname.as_deref())?;
@@ -65,19 +65,16 @@ kinds! {
             Ok(())
         };
     Coord(t::Coord) COORD,
-        |r| Ok(t::Coord { view: t::CoordView::from_raw(r.byte()?), coords: read_sized::<kind::Uint32>(r)? }),
+        |r| Ok(t::Coord::new(t::CoordView::from_raw(r.byte()?), read_sized::<kind::Uint32>(r)?)),
         |w, coord| {
             w.byte(coord.view.to_raw());
             write_sized::<kind::Uint32>(w, &coord.coords)
         };
     RegAttr(t::RegAttr) REGATTR,
-        |r| Ok(t::RegAttr {
-            name: read_string(r)?,
-            key: read_key(r)?,
-            data_type: r.data_type()?,
-            limits: Vec::new(),
-            description: read_counted::<kind::String>(r)?,
-        }),
+        |r| {
+            let (name, key, data_type) = (read_string(r)?, read_key(r)?, r.data_type()?);
+            Ok(t::RegAttr::new(name, key, data_type, Vec::new(), read_counted::<kind::String>(r)?))
+        },
         |w, attr| {
             write_text(w, Some(&attr.name))?;
             write_text(w, Some(&attr.key))?;
@@ -85,12 +82,10 @@ kinds! {
             write_counted::<kind::String>(w, &attr.description)
         };
     Geometry(t::Geometry) GEOMETRY,
-        |r| Ok(t::Geometry {
-            fabric: r.one::<kind::Size>()?,
-            uuid: read_string(r)?,
-            osname: read_string(r)?,
-            coordinates: read_sized::<kind::Coord>(r)?,
-        }),
+        |r| {
+            let (fabric, uuid, osname) = (r.one::<kind::Size>()?, read_string(r)?, read_string(r)?);
+            Ok(t::Geometry::new(fabric, uuid, osname, read_sized::<kind::Coord>(r)?))
+        },
         |w, geometry| {
             w.one::<kind::Size>(&geometry.fabric)?;
             write_text(w, Some(&geometry.uuid))?;
@@ -98,15 +93,10 @@ kinds! {
             write_sized::<kind::Coord>(w, &geometry.coordinates)
         };
     DeviceDistance(t::DeviceDistance) DEVICE_DIST,
-        |r| Ok(t::DeviceDistance {
-            device: t::Device {
-                uuid: read_string(r)?,
-                osname: read_string(r)?,
-                device_type: kind::DeviceTypes::read(r)?,
-            },
-            min: u16::get(r)?,
-            max: u16::get(r)?,
-        }),
+        |r| {
+            let device = t::Device::new(read_string(r)?, read_string(r)?, kind::DeviceTypes::read(r)?);
+            Ok(t::DeviceDistance::new(device, u16::get(r)?, u16::get(r)?))
+        },
         |w, distance| {
             write_text(w, Some(&distance.device.uuid))?;
             write_text(w, Some(&distance.device.osname))?;
@@ -116,11 +106,7 @@ kinds! {
             Ok(())
         };
     Endpoint(t::Endpoint) ENDPOINT,
-        |r| Ok(t::Endpoint {
-            uuid: kind::Text::read(r)?,
-            osname: read_text(r)?.map(str::to_owned),
-            endpoint: read_bytes(r)?,
-        }),
+        |r| Ok(t::Endpoint::new(kind::Text::read(r)?, read_text(r)?.map(str::to_owned), read_bytes(r)?)),
         |w, endpoint| {
             write_text(w, endpoint.uuid.as_deref())?;
             write_text(w, endpoint.osname.as_deref())?;
@@ -133,11 +119,9 @@ impl Kind for kind::Info {
     const DATA_TYPE: DataType = DataType::INFO;
 
     fn read(reader: &mut Reader<'_>) -> Result<t::Info, CodecError> {
-        Ok(t::Info {
-            key: read_key(reader)?,
-            flags: kind::InfoFlags::read(reader)?,
-            value: read_value(reader)?,
-        })
+        let key = read_key(reader)?;
+        let flags = kind::InfoFlags::read(reader)?;
+        Ok(t::Info::dynamic(key, read_value(reader)?).with_flags(flags))
     }
 
     /// An info without a key is an unused element of a C program's array.

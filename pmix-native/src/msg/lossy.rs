@@ -55,7 +55,7 @@ fn carried(encoding: Encoding, infos: &[Info]) -> Vec<Info> {
         if rest.is_none() {
             leave_out(&info.key, &error);
         }
-        rest.map(|value| Info { value, ..info.clone() })
+        rest.map(|value| Info::dynamic(info.key.clone(), value).with_flags(info.flags))
     };
     infos.iter().filter_map(carry).collect()
 }

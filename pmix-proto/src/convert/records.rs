@@ -92,11 +92,9 @@ impl Wire for Info {
     }
 
     fn from_form(form: v1::Info, scope: &mut Scope) -> Result<Self, ConvertError> {
-        Ok(Self {
-            key: Wire::from_form(form.key, scope).at("key")?,
-            flags: Wire::from_form(form.flags, scope).at("flags")?,
-            value: value_field(form.value, scope)?,
-        })
+        let key = Wire::from_form(form.key, scope).at("key")?;
+        let flags = Wire::from_form(form.flags, scope).at("flags")?;
+        Ok(Self::dynamic(key, value_field(form.value, scope)?).with_flags(flags))
     }
 }
 
@@ -112,11 +110,9 @@ impl Wire for Pdata {
     }
 
     fn from_form(form: v1::Pdata, scope: &mut Scope) -> Result<Self, ConvertError> {
-        Ok(Self {
-            proc: required(form.proc, scope).at("proc")?,
-            key: Wire::from_form(form.key, scope).at("key")?,
-            value: value_field(form.value, scope)?,
-        })
+        let proc = required(form.proc, scope).at("proc")?;
+        let key = Wire::from_form(form.key, scope).at("key")?;
+        Ok(Self::new(proc, key, value_field(form.value, scope)?))
     }
 }
 
@@ -147,7 +143,8 @@ impl Wire for App {
     }
 
     fn from_form(form: v1::App, scope: &mut Scope) -> Result<Self, ConvertError> {
-        let mut app = Self::new(form.command, form.max_procs);
+        let mut app = Self::new(form.command, 0);
+        app.max_procs = form.max_procs;
         app.argv = form.argv;
         app.env = form.env;
         app.cwd = form.cwd;
@@ -186,14 +183,12 @@ impl Wire for ProcInfo {
     }
 
     fn from_form(form: v1::ProcInfo, scope: &mut Scope) -> Result<Self, ConvertError> {
-        Ok(Self {
-            proc: required(form.proc, scope).at("proc")?,
-            hostname: form.hostname,
-            executable: form.executable,
-            pid: Wire::from_form(form.pid, scope)?,
-            exit_code: form.exit_code,
-            state: Wire::from_form(form.state, scope).at("state")?,
-        })
+        let mut row = Self::new(required(form.proc, scope).at("proc")?);
+        (row.hostname, row.executable) = (form.hostname, form.executable);
+        row.pid = Wire::from_form(form.pid, scope)?;
+        row.exit_code = form.exit_code;
+        row.state = Wire::from_form(form.state, scope).at("state")?;
+        Ok(row)
     }
 }
 
@@ -209,15 +204,23 @@ impl Wire for DeviceDistance {
     }
 
     fn from_form(form: v1::DeviceDistance, scope: &mut Scope) -> Result<Self, ConvertError> {
-        Ok(Self {
-            device: required(form.device, scope).at("device")?,
-            min: Wire::from_form(form.min, scope).at("min")?,
-            max: Wire::from_form(form.max, scope).at("max")?,
-        })
+        let device = required(form.device, scope).at("device")?;
+        let min = Wire::from_form(form.min, scope).at("min")?;
+        Ok(Self::new(device, min, Wire::from_form(form.max, scope).at("max")?))
     }
 }
 
-/// Structures with the same fields as their messages.
+/// Some structures are open: they are made without a constructor.
+macro_rules! made {
+    (Regex2 $fields:tt) => { made!(open Regex2 $fields) };
+    (Cpuset $fields:tt) => { made!(open Cpuset $fields) };
+    (Envar $fields:tt) => { made!(open Envar $fields) };
+    (Timeval $fields:tt) => { made!(open Timeval $fields) };
+    (open $type:ident { $($field:ident),+ }) => { $type { $($field),+ } };
+    ($type:ident { $($field:ident),+ }) => { $type::new($($field),+) };
+}
+
+/// Structures with the same fields as their messages, in the order of their constructor.
 macro_rules! fields {
     ($($type:ident { $($field:ident),+ $(,)? })+) => {$(
         impl Wire for $type {
@@ -228,7 +231,8 @@ macro_rules! fields {
             }
 
             fn from_form(form: v1::$type, scope: &mut Scope) -> Result<Self, ConvertError> {
-                Ok(Self { $($field: Wire::from_form(form.$field, scope).at(stringify!($field))?),+ })
+                $(let $field = Wire::from_form(form.$field, scope).at(stringify!($field))?;)+
+                Ok(made!($type { $($field),+ }))
             }
         }
         messages!($type => $type);

@@ -58,13 +58,11 @@ impl Element for ProcInfo {
         let names = hostnames.into_iter().zip(executables);
         let numbers = table.pid.into_iter().zip(table.exit_code).zip(states);
         let rows = procs.into_iter().zip(names).zip(numbers);
-        let row = |((proc, (hostname, executable)), ((pid, exit_code), state))| Self {
-            proc,
-            hostname,
-            executable,
-            pid: Pid(pid),
-            exit_code,
-            state,
+        let row = |((proc, (hostname, executable)), ((pid, exit_code), state))| {
+            let mut row = Self::new(proc);
+            (row.hostname, row.executable) = (hostname, executable);
+            (row.pid, row.exit_code, row.state) = (Pid(pid), exit_code, state);
+            row
         };
         Ok(rows.map(row).collect())
     }

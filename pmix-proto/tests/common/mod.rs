@@ -86,7 +86,7 @@ samples! {
     StoragePersistence: |_| any::<u64>().prop_map(StoragePersistence::from_bits_retain);
     StorageAccessType: |_| any::<u16>().prop_map(StorageAccessType::from_bits_retain);
     Info: |depth| (KeyName::sample(0), InfoFlags::sample(0), Value::sample(depth))
-        .prop_map(|(key, flags, value)| Info { key, flags, value });
+        .prop_map(|(key, flags, value)| Info::dynamic(key, value).with_flags(flags));
     Directives: |depth| vec(Info::sample(depth), 0..3).prop_map(Directives::from);
     App: |depth| (
         text(),
@@ -96,7 +96,8 @@ samples! {
         any::<i32>(),
         vec(Info::sample(depth), 0..3),
     ).prop_map(|(command, argv, env, cwd, max_procs, info)| {
-        let mut app = App::new(command, max_procs);
+        let mut app = App::new(command, 0);
+        app.max_procs = max_procs;
         (app.argv, app.env, app.cwd, app.info) = (argv, env, cwd, info);
         app
     });
@@ -106,7 +107,7 @@ samples! {
         query
     });
     Pdata: |depth| (ProcId::sample(0), KeyName::sample(0), Value::sample(depth))
-        .prop_map(|(proc, key, value)| Pdata { proc, key, value });
+        .prop_map(|(proc, key, value)| Pdata::new(proc, key, value));
     KeyVal: |depth| (KeyName::sample(0), Value::sample(depth)).prop_map(|(key, value)| KeyVal { key, value });
     ProcInfo: |_| (
         ProcId::sample(0),
@@ -116,7 +117,10 @@ samples! {
         any::<i32>(),
         ProcState::sample(0),
     ).prop_map(|(proc, hostname, executable, pid, exit_code, state)| {
-        ProcInfo { proc, hostname, executable, pid, exit_code, state }
+        let mut row = ProcInfo::new(proc);
+        (row.hostname, row.executable, row.pid) = (hostname, executable, pid);
+        (row.exit_code, row.state) = (exit_code, state);
+        row
     });
     RegAttr: |depth| (
         text(),
@@ -124,21 +128,21 @@ samples! {
         DataType::sample(0),
         vec(Info::sample(depth), 0..2),
         vec(text(), 0..3),
-    ).prop_map(|(name, key, data_type, limits, description)| RegAttr { name, key, data_type, limits, description });
+    ).prop_map(|(name, key, data_type, limits, description)| RegAttr::new(name, key, data_type, limits, description));
     Envar: |_| (text(), text(), any::<u8>()).prop_map(|(name, value, separator)| Envar { name, value, separator });
-    Coord: |_| (CoordView::sample(0), vec(any::<u32>(), 0..4)).prop_map(|(view, coords)| Coord { view, coords });
+    Coord: |_| (CoordView::sample(0), vec(any::<u32>(), 0..4)).prop_map(|(view, coords)| Coord::new(view, coords));
     Geometry: |_| (any::<u64>(), text(), text(), vec(Coord::sample(0), 0..3))
-        .prop_map(|(fabric, uuid, osname, coordinates)| Geometry { fabric, uuid, osname, coordinates });
+        .prop_map(|(fabric, uuid, osname, coordinates)| Geometry::new(fabric, uuid, osname, coordinates));
     Endpoint: |_| (option::of(text()), option::of(text()), Bytes::sample(0))
-        .prop_map(|(uuid, osname, endpoint)| Endpoint { uuid, osname, endpoint });
+        .prop_map(|(uuid, osname, endpoint)| Endpoint::new(uuid, osname, endpoint));
     Device: |_| (text(), text(), DeviceTypes::sample(0))
-        .prop_map(|(uuid, osname, device_type)| Device { uuid, osname, device_type });
+        .prop_map(|(uuid, osname, device_type)| Device::new(uuid, osname, device_type));
     DeviceDistance: |_| (Device::sample(0), any::<u16>(), any::<u16>())
-        .prop_map(|(device, min, max)| DeviceDistance { device, min, max });
+        .prop_map(|(device, min, max)| DeviceDistance::new(device, min, max));
     ResourceUnit: |_| (DeviceTypes::sample(0), any::<u64>())
-        .prop_map(|(device_type, count)| ResourceUnit { device_type, count });
+        .prop_map(|(device_type, count)| ResourceUnit::new(device_type, count));
     NodePid: |_| (option::of(text()), any::<u32>(), Pid::sample(0))
-        .prop_map(|(hostname, nodeid, pid)| NodePid { hostname, nodeid, pid });
+        .prop_map(|(hostname, nodeid, pid)| NodePid::new(hostname, nodeid, pid));
     Regex2: |_| (text(), Bytes::sample(0)).prop_map(|(encoding, bytes)| Regex2 { encoding, bytes });
     Cpuset: |_| (text(), option::of(text())).prop_map(|(source, list)| Cpuset { source, list });
     Event: |depth| (Status::sample(0), ProcId::sample(0), DataRange::sample(0), Directives::sample(depth))

@@ -158,7 +158,7 @@ async fn run_as_rank(check: &Check, args: &Args) -> Verdict {
         Err(error) => return Verdict::Failed(format!("a rank cannot find its own program: {error}")),
     };
     match args.wire {
-        Wire::Grpc => match answered(patience, Client::from_env().connect()).await {
+        Wire::Grpc => match answered(patience, Client::from_env().init()).await {
             Ok(client) => {
                 let verdict = run_rank(check, GrpcRank::new(client.clone()), second, patience).await;
                 end(verdict, answered(patience, client.finalize()).await)

@@ -186,7 +186,7 @@ impl AppArgs {
             let problem = "no PROGRAM given";
             return Err(FirstApp::command().error(ErrorKind::MissingRequiredArgument, problem));
         };
-        let mut app = App::new(name, i32::from(self.count)).args(program);
+        let mut app = App::new(name, u32::from(self.count)).args(program);
         app.cwd = self.wdir;
         app.env = env;
         Ok(app)

@@ -44,7 +44,7 @@ fn interface(name: String, path: &Path) -> (Info, Device) {
         Some(INFINIBAND) => DeviceTypes::OPENFABRICS,
         _ => DeviceTypes::NETWORK,
     };
-    let device = Device { uuid: address.unwrap_or_else(|| name.clone()), osname: name, device_type };
+    let device = Device::new(address.unwrap_or_else(|| name.clone()), name, device_type);
     (Info::new(&keys::FABRIC_DEVICE, described), device)
 }
 
@@ -53,7 +53,7 @@ pub(super) fn block(sys: &Path) -> Vec<Device> {
     let is_real = |(name, _): &(String, PathBuf)| !VIRTUAL.iter().any(|kind| name.starts_with(kind));
     let device = |(name, path): (String, PathBuf)| {
         let id = line(&path, "device/wwid").or_else(|| line(&path, "wwid"));
-        Device { uuid: id.unwrap_or_else(|| name.clone()), osname: name, device_type: DeviceTypes::BLOCK }
+        Device::new(id.unwrap_or_else(|| name.clone()), name, DeviceTypes::BLOCK)
     };
     children(&sys.join("block")).into_iter().filter(is_real).map(device).collect()
 }

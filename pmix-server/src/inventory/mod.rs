@@ -105,11 +105,8 @@ mod tests {
             Info::new(&keys::FABRIC_DEVICE_STATE, LinkState::DOWN),
         ];
         let fabric = |infos: &[Info]| Info::new(&keys::FABRIC_DEVICE, DataArray::Info(infos.to_vec()));
-        let device = |uuid: &str, osname: &str, device_type| Device {
-            uuid: uuid.into(),
-            osname: osname.into(),
-            device_type,
-        };
+        let device =
+            |uuid: &str, osname: &str, device_type| Device::new(uuid.into(), osname.into(), device_type);
         let expected = vec![
             Info::new(&keys::HOSTNAME, "n0"),
             Info::new(&keys::AVAIL_PHYS_MEMORY, 2048u64 * 1024),

@@ -100,7 +100,10 @@ pub(super) fn task(caller: &ProcId, ask: Ask) -> Task {
         }
         Ask::ResolveNodes(nspace) => Task::Ask(Request::ResolveNodes(named(nspace)), AnswerAs::Nodes),
         Ask::Publish(publish) => {
-            let plain = |info: Info| Info { value: plain(info.value.clone()), ..info };
+            let plain = |mut info: Info| {
+                info.value = plain(info.value);
+                info
+            };
             let data = publish.info.into_vec().into_iter().map(plain).collect();
             Task::Ask(Request::Publish(Publish::new(data)), AnswerAs::Status)
         }

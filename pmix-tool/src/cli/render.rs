@@ -135,18 +135,12 @@ mod tests {
 
     fn rows() -> Vec<ProcInfo> {
         let proc = ProcId::new("job-1".parse().unwrap(), "0".parse().unwrap());
-        let running = ProcInfo {
-            hostname: Some("n0".into()),
-            executable: Some("/opt/very/long/path/to/solver".into()),
-            pid: Pid(4711),
-            state: ProcState::RUNNING,
-            ..ProcInfo::new(proc.clone())
-        };
-        let ended = ProcInfo {
-            state: ProcState::TERM_NON_ZERO,
-            exit_code: 3,
-            ..ProcInfo::new(proc.with_rank("10".parse().unwrap()))
-        };
+        let mut running = ProcInfo::new(proc.clone());
+        running.hostname = Some("n0".into());
+        running.executable = Some("/opt/very/long/path/to/solver".into());
+        (running.pid, running.state) = (Pid(4711), ProcState::RUNNING);
+        let mut ended = ProcInfo::new(proc.with_rank("10".parse().unwrap()));
+        (ended.state, ended.exit_code) = (ProcState::TERM_NON_ZERO, 3);
         vec![running, ended]
     }
 

@@ -93,13 +93,12 @@ pub async fn start(root: &Path, nspace: &str, host: Host, jobs: &[&str]) -> Serv
 
 /// A running process and one that failed.
 pub fn rows(nspace: &str) -> Vec<ProcInfo> {
-    let row = |rank, pid, state, exit_code| ProcInfo {
-        hostname: Some("n0".into()),
-        executable: Some("/opt/app/solver".into()),
-        pid: Pid(pid),
-        state,
-        exit_code,
-        ..ProcInfo::new(proc(nspace, rank))
+    let row = |rank, pid, state, exit_code| {
+        let mut row = ProcInfo::new(proc(nspace, rank));
+        row.hostname = Some("n0".into());
+        row.executable = Some("/opt/app/solver".into());
+        (row.pid, row.state, row.exit_code) = (Pid(pid), state, exit_code);
+        row
     };
     vec![row(0, 4711, ProcState::CONNECTED, 0), row(1, 4712, ProcState::TERM_NON_ZERO, 3)]
 }

@@ -188,6 +188,18 @@ impl ValueType for Bytes {
     }
 }
 
+impl ValueType for Vec<u8> {
+    const DATA_TYPE: DataType = DataType::BYTE_OBJECT;
+
+    fn from_value(value: &Value) -> Result<Self, ValueError> {
+        value.as_bytes().map(|bytes| bytes.to_vec()).ok_or_else(|| mismatch(Self::DATA_TYPE, value))
+    }
+
+    fn into_value(self, data_type: DataType) -> Value {
+        Bytes::from(self).into_value(data_type)
+    }
+}
+
 impl ValueType for Value {
     const DATA_TYPE: DataType = DataType::UNDEF;
 
@@ -295,6 +307,42 @@ from_plain!(
 impl From<&str> for Value {
     fn from(text: &str) -> Self {
         Self::String(text.to_owned())
+    }
+}
+
+impl From<&String> for Value {
+    fn from(text: &String) -> Self {
+        Self::String(text.clone())
+    }
+}
+
+impl From<Vec<u8>> for Value {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::ByteObject(bytes.into())
+    }
+}
+
+impl From<&[u8]> for Value {
+    fn from(bytes: &[u8]) -> Self {
+        Self::ByteObject(Bytes::copy_from_slice(bytes))
+    }
+}
+
+impl<const N: usize> From<&[u8; N]> for Value {
+    fn from(bytes: &[u8; N]) -> Self {
+        bytes.as_slice().into()
+    }
+}
+
+impl From<&Nspace> for Value {
+    fn from(nspace: &Nspace) -> Self {
+        Self::Nspace(nspace.clone())
+    }
+}
+
+impl From<&ProcId> for Value {
+    fn from(proc: &ProcId) -> Self {
+        Self::Proc(proc.clone())
     }
 }
 

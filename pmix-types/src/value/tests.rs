@@ -85,3 +85,14 @@ proptest! {
         prop_assert_eq!(narrowed.is_err(), n < 0);
     }
 }
+
+#[test]
+fn val_03_bytes_are_given_as_a_vector_a_slice_or_an_array_and_read_as_any_of_them() {
+    let object = Value::ByteObject(Bytes::from_static(b"ab"));
+    for value in [Value::from(vec![b'a', b'b']), Value::from(&b"ab"[..]), Value::from(b"ab")] {
+        assert_eq!(value, object);
+        assert_eq!(value.get::<Vec<u8>>().unwrap(), b"ab");
+        assert_eq!(value.get::<Bytes>().unwrap(), &b"ab"[..]);
+    }
+    assert!(Value::from("ab").get::<Vec<u8>>().is_err());
+}

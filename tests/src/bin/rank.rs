@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::str::FromStr;
 
 use pmix_client::types::{App, Persistence, Status, Value};
-use pmix_client::{Client, Error, Nspace, Rank, Scope, keys};
+use pmix_client::{Client, Error, Nspace, Procs, Rank, Scope, keys};
 use rustix::process::{Signal, getpid, kill_process};
 
 /// What to do after connecting.
@@ -91,11 +91,11 @@ async fn run(act: Act) -> Result<u8, Error> {
         return Ok(0);
     }
     if matches!(act, Act::MaybeAlone) {
-        let client = Client::from_env().allow_singleton().connect().await?;
+        let client = Client::from_env().allow_singleton().init().await?;
         println!("{}", if client.is_singleton() { "alone" } else { "launched" });
         return client.finalize().await.map(|()| 0);
     }
-    let client = Client::from_env().connect().await?;
+    let client = Client::from_env().init().await?;
     let me = client.proc_id().clone();
     let rank = me.rank.to_raw();
     println!(
@@ -155,7 +155,7 @@ async fn run(act: Act) -> Result<u8, Error> {
             block().await
         }
         Act::CleanUp(ref files) => {
-            client.job_control([]).register_cleanup(files).await?;
+            client.job_control(Procs::own_nspace()).register_cleanup(files).await?;
             return Ok(0);
         }
         Act::PutCommitGet(keys) => put_commit_get(&client, keys).await?,

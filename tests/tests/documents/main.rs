@@ -5,6 +5,7 @@
 mod glossary;
 mod layers;
 mod limits;
+mod rules;
 mod security;
 
 use std::fs;

@@ -105,7 +105,7 @@ macro_rules! willing {
 willing! {
     abort(host::Abort, ()) ();
     publish(host::Publish, ()) ();
-    lookup(host::Lookup, Found) vec![Pdata { proc: me(), key: "k".parse().unwrap(), value: Value::Uint32(7) }];
+    lookup(host::Lookup, Found) vec![Pdata::new(me(), "k".parse().unwrap(), Value::Uint32(7))];
     unpublish(Unpublish, ()) ();
     spawn(host::Spawn, Nspace) Nspace::new("child").unwrap();
     log(host::Log, ()) ();

@@ -19,13 +19,13 @@ const PUBLISH: &str = "PMIx_Publish";
 struct Host;
 
 fn own() -> RegAttr {
-    RegAttr {
-        name: "ACME_COPIES".into(),
-        key: "acme.copies".parse().unwrap(),
-        data_type: DataType::UINT32,
-        limits: vec![Info::new(&keys::MIN_VALUE, 1u32), Info::new(&keys::MAX_VALUE, 3u32)],
-        description: vec!["how many copies to keep".into(), "one if not given".into()],
-    }
+    RegAttr::new(
+        "ACME_COPIES".into(),
+        "acme.copies".parse().unwrap(),
+        DataType::UINT32,
+        vec![Info::new(&keys::MIN_VALUE, 1u32), Info::new(&keys::MAX_VALUE, 3u32)],
+        vec!["how many copies to keep".into(), "one if not given".into()],
+    )
 }
 
 #[async_trait]

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures::future::join_all;
 use pmix_client::types::job::JobSpec;
 use pmix_client::types::{DataArray, DataRange, Directives, Event, Info, Status};
-use pmix_client::{Client, Connection, Error, Nspace, ProcId, Scope, keys};
+use pmix_client::{Client, ConnectedSet, Error, Nspace, ProcId, Scope, keys};
 use pmix_host::{Exchange, ExchangeError, MemoryExchange, Responder, StandardHost};
 use pmix_tests::{NullLauncher, TestCluster, TestNode, all_of, nspace, on_both_runtimes, proc, within};
 use tokio::sync::watch;
@@ -30,7 +30,7 @@ async fn two_jobs(each: u32) -> (Vec<TestNode>, Vec<Client>) {
 }
 
 /// All of them connect at once.
-async fn connect_all(clients: &[Client], procs: &[ProcId]) -> Vec<Connection> {
+async fn connect_all(clients: &[Client], procs: &[ProcId]) -> Vec<ConnectedSet> {
     let connecting = clients.iter().map(|client| client.connect(procs).into_future());
     within(join_all(connecting)).await.into_iter().collect::<Result<_, _>>().unwrap()
 }
@@ -40,7 +40,7 @@ async fn disconnect_all(clients: &[Client], procs: &[ProcId]) -> Vec<Result<(), 
 }
 
 /// What must hold of one connect: one namespace, ranks without holes.
-fn named(connections: &[Connection]) -> Nspace {
+fn named(connections: &[ConnectedSet]) -> Nspace {
     let name = connections[0].nspace.clone().unwrap();
     assert!(
         connections.iter().all(|connection| connection.nspace.as_ref() == Some(&name)),
@@ -172,7 +172,7 @@ fn con_03_con_14_what_cannot_be_is_refused() {
         let node = TestNode::with_standard_host(2).await;
         let (a, b) = (node.client(0).await, node.client(1).await);
         let refused = [
-            (within(a.connect(Vec::new()).into_future()).await.unwrap_err(), Status::ERR_BAD_PARAM),
+            (within(a.connect(Vec::<ProcId>::new()).into_future()).await.unwrap_err(), Status::ERR_BAD_PARAM),
             (within(a.connect([node.proc(1)]).into_future()).await.unwrap_err(), Status::ERR_NOT_A_MEMBER),
             (
                 within(a.disconnect([node.job()]).into_future()).await.unwrap_err(),
@@ -213,7 +213,8 @@ fn con_09_con_17_one_namespace_connects_and_an_exchange_names_nobody() {
         let exchanging =
             clients.iter().map(|client| client.connect([node.job()]).exchange_only().into_future());
         for connection in within(join_all(exchanging)).await {
-            assert_eq!(connection.unwrap(), Connection::default());
+            let set = connection.unwrap();
+            assert_eq!((set.nspace, set.rank), (None, None));
         }
         named(&connect_all(&clients, &[node.job()]).await);
     });

@@ -316,7 +316,7 @@ async fn evt_09_a_stream_of_what_certain_processes_tell() {
 
 /// A handler that passes on what it is called with, if anybody wants to know.
 async fn handle(
-    handler: HandlerBuilder<'_>,
+    handler: HandlerBuilder,
     outcome: HandlerOutcome,
 ) -> (HandlerRegistration, mpsc::UnboundedReceiver<HandlerCall>) {
     let (calls, called) = mpsc::unbounded_channel();

@@ -141,7 +141,7 @@ async fn fen_05_only_participants_may_call_and_a_set_is_not_empty() {
     let client = node.client(0).await;
     let stranger = within(client.fence([node.proc(1), node.proc(2)])).await.unwrap_err();
     assert_eq!(stranger.status(), Status::ERR_NOT_A_MEMBER, "{stranger}");
-    let empty = within(client.fence([])).await.unwrap_err();
+    let empty = within(client.fence(Vec::<ProcId>::new())).await.unwrap_err();
     assert_eq!(empty.status(), Status::ERR_BAD_PARAM, "{empty}");
 }
 

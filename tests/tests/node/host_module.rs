@@ -9,7 +9,7 @@ use pmix_client::types::{
     AllocDirective, App, DataArray, DataRange, FabricOperation, Info, Pdata, Query, ResourceBlockDirective,
     Status, Value,
 };
-use pmix_client::{Client, Credential, Nspace, ProcId, Scope, keys};
+use pmix_client::{Client, Credential, Nspace, ProcId, Procs, Scope, keys};
 use pmix_server::host::*;
 use pmix_server::{Capabilities, HostModule, HostResult, Upcall, UpcallContext, async_trait};
 use pmix_tests::{TestNode, nspace, on_both_runtimes, proc, within};
@@ -50,7 +50,7 @@ recorder! {
     direct_modex(_, _: DirectModexRequest) -> HostResult<Bytes> { Err(Status::ERR_NOT_FOUND.into()) }
     publish(_, _: Publish) -> HostResult<()> { Ok(()) }
     lookup(cx, req: Lookup) -> HostResult<Found> {
-        let found = |key| Pdata { proc: cx.caller.clone(), key, value: Value::Uint32(1) };
+        let found = |key| Pdata::new(cx.caller.clone(), key, Value::Uint32(1));
         Ok(req.keys.into_iter().map(found).collect())
     }
     unpublish(_, _: Unpublish) -> HostResult<()> { Ok(()) }
@@ -126,7 +126,7 @@ async fn act(node: &TestNode, client: Client) {
     assert_eq!(queues.get(&keys::QUERY_QUEUE_LIST).unwrap().as_deref(), Some("short,long"));
     within(client.log().stderr("a word")).await.unwrap();
     within(client.allocate(AllocDirective::NEW)).await.unwrap();
-    within(client.job_control([]).signal(10)).await.unwrap();
+    within(client.job_control(Procs::own_nspace()).signal(10)).await.unwrap();
     let usage = client.monitor(&keys::MONITOR_NODE_RESOURCE_USAGE, DataArray::Undef, Status::SUCCESS);
     within(usage).await.unwrap();
     let credential = within(client.credential()).await.unwrap();

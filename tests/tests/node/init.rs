@@ -78,7 +78,7 @@ async fn ini_02_a_server_that_is_not_there_is_an_error() {
     let node = TestNode::start(1).await;
     let (uri, proc) = (node.handle().uri().to_owned(), node.proc(0));
     node.stop().await;
-    let error = within(Client::builder().uri(uri.clone()).proc(proc).connect()).await.unwrap_err();
+    let error = within(Client::builder().uri(uri.clone()).proc(proc).init()).await.unwrap_err();
     assert!(matches!(error, Error::Transport(_)), "{error:?}");
     let path = uri.split("unix:").nth(1).unwrap();
     assert!(error.to_string().contains(path), "{error}");
@@ -93,7 +93,7 @@ fn ini_07_cli_04_init_and_finalize_wait_for_the_host() {
         let (uid, gid) = ids();
         node.handle().register_client(&proc, uid, gid, Some(Arc::new("its object"))).await.unwrap();
 
-        let connecting = tokio::spawn(Client::builder().uri(node.handle().uri()).proc(proc).connect());
+        let connecting = tokio::spawn(Client::builder().uri(node.handle().uri()).proc(proc).init());
         assert_eq!(host.told(1).await, ["connected job:0 its object"]);
         assert!(!connecting.is_finished(), "the host has not answered");
         host.permits.add_permits(1);

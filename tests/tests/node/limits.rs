@@ -85,7 +85,7 @@ async fn a_modex_above_the_limit_of_the_client_fails_its_fence_and_hangs_nobody(
     let mut limits = Limits::default();
     limits.body_bytes = 3 * MIB;
     let narrow = Client::builder().uri(node.handle().uri()).proc(node.proc(0)).limits(limits);
-    let clients = [within(narrow.connect()).await.unwrap(), node.client(1).await];
+    let clients = [within(narrow.init()).await.unwrap(), node.client(1).await];
     for client in &clients {
         publish(client, "big", Value::ByteObject(Bytes::from(vec![7; 2 * MIB]))).await;
     }

@@ -17,7 +17,7 @@ async fn hst_09_mon_01_mon_02_mon_03_mon_04_a_process_that_sends_no_heartbeat_is
     let mut alarms = within(other.events([Status::MONITOR_HEARTBEAT_ALERT])).await.unwrap();
     let long = watched.monitor_heartbeat(Duration::from_secs(600)).heartbeat_drops(2).id("long");
     assert_eq!(within(long.app_control()).await.unwrap(), []);
-    let short = watched.monitor_heartbeat(Duration::from_millis(1)).range(DataRange::SESSION).id("short");
+    let short = watched.monitor_heartbeat(Duration::from_secs(1)).range(DataRange::SESSION).id("short");
     assert_eq!(within(short).await.unwrap(), []);
     within(watched.heartbeat()).await.unwrap();
 

@@ -73,7 +73,7 @@ impl HostModule for Echo {
 
     async fn resource_block(&self, cx: &UpcallContext, req: ResourceBlock) -> HostResult<()> {
         echo(cx, req.directives);
-        let unit = ResourceUnit { device_type: DeviceTypes::GPU, count: 2 };
+        let unit = ResourceUnit::new(DeviceTypes::GPU, 2);
         match (req.directive, req.block.as_str(), &*req.units) {
             (ResourceBlockDirective::DEFINE, "gpus", [one]) if *one == unit => Ok(()),
             _ => Err(Status::ERR_BAD_PARAM.into()),
@@ -113,7 +113,7 @@ fn alc_01_mon_04_crd_01_crd_02_gen_13_gen_14_the_host_serves_what_processes_ask_
 
         let control = client.session_control(7).directive(&keys::SESSION_PAUSE, true);
         assert_eq!(within(control).await.unwrap(), [Info::new(&keys::SESSION_PAUSE, true)]);
-        let unit = ResourceUnit { device_type: DeviceTypes::GPU, count: 2 };
+        let unit = ResourceUnit::new(DeviceTypes::GPU, 2);
         let define =
             |units: Vec<ResourceUnit>| client.resource_block(ResourceBlockDirective::DEFINE, "gpus", units);
         within(define(vec![unit])).await.unwrap();

@@ -100,7 +100,7 @@ fn what_does_not_keep_the_rules_fails() {
     let args = ["--wire", "native", "--only", "fence_waits_for_all", "--only", "rounds_do_not_mix"];
     let (code, text, _) = check(&args, &launcher);
     assert_eq!(code, Some(1), "{text}");
-    assert!(text.contains("a rank cannot connect: no launcher has offered its native protocol"), "{text}");
+    assert!(text.contains("a rank cannot connect: the launcher does not offer the native wire"), "{text}");
     assert!(text.ends_with("\n0 passed, 2 failed, 0 skipped\n"), "{text}");
 }
 

@@ -53,7 +53,7 @@ async fn node(host: Listener, stop: impl Into<Value>) -> TestNode {
 }
 
 fn connecting(node: &TestNode) -> JoinHandle<Result<Client, Error>> {
-    tokio::spawn(Client::builder().uri(node.handle().uri()).proc(node.proc(0)).connect())
+    tokio::spawn(Client::builder().uri(node.handle().uri()).proc(node.proc(0)).init())
 }
 
 async fn release(by: &Client, range: DataRange) {
@@ -113,12 +113,12 @@ async fn ini_09_gen_12_the_time_of_init_limits_the_wait() {
     let node = node(host.clone(), true).await;
     let init = || Client::builder().uri(node.handle().uri()).proc(node.proc(0));
     let timeout = |seconds| Directives::new().with(&keys::TIMEOUT, seconds);
-    let long = init().directives(timeout(600)).timeout(Duration::from_millis(20)).connect();
+    let long = init().directives(timeout(600)).timeout(Duration::from_millis(20)).init();
     assert_eq!(within(long).await.unwrap_err().status(), Status::ERR_TIMEOUT);
     host.lost(1).await;
-    let short = init().directives(timeout(1)).connect();
+    let short = init().directives(timeout(1)).init();
     assert_eq!(within(short).await.unwrap_err().status(), Status::ERR_TIMEOUT);
-    let wrong = init().directives(timeout(-1)).connect();
+    let wrong = init().directives(timeout(-1)).init();
     assert_eq!(within(wrong).await.unwrap_err().status(), Status::ERR_BAD_PARAM);
     host.lost(2).await;
 }

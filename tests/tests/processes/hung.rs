@@ -133,7 +133,7 @@ async fn gen_12_ini_07_who_comes_and_goes_with_a_limit_is_not_held_by_a_server_t
     let second = Duration::from_secs(1);
     // the system lets it connect, and nobody says welcome
     let builder = Client::builder().uri(uri).tool(None).timeout(second);
-    let error = within(builder.connect()).await.unwrap_err();
+    let error = within(builder.init()).await.unwrap_err();
     assert_eq!(error.status(), Status::ERR_TIMEOUT);
     assert!(error.to_string().contains("has not answered within 1s"), "{error}");
     let clone = hung.client().clone();

@@ -35,7 +35,7 @@ impl Rig {
     }
 
     /// A job of a shell script that takes input.
-    async fn job(&self, name: &str, script: &str, ranks: i32) -> Job {
+    async fn job(&self, name: &str, script: &str, ranks: u32) -> Job {
         self.start_job(job(name, script, ranks).stdin(Rank::WILDCARD)).await
     }
 
@@ -44,7 +44,7 @@ impl Rig {
     }
 }
 
-fn job(name: &str, script: &str, ranks: i32) -> JobStart {
+fn job(name: &str, script: &str, ranks: u32) -> JobStart {
     JobStart::new(name.parse().unwrap(), vec![App::new("sh", ranks).args(["-c", script])])
 }
 
@@ -349,7 +349,7 @@ async fn iof_02_iof_12_what_is_not_supported_is_said() {
     assert_eq!(within(both).await.unwrap_err().status(), Status::ERR_BAD_PARAM);
     let error = within(client.push_stdin([node.job()]).write("hello")).await.unwrap_err();
     assert_eq!(error.status(), Status::ERR_NOT_SUPPORTED, "its launcher takes no input");
-    let error = within(client.push_stdin([]).write("hello")).await.unwrap_err();
+    let error = within(client.push_stdin(Vec::<ProcId>::new()).write("hello")).await.unwrap_err();
     assert_eq!(error.status(), Status::ERR_BAD_PARAM);
     let alone = Client::singleton().await.unwrap();
     let error = within(alone.pull_output([node.job()])).await.unwrap_err();

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use pmix_client::types::Status;
-use pmix_client::{Client, ProcId, keys};
+use pmix_client::{Client, ProcId, Procs, keys};
 use pmix_host::{JobReport, MemoryExchange, StandardHost};
 use pmix_tests::{
     Asked, Running, TestLauncher, TestNode, on_both_runtimes, proc, processes_of, program, rank_program,
@@ -23,7 +23,7 @@ fn jct_01_jct_02_signals_pauses_and_ends_reach_the_targets() {
         let client = node.connect(&proc("job", 0)).await.unwrap();
         let whole = ProcId::wildcard("job".parse().unwrap());
 
-        assert_eq!(within(client.job_control([]).signal(10).id("mine")).await.unwrap(), []);
+        assert_eq!(within(client.job_control(Procs::own_nspace()).signal(10).id("mine")).await.unwrap(), []);
         within(client.job_control(procs("job", &[2, 1, 2])).pause()).await.unwrap();
         within(client.job_control([proc("job", 1), whole.clone()]).resume()).await.unwrap();
         within(client.job_control(procs("job", &[2])).kill()).await.unwrap();
@@ -121,9 +121,12 @@ fn jct_03_files_of_a_process_go_when_it_ends_and_those_of_the_job_with_the_last(
         std::fs::write(path("scratch/keep"), "").unwrap();
         let me = first.proc_id().clone();
         within(first.job_control([me]).register_cleanup([path("own")])).await.unwrap();
-        let scratch = first.job_control([]).register_cleanup_dir([path("scratch")]).cleanup_recursive();
+        let scratch = first
+            .job_control(Procs::own_nspace())
+            .register_cleanup_dir([path("scratch")])
+            .cleanup_recursive();
         within(scratch.cleanup_ignore(["keep"])).await.unwrap();
-        within(second.job_control([]).register_cleanup([path("whole")])).await.unwrap();
+        within(second.job_control(Procs::own_nspace()).register_cleanup([path("whole")])).await.unwrap();
 
         drop(first);
         until_gone(&path("own")).await;
@@ -140,10 +143,12 @@ fn jct_03_paths_that_a_list_cannot_name_are_refused() {
     on_both_runtimes(async || {
         let (_node, first, _second) = two_ranks().await;
         for path in ["/tmp/a,/etc/passwd", "relative"] {
-            let error = within(first.job_control([]).register_cleanup([path])).await.unwrap_err();
+            let error =
+                within(first.job_control(Procs::own_nspace()).register_cleanup([path])).await.unwrap_err();
             assert_eq!(error.status(), Status::ERR_BAD_PARAM, "{path}");
         }
-        let both = first.job_control([]).register_cleanup(["/tmp/a"]).cleanup_ignore(["/tmp/a"]);
+        let both =
+            first.job_control(Procs::own_nspace()).register_cleanup(["/tmp/a"]).cleanup_ignore(["/tmp/a"]);
         let error = within(both).await.unwrap_err();
         assert_eq!(error.status(), Status::ERR_CONFLICTING_CLEANUP_DIRECTIVES);
     });

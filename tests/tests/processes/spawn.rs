@@ -38,7 +38,7 @@ impl Rig {
     }
 
     /// A shell script, in which `$OUT` is a file of its rank's own.
-    fn script(&self, script: &str, ranks: i32) -> App {
+    fn script(&self, script: &str, ranks: u32) -> App {
         let script = format!("OUT={}/$PMIX_NAMESPACE.$PMIX_RANK\n{script}", self.out.path().display());
         App::new("sh", ranks).args(["-c", &script])
     }

@@ -227,7 +227,7 @@ fn grp_05_grp_06_a_group_is_told_on_the_native_wire() {
 
 #[test]
 fn pub_12_of_what_was_found_a_c_process_reads_nothing_but_behind_a_success() {
-    let found = vec![pmix_types::Pdata { proc: proc("b", 1), key: key("k"), value: 7u32.into() }];
+    let found = vec![pmix_types::Pdata::new(proc("b", 1), key("k"), 7u32.into())];
     let reply = ours::LookupReply::new(Status::ERR_PARTIAL_SUCCESS, found.clone());
     let told = answered(Reply::Lookup(reply), AnswerAs::Found);
     assert_eq!(told, Body::Lookup(found).into());

@@ -1,10 +1,9 @@
+//! A bounded queue with one reader.
+
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
 
-use pmix_types::Event;
-
-use super::EventError;
 use crate::sync::lock;
 
 /// What a queue holds.
@@ -25,33 +24,18 @@ pub(crate) trait Item: Sized + std::fmt::Debug {
     /// A note that so much is missing.
     fn lagged(missed: u64) -> Self::Trouble;
 
-    /// How much is missing, if that is what the note says.
+    /// How much is missing, if the note is about that.
     fn lag(trouble: &mut Self::Trouble) -> Option<&mut u64>;
 
-    /// What must be told of it even without room.
+    /// The part of it that must be delivered even without room.
     fn essence(self) -> Option<Self> {
         None
     }
 }
 
-impl Item for Event {
-    type Trouble = EventError;
-
-    fn lagged(missed: u64) -> EventError {
-        EventError::Lagged { missed }
-    }
-
-    fn lag(trouble: &mut EventError) -> Option<&mut u64> {
-        match trouble {
-            EventError::Lagged { missed } => Some(missed),
-            EventError::Disconnected => None,
-        }
-    }
-}
-
 /// A bounded queue with one reader. A reader that is too slow loses items and learns how many.
 #[derive(Debug)]
-pub(crate) struct Queue<T: Item = Event> {
+pub(crate) struct Queue<T: Item> {
     capacity: usize,
     state: Mutex<State<T>>,
 }

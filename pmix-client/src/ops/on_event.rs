@@ -1,35 +1,36 @@
 use std::future::Future;
 use std::sync::{Arc, Weak};
 
+use futures::FutureExt;
 use pmix_types::message::{RegisterEvents, Reply, Request};
-use pmix_types::{DataRange, Directives, EventFilter, Info, Key, ProcId, Status, ValueType, keys};
+use pmix_types::{DataRange, EventFilter, Procs, Status, keys};
 
-use super::handler::{Handler, HandlerCall, HandlerOutcome};
-use super::placement::Placement;
-use super::{Interest, Listener, filters};
-use crate::client::Client;
+use super::builder::{Draft, directives, filters};
+use crate::connection::Connection;
+use crate::core::Core;
 use crate::error::Error;
-use crate::session::Session;
+use crate::events::{Handler, HandlerCall, HandlerOutcome, Interest, Listener, Placement, Tell};
 
 const OPERATION: &str = "register events";
 
 /// An event handler to register: say where it stands in the chain, then give it to
-/// [`HandlerBuilder::handle`]. See [`Client::on_event`].
+/// [`HandlerBuilder::handle`]. See [`Client::on_event`](crate::Client::on_event).
 ///
 /// The chain runs in this order (EVT-01): the first handler; those for one code; those for several codes; those for
 /// all codes; the last handler. Within such a category a new handler stands in front unless it says otherwise
 /// (EVT-02).
 #[derive(Clone, Debug)]
 #[must_use = "a handler is registered by `handle`"]
-pub struct HandlerBuilder<'a> {
-    client: &'a Client,
-    codes: Vec<Status>,
-    directives: Directives,
+pub struct HandlerBuilder {
+    draft: Draft<RegisterEvents>,
 }
 
-impl<'a> HandlerBuilder<'a> {
-    pub(crate) const fn new(client: &'a Client, codes: Vec<Status>) -> Self {
-        Self { client, codes, directives: Directives::new() }
+directives!(HandlerBuilder);
+filters!(HandlerBuilder);
+
+impl HandlerBuilder {
+    pub(crate) fn of(core: Core, codes: impl IntoIterator<Item = Status>) -> Self {
+        Self { draft: Draft::new(core, RegisterEvents::new(codes.into_iter().collect())) }
     }
 
     /// Gives it a name, for others to stand beside it and to know its results; no two handlers of a process may
@@ -75,7 +76,7 @@ impl<'a> HandlerBuilder<'a> {
         self.directive(&keys::EVENT_HDLR_AFTER, name)
     }
 
-    /// Stands in front of its category, as it does if nothing is said.
+    /// Stands in front of its category: the default.
     #[doc(alias = "PMIX_EVENT_HDLR_PREPEND")]
     pub fn prepend(self) -> Self {
         self.directive(&keys::EVENT_HDLR_PREPEND, true)
@@ -86,8 +87,6 @@ impl<'a> HandlerBuilder<'a> {
     pub fn append(self) -> Self {
         self.directive(&keys::EVENT_HDLR_APPEND, true)
     }
-
-    filters!(directives);
 
     /// Registers the handler. It is called for each event that it asks for, one at a time, from a task of the
     /// client's: it may take its time and may call the client, but later events wait for it, up to 512 of them. See
@@ -134,23 +133,22 @@ impl<'a> HandlerBuilder<'a> {
         F: Future<Output = R> + Send + 'static,
         R: Into<HandlerOutcome> + 'static,
     {
-        let Self { client, codes, mut directives } = self;
-        let session = client.session(OPERATION)?;
+        let (core, mut request) = self.draft.online(OPERATION)?;
+        let connection = core.connection(OPERATION)?;
         let failed = |failure| Error::failed(OPERATION, failure);
-        let placement = Placement::take(&mut directives).map_err(failed)?;
-        let filter = EventFilter::new(codes.clone(), &mut directives).map_err(failed)?;
-        let id = session.router().seat(codes.len(), &placement, &Arc::downgrade(session)).map_err(failed)?;
+        let placement = Placement::take(&mut request.directives).map_err(failed)?;
+        let filter = EventFilter::new(request.codes.clone(), &mut request.directives).map_err(failed)?;
+        let codes = request.codes.len();
+        let id = connection.router().seat(codes, &placement, || tell(connection)).map_err(failed)?;
         let handler = Arc::new(Handler::new(id, placement.name, handler));
         // from here on the place is freed whatever happens
         let mut registration = HandlerRegistration {
             number: None,
             handler: Arc::clone(&handler),
-            session: Arc::downgrade(session),
+            connection: Arc::downgrade(connection),
         };
-        let mut request = RegisterEvents::new(codes);
-        request.directives = directives;
         let interest = Interest { filter, listener: Listener::Handler(handler) };
-        match session.register(Request::RegisterEvents(request), interest).await? {
+        match connection.register(Request::RegisterEvents(request), interest).await? {
             Reply::Registered(number) => {
                 registration.number = Some(number);
                 Ok(registration)
@@ -158,6 +156,20 @@ impl<'a> HandlerBuilder<'a> {
             _ => Err(Error::unexpected_reply(OPERATION)),
         }
     }
+}
+
+/// How handlers tell the server of an event, as long as there is a connection.
+fn tell(connection: &Arc<Connection>) -> Tell {
+    let connection = Arc::downgrade(connection);
+    Box::new(move |notice| {
+        let connection = Weak::clone(&connection);
+        let told = async move {
+            if let Some(connection) = connection.upgrade() {
+                let _ = connection.carry_out(Request::Notify(notice)).await;
+            }
+        };
+        told.boxed()
+    })
 }
 
 /// A handler in the chain. Dropping it deregisters the handler without waiting; [`HandlerRegistration::deregister`]
@@ -173,7 +185,7 @@ pub struct HandlerRegistration {
     /// `None` until the server has confirmed it, and once it has been given up.
     number: Option<u64>,
     handler: Arc<Handler>,
-    session: Weak<Session>,
+    connection: Weak<Connection>,
 }
 
 impl HandlerRegistration {
@@ -197,12 +209,12 @@ impl HandlerRegistration {
     /// The registration ends all the same when the future is dropped.
     #[doc(alias = "PMIx_Deregister_event_handler")]
     pub async fn deregister(mut self) -> Result<(), Error> {
-        let Some(session) = self.session.upgrade() else { return Ok(()) };
-        let slot = session.slot().await?;
+        let Some(connection) = self.connection.upgrade() else { return Ok(()) };
+        let slot = connection.slot().await?;
         match self.number.take() {
             Some(number) => {
-                session.router().remove(number);
-                session.router().unseat(self.handler.id);
+                connection.router().remove(number);
+                connection.router().unseat(self.handler.id);
                 slot.send(Request::DeregisterEvents(number)).await.map(drop)
             }
             None => Ok(()),
@@ -212,10 +224,10 @@ impl HandlerRegistration {
 
 impl Drop for HandlerRegistration {
     fn drop(&mut self) {
-        let Some(session) = self.session.upgrade() else { return };
-        session.router().unseat(self.handler.id);
+        let Some(connection) = self.connection.upgrade() else { return };
+        connection.router().unseat(self.handler.id);
         if let Some(number) = self.number.take() {
-            session.retire(number);
+            connection.retire(number);
         }
     }
 }

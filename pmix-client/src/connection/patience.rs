@@ -1,4 +1,4 @@
-//! How long a client waits for a server that says nothing.
+//! How long a client waits for a server that does not answer.
 //!
 //! The server runs the clock of a limited operation (GEN-12), for only it can tell who is missing. A server that hangs
 //! runs none, so the client gives up a while after the limit.
@@ -20,7 +20,7 @@ use crate::error::Error;
 /// What a server may take beyond the limit of a request: to read it, to tell others, and to send what it has.
 pub(crate) const SLACK: Duration = Duration::from_secs(5);
 
-/// The time in which the server says that a request is late; `None` if the request may take for ever.
+/// The limit after which the server reports a timeout; `None` if there is none.
 pub(super) fn limit(request: &Request) -> Option<Duration> {
     match request {
         Request::Spawn(spawn) => {
@@ -43,7 +43,7 @@ fn seconds(directives: &Directives, key: &Key<i32>) -> Option<Duration> {
     seconds.filter(|seconds| *seconds > 0).map(Duration::from_secs)
 }
 
-/// The server has not even said that the time is over.
+/// The server did not even report the timeout.
 pub(super) fn exhausted(operation: &'static str, server: &ProcId, limit: Duration) -> Error {
     let message = format!(
         "server {server} did not answer within the limit of {limit:?} and {SLACK:?} more: it may hang, and may still carry out the \

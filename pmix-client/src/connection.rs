@@ -16,7 +16,7 @@ use tokio::sync::{SetOnce, mpsc, oneshot};
 
 use crate::error::{Error, LostConnection};
 use crate::events::{Interest, Router};
-use crate::iof::{OutputError, OutputQueue, Outputs};
+use crate::output::{OutputError, OutputQueue, Outputs};
 use crate::sync::lock;
 
 /// Requests that may wait for the transport before callers have to.
@@ -33,7 +33,7 @@ pub(crate) struct Outgoing {
 /// What the transport has received.
 #[derive(Debug)]
 pub(crate) enum Incoming {
-    /// The answer to a request.
+    /// The reply to a request.
     Reply {
         id: u64,
         outcome: Result<Reply, Failure>,
@@ -41,7 +41,7 @@ pub(crate) enum Incoming {
     Push(Push),
 }
 
-/// The transport's end of the channels of a session.
+/// The transport's end of the channels of a connection.
 #[derive(Debug)]
 pub(crate) struct TransportEnd {
     /// Requests in the order they are to be sent. Its end is the end of the conversation.
@@ -49,16 +49,16 @@ pub(crate) struct TransportEnd {
     /// Requests that nobody waits for.
     pub(crate) errands: mpsc::UnboundedReceiver<Outgoing>,
     pub(crate) deliverer: Deliverer,
-    /// Resolves when nobody holds the session any more, so that there is nothing left to receive.
+    /// Resolves when nobody holds the connection any more, so that there is nothing left to receive.
     pub(crate) abandoned: oneshot::Receiver<()>,
 }
 
 /// One connection to a server.
 #[derive(Debug)]
-pub(crate) struct Session {
+pub(crate) struct Connection {
     server: ProcId,
     outlet: Mutex<Option<Outlet>>,
-    pending: DashMap<u64, Waiter>,
+    pending: DashMap<u64, PendingRequest>,
     last_id: AtomicU64,
     router: Router,
     outputs: Outputs,
@@ -75,11 +75,11 @@ struct Outlet {
     errands: mpsc::UnboundedSender<Outgoing>,
 }
 
-/// Who waits for a reply.
+/// A request that has no reply yet.
 #[derive(Debug)]
-struct Waiter {
+struct PendingRequest {
     operation: &'static str,
-    answer: oneshot::Sender<Result<Reply, Error>>,
+    reply: oneshot::Sender<Result<Reply, Error>>,
     /// Where what a registration brings goes, from the moment the server confirms it (EVT-15).
     destination: Option<Destination>,
 }
@@ -97,12 +97,12 @@ enum End {
     Lost(Arc<LostConnection>),
 }
 
-impl Session {
+impl Connection {
     pub(crate) fn new(server: ProcId) -> (Arc<Self>, TransportEnd) {
         let (requests, requests_end) = mpsc::channel(QUEUED_REQUESTS);
         let (errands, errands_end) = mpsc::unbounded_channel();
         let (held, abandoned) = oneshot::channel();
-        let session = Arc::new(Self {
+        let connection = Arc::new(Self {
             server,
             outlet: Mutex::new(Some(Outlet { requests, errands })),
             // two shards: more would be for many threads, and DashMap asks the system how many there are
@@ -114,9 +114,9 @@ impl Session {
             end: SetOnce::new(),
             _held: held,
         });
-        let deliverer = Deliverer { session: Arc::downgrade(&session), reason: None };
+        let deliverer = Deliverer { connection: Arc::downgrade(&connection), reason: None };
         let end = TransportEnd { requests: requests_end, errands: errands_end, deliverer, abandoned };
-        (session, end)
+        (connection, end)
     }
 
     pub(crate) const fn server(&self) -> &ProcId {
@@ -137,30 +137,30 @@ impl Session {
 
     /// Sends a request and waits for its reply. Once sent it stands; dropping the future drops the reply.
     ///
-    /// If the request has a limit, a server that says nothing is given up [`patience::SLACK`] after it, with `ERR_TIMEOUT`.
+    /// If the request has a limit, it fails with `ERR_TIMEOUT` if the server does not answer within [`patience::SLACK`] after it.
     pub(crate) async fn request(&self, request: Request) -> Result<Reply, Error> {
-        self.ask(request, None).await
+        self.send(request, None).await
     }
 
-    /// As [`Session::request`] for a registration whose events go to `interest`.
+    /// As [`Connection::request`] for a registration whose events go to `interest`.
     pub(crate) async fn register(&self, request: Request, interest: Interest) -> Result<Reply, Error> {
-        self.ask(request, Some(Destination::Events(interest))).await
+        self.send(request, Some(Destination::Events(interest))).await
     }
 
-    /// As [`Session::request`] for an output subscription that goes to `queue`.
+    /// As [`Connection::request`] for an output subscription that goes to `queue`.
     pub(crate) async fn pull(&self, request: Request, queue: Arc<OutputQueue>) -> Result<Reply, Error> {
-        self.ask(request, Some(Destination::Output(queue))).await
+        self.send(request, Some(Destination::Output(queue))).await
     }
 
-    async fn ask(&self, request: Request, destination: Option<Destination>) -> Result<Reply, Error> {
+    async fn send(&self, request: Request, destination: Option<Destination>) -> Result<Reply, Error> {
         let (operation, limit) = (request.operation(), patience::limit(&request));
-        let answer = async { self.slot().await?.send_with(request, destination).await };
-        let Some(limit) = limit else { return answer.await };
-        let outcome = tokio::time::timeout(limit + patience::SLACK, answer).await;
+        let reply = async { self.slot().await?.send_with(request, destination).await };
+        let Some(limit) = limit else { return reply.await };
+        let outcome = tokio::time::timeout(limit + patience::SLACK, reply).await;
         outcome.unwrap_or_else(|_| Err(patience::exhausted(operation, &self.server, limit)))
     }
 
-    /// As [`Session::request`] for a request that has nothing to return.
+    /// As [`Connection::request`] for a request that has nothing to return.
     pub(crate) async fn carry_out(&self, request: Request) -> Result<(), Error> {
         let operation = request.operation();
         match self.request(request).await? {
@@ -173,7 +173,7 @@ impl Session {
     pub(crate) async fn slot(&self) -> Result<Slot<'_>, Error> {
         let outlet = lock(&self.outlet).clone().ok_or_else(|| self.end_error())?;
         match outlet.requests.reserve_owned().await {
-            Ok(permit) => Ok(Slot { session: self, permit }),
+            Ok(permit) => Ok(Slot { connection: self, permit }),
             Err(_) => {
                 // the transport has stopped to send and is about to say why
                 self.end.wait().await;
@@ -188,7 +188,7 @@ impl Session {
         self.run_errand(Request::DeregisterEvents(registration));
     }
 
-    /// As [`Session::retire`] for an output subscription.
+    /// As [`Connection::retire`] for an output subscription.
     pub(crate) fn retire_output(&self, registration: u64) {
         self.outputs.remove(registration);
         self.run_errand(Request::IofDeregister(registration));
@@ -197,9 +197,9 @@ impl Session {
     /// Sends a request that nobody waits for.
     fn run_errand(&self, request: Request) {
         let Some(outlet) = lock(&self.outlet).clone() else { return };
-        let (answer, _) = oneshot::channel();
-        let waiter = Waiter { operation: request.operation(), answer, destination: None };
-        let id = self.expect(waiter);
+        let (reply, _) = oneshot::channel();
+        let pending = PendingRequest { operation: request.operation(), reply, destination: None };
+        let id = self.expect(pending);
         // a transport that is gone has no registrations any more
         let _ = outlet.errands.send(Outgoing { id, request });
     }
@@ -246,10 +246,10 @@ impl Session {
         }
     }
 
-    fn expect(&self, waiter: Waiter) -> u64 {
+    fn expect(&self, request: PendingRequest) -> u64 {
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
-        self.pending.insert(id, waiter);
-        // an end that came before the line above has not seen this waiter
+        self.pending.insert(id, request);
+        // an end that came before the line above has not seen this request
         if !self.is_open() {
             self.pending.remove(&id);
         }
@@ -273,7 +273,7 @@ impl Session {
     }
 
     fn receive_reply(&self, id: u64, outcome: Result<Reply, Failure>) {
-        let Some((_, Waiter { operation, answer, destination })) = self.pending.remove(&id) else {
+        let Some((_, PendingRequest { operation, reply, destination })) = self.pending.remove(&id) else {
             tracing::warn!(id, "reply to a request that is not under way");
             return;
         };
@@ -290,7 +290,7 @@ impl Session {
             _ => {}
         }
         let outcome = outcome.map_err(|failure| Error::failed(operation, failure));
-        if answer.send(outcome).is_err()
+        if reply.send(outcome).is_err()
             && let Some(registration) = registration
         {
             // the caller has given up, so nobody would ever read what comes
@@ -303,7 +303,7 @@ impl Session {
     }
 }
 
-impl Drop for Session {
+impl Drop for Connection {
     fn drop(&mut self) {
         self.router.end();
         self.outputs.end();
@@ -313,56 +313,57 @@ impl Drop for Session {
 /// Room for one request in the queue to the transport.
 #[derive(Debug)]
 pub(crate) struct Slot<'a> {
-    session: &'a Session,
+    connection: &'a Connection,
     permit: mpsc::OwnedPermit<Outgoing>,
 }
 
 impl<'a> Slot<'a> {
-    pub(crate) fn send(self, request: Request) -> Answer<'a> {
+    pub(crate) fn send(self, request: Request) -> PendingReply<'a> {
         self.send_with(request, None)
     }
 
-    fn send_with(self, request: Request, destination: Option<Destination>) -> Answer<'a> {
-        let (answer, reply) = oneshot::channel();
-        let id = self.session.expect(Waiter { operation: request.operation(), answer, destination });
+    fn send_with(self, request: Request, destination: Option<Destination>) -> PendingReply<'a> {
+        let (reply, outcome) = oneshot::channel();
+        let id =
+            self.connection.expect(PendingRequest { operation: request.operation(), reply, destination });
         tracing::trace!(id, operation = request.operation(), "request");
         self.permit.send(Outgoing { id, request });
-        Answer { session: self.session, reply }
+        PendingReply { connection: self.connection, outcome }
     }
 }
 
 /// A reply to come.
 #[derive(Debug)]
 #[must_use = "a reply has to be awaited"]
-pub(crate) struct Answer<'a> {
-    session: &'a Session,
-    reply: oneshot::Receiver<Result<Reply, Error>>,
+pub(crate) struct PendingReply<'a> {
+    connection: &'a Connection,
+    outcome: oneshot::Receiver<Result<Reply, Error>>,
 }
 
-impl Future for Answer<'_> {
+impl Future for PendingReply<'_> {
     type Output = Result<Reply, Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let reply = ready!(Pin::new(&mut self.reply).poll(context));
-        Poll::Ready(reply.unwrap_or_else(|_| Err(self.session.end_error())))
+        let outcome = ready!(Pin::new(&mut self.outcome).poll(context));
+        Poll::Ready(outcome.unwrap_or_else(|_| Err(self.connection.end_error())))
     }
 }
 
-/// Brings in what the transport receives. Dropping it, in whatever way the transport ends, ends the session.
+/// Brings in what the transport receives. Dropping it, in whatever way the transport ends, ends the connection.
 #[derive(Debug)]
 pub(crate) struct Deliverer {
-    session: Weak<Session>,
+    connection: Weak<Connection>,
     reason: Option<String>,
 }
 
 impl Deliverer {
     pub(crate) fn deliver(&self, incoming: Incoming) {
-        if let Some(session) = self.session.upgrade() {
-            session.receive(incoming);
+        if let Some(connection) = self.connection.upgrade() {
+            connection.receive(incoming);
         }
     }
 
-    /// Ends the session and says why.
+    /// Ends the connection and says why.
     pub(crate) fn close(mut self, reason: impl Into<String>) {
         self.reason = Some(reason.into());
     }
@@ -370,8 +371,9 @@ impl Deliverer {
 
 impl Drop for Deliverer {
     fn drop(&mut self) {
-        if let Some(session) = self.session.upgrade() {
-            session.lose(self.reason.take().unwrap_or_else(|| "the runtime that served it has ended".into()));
+        if let Some(connection) = self.connection.upgrade() {
+            connection
+                .lose(self.reason.take().unwrap_or_else(|| "the runtime that served it has ended".into()));
         }
     }
 }

@@ -3,7 +3,7 @@ use pmix_types::{DirectiveError, Directives, KeyName, ProcId, Scope, keys};
 
 /// A Get, its directives read.
 #[derive(Clone, Debug)]
-pub(crate) struct Ask {
+pub(crate) struct Lookup {
     /// Whose data; `None` for the caller's own (GET-01).
     pub(super) proc: Option<ProcId>,
     /// Which key; `None` for all that the process has put.
@@ -18,7 +18,7 @@ pub(crate) struct Ask {
     pub(super) beyond: Option<DirectiveError>,
 }
 
-impl Ask {
+impl Lookup {
     pub(crate) fn new(
         proc: Option<ProcId>,
         key: Option<KeyName>,

@@ -1,8 +1,10 @@
 use std::future::ready;
+use std::io;
 use std::pin::pin;
 
 use pmix_host::{OutputChannel, ProcExit};
 use pmix_types::App;
+use rustix::process::Pid;
 
 use super::*;
 
@@ -14,7 +16,7 @@ fn id(rank: u32) -> ProcId {
     ProcId::new(nspace(), Rank::from_raw(rank))
 }
 
-fn script(text: &str, count: i32) -> App {
+fn script(text: &str, count: u32) -> App {
     App::new("sh", count).args(["-c", text])
 }
 

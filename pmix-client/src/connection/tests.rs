@@ -6,11 +6,11 @@ use pmix_types::{DataRange, Directives, EventFilter, keys};
 use tokio::time::Instant;
 
 use super::*;
-use crate::events::{EventError, Listener, Queue};
+use crate::events::{EventError, EventQueue as Queue, Listener};
 
-/// A session and the transport's end of it, played by the test.
-fn pair() -> (Arc<Session>, TransportEnd) {
-    Session::new(ProcId::new("srv".parse().unwrap(), "0".parse().unwrap()))
+/// A connection and the transport's end of it, played by the test.
+fn pair() -> (Arc<Connection>, TransportEnd) {
+    Connection::new(ProcId::new("srv".parse().unwrap(), "0".parse().unwrap()))
 }
 
 async fn within<F: Future>(future: F) -> F::Output {
@@ -42,14 +42,18 @@ fn push(registrations: &[u64], code: i32) -> Incoming {
     Incoming::Push(Push::Event { registrations: registrations.to_vec(), event: event(code) })
 }
 
-async fn send_registration(session: &Session, request: Request, interest: Interest) -> Answer<'_> {
-    session.slot().await.unwrap().send_with(request, Some(Destination::Events(interest)))
+async fn send_registration(
+    connection: &Connection,
+    request: Request,
+    interest: Interest,
+) -> PendingReply<'_> {
+    connection.slot().await.unwrap().send_with(request, Some(Destination::Events(interest)))
 }
 
 /// Registers a stream under a number, as the server would confirm it.
-async fn register(session: &Session, end: &mut TransportEnd, number: u64, interest: &Interest) {
+async fn register(connection: &Connection, end: &mut TransportEnd, number: u64, interest: &Interest) {
     let request = Request::RegisterEvents(RegisterEvents::new(interest.filter.codes().to_vec()));
-    let answer = send_registration(session, request, interest.clone()).await;
+    let answer = send_registration(connection, request, interest.clone()).await;
     let Outgoing { id, .. } = end.requests.recv().await.unwrap();
     end.deliverer.deliver(Incoming::Reply { id, outcome: Ok(Reply::Registered(number)) });
     assert!(matches!(answer.await, Ok(Reply::Registered(confirmed)) if confirmed == number));
@@ -57,8 +61,8 @@ async fn register(session: &Session, end: &mut TransportEnd, number: u64, intere
 
 #[tokio::test]
 async fn replies_find_their_requests_in_any_order() {
-    let (session, mut end) = pair();
-    let slot = || async { session.slot().await.unwrap() };
+    let (connection, mut end) = pair();
+    let slot = || async { connection.slot().await.unwrap() };
     let first = slot().await.send(Request::DeregisterEvents(1));
     let second = slot().await.send(Request::DeregisterEvents(2));
     let ids = [end.requests.recv().await.unwrap().id, end.requests.recv().await.unwrap().id];
@@ -73,38 +77,38 @@ async fn replies_find_their_requests_in_any_order() {
 
 #[tokio::test]
 async fn a_second_or_foreign_reply_does_no_harm() {
-    let (session, mut end) = pair();
-    let answer = session.slot().await.unwrap().send(Request::DeregisterEvents(1));
+    let (connection, mut end) = pair();
+    let answer = connection.slot().await.unwrap().send(Request::DeregisterEvents(1));
     let id = end.requests.recv().await.unwrap().id;
     for id in [id, id, 4711] {
         end.deliverer.deliver(Incoming::Reply { id, outcome: Ok(Reply::Done) });
     }
     assert!(within(answer).await.is_ok());
-    assert!(session.is_open());
+    assert!(connection.is_open());
 }
 
 #[tokio::test]
 async fn evt_21_a_lost_connection_fails_waiting_and_later_calls_and_is_an_event() {
-    let (session, mut end) = pair();
+    let (connection, mut end) = pair();
     let all = interest(&[], 4);
     let this = interest(&[Status::ERR_LOST_CONNECTION], 4);
     let other = interest(&[Status::from_raw(7)], 4);
     for (number, interest) in [&all, &this, &other].into_iter().enumerate() {
-        register(&session, &mut end, number as u64, interest).await;
+        register(&connection, &mut end, number as u64, interest).await;
     }
-    let waiting = session.slot().await.unwrap().send(Request::DeregisterEvents(1));
+    let waiting = connection.slot().await.unwrap().send(Request::DeregisterEvents(1));
     end.deliverer.close("the server closed the connection");
 
     let error = within(waiting).await.unwrap_err();
     assert!(error.is_lost_connection());
     assert_eq!(error.status(), Status::ERR_LOST_CONNECTION);
     assert_eq!(error.to_string(), "the connection to server srv:0 is lost: the server closed the connection");
-    let later = within(session.request(Request::DeregisterEvents(2))).await.unwrap_err();
+    let later = within(connection.request(Request::DeregisterEvents(2))).await.unwrap_err();
     assert!(later.is_lost_connection());
-    assert!(!session.is_open());
+    assert!(!connection.is_open());
     for heard in [&all, &this] {
         let lost = next(queue(heard)).await.unwrap().unwrap();
-        assert_eq!((lost.code, &lost.source), (Status::ERR_LOST_CONNECTION, session.server()));
+        assert_eq!((lost.code, &lost.source), (Status::ERR_LOST_CONNECTION, connection.server()));
     }
     for ended in [all, this, other] {
         assert_eq!(next(queue(&ended)).await, Some(Err(EventError::Disconnected)));
@@ -114,23 +118,23 @@ async fn evt_21_a_lost_connection_fails_waiting_and_later_calls_and_is_an_event(
 
 #[tokio::test]
 async fn evt_21_a_transport_that_just_goes_away_is_a_lost_connection() {
-    let (session, end) = pair();
-    let waiting = session.slot().await.unwrap().send(Request::DeregisterEvents(1));
+    let (connection, end) = pair();
+    let waiting = connection.slot().await.unwrap().send(Request::DeregisterEvents(1));
     drop(end);
     assert!(within(waiting).await.unwrap_err().is_lost_connection());
-    assert!(within(session.request(Request::DeregisterEvents(2))).await.unwrap_err().is_lost_connection());
+    assert!(within(connection.request(Request::DeregisterEvents(2))).await.unwrap_err().is_lost_connection());
 }
 
 #[tokio::test]
 async fn gen_10_after_finish_waiting_and_later_calls_give_err_init_and_streams_end() {
-    let (session, mut end) = pair();
+    let (connection, mut end) = pair();
     let all = interest(&[], 4);
-    register(&session, &mut end, 1, &all).await;
-    let waiting = session.slot().await.unwrap().send(Request::DeregisterEvents(1));
-    session.finish();
+    register(&connection, &mut end, 1, &all).await;
+    let waiting = connection.slot().await.unwrap().send(Request::DeregisterEvents(1));
+    connection.finish();
     assert_eq!(within(waiting).await.unwrap_err().status(), Status::ERR_INIT);
     assert_eq!(
-        within(session.request(Request::DeregisterEvents(1))).await.unwrap_err().status(),
+        within(connection.request(Request::DeregisterEvents(1))).await.unwrap_err().status(),
         Status::ERR_INIT
     );
     assert_eq!(next(queue(&all)).await, None);
@@ -140,17 +144,17 @@ async fn gen_10_after_finish_waiting_and_later_calls_give_err_init_and_streams_e
     // the end of the connection that follows is no loss
     drop(end);
     assert_eq!(
-        within(session.request(Request::DeregisterEvents(1))).await.unwrap_err().status(),
+        within(connection.request(Request::DeregisterEvents(1))).await.unwrap_err().status(),
         Status::ERR_INIT
     );
 }
 
 #[tokio::test]
 async fn evt_15_events_right_behind_the_confirmation_arrive() {
-    let (session, mut end) = pair();
+    let (connection, mut end) = pair();
     let all = interest(&[], 4);
     let request = Request::RegisterEvents(RegisterEvents::new(vec![]));
-    let answer = send_registration(&session, request, all.clone()).await;
+    let answer = send_registration(&connection, request, all.clone()).await;
     let id = end.requests.recv().await.unwrap().id;
     // before it is confirmed there is nobody to hear it
     end.deliverer.deliver(push(&[5], 1));
@@ -159,7 +163,7 @@ async fn evt_15_events_right_behind_the_confirmation_arrive() {
     end.deliverer.deliver(push(&[6], 3));
     assert!(within(answer).await.is_ok());
     assert_eq!(next(queue(&all)).await, Some(Ok(event(2))));
-    session.retire(5);
+    connection.retire(5);
     end.deliverer.deliver(push(&[5], 4));
     let mut context = Context::from_waker(std::task::Waker::noop());
     assert!(queue(&all).poll_next(&mut context).is_pending());
@@ -167,23 +171,23 @@ async fn evt_15_events_right_behind_the_confirmation_arrive() {
 
 #[tokio::test]
 async fn a_registration_whose_caller_gave_up_is_taken_back() {
-    let (session, mut end) = pair();
+    let (connection, mut end) = pair();
     let request = Request::RegisterEvents(RegisterEvents::new(vec![]));
-    drop(send_registration(&session, request, interest(&[], 4)).await);
+    drop(send_registration(&connection, request, interest(&[], 4)).await);
     let id = end.requests.recv().await.unwrap().id;
     end.deliverer.deliver(Incoming::Reply { id, outcome: Ok(Reply::Registered(9)) });
     let errand = within(end.errands.recv()).await.unwrap();
     assert_eq!(errand.request, Request::DeregisterEvents(9));
     // its reply is expected, and nobody reads it
     end.deliverer.deliver(Incoming::Reply { id: errand.id, outcome: Ok(Reply::Done) });
-    assert!(session.pending.is_empty());
+    assert!(connection.pending.is_empty());
 }
 
 #[tokio::test]
 async fn a_slow_reader_learns_where_and_how_many_events_are_missing() {
-    let (session, mut end) = pair();
+    let (connection, mut end) = pair();
     let slow = interest(&[], 2);
-    register(&session, &mut end, 1, &slow).await;
+    register(&connection, &mut end, 1, &slow).await;
     for code in 1..=4 {
         end.deliverer.deliver(push(&[1], code));
     }
@@ -199,17 +203,17 @@ async fn a_slow_reader_learns_where_and_how_many_events_are_missing() {
 
 #[tokio::test]
 async fn evt_10_evt_11_local_events_reach_streams_by_code() {
-    let (session, mut end) = pair();
+    let (connection, mut end) = pair();
     let (all, this, other) =
         (interest(&[], 4), interest(&[Status::from_raw(7)], 4), interest(&[Status::SUCCESS], 4));
     for (number, interest) in [&all, &this, &other].into_iter().enumerate() {
-        register(&session, &mut end, number as u64, interest).await;
+        register(&connection, &mut end, number as u64, interest).await;
     }
     let plain = event(7).with_range(DataRange::PROC_LOCAL);
     let quiet = plain.clone().with_info(Info::new(&keys::EVENT_NON_DEFAULT, true));
-    session.router().deliver_local(&plain);
-    session.router().deliver_local(&quiet);
-    session.finish();
+    connection.router().deliver_local(&plain);
+    connection.router().deliver_local(&quiet);
+    connection.finish();
     assert_eq!(next(queue(&this)).await, Some(Ok(plain.clone())));
     assert_eq!(next(queue(&this)).await, Some(Ok(quiet)));
     assert_eq!(next(queue(&all)).await, Some(Ok(plain)));
@@ -219,13 +223,13 @@ async fn evt_10_evt_11_local_events_reach_streams_by_code() {
 
 #[test]
 fn retiring_and_dropping_need_no_runtime() {
-    let (session, mut end) = pair();
+    let (connection, mut end) = pair();
     let all = interest(&[], 4);
-    session.router().add(1, all.clone());
-    session.retire(1);
+    connection.router().add(1, all.clone());
+    connection.retire(1);
     assert!(end.errands.try_recv().is_ok());
-    session.router().add(2, all.clone());
-    drop(session);
+    connection.router().add(2, all.clone());
+    drop(connection);
     let mut context = Context::from_waker(std::task::Waker::noop());
     assert_eq!(queue(&all).poll_next(&mut context), Poll::Ready(None));
     assert!(end.abandoned.try_recv().is_err_and(|error| error == oneshot::error::TryRecvError::Closed));
@@ -252,19 +256,19 @@ fn is_ready<T>(future: Pin<&mut impl Future<Output = T>>) -> Option<T> {
 
 #[tokio::test(start_paused = true)]
 async fn gen_12_a_server_that_says_nothing_is_given_up_some_time_after_the_limit() {
-    let (session, mut end) = pair();
+    let (connection, mut end) = pair();
     let start = Instant::now();
-    let error = session.request(limited(3)).await.unwrap_err();
+    let error = connection.request(limited(3)).await.unwrap_err();
     assert_eq!(Instant::now(), give_up_at(start, 3));
     assert_eq!(error.status(), Status::ERR_TIMEOUT);
     let expected = "fence failed: server srv:0 did not answer within the limit of 3s and 5s more: it may hang, and may \
                     still carry out the request (ERR_TIMEOUT)";
     assert_eq!(error.to_string(), expected);
-    assert!(session.is_open());
+    assert!(connection.is_open());
 
     // the server wakes up: what it says to the first question is no answer to the second
     let late = end.requests.recv().await.unwrap().id;
-    let mut second = pin!(session.request(limited(3)));
+    let mut second = pin!(connection.request(limited(3)));
     assert!(is_ready(second.as_mut()).is_none());
     let asked = end.requests.recv().await.unwrap().id;
     assert_ne!(asked, late);
@@ -273,14 +277,14 @@ async fn gen_12_a_server_that_says_nothing_is_given_up_some_time_after_the_limit
     assert!(is_ready(second.as_mut()).is_none());
     end.deliverer.deliver(Incoming::Reply { id: asked, outcome: Ok(Reply::Done) });
     assert!(matches!(second.await, Ok(Reply::Done)));
-    assert!(session.pending.is_empty());
+    assert!(connection.pending.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn gen_12_an_answer_at_the_last_moment_counts() {
-    let (session, mut end) = pair();
+    let (connection, mut end) = pair();
     let start = Instant::now();
-    let mut answer = pin!(session.request(limited(1)));
+    let mut answer = pin!(connection.request(limited(1)));
     assert!(is_ready(answer.as_mut()).is_none());
     let id = end.requests.recv().await.unwrap().id;
     tokio::time::advance(give_up_at(start, 1) - start).await;
@@ -290,12 +294,12 @@ async fn gen_12_an_answer_at_the_last_moment_counts() {
 
 #[tokio::test(start_paused = true)]
 async fn gen_12_a_server_that_takes_no_request_is_given_up_as_well() {
-    let (session, mut end) = pair();
+    let (connection, mut end) = pair();
     for number in 0..QUEUED_REQUESTS as u64 {
-        drop(session.slot().await.unwrap().send(Request::DeregisterEvents(number)));
+        drop(connection.slot().await.unwrap().send(Request::DeregisterEvents(number)));
     }
     let start = Instant::now();
-    assert_eq!(session.request(limited(2)).await.unwrap_err().status(), Status::ERR_TIMEOUT);
+    assert_eq!(connection.request(limited(2)).await.unwrap_err().status(), Status::ERR_TIMEOUT);
     assert_eq!(Instant::now(), give_up_at(start, 2));
     // it was not sent, and is not sent later
     for number in 0..QUEUED_REQUESTS as u64 {
@@ -306,9 +310,9 @@ async fn gen_12_a_server_that_takes_no_request_is_given_up_as_well() {
 
 #[tokio::test(start_paused = true)]
 async fn gen_12_without_a_limit_the_wait_has_no_end() {
-    let (session, mut end) = pair();
+    let (connection, mut end) = pair();
     let mut answers =
-        [pin!(session.request(limited(0))), pin!(session.request(Request::DeregisterEvents(1)))];
+        [pin!(connection.request(limited(0))), pin!(connection.request(Request::DeregisterEvents(1)))];
     for answer in &mut answers {
         assert!(is_ready(answer.as_mut()).is_none());
     }
@@ -323,10 +327,10 @@ async fn gen_12_without_a_limit_the_wait_has_no_end() {
 
 #[tokio::test(start_paused = true)]
 async fn a_registration_that_was_given_up_is_taken_back_when_the_server_wakes_up() {
-    let (session, mut end) = pair();
+    let (connection, mut end) = pair();
     let mut request = RegisterEvents::new(vec![]);
     request.directives = Directives::new().with(&keys::TIMEOUT, 1);
-    let given_up = session.register(Request::RegisterEvents(request), interest(&[], 4)).await;
+    let given_up = connection.register(Request::RegisterEvents(request), interest(&[], 4)).await;
     assert_eq!(given_up.unwrap_err().status(), Status::ERR_TIMEOUT);
     let id = end.requests.recv().await.unwrap().id;
     end.deliverer.deliver(Incoming::Reply { id, outcome: Ok(Reply::Registered(9)) });

@@ -1,63 +1,55 @@
 use bytes::{Bytes, BytesMut};
 use pmix_types::message::{IofPush, Request};
-use pmix_types::{Directives, Info, Key, ProcId, ValueType, keys};
+use pmix_types::{Directives, Info, ProcId, Procs, ValueType, keys};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use crate::client::Client;
+use crate::core::Core;
 use crate::error::Error;
+use crate::key::TypedKey;
 
 /// Largest piece that is read ahead.
 const CHUNK: usize = 64 << 10;
 
-impl Client {
-    /// Input for processes: what is written goes to the standard input of all targets.
-    ///
-    /// Nothing is sent yet, so nothing can fail here. The host decides which processes take input (IOF-12).
-    ///
-    /// # Examples
-    /// ```
-    /// use pmix_client::types::Status;
-    /// use pmix_client::{Client, Error, ProcId};
-    ///
-    /// async fn feed(client: &Client, reader: ProcId) -> Result<(), Error> {
-    ///     let mut input = client.push_stdin([reader]);
-    ///     input.write("one line\n").await?;
-    ///     input.close().await
-    /// }
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Error> {
-    /// let alone = Client::singleton().await?;
-    /// let nobody = feed(&alone, alone.proc_id().clone()).await.unwrap_err();
-    /// assert_eq!(nobody.status(), Status::ERR_UNREACH);
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[doc(alias = "PMIx_IOF_push")]
-    pub fn push_stdin(&self, targets: impl IntoIterator<Item = ProcId>) -> InputSink {
-        InputSink {
-            client: self.clone(),
-            targets: targets.into_iter().collect(),
-            directives: Directives::new(),
-        }
-    }
-}
-
-/// Input for processes; see [`Client::push_stdin`].
+/// Input for processes; see [`Client::push_stdin`](crate::Client::push_stdin).
 ///
 /// Dropping it does not close the input of the targets: [`InputSink::close`] does.
+///
+/// # Examples
+/// ```
+/// use pmix_client::types::Status;
+/// use pmix_client::{Client, Error, ProcId};
+///
+/// async fn feed(client: &Client, reader: ProcId) -> Result<(), Error> {
+///     let mut input = client.push_stdin([reader]);
+///     input.write("one line\n").await?;
+///     input.close().await
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Error> {
+/// let alone = Client::singleton().await?;
+/// let nobody = feed(&alone, alone.proc_id().clone()).await.unwrap_err();
+/// assert_eq!(nobody.status(), Status::ERR_UNREACH);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct InputSink {
-    client: Client,
+    core: Core,
     targets: Vec<ProcId>,
     directives: Directives,
 }
 
 impl InputSink {
+    pub(crate) fn of(core: Core, targets: Procs) -> Self {
+        let targets = targets.seen_from(&core.proc().nspace);
+        Self { core, targets, directives: Directives::new() }
+    }
+
     /// Adds a directive to all that is written from now on.
     #[must_use]
-    pub fn directive<T: ValueType>(mut self, key: &Key<T>, value: impl Into<T>) -> Self {
-        self.directives.push(Info::new(key, value));
+    pub fn directive<T: ValueType>(mut self, key: impl TypedKey<T>, value: impl Into<T>) -> Self {
+        self.directives.push(Info::new(key.key(), value));
         self
     }
 
@@ -113,6 +105,6 @@ impl InputSink {
     async fn push(&self, data: Bytes, directives: Directives) -> Result<(), Error> {
         let mut input = IofPush::new(self.targets.clone(), data);
         input.directives = directives;
-        self.client.session("push input")?.carry_out(Request::IofPush(input)).await
+        self.core.carry_out(Request::IofPush(input)).await
     }
 }

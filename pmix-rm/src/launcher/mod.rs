@@ -1,33 +1,30 @@
 //! [`LocalLauncher`]: starts processes on the node of the launcher itself.
 
+mod signals;
+mod start;
+#[cfg(test)]
+mod tests;
+
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
-use std::fs::File;
-use std::io;
 use std::os::fd::OwnedFd;
-use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use pmix_host::{Account, LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher, Machine};
-use pmix_types::{App, Nspace, ProcId, Rank, Status};
-use rustix::process::{Pid, Signal, kill_process_group};
-use tokio::net::unix::pipe;
-use tokio::process::Command;
+use pmix_types::{Nspace, ProcId, Rank, Status};
+use rustix::process::Signal;
 use tokio::sync::{mpsc, watch};
 
-use crate::binding::{on, one_for_each};
-use crate::child::{Child, Handle};
+use self::start::{Started, end_all, find};
+use crate::binding::one_for_each;
+use crate::child::Handle;
 use crate::guardian::Guardian;
 use crate::input::{Input, feed};
-use crate::limit;
-use crate::program::{Program, Refusal, spawn_error};
-use crate::recipe::Recipe;
-use crate::supervise::{Output, supervise};
-use crate::tree;
+use crate::program::{Program, Refusal};
+use crate::supervise::supervise;
 
 /// Starts and supervises processes on the local node. Cheap to clone: all clones share their state.
 ///
@@ -155,97 +152,6 @@ impl LocalLauncher {
         self.launching.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn recipe(&self, program: &Program, proc: &LaunchProc, user: Option<&Account>) -> Recipe {
-        let mut env: BTreeMap<OsString, OsString> =
-            proc.defaults.iter().map(|(name, value)| (name.into(), value.into())).collect();
-        if self.nodes.len() > 1 {
-            env.extend(
-                simulation(&proc.env, user.is_some())
-                    .into_iter()
-                    .map(|(name, value)| (name.into(), value.into())),
-            );
-        }
-        env.extend(program.env.clone());
-        env.extend(proc.env.iter().map(|(name, value)| (name.into(), value.into())));
-        if let Some(cwd) = &program.cwd {
-            // shells and many programs rely on PWD
-            env.insert("PWD".into(), cwd.into());
-        }
-        env.extend(self.guardian.as_ref().map(|guardian| guardian.mark()));
-        let argv = program.argv.iter().map(OsString::from).collect();
-        Recipe {
-            path: program.path.clone(),
-            argv,
-            env,
-            cwd: program.cwd.clone(),
-            user: user.cloned(),
-            processor: None,
-        }
-    }
-
-    /// Standard input of a process, and the other end of the pipe if input is forwarded.
-    fn stdin_of(
-        &self,
-        proc: &LaunchProc,
-        user: Option<&Account>,
-    ) -> io::Result<(OwnedFd, Option<pipe::Sender>)> {
-        if proc.takes_stdin {
-            let (read, write) = io::pipe()?;
-            return Ok((read.into(), Some(pipe::Sender::from_owned_fd(write.into())?)));
-        }
-        let mut first = self.stdin.lock().unwrap_or_else(PoisonError::into_inner);
-        // input for the first job is not for another user's job
-        let first = first.take_if(|(rank, _)| *rank == proc.rank && user.is_none());
-        Ok((first.map_or_else(|| File::open("/dev/null").map(OwnedFd::from), |(_, stdin)| Ok(stdin))?, None))
-    }
-
-    async fn start(
-        &self,
-        nspace: &Nspace,
-        program: (&Arc<Program>, Option<usize>),
-        proc: &LaunchProc,
-        user: Option<&Account>,
-    ) -> Result<Started, Refusal> {
-        if !self.nodes.contains(&proc.node) {
-            let reason = format!("this launcher has no node {}", proc.node);
-            return Err(Refusal::new(Status::ERR_JOB_FAILED_TO_LAUNCH, reason));
-        }
-        self.spawn(nspace, program, proc, user).await.map_err(|error| spawn_error(&error))
-    }
-
-    async fn spawn(
-        &self,
-        nspace: &Nspace,
-        (program, processor): (&Arc<Program>, Option<usize>),
-        proc: &LaunchProc,
-        user: Option<&Account>,
-    ) -> io::Result<Started> {
-        let recipe = Recipe { processor, ..self.recipe(program, proc, user) };
-        let (stdin, input) = self.stdin_of(proc, user)?;
-        let (out, stdout) = io::pipe()?;
-        let (err, stderr) = io::pipe()?;
-        let output = [pipe::Receiver::from_owned_fd(out.into())?, pipe::Receiver::from_owned_fd(err.into())?];
-        let streams = [stdin, stdout.into(), stderr.into()];
-        let child = match &self.guardian {
-            Some(guardian) => guardian.spawn(nspace.as_str(), &recipe, streams).await?,
-            None => {
-                let [stdin, stdout, stderr] = streams.map(Stdio::from);
-                let mut command = Command::from(recipe.command());
-                command.stdin(stdin).stdout(stdout).stderr(stderr).process_group(0).kill_on_drop(true);
-                let runtime = tokio::runtime::Handle::current();
-                let spawn = move || {
-                    let _entered = runtime.enter();
-                    on(processor, || command.spawn())
-                };
-                Child::own(match user {
-                    None => limit::spawn_own(spawn)?,
-                    Some(user) => user.start_processes(move || limit::spawn_other(spawn)).await??,
-                })?
-            }
-        };
-        Ok(Started { rank: proc.rank, program: Arc::clone(program), child, input, output })
-    }
-
     /// Hands a started process to its supervisor.
     fn look_after(
         &self,
@@ -281,48 +187,6 @@ impl LocalLauncher {
         let running = self.running();
         procs.iter().filter_map(|proc| running.get(proc).cloned()).collect()
     }
-
-    /// Kills the rest of each job whose running processes are all among these.
-    fn kill_whole_jobs(&self, procs: &[ProcId]) {
-        let Some(guardian) = &self.guardian else { return };
-        let jobs: BTreeSet<&Nspace> = procs.iter().map(|proc| &proc.nspace).collect();
-        let meant: BTreeSet<&ProcId> = procs.iter().collect();
-        let is_whole = |job: &&&Nspace| {
-            self.running().keys().filter(|proc| proc.nspace == ***job).all(|proc| meant.contains(proc))
-        };
-        for job in jobs.iter().filter(is_whole) {
-            guardian.kill(job.as_str());
-        }
-    }
-
-    /// Signals processes and their descendants.
-    ///
-    /// A process group receives a signal at once, as from a terminal. Without a group, a child created at the same moment may
-    /// miss it.
-    fn reach(&self, processes: &[Process], signal: Signal) {
-        match &self.guardian {
-            None => {
-                for process in processes {
-                    signal_group(process.handle.pid(), signal);
-                }
-            }
-            Some(guardian) if Guardian::ignores(signal) && self.running().len() == processes.len() => {
-                signal_group(guardian.group(), signal);
-            }
-            Some(_) => signal_trees(processes, signal),
-        }
-    }
-}
-
-/// Variables that configure Open MPI for a simulated node, given the variables of the node's server.
-fn simulation(env: &[(String, String)], is_of_other: bool) -> Vec<(&'static str, &str)> {
-    let mut told = vec![("OMPI_MCA_btl_tcp_if_include", "lo")];
-    // removed with the server; present only if it serves Open MPI; not writable for another user
-    let server = env.iter().find(|(name, _)| name == "PMIX_SERVER_TMPDIR").filter(|_| !is_of_other);
-    if let Some((_, directory)) = server {
-        told.push(("OMPI_MCA_btl_vader_backing_directory", directory));
-    }
-    told
 }
 
 /// Marks a job as being launched until dropped.
@@ -342,15 +206,6 @@ impl Drop for Launching<'_> {
     fn drop(&mut self) {
         self.launcher.launching().remove(self.nspace);
     }
-}
-
-/// A started process without a supervisor yet.
-struct Started {
-    rank: Rank,
-    program: Arc<Program>,
-    child: Child,
-    input: Option<pipe::Sender>,
-    output: Output,
 }
 
 #[async_trait]
@@ -496,19 +351,6 @@ impl Launcher for LocalLauncher {
     }
 }
 
-/// Looks up a program with the rights of its user.
-async fn find(app: &App, cwd: Option<&str>, user: Option<&Account>) -> Result<Program, Refusal> {
-    let Some(user) = user else { return Program::find(app, cwd, None) };
-    let (app, cwd, account) = (app.clone(), cwd.map(str::to_owned), user.clone());
-    let found = user.with_rights(move || Program::find(&app, cwd.as_deref(), Some(&account))).await;
-    found.unwrap_or_else(|error| {
-        let reason = format!("cannot look up the program with the rights of uid {}: {error}", user.uid());
-        let is_busy = error.kind() == io::ErrorKind::ResourceBusy;
-        let status = if is_busy { Status::ERR_RESOURCE_BUSY } else { Status::ERR_JOB_SYS_OP_FAILED };
-        Err(Refusal::new(status, reason))
-    })
-}
-
 /// Removes an ended process, and tells the guardian if its job has ended with it.
 fn forget(running: &Mutex<Running>, guardian: Option<Weak<Guardian>>, proc: &ProcId) {
     let mut running = running.lock().unwrap_or_else(PoisonError::into_inner);
@@ -519,39 +361,3 @@ fn forget(running: &Mutex<Running>, guardian: Option<Weak<Guardian>>, proc: &Pro
         guardian.ended(proc.nspace.as_str());
     }
 }
-
-fn signal_group(group: Pid, signal: Signal) {
-    if let Err(error) = kill_process_group(group, signal) {
-        tracing::debug!(group = group.as_raw_pid(), %error, "cannot signal a process group");
-    }
-}
-
-/// Signals processes and their descendants, parents first: a shell must receive the signal before it sees its child die
-/// from it.
-fn signal_trees(processes: &[Process], signal: Signal) {
-    let roots: Vec<Pid> = processes.iter().map(|process| process.handle.pid()).collect();
-    let below = tree::descendants(&roots);
-    for process in processes {
-        process.handle.signal(signal);
-    }
-    tree::signal_all(&below, signal);
-}
-
-/// Ends the processes of a job that failed to start completely.
-async fn end_all(started: Vec<Started>) {
-    let roots: Vec<Pid> = started.iter().map(|process| process.child.handle().pid()).collect();
-    let below = tree::descendants(&roots);
-    for process in &started {
-        process.child.handle().signal(Signal::KILL);
-    }
-    tree::signal_all(&below, Signal::KILL);
-    for mut process in started {
-        if let Err(error) = process.child.wait().await {
-            tracing::warn!(%error, "cannot wait for a process of a job that failed to start");
-        }
-    }
-}
-
-#[cfg(test)]
-#[path = "launcher_tests.rs"]
-mod tests;

@@ -1,0 +1,44 @@
+use pmix_types::message::{Allocate, Request};
+use pmix_types::{Info, keys};
+
+use super::builder::{builder, directed};
+use crate::error::Error;
+
+builder! {
+    /// A request for resources. Await it to send it and get the results. See [`Client::allocate`](crate::Client::allocate).
+    ///
+    /// # Errors
+    /// When awaited: `ERR_NOT_SUPPORTED` if the host has no allocations, errors of the host, `ERR_TIMEOUT`,
+    /// `ERR_UNREACH` for a singleton, [`Error::Lost`], `ERR_INIT` after finalize.
+    ///
+    /// # Cancel safety
+    /// Not safe: once sent, the request takes its course.
+    AllocateBuilder("allocation", Allocate) -> Vec<Info>
+}
+
+directed!(Allocate);
+
+impl AllocateBuilder {
+    /// The caller's label for the request, for queries about it (ALC-01).
+    #[doc(alias = "PMIX_ALLOC_REQ_ID")]
+    pub fn request_id(self, id: impl Into<String>) -> Self {
+        self.directive(&keys::ALLOC_REQ_ID, id)
+    }
+
+    /// Number of nodes.
+    #[doc(alias = "PMIX_ALLOC_NUM_NODES")]
+    pub fn nodes(self, count: u64) -> Self {
+        self.directive(&keys::ALLOC_NUM_NODES, count)
+    }
+
+    /// Number of processors.
+    #[doc(alias = "PMIX_ALLOC_NUM_CPUS")]
+    pub fn cpus(self, count: u64) -> Self {
+        self.directive(&keys::ALLOC_NUM_CPUS, count)
+    }
+
+    async fn ask(self) -> Result<Vec<Info>, Error> {
+        let (core, request) = self.draft.online(Self::OPERATION)?;
+        core.infos(Request::Allocate(request)).await
+    }
+}

@@ -1,0 +1,24 @@
+use pmix_types::message::{Reply, Request};
+
+use crate::core::Core;
+use crate::error::Error;
+
+/// Sends what is staged. It stays staged until the server has it.
+pub(crate) async fn commit(core: &Core) -> Result<(), Error> {
+    core.check()?;
+    let has_staged = core.store().has_staged();
+    let (true, Some(connection)) = (has_staged, core.any_connection()) else {
+        return Ok(());
+    };
+    let slot = connection.slot().await?;
+    let (reply, staged) = {
+        let _in_order = core.commit_order();
+        let staged = core.store().staged();
+        (slot.send(Request::Commit(staged.entries.clone())), staged)
+    };
+    match reply.await? {
+        Reply::Done => core.store_mut().committed(&staged),
+        _ => return Err(Error::unexpected_reply("commit")),
+    }
+    Ok(())
+}

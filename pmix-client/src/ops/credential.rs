@@ -1,0 +1,41 @@
+use pmix_types::message::{Credential, Reply, Request};
+use pmix_types::{Directives, keys};
+
+use super::builder::{builder, directed};
+use crate::error::Error;
+
+/// A request for a credential consists of directives.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wanted {
+    directives: Directives,
+}
+
+builder! {
+    /// A request for a credential. Await it to send it. See [`Client::credential`](crate::Client::credential).
+    ///
+    /// # Errors
+    /// When awaited: `ERR_NOT_SUPPORTED` if the host makes no credentials, errors of the host, `ERR_TIMEOUT`,
+    /// `ERR_UNREACH` for a singleton, [`Error::Lost`], `ERR_INIT` after finalize.
+    ///
+    /// # Cancel safety
+    /// Safe: a credential that comes late is dropped.
+    CredentialBuilder("get credential", Wanted) -> Credential
+}
+
+directed!(Wanted);
+
+impl CredentialBuilder {
+    /// Types of credentials that will do, the best first; joined by commas (CRD-01).
+    #[doc(alias = "PMIX_CRED_TYPE")]
+    pub fn types(self, types: impl Into<String>) -> Self {
+        self.directive(&keys::CRED_TYPE, types)
+    }
+
+    async fn ask(self) -> Result<Credential, Error> {
+        let (core, Wanted { directives }) = self.draft.online(Self::OPERATION)?;
+        match core.request(Request::GetCredential(directives)).await? {
+            Reply::Credential(credential) => Ok(credential),
+            _ => Err(Error::unexpected_reply(Self::OPERATION)),
+        }
+    }
+}

@@ -1,0 +1,63 @@
+use pmix_types::message::{Disconnect, Request};
+use pmix_types::{Nspace, ProcId, Procs, keys};
+
+use super::builder::{Draft, builder, directed};
+use crate::core::Core;
+use crate::error::Error;
+
+builder! {
+    /// A pending disconnect; await it to enter. See [`Client::disconnect`](crate::Client::disconnect) and
+    /// [`Client::disconnect_nspace`](crate::Client::disconnect_nspace).
+    ///
+    /// # Errors
+    /// When awaited: `ERR_INVALID_OPERATION` if the named processes are not connected, or the caller is not one of the
+    /// group any more, `ERR_INVALID_NAMESPACE` if there is no such group (CON-14), `ERR_BAD_PARAM` for an empty set and
+    /// for [`Procs::own_nspace`], `ERR_NOT_A_MEMBER` if the caller is not part of the set, `ERR_TIMEOUT` with the missing
+    /// participants in [`Error::procs`], `ERR_UNREACH` for a singleton, [`Error::Lost`] if the connection to the server is
+    /// or gets lost, `ERR_INIT` after finalize, and errors of the host.
+    ///
+    /// # Cancel safety
+    /// Not safe: once sent, the caller takes part; dropping the future only drops the result.
+    DisconnectBuilder("disconnect", Disconnect) -> ()
+}
+
+directed!(Disconnect);
+
+impl DisconnectBuilder {
+    pub(crate) fn of(core: Core, procs: Procs) -> Self {
+        Self::new(Draft::new(core, Disconnect::new(procs.into_named().unwrap_or_default())))
+    }
+
+    /// Of the caller alone.
+    pub(crate) fn leave(core: Core, nspace: Result<Nspace, impl ToString>) -> Self {
+        Self::new(Draft::naming(core, nspace, Disconnect::leave))
+    }
+
+    /// The text that was given when they connected, if there was one (CON-04).
+    #[doc(alias = "PMIX_CONNECT_ID")]
+    pub fn id(self, id: impl Into<String>) -> Self {
+        self.directive(&keys::CONNECT_ID, id)
+    }
+
+    /// Tells the other members that the caller leaves, by an event `PROC_HAS_DISCONNECTED` (CON-10).
+    #[doc(alias = "PMIX_CONNECT_NOTIFY_EACH")]
+    pub fn notify_each(self) -> Self {
+        self.directive(&keys::CONNECT_NOTIFY_EACH, true)
+    }
+
+    async fn ask(self) -> Result<(), Error> {
+        let (core, request) = self.draft.online(Self::OPERATION)?;
+        if request.nspace.is_none() {
+            check_named(Self::OPERATION, &request.procs)?;
+        }
+        core.carry_out(Request::Disconnect(request)).await
+    }
+}
+
+/// Participants must be listed (CON-03).
+pub(super) fn check_named(operation: &'static str, procs: &[ProcId]) -> Result<(), Error> {
+    if procs.is_empty() {
+        return Err(Error::bad_param(operation, "list the participants; `own_nspace()` is not allowed here"));
+    }
+    Ok(())
+}

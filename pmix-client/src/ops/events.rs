@@ -1,0 +1,165 @@
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
+
+use futures::stream::Stream;
+use pmix_types::message::{Failure, RegisterEvents, Reply, Request};
+use pmix_types::{DataRange, Directives, Event, EventFilter, Procs, Status, keys};
+
+use super::builder::{Directed, Draft, builder, filters};
+use crate::connection::Connection;
+use crate::core::Core;
+use crate::error::Error;
+use crate::events::{EventError, EventQueue, Interest, Listener, Placement};
+
+/// Events a stream holds for a reader that is busy, by default.
+const DEFAULT_CAPACITY: usize = 512;
+
+/// A registration, as far as it is complete.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    request: RegisterEvents,
+    capacity: usize,
+}
+
+impl Directed for Wanted {
+    fn directives_mut(&mut self) -> &mut Directives {
+        &mut self.request.directives
+    }
+}
+
+builder! {
+    /// A pending event registration; await it to register. See [`Client::events`](crate::Client::events).
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
+    /// use pmix_client::types::Status;
+    ///
+    /// let mut events = client.events([Status::ERR_PROC_TERM_WO_SYNC]).await?;
+    /// while let Some(event) = events.recv().await {
+    ///     match event {
+    ///         Ok(event) => println!("{} from {}", event.code, event.source),
+    ///         Err(trouble) => println!("{trouble}"),
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// When awaited: `ERR_NOT_SUPPORTED` for a required directive that is about handlers, `ERR_OUT_OF_RESOURCE` if the process has
+    /// too many registrations, `ERR_UNREACH` for a singleton, [`Error::Lost`] if the connection is or gets lost, `ERR_INIT`
+    /// after finalize.
+    ///
+    /// # Cancel safety
+    /// Dropping the future before it is ready makes no registration, or takes it back.
+    untimed EventsBuilder("register events", Wanted) -> EventStream
+}
+
+filters!(EventsBuilder);
+
+impl EventsBuilder {
+    pub(crate) fn of(core: Core, codes: impl IntoIterator<Item = Status>) -> Self {
+        let request = RegisterEvents::new(codes.into_iter().collect());
+        Self::new(Draft::new(core, Wanted { request, capacity: DEFAULT_CAPACITY }))
+    }
+
+    /// Number of events to hold for a reader that is busy; at least 1, 512 by default.
+    pub const fn capacity(mut self, events: usize) -> Self {
+        self.draft.request.capacity = events;
+        self
+    }
+
+    async fn ask(self) -> Result<EventStream, Error> {
+        let (core, Wanted { mut request, capacity }) = self.draft.online(Self::OPERATION)?;
+        let connection = core.connection(Self::OPERATION)?;
+        let failed = |failure| Error::failed(Self::OPERATION, failure);
+        if Placement::is_required(&request.directives) {
+            let message = "a stream has no place among handlers: use on_event";
+            return Err(failed(Failure::new(Status::ERR_NOT_SUPPORTED, message)));
+        }
+        let filter = EventFilter::new(request.codes.clone(), &mut request.directives).map_err(failed)?;
+        let queue = Arc::new(EventQueue::new(capacity));
+        let interest = Interest { filter, listener: Listener::Stream(Arc::clone(&queue)) };
+        match connection.register(Request::RegisterEvents(request), interest).await? {
+            Reply::Registered(registration) => {
+                let connection = Arc::downgrade(connection);
+                Ok(EventStream { registration: Some(registration), connection, queue })
+            }
+            _ => Err(Error::unexpected_reply(Self::OPERATION)),
+        }
+    }
+}
+
+/// Events of a registration, in the order the server sent them.
+///
+/// The stream owns its registration: dropping it takes the registration back, without waiting;
+/// [`EventStream::close`] waits and reports errors. It does not keep the connection open: when the last
+/// [`Client`](crate::Client) is dropped the stream ends.
+///
+/// It holds as many events as [`EventsBuilder::capacity`] says. Events beyond that are lost, and
+/// [`EventError::Lagged`] stands in their place.
+///
+/// When the connection is lost, a stream that listens for it gets the event `ERR_LOST_CONNECTION` (EVT-21);
+/// every stream then gets [`EventError::Disconnected`] and ends. After a finalize it just ends.
+#[derive(Debug)]
+#[must_use = "dropping a stream ends its registration"]
+pub struct EventStream {
+    /// `None` once it has been given up.
+    registration: Option<u64>,
+    connection: Weak<Connection>,
+    queue: Arc<EventQueue>,
+}
+
+impl EventStream {
+    /// The next event; `None` at the end.
+    ///
+    /// # Errors
+    /// [`EventError`] where events are missing and where the connection was lost.
+    ///
+    /// # Cancel safety
+    /// Safe: no event is lost when the future is dropped.
+    pub async fn recv(&mut self) -> Option<Result<Event, EventError>> {
+        poll_fn(|context| self.queue.poll_next(context)).await
+    }
+
+    /// Ends the registration; events that are not read yet are dropped. None comes after this (EVT-15).
+    ///
+    /// # Errors
+    /// Those of the connection; if it is gone, so is the registration.
+    ///
+    /// # Cancel safety
+    /// The registration ends all the same when the future is dropped.
+    #[doc(alias = "PMIx_Deregister_event_handler")]
+    pub async fn close(mut self) -> Result<(), Error> {
+        let Some(connection) = self.connection.upgrade() else { return Ok(()) };
+        let slot = connection.slot().await?;
+        match self.registration.take() {
+            Some(registration) => {
+                connection.router().remove(registration);
+                slot.send(Request::DeregisterEvents(registration)).await.map(drop)
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Stream for EventStream {
+    type Item = Result<Event, EventError>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.queue.poll_next(context)
+    }
+}
+
+impl Drop for EventStream {
+    fn drop(&mut self) {
+        if let Some(registration) = self.registration.take()
+            && let Some(connection) = self.connection.upgrade()
+        {
+            connection.retire(registration);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! How a get finds its values: here, or by asking the server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pmix_types::message::{Failure, Get, GetReply, Reply, Request};
+use pmix_types::{Directives, Info, Nspace, Status, keys};
+
+use crate::core::Core;
+use crate::error::{Error, directive};
+use crate::store::{Lookup, Resolution};
+
+const OPERATION: &str = "get";
+
+/// The directives with the limit as the server keeps it: in whole seconds, rounded up.
+pub(super) fn with_limit(mut directives: Directives, limit: Option<Duration>) -> Directives {
+    if let Some(limit) = limit {
+        let seconds = limit.as_secs().saturating_add(u64::from(limit.subsec_nanos() > 0));
+        directives.push(Info::new(&keys::TIMEOUT, i32::try_from(seconds).unwrap_or(i32::MAX)));
+    }
+    directives
+}
+
+/// Looks here, then asks the server, for so long at most. What comes after the limit is dropped, as if the caller had
+/// dropped the future: a get changes nothing.
+pub(super) async fn find(core: &Core, lookup: &Lookup, limit: Option<Duration>) -> Result<Resolution, Error> {
+    core.check()?;
+    let is_read = core.store().is_read();
+    if !is_read {
+        // what fences have collected is read by the first get that needs it
+        core.store_mut().read_collected();
+    }
+    let found = core.store().find(lookup).map_err(directive(OPERATION))?;
+    let Resolution::Remote(get) = found else { return Ok(found) };
+    if core.is_singleton() {
+        return find_alone(core, &get.proc.nspace, lookup);
+    }
+    let asked = ask_server(core, get);
+    let reply = match limit.filter(|limit| limit.subsec_nanos() > 0) {
+        Some(limit) => tokio::time::timeout(limit, asked).await.unwrap_or_else(|_| Err(late(limit))),
+        None => asked.await,
+    };
+    let reply = match reply {
+        Ok(reply) => reply,
+        // what there is stays as it was
+        Err(error) if lookup.is_refresh() && error.is_not_found() => GetReply::default(),
+        Err(error) => return Err(error),
+    };
+    let GetReply { value, modex, job, .. } = reply;
+    {
+        let mut store = core.store_mut();
+        store.keep(Arc::unwrap_or_clone(modex));
+        if let Some(job) = job {
+            store.keep_job(job);
+        }
+    }
+    if let (Some(value), false) = (&value, lookup.is_refresh()) {
+        return Ok(Resolution::Value(value.clone()));
+    }
+    let local = core.store().find(&lookup.clone().local()).map_err(directive(OPERATION))?;
+    Ok(match (local, value) {
+        (Resolution::Nothing, Some(value)) => Resolution::Value(value),
+        // the server knows the process, but nothing that it has put
+        (Resolution::Nothing, None) if lookup.key().is_none() => Resolution::All(Vec::new()),
+        (local, _) => local,
+    })
+}
+
+async fn ask_server(core: &Core, get: Get) -> Result<GetReply, Error> {
+    match core.request(Request::Get(get)).await? {
+        Reply::Get(reply) => Ok(reply),
+        _ => Err(Error::unexpected_reply(OPERATION)),
+    }
+}
+
+fn late(limit: Duration) -> Error {
+    Error::failed(OPERATION, Failure::new(Status::ERR_TIMEOUT, format!("not available within {limit:?}")))
+}
+
+/// Without a server all that can be known of the own job is known.
+fn find_alone(core: &Core, nspace: &Nspace, lookup: &Lookup) -> Result<Resolution, Error> {
+    if *nspace != core.proc().nspace {
+        return Err(Error::singleton(OPERATION));
+    }
+    let last = lookup.clone().last_level().map_err(directive(OPERATION))?;
+    core.store().find(&last).map_err(directive(OPERATION))
+}
+
+/// Why a get fails that has found nothing.
+pub(super) fn nothing(core: &Core, lookup: &Lookup) -> Error {
+    let problem = match lookup.key() {
+        Some(key) if key.is_reserved() => "the job has no value for this key",
+        Some(_) if core.is_singleton() => "it has not been put",
+        _ => "this process holds no such value",
+    };
+    Error::failed(OPERATION, Failure::new(Status::ERR_NOT_FOUND, problem))
+}

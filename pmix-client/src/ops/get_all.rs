@@ -1,0 +1,78 @@
+use std::time::Duration;
+
+use pmix_types::{Directives, Info};
+
+use super::builder::{Draft, builder, directed};
+use super::find::{find, nothing, with_limit};
+use super::get::Target;
+use crate::core::Core;
+use crate::error::{Error, directive};
+use crate::store::{Lookup, Resolution};
+
+/// A get of all keys, as far as it is complete.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    target: Target,
+    directives: Directives,
+    limit: Option<Duration>,
+}
+
+directed!(Wanted);
+
+builder! {
+    /// A pending get of all keys that a process has put; await it. See [`Client::get_all`](crate::Client::get_all).
+    ///
+    /// The result has a key once, with its latest value, and is empty if the process has put nothing that the
+    /// caller may see. What was filed with [`Client::store_internal`](crate::Client::store_internal) is part of it.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), pmix_client::Error> {
+    /// use pmix_client::Scope;
+    ///
+    /// let client = pmix_client::Client::singleton().await?;
+    /// client.put(Scope::GLOBAL, "b", 2)?;
+    /// client.put(Scope::GLOBAL, "a", 1)?;
+    /// let all = client.get_all(None).await?;
+    /// assert_eq!(all.iter().map(|info| info.key.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`GetBuilder`].
+    ///
+    /// # Cancel safety
+    /// Safe: the reply is dropped.
+    untimed GetAllBuilder("get", Wanted) -> Vec<Info>
+}
+
+impl GetAllBuilder {
+    pub(crate) const fn of(core: Core, target: Target) -> Self {
+        Self::new(Draft::new(core, Wanted { target, directives: Directives::new(), limit: None }))
+    }
+
+    /// Limits the wait; see [`GetBuilder::timeout`](crate::GetBuilder::timeout).
+    #[doc(alias = "PMIX_TIMEOUT")]
+    pub fn timeout(mut self, limit: Duration) -> Self {
+        self.draft.request.limit = Some(limit);
+        self
+    }
+
+    async fn ask(self) -> Result<Vec<Info>, Error> {
+        let (core, Wanted { target, directives, limit }) = self.draft.ready(Self::OPERATION)?;
+        let lookup =
+            Lookup::new(target.0, None, with_limit(directives, limit)).map_err(directive(Self::OPERATION))?;
+        match find(&core, &lookup, limit).await {
+            Ok(Resolution::All(infos)) => Ok(infos),
+            Ok(Resolution::Value(value)) => match value.as_infos() {
+                Some(infos) => Ok(infos.to_vec()),
+                None => Err(Error::protocol("all keys of a process have to be an array of infos")),
+            },
+            Ok(_) => Err(nothing(&core, &lookup)),
+            Err(error) => Err(error),
+        }
+        .map_err(|error| error.about(Some(lookup.proc().unwrap_or_else(|| core.proc())), None))
+    }
+}

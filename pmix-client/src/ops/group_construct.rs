@@ -1,0 +1,184 @@
+use std::fmt;
+
+use pmix_types::message::{GroupConstruct, GroupReply, Reply, Request};
+use pmix_types::{Nspace, ProcId, Procs, Rank, keys};
+
+use super::builder::{Draft, builder, check_id, directed};
+use super::group_destruct::GroupDestructBuilder;
+use super::group_leave::GroupLeaveBuilder;
+use crate::core::Core;
+use crate::error::Error;
+
+/// A group that is complete.
+///
+/// It holds a clone of the client, so that the connection stays open as long as the group is kept.
+///
+/// # Standard
+/// The results of `PMIx_Group_construct`: `GROUP_MEMBERSHIP`, `GROUP_CONTEXT_ID`.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Group {
+    /// Names the group, in place of a namespace.
+    pub id: Nspace,
+    /// The members, with the ids of their own, by their ranks in the group; never empty.
+    #[doc(alias = "PMIX_GROUP_MEMBERSHIP")]
+    pub members: Vec<ProcId>,
+    /// Rank of the caller in the group; `None` if the host has left it out.
+    pub rank: Option<Rank>,
+    /// Number that no other group has; `None` if no member requested one, or the host assigns none.
+    #[doc(alias = "PMIX_GROUP_CONTEXT_ID")]
+    pub context_id: Option<u64>,
+    /// Some of those who were named are not members, as they ended before they came: `ERR_PARTIAL_SUCCESS` in C (GRP-06).
+    pub partial: bool,
+    core: Core,
+}
+
+impl Group {
+    /// Keeps what comes with a group.
+    pub(super) fn file(core: Core, id: Nspace, reply: &GroupReply) -> Self {
+        {
+            let mut store = core.store_mut();
+            reply.jobs.iter().for_each(|job| store.keep_job(job.clone()));
+            store.keep((*reply.modex).clone());
+        }
+        let position = reply.members.iter().position(|member| member == core.proc());
+        Self {
+            id,
+            rank: position.and_then(|position| u32::try_from(position).ok()).map(Rank::from_raw),
+            members: reply.members.clone(),
+            context_id: reply.context_id,
+            partial: reply.partial,
+            core,
+        }
+    }
+
+    /// All members by the id of the group, for a fence or the like.
+    pub fn all(&self) -> Procs {
+        Procs::nspace(&self.id)
+    }
+
+    /// Leaves the group alone; await the builder. See [`Client::group_leave`](crate::Client::group_leave).
+    #[doc(alias = "PMIx_Group_leave")]
+    pub fn leave(&self) -> GroupLeaveBuilder {
+        GroupLeaveBuilder::of(self.core.clone(), &self.id)
+    }
+
+    /// Ends the group together with all members; await the builder. See [`Client::group_destruct`](crate::Client::group_destruct).
+    #[doc(alias = "PMIx_Group_destruct")]
+    pub fn destruct(&self) -> GroupDestructBuilder {
+        GroupDestructBuilder::of(self.core.clone(), &self.id)
+    }
+}
+
+/// Two groups are equal if they are the same as seen by the same process.
+impl PartialEq for Group {
+    fn eq(&self, other: &Self) -> bool {
+        let parts = |group: &Self| (group.rank, group.context_id, group.partial);
+        self.id == other.id && self.members == other.members && parts(self) == parts(other)
+    }
+}
+
+impl Eq for Group {}
+
+impl fmt::Debug for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Group")
+            .field("id", &self.id)
+            .field("members", &self.members)
+            .field("rank", &self.rank)
+            .field("context_id", &self.context_id)
+            .field("partial", &self.partial)
+            .finish_non_exhaustive()
+    }
+}
+
+builder! {
+    /// A pending group construction; await it to enter. See [`Client::group_construct`](crate::Client::group_construct).
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # async fn example(client: pmix_client::Client, peer: pmix_client::ProcId) -> Result<(), Box<dyn std::error::Error>> {
+    /// let group = client.group_construct("pair", [client.proc_id().clone(), peer]).assign_context_id().await?;
+    /// println!("rank {:?} of {}, number {:?}", group.rank, group.members.len(), group.context_id);
+    /// client.fence(group.all()).await?;
+    /// client.group_destruct(&group.id).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// When awaited: `ERR_BAD_PARAM` for an empty set and for [`Procs::own_nspace`], as the members must be listed, if
+    /// members of one id name different processes, and for [`GroupConstructBuilder::local_only`] with members on other
+    /// nodes; `ERR_NOT_A_MEMBER` if the caller is not one of them; `ERR_EXISTS` if the id is that of a namespace or of
+    /// another group (GRP-11); `ERR_INVALID_OPERATION` if the caller is making this group already;
+    /// `ERR_PROC_TERM_WO_SYNC` with the members that have ended in [`Error::procs`] (GRP-06); `ERR_TIMEOUT` with the missing
+    /// ones; `ERR_OUT_OF_RESOURCE` if the caller or the server is in too many groups; `ERR_NOT_SUPPORTED` for members
+    /// on other nodes if the host makes no groups; `ERR_UNREACH` for a singleton; [`Error::Lost`] if the connection to the
+    /// server is or gets lost; `ERR_INIT` after finalize; and errors of the host.
+    ///
+    /// # Cancel safety
+    /// Not safe: once sent, the caller takes part; dropping the future only drops the result, and the data of the others
+    /// is not kept.
+    GroupConstructBuilder("group construct", GroupConstruct) -> Group
+}
+
+directed!(GroupConstruct);
+
+impl GroupConstructBuilder {
+    pub(crate) fn of(core: Core, id: impl TryInto<Nspace, Error: ToString>, members: Procs) -> Self {
+        let members = members.into_named().unwrap_or_default();
+        Self::new(Draft::naming(core, id.try_into(), |id| GroupConstruct::new(id, members)))
+    }
+
+    /// Requests a number that no other group has, if the host assigns numbers (GRP-05).
+    #[doc(alias = "PMIX_GROUP_ASSIGN_CONTEXT_ID")]
+    pub fn assign_context_id(self) -> Self {
+        self.directive(&keys::GROUP_ASSIGN_CONTEXT_ID, true)
+    }
+
+    /// Goes on without members that end before they enter, without an event for them; the group is then
+    /// [`partial`](Group::partial) (GRP-06).
+    #[doc(alias = "PMIX_GROUP_OPTIONAL")]
+    pub fn optional(self) -> Self {
+        self.directive(&keys::GROUP_OPTIONAL, true)
+    }
+
+    /// Tells the other members, by an event `GROUP_MEMBER_FAILED`, of one that ends without having left: the leaders while
+    /// the group is made, if there are any, else all (GRP-06). It is no failure then, neither now nor when the group is
+    /// ended (GRP-09).
+    ///
+    /// A handler that returns `GROUP_CONSTRUCT_ABORT` abandons a group under construction, for all (GRP-07). The
+    /// construction does not wait for handlers: a group that lacks no other member is complete at once, and [`partial`](Group::partial).
+    #[doc(alias = "PMIX_GROUP_NOTIFY_TERMINATION")]
+    pub fn notify_termination(self) -> Self {
+        self.directive(&keys::GROUP_NOTIFY_TERMINATION, true)
+    }
+
+    /// Makes the caller a leader.
+    #[doc(alias = "PMIX_GROUP_LEADER")]
+    pub fn leader(self) -> Self {
+        self.directive(&keys::GROUP_LEADER, true)
+    }
+
+    /// All members are on this node.
+    #[doc(alias = "PMIX_GROUP_LOCAL_ONLY")]
+    pub fn local_only(self) -> Self {
+        self.directive(&keys::GROUP_LOCAL_ONLY, true)
+    }
+
+    async fn ask(self) -> Result<Group, Error> {
+        let (core, request) = self.draft.online(Self::OPERATION)?;
+        check_id(Self::OPERATION, &request.group)?;
+        if request.procs.is_empty() {
+            return Err(Error::bad_param(
+                Self::OPERATION,
+                "list the members; `own_nspace()` is not allowed here",
+            ));
+        }
+        let id = request.group.clone();
+        match core.request(Request::GroupConstruct(request)).await? {
+            Reply::Group(reply) => Ok(Group::file(core, id, &reply)),
+            _ => Err(Error::unexpected_reply(Self::OPERATION)),
+        }
+    }
+}

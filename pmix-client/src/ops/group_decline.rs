@@ -1,0 +1,31 @@
+use pmix_types::message::{GroupJoin, Request};
+use pmix_types::{GroupOpt, Nspace, ProcId};
+
+use super::builder::{Draft, builder, check_id};
+use crate::core::Core;
+use crate::error::Error;
+
+builder! {
+    /// A refusal of an invitation. Await it to send it. See [`Client::group_decline`](crate::Client::group_decline).
+    ///
+    /// # Errors
+    /// When awaited: `ERR_NOT_FOUND` without such an invitation, `ERR_INVALID_OPERATION` if it is accepted already,
+    /// `ERR_UNREACH` for a singleton, [`Error::Lost`] if the connection to the server is or gets lost, `ERR_INIT` after
+    /// finalize.
+    ///
+    /// # Cancel safety
+    /// Once sent, the invitation is declined; dropping the future only drops the reply.
+    GroupDeclineBuilder("group join", GroupJoin) -> ()
+}
+
+impl GroupDeclineBuilder {
+    pub(crate) fn of(core: Core, id: impl TryInto<Nspace, Error: ToString>, leader: ProcId) -> Self {
+        Self::new(Draft::naming(core, id.try_into(), |id| GroupJoin::new(id, leader, GroupOpt::DECLINE)))
+    }
+
+    async fn ask(self) -> Result<(), Error> {
+        let (core, request) = self.draft.online(Self::OPERATION)?;
+        check_id(Self::OPERATION, &request.group)?;
+        core.carry_out(Request::GroupJoin(request)).await
+    }
+}

@@ -1,0 +1,34 @@
+use pmix_types::Nspace;
+use pmix_types::message::{GroupDestruct, Request};
+
+use super::builder::{Draft, builder, check_id, directed};
+use crate::core::Core;
+use crate::error::Error;
+
+builder! {
+    /// A pending destruction of a group; await it to enter. See [`Client::group_destruct`](crate::Client::group_destruct).
+    ///
+    /// # Errors
+    /// When awaited: `ERR_NOT_FOUND` if there is no such group, `ERR_NOT_A_MEMBER` if the caller is no longer a member, `ERR_INVALID_OPERATION` while it is being made (GRP-08) and if the caller is ending it already,
+    /// `ERR_PROC_TERM_WO_SYNC` with the members that have ended in [`Error::procs`], unless the group tells of them (GRP-09),
+    /// `ERR_TIMEOUT` with the missing ones, `ERR_UNREACH` for a singleton, [`Error::Lost`] if the connection to the server
+    /// is or gets lost, `ERR_INIT` after finalize, and errors of the host.
+    ///
+    /// # Cancel safety
+    /// Not safe: once sent, the caller takes part; dropping the future only drops the result.
+    GroupDestructBuilder("group destruct", GroupDestruct) -> ()
+}
+
+directed!(GroupDestruct);
+
+impl GroupDestructBuilder {
+    pub(crate) fn of(core: Core, id: impl TryInto<Nspace, Error: ToString>) -> Self {
+        Self::new(Draft::naming(core, id.try_into(), GroupDestruct::new))
+    }
+
+    async fn ask(self) -> Result<(), Error> {
+        let (core, request) = self.draft.online(Self::OPERATION)?;
+        check_id(Self::OPERATION, &request.group)?;
+        core.carry_out(Request::GroupDestruct(request)).await
+    }
+}

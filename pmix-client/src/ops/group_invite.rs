@@ -1,0 +1,69 @@
+use pmix_types::message::{GroupInvite, Reply, Request};
+use pmix_types::{Nspace, Procs, keys};
+
+use super::builder::{Draft, builder, check_id, directed};
+use super::group_construct::Group;
+use crate::core::Core;
+use crate::error::Error;
+
+builder! {
+    /// An invitation to a group. Await it to send it. See [`Client::group_invite`](crate::Client::group_invite).
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # async fn example(client: pmix_client::Client, peer: pmix_client::ProcId) -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// let group = client.group_invite("pair", [peer]).timeout(Duration::from_secs(10)).await?;
+    /// println!("{} members", group.members.len());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// When awaited: `GROUP_CONSTRUCT_ABORT` if one has declined or ended, whom [`Error::procs`] names, unless the group is
+    /// [`optional`](GroupInviteBuilder::optional); `ERR_TIMEOUT` with those who have not answered; `ERR_BAD_PARAM` for an empty list of
+    /// processes, or a namespace that the server does not know; `ERR_NOT_SUPPORTED` for processes on other nodes if the host
+    /// carries no events, and for a tool that invites; and what [`Client::group_construct`](crate::Client::group_construct) fails with, which those who accept go on to.
+    ///
+    /// # Cancel safety
+    /// Not safe: once sent, the invitation stands; dropping the future only drops the result.
+    GroupInviteBuilder("group invite", GroupInvite) -> Group
+}
+
+directed!(GroupInvite);
+
+impl GroupInviteBuilder {
+    pub(crate) fn of(core: Core, id: impl TryInto<Nspace, Error: ToString>, procs: Procs) -> Self {
+        let procs = procs.into_named().unwrap_or_default();
+        Self::new(Draft::naming(core, id.try_into(), |id| GroupInvite::new(id, procs)))
+    }
+
+    /// Goes on without processes that decline or end; the group is then [`partial`](Group::partial).
+    #[doc(alias = "PMIX_GROUP_OPTIONAL")]
+    pub fn optional(self) -> Self {
+        self.directive(&keys::GROUP_OPTIONAL, true)
+    }
+
+    /// Requests a number that no other group has, if the host assigns numbers (GRP-05).
+    #[doc(alias = "PMIX_GROUP_ASSIGN_CONTEXT_ID")]
+    pub fn assign_context_id(self) -> Self {
+        self.directive(&keys::GROUP_ASSIGN_CONTEXT_ID, true)
+    }
+
+    /// Tells the members, by an event `GROUP_MEMBER_FAILED`, of one that ends without having left (GRP-06).
+    #[doc(alias = "PMIX_GROUP_NOTIFY_TERMINATION")]
+    pub fn notify_termination(self) -> Self {
+        self.directive(&keys::GROUP_NOTIFY_TERMINATION, true)
+    }
+
+    async fn ask(self) -> Result<Group, Error> {
+        let (core, request) = self.draft.ready(Self::OPERATION)?;
+        let id = request.group.clone();
+        check_id(Self::OPERATION, &id)?;
+        match core.request(Request::GroupInvite(request)).await? {
+            Reply::Group(reply) => Ok(Group::file(core, id, &reply)),
+            _ => Err(Error::unexpected_reply(Self::OPERATION)),
+        }
+    }
+}

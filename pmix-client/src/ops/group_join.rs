@@ -1,0 +1,55 @@
+use pmix_types::message::{GroupJoin, Reply, Request};
+use pmix_types::{GroupOpt, Nspace, ProcId};
+
+use super::builder::{Draft, builder, check_id, directed};
+use super::group_construct::Group;
+use crate::core::Core;
+use crate::error::Error;
+
+builder! {
+    /// An acceptance of an invitation. Await it to send it. See [`Client::group_join`](crate::Client::group_join).
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # async fn example(client: pmix_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use pmix_client::{Status, keys};
+    ///
+    /// let mut invitations = client.events([Status::GROUP_INVITED]).await?;
+    /// if let Some(event) = invitations.recv().await.transpose()?
+    ///     && let Some(id) = event.info.get(&keys::GROUP_ID)?
+    /// {
+    ///     let group = client.group_join(id, &event.source).await?;
+    ///     println!("rank {:?} of {}", group.rank, group.members.len());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// When awaited: `ERR_NOT_FOUND` without such an invitation, `ERR_INVALID_OPERATION` if it is accepted already,
+    /// `GROUP_CONSTRUCT_ABORT` if the construction fails, `GROUP_LEADER_FAILED` if its leader ends, `ERR_TIMEOUT` after
+    /// which the leader takes it for declined; and what [`Client::group_construct`](crate::Client::group_construct) fails with, which those who accept go on
+    /// to.
+    ///
+    /// # Cancel safety
+    /// Not safe: once sent, the caller takes part; dropping the future only drops the result.
+    GroupJoinBuilder("group join", GroupJoin) -> Group
+}
+
+directed!(GroupJoin);
+
+impl GroupJoinBuilder {
+    pub(crate) fn of(core: Core, id: impl TryInto<Nspace, Error: ToString>, leader: ProcId) -> Self {
+        Self::new(Draft::naming(core, id.try_into(), |id| GroupJoin::new(id, leader, GroupOpt::ACCEPT)))
+    }
+
+    async fn ask(self) -> Result<Group, Error> {
+        let (core, request) = self.draft.ready(Self::OPERATION)?;
+        let id = request.group.clone();
+        check_id(Self::OPERATION, &id)?;
+        match core.request(Request::GroupJoin(request)).await? {
+            Reply::Group(reply) => Ok(Group::file(core, id, &reply)),
+            _ => Err(Error::unexpected_reply(Self::OPERATION)),
+        }
+    }
+}

@@ -1,0 +1,32 @@
+use pmix_types::Nspace;
+use pmix_types::message::{GroupLeave, Request};
+
+use super::builder::{Draft, builder, check_id, directed};
+use crate::core::Core;
+use crate::error::Error;
+
+builder! {
+    /// A request to leave a group. Await it to send it. See [`Client::group_leave`](crate::Client::group_leave).
+    ///
+    /// # Errors
+    /// When awaited: `ERR_NOT_FOUND` if there is no such group, `ERR_NOT_A_MEMBER` if the caller is no longer a member, `ERR_INVALID_OPERATION` while it is being made (GRP-08), `ERR_UNREACH` for a singleton, [`Error::Lost`] if the
+    /// connection to the server is or gets lost, `ERR_INIT` after finalize.
+    ///
+    /// # Cancel safety
+    /// Once sent, the caller leaves; dropping the future only drops the reply.
+    GroupLeaveBuilder("group leave", GroupLeave) -> ()
+}
+
+directed!(GroupLeave);
+
+impl GroupLeaveBuilder {
+    pub(crate) fn of(core: Core, id: impl TryInto<Nspace, Error: ToString>) -> Self {
+        Self::new(Draft::naming(core, id.try_into(), GroupLeave::new))
+    }
+
+    async fn ask(self) -> Result<(), Error> {
+        let (core, request) = self.draft.online(Self::OPERATION)?;
+        check_id(Self::OPERATION, &request.group)?;
+        core.carry_out(Request::GroupLeave(request)).await
+    }
+}

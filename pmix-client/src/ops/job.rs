@@ -1,0 +1,42 @@
+use pmix_types::{Nspace, ProcId, ValueType};
+
+use super::get::GetBuilder;
+use crate::core::Core;
+use crate::key::KeyOf;
+
+/// A job to ask about.
+///
+/// # Examples
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), pmix_client::Error> {
+/// use pmix_client::types::keys;
+///
+/// let client = pmix_client::Client::singleton().await?;
+/// let own = client.job(&client.proc_id().nspace);
+/// assert_eq!(own.get(keys::JOB_SIZE).await?, 1);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct JobView {
+    core: Core,
+    proc: ProcId,
+}
+
+impl JobView {
+    pub(crate) const fn new(core: Core, nspace: Nspace) -> Self {
+        Self { core, proc: ProcId::wildcard(nspace) }
+    }
+
+    /// The namespace of the job.
+    pub const fn nspace(&self) -> &Nspace {
+        &self.proc.nspace
+    }
+
+    /// Gets a value of the job; await the builder. See [`Client::get`](crate::Client::get).
+    #[doc(alias = "PMIx_Get")]
+    pub fn get<T: ValueType>(&self, key: impl KeyOf<T>) -> GetBuilder<T> {
+        GetBuilder::of(self.core.clone(), (&self.proc).into(), key)
+    }
+}

@@ -1,0 +1,97 @@
+use pmix_types::message::Request;
+use pmix_types::{DataArray, DataRange, Directives, Event, Info, Key, Procs, ValueType, keys};
+
+use super::builder::{Draft, builder};
+use crate::core::Core;
+use crate::error::Error;
+use crate::key::TypedKey;
+
+builder! {
+    /// An event notification. Await it to send it. See [`Client::notify`](crate::Client::notify).
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
+    /// use pmix_client::keys;
+    /// use pmix_client::types::{DataRange, Status};
+    ///
+    /// let code = Status::from_raw(1); // positive codes are free for programs
+    /// client.notify(code).range(DataRange::SESSION).info(keys::EVENT_TEXT_MESSAGE, "hello").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// When awaited: `ERR_UNREACH` for a singleton, [`Error::Lost`] if the connection is or gets lost, `ERR_INIT` after
+    /// finalize, `ERR_NO_PERMISSIONS` for an event of a group (`GROUP_ID`) that servers tell of, such as
+    /// `GROUP_INVITE_DECLINED`, with another process in `EVENT_AFFECTED_PROC`, and errors of the server.
+    ///
+    /// # Cancel safety
+    /// Once sent the event stands.
+    plain NotifyBuilder("notify event", Event) -> ()
+}
+
+impl NotifyBuilder {
+    pub(crate) fn of(core: Core, mut event: Event) -> Self {
+        event.source = core.proc().clone();
+        Self::new(Draft::new(core, event))
+    }
+
+    /// The processes that may receive the event; the own namespace by default.
+    pub const fn range(mut self, range: DataRange) -> Self {
+        self.draft.request.range = range;
+        self
+    }
+
+    /// Delivers the event to these processes only; ranks may be `WILDCARD` (EVT-11).
+    #[doc(alias = "PMIX_EVENT_CUSTOM_RANGE")]
+    pub fn custom_range(self, procs: impl Into<Procs>) -> Self {
+        let procs = DataArray::Proc(self.draft.procs(procs));
+        self.range(DataRange::CUSTOM).replace(&keys::EVENT_CUSTOM_RANGE, procs)
+    }
+
+    /// Delivers the event only to handlers registered for this very code (EVT-10).
+    #[doc(alias = "PMIX_EVENT_NON_DEFAULT")]
+    pub fn non_default(self) -> Self {
+        self.replace(&keys::EVENT_NON_DEFAULT, true)
+    }
+
+    /// Does not keep the event for processes that register later (EVT-13).
+    #[doc(alias = "PMIX_EVENT_DO_NOT_CACHE")]
+    pub fn do_not_cache(self) -> Self {
+        self.replace(&keys::EVENT_DO_NOT_CACHE, true)
+    }
+
+    /// The processes that the event is about.
+    #[doc(alias = "PMIX_EVENT_AFFECTED_PROCS")]
+    pub fn affected_procs(self, procs: impl Into<Procs>) -> Self {
+        let procs = DataArray::Proc(self.draft.procs(procs));
+        self.replace(&keys::EVENT_AFFECTED_PROCS, procs)
+    }
+
+    /// Adds an info to the event.
+    pub fn info<T: ValueType>(mut self, key: impl TypedKey<T>, value: impl Into<T>) -> Self {
+        self.draft.request.info.push(Info::new(key.key(), value));
+        self
+    }
+
+    /// Adds infos to the event.
+    pub fn infos(mut self, infos: Directives) -> Self {
+        self.draft.request.info.extend(infos);
+        self
+    }
+
+    fn replace<T: ValueType>(mut self, key: &Key<T>, value: impl Into<T>) -> Self {
+        self.draft.request.info.remove(key);
+        self.info(key, value)
+    }
+
+    async fn ask(self) -> Result<(), Error> {
+        let (core, event) = self.draft.online(Self::OPERATION)?;
+        if event.range == DataRange::PROC_LOCAL {
+            core.connection(Self::OPERATION)?.router().deliver_local(&event);
+            return Ok(());
+        }
+        core.carry_out(Request::Notify(event)).await
+    }
+}

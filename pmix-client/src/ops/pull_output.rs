@@ -1,0 +1,215 @@
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::stream::Stream;
+use pmix_types::message::{IofPull, Reply, Request};
+use pmix_types::{Directives, IofChannels, Procs, keys};
+
+use super::builder::{Directed, Draft, builder};
+use crate::connection::Connection;
+use crate::core::Core;
+use crate::error::Error;
+use crate::output::{OutputChunk, OutputError, OutputQueue};
+
+/// Bytes a stream holds for a reader that is busy, by default.
+const DEFAULT_CAPACITY: usize = 1 << 20;
+
+/// A subscription, as far as it is complete.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    request: IofPull,
+    capacity: usize,
+}
+
+impl Directed for Wanted {
+    fn directives_mut(&mut self) -> &mut Directives {
+        &mut self.request.directives
+    }
+}
+
+builder! {
+    /// A request for output. Await it to send it. See [`Client::pull_output`](crate::Client::pull_output).
+    ///
+    /// # Examples
+    /// ```
+    /// use pmix_client::types::Status;
+    /// use pmix_client::{Client, Error, ProcId};
+    ///
+    /// /// What a job writes, until it ends.
+    /// async fn follow(client: &Client, job: ProcId) -> Result<Vec<u8>, Error> {
+    ///     let mut output = client.pull_output([job.clone()]).copy().await?;
+    ///     let mut written = Vec::new();
+    ///     while let Some(item) = output.recv().await {
+    ///         match item {
+    ///             Ok(chunk) if chunk.is_complete && chunk.source == job => break,
+    ///             Ok(chunk) => written.extend_from_slice(&chunk.data),
+    ///             Err(trouble) => println!("{trouble}"),
+    ///         }
+    ///     }
+    ///     Ok(written)
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Error> {
+    /// let alone = Client::singleton().await?;
+    /// let job = ProcId::wildcard(alone.proc_id().nspace.clone());
+    /// assert_eq!(follow(&alone, job).await.unwrap_err().status(), Status::ERR_UNREACH);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// When awaited: `ERR_BAD_PARAM` without processes or channels, `ERR_NOT_SUPPORTED` for standard input (IOF-02) and if
+    /// the host does not forward output or not that of this channel (IOF-04), `ERR_NOT_FOUND` if no such process is known,
+    /// `ERR_UNREACH` for a singleton, [`Error::Lost`] if the connection is or gets lost, and `ERR_INIT` after finalize.
+    ///
+    /// # Cancel safety
+    /// Dropping the future before it is ready makes no registration, or takes it back.
+    untimed OutputBuilder("pull output", Wanted) -> OutputStream
+}
+
+impl OutputBuilder {
+    pub(crate) fn of(core: Core, procs: Procs) -> Self {
+        let channels = IofChannels::STDOUT | IofChannels::STDERR;
+        let request = IofPull::new(procs.seen_from(&core.proc().nspace), channels);
+        Self::new(Draft::new(core, Wanted { request, capacity: DEFAULT_CAPACITY }))
+    }
+
+    /// Asks for these channels; standard output and error by default.
+    pub const fn channels(mut self, channels: IofChannels) -> Self {
+        self.draft.request.request.channels = channels;
+        self
+    }
+
+    /// Leaves the output where it went before, too. By default it is taken away from there until the stream is
+    /// dropped or the process ends (IOF-03).
+    #[doc(alias = "PMIX_IOF_COPY")]
+    pub fn copy(self) -> Self {
+        self.directive(&keys::IOF_COPY, true)
+    }
+
+    /// Number of bytes of a channel to collect before they are delivered, a megabyte at most (IOF-06). Give a
+    /// [time](Self::buffer_time), too, unless the output may wait for ever.
+    #[doc(alias = "PMIX_IOF_BUFFERING_SIZE")]
+    pub fn buffer(self, bytes: u32) -> Self {
+        self.directive(&keys::IOF_BUFFERING_SIZE, bytes)
+    }
+
+    /// Longest time to collect output, in whole seconds; zero for no limit (IOF-06). A time with a fraction of a second is
+    /// refused with `ERR_BAD_PARAM` when the builder is awaited.
+    #[doc(alias = "PMIX_IOF_BUFFERING_TIME")]
+    pub fn buffer_time(mut self, time: Duration) -> Self {
+        match self.draft.seconds::<u32>(time) {
+            Some(seconds) => self.directive(&keys::IOF_BUFFERING_TIME, seconds),
+            None => self,
+        }
+    }
+
+    /// Number of bytes of a channel that the server keeps until the host has agreed (IOF-05).
+    #[doc(alias = "PMIX_IOF_CACHE_SIZE")]
+    pub fn cache(self, bytes: u32) -> Self {
+        self.directive(&keys::IOF_CACHE_SIZE, bytes)
+    }
+
+    /// Has the server drop the oldest output that it keeps until the host has agreed; by default it drops the newest
+    /// (IOF-05).
+    #[doc(alias = "PMIX_IOF_DROP_OLDEST")]
+    pub fn drop_oldest(self) -> Self {
+        self.directive(&keys::IOF_DROP_OLDEST, true)
+    }
+
+    /// Number of bytes to hold for a reader that is busy, 1 MiB by default. A larger piece finds room when nothing
+    /// else is held.
+    pub const fn capacity(mut self, bytes: usize) -> Self {
+        self.draft.request.capacity = bytes;
+        self
+    }
+
+    async fn ask(self) -> Result<OutputStream, Error> {
+        let (core, Wanted { request, capacity }) = self.draft.online(Self::OPERATION)?;
+        let connection = core.connection(Self::OPERATION)?;
+        let queue = Arc::new(OutputQueue::new(capacity));
+        match connection.pull(Request::IofPull(request), Arc::clone(&queue)).await? {
+            Reply::Registered(registration) => {
+                let connection = Arc::downgrade(connection);
+                Ok(OutputStream { registration: Some(registration), connection, queue })
+            }
+            _ => Err(Error::unexpected_reply(Self::OPERATION)),
+        }
+    }
+}
+
+/// Output of processes. The order is kept for each channel of each process, not among them (IOF-09).
+///
+/// The stream owns its registration: dropping it takes the registration back, without waiting, and output that was
+/// taken away goes back to where it went before. It does not keep the connection open.
+///
+/// It holds as many bytes as [`OutputBuilder::capacity`] says. What is beyond that is lost, and
+/// [`OutputError::Lagged`] stands in its place; the processes are never held back.
+///
+/// When the connection is lost the stream gets [`OutputError::Disconnected`], or [`OutputError::Stopped`] if the server
+/// announced that it stops, and ends; after a finalize it just ends.
+#[derive(Debug)]
+#[must_use = "dropping a stream ends its registration"]
+pub struct OutputStream {
+    /// `None` once it has been given up.
+    registration: Option<u64>,
+    connection: Weak<Connection>,
+    queue: Arc<OutputQueue>,
+}
+
+impl OutputStream {
+    /// The next piece; `None` at the end.
+    ///
+    /// # Errors
+    /// [`OutputError`] where output is missing and where the connection was lost.
+    ///
+    /// # Cancel safety
+    /// Safe: no output is lost when the future is dropped.
+    pub async fn recv(&mut self) -> Option<Result<OutputChunk, OutputError>> {
+        poll_fn(|context| self.queue.poll_next(context)).await
+    }
+
+    /// Ends the registration. What was collected for it can still be read, what is written from now on cannot
+    /// (IOF-07).
+    ///
+    /// # Errors
+    /// Those of the connection; if it is gone, so is the registration.
+    ///
+    /// # Cancel safety
+    /// The registration may go on when the future is dropped; call it again, or drop the stream.
+    #[doc(alias = "PMIx_IOF_deregister")]
+    pub async fn stop(&mut self) -> Result<(), Error> {
+        let (Some(registration), Some(connection)) = (self.registration, self.connection.upgrade()) else {
+            return Ok(());
+        };
+        // what was collected comes before the answer
+        let result = connection.carry_out(Request::IofDeregister(registration)).await;
+        self.registration = None;
+        if let Some(queue) = connection.outputs().remove(registration) {
+            queue.end([]);
+        }
+        result
+    }
+}
+
+impl Stream for OutputStream {
+    type Item = Result<OutputChunk, OutputError>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.queue.poll_next(context)
+    }
+}
+
+impl Drop for OutputStream {
+    fn drop(&mut self) {
+        if let Some(registration) = self.registration.take()
+            && let Some(connection) = self.connection.upgrade()
+        {
+            connection.retire_output(registration);
+        }
+    }
+}

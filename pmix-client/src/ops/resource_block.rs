@@ -1,0 +1,25 @@
+use pmix_types::message::{Request, ResourceBlock};
+
+use super::builder::{builder, directed};
+use crate::error::Error;
+
+builder! {
+    /// A request to change a block of resources. Await it to send it. See [`Client::resource_block`](crate::Client::resource_block).
+    ///
+    /// # Errors
+    /// When awaited: `ERR_NOT_SUPPORTED` if the host has no blocks of resources, errors of the host, `ERR_TIMEOUT`,
+    /// `ERR_UNREACH` for a singleton, [`Error::Lost`], `ERR_INIT` after finalize.
+    ///
+    /// # Cancel safety
+    /// Not safe: once sent, the request takes its course.
+    ResourceBlockBuilder("resource block", ResourceBlock) -> ()
+}
+
+directed!(ResourceBlock);
+
+impl ResourceBlockBuilder {
+    async fn ask(self) -> Result<(), Error> {
+        let (core, request) = self.draft.online(Self::OPERATION)?;
+        core.carry_out(Request::ResourceBlock(request)).await
+    }
+}

@@ -1,0 +1,26 @@
+use pmix_types::Info;
+use pmix_types::message::{Request, SessionControl};
+
+use super::builder::{builder, directed};
+use crate::error::Error;
+
+builder! {
+    /// A request about a session. Await it to send it and get the results. See [`Client::session_control`](crate::Client::session_control).
+    ///
+    /// # Errors
+    /// When awaited: `ERR_NOT_SUPPORTED` if the host does not control sessions, errors of the host, `ERR_TIMEOUT`,
+    /// `ERR_UNREACH` for a singleton, [`Error::Lost`], `ERR_INIT` after finalize.
+    ///
+    /// # Cancel safety
+    /// Not safe: once sent, the request takes its course.
+    SessionControlBuilder("session control", SessionControl) -> Vec<Info>
+}
+
+directed!(SessionControl);
+
+impl SessionControlBuilder {
+    async fn ask(self) -> Result<Vec<Info>, Error> {
+        let (core, request) = self.draft.online(Self::OPERATION)?;
+        core.infos(Request::SessionControl(request)).await
+    }
+}

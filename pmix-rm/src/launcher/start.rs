@@ -1,0 +1,166 @@
+//! Starts the processes of a job.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::process::Stdio;
+use std::sync::{Arc, PoisonError};
+
+use pmix_host::{Account, LaunchProc};
+use pmix_types::{App, Nspace, Rank, Status};
+use rustix::process::{Pid, Signal};
+use tokio::net::unix::pipe;
+use tokio::process::Command;
+
+use super::LocalLauncher;
+use crate::binding::on;
+use crate::child::Child;
+use crate::limit;
+use crate::program::{Program, Refusal, spawn_error};
+use crate::recipe::Recipe;
+use crate::supervise::Output;
+use crate::tree;
+
+/// A started process without a supervisor yet.
+pub(super) struct Started {
+    pub(super) rank: Rank,
+    pub(super) program: Arc<Program>,
+    pub(super) child: Child,
+    pub(super) input: Option<pipe::Sender>,
+    pub(super) output: Output,
+}
+
+impl LocalLauncher {
+    fn recipe(&self, program: &Program, proc: &LaunchProc, user: Option<&Account>) -> Recipe {
+        let mut env: BTreeMap<OsString, OsString> =
+            proc.defaults.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        if self.nodes.len() > 1 {
+            env.extend(
+                simulation(&proc.env, user.is_some())
+                    .into_iter()
+                    .map(|(name, value)| (name.into(), value.into())),
+            );
+        }
+        env.extend(program.env.clone());
+        env.extend(proc.env.iter().map(|(name, value)| (name.into(), value.into())));
+        if let Some(cwd) = &program.cwd {
+            // shells and many programs rely on PWD
+            env.insert("PWD".into(), cwd.into());
+        }
+        env.extend(self.guardian.as_ref().map(|guardian| guardian.mark()));
+        let argv = program.argv.iter().map(OsString::from).collect();
+        Recipe {
+            path: program.path.clone(),
+            argv,
+            env,
+            cwd: program.cwd.clone(),
+            user: user.cloned(),
+            processor: None,
+        }
+    }
+
+    /// Standard input of a process, and the other end of the pipe if input is forwarded.
+    fn stdin_of(
+        &self,
+        proc: &LaunchProc,
+        user: Option<&Account>,
+    ) -> io::Result<(OwnedFd, Option<pipe::Sender>)> {
+        if proc.takes_stdin {
+            let (read, write) = io::pipe()?;
+            return Ok((read.into(), Some(pipe::Sender::from_owned_fd(write.into())?)));
+        }
+        let mut first = self.stdin.lock().unwrap_or_else(PoisonError::into_inner);
+        // input for the first job is not for another user's job
+        let first = first.take_if(|(rank, _)| *rank == proc.rank && user.is_none());
+        Ok((first.map_or_else(|| File::open("/dev/null").map(OwnedFd::from), |(_, stdin)| Ok(stdin))?, None))
+    }
+
+    /// Starts a process of a job; the pair is its program and the processor to bind it to.
+    pub(super) async fn start(
+        &self,
+        nspace: &Nspace,
+        program: (&Arc<Program>, Option<usize>),
+        proc: &LaunchProc,
+        user: Option<&Account>,
+    ) -> Result<Started, Refusal> {
+        if !self.nodes.contains(&proc.node) {
+            let reason = format!("this launcher has no node {}", proc.node);
+            return Err(Refusal::new(Status::ERR_JOB_FAILED_TO_LAUNCH, reason));
+        }
+        self.spawn(nspace, program, proc, user).await.map_err(|error| spawn_error(&error))
+    }
+
+    async fn spawn(
+        &self,
+        nspace: &Nspace,
+        (program, processor): (&Arc<Program>, Option<usize>),
+        proc: &LaunchProc,
+        user: Option<&Account>,
+    ) -> io::Result<Started> {
+        let recipe = Recipe { processor, ..self.recipe(program, proc, user) };
+        let (stdin, input) = self.stdin_of(proc, user)?;
+        let (out, stdout) = io::pipe()?;
+        let (err, stderr) = io::pipe()?;
+        let output = [pipe::Receiver::from_owned_fd(out.into())?, pipe::Receiver::from_owned_fd(err.into())?];
+        let streams = [stdin, stdout.into(), stderr.into()];
+        let child = match &self.guardian {
+            Some(guardian) => guardian.spawn(nspace.as_str(), &recipe, streams).await?,
+            None => {
+                let [stdin, stdout, stderr] = streams.map(Stdio::from);
+                let mut command = Command::from(recipe.command());
+                command.stdin(stdin).stdout(stdout).stderr(stderr).process_group(0).kill_on_drop(true);
+                let runtime = tokio::runtime::Handle::current();
+                let spawn = move || {
+                    let _entered = runtime.enter();
+                    on(processor, || command.spawn())
+                };
+                Child::own(match user {
+                    None => limit::spawn_own(spawn)?,
+                    Some(user) => user.start_processes(move || limit::spawn_other(spawn)).await??,
+                })?
+            }
+        };
+        Ok(Started { rank: proc.rank, program: Arc::clone(program), child, input, output })
+    }
+}
+
+/// Variables that configure Open MPI for a simulated node, given the variables of the node's server.
+fn simulation(env: &[(String, String)], is_of_other: bool) -> Vec<(&'static str, &str)> {
+    let mut told = vec![("OMPI_MCA_btl_tcp_if_include", "lo")];
+    // removed with the server; present only if it serves Open MPI; not writable for another user
+    let server = env.iter().find(|(name, _)| name == "PMIX_SERVER_TMPDIR").filter(|_| !is_of_other);
+    if let Some((_, directory)) = server {
+        told.push(("OMPI_MCA_btl_vader_backing_directory", directory));
+    }
+    told
+}
+
+/// Looks up a program with the rights of its user.
+pub(super) async fn find(app: &App, cwd: Option<&str>, user: Option<&Account>) -> Result<Program, Refusal> {
+    let Some(user) = user else { return Program::find(app, cwd, None) };
+    let (app, cwd, account) = (app.clone(), cwd.map(str::to_owned), user.clone());
+    let found = user.with_rights(move || Program::find(&app, cwd.as_deref(), Some(&account))).await;
+    found.unwrap_or_else(|error| {
+        let reason = format!("cannot look up the program with the rights of uid {}: {error}", user.uid());
+        let is_busy = error.kind() == io::ErrorKind::ResourceBusy;
+        let status = if is_busy { Status::ERR_RESOURCE_BUSY } else { Status::ERR_JOB_SYS_OP_FAILED };
+        Err(Refusal::new(status, reason))
+    })
+}
+
+/// Ends the processes of a job that failed to start completely.
+pub(super) async fn end_all(started: Vec<Started>) {
+    let roots: Vec<Pid> = started.iter().map(|process| process.child.handle().pid()).collect();
+    let below = tree::descendants(&roots);
+    for process in &started {
+        process.child.handle().signal(Signal::KILL);
+    }
+    tree::signal_all(&below, Signal::KILL);
+    for mut process in started {
+        if let Err(error) = process.child.wait().await {
+            tracing::warn!(%error, "cannot wait for a process of a job that failed to start");
+        }
+    }
+}
