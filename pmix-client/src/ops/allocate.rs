@@ -22,19 +22,19 @@ impl AllocateBuilder {
     /// The caller's label for the request, for queries about it (ALC-01).
     #[doc(alias = "PMIX_ALLOC_REQ_ID")]
     pub fn request_id(self, id: impl Into<String>) -> Self {
-        self.directive(&keys::ALLOC_REQ_ID, id)
+        self.directive(keys::ALLOC_REQ_ID, id)
     }
 
     /// Number of nodes.
     #[doc(alias = "PMIX_ALLOC_NUM_NODES")]
     pub fn nodes(self, count: u64) -> Self {
-        self.directive(&keys::ALLOC_NUM_NODES, count)
+        self.directive(keys::ALLOC_NUM_NODES, count)
     }
 
     /// Number of processors.
     #[doc(alias = "PMIX_ALLOC_NUM_CPUS")]
     pub fn cpus(self, count: u64) -> Self {
-        self.directive(&keys::ALLOC_NUM_CPUS, count)
+        self.directive(keys::ALLOC_NUM_CPUS, count)
     }
 
     async fn ask(self) -> Result<Vec<Info>, Error> {

@@ -28,7 +28,7 @@ impl CredentialBuilder {
     /// Types of credentials that will do, the best first; joined by commas (CRD-01).
     #[doc(alias = "PMIX_CRED_TYPE")]
     pub fn types(self, types: impl Into<String>) -> Self {
-        self.directive(&keys::CRED_TYPE, types)
+        self.directive(keys::CRED_TYPE, types)
     }
 
     async fn ask(self) -> Result<Credential, Error> {

@@ -36,13 +36,13 @@ impl DisconnectBuilder {
     /// The text that was given when they connected, if there was one (CON-04).
     #[doc(alias = "PMIX_CONNECT_ID")]
     pub fn id(self, id: impl Into<String>) -> Self {
-        self.directive(&keys::CONNECT_ID, id)
+        self.directive(keys::CONNECT_ID, id)
     }
 
     /// Tells the other members that the caller leaves, by an event `PROC_HAS_DISCONNECTED` (CON-10).
     #[doc(alias = "PMIX_CONNECT_NOTIFY_EACH")]
     pub fn notify_each(self) -> Self {
-        self.directive(&keys::CONNECT_NOTIFY_EACH, true)
+        self.directive(keys::CONNECT_NOTIFY_EACH, true)
     }
 
     async fn ask(self) -> Result<(), Error> {

@@ -133,14 +133,14 @@ impl GroupConstructBuilder {
     /// Requests a number that no other group has, if the host assigns numbers (GRP-05).
     #[doc(alias = "PMIX_GROUP_ASSIGN_CONTEXT_ID")]
     pub fn assign_context_id(self) -> Self {
-        self.directive(&keys::GROUP_ASSIGN_CONTEXT_ID, true)
+        self.directive(keys::GROUP_ASSIGN_CONTEXT_ID, true)
     }
 
     /// Goes on without members that end before they enter, without an event for them; the group is then
     /// [`partial`](Group::partial) (GRP-06).
     #[doc(alias = "PMIX_GROUP_OPTIONAL")]
     pub fn optional(self) -> Self {
-        self.directive(&keys::GROUP_OPTIONAL, true)
+        self.directive(keys::GROUP_OPTIONAL, true)
     }
 
     /// Tells the other members, by an event `GROUP_MEMBER_FAILED`, of one that ends without having left: the leaders while
@@ -151,19 +151,19 @@ impl GroupConstructBuilder {
     /// construction does not wait for handlers: a group that lacks no other member is complete at once, and [`partial`](Group::partial).
     #[doc(alias = "PMIX_GROUP_NOTIFY_TERMINATION")]
     pub fn notify_termination(self) -> Self {
-        self.directive(&keys::GROUP_NOTIFY_TERMINATION, true)
+        self.directive(keys::GROUP_NOTIFY_TERMINATION, true)
     }
 
     /// Makes the caller a leader.
     #[doc(alias = "PMIX_GROUP_LEADER")]
     pub fn leader(self) -> Self {
-        self.directive(&keys::GROUP_LEADER, true)
+        self.directive(keys::GROUP_LEADER, true)
     }
 
     /// All members are on this node.
     #[doc(alias = "PMIX_GROUP_LOCAL_ONLY")]
     pub fn local_only(self) -> Self {
-        self.directive(&keys::GROUP_LOCAL_ONLY, true)
+        self.directive(keys::GROUP_LOCAL_ONLY, true)
     }
 
     async fn ask(self) -> Result<Group, Error> {

@@ -42,19 +42,19 @@ impl GroupInviteBuilder {
     /// Goes on without processes that decline or end; the group is then [`partial`](Group::partial).
     #[doc(alias = "PMIX_GROUP_OPTIONAL")]
     pub fn optional(self) -> Self {
-        self.directive(&keys::GROUP_OPTIONAL, true)
+        self.directive(keys::GROUP_OPTIONAL, true)
     }
 
     /// Requests a number that no other group has, if the host assigns numbers (GRP-05).
     #[doc(alias = "PMIX_GROUP_ASSIGN_CONTEXT_ID")]
     pub fn assign_context_id(self) -> Self {
-        self.directive(&keys::GROUP_ASSIGN_CONTEXT_ID, true)
+        self.directive(keys::GROUP_ASSIGN_CONTEXT_ID, true)
     }
 
     /// Tells the members, by an event `GROUP_MEMBER_FAILED`, of one that ends without having left (GRP-06).
     #[doc(alias = "PMIX_GROUP_NOTIFY_TERMINATION")]
     pub fn notify_termination(self) -> Self {
-        self.directive(&keys::GROUP_NOTIFY_TERMINATION, true)
+        self.directive(keys::GROUP_NOTIFY_TERMINATION, true)
     }
 
     async fn ask(self) -> Result<Group, Error> {

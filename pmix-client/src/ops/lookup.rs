@@ -38,20 +38,20 @@ impl LookupBuilder {
     /// otherwise (PUB-10).
     #[doc(alias = "PMIX_RANGE")]
     pub fn range(self, range: DataRange) -> Self {
-        self.directive(&keys::RANGE, range)
+        self.directive(keys::RANGE, range)
     }
 
     /// Looks only for what these processes have published: [`DataRange::CUSTOM`].
     #[doc(alias = "PMIX_RANGE_CUSTOM")]
     pub fn custom_range(self, procs: impl Into<Procs>) -> Self {
         let procs = DataArray::Proc(self.draft.procs(procs));
-        self.range(DataRange::CUSTOM).directive(&keys::EVENT_CUSTOM_RANGE, procs)
+        self.range(DataRange::CUSTOM).directive(keys::EVENT_CUSTOM_RANGE, procs)
     }
 
     /// Waits until this many of the keys are there (PUB-13); 0, and more than there are, mean all of them.
     #[doc(alias = "PMIX_WAIT")]
     pub fn wait(self, count: usize) -> Self {
-        self.directive(&keys::WAIT, i32::try_from(count).unwrap_or(i32::MAX))
+        self.directive(keys::WAIT, i32::try_from(count).unwrap_or(i32::MAX))
     }
 
     /// Waits until all of the keys are there (PUB-13).

@@ -79,19 +79,19 @@ impl MonitorBuilder {
     /// The caller's label for the monitor, to cancel it by (MON-03).
     #[doc(alias = "PMIX_MONITOR_ID")]
     pub fn id(self, id: impl Into<String>) -> Self {
-        self.directive(&keys::MONITOR_ID, id)
+        self.directive(keys::MONITOR_ID, id)
     }
 
     /// How many heartbeats may be missed before the event is raised; none if not given (MON-02).
     #[doc(alias = "PMIX_MONITOR_HEARTBEAT_DROPS")]
     pub fn heartbeat_drops(self, heartbeats: u32) -> Self {
-        self.directive(&keys::MONITOR_HEARTBEAT_DROPS, heartbeats)
+        self.directive(keys::MONITOR_HEARTBEAT_DROPS, heartbeats)
     }
 
     /// The file must grow from one look to the next.
     #[doc(alias = "PMIX_MONITOR_FILE_SIZE")]
     pub fn file_size(self) -> Self {
-        self.directive(&keys::MONITOR_FILE_SIZE, true)
+        self.directive(keys::MONITOR_FILE_SIZE, true)
     }
 
     /// The file's access time must move from one look to the next. Many file systems keep it late or not at all.
@@ -109,7 +109,7 @@ impl MonitorBuilder {
     /// How many looks in a row may see no change before the event is raised; none if not given.
     #[doc(alias = "PMIX_MONITOR_FILE_DROPS")]
     pub fn file_drops(self, looks: u32) -> Self {
-        self.directive(&keys::MONITOR_FILE_DROPS, looks)
+        self.directive(keys::MONITOR_FILE_DROPS, looks)
     }
 
     /// A flag, as the Standard has it; in the headers it is a text.
@@ -121,13 +121,13 @@ impl MonitorBuilder {
     /// The process reacts itself: the host takes no action of its own (MON-03).
     #[doc(alias = "PMIX_MONITOR_APP_CONTROL")]
     pub fn app_control(self) -> Self {
-        self.directive(&keys::MONITOR_APP_CONTROL, true)
+        self.directive(keys::MONITOR_APP_CONTROL, true)
     }
 
     /// The processes that receive the event; the caller's namespace by default (MON-01).
     #[doc(alias = "PMIX_RANGE")]
     pub fn range(self, range: DataRange) -> Self {
-        self.directive(&keys::RANGE, range)
+        self.directive(keys::RANGE, range)
     }
 
     async fn ask(self) -> Result<Vec<Info>, Error> {

@@ -39,14 +39,14 @@ impl UnpublishBuilder {
     /// The range that the data was published in: [`DataRange::SESSION`] by default (PUB-15).
     #[doc(alias = "PMIX_RANGE")]
     pub fn range(self, range: DataRange) -> Self {
-        self.directive(&keys::RANGE, range)
+        self.directive(keys::RANGE, range)
     }
 
     /// Withdraws only what was published for just these processes: [`DataRange::CUSTOM`].
     #[doc(alias = "PMIX_RANGE_CUSTOM")]
     pub fn custom_range(self, procs: impl Into<Procs>) -> Self {
         let procs = DataArray::Proc(self.draft.procs(procs));
-        self.range(DataRange::CUSTOM).directive(&keys::EVENT_CUSTOM_RANGE, procs)
+        self.range(DataRange::CUSTOM).directive(keys::EVENT_CUSTOM_RANGE, procs)
     }
 
     async fn ask(self) -> Result<(), Error> {

@@ -60,15 +60,17 @@ impl Engine {
     ) -> Result<Option<Value>, pmix_types::message::Failure> {
         let mut wanted = Vec::new();
         for reading in readings(qualifiers)? {
-            wanted.extend(match (reading.get(&keys::PROCID)?, reading.get::<String>(&keys::NSPACE)?) {
-                (Some(proc), _) => Some(proc),
-                (None, Some(nspace)) => {
-                    let job = self.visible_job(asker, &nspace)?;
-                    let rank = reading.get(&keys::RANK)?.unwrap_or(Rank::WILDCARD);
-                    Some(ProcId::new(job.data.nspace().clone(), rank))
-                }
-                (None, None) => None,
-            });
+            wanted.extend(
+                match (reading.get(&keys::PROCID)?, reading.get::<String>(&keys::NSPACE.text())?) {
+                    (Some(proc), _) => Some(proc),
+                    (None, Some(nspace)) => {
+                        let job = self.visible_job(asker, &nspace)?;
+                        let rank = reading.get(&keys::RANK)?.unwrap_or(Rank::WILDCARD);
+                        Some(ProcId::new(job.data.nspace().clone(), rank))
+                    }
+                    (None, None) => None,
+                },
+            );
         }
         let is_wanted = |proc: &ProcId| {
             let includes = |other: &ProcId| {

@@ -41,7 +41,7 @@ impl Engine {
         ranks: impl Fn(&Job) -> Option<RankSet>,
     ) -> Result<Option<Value>, Failure> {
         let (mut rows, mut unknown, mut found) = (Vec::new(), None, false);
-        for nspace in all(qualifiers, &keys::NSPACE)? {
+        for nspace in all(qualifiers, &keys::NSPACE.text())? {
             match self.visible_job(asker, &nspace) {
                 Ok(job) => {
                     if let Some(ranks) = ranks(job) {

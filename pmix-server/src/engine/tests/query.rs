@@ -79,7 +79,7 @@ fn qry_05_queries_that_contradict_themselves_are_bad_param() {
     for queries in [
         vec![],
         vec![names(), Query::dynamic([])],
-        vec![by_id().qualifier(&keys::NSPACE, "job")],
+        vec![by_id().qualifier(&keys::NSPACE.text(), "job")],
         vec![names(), by_id().qualifier(&keys::RANK, proc("job", 0).rank)],
         vec![names().qualifier(&keys::RANK, proc("job", 0).rank)],
     ] {
@@ -177,7 +177,7 @@ fn qry_11_process_tables_are_in_rank_order_with_states() {
     ];
     for (query, table) in tables {
         let key = query.keys[0].clone();
-        let query = query.qualifier(&keys::NSPACE, "job");
+        let query = query.qualifier(&keys::NSPACE.text(), "job");
         let reply = answered(&mut t, &running, vec![query.clone()]);
         let qualifiers = DataArray::Info(query.qualifiers.as_slice().to_vec());
         let expected = results([
@@ -195,7 +195,7 @@ fn qry_11_a_table_needs_a_namespace() {
     let table = || Query::new(&keys::QUERY_PROC_TABLE);
     let to = t.ask(&peers[0], Request::Query(vec![table()]));
     t.fails(to, Status::ERR_BAD_PARAM);
-    let to = t.ask(&peers[0], Request::Query(vec![table().qualifier(&keys::NSPACE, "other")]));
+    let to = t.ask(&peers[0], Request::Query(vec![table().qualifier(&keys::NSPACE.text(), "other")]));
     t.fails(to, Status::ERR_INVALID_NAMESPACE);
     t.finish();
 }
@@ -205,7 +205,7 @@ fn qry_11_a_registered_process_that_has_not_come_yet_is_prepared() {
     let mut t = Harness::new([]);
     t.job("job", "0-1");
     let peer = t.connect(&proc("job", 0));
-    let query = Query::new(&keys::QUERY_LOCAL_PROC_TABLE).qualifier(&keys::NSPACE, "job");
+    let query = Query::new(&keys::QUERY_LOCAL_PROC_TABLE).qualifier(&keys::NSPACE.text(), "job");
     let reply = answered(&mut t, &peer, vec![query]);
     let found: DataArray = reply.results[0].get().unwrap();
     let table: DataArray = found.as_infos().unwrap()[1].get().unwrap();
@@ -218,7 +218,7 @@ fn qry_11_a_registered_process_that_has_not_come_yet_is_prepared() {
 fn qry_12_sizes_and_names_are_known_here() {
     let (mut t, peers) = Harness::local(3);
     t.job("also", "0");
-    let query = names().key(&keys::JOB_SIZE).qualifier(&keys::NSPACE, "job");
+    let query = names().key(&keys::JOB_SIZE).qualifier(&keys::NSPACE.text(), "job");
     let reply = answered(&mut t, &peers[0], vec![query.clone()]);
     let qualifiers = DataArray::Info(query.qualifiers.as_slice().to_vec());
     let expected = results([
@@ -236,7 +236,7 @@ fn qry_12_reg_01_only_registered_names_are_listed() {
     t.register_client(&proc("early", 0));
     let reply = answered(&mut t, &peers[0], vec![names()]);
     assert_eq!(reply, QueryReply::new(Status::SUCCESS, vec![results([names_are("job")])]));
-    let about = vec![Info::new(&keys::NSPACE, "job")];
+    let about = vec![Info::new(&keys::NSPACE.text(), "job")];
     let about = vec![Info::new(&keys::QUERY_NAMESPACE_INFO, DataArray::Info(about))];
     let reply = answered(&mut t, &peers[0], vec![Query::new(&keys::QUERY_NAMESPACE_INFO)]);
     assert_eq!(the_only(&reply), DataArray::Info(about).into());
@@ -266,7 +266,7 @@ fn ranks_of(value: &Value) -> Vec<String> {
 
 fn table_of(nspaces: &[&str]) -> Query {
     let table = Query::new(&keys::QUERY_PROC_TABLE);
-    nspaces.iter().fold(table, |query, nspace| query.qualifier(&keys::NSPACE, *nspace))
+    nspaces.iter().fold(table, |query, nspace| query.qualifier(&keys::NSPACE.text(), *nspace))
 }
 
 #[test]
@@ -309,7 +309,7 @@ fn gen_05_qry_07_a_required_qualifier_that_nobody_knows_is_refused_and_one_for_o
 #[test]
 fn qry_03_a_namespace_that_is_not_there_does_not_fail_the_other_keys() {
     let (mut t, peers) = Harness::local(1);
-    let both = names().key(&keys::QUERY_PROC_TABLE).qualifier(&keys::NSPACE, "other");
+    let both = names().key(&keys::QUERY_PROC_TABLE).qualifier(&keys::NSPACE.text(), "other");
     for queries in [vec![both], vec![names(), table_of(&["other"])], vec![table_of(&[]), names()]] {
         let reply = answered(&mut t, &peers[0], queries);
         assert_eq!(reply.status, Status::ERR_PARTIAL_SUCCESS);
@@ -317,7 +317,9 @@ fn qry_03_a_namespace_that_is_not_there_does_not_fail_the_other_keys() {
     }
     let reply = answered(&mut t, &peers[0], vec![table_of(&["other", "job"])]);
     assert_eq!((reply.status, ranks_of(&the_only(&reply))), (Status::SUCCESS, vec!["job:0".to_owned()]));
-    let sizes = Query::new(&keys::JOB_SIZE).qualifier(&keys::NSPACE, "job").qualifier(&keys::NSPACE, "other");
+    let sizes = Query::new(&keys::JOB_SIZE)
+        .qualifier(&keys::NSPACE.text(), "job")
+        .qualifier(&keys::NSPACE.text(), "other");
     let reply = answered(&mut t, &peers[0], vec![sizes]);
     assert_eq!((reply.status, the_only(&reply)), (Status::SUCCESS, Value::Uint32(1)));
     // with several reasons there is none
@@ -334,14 +336,16 @@ fn qry_06_several_qualifiers_of_one_name_give_one_joined_array() {
 
     let tables = ask(&mut t, table_of(&["job", "also", "job"]));
     assert_eq!(ranks_of(&tables), ["job:0", "job:1", "job:2", "job:3", "also:0"]);
-    let here_and_there = Query::new(&keys::QUERY_LOCAL_PROC_TABLE).qualifier(&keys::NSPACE, "job");
+    let here_and_there = Query::new(&keys::QUERY_LOCAL_PROC_TABLE).qualifier(&keys::NSPACE.text(), "job");
     let here_and_there = here_and_there.qualifier(&keys::HOSTNAME, "n1").qualifier(&keys::HOSTNAME, "n0");
     let rows = ask(&mut t, here_and_there.qualifier(&keys::HOSTNAME, "n1"));
     assert_eq!(ranks_of(&rows), ["job:0", "job:1", "job:2", "job:3"]);
 
-    let sizes = Query::new(&keys::JOB_SIZE).qualifier(&keys::NSPACE, "job").qualifier(&keys::NSPACE, "also");
+    let sizes = Query::new(&keys::JOB_SIZE)
+        .qualifier(&keys::NSPACE.text(), "job")
+        .qualifier(&keys::NSPACE.text(), "also");
     assert_eq!(ask(&mut t, sizes), DataArray::Uint32(vec![4, 1]).into());
-    let nodes = Query::new(&keys::LOCAL_PEERS).qualifier(&keys::NSPACE, "job");
+    let nodes = Query::new(&keys::LOCAL_PEERS).qualifier(&keys::NSPACE.text(), "job");
     let nodes = nodes.qualifier(&keys::NODEID, 0u32).qualifier(&keys::NODEID, 1u32);
     // what is named twice is meant once
     let nodes = nodes.qualifier(&keys::NODEID, 0u32);
@@ -380,7 +384,7 @@ fn qry_06_what_a_query_names_is_bounded() {
 #[test]
 fn qry_10_values_of_jobs_apps_nodes_and_processes_are_known_here() {
     let (mut t, peer, _) = Harness::two_nodes([]);
-    let of_job = |query: Query| query.qualifier(&keys::NSPACE, "job");
+    let of_job = |query: Query| query.qualifier(&keys::NSPACE.text(), "job");
     let rank = |number| proc("job", number).rank;
     for (query, expected) in [
         (Query::new(&keys::JOB_SIZE), Value::Uint32(4)),
@@ -395,8 +399,10 @@ fn qry_10_values_of_jobs_apps_nodes_and_processes_are_known_here() {
         let reply = answered(&mut t, &peer, vec![query.clone()]);
         assert_eq!(the_only(&reply), expected, "{query:?}");
     }
-    let to =
-        t.ask(&peer, Request::Query(vec![Query::new(&keys::JOB_SIZE).qualifier(&keys::NSPACE, "other")]));
+    let to = t.ask(
+        &peer,
+        Request::Query(vec![Query::new(&keys::JOB_SIZE).qualifier(&keys::NSPACE.text(), "other")]),
+    );
     t.fails(to, Status::ERR_INVALID_NAMESPACE);
     let to = t.ask(
         &peer,
@@ -412,7 +418,7 @@ fn qry_10_values_of_jobs_apps_nodes_and_processes_are_known_here() {
 fn qry_11_the_local_table_may_be_that_of_another_node() {
     let (mut t, peer, _) = Harness::two_nodes([]);
     let local = |host| {
-        let query = Query::new(&keys::QUERY_LOCAL_PROC_TABLE).qualifier(&keys::NSPACE, "job");
+        let query = Query::new(&keys::QUERY_LOCAL_PROC_TABLE).qualifier(&keys::NSPACE.text(), "job");
         query.qualifier(&keys::HOSTNAME, host)
     };
     for (host, expected) in [("n0", ["job:0", "job:1"]), ("n1", ["job:2", "job:3"])] {
@@ -431,7 +437,7 @@ fn qry_11_processes_that_no_map_names_are_in_the_tables_too() {
     t.register(bare.node_info("n0", &keys::HOSTNAME_ALIASES, "front"), None);
     t.register_client(&proc("job", 7));
     let peer = t.connect(&proc("job", 7));
-    let local = || Query::new(&keys::QUERY_LOCAL_PROC_TABLE).qualifier(&keys::NSPACE, "job");
+    let local = || Query::new(&keys::QUERY_LOCAL_PROC_TABLE).qualifier(&keys::NSPACE.text(), "job");
     let by_alias = local().qualifier(&keys::HOSTNAME, "front");
     for query in [table_of(&["job"]), local(), local().qualifier(&keys::HOSTNAME, "n0"), by_alias] {
         let value = the_only(&answered(&mut t, &peer, vec![query.clone()]));
@@ -510,18 +516,18 @@ fn qry_12_the_library_tells_which_keys_and_qualifiers_it_takes() {
 fn qry_06_qry_12_namespace_info_names_each_job_with_its_command() {
     let (mut t, peers) = Harness::local(1);
     t.register(spec("also", "0").info(&keys::CMD_LINE, "./also -v"), None);
-    let job = || vec![Info::new(&keys::NSPACE, "job")];
-    let also = || vec![Info::new(&keys::NSPACE, "also"), Info::new(&keys::CMD_LINE, "./also -v")];
+    let job = || vec![Info::new(&keys::NSPACE.text(), "job")];
+    let also = || vec![Info::new(&keys::NSPACE.text(), "also"), Info::new(&keys::CMD_LINE, "./also -v")];
     let of = |infos: Vec<Info>| Info::new(&keys::QUERY_NAMESPACE_INFO, DataArray::Info(infos));
     let ask = || Query::new(&keys::QUERY_NAMESPACE_INFO);
     let reply = answered(&mut t, &peers[0], vec![ask()]);
     assert_eq!(the_only(&reply), DataArray::Info(vec![of(also()), of(job())]).into());
-    let reply = answered(&mut t, &peers[0], vec![ask().qualifier(&keys::NSPACE, "job")]);
+    let reply = answered(&mut t, &peers[0], vec![ask().qualifier(&keys::NSPACE.text(), "job")]);
     assert_eq!(the_only(&reply), DataArray::Info(vec![of(job())]).into());
     // of several names those that are known are told
-    let named = ask().qualifier(&keys::NSPACE, "none").qualifier(&keys::NSPACE, "job");
+    let named = ask().qualifier(&keys::NSPACE.text(), "none").qualifier(&keys::NSPACE.text(), "job");
     assert_eq!(the_only(&answered(&mut t, &peers[0], vec![named])), DataArray::Info(vec![of(job())]).into());
-    let to = t.ask(&peers[0], Request::Query(vec![ask().qualifier(&keys::NSPACE, "none")]));
+    let to = t.ask(&peers[0], Request::Query(vec![ask().qualifier(&keys::NSPACE.text(), "none")]));
     t.fails(to, Status::ERR_INVALID_NAMESPACE);
     t.finish();
 }
@@ -570,7 +576,8 @@ fn qry_09_local_only_stops_here_and_a_refresh_goes_to_the_host() {
 #[test]
 fn qry_03_qry_10_what_the_host_leaves_out_the_server_adds() {
     let (mut t, peer) = under_a_host();
-    let both = || names().key(&keys::QUERY_QUEUE_LIST).key(&keys::JOB_SIZE).qualifier(&keys::NSPACE, "job");
+    let both =
+        || names().key(&keys::QUERY_QUEUE_LIST).key(&keys::JOB_SIZE).qualifier(&keys::NSPACE.text(), "job");
     let queue = || Info::new(&keys::QUERY_QUEUE_LIST, "q");
     let qualifiers = Info::new(&keys::QUERY_QUALIFIERS, DataArray::Info(both().qualifiers.into_vec()));
     for found in [vec![results([qualifiers, queue()])], vec![results([queue()])], vec![queue()]] {
@@ -599,7 +606,7 @@ fn qry_08_results_of_the_host_go_to_the_queries_they_belong_to() {
     assert_same(&t.ok(to), &Reply::Query(QueryReply::new(Status::ERR_PARTIAL_SUCCESS, found)));
 
     // a host that leaves out the qualifiers keeps the order, though one answers the first key and one the second
-    let of = |queue: &str| of(queue).key(&keys::QUERY_JOB_STATUS).qualifier(&keys::NSPACE, "job");
+    let of = |queue: &str| of(queue).key(&keys::QUERY_JOB_STATUS).qualifier(&keys::NSPACE.text(), "job");
     let queries = [of("a"), of("b")];
     let to = t.ask(&peer, Request::Query(queries.to_vec()));
     let (id, ..) = t.upcall();
