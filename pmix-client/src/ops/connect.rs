@@ -13,13 +13,21 @@ use crate::error::Error;
 /// It holds a clone of the client, so that the connection to the server stays open as long as it is kept.
 ///
 /// # Examples
-/// ```no_run
+/// ```
 /// # async fn example(client: pmix_client::Client, other: pmix_client::ProcId) -> Result<(), pmix_client::Error> {
 /// let set = client.connect([client.proc_id(), &other]).await?;
 /// if let Some(everybody) = set.all() {
 ///     client.fence(everybody).collect_data().await?;
 /// }
 /// set.disconnect().await?;
+/// # Ok(())
+/// # }
+/// #
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), pmix_client::Error> {
+/// # let alone = pmix_client::Client::singleton().await?;
+/// # let refused = example(alone.clone(), alone.proc_id().clone()).await.unwrap_err();
+/// # assert_eq!(refused.status(), pmix_client::Status::ERR_UNREACH);
 /// # Ok(())
 /// # }
 /// ```
@@ -96,7 +104,7 @@ builder! {
     /// A pending connect; await it to enter. See [`Client::connect`](crate::Client::connect).
     ///
     /// # Examples
-    /// ```no_run
+    /// ```
     /// # async fn example(client: pmix_client::Client, child: pmix_client::Nspace) -> Result<(), pmix_client::Error> {
     /// use pmix_client::{ProcId, keys};
     ///
@@ -104,6 +112,14 @@ builder! {
     /// let connection = client.connect(both.clone()).await?;
     /// println!("{} processes, I am {:?}", client.job(&child).get(keys::JOB_SIZE).await?, connection.rank);
     /// client.disconnect(both).await?;
+    /// # Ok(())
+    /// # }
+    /// #
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), pmix_client::Error> {
+    /// # let alone = pmix_client::Client::singleton().await?;
+    /// # let refused = example(alone.clone(), alone.proc_id().nspace.clone()).await.unwrap_err();
+    /// # assert_eq!(refused.status(), pmix_client::Status::ERR_UNREACH);
     /// # Ok(())
     /// # }
     /// ```

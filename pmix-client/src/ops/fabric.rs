@@ -31,7 +31,7 @@ builder! {
     /// Without a name, vendor or plane the host chooses.
     ///
     /// # Examples
-    /// ```no_run
+    /// ```
     /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
     /// use pmix_client::keys;
     ///
@@ -39,6 +39,14 @@ builder! {
     /// println!("{:?} devices", fabric.get(keys::FABRIC_NUM_DEVICES)?);
     /// // after an event that the fabric has changed
     /// fabric.update().await?;
+    /// # Ok(())
+    /// # }
+    /// #
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), pmix_client::Error> {
+    /// # let alone = pmix_client::Client::singleton().await?;
+    /// # let refused = example(alone.clone()).await.unwrap_err();
+    /// # assert_eq!(refused.status(), pmix_client::Status::ERR_UNREACH);
     /// # Ok(())
     /// # }
     /// ```

@@ -96,12 +96,20 @@ builder! {
     /// A pending group construction; await it to enter. See [`Client::group_construct`](crate::Client::group_construct).
     ///
     /// # Examples
-    /// ```no_run
-    /// # async fn example(client: pmix_client::Client, peer: pmix_client::ProcId) -> Result<(), Box<dyn std::error::Error>> {
+    /// ```
+    /// # async fn example(client: pmix_client::Client, peer: pmix_client::ProcId) -> Result<(), pmix_client::Error> {
     /// let group = client.group_construct("pair", [client.proc_id().clone(), peer]).assign_context_id().await?;
     /// println!("rank {:?} of {}, number {:?}", group.rank, group.members.len(), group.context_id);
     /// client.fence(group.all()).await?;
     /// client.group_destruct(&group.id).await?;
+    /// # Ok(())
+    /// # }
+    /// #
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), pmix_client::Error> {
+    /// # let alone = pmix_client::Client::singleton().await?;
+    /// # let refused = example(alone.clone(), alone.proc_id().clone()).await.unwrap_err();
+    /// # assert_eq!(refused.status(), pmix_client::Status::ERR_UNREACH);
     /// # Ok(())
     /// # }
     /// ```

@@ -10,12 +10,20 @@ builder! {
     /// An invitation to a group. Await it to send it. See [`Client::group_invite`](crate::Client::group_invite).
     ///
     /// # Examples
-    /// ```no_run
-    /// # async fn example(client: pmix_client::Client, peer: pmix_client::ProcId) -> Result<(), Box<dyn std::error::Error>> {
+    /// ```
+    /// # async fn example(client: pmix_client::Client, peer: pmix_client::ProcId) -> Result<(), pmix_client::Error> {
     /// use std::time::Duration;
     ///
     /// let group = client.group_invite("pair", [peer]).timeout(Duration::from_secs(10)).await?;
     /// println!("{} members", group.members.len());
+    /// # Ok(())
+    /// # }
+    /// #
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), pmix_client::Error> {
+    /// # let alone = pmix_client::Client::singleton().await?;
+    /// # let refused = example(alone.clone(), alone.proc_id().clone()).await.unwrap_err();
+    /// # assert_eq!(refused.status(), pmix_client::Status::ERR_UNREACH);
     /// # Ok(())
     /// # }
     /// ```

@@ -13,7 +13,7 @@ builder! {
     /// See [`Client::monitor`](crate::Client::monitor).
     ///
     /// # Examples
-    /// ```no_run
+    /// ```
     /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
     /// use std::time::Duration;
     ///
@@ -23,14 +23,30 @@ builder! {
     /// client.cancel_monitors("pulse").await?;
     /// # Ok(())
     /// # }
+    /// #
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), pmix_client::Error> {
+    /// # let alone = pmix_client::Client::singleton().await?;
+    /// # let refused = example(alone.clone()).await.unwrap_err();
+    /// # assert_eq!(refused.status(), pmix_client::Status::ERR_UNREACH);
+    /// # Ok(())
+    /// # }
     /// ```
     ///
     /// # Examples
-    /// ```no_run
+    /// ```
     /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
     /// use std::time::Duration;
     ///
     /// client.monitor_file("/scratch/run/progress.log", Duration::from_secs(60)).file_size().await?;
+    /// # Ok(())
+    /// # }
+    /// #
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), pmix_client::Error> {
+    /// # let alone = pmix_client::Client::singleton().await?;
+    /// # let refused = example(alone.clone()).await.unwrap_err();
+    /// # assert_eq!(refused.status(), pmix_client::Status::ERR_UNREACH);
     /// # Ok(())
     /// # }
     /// ```
@@ -139,6 +155,23 @@ impl MonitorBuilder {
 builder! {
     /// A heartbeat, or a request to end monitors. Await it to send it. See [`Client::heartbeat`](crate::Client::heartbeat) and
     /// [`Client::cancel_monitors`](crate::Client::cancel_monitors).
+    ///
+    /// # Examples
+    /// ```
+    /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
+    /// client.heartbeat().await?;
+    /// client.cancel_monitors("pulse").await?;
+    /// # Ok(())
+    /// # }
+    /// #
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), pmix_client::Error> {
+    /// # let alone = pmix_client::Client::singleton().await?;
+    /// # let refused = example(alone.clone()).await.unwrap_err();
+    /// # assert_eq!(refused.status(), pmix_client::Status::ERR_UNREACH);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// When awaited: `ERR_NOT_FOUND` if there is no monitor to be ended, `ERR_NOT_SUPPORTED` if neither server nor host

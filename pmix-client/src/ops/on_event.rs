@@ -99,7 +99,7 @@ impl HandlerBuilder {
     /// client is finalized.
     ///
     /// # Examples
-    /// ```no_run
+    /// ```
     /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
     /// use pmix_client::HandlerOutcome;
     /// use pmix_client::types::Status;
@@ -115,6 +115,14 @@ impl HandlerBuilder {
     ///     .await?;
     /// // ...
     /// registration.deregister().await
+    /// # }
+    /// #
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), pmix_client::Error> {
+    /// # let alone = pmix_client::Client::singleton().await?;
+    /// # let refused = example(alone.clone()).await.unwrap_err();
+    /// # assert_eq!(refused.status(), pmix_client::Status::ERR_UNREACH);
+    /// # Ok(())
     /// # }
     /// ```
     ///

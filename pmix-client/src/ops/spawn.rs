@@ -12,7 +12,7 @@ builder! {
     /// Directives given here hold for all applications of the job; those of an [`App`](pmix_types::App) win (SPN-01).
     ///
     /// # Examples
-    /// ```no_run
+    /// ```
     /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
     /// use pmix_client::keys;
     /// use pmix_client::types::App;
@@ -22,6 +22,14 @@ builder! {
     /// let logger = App::new("./logger", 1).directive(&keys::HOST, "n0");
     /// let child = client.spawn([workers, logger]).hosts(["n1", "n2"]).wdir("/tmp").notify_completion().await?;
     /// assert_eq!(client.job(&child).get(keys::JOB_SIZE).await?, 5);
+    /// # Ok(())
+    /// # }
+    /// #
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), pmix_client::Error> {
+    /// # let alone = pmix_client::Client::singleton().await?;
+    /// # let refused = example(alone.clone()).await.unwrap_err();
+    /// # assert_eq!(refused.status(), pmix_client::Status::ERR_UNREACH);
     /// # Ok(())
     /// # }
     /// ```
