@@ -10,7 +10,7 @@ use crate::error::{Error, directive};
 use crate::key::KeyOf;
 use crate::store::{Lookup, Resolution};
 
-/// Whose data a Get is about: a process or, with rank `WILDCARD`, a job; `None` for the caller (GET-01).
+/// The process or job of a get: a process or, with rank `WILDCARD`, a job; `None` for the caller (GET-01).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Target(pub(super) Option<ProcId>);
 

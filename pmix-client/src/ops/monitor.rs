@@ -53,8 +53,8 @@ builder! {
     ///
     /// # Errors
     /// When awaited: `ERR_NOT_SUPPORTED` if neither server nor host can monitor that, `ERR_NO_PERMISSIONS` for a file if
-    /// the server is another user's, `ERR_BAD_PARAM` for directives
-    /// that make no sense, `ERR_EXISTS` for a label that is in use, `ERR_OUT_OF_RESOURCE` if the process has too many
+    /// the server is another user's, `ERR_BAD_PARAM` for invalid
+    /// directives, `ERR_EXISTS` for a label that is in use, `ERR_OUT_OF_RESOURCE` if the process has too many
     /// monitors, errors of the host, `ERR_TIMEOUT`, `ERR_UNREACH` for a singleton, [`Error::Lost`],
     /// `ERR_INIT` after finalize.
     ///

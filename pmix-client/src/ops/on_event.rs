@@ -13,7 +13,7 @@ use crate::events::{Handler, HandlerCall, HandlerOutcome, Interest, Listener, Pl
 
 const OPERATION: &str = "register events";
 
-/// An event handler to register: say where it stands in the chain, then give it to
+/// An event handler to register: choose its place in the chain, then pass it to
 /// [`HandlerBuilder::handle`]. See [`Client::on_event`](crate::Client::on_event).
 ///
 /// The chain runs in this order (EVT-01): the first handler; those for one code; those for several codes; those for

@@ -78,13 +78,13 @@ impl OutputBuilder {
         Self::new(Draft::new(core, Wanted { request, capacity: DEFAULT_CAPACITY }))
     }
 
-    /// Asks for these channels; standard output and error by default.
+    /// Subscribes to these channels; standard output and error by default.
     pub const fn channels(mut self, channels: IofChannels) -> Self {
         self.draft.request.request.channels = channels;
         self
     }
 
-    /// Leaves the output where it went before, too. By default it is taken away from there until the stream is
+    /// Copies the output, so that it still goes where it went before. By default it is redirected until the stream is
     /// dropped or the process ends (IOF-03).
     #[doc(alias = "PMIX_IOF_COPY")]
     pub fn copy(self) -> Self {

@@ -140,7 +140,7 @@ impl SpawnBuilder {
         }
     }
 
-    /// Asks for an event `EVENT_JOB_END` when the processes of the job have ended (SPN-05). It has the job's `NSPACE`, its
+    /// Requests an event `EVENT_JOB_END` when the processes of the job have ended (SPN-05). It has the job's `NSPACE`, its
     /// time `EVENT_TIMESTAMP`, `JOB_TERM_STATUS`, and of the first process that failed, if one did, `PROCID` and
     /// `EXIT_CODE`; it comes to the caller only.
     #[doc(alias = "PMIX_NOTIFY_COMPLETION")]
@@ -155,14 +155,14 @@ impl SpawnBuilder {
         self.directive(keys::FWD_STDOUT, true).directive(keys::FWD_STDERR, true)
     }
 
-    /// Asks for events when the job starts, has been launched and is done: `EVENT_JOB_START`, `LAUNCH_COMPLETE` and
+    /// Requests events when the job starts, has been launched and is done: `EVENT_JOB_START`, `LAUNCH_COMPLETE` and
     /// `EVENT_JOB_END` (SPN-05). All have the job's `NSPACE`.
     #[doc(alias = "PMIX_NOTIFY_JOB_EVENTS")]
     pub fn notify_job_events(self) -> Self {
         self.directive(keys::NOTIFY_JOB_EVENTS, true)
     }
 
-    /// No event about a normal end, whatever was asked for (SPN-05).
+    /// Suppresses the event of a normal end, even if it was requested (SPN-05).
     #[doc(alias = "PMIX_EVENT_SILENT_TERMINATION")]
     pub fn silent_termination(self) -> Self {
         self.directive(keys::EVENT_SILENT_TERMINATION, true)
