@@ -134,7 +134,7 @@ async fn rank() -> Result<()> {
     let client = Client::from_env().init().await?;
     client.fence_all().await?;
     let found = client.query([Query::new(&keys::QUERY_PROC_TABLE)]).await?;
-    let table = found.get(&keys::QUERY_PROC_TABLE)?.ok_or("there is no process table")?;
+    let table = found.get(keys::QUERY_PROC_TABLE)?.ok_or("there is no process table")?;
     let rows = table.as_proc_infos().ok_or("the process table is of another type")?;
     println!("{} sees {} processes", client.proc_id(), rows.len());
     client.fence_all().await?;

@@ -64,7 +64,7 @@ async fn work(client: &Client) -> Result<()> {
 
     let mine = (1..=last).filter(|number| number % u64::from(WORKERS) == u64::from(me.rank.to_raw()));
     let sum: u64 = mine.sum();
-    let done = client.notify(DONE).info(&keys::EVENT_TEXT_MESSAGE, sum.to_string());
+    let done = client.notify(DONE).info(keys::EVENT_TEXT_MESSAGE, sum.to_string());
     done.custom_range([parent]).await?;
     client.disconnect(both).await?;
     Ok(())

@@ -61,7 +61,7 @@ impl Client {
         ClientBuilder { uses_environment: true, ..ClientBuilder::default() }
     }
 
-    /// Settings that know nothing of an environment: the server's URI and the identity have to be given.
+    /// Settings that ignore the environment: the server's URI and the identity must be given.
     pub fn builder() -> ClientBuilder {
         ClientBuilder::default()
     }
@@ -95,8 +95,8 @@ impl ClientBuilder {
         self
     }
 
-    /// Connects as a tool: a process that no launcher has announced, so that the host decides whether it may come
-    /// in (TOL-15).
+    /// Connects as a tool: a process that no launcher has announced, so that the host decides whether to admit it
+    /// (TOL-15).
     ///
     /// `identity` is the one it requests; without it the host assigns one (TOL-09). [`Client::proc_id`] returns the
     /// identity assigned. A tool belongs to no job: it has no job data of its own. Most programs want
@@ -110,8 +110,8 @@ impl ClientBuilder {
 
     /// Runs without a server if no URI is given and the environment has none either; see [`Client::singleton`].
     ///
-    /// An environment that names a server of another kind, such as that of `mpirun` or a PMI server, is no such case: the
-    /// process is one of a job, and [`Error::NotLaunched`] names what was found.
+    /// An environment that names a server of another kind, such as that of `mpirun` or a PMI server, does not count: the
+    /// process belongs to a job, and [`Error::NotLaunched`] names what was found.
     pub fn allow_singleton(mut self) -> Self {
         self.allows_singleton = true;
         self
@@ -130,14 +130,14 @@ impl ClientBuilder {
         self
     }
 
-    /// Limits what the server may send, in bytes. An answer above it fails the call it belongs to, and no other.
+    /// Limits the size of messages from the server, in bytes. A larger reply fails its own call and no other.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// What a library on top of this one supports, to be told along with this one's when queries ask for attribute
-    /// support (ATT-01). What this library says of itself stays.
+    /// Attributes that a library on top of this one supports; queries for attribute support report them with this one's
+    /// (ATT-01).
     pub fn attributes(mut self, attributes: AttributeRegistry) -> Self {
         self.attributes.merge(attributes);
         self
@@ -151,9 +151,9 @@ impl ClientBuilder {
     ///
     /// # Errors
     /// [`Error::NotLaunched`] if the environment names no server that this library can speak to, [`Error::Config`] if it or a setting
-    /// makes no sense, [`Error::Transport`] if the server cannot be reached, [`Error::Protocol`] if it speaks no
+    /// is invalid, [`Error::Transport`] if the server cannot be reached, [`Error::Protocol`] if it speaks no
     /// version of the protocol that this library speaks, `ERR_TIMEOUT` when the limit has passed, `ERR_BAD_PARAM` for
-    /// one that makes no sense, [`Error::Lost`] if the server is lost while the process waits for a debugger, and what
+    /// an invalid one, [`Error::Lost`] if the server is lost while the process waits for a debugger, and what
     /// the server's error when it refuses the process.
     ///
     /// # Cancel safety

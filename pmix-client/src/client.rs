@@ -40,7 +40,7 @@ use crate::ops::{
 /// # Time limits
 /// Without a limit an operation waits as long as the server lets it, for ever if the server hangs. A limit (`timeout` of the
 /// builder, or the directive `TIMEOUT`) is kept by the server, which knows who is missing and reports it. If the server
-/// does not answer within 5 seconds after the limit, the call fails with `ERR_TIMEOUT` and a message that the server
+/// does not answer within 5 seconds after the limit, the call fails with `ERR_TIMEOUT` and the message that the server
 /// did not answer. That is as if its future had been dropped: what was sent may still be carried out, and a reply that
 /// comes later is dropped. The connection stays, and works again if the server does. The runtime needs its timer for calls
 /// with a limit. [`ClientBuilder::timeout`](crate::ClientBuilder::timeout) is kept here, to the moment.

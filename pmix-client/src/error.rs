@@ -44,22 +44,22 @@ pub enum Error {
     /// one with another kind of server.
     #[error(transparent)]
     NotLaunched(Box<NotLaunched>),
-    /// The environment or the builder's settings make no sense.
+    /// The environment or the builder's settings are invalid.
     #[error(transparent)]
     Config(Box<ConfigError>),
-    /// No connection to the server came about.
+    /// The connection to the server could not be established.
     #[error(transparent)]
     Transport(Box<TransportError>),
-    /// The server sent a message that makes no sense.
+    /// The server sent an invalid message.
     #[error(transparent)]
     Protocol(Box<ProtocolError>),
-    /// The connection to the server is gone, and with it the answer to this call.
+    /// The connection to the server is lost, and with it the reply to this call.
     #[error(transparent)]
     Lost(Arc<LostConnection>),
-    /// The process has finalized (GEN-10).
+    /// The client has been finalized (GEN-10).
     #[error("the client has been finalized; initialize another one to go on")]
     Finalized,
-    /// A value is there, but of another type.
+    /// The value exists, but has another type.
     #[error(transparent)]
     Value(Box<MistypedValue>),
     /// An argument could not be made from what was given, such as a text that is no namespace.
@@ -116,7 +116,7 @@ pub struct OperationError {
     pub key: Option<KeyName>,
 }
 
-/// Settings that make no sense.
+/// Invalid settings.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[error("{setting} {problem}")]
 #[non_exhaustive]
@@ -134,14 +134,14 @@ pub struct ConfigError {
 pub struct TransportError {
     /// Where the server should be.
     pub address: String,
-    /// What went wrong, in a line.
+    /// What went wrong, in one line.
     pub problem: String,
     /// The error of the operating system, if there was one.
     #[source]
     pub source: Option<io::Error>,
 }
 
-/// A message that makes no sense.
+/// An invalid message.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[error("the server broke the protocol: {problem}")]
 #[non_exhaustive]

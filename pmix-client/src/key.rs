@@ -42,7 +42,7 @@ pub trait TypedKey<T>: sealed::Sealed {
 }
 
 impl<T> TypedKey<T> for Key<T> {
-    fn key(&self) -> &Key<T> {
+    fn key(&self) -> &Self {
         self
     }
 }

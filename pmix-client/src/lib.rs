@@ -44,19 +44,18 @@
 //! - [`ClientBuilder`] says where the server is, if the environment does not.
 //! - [`EventStream`] carries events; it is a [`futures::Stream`] too. [`Client::on_event`] calls handlers instead.
 //! - [`Error`] tells what failed, for whom, and why; [`Error::status`] is the Standard's status.
-//! - [`types`] is the vocabulary: ids, keys, values.
+//! - [`types`] is the vocabulary: ids, keys, values. [`Procs`] names processes, [`AnyKey`] keys.
 //!
 //! # Promises
 //! - All futures are [`Send`], and the documentation of each says what happens when it is dropped.
 //! - What the process holds is answered locally, without contacting the server.
 //! - When the server is lost, every call that waits fails at once with [`Error::Lost`], and event streams report
 //!   it.
-//! - Time limits are kept by the server (GEN-12): a `timeout` takes whole seconds, and works as long as the server
-//!   does.
+//! - Builders and their futures own what they need, so that they can be spawned as tasks.
+//! - Time limits are kept by the server (GEN-12), in whole seconds; see [`Client`](Client#time-limits).
 //!
 //! # Limits
-//! Peers and nodes are resolved from the data that the process holds. Groups are made by the
-//! collective method or by invitation, not by bootstrap.
+//! Groups are made by the collective method or by invitation, not by bootstrap.
 //!
 //! Ids in the documentation, such as FEN-01, name rules of the Standard: see [`pmix_types::rules`].
 

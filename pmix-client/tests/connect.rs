@@ -185,7 +185,7 @@ async fn finalize_with(with_barrier: bool) {
     let mut server = FakeServer::start();
     let (client, mut conversation) = server.connected().await;
     let clone = client.clone();
-    let finalize = client.finalize().directive(&keys::TIMEOUT, 1);
+    let finalize = client.finalize().directive(keys::TIMEOUT, 1);
     let finalize = if with_barrier { finalize.embed_barrier() } else { finalize };
     let (finalized, ()) = tokio::join!(within(finalize.into_future()), async {
         if with_barrier {
@@ -298,7 +298,7 @@ async fn events_of_a_registration_arrive_in_order_until_it_is_dropped() {
     let event = |code| Event::new(Status::from_raw(code), proc("job", 0));
     let push = |code| Push::Event { registrations: vec![3], event: event(code) };
     let wanted = [Status::from_raw(1), Status::from_raw(2)];
-    let (events, ()) = tokio::join!(client.events(wanted).directive(&keys::EVENT_HDLR_NAME, "mine"), async {
+    let (events, ()) = tokio::join!(client.events(wanted).directive(keys::EVENT_HDLR_NAME, "mine"), async {
         let (id, request) = conversation.request().await;
         let Request::RegisterEvents(register) = request else { panic!("{request:?}") };
         assert_eq!(register.codes, wanted);

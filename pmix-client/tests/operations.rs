@@ -44,7 +44,7 @@ async fn put_06_put_07_a_commit_sends_what_changed_and_nothing_if_nothing_did() 
     let (client, mut conversation) = server.connected().await;
     client.commit().await.unwrap();
     client.put(Scope::INTERNAL, "secret", 1).unwrap();
-    client.store_internal(&proc("far", 1), "k", 1).unwrap();
+    client.store_internal(proc("far", 1), "k", 1).unwrap();
     client.commit().await.unwrap();
 
     client.put(Scope::GLOBAL, "k", 1).unwrap();
@@ -154,7 +154,7 @@ async fn processes_are_named_alike_whatever_holds_them() {
         client.fence([&a, &b]),
         client.fence(both.iter()),
         client.fence(both.clone()),
-        client.fence(&Procs::from(&both)),
+        client.fence(Procs::from(&both)),
     ];
     for fence in fences {
         let (done, ()) = tokio::join!(fence.into_future(), async {
@@ -441,7 +441,7 @@ async fn qry_03_a_query_that_is_answered_in_part_succeeds() {
         conversation.reply(id, Reply::Query(QueryReply::new(Status::ERR_PARTIAL_SUCCESS, vec![found]))).await;
     });
     let results = results.unwrap();
-    assert_eq!(results.get(&keys::QUERY_NAMESPACES).unwrap().unwrap(), "job");
+    assert_eq!(results.get(keys::QUERY_NAMESPACES).unwrap().unwrap(), "job");
     assert_eq!(results.missing(), [keys::QUERY_QUEUE_LIST.key_name()]);
     assert_eq!(client.query([]).await.unwrap_err().status(), Status::ERR_BAD_PARAM);
 }
@@ -484,7 +484,7 @@ impl tokio::io::AsyncRead for Broken {
 async fn iof_10_input_that_cannot_be_read_is_ended_with_all_directives() {
     let mut server = FakeServer::start();
     let (client, mut conversation) = server.connected().await;
-    let sink = client.push_stdin([proc("job", 1)]).directive(&keys::IOF_PUSH_STDIN, true);
+    let sink = client.push_stdin([proc("job", 1)]).directive(keys::IOF_PUSH_STDIN, true);
     let mut end = IofPush::new(vec![proc("job", 1)], Bytes::new());
     end.directives = Directives::new().with(&keys::IOF_PUSH_STDIN, true).with(&keys::IOF_COMPLETE, true);
     let (copied, ()) = within(async {

@@ -93,7 +93,7 @@ impl<H: HostModule> Faulty<H> {
     /// The process table of the first namespace in the query, from the last rank to the first.
     async fn backward_table(&self, req: &QueryRequest) -> HostResult<QueryResults> {
         let query = req.queries.first().ok_or(Status::ERR_NOT_FOUND)?;
-        let nspace: String = query.qualifiers.get(&keys::NSPACE)?.ok_or(Status::ERR_NOT_FOUND)?;
+        let nspace: String = query.qualifiers.get(&keys::NSPACE.text())?.ok_or(Status::ERR_NOT_FOUND)?;
         let nspace = Nspace::new(nspace).map_err(|_| Status::ERR_BAD_PARAM)?;
         let handle = self.handle.get().ok_or(Status::ERR_INIT)?;
         let job = handle.job_data(&nspace).await.map_err(|failure| failure.status)?;

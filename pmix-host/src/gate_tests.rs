@@ -241,7 +241,7 @@ async fn jct_01_the_host_of_another_node_gets_no_further_than_its_process_would(
 async fn qry_10_process_tables_are_for_the_user_of_the_job() {
     let Scene { host, .. } = Scene::new();
     let rows = async |uid: u32, name: &str| {
-        let query = Query::new(&keys::QUERY_PROC_TABLE).qualifier(&keys::NSPACE, name);
+        let query = Query::new(&keys::QUERY_PROC_TABLE).qualifier(&keys::NSPACE.text(), name);
         status(host.query(&cx("alices", uid), QueryRequest::new(vec![query])).await)
     };
     assert_eq!(rows(alice(), "alices").await, Status::SUCCESS);

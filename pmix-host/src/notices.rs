@@ -64,7 +64,7 @@ fn of_job(code: Status, nspace: &Nspace) -> Event {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
     Event::new(code, ProcId::none())
-        .with_info(Info::new(&keys::NSPACE, nspace.as_str()))
+        .with_info(Info::new(&keys::NSPACE.text(), nspace.as_str()))
         .with_info(Info::new(&keys::EVENT_TIMESTAMP, Time(now)))
 }
 
@@ -166,7 +166,7 @@ mod tests {
         let outcome = outcome(Status::ERR_JOB_NON_ZERO_TERM, Some((first.clone(), ProcExit::Code(7))));
         let event = of_end(&nspace, &outcome);
         assert_eq!(event.code, Status::EVENT_JOB_END);
-        assert_eq!(event.info.get(&keys::NSPACE).unwrap().as_deref(), Some("child"));
+        assert_eq!(event.info.get(&keys::NSPACE.text()).unwrap().as_deref(), Some("child"));
         assert!(event.info.get(&keys::EVENT_TIMESTAMP).unwrap().unwrap().0 > 0);
         assert_eq!(event.info.get(&keys::JOB_TERM_STATUS).unwrap(), Some(Status::ERR_JOB_NON_ZERO_TERM));
         assert_eq!(event.info.get(&keys::PROCID).unwrap(), Some(first));

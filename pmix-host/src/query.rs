@@ -56,7 +56,7 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         }
         let is_there = |name: Option<&str>| name.is_some_and(|name| nodes.contains(&name));
         let mut table = None;
-        for nspace in texts(qualifiers, &keys::NSPACE) {
+        for nspace in texts(qualifiers, &keys::NSPACE.text()) {
             let is_shown = |job: &&JobEntry| is_trusted(asker.uid) || job.owner == asker.uid;
             let Some(job) = jobs.get(nspace).filter(is_shown) else { continue };
             let rows = job.table.iter().filter(|row| !is_local || is_there(row.hostname.as_deref()));

@@ -95,7 +95,7 @@ impl Tool {
     #[doc(alias = "PMIX_QUERY_NAMESPACES")]
     pub async fn namespaces(&self) -> Result<Vec<Nspace>, Error> {
         let results = self.query([Query::new(&keys::QUERY_NAMESPACES)]).await?;
-        let list = results.get(&keys::QUERY_NAMESPACES)?.unwrap_or_default();
+        let list = results.get(keys::QUERY_NAMESPACES)?.unwrap_or_default();
         let names = list.split(',').map(str::trim).filter(|name| !name.is_empty());
         names
             .map(|name| {
@@ -159,7 +159,7 @@ impl Tool {
     }
 
     async fn table(&self, key: &Key<DataArray>, nspace: &Nspace) -> Result<Vec<ProcInfo>, Error> {
-        let query = Query::new(key).qualifier(&keys::NSPACE, nspace.as_str());
+        let query = Query::new(key).qualifier(&keys::NSPACE, nspace);
         match self.query([query]).await?.get(key)? {
             Some(DataArray::ProcInfo(rows)) => Ok(rows),
             None | Some(DataArray::Undef) => Ok(Vec::new()),

@@ -115,10 +115,11 @@ async fn qry_02_qry_03_qry_04_partial_results_name_what_is_missing() {
     let root = tempfile::tempdir().unwrap();
     let _server = start(root.path(), "srv", Host::default(), &["job-1"]).await;
     let tool = Tool::builder().session_root(root.path()).connect().await.unwrap();
-    let all = tool.query([Query::new(&keys::JOB_SIZE).qualifier(&keys::NSPACE, "job-1")]).await.unwrap();
+    let all =
+        tool.query([Query::new(&keys::JOB_SIZE).qualifier(&keys::NSPACE.text(), "job-1")]).await.unwrap();
     assert_eq!(all.status(), Status::SUCCESS);
-    assert_eq!(all.get(&keys::JOB_SIZE).unwrap(), Some(2));
-    assert_eq!(all.results()[0].qualifiers, Directives::new().with(&keys::NSPACE, "job-1"));
+    assert_eq!(all.get(keys::JOB_SIZE).unwrap(), Some(2));
+    assert_eq!(all.results()[0].qualifiers, Directives::new().with(&keys::NSPACE.text(), "job-1"));
 
     let some = Query::new(&keys::QUERY_NAMESPACES).key(&keys::QUERY_QUEUE_LIST);
     let some = tool.query([some]).await.unwrap();

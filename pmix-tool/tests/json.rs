@@ -82,7 +82,7 @@ fn val_02_val_06_arrays_and_structures() {
             {"key": "pmix.timeout", "value": 5, "flags": "REQUIRED"},
         ])
     );
-    let query = Query::new(&keys::QUERY_NAMESPACES).qualifier(&keys::NSPACE, "a");
+    let query = Query::new(&keys::QUERY_NAMESPACES).qualifier(&keys::NSPACE.text(), "a");
     assert_eq!(
         form(query),
         json!({"keys": ["pmix.qry.ns"], "qualifiers": [{"key": "pmix.nspace", "value": "a"}]})

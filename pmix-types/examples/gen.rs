@@ -159,6 +159,8 @@ fn key_family(attributes: &[Attribute], realms: &[&str]) -> Result<String, Box<d
     let mut body = String::from("super::keys! {\n");
     for row in rows {
         let (value_type, data_type) = rust_type(&row.c_type)?;
+        // a text in C, and on both wires
+        let value_type = if row.c_name == "PMIX_NSPACE" { "Nspace" } else { value_type };
         if value_type.starts_with(char::is_uppercase) && value_type != "String" {
             imports.insert(value_type);
         }

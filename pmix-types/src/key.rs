@@ -264,6 +264,21 @@ impl<T> Key<T> {
         self.into()
     }
 
+    /// The same key read and written as text, for names that may be no namespace.
+    ///
+    /// # Examples
+    /// ```
+    /// use pmix_types::{Info, Nspace, keys};
+    ///
+    /// let job = Nspace::new("job-1")?;
+    /// assert_eq!(Info::new(&keys::NSPACE, &job), Info::new(&keys::NSPACE.text(), "job-1"));
+    /// # Ok::<(), pmix_types::NspaceError>(())
+    /// ```
+    #[must_use]
+    pub const fn text(&self) -> Key<String> {
+        Key { name: self.name, data_type: DataType::STRING, value: PhantomData }
+    }
+
     /// What the Standard's table says of this key; `None` for a program's own key.
     #[must_use]
     pub fn definition(&self) -> Option<&'static KeyDef> {

@@ -20,9 +20,10 @@ pub const PROVISIONAL_ABI_VERSIONS: &str = "0.0";
 ///
 /// # Examples
 /// ```
-/// use pmix_types::{Query, keys};
-/// let query = Query::new(&keys::QUERY_PROC_TABLE).qualifier(&keys::NSPACE, "job-1");
+/// use pmix_types::{Nspace, Query, keys};
+/// let query = Query::new(&keys::QUERY_PROC_TABLE).qualifier(&keys::NSPACE, Nspace::new("job-1")?);
 /// assert_eq!(query.keys[0].as_str(), "pmix.qry.ptable");
+/// # Ok::<(), pmix_types::NspaceError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 #[doc(alias = "pmix_query_t")]

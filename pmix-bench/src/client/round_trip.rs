@@ -73,7 +73,7 @@ impl Bench {
 
     async fn query_table(&self, rows: usize, calls: usize) -> Result<()> {
         let query = Query::new(&keys::QUERY_PROC_TABLE)
-            .qualifier(&keys::NSPACE, format!("bench-table.{rows}"))
+            .qualifier(&keys::NSPACE.text(), format!("bench-table.{rows}"))
             .qualifier(&keys::QUERY_REFRESH_CACHE, true);
         // the first one is not counted: the host makes the table then
         for index in std::iter::once(0).chain(0..calls) {

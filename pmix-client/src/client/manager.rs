@@ -36,7 +36,8 @@ impl Client {
     /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
     /// use pmix_client::types::{Query, keys};
     ///
-    /// let table = Query::new(&keys::QUERY_PROC_TABLE).qualifier(&keys::NSPACE, "job-1");
+    /// let own = client.proc_id().nspace.clone();
+    /// let table = Query::new(&keys::QUERY_PROC_TABLE).qualifier(&keys::NSPACE, own);
     /// let results = client.query([Query::new(&keys::QUERY_NAMESPACES), table]).await?;
     /// let namespaces: Option<String> = results.get(keys::QUERY_NAMESPACES)?;
     /// println!("{namespaces:?}, not known: {:?}", results.missing());

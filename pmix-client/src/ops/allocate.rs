@@ -7,6 +7,25 @@ use crate::error::Error;
 builder! {
     /// A request for resources. Await it to send it and get the results. See [`Client::allocate`](crate::Client::allocate).
     ///
+    /// # Examples
+    /// ```
+    /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
+    /// use pmix_client::types::AllocDirective;
+    ///
+    /// let granted = client.allocate(AllocDirective::EXTEND).nodes(2).request_id("more").await?;
+    /// println!("{granted:?}");
+    /// # Ok(())
+    /// # }
+    /// #
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), pmix_client::Error> {
+    /// # let alone = pmix_client::Client::singleton().await?;
+    /// # let refused = example(alone.clone()).await.unwrap_err();
+    /// # assert_eq!(refused.status(), pmix_client::Status::ERR_UNREACH);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// When awaited: `ERR_NOT_SUPPORTED` if the host has no allocations, errors of the host, `ERR_TIMEOUT`,
     /// `ERR_UNREACH` for a singleton, [`Error::Lost`], `ERR_INIT` after finalize.
@@ -22,19 +41,19 @@ impl AllocateBuilder {
     /// The caller's label for the request, for queries about it (ALC-01).
     #[doc(alias = "PMIX_ALLOC_REQ_ID")]
     pub fn request_id(self, id: impl Into<String>) -> Self {
-        self.directive(&keys::ALLOC_REQ_ID, id)
+        self.directive(keys::ALLOC_REQ_ID, id)
     }
 
     /// Number of nodes.
     #[doc(alias = "PMIX_ALLOC_NUM_NODES")]
     pub fn nodes(self, count: u64) -> Self {
-        self.directive(&keys::ALLOC_NUM_NODES, count)
+        self.directive(keys::ALLOC_NUM_NODES, count)
     }
 
     /// Number of processors.
     #[doc(alias = "PMIX_ALLOC_NUM_CPUS")]
     pub fn cpus(self, count: u64) -> Self {
-        self.directive(&keys::ALLOC_NUM_CPUS, count)
+        self.directive(keys::ALLOC_NUM_CPUS, count)
     }
 
     async fn ask(self) -> Result<Vec<Info>, Error> {

@@ -172,7 +172,7 @@ macro_rules! builder {
             #[doc(alias = "PMIX_TIMEOUT")]
             pub fn timeout(mut self, limit: std::time::Duration) -> Self {
                 match self.draft.seconds::<i32>(limit) {
-                    Some(seconds) => self.directive(&pmix_types::keys::TIMEOUT, seconds),
+                    Some(seconds) => self.directive(pmix_types::keys::TIMEOUT, seconds),
                     None => self,
                 }
             }
@@ -215,21 +215,21 @@ macro_rules! filters {
             #[doc(alias = "PMIX_EVENT_AFFECTED_PROCS")]
             pub fn affected_procs(self, procs: impl Into<Procs>) -> Self {
                 let procs = pmix_types::DataArray::Proc(self.draft.procs(procs));
-                self.directive(&keys::EVENT_AFFECTED_PROCS, procs)
+                self.directive(keys::EVENT_AFFECTED_PROCS, procs)
             }
 
             /// Only events from this far, seen from the own process: `PROC_LOCAL` for its own, `LOCAL` for those of its
             /// node, `NAMESPACE` for those of its namespace, `RM` for those of the host (EVT-09).
             #[doc(alias = "PMIX_RANGE")]
             pub fn source_range(self, range: DataRange) -> Self {
-                self.directive(&keys::RANGE, range)
+                self.directive(keys::RANGE, range)
             }
 
             /// Only events from these processes; ranks may be `WILDCARD` (EVT-09).
             #[doc(alias = "PMIX_EVENT_CUSTOM_RANGE")]
             pub fn sources(self, procs: impl Into<Procs>) -> Self {
                 let procs = pmix_types::DataArray::Proc(self.draft.procs(procs));
-                self.source_range(DataRange::CUSTOM).directive(&keys::EVENT_CUSTOM_RANGE, procs)
+                self.source_range(DataRange::CUSTOM).directive(keys::EVENT_CUSTOM_RANGE, procs)
             }
         }
     };

@@ -13,13 +13,21 @@ use crate::error::Error;
 /// It holds a clone of the client, so that the connection to the server stays open as long as it is kept.
 ///
 /// # Examples
-/// ```no_run
+/// ```
 /// # async fn example(client: pmix_client::Client, other: pmix_client::ProcId) -> Result<(), pmix_client::Error> {
 /// let set = client.connect([client.proc_id(), &other]).await?;
 /// if let Some(everybody) = set.all() {
 ///     client.fence(everybody).collect_data().await?;
 /// }
 /// set.disconnect().await?;
+/// # Ok(())
+/// # }
+/// #
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), pmix_client::Error> {
+/// # let alone = pmix_client::Client::singleton().await?;
+/// # let refused = example(alone.clone(), alone.proc_id().clone()).await.unwrap_err();
+/// # assert_eq!(refused.status(), pmix_client::Status::ERR_UNREACH);
 /// # Ok(())
 /// # }
 /// ```
@@ -96,7 +104,7 @@ builder! {
     /// A pending connect; await it to enter. See [`Client::connect`](crate::Client::connect).
     ///
     /// # Examples
-    /// ```no_run
+    /// ```
     /// # async fn example(client: pmix_client::Client, child: pmix_client::Nspace) -> Result<(), pmix_client::Error> {
     /// use pmix_client::{ProcId, keys};
     ///
@@ -104,6 +112,14 @@ builder! {
     /// let connection = client.connect(both.clone()).await?;
     /// println!("{} processes, I am {:?}", client.job(&child).get(keys::JOB_SIZE).await?, connection.rank);
     /// client.disconnect(both).await?;
+    /// # Ok(())
+    /// # }
+    /// #
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), pmix_client::Error> {
+    /// # let alone = pmix_client::Client::singleton().await?;
+    /// # let refused = example(alone.clone(), alone.proc_id().nspace.clone()).await.unwrap_err();
+    /// # assert_eq!(refused.status(), pmix_client::Status::ERR_UNREACH);
     /// # Ok(())
     /// # }
     /// ```
@@ -132,40 +148,40 @@ impl ConnectBuilder {
     /// must give the same text (CON-04).
     #[doc(alias = "PMIX_CONNECT_ID")]
     pub fn id(self, id: impl Into<String>) -> Self {
-        self.directive(&keys::CONNECT_ID, id)
+        self.directive(keys::CONNECT_ID, id)
     }
 
     /// Has the server tell its processes among the participants of each one that comes, by an event
     /// `PROC_HAS_CONNECTED`, and later of each one that leaves, by `PROC_HAS_DISCONNECTED` (CON-10).
     #[doc(alias = "PMIX_CONNECT_NOTIFY_EACH")]
     pub fn notify_each(self) -> Self {
-        self.directive(&keys::CONNECT_NOTIFY_EACH, true)
+        self.directive(keys::CONNECT_NOTIFY_EACH, true)
     }
 
     /// Has the server ask the other participants to connect, by an event `CONNECT_REQUESTED` (CON-11).
     #[doc(alias = "PMIX_CONNECT_NOTIFY_REQ")]
     pub fn notify_req(self) -> Self {
-        self.directive(&keys::CONNECT_NOTIFY_REQ, true)
+        self.directive(keys::CONNECT_NOTIFY_REQ, true)
     }
 
     /// Goes on without participants that end before they come, where else the connect fails (CON-12).
     #[doc(alias = "PMIX_CONNECT_OPTIONAL")]
     pub fn optional(self) -> Self {
-        self.directive(&keys::CONNECT_OPTIONAL, true)
+        self.directive(keys::CONNECT_OPTIONAL, true)
     }
 
     /// Lets processes end while they are connected: there is no event for it, and collectives of the set go on without
     /// them (CON-13).
     #[doc(alias = "PMIX_CONNECT_EARLY_TERM_ALLOWED")]
     pub fn early_term_allowed(self) -> Self {
-        self.directive(&keys::CONNECT_EARLY_TERM_ALLOWED, true)
+        self.directive(keys::CONNECT_EARLY_TERM_ALLOWED, true)
     }
 
     /// Only exchanges the data of the namespaces: the processes are not connected, there is no new namespace, and
     /// nothing to disconnect (CON-09).
     #[doc(alias = "PMIX_CONNECT_XCHG_ONLY")]
     pub fn exchange_only(self) -> Self {
-        self.directive(&keys::CONNECT_XCHG_ONLY, true)
+        self.directive(keys::CONNECT_XCHG_ONLY, true)
     }
 
     async fn ask(self) -> Result<ConnectedSet, Error> {

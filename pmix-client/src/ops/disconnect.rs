@@ -9,6 +9,25 @@ builder! {
     /// A pending disconnect; await it to enter. See [`Client::disconnect`](crate::Client::disconnect) and
     /// [`Client::disconnect_nspace`](crate::Client::disconnect_nspace).
     ///
+    /// # Examples
+    /// ```
+    /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
+    /// let set = client.connect(client.proc_id()).id("coupling").await?;
+    /// // as they were named when they connected; `set.disconnect()` is the same
+    /// client.disconnect(client.proc_id()).id("coupling").await?;
+    /// # drop(set);
+    /// # Ok(())
+    /// # }
+    /// #
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), pmix_client::Error> {
+    /// # let alone = pmix_client::Client::singleton().await?;
+    /// # let refused = example(alone.clone()).await.unwrap_err();
+    /// # assert_eq!(refused.status(), pmix_client::Status::ERR_UNREACH);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// When awaited: `ERR_INVALID_OPERATION` if the named processes are not connected, or the caller is not one of the
     /// group any more, `ERR_INVALID_NAMESPACE` if there is no such group (CON-14), `ERR_BAD_PARAM` for an empty set and
@@ -36,13 +55,13 @@ impl DisconnectBuilder {
     /// The text that was given when they connected, if there was one (CON-04).
     #[doc(alias = "PMIX_CONNECT_ID")]
     pub fn id(self, id: impl Into<String>) -> Self {
-        self.directive(&keys::CONNECT_ID, id)
+        self.directive(keys::CONNECT_ID, id)
     }
 
     /// Tells the other members that the caller leaves, by an event `PROC_HAS_DISCONNECTED` (CON-10).
     #[doc(alias = "PMIX_CONNECT_NOTIFY_EACH")]
     pub fn notify_each(self) -> Self {
-        self.directive(&keys::CONNECT_NOTIFY_EACH, true)
+        self.directive(keys::CONNECT_NOTIFY_EACH, true)
     }
 
     async fn ask(self) -> Result<(), Error> {

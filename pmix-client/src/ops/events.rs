@@ -33,7 +33,7 @@ builder! {
     /// A pending event registration; await it to register. See [`Client::events`](crate::Client::events).
     ///
     /// # Examples
-    /// ```no_run
+    /// ```
     /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
     /// use pmix_client::types::Status;
     ///
@@ -44,6 +44,14 @@ builder! {
     ///         Err(trouble) => println!("{trouble}"),
     ///     }
     /// }
+    /// # Ok(())
+    /// # }
+    /// #
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), pmix_client::Error> {
+    /// # let alone = pmix_client::Client::singleton().await?;
+    /// # let refused = example(alone.clone()).await.unwrap_err();
+    /// # assert_eq!(refused.status(), pmix_client::Status::ERR_UNREACH);
     /// # Ok(())
     /// # }
     /// ```

@@ -31,14 +31,22 @@ builder! {
     /// Without a name, vendor or plane the host chooses.
     ///
     /// # Examples
-    /// ```no_run
+    /// ```
     /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
     /// use pmix_client::keys;
     ///
     /// let mut fabric = client.register_fabric().identifier("ib0").await?;
-    /// println!("{:?} devices", fabric.get(&keys::FABRIC_NUM_DEVICES)?);
+    /// println!("{:?} devices", fabric.get(keys::FABRIC_NUM_DEVICES)?);
     /// // after an event that the fabric has changed
     /// fabric.update().await?;
+    /// # Ok(())
+    /// # }
+    /// #
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), pmix_client::Error> {
+    /// # let alone = pmix_client::Client::singleton().await?;
+    /// # let refused = example(alone.clone()).await.unwrap_err();
+    /// # assert_eq!(refused.status(), pmix_client::Status::ERR_UNREACH);
     /// # Ok(())
     /// # }
     /// ```
@@ -58,19 +66,19 @@ impl FabricBuilder {
     /// The fabric of this name.
     #[doc(alias = "PMIX_FABRIC_IDENTIFIER")]
     pub fn identifier(self, name: impl Into<String>) -> Self {
-        self.directive(&keys::FABRIC_IDENTIFIER, name)
+        self.directive(keys::FABRIC_IDENTIFIER, name)
     }
 
     /// A fabric of this vendor.
     #[doc(alias = "PMIX_FABRIC_VENDOR")]
     pub fn vendor(self, name: impl Into<String>) -> Self {
-        self.directive(&keys::FABRIC_VENDOR, name)
+        self.directive(keys::FABRIC_VENDOR, name)
     }
 
     /// The fabric with this plane.
     #[doc(alias = "PMIX_FABRIC_PLANE")]
     pub fn plane(self, id: impl Into<String>) -> Self {
-        self.directive(&keys::FABRIC_PLANE, id)
+        self.directive(keys::FABRIC_PLANE, id)
     }
 
     async fn ask(self) -> Result<Fabric, Error> {
@@ -85,7 +93,7 @@ impl Fabric {
     /// Number of the fabric with the host; `None` if it has given none.
     #[doc(alias = "PMIX_FABRIC_INDEX")]
     pub fn index(&self) -> Option<u64> {
-        self.get(&keys::FABRIC_INDEX).ok().flatten()
+        self.get(keys::FABRIC_INDEX).ok().flatten()
     }
 
     /// A value of the fabric, such as `FABRIC_NUM_DEVICES`; `None` if the host has not given it.

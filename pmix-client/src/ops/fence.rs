@@ -44,7 +44,7 @@ impl FenceBuilder {
     /// should ask for it, or none.
     #[doc(alias = "PMIX_COLLECT_DATA")]
     pub fn collect_data(self) -> Self {
-        self.directive(&keys::COLLECT_DATA, true)
+        self.directive(keys::COLLECT_DATA, true)
     }
 
     async fn ask(self) -> Result<(), Error> {

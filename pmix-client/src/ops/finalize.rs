@@ -47,7 +47,7 @@ impl FinalizeBuilder {
     /// there is one, and then one for the server.
     #[doc(alias = "PMIX_EMBED_BARRIER")]
     pub fn embed_barrier(self) -> Self {
-        self.directive(&keys::EMBED_BARRIER, true)
+        self.directive(keys::EMBED_BARRIER, true)
     }
 
     async fn ask(self) -> Result<(), Error> {

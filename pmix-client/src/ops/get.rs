@@ -10,7 +10,7 @@ use crate::error::{Error, directive};
 use crate::key::KeyOf;
 use crate::store::{Lookup, Resolution};
 
-/// Whose data a Get is about: a process or, with rank `WILDCARD`, a job; `None` for the caller (GET-01).
+/// The process or job of a get: a process or, with rank `WILDCARD`, a job; `None` for the caller (GET-01).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Target(pub(super) Option<ProcId>);
 
@@ -122,13 +122,13 @@ impl<T: ValueType> GetBuilder<T> {
     /// Looks only at what this process holds: never asks the server (GET-03).
     #[doc(alias = "PMIX_OPTIONAL")]
     pub fn optional(self) -> Self {
-        self.directive(&keys::OPTIONAL, true)
+        self.directive(keys::OPTIONAL, true)
     }
 
     /// The server answers at once from what it holds, without waiting or asking its host (GET-04).
     #[doc(alias = "PMIX_IMMEDIATE")]
     pub fn immediate(self) -> Self {
-        self.directive(&keys::IMMEDIATE, true)
+        self.directive(keys::IMMEDIATE, true)
     }
 
     /// Limits the wait; zero means no limit (GET-07). The server keeps the time, in whole seconds; this process gives up
@@ -142,21 +142,21 @@ impl<T: ValueType> GetBuilder<T> {
     /// Asks the server for new data of the process first (GET-08).
     #[doc(alias = "PMIX_GET_REFRESH_CACHE")]
     pub fn refresh_cache(self) -> Self {
-        self.directive(&keys::GET_REFRESH_CACHE, true)
+        self.directive(keys::GET_REFRESH_CACHE, true)
     }
 
     /// Looks only at data that was put under this scope (GET-05).
     #[doc(alias = "PMIX_DATA_SCOPE")]
     pub fn scope(self, scope: Scope) -> Self {
-        self.directive(&keys::DATA_SCOPE, scope)
+        self.directive(keys::DATA_SCOPE, scope)
     }
 
     /// Takes the value from a session, whatever the target (GET-41); `None` for the caller's own.
     #[doc(alias = "PMIX_SESSION_INFO")]
     pub fn session_info(self, id: Option<u32>) -> Self {
-        let asked = self.directive(&keys::SESSION_INFO, true);
+        let asked = self.directive(keys::SESSION_INFO, true);
         match id {
-            Some(id) => asked.directive(&keys::SESSION_ID, id),
+            Some(id) => asked.directive(keys::SESSION_ID, id),
             None => asked,
         }
     }
@@ -164,16 +164,16 @@ impl<T: ValueType> GetBuilder<T> {
     /// Takes the value from the target's job (GET-42).
     #[doc(alias = "PMIX_JOB_INFO")]
     pub fn job_info(self) -> Self {
-        self.directive(&keys::JOB_INFO, true)
+        self.directive(keys::JOB_INFO, true)
     }
 
     /// Takes the value from an app of the target's job (GET-43); `None` for that of the target process, and
     /// for the caller's own if the target is the caller's job.
     #[doc(alias = "PMIX_APP_INFO")]
     pub fn app_info(self, number: Option<u32>) -> Self {
-        let asked = self.directive(&keys::APP_INFO, true);
+        let asked = self.directive(keys::APP_INFO, true);
         match number {
-            Some(number) => asked.directive(&keys::APPNUM, number),
+            Some(number) => asked.directive(keys::APPNUM, number),
             None => asked,
         }
     }
@@ -181,11 +181,11 @@ impl<T: ValueType> GetBuilder<T> {
     /// Takes the value from a node (GET-44).
     #[doc(alias = "PMIX_NODE_INFO")]
     pub fn node_info(self, node: impl Into<NodeRef>) -> Self {
-        let asked = self.directive(&keys::NODE_INFO, true);
+        let asked = self.directive(keys::NODE_INFO, true);
         match node.into() {
             NodeRef::Local => asked,
-            NodeRef::Name(name) => asked.directive(&keys::HOSTNAME, name),
-            NodeRef::Id(id) => asked.directive(&keys::NODEID, id),
+            NodeRef::Name(name) => asked.directive(keys::HOSTNAME, name),
+            NodeRef::Id(id) => asked.directive(keys::NODEID, id),
         }
     }
 

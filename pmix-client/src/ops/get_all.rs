@@ -41,7 +41,7 @@ builder! {
     /// ```
     ///
     /// # Errors
-    /// As for [`GetBuilder`].
+    /// As for [`GetBuilder`](crate::GetBuilder).
     ///
     /// # Cancel safety
     /// Safe: the reply is dropped.

@@ -96,12 +96,20 @@ builder! {
     /// A pending group construction; await it to enter. See [`Client::group_construct`](crate::Client::group_construct).
     ///
     /// # Examples
-    /// ```no_run
-    /// # async fn example(client: pmix_client::Client, peer: pmix_client::ProcId) -> Result<(), Box<dyn std::error::Error>> {
+    /// ```
+    /// # async fn example(client: pmix_client::Client, peer: pmix_client::ProcId) -> Result<(), pmix_client::Error> {
     /// let group = client.group_construct("pair", [client.proc_id().clone(), peer]).assign_context_id().await?;
     /// println!("rank {:?} of {}, number {:?}", group.rank, group.members.len(), group.context_id);
     /// client.fence(group.all()).await?;
     /// client.group_destruct(&group.id).await?;
+    /// # Ok(())
+    /// # }
+    /// #
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), pmix_client::Error> {
+    /// # let alone = pmix_client::Client::singleton().await?;
+    /// # let refused = example(alone.clone(), alone.proc_id().clone()).await.unwrap_err();
+    /// # assert_eq!(refused.status(), pmix_client::Status::ERR_UNREACH);
     /// # Ok(())
     /// # }
     /// ```
@@ -133,14 +141,14 @@ impl GroupConstructBuilder {
     /// Requests a number that no other group has, if the host assigns numbers (GRP-05).
     #[doc(alias = "PMIX_GROUP_ASSIGN_CONTEXT_ID")]
     pub fn assign_context_id(self) -> Self {
-        self.directive(&keys::GROUP_ASSIGN_CONTEXT_ID, true)
+        self.directive(keys::GROUP_ASSIGN_CONTEXT_ID, true)
     }
 
     /// Goes on without members that end before they enter, without an event for them; the group is then
     /// [`partial`](Group::partial) (GRP-06).
     #[doc(alias = "PMIX_GROUP_OPTIONAL")]
     pub fn optional(self) -> Self {
-        self.directive(&keys::GROUP_OPTIONAL, true)
+        self.directive(keys::GROUP_OPTIONAL, true)
     }
 
     /// Tells the other members, by an event `GROUP_MEMBER_FAILED`, of one that ends without having left: the leaders while
@@ -151,19 +159,19 @@ impl GroupConstructBuilder {
     /// construction does not wait for handlers: a group that lacks no other member is complete at once, and [`partial`](Group::partial).
     #[doc(alias = "PMIX_GROUP_NOTIFY_TERMINATION")]
     pub fn notify_termination(self) -> Self {
-        self.directive(&keys::GROUP_NOTIFY_TERMINATION, true)
+        self.directive(keys::GROUP_NOTIFY_TERMINATION, true)
     }
 
     /// Makes the caller a leader.
     #[doc(alias = "PMIX_GROUP_LEADER")]
     pub fn leader(self) -> Self {
-        self.directive(&keys::GROUP_LEADER, true)
+        self.directive(keys::GROUP_LEADER, true)
     }
 
     /// All members are on this node.
     #[doc(alias = "PMIX_GROUP_LOCAL_ONLY")]
     pub fn local_only(self) -> Self {
-        self.directive(&keys::GROUP_LOCAL_ONLY, true)
+        self.directive(keys::GROUP_LOCAL_ONLY, true)
     }
 
     async fn ask(self) -> Result<Group, Error> {

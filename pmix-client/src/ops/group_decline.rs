@@ -8,6 +8,29 @@ use crate::error::Error;
 builder! {
     /// A refusal of an invitation. Await it to send it. See [`Client::group_decline`](crate::Client::group_decline).
     ///
+    /// # Examples
+    /// ```
+    /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
+    /// use pmix_client::{Status, keys};
+    ///
+    /// let mut invitations = client.events([Status::GROUP_INVITED]).await?;
+    /// if let Some(event) = invitations.recv().await.transpose()?
+    ///     && let Some(id) = event.info.get(&keys::GROUP_ID)?
+    /// {
+    ///     client.group_decline(id, &event.source).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// #
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), pmix_client::Error> {
+    /// # let alone = pmix_client::Client::singleton().await?;
+    /// # let refused = example(alone.clone()).await.unwrap_err();
+    /// # assert_eq!(refused.status(), pmix_client::Status::ERR_UNREACH);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// When awaited: `ERR_NOT_FOUND` without such an invitation, `ERR_INVALID_OPERATION` if it is accepted already,
     /// `ERR_UNREACH` for a singleton, [`Error::Lost`] if the connection to the server is or gets lost, `ERR_INIT` after

@@ -8,6 +8,22 @@ use crate::error::Error;
 builder! {
     /// A pending destruction of a group; await it to enter. See [`Client::group_destruct`](crate::Client::group_destruct).
     ///
+    /// # Examples
+    /// ```
+    /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
+    /// client.group_destruct("pair").await?;
+    /// # Ok(())
+    /// # }
+    /// #
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), pmix_client::Error> {
+    /// # let alone = pmix_client::Client::singleton().await?;
+    /// # let refused = example(alone.clone()).await.unwrap_err();
+    /// # assert_eq!(refused.status(), pmix_client::Status::ERR_UNREACH);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// When awaited: `ERR_NOT_FOUND` if there is no such group, `ERR_NOT_A_MEMBER` if the caller is no longer a member, `ERR_INVALID_OPERATION` while it is being made (GRP-08) and if the caller is ending it already,
     /// `ERR_PROC_TERM_WO_SYNC` with the members that have ended in [`Error::procs`], unless the group tells of them (GRP-09),

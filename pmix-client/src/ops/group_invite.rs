@@ -10,12 +10,20 @@ builder! {
     /// An invitation to a group. Await it to send it. See [`Client::group_invite`](crate::Client::group_invite).
     ///
     /// # Examples
-    /// ```no_run
-    /// # async fn example(client: pmix_client::Client, peer: pmix_client::ProcId) -> Result<(), Box<dyn std::error::Error>> {
+    /// ```
+    /// # async fn example(client: pmix_client::Client, peer: pmix_client::ProcId) -> Result<(), pmix_client::Error> {
     /// use std::time::Duration;
     ///
     /// let group = client.group_invite("pair", [peer]).timeout(Duration::from_secs(10)).await?;
     /// println!("{} members", group.members.len());
+    /// # Ok(())
+    /// # }
+    /// #
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), pmix_client::Error> {
+    /// # let alone = pmix_client::Client::singleton().await?;
+    /// # let refused = example(alone.clone(), alone.proc_id().clone()).await.unwrap_err();
+    /// # assert_eq!(refused.status(), pmix_client::Status::ERR_UNREACH);
     /// # Ok(())
     /// # }
     /// ```
@@ -42,19 +50,19 @@ impl GroupInviteBuilder {
     /// Goes on without processes that decline or end; the group is then [`partial`](Group::partial).
     #[doc(alias = "PMIX_GROUP_OPTIONAL")]
     pub fn optional(self) -> Self {
-        self.directive(&keys::GROUP_OPTIONAL, true)
+        self.directive(keys::GROUP_OPTIONAL, true)
     }
 
     /// Requests a number that no other group has, if the host assigns numbers (GRP-05).
     #[doc(alias = "PMIX_GROUP_ASSIGN_CONTEXT_ID")]
     pub fn assign_context_id(self) -> Self {
-        self.directive(&keys::GROUP_ASSIGN_CONTEXT_ID, true)
+        self.directive(keys::GROUP_ASSIGN_CONTEXT_ID, true)
     }
 
     /// Tells the members, by an event `GROUP_MEMBER_FAILED`, of one that ends without having left (GRP-06).
     #[doc(alias = "PMIX_GROUP_NOTIFY_TERMINATION")]
     pub fn notify_termination(self) -> Self {
-        self.directive(&keys::GROUP_NOTIFY_TERMINATION, true)
+        self.directive(keys::GROUP_NOTIFY_TERMINATION, true)
     }
 
     async fn ask(self) -> Result<Group, Error> {

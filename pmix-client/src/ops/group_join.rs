@@ -10,8 +10,8 @@ builder! {
     /// An acceptance of an invitation. Await it to send it. See [`Client::group_join`](crate::Client::group_join).
     ///
     /// # Examples
-    /// ```no_run
-    /// # async fn example(client: pmix_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// ```
+    /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
     /// use pmix_client::{Status, keys};
     ///
     /// let mut invitations = client.events([Status::GROUP_INVITED]).await?;
@@ -21,6 +21,14 @@ builder! {
     ///     let group = client.group_join(id, &event.source).await?;
     ///     println!("rank {:?} of {}", group.rank, group.members.len());
     /// }
+    /// # Ok(())
+    /// # }
+    /// #
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), pmix_client::Error> {
+    /// # let alone = pmix_client::Client::singleton().await?;
+    /// # let refused = example(alone.clone()).await.unwrap_err();
+    /// # assert_eq!(refused.status(), pmix_client::Status::ERR_UNREACH);
     /// # Ok(())
     /// # }
     /// ```

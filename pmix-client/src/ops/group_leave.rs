@@ -8,6 +8,22 @@ use crate::error::Error;
 builder! {
     /// A request to leave a group. Await it to send it. See [`Client::group_leave`](crate::Client::group_leave).
     ///
+    /// # Examples
+    /// ```
+    /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
+    /// client.group_leave("pair").await?;
+    /// # Ok(())
+    /// # }
+    /// #
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), pmix_client::Error> {
+    /// # let alone = pmix_client::Client::singleton().await?;
+    /// # let refused = example(alone.clone()).await.unwrap_err();
+    /// # assert_eq!(refused.status(), pmix_client::Status::ERR_UNREACH);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// When awaited: `ERR_NOT_FOUND` if there is no such group, `ERR_NOT_A_MEMBER` if the caller is no longer a member, `ERR_INVALID_OPERATION` while it is being made (GRP-08), `ERR_UNREACH` for a singleton, [`Error::Lost`] if the
     /// connection to the server is or gets lost, `ERR_INIT` after finalize.

@@ -12,9 +12,17 @@ builder! {
     /// See [`Client::job_control`](crate::Client::job_control).
     ///
     /// # Examples
-    /// ```no_run
+    /// ```
     /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
     /// client.job_control(pmix_client::Procs::own_nspace()).register_cleanup(["/tmp/scratch.dat"]).await?;
+    /// # Ok(())
+    /// # }
+    /// #
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), pmix_client::Error> {
+    /// # let alone = pmix_client::Client::singleton().await?;
+    /// # let refused = example(alone.clone()).await.unwrap_err();
+    /// # assert_eq!(refused.status(), pmix_client::Status::ERR_UNREACH);
     /// # Ok(())
     /// # }
     /// ```
@@ -41,43 +49,43 @@ impl JobControlBuilder {
     /// The caller's label for the request, to cancel it by.
     #[doc(alias = "PMIX_JOB_CTRL_ID")]
     pub fn id(self, id: impl Into<String>) -> Self {
-        self.directive(&keys::JOB_CTRL_ID, id)
+        self.directive(keys::JOB_CTRL_ID, id)
     }
 
     /// Cancels the request with this label; with an empty one, all of the caller's.
     #[doc(alias = "PMIX_JOB_CTRL_CANCEL")]
     pub fn cancel(self, id: impl Into<String>) -> Self {
-        self.directive(&keys::JOB_CTRL_CANCEL, id)
+        self.directive(keys::JOB_CTRL_CANCEL, id)
     }
 
     /// Sends a signal by its number.
     #[doc(alias = "PMIX_JOB_CTRL_SIGNAL")]
     pub fn signal(self, signal: i32) -> Self {
-        self.directive(&keys::JOB_CTRL_SIGNAL, signal)
+        self.directive(keys::JOB_CTRL_SIGNAL, signal)
     }
 
     /// Ends the targets at once.
     #[doc(alias = "PMIX_JOB_CTRL_KILL")]
     pub fn kill(self) -> Self {
-        self.directive(&keys::JOB_CTRL_KILL, true)
+        self.directive(keys::JOB_CTRL_KILL, true)
     }
 
     /// Asks the targets to end, and ends them if they do not.
     #[doc(alias = "PMIX_JOB_CTRL_TERMINATE")]
     pub fn terminate(self) -> Self {
-        self.directive(&keys::JOB_CTRL_TERMINATE, true)
+        self.directive(keys::JOB_CTRL_TERMINATE, true)
     }
 
     /// Stops the targets until they are resumed.
     #[doc(alias = "PMIX_JOB_CTRL_PAUSE")]
     pub fn pause(self) -> Self {
-        self.directive(&keys::JOB_CTRL_PAUSE, true)
+        self.directive(keys::JOB_CTRL_PAUSE, true)
     }
 
     /// Lets paused targets go on.
     #[doc(alias = "PMIX_JOB_CTRL_RESUME")]
     pub fn resume(self) -> Self {
-        self.directive(&keys::JOB_CTRL_RESUME, true)
+        self.directive(keys::JOB_CTRL_RESUME, true)
     }
 
     /// Removes these files when the target, or the last process of a namespace on this node, has ended (JCT-03).
@@ -102,13 +110,13 @@ impl JobControlBuilder {
     /// Clears directories with all that is below them.
     #[doc(alias = "PMIX_CLEANUP_RECURSIVE")]
     pub fn cleanup_recursive(self) -> Self {
-        self.directive(&keys::CLEANUP_RECURSIVE, true)
+        self.directive(keys::CLEANUP_RECURSIVE, true)
     }
 
     /// Keeps the directories that were named, and clears them only.
     #[doc(alias = "PMIX_CLEANUP_LEAVE_TOPDIR")]
     pub fn cleanup_leave_topdir(self) -> Self {
-        self.directive(&keys::CLEANUP_LEAVE_TOPDIR, true)
+        self.directive(keys::CLEANUP_LEAVE_TOPDIR, true)
     }
 
     /// The Standard carries paths in one text, joined by commas.

@@ -13,12 +13,20 @@ builder! {
     /// [`message`](Self::message), which goes to all that are there (LOG-02).
     ///
     /// # Examples
-    /// ```no_run
+    /// ```
     /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
     /// use pmix_client::Logged;
     ///
     /// let logged = client.log().syslog("out of paper").stderr("out of paper").once().await?;
     /// assert_eq!(logged, Logged::Fully);
+    /// # Ok(())
+    /// # }
+    /// #
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), pmix_client::Error> {
+    /// # let alone = pmix_client::Client::singleton().await?;
+    /// # let refused = example(alone.clone()).await.unwrap_err();
+    /// # assert_eq!(refused.status(), pmix_client::Status::ERR_UNREACH);
     /// # Ok(())
     /// # }
     /// ```
@@ -49,37 +57,37 @@ impl LogBuilder {
     /// Text for the standard error of the job.
     #[doc(alias = "PMIX_LOG_STDERR")]
     pub fn stderr(self, text: impl Into<String>) -> Self {
-        self.channel(&keys::LOG_STDERR, text)
+        self.channel(keys::LOG_STDERR, text)
     }
 
     /// Text for the standard output of the job.
     #[doc(alias = "PMIX_LOG_STDOUT")]
     pub fn stdout(self, text: impl Into<String>) -> Self {
-        self.channel(&keys::LOG_STDOUT, text)
+        self.channel(keys::LOG_STDOUT, text)
     }
 
     /// Text for the syslog: the global one, or that of this node where there is none.
     #[doc(alias = "PMIX_LOG_SYSLOG")]
     pub fn syslog(self, text: impl Into<String>) -> Self {
-        self.channel(&keys::LOG_SYSLOG, text)
+        self.channel(keys::LOG_SYSLOG, text)
     }
 
     /// Text for the syslog of this node.
     #[doc(alias = "PMIX_LOG_LOCAL_SYSLOG")]
     pub fn local_syslog(self, text: impl Into<String>) -> Self {
-        self.channel(&keys::LOG_LOCAL_SYSLOG, text)
+        self.channel(keys::LOG_LOCAL_SYSLOG, text)
     }
 
     /// Text for the syslog of the system's gateway node.
     #[doc(alias = "PMIX_LOG_GLOBAL_SYSLOG")]
     pub fn global_syslog(self, text: impl Into<String>) -> Self {
-        self.channel(&keys::LOG_GLOBAL_SYSLOG, text)
+        self.channel(keys::LOG_GLOBAL_SYSLOG, text)
     }
 
     /// A message for no channel of its own.
     #[doc(alias = "PMIX_LOG_MSG")]
     pub fn message(self, text: impl Into<Bytes>) -> Self {
-        self.channel(&keys::LOG_MSG, text)
+        self.channel(keys::LOG_MSG, text)
     }
 
     /// A message for another channel.
@@ -96,37 +104,37 @@ impl LogBuilder {
     /// Stops at the first channel that works.
     #[doc(alias = "PMIX_LOG_ONCE")]
     pub fn once(self) -> Self {
-        self.directive(&keys::LOG_ONCE, true)
+        self.directive(keys::LOG_ONCE, true)
     }
 
     /// Priority of what goes to a syslog, from 0 (emergency) to 7 (debug); 3 (error) if not given (LOG-06).
     #[doc(alias = "PMIX_LOG_SYSLOG_PRI")]
     pub fn priority(self, priority: i32) -> Self {
-        self.directive(&keys::LOG_SYSLOG_PRI, priority)
+        self.directive(keys::LOG_SYSLOG_PRI, priority)
     }
 
     /// The process that logs the message, if not the caller.
     #[doc(alias = "PMIX_LOG_SOURCE")]
     pub fn source(self, source: impl Into<ProcId>) -> Self {
-        self.directive(&keys::LOG_SOURCE, source)
+        self.directive(keys::LOG_SOURCE, source)
     }
 
     /// Time of the message, in seconds since 1970.
     #[doc(alias = "PMIX_LOG_TIMESTAMP")]
     pub fn timestamp(self, time: Time) -> Self {
-        self.directive(&keys::LOG_TIMESTAMP, time)
+        self.directive(keys::LOG_TIMESTAMP, time)
     }
 
     /// Puts the time into the text: the one given, or that of its writing.
     #[doc(alias = "PMIX_LOG_TIMESTAMP_OUTPUT")]
     pub fn timestamp_output(self) -> Self {
-        self.directive(&keys::LOG_TIMESTAMP_OUTPUT, true)
+        self.directive(keys::LOG_TIMESTAMP_OUTPUT, true)
     }
 
     /// Puts the name of the channel and of the process before the text.
     #[doc(alias = "PMIX_LOG_TAG_OUTPUT")]
     pub fn tag_output(self) -> Self {
-        self.directive(&keys::LOG_TAG_OUTPUT, true)
+        self.directive(keys::LOG_TAG_OUTPUT, true)
     }
 
     async fn ask(self) -> Result<Logged, Error> {

@@ -11,6 +11,26 @@ builder! {
     ///
     /// That some of the keys were not found is not an error (PUB-12): see [`Published::missing`].
     ///
+    /// # Examples
+    /// ```
+    /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
+    /// use std::time::Duration;
+    ///
+    /// let found = client.lookup(["service"]).wait_all().timeout(Duration::from_secs(5)).await?;
+    /// let address: Option<String> = found.get("service")?;
+    /// println!("{address:?}, published by {:?}", found.publisher("service"));
+    /// # Ok(())
+    /// # }
+    /// #
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), pmix_client::Error> {
+    /// # let alone = pmix_client::Client::singleton().await?;
+    /// # let refused = example(alone.clone()).await.unwrap_err();
+    /// # assert_eq!(refused.status(), pmix_client::Status::ERR_UNREACH);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// When awaited: `ERR_NOT_FOUND` if nothing was found, `ERR_NO_PERMISSIONS` if all of the keys are there and none
     /// is for the caller (PUB-12), `ERR_TIMEOUT` if what it waits for did not come in time, `ERR_BAD_PARAM` without
@@ -38,20 +58,20 @@ impl LookupBuilder {
     /// otherwise (PUB-10).
     #[doc(alias = "PMIX_RANGE")]
     pub fn range(self, range: DataRange) -> Self {
-        self.directive(&keys::RANGE, range)
+        self.directive(keys::RANGE, range)
     }
 
     /// Looks only for what these processes have published: [`DataRange::CUSTOM`].
     #[doc(alias = "PMIX_RANGE_CUSTOM")]
     pub fn custom_range(self, procs: impl Into<Procs>) -> Self {
         let procs = DataArray::Proc(self.draft.procs(procs));
-        self.range(DataRange::CUSTOM).directive(&keys::EVENT_CUSTOM_RANGE, procs)
+        self.range(DataRange::CUSTOM).directive(keys::EVENT_CUSTOM_RANGE, procs)
     }
 
     /// Waits until this many of the keys are there (PUB-13); 0, and more than there are, mean all of them.
     #[doc(alias = "PMIX_WAIT")]
     pub fn wait(self, count: usize) -> Self {
-        self.directive(&keys::WAIT, i32::try_from(count).unwrap_or(i32::MAX))
+        self.directive(keys::WAIT, i32::try_from(count).unwrap_or(i32::MAX))
     }
 
     /// Waits until all of the keys are there (PUB-13).

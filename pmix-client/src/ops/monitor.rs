@@ -13,7 +13,7 @@ builder! {
     /// See [`Client::monitor`](crate::Client::monitor).
     ///
     /// # Examples
-    /// ```no_run
+    /// ```
     /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
     /// use std::time::Duration;
     ///
@@ -23,22 +23,38 @@ builder! {
     /// client.cancel_monitors("pulse").await?;
     /// # Ok(())
     /// # }
+    /// #
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), pmix_client::Error> {
+    /// # let alone = pmix_client::Client::singleton().await?;
+    /// # let refused = example(alone.clone()).await.unwrap_err();
+    /// # assert_eq!(refused.status(), pmix_client::Status::ERR_UNREACH);
+    /// # Ok(())
+    /// # }
     /// ```
     ///
     /// # Examples
-    /// ```no_run
+    /// ```
     /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
     /// use std::time::Duration;
     ///
     /// client.monitor_file("/scratch/run/progress.log", Duration::from_secs(60)).file_size().await?;
     /// # Ok(())
     /// # }
+    /// #
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), pmix_client::Error> {
+    /// # let alone = pmix_client::Client::singleton().await?;
+    /// # let refused = example(alone.clone()).await.unwrap_err();
+    /// # assert_eq!(refused.status(), pmix_client::Status::ERR_UNREACH);
+    /// # Ok(())
+    /// # }
     /// ```
     ///
     /// # Errors
     /// When awaited: `ERR_NOT_SUPPORTED` if neither server nor host can monitor that, `ERR_NO_PERMISSIONS` for a file if
-    /// the server is another user's, `ERR_BAD_PARAM` for directives
-    /// that make no sense, `ERR_EXISTS` for a label that is in use, `ERR_OUT_OF_RESOURCE` if the process has too many
+    /// the server is another user's, `ERR_BAD_PARAM` for invalid
+    /// directives, `ERR_EXISTS` for a label that is in use, `ERR_OUT_OF_RESOURCE` if the process has too many
     /// monitors, errors of the host, `ERR_TIMEOUT`, `ERR_UNREACH` for a singleton, [`Error::Lost`],
     /// `ERR_INIT` after finalize.
     ///
@@ -79,19 +95,19 @@ impl MonitorBuilder {
     /// The caller's label for the monitor, to cancel it by (MON-03).
     #[doc(alias = "PMIX_MONITOR_ID")]
     pub fn id(self, id: impl Into<String>) -> Self {
-        self.directive(&keys::MONITOR_ID, id)
+        self.directive(keys::MONITOR_ID, id)
     }
 
     /// How many heartbeats may be missed before the event is raised; none if not given (MON-02).
     #[doc(alias = "PMIX_MONITOR_HEARTBEAT_DROPS")]
     pub fn heartbeat_drops(self, heartbeats: u32) -> Self {
-        self.directive(&keys::MONITOR_HEARTBEAT_DROPS, heartbeats)
+        self.directive(keys::MONITOR_HEARTBEAT_DROPS, heartbeats)
     }
 
     /// The file must grow from one look to the next.
     #[doc(alias = "PMIX_MONITOR_FILE_SIZE")]
     pub fn file_size(self) -> Self {
-        self.directive(&keys::MONITOR_FILE_SIZE, true)
+        self.directive(keys::MONITOR_FILE_SIZE, true)
     }
 
     /// The file's access time must move from one look to the next. Many file systems keep it late or not at all.
@@ -109,7 +125,7 @@ impl MonitorBuilder {
     /// How many looks in a row may see no change before the event is raised; none if not given.
     #[doc(alias = "PMIX_MONITOR_FILE_DROPS")]
     pub fn file_drops(self, looks: u32) -> Self {
-        self.directive(&keys::MONITOR_FILE_DROPS, looks)
+        self.directive(keys::MONITOR_FILE_DROPS, looks)
     }
 
     /// A flag, as the Standard has it; in the headers it is a text.
@@ -121,13 +137,13 @@ impl MonitorBuilder {
     /// The process reacts itself: the host takes no action of its own (MON-03).
     #[doc(alias = "PMIX_MONITOR_APP_CONTROL")]
     pub fn app_control(self) -> Self {
-        self.directive(&keys::MONITOR_APP_CONTROL, true)
+        self.directive(keys::MONITOR_APP_CONTROL, true)
     }
 
     /// The processes that receive the event; the caller's namespace by default (MON-01).
     #[doc(alias = "PMIX_RANGE")]
     pub fn range(self, range: DataRange) -> Self {
-        self.directive(&keys::RANGE, range)
+        self.directive(keys::RANGE, range)
     }
 
     async fn ask(self) -> Result<Vec<Info>, Error> {
@@ -139,6 +155,23 @@ impl MonitorBuilder {
 builder! {
     /// A heartbeat, or a request to end monitors. Await it to send it. See [`Client::heartbeat`](crate::Client::heartbeat) and
     /// [`Client::cancel_monitors`](crate::Client::cancel_monitors).
+    ///
+    /// # Examples
+    /// ```
+    /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
+    /// client.heartbeat().await?;
+    /// client.cancel_monitors("pulse").await?;
+    /// # Ok(())
+    /// # }
+    /// #
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), pmix_client::Error> {
+    /// # let alone = pmix_client::Client::singleton().await?;
+    /// # let refused = example(alone.clone()).await.unwrap_err();
+    /// # assert_eq!(refused.status(), pmix_client::Status::ERR_UNREACH);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// When awaited: `ERR_NOT_FOUND` if there is no monitor to be ended, `ERR_NOT_SUPPORTED` if neither server nor host

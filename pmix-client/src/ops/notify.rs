@@ -10,13 +10,21 @@ builder! {
     /// An event notification. Await it to send it. See [`Client::notify`](crate::Client::notify).
     ///
     /// # Examples
-    /// ```no_run
+    /// ```
     /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
     /// use pmix_client::keys;
     /// use pmix_client::types::{DataRange, Status};
     ///
     /// let code = Status::from_raw(1); // positive codes are free for programs
     /// client.notify(code).range(DataRange::SESSION).info(keys::EVENT_TEXT_MESSAGE, "hello").await?;
+    /// # Ok(())
+    /// # }
+    /// #
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), pmix_client::Error> {
+    /// # let alone = pmix_client::Client::singleton().await?;
+    /// # let refused = example(alone.clone()).await.unwrap_err();
+    /// # assert_eq!(refused.status(), pmix_client::Status::ERR_UNREACH);
     /// # Ok(())
     /// # }
     /// ```

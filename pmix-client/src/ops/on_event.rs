@@ -13,7 +13,7 @@ use crate::events::{Handler, HandlerCall, HandlerOutcome, Interest, Listener, Pl
 
 const OPERATION: &str = "register events";
 
-/// An event handler to register: say where it stands in the chain, then give it to
+/// An event handler to register: choose its place in the chain, then pass it to
 /// [`HandlerBuilder::handle`]. See [`Client::on_event`](crate::Client::on_event).
 ///
 /// The chain runs in this order (EVT-01): the first handler; those for one code; those for several codes; those for
@@ -37,55 +37,55 @@ impl HandlerBuilder {
     /// have the same (EVT-05).
     #[doc(alias = "PMIX_EVENT_HDLR_NAME")]
     pub fn name(self, name: impl Into<String>) -> Self {
-        self.directive(&keys::EVENT_HDLR_NAME, name)
+        self.directive(keys::EVENT_HDLR_NAME, name)
     }
 
     /// Runs before all others; there is one such handler at a time (EVT-03).
     #[doc(alias = "PMIX_EVENT_HDLR_FIRST")]
     pub fn first(self) -> Self {
-        self.directive(&keys::EVENT_HDLR_FIRST, true)
+        self.directive(keys::EVENT_HDLR_FIRST, true)
     }
 
     /// Runs after all others, unless one of them ends the chain; there is one such handler at a time (EVT-03).
     #[doc(alias = "PMIX_EVENT_HDLR_LAST")]
     pub fn last(self) -> Self {
-        self.directive(&keys::EVENT_HDLR_LAST, true)
+        self.directive(keys::EVENT_HDLR_LAST, true)
     }
 
     /// Stays the first of its category; each has one at a time (EVT-02).
     #[doc(alias = "PMIX_EVENT_HDLR_FIRST_IN_CATEGORY")]
     pub fn first_in_category(self) -> Self {
-        self.directive(&keys::EVENT_HDLR_FIRST_IN_CATEGORY, true)
+        self.directive(keys::EVENT_HDLR_FIRST_IN_CATEGORY, true)
     }
 
     /// Stays the last of its category; each has one at a time (EVT-02).
     #[doc(alias = "PMIX_EVENT_HDLR_LAST_IN_CATEGORY")]
     pub fn last_in_category(self) -> Self {
-        self.directive(&keys::EVENT_HDLR_LAST_IN_CATEGORY, true)
+        self.directive(keys::EVENT_HDLR_LAST_IN_CATEGORY, true)
     }
 
     /// Stands right before the handler of this name, which must be of the same category (EVT-04).
     #[doc(alias = "PMIX_EVENT_HDLR_BEFORE")]
     pub fn before(self, name: impl Into<String>) -> Self {
-        self.directive(&keys::EVENT_HDLR_BEFORE, name)
+        self.directive(keys::EVENT_HDLR_BEFORE, name)
     }
 
     /// Stands right after the handler of this name, which must be of the same category (EVT-04).
     #[doc(alias = "PMIX_EVENT_HDLR_AFTER")]
     pub fn after(self, name: impl Into<String>) -> Self {
-        self.directive(&keys::EVENT_HDLR_AFTER, name)
+        self.directive(keys::EVENT_HDLR_AFTER, name)
     }
 
     /// Stands in front of its category: the default.
     #[doc(alias = "PMIX_EVENT_HDLR_PREPEND")]
     pub fn prepend(self) -> Self {
-        self.directive(&keys::EVENT_HDLR_PREPEND, true)
+        self.directive(keys::EVENT_HDLR_PREPEND, true)
     }
 
     /// Stands at the end of its category.
     #[doc(alias = "PMIX_EVENT_HDLR_APPEND")]
     pub fn append(self) -> Self {
-        self.directive(&keys::EVENT_HDLR_APPEND, true)
+        self.directive(keys::EVENT_HDLR_APPEND, true)
     }
 
     /// Registers the handler. It is called for each event that it asks for, one at a time, from a task of the
@@ -99,7 +99,7 @@ impl HandlerBuilder {
     /// client is finalized.
     ///
     /// # Examples
-    /// ```no_run
+    /// ```
     /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
     /// use pmix_client::HandlerOutcome;
     /// use pmix_client::types::Status;
@@ -115,6 +115,14 @@ impl HandlerBuilder {
     ///     .await?;
     /// // ...
     /// registration.deregister().await
+    /// # }
+    /// #
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), pmix_client::Error> {
+    /// # let alone = pmix_client::Client::singleton().await?;
+    /// # let refused = example(alone.clone()).await.unwrap_err();
+    /// # assert_eq!(refused.status(), pmix_client::Status::ERR_UNREACH);
+    /// # Ok(())
     /// # }
     /// ```
     ///

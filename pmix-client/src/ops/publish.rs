@@ -74,20 +74,20 @@ impl PublishBuilder {
     /// the host, and no process can look it up.
     #[doc(alias = "PMIX_RANGE")]
     pub fn range(self, range: DataRange) -> Self {
-        self.directive(&keys::RANGE, range)
+        self.directive(keys::RANGE, range)
     }
 
     /// Lets these processes find the data, and no others: [`DataRange::CUSTOM`].
     #[doc(alias = "PMIX_RANGE_CUSTOM")]
     pub fn custom_range(self, procs: impl Into<Procs>) -> Self {
         let procs = DataArray::Proc(self.draft.procs(procs));
-        self.range(DataRange::CUSTOM).directive(&keys::EVENT_CUSTOM_RANGE, procs)
+        self.range(DataRange::CUSTOM).directive(keys::EVENT_CUSTOM_RANGE, procs)
     }
 
     /// How long the data is kept: [`Persistence::APP`] by default (PUB-01, PUB-08).
     #[doc(alias = "PMIX_PERSISTENCE")]
     pub fn persistence(self, persistence: Persistence) -> Self {
-        self.directive(&keys::PERSISTENCE, persistence)
+        self.directive(keys::PERSISTENCE, persistence)
     }
 
     /// Users and groups, by their effective ids, that can find the data, in place of all processes of the own
@@ -98,7 +98,7 @@ impl PublishBuilder {
     pub fn access(self, users: impl IntoIterator<Item = u32>, groups: impl IntoIterator<Item = u32>) -> Self {
         let users = Info::new(&keys::ACCESS_USERIDS, DataArray::Uint32(users.into_iter().collect()));
         let groups = Info::new(&keys::ACCESS_GRPIDS, DataArray::Uint32(groups.into_iter().collect()));
-        self.directive(&keys::ACCESS_PERMISSIONS, DataArray::Info(vec![users, groups]))
+        self.directive(keys::ACCESS_PERMISSIONS, DataArray::Info(vec![users, groups]))
     }
 
     async fn ask(self) -> Result<(), Error> {

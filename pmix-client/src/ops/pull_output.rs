@@ -78,24 +78,24 @@ impl OutputBuilder {
         Self::new(Draft::new(core, Wanted { request, capacity: DEFAULT_CAPACITY }))
     }
 
-    /// Asks for these channels; standard output and error by default.
+    /// Subscribes to these channels; standard output and error by default.
     pub const fn channels(mut self, channels: IofChannels) -> Self {
         self.draft.request.request.channels = channels;
         self
     }
 
-    /// Leaves the output where it went before, too. By default it is taken away from there until the stream is
+    /// Copies the output, so that it still goes where it went before. By default it is redirected until the stream is
     /// dropped or the process ends (IOF-03).
     #[doc(alias = "PMIX_IOF_COPY")]
     pub fn copy(self) -> Self {
-        self.directive(&keys::IOF_COPY, true)
+        self.directive(keys::IOF_COPY, true)
     }
 
     /// Number of bytes of a channel to collect before they are delivered, a megabyte at most (IOF-06). Give a
     /// [time](Self::buffer_time), too, unless the output may wait for ever.
     #[doc(alias = "PMIX_IOF_BUFFERING_SIZE")]
     pub fn buffer(self, bytes: u32) -> Self {
-        self.directive(&keys::IOF_BUFFERING_SIZE, bytes)
+        self.directive(keys::IOF_BUFFERING_SIZE, bytes)
     }
 
     /// Longest time to collect output, in whole seconds; zero for no limit (IOF-06). A time with a fraction of a second is
@@ -103,7 +103,7 @@ impl OutputBuilder {
     #[doc(alias = "PMIX_IOF_BUFFERING_TIME")]
     pub fn buffer_time(mut self, time: Duration) -> Self {
         match self.draft.seconds::<u32>(time) {
-            Some(seconds) => self.directive(&keys::IOF_BUFFERING_TIME, seconds),
+            Some(seconds) => self.directive(keys::IOF_BUFFERING_TIME, seconds),
             None => self,
         }
     }
@@ -111,14 +111,14 @@ impl OutputBuilder {
     /// Number of bytes of a channel that the server keeps until the host has agreed (IOF-05).
     #[doc(alias = "PMIX_IOF_CACHE_SIZE")]
     pub fn cache(self, bytes: u32) -> Self {
-        self.directive(&keys::IOF_CACHE_SIZE, bytes)
+        self.directive(keys::IOF_CACHE_SIZE, bytes)
     }
 
     /// Has the server drop the oldest output that it keeps until the host has agreed; by default it drops the newest
     /// (IOF-05).
     #[doc(alias = "PMIX_IOF_DROP_OLDEST")]
     pub fn drop_oldest(self) -> Self {
-        self.directive(&keys::IOF_DROP_OLDEST, true)
+        self.directive(keys::IOF_DROP_OLDEST, true)
     }
 
     /// Number of bytes to hold for a reader that is busy, 1 MiB by default. A larger piece finds room when nothing

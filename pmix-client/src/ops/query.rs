@@ -150,7 +150,7 @@ pub(crate) async fn query(core: &Core, queries: Vec<Query>) -> Result<QueryResul
 /// use pmix_client::types::{Query, Status, keys};
 ///
 /// let results = pmix_client::query_before_init([Query::new(&keys::QUERY_STABLE_ABI_VERSION)])?;
-/// assert_eq!(results.get(&keys::QUERY_STABLE_ABI_VERSION)?.as_deref(), Some("0.0"));
+/// assert_eq!(results.get(keys::QUERY_STABLE_ABI_VERSION)?.as_deref(), Some("0.0"));
 /// let error = pmix_client::query_before_init([Query::new(&keys::QUERY_NAMESPACES)]).unwrap_err();
 /// assert_eq!(error.status(), Status::ERR_INIT);
 /// # Ok::<(), pmix_client::Error>(())
@@ -237,21 +237,21 @@ mod tests {
             Query::new(&keys::QUERY_QUEUE_LIST),
             Query::new(&keys::QUERY_NAMESPACES)
                 .key(&keys::QUERY_JOB_STATUS)
-                .qualifier(&keys::NSPACE, "job-1"),
+                .qualifier(&keys::NSPACE.text(), "job-1"),
         ];
         let qualifiers =
-            Info::dynamic(keys::QUERY_QUALIFIERS.key_name(), vec![Info::new(&keys::NSPACE, "job-1")]);
+            Info::dynamic(keys::QUERY_QUALIFIERS.key_name(), vec![Info::new(&keys::NSPACE.text(), "job-1")]);
         let reply = QueryReply::new(
             Status::ERR_PARTIAL_SUCCESS,
             vec![result(vec![qualifiers, Info::new(&keys::QUERY_NAMESPACES, "job-1,job-2")])],
         );
         let results = QueryResults::new(&queries, reply).unwrap();
         assert_eq!(results.status(), Status::ERR_PARTIAL_SUCCESS);
-        assert_eq!(results.get(&keys::QUERY_NAMESPACES).unwrap().as_deref(), Some("job-1,job-2"));
+        assert_eq!(results.get(keys::QUERY_NAMESPACES).unwrap().as_deref(), Some("job-1,job-2"));
         assert_eq!(results.results()[0].qualifiers.len(), 1);
         let missing = [keys::QUERY_QUEUE_LIST.key_name(), keys::QUERY_JOB_STATUS.key_name()];
         assert_eq!(results.missing(), missing);
-        assert_eq!(results.get(&keys::QUERY_QUEUE_LIST).unwrap(), None);
+        assert_eq!(results.get(keys::QUERY_QUEUE_LIST).unwrap(), None);
     }
 
     #[test]

@@ -12,7 +12,7 @@ builder! {
     /// Directives given here hold for all applications of the job; those of an [`App`](pmix_types::App) win (SPN-01).
     ///
     /// # Examples
-    /// ```no_run
+    /// ```
     /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
     /// use pmix_client::keys;
     /// use pmix_client::types::App;
@@ -22,6 +22,14 @@ builder! {
     /// let logger = App::new("./logger", 1).directive(&keys::HOST, "n0");
     /// let child = client.spawn([workers, logger]).hosts(["n1", "n2"]).wdir("/tmp").notify_completion().await?;
     /// assert_eq!(client.job(&child).get(keys::JOB_SIZE).await?, 5);
+    /// # Ok(())
+    /// # }
+    /// #
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), pmix_client::Error> {
+    /// # let alone = pmix_client::Client::singleton().await?;
+    /// # let refused = example(alone.clone()).await.unwrap_err();
+    /// # assert_eq!(refused.status(), pmix_client::Status::ERR_UNREACH);
     /// # Ok(())
     /// # }
     /// ```
@@ -44,82 +52,82 @@ impl SpawnBuilder {
     /// The directory to start in.
     #[doc(alias = "PMIX_WDIR")]
     pub fn wdir(self, dir: impl Into<String>) -> Self {
-        self.directive(&keys::WDIR, dir)
+        self.directive(keys::WDIR, dir)
     }
 
     /// Where programs that are named without a path are installed: they are looked for in its `bin`, their libraries
     /// in its `lib`.
     #[doc(alias = "PMIX_PREFIX")]
     pub fn prefix(self, dir: impl Into<String>) -> Self {
-        self.directive(&keys::PREFIX, dir)
+        self.directive(keys::PREFIX, dir)
     }
 
     /// Starts in a directory of the session, which goes with it; not together with [`SpawnBuilder::wdir`].
     #[doc(alias = "PMIX_SET_SESSION_CWD")]
     pub fn session_cwd(self) -> Self {
-        self.directive(&keys::SET_SESSION_CWD, true)
+        self.directive(keys::SET_SESSION_CWD, true)
     }
 
     /// The nodes to use, by name (SPN-02). One that the host does not know fails the spawn with
     /// `ERR_JOB_FAILED_TO_MAP`, as does an empty list.
     #[doc(alias = "PMIX_HOST")]
     pub fn hosts<S: AsRef<str>>(self, nodes: impl IntoIterator<Item = S>) -> Self {
-        self.directive(&keys::HOST, comma_list(nodes))
+        self.directive(keys::HOST, comma_list(nodes))
     }
 
     /// A file that names the nodes to use, one a line; what else is on the line is for others to read. With
     /// [`SpawnBuilder::hosts`], those must be among them.
     #[doc(alias = "PMIX_HOSTFILE")]
     pub fn hostfile(self, file: impl Into<String>) -> Self {
-        self.directive(&keys::HOSTFILE, file)
+        self.directive(keys::HOSTFILE, file)
     }
 
     /// Nodes to add to the allocation; `ERR_JOB_ALLOC_FAILED` if the host cannot have them.
     #[doc(alias = "PMIX_ADD_HOST")]
     pub fn add_hosts<S: AsRef<str>>(self, nodes: impl IntoIterator<Item = S>) -> Self {
-        self.directive(&keys::ADD_HOST, comma_list(nodes))
+        self.directive(keys::ADD_HOST, comma_list(nodes))
     }
 
     /// A file that names nodes to add to the allocation.
     #[doc(alias = "PMIX_ADD_HOSTFILE")]
     pub fn add_hostfile(self, file: impl Into<String>) -> Self {
-        self.directive(&keys::ADD_HOSTFILE, file)
+        self.directive(keys::ADD_HOSTFILE, file)
     }
 
     /// Sets a variable of the environment, whatever it was (SPN-03).
     #[doc(alias = "PMIX_SET_ENVAR")]
     pub fn set_envar(self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.directive(&keys::SET_ENVAR, envar(name, value, '\0'))
+        self.directive(keys::SET_ENVAR, envar(name, value, '\0'))
     }
 
     /// Sets a variable of the environment unless it is set.
     #[doc(alias = "PMIX_ADD_ENVAR")]
     pub fn add_envar(self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.directive(&keys::ADD_ENVAR, envar(name, value, '\0'))
+        self.directive(keys::ADD_ENVAR, envar(name, value, '\0'))
     }
 
     /// Removes a variable of the environment.
     #[doc(alias = "PMIX_UNSET_ENVAR")]
     pub fn unset_envar(self, name: impl Into<String>) -> Self {
-        self.directive(&keys::UNSET_ENVAR, name)
+        self.directive(keys::UNSET_ENVAR, name)
     }
 
     /// Puts a value before that of a variable, parted by an ASCII `separator`.
     #[doc(alias = "PMIX_PREPEND_ENVAR")]
     pub fn prepend_envar(self, name: impl Into<String>, value: impl Into<String>, separator: char) -> Self {
-        self.directive(&keys::PREPEND_ENVAR, envar(name, value, separator))
+        self.directive(keys::PREPEND_ENVAR, envar(name, value, separator))
     }
 
     /// Puts a value after that of a variable, parted by an ASCII `separator`.
     #[doc(alias = "PMIX_APPEND_ENVAR")]
     pub fn append_envar(self, name: impl Into<String>, value: impl Into<String>, separator: char) -> Self {
-        self.directive(&keys::APPEND_ENVAR, envar(name, value, separator))
+        self.directive(keys::APPEND_ENVAR, envar(name, value, separator))
     }
 
     /// Makes a value the first of a variable: where else it stands in there, it is removed.
     #[doc(alias = "PMIX_FIRST_ENVAR")]
     pub fn first_envar(self, name: impl Into<String>, value: impl Into<String>, separator: char) -> Self {
-        self.directive(&keys::FIRST_ENVAR, envar(name, value, separator))
+        self.directive(keys::FIRST_ENVAR, envar(name, value, separator))
     }
 
     /// Ends the job with `ERR_TIMEOUT` if it is not done by then; in whole seconds, as
@@ -127,44 +135,44 @@ impl SpawnBuilder {
     #[doc(alias = "PMIX_JOB_TIMEOUT")]
     pub fn job_timeout(mut self, limit: Duration) -> Self {
         match self.draft.seconds::<i32>(limit) {
-            Some(seconds) => self.directive(&keys::JOB_TIMEOUT, seconds),
+            Some(seconds) => self.directive(keys::JOB_TIMEOUT, seconds),
             None => self,
         }
     }
 
-    /// Asks for an event `EVENT_JOB_END` when the processes of the job have ended (SPN-05). It has the job's `NSPACE`, its
+    /// Requests an event `EVENT_JOB_END` when the processes of the job have ended (SPN-05). It has the job's `NSPACE`, its
     /// time `EVENT_TIMESTAMP`, `JOB_TERM_STATUS`, and of the first process that failed, if one did, `PROCID` and
     /// `EXIT_CODE`; it comes to the caller only.
     #[doc(alias = "PMIX_NOTIFY_COMPLETION")]
     pub fn notify_completion(self) -> Self {
-        self.directive(&keys::NOTIFY_COMPLETION, true)
+        self.directive(keys::NOTIFY_COMPLETION, true)
     }
 
     /// Has the output and errors of the new processes forwarded, so that [`Client::pull_output`](crate::Client::pull_output)
     /// and tools can follow them (IOF-04).
     #[doc(alias = "PMIX_FWD_STDOUT", alias = "PMIX_FWD_STDERR")]
     pub fn forward_output(self) -> Self {
-        self.directive(&keys::FWD_STDOUT, true).directive(&keys::FWD_STDERR, true)
+        self.directive(keys::FWD_STDOUT, true).directive(keys::FWD_STDERR, true)
     }
 
-    /// Asks for events when the job starts, has been launched and is done: `EVENT_JOB_START`, `LAUNCH_COMPLETE` and
+    /// Requests events when the job starts, has been launched and is done: `EVENT_JOB_START`, `LAUNCH_COMPLETE` and
     /// `EVENT_JOB_END` (SPN-05). All have the job's `NSPACE`.
     #[doc(alias = "PMIX_NOTIFY_JOB_EVENTS")]
     pub fn notify_job_events(self) -> Self {
-        self.directive(&keys::NOTIFY_JOB_EVENTS, true)
+        self.directive(keys::NOTIFY_JOB_EVENTS, true)
     }
 
-    /// No event about a normal end, whatever was asked for (SPN-05).
+    /// Suppresses the event of a normal end, even if it was requested (SPN-05).
     #[doc(alias = "PMIX_EVENT_SILENT_TERMINATION")]
     pub fn silent_termination(self) -> Self {
-        self.directive(&keys::EVENT_SILENT_TERMINATION, true)
+        self.directive(keys::EVENT_SILENT_TERMINATION, true)
     }
 
     /// Makes the job independent: it does not end with the caller's job, and neither hears of errors of the other, as
     /// they do by default (CON-18).
     #[doc(alias = "PMIX_SPAWN_CHILD_SEP")]
     pub fn independent(self) -> Self {
-        self.directive(&keys::SPAWN_CHILD_SEP, true)
+        self.directive(keys::SPAWN_CHILD_SEP, true)
     }
 
     async fn ask(self) -> Result<Nspace, Error> {

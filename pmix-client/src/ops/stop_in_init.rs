@@ -23,7 +23,7 @@ pub(crate) async fn stop_in_init(core: &Core) -> Result<(), Error> {
     let mut releases = EventsBuilder::of(core.clone(), [Status::DEBUGGER_RELEASE]).await?;
     let notice =
         NotifyBuilder::of(core.clone(), Status::READY_FOR_DEBUG.into()).range(DataRange::RM).non_default();
-    notice.info(&keys::BREAKPOINT, BREAKPOINT).await?;
+    notice.info(keys::BREAKPOINT, BREAKPOINT).await?;
     tracing::info!(proc = %core.proc(), "waits in init for a debugger");
     match releases.recv().await {
         // what was left out was a release, too, as far as this process has asked for anything yet

@@ -9,6 +9,22 @@ use crate::key::AnyKey;
 builder! {
     /// A request to withdraw published data. Await it to send it. See [`Client::unpublish`](crate::Client::unpublish).
     ///
+    /// # Examples
+    /// ```
+    /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
+    /// client.unpublish(["service", "service.version"]).await?;
+    /// # Ok(())
+    /// # }
+    /// #
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), pmix_client::Error> {
+    /// # let alone = pmix_client::Client::singleton().await?;
+    /// # let refused = example(alone.clone()).await.unwrap_err();
+    /// # assert_eq!(refused.status(), pmix_client::Status::ERR_UNREACH);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// When awaited: `ERR_BAD_PARAM` for an empty list of keys and for a text that is no key, `ERR_UNREACH` if the node
     /// that keeps the data cannot be reached and for a singleton, `ERR_NOT_SUPPORTED` if the host keeps no data
@@ -39,14 +55,14 @@ impl UnpublishBuilder {
     /// The range that the data was published in: [`DataRange::SESSION`] by default (PUB-15).
     #[doc(alias = "PMIX_RANGE")]
     pub fn range(self, range: DataRange) -> Self {
-        self.directive(&keys::RANGE, range)
+        self.directive(keys::RANGE, range)
     }
 
     /// Withdraws only what was published for just these processes: [`DataRange::CUSTOM`].
     #[doc(alias = "PMIX_RANGE_CUSTOM")]
     pub fn custom_range(self, procs: impl Into<Procs>) -> Self {
         let procs = DataArray::Proc(self.draft.procs(procs));
-        self.range(DataRange::CUSTOM).directive(&keys::EVENT_CUSTOM_RANGE, procs)
+        self.range(DataRange::CUSTOM).directive(keys::EVENT_CUSTOM_RANGE, procs)
     }
 
     async fn ask(self) -> Result<(), Error> {

@@ -36,13 +36,14 @@ async fn a_partial_result_says_so(rank: &Rank) -> Checked {
 
 async fn a_process_is_named_once(rank: &Rank) -> Checked {
     let me = rank.me().clone();
-    let query = Query::new(&keys::QUERY_PROC_TABLE).qualifier(&keys::NSPACE, me.nspace.as_str());
+    let query = Query::new(&keys::QUERY_PROC_TABLE).qualifier(&keys::NSPACE.text(), me.nspace.as_str());
     let answer = rank.query(vec![query.qualifier(&keys::PROCID, me)]).await?;
     must_fail("a query with PROCID and NSPACE", answer, &[Status::ERR_BAD_PARAM])
 }
 
 async fn the_process_table_is_in_order(rank: &Rank) -> Checked {
-    let query = Query::new(&keys::QUERY_PROC_TABLE).qualifier(&keys::NSPACE, rank.me().nspace.as_str());
+    let query =
+        Query::new(&keys::QUERY_PROC_TABLE).qualifier(&keys::NSPACE.text(), rank.me().nspace.as_str());
     let reply = must("query", rank.query(vec![query]).await?)?;
     let found = found(&reply.results, keys::QUERY_PROC_TABLE.name());
     let Some(Value::DataArray(table)) = found.first() else {

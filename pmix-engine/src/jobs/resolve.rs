@@ -41,7 +41,7 @@ impl Resolve {
             Self::Nodes(nspace) => (Query::new(&keys::QUERY_RESOLVE_NODE), nspace),
         };
         match nspace {
-            Some(nspace) => query.qualifier(&keys::NSPACE, nspace.as_str()),
+            Some(nspace) => query.qualifier(&keys::NSPACE.text(), nspace.as_str()),
             None => query,
         }
     }

@@ -64,15 +64,17 @@ impl Known<'_> {
     ) -> Result<Option<Value>, Failure> {
         let mut wanted = Vec::new();
         for reading in readings(qualifiers)? {
-            wanted.extend(match (reading.get(&keys::PROCID)?, reading.get::<String>(&keys::NSPACE)?) {
-                (Some(proc), _) => Some(proc),
-                (None, Some(nspace)) => {
-                    let job = self.cx.visible_job(asker, &nspace)?;
-                    let rank = reading.get(&keys::RANK)?.unwrap_or(Rank::WILDCARD);
-                    Some(ProcId::new(job.data.nspace().clone(), rank))
-                }
-                (None, None) => None,
-            });
+            wanted.extend(
+                match (reading.get(&keys::PROCID)?, reading.get::<String>(&keys::NSPACE.text())?) {
+                    (Some(proc), _) => Some(proc),
+                    (None, Some(nspace)) => {
+                        let job = self.cx.visible_job(asker, &nspace)?;
+                        let rank = reading.get(&keys::RANK)?.unwrap_or(Rank::WILDCARD);
+                        Some(ProcId::new(job.data.nspace().clone(), rank))
+                    }
+                    (None, None) => None,
+                },
+            );
         }
         let is_wanted = |proc: &ProcId| {
             let includes = |other: &ProcId| {

@@ -69,10 +69,10 @@ impl Known<'_> {
 
     /// For each namespace, or for those that are named, an array with its name and, if known, its command line.
     fn namespace_info(&self, asker: &Caller, qualifiers: &Directives) -> Result<Option<Value>, Failure> {
-        let named: Vec<String> = all(qualifiers, &keys::NSPACE)?;
+        let named: Vec<String> = all(qualifiers, &keys::NSPACE.text())?;
         let mut infos = Vec::new();
         let mut push = |job: &Job| {
-            let mut about = vec![Info::new(&keys::NSPACE, job.data.nspace().as_str())];
+            let mut about = vec![Info::new(&keys::NSPACE.text(), job.data.nspace().as_str())];
             let command = job.data.lookup(keys::CMD_LINE.name(), &pmix_types::job::Target::Job);
             about.extend(command.map(|line| Info::dynamic(keys::CMD_LINE.key_name(), line)));
             infos.push(Info::new(&keys::QUERY_NAMESPACE_INFO, DataArray::Info(about)));
@@ -116,7 +116,7 @@ impl Known<'_> {
         asker: &Caller,
     ) -> Result<Option<Value>, Failure> {
         let named: Option<ProcId> = reading.get(&keys::PROCID)?;
-        let nspace: Option<String> = reading.get(&keys::NSPACE)?;
+        let nspace: Option<String> = reading.get(&keys::NSPACE.text())?;
         let rank = reading.get(&keys::RANK)?.or_else(|| named.as_ref().map(|proc| proc.rank));
         let rank = rank.unwrap_or(Rank::WILDCARD);
         let nspace = nspace.or_else(|| named.map(|proc| proc.nspace.to_string()));

@@ -42,7 +42,7 @@ impl Known<'_> {
         ranks: impl Fn(&Job) -> Option<RankSet>,
     ) -> Result<Option<Value>, Failure> {
         let (mut rows, mut unknown, mut found) = (Vec::new(), None, false);
-        for nspace in all(qualifiers, &keys::NSPACE)? {
+        for nspace in all(qualifiers, &keys::NSPACE.text())? {
             match self.cx.visible_job(asker, &nspace) {
                 Ok(job) => {
                     if let Some(ranks) = ranks(job) {

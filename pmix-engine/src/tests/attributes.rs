@@ -125,7 +125,7 @@ fn att_01_att_05_att_06_the_first_query_has_all_functions_and_all_levels() {
 fn the_qualifiers_of_queries_are_the_attributes_of_query_info() {
     let (mut t, peers) = Harness::local(1);
     let found = attributes(&mut t, &peers[0], AttributeLevel::Server, "PMIx_Query_info").unwrap();
-    for key in [&keys::CLIENT_ATTRIBUTES, &keys::HOSTNAME, &keys::NSPACE] {
+    for key in [&keys::CLIENT_ATTRIBUTES, &keys::HOSTNAME, &keys::NSPACE.text()] {
         assert!(found.iter().any(|attribute| attribute.key == key.key_name()), "{}", key.name());
     }
     t.finish();

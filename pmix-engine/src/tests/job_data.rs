@@ -124,7 +124,8 @@ fn get_43_another_jobs_app_is_number_0() {
     t.job("other", "0-2");
     let other = t.connect(&proc("other", 2));
     check(&mut t, &other, get_key(all_of("job"), &keys::MAX_PROCS).with(&keys::APP_INFO, true), 10u32);
-    let query = Query::new(&keys::MAX_PROCS).qualifier(&keys::NSPACE, "job").qualifier(&keys::APP_INFO, true);
+    let query =
+        Query::new(&keys::MAX_PROCS).qualifier(&keys::NSPACE.text(), "job").qualifier(&keys::APP_INFO, true);
     let to = t.ask(&other, Request::Query(vec![query.clone()]));
     let results = query.results(vec![Info::new(&keys::MAX_PROCS, 10u32)]);
     assert_same(&t.ok(to), &Reply::Query(QueryReply::new(Status::SUCCESS, vec![results])));

@@ -39,7 +39,7 @@ pub(super) fn ranks_of(value: &Value) -> Vec<String> {
 
 pub(super) fn table_of(nspaces: &[&str]) -> Query {
     let table = Query::new(&keys::QUERY_PROC_TABLE);
-    nspaces.iter().fold(table, |query, nspace| query.qualifier(&keys::NSPACE, *nspace))
+    nspaces.iter().fold(table, |query, nspace| query.qualifier(&keys::NSPACE.text(), *nspace))
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn qry_05_queries_that_contradict_themselves_are_bad_param() {
     for queries in [
         vec![],
         vec![names(), Query::dynamic([])],
-        vec![by_id().qualifier(&keys::NSPACE, "job")],
+        vec![by_id().qualifier(&keys::NSPACE.text(), "job")],
         vec![names(), by_id().qualifier(&keys::RANK, proc("job", 0).rank)],
         vec![names().qualifier(&keys::RANK, proc("job", 0).rank)],
     ] {
@@ -100,7 +100,7 @@ fn qry_05_queries_that_contradict_themselves_are_bad_param() {
 fn qry_12_sizes_and_names_are_known_here() {
     let (mut t, peers) = Harness::local(3);
     t.job("also", "0");
-    let query = names().key(&keys::JOB_SIZE).qualifier(&keys::NSPACE, "job");
+    let query = names().key(&keys::JOB_SIZE).qualifier(&keys::NSPACE.text(), "job");
     let reply = answered(&mut t, &peers[0], vec![query.clone()]);
     let qualifiers = DataArray::Info(query.qualifiers.as_slice().to_vec());
     let expected = results([
@@ -118,7 +118,7 @@ fn qry_12_reg_01_only_registered_names_are_listed() {
     t.register_client(&proc("early", 0));
     let reply = answered(&mut t, &peers[0], vec![names()]);
     assert_eq!(reply, QueryReply::new(Status::SUCCESS, vec![results([names_are("job")])]));
-    let about = vec![Info::new(&keys::NSPACE, "job")];
+    let about = vec![Info::new(&keys::NSPACE.text(), "job")];
     let about = vec![Info::new(&keys::QUERY_NAMESPACE_INFO, DataArray::Info(about))];
     let reply = answered(&mut t, &peers[0], vec![Query::new(&keys::QUERY_NAMESPACE_INFO)]);
     assert_eq!(the_only(&reply), DataArray::Info(about).into());
@@ -180,7 +180,7 @@ fn gen_05_qry_07_a_required_qualifier_that_nobody_knows_is_refused_and_one_for_o
 #[test]
 fn qry_03_a_namespace_that_is_not_there_does_not_fail_the_other_keys() {
     let (mut t, peers) = Harness::local(1);
-    let both = names().key(&keys::QUERY_PROC_TABLE).qualifier(&keys::NSPACE, "other");
+    let both = names().key(&keys::QUERY_PROC_TABLE).qualifier(&keys::NSPACE.text(), "other");
     for queries in [vec![both], vec![names(), table_of(&["other"])], vec![table_of(&[]), names()]] {
         let reply = answered(&mut t, &peers[0], queries);
         assert_eq!(reply.status, Status::ERR_PARTIAL_SUCCESS);
@@ -188,7 +188,9 @@ fn qry_03_a_namespace_that_is_not_there_does_not_fail_the_other_keys() {
     }
     let reply = answered(&mut t, &peers[0], vec![table_of(&["other", "job"])]);
     assert_eq!((reply.status, ranks_of(&the_only(&reply))), (Status::SUCCESS, vec!["job:0".to_owned()]));
-    let sizes = Query::new(&keys::JOB_SIZE).qualifier(&keys::NSPACE, "job").qualifier(&keys::NSPACE, "other");
+    let sizes = Query::new(&keys::JOB_SIZE)
+        .qualifier(&keys::NSPACE.text(), "job")
+        .qualifier(&keys::NSPACE.text(), "other");
     let reply = answered(&mut t, &peers[0], vec![sizes]);
     assert_eq!((reply.status, the_only(&reply)), (Status::SUCCESS, Value::Uint32(1)));
     // with several reasons there is none
@@ -205,14 +207,16 @@ fn qry_06_several_qualifiers_of_one_name_give_one_joined_array() {
 
     let tables = ask(&mut t, table_of(&["job", "also", "job"]));
     assert_eq!(ranks_of(&tables), ["job:0", "job:1", "job:2", "job:3", "also:0"]);
-    let here_and_there = Query::new(&keys::QUERY_LOCAL_PROC_TABLE).qualifier(&keys::NSPACE, "job");
+    let here_and_there = Query::new(&keys::QUERY_LOCAL_PROC_TABLE).qualifier(&keys::NSPACE.text(), "job");
     let here_and_there = here_and_there.qualifier(&keys::HOSTNAME, "n1").qualifier(&keys::HOSTNAME, "n0");
     let rows = ask(&mut t, here_and_there.qualifier(&keys::HOSTNAME, "n1"));
     assert_eq!(ranks_of(&rows), ["job:0", "job:1", "job:2", "job:3"]);
 
-    let sizes = Query::new(&keys::JOB_SIZE).qualifier(&keys::NSPACE, "job").qualifier(&keys::NSPACE, "also");
+    let sizes = Query::new(&keys::JOB_SIZE)
+        .qualifier(&keys::NSPACE.text(), "job")
+        .qualifier(&keys::NSPACE.text(), "also");
     assert_eq!(ask(&mut t, sizes), DataArray::Uint32(vec![4, 1]).into());
-    let nodes = Query::new(&keys::LOCAL_PEERS).qualifier(&keys::NSPACE, "job");
+    let nodes = Query::new(&keys::LOCAL_PEERS).qualifier(&keys::NSPACE.text(), "job");
     let nodes = nodes.qualifier(&keys::NODEID, 0u32).qualifier(&keys::NODEID, 1u32);
     // what is named twice is meant once
     let nodes = nodes.qualifier(&keys::NODEID, 0u32);
@@ -251,7 +255,7 @@ fn qry_06_what_a_query_names_is_bounded() {
 #[test]
 fn qry_10_values_of_jobs_apps_nodes_and_processes_are_known_here() {
     let (mut t, peer, _) = Harness::two_nodes([]);
-    let of_job = |query: Query| query.qualifier(&keys::NSPACE, "job");
+    let of_job = |query: Query| query.qualifier(&keys::NSPACE.text(), "job");
     let rank = |number| proc("job", number).rank;
     for (query, expected) in [
         (Query::new(&keys::JOB_SIZE), Value::Uint32(4)),
@@ -266,8 +270,10 @@ fn qry_10_values_of_jobs_apps_nodes_and_processes_are_known_here() {
         let reply = answered(&mut t, &peer, vec![query.clone()]);
         assert_eq!(the_only(&reply), expected, "{query:?}");
     }
-    let to =
-        t.ask(&peer, Request::Query(vec![Query::new(&keys::JOB_SIZE).qualifier(&keys::NSPACE, "other")]));
+    let to = t.ask(
+        &peer,
+        Request::Query(vec![Query::new(&keys::JOB_SIZE).qualifier(&keys::NSPACE.text(), "other")]),
+    );
     t.fails(to, Status::ERR_INVALID_NAMESPACE);
     let to = t.ask(
         &peer,
@@ -327,18 +333,18 @@ fn qry_12_the_library_tells_which_keys_and_qualifiers_it_takes() {
 fn qry_06_qry_12_namespace_info_names_each_job_with_its_command() {
     let (mut t, peers) = Harness::local(1);
     t.register(spec("also", "0").info(&keys::CMD_LINE, "./also -v"), None);
-    let job = || vec![Info::new(&keys::NSPACE, "job")];
-    let also = || vec![Info::new(&keys::NSPACE, "also"), Info::new(&keys::CMD_LINE, "./also -v")];
+    let job = || vec![Info::new(&keys::NSPACE.text(), "job")];
+    let also = || vec![Info::new(&keys::NSPACE.text(), "also"), Info::new(&keys::CMD_LINE, "./also -v")];
     let of = |infos: Vec<Info>| Info::new(&keys::QUERY_NAMESPACE_INFO, DataArray::Info(infos));
     let ask = || Query::new(&keys::QUERY_NAMESPACE_INFO);
     let reply = answered(&mut t, &peers[0], vec![ask()]);
     assert_eq!(the_only(&reply), DataArray::Info(vec![of(also()), of(job())]).into());
-    let reply = answered(&mut t, &peers[0], vec![ask().qualifier(&keys::NSPACE, "job")]);
+    let reply = answered(&mut t, &peers[0], vec![ask().qualifier(&keys::NSPACE.text(), "job")]);
     assert_eq!(the_only(&reply), DataArray::Info(vec![of(job())]).into());
     // of several names those that are known are told
-    let named = ask().qualifier(&keys::NSPACE, "none").qualifier(&keys::NSPACE, "job");
+    let named = ask().qualifier(&keys::NSPACE.text(), "none").qualifier(&keys::NSPACE.text(), "job");
     assert_eq!(the_only(&answered(&mut t, &peers[0], vec![named])), DataArray::Info(vec![of(job())]).into());
-    let to = t.ask(&peers[0], Request::Query(vec![ask().qualifier(&keys::NSPACE, "none")]));
+    let to = t.ask(&peers[0], Request::Query(vec![ask().qualifier(&keys::NSPACE.text(), "none")]));
     t.fails(to, Status::ERR_INVALID_NAMESPACE);
     t.finish();
 }

@@ -95,7 +95,8 @@ fn qry_09_local_only_stops_here_and_a_refresh_goes_to_the_host() {
 #[test]
 fn qry_03_qry_10_what_the_host_leaves_out_the_server_adds() {
     let (mut t, peer) = under_a_host();
-    let both = || names().key(&keys::QUERY_QUEUE_LIST).key(&keys::JOB_SIZE).qualifier(&keys::NSPACE, "job");
+    let both =
+        || names().key(&keys::QUERY_QUEUE_LIST).key(&keys::JOB_SIZE).qualifier(&keys::NSPACE.text(), "job");
     let queue = || Info::new(&keys::QUERY_QUEUE_LIST, "q");
     let qualifiers = Info::new(&keys::QUERY_QUALIFIERS, DataArray::Info(both().qualifiers.into_vec()));
     for found in [vec![results([qualifiers, queue()])], vec![results([queue()])], vec![queue()]] {
@@ -124,7 +125,7 @@ fn qry_08_results_of_the_host_go_to_the_queries_they_belong_to() {
     assert_same(&t.ok(to), &Reply::Query(QueryReply::new(Status::ERR_PARTIAL_SUCCESS, found)));
 
     // a host that leaves out the qualifiers keeps the order, though one answers the first key and one the second
-    let of = |queue: &str| of(queue).key(&keys::QUERY_JOB_STATUS).qualifier(&keys::NSPACE, "job");
+    let of = |queue: &str| of(queue).key(&keys::QUERY_JOB_STATUS).qualifier(&keys::NSPACE.text(), "job");
     let queries = [of("a"), of("b")];
     let to = t.ask(&peer, Request::Query(queries.to_vec()));
     let (id, ..) = t.upcall();

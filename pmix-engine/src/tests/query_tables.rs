@@ -41,7 +41,7 @@ fn qry_11_process_tables_are_in_rank_order_with_states() {
     ];
     for (query, table) in tables {
         let key = query.keys[0].clone();
-        let query = query.qualifier(&keys::NSPACE, "job");
+        let query = query.qualifier(&keys::NSPACE.text(), "job");
         let reply = answered(&mut t, &running, vec![query.clone()]);
         let qualifiers = DataArray::Info(query.qualifiers.as_slice().to_vec());
         let expected = results([
@@ -59,7 +59,7 @@ fn qry_11_a_table_needs_a_namespace() {
     let table = || Query::new(&keys::QUERY_PROC_TABLE);
     let to = t.ask(&peers[0], Request::Query(vec![table()]));
     t.fails(to, Status::ERR_BAD_PARAM);
-    let to = t.ask(&peers[0], Request::Query(vec![table().qualifier(&keys::NSPACE, "other")]));
+    let to = t.ask(&peers[0], Request::Query(vec![table().qualifier(&keys::NSPACE.text(), "other")]));
     t.fails(to, Status::ERR_INVALID_NAMESPACE);
     t.finish();
 }
@@ -69,7 +69,7 @@ fn qry_11_a_registered_process_that_has_not_come_yet_is_prepared() {
     let mut t = Harness::new([]);
     t.job("job", "0-1");
     let peer = t.connect(&proc("job", 0));
-    let query = Query::new(&keys::QUERY_LOCAL_PROC_TABLE).qualifier(&keys::NSPACE, "job");
+    let query = Query::new(&keys::QUERY_LOCAL_PROC_TABLE).qualifier(&keys::NSPACE.text(), "job");
     let reply = answered(&mut t, &peer, vec![query]);
     let found: DataArray = reply.results[0].get().unwrap();
     let table: DataArray = found.as_infos().unwrap()[1].get().unwrap();
@@ -83,7 +83,7 @@ fn qry_11_a_registered_process_that_has_not_come_yet_is_prepared() {
 fn qry_11_the_local_table_may_be_that_of_another_node() {
     let (mut t, peer, _) = Harness::two_nodes([]);
     let local = |host| {
-        let query = Query::new(&keys::QUERY_LOCAL_PROC_TABLE).qualifier(&keys::NSPACE, "job");
+        let query = Query::new(&keys::QUERY_LOCAL_PROC_TABLE).qualifier(&keys::NSPACE.text(), "job");
         query.qualifier(&keys::HOSTNAME, host)
     };
     for (host, expected) in [("n0", ["job:0", "job:1"]), ("n1", ["job:2", "job:3"])] {
@@ -102,7 +102,7 @@ fn qry_11_processes_that_no_map_names_are_in_the_tables_too() {
     t.register(bare.node_info("n0", &keys::HOSTNAME_ALIASES, "front"), None);
     t.register_client(&proc("job", 7));
     let peer = t.connect(&proc("job", 7));
-    let local = || Query::new(&keys::QUERY_LOCAL_PROC_TABLE).qualifier(&keys::NSPACE, "job");
+    let local = || Query::new(&keys::QUERY_LOCAL_PROC_TABLE).qualifier(&keys::NSPACE.text(), "job");
     let by_alias = local().qualifier(&keys::HOSTNAME, "front");
     for query in [table_of(&["job"]), local(), local().qualifier(&keys::HOSTNAME, "n0"), by_alias] {
         let value = the_only(&answered(&mut t, &peer, vec![query.clone()]));

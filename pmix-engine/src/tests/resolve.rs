@@ -108,10 +108,10 @@ fn res_04_qry_10_the_host_is_asked_first_with_the_askers_identity() {
             peers_on(None, Some("job")),
             Query::new(&keys::QUERY_RESOLVE_PEERS)
                 .qualifier(&keys::HOSTNAME, NODE)
-                .qualifier(&keys::NSPACE, "job"),
+                .qualifier(&keys::NSPACE.text(), "job"),
         ),
         (peers_on(Some("n7"), None), Query::new(&keys::QUERY_RESOLVE_PEERS).qualifier(&keys::HOSTNAME, "n7")),
-        (nodes_of(Some("far")), Query::new(&keys::QUERY_RESOLVE_NODE).qualifier(&keys::NSPACE, "far")),
+        (nodes_of(Some("far")), Query::new(&keys::QUERY_RESOLVE_NODE).qualifier(&keys::NSPACE.text(), "far")),
         (nodes_of(None), Query::new(&keys::QUERY_RESOLVE_NODE)),
     ] {
         t.ask(&peer, request);

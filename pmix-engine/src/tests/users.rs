@@ -152,7 +152,7 @@ fn qry_10_res_11_pst_03_a_user_is_told_of_its_own_jobs_only() {
     for (name, members) in sets {
         s.t.called(HostCall::DefinePset { name: name.into(), members }).unwrap();
     }
-    let of = |key: &pmix_types::Key<_>, nspace: &str| Query::new(key).qualifier(&keys::NSPACE, nspace);
+    let of = |key: &pmix_types::Key<_>, nspace: &str| Query::new(key).qualifier(&keys::NSPACE.text(), nspace);
     let names = Query::new(&keys::QUERY_NAMESPACES);
     assert_eq!(text(&mut s.t, &s.alice, names.clone()), Some("again,alices".into()));
     assert_eq!(text(&mut s.t, &s.bob, names.clone()), Some("bobs".into()));
@@ -162,7 +162,7 @@ fn qry_10_res_11_pst_03_a_user_is_told_of_its_own_jobs_only() {
         assert_eq!(text(&mut s.t, &s.alice, of(key, "bobs")), None, "{key}");
         assert!(text(&mut s.t, &s.root, of(key, "bobs")).is_some(), "{key}");
     }
-    let size = Query::new(&keys::JOB_SIZE).qualifier(&keys::NSPACE, "bobs");
+    let size = Query::new(&keys::JOB_SIZE).qualifier(&keys::NSPACE.text(), "bobs");
     assert_eq!(text(&mut s.t, &s.alice, size.clone()), None);
     assert_eq!(text(&mut s.t, &s.root, size), Some(Value::Uint32(1)));
     let sets = Query::new(&keys::QUERY_PSET_NAMES);

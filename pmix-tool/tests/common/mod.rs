@@ -48,7 +48,7 @@ impl HostModule for Host {
                 let value: Value = if **key == *keys::QUERY_NAMESPACES.name() {
                     self.jobs.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(",").into()
                 } else {
-                    let nspace: String = query.qualifiers.get(&keys::NSPACE).ok()??;
+                    let nspace: String = query.qualifiers.get(&keys::NSPACE.text()).ok()??;
                     let (_, rows) = self.jobs.iter().find(|(name, _)| *name == nspace)?;
                     DataArray::ProcInfo(rows.clone()).into()
                 };

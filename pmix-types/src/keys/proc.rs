@@ -1,6 +1,6 @@
 // Generated from the Standard's tables by examples/gen.rs. Do not edit.
 
-use crate::{Cpuset, DataArray, Pid, ProcId, Rank};
+use crate::{Cpuset, DataArray, Nspace, Pid, ProcId, Rank};
 
 super::keys! {
     /// Names of all process sets a process belongs to.
@@ -32,7 +32,7 @@ super::keys! {
     PROCID: ProcId = "pmix.procid", PROC, Proc, "2.0";
     /// Namespace; as a Get key (NULL proc) the caller's own; as a qualifier selects the job.
     #[doc(alias = "PMIX_NSPACE")]
-    NSPACE: String = "pmix.nspace", STRING, Proc, "2.0";
+    NSPACE: Nspace = "pmix.nspace", STRING, Proc, "2.0";
     /// Number of the app within the job the process belongs to; also selects an app as qualifier.
     #[doc(alias = "PMIX_APPNUM")]
     APPNUM: u32 = "pmix.appnum", UINT32, Proc, "1.0";

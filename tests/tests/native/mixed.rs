@@ -165,7 +165,7 @@ async fn connected(library: Peer, other_library: Peer) {
 
     let procs = [ProcId::wildcard(nspace("job")), ProcId::wildcard(nspace("other"))];
     within(rig.rust.connect(&procs[..]).into_future()).await.unwrap();
-    let size = rig.rust.job(&nspace("other")).get(keys::JOB_SIZE).optional().into_future();
+    let size = rig.rust.job(nspace("other")).get(keys::JOB_SIZE).optional().into_future();
     assert_eq!(within(size).await.unwrap(), 1, "it is answered locally");
     within(rig.rust.disconnect(&procs[..]).into_future()).await.unwrap();
     ended(mate, &["size of other is 1"]).await;

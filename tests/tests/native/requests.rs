@@ -100,7 +100,7 @@ async fn an_outcome_that_a_release_does_not_know_is_told_as_one_that_it_knows() 
         let others = Collective::new(vec![node.proc(1)]);
         assert_eq!(session.ask(&Request::Fence(others)).await.status, expected, "{dialect} {version}");
         // what all know
-        let nowhere = Query::new(&keys::QUERY_PROC_TABLE).qualifier(&keys::NSPACE, "nowhere");
+        let nowhere = Query::new(&keys::QUERY_PROC_TABLE).qualifier(&keys::NSPACE.text(), "nowhere");
         let unknown = session.ask(&Request::Query(vec![nowhere])).await.status;
         assert_eq!(unknown, Status::ERR_INVALID_NAMESPACE, "{dialect} {version}");
         assert_eq!(session.ask(&Request::Finalize).await.status, Status::SUCCESS);
@@ -230,7 +230,10 @@ async fn qry_03_res_07_res_11_a_c_client_hears_the_status_and_what_is_there() {
     for (asked, status) in [
         (names.clone(), Status::SUCCESS),
         (names.key(&keys::QUERY_QUEUE_LIST), Status::ERR_PARTIAL_SUCCESS),
-        (Query::new(&keys::QUERY_PROC_TABLE).qualifier(&keys::NSPACE, "none"), Status::ERR_INVALID_NAMESPACE),
+        (
+            Query::new(&keys::QUERY_PROC_TABLE).qualifier(&keys::NSPACE.text(), "none"),
+            Status::ERR_INVALID_NAMESPACE,
+        ),
     ] {
         assert_eq!(session.ask(&query(asked)).await.status, status);
     }

@@ -120,8 +120,8 @@ async fn att_01_att_05_a_tool_hears_of_its_own_library_too() {
     assert!(has(AttributeLevel::Server, "PMIx_Fence") && has(AttributeLevel::Host, PUBLISH));
     let keys = Query::new(&keys::TOOL_FUNCTIONS).key(&keys::HOST_FUNCTIONS);
     let listed = within(tool.query([keys])).await.unwrap();
-    assert!(listed.get(&keys::TOOL_FUNCTIONS).unwrap().unwrap().contains("PMIx_tool_init"));
-    assert!(listed.get(&keys::HOST_FUNCTIONS).unwrap().unwrap().contains(PUBLISH));
+    assert!(listed.get(keys::TOOL_FUNCTIONS).unwrap().unwrap().contains("PMIx_tool_init"));
+    assert!(listed.get(keys::HOST_FUNCTIONS).unwrap().unwrap().contains(PUBLISH));
     within(tool.finalize()).await.unwrap();
     node.stop().await;
 }

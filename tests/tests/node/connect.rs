@@ -60,15 +60,14 @@ fn con_02_con_06_con_08_con_16_jobs_of_two_servers_that_do_not_know_each_other_c
         named(&connect_all(&clients, &both).await);
         for client in &clients {
             for job in ["a", "b"] {
-                let size =
-                    within(client.job(&nspace(job)).get(keys::JOB_SIZE).optional().into_future()).await;
+                let size = within(client.job(nspace(job)).get(keys::JOB_SIZE).optional().into_future()).await;
                 assert_eq!(size.unwrap(), 2, "it is answered locally");
             }
         }
         for ended in disconnect_all(&clients, &both).await {
             ended.unwrap();
         }
-        let size = within(clients[0].job(&nspace("b")).get(keys::JOB_SIZE).optional().into_future()).await;
+        let size = within(clients[0].job(nspace("b")).get(keys::JOB_SIZE).optional().into_future()).await;
         assert_eq!(size.unwrap(), 2, "it stays known");
         let again = named(&connect_all(&clients, &both).await);
         assert!(disconnect_all(&clients, &[ProcId::wildcard(again)]).await.iter().all(Result::is_ok));
@@ -179,7 +178,7 @@ fn con_03_con_14_what_cannot_be_is_refused() {
                 Status::ERR_INVALID_OPERATION,
             ),
             (
-                within(a.disconnect_nspace(&nspace("x")).into_future()).await.unwrap_err(),
+                within(a.disconnect_nspace(nspace("x")).into_future()).await.unwrap_err(),
                 Status::ERR_INVALID_NAMESPACE,
             ),
             (

@@ -118,7 +118,7 @@ async fn evt_09_a_filter_on_the_affected_process() {
     let node = TestNode::start(1).await;
     let client = node.client(0).await;
     let mut about_two =
-        within(client.events([CODE, OTHER]).directive(&keys::EVENT_AFFECTED_PROC, node.proc(2)))
+        within(client.events([CODE, OTHER]).directive(keys::EVENT_AFFECTED_PROC, node.proc(2)))
             .await
             .unwrap();
     let about = |code, rank| {
@@ -290,7 +290,7 @@ async fn evt_10_evt_11_the_builder_says_for_whom_an_event_is() {
         all.push(listen(client, []).await);
     }
     let event = clients[0].notify(CODE).custom_range([node.proc(1)]).non_default();
-    within(event.affected_procs([node.proc(2)]).info(&keys::EVENT_TEXT_MESSAGE, "psst")).await.unwrap();
+    within(event.affected_procs([node.proc(2)]).info(keys::EVENT_TEXT_MESSAGE, "psst")).await.unwrap();
     let event = next(&mut named[1]).await;
     assert_eq!((event.code, &event.source), (CODE, clients[0].proc_id()));
     assert_eq!(event.affected_procs(), [node.proc(2)]);

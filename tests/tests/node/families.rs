@@ -138,7 +138,7 @@ async fn con_18_abort_of_a_child_is_heard_of_by_its_parent() {
     let (aborting, _) = rig.client(&child, 1).await;
     within(async { aborting.abort(3, "enough").await }).await.unwrap();
     let heard = hears(&mut events, &[Status::ERR_JOB_ABORTED, Status::EVENT_JOB_END]).await;
-    assert_eq!(heard[0].info.get(&keys::NSPACE).unwrap().as_deref(), Some(child.as_str()));
+    assert_eq!(heard[0].info.get(&keys::NSPACE.text()).unwrap().as_deref(), Some(child.as_str()));
 }
 
 #[tokio::test]

@@ -84,7 +84,7 @@ fn grp_01_grp_04_grp_05_idn_06_a_group_on_one_node_is_made_used_and_ended() {
         });
         within(join_all(fences)).await.into_iter().for_each(|fence| fence.unwrap());
         assert!(destruct_all(&clients, "g").await.iter().all(Result::is_ok));
-        let gone = within(clients[0].group_destruct(&nspace("g")).into_future()).await.unwrap_err();
+        let gone = within(clients[0].group_destruct(nspace("g")).into_future()).await.unwrap_err();
         assert_eq!(gone.status(), Status::ERR_NOT_FOUND);
         node.stop().await;
     });
@@ -149,7 +149,7 @@ fn grp_01_grp_05_jobs_of_two_servers_that_do_not_know_each_other_are_one_group()
             for (group, client) in groups.iter().zip(&clients) {
                 assert_eq!(group.members, [proc("b", 0), proc("b", 1), proc("a", 0), proc("a", 1)]);
                 for job in ["a", "b"] {
-                    let size = client.job(&nspace(job)).get(keys::JOB_SIZE).optional().into_future();
+                    let size = client.job(nspace(job)).get(keys::JOB_SIZE).optional().into_future();
                     assert_eq!(within(size).await.unwrap(), 2, "it is answered locally");
                 }
             }
@@ -287,7 +287,7 @@ fn grp_11_ids_that_are_taken_and_sets_that_differ_are_refused() {
             construct(&clients[1], "g", std::slice::from_ref(&b)).await.unwrap_err().status(),
             Status::ERR_EXISTS
         );
-        let stranger = within(clients[1].group_leave(&nspace("g")).into_future()).await.unwrap_err();
+        let stranger = within(clients[1].group_leave(nspace("g")).into_future()).await.unwrap_err();
         assert_eq!(stranger.status(), Status::ERR_NOT_A_MEMBER);
         node.stop().await;
     });

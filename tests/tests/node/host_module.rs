@@ -123,11 +123,11 @@ async fn act(node: &TestNode, client: Client) {
     within(client.notify(Status::from_raw(-4242)).range(DataRange::GLOBAL)).await.unwrap();
 
     let queues = within(client.query([Query::new(&keys::QUERY_QUEUE_LIST)])).await.unwrap();
-    assert_eq!(queues.get(&keys::QUERY_QUEUE_LIST).unwrap().as_deref(), Some("short,long"));
+    assert_eq!(queues.get(keys::QUERY_QUEUE_LIST).unwrap().as_deref(), Some("short,long"));
     within(client.log().stderr("a word")).await.unwrap();
     within(client.allocate(AllocDirective::NEW)).await.unwrap();
     within(client.job_control(Procs::own_nspace()).signal(10)).await.unwrap();
-    let usage = client.monitor(&keys::MONITOR_NODE_RESOURCE_USAGE, DataArray::Undef, Status::SUCCESS);
+    let usage = client.monitor(keys::MONITOR_NODE_RESOURCE_USAGE, DataArray::Undef, Status::SUCCESS);
     within(usage).await.unwrap();
     let credential = within(client.credential()).await.unwrap();
     within(client.validate_credential(credential.credential)).await.unwrap();
@@ -179,10 +179,10 @@ async fn a_fabric_can_be_asked_for_again() {
     let (node, _called) = start().await;
     let client = node.client(0).await;
     let mut fabric = within(client.register_fabric().identifier("ib0")).await.unwrap();
-    let devices = |fabric: &pmix_client::Fabric| fabric.get(&keys::FABRIC_NUM_DEVICES).unwrap();
+    let devices = |fabric: &pmix_client::Fabric| fabric.get(keys::FABRIC_NUM_DEVICES).unwrap();
     assert_eq!((fabric.index(), devices(&fabric)), (Some(3), Some(1)));
-    assert_eq!(fabric.get(&keys::FABRIC_IDENTIFIER).unwrap().as_deref(), Some("ib0"));
-    assert_eq!(fabric.get(&keys::FABRIC_VENDOR).unwrap(), None);
+    assert_eq!(fabric.get(keys::FABRIC_IDENTIFIER).unwrap().as_deref(), Some("ib0"));
+    assert_eq!(fabric.get(keys::FABRIC_VENDOR).unwrap(), None);
     within(fabric.update()).await.unwrap();
     assert_eq!((fabric.index(), devices(&fabric), fabric.infos().len()), (Some(3), Some(2), 3));
 

@@ -85,10 +85,10 @@ fn pst_01_pst_03_sets_are_found_by_get_and_by_query() {
             Query::new(&keys::QUERY_PSET_MEMBERSHIP).qualifier(&keys::PSET_NAME, "even"),
         ];
         let found = within(client.query(ask)).await.unwrap();
-        assert_eq!(found.get(&keys::QUERY_NUM_PSETS).unwrap(), Some(2));
-        assert_eq!(found.get(&keys::QUERY_PSET_NAMES).unwrap().as_deref(), Some("all,even"));
+        assert_eq!(found.get(keys::QUERY_NUM_PSETS).unwrap(), Some(2));
+        assert_eq!(found.get(keys::QUERY_PSET_NAMES).unwrap().as_deref(), Some("all,even"));
         let members = DataArray::Proc(vec![node.proc(0), node.proc(2)]);
-        assert_eq!(found.get(&keys::QUERY_PSET_MEMBERSHIP).unwrap(), Some(members));
+        assert_eq!(found.get(keys::QUERY_PSET_MEMBERSHIP).unwrap(), Some(members));
 
         let members_of = |name: &str| {
             let ask = Query::new(&keys::QUERY_PSET_MEMBERSHIP);

@@ -331,7 +331,7 @@ async fn gen_04_an_optional_directive_that_nobody_knows_is_ignored() {
     let node = TestNode::start(2).await;
     let (a, b) = (node.client(0).await, node.client(1).await);
     publish(&a, Scope::GLOBAL, "key", 1).await;
-    let get = b.get::<i32>(a.proc_id(), "key").directive(&keys::QUERY_REFRESH_CACHE, true);
+    let get = b.get::<i32>(a.proc_id(), "key").directive(keys::QUERY_REFRESH_CACHE, true);
     assert_eq!(within(get).await.unwrap(), 1);
 }
 

@@ -17,7 +17,7 @@ fn qry_12_namespaces_are_a_comma_list() {
         let client = node.client(0).await;
         let results = within(client.query([Query::new(&keys::QUERY_NAMESPACES)])).await.unwrap();
         assert_eq!(results.status(), Status::SUCCESS);
-        assert_eq!(results.get(&keys::QUERY_NAMESPACES).unwrap().unwrap(), "job,other");
+        assert_eq!(results.get(keys::QUERY_NAMESPACES).unwrap().unwrap(), "job,other");
     });
 }
 
@@ -32,7 +32,7 @@ fn qry_11_val_06_the_process_table_of_a_job_in_rank_order() {
         for (key, ranks) in
             [(&keys::QUERY_PROC_TABLE, vec![0, 1, 2]), (&keys::QUERY_LOCAL_PROC_TABLE, vec![0, 2])]
         {
-            let query = Query::new(key).qualifier(&keys::NSPACE, "job");
+            let query = Query::new(key).qualifier(&keys::NSPACE.text(), "job");
             let results = within(client.query([query])).await.unwrap();
             let Some(DataArray::ProcInfo(rows)) = results.get(key).unwrap() else { panic!("{results:?}") };
             let procs: Vec<ProcId> = rows.iter().map(|row| row.proc.clone()).collect();
@@ -73,11 +73,11 @@ async fn qry_03_qry_04_some_all_or_nothing_is_found() {
 async fn qry_01_qry_08_several_queries_are_answered_each() {
     let node = TestNode::start(2).await;
     let client = node.client(0).await;
-    let size = Query::new(&keys::JOB_SIZE).qualifier(&keys::NSPACE, "job");
+    let size = Query::new(&keys::JOB_SIZE).qualifier(&keys::NSPACE.text(), "job");
     let queries = [Query::new(&keys::QUERY_NAMESPACES), size, Query::new(&keys::QUERY_NAMESPACES)];
     let results = within(client.query(queries)).await.unwrap();
     assert_eq!(results.results().len(), 3);
-    assert_eq!(results.get(&keys::JOB_SIZE).unwrap(), Some(2));
+    assert_eq!(results.get(keys::JOB_SIZE).unwrap(), Some(2));
     assert_eq!(results.results()[0].infos, results.results()[2].infos);
 }
 
@@ -87,7 +87,7 @@ async fn qry_05_a_process_is_named_in_one_way() {
     let client = node.client(0).await;
     let both = Query::new(&keys::QUERY_NAMESPACES)
         .qualifier(&keys::PROCID, node.proc(0))
-        .qualifier(&keys::NSPACE, "job");
+        .qualifier(&keys::NSPACE.text(), "job");
     let error = within(client.query([both])).await.unwrap_err();
     assert_eq!(error.status(), Status::ERR_BAD_PARAM, "{error}");
 }
@@ -135,7 +135,7 @@ fn qry_10_gen_13_the_host_is_asked_with_the_callers_identity_by_the_kernels_word
         let client = node.client(1).await;
         let query = Query::new(&keys::QUERY_QUEUE_LIST).qualifier(&keys::HOSTNAME, "n0");
         let results = within(client.query([query.clone()])).await.unwrap();
-        assert_eq!(results.get(&keys::QUERY_QUEUE_LIST).unwrap().unwrap(), "short,long");
+        assert_eq!(results.get(keys::QUERY_QUEUE_LIST).unwrap().unwrap(), "short,long");
         let asked = host.asked.lock().unwrap();
         let [(caller, request)] = asked.as_slice() else { panic!("{asked:?}") };
         assert_eq!((caller, &request.queries), (&node.proc(1), &vec![query]));
@@ -236,7 +236,7 @@ fn gen_16_an_upcall_that_takes_its_time_holds_up_no_other() {
         node.until_waiting(1).await;
         within(client.query([Query::new(&keys::QUERY_NAMESPACES)])).await.unwrap();
         let results = within(slow).await.unwrap().unwrap();
-        assert_eq!(results.get(&keys::QUERY_QUEUE_LIST).unwrap().unwrap(), "answered");
+        assert_eq!(results.get(keys::QUERY_QUEUE_LIST).unwrap().unwrap(), "answered");
     });
 }
 
@@ -246,7 +246,7 @@ async fn qry_07_qualifiers_that_do_not_apply_are_ignored() {
     let client = node.client(0).await;
     let query = Query::new(&keys::QUERY_NAMESPACES).qualifier(&keys::HOSTNAME, "elsewhere");
     let results = within(client.query([query])).await.unwrap();
-    assert_eq!(results.get(&keys::QUERY_NAMESPACES).unwrap().unwrap(), "job");
+    assert_eq!(results.get(keys::QUERY_NAMESPACES).unwrap().unwrap(), "job");
 }
 
 /// Lets tools in and never answers them.
@@ -287,13 +287,13 @@ async fn a_unary_query_that_is_hung_up_leaves_nothing() {
 async fn qry_03_an_unknown_namespace_does_not_fail_the_other_queries() {
     let node = TestNode::with_standard_host(2).await;
     let client = node.client(0).await;
-    let table = |nspace: &str| Query::new(&keys::QUERY_PROC_TABLE).qualifier(&keys::NSPACE, nspace);
+    let table = |nspace: &str| Query::new(&keys::QUERY_PROC_TABLE).qualifier(&keys::NSPACE.text(), nspace);
     let queries = [table("nope"), Query::new(&keys::JOB_SIZE), table("job")];
     let results = within(client.query(queries)).await.unwrap();
     assert_eq!(results.status(), Status::ERR_PARTIAL_SUCCESS);
-    assert_eq!(results.get(&keys::JOB_SIZE).unwrap(), Some(2));
+    assert_eq!(results.get(keys::JOB_SIZE).unwrap(), Some(2));
     assert_eq!(results.missing(), [keys::QUERY_PROC_TABLE.key_name()]);
-    let rows = results.get(&keys::QUERY_PROC_TABLE).unwrap().unwrap();
+    let rows = results.get(keys::QUERY_PROC_TABLE).unwrap().unwrap();
     assert_eq!(rows.len(), 2);
     let error = within(client.query([table("nope")])).await.unwrap_err();
     assert_eq!(error.status(), Status::ERR_INVALID_NAMESPACE, "{error}");
@@ -304,10 +304,10 @@ async fn qry_06_two_nodes_in_one_query_give_one_array() {
     let spec = JobSpec::new("job".parse().unwrap()).node_map(["n0", "n1", "n2"]).unwrap();
     let node = TestNode::builder(0).job(spec.proc_map("0,3;1;2").unwrap(), [0, 3]).start().await;
     let client = node.client(0).await;
-    let table = Query::new(&keys::QUERY_LOCAL_PROC_TABLE).qualifier(&keys::NSPACE, "job");
+    let table = Query::new(&keys::QUERY_LOCAL_PROC_TABLE).qualifier(&keys::NSPACE.text(), "job");
     let table = table.qualifier(&keys::HOSTNAME, "n2").qualifier(&keys::HOSTNAME, "n0");
     let results = within(client.query([table])).await.unwrap();
-    let Some(DataArray::ProcInfo(rows)) = results.get(&keys::QUERY_LOCAL_PROC_TABLE).unwrap() else {
+    let Some(DataArray::ProcInfo(rows)) = results.get(keys::QUERY_LOCAL_PROC_TABLE).unwrap() else {
         panic!("{results:?}")
     };
     let procs: Vec<_> = rows.into_iter().map(|row| row.proc).collect();
@@ -329,17 +329,18 @@ async fn qry_06_qry_11_qry_12_the_standard_host_tells_of_the_jobs_it_has_started
     };
     // what is named twice is meant once
     for key in [&keys::QUERY_PROC_TABLE, &keys::QUERY_LOCAL_PROC_TABLE] {
-        let query = Query::new(key).qualifier(&keys::NSPACE, "job").qualifier(&keys::NSPACE, "job");
+        let query =
+            Query::new(key).qualifier(&keys::NSPACE.text(), "job").qualifier(&keys::NSPACE.text(), "job");
         let rows = rows_of(query).await;
         let found: Vec<_> =
             rows.iter().map(|row| (row.proc.rank.to_raw(), row.hostname.as_deref())).collect();
         assert_eq!(found, [(0, Some("n0")), (1, Some("n0"))]);
     }
-    let elsewhere = Query::new(&keys::QUERY_LOCAL_PROC_TABLE).qualifier(&keys::NSPACE, "job");
+    let elsewhere = Query::new(&keys::QUERY_LOCAL_PROC_TABLE).qualifier(&keys::NSPACE.text(), "job");
     assert_eq!(rows_of(elsewhere.qualifier(&keys::HOSTNAME, "n9")).await, []);
     // jobs that others have registered are there as well
     let results = within(client.query([Query::new(&keys::QUERY_NAMESPACES)])).await.unwrap();
-    let names = results.get(&keys::QUERY_NAMESPACES).unwrap().unwrap();
+    let names = results.get(keys::QUERY_NAMESPACES).unwrap().unwrap();
     let names: Vec<_> = names.split(',').collect();
     assert!(names.contains(&"job") && names.contains(&"other"), "{names:?}");
 }
@@ -351,7 +352,7 @@ fn the_memory_of_processes_is_measured() {
         let client = node.client(0).await;
         let query = Query::new(&keys::QUERY_MEMORY_USAGE).qualifier(&keys::PROCID, node.proc(0));
         let results = within(client.query([query])).await.unwrap();
-        let usage = results.get(&keys::QUERY_MEMORY_USAGE).unwrap().unwrap();
+        let usage = results.get(keys::QUERY_MEMORY_USAGE).unwrap().unwrap();
         let [average, of_proc] = usage.as_infos().unwrap() else { panic!("{usage:?}") };
         let average: f32 = average.get().unwrap();
         assert!(average > 1.0, "{average}");

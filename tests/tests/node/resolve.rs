@@ -62,7 +62,7 @@ impl HostModule for Map {
         if query.keys[0] == keys::QUERY_RESOLVE_NODE.key_name() {
             return Err(HostError::not_supported("that"));
         }
-        let nspace: String = query.qualifiers.get(&keys::NSPACE)?.unwrap_or_default();
+        let nspace: String = query.qualifiers.get(&keys::NSPACE.text())?.unwrap_or_default();
         if nspace == "secret" {
             return Err(Status::ERR_NO_PERMISSIONS.into());
         }

@@ -98,7 +98,7 @@ fn alc_01_mon_04_crd_01_crd_02_gen_13_gen_14_the_host_serves_what_processes_ask_
 
         let what = DataArray::String(vec![keys::MONITOR_FILE_SIZE.name().into()]);
         let wish =
-            client.monitor(&keys::MONITOR_FILE_CHANGES, what.clone(), Status::from_raw(-3001)).id("file");
+            client.monitor(keys::MONITOR_FILE_CHANGES, what.clone(), Status::from_raw(-3001)).id("file");
         let range = Info::new(&keys::RANGE, DataRange::NAMESPACE);
         let echoed =
             [Info::new(&keys::MONITOR_ID, "file"), range, Info::new(&keys::MONITOR_FILE_CHANGES, what)];
@@ -111,7 +111,7 @@ fn alc_01_mon_04_crd_01_crd_02_gen_13_gen_14_the_host_serves_what_processes_ask_
         let error = within(client.validate_credential("forged")).await.unwrap_err();
         assert_eq!(error.status(), Status::ERR_INVALID_CRED);
 
-        let control = client.session_control(7).directive(&keys::SESSION_PAUSE, true);
+        let control = client.session_control(7).directive(keys::SESSION_PAUSE, true);
         assert_eq!(within(control).await.unwrap(), [Info::new(&keys::SESSION_PAUSE, true)]);
         let unit = ResourceUnit::new(DeviceTypes::GPU, 2);
         let define =

@@ -99,7 +99,7 @@ async fn evt_09_a_tool_hears_of_those_that_it_names_and_processes_of_other_jobs_
     launcher.end(&proc("watched", 0), ProcExit::Code(0)).await;
     let end = next(&mut ends).await;
     assert_eq!(
-        end.info.get(&keys::NSPACE).unwrap().as_deref(),
+        end.info.get(&keys::NSPACE.text()).unwrap().as_deref(),
         Some("watched"),
         "the other was not asked for"
     );

@@ -102,7 +102,7 @@ async fn gen_12_whatever_has_a_limit_ends_although_the_server_hangs() {
             async {
                 is_given_up("group", client.group_construct(group(), [me.clone()]).timeout(second).await)
             },
-            async { is_given_up("destruct", client.group_destruct(&group()).timeout(second).await) },
+            async { is_given_up("destruct", client.group_destruct(group()).timeout(second).await) },
             async { is_given_up("control", client.job_control([me.clone()]).pause().timeout(second).await) },
             async { is_given_up("log", client.log().stderr("text").timeout(second).await) },
             async { is_given_up("output", client.pull_output([me.clone()]).directives(limit()).await) },

@@ -345,7 +345,7 @@ async fn iof_02_iof_12_what_is_not_supported_is_said() {
         let error = within(client.pull_output([node.job()]).channels(channels)).await.unwrap_err();
         assert_eq!(error.status(), Status::ERR_NOT_SUPPORTED);
     }
-    let both = client.pull_output([node.job()]).copy().directive(&keys::IOF_REDIRECT, true);
+    let both = client.pull_output([node.job()]).copy().directive(keys::IOF_REDIRECT, true);
     assert_eq!(within(both).await.unwrap_err().status(), Status::ERR_BAD_PARAM);
     let error = within(client.push_stdin([node.job()]).write("hello")).await.unwrap_err();
     assert_eq!(error.status(), Status::ERR_NOT_SUPPORTED, "its launcher takes no input");

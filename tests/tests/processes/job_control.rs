@@ -62,7 +62,7 @@ fn jct_02_requests_that_make_no_sense_or_cannot_be_done_change_nothing() {
             (control(vec![]).kill().cancel("mine"), Status::ERR_BAD_PARAM),
             (control(procs("job", &[0, 7])).kill(), Status::ERR_NOT_FOUND),
             (control(procs("other", &[0])).kill(), Status::ERR_NOT_FOUND),
-            (control(vec![]).directive(&keys::JOB_CTRL_CHECKPOINT, "c"), Status::ERR_NOT_SUPPORTED),
+            (control(vec![]).directive(keys::JOB_CTRL_CHECKPOINT, "c"), Status::ERR_NOT_SUPPORTED),
             (control(vec![]).cancel("never made"), Status::ERR_NOT_FOUND),
         ];
         for (control, status) in refused {

@@ -262,7 +262,7 @@ async fn spn_05_the_end_of_a_job_is_told_with_the_first_to_fail() {
     let mut rig = Rig::start(&["n0", "n1"]).await;
     let script = rig.script("[ $PMIX_RANK = 0 ] || exit 7", 1);
     let (job, end) = rig.run(vec![script.clone(), script], none()).await;
-    assert_eq!(end.info.get(&keys::NSPACE).unwrap().as_deref(), Some(job.as_str()));
+    assert_eq!(end.info.get(&keys::NSPACE.text()).unwrap().as_deref(), Some(job.as_str()));
     assert!(end.info.get(&keys::EVENT_TIMESTAMP).unwrap().unwrap().0 > 0);
     assert_eq!(term_status(&end), Status::ERR_JOB_NON_ZERO_TERM);
     let first = ProcId::new(job, Rank::from_raw(1));
@@ -295,7 +295,7 @@ async fn spn_05_start_launch_and_end_are_told_unless_the_end_is_silent() {
         for code in told {
             let event = next(&mut events).await;
             assert_eq!(event.code, *code, "{script} {silent}");
-            assert_eq!(event.info.get(&keys::NSPACE).unwrap().as_deref(), Some(job.as_str()));
+            assert_eq!(event.info.get(&keys::NSPACE.text()).unwrap().as_deref(), Some(job.as_str()));
             assert!(event.info.contains(&keys::EVENT_TIMESTAMP));
         }
     }
@@ -304,7 +304,7 @@ async fn spn_05_start_launch_and_end_are_told_unless_the_end_is_silent() {
     within(async { quiet.await }).await.unwrap();
     let job = spawn("exit 0", false).await;
     let event = next(&mut events).await;
-    assert_eq!(event.info.get(&keys::NSPACE).unwrap().as_deref(), Some(job.as_str()));
+    assert_eq!(event.info.get(&keys::NSPACE.text()).unwrap().as_deref(), Some(job.as_str()));
 }
 
 #[tokio::test]

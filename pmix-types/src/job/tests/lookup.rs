@@ -16,7 +16,7 @@ fn reg_20_values_of_the_job_follow_from_the_maps() {
         Info::new(&keys::PROC_MAP, text(&keys::PROC_MAP)),
     ];
     assert_eq!(registered(&again), data);
-    assert_eq!(find(&data, &keys::NSPACE, Target::Job), Some("job-1".into()));
+    assert_eq!(find(&data, &keys::NSPACE.text(), Target::Job), Some("job-1".into()));
 }
 
 #[test]

@@ -109,7 +109,7 @@ fn reg_04_a_process_goes_by_rank_or_procid_anywhere_in_its_array() {
     let other = array(&keys::PROC_INFO_ARRAY, [pid(), procid("job-2")]);
     assert!(matches!(refused(&[other]), JobErrorKind::OtherNspace { .. }));
     assert!(matches!(refused(&[proc(1, [procid("job-1")])]), JobErrorKind::Contradiction { .. }));
-    let named = |nspace: &str| proc(2, [Info::new(&keys::NSPACE, nspace), pid()]);
+    let named = |nspace: &str| proc(2, [Info::new(&keys::NSPACE.text(), nspace), pid()]);
     assert_eq!(registered(&[named("job-1")]), by_id);
     assert!(matches!(refused(&[named("job-2")]), JobErrorKind::OtherNspace { .. }));
     let wildcard = array(&keys::PROC_INFO_ARRAY, [Info::new(&keys::RANK, Rank::WILDCARD)]);
@@ -307,9 +307,9 @@ fn rgx_05_maps_must_fit_each_other() {
 
 #[test]
 fn data_of_another_namespace_is_refused() {
-    let own = registered(&[Info::new(&keys::NSPACE, "job-1")]);
+    let own = registered(&[Info::new(&keys::NSPACE.text(), "job-1")]);
     assert_eq!(own, empty());
-    let error = refused(&[array(&keys::JOB_INFO_ARRAY, [Info::new(&keys::NSPACE, "job-2")])]);
+    let error = refused(&[array(&keys::JOB_INFO_ARRAY, [Info::new(&keys::NSPACE.text(), "job-2")])]);
     assert!(matches!(error, JobErrorKind::OtherNspace { .. }));
 }
 

@@ -16,7 +16,7 @@ pub(crate) async fn attack(client: &Client, victim: Nspace) -> Result<(), Error>
     let Ok(group) = Nspace::new(format!("group of {me}")) else { return Ok(()) };
     let both = || vec![me.clone(), all.clone()];
     let one = ProcId::new(victim.clone(), Rank::from_raw(0));
-    let table = |key| Request::Query(vec![Query::new(key).qualifier(&keys::NSPACE, victim.as_str())]);
+    let table = |key| Request::Query(vec![Query::new(key).qualifier(&keys::NSPACE.text(), victim.as_str())]);
     let mut kill = JobControl::new(vec![all.clone()]);
     kill.directives = Directives::new().with(&keys::JOB_CTRL_KILL, true);
     let mut abort = Abort::new(9, "an attack");
@@ -107,8 +107,8 @@ pub(crate) async fn rule(client: &Client) -> Result<(), Error> {
     if let Some(Ok(chunk)) = output.recv().await {
         println!("heard {}", String::from_utf8_lossy(&chunk.data).trim_end());
     }
-    let rows =
-        client.query([Query::new(&keys::QUERY_PROC_TABLE).qualifier(&keys::NSPACE, all.nspace.as_str())]);
+    let rows = client
+        .query([Query::new(&keys::QUERY_PROC_TABLE).qualifier(&keys::NSPACE.text(), all.nspace.as_str())]);
     println!(
         "knows {} table",
         rows.await?
