@@ -221,7 +221,7 @@ async fn who_asks_before_it_has_said_who_it_is_is_refused() {
     let request = pmix_proto::encode_request(1, &Request::Fence(Fence::new(None)));
     let mut session = RawSession::open(&node.socket(), request).await.unwrap();
     let Ok(Some((_, ServerBody::Failure(failure)))) = session.next().await else { panic!("not refused") };
-    assert!(failure.message.contains("before it has said who it is"), "{failure}");
+    assert!(failure.message.contains("it sent a request before its greeting"), "{failure}");
     assert!(session.next().await.unwrap().is_none());
     goes_on(&node, &clients).await;
 }

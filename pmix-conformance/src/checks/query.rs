@@ -7,7 +7,7 @@ use super::{Check, family};
 
 family! {
     namespaces_can_be_queried ["QRY-01", "QRY-12"], "the namespaces are a comma-separated list that contains the caller's";
-    an_unknown_key_is_not_found ["QRY-03", "QRY-04"], "an unknown key is not found";
+    an_unknown_key_is_not_found ["QRY-03", "QRY-04"], "an unknown key is not found", needs [Query];
     a_partial_result_says_so ["QRY-03"], "the status of a query shows that keys are missing";
     a_process_is_named_once ["QRY-05"], "PROCID cannot be combined with NSPACE or RANK";
     the_process_table_is_in_order ["QRY-11"], "a process table lists every rank, in order", across [Query];

@@ -161,7 +161,7 @@ fn a_host_that_panics_in_a_query_fails_it() {
         let client = node.client(0).await;
         let error = within(client.query([Query::new(&keys::QUERY_AUTHORIZATIONS)])).await.unwrap_err();
         assert_eq!(error.status(), Status::ERROR);
-        assert!(error.to_string().contains("inside query"), "{error}");
+        assert!(error.to_string().contains("panicked in query"), "{error}");
     });
 }
 
