@@ -13,20 +13,19 @@ use super::{Account, Exchange, Launcher, StandardHost, tempdir};
 use pmix_server::ServerHandle;
 use pmix_server::host::HostResult;
 
-#[derive(Debug)]
-pub(super) struct Shared<L, X> {
-    pub(super) launcher: L,
+pub(super) struct Shared {
+    pub(super) launcher: Arc<dyn Launcher>,
     pub(super) jobs: Mutex<BTreeMap<Nspace, JobEntry>>,
     /// Jobs that processes have started.
     pub(super) spawned: AtomicU32,
     /// Jobs that were started.
     pub(super) started: AtomicU32,
     /// The hosts that share it; they own it.
-    hosts: OnceLock<Vec<Weak<Inner<L, X>>>>,
+    hosts: OnceLock<Vec<Weak<Inner>>>,
 }
 
-impl<L, X> Shared<L, X> {
-    pub(super) fn new(launcher: L) -> Self {
+impl Shared {
+    pub(super) fn new(launcher: Arc<dyn Launcher>) -> Self {
         Self {
             launcher,
             jobs: Mutex::default(),
@@ -37,16 +36,12 @@ impl<L, X> Shared<L, X> {
     }
 
     /// Tells it once whose it is.
-    pub(super) fn belongs_to<'a>(&self, hosts: impl IntoIterator<Item = &'a StandardHost<L, X>>)
-    where
-        L: 'a,
-        X: 'a,
-    {
+    pub(super) fn belongs_to<'a>(&self, hosts: impl IntoIterator<Item = &'a StandardHost>) {
         self.hosts.get_or_init(|| hosts.into_iter().map(|host| Arc::downgrade(&host.0)).collect());
     }
 }
 
-impl<L: Launcher, X: Exchange> StandardHost<L, X> {
+impl StandardHost {
     /// Hosts for the servers of several nodes in this process: one for each exchange, in that order.
     ///
     /// They share the launcher, which must know the nodes by the names they have in the exchanges, and the jobs: a job
@@ -81,10 +76,13 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     /// assert_eq!(servers.len(), 2);
     /// # Ok(()) }
     /// ```
-    pub fn cluster(launcher: L, exchanges: impl IntoIterator<Item = X>) -> Vec<Self> {
-        let shared = Arc::new(Shared::new(launcher));
+    pub fn cluster<X: Exchange>(
+        launcher: impl Launcher,
+        exchanges: impl IntoIterator<Item = X>,
+    ) -> Vec<Self> {
+        let shared = Arc::new(Shared::new(Arc::new(launcher)));
         let hosts: Vec<Self> =
-            exchanges.into_iter().map(|exchange| Self::on_node(shared.clone(), exchange)).collect();
+            exchanges.into_iter().map(|exchange| Self::on_node(shared.clone(), Arc::new(exchange))).collect();
         shared.belongs_to(&hosts);
         hosts
     }

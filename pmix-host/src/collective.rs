@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::host::{Rounds, lock};
 use super::peer::{Ask, encode};
-use super::{Exchange, ExchangeError, Launcher, StandardHost};
+use super::{Exchange, ExchangeError, StandardHost};
 use pmix_server::Presence;
 use pmix_server::host::{FenceRequest, HostError, HostResult, UpcallContext};
 
@@ -28,7 +28,7 @@ const LONG: Duration = Duration::from_millis(500);
 /// Removed from the Standard, still understood: whether an algorithm must be used (FEN-18).
 const COLLECTIVE_ALGO_REQD: Key<bool> = Key::new("pmix.calreqd", DataType::BOOL);
 
-impl<L: Launcher, X: Exchange> StandardHost<L, X> {
+impl StandardHost {
     pub(super) async fn carry_out_fence(&self, cx: &UpcallContext, req: FenceRequest) -> HostResult<Bytes> {
         let FenceRequest { procs, nodes, data, directives, .. } = req;
         let gathering = Gathering { what: "fence", procs, nodes, directives, data: Ok(data), group: None };
@@ -125,7 +125,7 @@ pub(super) struct Awaited {
     pub(super) round: u64,
 }
 
-impl<L: Launcher, X: Exchange> StandardHost<L, X> {
+impl StandardHost {
     /// Tells the other nodes of an operation that takes long: where all participants have ended before, nobody else does.
     /// Never ready.
     async fn ask_after(&self, awaited: Awaited) {

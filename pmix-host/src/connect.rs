@@ -12,7 +12,7 @@ use pmix_types::{Nspace, ProcId, Rank, RankSet, Status, keys};
 use super::collective::{CONNECT, DISCONNECT, Gathering};
 use super::host::lock;
 use super::peer::{Ask, Told, unreadable};
-use super::{Exchange, Launcher, StandardHost};
+use super::{Exchange, StandardHost};
 use pmix_server::host::{
     ConnectRequest, Connected, Disconnect, HostResult, UpcallContext, decode_job, decode_jobs, encode_jobs,
 };
@@ -20,7 +20,7 @@ use pmix_server::host::{
 /// What a server says of namespaces, by their names.
 pub(super) type Jobs = BTreeMap<Nspace, Arc<JobData>>;
 
-impl<L: Launcher, X: Exchange> StandardHost<L, X> {
+impl StandardHost {
     pub(super) async fn carry_out_connect(
         &self,
         cx: &UpcallContext,

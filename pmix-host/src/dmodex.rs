@@ -7,10 +7,10 @@ use pmix_types::message::Failure;
 use pmix_types::{Directives, Info, ProcId, Rank, Status, keys};
 
 use super::peer::{Ask, Told, unreadable};
-use super::{Exchange, Launcher, StandardHost};
+use super::{Exchange, StandardHost};
 use pmix_server::host::{DirectModexRequest, HostError, HostResult, UpcallContext};
 
-impl<L: Launcher, X: Exchange> StandardHost<L, X> {
+impl StandardHost {
     /// Asks the server of the process, or all of them if nobody here knows which that is: those that do not know its
     /// namespace wait until they do (DMX-05), so all are asked at the same time.
     pub(super) async fn fetch_data(

@@ -76,7 +76,7 @@ pub enum DurableError {
     },
 }
 
-impl<L: Launcher, X: Exchange> StandardHost<L, X> {
+impl StandardHost {
     /// The same host with a file for what is published with [`Persistence::INDEF`]: it lasts longer than the server,
     /// however that ends.
     ///

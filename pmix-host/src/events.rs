@@ -9,13 +9,13 @@ use pmix_types::{DataRange, Event, Info, Nspace, ProcId, Status, keys};
 
 use super::peer::Ask;
 use super::store::User;
-use super::{Exchange, Launcher, StandardHost};
+use super::{Exchange, StandardHost};
 use pmix_server::host::{HostError, HostResult, UpcallContext};
 
 /// How long a node may take to hear of an event. Later events of the same process wait for it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-impl<L: Launcher, X: Exchange> StandardHost<L, X> {
+impl StandardHost {
     /// Tells the hosts of all other nodes in range; done when each has told its server or failed to. The server
     /// brings the events of one process one by one, which keeps their order.
     pub(super) async fn carry_event(&self, cx: &UpcallContext, event: Event) -> HostResult<()> {

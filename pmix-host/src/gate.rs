@@ -5,8 +5,8 @@
 
 use pmix_types::{ProcId, Status};
 
+use super::StandardHost;
 use super::store::User;
-use super::{Exchange, Launcher, StandardHost};
 use pmix_server::host::{HostError, HostResult, Upcall};
 
 /// What a process of another user needs.
@@ -54,7 +54,7 @@ pub(super) fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-impl<L: Launcher, X: Exchange> StandardHost<L, X> {
+impl StandardHost {
     /// Lets a request of a process pass, which names these, or refuses it with `ERR_NO_PERMISSIONS`.
     pub(super) fn admit(&self, upcall: Upcall, by: &User, named: &[ProcId]) -> HostResult<()> {
         match needs(upcall) {

@@ -10,7 +10,7 @@ use super::super::iof::Forwarding;
 use super::super::peer::{Answers, Ask, Told};
 use super::super::start::JobEntry;
 use super::super::supervise::Control;
-use super::super::{LaunchError, LaunchJob, LaunchReport, MemoryExchange, OnFailure};
+use super::super::{LaunchError, LaunchJob, LaunchReport, Launcher, MemoryExchange, OnFailure};
 use super::*;
 use pmix_server::host::{
     Abort, HostModule, IofPull, IofPullRequest, IofPush, QueryRequest, Spawn, ToolConnected, UpcallContext,
@@ -79,13 +79,15 @@ fn user(name: &str, uid: u32) -> User {
 
 /// A host with the jobs `alices`, `bobs` and `servers`, and what their supervisors are told.
 struct Scene {
-    host: StandardHost<Launching, MemoryExchange>,
+    host: StandardHost,
+    launcher: Arc<Launching>,
     told: Vec<mpsc::UnboundedReceiver<Control>>,
 }
 
 impl Scene {
     fn new() -> Self {
-        let host = StandardHost::new(Launching::default(), MemoryExchange::single("n0"));
+        let launcher = Arc::new(Launching::default());
+        let host = StandardHost::new(launcher.clone(), MemoryExchange::single("n0"));
         let mut told = Vec::new();
         for (name, owner) in [("alices", alice()), ("bobs", bob()), ("servers", own_uid())] {
             let (control, controls) = mpsc::unbounded_channel();
@@ -107,14 +109,13 @@ impl Scene {
             host.jobs().insert(Nspace::new(name).unwrap(), entry);
             told.push(controls);
         }
-        Self { host, told }
+        Self { host, launcher, told }
     }
 
     /// Nothing has come of it for anybody.
     fn is_untouched(&mut self) -> bool {
-        let launcher = &self.host.0.shared.launcher;
         self.told.iter_mut().all(|told| told.try_recv().is_err())
-            && launcher.asked.load(Ordering::Relaxed) == 0
+            && self.launcher.asked.load(Ordering::Relaxed) == 0
             && self.host.jobs().values().all(|job| job.forwarding.pullers.is_empty())
     }
 }
@@ -209,12 +210,12 @@ async fn jct_01_a_job_that_has_come_since_the_gate_is_not_controlled_by_others()
 
 #[tokio::test]
 async fn a_users_own_job_is_its_to_abort_read_and_feed() {
-    let Scene { host, mut told } = Scene::new();
+    let Scene { host, launcher, mut told } = Scene::new();
     let (owner, all) = (cx("alices", alice()), vec![ProcId::wildcard("alices".parse().unwrap())]);
     host.abort(&owner, Abort::new(1, "").with_procs(all.clone())).await.unwrap();
     assert!(matches!(told[0].try_recv(), Ok(Control::Abort { status: 1, .. })));
     host.push_stdin(&owner, IofPush::new(all.clone(), "input".into())).await.unwrap();
-    assert_eq!(host.0.shared.launcher.asked.load(Ordering::Relaxed), 1);
+    assert_eq!(launcher.asked.load(Ordering::Relaxed), 1);
     let pull = |start| IofPullRequest::new(IofPull::new(all.clone(), IofChannels::STDOUT), start);
     let pullers = || host.jobs()["alices"].forwarding.pullers.len();
     host.iof_pull(&owner, pull(true)).await.unwrap();
@@ -276,7 +277,7 @@ async fn a_launcher_that_starts_as_itself_only_starts_nothing_for_others() {
     assert_eq!(scene.host.jobs().len(), 3);
 }
 
-impl Answers<Launching, MemoryExchange> {
+impl Answers {
     async fn ask(&self, ask: &Ask) -> Result<Told, Failure> {
         use super::super::Responder;
         let answer = self.respond("n1", super::super::peer::encode(ask)).await;

@@ -12,7 +12,7 @@ use prost::Message;
 use super::collective::{CONSTRUCT, DESTRUCT, Gathering};
 use super::connect::{Jobs, ranks_of};
 use super::peer::unreadable;
-use super::{Exchange, Launcher, StandardHost};
+use super::{Exchange, StandardHost};
 use pmix_server::host::{GroupRequest, Grouped, HostError, HostResult, UpcallContext, encode_jobs};
 
 /// What one node says of a group that is made.
@@ -23,7 +23,7 @@ struct Part {
     form: v1::GroupPart,
 }
 
-impl<L: Launcher, X: Exchange> StandardHost<L, X> {
+impl StandardHost {
     pub(super) async fn carry_out_group(&self, cx: &UpcallContext, req: GroupRequest) -> HostResult<Grouped> {
         let GroupRequest { operation, group, procs, absent, data, jobs, mut directives, .. } = req;
         let wants_context_id = directives.take_flag(&keys::GROUP_ASSIGN_CONTEXT_ID)?;

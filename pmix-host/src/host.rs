@@ -1,6 +1,7 @@
 //! The host itself: its state, and which file carries out each of its upcalls.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -58,13 +59,12 @@ use pmix_server::host::{
 /// they number its fences, and may still remember those of the old one.
 ///
 /// Hand a clone to [`ServerBuilder::host`](pmix_server::ServerBuilder::host) and keep one to start jobs with.
-#[derive(Debug)]
-pub struct StandardHost<L, X>(pub(super) Arc<Inner<L, X>>);
+#[derive(Clone)]
+pub struct StandardHost(pub(super) Arc<Inner>);
 
-#[derive(Debug)]
-pub(super) struct Inner<L, X> {
-    pub(super) shared: Arc<Shared<L, X>>,
-    pub(super) exchange: X,
+pub(super) struct Inner {
+    pub(super) shared: Arc<Shared>,
+    pub(super) exchange: Arc<dyn Exchange>,
     handle: OnceLock<ServerHandle>,
     /// Fences so far by their participants: all servers count alike.
     pub(super) rounds: Mutex<BTreeMap<String, Rounds>>,
@@ -87,7 +87,7 @@ pub(super) struct Rounds {
     pub(super) count: u64,
 }
 
-impl<L, X> Inner<L, X> {
+impl Inner {
     /// The way to this node's syslog; that of most systems, unless another is given first.
     pub(super) fn syslog(&self) -> &Syslog {
         self.syslog.get_or_init(Syslog::default)
@@ -98,24 +98,24 @@ impl<L, X> Inner<L, X> {
     }
 }
 
-impl<L, X> Clone for StandardHost<L, X> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
+impl fmt::Debug for StandardHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StandardHost").field("node", &self.0.exchange.node()).finish_non_exhaustive()
     }
 }
 
-impl<L: Launcher, X: Exchange> StandardHost<L, X> {
+impl StandardHost {
     /// A host that starts processes with the launcher and reaches other servers through the exchange.
     ///
     /// It starts them on its own node; [`StandardHost::cluster`] makes hosts for several.
-    pub fn new(launcher: L, exchange: X) -> Self {
-        let shared = Arc::new(Shared::new(launcher));
-        let host = Self::on_node(shared.clone(), exchange);
+    pub fn new(launcher: impl Launcher, exchange: impl Exchange) -> Self {
+        let shared = Arc::new(Shared::new(Arc::new(launcher)));
+        let host = Self::on_node(shared.clone(), Arc::new(exchange));
         shared.belongs_to([&host]);
         host
     }
 
-    pub(super) fn on_node(shared: Arc<Shared<L, X>>, exchange: X) -> Self {
+    pub(super) fn on_node(shared: Arc<Shared>, exchange: Arc<dyn Exchange>) -> Self {
         Self(Arc::new(Inner {
             shared,
             exchange,
@@ -215,7 +215,7 @@ macro_rules! behind_the_gate {
         const SERVED: &[Upcall] = &[Upcall::ClientLost, $(Upcall::$upcall),+];
 
         #[async_trait]
-        impl<L: Launcher, X: Exchange> HostModule for StandardHost<L, X> {
+        impl HostModule for StandardHost {
             $($ungated)*
 
             $(async fn $method(&self, cx: &UpcallContext, req: $request) -> HostResult<$answer> {

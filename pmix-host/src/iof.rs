@@ -39,7 +39,7 @@ impl Puller {
     }
 }
 
-impl<L: Launcher, X: Exchange> StandardHost<L, X> {
+impl StandardHost {
     pub(super) fn change_forwarding(&self, cx: &UpcallContext, mut req: IofPullRequest) -> HostResult<()> {
         take_identity(&mut req.pull.directives)?;
         let copies = take_mode(&mut req.pull.directives)?;

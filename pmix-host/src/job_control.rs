@@ -12,7 +12,7 @@ use super::host::take_identity;
 use super::peer::{Ask, Told};
 use super::store::User;
 use super::supervise::Control;
-use super::{Exchange, Launcher, StandardHost};
+use super::{Exchange, StandardHost};
 use pmix_server::host::{HostError, HostResult, Infos, UpcallContext};
 
 /// Numbers of signals on this system.
@@ -32,7 +32,7 @@ pub(super) enum Act {
 /// Processes of one namespace; `None` for all of it.
 type Ranks = Option<BTreeSet<Rank>>;
 
-impl<L: Launcher, X: Exchange> StandardHost<L, X> {
+impl StandardHost {
     /// Acts on all targets that run, or fails without acting on any that this node has started.
     pub(super) async fn control_jobs(&self, cx: &UpcallContext, req: JobControl) -> HostResult<Infos> {
         let JobControl { targets, directives, .. } = req;

@@ -9,12 +9,14 @@ mod dmodex;
 mod durable;
 mod environment;
 mod events;
+mod exchange;
 mod gate;
 mod group;
 mod host;
 mod iof;
 mod job;
 mod job_control;
+mod launcher;
 mod log;
 mod memory;
 mod notices;
@@ -31,21 +33,20 @@ mod store;
 mod supervise;
 mod syslog;
 mod tempdir;
-mod traits;
 mod wishes;
 
 #[cfg(feature = "durable")]
 pub use durable::DurableError;
 pub use environment::environment;
+pub use exchange::{Exchange, ExchangeError, Responder};
 pub use host::StandardHost;
 pub use job::{JobOutcome, JobReport, JobStart, OnFailure};
+pub use launcher::{
+    LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher, Machine, OutputChannel, ProcExit,
+};
 pub use memory::MemoryExchange;
 pub use pmix_server::Account;
 pub use start::{Job, StartError};
 pub use store::PublishLimits;
 #[cfg(test)]
 pub(crate) use store::sim;
-pub use traits::{
-    Exchange, ExchangeError, LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher, Machine,
-    OutputChannel, ProcExit, Responder,
-};

@@ -14,7 +14,7 @@ use super::host::take_identity;
 use super::peer::{Ask, Told};
 use super::store::User;
 use super::syslog::{Priority, Syslog};
-use super::{Exchange, JobReport, LaunchReport, Launcher, OutputChannel, StandardHost};
+use super::{Exchange, JobReport, LaunchReport, OutputChannel, StandardHost};
 use pmix_server::host::{HostError, HostResult, UpcallContext};
 
 /// Where a message can go.
@@ -103,7 +103,7 @@ impl Style {
     }
 }
 
-impl<L: Launcher, X: Exchange> StandardHost<L, X> {
+impl StandardHost {
     /// Writes each entry to its channel, in order. Never logs through the library itself (HST-08).
     pub(super) async fn write_log(&self, cx: &UpcallContext, req: Log) -> HostResult<()> {
         let (how, data): (Vec<_>, Vec<_>) =
@@ -220,7 +220,7 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     }
 }
 
-impl<L: Launcher, X: Exchange> StandardHost<L, X> {
+impl StandardHost {
     /// The socket of this node's syslog; `/dev/log` if not given. What was given first counts (LOG-06).
     #[must_use]
     pub fn with_syslog(self, socket: impl AsRef<Path>) -> Self {

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use pmix_types::{DataArray, DataRange, Directives, Event, Info, Nspace, ProcId, Status, Time, keys};
 
-use super::{Exchange, JobOutcome, Launcher, ProcExit, StandardHost};
+use super::{JobOutcome, ProcExit, StandardHost};
 use pmix_server::host::HostResult;
 
 /// What the requester of a job wants to be told of it (SPN-05).
@@ -107,7 +107,7 @@ pub(super) fn for_procs(event: Event, procs: Vec<ProcId>) -> Event {
         .with_info(Info::new(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(procs)))
 }
 
-impl<L: Launcher, X: Exchange> StandardHost<L, X> {
+impl StandardHost {
     /// All processes of the jobs that hear of errors of this one: the job of its parent, and those that its own processes
     /// have started (CON-18).
     pub(super) fn connected_with(&self, nspace: &Nspace) -> Vec<ProcId> {

@@ -12,7 +12,7 @@ use prost::Message;
 use super::collective::Awaited;
 use super::host::Inner;
 use super::store::{Over, Party, User};
-use super::{Exchange, Launcher, Responder, StandardHost};
+use super::{Exchange, Responder, StandardHost};
 use pmix_server::host::{Upcall, UpcallContext};
 
 /// A question of one node's host to another's.
@@ -39,7 +39,7 @@ pub(super) enum Told {
     Reply(Reply),
 }
 
-impl<L: Launcher, X: Exchange> StandardHost<L, X> {
+impl StandardHost {
     /// Asks the host of another node, until nobody waits for the answer any more.
     pub(super) async fn ask(&self, cx: &UpcallContext, node: &str, ask: &Ask) -> Result<Told, Failure> {
         tokio::select! {
@@ -91,11 +91,10 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
 }
 
 /// Answers the hosts of other nodes. Does not keep its host alive, whose exchange holds it.
-#[derive(Debug)]
-pub(super) struct Answers<L, X>(pub(super) Weak<Inner<L, X>>);
+pub(super) struct Answers(pub(super) Weak<Inner>);
 
 #[async_trait]
-impl<L: Launcher, X: Exchange> Responder for Answers<L, X> {
+impl Responder for Answers {
     async fn respond(&self, from: &str, request: Bytes) -> Bytes {
         let answer = match (self.0.upgrade(), decode(from, request)) {
             (Some(host), Some(ask)) => StandardHost(host).answer(from, ask).await,

@@ -11,7 +11,7 @@ use pmix_types::{Directives, Info, KeyName, Nspace, Persistence, ProcId, Status}
 use super::host::lock;
 use super::peer::{Ask, Told, encode, unreadable};
 use super::store::{Item, Look, Over, Party, Place, Store, User};
-use super::{Exchange, Launcher, PublishLimits, StandardHost};
+use super::{Exchange, PublishLimits, StandardHost};
 use pmix_server::host::{Found, HostError, HostResult, UpcallContext};
 
 /// How long a lookup of another node waits before that node has to ask again: nobody waits longer than this for
@@ -63,7 +63,7 @@ struct Outbox {
     is_open: bool,
 }
 
-impl<L: Launcher, X: Exchange> StandardHost<L, X> {
+impl StandardHost {
     /// The same host with other limits to what each user may have published. To be called on the node that keeps
     /// the data, the first by name, before its server starts.
     #[must_use]
@@ -383,14 +383,14 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
 }
 
 /// A lookup that waits; leaves its place when it is dropped.
-struct Wait<'a, L: Launcher, X: Exchange> {
-    host: &'a StandardHost<L, X>,
+struct Wait<'a> {
+    host: &'a StandardHost,
     place: Place,
     ticket: Option<Ticket>,
 }
 
-impl<'a, L: Launcher, X: Exchange> Wait<'a, L, X> {
-    fn new(host: &'a StandardHost<L, X>, place: Place, ticket: Option<Ticket>) -> Self {
+impl<'a> Wait<'a> {
+    fn new(host: &'a StandardHost, place: Place, ticket: Option<Ticket>) -> Self {
         if let Some(ticket) = &ticket {
             lock(&host.0.publishing.places).insert(ticket.clone(), place.number);
         }
@@ -405,7 +405,7 @@ impl<'a, L: Launcher, X: Exchange> Wait<'a, L, X> {
     }
 }
 
-impl<L: Launcher, X: Exchange> Drop for Wait<'_, L, X> {
+impl Drop for Wait<'_> {
     fn drop(&mut self) {
         self.leave();
     }

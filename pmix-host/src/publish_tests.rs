@@ -5,7 +5,7 @@ use super::super::iof::Forwarding;
 use super::super::peer::Answers;
 use super::super::start::JobEntry;
 use super::super::{
-    ExchangeError, LaunchError, LaunchJob, LaunchReport, MemoryExchange, OnFailure, Responder,
+    ExchangeError, LaunchError, LaunchJob, LaunchReport, Launcher, MemoryExchange, OnFailure, Responder,
 };
 use super::*;
 
@@ -70,7 +70,7 @@ impl Launcher for Nothing {
     }
 }
 
-type Host = StandardHost<Nothing, Wire>;
+type Host = StandardHost;
 
 /// Hosts of two nodes; the first keeps the data.
 fn hosts() -> [Host; 2] {

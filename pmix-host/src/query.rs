@@ -7,10 +7,10 @@ use super::gate::is_trusted;
 use super::host::take_identity;
 use super::start::JobEntry;
 use super::store::User;
-use super::{Exchange, Launcher, StandardHost};
+use super::{Exchange, StandardHost};
 use pmix_server::host::{HostError, HostResult, QueryRequest, QueryResults};
 
-impl<L: Launcher, X: Exchange> StandardHost<L, X> {
+impl StandardHost {
     /// Others hear nothing of the jobs of a user.
     pub(super) fn answer_queries(&self, asker: &User, mut req: QueryRequest) -> HostResult<QueryResults> {
         take_identity(&mut req.directives)?;

@@ -7,10 +7,10 @@ use tokio::sync::mpsc;
 
 use super::gate::is_trusted;
 use super::supervise::{Child, Control};
-use super::{Account, Exchange, Job, JobReport, JobStart, Launcher, StandardHost, StartError};
+use super::{Account, Job, JobReport, JobStart, Launcher, StandardHost, StartError};
 use pmix_server::host::{HostError, HostResult, Spawn, UpcallContext};
 
-impl<L: Launcher, X: Exchange> StandardHost<L, X> {
+impl StandardHost {
     /// Starts a job for a process; its output goes to whoever reads that of the parent, and it ends with the parent's
     /// job, unless it is independent.
     pub(super) async fn spawn_child(&self, cx: &UpcallContext, req: Spawn) -> HostResult<Nspace> {

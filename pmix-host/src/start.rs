@@ -139,7 +139,7 @@ pub(super) struct JobEntry {
     pub(super) forwarding: Forwarding,
 }
 
-impl<L: Launcher, X: Exchange> StandardHost<L, X> {
+impl StandardHost {
     /// Starts a job: tells the servers of it, launches its processes, and watches them until all have ended.
     ///
     /// Ranks are numbered app by app and put on the nodes in blocks, as even as possible: on all of the launcher's, unless

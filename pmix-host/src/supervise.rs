@@ -12,9 +12,7 @@ use super::notices::{self, Told};
 use super::plan::Plan;
 use super::start::REPORTS;
 use super::store::Over;
-use super::{
-    Exchange, JobOutcome, JobReport, LaunchError, LaunchReport, Launcher, OnFailure, ProcExit, StandardHost,
-};
+use super::{JobOutcome, JobReport, LaunchError, LaunchReport, Launcher, OnFailure, ProcExit, StandardHost};
 
 /// Exit code of a job whose time was over, as that of timeout(1).
 const TIMED_OUT: i32 = 124;
@@ -117,8 +115,8 @@ enum Failing {
 }
 
 /// Watches one job.
-pub(super) struct Supervisor<L, X> {
-    host: StandardHost<L, X>,
+pub(super) struct Supervisor {
+    host: StandardHost,
     servers: Servers,
     job: Watched,
     running: BTreeSet<Rank>,
@@ -148,8 +146,8 @@ type Alarm = Option<tokio::time::Instant>;
 /// What the owner is still to be told.
 type Outgoing = VecDeque<JobReport>;
 
-impl<L: Launcher, X: Exchange> Supervisor<L, X> {
-    pub(super) fn new(host: StandardHost<L, X>, servers: Servers, job: Watched) -> Self {
+impl Supervisor {
+    pub(super) fn new(host: StandardHost, servers: Servers, job: Watched) -> Self {
         Self {
             host,
             servers,

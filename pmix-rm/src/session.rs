@@ -85,7 +85,7 @@ struct Session {
     guardian: Arc<Guardian>,
     launcher: LocalLauncher,
     /// Starts jobs on all nodes.
-    host: StandardHost<LocalLauncher, MemoryExchange>,
+    host: StandardHost,
     /// One for each node.
     servers: Vec<Server>,
 }

@@ -10,7 +10,7 @@ use pmix_server::host::{ConnectRequest, Connected, FenceRequest};
 use pmix_server::{Capabilities, HostModule, HostResult, NoHost, ServerHandle, Upcall, UpcallContext};
 use pmix_tests::NullLauncher;
 
-type Standard = StandardHost<NullLauncher, MemoryExchange>;
+type Standard = StandardHost;
 
 fn standard(nodes: &[String]) -> Vec<Standard> {
     let exchanges = MemoryExchange::cluster(nodes);

@@ -20,7 +20,7 @@ const ECHO: &str = r#"while read line; do echo "$line"; echo "$line!" >&2; done"
 /// A node whose host starts processes.
 struct Rig {
     node: TestNode,
-    host: StandardHost<LocalLauncher, MemoryExchange>,
+    host: StandardHost,
 }
 
 impl Rig {

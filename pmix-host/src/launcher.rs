@@ -1,6 +1,9 @@
+//! How processes are started: what a resource manager brings.
+
 use std::fmt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -78,6 +81,46 @@ pub trait Launcher: Send + Sync + 'static {
         let _ = (data, is_end);
         let proc = procs.first().cloned().unwrap_or_else(ProcId::none);
         Err(LaunchError::new(proc, "", "", "this launcher cannot send input to processes"))
+    }
+}
+
+/// A launcher that several hosts share.
+#[async_trait]
+impl<L: Launcher + ?Sized> Launcher for Arc<L> {
+    fn nodes(&self) -> Vec<String> {
+        (**self).nodes()
+    }
+
+    fn machine(&self, node: &str) -> Option<Machine> {
+        (**self).machine(node)
+    }
+
+    async fn launch(&self, job: LaunchJob, reports: mpsc::Sender<LaunchReport>) -> Result<(), LaunchError> {
+        (**self).launch(job, reports).await
+    }
+
+    async fn signal(&self, procs: &[ProcId], signal: i32) -> Result<(), LaunchError> {
+        (**self).signal(procs, signal).await
+    }
+
+    async fn terminate(&self, procs: &[ProcId]) -> Result<(), LaunchError> {
+        (**self).terminate(procs).await
+    }
+
+    fn has_ended(&self, proc: &ProcId) -> bool {
+        (**self).has_ended(proc)
+    }
+
+    fn starts_as_others(&self) -> bool {
+        (**self).starts_as_others()
+    }
+
+    fn takes_stdin(&self) -> bool {
+        (**self).takes_stdin()
+    }
+
+    async fn push_stdin(&self, procs: &[ProcId], data: Bytes, is_end: bool) -> Result<(), LaunchError> {
+        (**self).push_stdin(procs, data, is_end).await
     }
 }
 
@@ -305,75 +348,7 @@ impl LaunchError {
     }
 }
 
-/// Moves opaque bytes between the servers of several nodes.
-///
-/// For servers of one process there is [`MemoryExchange`](super::MemoryExchange). For servers in processes of their own the
-/// example `tcp_exchange` (`examples/tcp_exchange/` of the sources) has one over TCP, which passes the checks of
-/// `testing::conformance`: a start for one's own.
-#[async_trait]
-pub trait Exchange: Send + Sync + 'static {
-    /// Name of the node this end is on.
-    fn node(&self) -> &str;
-
-    /// Names of all nodes of the exchange, this one's included.
-    fn nodes(&self) -> Vec<String>;
-
-    /// Gives `data` to all named nodes and returns what each of them gave under the same operation id, this
-    /// node's own included, in the order of `nodes`. Every node must name the same nodes.
-    ///
-    /// # Errors
-    /// [`ExchangeError::Abandoned`] on every node if one of them has given the operation up, on those that
-    /// come to it later too; another [`ExchangeError`] if a node is gone.
-    ///
-    /// # Cancel safety
-    /// Dropping the future of an operation that is not complete gives it up for all nodes: none of them may be
-    /// left waiting.
-    async fn all_gather(
-        &self,
-        operation: &str,
-        nodes: &[String],
-        data: Bytes,
-    ) -> Result<Vec<Bytes>, ExchangeError>;
-
-    /// Asks the server on one node and returns its answer.
-    ///
-    /// # Errors
-    /// [`ExchangeError`] if the node is not known or gone.
-    async fn fetch(&self, node: &str, request: Bytes) -> Result<Bytes, ExchangeError>;
-
-    /// Registers who answers the fetches of other nodes on this one.
-    fn serve(&self, responder: std::sync::Arc<dyn Responder>);
-}
-
-/// Answers the fetches of other nodes.
-#[async_trait]
-pub trait Responder: Send + Sync + 'static {
-    /// The answer to one request.
-    async fn respond(&self, from: &str, request: Bytes) -> Bytes;
-}
-
-/// Why bytes could not be moved.
-#[derive(Error)]
-#[non_exhaustive]
-pub enum ExchangeError {
-    /// The node is not part of the exchange, or has left it.
-    #[error("node {node} is not reachable")]
-    Unreachable {
-        /// The node.
-        node: String,
-    },
-    /// A node has given the operation up before all had come to it.
-    #[error("node {node} abandoned the operation (timed out, or its callers disconnected)")]
-    Abandoned {
-        /// The node.
-        node: String,
-    },
-    /// Something else.
-    #[error("exchange: {0}")]
-    Other(String),
-}
-
-pmix_types::message_first!(LaunchError, ExchangeError);
+pmix_types::message_first!(LaunchError);
 
 #[cfg(test)]
 mod tests {
