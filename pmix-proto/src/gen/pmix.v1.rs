@@ -2052,6 +2052,9 @@ pub mod session_server {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct HostRequest {
+    /// Version of the format between hosts, as in HostReply and HostPart. Another one is refused.
+    #[prost(uint32, tag = "24")]
+    pub version: u32,
     /// On whose behalf, with the user and group that its node's kernel knows it by; a server where nobody else asks.
     #[prost(message, optional, tag = "1")]
     pub caller: ::core::option::Option<Proc>,
@@ -2098,6 +2101,39 @@ pub struct Awaited {
     #[prost(uint64, tag = "3")]
     pub round: u64,
 }
+/// What a node gives to an operation of several nodes, by Exchange::all_gather: its part, or why it cannot take part.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct HostPart {
+    #[prost(uint32, tag = "1")]
+    pub version: u32,
+    #[prost(oneof = "host_part::Content", tags = "2, 3, 4, 5")]
+    pub content: ::core::option::Option<host_part::Content>,
+}
+/// Nested message and enum types in `HostPart`.
+pub mod host_part {
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Content {
+        #[prost(message, tag = "2")]
+        Failure(super::Failure),
+        /// Of a fence, and of what has no data: for all participants.
+        #[prost(bytes, tag = "3")]
+        Data(::prost::bytes::Bytes),
+        #[prost(message, tag = "4")]
+        Connect(super::ConnectPart),
+        #[prost(message, tag = "5")]
+        Group(super::GroupPart),
+    }
+}
+/// What a node gives to a connect.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ConnectPart {
+    /// The name it proposes for the connected set. All nodes take that of the first.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Encoded Jobs, each with its length before it in 8 bytes, the lowest first.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub jobs: ::prost::bytes::Bytes,
+}
 /// What a node gives to the construction of a group.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct GroupPart {
@@ -2130,6 +2166,8 @@ pub struct DirectModex {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct HostReply {
+    #[prost(uint32, tag = "3")]
+    pub version: u32,
     #[prost(oneof = "host_reply::Content", tags = "1, 2")]
     pub content: ::core::option::Option<host_reply::Content>,
 }
