@@ -46,7 +46,7 @@ impl Events {
         self.spread(cx, event).await
     }
 
-    /// Takes an event from the host of another node, where this user has told of it.
+    /// Takes an event of this user from the host of another node.
     pub(crate) async fn take(&self, teller: &User, event: Event) -> Result<Reply, Failure> {
         let server = self.site.server().map_err(|error| Failure::new(error.status(), error.to_string()))?;
         server.notify_event_of(event, teller.uid).await.map(|()| Reply::Done)

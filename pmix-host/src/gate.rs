@@ -33,7 +33,7 @@ const fn needs(upcall: Upcall) -> Needs {
         }
         // what is published belongs to a user, and is found by those whom it is meant for (`store`)
         Upcall::Publish | Upcall::Lookup | Upcall::Unpublish => Needs::Nothing,
-        // runs as the user who asks, or not at all (`spawn.rs`)
+        // runs as the requesting user, or not at all (`spawn.rs`)
         Upcall::Spawn => Needs::Nothing,
         // becomes output of the caller, or goes to the syslog, which takes lines from everybody, with its uid before it
         Upcall::Log => Needs::Nothing,
@@ -84,7 +84,7 @@ impl Gate {
     }
 }
 
-/// Says that a process is not for this user to touch, and nothing else of it.
+/// Refuses access to a process of another user, and reveals nothing else about it.
 pub(crate) fn not_own(uid: u32, proc: &ProcId) -> HostError {
     refusal(format!("{proc} does not belong to uid {uid}"))
 }

@@ -45,14 +45,14 @@ use crate::{Exchange, Launcher};
 /// started, a lost connection ends a process, and deregistration the job. A session ends when
 /// [`StandardHost::end_session`] says so.
 ///
-/// On a server with [`other_users`](pmix_server::ServerBuilder::other_users), what processes of other users ask for is refused
+/// On a server with [`other_users`](pmix_server::ServerBuilder::other_users), what processes of other users request is refused
 /// with `ERR_NO_PERMISSIONS` unless it is about their own user's jobs. What they spawn runs as their user, if the launcher
 /// can do that ([`Launcher::starts_as_others`]), and is refused with `ERR_NOT_SUPPORTED` if it cannot. Tools of other users
 /// are refused.
 ///
 /// A directive that is required and that it does not know is refused with `ERR_NOT_SUPPORTED` (GEN-05); a fence
 /// is refused for all of its participants. The name of a job that spans several servers must not be used again:
-/// they number its fences, and may still remember those of the old one.
+/// they count its fences, and may still remember those of the old one.
 ///
 /// Hand a clone to [`ServerBuilder::host`](pmix_server::ServerBuilder::host) and keep one to start jobs with.
 #[derive(Clone)]
@@ -182,7 +182,7 @@ impl StandardHost {
         Ok(self)
     }
 
-    /// Starts a job: tells the servers of it, launches its processes, and watches them until all have ended.
+    /// Starts a job: registers it with the servers, launches its processes, and watches them until all have ended.
     ///
     /// Ranks are numbered app by app and put on the nodes in blocks, as even as possible: on all of the launcher's, unless
     /// `HOST` or `HOSTFILE` names some (SPN-02). Applications that name the same nodes share them.

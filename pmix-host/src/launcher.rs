@@ -14,9 +14,9 @@ use tokio::sync::mpsc;
 
 use pmix_server::Account;
 
-/// Where processes run: all that a resource manager must bring to be one.
+/// Where and how processes run: what a resource manager provides.
 ///
-/// The [`StandardHost`](super::StandardHost) does the rest on top of it.
+/// [`StandardHost`](super::StandardHost) builds the rest on it.
 #[async_trait]
 pub trait Launcher: Send + Sync + 'static {
     /// Names of the nodes it can start processes on, this server's own included; never empty. All of them need a server in
@@ -135,7 +135,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// The machine of this name and with so many processors.
+    /// A machine with this name and number of processors.
     pub fn new(name: impl Into<String>, processors: u32) -> Self {
         Self { name: name.into(), processors }
     }

@@ -123,8 +123,8 @@ impl ServerHandle {
     /// `spec.node_info(node, &keys::NODE_OVERSUBSCRIBED, true)`, and nothing elsewhere, as Open MPI 5 takes any value for a
     /// yes. MPI libraries that are not told wait for each other by spinning, and a collective takes seconds in place of microseconds. Open MPI 5 asks for that key when it starts, and
     /// Open MPI 4 looks at a variable, which is among the [`defaults`](Environment::defaults) of
-    /// [`setup_fork`](Self::setup_fork) then. [`StandardHost`](crate::standard::StandardHost) does it for launchers that
-    /// know their processors ([`Launcher::machine`](crate::standard::Launcher::machine)).
+    /// [`setup_fork`](Self::setup_fork) then. `StandardHost` of `pmix-host` does it for launchers that
+    /// know their processors (`Launcher::machine`).
     ///
     /// # Errors
     /// `ERR_BAD_PARAM` if the description contradicts itself; nothing is registered then.

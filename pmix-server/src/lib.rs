@@ -14,8 +14,8 @@
 //!   which returns `ERR_NOT_SUPPORTED` by default, declared by its [`Capabilities`].
 //! - [`ServerHandle`] is the way back: register namespaces and clients, make a process's environment, answer direct
 //!   modex, notify events.
-//! - [`standard::StandardHost`] implements nearly all of `HostModule` on two small traits,
-//!   [`standard::Launcher`] and [`standard::Exchange`]: what most resource managers want.
+//! - `StandardHost` of the crate `pmix-host` implements nearly all of `HostModule` on two small traits, `Launcher` and
+//!   `Exchange`: what most resource managers want.
 //!
 //! # Example
 //! A server without a host: it registers a job of two processes and says what each of them needs in its environment.
@@ -56,12 +56,11 @@
 //! # Features
 //! None is on by default.
 //! - `inventory`: what a node has, read from `/proc` and `/sys`, by `ServerHandle::collect_inventory`.
-//! - `durable`: published data that outlasts the server, in a file, by `StandardHost::with_durable_store`.
 //! - `testing`: conformance checks for hosts and running resource managers, and hosts that are wrong on purpose.
 //!
 //! # Limits
 //! What a client can ask and what is only an entry of [`HostModule`] so far stands in `COVERAGE.md`. What tools of
-//! [`standard::StandardHost`] publish stays until they take it back: the host does not hear of their end.
+//! `StandardHost` publish stays until they take it back: the host does not hear of their end.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

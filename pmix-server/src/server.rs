@@ -133,7 +133,7 @@ impl ServerBuilder {
 
     /// Namespace of the server itself; `server.<host>.<pid>` if not given. Its rank is 0.
     ///
-    /// [`StandardHost`](crate::standard::StandardHost) names tools and connected groups after it, so it should not begin
+    /// `StandardHost` of `pmix-host` names tools and connected groups after it, so it should not begin
     /// with `pmix` (see [`ServerHandle::register_nspace`]).
     pub fn nspace(mut self, nspace: impl Into<String>) -> Self {
         self.nspace = Some(nspace.into());
@@ -162,7 +162,7 @@ impl ServerBuilder {
     /// The server's own user and root see everything. A process of another user sees its own namespace and the jobs whose
     /// processes are all registered for its user, or whose data names it by `USERID` where none is registered; its events
     /// are heard by its user only. What the host may be asked is the host's to decide, by
-    /// [`UpcallContext::uid`](crate::UpcallContext::uid), as [`StandardHost`](crate::standard::StandardHost) does.
+    /// [`UpcallContext::uid`](crate::UpcallContext::uid), as `StandardHost` of `pmix-host` does.
     pub const fn other_users(mut self, on: bool) -> Self {
         self.other_users = on;
         self

@@ -22,9 +22,9 @@ fn of_job(server: &ServerHandle, number: u32) -> PathBuf {
     server.session_dir().join(format!("job.{number}"))
 }
 
-/// Makes the directory of a job on the node of a server; the job as the processes there are told of it.
+/// Makes the directory of a job on the node of a server; returns the job with the directories that its processes are told.
 ///
-/// That of the server is no place for the files of another user, who is told of its own in place of it.
+/// Processes of another user are not told the server's directory, which is not for their files, but the job's.
 pub(crate) async fn make(
     server: &ServerHandle,
     number: u32,

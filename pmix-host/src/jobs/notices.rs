@@ -1,5 +1,5 @@
-//! What is told of jobs: to processes that asked for it, to those of jobs that are connected (SPN-05, CON-18), and to tools,
-//! who hear of all jobs that they may see.
+//! Events of jobs: for processes that requested them, for connected jobs (SPN-05, CON-18), and for tools, which hear of
+//! all jobs that they may see.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,7 +9,7 @@ use super::report::JobOutcome;
 use crate::ProcExit;
 use pmix_server::host::HostResult;
 
-/// What the requester of a job wants to be told of it (SPN-05).
+/// Which events of a job its requester wants (SPN-05).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Notices {
     start: bool,
@@ -25,12 +25,12 @@ impl Notices {
         Ok(Self { start, end, is_silent: directives.take_flag(&keys::EVENT_SILENT_TERMINATION)? })
     }
 
-    /// Whether it is told that the job has started.
+    /// Whether the requester wants the start of the job.
     pub(crate) const fn of_start(self) -> bool {
         self.start
     }
 
-    /// Whether it is told that the job has ended in this way.
+    /// Whether the requester wants such an end of the job.
     pub(crate) fn of_end(self, outcome: &JobOutcome) -> bool {
         self.end && !(self.is_silent && outcome.status.is_success())
     }
@@ -46,7 +46,7 @@ pub(crate) fn of_end(nspace: &Nspace, outcome: &JobOutcome) -> Event {
     with_end(of_whole_job(Status::EVENT_JOB_END, nspace), outcome)
 }
 
-/// The end of a process, whatever it was: for tools that ask for it by its code. Nothing of it is kept.
+/// The end of a process, normal or not: for tools that register for its code. It is not kept for latecomers.
 pub(crate) fn of_ended_proc(proc: ProcId, status: Status, exit: ProcExit) -> Event {
     let event = Event::new(Status::EVENT_PROC_TERMINATED, ProcId::none())
         .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, proc))

@@ -15,9 +15,9 @@ const TIMED_OUT: i32 = 124;
 pub(super) enum Failing {
     #[default]
     No,
-    /// The others know of it, this process was the first; its end is awaited so that it can be told.
+    /// This process failed first, and the others know; its end is awaited so that it can be reported.
     First(Rank),
-    /// It has been told.
+    /// It has been reported.
     Told(Rank, ProcExit),
 }
 
@@ -53,7 +53,7 @@ impl Course {
         let first_failure = match self.failing {
             Failing::Told(rank, exit) => Some((rank, exit)),
             Failing::First(rank) => self.exits.get(&rank).map(|exit| (rank, *exit)),
-            // ended on request: what the processes made of it
+            // ended on request: the exit codes of its processes count
             Failing::No => self
                 .exits
                 .iter()
@@ -62,7 +62,7 @@ impl Course {
         };
         let (own_code, status) = match (self.abort_status, first_failure) {
             _ if self.timed_out => (TIMED_OUT, Status::ERR_TIMEOUT),
-            // aborted is not done, whatever the caller thinks of it
+            // an aborted job has not succeeded, whatever status its caller gave
             (Some(0), _) => (1, Status::ERR_JOB_ABORTED),
             (Some(status), _) => (status, Status::ERR_JOB_ABORTED),
             (None, Some((_, exit))) if self.asked_to_end && self.failing == Failing::No => {

@@ -1,4 +1,4 @@
-//! Nodes by name: what `HOST` and `HOSTFILE` ask for, out of those there are (SPN-02).
+//! Nodes by name: those that `HOST` and `HOSTFILE` request, out of those available (SPN-02).
 
 use std::fmt;
 use std::fs::File;
@@ -15,7 +15,7 @@ use pmix_server::host::{HostError, HostResult};
 /// A longer file of hosts is no file of hosts.
 const MAX_FILE: u64 = 16 << 20;
 
-/// Nodes that are asked for; none means any.
+/// Requested nodes; none means any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hosts {
     /// Names with commas between them.

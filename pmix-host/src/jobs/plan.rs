@@ -189,7 +189,7 @@ impl Plan {
     }
 }
 
-/// How often an application is started; `None` if that cannot be, so many others being there.
+/// How many processes of an application are started; `None` if that is none, or too many beside the others.
 fn procs_of(app: &App, others: usize) -> Option<usize> {
     let procs = usize::try_from(app.max_procs).ok()?;
     (procs > 0 && others + procs <= Rank::VALID_BOUND as usize).then_some(procs)
@@ -227,7 +227,7 @@ mod tests {
         plan.ids().map(|(rank, ..)| plan.node_of(rank).unwrap()).collect()
     }
 
-    /// How many of so many ranks come on each of so many nodes.
+    /// The number of ranks on each node.
     async fn blocks(ranks: i32, nodes: usize) -> Vec<usize> {
         let plan = plan(vec![App::new("app", ranks)], Directives::new(), nodes).await.unwrap();
         let placed: Vec<usize> = plan.ids().map(|(_, node, _)| node).collect();

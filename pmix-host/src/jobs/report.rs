@@ -18,9 +18,9 @@ pub struct JobStart {
     pub apps: Vec<App>,
     /// What to do when a process fails.
     pub on_failure: OnFailure,
-    /// The process that asked for it, if a process did: its processes are told (SPN-04).
+    /// The process that requested it, if one did: the job's processes are told (SPN-04).
     pub parent: Option<ProcId>,
-    /// Output that tools and other processes can ask for (IOF-04): standard output and error, unless told otherwise.
+    /// Output that tools and other processes can pull (IOF-04): standard output and error by default.
     pub forwarded: IofChannels,
     /// Which rank takes input that tools and other processes send, `WILDCARD` for all; `None` for no rank. It then
     /// reads from nowhere else.
@@ -64,7 +64,7 @@ impl JobStart {
         self
     }
 
-    /// The same with this output to be had by others; none of it with `NONE`.
+    /// The same with this output for others to pull; with `NONE` there is none.
     #[must_use]
     #[doc(alias = "PMIX_FWD_STDOUT")]
     #[doc(alias = "PMIX_FWD_STDERR")]
@@ -116,7 +116,7 @@ pub enum OnFailure {
 pub enum JobReport {
     /// A process started, wrote or ended.
     Proc(LaunchReport),
-    /// A process asked that the job be aborted.
+    /// A process called abort.
     Abort {
         /// Who.
         by: ProcId,

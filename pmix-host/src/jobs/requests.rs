@@ -1,4 +1,4 @@
-//! What the directives of a spawn ask for: its own, and those of its applications, which win (SPN-01).
+//! What the directives of a spawn request: its own, and those of its applications, which win (SPN-01).
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::notices::Notices;
 use super::places::Hosts;
 use pmix_server::host::{HostError, HostResult};
 
-/// What a job's directives ask for, all of them seen through.
+/// What the directives of a job request, all of them checked.
 #[derive(Debug)]
 pub(crate) struct JobRequests {
     /// In rank order.
@@ -26,7 +26,7 @@ pub(crate) struct JobRequests {
     pub(crate) stops: Vec<Info>,
 }
 
-/// What is asked for an application.
+/// What is requested for an application.
 #[derive(Debug)]
 pub(crate) struct AppRequest {
     /// The application, its `info` being what changes its environment.
@@ -42,7 +42,7 @@ impl JobRequests {
     /// is required and not known (GEN-05).
     pub(crate) fn new(apps: Vec<App>, mut job: Directives) -> HostResult<Self> {
         let asker = identity(&mut job)?;
-        // taken when it was asked for
+        // read when the spawn came in
         for key in [&keys::FWD_STDIN, &keys::FWD_STDOUT, &keys::FWD_STDERR] {
             job.take_each(|info| info.is(key));
         }

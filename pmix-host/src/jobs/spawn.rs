@@ -92,7 +92,7 @@ async fn pass_on(mut job: RunningJob, owner: Option<Owner>) {
     }
 }
 
-/// What output of the job can be pulled: what the spawn has asked for (IOF-04).
+/// Output of the job that can be pulled: what the spawn requested (IOF-04).
 fn forwarded(directives: &Directives) -> HostResult<IofChannels> {
     let mut channels = IofChannels::NONE;
     if directives.flag(&keys::FWD_STDOUT)? {

@@ -35,7 +35,7 @@ pub(super) struct Watched {
     pub(super) plan: Plan,
     /// What each of its applications runs.
     pub(super) programs: Vec<String>,
-    /// Who has asked for it, if a process has.
+    /// The process that requested it, if one did.
     pub(super) parent: Option<ProcId>,
     pub(super) notices: Notices,
     /// How long it may run.
@@ -161,7 +161,7 @@ impl Supervisor {
         let _ = out.send(JobReport::Done(outcome)).await;
     }
 
-    /// Tools hear of the job on whatever node, and so does who has asked for it if that was asked for, too (SPN-05).
+    /// Tools on all nodes hear of the job, and so does its requester if it has asked for that (SPN-05).
     async fn tell_of_job(&self, event: Event, is_for_parent: bool) {
         let parent = self.job.parent.clone().filter(|_| is_for_parent);
         self.nodes.notify(&notices::for_procs(event, parent.into_iter().collect())).await;
@@ -216,7 +216,7 @@ impl Supervisor {
             }
             Control::Act { ranks, act, done } => {
                 let acted = self.act(ranks, act, Reach::Connected).await;
-                // who asked may be gone, not least by what it asked for
+                // the requester may be gone, not least because of its request
                 let _ = done.send(acted);
             }
             Control::Child { nspace, child } => {

@@ -28,7 +28,7 @@ pub(crate) struct JobEntry {
     pub(crate) forwarding: Forwarding,
 }
 
-/// What of a job can be forwarded, and who has requested it.
+/// Which output and input of a job is forwarded, and to whom.
 #[derive(Debug)]
 pub(crate) struct Forwarding {
     /// Output that is forwarded (IOF-04).
@@ -103,7 +103,7 @@ impl JobTable {
         parent.into_iter().chain(children).map(ProcId::wildcard).collect()
     }
 
-    /// The event that tells a job, and those it is connected with, that a process of it is lost.
+    /// The event that tells a job, and those it is connected with, that one of its processes is lost.
     pub(crate) fn lost_proc(&self, proc: ProcId, status: Status) -> Event {
         let mut hearers = self.connected_with(&proc.nspace);
         let own = ProcId::wildcard(proc.nspace.clone());

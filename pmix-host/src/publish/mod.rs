@@ -24,8 +24,8 @@ use crate::jobs::JobTable;
 use crate::store::{Ended, Item, Look, PublishLimits, Requester, Store, Waiting};
 use crate::user::{User, lock};
 
-/// How long a lookup of another node waits before that node has to ask again: nobody waits longer than this for
-/// an asker whose node is gone.
+/// How long a lookup of another node waits before that node has to ask again: no lookup waits longer than this for
+/// a node that is gone.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the node that keeps the data may take to answer.
 const ANSWER: Duration = Duration::from_secs(30);
@@ -190,7 +190,7 @@ impl Publishing {
                 Err(_) => Err(Failure::new(Status::ERR_UNREACH, "it does not answer")),
             };
             match told {
-                // it has waited for long: ask again
+                // it waited for as long as the keeper lets it: ask again
                 Ok(PeerReply::Reply(Reply::Done)) if waits => {}
                 Ok(PeerReply::Reply(reply)) => return Ok(reply),
                 Ok(PeerReply::Blob(_)) => return Err(unreadable("reply").into()),
@@ -217,7 +217,7 @@ impl Publishing {
         }
     }
 
-    /// Tells the keeper what has ended, until there is no more of it.
+    /// Tells the keeper what has ended, until the outbox is empty.
     async fn send_ended(self: Arc<Self>) {
         loop {
             let Some(ended) = lock(&self.outbox).pop() else { return };
@@ -270,7 +270,7 @@ impl Publishing {
             return Ok(());
         };
         let published = self.clone();
-        // goes on to the end when nobody waits for it any more
+        // runs to its end even when nobody waits for it any longer
         on_disk(move || {
             let filed = disk.insert(&lasting);
             let mut store = published.store();

@@ -16,9 +16,9 @@ use pmix_server::host::HostError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PublishLimits {
-    /// Keys, counted once for each range that they are published in; 131,072 if not told otherwise.
+    /// Keys, counted once for each range that they are published in; 131,072 by default.
     pub items: usize,
-    /// Bytes of keys, values and lists of access, as they are held in memory; 256 MiB if not told otherwise.
+    /// Bytes of keys, values and lists of access, as they are held in memory; 256 MiB by default.
     pub bytes: usize,
 }
 
@@ -46,7 +46,7 @@ impl PublishLimits {
         } else {
             return None;
         };
-        let message = format!("{reason}, the limit of the host: unpublish what is not needed any more");
+        let message = format!("{reason}, the limit of the host: unpublish what is no longer needed");
         Some(HostError::new(Status::ERR_OUT_OF_RESOURCE, message))
     }
 }

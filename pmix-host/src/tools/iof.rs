@@ -1,4 +1,4 @@
-//! Output that tools and other processes ask for, and input they send.
+//! Output that tools and other processes pull, and input they send.
 
 use std::sync::Arc;
 

@@ -122,7 +122,7 @@ impl Controller {
     }
 }
 
-/// What the directives ask for.
+/// What the directives request.
 #[derive(Debug)]
 struct Order {
     act: Option<Act>,
