@@ -144,7 +144,7 @@ impl StandardHost {
     }
 
     #[cfg(feature = "durable")]
-    /// The same host with a file for what is published with [`Persistence::INDEF`]: it lasts longer than the server,
+    /// The same host with a file for what is published with [`Persistence::INDEF`](pmix_types::Persistence::INDEF): it lasts longer than the server,
     /// however that ends.
     ///
     /// A publish with that persistence returns when its data is on disk. The data that the file holds is published
@@ -153,7 +153,7 @@ impl StandardHost {
     /// it is not there, for its owner only. A second call changes nothing but to open its file.
     ///
     /// # Errors
-    /// [`DurableError`] if the file is in use, damaged, or of another kind or format. It is never replaced.
+    /// [`DurableError`](crate::DurableError) if the file is in use, damaged, or of another kind or format. It is never replaced.
     ///
     /// # Examples
     /// ```

@@ -7,7 +7,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use pmix_types::message::Failure;
 use pmix_types::{App, Envar, Info, Status, keys};
 
-/// The environment of an application's processes, made of what they inherit; for [`Launcher`](super::Launcher)s.
+/// The environment of an application's processes, made of what they inherit; for [`Launcher`](crate::Launcher)s.
 ///
 /// On top of that come the application's own variables, then what the directives `SET_ENVAR`, `ADD_ENVAR`,
 /// `UNSET_ENVAR`, `PREPEND_ENVAR`, `APPEND_ENVAR` and `FIRST_ENVAR` of its `info` change, in order. A value that is put
