@@ -40,9 +40,9 @@ impl Look {
     }
 }
 
-/// A lookup that waits until its keys are published ([`Store::lookup`]).
+/// A lookup that waits until its keys are published ([`Store::lookup`](super::Store::lookup)).
 ///
-/// Hand it back with [`Store::cancel`] when nobody waits for it any longer. Dropping it is enough for the data: what is
+/// Hand it back with [`Store::cancel`](super::Store::cancel) when nobody waits for it any longer. Dropping it is enough for the data: what is
 /// to be read once is not spent on it.
 #[derive(Debug)]
 pub struct Waiting {
