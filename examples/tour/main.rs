@@ -17,7 +17,7 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use pmix_client::{Nspace, ProcId, Status};
-use pmix_host::{Job, JobReport, JobStart, LaunchReport, MemoryExchange, OutputChannel, StandardHost};
+use pmix_host::{JobReport, JobStart, LaunchReport, MemoryExchange, OutputChannel, RunningJob, StandardHost};
 use pmix_rm::LocalLauncher;
 use pmix_server::Server;
 use pmix_server::types::{App, DataRange, Event, ProcInfo};
@@ -101,7 +101,7 @@ async fn tour(say: impl Fn(String)) -> Result<Value> {
 }
 
 /// Waits until each rank has printed what it has counted.
-async fn counts_of_all(job: &mut Job) -> Result<BTreeMap<ProcId, Value>> {
+async fn counts_of_all(job: &mut RunningJob) -> Result<BTreeMap<ProcId, Value>> {
     let mut lines = BTreeMap::<ProcId, Vec<u8>>::new();
     while lines.values().filter(|line| line.ends_with(b"\n")).count() < RANKS as usize {
         match job.next_report().await.ok_or("the job has vanished")? {

@@ -52,13 +52,16 @@ const SPAWN: &[&str] = &[
 const LOG_CHANNELS: &[&str] = &[
     keys::LOG_STDOUT.name(),
     keys::LOG_STDERR.name(),
+    #[cfg(feature = "syslog")]
     keys::LOG_SYSLOG.name(),
+    #[cfg(feature = "syslog")]
     keys::LOG_LOCAL_SYSLOG.name(),
+    #[cfg(feature = "syslog")]
     keys::LOG_GLOBAL_SYSLOG.name(),
 ];
 
 /// How to write to the channels.
-pub(super) const LOG_STYLE: &[&str] = &[
+pub(crate) const LOG_STYLE: &[&str] = &[
     keys::LOG_SYSLOG_PRI.name(),
     keys::LOG_SOURCE.name(),
     keys::LOG_TIMESTAMP.name(),
@@ -68,7 +71,7 @@ pub(super) const LOG_STYLE: &[&str] = &[
     keys::LOG_ONCE.name(),
 ];
 
-pub(super) const JOB_CONTROL: &[&str] = &[
+pub(crate) const JOB_CONTROL: &[&str] = &[
     keys::JOB_CTRL_ID.name(),
     keys::JOB_CTRL_SIGNAL.name(),
     keys::JOB_CTRL_KILL.name(),
@@ -81,11 +84,11 @@ pub(super) const JOB_CONTROL: &[&str] = &[
 const IOF_PULL: &[&str] = &[keys::IOF_COPY.name(), keys::IOF_REDIRECT.name()];
 
 /// What qualifies the queries it answers.
-pub(super) const QUERY: &[&str] =
+pub(crate) const QUERY: &[&str] =
     &[keys::NSPACE.name(), keys::HOSTNAME.name(), keys::QUERY_REFRESH_CACHE.name()];
 
 /// What an entry of `StandardHost` takes; empty for one that takes nothing, and for those it does not serve.
-pub(super) fn taken_by(upcall: Upcall) -> impl Iterator<Item = RegAttr> {
+pub(crate) fn taken_by(upcall: Upcall) -> impl Iterator<Item = RegAttr> {
     let (names, more): (&[&str], &[&str]) = match upcall {
         Upcall::Group => (GROUP, &[]),
         Upcall::Publish => (PUBLISH, &[]),

@@ -1,36 +1,39 @@
 //! Direct modex: data of one process, from the server of its node.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use futures::stream::{FuturesUnordered, StreamExt};
+use pmix_server::host::{DirectModexRequest, HostError, HostResult, UpcallContext};
 use pmix_types::job::JobData;
 use pmix_types::message::Failure;
 use pmix_types::{Directives, Info, ProcId, Rank, Status, keys};
 
-use super::peer::{Ask, Told, unreadable};
-use super::{Exchange, Launcher, StandardHost};
-use pmix_server::host::{DirectModexRequest, HostError, HostResult, UpcallContext};
+use crate::internode::{PeerReply, PeerRequest, Site};
 
-impl<L: Launcher, X: Exchange> StandardHost<L, X> {
+/// Fetches data of processes on other nodes, and gives that of processes here.
+pub(crate) struct DirectModex(Arc<Site>);
+
+impl DirectModex {
+    pub(crate) fn new(site: Arc<Site>) -> Self {
+        Self(site)
+    }
+
     /// Asks the server of the process, or all of them if nobody here knows which that is: those that do not know its
     /// namespace wait until they do (DMX-05), so all are asked at the same time.
-    pub(super) async fn fetch_data(
-        &self,
-        cx: &UpcallContext,
-        mut req: DirectModexRequest,
-    ) -> HostResult<Bytes> {
-        let handle = self.handle()?;
+    pub(crate) async fn fetch(&self, cx: &UpcallContext, mut req: DirectModexRequest) -> HostResult<Bytes> {
+        let server = self.0.server()?;
         let key: Option<String> = req.directives.take(&keys::REQUIRED_KEY)?;
         req.directives.deny_unprocessed()?;
-        let job = handle.job_data(&req.proc.nspace).await.ok();
-        let nodes = nodes_to_ask(job.as_deref(), req.proc.rank, self.0.exchange.nodes());
+        let job = server.job_data(&req.proc.nspace).await.ok();
+        let nodes = nodes_to_ask(job.as_deref(), req.proc.rank, self.0.nodes());
         let mut last = Failure::new(Status::ERR_NOT_FOUND, format!("no server knows {}", req.proc));
-        let ask = Ask::DirectModex { proc: req.proc, key };
-        let others = nodes.iter().filter(|node| *node != self.0.exchange.node());
-        let mut answers: FuturesUnordered<_> = others.map(|node| self.ask(cx, node, &ask)).collect();
+        let request = PeerRequest::DirectModex { proc: req.proc, key };
+        let others = nodes.iter().filter(|node| *node != self.0.node());
+        let mut answers: FuturesUnordered<_> = others.map(|node| self.0.ask(cx, node, &request)).collect();
         while let Some(answer) = answers.next().await {
-            match answer {
-                Ok(Told::Blob(blob)) => return Ok(blob),
-                Ok(Told::Reply(_)) => last = unreadable("answer"),
+            match answer.and_then(PeerReply::into_blob) {
+                Ok(blob) => return Ok(blob),
                 Err(failure) => last = failure,
             }
         }
@@ -38,15 +41,15 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     }
 
     /// Gives data of processes on this node to the host of another.
-    pub(super) async fn give_data(&self, proc: &ProcId, key: Option<String>) -> Result<Bytes, Failure> {
-        let handle = self.handle().map_err(|error| Failure::new(error.status(), error.to_string()))?;
+    pub(crate) async fn give(&self, proc: &ProcId, key: Option<String>) -> Result<Bytes, Failure> {
+        let server = self.0.server().map_err(|error| Failure::new(error.status(), error.to_string()))?;
         // only who knows a namespace may speak for it; waiting is for processes
-        if proc.rank.is_wildcard() && handle.job_data(&proc.nspace).await.is_err() {
+        if proc.rank.is_wildcard() && server.job_data(&proc.nspace).await.is_err() {
             return Err(Failure::new(Status::ERR_NOT_FOUND, format!("{} is not known here", proc.nspace)));
         }
         let directives =
             key.map(|key| Info::new(&keys::REQUIRED_KEY, key)).into_iter().collect::<Directives>();
-        handle.dmodex_request(proc, directives).await
+        server.dmodex_request(proc, directives).await
     }
 }
 

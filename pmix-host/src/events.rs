@@ -1,56 +1,67 @@
 //! Events of processes on their way to other nodes, and the deaths that nobody else tells of.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
+use pmix_server::host::{HostError, HostResult, UpcallContext};
 use pmix_types::job::JobData;
 use pmix_types::message::{Failure, Reply, Request};
-use pmix_types::{DataRange, Event, Info, Nspace, ProcId, Status, keys};
+use pmix_types::{DataRange, Event, Info, ProcId, Status, keys};
 
-use super::peer::Ask;
-use super::store::User;
-use super::{Exchange, Launcher, StandardHost};
-use pmix_server::host::{HostError, HostResult, UpcallContext};
+use crate::internode::{PeerRequest, Site};
+use crate::jobs::JobTable;
+use crate::user::User;
 
 /// How long a node may take to hear of an event. Later events of the same process wait for it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-impl<L: Launcher, X: Exchange> StandardHost<L, X> {
+/// Carries events to other nodes.
+pub(crate) struct Events {
+    jobs: Arc<JobTable>,
+    site: Arc<Site>,
+}
+
+impl Events {
+    pub(crate) fn new(jobs: Arc<JobTable>, site: Arc<Site>) -> Self {
+        Self { jobs, site }
+    }
+
     /// Tells the hosts of all other nodes in range; done when each has told its server or failed to. The server
     /// brings the events of one process one by one, which keeps their order.
-    pub(super) async fn carry_event(&self, cx: &UpcallContext, event: Event) -> HostResult<()> {
+    pub(crate) async fn carry(&self, cx: &UpcallContext, event: Event) -> HostResult<()> {
         if event.code == Status::READY_FOR_DEBUG && !reaches_tools(event.range) {
-            return self.announce_stop(cx, event).await;
+            return self.tell_of_stop(cx, event).await;
         }
         self.spread(cx, event).await
     }
 
     /// A process tells its server or host that it waits for a debugger (INI-09): those who have asked for that hear of
     /// it, also when they come later: the process goes on waiting for them.
-    async fn announce_stop(&self, cx: &UpcallContext, mut event: Event) -> HostResult<()> {
+    async fn tell_of_stop(&self, cx: &UpcallContext, mut event: Event) -> HostResult<()> {
         event.range = DataRange::SESSION;
         event.info.remove(&keys::EVENT_CUSTOM_RANGE);
         event.info.remove(&keys::EVENT_DO_NOT_CACHE);
-        self.handle()?.notify_event_of(event.clone(), cx.uid).await?;
+        self.site.server()?.notify_event_of(event.clone(), cx.uid).await?;
         self.spread(cx, event).await
     }
 
-    /// Takes an event from the host of another node, where this user has told of it.
-    pub(super) async fn take_event(&self, teller: &User, event: Event) -> Result<Reply, Failure> {
-        let handle = self.handle().map_err(|error| Failure::new(error.status(), error.to_string()))?;
-        handle.notify_event_of(event, teller.uid).await.map(|()| Reply::Done)
+    /// Takes an event of this user from the host of another node.
+    pub(crate) async fn take(&self, teller: &User, event: Event) -> Result<Reply, Failure> {
+        let server = self.site.server().map_err(|error| Failure::new(error.status(), error.to_string()))?;
+        server.notify_event_of(event, teller.uid).await.map(|()| Reply::Done)
     }
 
     /// Tells a job's processes on all nodes that one of them is lost, where no supervisor of the job does (EVT-20).
-    pub(super) async fn announce_loss(&self, cx: &UpcallContext, lost: ProcId) {
-        let Ok(handle) = self.handle() else { return };
+    pub(crate) async fn tell_of_loss(&self, cx: &UpcallContext, lost: ProcId) {
+        let Ok(server) = self.site.server() else { return };
         // the end of the job comes first: nobody is left to be told
-        if handle.job_data(&lost.nspace).await.is_err() {
+        if server.job_data(&lost.nspace).await.is_err() {
             return;
         }
-        let event = self.lost_proc(lost, Status::ERR_PROC_TERM_WO_SYNC);
+        let event = self.jobs.lost_proc(lost, Status::ERR_PROC_TERM_WO_SYNC);
         // a server that has stopped has nobody to tell
-        let _ = handle.notify_event(event.clone()).await;
+        let _ = server.notify_event(event.clone()).await;
         if let Err(error) = self.spread(cx, event).await {
             tracing::warn!(%error, "not all nodes have heard of a lost process");
         }
@@ -61,9 +72,9 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         if event.range == DataRange::SESSION {
             self.name_session(&mut event).await;
         }
-        let ask = Ask::Request { caller: User::of(cx), request: Request::Notify(event) };
+        let request = PeerRequest::Request { caller: User::of(cx), request: Request::Notify(event) };
         let tell = async |node: &String| {
-            let told = tokio::time::timeout(PATIENCE, self.ask(cx, node, &ask)).await;
+            let told = tokio::time::timeout(PATIENCE, self.site.ask(cx, node, &request)).await;
             let failure = match told {
                 Ok(told) => told.err()?,
                 Err(_) => Failure::new(Status::ERR_TIMEOUT, format!("it took longer than {PATIENCE:?}")),
@@ -81,15 +92,14 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     async fn name_session(&self, event: &mut Event) {
         // no process says for itself which session it is in
         event.info.remove(&keys::SESSION_ID);
-        if let Some(id) = self.job_of(&event.source.nspace).await.and_then(|job| job.session_id()) {
+        if let Some(id) = self.site.job(&event.source.nspace).await.and_then(|job| job.session_id()) {
             event.info.push(Info::new(&keys::SESSION_ID, id));
         }
     }
 
     /// The other nodes that may have processes for which the event is (EVT-11).
     async fn nodes_in_range(&self, event: &Event) -> Vec<String> {
-        let mut nodes = self.0.exchange.nodes();
-        nodes.retain(|node| node != self.0.exchange.node());
+        let mut nodes = self.site.others();
         let targets = match event.range {
             DataRange::SESSION | DataRange::GLOBAL => return nodes,
             DataRange::NAMESPACE if event.source.nspace.is_empty() => {
@@ -102,7 +112,7 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         };
         let mut wanted = vec![false; nodes.len()];
         for target in &targets {
-            let job = self.job_of(&target.nspace).await;
+            let job = self.site.job(&target.nspace).await;
             for (node, wanted) in nodes.iter().zip(&mut wanted) {
                 *wanted |= job.as_deref().is_none_or(|job| may_run(job, target, node));
             }
@@ -110,10 +120,6 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
         let mut wanted = wanted.into_iter();
         nodes.retain(|_| wanted.next().unwrap_or_default());
         nodes
-    }
-
-    async fn job_of(&self, nspace: &Nspace) -> Option<std::sync::Arc<JobData>> {
-        self.handle().ok()?.job_data(nspace).await.ok()
     }
 }
 
@@ -130,6 +136,7 @@ fn may_run(job: &JobData, proc: &ProcId, node: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use pmix_types::Nspace;
     use pmix_types::Rank;
     use pmix_types::job::JobSpec;
 

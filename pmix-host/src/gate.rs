@@ -3,10 +3,13 @@
 //! The server's own user and root may have everything done. Processes of other users, which a server with
 //! `other_users` lets in, may have done what the table below says, and nothing that it does not name.
 
+use std::sync::Arc;
+
 use pmix_types::{ProcId, Status};
 
-use super::store::User;
-use super::{Exchange, Launcher, StandardHost};
+use crate::jobs::JobTable;
+use crate::user::{User, is_trusted, own_uid};
+
 use pmix_server::host::{HostError, HostResult, Upcall};
 
 /// What a process of another user needs.
@@ -30,7 +33,7 @@ const fn needs(upcall: Upcall) -> Needs {
         }
         // what is published belongs to a user, and is found by those whom it is meant for (`store`)
         Upcall::Publish | Upcall::Lookup | Upcall::Unpublish => Needs::Nothing,
-        // runs as the user who asks, or not at all (`spawn.rs`)
+        // runs as the requesting user, or not at all (`spawn.rs`)
         Upcall::Spawn => Needs::Nothing,
         // becomes output of the caller, or goes to the syslog, which takes lines from everybody, with its uid before it
         Upcall::Log => Needs::Nothing,
@@ -44,19 +47,16 @@ const fn needs(upcall: Upcall) -> Needs {
     }
 }
 
-/// Whether a user may have everything done: the server's own, and root.
-pub(super) fn is_trusted(uid: u32) -> bool {
-    [own_uid(), 0].contains(&uid)
-}
+/// Decides what is carried out for whom.
+pub(crate) struct Gate(Arc<JobTable>);
 
-/// The user that the server runs as.
-pub(super) fn own_uid() -> u32 {
-    rustix::process::geteuid().as_raw()
-}
+impl Gate {
+    pub(crate) fn new(jobs: Arc<JobTable>) -> Self {
+        Self(jobs)
+    }
 
-impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     /// Lets a request of a process pass, which names these, or refuses it with `ERR_NO_PERMISSIONS`.
-    pub(super) fn admit(&self, upcall: Upcall, by: &User, named: &[ProcId]) -> HostResult<()> {
+    pub(crate) fn admit(&self, upcall: Upcall, by: &User, named: &[ProcId]) -> HostResult<()> {
         match needs(upcall) {
             _ if is_trusted(by.uid) => Ok(()),
             Needs::Nothing => Ok(()),
@@ -75,7 +75,7 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     /// A job that is not known may be another's the next moment, and is refused alike; but for the caller's own, which
     /// others may have started.
     fn check_owner(&self, by: &User, proc: &ProcId) -> HostResult<()> {
-        let owner = self.jobs().get(&proc.nspace).map(|job| job.owner);
+        let owner = self.0.entries().get(&proc.nspace).map(|job| job.owner);
         match owner {
             Some(owner) if owner == by.uid => Ok(()),
             None if proc.nspace == by.proc.nspace => Ok(()),
@@ -84,8 +84,8 @@ impl<L: Launcher, X: Exchange> StandardHost<L, X> {
     }
 }
 
-/// Says that a process is not for this user to touch, and nothing else of it.
-pub(super) fn not_own(uid: u32, proc: &ProcId) -> HostError {
+/// Refuses access to a process of another user, and reveals nothing else about it.
+pub(crate) fn not_own(uid: u32, proc: &ProcId) -> HostError {
     refusal(format!("{proc} does not belong to uid {uid}"))
 }
 

@@ -6,12 +6,13 @@ use pmix_types::message::{Failure, JobControl, Request};
 use pmix_types::{App, Directives, IofChannels, Nspace, ProcInfo, Query, Rank, keys};
 use tokio::sync::mpsc;
 
-use super::super::iof::Forwarding;
-use super::super::peer::{Answers, Ask, Told};
-use super::super::start::JobEntry;
-use super::super::supervise::Control;
-use super::super::{LaunchError, LaunchJob, LaunchReport, MemoryExchange, OnFailure};
 use super::*;
+use crate::answers::Answers;
+use crate::internode::{PeerReply, PeerRequest, decode_reply, encode_request};
+use crate::jobs::{Control, Forwarding, JobEntry};
+use crate::{
+    LaunchError, LaunchJob, LaunchReport, Launcher, MemoryExchange, OnFailure, Responder, StandardHost,
+};
 use pmix_server::host::{
     Abort, HostModule, IofPull, IofPullRequest, IofPush, QueryRequest, Spawn, ToolConnected, UpcallContext,
 };
@@ -79,13 +80,15 @@ fn user(name: &str, uid: u32) -> User {
 
 /// A host with the jobs `alices`, `bobs` and `servers`, and what their supervisors are told.
 struct Scene {
-    host: StandardHost<Launching, MemoryExchange>,
+    host: StandardHost,
+    launcher: Arc<Launching>,
     told: Vec<mpsc::UnboundedReceiver<Control>>,
 }
 
 impl Scene {
     fn new() -> Self {
-        let host = StandardHost::new(Launching::default(), MemoryExchange::single("n0"));
+        let launcher = Arc::new(Launching::default());
+        let host = StandardHost::new(launcher.clone(), MemoryExchange::single("n0"));
         let mut told = Vec::new();
         for (name, owner) in [("alices", alice()), ("bobs", bob()), ("servers", own_uid())] {
             let (control, controls) = mpsc::unbounded_channel();
@@ -104,18 +107,17 @@ impl Scene {
                     pullers: Vec::new(),
                 },
             };
-            host.jobs().insert(Nspace::new(name).unwrap(), entry);
+            host.0.table.entries().insert(Nspace::new(name).unwrap(), entry);
             told.push(controls);
         }
-        Self { host, told }
+        Self { host, launcher, told }
     }
 
     /// Nothing has come of it for anybody.
     fn is_untouched(&mut self) -> bool {
-        let launcher = &self.host.0.shared.launcher;
         self.told.iter_mut().all(|told| told.try_recv().is_err())
-            && launcher.asked.load(Ordering::Relaxed) == 0
-            && self.host.jobs().values().all(|job| job.forwarding.pullers.is_empty())
+            && self.launcher.asked.load(Ordering::Relaxed) == 0
+            && self.host.0.table.entries().values().all(|job| job.forwarding.pullers.is_empty())
     }
 }
 
@@ -145,7 +147,8 @@ fn what_is_not_in_the_table_is_refused() {
     ];
     let owners = ["abort", "job_control", "iof_pull", "push_stdin"];
     for upcall in Upcall::ALL.iter().copied() {
-        let admits = |uid: u32, named: &str| host.admit(upcall, &user("alices", uid), &[proc(named)]).is_ok();
+        let admits =
+            |uid: u32, named: &str| host.0.gate.admit(upcall, &user("alices", uid), &[proc(named)]).is_ok();
         let is_for_all = strangers.contains(&upcall.name());
         let is_for_owners = is_for_all || owners.contains(&upcall.name());
         assert_eq!(admits(alice(), "alices"), is_for_owners, "{upcall:?}");
@@ -161,12 +164,12 @@ fn what_is_not_in_the_table_is_refused() {
 #[test]
 fn who_names_nobody_means_its_own_job_which_must_be_its_own() {
     let Scene { host, .. } = Scene::new();
-    let admits = |name: &str, uid: u32| status(host.admit(Upcall::Abort, &user(name, uid), &[]));
+    let admits = |name: &str, uid: u32| status(host.0.gate.admit(Upcall::Abort, &user(name, uid), &[]));
     assert_eq!(admits("alices", alice()), Status::SUCCESS);
     assert_eq!(admits("bobs", alice()), Status::ERR_NO_PERMISSIONS);
     assert_eq!(admits("started-by-others", alice()), Status::SUCCESS);
     let both = [proc("alices"), proc("bobs")];
-    let refused = host.admit(Upcall::JobControl, &user("alices", alice()), &both).unwrap_err();
+    let refused = host.0.gate.admit(Upcall::JobControl, &user("alices", alice()), &both).unwrap_err();
     assert_eq!(refused.status(), Status::ERR_NO_PERMISSIONS);
     assert_eq!(refused.message(), format!("bobs:0 does not belong to uid {}", alice()));
 }
@@ -201,7 +204,7 @@ async fn jct_01_a_job_that_has_come_since_the_gate_is_not_controlled_by_others()
         let control = JobControl::new(vec![proc(victim)]).with_directives(kill.clone());
         let stranger = cx("alices", alice());
         // nobody would say that it was carried out
-        let refused = scene.host.control_jobs(&stranger, control).now_or_never().unwrap();
+        let refused = scene.host.0.controller.control(&stranger, control).now_or_never().unwrap();
         assert_eq!(status(refused), Status::ERR_NO_PERMISSIONS);
     }
     assert!(scene.is_untouched());
@@ -209,19 +212,19 @@ async fn jct_01_a_job_that_has_come_since_the_gate_is_not_controlled_by_others()
 
 #[tokio::test]
 async fn a_users_own_job_is_its_to_abort_read_and_feed() {
-    let Scene { host, mut told } = Scene::new();
+    let Scene { host, launcher, mut told } = Scene::new();
     let (owner, all) = (cx("alices", alice()), vec![ProcId::wildcard("alices".parse().unwrap())]);
     host.abort(&owner, Abort::new(1, "").with_procs(all.clone())).await.unwrap();
     assert!(matches!(told[0].try_recv(), Ok(Control::Abort { status: 1, .. })));
     host.push_stdin(&owner, IofPush::new(all.clone(), "input".into())).await.unwrap();
-    assert_eq!(host.0.shared.launcher.asked.load(Ordering::Relaxed), 1);
+    assert_eq!(launcher.asked.load(Ordering::Relaxed), 1);
     let pull = |start| IofPullRequest::new(IofPull::new(all.clone(), IofChannels::STDOUT), start);
-    let pullers = || host.jobs()["alices"].forwarding.pullers.len();
+    let pullers = || host.0.table.entries()["alices"].forwarding.pullers.len();
     host.iof_pull(&owner, pull(true)).await.unwrap();
     assert_eq!(pullers(), 1);
     host.iof_pull(&owner, pull(false)).await.unwrap();
     assert_eq!(pullers(), 0);
-    host.jobs().remove("alices");
+    host.0.table.entries().remove("alices");
     host.iof_pull(&owner, pull(false)).await.unwrap();
 }
 
@@ -231,7 +234,7 @@ async fn jct_01_the_host_of_another_node_gets_no_further_than_its_process_would(
     let answers = Answers(Arc::downgrade(&scene.host.0));
     let mut control = JobControl::new(vec![ProcId::wildcard("bobs".parse().unwrap())]);
     control.directives = Directives::new().with(&keys::JOB_CTRL_KILL, true);
-    let ask = Ask::Request { caller: user("alices", alice()), request: Request::JobControl(control) };
+    let ask = PeerRequest::Request { caller: user("alices", alice()), request: Request::JobControl(control) };
     let told = answers.ask(&ask).now_or_never().unwrap();
     let Err(Failure { status: Status::ERR_NO_PERMISSIONS, .. }) = told else { panic!("{told:?}") };
     assert!(scene.is_untouched());
@@ -273,13 +276,12 @@ async fn a_launcher_that_starts_as_itself_only_starts_nothing_for_others() {
     let words = format!("jobs of uid {} cannot be started here", alice());
     assert!(error.message().starts_with(&words), "{error}");
     assert!(scene.is_untouched());
-    assert_eq!(scene.host.jobs().len(), 3);
+    assert_eq!(scene.host.0.table.entries().len(), 3);
 }
 
-impl Answers<Launching, MemoryExchange> {
-    async fn ask(&self, ask: &Ask) -> Result<Told, Failure> {
-        use super::super::Responder;
-        let answer = self.respond("n1", super::super::peer::encode(ask)).await;
-        super::super::peer::decode_reply(answer)
+impl Answers {
+    async fn ask(&self, ask: &PeerRequest) -> Result<PeerReply, Failure> {
+        let answer = self.respond("n1", encode_request(ask)).await;
+        decode_reply(answer)
     }
 }

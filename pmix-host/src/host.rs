@@ -1,29 +1,26 @@
-//! The host itself: its state, and which file carries out each of its upcalls.
+//! The host itself: routes each upcall to its service.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::fmt;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use pmix_types::{Directives, Nspace, ProcId, Rank, Status, keys};
-
-use super::attributes::taken_by;
-use super::cluster::Shared;
-use super::peer::Answers;
-use super::publish::Publishing;
-use super::start::JobEntry;
-use super::store::User;
-use super::supervise::Control;
-use super::syslog::Syslog;
-use super::{Exchange, Launcher};
 use pmix_server::ServerHandle;
 use pmix_server::host::{
     Abort, Capabilities, ClientConnected, ClientFinalized, ClientLost, ConnectRequest, Connected,
-    DirectModexRequest, Disconnect, Event, FenceRequest, Found, GroupRequest, Grouped, HostError, HostModule,
+    DirectModexRequest, Disconnect, Event, FenceRequest, Found, GroupRequest, Grouped, HostModule,
     HostResult, Infos, IofPullRequest, IofPush, JobControl, Log, Lookup, Publish, QueryRequest, QueryResults,
     Spawn, ToolConnected, Unpublish, Upcall, UpcallContext,
 };
+use pmix_types::{Nspace, ProcId, ProcInfo};
+
+use crate::answers::Answers;
+use crate::attributes::taken_by;
+use crate::jobs::{Cluster, Control, JobStart, Node, RunningJob, StartError};
+use crate::services::Services;
+use crate::store::{Ended, PublishLimits};
+use crate::user::User;
+use crate::{Exchange, Launcher};
 
 /// A ready host: give it a [`Launcher`] and an [`Exchange`] and it is a resource manager.
 ///
@@ -48,160 +45,166 @@ use pmix_server::host::{
 /// started, a lost connection ends a process, and deregistration the job. A session ends when
 /// [`StandardHost::end_session`] says so.
 ///
-/// On a server with [`other_users`](pmix_server::ServerBuilder::other_users), what processes of other users ask for is refused
+/// On a server with [`other_users`](pmix_server::ServerBuilder::other_users), what processes of other users request is refused
 /// with `ERR_NO_PERMISSIONS` unless it is about their own user's jobs. What they spawn runs as their user, if the launcher
 /// can do that ([`Launcher::starts_as_others`]), and is refused with `ERR_NOT_SUPPORTED` if it cannot. Tools of other users
 /// are refused.
 ///
 /// A directive that is required and that it does not know is refused with `ERR_NOT_SUPPORTED` (GEN-05); a fence
 /// is refused for all of its participants. The name of a job that spans several servers must not be used again:
-/// they number its fences, and may still remember those of the old one.
+/// they count its fences, and may still remember those of the old one.
 ///
 /// Hand a clone to [`ServerBuilder::host`](pmix_server::ServerBuilder::host) and keep one to start jobs with.
-#[derive(Debug)]
-pub struct StandardHost<L, X>(pub(super) Arc<Inner<L, X>>);
+#[derive(Clone)]
+pub struct StandardHost(pub(crate) Arc<Services>);
 
-#[derive(Debug)]
-pub(super) struct Inner<L, X> {
-    pub(super) shared: Arc<Shared<L, X>>,
-    pub(super) exchange: X,
-    handle: OnceLock<ServerHandle>,
-    /// Fences so far by their participants: all servers count alike.
-    pub(super) rounds: Mutex<BTreeMap<String, Rounds>>,
-    /// Namespaces of connected groups with those of their members.
-    pub(super) assemblies: Mutex<BTreeMap<Nspace, BTreeSet<Nspace>>>,
-    /// Names for them that were proposed from here.
-    pub(super) assembled: AtomicU32,
-    /// Numbers for groups that were proposed from here.
-    pub(super) contexts: AtomicU64,
-    tools: AtomicU32,
-    syslog: OnceLock<Syslog>,
-    pub(super) publishing: Publishing,
-}
-
-/// The fences of one set of participants.
-#[derive(Debug)]
-pub(super) struct Rounds {
-    pub(super) nspaces: BTreeSet<Nspace>,
-    /// How many have begun.
-    pub(super) count: u64,
-}
-
-impl<L, X> Inner<L, X> {
-    /// The way to this node's syslog; that of most systems, unless another is given first.
-    pub(super) fn syslog(&self) -> &Syslog {
-        self.syslog.get_or_init(Syslog::default)
-    }
-
-    pub(super) fn set_syslog(&self, syslog: Syslog) {
-        let _ = self.syslog.set(syslog);
+impl fmt::Debug for StandardHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StandardHost").field("node", &self.0.site.node()).finish_non_exhaustive()
     }
 }
 
-impl<L, X> Clone for StandardHost<L, X> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
-    }
-}
-
-impl<L: Launcher, X: Exchange> StandardHost<L, X> {
-    /// A host that starts processes with the launcher and reaches other servers through the exchange.
+impl StandardHost {
+    /// A host that starts processes with the launcher and reaches other servers through the exchange. Either may be an
+    /// `Arc`, for those who keep it too.
     ///
     /// It starts them on its own node; [`StandardHost::cluster`] makes hosts for several.
-    pub fn new(launcher: L, exchange: X) -> Self {
-        let shared = Arc::new(Shared::new(launcher));
-        let host = Self::on_node(shared.clone(), exchange);
-        shared.belongs_to([&host]);
+    pub fn new(launcher: impl Launcher, exchange: impl Exchange) -> Self {
+        let cluster = Arc::new(Cluster::new(Arc::new(launcher)));
+        let host = Self(Arc::new(Services::new(cluster.clone(), Arc::new(exchange))));
+        cluster.set_nodes([host.node()]);
         host
     }
 
-    pub(super) fn on_node(shared: Arc<Shared<L, X>>, exchange: X) -> Self {
-        Self(Arc::new(Inner {
-            shared,
-            exchange,
-            handle: OnceLock::new(),
-            rounds: Mutex::default(),
-            assemblies: Mutex::default(),
-            assembled: AtomicU32::new(0),
-            contexts: AtomicU64::new(0),
-            tools: AtomicU32::new(0),
-            syslog: OnceLock::new(),
-            publishing: Publishing::default(),
-        }))
+    /// Hosts for the servers of several nodes in this process: one for each exchange, in that order.
+    ///
+    /// They share the launcher, which must know the nodes by the names they have in the exchanges, and the jobs: a job
+    /// started by any of them is registered with the servers of all nodes, each of its processes finds the server of
+    /// its own node, and whatever one of these hears of it, its death or a call of abort, is acted on for the whole
+    /// job.
+    ///
+    /// # Examples
+    /// ```
+    /// use pmix_server::Server;
+    /// use pmix_host::{MemoryExchange, StandardHost};
+    /// # use pmix_host::{LaunchError, LaunchJob, LaunchReport, Launcher};
+    /// # #[derive(Debug)] struct MyLauncher;
+    /// # #[pmix_server::async_trait] impl Launcher for MyLauncher {
+    /// #     fn nodes(&self) -> Vec<String> { vec!["n0".into(), "n1".into()] }
+    /// #     async fn launch(
+    /// #         &self, _: LaunchJob, _: tokio::sync::mpsc::Sender<LaunchReport>,
+    /// #     ) -> Result<(), LaunchError> { Ok(()) }
+    /// #     async fn signal(&self, _: &[pmix_types::ProcId], _: i32) -> Result<(), LaunchError> { Ok(()) }
+    /// #     async fn terminate(&self, _: &[pmix_types::ProcId]) -> Result<(), LaunchError> { Ok(()) }
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// let nodes = ["n0", "n1"];
+    /// let hosts = StandardHost::cluster(MyLauncher, MemoryExchange::cluster(nodes));
+    /// let mut servers = Vec::new();
+    /// for (host, node) in hosts.iter().zip(nodes) {
+    ///     let server = Server::builder().host(host.clone()).hostname(node);
+    /// #   let server = server.session_root(dir.path());
+    ///     servers.push(server.start().await?);
+    /// }
+    /// assert_eq!(servers.len(), 2);
+    /// # Ok(()) }
+    /// ```
+    pub fn cluster<X: Exchange>(
+        launcher: impl Launcher,
+        exchanges: impl IntoIterator<Item = X>,
+    ) -> Vec<Self> {
+        let cluster = Arc::new(Cluster::new(Arc::new(launcher)));
+        let host = |exchange| Self(Arc::new(Services::new(cluster.clone(), Arc::new(exchange))));
+        let hosts: Vec<Self> = exchanges.into_iter().map(host).collect();
+        cluster.set_nodes(hosts.iter().map(Self::node));
+        hosts
     }
 
-    pub(super) fn handle(&self) -> HostResult<&ServerHandle> {
-        let missing = || {
-            HostError::new(
-                Status::ERR_INIT,
-                "the host has no server yet: give it to Server::builder().host() and start that",
-            )
-        };
-        self.0.handle.get().ok_or_else(missing)
+    /// This node, as jobs speak to it.
+    fn node(&self) -> std::sync::Weak<dyn Node> {
+        let node: Arc<dyn Node> = self.0.node.clone();
+        Arc::downgrade(&node)
     }
 
-    pub(super) fn jobs(&self) -> MutexGuard<'_, BTreeMap<Nspace, JobEntry>> {
-        lock(&self.0.shared.jobs)
+    /// The same host with other limits to what each user may have published. To be called on the node that keeps
+    /// the data, the first by name, before its server starts.
+    #[must_use]
+    pub fn with_publish_limits(self, limits: PublishLimits) -> Self {
+        self.0.published.set_limits(limits);
+        self
     }
 
-    fn control(&self, nspace: &Nspace, control: Control) {
-        if let Some(job) = self.jobs().get(nspace) {
-            // the job may just have ended
-            let _ = job.control.send(control);
-        }
+    /// The same host with this socket as its node's syslog instead of `/dev/log`. The first one given counts (LOG-06).
+    #[cfg(feature = "syslog")]
+    #[must_use]
+    pub fn with_syslog(self, socket: impl AsRef<std::path::Path>) -> Self {
+        self.0.logger.set_syslog(socket.as_ref());
+        self
     }
 
-    /// The same as an answer.
-    fn note(&self, nspace: &Nspace, control: Control) -> HostResult<()> {
-        self.control(nspace, control);
-        Ok(())
+    #[cfg(feature = "durable")]
+    /// The same host with a file for what is published with [`Persistence::INDEF`](pmix_types::Persistence::INDEF): it lasts longer than the server,
+    /// however that ends.
+    ///
+    /// A publish with that persistence returns when its data is on disk. The data that the file holds is published
+    /// from the start, with its publishers, ranges and access as they were. To be called on the node that keeps the
+    /// data, the first by name, before its server starts; on other nodes the file stays empty. The file is made if
+    /// it is not there, for its owner only. A second call changes nothing but to open its file.
+    ///
+    /// # Errors
+    /// [`DurableError`](crate::DurableError) if the file is in use, damaged, or of another kind or format. It is never replaced.
+    ///
+    /// # Examples
+    /// ```
+    /// use pmix_host::{DurableError, MemoryExchange, StandardHost};
+    /// # use pmix_host::{Launcher, LaunchError, LaunchJob, LaunchReport};
+    /// # use pmix_server::{async_trait, types::ProcId};
+    /// # struct MyLauncher;
+    /// # #[async_trait] impl Launcher for MyLauncher {
+    /// #     fn nodes(&self) -> Vec<String> { vec!["n0".into()] }
+    /// #     async fn launch(&self, _: LaunchJob, _: tokio::sync::mpsc::Sender<LaunchReport>) -> Result<(), LaunchError> { Ok(()) }
+    /// #     async fn signal(&self, _: &[ProcId], _: i32) -> Result<(), LaunchError> { Ok(()) }
+    /// #     async fn terminate(&self, _: &[ProcId]) -> Result<(), LaunchError> { Ok(()) }
+    /// # }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let file = dir.path().join("published");
+    /// let host = StandardHost::new(MyLauncher, MemoryExchange::single("n0")).with_durable_store(&file)?;
+    ///
+    /// let other = StandardHost::new(MyLauncher, MemoryExchange::single("n0")).with_durable_store(&file);
+    /// assert!(matches!(other, Err(DurableError::InUse { .. })));
+    /// # Ok(()) }
+    /// ```
+    pub fn with_durable_store(self, path: impl AsRef<std::path::Path>) -> Result<Self, crate::DurableError> {
+        let (file, items) = crate::publish::open(path.as_ref())?;
+        self.0.published.keep_on(Arc::new(file), items);
+        Ok(self)
     }
 
-    fn abort_jobs(&self, cx: &UpcallContext, req: &Abort) -> HostResult<()> {
-        let caller = &cx.caller.nspace;
-        if req.procs.iter().any(|proc| !proc.rank.is_wildcard()) {
-            let message = "single processes cannot be aborted here: abort all of a namespace (rank WILDCARD)";
-            return Err(HostError::new(Status::ERR_PARAM_VALUE_NOT_SUPPORTED, message));
-        }
-        let targets: Vec<&Nspace> = if req.procs.is_empty() {
-            vec![caller]
-        } else {
-            req.procs.iter().map(|proc| &proc.nspace).collect()
-        };
-        let jobs = self.jobs();
-        if let Some(stranger) = targets.iter().find(|nspace| !jobs.contains_key(**nspace)) {
-            let message =
-                format!("{stranger} was not started by this resource manager, so it cannot be aborted");
-            return Err(HostError::new(Status::ERR_PARAM_VALUE_NOT_SUPPORTED, message));
-        }
-        drop(jobs);
-        for nspace in targets {
-            let (by, message) = (cx.caller.clone(), req.message.clone());
-            // looked at before the caller is answered and ends: who dies after that may have died of the abort
-            let dead = self.dead_unseen(nspace);
-            self.control(nspace, Control::Abort { by, status: req.status, message, dead });
-        }
-        Ok(())
+    /// Starts a job: registers it with the servers, launches its processes, and watches them until all have ended.
+    ///
+    /// Ranks are numbered app by app and put on the nodes in blocks, as even as possible: on all of the launcher's, unless
+    /// `HOST` or `HOSTFILE` names some (SPN-02). Applications that name the same nodes share them.
+    ///
+    /// # Errors
+    /// [`StartError`] names the process, program, node and cause; nothing is left running or registered.
+    ///
+    /// # Cancel safety
+    /// Not cancel-safe: a dropped future may leave processes running until the launcher is dropped.
+    pub async fn start_job(&self, start: JobStart) -> Result<RunningJob, StartError> {
+        self.0.jobs.start_unless(start, std::future::pending()).await
     }
 
-    /// Processes that have ended by what the launcher knows, whether that has been heard of or not.
-    fn dead_unseen(&self, nspace: &Nspace) -> Vec<Rank> {
-        let mut rows = self.process_table(nspace);
-        rows.retain(|row| self.0.shared.launcher.has_ended(&row.proc));
-        rows.into_iter().map(|row| row.proc.rank).collect()
+    /// The process table of a job that was started here and runs; empty for any other.
+    pub fn process_table(&self, nspace: &Nspace) -> Vec<ProcInfo> {
+        self.0.table.rows(nspace)
     }
 
-    /// Gives a tool its identity.
-    fn let_tool_in(&self, mut req: ToolConnected) -> HostResult<ProcId> {
-        take_identity(&mut req.directives)?;
-        req.directives.deny_unprocessed()?;
-        if let Some(wish) = req.wish {
-            return Ok(wish);
-        }
-        let number = self.0.tools.fetch_add(1, Ordering::Relaxed);
-        let nspace = Nspace::new(format!("{}.tool.{number}", self.handle()?.proc_id().nspace));
-        let nspace = nspace.map_err(|error| HostError::new(Status::ERR_BAD_PARAM, error.to_string()))?;
-        Ok(ProcId::new(nspace, Rank::from_raw(0)))
+    /// A session has ended: the one of this number or, with `None`, that of jobs without a number. Removes what its
+    /// processes have published until its end (PUB-08).
+    pub fn end_session(&self, session: Option<u32>) {
+        self.0.published.forget(Ended::Session(session));
     }
 }
 
@@ -215,12 +218,12 @@ macro_rules! behind_the_gate {
         const SERVED: &[Upcall] = &[Upcall::ClientLost, $(Upcall::$upcall),+];
 
         #[async_trait]
-        impl<L: Launcher, X: Exchange> HostModule for StandardHost<L, X> {
+        impl HostModule for StandardHost {
             $($ungated)*
 
             $(async fn $method(&self, cx: &UpcallContext, req: $request) -> HostResult<$answer> {
-                let ($host, $cx, $req) = (self, cx, req);
-                self.admit(Upcall::$upcall, &User::of(cx), $named)?;
+                let ($host, $cx, $req) = (&*self.0, cx, req);
+                self.0.gate.admit(Upcall::$upcall, &User::of(cx), $named)?;
                 $work
             })+
         }
@@ -230,7 +233,7 @@ macro_rules! behind_the_gate {
 behind_the_gate! {
     {
         fn capabilities(&self) -> Capabilities {
-            let takes_input = self.0.shared.launcher.takes_stdin();
+            let takes_input = self.0.launcher.takes_stdin();
             SERVED
                 .iter()
                 .copied()
@@ -240,72 +243,59 @@ behind_the_gate! {
 
         /// A second server is ignored: one host serves one node.
         fn started(&self, handle: &ServerHandle) {
-            if self.0.handle.set(handle.clone()).is_ok() {
-                let answers = Answers(Arc::downgrade(&self.0));
-                self.0.exchange.serve(Arc::new(answers));
+            if self.0.site.set_server(handle) {
+                self.0.site.serve(Arc::new(Answers(Arc::downgrade(&self.0))));
             }
         }
 
         async fn client_lost(&self, cx: &UpcallContext, req: ClientLost) -> HostResult<()> {
-            self.forget_lost(&req.proc);
-            if self.jobs().contains_key(&req.proc.nspace) {
-                self.control(&req.proc.nspace, Control::Lost { rank: req.proc.rank, order: cx.id });
+            self.0.published.forget_lost(&req.proc);
+            if self.0.table.contains(&req.proc.nspace) {
+                self.0.table.tell(&req.proc.nspace, Control::Lost { rank: req.proc.rank, order: cx.id });
             } else {
-                self.announce_loss(cx, req.proc).await;
+                self.0.events.tell_of_loss(cx, req.proc).await;
             }
             Ok(())
         }
     }
 
     ClientConnected client_connected(host, _cx, req: ClientConnected) -> (), of &[]
-        => host.note(&req.proc.nspace, Control::Connected(req.proc.rank));
+        => { host.table.tell(&req.proc.nspace, Control::Connected(req.proc.rank)); Ok(()) };
     ClientFinalized client_finalized(host, _cx, req: ClientFinalized) -> (), of &[]
-        => host.note(&req.proc.nspace, Control::Finalized(req.proc.rank));
+        => { host.table.tell(&req.proc.nspace, Control::Finalized(req.proc.rank)); Ok(()) };
     Abort abort(host, cx, req: Abort) -> (), of &req.procs
-        => host.abort_jobs(cx, &req);
+        => host.jobs.abort(cx, &req);
     Fence fence(host, cx, req: FenceRequest) -> Bytes, of &req.procs
-        => host.carry_out_fence(cx, req).await;
+        => host.collectives.fence(cx, req).await;
     Connect connect(host, cx, req: ConnectRequest) -> Connected, of &req.procs
-        => host.carry_out_connect(cx, req).await;
+        => host.collectives.connect(cx, req).await;
     Disconnect disconnect(host, cx, req: Disconnect) -> (), of &req.procs
-        => host.carry_out_disconnect(cx, req).await;
+        => host.collectives.disconnect(cx, req).await;
     Group group(host, cx, req: GroupRequest) -> Grouped, of &req.procs
-        => host.carry_out_group(cx, req).await;
+        => host.collectives.group(cx, req).await;
     Publish publish(host, cx, req: Publish) -> (), of &[]
-        => host.publish_data(cx, req).await;
+        => host.published.publish(cx, req).await;
     Lookup lookup(host, cx, req: Lookup) -> Found, of &[]
-        => host.look_up(cx, req).await;
+        => host.published.look_up(cx, req).await;
     Unpublish unpublish(host, cx, req: Unpublish) -> (), of &[]
-        => host.unpublish_data(cx, req).await;
+        => host.published.unpublish(cx, req).await;
     Spawn spawn(host, cx, req: Spawn) -> Nspace, of &[]
-        => host.spawn_child(cx, req).await;
+        => host.jobs.spawn(cx, req).await;
     Log log(host, cx, req: Log) -> (), of &[]
-        => host.write_log(cx, req).await;
-    JobControl job_control(host, cx, req: JobControl) -> Infos, of &host.those_here(&req.targets)
-        => host.control_jobs(cx, req).await;
+        => host.logger.write(cx, req).await;
+    JobControl job_control(host, cx, req: JobControl) -> Infos, of &host.table.those_here(&req.targets)
+        => host.controller.control(cx, req).await;
     NotifyEvent notify_event(host, cx, req: Event) -> (), of &[]
-        => host.carry_event(cx, req).await;
+        => host.events.carry(cx, req).await;
     // its end takes back what it was given
     IofPull iof_pull(host, cx, req: IofPullRequest) -> (), of if req.start { &req.pull.procs } else { &[] }
-        => host.change_forwarding(cx, req);
+        => host.forwarder.change_forwarding(cx, req);
     PushStdin push_stdin(host, _cx, req: IofPush) -> (), of &req.targets
-        => host.take_input(req).await;
+        => host.forwarder.take_input(req).await;
     DirectModex direct_modex(host, cx, req: DirectModexRequest) -> Bytes, of &[]
-        => host.fetch_data(cx, req).await;
+        => host.modex.fetch(cx, req).await;
     Query query(host, cx, req: QueryRequest) -> QueryResults, of &[]
-        => host.answer_queries(&User::of(cx), req);
+        => host.queries.answer(&User::of(cx), req);
     ToolConnected tool_connected(host, _cx, req: ToolConnected) -> ProcId, of &[]
-        => host.let_tool_in(req);
-}
-
-/// The identity that comes with a request is that of the context.
-pub(super) fn take_identity(directives: &mut Directives) -> HostResult<()> {
-    directives.take::<u32>(&keys::USERID)?;
-    directives.take::<u32>(&keys::GRPID)?;
-    Ok(())
-}
-
-/// A panic elsewhere leaves these tables whole: each lock holds one change.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+        => host.identities.assign(req);
 }

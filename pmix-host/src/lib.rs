@@ -1,53 +1,36 @@
-//! A ready host for most resource managers: [`StandardHost`] on a [`Launcher`] and an [`Exchange`].
+#![doc = include_str!("../README.md")]
 //!
 //! Ids in the documentation, such as FEN-01, name rules of the Standard: see [`pmix_types::rules`].
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod answers;
 mod attributes;
-mod cluster;
 mod collective;
-mod connect;
 mod dmodex;
-#[cfg(feature = "durable")]
-mod durable;
-mod environment;
 mod events;
+mod exchange;
 mod gate;
-mod group;
 mod host;
-mod iof;
-mod job;
-mod job_control;
-mod log;
+mod internode;
+mod jobs;
+mod launcher;
 mod memory;
-mod notices;
-mod peer;
-mod places;
-mod plan;
 mod publish;
-mod query;
 #[cfg(test)]
 mod servers;
-mod spawn;
-mod start;
-mod store;
-mod supervise;
-mod syslog;
-mod tempdir;
-mod traits;
-mod wishes;
+mod services;
+pub mod store;
+mod tools;
+mod user;
 
-#[cfg(feature = "durable")]
-pub use durable::DurableError;
-pub use environment::environment;
+pub use exchange::{Exchange, ExchangeError, Responder};
 pub use host::StandardHost;
-pub use job::{JobOutcome, JobReport, JobStart, OnFailure};
+pub use jobs::{JobOutcome, JobReport, JobStart, OnFailure, RunningJob, StartError, environment};
+pub use launcher::{
+    LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher, Machine, OutputChannel, ProcExit,
+};
 pub use memory::MemoryExchange;
 pub use pmix_server::Account;
-pub use start::{Job, StartError};
+#[cfg(feature = "durable")]
+pub use publish::DurableError;
 pub use store::PublishLimits;
-#[cfg(test)]
-pub(crate) use store::sim;
-pub use traits::{
-    Exchange, ExchangeError, LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher, Machine,
-    OutputChannel, ProcExit, Responder,
-};

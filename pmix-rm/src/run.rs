@@ -83,7 +83,7 @@ struct Run {
     guardian: Arc<Guardian>,
     launcher: LocalLauncher,
     /// Starts jobs on all nodes.
-    host: StandardHost<LocalLauncher, MemoryExchange>,
+    host: StandardHost,
     /// The server of each node.
     servers: Vec<Server>,
 }

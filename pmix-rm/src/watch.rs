@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use bytes::Bytes;
-use pmix_host::{Job, JobOutcome, JobReport, LaunchReport, OutputChannel, ProcExit};
+use pmix_host::{JobOutcome, JobReport, LaunchReport, OutputChannel, ProcExit, RunningJob};
 use pmix_types::ProcId;
 use rustix::process::Signal;
 use tokio::time::Instant;
@@ -38,7 +38,7 @@ impl Ending {
 #[derive(Debug)]
 pub(crate) struct Watch<'a> {
     plan: Plan,
-    job: Job,
+    job: RunningJob,
     console: &'a mut Console,
     lines: BTreeMap<(ProcId, OutputChannel), Lines>,
     /// The reason for ending it early, if any.
@@ -52,7 +52,7 @@ pub(crate) struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    pub(crate) fn new(plan: Plan, job: Job, console: &'a mut Console) -> Self {
+    pub(crate) fn new(plan: Plan, job: RunningJob, console: &'a mut Console) -> Self {
         let timeout_at = plan.timeout.map(|time| Instant::now() + time);
         Self {
             plan,

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use pmix_client::types::App;
 use pmix_client::{Nspace, ProcId};
 use pmix_host::{
-    Exchange, Job, JobStart, LaunchError, LaunchJob, LaunchReport, Launcher, Machine, MemoryExchange,
-    OnFailure, ProcExit, StandardHost,
+    JobStart, LaunchError, LaunchJob, LaunchReport, Launcher, Machine, MemoryExchange, OnFailure, ProcExit,
+    RunningJob, StandardHost,
 };
 use tokio::sync::{mpsc, watch};
 
@@ -96,11 +96,7 @@ impl TestLauncher {
     }
 
     /// A node under a [`StandardHost`] with this launcher and a job of so many ranks, which has started.
-    pub async fn node(
-        &self,
-        nspace: &str,
-        ranks: u32,
-    ) -> (TestNode, StandardHost<Self, MemoryExchange>, Job) {
+    pub async fn node(&self, nspace: &str, ranks: u32) -> (TestNode, StandardHost, RunningJob) {
         let host = StandardHost::new(self.clone(), MemoryExchange::single(&*self.0.nodes[0]));
         let node = self.node_of(host.clone()).await;
         let job = self.start(&host, nspace, ranks).await;
@@ -108,12 +104,12 @@ impl TestLauncher {
     }
 
     /// The first node under this host, without a job.
-    pub async fn node_of<X: Exchange>(&self, host: StandardHost<Self, X>) -> TestNode {
+    pub async fn node_of(&self, host: StandardHost) -> TestNode {
         TestNode::builder(0).nspace("registered").hostname(&self.0.nodes[0]).host(host).start().await
     }
 
     /// Starts a job of so many ranks.
-    pub async fn start<X: Exchange>(&self, host: &StandardHost<Self, X>, nspace: &str, ranks: u32) -> Job {
+    pub async fn start(&self, host: &StandardHost, nspace: &str, ranks: u32) -> RunningJob {
         let start = JobStart::new(Nspace::new(nspace).unwrap(), vec![App::new("program", ranks)]);
         within(host.start_job(start.on_failure(OnFailure::Continue))).await.unwrap()
     }

@@ -12,7 +12,7 @@ use super::collectives::Gathering;
 use super::fixtures::*;
 use super::model::Who;
 use super::world::{NODES, World};
-use crate::sim::{Asker, SimStore, Wait};
+use crate::store::{Ended, LookupOutcome, Requester, Store, User, Waiting};
 use pmix_engine::{Answer, CallValue, Caller, HostCall, Input, UpcallId, UpcallRequest};
 
 /// What the host says when it is made to fail.
@@ -49,8 +49,8 @@ pub(super) struct Host {
     /// Answered or cancelled.
     pub(super) past: Vec<(usize, UpcallId)>,
     asleep: Vec<Parcel>,
-    pub(super) store: SimStore,
-    waiting: BTreeMap<(usize, UpcallId), Wait>,
+    pub(super) store: Store,
+    waiting: BTreeMap<(usize, UpcallId), Waiting>,
     /// Processes that it knows to take part in nothing any more.
     pub(super) gone: BTreeSet<usize>,
     /// By step of the program.
@@ -118,9 +118,9 @@ impl World {
         assert!(self.host.upcalls.remove(&(node, id)), "{id:?} is cancelled and not under way");
         self.host.past.push((node, id));
         if let Some(mut wait) = self.host.waiting.remove(&(node, id)) {
-            let served = SimStore::served(&mut wait);
+            let served = wait.try_found();
             assert!(served.is_none(), "who waits is served as soon as the data is there");
-            self.host.store.leave(&wait);
+            self.host.store.cancel(&wait);
         }
         self.withdraw(node, id);
     }
@@ -158,25 +158,26 @@ impl World {
                 Ok(Answer::Done)
             }
             R::Publish(request) => {
-                let asker = self.asker(&caller);
-                let result = self.host.store.publish(asker, request);
+                let publisher = self.requester(&caller);
+                let result = self.host.store.publish(publisher, request);
                 self.serve_waiting();
                 result.map(|()| Answer::Done).map_err(Failure::from)
             }
             // who has given up reads nothing
             R::Lookup(_) if !is_wanted => return,
-            R::Lookup(request) => match self.host.store.look(self.asker(&caller), request) {
-                Ok(result) => {
-                    result.iter().for_each(|found| self.model.handed_out(found));
-                    result.map(Answer::Found).map_err(Failure::from)
+            R::Lookup(request) => match self.host.store.lookup(self.requester(&caller), request) {
+                Ok(LookupOutcome::Found(found)) => {
+                    self.model.handed_out(&found);
+                    Ok(Answer::Found(found))
                 }
-                Err(wait) => {
+                Ok(LookupOutcome::Waits(wait)) => {
                     self.host.waiting.insert((node, id), wait);
                     return;
                 }
+                Err(error) => Err(Failure::from(error)),
             },
             R::Unpublish(request) => {
-                let result = self.host.store.unpublish(self.asker(&caller), request);
+                let result = self.host.store.unpublish(&self.requester(&caller).user, request);
                 result.map(|()| Answer::Done).map_err(Failure::from)
             }
             R::DirectModex(_) if !is_wanted => return,
@@ -207,16 +208,16 @@ impl World {
         self.says(node, id, answer);
     }
 
-    fn asker(&self, caller: &Caller) -> Asker {
+    fn requester(&self, caller: &Caller) -> Requester {
         let Who { node, session, .. } = self.model.who[self.model.index(&caller.proc)];
-        let (proc, uid, gid) = (caller.proc.clone(), caller.uid, caller.gid);
-        Asker { proc, uid, gid, node: format!("n{node}"), session: Some(session) }
+        let user = User::new(caller.proc.clone(), caller.uid, caller.gid);
+        Requester::new(user, format!("n{node}"), Some(session))
     }
 
     fn serve_waiting(&mut self) {
         let mut served = Vec::new();
         for (at, wait) in &mut self.host.waiting {
-            served.extend(SimStore::served(wait).map(|found| (*at, found)));
+            served.extend(wait.try_found().map(|found| (*at, found)));
         }
         for ((node, id), found) in served {
             self.host.waiting.remove(&(node, id));
@@ -253,7 +254,7 @@ impl World {
     pub(super) fn is_over_for_host(&mut self, who: usize) {
         self.host.gone.insert(who);
         let proc: ProcId = self.model.who[who].proc.clone();
-        self.host.store.proc_has_ended(&proc);
+        self.host.store.forget(&Ended::of_proc(&proc));
         self.settle_collectives();
     }
 

@@ -13,6 +13,7 @@ use super::fixtures::*;
 use super::host::{Host, Parcel, Wish};
 use super::model::{Model, Who};
 use super::{Action, Step};
+use crate::store::Ended;
 use pmix_engine::Upcall;
 use pmix_engine::{Answer, CallId, Command, Config, ConnId, Engine, HostCall, Input, PeerCred, RequestId};
 
@@ -354,7 +355,7 @@ impl World {
             return;
         }
         self.model.all_going(|item, who| who.proc.nspace == nspace && item.ends_with_job());
-        self.host.store.job_has_ended(&nspace);
+        Ended::of_job(&nspace).iter().for_each(|ended| self.host.store.forget(ended));
         for who in 0..self.procs.len() {
             if self.model.who[who].proc.nspace == nspace {
                 self.procs[who].program.clear();

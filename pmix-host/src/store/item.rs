@@ -2,42 +2,41 @@
 
 use std::sync::Arc;
 
-use pmix_types::{
-    DataArray, DataRange, Directives, Info, KeyName, Memory, Pdata, Persistence, ProcId, Status, Value, keys,
-};
+use pmix_types::{DataArray, DataRange, Directives, Info, KeyName, Memory, Pdata, Persistence, ProcId, keys};
 
-use super::{Look, Party};
-use pmix_server::host::{HostError, HostResult};
+use super::look::Look;
+use super::range::{Requester, bad_param, custom, range, reaches};
+use pmix_server::host::HostResult;
 
 /// What an item takes in the indexes.
 const PLACES: usize = 512;
 
 /// A published key.
 #[derive(Clone, Debug, PartialEq)]
-pub(in super::super) struct Item {
-    pub(in super::super) publisher: Arc<Party>,
-    pub(in super::super) data: Pdata,
-    pub(in super::super) access: Arc<Access>,
-    pub(in super::super) persistence: Persistence,
+pub(crate) struct Item {
+    pub(crate) publisher: Arc<Requester>,
+    pub(crate) data: Pdata,
+    pub(crate) access: Arc<Access>,
+    pub(crate) persistence: Persistence,
 }
 
 /// Who may find an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in super::super) struct Access {
-    pub(in super::super) range: DataRange,
+pub(crate) struct Access {
+    pub(crate) range: DataRange,
     /// The processes of a custom range, in order and once.
-    pub(in super::super) custom: Vec<ProcId>,
+    pub(crate) custom: Vec<ProcId>,
     /// Users and groups that the publisher has named, in place of its own user (PUB-09).
-    pub(in super::super) named: Option<(Vec<u32>, Vec<u32>)>,
+    pub(crate) named: Option<(Vec<u32>, Vec<u32>)>,
 }
 
 impl Item {
-    pub(super) const fn key(&self) -> &KeyName {
+    pub(crate) const fn key(&self) -> &KeyName {
         &self.data.key
     }
 
     /// What it counts against the limits of its user: what it takes with its places in the indexes.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let named = self.access.named.as_ref();
         let lists =
             self.access.custom.heap() + named.map_or(0, |(users, groups)| users.heap() + groups.heap());
@@ -45,7 +44,7 @@ impl Item {
     }
 
     /// Whether the other, of the same key, would be taken for this one (PUB-04, PUB-05). Users do not meet.
-    pub(super) fn is_rival(&self, other: &Self) -> bool {
+    pub(crate) fn is_rival(&self, other: &Self) -> bool {
         let (own, their) = (&*self.publisher, &*other.publisher);
         own.user.uid == their.user.uid
             && self.access.range == other.access.range
@@ -59,27 +58,27 @@ impl Item {
             }
     }
 
-    /// The publisher in the asker's range, and the asker in the publisher's (PUB-07, PUB-10).
-    pub(super) fn is_in_range(&self, look: &Look) -> bool {
-        reaches(look.range, &look.custom, &look.asker, &self.publisher)
-            && reaches(self.access.range, &self.access.custom, &self.publisher, &look.asker)
+    /// The publisher in the reader's range, and the reader in the publisher's (PUB-07, PUB-10).
+    pub(crate) fn is_in_range(&self, look: &Look) -> bool {
+        reaches(look.range, &look.custom, &look.requester, &self.publisher)
+            && reaches(self.access.range, &self.access.custom, &self.publisher, &look.requester)
     }
 
     /// The same user, unless the publisher has said whom else or whom instead (PUB-09).
-    pub(super) fn admits(&self, asker: &Party) -> bool {
-        let (own, asker) = (&self.publisher.user, &asker.user);
+    pub(crate) fn admits(&self, reader: &Requester) -> bool {
+        let (own, reader) = (&self.publisher.user, &reader.user);
         match &self.access.named {
             Some((users, groups)) => {
-                own == asker
-                    || users.contains(&asker.uid)
-                    || asker.gid.is_some_and(|gid| groups.contains(&gid))
+                own == reader
+                    || users.contains(&reader.uid)
+                    || reader.gid.is_some_and(|gid| groups.contains(&gid))
             }
-            None => own.uid == asker.uid,
+            None => own.uid == reader.uid,
         }
     }
 
-    /// Smaller for what is nearer to the asker: narrow ranges first (PUB-14), then the own user.
-    pub(super) fn distance(&self, asker: &Party) -> (u8, bool) {
+    /// Smaller for what is nearer to the reader: narrow ranges first (PUB-14), then the own user.
+    pub(crate) fn distance(&self, reader: &Requester) -> (u8, bool) {
         let width = match self.access.range {
             DataRange::PROC_LOCAL => 0,
             DataRange::CUSTOM => 1,
@@ -88,47 +87,20 @@ impl Item {
             DataRange::SESSION => 4,
             _ => 5,
         };
-        (width, self.publisher.user.uid != asker.user.uid)
+        (width, self.publisher.user.uid != reader.user.uid)
     }
 }
 
 impl Access {
     /// Reads it from the directives of a publish, which must be none but those known here (GEN-05).
-    pub(super) fn take(directives: &mut Directives) -> HostResult<Self> {
+    pub(crate) fn take(directives: &mut Directives) -> HostResult<Self> {
         let access =
             Self { range: range(directives)?, custom: custom(directives)?, named: named(directives)? };
         Ok(access)
     }
 }
 
-/// Whether a range around one process reaches another (PUB-06).
-fn reaches(range: DataRange, custom: &[ProcId], from: &Party, to: &Party) -> bool {
-    match range {
-        DataRange::LOCAL => from.node == to.node,
-        DataRange::NAMESPACE => from.user.proc.nspace == to.user.proc.nspace,
-        DataRange::SESSION => from.session == to.session,
-        DataRange::GLOBAL => true,
-        DataRange::CUSTOM => custom.iter().any(|proc| proc.matches(&to.user.proc)),
-        DataRange::PROC_LOCAL => from.user.proc == to.user.proc,
-        _ => false,
-    }
-}
-
-pub(super) fn range(directives: &mut Directives) -> HostResult<DataRange> {
-    let range = directives.take(&keys::RANGE)?.unwrap_or(DataRange::SESSION);
-    let known = [
-        DataRange::RM,
-        DataRange::LOCAL,
-        DataRange::NAMESPACE,
-        DataRange::SESSION,
-        DataRange::GLOBAL,
-        DataRange::CUSTOM,
-        DataRange::PROC_LOCAL,
-    ];
-    if known.contains(&range) { Ok(range) } else { Err(bad_param(format!("{range} is no range of data"))) }
-}
-
-pub(super) fn persistence(directives: &mut Directives) -> HostResult<Persistence> {
+pub(crate) fn persistence(directives: &mut Directives) -> HostResult<Persistence> {
     let persistence = directives.take(&keys::PERSISTENCE)?.unwrap_or(Persistence::APP);
     let known = [
         Persistence::INDEF,
@@ -141,18 +113,6 @@ pub(super) fn persistence(directives: &mut Directives) -> HostResult<Persistence
         true => Ok(persistence),
         false => Err(bad_param(format!("{persistence} does not say how long data is kept"))),
     }
-}
-
-pub(super) fn custom(directives: &mut Directives) -> HostResult<Vec<ProcId>> {
-    Ok(match directives.take(&keys::EVENT_CUSTOM_RANGE)? {
-        Some(DataArray::Proc(mut procs)) => {
-            procs.sort();
-            procs.dedup();
-            procs
-        }
-        Some(_) => return Err(bad_param("a custom range is a list of processes")),
-        None => Vec::new(),
-    })
 }
 
 /// Users and groups with access, if the publisher names any.
@@ -179,25 +139,8 @@ fn named(directives: &mut Directives) -> HostResult<Option<(Vec<u32>, Vec<u32>)>
     Ok(is_given.then(|| (users.unwrap_or_default(), groups.unwrap_or_default())))
 }
 
-/// How many keys a lookup waits for: a number, 0 and a bare flag for all. Open MPI gives a boolean.
-pub(super) fn wait_count(directives: &mut Directives, all: usize) -> HostResult<Option<usize>> {
-    let bad = || bad_param("a lookup waits for a number of keys, or for all");
-    let wait = match directives.get_value(keys::WAIT.name()) {
-        None | Some(Value::Bool(false)) => None,
-        Some(Value::Undef | Value::Bool(true)) => Some(all),
-        Some(value) => match value.get::<i32>().ok().and_then(|count| usize::try_from(count).ok()) {
-            Some(0) => Some(all),
-            Some(count) => Some(count.min(all)),
-            None => return Err(bad()),
-        },
-    };
-    // read above: it comes in several types
-    directives.remove(&keys::WAIT);
-    Ok(wait)
-}
-
-pub(super) fn items(
-    publisher: &Arc<Party>,
+pub(crate) fn items(
+    publisher: &Arc<Requester>,
     data: Vec<Info>,
     access: &Arc<Access>,
     persistence: Persistence,
@@ -208,8 +151,4 @@ pub(super) fn items(
         Item { publisher: publisher.clone(), data, access: access.clone(), persistence }
     };
     data.into_iter().map(item).collect()
-}
-
-fn bad_param(problem: impl Into<String>) -> HostError {
-    HostError::new(Status::ERR_BAD_PARAM, problem)
 }

@@ -16,9 +16,9 @@ use pmix_server::host::HostError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PublishLimits {
-    /// Keys, counted once for each range that they are published in; 131,072 if not told otherwise.
+    /// Keys, counted once for each range that they are published in; 131,072 by default.
     pub items: usize,
-    /// Bytes of keys, values and lists of access, as they are held in memory; 256 MiB if not told otherwise.
+    /// Bytes of keys, values and lists of access, as they are held in memory; 256 MiB by default.
     pub bytes: usize,
 }
 
@@ -38,7 +38,7 @@ impl PublishLimits {
     }
 
     /// Why a user may not have so much.
-    pub(super) fn refuse(self, usage: Usage, uid: u32) -> Option<HostError> {
+    pub(crate) fn refuse(self, usage: Usage, uid: u32) -> Option<HostError> {
         let reason = if usage.items > self.items {
             format!("uid {uid} would have more than {} keys published", self.items)
         } else if usage.bytes > self.bytes {
@@ -46,7 +46,7 @@ impl PublishLimits {
         } else {
             return None;
         };
-        let message = format!("{reason}, the limit of the host: unpublish what is not needed any more");
+        let message = format!("{reason}, the limit of the host: unpublish what is no longer needed");
         Some(HostError::new(Status::ERR_OUT_OF_RESOURCE, message))
     }
 }
@@ -59,26 +59,26 @@ impl Default for PublishLimits {
 
 /// What a user has published.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Usage {
+pub(crate) struct Usage {
     items: usize,
     bytes: usize,
 }
 
 impl Usage {
-    pub(super) const fn plus(self, bytes: usize) -> Self {
+    pub(crate) const fn plus(self, bytes: usize) -> Self {
         Self { items: self.items.saturating_add(1), bytes: self.bytes.saturating_add(bytes) }
     }
 
-    pub(super) const fn add(&mut self, bytes: usize) {
+    pub(crate) const fn add(&mut self, bytes: usize) {
         *self = self.plus(bytes);
     }
 
-    pub(super) const fn subtract(&mut self, bytes: usize) {
+    pub(crate) const fn subtract(&mut self, bytes: usize) {
         self.items = self.items.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(bytes);
     }
 
-    pub(super) const fn is_none(self) -> bool {
+    pub(crate) const fn is_none(self) -> bool {
         self.items == 0
     }
 }

@@ -1,79 +1,74 @@
-//! Published data: who may find what, and for how long. Knows neither time nor tasks.
+//! Published data: who may find what, and for how long. Knows neither time nor tasks nor nodes, so that any host can use
+//! it; [`StandardHost`](crate::StandardHost) does.
+//!
+//! Make one [`Store`] for all servers whose processes are to find each other's data, pass it each publish, lookup and
+//! unpublish with its [`Requester`], and tell it what [ends](Store::forget).
 
+mod ended;
 mod item;
 mod limits;
+mod look;
+mod range;
 
-#[cfg(test)]
-pub(crate) mod sim;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use pmix_types::{
-    DataRange, Directives, Info, KeyName, Nspace, Pdata, Persistence, ProcId, Rank, RankSet, Status,
-};
+use pmix_server::host::{Found, HostError, HostResult, Lookup, Publish, Unpublish};
+use pmix_types::{Directives, Info, KeyName, Pdata, Persistence, ProcId, Rank, Status};
 use tokio::sync::oneshot;
 
-use self::item::{custom, items, persistence, range, wait_count};
-use super::host::take_identity;
-use pmix_server::host::{Found, HostError, HostResult, UpcallContext};
-
-pub(super) use self::item::{Access, Item};
-pub use self::limits::PublishLimits;
+use self::item::{items, persistence};
 use self::limits::Usage;
+use self::range::{custom, range};
+use crate::user::take_identity;
 
-/// A process with the user and group that the kernel knows it by.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct User {
-    pub(super) proc: ProcId,
-    pub(super) uid: u32,
-    /// `None` if it is not known: then it is in no group.
-    pub(super) gid: Option<u32>,
-}
-
-impl User {
-    /// Who asks, as the kernel says.
-    pub(super) fn of(cx: &UpcallContext) -> Self {
-        Self { proc: cx.caller.clone(), uid: cx.uid, gid: cx.gid }
-    }
-}
-
-/// A process with all that decides what it can find.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Party {
-    pub(super) user: User,
-    pub(super) node: String,
-    /// Number of its job's session, if the job was given one.
-    pub(super) session: Option<u32>,
-}
-
-/// Whom a lookup asks for, and what.
-#[derive(Clone, Debug)]
-pub(super) struct Look {
-    asker: Party,
-    keys: Vec<KeyName>,
-    range: DataRange,
-    custom: Vec<ProcId>,
-    /// How many of the keys must be there; `None` if it does not wait.
-    wait: Option<usize>,
-}
-
-/// Something that is over, and with it what was to be kept no longer (PUB-08).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Over {
-    /// These processes of a namespace, or all of them: what was to be kept so long.
-    Procs { nspace: Nspace, ranks: Option<RankSet>, persistence: Persistence },
-    /// A namespace, as far as its processes were on this node.
-    Nspace { nspace: Nspace, node: String },
-    /// A session.
-    Session(Option<u32>),
-}
+pub use self::ended::Ended;
+pub(crate) use self::item::{Access, Item};
+pub use self::limits::PublishLimits;
+pub(crate) use self::look::Look;
+pub use self::look::{LookupOutcome, Waiting};
+pub use self::range::{Requester, reaches};
+pub use crate::user::User;
 
 /// All that is published.
+///
+/// # Examples
+/// ```
+/// use pmix_host::store::{Ended, LookupOutcome, Requester, Store, User};
+/// use pmix_server::host::{Lookup, Publish};
+/// use pmix_server::types::{DataRange, Directives, Info, ProcId, Rank, Status, Value, keys};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let requester = |nspace: &str| -> Result<Requester, Box<dyn std::error::Error>> {
+///     let proc = ProcId::new(nspace.parse()?, Rank::new(0)?);
+///     Ok(Requester::new(User::new(proc, 1000, Some(1000)), "node1", None))
+/// };
+/// let mut store = Store::default();
+/// let (server, client) = (requester("server")?, requester("client")?);
+///
+/// // the client waits for what is not published yet
+/// let waits = Directives::new().with(&keys::WAIT, 1);
+/// let lookup = Lookup::new(vec!["port".parse()?]).with_directives(waits);
+/// let LookupOutcome::Waits(mut waiting) = store.lookup(client.clone(), lookup)? else { panic!("not published yet") };
+///
+/// let data = vec![Info::dynamic("port".parse()?, 7000_u32)];
+/// store.publish(server.clone(), Publish::new(data))?;
+/// let found = waiting.try_found().ok_or("it is published now")?;
+/// assert_eq!((&found[0].proc, &found[0].value), (&server.user.proc, &Value::Uint32(7000)));
+///
+/// // it was published for as long as its job runs
+/// for ended in Ended::of_job(&server.user.proc.nspace) {
+///     store.forget(&ended);
+/// }
+/// let error = store.lookup(client, Lookup::new(vec!["port".parse()?])).unwrap_err();
+/// assert_eq!(error.status(), Status::ERR_NOT_FOUND);
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Default)]
-pub(super) struct Store {
+pub struct Store {
     limits: PublishLimits,
     items: BTreeMap<u64, Entry>,
     by_key: BTreeMap<KeyName, BTreeSet<u64>>,
@@ -94,48 +89,67 @@ struct Entry {
     is_shown: bool,
 }
 
-/// A lookup that waits.
+/// A lookup that waits, as the store holds it.
 #[derive(Debug)]
-pub(super) struct Waiter {
+struct Waiter {
     look: Look,
     answer: oneshot::Sender<Found>,
 }
 
-/// The place of a lookup that waits; to be left with [`Store::leave`].
-#[derive(Debug)]
-pub(super) struct Place {
-    pub(super) number: u64,
-    pub(super) answer: oneshot::Receiver<Found>,
-}
-
-impl Look {
-    pub(super) fn new(asker: Party, mut keys: Vec<KeyName>, mut directives: Directives) -> HostResult<Self> {
-        take_identity(&mut directives)?;
-        // a key that is named twice is found once
-        keys.sort_unstable();
-        keys.dedup();
-        let wait = wait_count(&mut directives, keys.len())?;
-        let look =
-            Self { asker, keys, range: range(&mut directives)?, custom: custom(&mut directives)?, wait };
-        directives.deny_unprocessed()?;
-        Ok(look)
-    }
-
-    fn lacks(&self, found: usize) -> bool {
-        self.wait.is_some_and(|count| found < count)
-    }
-}
-
 impl Store {
-    pub(super) fn set_limits(&mut self, limits: PublishLimits) {
+    /// An empty store with these limits.
+    pub fn new(limits: PublishLimits) -> Self {
+        Self { limits, ..Self::default() }
+    }
+
+    /// Publishes data: all of it, or nothing. Lookups that wait for it are answered, in the order they came.
+    ///
+    /// # Errors
+    /// `ERR_DUPLICATE_KEY` if one of the keys is published already by the same user in the same range (PUB-04, PUB-05),
+    /// `ERR_OUT_OF_RESOURCE` if it is more than the [limits](PublishLimits) allow, `ERR_BAD_PARAM` for directives with
+    /// invalid values, `ERR_NOT_SUPPORTED` for a required directive that it does not know (GEN-05).
+    pub fn publish(&mut self, publisher: Requester, request: Publish) -> HostResult<()> {
+        let numbers = self.admit(publisher, request.data, request.directives)?;
+        self.show(&numbers);
+        Ok(())
+    }
+
+    /// Looks keys up. Of several items under a key, the one with the narrowest range is found (PUB-14); data that is to
+    /// be read once is gone then.
+    ///
+    /// # Errors
+    /// Unless `WAIT` says to wait: `ERR_NOT_FOUND` if nothing is published for the requester,
+    /// `ERR_NO_PERMISSIONS` if all of it is for other users (PUB-12). For directives as [`publish`](Self::publish).
+    pub fn lookup(&mut self, reader: Requester, request: Lookup) -> HostResult<LookupOutcome> {
+        match self.look(Look::new(reader, request.keys, request.directives)?) {
+            Ok(found) => found.map(LookupOutcome::Found),
+            Err(waiting) => Ok(LookupOutcome::Waits(waiting)),
+        }
+    }
+
+    /// Ends the wait of a lookup.
+    pub fn cancel(&mut self, waiting: &Waiting) {
+        self.leave(waiting.number);
+    }
+
+    /// Unpublishes what this very process has published in the range of the request: these keys, or with none of them
+    /// everything (PUB-15). Keys that are not published are skipped.
+    ///
+    /// # Errors
+    /// For directives as [`publish`](Self::publish).
+    pub fn unpublish(&mut self, publisher: &User, request: Unpublish) -> HostResult<()> {
+        self.take_back(publisher, &request.keys, request.directives).map(drop)
+    }
+
+    pub(crate) fn set_limits(&mut self, limits: PublishLimits) {
         self.limits = limits;
     }
 
     /// Takes all of the data in, or nothing if one of the keys is taken (PUB-04) or it is too much. Nobody finds it
     /// until it is shown; returns its numbers.
-    pub(super) fn admit(
+    pub(crate) fn admit(
         &mut self,
-        publisher: Party,
+        publisher: Requester,
         data: Vec<Info>,
         mut directives: Directives,
     ) -> HostResult<Vec<u64>> {
@@ -159,14 +173,14 @@ impl Store {
 
     /// What was read back from the disk; found at once.
     #[cfg(feature = "durable")]
-    pub(super) fn restore(&mut self, number: u64, item: Item) {
+    pub(crate) fn restore(&mut self, number: u64, item: Item) {
         self.last_item = self.last_item.max(number);
         let bytes = item.bytes();
         self.insert(number, Entry { item, bytes, is_shown: true });
     }
 
     /// Lets data be found, first by those who wait for it, in the order they came.
-    pub(super) fn show(&mut self, numbers: &[u64]) {
+    pub(crate) fn show(&mut self, numbers: &[u64]) {
         let mut woken = BTreeSet::new();
         for number in numbers {
             if let Some(entry) = self.items.get_mut(number) {
@@ -180,19 +194,19 @@ impl Store {
     }
 
     /// Takes data out that was admitted and is not to be found after all.
-    pub(super) fn withdraw(&mut self, numbers: &[u64]) {
+    pub(crate) fn withdraw(&mut self, numbers: &[u64]) {
         for number in numbers {
             self.remove(*number);
         }
     }
 
     /// The items of these numbers.
-    pub(super) fn items<'a>(&'a self, numbers: &'a [u64]) -> impl Iterator<Item = (u64, &'a Item)> {
+    pub(crate) fn items<'a>(&'a self, numbers: &'a [u64]) -> impl Iterator<Item = (u64, &'a Item)> {
         numbers.iter().filter_map(|number| Some((*number, &self.items.get(number)?.item)))
     }
 
-    /// Finds what the asker may see, or gives it a place among those who wait (PUB-13).
-    pub(super) fn look(&mut self, look: Look) -> Result<HostResult<Found>, Place> {
+    /// Finds what the asker may see, or has it wait (PUB-13).
+    pub(crate) fn look(&mut self, look: Look) -> Result<HostResult<Found>, Waiting> {
         let found = self.best_of_each(&look);
         if look.lacks(found.len()) {
             return Err(self.wait(look));
@@ -204,7 +218,11 @@ impl Store {
     }
 
     /// Ends a wait, whether it was served or not.
-    pub(super) fn leave(&mut self, number: u64) -> Option<Waiter> {
+    pub(crate) fn leave(&mut self, number: u64) {
+        self.take_waiter(number);
+    }
+
+    fn take_waiter(&mut self, number: u64) -> Option<Waiter> {
         let waiter = self.waiting.remove(&number)?;
         for key in &waiter.look.keys {
             remove_from(&mut self.wanted, key, number);
@@ -214,7 +232,7 @@ impl Store {
 
     /// Removes what this very process has published in this range; no keys for all of it (PUB-15), and no list of processes
     /// for every custom range. Returns the numbers of what was to be kept on disk.
-    pub(super) fn unpublish(
+    pub(crate) fn take_back(
         &mut self,
         publisher: &User,
         keys: &[KeyName],
@@ -239,10 +257,11 @@ impl Store {
         Ok(lasting.map(|(number, _)| number).collect())
     }
 
-    /// Removes what was to live no longer (PUB-08).
-    pub(super) fn forget(&mut self, over: &Over) {
+    /// Removes what was to be kept no longer than what has ended (PUB-08). To be called for the ends of processes,
+    /// applications, jobs and sessions: the store hears of none of them by itself.
+    pub fn forget(&mut self, over: &Ended) {
         let gone: Vec<u64> = match over {
-            Over::Procs { nspace, ranks, persistence } => {
+            Ended::Procs { nspace, ranks, persistence } => {
                 let everybody = [0..=u32::MAX];
                 let ranges: Vec<_> = match ranks {
                     Some(ranks) => ranks.ranges().collect(),
@@ -259,7 +278,7 @@ impl Store {
                     .filter(|number| self.has(*number, |item| item.persistence == *persistence))
                     .collect()
             }
-            Over::Nspace { nspace, node } => {
+            Ended::Nspace { nspace, node } => {
                 let proc = |rank| ProcId::new(nspace.clone(), Rank::from_raw(rank));
                 let published = self.by_proc.range(proc(0)..=proc(u32::MAX)).flat_map(|(_, numbers)| numbers);
                 let was_to_end = |item: &Item| {
@@ -268,7 +287,7 @@ impl Store {
                 };
                 published.copied().filter(|number| self.has(*number, was_to_end)).collect()
             }
-            Over::Session(session) => {
+            Ended::Session(session) => {
                 let was_to_end = |item: &Item| {
                     item.publisher.session == *session && item.persistence == Persistence::SESSION
                 };
@@ -279,9 +298,8 @@ impl Store {
     }
 
     /// How many lookups wait.
-    #[cfg(test)]
-    pub(super) fn waiting(&self) -> usize {
-        assert_eq!(self.waiting.is_empty(), self.wanted.is_empty());
+    pub fn waiting(&self) -> usize {
+        debug_assert_eq!(self.waiting.is_empty(), self.wanted.is_empty());
         self.waiting.len()
     }
 
@@ -328,9 +346,9 @@ impl Store {
             let shown =
                 self.by_key.get(key)?.iter().filter_map(|number| Some((number, self.items.get(number)?)));
             let visible = shown.filter(|(_, Entry { item, is_shown, .. })| {
-                *is_shown && item.is_in_range(look) && item.admits(&look.asker)
+                *is_shown && item.is_in_range(look) && item.admits(&look.requester)
             });
-            let best = visible.min_by_key(|(_, entry)| entry.item.distance(&look.asker));
+            let best = visible.min_by_key(|(_, entry)| entry.item.distance(&look.requester));
             best.map(|(number, _)| *number)
         };
         let keys: BTreeSet<_> = look.keys.iter().collect();
@@ -365,7 +383,7 @@ impl Store {
         HostError::new(status, format!("nothing is published for this process under {}", names.join(", ")))
     }
 
-    fn wait(&mut self, look: Look) -> Place {
+    fn wait(&mut self, look: Look) -> Waiting {
         self.last_waiter += 1;
         let number = self.last_waiter;
         for key in &look.keys {
@@ -373,7 +391,7 @@ impl Store {
         }
         let (sender, answer) = oneshot::channel();
         self.waiting.insert(number, Waiter { look, answer: sender });
-        Place { number, answer }
+        Waiting { number, answer }
     }
 
     /// Gives a lookup that waits what it waits for, if it is there and somebody still listens.
@@ -384,7 +402,7 @@ impl Store {
         if !is_left && waiter.look.lacks(found.len()) {
             return;
         }
-        let waiter = self.leave(number);
+        let waiter = self.take_waiter(number);
         if let Some(waiter) = waiter.filter(|_| !is_left) {
             // who leaves at this moment has read it
             let _ = waiter.answer.send(self.hand_out(&found));

@@ -1,25 +1,31 @@
-use pmix_types::{DataArray, Value, keys};
+use pmix_types::{DataArray, DataRange, Value, keys};
 
 use super::*;
+use crate::user::User;
 
-fn user(name: &str, rank: u32, uid: u32) -> Party {
+fn user(name: &str, rank: u32, uid: u32) -> Requester {
     on_node(name, rank, uid, "n0")
 }
 
-fn on_node(name: &str, rank: u32, uid: u32, node: &str) -> Party {
+fn on_node(name: &str, rank: u32, uid: u32, node: &str) -> Requester {
     let proc = ProcId::new(name.parse().unwrap(), Rank::from_raw(rank));
-    Party { user: User { proc, uid, gid: Some(uid + 1) }, node: node.to_owned(), session: None }
+    Requester { user: User { proc, uid, gid: Some(uid + 1) }, node: node.to_owned(), session: None }
 }
 
 /// Publishes as a host without disk does.
-fn publish(store: &mut Store, by: &Party, data: Vec<Info>, directives: &Directives) -> Result<(), Status> {
+fn publish(
+    store: &mut Store,
+    by: &Requester,
+    data: Vec<Info>,
+    directives: &Directives,
+) -> Result<(), Status> {
     let numbers = store.admit(by.clone(), data, directives.clone()).map_err(|error| error.status())?;
     store.show(&numbers);
     Ok(())
 }
 
-fn unpublish(store: &mut Store, by: &Party, keys: &[KeyName], directives: &Directives) {
-    store.unpublish(&by.user, keys, directives.clone()).unwrap();
+fn unpublish(store: &mut Store, by: &Requester, keys: &[KeyName], directives: &Directives) {
+    store.take_back(&by.user, keys, directives.clone()).unwrap();
 }
 
 fn key(name: &str) -> KeyName {
@@ -30,9 +36,9 @@ fn data(pairs: &[(&str, u32)]) -> Vec<Info> {
     pairs.iter().map(|(name, value)| Info::dynamic(key(name), *value)).collect()
 }
 
-fn over(nspace: &str, ranks: &str, persistence: Persistence) -> Over {
+fn over(nspace: &str, ranks: &str, persistence: Persistence) -> Ended {
     let ranks = Some(ranks.parse().unwrap());
-    Over::Procs { nspace: nspace.parse().unwrap(), ranks, persistence }
+    Ended::Procs { nspace: nspace.parse().unwrap(), ranks, persistence }
 }
 
 fn in_range(range: DataRange) -> Directives {
@@ -45,7 +51,7 @@ fn lasting(persistence: Persistence) -> Directives {
 
 fn look(
     store: &mut Store,
-    asker: &Party,
+    asker: &Requester,
     names: &[&str],
     directives: &Directives,
 ) -> Option<Result<Vec<u32>, Status>> {
@@ -60,7 +66,7 @@ fn look(
     }
 }
 
-fn find(store: &mut Store, asker: &Party, name: &str) -> Option<u32> {
+fn find(store: &mut Store, asker: &Requester, name: &str) -> Option<u32> {
     match look(store, asker, &[name], &in_range(DataRange::GLOBAL)).unwrap() {
         Ok(values) => Some(values[0]),
         Err(status) => {
@@ -96,7 +102,7 @@ fn pub_05_pub_14_ranges_are_apart_and_the_narrowest_wins() {
 
 #[test]
 fn pub_05_ranges_of_different_processes_do_not_meet() {
-    let near = |name, rank, node: &str, session| Party { session, ..on_node(name, rank, 7, node) };
+    let near = |name, rank, node: &str, session| Requester { session, ..on_node(name, rank, 7, node) };
     let a = near("job", 0, "n0", Some(1));
     let custom = |ranks: &[u32]| {
         let procs = ranks.iter().map(|rank| user("guests", *rank, 7).user.proc).collect();
@@ -173,7 +179,7 @@ fn pub_06_pub_07_pub_10_both_must_be_in_range_of_each_other() {
 #[test]
 fn pub_06_those_without_a_session_number_are_in_a_session_of_their_own() {
     let session = in_range(DataRange::SESSION);
-    let of = |name, session| Party { session, ..user(name, 0, 7) };
+    let of = |name, session| Requester { session, ..user(name, 0, 7) };
     let (none, some) = (of("job", None), of("numbered", Some(1)));
     let mut store = Store::default();
     publish(&mut store, &none, data(&[("none", 1)]), &session).unwrap();
@@ -209,7 +215,7 @@ fn pub_06_a_custom_range_is_those_listed() {
 fn pub_05_pub_15_what_is_for_one_list_is_taken_back_without_that_for_another() {
     let mut store = Store::default();
     let (a, [b, c]) = (user("job", 0, 7), [1, 2].map(|rank| user("job", rank, 7)));
-    let for_one = |one: &Party| {
+    let for_one = |one: &Requester| {
         let listed = DataArray::Proc(vec![one.user.proc.clone()]);
         in_range(DataRange::CUSTOM).with(&keys::EVENT_CUSTOM_RANGE, listed)
     };
@@ -267,7 +273,7 @@ fn pub_08_data_lives_as_long_as_was_said() {
 #[test]
 fn pub_08_the_end_of_a_session_or_of_a_part_of_a_job_is_that_of_no_other() {
     let mut store = Store::default();
-    let of = |session| Party { session: Some(session), ..user("job", session, 7) };
+    let of = |session| Requester { session: Some(session), ..user("job", session, 7) };
     for session in [1, 2] {
         let name = session.to_string();
         publish(&mut store, &of(session), data(&[(&name, session)]), &{
@@ -275,7 +281,7 @@ fn pub_08_the_end_of_a_session_or_of_a_part_of_a_job_is_that_of_no_other() {
         })
         .unwrap();
     }
-    store.forget(&Over::Session(Some(1)));
+    store.forget(&Ended::Session(Some(1)));
     assert_eq!([find(&mut store, &of(2), "1"), find(&mut store, &of(2), "2")], [None, Some(2)]);
     let kinds = [("proc", Persistence::PROC), ("app", Persistence::APP), ("session", Persistence::SESSION)];
     for (rank, node) in [(3, "n0"), (4, "n1")] {
@@ -284,7 +290,7 @@ fn pub_08_the_end_of_a_session_or_of_a_part_of_a_job_is_that_of_no_other() {
             publish(&mut store, &by, data(&[(&format!("{kind} {node}"), 1)]), &lasting(persistence)).unwrap();
         }
     }
-    store.forget(&Over::Nspace { nspace: "job".parse().unwrap(), node: "n0".to_owned() });
+    store.forget(&Ended::Nspace { nspace: "job".parse().unwrap(), node: "n0".to_owned() });
     let left = ["proc n0", "app n0", "session n0", "proc n1", "app n1", "session n1"]
         .map(|name| find(&mut store, &user("job", 9, 7), name).is_some());
     assert_eq!(left, [false, false, true, true, true, true]);

@@ -2052,6 +2052,9 @@ pub mod session_server {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct HostRequest {
+    /// Version of the format between hosts, as in HostReply and HostPart. Another one is refused.
+    #[prost(uint32, tag = "24")]
+    pub version: u32,
     /// The process behind the request, with user and group as reported by the kernel of its node; a server for its own requests.
     #[prost(message, optional, tag = "1")]
     pub caller: ::core::option::Option<Proc>,
@@ -2098,6 +2101,39 @@ pub struct Awaited {
     #[prost(uint64, tag = "3")]
     pub round: u64,
 }
+/// The part of a node in an operation of several nodes, for Exchange::all_gather: its data, or why it cannot take part.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct HostPart {
+    #[prost(uint32, tag = "1")]
+    pub version: u32,
+    #[prost(oneof = "host_part::Content", tags = "2, 3, 4, 5")]
+    pub content: ::core::option::Option<host_part::Content>,
+}
+/// Nested message and enum types in `HostPart`.
+pub mod host_part {
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Content {
+        #[prost(message, tag = "2")]
+        Failure(super::Failure),
+        /// For a fence, and for operations without data: of all participants.
+        #[prost(bytes, tag = "3")]
+        Data(::prost::bytes::Bytes),
+        #[prost(message, tag = "4")]
+        Connect(super::ConnectPart),
+        #[prost(message, tag = "5")]
+        Group(super::GroupPart),
+    }
+}
+/// The part of a node in a connect.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ConnectPart {
+    /// The name it proposes for the connected set. All nodes use that of the first.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Encoded Jobs, each with its length before it in 8 bytes, the lowest first.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub jobs: ::prost::bytes::Bytes,
+}
 /// The part of a node in the construction of a group.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct GroupPart {
@@ -2130,6 +2166,8 @@ pub struct DirectModex {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct HostReply {
+    #[prost(uint32, tag = "3")]
+    pub version: u32,
     #[prost(oneof = "host_reply::Content", tags = "1, 2")]
     pub content: ::core::option::Option<host_reply::Content>,
 }

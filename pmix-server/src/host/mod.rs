@@ -41,6 +41,8 @@ pub use pmix_engine::upcall::{
 /// - Declare in [`HostModule::capabilities`] the entries that you serve; the server calls no others.
 /// - Not block the thread (GEN-16); awaiting is fine.
 /// - Expect that an answer may no longer be wanted, see [`UpcallContext::cancelled`]; a late answer is dropped.
+/// - Refuse required directives that you do not know: take those that you carry out, then call
+///   [`Directives::deny_unprocessed`], which fails with `ERR_NOT_SUPPORTED` (GEN-05).
 ///
 /// # Entries
 /// [`Upcall`] lists the entries by their names in the Standard's module, and the functions that each of them serves.
@@ -95,6 +97,11 @@ pub trait HostModule: Send + Sync + 'static {
     /// The directive `LOCAL_COLLECTIVE_STATUS` says that the local part has failed (FEN-13). Tell the other nodes, or they
     /// wait for ever. With it, `EVENT_AFFECTED_PROCS` names the processes responsible, at most 64. Pass them to the other
     /// nodes: their hosts answer with [`HostError::with_procs`], so that the participants there learn who has died.
+    ///
+    /// A fence that fails or is cancelled on one node must fail on all of them, also on those that come to it later: keep
+    /// how an abandoned operation ended until each of its nodes has come and heard of it, or is gone. Participants may
+    /// fence again right away, so that the next operation needs an id of its own, such as a round counted alike on every
+    /// node. The same holds for connect, disconnect and groups.
     #[doc(alias = "pmix_server_fencenb_fn_t")]
     async fn fence(&self, cx: &UpcallContext, req: FenceRequest) -> HostResult<Bytes> {
         not_served(Upcall::Fence)
@@ -107,19 +114,41 @@ pub trait HostModule: Send + Sync + 'static {
         not_served(Upcall::DirectModex)
     }
 
-    /// Files data for others to look up; `ERR_DUPLICATE_KEY` if the key is taken in that range (PUB-04).
+    /// Files data for others to look up: all of it, or nothing.
+    ///
+    /// - `RANGE` says who may find it (PUB-06), `SESSION` by default; with `CUSTOM` the processes in
+    ///   `EVENT_CUSTOM_RANGE`, and the publisher only if it is among them. Decide by the caller's process, node and session.
+    /// - `PERSISTENCE` says until when it stays (PUB-08), `APP` by default; with `FIRST_READ` the first lookup takes it.
+    /// - Only processes of the publisher's user find it, unless `ACCESS_PERMISSIONS`, or `ACCESS_USERIDS` and
+    ///   `ACCESS_GRPIDS` by themselves, name users and groups: then these and the publisher (PUB-09). Go by
+    ///   [`UpcallContext::uid`] and [`gid`](UpcallContext::gid), never by `USERID` and `GRPID`, which processes set.
+    ///
+    /// `pmix_host::store::Store` is a store that keeps these rules, and those of lookup and unpublish.
+    ///
+    /// # Errors
+    /// `ERR_DUPLICATE_KEY` if the same user has published one of the keys in that range (PUB-04), `ERR_BAD_PARAM` for a range
+    /// or persistence that does not exist.
     #[doc(alias = "pmix_server_publish_fn_t")]
     async fn publish(&self, cx: &UpcallContext, req: Publish) -> HostResult<()> {
         not_served(Upcall::Publish)
     }
 
-    /// Finds published data (PUB-10).
+    /// Finds published data: what the range of its publisher lets the caller see, if the publisher is in the range of the
+    /// lookup, too (PUB-07, PUB-10). Of several values of a key, that of the narrowest range (PUB-14).
+    ///
+    /// With `WAIT` it waits until that many keys are there, all of them with 0 or without a number (PUB-13); Open MPI gives a
+    /// boolean. Without it, whatever is there is the answer. A lookup that is [cancelled](UpcallContext::cancelled)
+    /// must take nothing that is to be read once.
+    ///
+    /// # Errors
+    /// `ERR_NOT_FOUND` if nothing is found, `ERR_NO_PERMISSIONS` if all of the keys are there for other users only (PUB-12).
     #[doc(alias = "pmix_server_lookup_fn_t")]
     async fn lookup(&self, cx: &UpcallContext, req: Lookup) -> HostResult<Found> {
         not_served(Upcall::Lookup)
     }
 
-    /// Removes what the caller has published (PUB-15).
+    /// Removes what this very process has published in the range of the request: the keys named, or all with none
+    /// (PUB-15). Keys that are not there are skipped (PUB-16).
     #[doc(alias = "pmix_server_unpublish_fn_t")]
     async fn unpublish(&self, cx: &UpcallContext, req: Unpublish) -> HostResult<()> {
         not_served(Upcall::Unpublish)

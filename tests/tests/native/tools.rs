@@ -4,7 +4,7 @@ use std::process::Command;
 
 use pmix_client::Rank;
 use pmix_client::types::App;
-use pmix_host::{Job, JobStart, MemoryExchange, StandardHost};
+use pmix_host::{JobStart, MemoryExchange, RunningJob, StandardHost};
 use pmix_rm::LocalLauncher;
 use pmix_server::NativeWire;
 use pmix_tests::{Peer, Running, TestNode, on_path, program, within};
@@ -14,7 +14,7 @@ const ECHO: &str = r#"while read line; do echo "heard $line"; done"#;
 
 /// A server with a job of two, both of which take input and answer. The C library looks for files with the name that the
 /// system calls its node.
-async fn rig() -> (TestNode, Job) {
+async fn rig() -> (TestNode, RunningJob) {
     let name = rustix::system::uname().nodename().to_str().unwrap().to_owned();
     let host = StandardHost::new(LocalLauncher::new(&name), MemoryExchange::single(&name));
     let node = TestNode::builder(1).hostname(&name).host(host.clone());

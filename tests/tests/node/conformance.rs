@@ -12,7 +12,7 @@ use pmix_server::{Capabilities, HostModule, HostResult, NoHost, ServerHandle, Up
 use pmix_tests::NullLauncher;
 use pmix_types::{Nspace, ProcId};
 
-type Standard = StandardHost<NullLauncher, MemoryExchange>;
+type Standard = StandardHost;
 
 fn standard(nodes: &[String]) -> Vec<Standard> {
     let exchanges = MemoryExchange::cluster(nodes);

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use pmix_client::Nspace;
 use pmix_client::types::{App, DataRange, Event, Status, keys};
-use pmix_host::{Job, JobOutcome, JobReport, JobStart, MemoryExchange, ProcExit, StandardHost};
+use pmix_host::{JobOutcome, JobReport, JobStart, MemoryExchange, ProcExit, RunningJob, StandardHost};
 use pmix_tests::{TestLauncher, TestNode, proc, within};
 
-async fn outcome(job: &mut Job) -> JobOutcome {
+async fn outcome(job: &mut RunningJob) -> JobOutcome {
     loop {
         if let JobReport::Done(outcome) = within(job.next_report()).await.unwrap() {
             return outcome;

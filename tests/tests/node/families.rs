@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pmix_client::types::{App, DataRange, Event, Status, keys};
 use pmix_client::{Client, EventStream, Nspace, ProcId, Rank};
-use pmix_host::{Job, JobStart, MemoryExchange, OnFailure, ProcExit, StandardHost};
+use pmix_host::{JobStart, MemoryExchange, OnFailure, ProcExit, RunningJob, StandardHost};
 use pmix_tests::{Asked, TestLauncher, TestNode, within};
 
 const CODES: [Status; 5] = [
@@ -19,7 +19,7 @@ const CODES: [Status; 5] = [
 struct Rig {
     launcher: TestLauncher,
     node: TestNode,
-    parent: Job,
+    parent: RunningJob,
 }
 
 fn proc(nspace: &Nspace, rank: u32) -> ProcId {

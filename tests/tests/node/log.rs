@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use pmix_client::types::{Directives, Info, Status, Time, Value};
 use pmix_client::{Client, Logged, keys};
-use pmix_host::{Job, JobReport, LaunchReport, MemoryExchange, OutputChannel, ProcExit, StandardHost};
+use pmix_host::{JobReport, LaunchReport, MemoryExchange, OutputChannel, ProcExit, RunningJob, StandardHost};
 use pmix_tests::{TestLauncher, TestNode, on_both_runtimes, proc, within};
 use tempfile::TempDir;
 use tokio::net::UnixDatagram;
@@ -53,7 +53,7 @@ const fn user(priority: u32) -> u32 {
 /// The only rank of a job that was started on one node.
 struct Rank {
     client: Client,
-    job: Job,
+    job: RunningJob,
     launcher: TestLauncher,
     _node: TestNode,
 }

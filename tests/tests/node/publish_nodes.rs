@@ -6,7 +6,9 @@ use std::time::Duration;
 use pmix_client::types::job::JobSpec;
 use pmix_client::types::{App, DataRange, Persistence, Status};
 use pmix_client::{Client, Nspace, ProcId, Rank};
-use pmix_host::{Job, JobReport, JobStart, MemoryExchange, OnFailure, ProcExit, PublishLimits, StandardHost};
+use pmix_host::{
+    JobReport, JobStart, MemoryExchange, OnFailure, ProcExit, PublishLimits, RunningJob, StandardHost,
+};
 use pmix_tests::{NullLauncher, TestCluster, TestLauncher, TestNode, on_both_runtimes, within};
 use tokio::sync::mpsc;
 
@@ -190,7 +192,7 @@ async fn a_node_that_keeps_the_data_and_is_gone_is_named() {
     }
 }
 
-async fn done(mut job: Job) {
+async fn done(mut job: RunningJob) {
     while let Some(report) = within(job.next_report()).await {
         if let JobReport::Done(_) = report {
             return;

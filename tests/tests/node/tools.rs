@@ -6,7 +6,7 @@ use pmix_host::{JobReport, MemoryExchange, ProcExit, StandardHost};
 use pmix_tests::{TestLauncher, TestNode, proc, within};
 use pmix_tool::Tool;
 
-async fn node(name: &str, host: &StandardHost<TestLauncher, MemoryExchange>) -> TestNode {
+async fn node(name: &str, host: &StandardHost) -> TestNode {
     let builder = TestNode::builder(0).nspace("registered").hostname(name).host(host.clone());
     builder.server(|server| server.tool_support(true)).start().await
 }

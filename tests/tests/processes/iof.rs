@@ -6,7 +6,7 @@ use std::process::Command;
 
 use pmix_client::types::{App, Directives, Info, IofChannels, keys};
 use pmix_client::{Client, InputSink, OutputChunk, OutputError, OutputStream, ProcId, Rank, Status};
-use pmix_host::{Job, JobReport, JobStart, LaunchReport, MemoryExchange, OutputChannel, StandardHost};
+use pmix_host::{JobReport, JobStart, LaunchReport, MemoryExchange, OutputChannel, RunningJob, StandardHost};
 use pmix_rm::LocalLauncher;
 use pmix_server::Server;
 use pmix_tests::{Running, TestNode, program, within};
@@ -20,7 +20,7 @@ const ECHO: &str = r#"while read line; do echo "$line"; echo "$line!" >&2; done"
 /// A node whose host starts processes.
 struct Rig {
     node: TestNode,
-    host: StandardHost<LocalLauncher, MemoryExchange>,
+    host: StandardHost,
 }
 
 impl Rig {
@@ -35,11 +35,11 @@ impl Rig {
     }
 
     /// A job of a shell script that takes input.
-    async fn job(&self, name: &str, script: &str, ranks: u32) -> Job {
+    async fn job(&self, name: &str, script: &str, ranks: u32) -> RunningJob {
         self.start_job(job(name, script, ranks).stdin(Rank::WILDCARD)).await
     }
 
-    async fn start_job(&self, start: JobStart) -> Job {
+    async fn start_job(&self, start: JobStart) -> RunningJob {
         within(self.host.start_job(start)).await.unwrap()
     }
 }
@@ -48,11 +48,11 @@ fn job(name: &str, script: &str, ranks: u32) -> JobStart {
     JobStart::new(name.parse().unwrap(), vec![App::new("sh", ranks).args(["-c", script])])
 }
 
-fn all_of(job: &Job) -> ProcId {
+fn all_of(job: &RunningJob) -> ProcId {
     ProcId::wildcard(job.nspace().clone())
 }
 
-fn rank(job: &Job, rank: u32) -> ProcId {
+fn rank(job: &RunningJob, rank: u32) -> ProcId {
     ProcId::new(job.nspace().clone(), Rank::from_raw(rank))
 }
 
@@ -69,7 +69,7 @@ async fn next(output: &mut OutputStream) -> OutputChunk {
 }
 
 /// What the owner of a job sees next on a channel; `None` when the job is over. Lines that are stolen never come to it.
-async fn owner_sees(job: &mut Job, wanted: OutputChannel) -> Option<String> {
+async fn owner_sees(job: &mut RunningJob, wanted: OutputChannel) -> Option<String> {
     loop {
         match within(job.next_report()).await? {
             JobReport::Proc(LaunchReport::Output { channel, data, .. }) => {
@@ -86,7 +86,7 @@ async fn owner_sees(job: &mut Job, wanted: OutputChannel) -> Option<String> {
 }
 
 /// Speaks to an echo that is redirected, until its owner hears it again; past what was said before.
-async fn until_restored(job: &mut Job, input: &mut InputSink, seen: &mut OutputStream) {
+async fn until_restored(job: &mut RunningJob, input: &mut InputSink, seen: &mut OutputStream) {
     loop {
         say(input, "probe\n").await;
         tokio::select! {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use pmix_client::types::{App, Status, keys};
-use pmix_host::{Account, Job, JobReport, JobStart, LaunchReport};
+use pmix_host::{Account, JobReport, JobStart, LaunchReport, RunningJob};
 use pmix_tests::{OtherUser, nspace, rank_program, within};
 use tempfile::TempDir;
 
@@ -20,14 +20,14 @@ const WHO_AM_I: &str =
 
 impl Rig {
     /// A program that the host starts for a user.
-    async fn start_as(&self, user: Account, app: App) -> Job {
+    async fn start_as(&self, user: Account, app: App) -> RunningJob {
         let start = JobStart::new(nspace("embedders"), vec![app]).user(user);
         within(self.host.start_job(start)).await.unwrap()
     }
 }
 
 /// What a job says up to the end of a line.
-async fn first_line(job: &mut Job) -> String {
+async fn first_line(job: &mut RunningJob) -> String {
     let mut said = String::new();
     while !said.contains('\n') {
         if let JobReport::Proc(LaunchReport::Output { data, .. }) = within(job.next_report()).await.unwrap() {

@@ -16,7 +16,7 @@ use pmix_rm::{Guardian, LocalLauncher};
 use pmix_server::types::job::JobSpec;
 use pmix_tests::{OtherUser, Running, TestNode, nspace, proc, program, rank_program};
 
-type Host = StandardHost<LocalLauncher, MemoryExchange>;
+type Host = StandardHost;
 
 /// A server that other users reach, whose host starts processes, and two of these users.
 struct Rig {

@@ -2,13 +2,13 @@
 
 use pmix_client::types::{App, Event, Info, ProcState, Status, keys};
 use pmix_client::{ProcId, Rank};
-use pmix_host::{Account, Job, JobReport, JobStart, LaunchReport, MemoryExchange, StandardHost};
+use pmix_host::{Account, JobReport, JobStart, LaunchReport, MemoryExchange, RunningJob, StandardHost};
 use pmix_tests::{OtherUser, Running, TestLauncher, TestNode, nspace, proc, rank_program, within};
 
 use crate::{Rig, open, process};
 
 /// A process of the rank program that holds a secret, started by the host as a user or as itself.
-async fn victim(rig: &Rig, name: &str, user: Option<&OtherUser>) -> Job {
+async fn victim(rig: &Rig, name: &str, user: Option<&OtherUser>) -> RunningJob {
     let program = user.map_or_else(rank_program, |user| user.copy_of(&rank_program()));
     let app = App::new(program.to_str().unwrap(), 1).arg("keep-secret");
     let mut start = JobStart::new(nspace(name), vec![app]).stdin(Rank::WILDCARD);
@@ -21,7 +21,7 @@ async fn victim(rig: &Rig, name: &str, user: Option<&OtherUser>) -> Job {
 }
 
 /// Reads what a job says up to a line with these words.
-async fn line_with(job: &mut Job, words: &str) -> String {
+async fn line_with(job: &mut RunningJob, words: &str) -> String {
     let mut said = String::new();
     loop {
         match within(job.next_report()).await.unwrap() {

@@ -1,0 +1,80 @@
+//! What the hosts of other nodes request of this one, and which service carries it out.
+
+use std::sync::Weak;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use pmix_server::host::Upcall;
+use pmix_types::Status;
+use pmix_types::message::{Failure, Reply, Request};
+
+use crate::Responder;
+use crate::internode::{PeerReply, PeerRequest, decode_request, encode_reply};
+use crate::services::Services;
+use crate::user::User;
+
+/// Answers the hosts of other nodes. Does not keep its host alive, whose exchange holds it.
+pub(crate) struct Answers(pub(crate) Weak<Services>);
+
+#[async_trait]
+impl Responder for Answers {
+    async fn respond(&self, from: &str, request: Bytes) -> Bytes {
+        let reply = match self.0.upgrade() {
+            None => Err(Failure::new(Status::ERR_UNREACH, "the host of this node is gone")),
+            Some(services) => match decode_request(from, request) {
+                Ok(request) => answer(&services, from, request).await,
+                Err(failure) => Err(failure),
+            },
+        };
+        encode_reply(&reply)
+    }
+}
+
+async fn answer(services: &Services, from: &str, request: PeerRequest) -> Result<PeerReply, Failure> {
+    let reply = match request {
+        PeerRequest::DirectModex { proc, key } => {
+            return services.modex.give(&proc, key).await.map(PeerReply::Blob);
+        }
+        PeerRequest::Request { caller, request } => carry_out(services, &caller, request).await?,
+        PeerRequest::Published { requester, request, ticket } => {
+            services.published.serve_peer(requester, request, ticket).await?
+        }
+        PeerRequest::Ended(ended) => {
+            services.published.store().forget(&ended);
+            Reply::Done
+        }
+        PeerRequest::GiveUp(ticket) => {
+            services.published.give_up(from, ticket);
+            Reply::Done
+        }
+        PeerRequest::Awaited(awaited) => {
+            services.collectives.stand_in(awaited);
+            Reply::Done
+        }
+    };
+    Ok(PeerReply::Reply(reply))
+}
+
+/// What a process of another node has requested from its own server, which concerns this one too.
+async fn carry_out(services: &Services, caller: &User, request: Request) -> Result<Reply, Failure> {
+    match request {
+        Request::Log(log) => {
+            services.gate.admit(Upcall::Log, caller, &[])?;
+            services.logger.write_for(caller, log).await
+        }
+        Request::JobControl(control) => {
+            let here = services.table.those_here(&control.targets);
+            services.gate.admit(Upcall::JobControl, caller, &here)?;
+            services.controller.control_for(caller, control).await
+        }
+        Request::Notify(event) => {
+            services.gate.admit(Upcall::NotifyEvent, caller, &[])?;
+            services.events.take(caller, event).await
+        }
+        request => {
+            let message =
+                format!("the host of another node does not take a {} from here", request.operation());
+            Err(Failure::new(Status::ERR_NOT_SUPPORTED, message))
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Operations of several nodes, fences among them: one all-gather each.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use futures::future::join_all;
+use pmix_server::Presence;
+use pmix_server::host::{FenceRequest, HostError, HostResult, UpcallContext};
+use pmix_types::message::Failure;
+use pmix_types::{DataArray, DataType, Directives, Key, ProcId, Status, keys};
+use tokio::time::Instant;
+
+use super::rounds::Rounds;
+use crate::ExchangeError;
+use crate::internode::{
+    Awaited, Kind, Operation, Part, PeerRequest, Site, decode_part, encode_part, spelled, unreadable,
+};
+
+/// An operation that takes longer may wait for somebody who never comes.
+const LONG: Duration = Duration::from_millis(500);
+
+/// Removed from the Standard, still understood: whether an algorithm must be used (FEN-18).
+const COLLECTIVE_ALGO_REQD: Key<bool> = Key::new("pmix.calreqd", DataType::BOOL);
+
+/// Carries out the operations of several nodes that this one takes part in.
+#[derive(Clone, Debug)]
+pub(crate) struct Collectives(pub(super) Arc<State>);
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) site: Arc<Site>,
+    pub(super) rounds: Rounds,
+    /// Names for connected sets that were proposed here.
+    pub(super) sets: AtomicU32,
+    /// Numbers for groups that were proposed here.
+    pub(super) contexts: AtomicU64,
+}
+
+/// This node's part of an operation of several nodes.
+pub(super) struct Gathering {
+    pub(super) kind: Kind,
+    pub(super) procs: Vec<ProcId>,
+    pub(super) nodes: Vec<String>,
+    pub(super) directives: Directives,
+    /// For the other nodes, or why this one cannot take part.
+    pub(super) part: Result<Part, Failure>,
+    /// Id of the group that it is about.
+    pub(super) group: Option<String>,
+}
+
+impl Collectives {
+    pub(crate) fn new(site: Arc<Site>) -> Self {
+        let (sets, contexts) = (AtomicU32::new(0), AtomicU64::new(0));
+        Self(Arc::new(State { rounds: Rounds::new(site.clone()), site, sets, contexts }))
+    }
+
+    pub(crate) async fn fence(&self, cx: &UpcallContext, req: FenceRequest) -> HostResult<Bytes> {
+        let FenceRequest { procs, nodes, data, directives, .. } = req;
+        let part = Ok(Part::Data(data));
+        let gathering = Gathering { kind: Kind::Fence, procs, nodes, directives, part, group: None };
+        let mut joined = BytesMut::new();
+        for part in self.gather(cx, gathering).await? {
+            let Part::Data(data) = part else { return Err(unreadable("part").into()) };
+            joined.put(data);
+        }
+        Ok(joined.freeze())
+    }
+
+    /// Gives the other nodes' servers this one's part of an operation, and returns all parts in the order of the nodes;
+    /// fails if the operation failed on one of them.
+    pub(super) async fn gather(&self, cx: &UpcallContext, gathering: Gathering) -> HostResult<Vec<Part>> {
+        let Gathering { kind, procs, nodes, mut directives, part, group } = gathering;
+        let is_optional = match group {
+            None => directives.flag(&keys::CONNECT_OPTIONAL)?,
+            Some(_) => {
+                directives.flag(&keys::GROUP_OPTIONAL)? || directives.flag(&keys::GROUP_NOTIFY_TERMINATION)?
+            }
+        };
+        let id = match group {
+            None => directives.take(&keys::CONNECT_ID)?,
+            group => group,
+        };
+        let operation = Operation { kind, procs, id, is_optional };
+        // the other nodes could not be told of one that has no valid id
+        operation.to_request()?;
+        let participants = operation.participants();
+        let round = self.0.rounds.begin(&participants, &operation.procs, None).await.unwrap_or_default();
+        // a refusal must reach all nodes, so it goes the way of the data
+        let part = encode_part(check_collective(directives).and(part));
+        let name = format!("{participants} {round}");
+        let awaited = Awaited { operation, nodes: nodes.clone(), round };
+        let gathered = tokio::select! {
+            // first, so that the other nodes hear even of an operation that is cancelled already
+            biased;
+            gathered = self.0.site.all_gather(&name, &nodes, part) => gathered,
+            () = cx.cancelled() => return Err(Status::ERR_TIMEOUT.into()),
+            () = self.ask_after(awaited) => return Err(Status::ERROR.into()),
+        };
+        let parts = nodes.iter().zip(gathered.map_err(exchange_failure)?);
+        parts
+            .map(|(node, part)| decode_part(part).map_err(|failure| failed_on(kind, node, failure)))
+            .collect()
+    }
+
+    /// Tells the other nodes of an operation that takes long: where all participants have ended before, nobody else does.
+    /// Never ready.
+    async fn ask_after(&self, awaited: Awaited) {
+        tokio::time::sleep_until(Instant::now() + LONG).await;
+        let own = self.0.site.node();
+        let others: Vec<String> = awaited.nodes.iter().filter(|node| *node != own).cloned().collect();
+        let request = PeerRequest::Awaited(awaited);
+        // a node that is gone fails the operation itself
+        join_all(others.iter().map(|node| self.0.site.tell(node, &request))).await;
+        std::future::pending().await
+    }
+
+    /// Makes sure that this node gives its part of an operation that another one waits for, also when no process here can.
+    pub(crate) fn stand_in(&self, awaited: Awaited) {
+        let collectives = self.clone();
+        tokio::spawn(async move {
+            if let Err(error) = collectives.give_part_of_none(awaited).await {
+                tracing::debug!(%error, "an operation that another node waits for");
+            }
+        });
+    }
+
+    async fn give_part_of_none(&self, Awaited { operation, nodes, round }: Awaited) -> HostResult<()> {
+        let (participants, request) = (operation.participants(), operation.to_request()?);
+        let absent = loop {
+            if self.0.rounds.begun(&participants) >= round {
+                return Ok(());
+            }
+            match self.0.site.server()?.presence(request.clone()).await? {
+                // it may have been the one before
+                Presence::Ended => {}
+                Presence::Excused => break None,
+                Presence::Departed(failure) => break Some(failure),
+            }
+        };
+        let procs = &operation.procs;
+        if self.0.rounds.begin(&participants, procs, Some(round)).await.is_none() {
+            return Ok(());
+        }
+        let part = match (absent, operation.kind) {
+            (Some(failure), _) => Err(failure),
+            (None, Kind::Connect) => self.connect_part_of_none(procs).await.map(Part::Connect),
+            (None, Kind::Construct) => self.group_part_of_none(procs).await.map(Part::Group),
+            (None, _) => Ok(Part::Data(Bytes::new())),
+        };
+        let name = format!("{participants} {round}");
+        self.0.site.all_gather(&name, &nodes, encode_part(part)).await.map_err(exchange_failure)?;
+        Ok(())
+    }
+}
+
+/// Whether this node can take part in a fence, with what the host knows of directives.
+fn check_collective(mut directives: Directives) -> Result<(), Failure> {
+    let local = directives.take(&keys::LOCAL_COLLECTIVE_STATUS)?.unwrap_or(Status::SUCCESS);
+    if !local.is_success() {
+        return Err(local_failure(local, directives)?);
+    }
+    if directives.take_flag(&COLLECTIVE_ALGO_REQD)? {
+        return Err(HostError::not_supported("the collective algorithm that is required").into());
+    }
+    Ok(directives.deny_unprocessed()?)
+}
+
+/// Why this node cannot take part, and because of whom (FEN-13).
+fn local_failure(status: Status, mut directives: Directives) -> Result<Failure, Failure> {
+    let Some(DataArray::Proc(procs)) = directives.take(&keys::EVENT_AFFECTED_PROCS)? else {
+        return Ok(status.into());
+    };
+    let names = spelled(&procs);
+    let message = match status {
+        Status::ERR_TIMEOUT => format!("timed out waiting for {names}"),
+        _ => format!("{names} ended before entering it"),
+    };
+    Ok(Failure::new(status, message).with_procs(procs))
+}
+
+fn failed_on(kind: Kind, node: &str, failure: Failure) -> HostError {
+    let status = match failure.status {
+        // how many are left there matters to that node only (FEN-13)
+        Status::ERR_PARTIAL_SUCCESS | Status::ERR_LOST_CONNECTION => Status::ERR_PROC_TERM_WO_SYNC,
+        status => status,
+    };
+    let why = if failure.message.is_empty() { failure.status.to_string() } else { failure.message };
+    HostError::new(status, format!("the {kind} failed on node {node}: {why}")).with_procs(failure.procs)
+}
+
+fn exchange_failure(error: ExchangeError) -> HostError {
+    let status = match error {
+        ExchangeError::Abandoned { .. } => Status::ERR_TIMEOUT,
+        _ => Status::ERR_UNREACH,
+    };
+    HostError::new(status, error.to_string()).with_source(error)
+}

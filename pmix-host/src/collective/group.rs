@@ -1,0 +1,122 @@
+//! Groups: who of which node is in, under which number, and what the members tell each other.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+
+use bytes::{Bytes, BytesMut};
+use pmix_server::host::{GroupRequest, Grouped, HostError, HostResult, UpcallContext, encode_jobs};
+use pmix_types::message::Failure;
+use pmix_types::{DataRange, GroupOperation, Nspace, ProcId, keys};
+
+use super::connect::{Jobs, ranks_of};
+use super::gather::{Collectives, Gathering};
+use crate::internode::{GroupPart, Kind, Part, unreadable};
+
+impl Collectives {
+    pub(crate) async fn group(&self, cx: &UpcallContext, req: GroupRequest) -> HostResult<Grouped> {
+        let GroupRequest { operation, group, procs, absent, data, jobs, mut directives, .. } = req;
+        let wants_context_id = directives.take_flag(&keys::GROUP_ASSIGN_CONTEXT_ID)?;
+        // no number is ever given twice, so that it is unique in every range
+        directives.take::<DataRange>(&keys::RANGE)?;
+        let kind = match operation {
+            GroupOperation::CONSTRUCT => Kind::Construct,
+            GroupOperation::DESTRUCT => Kind::Destruct,
+            _ => return Err(HostError::not_supported("this operation on a group")),
+        };
+        let known = self.jobs_of(cx, &procs).await;
+        let none = Jobs::new();
+        let nodes = self.nodes_of(&procs, known.as_ref().unwrap_or(&none));
+        // in an order of their own, as each node may name them in another (GRP-01)
+        let named = one_by_one(&procs, known.as_ref().unwrap_or(&none));
+        let members = in_order(procs, known.as_ref().unwrap_or(&none));
+        let part = GroupPart {
+            members,
+            absent,
+            context_id: self.new_context_id(),
+            wants_context_id,
+            modex: data,
+            jobs,
+        };
+        let part = known.map(|_| Part::Group(part));
+        let gathering = Gathering { kind, procs: named, nodes, directives, part, group: Some(group) };
+        let parts = self.gather(cx, gathering).await?;
+        if operation == GroupOperation::DESTRUCT {
+            return Ok(Grouped::default());
+        }
+        let part = |part| match part {
+            Part::Group(part) => Ok(part),
+            _ => Err(unreadable("part")),
+        };
+        Ok(join(parts.into_iter().map(part).collect::<Result<_, _>>()?))
+    }
+
+    /// A number for a group that no node has given before; never 0, which C programs take for none.
+    fn new_context_id(&self) -> u64 {
+        let nodes = self.0.site.nodes();
+        let own = nodes.iter().position(|node| node == self.0.site.node()).unwrap_or_default();
+        self.0.contexts.fetch_add(1, Ordering::Relaxed) * nodes.len() as u64 + own as u64 + 1
+    }
+
+    /// This node's part of the making of a group that nobody here enters: all of its members here are absent.
+    pub(super) async fn group_part_of_none(&self, procs: &[ProcId]) -> Result<GroupPart, Failure> {
+        let jobs = self.jobs_here(procs).await?;
+        let is_here = |proc: &ProcId| {
+            jobs.get(&proc.nspace)
+                .and_then(|job| job.hostname_of(proc.rank))
+                .is_some_and(|node| node == self.0.site.node())
+        };
+        let members = one_by_one(procs, &jobs);
+        Ok(GroupPart {
+            absent: members.iter().filter(|proc| is_here(proc)).cloned().collect(),
+            members,
+            context_id: self.new_context_id(),
+            wants_context_id: false,
+            modex: Bytes::new(),
+            jobs: encode_jobs(jobs.values().map(|job| &**job)),
+        })
+    }
+}
+
+/// All nodes take order and number of the first.
+fn join(parts: Vec<GroupPart>) -> Grouped {
+    let absent: BTreeSet<_> = parts.iter().flat_map(|part| part.absent.iter().cloned()).collect();
+    let (mut modex, mut jobs) = (BytesMut::new(), BytesMut::new());
+    let mut grouped = Grouped::default();
+    if parts.iter().any(|part| part.wants_context_id) {
+        grouped.context_id = parts.first().map(|part| part.context_id);
+    }
+    for (position, part) in parts.into_iter().enumerate() {
+        if position == 0 {
+            grouped.members = part.members.into_iter().filter(|proc| !absent.contains(proc)).collect();
+        }
+        modex.extend_from_slice(&part.modex);
+        jobs.extend_from_slice(&part.jobs);
+    }
+    (grouped.data, grouped.jobs) = (modex.freeze(), jobs.freeze());
+    grouped
+}
+
+/// The processes by namespace and rank; a wildcard stays for a namespace that nobody knows.
+fn one_by_one(procs: &[ProcId], jobs: &Jobs) -> Vec<ProcId> {
+    let unknown = |proc: &&ProcId| {
+        proc.rank.is_wildcard() && jobs.get(&proc.nspace).and_then(|job| job.all_ranks()).is_none()
+    };
+    let of_nspace = |(nspace, ranks): (&Nspace, pmix_types::RankSet)| {
+        ranks.iter().map(|rank| ProcId::new(nspace.clone(), rank)).collect::<Vec<_>>()
+    };
+    let known = ranks_of(procs, jobs).into_iter().flat_map(of_nspace);
+    known.chain(procs.iter().filter(unknown).cloned()).collect()
+}
+
+/// The processes in their order, all of a namespace where a wildcard stands for them.
+fn in_order(procs: Vec<ProcId>, jobs: &Jobs) -> Vec<ProcId> {
+    let mut met = BTreeSet::new();
+    let spelled = |proc: ProcId| {
+        let all = proc.rank.is_wildcard().then(|| jobs.get(&proc.nspace)?.all_ranks()).flatten();
+        match all {
+            Some(ranks) => ranks.iter().map(|rank| ProcId::new(proc.nspace.clone(), rank)).collect(),
+            None => vec![proc],
+        }
+    };
+    procs.into_iter().flat_map(spelled).filter(|proc| met.insert(proc.clone())).collect()
+}

@@ -1,0 +1,327 @@
+//! The format of everything that hosts of different nodes send each other.
+
+use bytes::Bytes;
+use pmix_proto::{ClientBody, ServerBody, v1};
+use pmix_types::message::{Failure, Reply, Request};
+use pmix_types::{Nspace, Persistence, ProcId, Status};
+use prost::Message;
+
+use super::operation::{Awaited, Operation};
+use crate::store::{Ended, Requester};
+use crate::user::User;
+
+/// The version of the format, in every message.
+const VERSION: u32 = 1;
+
+/// A request of one node's host to another's.
+#[derive(Clone, Debug)]
+pub(crate) enum PeerRequest {
+    /// What a process has put, or with rank `WILDCARD` the job-level data of its namespace.
+    DirectModex { proc: ProcId, key: Option<String> },
+    /// What a process has requested from its own server.
+    Request { caller: User, request: Request },
+    /// What a process publishes, looks up or unpublishes; the ticket is its node's.
+    Published { requester: Requester, request: Request, ticket: u64 },
+    /// The end of what published data may have been kept for.
+    Ended(Ended),
+    /// Nobody waits any more for the reply to the request of this ticket.
+    GiveUp(u64),
+    /// An operation that this node has not entered.
+    Awaited(Awaited),
+}
+
+/// The reply to it.
+#[derive(Clone, Debug)]
+pub(crate) enum PeerReply {
+    Blob(Bytes),
+    Reply(Reply),
+}
+
+/// What a node gives to an operation of several.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Part {
+    /// Of a fence, and of operations that exchange nothing.
+    Data(Bytes),
+    Connect(ConnectPart),
+    Group(GroupPart),
+}
+
+/// What a node gives to a connect.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ConnectPart {
+    /// The name that it proposes for the connected set.
+    pub(crate) name: String,
+    /// The data of its namespaces.
+    pub(crate) jobs: Bytes,
+}
+
+/// What a node gives to the construction of a group.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct GroupPart {
+    pub(crate) members: Vec<ProcId>,
+    /// Members on this node that ended before they entered.
+    pub(crate) absent: Vec<ProcId>,
+    /// A number that no other group has.
+    pub(crate) context_id: u64,
+    pub(crate) wants_context_id: bool,
+    pub(crate) modex: Bytes,
+    pub(crate) jobs: Bytes,
+}
+
+impl PeerReply {
+    /// # Errors
+    /// `ERR_UNPACK_FAILURE` for a reply of another kind than the request calls for.
+    pub(crate) fn into_blob(self) -> Result<Bytes, Failure> {
+        match self {
+            Self::Blob(blob) => Ok(blob),
+            Self::Reply(_) => Err(unreadable("reply")),
+        }
+    }
+
+    /// # Errors
+    /// `ERR_UNPACK_FAILURE` for a reply of another kind than the request calls for.
+    pub(crate) fn into_reply(self) -> Result<Reply, Failure> {
+        match self {
+            Self::Reply(reply) => Ok(reply),
+            Self::Blob(_) => Err(unreadable("reply")),
+        }
+    }
+}
+
+pub(crate) fn encode_request(request: &PeerRequest) -> Bytes {
+    use v1::host_request::Content;
+    let (caller, content) = match request {
+        PeerRequest::DirectModex { proc, key } => {
+            (None, Content::DirectModex(v1::DirectModex { proc: Some(proc.into()), key: key.clone() }))
+        }
+        PeerRequest::Request { caller, request } => (Some(caller), Content::Request(request.into())),
+        PeerRequest::Published { requester: Requester { user, session, .. }, request, ticket } => {
+            let request = Some(request.into());
+            let published = v1::PublishedRequest { request, session: *session, ticket: *ticket };
+            (Some(user), Content::Published(published))
+        }
+        PeerRequest::Ended(ended) => (None, Content::Over(encode_ended(ended))),
+        PeerRequest::GiveUp(ticket) => (None, Content::GiveUp(*ticket)),
+        PeerRequest::Awaited(Awaited { operation, nodes, round }) => {
+            // without a request it cannot be read, and the other node tells that
+            let request = operation.to_request().ok().as_ref().map(Into::into);
+            (None, Content::Awaited(v1::Awaited { request, nodes: nodes.clone(), round: *round }))
+        }
+    };
+    let message = v1::HostRequest {
+        version: VERSION,
+        caller: caller.map(|user| (&user.proc).into()),
+        uid: caller.map_or(0, |user| user.uid),
+        gid: caller.and_then(|user| user.gid),
+        content: Some(content),
+    };
+    message.encode_to_vec().into()
+}
+
+/// Reads the request of a node.
+///
+/// # Errors
+/// `ERR_UNPACK_FAILURE` if it cannot be read, or is of another version.
+pub(crate) fn decode_request(from: &str, bytes: Bytes) -> Result<PeerRequest, Failure> {
+    let form = v1::HostRequest::decode(bytes).map_err(|_| unreadable("request"))?;
+    check_version(form.version)?;
+    read_request(from, form).ok_or_else(|| unreadable("request"))
+}
+
+fn read_request(from: &str, form: v1::HostRequest) -> Option<PeerRequest> {
+    use v1::host_request::Content;
+    let v1::HostRequest { caller, uid, gid, content, .. } = form;
+    let user = || Some(User { proc: caller?.try_into().ok()?, uid, gid });
+    Some(match content? {
+        Content::DirectModex(v1::DirectModex { proc, key }) => {
+            PeerRequest::DirectModex { proc: proc?.try_into().ok()?, key }
+        }
+        Content::Request(body) => PeerRequest::Request { caller: user()?, request: request_in(Some(body))? },
+        Content::Published(v1::PublishedRequest { request, session, ticket }) => {
+            let requester = Requester { user: user()?, node: from.to_owned(), session };
+            PeerRequest::Published { requester, request: request_in(request)?, ticket }
+        }
+        Content::Over(over) => PeerRequest::Ended(decode_ended(from, over)?),
+        Content::GiveUp(ticket) => PeerRequest::GiveUp(ticket),
+        Content::Awaited(v1::Awaited { request, nodes, round }) => {
+            let operation = Operation::of_request(&request_in(request)?).ok()?;
+            PeerRequest::Awaited(Awaited { operation, nodes, round })
+        }
+    })
+}
+
+fn request_in(body: Option<v1::ClientBody>) -> Option<Request> {
+    match body?.try_into().ok()? {
+        ClientBody::Request(request) => Some(request),
+        _ => None,
+    }
+}
+
+fn encode_ended(ended: &Ended) -> v1::Over {
+    let what = match ended {
+        Ended::Procs { nspace, ranks, persistence } => v1::over::What::Procs(v1::ProcsOver {
+            nspace: nspace.to_string(),
+            ranks: ranks.as_ref().map(ToString::to_string),
+            persistence: persistence.to_raw().into(),
+        }),
+        Ended::Nspace { nspace, .. } => v1::over::What::Nspace(nspace.to_string()),
+        Ended::Session(number) => v1::over::What::Session(v1::SessionOver { number: *number }),
+    };
+    v1::Over { what: Some(what) }
+}
+
+fn decode_ended(from: &str, over: v1::Over) -> Option<Ended> {
+    Some(match over.what? {
+        v1::over::What::Procs(v1::ProcsOver { nspace, ranks, persistence }) => Ended::Procs {
+            nspace: Nspace::new(nspace).ok()?,
+            ranks: ranks.map(|ranks| ranks.parse()).transpose().ok()?,
+            persistence: Persistence::from_raw(persistence.try_into().ok()?),
+        },
+        v1::over::What::Nspace(nspace) => {
+            Ended::Nspace { nspace: Nspace::new(nspace).ok()?, node: from.to_owned() }
+        }
+        v1::over::What::Session(v1::SessionOver { number }) => Ended::Session(number),
+    })
+}
+
+pub(crate) fn encode_reply(reply: &Result<PeerReply, Failure>) -> Bytes {
+    use v1::host_reply::Content;
+    let content = match reply {
+        Ok(PeerReply::Blob(blob)) => Content::Blob(blob.clone()),
+        Ok(PeerReply::Reply(reply)) => Content::Body(reply.into()),
+        Err(failure) => Content::Body(failure.into()),
+    };
+    v1::HostReply { version: VERSION, content: Some(content) }.encode_to_vec().into()
+}
+
+/// Reads the reply of a node, which may be a failure.
+pub(crate) fn decode_reply(bytes: Bytes) -> Result<PeerReply, Failure> {
+    use v1::host_reply::Content;
+    let form = v1::HostReply::decode(bytes).map_err(|_| unreadable("reply"))?;
+    check_version(form.version)?;
+    match form.content.ok_or_else(|| unreadable("reply"))? {
+        Content::Blob(blob) => Ok(PeerReply::Blob(blob)),
+        Content::Body(body) => match ServerBody::try_from(body) {
+            Ok(ServerBody::Reply(reply)) => Ok(PeerReply::Reply(reply)),
+            Ok(ServerBody::Failure(failure)) => Err(failure),
+            _ => Err(unreadable("reply")),
+        },
+    }
+}
+
+pub(crate) fn encode_part(part: Result<Part, Failure>) -> Bytes {
+    use v1::host_part::Content;
+    let procs = |procs: &[ProcId]| procs.iter().map(Into::into).collect();
+    let content = match part {
+        Err(failure) => Content::Failure((&failure).into()),
+        Ok(Part::Data(data)) => Content::Data(data),
+        Ok(Part::Connect(ConnectPart { name, jobs })) => Content::Connect(v1::ConnectPart { name, jobs }),
+        Ok(Part::Group(GroupPart { members, absent, context_id, wants_context_id, modex, jobs })) => {
+            let (members, absent) = (procs(&members), procs(&absent));
+            Content::Group(v1::GroupPart { members, absent, context_id, wants_context_id, modex, jobs })
+        }
+    };
+    v1::HostPart { version: VERSION, content: Some(content) }.encode_to_vec().into()
+}
+
+/// Reads the part of a node, which may be why it could not take part.
+pub(crate) fn decode_part(bytes: Bytes) -> Result<Part, Failure> {
+    let form = v1::HostPart::decode(bytes).map_err(|_| unreadable("part"))?;
+    check_version(form.version)?;
+    read_part(form).unwrap_or_else(|| Err(unreadable("part")))
+}
+
+fn read_part(form: v1::HostPart) -> Option<Result<Part, Failure>> {
+    use v1::host_part::Content;
+    let procs =
+        |procs: Vec<v1::Proc>| procs.into_iter().map(|proc| proc.try_into().ok()).collect::<Option<Vec<_>>>();
+    Some(Ok(match form.content? {
+        Content::Failure(failure) => return Some(Err(failure.try_into().ok()?)),
+        Content::Data(data) => Part::Data(data),
+        Content::Connect(v1::ConnectPart { name, jobs }) => Part::Connect(ConnectPart { name, jobs }),
+        Content::Group(v1::GroupPart { members, absent, context_id, wants_context_id, modex, jobs }) => {
+            let (members, absent) = (procs(members)?, procs(absent)?);
+            Part::Group(GroupPart { members, absent, context_id, wants_context_id, modex, jobs })
+        }
+    }))
+}
+
+fn check_version(version: u32) -> Result<(), Failure> {
+    if version == VERSION {
+        return Ok(());
+    }
+    let message = format!(
+        "the host of another node speaks version {version} of the format between nodes, this one version {VERSION}: \
+         run the same release on both"
+    );
+    Err(Failure::new(Status::ERR_UNPACK_FAILURE, message))
+}
+
+/// A message that makes no sense, or is of another kind than expected.
+pub(crate) fn unreadable(what: &str) -> Failure {
+    Failure::new(Status::ERR_UNPACK_FAILURE, format!("the {what} of another node's host cannot be read"))
+}
+
+#[cfg(test)]
+mod tests {
+    use pmix_types::Rank;
+
+    use super::*;
+
+    fn proc(rank: u32) -> ProcId {
+        ProcId::new("job".parse().unwrap(), Rank::from_raw(rank))
+    }
+
+    #[test]
+    fn parts_arrive_as_they_were_sent() {
+        let group = GroupPart {
+            members: vec![proc(1), proc(0)],
+            absent: vec![proc(1)],
+            context_id: 7,
+            wants_context_id: true,
+            modex: "modex".into(),
+            jobs: "jobs".into(),
+        };
+        let failure = Failure::new(Status::ERR_TIMEOUT, "late").with_procs(vec![proc(2)]);
+        for part in [
+            Ok(Part::Data(Bytes::new())),
+            Ok(Part::Data("data".into())),
+            Ok(Part::Connect(ConnectPart { name: "set".into(), jobs: "jobs".into() })),
+            Ok(Part::Group(group)),
+            Err(failure),
+        ] {
+            assert_eq!(decode_part(encode_part(part.clone())), part);
+        }
+    }
+
+    #[test]
+    fn requests_are_those_of_the_node_they_come_from() {
+        let ended = Ended::Nspace { nspace: "job".parse().unwrap(), node: "lies".into() };
+        let PeerRequest::Ended(Ended::Nspace { node, .. }) =
+            decode_request("n1", encode_request(&PeerRequest::Ended(ended))).unwrap()
+        else {
+            panic!("another request")
+        };
+        assert_eq!(node, "n1");
+    }
+
+    #[test]
+    fn another_version_is_refused_and_both_are_named() {
+        let other = VERSION + 1;
+        let request = v1::HostRequest { version: other, ..v1::HostRequest::default() };
+        let reply = v1::HostReply { version: other, content: None };
+        let part = v1::HostPart { version: other, content: None };
+        for refused in [
+            decode_request("n1", request.encode_to_vec().into()).unwrap_err(),
+            decode_reply(reply.encode_to_vec().into()).unwrap_err(),
+            decode_part(part.encode_to_vec().into()).unwrap_err(),
+        ] {
+            assert_eq!(refused.status, Status::ERR_UNPACK_FAILURE);
+            assert!(
+                refused.message.contains("version 2") && refused.message.contains("version 1"),
+                "{refused}"
+            );
+        }
+        assert_eq!(decode_part(Bytes::new()).unwrap_err().status, Status::ERR_UNPACK_FAILURE);
+    }
+}

@@ -1,0 +1,105 @@
+//! This node: its server, and the way to the hosts of the others.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use pmix_server::ServerHandle;
+use pmix_server::host::{HostError, HostResult, UpcallContext};
+use pmix_types::job::JobData;
+use pmix_types::message::Failure;
+use pmix_types::{Nspace, Status};
+
+use super::message::{PeerReply, PeerRequest, decode_reply, encode_request};
+use crate::{Exchange, ExchangeError, Responder};
+
+/// One node as its host sees it.
+pub(crate) struct Site {
+    exchange: Arc<dyn Exchange>,
+    server: OnceLock<ServerHandle>,
+}
+
+impl fmt::Debug for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Site").field("node", &self.node()).finish_non_exhaustive()
+    }
+}
+
+impl Site {
+    pub(crate) fn new(exchange: Arc<dyn Exchange>) -> Self {
+        Self { exchange, server: OnceLock::new() }
+    }
+
+    /// The name of this node.
+    pub(crate) fn node(&self) -> &str {
+        self.exchange.node()
+    }
+
+    /// The names of all nodes.
+    pub(crate) fn nodes(&self) -> Vec<String> {
+        self.exchange.nodes()
+    }
+
+    /// The names of all nodes but this one.
+    pub(crate) fn others(&self) -> Vec<String> {
+        let mut nodes = self.nodes();
+        nodes.retain(|node| node != self.node());
+        nodes
+    }
+
+    /// Takes the server of this node; false if it has one already.
+    pub(crate) fn set_server(&self, server: &ServerHandle) -> bool {
+        self.server.set(server.clone()).is_ok()
+    }
+
+    /// Registers who answers the hosts of other nodes.
+    pub(crate) fn serve(&self, responder: Arc<dyn Responder>) {
+        self.exchange.serve(responder);
+    }
+
+    pub(crate) fn server(&self) -> HostResult<&ServerHandle> {
+        let missing = || {
+            HostError::new(
+                Status::ERR_INIT,
+                "the host has no server yet: give it to Server::builder().host() and start that",
+            )
+        };
+        self.server.get().ok_or_else(missing)
+    }
+
+    /// What the server knows of a job.
+    pub(crate) async fn job(&self, nspace: &Nspace) -> Option<Arc<JobData>> {
+        self.server().ok()?.job_data(nspace).await.ok()
+    }
+
+    /// Asks the host of another node, until the caller stops waiting.
+    pub(crate) async fn ask(
+        &self,
+        cx: &UpcallContext,
+        node: &str,
+        request: &PeerRequest,
+    ) -> Result<PeerReply, Failure> {
+        tokio::select! {
+            reply = self.tell(node, request) => {
+                let reply = reply.map_err(|error| Failure::new(Status::ERR_UNREACH, error.to_string()))?;
+                decode_reply(reply)
+            }
+            () = cx.cancelled() => Err(Status::ERR_TIMEOUT.into()),
+        }
+    }
+
+    /// Sends a request to the host of another node and returns its reply as it came.
+    pub(crate) async fn tell(&self, node: &str, request: &PeerRequest) -> Result<Bytes, ExchangeError> {
+        self.exchange.fetch(node, encode_request(request)).await
+    }
+
+    /// Exchanges parts of an operation with other nodes.
+    pub(crate) async fn all_gather(
+        &self,
+        operation: &str,
+        nodes: &[String],
+        part: Bytes,
+    ) -> Result<Vec<Bytes>, ExchangeError> {
+        self.exchange.all_gather(operation, nodes, part).await
+    }
+}

@@ -1,0 +1,42 @@
+//! Aborts that processes request.
+
+use pmix_server::host::{Abort, HostError, HostResult, UpcallContext};
+use pmix_types::{Nspace, Rank, Status};
+
+use super::control::Control;
+use super::start::Jobs;
+
+impl Jobs {
+    pub(crate) fn abort(&self, cx: &UpcallContext, req: &Abort) -> HostResult<()> {
+        let caller = &cx.caller.nspace;
+        if req.procs.iter().any(|proc| !proc.rank.is_wildcard()) {
+            let message = "single processes cannot be aborted here: abort all of a namespace (rank WILDCARD)";
+            return Err(HostError::new(Status::ERR_PARAM_VALUE_NOT_SUPPORTED, message));
+        }
+        let targets: Vec<&Nspace> = if req.procs.is_empty() {
+            vec![caller]
+        } else {
+            req.procs.iter().map(|proc| &proc.nspace).collect()
+        };
+        let table = &self.cluster.table;
+        if let Some(unknown) = targets.iter().find(|nspace| !table.contains(nspace)) {
+            let message =
+                format!("{unknown} was not started by this resource manager, so it cannot be aborted");
+            return Err(HostError::new(Status::ERR_PARAM_VALUE_NOT_SUPPORTED, message));
+        }
+        for nspace in targets {
+            let (by, message) = (cx.caller.clone(), req.message.clone());
+            // looked at before the caller is answered and ends: who dies after that may have died of the abort
+            let dead = self.dead_unseen(nspace);
+            table.tell(nspace, Control::Abort { by, status: req.status, message, dead });
+        }
+        Ok(())
+    }
+
+    /// Processes that have ended as far as the launcher knows, whether that has been reported or not.
+    fn dead_unseen(&self, nspace: &Nspace) -> Vec<Rank> {
+        let mut rows = self.cluster.table.rows(nspace);
+        rows.retain(|row| self.cluster.launcher.has_ended(&row.proc));
+        rows.into_iter().map(|row| row.proc.rank).collect()
+    }
+}

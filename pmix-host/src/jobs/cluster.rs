@@ -1,0 +1,56 @@
+//! What the hosts of several nodes in one process share: jobs, and the launcher that starts them.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+use pmix_server::host::HostResult;
+
+use super::node::{Node, Nodes};
+use super::table::JobTable;
+use crate::Launcher;
+
+pub(crate) struct Cluster {
+    pub(crate) launcher: Arc<dyn Launcher>,
+    pub(crate) table: Arc<JobTable>,
+    /// Jobs that processes have started.
+    spawned: AtomicU32,
+    /// Jobs that were started.
+    started: AtomicU32,
+    /// Its nodes, which their hosts own, and these own the cluster.
+    nodes: OnceLock<Vec<Weak<dyn Node>>>,
+}
+
+impl Cluster {
+    pub(crate) fn new(launcher: Arc<dyn Launcher>) -> Self {
+        Self {
+            launcher,
+            table: Arc::default(),
+            spawned: AtomicU32::new(0),
+            started: AtomicU32::new(0),
+            nodes: OnceLock::new(),
+        }
+    }
+
+    /// Takes the nodes, once.
+    pub(crate) fn set_nodes(&self, nodes: impl IntoIterator<Item = Weak<dyn Node>>) {
+        self.nodes.get_or_init(|| nodes.into_iter().collect());
+    }
+
+    /// All nodes.
+    ///
+    /// # Errors
+    /// `ERR_INIT` while one of them has no server.
+    pub(crate) fn nodes(&self) -> HostResult<Nodes> {
+        Nodes::new(self.nodes.get().into_iter().flatten().filter_map(Weak::upgrade))
+    }
+
+    /// A number that no other job of these hosts has.
+    pub(crate) fn next_job(&self) -> u32 {
+        self.started.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A number for a job that a process starts, from 1.
+    pub(crate) fn next_child(&self) -> u32 {
+        self.spawned.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}

@@ -1,0 +1,84 @@
+//! What the supervisor of a job is told.
+
+use std::collections::BTreeSet;
+
+use pmix_types::{Nspace, ProcId, Rank};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::LaunchError;
+use crate::jobs::report::JobOutcome;
+
+/// What a supervisor is told.
+#[derive(Debug)]
+pub(crate) enum Control {
+    Connected(Rank),
+    Finalized(Rank),
+    /// A connection ended without finalize; smaller numbers came first.
+    Lost {
+        rank: Rank,
+        order: u64,
+    },
+    Abort {
+        by: ProcId,
+        status: i32,
+        message: String,
+        /// Processes that had ended by then, though perhaps nobody has been told yet.
+        dead: Vec<Rank>,
+    },
+    /// From its owner, or from that of its parent.
+    Order {
+        act: Act,
+        reach: Reach,
+    },
+    /// A process requested it.
+    Act {
+        /// `None` for all, and for the jobs they have started, unless these are independent.
+        ranks: Option<BTreeSet<Rank>>,
+        act: Act,
+        done: oneshot::Sender<Result<(), LaunchError>>,
+    },
+    /// One of its processes has started a job.
+    Child {
+        nspace: Nspace,
+        child: Child,
+    },
+    /// A job that it started has ended.
+    ChildEnded {
+        nspace: Nspace,
+        outcome: JobOutcome,
+    },
+}
+
+/// What is to be done to processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Act {
+    Signal(i32),
+    Terminate,
+}
+
+/// How far down an order goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// To the jobs that are connected with this one (CON-18).
+    Connected,
+    /// To independent ones too.
+    All,
+}
+
+/// A job that a process of another has started.
+#[derive(Debug)]
+pub(crate) struct Child {
+    pub(crate) control: mpsc::UnboundedSender<Control>,
+    /// It does not end with the other.
+    pub(crate) is_independent: bool,
+}
+
+impl Child {
+    /// Ends it with the other one.
+    pub(crate) fn end(&self) {
+        if !self.is_independent {
+            // it may just have ended by itself
+            let _ = self.control.send(Control::Order { act: Act::Terminate, reach: Reach::Connected });
+        }
+    }
+}

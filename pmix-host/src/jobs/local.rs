@@ -1,0 +1,93 @@
+//! A node whose server is in this process.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use pmix_server::Account;
+use pmix_server::host::HostResult;
+use pmix_types::job::JobSpec;
+use pmix_types::{Directives, Event, IofChannels, Nspace, ProcId};
+
+use super::directories;
+use super::error::StartError;
+use super::node::{Node, ProcEnvironment};
+use crate::internode::Site;
+use crate::publish::Publishing;
+
+/// A node whose server is in this process. A server that has stopped has nobody to be told.
+pub(crate) struct LocalNode {
+    site: Arc<Site>,
+    published: Arc<Publishing>,
+}
+
+impl LocalNode {
+    pub(crate) fn new(site: Arc<Site>, published: Arc<Publishing>) -> Self {
+        Self { site, published }
+    }
+}
+
+#[async_trait]
+impl Node for LocalNode {
+    fn name(&self) -> &str {
+        self.site.node()
+    }
+
+    fn check(&self) -> HostResult<()> {
+        self.site.server().map(drop)
+    }
+
+    async fn knows(&self, nspace: &Nspace) -> bool {
+        self.site.job(nspace).await.is_some()
+    }
+
+    async fn register_job(
+        &self,
+        number: u32,
+        spec: JobSpec,
+        user: Option<&Account>,
+    ) -> Result<(), StartError> {
+        let server = self.site.server()?;
+        let spec = directories::make(server, number, spec, user).await?;
+        Ok(server.register_nspace(spec).await?)
+    }
+
+    async fn register_proc(&self, proc: &ProcId, uid: u32, gid: u32) -> Result<ProcEnvironment, StartError> {
+        let server = self.site.server()?;
+        server.register_client(proc, uid, gid, None).await?;
+        let environment = server.setup_fork(proc).await?;
+        let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+        let defaults = environment.defaults().map(owned).collect();
+        Ok(ProcEnvironment { defaults, variables: environment.into_vec() })
+    }
+
+    async fn work_dir(&self, number: u32, user: Option<&Account>) -> HostResult<String> {
+        directories::work_dir(self.site.server()?, number, user).await
+    }
+
+    async fn proc_ended(&self, proc: &ProcId, reason: String) {
+        if let Ok(server) = self.site.server() {
+            let _ = server.client_ended(proc, reason).await;
+        }
+    }
+
+    async fn end_job(&self, number: u32, nspace: &Nspace) {
+        if let Ok(server) = self.site.server() {
+            let _ = server.deregister_nspace(nspace).await;
+            directories::remove(server, number).await;
+        }
+        self.published.forget_job(nspace);
+    }
+
+    async fn notify(&self, event: &Event) {
+        if let Ok(server) = self.site.server() {
+            let _ = server.notify_event(event.clone()).await;
+        }
+    }
+
+    async fn deliver(&self, source: &ProcId, channels: IofChannels, data: Bytes, info: Directives) {
+        if let Ok(server) = self.site.server() {
+            let _ = server.iof_deliver(source, channels, data, info).await;
+        }
+    }
+}

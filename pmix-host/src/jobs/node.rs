@@ -1,0 +1,124 @@
+//! The nodes that jobs run on, as their host speaks to them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use pmix_server::Account;
+use pmix_server::host::HostResult;
+use pmix_types::job::JobSpec;
+use pmix_types::{Directives, Event, IofChannels, Nspace, ProcId};
+
+use super::error::StartError;
+
+/// A node that jobs run on. Its server may be in this process, or somewhere else: jobs do not see the difference.
+#[async_trait]
+pub(crate) trait Node: Send + Sync {
+    fn name(&self) -> &str;
+
+    /// Fails if it cannot take jobs yet.
+    fn check(&self) -> HostResult<()>;
+
+    /// Whether a namespace is registered there.
+    async fn knows(&self, nspace: &Nspace) -> bool;
+
+    /// Registers a job, the one of this number, and makes its directory, which belongs to the user.
+    async fn register_job(
+        &self,
+        number: u32,
+        spec: JobSpec,
+        user: Option<&Account>,
+    ) -> Result<(), StartError>;
+
+    /// Registers a process that is about to start there; returns how it finds its server.
+    async fn register_proc(&self, proc: &ProcId, uid: u32, gid: u32) -> Result<ProcEnvironment, StartError>;
+
+    /// Makes the directory that processes start in which are given none but that of the session.
+    async fn work_dir(&self, number: u32, user: Option<&Account>) -> HostResult<String>;
+
+    /// A process there has ended. When this returns, the host has been told of all connections that were lost before.
+    async fn proc_ended(&self, proc: &ProcId, reason: String);
+
+    /// Forgets a job with its directory, and what its processes have published to be kept no longer than it. Does nothing
+    /// where the job is not known.
+    async fn end_job(&self, number: u32, nspace: &Nspace);
+
+    /// Tells the processes and tools there of an event.
+    async fn notify(&self, event: &Event);
+
+    /// Hands output over to those who pull it there.
+    async fn deliver(&self, source: &ProcId, channels: IofChannels, data: bytes::Bytes, info: Directives);
+}
+
+/// Variables by which a process finds its server, and those that it may have otherwise.
+#[derive(Clone, Debug)]
+pub(crate) struct ProcEnvironment {
+    pub(crate) variables: Vec<(String, String)>,
+    pub(crate) defaults: Vec<(String, String)>,
+}
+
+/// The nodes by name: each knows all jobs, and the processes that run there.
+#[derive(Clone)]
+pub(crate) struct Nodes(BTreeMap<String, Arc<dyn Node>>);
+
+impl Nodes {
+    /// # Errors
+    /// What keeps one of them from taking jobs.
+    pub(crate) fn new(nodes: impl IntoIterator<Item = Arc<dyn Node>>) -> HostResult<Self> {
+        let named = |node: Arc<dyn Node>| node.check().map(|()| (node.name().to_owned(), node));
+        nodes.into_iter().map(named).collect::<HostResult<_>>().map(Self)
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&dyn Node> {
+        self.0.get(name).map(|node| &**node)
+    }
+
+    /// Refuses names that are those of no node here.
+    pub(crate) fn check_names(&self, names: &[String], exchange: &[String]) -> Result<(), StartError> {
+        let Some(node) = names.iter().find(|name| !self.0.contains_key(*name)) else { return Ok(()) };
+        let here = self.0.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+        let why = if exchange.contains(node) {
+            "its server belongs to another StandardHost, and a host starts processes only where it has servers: make the \
+             hosts of all nodes in one process by StandardHost::cluster, or have Launcher::nodes name this node alone"
+        } else {
+            "launcher and exchange must name nodes alike"
+        };
+        Err(StartError::Invalid(format!(
+            "node {node} of the launcher has no server here (there are {here}): {why}"
+        )))
+    }
+
+    /// Whether a namespace is registered with any of them.
+    pub(crate) async fn know(&self, nspace: &Nspace) -> bool {
+        for node in self.0.values() {
+            if node.knows(nspace).await {
+                return true;
+            }
+        }
+        false
+    }
+
+    pub(crate) async fn register_job(
+        &self,
+        number: u32,
+        spec: &JobSpec,
+        user: Option<&Account>,
+    ) -> Result<(), StartError> {
+        for node in self.0.values() {
+            node.register_job(number, spec.clone(), user).await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn end_job(&self, number: u32, nspace: &Nspace) {
+        for node in self.0.values() {
+            node.end_job(number, nspace).await;
+        }
+    }
+
+    pub(crate) async fn notify(&self, event: &Event) {
+        for node in self.0.values() {
+            node.notify(event).await;
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Events of jobs: for processes that requested them, for connected jobs (SPN-05, CON-18), and for tools, which hear of
+//! all jobs that they may see.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use pmix_types::{DataArray, DataRange, Directives, Event, Info, Nspace, ProcId, Status, Time, keys};
+
+use super::report::JobOutcome;
+use crate::ProcExit;
+use pmix_server::host::HostResult;
+
+/// Which events of a job its requester wants (SPN-05).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Notices {
+    start: bool,
+    end: bool,
+    /// A normal end is not told.
+    is_silent: bool,
+}
+
+impl Notices {
+    pub(crate) fn take(directives: &mut Directives) -> HostResult<Self> {
+        let start = directives.take_flag(&keys::NOTIFY_JOB_EVENTS)?;
+        let end = directives.take_flag(&keys::NOTIFY_COMPLETION)? || start;
+        Ok(Self { start, end, is_silent: directives.take_flag(&keys::EVENT_SILENT_TERMINATION)? })
+    }
+
+    /// Whether the requester wants the start of the job.
+    pub(crate) const fn of_start(self) -> bool {
+        self.start
+    }
+
+    /// Whether the requester wants such an end of the job.
+    pub(crate) fn of_end(self, outcome: &JobOutcome) -> bool {
+        self.end && !(self.is_silent && outcome.status.is_success())
+    }
+}
+
+/// The events of a job that has started.
+pub(crate) fn of_start(nspace: &Nspace) -> [Event; 2] {
+    [Status::EVENT_JOB_START, Status::LAUNCH_COMPLETE].map(|code| of_whole_job(code, nspace))
+}
+
+/// The event of a job whose processes have ended.
+pub(crate) fn of_end(nspace: &Nspace, outcome: &JobOutcome) -> Event {
+    with_end(of_whole_job(Status::EVENT_JOB_END, nspace), outcome)
+}
+
+/// The end of a process, normal or not: for tools that register for its code. It is not kept for latecomers.
+pub(crate) fn of_ended_proc(proc: ProcId, status: Status, exit: ProcExit) -> Event {
+    let event = Event::new(Status::EVENT_PROC_TERMINATED, ProcId::none())
+        .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, proc))
+        .with_info(Info::new(&keys::PROC_TERM_STATUS, status))
+        .with_info(Info::new(&keys::EXIT_CODE, exit.shell_code()))
+        .with_info(Info::new(&keys::EVENT_NON_DEFAULT, true))
+        .with_info(Info::new(&keys::EVENT_DO_NOT_CACHE, true));
+    for_procs(event, Vec::new())
+}
+
+fn of_whole_job(code: Status, nspace: &Nspace) -> Event {
+    of_job(code, nspace).with_info(Info::new(&keys::EVENT_AFFECTED_PROC, ProcId::wildcard(nspace.clone())))
+}
+
+fn of_job(code: Status, nspace: &Nspace) -> Event {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+    Event::new(code, ProcId::none())
+        .with_info(Info::new(&keys::NSPACE.text(), nspace.as_str()))
+        .with_info(Info::new(&keys::EVENT_TIMESTAMP, Time(now)))
+}
+
+/// The same with the status of the end, and the process that failed first.
+fn with_end(event: Event, outcome: &JobOutcome) -> Event {
+    let event = event.with_info(Info::new(&keys::JOB_TERM_STATUS, outcome.status));
+    match &outcome.first_failure {
+        None => event,
+        Some((proc, exit)) => event
+            .with_info(Info::new(&keys::PROCID, proc.clone()))
+            .with_info(Info::new(&keys::EXIT_CODE, exit.shell_code())),
+    }
+}
+
+/// Tells of the abnormal end of a job, by its status; `None` for an end that is no error of its own.
+pub(crate) fn of_failure(nspace: &Nspace, outcome: &JobOutcome) -> Option<Event> {
+    if [Status::SUCCESS, Status::ERR_JOB_KILLED_BY_CMD].contains(&outcome.status) {
+        return None;
+    }
+    let about = match &outcome.first_failure {
+        Some((proc, _)) => proc.clone(),
+        None => ProcId::wildcard(nspace.clone()),
+    };
+    let event = of_job(outcome.status, nspace).with_info(Info::new(&keys::EVENT_AFFECTED_PROC, about));
+    Some(with_end(event, outcome))
+}
+
+/// Tells of the end of a process.
+pub(crate) fn of_lost_proc(proc: ProcId, status: Status) -> Event {
+    Event::new(Status::ERR_PROC_TERM_WO_SYNC, ProcId::none())
+        .with_range(DataRange::NAMESPACE)
+        .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, proc))
+        .with_info(Info::new(&keys::PROC_TERM_STATUS, status))
+}
+
+/// The event for these processes only, and for tools.
+pub(crate) fn for_procs(event: Event, procs: Vec<ProcId>) -> Event {
+    event
+        .with_range(DataRange::CUSTOM)
+        .with_info(Info::new(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(procs)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(status: Status, first_failure: Option<(ProcId, ProcExit)>) -> JobOutcome {
+        JobOutcome { status, exit_code: 0, first_failure, procs: Vec::new() }
+    }
+
+    #[test]
+    fn spn_05_what_is_told_is_what_was_asked_for() {
+        let told = |asked: Directives| Notices::take(&mut asked.clone()).unwrap();
+        let (good, bad) = (outcome(Status::SUCCESS, None), outcome(Status::ERR_JOB_ABORTED, None));
+        let counts = |asked: Directives| {
+            let told = told(asked);
+            let ends = [&good, &bad].map(|outcome| told.of_end(outcome));
+            (told.of_start(), ends)
+        };
+        let none = Directives::new;
+        assert_eq!(counts(none()), (false, [false, false]));
+        assert_eq!(counts(none().with(&keys::NOTIFY_COMPLETION, true)), (false, [true, true]));
+        let all = none().with(&keys::NOTIFY_JOB_EVENTS, true);
+        assert_eq!(counts(all.clone()), (true, [true, true]));
+        assert_eq!(counts(all.with(&keys::EVENT_SILENT_TERMINATION, true)), (true, [false, true]));
+    }
+
+    #[test]
+    fn spn_05_the_end_is_told_with_the_first_to_fail() {
+        let nspace = Nspace::new("child").unwrap();
+        let first = ProcId::new(nspace.clone(), pmix_types::Rank::from_raw(2));
+        let outcome = outcome(Status::ERR_JOB_NON_ZERO_TERM, Some((first.clone(), ProcExit::Code(7))));
+        let event = of_end(&nspace, &outcome);
+        assert_eq!(event.code, Status::EVENT_JOB_END);
+        assert_eq!(event.info.get(&keys::NSPACE.text()).unwrap().as_deref(), Some("child"));
+        assert!(event.info.get(&keys::EVENT_TIMESTAMP).unwrap().unwrap().0 > 0);
+        assert_eq!(event.info.get(&keys::JOB_TERM_STATUS).unwrap(), Some(Status::ERR_JOB_NON_ZERO_TERM));
+        assert_eq!(event.info.get(&keys::PROCID).unwrap(), Some(first));
+        assert_eq!(event.info.get(&keys::EXIT_CODE).unwrap(), Some(7));
+    }
+
+    #[test]
+    fn con_18_an_end_on_command_is_no_error() {
+        let nspace = Nspace::new("child").unwrap();
+        for status in [Status::SUCCESS, Status::ERR_JOB_KILLED_BY_CMD] {
+            assert!(of_failure(&nspace, &outcome(status, None)).is_none());
+        }
+        let event = of_failure(&nspace, &outcome(Status::ERR_JOB_ABORTED, None)).unwrap();
+        assert_eq!(
+            (event.code, event.affected_procs()),
+            (Status::ERR_JOB_ABORTED, vec![ProcId::wildcard(nspace)])
+        );
+    }
+}

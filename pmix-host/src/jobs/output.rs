@@ -1,0 +1,45 @@
+//! Output of processes on its way to those who pull it.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use pmix_types::{Directives, Info, IofChannels, ProcId, keys};
+
+use super::node::Nodes;
+use super::table::JobTable;
+use crate::OutputChannel;
+
+/// Hands output to whoever has requested it, on whatever node; tells whether its owner gets it, too.
+///
+/// Waits for the servers to take it, never for those who read it.
+pub(super) async fn forward(
+    table: &JobTable,
+    to: &Nodes,
+    source: &ProcId,
+    channel: OutputChannel,
+    data: &Bytes,
+) -> bool {
+    let channels = IofChannels::from(channel);
+    let (mut nodes, mut is_kept) = (BTreeSet::new(), true);
+    if let Some(job) = table.entries().get(&source.nspace) {
+        for puller in job.forwarding.pullers.iter().filter(|puller| puller.wants(source, channels)) {
+            nodes.insert(puller.node.clone());
+            is_kept &= puller.copies;
+        }
+    }
+    for node in nodes.iter().filter_map(|node| to.get(node)) {
+        let complete = data.is_empty().then(|| Info::new(&keys::IOF_COMPLETE, true));
+        let info = complete.into_iter().collect::<Directives>();
+        node.deliver(source, channels, data.clone(), info).await;
+    }
+    is_kept
+}
+
+impl From<OutputChannel> for IofChannels {
+    fn from(channel: OutputChannel) -> Self {
+        match channel {
+            OutputChannel::Stdout => Self::STDOUT,
+            OutputChannel::Stderr => Self::STDERR,
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Nodes by name: those that `HOST` and `HOSTFILE` request, out of those available (SPN-02).
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use pmix_types::{Directives, Key, Status};
+use rustix::fs::OFlags;
+
+use pmix_server::Account;
+use pmix_server::host::{HostError, HostResult};
+
+/// A longer file of hosts is no file of hosts.
+const MAX_FILE: u64 = 16 << 20;
+
+/// Requested nodes; none means any.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Hosts {
+    /// Names with commas between them.
+    names: Option<String>,
+    /// A file with one name a line.
+    file: Option<PathBuf>,
+}
+
+impl Hosts {
+    pub(crate) fn take(
+        directives: &mut Directives,
+        names: &Key<String>,
+        file: &Key<String>,
+    ) -> HostResult<Self> {
+        let (names, file) = (directives.take(names)?, directives.take(file)?);
+        Ok(Self { names, file: file.map(PathBuf::from) })
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.names.is_none() && self.file.is_none()
+    }
+
+    /// Those that are named, by their index in `all`, in the order they are named and each once. Where both names and a
+    /// file are given, the names are among those of the file, which is read with the user's rights.
+    ///
+    /// # Errors
+    /// `status` for a file that cannot be read, for a name that is not known, and for no name at all. What stands in a
+    /// file is not told.
+    pub(crate) async fn among(
+        &self,
+        all: &[String],
+        status: Status,
+        user: Option<&Account>,
+    ) -> HostResult<Vec<usize>> {
+        let refused = |message: String| HostError::new(status, message);
+        let every: Vec<usize> = (0..all.len()).collect();
+        let of_file = match self.file.clone() {
+            None => every,
+            Some(file) => {
+                let shown = file.display().to_string();
+                let failed = |status, reason: &dyn fmt::Display| {
+                    HostError::new(status, format!("file of hosts {shown}: {reason}"))
+                };
+                let of_file = |reason: &dyn fmt::Display| failed(status, reason);
+                let text = read_as(user, file).await;
+                let text = text.map_err(|error| failed(Account::status_of(&error, status), &error))?;
+                let names = text.lines().map(|line| line.split('#').next()?.split_whitespace().next());
+                let named = names.map(Option::unwrap_or_default).zip(1_u64..);
+                pick(named, all, &every).map_err(|refusal| match refusal {
+                    Unpicked::Unknown(_, line) => {
+                        of_file(&format_args!("line {line} does not begin with the name of a node to use"))
+                    }
+                    Unpicked::Nobody => of_file(&"no node is named"),
+                })?
+            }
+        };
+        let Some(names) = &self.names else { return Ok(of_file) };
+        pick(names.split(',').map(str::trim).zip(1..), all, &of_file).map_err(|refusal| match refusal {
+            Unpicked::Unknown(name, _) => refused(format!("unknown node `{name}`")),
+            Unpicked::Nobody => refused("no node is named".to_owned()),
+        })
+    }
+}
+
+/// Why no node is picked.
+enum Unpicked<'a> {
+    /// This name, at this place.
+    Unknown(&'a str, u64),
+    Nobody,
+}
+
+/// The nodes of these names and places. An empty name is none.
+fn pick<'a>(
+    names: impl Iterator<Item = (&'a str, u64)>,
+    all: &[String],
+    among: &[usize],
+) -> Result<Vec<usize>, Unpicked<'a>> {
+    let mut picked = Vec::new();
+    for (name, place) in names.filter(|(name, _)| !name.is_empty()) {
+        let index = among.iter().copied().find(|index| all.get(*index).is_some_and(|known| known == name));
+        match index {
+            Some(index) if picked.contains(&index) => {}
+            Some(index) => picked.push(index),
+            None => return Err(Unpicked::Unknown(name, place)),
+        }
+    }
+    if picked.is_empty() { Err(Unpicked::Nobody) } else { Ok(picked) }
+}
+
+async fn read_as(user: Option<&Account>, file: PathBuf) -> io::Result<String> {
+    match user {
+        Some(user) => user.with_rights(move || read(&file)).await.flatten(),
+        None => tokio::task::spawn_blocking(move || read(&file)).await?,
+    }
+}
+
+fn read(file: &Path) -> io::Result<String> {
+    // to open a pipe would wait for its writer
+    let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
+    let file = File::options().read(true).custom_flags(nonblocking).open(file)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("not a file"));
+    }
+    let mut text = String::new();
+    file.take(MAX_FILE).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use pmix_types::keys;
+
+    use super::*;
+
+    fn hosts(names: Option<&str>, file: Option<&str>) -> Hosts {
+        Hosts { names: names.map(Into::into), file: file.map(Into::into) }
+    }
+
+    async fn found(hosts: Hosts) -> Result<Vec<usize>, (Status, String)> {
+        let all = ["n0", "n1", "n2"].map(String::from);
+        let found = hosts.among(&all, Status::ERR_JOB_FAILED_TO_MAP, None).await;
+        found.map_err(|error| (error.status(), error.to_string()))
+    }
+
+    #[tokio::test]
+    async fn spn_02_hosts_are_taken_by_name_in_their_order() {
+        assert_eq!(found(Hosts::default()).await.unwrap(), [0, 1, 2]);
+        assert_eq!(found(hosts(Some("n2, n0,n2"), None)).await.unwrap(), [2, 0]);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "# nodes\nn1 slots=4\n\n  n2 # the last\nn1\n").unwrap();
+        let path = file.path().to_str();
+        assert_eq!(found(hosts(None, path)).await.unwrap(), [1, 2]);
+        assert_eq!(found(hosts(Some("n2"), path)).await.unwrap(), [2]);
+        for (refused, why) in [
+            (hosts(Some("n1,n3"), None), "n3"),
+            (hosts(Some("n0"), path), "n0"),
+            (hosts(Some(" ,"), None), "no node"),
+            (hosts(None, Some("/nowhere/hosts")), "/nowhere/hosts"),
+            (hosts(None, Some("/dev/zero")), "not a file"),
+        ] {
+            let (status, words) = found(refused).await.unwrap_err();
+            assert_eq!(status, Status::ERR_JOB_FAILED_TO_MAP);
+            assert!(words.contains(why), "{words}");
+        }
+    }
+
+    #[tokio::test]
+    async fn of_a_file_that_names_no_nodes_only_the_line_is_told() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "n0\n\nroot:$6$secret:19000:\n").unwrap();
+        let path = file.path().to_str().unwrap();
+        let (_, words) = found(hosts(None, Some(path))).await.unwrap_err();
+        let told = format!("file of hosts {path}: line 3 does not begin with the name of a node to use");
+        assert_eq!(words, told);
+        std::fs::write(file.path(), b"n0\n\xffsecret").unwrap();
+        let (_, words) = found(hosts(None, Some(path))).await.unwrap_err();
+        assert!(words.contains(path) && !words.contains("secret"), "{words}");
+    }
+
+    #[test]
+    fn they_are_taken_from_directives() {
+        let mut directives = Directives::new().require(&keys::HOST, "n0").with(&keys::HOSTFILE, "f");
+        let taken = Hosts::take(&mut directives, &keys::HOST, &keys::HOSTFILE).unwrap();
+        assert_eq!(taken, hosts(Some("n0"), Some("f")));
+        assert!(directives.deny_unprocessed().is_ok() && !taken.is_empty());
+    }
+}

@@ -1,0 +1,307 @@
+//! Where the processes of a job go, and what the server is told of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pmix_types::job::JobSpec;
+use pmix_types::{App, Nspace, ProcId, ProcInfo, ProcState, Rank, RankSet, Status, keys};
+
+use super::error::StartError;
+use super::node::Nodes;
+use super::places::Hosts;
+use super::requests::AppRequest;
+use crate::{LaunchJob, LaunchProc, Machine};
+use pmix_server::Account;
+use pmix_server::host::HostError;
+
+/// Where each rank goes, and what it runs.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// Nodes in use.
+    pub(crate) nodes: Vec<String>,
+    /// Node and app of each rank.
+    pub(crate) ranks: Vec<(usize, usize)>,
+    /// The apps that start in the session's directory.
+    in_session_dir: Vec<bool>,
+}
+
+/// A job that is about to start.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Starting<'a> {
+    pub(crate) nspace: &'a Nspace,
+    /// No other job of the host has it.
+    pub(crate) number: u32,
+    /// As whom it runs, if not as the server's own user.
+    pub(crate) user: Option<&'a Account>,
+}
+
+impl Plan {
+    /// Puts the ranks on nodes in blocks, whose sizes differ by one at most: those of all applications that name the same
+    /// nodes as one. Files of hosts are read with the rights of the user.
+    ///
+    /// # Errors
+    /// [`StartError`], with a status that says what is missing (SPN-06).
+    pub(crate) async fn new(
+        nspace: &Nspace,
+        apps: &[AppRequest],
+        added: &[Hosts],
+        all: Vec<String>,
+        user: Option<&Account>,
+    ) -> Result<Self, StartError> {
+        if all.is_empty() {
+            return Err(StartError::Invalid(format!("{nspace}: the launcher has no node to start it on")));
+        }
+        for hosts in added.iter().filter(|hosts| !hosts.is_empty()) {
+            // the launcher has those that it has
+            hosts.among(&all, Status::ERR_JOB_ALLOC_FAILED, user).await?;
+        }
+        // of applications that name the same nodes, the ranks
+        let mut sharing = BTreeMap::<Vec<usize>, Vec<usize>>::new();
+        let mut ranks = Vec::new();
+        for (number, AppRequest { app, hosts, .. }) in apps.iter().enumerate() {
+            let procs = procs_of(app, ranks.len()).ok_or_else(|| {
+                let message = format!(
+                    "{nspace}: `max_procs` of {} must be at least 1, not {}",
+                    app.command, app.max_procs
+                );
+                StartError::Invalid(message)
+            })?;
+            if app.command.is_empty() {
+                let message = format!("{nspace}: no program is given for application {number}");
+                return Err(HostError::new(Status::ERR_JOB_NO_EXE_SPECIFIED, message).into());
+            }
+            let nodes = hosts.among(&all, Status::ERR_JOB_FAILED_TO_MAP, user).await?;
+            sharing.entry(nodes).or_default().extend(ranks.len()..ranks.len() + procs);
+            ranks.extend(std::iter::repeat_n((0, number), procs));
+        }
+        if ranks.is_empty() {
+            return Err(StartError::Invalid(format!("{nspace}: there is no application to start")));
+        }
+        for (nodes, members) in sharing {
+            let (count, used) = (members.len(), nodes.len().min(members.len()));
+            for (place, rank) in members.into_iter().enumerate() {
+                if let (Some((node, _)), Some(chosen)) =
+                    (ranks.get_mut(rank), nodes.get(place * used / count))
+                {
+                    *node = *chosen;
+                }
+            }
+        }
+        let in_session_dir = apps.iter().map(|wanted| wanted.in_session_dir).collect();
+        Ok(Self::without_idle_nodes(all, ranks, in_session_dir))
+    }
+
+    fn without_idle_nodes(
+        all: Vec<String>,
+        mut ranks: Vec<(usize, usize)>,
+        in_session_dir: Vec<bool>,
+    ) -> Self {
+        let used: BTreeSet<usize> = ranks.iter().map(|(node, _)| *node).collect();
+        let new_number: BTreeMap<usize, usize> = used.iter().copied().zip(0..).collect();
+        for (node, _) in &mut ranks {
+            *node = new_number.get(node).copied().unwrap_or_default();
+        }
+        let nodes = all.into_iter().enumerate().filter(|(node, _)| used.contains(node));
+        Self { nodes: nodes.map(|(_, name)| name).collect(), ranks, in_session_dir }
+    }
+
+    fn ids(&self) -> impl Iterator<Item = (Rank, usize, usize)> + '_ {
+        (0..).map(Rank::from_raw).zip(&self.ranks).map(|(rank, (node, app))| (rank, *node, *app))
+    }
+
+    pub(crate) fn all_ranks(&self) -> BTreeSet<Rank> {
+        self.ids().map(|(rank, ..)| rank).collect()
+    }
+
+    pub(crate) fn table(&self, nspace: &Nspace) -> Vec<ProcInfo> {
+        let row = |(rank, node, _): (Rank, usize, usize)| {
+            let mut row = ProcInfo::new(ProcId::new(nspace.clone(), rank));
+            row.hostname = self.nodes.get(node).cloned();
+            row.state = ProcState::LAUNCH_UNDERWAY;
+            row
+        };
+        self.ids().map(row).collect()
+    }
+
+    pub(crate) fn spec(&self, nspace: &Nspace, parent: Option<&ProcId>) -> JobSpec {
+        let mut on_node = vec![RankSet::new(); self.nodes.len()];
+        let mut of_app = BTreeMap::<usize, RankSet>::new();
+        for (rank, node, app) in self.ids() {
+            if let Some(ranks) = on_node.get_mut(node) {
+                ranks.insert(rank);
+            }
+            of_app.entry(app).or_default().insert(rank);
+        }
+        let text = on_node.iter().map(RankSet::to_string).collect::<Vec<_>>().join(";");
+        // sizes fit: Plan::new has checked them
+        let size = self.ranks.len() as u32;
+        let mut spec = JobSpec::new(nspace.clone());
+        spec = spec.clone().node_map(&self.nodes).and_then(|spec| spec.proc_map(&text)).unwrap_or(spec);
+        spec = spec
+            .info(&keys::JOBID, nspace.as_str())
+            .info(&keys::JOB_SIZE, size)
+            .info(&keys::JOB_NUM_APPS, of_app.len() as u32)
+            .info(&keys::MAX_PROCS, size)
+            .session_info(&keys::UNIV_SIZE, size.max(places()));
+        for (app, ranks) in of_app {
+            spec = spec.app_ranks(app as u32, ranks);
+        }
+        if let Some(parent) = parent {
+            for (rank, ..) in self.ids() {
+                spec = spec.proc_info(rank, &keys::SPAWNED, true);
+                spec = spec.proc_info(rank, &keys::PARENT_ID, parent.clone());
+            }
+        }
+        spec
+    }
+
+    /// Name of the node a rank is on.
+    pub(crate) fn node_of(&self, rank: Rank) -> Option<&str> {
+        let (node, _) = self.ranks.get(rank.to_raw() as usize)?;
+        self.nodes.get(*node).map(String::as_str)
+    }
+
+    /// Registers each process on its node, with the environment in which it finds its server.
+    pub(crate) async fn launch_job(
+        &self,
+        Starting { nspace, number, user }: Starting<'_>,
+        apps: &[App],
+        nodes: &Nodes,
+    ) -> Result<LaunchJob, StartError> {
+        let own = || (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let (uid, gid) = user.map_or_else(own, |user| (user.uid(), user.gid()));
+        let mut job = LaunchJob::new(nspace.clone(), apps.to_vec());
+        job.user = user.cloned();
+        for (rank, _, app) in self.ids() {
+            let proc = ProcId::new(nspace.clone(), rank);
+            let name = self.node_of(rank).unwrap_or_default();
+            let node = nodes
+                .get(name)
+                .ok_or_else(|| StartError::Invalid(format!("{proc}: node {name} has no server here")))?;
+            let environment = node.register_proc(&proc, uid, gid).await?;
+            let mut launched = LaunchProc::new(rank, name.to_owned(), app, environment.variables);
+            launched.defaults = environment.defaults;
+            if self.in_session_dir.get(app) == Some(&true) {
+                launched.cwd = Some(node.work_dir(number, user).await?);
+            }
+            job.procs.push(launched);
+        }
+        Ok(job)
+    }
+}
+
+/// How many processes of an application are started; `None` if that is none, or too many beside the others.
+fn procs_of(app: &App, others: usize) -> Option<usize> {
+    let procs = usize::try_from(app.max_procs).ok()?;
+    (procs > 0 && others + procs <= Rank::VALID_BOUND as usize).then_some(procs)
+}
+
+/// Processes that this node has room for at least: how many a job may grow to by spawning.
+fn places() -> u32 {
+    Machine::this().processors
+}
+
+#[cfg(test)]
+mod tests {
+    use pmix_types::{Directives, Info};
+
+    use super::super::requests::JobRequests;
+    use super::*;
+
+    fn names(nodes: usize) -> Vec<String> {
+        (0..nodes).map(|node| format!("n{node}")).collect()
+    }
+
+    async fn plan(apps: Vec<App>, job: Directives, nodes: usize) -> Result<Plan, StartError> {
+        let JobRequests { apps, added, .. } = JobRequests::new(apps, job).unwrap();
+        Plan::new(&Nspace::new("job").unwrap(), &apps, &added, names(nodes), None).await
+    }
+
+    fn on(app: App, hosts: &str) -> App {
+        let mut app = app;
+        app.info.push(Info::new(&keys::HOST, hosts));
+        app
+    }
+
+    /// The node of each rank.
+    fn placed(plan: &Plan) -> Vec<&str> {
+        plan.ids().map(|(rank, ..)| plan.node_of(rank).unwrap()).collect()
+    }
+
+    /// An application as a program in C may give it.
+    fn with_max_procs(max_procs: i32) -> App {
+        let mut app = App::new("a", 0);
+        app.max_procs = max_procs;
+        app
+    }
+
+    /// The number of ranks on each node.
+    async fn blocks(ranks: u32, nodes: usize) -> Vec<usize> {
+        let plan = plan(vec![App::new("app", ranks)], Directives::new(), nodes).await.unwrap();
+        let placed: Vec<usize> = plan.ids().map(|(_, node, _)| node).collect();
+        assert!(placed.is_sorted(), "blocks: {placed:?}");
+        (0..plan.nodes.len()).map(|node| placed.iter().filter(|other| **other == node).count()).collect()
+    }
+
+    #[tokio::test]
+    async fn ranks_are_spread_in_even_blocks() {
+        assert_eq!(blocks(4, 1).await, [4]);
+        assert_eq!(blocks(4, 2).await, [2, 2]);
+        assert_eq!(blocks(4, 3).await, [2, 1, 1]);
+        assert_eq!(blocks(8, 3).await, [3, 3, 2]);
+    }
+
+    #[tokio::test]
+    async fn a_job_smaller_than_the_nodes_leaves_the_last_ones_out() {
+        assert_eq!(blocks(2, 3).await, [1, 1]);
+    }
+
+    #[tokio::test]
+    async fn spn_01_spn_02_each_application_is_put_on_the_nodes_it_names_or_those_of_the_job() {
+        let apps = || {
+            let own = on(App::new("b", 3), "n3,n0");
+            vec![App::new("a", 2), own, App::new("c", 2)]
+        };
+        let job = Directives::new().with(&keys::HOST, "n2,n1");
+        let found = plan(apps(), job, 4).await.unwrap();
+        // the first and the last share the nodes of the job
+        assert_eq!(placed(&found), ["n2", "n2", "n3", "n3", "n0", "n1", "n1"]);
+        assert_eq!(found.nodes, names(4));
+        let found = plan(apps(), Directives::new(), 5).await.unwrap();
+        assert_eq!(placed(&found), ["n0", "n1", "n3", "n3", "n0", "n2", "n3"]);
+        assert_eq!(found.nodes, names(4), "nobody is on the last one");
+        let spec = found.spec(&Nspace::new("job").unwrap(), None);
+        let mut data = pmix_types::job::JobData::new(Nspace::new("job").unwrap());
+        data.register(&spec.into_infos(), "n0").unwrap();
+        let on_first: Vec<_> = data.local_ranks("n0").unwrap().iter().map(Rank::to_raw).collect();
+        assert_eq!(on_first, [0, 4]);
+    }
+
+    #[tokio::test]
+    async fn spn_01_spn_06_an_application_without_processes_is_refused_though_others_have_some() {
+        for procs in [0, -1] {
+            for apps in [[1, procs], [procs, 1]] {
+                let apps = apps.map(with_max_procs).to_vec();
+                let error = plan(apps, Directives::new(), 1).await.unwrap_err();
+                assert_eq!(error.status(), Status::ERR_BAD_PARAM, "{error}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn spn_06_the_status_says_what_is_missing() {
+        let added = Directives::new().with(&keys::ADD_HOST, "n7");
+        let known = Directives::new().with(&keys::ADD_HOST, "n0");
+        plan(vec![App::new("a", 1)], known, 1).await.unwrap();
+        for (app, job, status) in [
+            (on(App::new("a", 1), "n1"), Directives::new(), Status::ERR_JOB_FAILED_TO_MAP),
+            (App::new("a", 1), added, Status::ERR_JOB_ALLOC_FAILED),
+            (App::new("", 1), Directives::new(), Status::ERR_JOB_NO_EXE_SPECIFIED),
+            (App::new("a", 0), Directives::new(), Status::ERR_BAD_PARAM),
+            (with_max_procs(-1), Directives::new(), Status::ERR_BAD_PARAM),
+        ] {
+            let error = plan(vec![app], job, 1).await.unwrap_err();
+            assert_eq!(error.status(), status, "{error}");
+        }
+        assert_eq!(plan(vec![], Directives::new(), 1).await.unwrap_err().status(), Status::ERR_BAD_PARAM);
+    }
+}

@@ -1,0 +1,162 @@
+//! Jobs in the words of their owners: how they start, what happens in them, how they end.
+
+use std::time::Duration;
+
+use pmix_types::{App, Directives, IofChannels, Nspace, ProcId, ProcInfo, Rank, Status};
+
+use pmix_server::Account;
+
+use crate::{LaunchReport, ProcExit};
+
+/// A job to be started by [`StandardHost::start_job`](crate::StandardHost::start_job).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct JobStart {
+    /// Its namespace; must not be in use.
+    pub nspace: Nspace,
+    /// The applications, in rank order; never empty.
+    pub apps: Vec<App>,
+    /// What to do when a process fails.
+    pub on_failure: OnFailure,
+    /// The process that requested it, if one did: the job's processes are told (SPN-04).
+    pub parent: Option<ProcId>,
+    /// Output that tools and other processes can pull (IOF-04): standard output and error by default.
+    pub forwarded: IofChannels,
+    /// Which rank takes input that tools and other processes send, `WILDCARD` for all; `None` for no rank. It then
+    /// reads from nowhere else.
+    pub stdin: Option<Rank>,
+    /// Whose job it is, which runs as this user; `None` for the server's own. The launcher must be able to do that
+    /// ([`Launcher::starts_as_others`](crate::Launcher::starts_as_others)).
+    pub user: Option<Account>,
+    /// Directives of the job, as Spawn takes them: `WDIR`, `HOST`, `SET_ENVAR`, `JOB_TIMEOUT` and so on. Those of its
+    /// applications win (SPN-01).
+    pub directives: Directives,
+}
+
+impl JobStart {
+    /// A job that is ended two seconds after its first failure.
+    pub const fn new(nspace: Nspace, apps: Vec<App>) -> Self {
+        let on_failure = OnFailure::End { grace: Duration::from_secs(2) };
+        let forwarded = IofChannels::STDOUT.union(IofChannels::STDERR);
+        Self {
+            nspace,
+            apps,
+            on_failure,
+            parent: None,
+            forwarded,
+            stdin: None,
+            user: None,
+            directives: Directives::new(),
+        }
+    }
+
+    /// The same with another policy.
+    #[must_use]
+    pub const fn on_failure(mut self, policy: OnFailure) -> Self {
+        self.on_failure = policy;
+        self
+    }
+
+    /// The same as child of a process.
+    #[must_use]
+    pub fn parent(mut self, parent: ProcId) -> Self {
+        self.parent = Some(parent);
+        self
+    }
+
+    /// The same with this output for others to pull; with `NONE` there is none.
+    #[must_use]
+    #[doc(alias = "PMIX_FWD_STDOUT")]
+    #[doc(alias = "PMIX_FWD_STDERR")]
+    pub const fn forwarded(mut self, channels: IofChannels) -> Self {
+        self.forwarded = channels;
+        self
+    }
+
+    /// The same as a job of another user.
+    #[must_use]
+    pub fn user(mut self, user: Account) -> Self {
+        self.user = Some(user);
+        self
+    }
+
+    /// The same with directives.
+    #[must_use]
+    pub fn directives(mut self, directives: Directives) -> Self {
+        self.directives = directives;
+        self
+    }
+
+    /// The same with a rank, or all of them, that take input from others.
+    #[must_use]
+    #[doc(alias = "PMIX_FWD_STDIN")]
+    pub const fn stdin(mut self, rank: Rank) -> Self {
+        self.stdin = Some(rank);
+        self
+    }
+}
+
+/// What to do with a job when one of its processes ends abnormally: by a signal, or without finalize
+/// although it had connected, or with a code other than 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnFailure {
+    /// Tell the others at once, and end those that are left after this time.
+    End {
+        /// Time they get to react.
+        grace: Duration,
+    },
+    /// Tell the others, and let them go on.
+    Continue,
+}
+
+/// What happens in a job, in the order it happened.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum JobReport {
+    /// A process started, wrote or ended.
+    Proc(LaunchReport),
+    /// A process called abort.
+    Abort {
+        /// Who.
+        by: ProcId,
+        /// With which exit status.
+        status: i32,
+        /// What it said; may be empty.
+        message: String,
+    },
+    /// A process failed: the first of its job.
+    Failed {
+        /// Which.
+        proc: ProcId,
+        /// Its node.
+        node: String,
+        /// Its program.
+        program: String,
+        /// How it ended.
+        exit: ProcExit,
+    },
+    /// All processes have ended, and so have the jobs they started, whose reports come here too; nothing comes after
+    /// this.
+    Done(JobOutcome),
+}
+
+/// How a job ended.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct JobOutcome {
+    /// The Standard's status of its end (SPN-05): `SUCCESS`; `ERR_JOB_ABORTED` if abort was called; `ERR_TIMEOUT` if its
+    /// time was over; `ERR_JOB_KILLED_BY_CMD` if it was ended on request; else, by the first process that failed,
+    /// `ERR_JOB_NON_ZERO_TERM`, `ERR_JOB_ABORTED_BY_SIG`, or `ERR_JOB_TERM_WO_SYNC` if it left without finalize and with
+    /// exit code 0. That of a job it started if it ended because of that one.
+    #[doc(alias = "PMIX_JOB_TERM_STATUS")]
+    pub status: Status,
+    /// Exit code of the job: 124 if its time was over, the status of abort if one was called (1 if that status is 0: aborted is no
+    /// success), else that of the first process that failed (128 and the signal for signals), else that of a job
+    /// it started which failed, else 0.
+    pub exit_code: i32,
+    /// The process that failed first, and how.
+    pub first_failure: Option<(ProcId, ProcExit)>,
+    /// The process table at the end.
+    pub procs: Vec<ProcInfo>,
+}

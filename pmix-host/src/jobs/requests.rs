@@ -1,0 +1,268 @@
+//! What the directives of a spawn request: its own, and those of its applications, which win (SPN-01).
+
+use std::time::Duration;
+
+use pmix_types::{App, Directives, Envar, Info, Status, keys};
+
+use super::environment::is_change;
+use super::notices::Notices;
+use super::places::Hosts;
+use pmix_server::host::{HostError, HostResult};
+
+/// What the directives of a job request, all of them checked.
+#[derive(Debug)]
+pub(crate) struct JobRequests {
+    /// In rank order.
+    pub(crate) apps: Vec<AppRequest>,
+    /// Nodes that the allocation is to have.
+    pub(crate) added: Vec<Hosts>,
+    /// What the requester is told of.
+    pub(crate) notices: Notices,
+    /// How long it may run (SPN-06).
+    pub(crate) limit: Option<Duration>,
+    /// It does not end with its parent, and neither hears of errors of the other (CON-18).
+    pub(crate) is_independent: bool,
+    /// Where its processes wait for a debugger, as they are told (INI-09).
+    pub(crate) stops: Vec<Info>,
+}
+
+/// What is requested for an application.
+#[derive(Debug)]
+pub(crate) struct AppRequest {
+    /// The application, its `info` being what changes its environment.
+    pub(crate) app: App,
+    /// It starts in the session's directory.
+    pub(crate) in_session_dir: bool,
+    pub(crate) hosts: Hosts,
+}
+
+impl JobRequests {
+    /// # Errors
+    /// `ERR_BAD_PARAM` for directives with wrong values or that contradict each other, `ERR_NOT_SUPPORTED` for one that
+    /// is required and not known (GEN-05).
+    pub(crate) fn new(apps: Vec<App>, mut job: Directives) -> HostResult<Self> {
+        let asker = identity(&mut job)?;
+        // read when the spawn came in
+        for key in [&keys::FWD_STDIN, &keys::FWD_STDOUT, &keys::FWD_STDERR] {
+            job.take_each(|info| info.is(key));
+        }
+        let notices = Notices::take(&mut job)?;
+        let limit = match job.take(&keys::JOB_TIMEOUT)? {
+            None | Some(0) => None,
+            Some(seconds) => {
+                let negative = |_| bad(format!("JOB_TIMEOUT of {seconds} seconds is negative"));
+                Some(Duration::from_secs(u64::try_from(seconds).map_err(negative)?))
+            }
+        };
+        let is_independent = job.take_flag(&keys::SPAWN_CHILD_SEP)?;
+        let stops = take_stops(&mut job);
+        let all = Common::take(&mut job)?;
+        job.deny_unprocessed()?;
+        let mut added = vec![all.added.clone()];
+        let mut wanted = Vec::with_capacity(apps.len());
+        for mut app in apps {
+            let mut own = Directives::from(std::mem::take(&mut app.info));
+            if identity(&mut own)?.iter().zip(&asker).any(|(named, own)| named.is_some() && named != own) {
+                let message = format!(
+                    "{}: jobs run as the user who requests them; USERID and GRPID cannot name another",
+                    app.command
+                );
+                return Err(HostError::new(Status::ERR_NO_PERMISSIONS, message));
+            }
+            let common = Common::take(&mut own)?;
+            own.deny_unprocessed()?;
+            added.push(common.added.clone());
+            wanted.push(common.over(&all, app));
+        }
+        Ok(Self { apps: wanted, added, notices, limit, is_independent, stops })
+    }
+}
+
+/// User and group.
+fn identity(directives: &mut Directives) -> HostResult<[Option<u32>; 2]> {
+    Ok([directives.take(&keys::USERID)?, directives.take(&keys::GRPID)?])
+}
+
+/// What processes find in their job data and carry out themselves. One that is not to stop finds nothing: for some
+/// libraries it is enough that the key is there.
+fn take_stops(job: &mut Directives) -> Vec<Info> {
+    let mut stops =
+        job.take_each(|info| info.is(&keys::DEBUG_STOP_IN_INIT) || info.is(&keys::DEBUG_STOP_IN_APP));
+    stops.retain(|info| info.value.is_true() != Ok(false));
+    stops.into_iter().map(|info| Info::dynamic(info.key, info.value)).collect()
+}
+
+/// Directives that a job and an application can have.
+#[derive(Debug, Default)]
+struct Common {
+    dir: Option<Dir>,
+    prefix: Option<String>,
+    hosts: Hosts,
+    added: Hosts,
+    changes: Vec<Info>,
+}
+
+/// Where to start.
+#[derive(Clone, Debug)]
+enum Dir {
+    Named(String),
+    OfSession,
+}
+
+impl Common {
+    fn take(directives: &mut Directives) -> HostResult<Self> {
+        let dir = match (directives.take(&keys::WDIR)?, directives.take_flag(&keys::SET_SESSION_CWD)?) {
+            (Some(_), true) => {
+                return Err(bad("WDIR and SET_SESSION_CWD name two directories to start in".to_owned()));
+            }
+            (dir, false) => dir.map(Dir::Named),
+            (None, true) => Some(Dir::OfSession),
+        };
+        Ok(Self {
+            dir,
+            prefix: directives.take(&keys::PREFIX)?,
+            hosts: Hosts::take(directives, &keys::HOST, &keys::HOSTFILE)?,
+            added: Hosts::take(directives, &keys::ADD_HOST, &keys::ADD_HOSTFILE)?,
+            changes: directives.take_each(is_change),
+        })
+    }
+
+    /// An application with its own directives over those of the job.
+    fn over(self, job: &Self, mut app: App) -> AppRequest {
+        let dir = self.dir.or_else(|| app.cwd.take().map(Dir::Named)).or_else(|| job.dir.clone());
+        let in_session_dir = matches!(dir, Some(Dir::OfSession));
+        app.cwd = match dir {
+            Some(Dir::Named(dir)) => Some(dir),
+            Some(Dir::OfSession) | None => None,
+        };
+        let prefix = self.prefix.as_ref().or(job.prefix.as_ref());
+        app.info = prefix.into_iter().flat_map(|prefix| of_prefix(prefix)).collect();
+        app.info.extend(job.changes.iter().cloned().chain(self.changes));
+        let hosts = if self.hosts.is_empty() { job.hosts.clone() } else { self.hosts };
+        AppRequest { app, in_session_dir, hosts }
+    }
+}
+
+/// What is installed below a directory is found first.
+fn of_prefix(prefix: &str) -> [Info; 2] {
+    let first = |name: &str, below: &str| {
+        let envar = Envar { name: name.into(), value: format!("{prefix}/{below}"), separator: b':' };
+        Info::new(&keys::PREPEND_ENVAR, envar)
+    };
+    [first("PATH", "bin"), first("LD_LIBRARY_PATH", "lib")]
+}
+
+fn bad(message: String) -> HostError {
+    HostError::new(Status::ERR_BAD_PARAM, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use pmix_types::{Rank, Value};
+
+    use super::*;
+
+    fn requests(app: App, job: Directives) -> HostResult<JobRequests> {
+        JobRequests::new(vec![app], job)
+    }
+
+    fn app(info: Directives) -> App {
+        let mut app = App::new("program", 1);
+        app.info = info.into_vec();
+        app
+    }
+
+    fn none() -> Directives {
+        Directives::new()
+    }
+
+    #[test]
+    fn spn_01_spn_02_what_an_application_says_of_its_directory_wins() {
+        let job = none().with(&keys::WDIR, "/job");
+        let of = |app: App, job: &Directives| {
+            let found = requests(app, job.clone()).unwrap().apps.remove(0);
+            (found.app.cwd, found.in_session_dir)
+        };
+        assert_eq!(of(app(none()), &job), (Some("/job".into()), false));
+        assert_eq!(of(app(none()).cwd("/cwd"), &job), (Some("/cwd".into()), false));
+        let own = app(none().with(&keys::WDIR, "/own")).cwd("/cwd");
+        assert_eq!(of(own, &job), (Some("/own".into()), false));
+        let in_session = none().with(&keys::SET_SESSION_CWD, true);
+        assert_eq!(of(app(in_session.clone()), &job), (None, true));
+        assert_eq!(of(app(none()), &in_session), (None, true));
+        assert_eq!(of(app(none()), &none()), (None, false));
+        let both = in_session.with(&keys::WDIR, "/x");
+        assert_eq!(requests(app(none()), both).unwrap_err().status(), Status::ERR_BAD_PARAM);
+    }
+
+    #[test]
+    fn spn_01_spn_03_changes_of_the_job_come_before_those_of_its_applications() {
+        let set = |value: &str| {
+            none().with(&keys::SET_ENVAR, Envar { name: "V".into(), value: value.into(), separator: 0 })
+        };
+        let job = set("job").with(&keys::PREFIX, "/opt/job");
+        let found = requests(app(set("own").with(&keys::PREFIX, "/opt/own")), job).unwrap();
+        let env = super::super::environment(&found.apps[0].app, []).unwrap();
+        let values: Vec<_> = env.into_values().map(|value| value.into_string().unwrap()).collect();
+        assert_eq!(values, ["/opt/own/lib", "/opt/own/bin", "own"]);
+    }
+
+    #[test]
+    fn ini_09_processes_are_told_where_to_wait_for_a_debugger() {
+        let stop = |value| none().require(&keys::DEBUG_STOP_IN_INIT, value);
+        for value in [Value::Undef, Value::Bool(true), Value::Rank(Rank::from_raw(1))] {
+            let told = Info::new(&keys::DEBUG_STOP_IN_INIT, value.clone());
+            assert_eq!(requests(app(none()), stop(value)).unwrap().stops, [told]);
+        }
+        assert_eq!(requests(app(none()), stop(Value::Bool(false))).unwrap().stops, []);
+        let in_app = none().with(&keys::DEBUG_STOP_IN_APP, Value::Bool(true));
+        assert!(requests(app(none()), in_app).unwrap().stops[0].is(&keys::DEBUG_STOP_IN_APP));
+    }
+
+    #[test]
+    fn gen_04_gen_05_what_is_not_known_is_ignored_or_refused() {
+        let unknown: [(&pmix_types::Key<bool>, bool); 2] =
+            [(&keys::JOB_RECOVERABLE, true), (&keys::JOB_CONTINUOUS, true)];
+        for (key, value) in unknown {
+            requests(app(none().with(key, value)), none().with(key, value)).unwrap();
+            for (own, job) in [(none().require(key, value), none()), (none(), none().require(key, value))] {
+                let error = requests(app(own), job).unwrap_err();
+                assert_eq!(error.status(), Status::ERR_NOT_SUPPORTED, "{error}");
+            }
+        }
+        let known = none()
+            .require(&keys::WDIR, "/")
+            .require(&keys::PREFIX, "/")
+            .require(&keys::HOST, "n0")
+            .require(&keys::UNSET_ENVAR, "A")
+            .require(&keys::UNSET_ENVAR, "B")
+            .require(&keys::NOTIFY_COMPLETION, true)
+            .require(&keys::JOB_TIMEOUT, 3)
+            .require(&keys::FWD_STDOUT, true);
+        let found = requests(app(none()), known).unwrap();
+        assert_eq!(found.limit, Some(Duration::from_secs(3)));
+        assert!(requests(app(none()), none().with(&keys::JOB_TIMEOUT, 0)).unwrap().limit.is_none());
+        assert!(requests(app(none()), none().with(&keys::JOB_TIMEOUT, -1)).is_err());
+    }
+
+    #[test]
+    fn spn_02_programs_and_libraries_below_a_prefix_are_found_first() {
+        let changes = of_prefix("/opt").map(|info| (info.is(&keys::PREPEND_ENVAR), info.get().unwrap()));
+        let wanted = [("PATH", "/opt/bin"), ("LD_LIBRARY_PATH", "/opt/lib")]
+            .map(|(name, value)| (true, Envar { name: name.into(), value: value.into(), separator: b':' }));
+        assert_eq!(changes, wanted);
+    }
+
+    #[test]
+    fn spn_06_nodes_to_be_added_are_those_of_job_and_applications() {
+        let mut app = App::new("program", 1);
+        app.info.push(Info::new(&keys::ADD_HOST, "n7"));
+        let added = |apps, job| {
+            let requests = JobRequests::new(apps, job).unwrap();
+            requests.added.iter().filter(|hosts| !hosts.is_empty()).count()
+        };
+        assert_eq!(added(vec![App::new("program", 1)], Directives::new()), 0);
+        assert_eq!(added(vec![app.clone()], Directives::new()), 1);
+        assert_eq!(added(vec![app], Directives::new().with(&keys::ADD_HOST, "n8")), 2);
+    }
+}

@@ -1,0 +1,77 @@
+//! A job that runs, as its owner sees it.
+
+use pmix_types::Nspace;
+use tokio::sync::mpsc;
+
+use super::control::{Act, Control, Reach};
+use super::report::{JobOutcome, JobReport};
+
+/// A job that was started, as its owner sees it.
+#[derive(Debug)]
+pub struct RunningJob {
+    nspace: Nspace,
+    reports: mpsc::Receiver<JobReport>,
+    control: mpsc::UnboundedSender<Control>,
+}
+
+impl RunningJob {
+    pub(crate) const fn new(
+        nspace: Nspace,
+        reports: mpsc::Receiver<JobReport>,
+        control: mpsc::UnboundedSender<Control>,
+    ) -> Self {
+        Self { nspace, reports, control }
+    }
+
+    /// Its namespace.
+    pub const fn nspace(&self) -> &Nspace {
+        &self.nspace
+    }
+
+    /// What happens next; `None` after [`JobReport::Done`]. Output that nobody takes holds its process back.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    pub async fn next_report(&mut self) -> Option<JobReport> {
+        self.reports.recv().await
+    }
+
+    /// Waits for the end of the job; reports that come before it are dropped, output with them. `None` if the end was
+    /// reported already, or the server stopped before.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe, except that reports that have come are gone.
+    pub async fn outcome(&mut self) -> Option<JobOutcome> {
+        loop {
+            if let JobReport::Done(outcome) = self.next_report().await? {
+                return Some(outcome);
+            }
+        }
+    }
+
+    /// Sends a signal, by its number, to all processes.
+    pub fn signal(&self, signal: i32) {
+        self.order(Act::Signal(signal));
+    }
+
+    /// Ends the job: a request first, force after the launcher's grace period.
+    pub fn terminate(&self) {
+        self.order(Act::Terminate);
+    }
+
+    fn order(&self, act: Act) {
+        // an ended job has no process
+        let _ = self.control.send(Control::Order { act, reach: Reach::All });
+    }
+
+    /// The way to its supervisor.
+    pub(crate) fn sender(&self) -> mpsc::UnboundedSender<Control> {
+        self.control.clone()
+    }
+
+    /// Ends the job at once by force.
+    pub fn kill(&self) {
+        const SIGKILL: i32 = 9;
+        self.signal(SIGKILL);
+    }
+}

@@ -1,0 +1,149 @@
+//! Jobs that processes start: children of the job of their parent.
+
+use pmix_server::Account;
+use pmix_server::host::{HostError, HostResult, Spawn, UpcallContext};
+use pmix_types::{Directives, IofChannels, Nspace, Rank, Status, Value, keys};
+use tokio::sync::mpsc;
+
+use super::control::{Child, Control};
+use super::error::StartError;
+use super::report::{JobReport, JobStart};
+use super::running::RunningJob;
+use super::start::Jobs;
+use crate::user::is_trusted;
+
+impl Jobs {
+    /// Starts a job for a process; its output goes to whoever reads that of the parent, and it ends with the parent's
+    /// job, unless it is independent.
+    pub(crate) async fn spawn(&self, cx: &UpcallContext, req: Spawn) -> HostResult<Nspace> {
+        let Spawn { apps, directives, .. } = req;
+        let parent = &cx.caller;
+        let user = self.runs_as(cx).await?;
+        let (forwarded, stdin) = (forwarded(&directives)?, stdin_reader(&directives)?);
+        let is_independent = directives.flag(&keys::SPAWN_CHILD_SEP)?;
+        let number = self.cluster.next_child();
+        let nspace = Nspace::new(format!("{}.{number}", parent.nspace))
+            .map_err(|error| HostError::new(Status::ERR_BAD_PARAM, error.to_string()))?;
+        let mut start = JobStart::new(nspace.clone(), apps).parent(parent.clone()).forwarded(forwarded);
+        start.directives = directives;
+        start.user = user;
+        start.stdin = stdin.filter(|_| self.cluster.launcher.takes_stdin());
+        let owner = self.cluster.table.entries().get(&parent.nspace).map(|job| {
+            start.on_failure = job.on_failure;
+            Owner { control: job.control.clone(), reports: job.reports.clone() }
+        });
+        let job = self.start_unless(start, cx.cancelled()).await.map_err(refusal)?;
+        if cx.is_cancelled() {
+            // nobody learns its name
+            job.terminate();
+        }
+        if let Some(owner) = &owner {
+            let child = Child { control: job.sender(), is_independent };
+            if let Err(mpsc::error::SendError(Control::Child { child, .. })) =
+                owner.control.send(Control::Child { nspace: nspace.clone(), child })
+            {
+                child.end();
+            }
+        }
+        tokio::spawn(pass_on(job, owner));
+        Ok(nspace)
+    }
+
+    /// As whom the jobs of a process run: as its own user, but those of root on the server of a user as that user.
+    async fn runs_as(&self, cx: &UpcallContext) -> HostResult<Option<Account>> {
+        let uid = cx.uid;
+        if is_trusted(uid) {
+            return Ok(None);
+        }
+        let gid = cx.gid.ok_or_else(|| {
+            let message = format!("the group of {} is not known, so nothing can run in it", cx.caller);
+            HostError::new(Status::ERR_NO_PERMISSIONS, message)
+        })?;
+        let failed = |error: std::io::Error| {
+            let message = format!("cannot find out which groups uid {uid} is in: {error}");
+            HostError::new(Status::ERR_JOB_SYS_OP_FAILED, message).with_source(error)
+        };
+        // the databases may be elsewhere
+        let found = tokio::task::spawn_blocking(move || Account::look_up(uid, gid)).await;
+        found.unwrap_or_else(|panic| Err(std::io::Error::other(panic))).map(Some).map_err(failed)
+    }
+}
+
+/// The job of the parent; a tool has none.
+struct Owner {
+    control: mpsc::UnboundedSender<Control>,
+    reports: mpsc::Sender<JobReport>,
+}
+
+/// Hands the reports of a job to whoever reads those of its parent's job.
+async fn pass_on(mut job: RunningJob, owner: Option<Owner>) {
+    while let Some(report) = job.next_report().await {
+        let Some(owner) = &owner else { continue };
+        match report {
+            JobReport::Done(outcome) => {
+                let nspace = job.nspace().clone();
+                let _ = owner.control.send(Control::ChildEnded { nspace, outcome });
+            }
+            report => {
+                // an owner that is gone reads nothing
+                let _ = owner.reports.send(report).await;
+            }
+        }
+    }
+}
+
+/// Output of the job that can be pulled: what the spawn requested (IOF-04).
+fn forwarded(directives: &Directives) -> HostResult<IofChannels> {
+    let mut channels = IofChannels::NONE;
+    if directives.flag(&keys::FWD_STDOUT)? {
+        channels |= IofChannels::STDOUT;
+    }
+    if directives.flag(&keys::FWD_STDERR)? {
+        channels |= IofChannels::STDERR;
+    }
+    Ok(channels)
+}
+
+/// Who takes input: the rank that is named, as the newest Standard has it, or all, as the headers have it.
+fn stdin_reader(directives: &Directives) -> HostResult<Option<Rank>> {
+    match directives.get_value(keys::FWD_STDIN.name()) {
+        Some(Value::Rank(rank)) => Ok(Some(*rank)),
+        _ => Ok(directives.flag(&keys::FWD_STDIN)?.then_some(Rank::WILDCARD)),
+    }
+}
+
+fn refusal(error: StartError) -> HostError {
+    HostError::new(error.status(), error.to_string()).with_source(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use pmix_types::Info;
+
+    use super::*;
+
+    #[test]
+    fn iof_04_iof_10_what_is_forwarded_is_what_the_directives_name() {
+        let (out, err) = (IofChannels::STDOUT, IofChannels::STDERR);
+        for (directives, channels) in [
+            (Directives::new(), IofChannels::NONE),
+            (Directives::new().with(&keys::FWD_STDOUT, true), out),
+            (Directives::new().with(&keys::FWD_STDERR, true), err),
+            (Directives::new().with(&keys::FWD_STDERR, true).with(&keys::FWD_STDOUT, true), out | err),
+            (
+                Directives::new().with(&keys::FWD_STDERR, false).with(&keys::FWD_STDIN, true),
+                IofChannels::NONE,
+            ),
+        ] {
+            assert_eq!(forwarded(&directives).unwrap(), channels, "{directives:?}");
+        }
+        let reader = |value: Value| {
+            let info = Info::dynamic(keys::FWD_STDIN.key_name(), value);
+            stdin_reader(&vec![info].into()).unwrap()
+        };
+        assert_eq!(reader(Value::Rank(Rank::from_raw(2))), Some(Rank::from_raw(2)));
+        assert_eq!(reader(Value::Bool(true)), Some(Rank::WILDCARD));
+        assert_eq!(reader(Value::Bool(false)), None);
+        assert_eq!(stdin_reader(&Directives::new()).unwrap(), None);
+    }
+}

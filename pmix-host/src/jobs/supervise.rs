@@ -1,0 +1,447 @@
+//! The watch over a job: what its processes do and what is done about it, to its end.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use pmix_types::{Event, Nspace, Persistence, Pid, ProcId, ProcInfo, ProcState, Rank, Status};
+use tokio::sync::mpsc;
+
+use super::cluster::Cluster;
+use super::control::{Act, Child, Control, Reach};
+use super::node::Nodes;
+use super::notices::{self, Notices};
+use super::outcome::{Course, Failing};
+use super::output;
+use super::plan::Plan;
+use super::report::{JobReport, OnFailure};
+use super::table::JobTable;
+use crate::publish::Publishing;
+use crate::store::Ended;
+use crate::{LaunchError, LaunchReport, Launcher, ProcExit};
+
+/// How long the first process to be lost is waited for, so that its end can be told.
+const FIRST_TO_FAIL: Duration = Duration::from_secs(1);
+
+/// Reports that may wait to be read: what holds back a process whose output nobody takes.
+pub(super) const REPORTS: usize = 256;
+
+/// What there is to know of a job that has started.
+#[derive(Debug)]
+pub(super) struct Watched {
+    /// No other job of this host has had it.
+    pub(super) number: u32,
+    pub(super) nspace: Nspace,
+    pub(super) plan: Plan,
+    /// What each of its applications runs.
+    pub(super) programs: Vec<String>,
+    /// The process that requested it, if one did.
+    pub(super) parent: Option<ProcId>,
+    pub(super) notices: Notices,
+    /// How long it may run.
+    pub(super) limit: Option<Duration>,
+    pub(super) on_failure: OnFailure,
+}
+
+/// Watches one job.
+pub(super) struct Supervisor {
+    launcher: Arc<dyn Launcher>,
+    table: Arc<JobTable>,
+    published: Arc<Publishing>,
+    nodes: Nodes,
+    job: Watched,
+    running: BTreeSet<Rank>,
+    connected: BTreeSet<Rank>,
+    finalized: BTreeSet<Rank>,
+    /// Processes whose connection was lost, in that order, each once; with the order its server has given it.
+    lost: Vec<(Rank, u64)>,
+    /// Those whose failure the others have been told of.
+    announced: BTreeSet<Rank>,
+    course: Course,
+    /// Those who are to know of its end have been told.
+    end_is_told: bool,
+    /// Jobs that its processes have started and that run.
+    children: BTreeMap<Nspace, Child>,
+}
+
+/// Something the supervisor does at a certain time.
+type Alarm = Option<tokio::time::Instant>;
+
+/// What the owner is still to be told.
+type Outgoing = VecDeque<JobReport>;
+
+impl Supervisor {
+    pub(super) fn new(cluster: &Cluster, published: Arc<Publishing>, nodes: Nodes, job: Watched) -> Self {
+        Self {
+            launcher: cluster.launcher.clone(),
+            table: cluster.table.clone(),
+            published,
+            nodes,
+            running: job.plan.all_ranks(),
+            job,
+            connected: BTreeSet::new(),
+            finalized: BTreeSet::new(),
+            lost: Vec::new(),
+            announced: BTreeSet::new(),
+            course: Course::default(),
+            end_is_told: false,
+            children: BTreeMap::new(),
+        }
+    }
+
+    pub(super) async fn run(
+        mut self,
+        mut controls: mpsc::UnboundedReceiver<Control>,
+        mut reports: mpsc::Receiver<LaunchReport>,
+        out: mpsc::Sender<JobReport>,
+    ) {
+        let mut outgoing = Outgoing::new();
+        let now = tokio::time::Instant::now();
+        // a limit beyond the clock's end is none
+        let mut limit_at: Alarm = self.job.limit.and_then(|limit| now.checked_add(limit));
+        let (mut end_at, mut tell_at): (Alarm, Alarm) = (None, None);
+        for event in notices::of_start(&self.job.nspace) {
+            self.tell_of_job(event, self.job.notices.of_start()).await;
+        }
+        while !(self.running.is_empty() && self.children.is_empty() && outgoing.is_empty()) {
+            let was = self.course.has_failed();
+            tokio::select! {
+                biased;
+                Some(control) = controls.recv() => self.on_control(control, &mut outgoing).await,
+                // one report at a time: who does not take output holds its process back
+                permit = out.reserve(), if !outgoing.is_empty() => {
+                    let report = outgoing.pop_front();
+                    if let (Ok(permit), Some(report)) = (permit, report) {
+                        permit.send(report);
+                    }
+                }
+                Some(report) = reports.recv(), if outgoing.len() < REPORTS => {
+                    self.on_report(report, &mut controls, &mut outgoing).await;
+                }
+                () = until(end_at) => {
+                    end_at = None;
+                    self.end_all().await;
+                }
+                () = until(tell_at) => {
+                    tell_at = None;
+                    self.tell_any(&mut outgoing);
+                }
+                () = until(limit_at) => {
+                    limit_at = None;
+                    self.course.timed_out = true;
+                    self.course.asked_to_end = true;
+                    self.end_all().await;
+                }
+                else => break,
+            }
+            if !was && self.course.has_failed() {
+                let now = tokio::time::Instant::now();
+                tell_at = Some(now + FIRST_TO_FAIL);
+                if let OnFailure::End { grace } = self.job.on_failure {
+                    end_at = Some(now + grace);
+                }
+            }
+            if self.running.is_empty() && !self.end_is_told {
+                self.end_is_told = true;
+                limit_at = None;
+                self.tell_of_end().await;
+            }
+        }
+        let outcome = self.course.outcome(&self.job.nspace, self.table.rows(&self.job.nspace));
+        // the namespace is gone before its owner hears of the end
+        self.table.entries().remove(&self.job.nspace);
+        controls.close();
+        while let Ok(control) = controls.try_recv() {
+            // a job that was started while this one ended
+            if let Control::Child { child, .. } = control {
+                child.end();
+            }
+        }
+        self.nodes.end_job(self.job.number, &self.job.nspace).await;
+        let _ = out.send(JobReport::Done(outcome)).await;
+    }
+
+    /// Tools on all nodes hear of the job, and so does its requester if it has asked for that (SPN-05).
+    async fn tell_of_job(&self, event: Event, is_for_parent: bool) {
+        let parent = self.job.parent.clone().filter(|_| is_for_parent);
+        self.nodes.notify(&notices::for_procs(event, parent.into_iter().collect())).await;
+    }
+
+    /// All of its processes have ended.
+    async fn tell_of_end(&self) {
+        let (nspace, outcome) =
+            (&self.job.nspace, self.course.outcome(&self.job.nspace, self.table.rows(&self.job.nspace)));
+        if let Some(event) = notices::of_failure(nspace, &outcome) {
+            let hearers = self.table.connected_with(nspace);
+            self.nodes.notify(&notices::for_procs(event, hearers)).await;
+        }
+        self.tell_of_job(notices::of_end(nspace, &outcome), self.job.notices.of_end(&outcome)).await;
+    }
+
+    async fn on_control(&mut self, control: Control, out: &mut Outgoing) {
+        match control {
+            Control::Connected(rank) => {
+                self.connected.insert(rank);
+                self.finalized.remove(&rank);
+                // it is back: another failure is news again
+                self.announced.remove(&rank);
+                self.set_state(rank, ProcState::CONNECTED);
+            }
+            Control::Finalized(rank) => {
+                self.finalized.insert(rank);
+            }
+            Control::Lost { rank, order } => {
+                self.note_lost(rank, order);
+                self.fail(rank).await;
+                self.tell(out);
+            }
+            Control::Abort { by, status, message, dead } => {
+                if let Some(first) = self.first_dead(&by, dead) {
+                    // before all whose loss is told from now on, also those of other nodes
+                    self.lost.insert(0, (first, 0));
+                    self.fail(first).await;
+                }
+                out.push_back(JobReport::Abort { by, status, message });
+                // after a failure it is one of its effects: MPI libraries abort when they hear that a peer is lost
+                if !self.course.has_failed() {
+                    self.course.abort_status.get_or_insert(status);
+                }
+                self.course.asked_to_end = true;
+                self.end_all().await;
+            }
+            Control::Order { act, reach } => {
+                if let Err(error) = self.act(None, act, reach).await {
+                    tracing::warn!(%error, ?act, "cannot reach the job");
+                }
+            }
+            Control::Act { ranks, act, done } => {
+                let acted = self.act(ranks, act, Reach::Connected).await;
+                // the requester may be gone, not least because of its request
+                let _ = done.send(acted);
+            }
+            Control::Child { nspace, child } => {
+                self.children.insert(nspace, child);
+            }
+            Control::ChildEnded { nspace, outcome } => {
+                let concerns_us = self.children.remove(&nspace).is_none_or(|child| !child.is_independent);
+                // what ends on request is no failure
+                if concerns_us && outcome.exit_code != 0 && !self.course.asked_to_end {
+                    self.course.child_failure.get_or_insert(outcome);
+                }
+            }
+        }
+    }
+
+    async fn on_report(
+        &mut self,
+        report: LaunchReport,
+        controls: &mut mpsc::UnboundedReceiver<Control>,
+        out: &mut Outgoing,
+    ) {
+        match &report {
+            LaunchReport::Started { proc, pid, executable } => {
+                self.with_row(proc.rank, |row| {
+                    row.pid = Pid(*pid);
+                    row.executable = Some(executable.clone());
+                    // it may have connected before this report came
+                    if row.state == ProcState::LAUNCH_UNDERWAY {
+                        row.state = ProcState::RUNNING;
+                    }
+                });
+            }
+            LaunchReport::Output { proc, channel, data } => {
+                let is_kept = output::forward(&self.table, &self.nodes, proc, *channel, data).await;
+                // the owner hears of the end in any case: it may hold the beginning of a line
+                if !is_kept && !data.is_empty() {
+                    return;
+                }
+            }
+            LaunchReport::Ended { proc, exit } => {
+                let (rank, exit) = (proc.rank, *exit);
+                self.running.remove(&rank);
+                self.course.exits.insert(rank, exit);
+                let left_early = self.connected.contains(&rank) && !self.finalized.contains(&rank);
+                self.with_row(rank, |row| {
+                    row.exit_code = exit.shell_code();
+                    row.state = if left_early && exit == ProcExit::Code(0) {
+                        ProcState::TERM_WO_SYNC
+                    } else {
+                        exit.state()
+                    };
+                });
+                // after the table says so: what is published from now on is known to come late
+                self.forget_published(rank);
+                if let Some(node) = self.job.plan.node_of(rank).and_then(|node| self.nodes.get(node)) {
+                    node.proc_ended(proc, format!("it ended with {exit}")).await;
+                    // by now its server has told of those it lost before, of whom this one may have heard and ended
+                    while let Ok(control) = controls.try_recv() {
+                        self.on_control(control, out).await;
+                    }
+                }
+                out.push_back(JobReport::Proc(report));
+                let mut status = Status::SUCCESS;
+                if left_early || exit != ProcExit::Code(0) {
+                    self.fail(rank).await;
+                    status = self.course.status_of(rank);
+                }
+                let ended = notices::of_ended_proc(self.proc(rank), status, exit);
+                self.nodes.notify(&ended).await;
+                self.tell(out);
+                return;
+            }
+        }
+        out.push_back(JobReport::Proc(report));
+    }
+
+    /// A process has failed: the others are told, once per process.
+    async fn fail(&mut self, rank: Rank) {
+        // a lost connection and an end are two signs of one failure
+        if self.course.asked_to_end || !self.announced.insert(rank) {
+            return;
+        }
+        // after the failure of a child job it is one of its effects
+        if self.course.failing == Failing::No && self.course.child_failure.is_none() {
+            self.course.failing = Failing::First(rank);
+        }
+        let event = self.table.lost_proc(self.proc(rank), self.course.status_of(rank));
+        self.nodes.notify(&event).await;
+    }
+
+    /// The first of these whose death is news: a process that has left without finalize.
+    fn first_dead(&self, aborter: &ProcId, dead: Vec<Rank>) -> Option<Rank> {
+        if self.course.has_failed() || self.course.asked_to_end {
+            return None;
+        }
+        dead.into_iter().find(|rank| {
+            let left_early = self.connected.contains(rank) && !self.finalized.contains(rank);
+            // its end may be on its way here, or just being told
+            left_early && !self.announced.contains(rank) && self.proc(*rank) != *aborter
+        })
+    }
+
+    /// News of one server may overtake each other on their way, which their numbers show; those of several are taken in
+    /// the order they come.
+    fn note_lost(&mut self, rank: Rank, order: u64) {
+        if self.lost.iter().any(|(lost, _)| *lost == rank) {
+            return;
+        }
+        let node = self.job.plan.node_of(rank);
+        let is_later = |&(lost, number): &(Rank, u64)| number > order && self.job.plan.node_of(lost) == node;
+        let place = self.lost.iter().position(is_later).unwrap_or(self.lost.len());
+        self.lost.insert(place, (rank, order));
+    }
+
+    /// Tells the owner how the first process to fail has ended, as soon as that is known.
+    fn tell(&mut self, out: &mut Outgoing) {
+        // the one lost first is the cause; others may have died of it and been reported sooner
+        let first = match self.course.failing {
+            Failing::First(rank) => self.lost.first().map_or(rank, |(lost, _)| *lost),
+            _ => return,
+        };
+        if let Some(exit) = self.course.exits.get(&first).copied() {
+            self.tell_of(first, exit, out);
+        }
+    }
+
+    /// The first one to be lost lives on: tells of any that has ended.
+    fn tell_any(&mut self, out: &mut Outgoing) {
+        if let Failing::First(rank) = self.course.failing
+            && let Some(exit) = self.course.exits.get(&rank).copied()
+        {
+            self.tell_of(rank, exit, out);
+        }
+    }
+
+    fn tell_of(&mut self, rank: Rank, exit: ProcExit, out: &mut Outgoing) {
+        self.course.failing = Failing::Told(rank, exit);
+        let app = self.job.plan.ranks.get(rank.to_raw() as usize).map_or(0, |(_, app)| *app);
+        out.push_back(JobReport::Failed {
+            proc: self.proc(rank),
+            node: self.job.plan.node_of(rank).unwrap_or_default().to_owned(),
+            program: self.job.programs.get(app).cloned().unwrap_or_default(),
+            exit,
+        });
+    }
+
+    /// What a process has published may end with it, or with the last one of its application.
+    fn forget_published(&self, ended: Rank) {
+        let app_of = |rank: Rank| self.job.plan.ranks.get(rank.to_raw() as usize).map(|(_, app)| *app);
+        let app = app_of(ended);
+        let forget = |ranks, persistence| {
+            let nspace = self.job.nspace.clone();
+            self.published.forget(Ended::Procs { nspace, ranks: Some(ranks), persistence });
+        };
+        forget([ended].into_iter().collect(), Persistence::PROC);
+        if !self.running.iter().any(|rank| app_of(*rank) == app) {
+            let members = self.job.plan.all_ranks().into_iter().filter(|rank| app_of(*rank) == app);
+            forget(members.collect(), Persistence::APP);
+        }
+    }
+
+    fn tell_children(&self, act: Act, reach: Reach) {
+        for child in self.children.values() {
+            if reach == Reach::All || !child.is_independent {
+                let _ = child.control.send(Control::Order { act, reach });
+            }
+        }
+    }
+
+    /// Acts on those of these processes that run, or on all and the jobs they have started.
+    async fn act(
+        &mut self,
+        ranks: Option<BTreeSet<Rank>>,
+        act: Act,
+        reach: Reach,
+    ) -> Result<(), LaunchError> {
+        let mut procs = self.running_procs();
+        match &ranks {
+            Some(ranks) => procs.retain(|proc| ranks.contains(&proc.rank)),
+            None => {
+                self.course.asked_to_end |= match act {
+                    Act::Signal(signal) => [2, 9, 15].contains(&signal),
+                    Act::Terminate => true,
+                };
+                self.tell_children(act, reach);
+            }
+        }
+        match act {
+            _ if procs.is_empty() => Ok(()),
+            Act::Signal(signal) => self.launcher.signal(&procs, signal).await,
+            Act::Terminate => self.launcher.terminate(&procs).await,
+        }
+    }
+
+    async fn end_all(&mut self) {
+        self.tell_children(Act::Terminate, Reach::Connected);
+        let procs = self.running_procs();
+        if !procs.is_empty()
+            && let Err(error) = self.launcher.terminate(&procs).await
+        {
+            tracing::warn!(%error, "cannot end the job");
+        }
+    }
+
+    fn running_procs(&self) -> Vec<ProcId> {
+        self.running.iter().map(|rank| self.proc(*rank)).collect()
+    }
+
+    fn proc(&self, rank: Rank) -> ProcId {
+        ProcId::new(self.job.nspace.clone(), rank)
+    }
+
+    fn set_state(&self, rank: Rank, state: ProcState) {
+        self.with_row(rank, |row| row.state = state);
+    }
+
+    fn with_row(&self, rank: Rank, change: impl FnOnce(&mut ProcInfo)) {
+        self.table.with_row(&self.proc(rank), change);
+    }
+}
+
+/// Until a time, or for ever.
+async fn until(alarm: Alarm) {
+    match alarm {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}

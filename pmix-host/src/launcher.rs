@@ -1,0 +1,363 @@
+//! How processes are started: what a resource manager brings.
+
+use std::fmt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use nix::sys::signal::Signal;
+use pmix_types::{App, Nspace, ProcId, ProcState, Rank, Status, escaped};
+use thiserror::Error;
+use tokio::sync::mpsc;
+
+use pmix_server::Account;
+
+/// Where and how processes run: what a resource manager provides.
+///
+/// [`StandardHost`](super::StandardHost) builds the rest on it.
+#[async_trait]
+pub trait Launcher: Send + Sync + 'static {
+    /// Names of the nodes it can start processes on, this server's own included; never empty. All of them need a server in
+    /// this process: see "Several nodes" at [`StandardHost`](super::StandardHost).
+    fn nodes(&self) -> Vec<String>;
+
+    /// The machine that a node is, or is a part of; not known, by default.
+    ///
+    /// A job is told of nodes on whose machines more processes run than there are processors for
+    /// (`NODE_OVERSUBSCRIBED`), so that MPI libraries do not wait by spinning. Asked when a job starts; must not wait.
+    fn machine(&self, node: &str) -> Option<Machine> {
+        let _ = node;
+        None
+    }
+
+    /// Starts all processes of a job, or none: on an error nothing is left running, nor when the future is dropped
+    /// before it is ready.
+    ///
+    /// Reports states and output through `reports` (bounded: waiting for room there is what slows down a
+    /// process whose output nobody reads) from now until each process has ended: for every
+    /// process of the job exactly one [`LaunchReport::Ended`] comes, the last report for it.
+    ///
+    /// # Errors
+    /// [`LaunchError`] names the process, node, program and cause.
+    async fn launch(&self, job: LaunchJob, reports: mpsc::Sender<LaunchReport>) -> Result<(), LaunchError>;
+
+    /// Sends a signal (its number on this system) to processes; those that have ended are skipped.
+    async fn signal(&self, procs: &[ProcId], signal: i32) -> Result<(), LaunchError>;
+
+    /// Ends processes: a request first, and force after the launcher's own grace period.
+    async fn terminate(&self, procs: &[ProcId]) -> Result<(), LaunchError>;
+
+    /// Whether a process has ended, or cannot but end, though its end is not reported yet; not known, by default.
+    ///
+    /// Asked when a process calls abort: a process that was dead by then is the cause, and the abort its effect, as with
+    /// MPI libraries that abort when the connection to a peer breaks. Processes may be asked about that are only being
+    /// launched: these have not ended. Must not wait.
+    fn has_ended(&self, proc: &ProcId) -> bool {
+        let _ = proc;
+        false
+    }
+
+    /// Whether it can start the processes of a job as another user ([`LaunchJob::user`]); not, by default: such jobs
+    /// are refused then, and never started as the launcher's own user.
+    fn starts_as_others(&self) -> bool {
+        false
+    }
+
+    /// Whether input can be sent to processes with [`push_stdin`](Self::push_stdin); not, by default. Read when the
+    /// server starts.
+    fn takes_stdin(&self) -> bool {
+        false
+    }
+
+    /// Hands input to the standard input of processes that were started with [`LaunchProc::takes_stdin`], and closes
+    /// it if this is the end. Ready when it is taken; may wait for a process that does not read, until it ends.
+    /// Processes that have ended, or whose input is closed, are skipped. Calls for a process come one after the other.
+    ///
+    /// # Errors
+    /// [`LaunchError`] for a process that takes no input; by default, for every process.
+    async fn push_stdin(&self, procs: &[ProcId], data: Bytes, is_end: bool) -> Result<(), LaunchError> {
+        let _ = (data, is_end);
+        let proc = procs.first().cloned().unwrap_or_else(ProcId::none);
+        Err(LaunchError::new(proc, "", "", "this launcher cannot send input to processes"))
+    }
+}
+
+/// A launcher that several hosts share.
+#[async_trait]
+impl<L: Launcher + ?Sized> Launcher for Arc<L> {
+    fn nodes(&self) -> Vec<String> {
+        (**self).nodes()
+    }
+
+    fn machine(&self, node: &str) -> Option<Machine> {
+        (**self).machine(node)
+    }
+
+    async fn launch(&self, job: LaunchJob, reports: mpsc::Sender<LaunchReport>) -> Result<(), LaunchError> {
+        (**self).launch(job, reports).await
+    }
+
+    async fn signal(&self, procs: &[ProcId], signal: i32) -> Result<(), LaunchError> {
+        (**self).signal(procs, signal).await
+    }
+
+    async fn terminate(&self, procs: &[ProcId]) -> Result<(), LaunchError> {
+        (**self).terminate(procs).await
+    }
+
+    fn has_ended(&self, proc: &ProcId) -> bool {
+        (**self).has_ended(proc)
+    }
+
+    fn starts_as_others(&self) -> bool {
+        (**self).starts_as_others()
+    }
+
+    fn takes_stdin(&self) -> bool {
+        (**self).takes_stdin()
+    }
+
+    async fn push_stdin(&self, procs: &[ProcId], data: Bytes, is_end: bool) -> Result<(), LaunchError> {
+        (**self).push_stdin(procs, data, is_end).await
+    }
+}
+
+/// What the processes of one or several nodes share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Machine {
+    /// Nodes whose machines have the same name are on one machine.
+    pub name: String,
+    /// Processors that all processes on it may use together.
+    pub processors: u32,
+}
+
+impl Machine {
+    /// A machine with this name and number of processors.
+    pub fn new(name: impl Into<String>, processors: u32) -> Self {
+        Self { name: name.into(), processors }
+    }
+
+    /// This machine, with the processors that the calling thread may use: those of its affinity mask, within the quota of
+    /// its cgroups.
+    ///
+    /// # Examples
+    /// ```
+    /// use pmix_host::Machine;
+    ///
+    /// assert!(Machine::this().processors > 0);
+    /// ```
+    pub fn this() -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        Self { name, processors: u32::try_from(processors).unwrap_or(u32::MAX) }
+    }
+}
+
+/// A job to start.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LaunchJob {
+    /// Its namespace.
+    pub nspace: Nspace,
+    /// The applications; processes name theirs by index. Their `info` is what directives make of the environment:
+    /// [`environment`](super::environment) carries it out.
+    pub apps: Vec<App>,
+    /// The processes in rank order.
+    pub procs: Vec<LaunchProc>,
+    /// Whose processes they are: they run with the rights and groups of this user and nothing of the launcher's, and
+    /// programs and directories are looked up with its rights ([`Account::with_rights`], [`Account::start_processes`]).
+    /// `None` for the launcher's own user; always so unless it [starts them as others](Launcher::starts_as_others).
+    pub user: Option<Account>,
+}
+
+impl LaunchJob {
+    /// A job without processes yet.
+    pub const fn new(nspace: Nspace, apps: Vec<App>) -> Self {
+        Self { nspace, apps, procs: Vec::new(), user: None }
+    }
+}
+
+/// A process to start.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LaunchProc {
+    /// Its rank.
+    pub rank: Rank,
+    /// Node to start it on.
+    pub node: String,
+    /// Index of its application.
+    pub app: usize,
+    /// Variables it needs to find its server, on top of the application's; they win.
+    pub env: Vec<(String, String)>,
+    /// Variables that hold unless the process has them already, inherited or the application's: parameters of MPI
+    /// libraries that users may set otherwise.
+    pub defaults: Vec<(String, String)>,
+    /// Directory to start in, in place of the application's.
+    pub cwd: Option<String>,
+    /// Whether its standard input comes by [`Launcher::push_stdin`].
+    pub takes_stdin: bool,
+}
+
+impl LaunchProc {
+    /// A process to launch, with no defaults, directory or input of its own.
+    pub const fn new(rank: Rank, node: String, app: usize, env: Vec<(String, String)>) -> Self {
+        Self { rank, node, app, env, defaults: Vec::new(), cwd: None, takes_stdin: false }
+    }
+}
+
+/// What becomes of a process.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum LaunchReport {
+    /// It runs under this process id.
+    Started {
+        /// The process.
+        proc: ProcId,
+        /// Its process id on its node.
+        pid: i32,
+        /// Its executable as found.
+        executable: String,
+    },
+    /// It wrote something. Bytes as they came: may split lines and characters (IOF-09).
+    Output {
+        /// The process.
+        proc: ProcId,
+        /// Where it wrote.
+        channel: OutputChannel,
+        /// What it wrote; empty when the channel was closed.
+        data: Bytes,
+    },
+    /// It has ended.
+    Ended {
+        /// The process.
+        proc: ProcId,
+        /// How.
+        exit: ProcExit,
+    },
+}
+
+/// Output channels of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs, clippy::exhaustive_enums)]
+pub enum OutputChannel {
+    Stdout,
+    Stderr,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::exhaustive_enums)]
+pub enum ProcExit {
+    /// It returned this code.
+    Code(i32),
+    /// This signal ended it.
+    Signal(i32),
+}
+
+impl ProcExit {
+    /// The code a shell would show: the exit code, or 128 and the signal.
+    pub const fn shell_code(self) -> i32 {
+        match self {
+            Self::Code(code) => code,
+            Self::Signal(signal) => 128 + signal,
+        }
+    }
+
+    /// The process state that says the same.
+    pub const fn state(self) -> ProcState {
+        match self {
+            Self::Code(0) => ProcState::TERMINATED,
+            Self::Code(_) => ProcState::TERM_NON_ZERO,
+            Self::Signal(_) => ProcState::ABORTED_BY_SIG,
+        }
+    }
+}
+
+/// As the system tells it of a process that was waited for.
+impl From<ExitStatus> for ProcExit {
+    fn from(status: ExitStatus) -> Self {
+        match (status.code(), status.signal()) {
+            (Some(code), _) => Self::Code(code),
+            (None, Some(signal)) => Self::Signal(signal),
+            // it was stopped, which nobody waits for
+            (None, None) => Self::Code(1),
+        }
+    }
+}
+
+/// `exit code 3`, `signal 11 (SIGSEGV)`.
+impl fmt::Display for ProcExit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code(code) => write!(f, "exit code {code}"),
+            Self::Signal(number) => match Signal::try_from(*number) {
+                Ok(signal) => write!(f, "signal {number} ({signal})"),
+                Err(_) => write!(f, "signal {number}"),
+            },
+        }
+    }
+}
+
+/// Why a job could not be started, or its processes not be reached.
+#[derive(Error)]
+#[error("{proc} ({}) on {}: {}", escaped(.program), escaped(.node), escaped(.reason))]
+#[non_exhaustive]
+pub struct LaunchError {
+    /// The process.
+    pub proc: ProcId,
+    /// Its node.
+    pub node: String,
+    /// The program.
+    pub program: String,
+    /// What went wrong and what to do.
+    pub reason: String,
+    /// The Standard's status for it: `ERR_JOB_FAILED_TO_LAUNCH` unless more is known (SPN-06).
+    pub status: Status,
+    /// The cause, if the system gave one.
+    #[source]
+    pub source: Option<std::io::Error>,
+}
+
+impl LaunchError {
+    /// Creates a launch error; the reason is the text of the I/O error.
+    pub fn from_io(proc: ProcId, node: &str, program: &str, source: std::io::Error) -> Self {
+        let reason = source.to_string();
+        Self { source: Some(source), ..Self::new(proc, node, program, reason) }
+    }
+
+    /// Creates a launch error from its parts.
+    pub fn new(proc: ProcId, node: &str, program: &str, reason: impl Into<String>) -> Self {
+        Self {
+            proc,
+            node: node.into(),
+            program: program.into(),
+            reason: reason.into(),
+            status: Status::ERR_JOB_FAILED_TO_LAUNCH,
+            source: None,
+        }
+    }
+
+    /// The same with a status that says more.
+    #[must_use]
+    pub const fn with_status(mut self, status: Status) -> Self {
+        self.status = status;
+        self
+    }
+}
+
+pmix_types::message_first!(LaunchError);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_program_is_shown_in_one_line() {
+        let proc = ProcId::new("job".parse().unwrap(), Rank::from_raw(0));
+        let error = LaunchError::new(proc, "n0", "./x\u{1b}[2J\ny", "it is\nmissing");
+        assert_eq!(error.to_string(), r"job:0 (./x\u{1b}[2J\ny) on n0: it is\nmissing");
+    }
+}

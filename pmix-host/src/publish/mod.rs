@@ -1,0 +1,443 @@
+//! Published data of all nodes, which one of them keeps.
+
+#[cfg(feature = "durable")]
+mod durable;
+mod outbox;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::Duration;
+
+use pmix_server::host::{Found, HostError, HostResult, UpcallContext};
+use pmix_types::message::{Failure, Lookup, LookupReply, Publish, Reply, Request, Unpublish};
+use pmix_types::{Directives, Info, KeyName, Nspace, Persistence, ProcId, Status};
+
+#[cfg(feature = "durable")]
+pub use self::durable::DurableError;
+#[cfg(feature = "durable")]
+pub(crate) use self::durable::open;
+use self::outbox::Outbox;
+use crate::internode::{PeerReply, PeerRequest, Site, unreadable};
+use crate::jobs::JobTable;
+use crate::store::{Ended, Item, Look, PublishLimits, Requester, Store, Waiting};
+use crate::user::{User, lock};
+
+/// How long a lookup of another node waits before that node has to ask again: no lookup waits longer than this for
+/// a node that is gone.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the node that keeps the data may take to answer.
+const ANSWER: Duration = Duration::from_secs(30);
+
+/// Published data, as processes of this node reach it.
+#[derive(Debug)]
+pub(crate) struct Publishing {
+    site: Arc<Site>,
+    jobs: Arc<JobTable>,
+    store: Mutex<Store>,
+    disk: OnceLock<Arc<dyn Disk>>,
+    /// The node that keeps the data of all.
+    keeper: OnceLock<String>,
+    /// Lookups of other nodes that wait here, by node and ticket.
+    places: Mutex<BTreeMap<Ticket, u64>>,
+    last_ticket: AtomicU64,
+    /// Jobs and tools of this node that have requested something.
+    publishers: Mutex<BTreeMap<Nspace, Publisher>>,
+    /// What the keeper is still to be told of.
+    outbox: Mutex<Outbox>,
+}
+
+/// A request of another node.
+type Ticket = (String, u64);
+
+/// What lasts longer than the host.
+pub(crate) trait Disk: fmt::Debug + Send + Sync {
+    /// Files items under their numbers; they are on disk when it returns.
+    fn insert(&self, items: &[(u64, Item)]) -> Result<(), String>;
+
+    /// Removes items by their numbers.
+    fn remove(&self, numbers: &[u64]) -> Result<(), String>;
+}
+
+/// What is known of a namespace whose processes have requested something.
+#[derive(Clone, Copy, Debug)]
+struct Publisher {
+    session: Option<u32>,
+    /// Whether the server knew it as a job; tools have none.
+    is_job: bool,
+}
+
+impl Publishing {
+    pub(crate) fn new(site: Arc<Site>, jobs: Arc<JobTable>) -> Self {
+        Self {
+            site,
+            jobs,
+            store: Mutex::default(),
+            disk: OnceLock::new(),
+            keeper: OnceLock::new(),
+            places: Mutex::default(),
+            last_ticket: AtomicU64::new(0),
+            publishers: Mutex::default(),
+            outbox: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn set_limits(&self, limits: PublishLimits) {
+        self.store().set_limits(limits);
+    }
+
+    pub(crate) async fn publish(self: &Arc<Self>, cx: &UpcallContext, req: Publish) -> HostResult<()> {
+        self.ask_keeper(cx, Request::Publish(req)).await?;
+        self.forget_late(&cx.caller).await;
+        Ok(())
+    }
+
+    pub(crate) async fn look_up(self: &Arc<Self>, cx: &UpcallContext, req: Lookup) -> HostResult<Found> {
+        match self.ask_keeper(cx, Request::Lookup(req)).await? {
+            Reply::Lookup(reply) => Ok(reply.found),
+            _ => Err(unreadable("reply").into()),
+        }
+    }
+
+    pub(crate) async fn unpublish(self: &Arc<Self>, cx: &UpcallContext, req: Unpublish) -> HostResult<()> {
+        self.ask_keeper(cx, Request::Unpublish(req)).await?;
+        Ok(())
+    }
+
+    /// Carries out what a process of another node requests.
+    pub(crate) async fn serve_peer(
+        self: &Arc<Self>,
+        requester: Requester,
+        request: Request,
+        ticket: u64,
+    ) -> Result<Reply, Failure> {
+        let waits = Some((requester.node.clone(), ticket));
+        Ok(self.serve(requester, request, waits).await?)
+    }
+
+    /// Ends the wait of another node's lookup.
+    pub(crate) fn give_up(&self, node: &str, ticket: u64) {
+        let place = lock(&self.places).remove(&(node.to_owned(), ticket));
+        if let Some(number) = place {
+            self.store().leave(number);
+        }
+    }
+
+    /// Has the keeper remove what was to be kept no longer (PUB-08).
+    pub(crate) fn forget(self: &Arc<Self>, ended: Ended) {
+        if self.is_keeper() {
+            return self.store().forget(&ended);
+        }
+        if lock(&self.outbox).push(ended) {
+            tokio::spawn(self.clone().send_ended());
+        }
+    }
+
+    /// A job that was started here has ended.
+    pub(crate) fn forget_job(self: &Arc<Self>, nspace: &Nspace) {
+        lock(&self.publishers).remove(nspace);
+        self.forget_all_of(nspace);
+    }
+
+    /// The connection of a process was lost; who was started by others has ended then.
+    pub(crate) fn forget_lost(self: &Arc<Self>, proc: &ProcId) {
+        let is_known = lock(&self.publishers).contains_key(&proc.nspace);
+        if is_known && !self.jobs.contains(&proc.nspace) {
+            self.forget(Ended::of_proc(proc));
+        }
+    }
+
+    pub(crate) fn store(&self) -> MutexGuard<'_, Store> {
+        lock(&self.store)
+    }
+
+    /// Has INDEF data kept by a disk too, whose items are published from the start.
+    #[cfg(feature = "durable")]
+    pub(crate) fn keep_on(&self, disk: Arc<dyn Disk>, items: Vec<(u64, Item)>) {
+        let mut store = self.store();
+        if self.disk.set(disk).is_ok() {
+            for (number, item) in items {
+                store.restore(number, item);
+            }
+        }
+    }
+
+    fn keeper(&self) -> &str {
+        let first = || self.site.nodes().into_iter().min().unwrap_or_else(|| self.site.node().to_owned());
+        self.keeper.get_or_init(first)
+    }
+
+    fn is_keeper(&self) -> bool {
+        self.keeper() == self.site.node()
+    }
+
+    /// Has the node that keeps the data carry out a request.
+    async fn ask_keeper(self: &Arc<Self>, cx: &UpcallContext, request: Request) -> HostResult<Reply> {
+        let requester = self.requester(cx).await;
+        if self.is_keeper() {
+            return tokio::select! {
+                reply = self.serve(requester, request, None) => reply,
+                () = cx.cancelled() => Err(Status::ERR_TIMEOUT.into()),
+            };
+        }
+        let (keeper, waits) = (self.keeper(), matches!(request, Request::Lookup(_)));
+        let ticket = self.last_ticket.fetch_add(1, Ordering::Relaxed);
+        let peer_request = PeerRequest::Published { requester, request, ticket };
+        loop {
+            let told = match tokio::time::timeout(ANSWER, self.site.ask(cx, keeper, &peer_request)).await {
+                Ok(told) => told,
+                Err(_) => Err(Failure::new(Status::ERR_UNREACH, "it does not answer")),
+            };
+            match told {
+                // it waited for as long as the keeper lets it: ask again
+                Ok(PeerReply::Reply(Reply::Done)) if waits => {}
+                Ok(PeerReply::Reply(reply)) => return Ok(reply),
+                Ok(PeerReply::Blob(_)) => return Err(unreadable("reply").into()),
+                Err(failure) if cx.is_cancelled() => {
+                    if waits {
+                        let _ = self.tell_keeper(&PeerRequest::GiveUp(ticket)).await;
+                    }
+                    return Err(failure.into());
+                }
+                Err(Failure { status: Status::ERR_UNREACH, message, .. }) => {
+                    let problem =
+                        format!("node {keeper}, which keeps what is published, cannot be reached: {message}");
+                    return Err(HostError::new(Status::ERR_UNREACH, problem));
+                }
+                Err(failure) => return Err(failure.into()),
+            }
+        }
+    }
+
+    async fn tell_keeper(&self, request: &PeerRequest) -> Result<(), String> {
+        match tokio::time::timeout(ANSWER, self.site.tell(self.keeper(), request)).await {
+            Ok(answer) => answer.map(drop).map_err(|error| error.to_string()),
+            Err(_) => Err("it does not answer".into()),
+        }
+    }
+
+    /// Tells the keeper what has ended, until the outbox is empty.
+    async fn send_ended(self: Arc<Self>) {
+        loop {
+            let Some(ended) = lock(&self.outbox).pop() else { return };
+            if let Err(error) = self.tell_keeper(&PeerRequest::Ended(ended)).await {
+                tracing::warn!(error, keeper = self.keeper(), "published data may be kept for too long");
+            }
+        }
+    }
+
+    /// Carries out a request here, where the data is kept.
+    async fn serve(
+        self: &Arc<Self>,
+        requester: Requester,
+        request: Request,
+        waits: Option<Ticket>,
+    ) -> HostResult<Reply> {
+        match request {
+            Request::Publish(Publish { data, directives, .. }) => {
+                self.file(requester, data, directives).await.map(|()| Reply::Done)
+            }
+            Request::Lookup(Lookup { keys, directives, .. }) => {
+                let look = Look::new(requester, keys, directives)?;
+                let found = self.find(look, waits).await?;
+                Ok(found.map_or(Reply::Done, |found| Reply::Lookup(LookupReply::new(Status::SUCCESS, found))))
+            }
+            Request::Unpublish(Unpublish { keys, directives, .. }) => {
+                self.take_back(&requester.user, &keys, directives).await.map(|()| Reply::Done)
+            }
+            other => Err(HostError::not_supported(other.operation())),
+        }
+    }
+
+    async fn file(
+        self: &Arc<Self>,
+        requester: Requester,
+        data: Vec<Info>,
+        directives: Directives,
+    ) -> HostResult<()> {
+        let (numbers, lasting) = {
+            let mut store = self.store();
+            let numbers = store.admit(requester, data, directives)?;
+            let is_lasting = |(_, item): &(u64, &Item)| item.persistence == Persistence::INDEF;
+            let lasting =
+                store.items(&numbers).filter(is_lasting).map(|(number, item)| (number, item.clone()));
+            let lasting: Vec<_> = lasting.collect();
+            (numbers, lasting)
+        };
+        let Some(disk) = self.disk().filter(|_| !lasting.is_empty()) else {
+            self.store().show(&numbers);
+            return Ok(());
+        };
+        let published = self.clone();
+        // runs to its end even when nobody waits for it any longer
+        on_disk(move || {
+            let filed = disk.insert(&lasting);
+            let mut store = published.store();
+            match filed {
+                Ok(()) => store.show(&numbers),
+                Err(_) => store.withdraw(&numbers),
+            }
+            filed
+        })
+        .await
+    }
+
+    async fn take_back(
+        self: &Arc<Self>,
+        requester: &User,
+        keys: &[KeyName],
+        directives: Directives,
+    ) -> HostResult<()> {
+        let lasting = self.store().take_back(requester, keys, directives)?;
+        match self.disk().filter(|_| !lasting.is_empty()) {
+            Some(disk) => on_disk(move || disk.remove(&lasting)).await,
+            None => Ok(()),
+        }
+    }
+
+    /// What a lookup finds; `None` if it comes from another node and has waited for long enough.
+    async fn find(self: &Arc<Self>, look: Look, waits: Option<Ticket>) -> HostResult<Option<Found>> {
+        let place = match self.store().look(look) {
+            Ok(found) => return found.map(Some),
+            Err(place) => place,
+        };
+        let patience = waits.as_ref().map(|_| PATIENCE);
+        let mut wait = Wait::new(self, place, waits);
+        let answer = match patience {
+            Some(patience) => tokio::time::timeout(patience, &mut wait.place.answer).await.ok(),
+            None => Some((&mut wait.place.answer).await),
+        };
+        match answer {
+            Some(Ok(found)) => Ok(Some(found)),
+            // given up
+            Some(Err(_)) => Err(Status::ERR_TIMEOUT.into()),
+            None => {
+                wait.leave();
+                // it may have come at this very moment
+                Ok(wait.place.answer.try_recv().ok())
+            }
+        }
+    }
+
+    fn disk(&self) -> Option<Arc<dyn Disk>> {
+        self.disk.get().cloned()
+    }
+
+    /// The caller, with all that decides what it can find.
+    async fn requester(self: &Arc<Self>, cx: &UpcallContext) -> Requester {
+        let nspace = &cx.caller.nspace;
+        let known = lock(&self.publishers).get(nspace).copied();
+        let publisher = match known {
+            Some(publisher) => publisher,
+            None => self.get_to_know(nspace).await,
+        };
+        Requester { user: User::of(cx), node: self.site.node().to_owned(), session: publisher.session }
+    }
+
+    async fn get_to_know(self: &Arc<Self>, nspace: &Nspace) -> Publisher {
+        // now and then is enough
+        self.forget_deregistered().await;
+        let job = self.site.job(nspace).await;
+        let publisher =
+            Publisher { session: job.as_ref().and_then(|job| job.session_id()), is_job: job.is_some() };
+        lock(&self.publishers).insert(nspace.clone(), publisher);
+        publisher
+    }
+
+    /// Forgets jobs that others have started and deregistered.
+    async fn forget_deregistered(self: &Arc<Self>) {
+        let jobs: Vec<_> = {
+            let publishers = lock(&self.publishers);
+            publishers
+                .iter()
+                .filter(|(_, publisher)| publisher.is_job)
+                .map(|(nspace, _)| nspace.clone())
+                .collect()
+        };
+        for nspace in jobs {
+            self.forget_if_deregistered(&nspace).await;
+        }
+    }
+
+    async fn forget_if_deregistered(self: &Arc<Self>, nspace: &Nspace) {
+        if self.site.server().is_ok() && self.site.job(nspace).await.is_none() {
+            lock(&self.publishers).remove(nspace);
+            let node = self.site.node().to_owned();
+            self.forget(Ended::Nspace { nspace: nspace.clone(), node });
+        }
+    }
+
+    /// A process may have ended while what it has published was on its way.
+    async fn forget_late(self: &Arc<Self>, proc: &ProcId) {
+        let rank = proc.rank.to_raw() as usize;
+        let has_ended = self
+            .jobs
+            .entries()
+            .get(&proc.nspace)
+            .map(|job| job.table.get(rank).is_some_and(|row| row.state.is_terminated()));
+        match has_ended {
+            Some(true) => self.forget(Ended::of_proc(proc)),
+            Some(false) => {}
+            None => {
+                let publisher = lock(&self.publishers).get(&proc.nspace).copied();
+                match publisher {
+                    // it was known before its data was sent: its end has come in between
+                    None => self.forget_all_of(&proc.nspace),
+                    Some(Publisher { is_job: true, .. }) => self.forget_if_deregistered(&proc.nspace).await,
+                    Some(Publisher { is_job: false, .. }) => {}
+                }
+            }
+        }
+    }
+
+    fn forget_all_of(self: &Arc<Self>, nspace: &Nspace) {
+        for persistence in [Persistence::PROC, Persistence::APP] {
+            self.forget(Ended::Procs { nspace: nspace.clone(), ranks: None, persistence });
+        }
+    }
+}
+
+/// A lookup that waits; leaves its place when it is dropped.
+struct Wait<'a> {
+    published: &'a Publishing,
+    place: Waiting,
+    ticket: Option<Ticket>,
+}
+
+impl<'a> Wait<'a> {
+    fn new(published: &'a Publishing, place: Waiting, ticket: Option<Ticket>) -> Self {
+        if let Some(ticket) = &ticket {
+            lock(&published.places).insert(ticket.clone(), place.number);
+        }
+        Self { published, place, ticket }
+    }
+
+    fn leave(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            lock(&self.published.places).remove(&ticket);
+        }
+        self.published.store().leave(self.place.number);
+    }
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+/// Does slow work elsewhere, to its end also when the future is dropped.
+async fn on_disk(work: impl FnOnce() -> Result<(), String> + Send + 'static) -> HostResult<()> {
+    let problem = match tokio::task::spawn_blocking(work).await {
+        Ok(Ok(())) => return Ok(()),
+        Ok(Err(problem)) => problem,
+        Err(error) => error.to_string(),
+    };
+    let message = format!("the store of published data cannot be written: {problem}");
+    Err(HostError::new(Status::ERR_FILE_WRITE_FAILURE, message))
+}
+
+#[cfg(test)]
+#[path = "publish_tests.rs"]
+mod tests;

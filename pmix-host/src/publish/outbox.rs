@@ -1,0 +1,44 @@
+//! What the keeper of published data is still to be told.
+
+use std::collections::VecDeque;
+
+use crate::store::Ended;
+
+/// Ends that the keeper has not been told of.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    pub(super) queue: VecDeque<Ended>,
+    /// Whether a task is sending it.
+    is_open: bool,
+}
+
+impl Outbox {
+    /// Adds an end; true if nothing is sending, and the caller has to. Ranks of one namespace go together, so that no
+    /// more wait than there are jobs.
+    pub(super) fn push(&mut self, ended: Ended) -> bool {
+        if !self.join(&ended) {
+            self.queue.push_back(ended);
+        }
+        !std::mem::replace(&mut self.is_open, true)
+    }
+
+    fn join(&mut self, ended: &Ended) -> bool {
+        let Ended::Procs { nspace, ranks: Some(ranks), persistence } = ended else { return false };
+        for waiting in &mut self.queue {
+            if let Ended::Procs { nspace: other, ranks: Some(others), persistence: kept } = waiting
+                && (&*other, &*kept) == (nspace, persistence)
+            {
+                *others = others.union(ranks);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The next one to be sent; with `None` sending is over.
+    pub(super) fn pop(&mut self) -> Option<Ended> {
+        let next = self.queue.pop_front();
+        self.is_open = next.is_some();
+        next
+    }
+}

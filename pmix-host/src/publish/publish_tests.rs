@@ -1,0 +1,317 @@
+use bytes::Bytes;
+use pmix_types::{DataRange, IofChannels, Pdata, ProcInfo, ProcState, Rank, keys};
+
+use super::*;
+use crate::answers::Answers;
+use crate::jobs::{Forwarding, JobEntry};
+use crate::{
+    Exchange, ExchangeError, LaunchError, LaunchJob, LaunchReport, Launcher, MemoryExchange, OnFailure,
+    Responder, StandardHost,
+};
+
+/// An exchange whose requests go on at the other end when nobody waits for them any more, as over a network.
+#[derive(Clone, Debug)]
+struct Wire {
+    memory: MemoryExchange,
+    /// Answers nothing.
+    is_mute: bool,
+}
+
+#[async_trait::async_trait]
+impl Exchange for Wire {
+    fn node(&self) -> &str {
+        self.memory.node()
+    }
+
+    fn nodes(&self) -> Vec<String> {
+        self.memory.nodes()
+    }
+
+    async fn all_gather(&self, _: &str, _: &[String], _: Bytes) -> Result<Vec<Bytes>, ExchangeError> {
+        Err(ExchangeError::Other("not here".into()))
+    }
+
+    async fn fetch(&self, node: &str, request: Bytes) -> Result<Bytes, ExchangeError> {
+        if self.is_mute {
+            std::future::pending::<()>().await;
+        }
+        let (memory, node) = (self.memory.clone(), node.to_owned());
+        tokio::spawn(async move { memory.fetch(&node, request).await }).await.unwrap()
+    }
+
+    fn serve(&self, responder: Arc<dyn Responder>) {
+        self.memory.serve(responder);
+    }
+}
+
+#[derive(Debug)]
+struct Nothing;
+
+#[async_trait::async_trait]
+impl Launcher for Nothing {
+    fn nodes(&self) -> Vec<String> {
+        vec!["n0".into()]
+    }
+
+    async fn launch(
+        &self,
+        _: LaunchJob,
+        _: tokio::sync::mpsc::Sender<LaunchReport>,
+    ) -> Result<(), LaunchError> {
+        Ok(())
+    }
+
+    async fn signal(&self, _: &[ProcId], _: i32) -> Result<(), LaunchError> {
+        Ok(())
+    }
+
+    async fn terminate(&self, _: &[ProcId]) -> Result<(), LaunchError> {
+        Ok(())
+    }
+}
+
+type Host = StandardHost;
+
+/// Hosts of two nodes; the first keeps the data.
+fn hosts() -> [Host; 2] {
+    let ends = MemoryExchange::cluster(["n0", "n1"]);
+    let hosts = ends.into_iter().map(|memory| {
+        let host = StandardHost::new(Nothing, Wire { memory, is_mute: false });
+        host.0.site.serve(Arc::new(Answers(Arc::downgrade(&host.0))));
+        host
+    });
+    <[Host; 2]>::try_from(hosts.collect::<Vec<_>>()).unwrap()
+}
+
+/// A process of the job `job` and the user 7.
+fn caller(rank: u32) -> UpcallContext {
+    user(rank, 7)
+}
+
+fn user(rank: u32, uid: u32) -> UpcallContext {
+    let caller = ProcId::new("job".parse().unwrap(), Rank::from_raw(rank));
+    let mut cx = UpcallContext::new(caller, uid);
+    cx.gid = Some(uid + 1);
+    cx
+}
+
+async fn publish(host: &Host, cx: &UpcallContext, key: &str, directives: Directives) -> HostResult<()> {
+    let data = vec![Info::dynamic(key.parse().unwrap(), 1u32)];
+    host.0.published.publish(cx, Publish::new(data).with_directives(directives)).await
+}
+
+async fn look_up(host: &Host, cx: &UpcallContext, key: &str, directives: Directives) -> HostResult<Found> {
+    let keys = vec![key.parse().unwrap()];
+    host.0.published.look_up(cx, Lookup::new(keys).with_directives(directives)).await
+}
+
+fn once() -> Directives {
+    Directives::new().with(&keys::PERSISTENCE, Persistence::FIRST_READ)
+}
+
+fn all() -> Directives {
+    Directives::new().with(&keys::WAIT, 0)
+}
+
+/// A lookup of the second node that waits.
+async fn wait(hosts: &[Host; 2], cx: &UpcallContext) -> tokio::task::JoinHandle<HostResult<Found>> {
+    let (host, cx) = (hosts[1].clone(), cx.clone());
+    let task = tokio::spawn(async move { look_up(&host, &cx, "k", all()).await });
+    while hosts[0].0.published.store().waiting() == 0 {
+        tokio::task::yield_now().await;
+    }
+    task
+}
+
+#[tokio::test]
+async fn pub_13_a_lookup_that_is_cancelled_gives_up_its_place_at_the_keeper() {
+    let hosts = hosts();
+    let cx = caller(1);
+    let waiting = wait(&hosts, &cx).await;
+    cx.cancel();
+    let error = waiting.await.unwrap().unwrap_err();
+    assert_eq!(error.status(), Status::ERR_TIMEOUT);
+    assert_eq!(hosts[0].0.published.store().waiting(), 0);
+    assert!(lock(&hosts[0].0.published.places).is_empty());
+    // nobody took what is to be read once
+    publish(&hosts[1], &caller(1), "k", once()).await.unwrap();
+    let found = look_up(&hosts[0], &caller(0), "k", Directives::new()).await.unwrap();
+    assert_eq!(found.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pub_13_the_keeper_does_not_wait_for_ever_for_a_node_that_is_gone() {
+    let hosts = hosts();
+    let waiting = wait(&hosts, &caller(1)).await;
+    waiting.abort();
+    assert!(waiting.await.unwrap_err().is_cancelled());
+    assert_eq!(hosts[0].0.published.store().waiting(), 1, "the keeper has heard nothing");
+    tokio::time::advance(PATIENCE).await;
+    while hosts[0].0.published.store().waiting() > 0 {
+        tokio::task::yield_now().await;
+    }
+    assert!(lock(&hosts[0].0.published.places).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn pub_13_a_lookup_of_another_node_waits_as_long_as_it_takes() {
+    let hosts = hosts();
+    let waiting = wait(&hosts, &caller(1)).await;
+    for _ in 0..5 {
+        tokio::time::advance(PATIENCE).await;
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(hosts[0].0.published.store().waiting(), 1, "it asks again");
+    }
+    publish(&hosts[0], &caller(0), "k", once()).await.unwrap();
+    assert_eq!(waiting.await.unwrap().unwrap().len(), 1);
+    assert_eq!(hosts[0].0.published.store().waiting(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_keeper_that_does_not_answer_is_unreachable_and_no_hang() {
+    let [_, memory] = <[_; 2]>::try_from(MemoryExchange::cluster(["n0", "n1"])).unwrap();
+    let host = StandardHost::new(Nothing, Wire { memory, is_mute: true });
+    let errors = [
+        publish(&host, &caller(0), "k", Directives::new()).await.unwrap_err(),
+        look_up(&host, &caller(0), "k", all()).await.unwrap_err(),
+        host.0.published.unpublish(&caller(0), Unpublish::new(Vec::new())).await.unwrap_err(),
+    ];
+    for error in errors {
+        assert_eq!(error.status(), Status::ERR_UNREACH);
+        assert!(error.message().contains("node n0"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn pub_09_pub_12_users_of_other_nodes_are_known_by_their_kernels_word() {
+    let hosts = hosts();
+    publish(&hosts[1], &user(0, 7), "closed", Directives::new()).await.unwrap();
+    let allowed = Info::new(&keys::ACCESS_USERIDS, pmix_types::DataArray::Uint32(vec![8]));
+    let opened =
+        Directives::new().with(&keys::ACCESS_PERMISSIONS, pmix_types::DataArray::Info(vec![allowed]));
+    publish(&hosts[1], &user(0, 7), "open", opened).await.unwrap();
+    let status = async |uid, key: &str| {
+        let found = look_up(&hosts[0], &user(1, uid), key, Directives::new()).await;
+        found.map_or_else(|error| error.status(), |_| Status::SUCCESS)
+    };
+    assert_eq!(status(7, "closed").await, Status::SUCCESS);
+    assert_eq!(status(8, "closed").await, Status::ERR_NO_PERMISSIONS);
+    assert_eq!(status(8, "open").await, Status::SUCCESS);
+    assert_eq!(status(9, "open").await, Status::ERR_NO_PERMISSIONS);
+    // what a process says of itself is not asked
+    let lie = Directives::new().with(&keys::USERID, 7u32);
+    let error = look_up(&hosts[0], &user(1, 8), "closed", lie).await.unwrap_err();
+    assert_eq!(error.status(), Status::ERR_NO_PERMISSIONS);
+    // a process of the same name and another user takes nothing back
+    hosts[1].0.published.unpublish(&user(0, 8), Unpublish::new(Vec::new())).await.unwrap();
+    assert_eq!(status(7, "closed").await, Status::SUCCESS);
+}
+
+#[tokio::test]
+async fn gen_05_a_required_directive_that_is_not_known_is_refused() {
+    let hosts = hosts();
+    let unknown = || Directives::new().require(&keys::COLLECT_DATA, true);
+    let errors = [
+        publish(&hosts[1], &caller(0), "k", unknown()).await.unwrap_err(),
+        look_up(&hosts[1], &caller(0), "k", unknown()).await.unwrap_err(),
+        hosts[1]
+            .0
+            .published
+            .unpublish(&caller(0), Unpublish::new(Vec::new()).with_directives(unknown()))
+            .await
+            .unwrap_err(),
+    ];
+    for error in errors {
+        assert_eq!(error.status(), Status::ERR_NOT_SUPPORTED, "{error}");
+    }
+    let known = Directives::new().require(&keys::RANGE, DataRange::GLOBAL);
+    publish(&hosts[1], &caller(0), "k", known.require(&keys::PERSISTENCE, Persistence::PROC)).await.unwrap();
+    let waits = Directives::new().require(&keys::WAIT, 1);
+    assert_eq!(look_up(&hosts[1], &caller(0), "k", waits).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn ranges_and_persistences_that_are_not_known_are_refused() {
+    let hosts = hosts();
+    let range = Directives::new().with(&keys::RANGE, DataRange::from_raw(77));
+    let persistence = Directives::new().with(&keys::PERSISTENCE, Persistence::from_raw(77));
+    for directives in [range, persistence] {
+        let error = publish(&hosts[0], &caller(0), "k", directives).await.unwrap_err();
+        assert_eq!(error.status(), Status::ERR_BAD_PARAM);
+    }
+    let found: HostResult<Vec<Pdata>> = look_up(&hosts[0], &caller(0), "k", Directives::new()).await;
+    assert_eq!(found.unwrap_err().status(), Status::ERR_NOT_FOUND);
+}
+
+#[test]
+fn ranks_that_end_wait_together_for_the_keeper_to_be_told() {
+    let mut outbox = Outbox::default();
+    let proc = |rank| ProcId::new("job".parse().unwrap(), Rank::from_raw(rank));
+    for rank in 0..1000 {
+        outbox.push(Ended::of_proc(&proc(rank)));
+    }
+    outbox.push(Ended::Session(None));
+    assert_eq!(outbox.queue.len(), 2);
+    let ranks = Some("0-999".parse().unwrap());
+    let together = Ended::Procs { nspace: proc(0).nspace, ranks, persistence: Persistence::PROC };
+    assert_eq!(outbox.queue[0], together);
+}
+
+/// Can write nothing while it is full.
+#[derive(Debug, Default)]
+struct Full(std::sync::atomic::AtomicBool);
+
+impl Disk for Full {
+    fn insert(&self, _: &[(u64, Item)]) -> Result<(), String> {
+        if self.0.load(Ordering::SeqCst) { Err("no space left".into()) } else { Ok(()) }
+    }
+
+    fn remove(&self, _: &[u64]) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn pub_03_pub_04_what_cannot_be_kept_for_good_is_not_published_and_its_key_free() {
+    let [host, _] = hosts();
+    let disk = Arc::new(Full(true.into()));
+    host.0.published.disk.set(disk.clone()).unwrap();
+    let for_good = || Directives::new().with(&keys::PERSISTENCE, Persistence::INDEF);
+    let error = publish(&host, &caller(0), "k", for_good()).await.unwrap_err();
+    assert_eq!(error.status(), Status::ERR_FILE_WRITE_FAILURE, "{error}");
+    let none = look_up(&host, &caller(0), "k", Directives::new()).await.unwrap_err();
+    assert_eq!(none.status(), Status::ERR_NOT_FOUND);
+    // what need not be kept is not written
+    publish(&host, &caller(0), "other", Directives::new()).await.unwrap();
+    disk.0.store(false, Ordering::SeqCst);
+    publish(&host, &caller(0), "k", for_good()).await.unwrap();
+    assert_eq!(look_up(&host, &caller(0), "k", Directives::new()).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn pub_08_what_comes_after_the_end_of_its_process_is_not_kept() {
+    let [host, _] = hosts();
+    let job: Nspace = "job".parse().unwrap();
+    let mut row = ProcInfo::new(ProcId::new(job.clone(), Rank::from_raw(0)));
+    row.state = ProcState::TERMINATED;
+    let (control, _controls) = tokio::sync::mpsc::unbounded_channel();
+    let (reports, _reports) = tokio::sync::mpsc::channel(1);
+    let entry = JobEntry {
+        control,
+        reports,
+        owner: 0,
+        connected_to: None,
+        on_failure: OnFailure::Continue,
+        table: vec![row],
+        forwarding: Forwarding { channels: IofChannels::NONE, stdin: None, pullers: Vec::new() },
+    };
+    host.0.table.entries().insert(job, entry);
+    let with = |persistence| Directives::new().with(&keys::PERSISTENCE, persistence);
+    publish(&host, &caller(0), "own", with(Persistence::PROC)).await.unwrap();
+    publish(&host, &caller(0), "session", with(Persistence::SESSION)).await.unwrap();
+    let gone = look_up(&host, &caller(0), "own", Directives::new()).await.unwrap_err();
+    assert_eq!(gone.status(), Status::ERR_NOT_FOUND);
+    assert_eq!(look_up(&host, &caller(0), "session", Directives::new()).await.unwrap().len(), 1);
+}

@@ -1,0 +1,57 @@
+//! The services of one host. Each owns its state; `host.rs` and `answers.rs` only tell them what is requested.
+
+use std::sync::Arc;
+
+use crate::collective::Collectives;
+use crate::dmodex::DirectModex;
+use crate::events::Events;
+use crate::gate::Gate;
+use crate::internode::Site;
+use crate::jobs::{Cluster, JobTable, Jobs, LocalNode};
+use crate::publish::Publishing;
+use crate::tools::{Controller, Forwarder, Identities, Logger, Queries};
+use crate::{Exchange, Launcher};
+
+pub(crate) struct Services {
+    pub(crate) site: Arc<Site>,
+    /// This node, as jobs speak to it.
+    pub(crate) node: Arc<LocalNode>,
+    pub(crate) launcher: Arc<dyn Launcher>,
+    pub(crate) table: Arc<JobTable>,
+    pub(crate) gate: Gate,
+    pub(crate) jobs: Jobs,
+    pub(crate) collectives: Collectives,
+    pub(crate) modex: DirectModex,
+    pub(crate) published: Arc<Publishing>,
+    pub(crate) events: Events,
+    pub(crate) forwarder: Forwarder,
+    pub(crate) queries: Queries,
+    pub(crate) controller: Controller,
+    pub(crate) logger: Logger,
+    pub(crate) identities: Identities,
+}
+
+impl Services {
+    pub(crate) fn new(cluster: Arc<Cluster>, exchange: Arc<dyn Exchange>) -> Self {
+        let site = Arc::new(Site::new(exchange));
+        let (launcher, table) = (cluster.launcher.clone(), cluster.table.clone());
+        let published = Arc::new(Publishing::new(site.clone(), table.clone()));
+        Self {
+            node: Arc::new(LocalNode::new(site.clone(), published.clone())),
+            gate: Gate::new(table.clone()),
+            jobs: Jobs::new(cluster, site.clone(), published.clone()),
+            collectives: Collectives::new(site.clone()),
+            modex: DirectModex::new(site.clone()),
+            events: Events::new(table.clone(), site.clone()),
+            forwarder: Forwarder::new(launcher.clone(), table.clone(), site.clone()),
+            queries: Queries::new(table.clone(), site.clone()),
+            controller: Controller::new(table.clone(), site.clone()),
+            logger: Logger::new(table.clone(), site.clone()),
+            identities: Identities::new(site.clone()),
+            site,
+            launcher,
+            table,
+            published,
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! What ends, and published data with it.
+
+use pmix_types::{Nspace, Persistence, ProcId, RankSet};
+
+/// Something that has ended, and with it what was to be kept no longer (PUB-08).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Ended {
+    /// Processes, or an application or a job of theirs.
+    Procs {
+        /// Their namespace.
+        nspace: Nspace,
+        /// Their ranks; `None` for all.
+        ranks: Option<RankSet>,
+        /// Which of their data is removed: `PROC` when processes end, `APP` when their application ends.
+        persistence: Persistence,
+    },
+    /// A namespace, as far as its processes were on one node: removes data with the persistence `PROC` or `APP`.
+    Nspace {
+        /// The namespace.
+        nspace: Nspace,
+        /// The node.
+        node: String,
+    },
+    /// The session of this number, or with `None` that of jobs without a session number.
+    Session(Option<u32>),
+}
+
+impl Ended {
+    /// The end of one process.
+    pub fn of_proc(proc: &ProcId) -> Self {
+        let ranks = Some([proc.rank].into_iter().collect());
+        Self::Procs { nspace: proc.nspace.clone(), ranks, persistence: Persistence::PROC }
+    }
+
+    /// The end of a job: of all of its processes and applications.
+    pub fn of_job(nspace: &Nspace) -> [Self; 2] {
+        [Persistence::PROC, Persistence::APP].map(|persistence| Self::Procs {
+            nspace: nspace.clone(),
+            ranks: None,
+            persistence,
+        })
+    }
+}

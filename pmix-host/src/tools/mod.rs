@@ -1,0 +1,14 @@
+//! What processes and tools request of the host beside jobs, data and collectives.
+
+mod identity;
+mod iof;
+mod job_control;
+mod log;
+mod query;
+mod syslog;
+
+pub(crate) use self::identity::Identities;
+pub(crate) use self::iof::Forwarder;
+pub(crate) use self::job_control::Controller;
+pub(crate) use self::log::Logger;
+pub(crate) use self::query::Queries;

@@ -1,0 +1,93 @@
+//! Queries that are answered from what the host knows of its jobs.
+
+use std::sync::Arc;
+
+use pmix_server::host::{HostError, HostResult, QueryRequest, QueryResults};
+use pmix_types::{DataArray, Directives, Info, Key, KeyName, Query, Value, keys};
+
+use crate::attributes::QUERY;
+use crate::internode::Site;
+use crate::jobs::{JobEntry, JobTable};
+use crate::user::{User, is_trusted, take_identity};
+
+/// Answers queries.
+pub(crate) struct Queries {
+    jobs: Arc<JobTable>,
+    site: Arc<Site>,
+}
+
+impl Queries {
+    pub(crate) fn new(jobs: Arc<JobTable>, site: Arc<Site>) -> Self {
+        Self { jobs, site }
+    }
+
+    /// Others hear nothing of the jobs of a user.
+    pub(crate) fn answer(&self, requester: &User, mut req: QueryRequest) -> HostResult<QueryResults> {
+        take_identity(&mut req.directives)?;
+        req.directives.deny_unprocessed()?;
+        for query in &req.queries {
+            query.qualifiers.deny_beyond(QUERY)?;
+        }
+        let (mut results, mut missing) = (Vec::new(), false);
+        for query in &req.queries {
+            let answers = self.answer_query(requester, query)?;
+            missing |= answers.len() < query.keys.len();
+            if !answers.is_empty() {
+                results.push(query.results(answers));
+            }
+        }
+        match (results.is_empty(), missing) {
+            // the server may know
+            (true, _) => Err(HostError::not_supported("a query for anything but jobs and their processes")),
+            (false, true) => Ok(QueryResults::partial(results)),
+            (false, false) => Ok(QueryResults::complete(results)),
+        }
+    }
+
+    fn answer_query(&self, requester: &User, query: &Query) -> HostResult<Vec<Info>> {
+        let mut answers = Vec::new();
+        for key in &query.keys {
+            let answer = self.answer_key(requester, key, &query.qualifiers)?;
+            answers.extend(answer.map(|value| Info::dynamic(key.clone(), value)));
+        }
+        Ok(answers)
+    }
+
+    /// `None` for what the server answers: it knows namespaces of jobs that others have started, too.
+    fn answer_key(
+        &self,
+        requester: &User,
+        key: &KeyName,
+        qualifiers: &Directives,
+    ) -> HostResult<Option<Value>> {
+        let jobs = self.jobs.entries();
+        let is_local = **key == *keys::QUERY_LOCAL_PROC_TABLE.name();
+        if !is_local && **key != *keys::QUERY_PROC_TABLE.name() {
+            return Ok(None);
+        }
+        let mut nodes = texts(qualifiers, &keys::HOSTNAME);
+        if nodes.is_empty() {
+            nodes.push(self.site.node());
+        }
+        let is_there = |name: Option<&str>| name.is_some_and(|name| nodes.contains(&name));
+        let mut table = None;
+        for nspace in texts(qualifiers, &keys::NSPACE.text()) {
+            let is_shown = |job: &&JobEntry| is_trusted(requester.uid) || job.owner == requester.uid;
+            let Some(job) = jobs.get(nspace).filter(is_shown) else { continue };
+            let rows = job.table.iter().filter(|row| !is_local || is_there(row.hostname.as_deref()));
+            table.get_or_insert_with(Vec::new).extend(rows.cloned());
+        }
+        Ok(table.map(|rows| DataArray::ProcInfo(rows).into()))
+    }
+}
+
+/// The texts given under a key, without repeats: all of them are meant (QRY-06).
+fn texts<'a>(qualifiers: &'a Directives, key: &Key<String>) -> Vec<&'a str> {
+    let mut texts = Vec::new();
+    for text in qualifiers.iter().filter(|info| info.is(key)).filter_map(|info| info.value.as_str()) {
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    texts
+}

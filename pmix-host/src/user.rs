@@ -1,0 +1,53 @@
+//! Who asks: processes with the user and group that the kernel reports.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pmix_server::UpcallContext;
+use pmix_server::host::HostResult;
+use pmix_types::{Directives, ProcId, keys};
+
+/// A process with its user and group, as reported by the kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct User {
+    /// The process.
+    pub proc: ProcId,
+    /// Its user.
+    pub uid: u32,
+    /// Its group; `None` if that is not known: it then belongs to no group.
+    pub gid: Option<u32>,
+}
+
+impl User {
+    /// A process of this user and group.
+    pub const fn new(proc: ProcId, uid: u32, gid: Option<u32>) -> Self {
+        Self { proc, uid, gid }
+    }
+
+    /// The caller of an upcall.
+    pub fn of(cx: &UpcallContext) -> Self {
+        Self { proc: cx.caller.clone(), uid: cx.uid, gid: cx.gid }
+    }
+}
+
+/// Whether a user may do everything: the server's own, and root.
+pub(crate) fn is_trusted(uid: u32) -> bool {
+    [own_uid(), 0].contains(&uid)
+}
+
+/// The user that the server runs as.
+pub(crate) fn own_uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// Takes the identity that comes with a request: the one that counts is that of the context.
+pub(crate) fn take_identity(directives: &mut Directives) -> HostResult<()> {
+    directives.take::<u32>(&keys::USERID)?;
+    directives.take::<u32>(&keys::GRPID)?;
+    Ok(())
+}
+
+/// Locks a table. A panic elsewhere leaves these tables whole: each lock holds one change.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
