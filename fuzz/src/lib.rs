@@ -10,6 +10,7 @@
 //! cargo +nightly fuzz run --fuzz-dir fuzz/cargo-fuzz native-server fuzz/corpus/native-server
 //! ```
 
+#![allow(clippy::exhaustive_structs, clippy::exhaustive_enums, reason = "nobody else uses them")]
 mod campaign;
 mod native;
 mod proto;

@@ -1,5 +1,5 @@
-//! What ends when a connection, a process or a namespace is gone. All nouns are named here, so that one which does not say
-//! what happens then does not compile.
+//! What ends when a connection, a process or a namespace is gone. All nouns are named here, three times, so that one which does
+//! not say what happens then does not compile.
 
 use pmix_types::message::{Failure, Reply};
 use pmix_types::{Nspace, ProcId, Status};
@@ -13,86 +13,113 @@ use super::jobs::{DEREGISTERED, Stage, unknown_nspace};
 use super::upcall::{ClientFinalized, ClientLost, Upcall};
 use super::{Asked, CallValue, Caller, Command, ConnId, Engine, UpcallRequest};
 
-/// What is gone.
-#[derive(Clone, Copy, Debug)]
-enum Gone<'a> {
-    /// Nobody reads what this connection has asked for.
-    Conn(ConnId),
-    /// A process takes part in nothing any more.
-    Proc(&'a ProcId),
-    /// A namespace, and why.
-    Nspace(&'a Nspace, &'a str),
-    /// All clients of a namespace that is gone: their connections are closed.
-    Clients(&'a Nspace),
-}
-
+/// Each of these takes the engine apart without `..`, on purpose: who adds a noun decides in all three what happens to it.
 impl Engine {
-    /// Takes the engine apart without `..`, on purpose: who adds a noun decides here what happens to it.
-    fn on_gone(&mut self, gone: Gone<'_>) {
+    /// Nobody reads what this connection has asked for.
+    fn conn_gone(&mut self, conn: ConnId) {
         let Self {
             cx,
             events,
-            data,
             iof,
             monitors,
             queries,
             resolutions,
+            data,
             collectives,
-            connected,
-            groups,
-            invites,
             forwards,
-            cleanups,
+            // they know processes, not connections
+            connected: _,
+            groups: _,
+            invites: _,
+            cleanups: _,
             // what the host has given, and takes back itself
             psets: _,
             setup: _,
             attributes: _,
         } = self;
-        match gone {
-            Gone::Conn(conn) => {
-                events.conn_gone(conn, cx);
-                iof.conn_gone(conn, cx);
-                monitors.conn_gone(conn, cx);
-                queries.conn_gone(conn);
-                resolutions.conn_gone(conn);
-                let Some(held) = cx.conns.remove(&conn) else { return };
-                if held.kind == Kind::Tool {
-                    events.proc_gone(&held.proc);
-                }
-                data.conn_gone(conn, cx);
-                collectives.conn_gone(conn);
-                for (upcall, _) in cx.upcalls.extract_if(.., |_, owner| owner.is_for(conn)) {
-                    cx.out.push(Command::CancelUpcall(upcall));
-                }
-                forwards.conn_gone(conn, held.peer.uid, cx);
-            }
-            Gone::Proc(proc) => {
-                connected.proc_gone(proc, events, cx);
-                groups.proc_gone(proc, events, cx);
-                let mut below = Below { collectives, lower: Lower { sets: connected, groups, events } };
-                invites.proc_gone(proc, &mut below, cx);
-                let Below { collectives, mut lower } = below;
-                collectives.drop_abandoned(&mut lower, cx);
-                collectives.drive_of(&proc.nspace, &mut lower, cx);
-                data.proc_gone(proc, cx);
-                cleanups.proc_gone(proc, cx);
-                events.proc_gone(proc);
-            }
-            Gone::Nspace(nspace, why) => {
-                collectives.nspace_gone(nspace, why, cx);
-                connected.nspace_gone(nspace);
-                groups.nspace_gone(nspace);
-                let mut below = Below { collectives, lower: Lower { sets: connected, groups, events } };
-                below.collectives.drop_abandoned(&mut below.lower, cx);
-                invites.nspace_gone(nspace, &mut below, cx);
-                data.nspace_gone(nspace, why, cx);
-                iof.nspace_gone(nspace, cx);
-            }
-            Gone::Clients(nspace) => {
-                cleanups.nspace_gone(nspace, cx);
-                events.nspace_gone(nspace);
-            }
+        events.conn_gone(conn, cx);
+        iof.conn_gone(conn, cx);
+        monitors.conn_gone(conn, cx);
+        queries.conn_gone(conn);
+        resolutions.conn_gone(conn);
+        let Some(held) = cx.conns.remove(&conn) else { return };
+        if held.kind == Kind::Tool {
+            events.proc_gone(&held.proc);
         }
+        data.conn_gone(conn, cx);
+        collectives.conn_gone(conn);
+        let orphans: Vec<_> =
+            cx.upcalls.iter().filter(|(_, owner)| owner.is_for(conn)).map(|(upcall, _)| *upcall).collect();
+        orphans.into_iter().for_each(|upcall| cx.cancel_upcall(upcall));
+        forwards.conn_gone(conn, held.peer.uid, cx);
+    }
+
+    /// A process takes part in nothing any more. Its connections may be there still.
+    fn proc_gone(&mut self, proc: &ProcId) {
+        let Self {
+            cx,
+            connected,
+            groups,
+            invites,
+            collectives,
+            events,
+            data,
+            cleanups,
+            // what its connections have asked for ends with them
+            iof: _,
+            monitors: _,
+            queries: _,
+            resolutions: _,
+            forwards: _,
+            psets: _,
+            setup: _,
+            attributes: _,
+        } = self;
+        connected.proc_gone(proc, events, cx);
+        groups.proc_gone(proc, events, cx);
+        let mut below = Below { collectives, lower: Lower { sets: connected, groups, events } };
+        invites.proc_gone(proc, &mut below, cx);
+        let Below { collectives, mut lower } = below;
+        collectives.drop_abandoned(&mut lower, cx);
+        collectives.drive_of(&proc.nspace, &mut lower, cx);
+        data.proc_gone(proc, cx);
+        cleanups.proc_gone(proc, cx);
+        events.proc_gone(proc);
+    }
+
+    /// A namespace is gone, and why. Its clients' connections are closed by the way.
+    fn nspace_gone(&mut self, nspace: &Nspace, why: &str) {
+        let Self {
+            cx,
+            collectives,
+            connected,
+            groups,
+            events,
+            invites,
+            data,
+            iof,
+            // below, after the connections
+            cleanups: _,
+            // what its connections have asked for ends with them
+            monitors: _,
+            queries: _,
+            resolutions: _,
+            forwards: _,
+            psets: _,
+            setup: _,
+            attributes: _,
+        } = self;
+        collectives.nspace_gone(nspace, why, cx);
+        connected.nspace_gone(nspace);
+        groups.nspace_gone(nspace);
+        let mut below = Below { collectives, lower: Lower { sets: connected, groups, events } };
+        below.collectives.drop_abandoned(&mut below.lower, cx);
+        invites.nspace_gone(nspace, &mut below, cx);
+        data.nspace_gone(nspace, why, cx);
+        iof.nspace_gone(nspace, cx);
+        self.close_clients(|proc| proc.nspace == *nspace, why);
+        self.cleanups.nspace_gone(nspace, &mut self.cx);
+        self.events.nspace_gone(nspace);
     }
 
     /// A process says that it is done. What it has told of itself stays, its connection is there until it closes it.
@@ -126,7 +153,7 @@ impl Engine {
     /// The connection is gone: what it asked is forgotten, and a process that did not finalize is dead.
     pub(crate) fn on_lost(&mut self, conn: ConnId, reason: &str) {
         let held = self.cx.conns.get(&conn).map(|held| (held.proc.clone(), held.stage));
-        self.on_gone(Gone::Conn(conn));
+        self.conn_gone(conn);
         let Some((proc, stage)) = held else { return };
         let Some(client) = self.cx.client_mut(&proc) else { return };
         if !client.conns.remove(&conn) || stage != ConnStage::Connected {
@@ -158,7 +185,7 @@ impl Engine {
         }
         client.departed = Some(reason.to_owned());
         job.departed.insert(proc.rank);
-        self.on_gone(Gone::Proc(proc));
+        self.proc_gone(proc);
     }
 
     pub(crate) fn on_client_ended(&mut self, proc: &ProcId, reason: &str) -> Result<CallValue, Failure> {
@@ -188,10 +215,7 @@ impl Engine {
         if self.cx.jobs.remove(nspace).is_none() {
             return Err(unknown_nspace(nspace));
         }
-        let why = format!("namespace {nspace} was deregistered");
-        self.on_gone(Gone::Nspace(nspace, &why));
-        self.close_clients(|proc| proc.nspace == *nspace, &why);
-        self.on_gone(Gone::Clients(nspace));
+        self.nspace_gone(nspace, &format!("namespace {nspace} was deregistered"));
         Ok(CallValue::Done)
     }
 
@@ -201,7 +225,7 @@ impl Engine {
         let conns: Vec<_> =
             self.cx.conns.iter().filter(|(_, held)| of_client(held)).map(|(conn, _)| *conn).collect();
         for conn in conns {
-            self.on_gone(Gone::Conn(conn));
+            self.conn_gone(conn);
             self.cx.out.push(Command::Close { conn, reason: reason.to_owned() });
         }
     }

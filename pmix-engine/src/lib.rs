@@ -59,6 +59,12 @@
 //!
 //! Ids in the documentation, such as FEN-01, name rules of the Standard: see [`pmix_types::rules`].
 
+#![allow(
+    clippy::exhaustive_structs,
+    clippy::exhaustive_enums,
+    reason = "who drives an engine handles every case"
+)]
+
 mod blob;
 mod census;
 mod collective;

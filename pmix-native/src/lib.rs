@@ -59,6 +59,11 @@
 //!
 //! Ids in the documentation, such as FEN-01, name rules of the Standard: see [`pmix_types::rules`].
 
+#![allow(
+    clippy::exhaustive_structs,
+    clippy::exhaustive_enums,
+    reason = "fields and cases are those of the wire"
+)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod codec;

@@ -86,6 +86,8 @@ mod version;
     elided_lifetimes_in_paths,
     rustdoc::all,
     clippy::all,
+    clippy::exhaustive_structs,
+    clippy::exhaustive_enums,
     reason = "generated"
 )]
 pub mod v1 {

@@ -22,6 +22,7 @@ pub struct Places {
 
 /// The reason not to trust a directory to be the user's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::exhaustive_enums, reason = "servers decide on each case")]
 pub enum Doubt {
     /// It is a link or a file.
     NoDirectory,

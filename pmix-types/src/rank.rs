@@ -27,6 +27,7 @@ pub struct Rank(u32);
 /// A number that cannot be the rank of a process: it lies at or above [`Rank::VALID_BOUND`].
 #[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[error("{0} is not a rank of a process: ranks are below {bound}", bound = Rank::VALID_BOUND)]
+#[allow(clippy::exhaustive_structs, reason = "it is the number and nothing else")]
 pub struct InvalidRank(pub u32);
 
 impl Rank {

@@ -37,6 +37,7 @@ pub type EventCode = Status;
 
 /// What the Standard uses a status for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(clippy::exhaustive_enums, reason = "a status is of one of these kinds")]
 pub enum StatusKind {
     /// The operation worked, or is being carried out already.
     Success,

@@ -11,6 +11,7 @@
 //! });
 //! ```
 
+#![allow(clippy::exhaustive_structs, clippy::exhaustive_enums, reason = "nobody else uses them")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a fixture that fails is a failed test")]
 
 mod cluster;

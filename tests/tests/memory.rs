@@ -367,5 +367,5 @@ async fn who_has_two_requests_of_one_number_under_way_is_gone() {
         pmix_proto::encode_request(7, &get).for_each(|message| session.outgoing.send(message).unwrap());
     }
     let error = within(client.get::<u32>(node.proc(1), "key")).await.unwrap_err();
-    assert!(error.to_string().contains("two requests 7"), "{error}");
+    assert!(error.to_string().contains("two pending requests with number 7"), "{error}");
 }

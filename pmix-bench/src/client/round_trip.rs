@@ -64,7 +64,7 @@ impl Bench {
         for index in 0..CALLS {
             let query = [query.clone()];
             let found = self.timed(index, || self.client.query(query)).await?;
-            if found.get(&keys::QUERY_NAMESPACES)?.is_none() {
+            if found.get(keys::QUERY_NAMESPACES)?.is_none() {
                 return wrong("no namespaces");
             }
         }

@@ -245,15 +245,19 @@ impl Forwards {
 
     /// A connection is gone: nobody waits for its lookups, and all else is still at the host.
     pub(crate) fn conn_gone(&mut self, conn: ConnId, uid: u32, cx: &mut Context) {
-        for (upcall, lookup) in
-            self.pending.extract_if(.., |_, held| held.to.conn == conn && held.only_looks())
-        {
-            cx.timers.clear(lookup.deadline, Timer::Upcall(upcall));
-            cx.cancel_upcall(upcall);
-        }
-        for (upcall, held) in self.pending.iter().filter(|(_, held)| held.to.conn == conn) {
-            self.left.add(*upcall, uid, held.bytes);
-        }
+        let left = &mut self.left;
+        self.pending.retain(|upcall, held| {
+            if held.to.conn != conn {
+                return true;
+            }
+            if held.only_looks() {
+                cx.timers.clear(held.deadline, Timer::Upcall(*upcall));
+                cx.cancel_upcall(*upcall);
+                return false;
+            }
+            left.add(*upcall, uid, held.bytes);
+            true
+        });
         for (upcall, owner) in &cx.upcalls {
             if matches!(owner, Owner::Answer(to) if to.conn == conn) {
                 self.left.add(*upcall, uid, 0);

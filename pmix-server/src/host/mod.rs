@@ -298,6 +298,7 @@ fn not_served<T>(upcall: Upcall) -> HostResult<T> {
 
 /// A server without a host: serves local data only (INI-10).
 #[derive(Clone, Copy, Debug, Default)]
+#[allow(clippy::exhaustive_structs, reason = "it is nothing")]
 pub struct NoHost;
 
 impl HostModule for NoHost {}

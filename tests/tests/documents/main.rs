@@ -5,6 +5,7 @@
 mod glossary;
 mod layers;
 mod limits;
+mod readme;
 mod rules;
 mod security;
 
