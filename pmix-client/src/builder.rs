@@ -1,3 +1,4 @@
+use futures::future::BoxFuture;
 use std::time::Duration;
 
 use pmix_proto::Limits;
@@ -206,32 +207,37 @@ fn timeout_of(directives: &Directives) -> Result<Option<Duration>, Error> {
     Ok((seconds > 0).then(|| Duration::from_secs(seconds)))
 }
 
-async fn start(
+fn start(
     uri: ServerUri,
     identity: Identity,
     directives: Directives,
     limits: Limits,
     attributes: AttributeRegistry,
-) -> Result<Client, Error> {
-    let mut hello = Hello::new(identity, own_pid());
-    hello.directives = directives;
-    let (connection, transport_end) = Connection::new(uri.server);
-    let welcome = transport::connect(&uri.path, &hello, limits, transport_end).await?;
-    // a host may give a tool another identity than it requested
-    if let Identity::Client(proc) = &hello.identity
-        && welcome.proc != *proc
-    {
-        return Err(Error::protocol(format!("it takes this process for {}, which is {proc}", welcome.proc)));
-    }
-    if welcome.server != *connection.server() {
-        tracing::warn!(expected = %connection.server(), found = %welcome.server, "another server than the URI says");
-    }
-    tracing::info!(proc = %welcome.proc, server = %welcome.server, "connected");
-    let core = Core::new(welcome.proc, welcome.hostname, welcome.job, Some(connection), attributes);
-    if matches!(hello.identity, Identity::Client(_)) {
-        stop_in_init(&core).await?;
-    }
-    Ok(Client::new(core))
+) -> BoxFuture<'static, Result<Client, Error>> {
+    Box::pin(async move {
+        let mut hello = Hello::new(identity, own_pid());
+        hello.directives = directives;
+        let (connection, transport_end) = Connection::new(uri.server);
+        let welcome = transport::connect(&uri.path, &hello, limits, transport_end).await?;
+        // a host may give a tool another identity than it requested
+        if let Identity::Client(proc) = &hello.identity
+            && welcome.proc != *proc
+        {
+            return Err(Error::protocol(format!(
+                "it takes this process for {}, which is {proc}",
+                welcome.proc
+            )));
+        }
+        if welcome.server != *connection.server() {
+            tracing::warn!(expected = %connection.server(), found = %welcome.server, "another server than the URI says");
+        }
+        tracing::info!(proc = %welcome.proc, server = %welcome.server, "connected");
+        let core = Core::new(welcome.proc, welcome.hostname, welcome.job, Some(connection), attributes);
+        if matches!(hello.identity, Identity::Client(_)) {
+            stop_in_init(&core).await?;
+        }
+        Ok(Client::new(core))
+    })
 }
 
 fn own_pid() -> Pid {

@@ -72,6 +72,7 @@ mod body;
 mod convert;
 mod expansion;
 pub mod grpc_status;
+pub mod host;
 pub mod modex;
 pub mod places;
 #[cfg(feature = "stream")]

@@ -46,7 +46,7 @@ pub(crate) struct Opened {
     pub(crate) uri: String,
     /// The address for C programs, if the native wire is on.
     pub(crate) native_uri: Option<ServerUri>,
-    start: oneshot::Sender<(Driver, mpsc::Receiver<DriverEvent>)>,
+    start: oneshot::Sender<Start>,
 }
 
 /// The thread's own part.
@@ -68,17 +68,7 @@ impl Opened {
     pub(crate) async fn open(plan: Plan, inbox: Inbox) -> Result<Self, ServerError> {
         let (ready, opened) = oneshot::channel();
         let (start, started) = oneshot::channel();
-        let thread = thread::Builder::new().name("pmix-server".into()).spawn(move || {
-            let ports = match plan.open() {
-                Ok((ports, addresses)) => ready.send(Ok(addresses)).map(|()| ports).ok(),
-                Err(error) => ready.send(Err(error)).map_or(None, |()| None),
-            };
-            // the caller may have been cancelled meanwhile
-            if let (Some(ports), Ok((driver, events))) = (ports, started.blocking_recv()) {
-                ports.serve(&plan, driver, inbox, events);
-            }
-        });
-        let thread = thread.map_err(ServerError::Thread)?;
+        let thread = plan.start_thread(inbox, ready, started)?;
         let panicked = |_| ServerError::Thread(io::Error::other("the thread panicked"));
         let Addresses { dir, uri, native } = opened.await.map_err(panicked)??;
         Ok(Self { thread, dir, uri, native_uri: native, start })
@@ -96,7 +86,30 @@ impl Opened {
     }
 }
 
+/// What the thread needs to serve.
+type Start = (Driver, mpsc::Receiver<DriverEvent>);
+
 impl Plan {
+    /// Not in an async function: those are compiled with each program that awaits them, and all of the server would be.
+    fn start_thread(
+        self,
+        inbox: Inbox,
+        ready: oneshot::Sender<Result<Addresses, ServerError>>,
+        started: oneshot::Receiver<Start>,
+    ) -> Result<JoinHandle<()>, ServerError> {
+        let thread = thread::Builder::new().name("pmix-server".into()).spawn(move || {
+            let ports = match self.open() {
+                Ok((ports, addresses)) => ready.send(Ok(addresses)).map(|()| ports).ok(),
+                Err(error) => ready.send(Err(error)).map_or(None, |()| None),
+            };
+            // the caller may have been cancelled meanwhile
+            if let (Some(ports), Ok((driver, events))) = (ports, started.blocking_recv()) {
+                ports.serve(&self, driver, inbox, events);
+            }
+        });
+        thread.map_err(ServerError::Thread)
+    }
+
     fn open(&self) -> Result<(Ports, Addresses), ServerError> {
         let dir = SessionDir::create(self.session_root.as_deref(), &self.hostname, self.other_users)?;
         let uri = format!("{}.{};unix:{}", self.server.nspace, self.server.rank, dir.socket().display());

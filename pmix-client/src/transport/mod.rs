@@ -5,6 +5,7 @@ mod task;
 
 use std::path::Path;
 
+use futures::future::BoxFuture;
 use futures::stream;
 use hyper::client::conn::http2;
 use hyper_util::rt::TokioIo;
@@ -25,39 +26,43 @@ const FRAME: u32 = 1 << 20;
 
 /// Connects to the server at a socket, says hello, and serves the connection from then on, in a task of its own on
 /// the caller's runtime.
-pub(crate) async fn connect(
-    path: &Path,
-    hello: &Hello,
+///
+/// Boxed, so that HTTP/2 and protobuf are compiled with this crate and not once more with each program that awaits it.
+pub(crate) fn connect<'a>(
+    path: &'a Path,
+    hello: &'a Hello,
     limits: Limits,
     connection_end: TransportEnd,
-) -> Result<Welcome, Error> {
-    let unreachable = |problem: String| {
-        let address = path.display().to_string();
-        Error::Transport(Box::new(TransportError { address, problem, source: None }))
-    };
-    let TransportEnd { requests, errands, deliverer, abandoned } = connection_end;
-    let socket = socket::connect(path).await?;
-    let (spawner, task) = task::new();
-    let (connection, driver) = http2::Builder::new(spawner.clone())
-        .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
-        .max_frame_size(FRAME)
-        .handshake(TokioIo::new(socket))
-        .await
-        .map_err(|error| unreachable(format!("it does not speak HTTP/2 ({error})")))?;
-    spawner.spawn(async move {
-        if let Err(error) = driver.await {
-            tracing::debug!(%error, "connection ended");
-        }
-    });
-    tokio::spawn(task.run());
-    let requests = stream::select(ReceiverStream::new(requests), UnboundedReceiverStream::new(errands));
-    let mut inbound = wire::open(connection, hello, limits, requests)
-        .await
-        .map_err(|failure| unreachable(failure.to_string()))?;
-    let welcome = inbound.welcome().await?;
-    spawner.spawn(receive(inbound, deliverer, abandoned));
-    Ok(welcome)
+) -> BoxFuture<'a, Result<Welcome, Error>> {
+    Box::pin(async move {
+        let unreachable = |problem: String| {
+            let address = path.display().to_string();
+            Error::Transport(Box::new(TransportError { address, problem, source: None }))
+        };
+        let TransportEnd { requests, errands, deliverer, abandoned } = connection_end;
+        let socket = socket::connect(path).await?;
+        let (spawner, task) = task::new();
+        let (connection, driver) = http2::Builder::new(spawner.clone())
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_frame_size(FRAME)
+            .handshake(TokioIo::new(socket))
+            .await
+            .map_err(|error| unreachable(format!("it does not speak HTTP/2 ({error})")))?;
+        spawner.spawn(async move {
+            if let Err(error) = driver.await {
+                tracing::debug!(%error, "connection ended");
+            }
+        });
+        tokio::spawn(task.run());
+        let requests = stream::select(ReceiverStream::new(requests), UnboundedReceiverStream::new(errands));
+        let mut inbound = wire::open(connection, hello, limits, requests)
+            .await
+            .map_err(|failure| unreachable(failure.to_string()))?;
+        let welcome = inbound.welcome().await?;
+        spawner.spawn(receive(inbound, deliverer, abandoned));
+        Ok(welcome)
+    })
 }
 
 /// Hands on what the server says, until the end or until nobody is left to listen.

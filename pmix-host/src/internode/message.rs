@@ -1,10 +1,9 @@
 //! The format of everything that hosts of different nodes send each other.
 
 use bytes::Bytes;
-use pmix_proto::{ClientBody, ServerBody, v1};
+use pmix_proto::{ClientBody, ServerBody, host, v1};
 use pmix_types::message::{Failure, Reply, Request};
 use pmix_types::{Nspace, Persistence, ProcId, Status};
-use prost::Message;
 
 use super::operation::{Awaited, Operation};
 use crate::store::{Ended, Requester};
@@ -115,7 +114,7 @@ pub(crate) fn encode_request(request: &PeerRequest) -> Bytes {
         gid: caller.and_then(|user| user.gid),
         content: Some(content),
     };
-    message.encode_to_vec().into()
+    host::encode_request(&message)
 }
 
 /// Reads the request of a node.
@@ -123,7 +122,7 @@ pub(crate) fn encode_request(request: &PeerRequest) -> Bytes {
 /// # Errors
 /// `ERR_UNPACK_FAILURE` if it cannot be read, or is of another version.
 pub(crate) fn decode_request(from: &str, bytes: Bytes) -> Result<PeerRequest, Failure> {
-    let form = v1::HostRequest::decode(bytes).map_err(|_| unreadable("request"))?;
+    let form = host::decode_request(bytes).map_err(|_| unreadable("request"))?;
     check_version(form.version)?;
     read_request(from, form).ok_or_else(|| unreadable("request"))
 }
@@ -191,13 +190,13 @@ pub(crate) fn encode_reply(reply: &Result<PeerReply, Failure>) -> Bytes {
         Ok(PeerReply::Reply(reply)) => Content::Body(reply.into()),
         Err(failure) => Content::Body(failure.into()),
     };
-    v1::HostReply { version: VERSION, content: Some(content) }.encode_to_vec().into()
+    host::encode_reply(&v1::HostReply { version: VERSION, content: Some(content) })
 }
 
 /// Reads the reply of a node, which may be a failure.
 pub(crate) fn decode_reply(bytes: Bytes) -> Result<PeerReply, Failure> {
     use v1::host_reply::Content;
-    let form = v1::HostReply::decode(bytes).map_err(|_| unreadable("reply"))?;
+    let form = host::decode_reply(bytes).map_err(|_| unreadable("reply"))?;
     check_version(form.version)?;
     match form.content.ok_or_else(|| unreadable("reply"))? {
         Content::Blob(blob) => Ok(PeerReply::Blob(blob)),
@@ -221,12 +220,12 @@ pub(crate) fn encode_part(part: Result<Part, Failure>) -> Bytes {
             Content::Group(v1::GroupPart { members, absent, context_id, wants_context_id, modex, jobs })
         }
     };
-    v1::HostPart { version: VERSION, content: Some(content) }.encode_to_vec().into()
+    host::encode_part(&v1::HostPart { version: VERSION, content: Some(content) })
 }
 
 /// Reads the part of a node, which may be why it could not take part.
 pub(crate) fn decode_part(bytes: Bytes) -> Result<Part, Failure> {
-    let form = v1::HostPart::decode(bytes).map_err(|_| unreadable("part"))?;
+    let form = host::decode_part(bytes).map_err(|_| unreadable("part"))?;
     check_version(form.version)?;
     read_part(form).unwrap_or_else(|| Err(unreadable("part")))
 }
@@ -312,9 +311,9 @@ mod tests {
         let reply = v1::HostReply { version: other, content: None };
         let part = v1::HostPart { version: other, content: None };
         for refused in [
-            decode_request("n1", request.encode_to_vec().into()).unwrap_err(),
-            decode_reply(reply.encode_to_vec().into()).unwrap_err(),
-            decode_part(part.encode_to_vec().into()).unwrap_err(),
+            decode_request("n1", host::encode_request(&request)).unwrap_err(),
+            decode_reply(host::encode_reply(&reply)).unwrap_err(),
+            decode_part(host::encode_part(&part)).unwrap_err(),
         ] {
             assert_eq!(refused.status, Status::ERR_UNPACK_FAILURE);
             assert!(
