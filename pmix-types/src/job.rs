@@ -47,7 +47,7 @@ pub use error::{JobError, JobErrorKind};
 pub use parts::{AppParts, NodeParts, Parts};
 pub use resolve::{resolve_nodes, resolve_peers};
 pub use spec::JobSpec;
-pub use target::{Caller, NodeRef, Target, target_of};
+pub use target::{NodeRef, Requester, Target, target_of};
 
 use apps::App;
 use nodes::Nodes;

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use pmix_types::job::{Caller, JobData, Target, target_of};
+use pmix_types::job::{JobData, Requester, Target, target_of};
 use pmix_types::message::{Collected, Get, Modex, PutEntry};
 use pmix_types::{DirectiveError, Info, KeyName, Nspace, ProcId, Rank, Scope, Value, keys};
 
@@ -286,9 +286,9 @@ impl Store {
         proc.nspace == self.me.nspace && (proc.rank == self.me.rank || proc.rank == Rank::UNDEF)
     }
 
-    fn caller(&self, nspace: &Nspace) -> Caller<'_> {
+    fn caller(&self, nspace: &Nspace) -> Requester<'_> {
         let rank = (*nspace == self.me.nspace).then_some(self.me.rank);
-        Caller { rank, hostname: &self.hostname }
+        Requester { rank, hostname: &self.hostname }
     }
 }
 

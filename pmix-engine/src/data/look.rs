@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pmix_types::job::{Caller as JobCaller, target_of};
+use pmix_types::job::{Requester, target_of};
 use pmix_types::message::{Failure, GetReply, Modex, ProcData, PutEntry};
 use pmix_types::{ProcId, Rank, Status, keys};
 
@@ -68,8 +68,8 @@ pub(super) fn job_level(
     // the requester keeps what it did not have, or wants anew (GET-08, GET-33)
     reply.job = (!is_own || get.key.is_none() || get.refresh).then(|| job.data.clone());
     if let Some(key) = &get.key {
-        let caller = JobCaller { rank: is_own.then_some(asker.rank), hostname: &cx.config.hostname };
-        let realm = target_of(key, target.rank, &get.directives, &caller)?;
+        let requester = Requester { rank: is_own.then_some(asker.rank), hostname: &cx.config.hostname };
+        let realm = target_of(key, target.rank, &get.directives, &requester)?;
         reply.value = job.data.lookup(key, &realm);
         if *key == *keys::PSET_NAMES.name() {
             reply.value = psets.names_with(reply.value.as_ref(), target);

@@ -1,6 +1,6 @@
 //! Answers of the library and of the server.
 
-use pmix_types::job::{Caller as Asker, target_of};
+use pmix_types::job::{Requester, target_of};
 use pmix_types::message::Failure;
 use pmix_types::{DataArray, Directives, Info, KeyName, ProcId, Query, Rank, Value, keys};
 
@@ -129,7 +129,7 @@ impl Known<'_> {
             },
         };
         let is_own = *job.data.nspace() == asker.proc.nspace;
-        let asker = Asker { rank: is_own.then_some(asker.proc.rank), hostname: &self.cx.config.hostname };
+        let asker = Requester { rank: is_own.then_some(asker.proc.rank), hostname: &self.cx.config.hostname };
         let target = target_of(key, rank, reading, &asker)?;
         Ok(job.data.lookup(key, &target))
     }

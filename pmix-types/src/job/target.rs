@@ -37,13 +37,13 @@ pub enum NodeRef<'a> {
     Of(Rank),
 }
 
-/// What [`target_of`] has to know of the process that asks.
+/// What [`target_of`] has to know about the requester.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::exhaustive_structs)]
-pub struct Caller<'a> {
-    /// Rank of the caller if it asks about its own namespace; `None` if it asks about another.
+pub struct Requester<'a> {
+    /// Rank of the requester if it asks about its own namespace; `None` if it asks about another.
     pub rank: Option<Rank>,
-    /// Name of the node the caller runs on.
+    /// Name of the node the requester runs on.
     pub hostname: &'a str,
 }
 
@@ -52,9 +52,9 @@ pub struct Caller<'a> {
 /// `rank` is that of the process named; [`Rank::WILDCARD`] for the job. A directive such as `NODE_INFO` has
 /// the last word, together with its qualifier (`SESSION_ID`, `APPNUM`, `HOSTNAME`, `NODEID`). Without one
 /// the realm of the key decides, and the qualifiers still pick the session, app or node. Without them a node
-/// value is that of the node of the named process, and that of the caller's node for the wildcard.
+/// value is that of the node of the named process, and that of the requester's node for the wildcard.
 ///
-/// The keys `PROCID` and `NSPACE`, which ask for the caller itself (GET-46), are not treated here.
+/// The keys `PROCID` and `NSPACE`, which ask for the requester itself (GET-46), are not treated here.
 ///
 /// # Errors
 /// [`DirectiveError`] for a directive with a value of the wrong type, for two instances with different
@@ -65,16 +65,16 @@ pub struct Caller<'a> {
 ///
 /// # Examples
 /// ```
-/// use pmix_types::job::{Caller, NodeRef, Target, target_of};
+/// use pmix_types::job::{Requester, NodeRef, Target, target_of};
 /// use pmix_types::{Directives, Rank, keys};
 ///
-/// let caller = Caller { rank: Some(Rank::new(3)?), hostname: "n0" };
+/// let requester = Requester { rank: Some(Rank::new(3)?), hostname: "n0" };
 /// let plain = Directives::new();
-/// let target = target_of(keys::JOB_SIZE.name(), Rank::WILDCARD, &plain, &caller)?;
+/// let target = target_of(keys::JOB_SIZE.name(), Rank::WILDCARD, &plain, &requester)?;
 /// assert_eq!(target, Target::Job);
 ///
 /// let other_node = Directives::new().with(&keys::NODE_INFO, true).with(&keys::HOSTNAME, "n7");
-/// let target = target_of(keys::LOCAL_SIZE.name(), Rank::WILDCARD, &other_node, &caller)?;
+/// let target = target_of(keys::LOCAL_SIZE.name(), Rank::WILDCARD, &other_node, &requester)?;
 /// assert_eq!(target, Target::Node(NodeRef::Name("n7")));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -82,21 +82,23 @@ pub fn target_of<'a>(
     key: &str,
     rank: Rank,
     directives: &'a Directives,
-    caller: &Caller<'a>,
+    requester: &Requester<'a>,
 ) -> Result<Target<'a>, DirectiveError> {
-    let ask = Ask { rank, directives, caller };
+    let question = Question { rank, directives, requester };
     match asked_realm(directives)? {
-        Some(Realm::Session) => ask.session(),
+        Some(Realm::Session) => question.session(),
         Some(Realm::Job) => Ok(Target::Job),
-        Some(Realm::App) => ask.app(),
+        Some(Realm::App) => question.app(),
         // GET-44: the directive without qualifier means the local node, whatever the process
-        Some(Realm::Node) => Ok(ask.named_node()?.unwrap_or(Target::Node(NodeRef::Name(caller.hostname)))),
+        Some(Realm::Node) => {
+            Ok(question.named_node()?.unwrap_or(Target::Node(NodeRef::Name(requester.hostname))))
+        }
         Some(_) => Ok(Target::Proc(rank)),
         None => match home_of(key) {
-            Realm::Session => ask.session(),
+            Realm::Session => question.session(),
             Realm::Job => Ok(Target::Job),
-            Realm::App => ask.app(),
-            Realm::Node => ask.node(),
+            Realm::App => question.app(),
+            Realm::Node => question.node(),
             _ if rank.is_wildcard() => Ok(Target::Job),
             _ => Ok(Target::Proc(rank)),
         },
@@ -130,13 +132,13 @@ fn asked_realm(directives: &Directives) -> Result<Option<Realm>, DirectiveError>
     Ok(asked)
 }
 
-struct Ask<'a, 'b> {
+struct Question<'a, 'b> {
     rank: Rank,
     directives: &'a Directives,
-    caller: &'b Caller<'a>,
+    requester: &'b Requester<'a>,
 }
 
-impl<'a> Ask<'a, '_> {
+impl<'a> Question<'a, '_> {
     fn session(&self) -> Result<Target<'a>, DirectiveError> {
         Ok(Target::Session(self.directives.get(&keys::SESSION_ID)?))
     }
@@ -145,7 +147,7 @@ impl<'a> Ask<'a, '_> {
         Ok(match self.directives.get(&keys::APPNUM)? {
             Some(number) => Target::App(number),
             None if self.rank.is_valid() => Target::AppOf(self.rank),
-            None => self.caller.rank.map_or(Target::App(0), Target::AppOf),
+            None => self.requester.rank.map_or(Target::App(0), Target::AppOf),
         })
     }
 
@@ -153,7 +155,7 @@ impl<'a> Ask<'a, '_> {
         Ok(match self.named_node()? {
             Some(target) => target,
             None if self.rank.is_valid() => Target::Node(NodeRef::Of(self.rank)),
-            None => Target::Node(NodeRef::Name(self.caller.hostname)),
+            None => Target::Node(NodeRef::Name(self.requester.hostname)),
         })
     }
 

@@ -2,8 +2,8 @@
 
 use super::*;
 
-const OWN: Caller<'static> = Caller { rank: Some(Rank::from_raw(3)), hostname: "n0" };
-const OTHER: Caller<'static> = Caller { rank: None, hostname: "n0" };
+const OWN: Requester<'static> = Requester { rank: Some(Rank::from_raw(3)), hostname: "n0" };
+const OTHER: Requester<'static> = Requester { rank: None, hostname: "n0" };
 const ALL: Rank = Rank::WILDCARD;
 
 fn plain<T>(key: &Key<T>, rank: Rank) -> Target<'static> {
@@ -46,9 +46,9 @@ fn get_41_session_info_ignores_the_process() {
     let own = Directives::new().with(&keys::SESSION_INFO, true);
     let other = own.clone().with(&keys::SESSION_ID, 7u32);
     for rank in [ALL, rank(2)] {
-        let ask = |directives| target_of(keys::MAX_PROCS.name(), rank, directives, &OWN);
-        assert_eq!(ask(&own), Ok(Target::Session(None)));
-        assert_eq!(ask(&other), Ok(Target::Session(Some(7))));
+        let question = |directives| target_of(keys::MAX_PROCS.name(), rank, directives, &OWN);
+        assert_eq!(question(&own), Ok(Target::Session(None)));
+        assert_eq!(question(&other), Ok(Target::Session(Some(7))));
     }
 }
 
@@ -61,10 +61,10 @@ fn get_42_job_info_takes_the_job() {
 #[test]
 fn get_43_app_info_picks_an_app() {
     let directives = Directives::new().with(&keys::APP_INFO, true);
-    let ask = |rank, caller| target_of(keys::MAX_PROCS.name(), rank, &directives, caller);
-    assert_eq!(ask(rank(2), &OWN), Ok(Target::AppOf(rank(2))));
-    assert_eq!(ask(ALL, &OWN), Ok(Target::AppOf(rank(3))));
-    assert_eq!(ask(ALL, &OTHER), Ok(Target::App(0)));
+    let question = |rank, requester| target_of(keys::MAX_PROCS.name(), rank, &directives, requester);
+    assert_eq!(question(rank(2), &OWN), Ok(Target::AppOf(rank(2))));
+    assert_eq!(question(ALL, &OWN), Ok(Target::AppOf(rank(3))));
+    assert_eq!(question(ALL, &OTHER), Ok(Target::App(0)));
     let numbered = directives.clone().with(&keys::APPNUM, 5u32);
     assert_eq!(target_of(keys::MAX_PROCS.name(), rank(2), &numbered, &OWN), Ok(Target::App(5)));
 }
@@ -72,22 +72,22 @@ fn get_43_app_info_picks_an_app() {
 #[test]
 fn get_44_node_info_picks_a_node() {
     let local = Directives::new().with(&keys::NODE_INFO, true);
-    let ask = |directives| target_of(keys::MAX_PROCS.name(), rank(2), directives, &OTHER);
-    assert_eq!(ask(&local), Ok(on("n0")));
+    let question = |directives| target_of(keys::MAX_PROCS.name(), rank(2), directives, &OTHER);
+    assert_eq!(question(&local), Ok(on("n0")));
     let named = local.clone().with(&keys::HOSTNAME, "n5");
-    assert_eq!(ask(&named), Ok(on("n5")));
+    assert_eq!(question(&named), Ok(on("n5")));
     let numbered = local.clone().with(&keys::NODEID, 5u32);
-    assert_eq!(ask(&numbered), Ok(Target::Node(NodeRef::Id(5))));
+    assert_eq!(question(&numbered), Ok(Target::Node(NodeRef::Id(5))));
 }
 
 #[test]
 fn gen_07_a_target_needs_clear_directives() {
     let two = Directives::new().with(&keys::NODE_INFO, true).with(&keys::APP_INFO, true);
-    let ask = |directives| target_of(keys::MAX_PROCS.name(), ALL, directives, &OWN);
-    assert!(matches!(ask(&two), Err(DirectiveError::Contradiction { .. })));
+    let question = |directives| target_of(keys::MAX_PROCS.name(), ALL, directives, &OWN);
+    assert!(matches!(question(&two), Err(DirectiveError::Contradiction { .. })));
     let off = Directives::new().with(&keys::NODE_INFO, false).with(&keys::APP_INFO, true);
-    assert_eq!(ask(&off), Ok(Target::AppOf(rank(3))));
+    assert_eq!(question(&off), Ok(Target::AppOf(rank(3))));
     let mut wrong = Directives::new().with(&keys::NODE_INFO, true);
     wrong.push(Info::dynamic(keys::HOSTNAME.key_name(), 5));
-    assert!(matches!(ask(&wrong), Err(DirectiveError::Value { .. })));
+    assert!(matches!(question(&wrong), Err(DirectiveError::Value { .. })));
 }
