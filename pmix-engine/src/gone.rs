@@ -11,7 +11,7 @@ use super::ids::ReplyTo;
 use super::invite::Below;
 use super::jobs::{DEREGISTERED, Stage, unknown_nspace};
 use super::upcall::{ClientFinalized, ClientLost, Upcall};
-use super::{Asked, CallValue, Caller, Command, ConnId, Engine, UpcallRequest};
+use super::{Asked, CallValue, Caller, Command, ConnId, Engine, UpcallId, UpcallRequest};
 
 /// Each of these takes the engine apart without `..`, on purpose: who adds a noun decides in all three what happens to it.
 impl Engine {
@@ -48,10 +48,11 @@ impl Engine {
         }
         data.conn_gone(conn, cx);
         collectives.conn_gone(conn);
-        let orphans: Vec<_> =
-            cx.upcalls.iter().filter(|(_, owner)| owner.is_for(conn)).map(|(upcall, _)| *upcall).collect();
+        let lookups = forwards.conn_gone(conn, held.peer.uid, cx);
+        let is_orphan =
+            |(upcall, owner): &(&UpcallId, &Owner)| owner.is_for(conn) || lookups.contains(upcall);
+        let orphans: Vec<_> = cx.upcalls.iter().filter(is_orphan).map(|(upcall, _)| *upcall).collect();
         orphans.into_iter().for_each(|upcall| cx.cancel_upcall(upcall));
-        forwards.conn_gone(conn, held.peer.uid, cx);
     }
 
     /// A process takes part in nothing any more. Its connections may be there still.

@@ -2,7 +2,7 @@
 
 pub(crate) mod cleanup;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use pmix_types::message::{
@@ -243,16 +243,16 @@ impl Forwards {
         }
     }
 
-    /// A connection is gone: nobody waits for its lookups, and all else is still at the host.
-    pub(crate) fn conn_gone(&mut self, conn: ConnId, uid: u32, cx: &mut Context) {
-        let left = &mut self.left;
+    /// A connection is gone. Nobody waits for its lookups, which are returned to be cancelled; all else is still at the host.
+    pub(crate) fn conn_gone(&mut self, conn: ConnId, uid: u32, cx: &mut Context) -> BTreeSet<UpcallId> {
+        let (left, mut lookups) = (&mut self.left, BTreeSet::new());
         self.pending.retain(|upcall, held| {
             if held.to.conn != conn {
                 return true;
             }
             if held.only_looks() {
                 cx.timers.clear(held.deadline, Timer::Upcall(*upcall));
-                cx.cancel_upcall(*upcall);
+                lookups.insert(*upcall);
                 return false;
             }
             left.add(*upcall, uid, held.bytes);
@@ -263,6 +263,7 @@ impl Forwards {
                 self.left.add(*upcall, uid, 0);
             }
         }
+        lookups
     }
 }
 

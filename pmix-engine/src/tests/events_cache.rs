@@ -1,9 +1,10 @@
 //! Events that are kept for those who register later.
 
-use pmix_types::message::{RegisterEvents, Request};
+use pmix_types::message::{Identity, RegisterEvents, Request};
 use pmix_types::{DataArray, DataRange, Directives, Event, Info, Memory, ProcId, Status, Value, keys};
 
-use super::super::{Command, HostCall};
+use super::super::upcall::Upcall;
+use super::super::{Answer, Command, HostCall};
 use super::events::*;
 use super::harness::*;
 
@@ -202,6 +203,21 @@ fn evt_13_evt_14_a_new_job_of_the_same_name_has_heard_nothing_and_does_not_hear_
     t.job("a", "0-1");
     let peer = t.connect(&proc("a", 0));
     assert_eq!(codes_kept_for(&mut t, &peer), [2]);
+    t.finish();
+}
+
+#[test]
+fn evt_14_a_tool_that_takes_the_name_of_one_that_is_gone_has_heard_nothing_yet() {
+    let mut t = Harness::new([Upcall::ToolConnected]);
+    host_event(&mut t, &event(1));
+    for _ in 0..2 {
+        let tool = Peer { conn: t.hello_as(Identity::Tool(None), USER), proc: proc("tool", 0) };
+        let (id, ..) = t.upcall();
+        t.answer(id, Ok(Answer::Identity(tool.proc.clone())));
+        assert!(matches!(t.next(), Command::Accept { .. }));
+        assert_eq!(codes_kept_for(&mut t, &tool), [1]);
+        t.lose(&tool);
+    }
     t.finish();
 }
 

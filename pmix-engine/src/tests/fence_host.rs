@@ -20,6 +20,18 @@ fn fence_upcall(t: &mut Harness) -> (UpcallId, FenceRequest) {
 }
 
 #[test]
+fn a_process_that_is_lost_while_the_host_is_at_a_fence_no_longer_waits_in_it() {
+    let (mut t, a, b) = Harness::two_nodes(HOST);
+    let asked = [&a, &b].map(|peer| t.ask(peer, fence_all()));
+    let (id, _) = fence_upcall(&mut t);
+    t.lose(&a);
+    assert_eq!(t.engine.census().participants, 1);
+    t.answer(id, Ok(Answer::Blob(bytes::Bytes::new())));
+    t.fenced(asked[1]);
+    t.finish();
+}
+
+#[test]
 fn fen_09_hst_02_one_upcall_when_all_local_participants_are_in() {
     let (mut t, a, b) = Harness::two_nodes(HOST);
     let first = t.ask(&a, fence_all());

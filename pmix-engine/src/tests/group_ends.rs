@@ -185,6 +185,21 @@ fn grp_09_a_group_goes_on_without_a_job_that_is_gone_if_it_outlives_members() {
 }
 
 #[test]
+fn grp_09_a_group_that_outlives_its_members_goes_with_the_last_of_their_namespaces() {
+    let (mut t, peers) = Harness::local(1);
+    t.job("b", "0");
+    let other = t.connect(&proc("b", 0));
+    let request = construct("g", [all_of("job"), all_of("b")]).with(&keys::GROUP_NOTIFY_TERMINATION, true);
+    make(&mut t, &[peers[0].clone(), other.clone()], &request);
+    for (name, left) in [("b", 1), ("job", 0)] {
+        t.called(HostCall::DeregisterNspace(nspace(name))).unwrap();
+        t.drain();
+        assert_eq!(t.engine.groups.len(), left, "{name} is gone");
+    }
+    t.finish();
+}
+
+#[test]
 fn grp_10_those_of_other_nodes_are_told_by_the_host_and_theirs_are_heard() {
     let (mut t, a, b) = Harness::two_nodes([Upcall::Group, Upcall::NotifyEvent]);
     let asked = [&a, &b].map(|peer| t.ask(peer, construct("g", [all_of("job")])));
