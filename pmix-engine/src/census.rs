@@ -6,7 +6,7 @@ use super::{Engine, UpcallId};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Census {
-    /// Connections that were admitted.
+    /// Connections that have sent their greeting, also those that the host has not admitted yet.
     pub connections: usize,
     /// Namespaces that the host has registered; those known from other servers do not count.
     pub nspaces: usize,

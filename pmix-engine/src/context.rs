@@ -18,7 +18,7 @@ pub(crate) type Jobs = BTreeMap<Nspace, Job>;
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) config: Config,
-    /// The time of the last input.
+    /// The time that the driver gave last.
     pub(crate) now: Option<Instant>,
     pub(crate) timers: Timers,
     pub(crate) jobs: Jobs,
