@@ -8,6 +8,7 @@ use bytes::Bytes;
 use pmix_types::ProcId;
 use pmix_types::job::JobData;
 use pmix_types::message::{Failure, Push, Reply, Welcome};
+use pmix_types::why::Wait;
 
 use super::ids::{CallId, ConnId, RequestId, UpcallId};
 use super::stats::ServerStats;
@@ -152,6 +153,8 @@ pub enum CallValue {
     Variables(Vec<(String, String)>),
     /// The counters.
     Stats(ServerStats),
+    /// What waits.
+    Waits(Vec<Wait>),
     /// Whether somebody can still enter an operation.
     Presence(Presence),
 }

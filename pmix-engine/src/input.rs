@@ -88,6 +88,13 @@ pub enum HostCall {
         /// An object that the host gets back in upcalls on behalf of the process.
         object: Option<HostObject>,
     },
+    /// A process has been started. It may not have connected yet.
+    ClientStarted {
+        /// The process.
+        proc: ProcId,
+        /// Its process id on this node.
+        pid: i32,
+    },
     /// Removes a process.
     DeregisterClient(ProcId),
     /// A process has ended: whatever waits for it ends as well; its data stays.
@@ -152,4 +159,6 @@ pub enum HostCall {
     },
     /// Asks for the counters.
     Stats,
+    /// Asks what waits in these namespaces; in all of them if none is named.
+    Waits(Vec<Nspace>),
 }

@@ -94,6 +94,7 @@ mod timers;
 pub mod upcall;
 mod users;
 mod visibility;
+mod waits;
 
 use std::time::Instant;
 
@@ -110,7 +111,7 @@ pub use upcall::{Answer, Capabilities, FileState, Upcall, UpcallRequest};
 
 use collective::{Collectives, Entry};
 use connected::ConnectedSets;
-use context::{Context, Owner};
+use context::{Context, Outstanding, Owner};
 use control::cleanup::{self, Cleanups};
 use control::{Forwards, LeftSet};
 use data::Data;
@@ -124,7 +125,7 @@ use jobs::resolve::Resolutions;
 use jobs::setup::{self, Setup};
 use jobs::{attributes, registration};
 use monitor::Monitors;
-use query::{Queries, Sources};
+use query::Queries;
 use registration::Registration;
 use timers::Timer;
 use upcall::Form;
@@ -296,8 +297,7 @@ impl Engine {
             Request::Fence(fence) => self.enter(&asked, Ok(Entry::fence(fence, &asked.by.proc))),
             Request::Abort(abort) => self.forwards.on_abort(asked, abort, &mut self.cx),
             Request::Query(queries) => {
-                let sources = Sources { psets: &self.psets, attributes: &self.attributes };
-                self.queries.on_query(asked, queries, sources, &mut self.cx);
+                self.with_queries(|known, sources, cx| known.on_query(asked, queries, sources, cx));
             }
             Request::RegisterEvents(request) => self.events.on_register(asked, request, &mut self.cx),
             Request::DeregisterEvents(number) => self.events.on_deregister(to, number, &mut self.cx),
@@ -342,7 +342,7 @@ impl Engine {
 
     fn on_host_reply(&mut self, upcall: UpcallId, result: Result<Answer, Failure>) {
         // late, double or cancelled: nobody waits for it
-        let Some(owner) = self.cx.upcalls.remove(&upcall) else { return };
+        let Some(Outstanding { owner, .. }) = self.cx.upcalls.remove(&upcall) else { return };
         self.forwards.on_end_of(upcall);
         match owner {
             Owner::Connect(conn) => connections::on_client_admitted(conn, result.map(|_| ()), &mut self.cx),
@@ -351,8 +351,7 @@ impl Engine {
             Owner::Notice => {}
             Owner::Answer(to) => self.cx.reply(to, result.map(|_| Reply::Done)),
             Owner::Query(_) => {
-                let sources = Sources { psets: &self.psets, attributes: &self.attributes };
-                self.queries.on_answer(upcall, result, sources, &mut self.cx);
+                self.with_queries(|known, sources, cx| known.on_answer(upcall, result, sources, cx));
             }
             Owner::Look(number) => {
                 let raised = self.monitors.on_looked(number, result, &self.cx);
@@ -384,6 +383,9 @@ impl Engine {
             HostCall::DeregisterNspace(nspace) => self.on_deregister_nspace(&nspace),
             HostCall::RegisterClient { proc, uid, gid, object } => {
                 self.on_register_client(&proc, (uid, gid), object)
+            }
+            HostCall::ClientStarted { proc, pid } => {
+                registration::client_started(&proc, pid, &mut self.cx).map(|()| CallValue::Done)
             }
             HostCall::DeregisterClient(proc) => self.on_deregister_client(&proc),
             HostCall::ClientEnded { proc, reason } => self.on_client_ended(&proc, &reason),
@@ -423,6 +425,7 @@ impl Engine {
                 attributes::register(&mut self.attributes, &function, attributes, &self.cx)
             }
             HostCall::Stats => Ok(CallValue::Stats(self.stats())),
+            HostCall::Waits(nspaces) => Ok(CallValue::Waits(self.waits(&nspaces))),
         };
         self.cx.out.push(Command::Return { id, result });
     }

@@ -16,6 +16,7 @@ mod outcome;
 mod rounds;
 mod shares;
 mod signature;
+mod waits;
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -216,7 +217,7 @@ impl Collectives {
         if bytes > 0 {
             self.rounds.shares.add(caller, bytes, open.is_none());
         }
-        let round = self.rounds.at(&signature, place);
+        let round = self.rounds.at(&signature, place, asked.at);
         round.brought.extend((bytes > 0).then(|| (caller.clone(), bytes)));
         round.entered.entry(caller.nspace.clone()).or_default().insert(caller.rank);
         round.waiting.push(asked.to);

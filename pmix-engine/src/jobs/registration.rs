@@ -75,6 +75,18 @@ pub(crate) fn adopt(data: JobData, cx: &mut Context) {
 }
 
 /// A process that may connect. Its namespace may be registered later.
+/// The host has started a process. Once it has connected, the kernel's word counts.
+pub(crate) fn client_started(proc: &ProcId, pid: i32, cx: &mut Context) -> Result<(), Failure> {
+    let Some(client) = cx.client_mut(proc) else {
+        let message = format!("client_started of {proc}: it is not registered");
+        return Err(Failure::new(Status::ERR_NOT_FOUND, message));
+    };
+    if client.conns.is_empty() {
+        client.pid = pid;
+    }
+    Ok(())
+}
+
 pub(crate) fn register_client(
     proc: &ProcId,
     (uid, gid): (u32, u32),

@@ -22,7 +22,7 @@ use super::users::push_identity;
 use super::{Answer, Asked, Command, ConnId, UpcallId, UpcallRequest};
 pub(super) use catalogue::qualifiers_of_queries;
 use known::Known;
-pub(super) use known::Sources;
+pub(super) use known::{Sources, Waiting};
 use memory::{Measured, measured_procs};
 use question::{Outcome, Question, Questions, says};
 

@@ -2,7 +2,8 @@
 
 use pmix_types::job::{Requester, target_of};
 use pmix_types::message::Failure;
-use pmix_types::{DataArray, Directives, Info, KeyName, ProcId, Query, Rank, Value, keys};
+use pmix_types::why::Wait;
+use pmix_types::{DataArray, Directives, Info, KeyName, ProcId, Query, Rank, Value, keys, why};
 
 use super::catalogue;
 use super::known::Known;
@@ -58,6 +59,8 @@ impl Known<'_> {
             self.proc_table(asker, qualifiers)
         } else if name == keys::QUERY_LOCAL_PROC_TABLE.name() {
             self.local_proc_table(asker, qualifiers)
+        } else if name == why::WAITS.name() {
+            self.waits(asker, qualifiers)
         } else if name == keys::QUERY_MEMORY_USAGE.name() {
             self.memory_usage(asker, qualifiers, measured)
         } else if catalogue::is_of_jobs(name) {
@@ -87,6 +90,21 @@ impl Known<'_> {
             }
         }
         Ok(Some(DataArray::Info(infos).into()))
+    }
+
+    /// What waits here, of those namespaces that are named, if any are. Who may not see one that takes part hears
+    /// nothing of it.
+    fn waits(&self, asker: &Caller, qualifiers: &Directives) -> Result<Option<Value>, Failure> {
+        let named: Vec<String> = all(qualifiers, &keys::NSPACE.text())?;
+        if let Some(strange) = named.iter().find(|nspace| self.cx.visible_job(asker, nspace).is_err()) {
+            return Err(unknown_nspace(strange));
+        }
+        let mut waits = self.sources.waits.all(self.cx);
+        waits.retain(|wait| {
+            let mut nspaces = wait.nspaces();
+            nspaces.all(|nspace| self.cx.may_see(&asker.proc, asker.uid, nspace)) && wait.is_of(&named)
+        });
+        Ok(Some(Wait::write_all(&waits)))
     }
 
     /// A value of a session, job, application, node or process; of the asker's own job if none is named.

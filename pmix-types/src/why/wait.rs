@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::{ProcSet, push, read, rows};
-use crate::{DataArray, DataType, Info, Key, ProcId, Status, Value};
+use crate::{DataArray, DataType, Info, Key, Nspace, ProcId, Status, Value};
 
 const WAIT: Key<DataArray> = Key::new("rs.pmix.wait", DataType::DATA_ARRAY);
 const ID: Key<u64> = Key::new("rs.pmix.wait.id", DataType::UINT64);
@@ -167,6 +167,18 @@ impl Wait {
         if self.error.is_none() {
             self.error.clone_from(&other.error);
         }
+    }
+
+    /// The namespaces of those who take part or are awaited, some perhaps twice.
+    pub fn nspaces(&self) -> impl Iterator<Item = &Nspace> {
+        let all = [&self.expected, &self.arrived, &self.missing, &self.excused];
+        all.into_iter().flat_map(|procs| procs.iter().map(|(nspace, _)| nspace))
+    }
+
+    /// Whether processes of one of these namespaces take part or are awaited; true if none is named.
+    pub fn is_of<T: AsRef<str>>(&self, named: &[T]) -> bool {
+        let is_named = |nspace: &Nspace| named.iter().any(|name| name.as_ref() == nspace.as_str());
+        named.is_empty() || self.nspaces().any(is_named)
     }
 
     /// Whether a process takes part, or is awaited.
