@@ -187,8 +187,19 @@ impl Engine {
         &mut self,
         work: impl FnOnce(&mut Queries, Sources<'_>, &mut Context) -> T,
     ) -> T {
-        let Self { cx, queries, psets, attributes, collectives, connected, groups, data, invites, forwards, .. } =
-            self;
+        let Self {
+            cx,
+            queries,
+            psets,
+            attributes,
+            collectives,
+            connected,
+            groups,
+            data,
+            invites,
+            forwards,
+            ..
+        } = self;
         let waits = Waits { collectives, connected, groups, data, invites, forwards };
         work(queries, Sources { psets, attributes, waits: &waits }, cx)
     }

@@ -316,9 +316,8 @@ impl Collectives {
         if round.verdict.is_none() {
             let local = LocalPart::of(&signature, lower.sets, lower.groups, cx);
             let awaited = local.missing(&round.entered, cx).awaited;
-            let (operation, hostname) = (&signature.operation, &cx.config.hostname);
             round.deadline = None;
-            round.verdict = Some(Err(timeout_failure(operation, &awaited, local.remote, hostname)));
+            round.verdict = Some(Err(timeout_failure(&signature, &awaited, local.remote, cx)));
             if let HostSide::Asked(upcall) = round.host {
                 cx.cancel_upcall(upcall);
                 round.host = HostSide::Done;

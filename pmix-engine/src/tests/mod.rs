@@ -42,3 +42,4 @@ mod registry;
 mod resolve;
 mod setup;
 mod users;
+mod waits;
