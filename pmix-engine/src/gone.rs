@@ -57,15 +57,18 @@ impl Engine {
 
     /// A process takes part in nothing any more. Its connections may be there still.
     fn proc_gone(&mut self, proc: &ProcId) {
+        self.end_membership(proc);
+        self.drive_collectives_of(&proc.nspace);
         let Self {
             cx,
-            connected,
-            groups,
-            invites,
-            collectives,
             events,
             data,
             cleanups,
+            // above, together
+            connected: _,
+            groups: _,
+            invites: _,
+            collectives: _,
             // what its connections have asked for ends with them
             iof: _,
             monitors: _,
@@ -76,13 +79,6 @@ impl Engine {
             setup: _,
             attributes: _,
         } = self;
-        connected.proc_gone(proc, events, cx);
-        groups.proc_gone(proc, events, cx);
-        let mut below = Below { collectives, lower: Lower { sets: connected, groups, events } };
-        invites.proc_gone(proc, &mut below, cx);
-        let Below { collectives, mut lower } = below;
-        collectives.drop_abandoned(&mut lower, cx);
-        collectives.drive_of(&proc.nspace, &mut lower, cx);
         data.proc_gone(proc, cx);
         cleanups.proc_gone(proc, cx);
         events.proc_gone(proc);
