@@ -1,13 +1,13 @@
 //! The macro behind every open table of numbers, and the error its parser gives.
 
-/// Text that names no constant of an open number and is no number of its range.
+/// Text that is neither the name of a constant nor a number in range.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{input}` is no {kind}")]
+#[error("`{input}` is not a valid {kind}")]
 #[non_exhaustive]
 pub struct ParseEnumError {
-    /// Name of the type that was to be parsed, for example `Scope`.
+    /// Name of the type, for example `Scope`.
     pub kind: &'static str,
-    /// The text as it was given.
+    /// The text.
     pub input: String,
 }
 
