@@ -168,7 +168,10 @@ fn names_with_control_characters_are_refused() {
     let evil = "x\u{1b}[2J\nforged";
     let get = v1::Get { proc: Some(proc(evil)), ..Default::default() };
     let error = refused(Body::Get(get));
-    assert_eq!(error, "get.proc.nspace: a namespace must not contain a control character; this one has one at byte 1");
+    assert_eq!(
+        error,
+        "get.proc.nspace: a namespace must not contain a control character; this one has one at byte 1"
+    );
     let finalize = v1::Finalize { directives: vec![info(evil, Kind::Bool(true))] };
     let error = refused(Body::Finalize(finalize));
     assert_eq!(

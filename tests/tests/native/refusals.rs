@@ -158,7 +158,8 @@ async fn a_name_that_would_act_on_a_terminal_is_refused_and_the_log_has_one_clea
     let publish = Request::Publish(publish).encode(&session.context).unwrap();
     let answer = session.ask_bytes(forged(&publish, "placeholder0", "x\u{1b}[2J\nforged")).await;
     assert_eq!(answer, Reply::from(Status::ERR_UNPACK_FAILURE).encode(&session.context).unwrap());
-    let line = logs.line_with(&["cannot decode a request", "a key must not contain a control character"]).await;
+    let line =
+        logs.line_with(&["cannot decode a request", "a key must not contain a control character"]).await;
     assert!(!line.contains(char::is_control), "{line:?}");
     assert!(logs.none_with("forged"));
     drop(session);
