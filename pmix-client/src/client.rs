@@ -131,7 +131,7 @@ impl Client {
     }
 }
 
-/// Values that processes put and get.
+/// Putting and getting values.
 impl Client {
     /// Stores a value under a key of this process; [`Client::commit`] makes it visible to others.
     ///
@@ -238,7 +238,7 @@ impl Client {
     }
 }
 
-/// Data that is published for whoever looks it up.
+/// Published data.
 impl Client {
     /// Publishes data, which processes of other jobs can find too; await the builder.
     ///

@@ -38,8 +38,8 @@ pub(crate) fn names_row(text: &str, name: &str, c_name: &str) -> bool {
 
 /// Declares a newtype around a number, with a constant per number the Standard knows.
 ///
-/// The set stays open: a number without constant is a value like any other, so that it survives decoding and
-/// encoding. When two constants share a number, the first one gives the name.
+/// The set is open: a number without a constant is a valid value, which decoding and encoding preserve. If two
+/// constants have the same number, the name is that of the first.
 macro_rules! open_enum {
     (
         $(#[$meta:meta])*

@@ -16,7 +16,7 @@ use crate::ops::{
     ValidateCredentialBuilder,
 };
 
-/// What server and host know.
+/// Information from the server and its host.
 impl Client {
     /// Asks the server and its host questions.
     ///
@@ -107,7 +107,7 @@ impl Client {
     }
 }
 
-/// What server and host are to do.
+/// Requests to the server and its host.
 impl Client {
     /// Controls processes (signals, pauses or ends them), or has files removed after they have ended; await the
     /// builder.

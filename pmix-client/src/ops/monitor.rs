@@ -152,8 +152,8 @@ impl MonitorBuilder {
 }
 
 builder! {
-    /// A heartbeat, or a request to end monitors. Await it to send it. See [`Client::heartbeat`](crate::Client::heartbeat) and
-    /// [`Client::cancel_monitors`](crate::Client::cancel_monitors).
+    /// A heartbeat, or a request to end monitors; await it to send it. See
+    /// [`Client::heartbeat`](crate::Client::heartbeat) and [`Client::cancel_monitors`](crate::Client::cancel_monitors).
     ///
     /// # Examples
     /// ```
