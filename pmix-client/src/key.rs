@@ -1,18 +1,18 @@
-//! What can be given as a key, everywhere alike: a text, a [`KeyName`] or a [`Key`], by value or by reference.
+//! The forms of a key as an argument: a string, a [`KeyName`] or a [`Key`], by value or by reference.
 
 use pmix_types::{Key, KeyName, KeyNameError, ValueType};
 
-/// A key as an argument: a text, a [`KeyName`] or a [`Key`], by value or by reference.
+/// A key as an argument: a string, a [`KeyName`] or a [`Key`], by value or by reference.
 pub trait AnyKey: sealed::Sealed {
     /// The checked name.
     ///
     /// # Errors
-    /// [`KeyNameError`] for a text that is no key.
+    /// [`KeyNameError`] for a string that is not a valid key.
     fn into_key_name(self) -> Result<KeyName, KeyNameError>;
 }
 
-/// A key as an argument that decides the type `T` of a value: a [`Key`], which has the type of its values, or a text or
-/// [`KeyName`], for which the caller chooses the type; by value or by reference.
+/// A key as an argument, for a value of type `T`, by value or by reference. A [`Key`] determines the type; for a string
+/// or a [`KeyName`], the caller chooses it.
 ///
 /// A [`Key`] read as another type does not compile:
 /// ```compile_fail

@@ -41,16 +41,16 @@
 //!
 //! # Map
 //! - [`Client`] has all operations; those with options return a builder to be awaited.
-//! - [`ClientBuilder`] says where the server is, if the environment does not.
+//! - [`ClientBuilder`] configures the connection, such as the server's address if it is not in the environment.
 //! - [`EventStream`] carries events; it is a [`futures::Stream`] too. [`Client::on_event`] calls handlers instead.
-//! - [`Error`] tells what failed, for whom, and why; [`Error::status`] is the Standard's status.
-//! - [`types`] is the vocabulary: ids, keys, values. [`Procs`] names processes, [`AnyKey`] keys.
+//! - [`Error`] says what failed, for whom, and why; [`Error::status`] returns the Standard's status.
+//! - [`types`] has the vocabulary: ids, keys, values. Arguments are processes as [`Procs`] and keys as [`AnyKey`].
 //!
 //! # Promises
 //! - All futures are [`Send`], and the documentation of each says what happens when it is dropped.
-//! - What the process holds is answered locally, without contacting the server.
-//! - When the server is lost, every call that waits fails at once with [`Error::Lost`], and event streams report
-//!   it.
+//! - Data that the process holds is answered locally, without contacting the server.
+//! - When the connection to the server is lost, every waiting call fails at once with [`Error::Lost`], and event
+//!   streams report it.
 //! - Builders and their futures own what they need, so that they can be spawned as tasks.
 //! - Time limits are kept by the server (GEN-12), in whole seconds; see [`Client`](Client#time-limits).
 //!

@@ -14,19 +14,19 @@ use crate::{InfoFlags, Key, KeyName, Status, Value, ValueError, ValueType};
 pub struct Info {
     /// The key.
     pub key: KeyName,
-    /// Whether it must be carried out, and by whom that was done.
+    /// Whether it must be carried out, and whether that was done.
     pub flags: InfoFlags,
     /// The value; [`Value::Undef`] for a key given without one, which reads as true.
     pub value: Value,
 }
 
 impl Info {
-    /// An optional info: who does not know it ignores it (GEN-04).
+    /// An optional info: receivers that do not know it ignore it (GEN-04).
     pub fn new<T: ValueType>(key: &Key<T>, value: impl Into<T>) -> Self {
         Self::dynamic(key.key_name(), value.into().into_value(key.data_type()))
     }
 
-    /// An info that must be carried out, or the call fails with `ERR_NOT_SUPPORTED` (GEN-05).
+    /// A required info: if nobody carries it out, the call fails with `ERR_NOT_SUPPORTED` (GEN-05).
     pub fn required<T: ValueType>(key: &Key<T>, value: impl Into<T>) -> Self {
         Self { flags: InfoFlags::REQUIRED, ..Self::new(key, value) }
     }
@@ -42,7 +42,7 @@ impl Info {
         Self { flags, ..self }
     }
 
-    /// Whether this is an info of that key.
+    /// Whether the info has this key.
     pub fn is<T>(&self, key: &Key<T>) -> bool {
         *self.key == *key.name()
     }
@@ -50,7 +50,7 @@ impl Info {
     /// Reads the value by the type of its key.
     ///
     /// # Errors
-    /// [`ValueError`], see there.
+    /// [`ValueError`] if the value cannot be read as this type.
     pub fn get<T: ValueType>(&self) -> Result<T, ValueError> {
         self.value.get()
     }
@@ -89,11 +89,11 @@ impl fmt::Display for Info {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Directives(Vec<Info>);
 
-/// A directive that cannot be understood or is not carried out.
+/// A directive that is invalid or cannot be carried out.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DirectiveError {
-    /// The value has the wrong type or does not fit.
+    /// The value has the wrong type or is out of range.
     #[error("directive {key}: {source}")]
     Value {
         /// The directive.
@@ -101,14 +101,14 @@ pub enum DirectiveError {
         /// What is wrong with its value.
         source: ValueError,
     },
-    /// Two instances with different values.
+    /// The directive occurs twice with different values.
     #[error("directive {key} is given twice with different values")]
     Contradiction {
         /// The directive.
         key: KeyName,
     },
     /// A required directive that nobody carried out.
-    #[error("directive {key} is required, and nothing here supports it")]
+    #[error("directive {key} is required but not supported")]
     Unsupported {
         /// The directive.
         key: KeyName,
@@ -180,25 +180,25 @@ impl Directives {
     /// A boolean directive: true if present and true, or present without value (GEN-06).
     ///
     /// # Errors
-    /// As [`Directives::get`].
+    /// Those of [`Directives::get`].
     pub fn flag(&self, key: &Key<bool>) -> Result<bool, DirectiveError> {
         Ok(self.get(key)?.unwrap_or(false))
     }
 
-    /// The first value of a key, whatever its type.
+    /// The first value of a key, of any type.
     pub fn get_value(&self, key: &str) -> Option<&Value> {
         self.0.iter().find(|info| *info.key == *key).map(|info| &info.value)
     }
 
-    /// Whether the key is among them.
+    /// Whether there is a directive with this key.
     pub fn contains<T>(&self, key: &Key<T>) -> bool {
         self.get_value(key.name()).is_some()
     }
 
-    /// As [`Directives::get`], and marks the directive as carried out (GEN-05).
+    /// Like [`Directives::get`], but also marks the directive as carried out (GEN-05).
     ///
     /// # Errors
-    /// As [`Directives::get`].
+    /// Those of [`Directives::get`].
     pub fn take<T: ValueType>(&mut self, key: &Key<T>) -> Result<Option<T>, DirectiveError> {
         let found = self.get(key)?;
         for info in self.0.iter_mut().filter(|info| info.is(key) && info.is_required()) {
@@ -207,16 +207,16 @@ impl Directives {
         Ok(found)
     }
 
-    /// As [`Directives::flag`], and marks the directive as carried out (GEN-05).
+    /// Like [`Directives::flag`], but also marks the directive as carried out (GEN-05).
     ///
     /// # Errors
-    /// As [`Directives::get`].
+    /// Those of [`Directives::get`].
     pub fn take_flag(&mut self, key: &Key<bool>) -> Result<bool, DirectiveError> {
         Ok(self.take(key)?.unwrap_or(false))
     }
 
-    /// The infos that `wanted` picks, in order and all instances of a key, marked as carried out (GEN-05): for directives
-    /// that can be given several times.
+    /// The infos that `wanted` selects, in order, including repeated keys; marks them as carried out (GEN-05). For
+    /// directives that can be given several times.
     pub fn take_each(&mut self, wanted: impl Fn(&Info) -> bool) -> Vec<Info> {
         let mut taken = Vec::new();
         for info in self.0.iter_mut().filter(|info| wanted(info)) {
@@ -236,10 +236,10 @@ impl Directives {
         self.deny_beyond(&[])
     }
 
-    /// The same where directives of these keys are read later: they count as carried out.
+    /// Like [`Directives::deny_unprocessed`], but accepts directives with these keys, which are read later.
     ///
     /// # Errors
-    /// As [`Directives::deny_unprocessed`].
+    /// Those of [`Directives::deny_unprocessed`].
     pub fn deny_beyond(&self, known: &[&str]) -> Result<(), DirectiveError> {
         match self.0.iter().find(|info| info.is_unprocessed() && !known.contains(&info.key.as_str())) {
             Some(info) => Err(DirectiveError::Unsupported { key: info.key.clone() }),

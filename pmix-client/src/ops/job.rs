@@ -4,7 +4,7 @@ use super::get::GetBuilder;
 use crate::core::Core;
 use crate::key::KeyOf;
 
-/// A job to ask about.
+/// A view of a job, to get its values.
 ///
 /// # Examples
 /// ```

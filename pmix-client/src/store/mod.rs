@@ -152,7 +152,7 @@ impl Store {
         let Some(Unread { modex, .. }) = self.unread.take() else { return };
         match wire::read_modex(modex) {
             Ok(modex) => self.file(modex),
-            Err(error) => tracing::warn!(%error, "what a fence has collected cannot be read"),
+            Err(error) => tracing::warn!(%error, "the data that a fence has collected cannot be decoded"),
         }
     }
 

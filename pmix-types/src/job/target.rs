@@ -1,10 +1,10 @@
-//! Which level a Get is about.
+//! The level that a get is about.
 
 use crate::{DirectiveError, Directives, Key, Rank, Realm, keys};
 
 use super::names;
 
-/// What a value belongs to.
+/// The session, job, app, node or process that a value belongs to.
 ///
 /// # Standard
 /// The realms of rules GET-40..45.
@@ -25,7 +25,7 @@ pub enum Target<'a> {
     Proc(Rank),
 }
 
-/// Names a node. The ways are interchangeable (GET-49).
+/// A reference to a node. The variants are interchangeable (GET-49).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NodeRef<'a> {
@@ -37,7 +37,7 @@ pub enum NodeRef<'a> {
     Of(Rank),
 }
 
-/// What [`target_of`] has to know about the requester.
+/// The requester, as far as [`target_of`] needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::exhaustive_structs)]
 pub struct Requester<'a> {
@@ -47,14 +47,14 @@ pub struct Requester<'a> {
     pub hostname: &'a str,
 }
 
-/// What a Get is about, by its key, the process it names, and its directives.
+/// The target of a get, from its key, the process it names, and its directives.
 ///
-/// `rank` is that of the process named; [`Rank::WILDCARD`] for the job. A directive such as `NODE_INFO` has
-/// the last word, together with its qualifier (`SESSION_ID`, `APPNUM`, `HOSTNAME`, `NODEID`). Without one
-/// the realm of the key decides, and the qualifiers still pick the session, app or node. Without them a node
-/// value is that of the node of the named process, and that of the requester's node for the wildcard.
+/// `rank` is that of the named process; [`Rank::WILDCARD`] for the job. A directive such as `NODE_INFO` takes
+/// precedence, together with its qualifier (`SESSION_ID`, `APPNUM`, `HOSTNAME`, `NODEID`). Without such a directive,
+/// the realm of the key decides, and the qualifiers still select the session, app or node. Without qualifiers, a node
+/// value is that of the named process's node, or of the requester's node if the rank is the wildcard.
 ///
-/// The keys `PROCID` and `NSPACE`, which ask for the requester itself (GET-46), are not treated here.
+/// The keys `PROCID` and `NSPACE`, which request the identity of the requester itself (GET-46), are not handled here.
 ///
 /// # Errors
 /// [`DirectiveError`] for a directive with a value of the wrong type, for two instances with different

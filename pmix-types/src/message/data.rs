@@ -3,7 +3,7 @@ use std::sync::Arc;
 use crate::job::JobData;
 use crate::{KeyName, ProcId, Scope, Value};
 
-/// One key put by a process.
+/// One key that a process has put.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(clippy::exhaustive_structs)]
 pub struct PutEntry {
@@ -16,7 +16,7 @@ pub struct PutEntry {
 }
 
 directed_requests! {
-    /// A get that the process could not answer from its own store.
+    /// A get that the process cannot answer locally.
     Get {
         /// `IMMEDIATE`, `TIMEOUT`, `GET_REFRESH_CACHE`, realms and the like; may be empty.
         directives,
@@ -31,16 +31,16 @@ directed_requests! {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct GetReply {
-    /// The value, where one value answers the question.
+    /// The value, if the request was for a single one.
     pub value: Option<Value>,
-    /// What else came along, to be kept: all that the target has put and the caller may see.
+    /// Further data for the caller to keep: everything that the target has put and the caller may see.
     pub modex: Arc<Modex>,
     /// Job-level data of a namespace that the caller did not know (GET-33).
     pub job: Option<Arc<JobData>>,
 }
 
 impl GetReply {
-    /// One value and nothing else.
+    /// A reply with one value and nothing else.
     pub fn value(value: Value) -> Self {
         Self { value: Some(value), ..Self::default() }
     }
@@ -50,7 +50,7 @@ impl GetReply {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[allow(clippy::exhaustive_structs)]
 pub struct Modex {
-    /// Data by process; a process may occur more than once, later entries win.
+    /// Data by process. A process may occur more than once; later entries win.
     pub procs: Vec<ProcData>,
 }
 
