@@ -21,7 +21,7 @@ use crate::meet::{Keys, meet};
 use crate::{NODES, RANKS_OF_A_NODE, Result};
 
 /// How long the other nodes may take to come.
-const ASSEMBLY: Duration = Duration::from_secs(30);
+const MEETING: Duration = Duration::from_secs(30);
 
 /// What a node is told on its standard input, where nobody else can read it.
 #[derive(Serialize, Deserialize)]
@@ -44,8 +44,8 @@ pub(crate) async fn run() -> Result<()> {
     let node = setup.node.as_str();
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("{node} listens on {}", listener.local_addr()?);
-    let wires = timeout(ASSEMBLY, meet(node, &setup.keys, listener, &setup.listening)).await;
-    let wires = wires.map_err(|_| format!("the other nodes have not come to {node} in {ASSEMBLY:?}"))??;
+    let wires = timeout(MEETING, meet(node, &setup.keys, listener, &setup.listening)).await;
+    let wires = wires.map_err(|_| format!("the other nodes have not come to {node} in {MEETING:?}"))??;
 
     let host = StandardHost::new(LocalLauncher::new(node), TcpExchange::new(node, wires));
     let server = Server::builder().hostname(node).host(host).session_root(&setup.root);

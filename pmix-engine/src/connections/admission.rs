@@ -20,8 +20,8 @@ const MAX_CONNECTIONS: usize = 8;
 pub(crate) fn on_hello(conn: ConnId, peer: PeerCred, hello: Hello, cx: &mut Context) {
     let admitted = match hello.identity {
         Identity::Client(ref proc) => check_client(proc, peer, cx).map(|()| (proc.clone(), Kind::Client)),
-        Identity::Tool(ref wish) => {
-            check_tool(peer, cx).map(|()| (wish.clone().unwrap_or_else(ProcId::none), Kind::Tool))
+        Identity::Tool(ref requested) => {
+            check_tool(peer, cx).map(|()| (requested.clone().unwrap_or_else(ProcId::none), Kind::Tool))
         }
         _ => Err(Failure::new(Status::ERR_NOT_SUPPORTED, "this kind of process is not known here")),
     };
@@ -35,10 +35,10 @@ pub(crate) fn on_hello(conn: ConnId, peer: PeerCred, hello: Hello, cx: &mut Cont
     cx.conns.insert(conn, held);
     match kind {
         Kind::Tool => {
-            let Identity::Tool(wish) = hello.identity else { return };
+            let Identity::Tool(requested) = hello.identity else { return };
             let mut directives = hello.directives;
             push_identity(&mut directives, (peer.uid, peer.gid));
-            let request = ToolConnected::new(wish).with_directives(directives);
+            let request = ToolConnected::new(requested).with_directives(directives);
             cx.upcall(Owner::Tool(conn), caller, UpcallRequest::ToolConnected(request));
         }
         Kind::Client if cx.config.capabilities.has(Upcall::ClientConnected) => {

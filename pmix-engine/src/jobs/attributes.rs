@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::query::qualifiers_of_queries;
 use crate::upcall::{Capabilities, Upcall};
 
-const ASSEMBLY: &[&str] = &[
+const CONNECT: &[&str] = &[
     keys::CONNECT_ID.name(),
     keys::CONNECT_OPTIONAL.name(),
     keys::CONNECT_XCHG_ONLY.name(),
@@ -109,7 +109,7 @@ const OWN: &[Supported<'static>] = &[
     Supported::FENCE,
     Supported::REGISTER_EVENTS,
     Supported::NOTIFY,
-    row!(ASSEMBLY, "PMIx_Connect", "PMIx_Connect_nb", "PMIx_Disconnect", "PMIx_Disconnect_nb"),
+    row!(CONNECT, "PMIx_Connect", "PMIx_Connect_nb", "PMIx_Disconnect", "PMIx_Disconnect_nb"),
     row!(GROUP_CONSTRUCT, "PMIx_Group_construct", "PMIx_Group_construct_nb"),
     row!(&[keys::TIMEOUT.name()], "PMIx_Group_destruct", "PMIx_Group_destruct_nb"),
     row!(GROUP_INVITE, "PMIx_Group_invite", "PMIx_Group_invite_nb"),

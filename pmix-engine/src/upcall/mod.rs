@@ -303,8 +303,8 @@ requests! {
     }
     /// A tool wants to connect (TOL-15). The directives are what it said of itself.
     ToolConnected {
-        /// The identity that it asks for.
-        wish: Option<ProcId>,
+        /// The identity that it asks for, if any; the host may give it another.
+        requested_identity: Option<ProcId>,
     }
     /// All local members of a group operation have called it (GRP-01).
     GroupRequest {

@@ -54,7 +54,7 @@ impl Collectives {
     /// A name for a connected set that no other has.
     fn new_name(&self) -> HostResult<String> {
         let number = self.0.sets.fetch_add(1, Ordering::Relaxed);
-        Ok(format!("{}.assembly.{number}", self.0.site.server()?.proc_id().nspace))
+        Ok(format!("{}.connected.{number}", self.0.site.server()?.proc_id().nspace))
     }
 
     /// This node's part of a connect that nobody here enters: what is known of the namespaces.

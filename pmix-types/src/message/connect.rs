@@ -19,7 +19,7 @@ directed_requests! {
 pub struct ConnectReply {
     /// Job-level data of the other namespaces that took part (CON-08).
     pub jobs: Vec<Arc<JobData>>,
-    /// Namespace of the assembly, if the host made one (CON-06).
+    /// Namespace of the connected set, if the host made one (CON-06).
     pub nspace: Option<Nspace>,
     /// Rank of the caller in it.
     pub rank: Option<Rank>,
