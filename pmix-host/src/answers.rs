@@ -1,4 +1,4 @@
-//! What the hosts of other nodes request of this one, and which service carries it out.
+//! Answers the requests of other nodes' hosts: which service carries out which.
 
 use std::sync::Weak;
 

@@ -1,4 +1,4 @@
-//! Direct modex: data of one process, from the server of its node.
+//! Direct modex: fetches the data of one process from the server of its node.
 
 use std::sync::Arc;
 

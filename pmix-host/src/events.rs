@@ -1,4 +1,4 @@
-//! Events of processes on their way to other nodes, and the deaths that nobody else tells of.
+//! Sends events of processes to other nodes, and notifies of deaths that no job supervisor reports.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -85,7 +85,7 @@ impl Events {
         if failed.is_empty() {
             return Ok(());
         }
-        Err(HostError::new(Status::ERR_UNREACH, format!("an event was not told to {}", failed.join(", "))))
+        Err(HostError::new(Status::ERR_UNREACH, format!("an event did not reach {}", failed.join(", "))))
     }
 
     /// Which session it is for, where it is known: the job of its source need not be registered on all nodes.

@@ -1,7 +1,7 @@
-//! The gate in front of all upcalls: what processes of which user may have this host do.
+//! The gate in front of all upcalls: which user's processes may request what of this host.
 //!
-//! The server's own user and root may have everything done. Processes of other users, which a server with
-//! `other_users` lets in, may have done what the table below says, and nothing that it does not name.
+//! The server's own user and root may request everything. Processes of other users, which a server with `other_users`
+//! lets in, may request what the table below allows, and nothing else.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Connect and disconnect: over which nodes, under which name, and who gets which rank there.
+//! Connect and disconnect: the nodes that take part, and the namespace and ranks of the connected set.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Operations of several nodes, fences among them: one all-gather each.
+//! Operations over several nodes, such as fences: one all-gather each.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};

@@ -1,4 +1,4 @@
-//! The numbers of operations: all nodes count those of the same participants alike.
+//! The numbers of operations: all nodes count the operations of the same participants in the same way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! What the supervisor of a job is told.
+//! Messages to the supervisor of a job.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! Events of jobs: for processes that requested them, for connected jobs (SPN-05, CON-18), and for tools, which hear of
-//! all jobs that they may see.
+//! Events of jobs: for processes that requested them, for connected jobs (SPN-05, CON-18), and for tools, which receive
+//! events of all jobs that they may see.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,4 +1,4 @@
-//! How a job goes, and what that makes of its end.
+//! What has happened in a job, and which outcome follows from it.
 
 use std::collections::BTreeMap;
 

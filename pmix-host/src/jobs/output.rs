@@ -1,4 +1,4 @@
-//! Output of processes on its way to those who pull it.
+//! Passes output of processes to those who pull it.
 
 use std::collections::BTreeSet;
 

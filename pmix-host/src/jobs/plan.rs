@@ -1,4 +1,4 @@
-//! Where the processes of a job go, and what the server is told of them.
+//! Where the processes of a job go, and the job data for the server.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! What the directives of a spawn request: its own, and those of its applications, which win (SPN-01).
+//! The directives of a spawn: its own, and those of its applications, which override them (SPN-01).
 
 use std::time::Duration;
 

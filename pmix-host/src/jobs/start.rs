@@ -1,4 +1,4 @@
-//! How jobs come to be: checked, registered with the nodes, launched, and given to a supervisor.
+//! How jobs start: checked, registered with the nodes, launched, and passed to a supervisor.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

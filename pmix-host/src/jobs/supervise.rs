@@ -1,4 +1,4 @@
-//! The watch over a job: what its processes do and what is done about it, to its end.
+//! The supervisor of a job: follows its processes until its end, and acts on what happens to them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;

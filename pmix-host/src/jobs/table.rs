@@ -1,4 +1,4 @@
-//! The jobs that were started here and run.
+//! The running jobs that this host has started.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};

@@ -1,4 +1,4 @@
-//! Published data in a file, for what is to last longer than the server.
+//! Published data in a file, for data that is to outlast the server.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -33,12 +33,12 @@ const CURRENT: u64 = 1;
 #[derive(Error)]
 #[non_exhaustive]
 pub enum DurableError {
-    /// The system does not let it be opened, read or made.
+    /// The system does not allow it to be opened, read or created.
     #[error("{}: {source}", .path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// Another server has it open.
@@ -47,15 +47,15 @@ pub enum DurableError {
         /// The file.
         path: PathBuf,
     },
-    /// It was not written by a server, or is cut off at its beginning.
-    #[error("{} is no store of published data ({problem}): choose another file", .path.display())]
+    /// It was not written by a server, or its beginning is cut off.
+    #[error("{} is not a store of published data ({problem}): choose another file", .path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
         /// How that is seen.
         problem: String,
     },
-    /// It was written by a server, and not all of it can be read any more.
+    /// It was written by a server, but some of it cannot be read any more.
     #[error(
         "{} is damaged ({problem}): put a good copy in its place, or move it away to begin with nothing published",
         .path.display()

@@ -1,4 +1,4 @@
-//! One published item: who may find it.
+//! One published item, and who may find it.
 
 use std::sync::Arc;
 

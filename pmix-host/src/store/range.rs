@@ -5,7 +5,8 @@ use pmix_types::{DataArray, DataRange, Directives, ProcId, Status, Value, keys};
 
 use crate::user::User;
 
-/// A process that publishes, looks up or unpublishes, with all that decides what it can find and who finds its data.
+/// A process that publishes, looks up or unpublishes, with everything that decides what it can find and who can find
+/// its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Requester {
@@ -24,11 +25,11 @@ impl Requester {
     }
 }
 
-/// Whether a range around one process includes another (PUB-06). With `CUSTOM` the processes that `listed` names, or
-/// whose whole namespace it names, and no others; with `RM`, and with ranges that are not known, nobody.
+/// Whether a range around one process includes another (PUB-06). `CUSTOM` includes only the processes that `listed`
+/// names, also by their whole namespace; `RM` and unknown ranges include nobody.
 ///
-/// Data is found only if the range of the publisher includes the reader and that of the lookup the publisher (PUB-07,
-/// PUB-10). Jobs without a session number share a session.
+/// Data is found only if the publisher's range includes the reader and the lookup's range includes the publisher
+/// (PUB-07, PUB-10). Jobs without a session number share a session.
 ///
 /// # Examples
 /// ```

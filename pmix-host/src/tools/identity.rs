@@ -1,4 +1,4 @@
-//! Who tools are.
+//! The identities of tools.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,4 +1,4 @@
-//! Output that tools and other processes pull, and input they send.
+//! Output that tools and other processes pull, and input that they push.
 
 use std::sync::Arc;
 

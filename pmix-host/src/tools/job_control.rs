@@ -159,7 +159,7 @@ impl Order {
             ([act], None) => Ok(Self { act: Some(*act), cancel }),
             ([], Some(_)) => Ok(Self { act: None, cancel }),
             _ => {
-                let message = "a request controls processes in one way: this one says several, or none";
+                let message = "a request must have exactly one kind of control, but this one has several or none";
                 Err(HostError::new(Status::ERR_BAD_PARAM, message))
             }
         }

@@ -1,4 +1,4 @@
-//! Queries that are answered from what the host knows of its jobs.
+//! Queries that the host answers from what it knows about its jobs.
 
 use std::sync::Arc;
 
