@@ -1,5 +1,5 @@
-//! What ends when a connection, a process or a namespace is gone. All nouns are named here, three times, so that one which does
-//! not say what happens then does not compile.
+//! What ends when a connection, a process or a namespace is gone. All nouns are named here, three times, so that a new
+//! noun does not compile until it is handled here.
 
 use pmix_types::message::{Failure, Reply};
 use pmix_types::{Nspace, ProcId, Status};

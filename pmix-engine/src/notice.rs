@@ -14,7 +14,7 @@ use crate::jobs::Job;
 #[derive(Debug)]
 pub(crate) struct Notice {
     event: Event,
-    /// Members on other nodes hear it too, through the host.
+    /// Members on other nodes receive it too, through the host.
     is_for_others: bool,
 }
 

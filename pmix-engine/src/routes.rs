@@ -1,4 +1,4 @@
-//! Ways through several nouns: groups and connected sets, with the events and rounds that concern them.
+//! Routes through several nouns: groups and connected sets, with the events and rounds that concern them.
 
 use pmix_types::message::{Disconnect, Failure, Reply, Request};
 use pmix_types::{Directives, Event, Nspace, ProcId, Status, keys};

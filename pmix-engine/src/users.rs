@@ -1,4 +1,4 @@
-//! Users: who may receive what a process tells; `visibility.rs` says which jobs it may see.
+//! Users: who may receive the events of a process; `visibility.rs` decides which jobs it may see.
 //!
 //! Each user is a trust domain. Processes of the server's own user and of root see everything and reach everybody; those of
 //! another user see their own namespace and the jobs of their user, and reach only these.

@@ -1,7 +1,7 @@
 //! Operations that other nodes wait for: whether a process on this node can still enter them.
 //!
-//! A server learns of an operation when a process enters it. If all participants of its node have ended before, nobody
-//! would tell the other nodes; so the host asks.
+//! A server learns of an operation when a process enters it. If all participants of its node end before that, the
+//! server never learns of it, and the other nodes would wait; so their hosts ask.
 
 use pmix_types::message::{Failure, Request};
 use pmix_types::{Nspace, ProcId, Status, keys};

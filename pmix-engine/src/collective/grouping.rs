@@ -1,4 +1,4 @@
-//! Which construct or destruct a process means by the id of a group.
+//! Which construct or destruct a process means when it gives the id of a group.
 
 use pmix_types::message::Failure;
 use pmix_types::{Nspace, ProcId, Status};

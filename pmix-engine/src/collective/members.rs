@@ -1,4 +1,4 @@
-//! Which participants of a collective are on this node, which of them are awaited, and which cannot come any more.
+//! Which participants of a collective are on this node, which of them are awaited, and which can no longer enter.
 
 use std::collections::{BTreeMap, BTreeSet};
 

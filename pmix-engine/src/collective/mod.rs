@@ -1,8 +1,9 @@
-//! Collectives: who is expected, who has entered, and the one verdict for all participants.
+//! Collectives: which processes are expected, which have entered, and the one result for all participants.
 //!
-//! One machine runs the rounds of fences, connects, disconnects, and of the construction and destruction of groups. It is
-//! built on [`crate::connected`] and [`crate::group`], which know whom a round does not wait for and what its end changes.
-//! [`crate::invite`] is built on this machine: whoever has accepted an invitation enters a construct.
+//! One machine runs the rounds of fences, connects, disconnects, and of the construction and destruction of groups. It
+//! is built on [`crate::connected`] and [`crate::group`], which know for which processes a round does not wait, and
+//! what its end changes. [`crate::invite`] is built on this machine: whoever has accepted an invitation enters a
+//! construct.
 
 mod absence;
 mod entry;

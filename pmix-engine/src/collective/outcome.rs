@@ -1,4 +1,4 @@
-//! What a collective comes to: here, or by the host's answer.
+//! The outcome of a collective: decided here, or by the host's answer.
 
 use std::sync::Arc;
 

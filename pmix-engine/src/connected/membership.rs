@@ -1,4 +1,4 @@
-//! Processes connect and leave connected sets, and the other members hear of it.
+//! Processes connect and leave connected sets, and the other members are notified.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -138,7 +138,7 @@ impl ConnectedSets {
         if let Some(taken) = &nspace
             && (cx.jobs.contains_key(taken) || self.id_of(taken).is_some() || is_group)
         {
-            let message = format!("the host named those who connect {taken}, which is the name of others");
+            let message = format!("the host gave the connected set the name {taken}, which is in use");
             return Err(Failure::new(Status::ERR_EXISTS, message));
         }
         let numbering = Arc::new(Numbering::new(host.ranks)?);

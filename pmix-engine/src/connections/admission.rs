@@ -1,4 +1,4 @@
-//! Who is let in.
+//! Which processes are let in.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +12,8 @@ use crate::upcall::{ClientConnected, ToolConnected, Upcall};
 use crate::users::push_identity;
 use crate::{Answer, Command, ConnId, PeerCred, UpcallRequest};
 
-/// Connections that a process may have at a time: it and its clones (IDN-07) have one each. What else is bounded is so
-/// for each of them.
+/// Connections that a process may have at a time: it and its clones (IDN-07) have one each. Other limits apply to each
+/// connection.
 const MAX_CONNECTIONS: usize = 8;
 
 /// A process says who it is.

@@ -1,4 +1,4 @@
-//! Connections: who they are, and how they come.
+//! Connections: the processes at their other ends, and how they are let in.
 
 mod admission;
 
@@ -46,10 +46,10 @@ pub(crate) enum Kind {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnStage {
-    /// The host is asked whether it may come in.
+    /// The host is deciding whether to let it in.
     Asked,
     Connected,
-    /// The host is told that it finalizes.
+    /// The host is being told that it finalizes.
     Finalizing,
     Finalized,
 }

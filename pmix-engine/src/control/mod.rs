@@ -221,7 +221,7 @@ impl Forwards {
                 Ok(Err(LeftSet { to, nspace, notify_each }))
             }
             (form, answer) => {
-                let message = format!("the host answered {answer:?} where {form:?} was asked for");
+                let message = format!("the host answered {answer:?} instead of {form:?}");
                 Err(Failure::new(Status::ERROR, message))
             }
         });

@@ -14,7 +14,7 @@ use crate::jobs::{Job, PutData, Viewer};
 /// What a look at the put data of a process gives.
 pub(super) enum Look {
     Found(GetReply),
-    /// There, but not for this requester (GET-06).
+    /// It exists, but not for this requester (GET-06).
     OutOfScope,
     NotThere,
 }

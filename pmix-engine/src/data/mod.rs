@@ -1,5 +1,5 @@
-//! Put data: commits, the gets that wait for them, and direct modex both ways. A get goes one way, wherever the value is:
-//! what is here is looked at, then the get is held, and the host fetches what is on another node.
+//! Put data: commits, the gets that wait for them, and direct modex both ways. A get is processed in the same steps
+//! wherever the value is: it looks at the data here, then it waits, and the host fetches data that is on another node.
 
 mod fetches;
 mod held;
@@ -247,7 +247,7 @@ impl Data {
             // everything about a namespace this server did not know (GET-32)
             let job = cx.config.codec.read_job(blob)?;
             if *job.nspace() != target.nspace {
-                let message = format!("asked for job {}, the host sent {}", target.nspace, job.nspace());
+                let message = format!("the host sent the data of job {} instead of job {}", job.nspace(), target.nspace);
                 return Err(Failure::new(Status::ERROR, message));
             }
             self.adopt_job(job, psets, cx);

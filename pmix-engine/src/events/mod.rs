@@ -1,8 +1,7 @@
-//! Events: who is registered for them, who may receive them, which are kept for later registrations, and what the host has
-//! to know.
+//! Events: who is registered for them, who may receive them, which are kept for late registrations, and what the host
+//! must know.
 //!
-//! What happens on this node never depends on the host: whatever its answer is, a process's event reaches the local
-//! processes, and a registration is in force.
+//! Whatever the host answers, a process's event reaches the local processes, and a registration takes effect.
 
 mod audience;
 mod cache;

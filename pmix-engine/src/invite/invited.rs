@@ -1,4 +1,4 @@
-//! The side of those who are invited: they accept or decline, and enter the construct when its members are known.
+//! The side of invited processes: they accept or decline, and enter the construct when its members are known.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

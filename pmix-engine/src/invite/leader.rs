@@ -1,4 +1,5 @@
-//! The side of a leader: it invites, counts the answers, and enters the construct with those who have accepted.
+//! The side of a leader: it invites, counts the answers, and enters the construct with the processes that have
+//! accepted.
 
 use std::collections::BTreeSet;
 
@@ -69,7 +70,7 @@ impl Invites {
         }
         let mut order = one_by_one(&procs, cx);
         if let Some(nobody) = order.iter().find(|proc| proc.nspace.is_empty() || !proc.rank.is_valid()) {
-            let message = format!("{nobody} cannot be invited: name processes that are known here");
+            let message = format!("{nobody} cannot be invited: no such process is known here");
             return Err(Failure::new(Status::ERR_BAD_PARAM, message));
         }
         if let Some(other) = order.iter().find(|proc| !cx.may_see(leader, asked.by.uid, &proc.nspace)) {

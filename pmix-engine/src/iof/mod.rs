@@ -67,7 +67,7 @@ impl Iof {
     ) -> Result<Subscription, Failure> {
         let bad = |message: &str| Failure::new(Status::ERR_BAD_PARAM, message);
         if request.procs.is_empty() || !request.procs.iter().all(ProcId::is_valid) {
-            return Err(bad("output is asked for by the processes that write it: name at least one"));
+            return Err(bad("the request names no process whose output to receive: name at least one"));
         }
         if request.channels.is_empty() {
             return Err(bad("no channel is named"));

@@ -1,7 +1,7 @@
-//! Which attributes the server takes, and what its host says it takes (ATT-01).
+//! The attributes that the server supports, and those that its host declares (ATT-01).
 //!
-//! What stands here for an operation is what its code reads; tests ask the engine about every attribute that there is
-//! and compare.
+//! The attributes listed for an operation are those that its code reads. Tests try every attribute of the Standard on
+//! the engine, and compare.
 
 use pmix_types::message::Failure;
 use pmix_types::{AttributeLevel, AttributeRegistry, RegAttr, Status, Supported, keys};

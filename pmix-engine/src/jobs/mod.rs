@@ -34,7 +34,7 @@ pub(crate) struct Job {
     pub(crate) clients: BTreeMap<Rank, Client>,
     /// Variables that the host wants its processes to have (SET-03).
     pub(crate) variables: BTreeMap<String, String>,
-    /// All ranks that were ever registered here: a fence waits for them whatever became of them.
+    /// All ranks that were ever registered here: a fence takes them into account, even after their end.
     seen: RankSet,
     /// Local processes that take part in nothing any more.
     pub(crate) departed: RankSet,
@@ -65,7 +65,7 @@ pub(crate) enum Stage {
     Finalized,
     /// Its last connection was lost without finalize.
     Lost,
-    /// The host says it has ended.
+    /// The host has reported its end.
     Ended,
 }
 

@@ -1,4 +1,5 @@
-//! Who is on a node, and which nodes a namespace has: the host is asked first, then the server answers what it knows.
+//! Which processes are on a node, and which nodes a namespace has: the host is asked first, then the server answers
+//! from its own data.
 
 use std::collections::BTreeMap;
 
