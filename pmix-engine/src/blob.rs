@@ -67,7 +67,7 @@ impl dyn Codec {
             match usize::try_from(length) {
                 Ok(length) if length <= blob.len() => jobs.push(self.read_job(blob.split_to(length))?),
                 _ => {
-                    let message = "the host handed over job data that is truncated";
+                    let message = "the host passed truncated job data";
                     return Err(Failure::new(Status::ERR_UNPACK_FAILURE, message));
                 }
             }
@@ -79,6 +79,6 @@ impl dyn Codec {
 fn unreadable(what: &str, error: &str) -> Failure {
     Failure::new(
         Status::ERR_UNPACK_FAILURE,
-        format!("the host handed over {what} that cannot be read: {error}"),
+        format!("the host passed {what} that cannot be decoded: {error}"),
     )
 }

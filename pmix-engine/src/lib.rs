@@ -62,7 +62,7 @@
 #![allow(
     clippy::exhaustive_structs,
     clippy::exhaustive_enums,
-    reason = "who drives an engine handles every case"
+    reason = "the driver of an engine handles every case"
 )]
 
 mod blob;

@@ -17,7 +17,7 @@ impl Engine {
     pub(crate) fn on_register_nspace(&mut self, registration: Registration) -> Result<CallValue, Failure> {
         let nspace = registration.nspace.clone();
         if nspace.is_empty() {
-            return Err(Failure::new(Status::ERR_BAD_PARAM, "a namespace needs a name to be registered"));
+            return Err(Failure::new(Status::ERR_BAD_PARAM, "cannot register a namespace without a name"));
         }
         if self.is_group(&nspace) {
             let message = format!("register_nspace of {nspace}: a group has that id");

@@ -63,7 +63,7 @@ impl Events {
         // a server that has stopped has nobody to tell
         let _ = server.notify_event(event.clone()).await;
         if let Err(error) = self.spread(cx, event).await {
-            tracing::warn!(%error, "not all nodes have heard of a lost process");
+            tracing::warn!(%error, "the event of a lost process did not reach all nodes");
         }
     }
 

@@ -62,7 +62,9 @@ impl Gate {
             Needs::Nothing => Ok(()),
             Needs::ServersUser => {
                 let (what, own, uid) = (upcall.name(), own_uid(), by.uid);
-                Err(refusal(format!("{what} is for uid {own}, whose server this is, not for uid {uid}")))
+                Err(refusal(format!(
+                    "{what} is allowed for uid {own}, which owns this server, not for uid {uid}"
+                )))
             }
             Needs::OwnJobs => {
                 let own = [ProcId::wildcard(by.proc.nspace.clone())];

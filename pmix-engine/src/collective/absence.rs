@@ -68,7 +68,9 @@ impl Absences {
         if self.0.len() < MAX_ABSENCES {
             return Ok(());
         }
-        let message = format!("the host asks about {MAX_ABSENCES} operations of other nodes already");
+        let message = format!(
+            "the host already asks about {MAX_ABSENCES} operations of other nodes, which is the limit"
+        );
         Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message))
     }
 
@@ -170,7 +172,7 @@ fn meaning(request: Request, groups: &Groups) -> Result<(Operation, Vec<ProcId>,
             Ok((Operation::Destruct(destruct.group), members, is_lenient))
         }
         other => {
-            let message = format!("{} is no operation of several processes", other.operation());
+            let message = format!("{} is not a collective", other.operation());
             Err(Failure::new(Status::ERR_BAD_PARAM, message))
         }
     }

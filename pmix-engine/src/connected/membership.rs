@@ -70,7 +70,7 @@ impl ConnectedSets {
             return Err(Failure::new(Status::ERR_INVALID_NAMESPACE, message));
         };
         if self.of_member(id, proc).is_none() {
-            let message = format!("disconnect: {proc} is not connected as one of {nspace}");
+            let message = format!("disconnect: {proc} is not a member of connected set {nspace}");
             return Err(Failure::new(Status::ERR_INVALID_OPERATION, message));
         }
         Ok(Terms::take(directives)?)

@@ -133,11 +133,12 @@ impl ConnectedSets {
         }
         let bytes = id.0.heap() + memory_of(&id.1);
         if bytes > MAX_SET {
-            let message = format!("connect: an id and participants of {bytes} bytes, the limit is {MAX_SET}");
+            let message = format!("connect: id and participants take {bytes} bytes, the limit is {MAX_SET}");
             return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
         }
         if self.all.len() >= MAX_SETS {
-            let message = format!("connect: {MAX_SETS} sets of processes are connected here already");
+            let message =
+                format!("connect: there are already {MAX_SETS} connected sets here, which is the limit");
             return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
         }
         Ok(())

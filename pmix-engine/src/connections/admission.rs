@@ -112,7 +112,7 @@ pub(crate) fn on_client_admitted(conn: ConnId, result: Result<(), Failure>, cx: 
 pub(crate) fn on_tool_admitted(conn: ConnId, result: Result<Answer, Failure>, cx: &mut Context) {
     let identity = result.and_then(|answer| match answer {
         Answer::Identity(proc) if proc.is_valid() && proc.rank.is_valid() => Ok(proc),
-        _ => Err(Failure::new(Status::ERR_BAD_PARAM, "the host gave the tool no valid identity")),
+        _ => Err(Failure::new(Status::ERR_BAD_PARAM, "the host did not give the tool a valid identity")),
     });
     let identity = identity.and_then(|proc| {
         let taken = cx.client(&proc).is_some()
@@ -121,7 +121,7 @@ pub(crate) fn on_tool_admitted(conn: ConnId, result: Result<Answer, Failure>, cx
                 .iter()
                 .any(|(other, held)| *other != conn && held.stage != ConnStage::Asked && held.proc == proc);
         if taken {
-            let message = format!("identity {proc} is in use: choose another for the tool");
+            let message = format!("identity {proc} is in use: choose another one for the tool");
             return Err(Failure::new(Status::ERR_EXISTS, message));
         }
         Ok(proc)
@@ -144,7 +144,7 @@ fn check_room(client: &Client, proc: &ProcId) -> Result<(), Failure> {
         return Ok(());
     }
     let message = format!(
-        "{proc} has {MAX_CONNECTIONS} connections already, itself or by processes it has forked: close one"
+        "{proc} and the processes that it has forked already have {MAX_CONNECTIONS} connections, which is the limit: close one"
     );
     Err(Failure::new(Status::ERR_RESOURCE_BUSY, message))
 }

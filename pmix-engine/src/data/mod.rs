@@ -247,7 +247,11 @@ impl Data {
             // everything about a namespace this server did not know (GET-32)
             let job = cx.config.codec.read_job(blob)?;
             if *job.nspace() != target.nspace {
-                let message = format!("the host sent the data of job {} instead of job {}", job.nspace(), target.nspace);
+                let message = format!(
+                    "the host sent the data of job {} instead of job {}",
+                    job.nspace(),
+                    target.nspace
+                );
                 return Err(Failure::new(Status::ERROR, message));
             }
             self.adopt_job(job, psets, cx);

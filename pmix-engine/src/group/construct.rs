@@ -144,7 +144,7 @@ impl Groups {
             one_by_one(&host.members, cx)
         };
         if let Some(unknown) = members.iter().find(|proc| proc.rank.is_wildcard()) {
-            let message = format!("group {id}: it is not known how many processes {} has", unknown.nspace);
+            let message = format!("group {id}: the number of processes of {} is unknown", unknown.nspace);
             return Err(Failure::new(Status::ERR_NOT_FOUND, message));
         }
         self.insert(id.clone(), Group::new(&members, terms)?);

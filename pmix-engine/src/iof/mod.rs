@@ -87,8 +87,9 @@ impl Iof {
         }
         let bytes = of_conn().map(|held| held.request.memory()).sum::<usize>() + request.memory();
         if bytes > MAX_SUBSCRIBED {
-            let message =
-                format!("output subscriptions of {bytes} bytes, a connection has {MAX_SUBSCRIBED} for all");
+            let message = format!(
+                "all output subscriptions of the connection would take {bytes} bytes, the limit is {MAX_SUBSCRIBED}"
+            );
             return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
         }
         let (rule, buffer) = (CacheRule::read(&request.directives)?, Buffer::read(&request.directives)?);

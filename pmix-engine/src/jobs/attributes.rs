@@ -166,7 +166,7 @@ pub(crate) fn register(
     let upcall =
         Upcall::from_name(function).ok_or_else(|| bad(format!("the host module has no entry {function}")))?;
     if !cx.config.capabilities.has(upcall) {
-        return Err(bad(format!("the host does not declare {function}, so that it is never called")));
+        return Err(bad(format!("the host does not declare {function}, so the server never calls it")));
     }
     registry.register(AttributeLevel::Host, upcall.functions(), attributes).map_err(|status| {
         Failure::new(status, format!("the attributes of {function} have been registered already"))

@@ -149,5 +149,5 @@ fn value_of<'a>(key: &KeyName, results: &'a [Info]) -> Option<&'a Value> {
 }
 
 fn unreadable(what: &str) -> Failure {
-    Failure::new(Status::ERROR, format!("the host's answer is no list of {what}"))
+    Failure::new(Status::ERROR, format!("the host's answer is not a list of {what}"))
 }

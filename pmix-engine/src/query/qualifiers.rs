@@ -47,7 +47,9 @@ pub(super) fn readings(qualifiers: &Directives) -> Result<Vec<Directives>, Failu
             continue;
         }
         if readings.len() * values.len() > MAX_READINGS {
-            let message = format!("the qualifiers of a query have more than {MAX_READINGS} combinations: send several queries");
+            let message = format!(
+                "the qualifiers of a query have more than {MAX_READINGS} combinations: send several queries"
+            );
             return Err(Failure::new(Status::ERR_BAD_PARAM, message));
         }
         let with = |reading: &Vec<Info>, info: &Info| reading.iter().chain([info]).cloned().collect();

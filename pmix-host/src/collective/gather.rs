@@ -162,7 +162,7 @@ fn check_collective(mut directives: Directives) -> Result<(), Failure> {
         return Err(local_failure(local, directives)?);
     }
     if directives.take_flag(&COLLECTIVE_ALGO_REQD)? {
-        return Err(HostError::not_supported("the collective algorithm that is required").into());
+        return Err(HostError::not_supported("the required collective algorithm").into());
     }
     Ok(directives.deny_unprocessed()?)
 }

@@ -67,14 +67,16 @@ fn apply(info: &Info, env: &mut BTreeMap<OsString, OsString>) -> Result<(), Fail
     if info.is(&keys::UNSET_ENVAR) {
         let name: String = info.get().map_err(|error| wrong(&error))?;
         if !is_name(&name) {
-            return Err(wrong(&format_args!("{name:?} is no name of a variable")));
+            return Err(wrong(&format_args!("{name:?} is not a valid name of a variable")));
         }
         env.remove(OsStr::new(&name));
         return Ok(());
     }
     let Envar { name, value, separator } = info.get().map_err(|error| wrong(&error))?;
     if !is_name(&name) || has_nul(&value) {
-        return Err(wrong(&format_args!("{name:?} is no name of a variable, or its value has a NUL")));
+        return Err(wrong(&format_args!(
+            "{name:?} is not a valid name of a variable, or its value contains a NUL"
+        )));
     }
     let held = env.get(OsStr::new(&name)).map(|held| held.as_bytes());
     if info.is(&keys::ADD_ENVAR) && held.is_some() {

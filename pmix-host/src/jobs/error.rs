@@ -24,7 +24,7 @@ pub enum StartError {
     #[error(transparent)]
     Host(#[from] HostError),
     /// The caller no longer waits for it; no process is left running.
-    #[error("starting the job took too long, or its requester is gone")]
+    #[error("starting the job took too long, or its requester has disconnected")]
     Abandoned,
 }
 

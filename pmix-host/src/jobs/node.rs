@@ -81,7 +81,7 @@ impl Nodes {
             "its server belongs to another StandardHost, and a host starts processes only where it has servers: make the \
              hosts of all nodes in one process by StandardHost::cluster, or have Launcher::nodes name this node alone"
         } else {
-            "launcher and exchange must name nodes alike"
+            "launcher and exchange must use the same names of nodes"
         };
         Err(StartError::Invalid(format!(
             "node {node} of the launcher has no server here (there are {here}): {why}"

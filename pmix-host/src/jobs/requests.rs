@@ -113,7 +113,10 @@ impl Common {
     fn take(directives: &mut Directives) -> HostResult<Self> {
         let dir = match (directives.take(&keys::WDIR)?, directives.take_flag(&keys::SET_SESSION_CWD)?) {
             (Some(_), true) => {
-                return Err(bad("WDIR and SET_SESSION_CWD name two directories to start in".to_owned()));
+                return Err(bad(
+                    "WDIR and SET_SESSION_CWD request two different working directories: give one of them"
+                        .to_owned(),
+                ));
             }
             (dir, false) => dir.map(Dir::Named),
             (None, true) => Some(Dir::OfSession),

@@ -56,11 +56,11 @@ impl Jobs {
             return Ok(None);
         }
         let gid = cx.gid.ok_or_else(|| {
-            let message = format!("the group of {} is not known, so nothing can run in it", cx.caller);
+            let message = format!("the group of {} is unknown, so it cannot start processes", cx.caller);
             HostError::new(Status::ERR_NO_PERMISSIONS, message)
         })?;
         let failed = |error: std::io::Error| {
-            let message = format!("cannot find out which groups uid {uid} is in: {error}");
+            let message = format!("cannot look up the groups of uid {uid}: {error}");
             HostError::new(Status::ERR_JOB_SYS_OP_FAILED, message).with_source(error)
         };
         // the databases may be elsewhere

@@ -211,7 +211,7 @@ impl Supervisor {
             }
             Control::Order { act, reach } => {
                 if let Err(error) = self.act(None, act, reach).await {
-                    tracing::warn!(%error, ?act, "cannot reach the job");
+                    tracing::warn!(%error, ?act, "cannot signal or end the job");
                 }
             }
             Control::Act { ranks, act, done } => {

@@ -42,7 +42,7 @@ pub enum DurableError {
         source: io::Error,
     },
     /// Another server has it open.
-    #[error("{} is in use: each server needs a file of its own", .path.display())]
+    #[error("{} is in use: each server needs its own file", .path.display())]
     InUse {
         /// The file.
         path: PathBuf,
@@ -117,7 +117,7 @@ pub(crate) fn open(path: &Path) -> Result<(StoreFile, Vec<(u64, Item)>), Durable
     let lock = file.try_clone().map_err(io)?;
     // the crate below does not promise to find all damage without a panic
     let opened = catch_unwind(AssertUnwindSafe(|| open_database(path, file)));
-    let opened = opened.unwrap_or_else(|_| Err(damaged(path, "its pages make no sense")));
+    let opened = opened.unwrap_or_else(|_| Err(damaged(path, "its pages are inconsistent")));
     if let Err(DurableError::Damaged { .. }) = &opened {
         // what is not dropped holds it
         lock.unlock().map_err(io)?;
@@ -158,7 +158,7 @@ fn examine(path: &Path, database: &mut Database) -> Result<Vec<(u64, Item)>, Dur
         set(database, DAMAGED, 1).map_err(|error| damaged(path, error))?;
     }
     if about(database, DAMAGED).map_err(|error| damaged(path, error))?.is_some() {
-        return Err(damaged(path, "some of it does not agree with its checksums"));
+        return Err(damaged(path, "a checksum does not match"));
     }
     read(database, path)
 }
@@ -219,7 +219,7 @@ fn explain(path: &Path, error: DatabaseError) -> DurableError {
         }
         DatabaseError::Storage(StorageError::Io(error)) => match error.kind() {
             io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
-                DurableError::Foreign { path, problem: "it does not begin like one".into() }
+                DurableError::Foreign { path, problem: "its beginning is not that of a store".into() }
             }
             _ => DurableError::Io { path, source: error },
         },

@@ -222,7 +222,11 @@ impl Publishing {
         loop {
             let Some(ended) = lock(&self.outbox).pop() else { return };
             if let Err(error) = self.tell_keeper(&PeerRequest::Ended(ended)).await {
-                tracing::warn!(error, keeper = self.keeper(), "published data may be kept for too long");
+                tracing::warn!(
+                    error,
+                    keeper = self.keeper(),
+                    "the keeper of published data cannot be told what has ended: data may stay published for too long"
+                );
             }
         }
     }
@@ -434,7 +438,7 @@ async fn on_disk(work: impl FnOnce() -> Result<(), String> + Send + 'static) -> 
         Ok(Err(problem)) => problem,
         Err(error) => error.to_string(),
     };
-    let message = format!("the store of published data cannot be written: {problem}");
+    let message = format!("cannot write the store of published data: {problem}");
     Err(HostError::new(Status::ERR_FILE_WRITE_FAILURE, message))
 }
 

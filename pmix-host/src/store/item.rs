@@ -111,7 +111,7 @@ pub(crate) fn persistence(directives: &mut Directives) -> HostResult<Persistence
     ];
     match known.contains(&persistence) {
         true => Ok(persistence),
-        false => Err(bad_param(format!("{persistence} does not say how long data is kept"))),
+        false => Err(bad_param(format!("{persistence} is not a persistence of published data"))),
     }
 }
 
@@ -119,7 +119,7 @@ pub(crate) fn persistence(directives: &mut Directives) -> HostResult<Persistence
 fn named(directives: &mut Directives) -> HostResult<Option<(Vec<u32>, Vec<u32>)>> {
     let mut inner = match directives.take(&keys::ACCESS_PERMISSIONS)? {
         Some(DataArray::Info(infos)) => Directives::from(infos),
-        Some(_) => return Err(bad_param("access permissions are a list of infos")),
+        Some(_) => return Err(bad_param("access permissions must be a list of infos")),
         None => Directives::new(),
     };
     let mut ids = |key| {
@@ -129,7 +129,7 @@ fn named(directives: &mut Directives) -> HostResult<Option<(Vec<u32>, Vec<u32>)>
         };
         match given {
             Some(DataArray::Uint32(ids)) => Ok(Some(ids)),
-            Some(_) => Err(bad_param(format!("{} are a list of numbers of 32 bits", key.name()))),
+            Some(_) => Err(bad_param(format!("{} must be a list of 32-bit numbers", key.name()))),
             None => Ok(None),
         }
     };

@@ -72,7 +72,7 @@ pub(super) fn range(directives: &mut Directives) -> HostResult<DataRange> {
         DataRange::CUSTOM,
         DataRange::PROC_LOCAL,
     ];
-    if known.contains(&range) { Ok(range) } else { Err(bad_param(format!("{range} is no range of data"))) }
+    if known.contains(&range) { Ok(range) } else { Err(bad_param(format!("{range} is not a range of data"))) }
 }
 
 pub(super) fn custom(directives: &mut Directives) -> HostResult<Vec<ProcId>> {
@@ -82,14 +82,14 @@ pub(super) fn custom(directives: &mut Directives) -> HostResult<Vec<ProcId>> {
             procs.dedup();
             procs
         }
-        Some(_) => return Err(bad_param("a custom range is a list of processes")),
+        Some(_) => return Err(bad_param("a custom range must be a list of processes")),
         None => Vec::new(),
     })
 }
 
 /// How many keys a lookup waits for: a number, 0 and a bare flag for all. Open MPI gives a boolean.
 pub(super) fn wait_count(directives: &mut Directives, all: usize) -> HostResult<Option<usize>> {
-    let bad = || bad_param("a lookup waits for a number of keys, or for all");
+    let bad = || bad_param("WAIT must be a number of keys, or 0 for all");
     let wait = match directives.get_value(keys::WAIT.name()) {
         None | Some(Value::Bool(false)) => None,
         Some(Value::Undef | Value::Bool(true)) => Some(all),

@@ -175,7 +175,9 @@ impl Logger {
         mut text: String,
     ) -> HostResult<()> {
         let Some(reports) = self.reports_of(caller) else {
-            return Err(HostError::not_supported("log to the output of a process that was not started here"));
+            return Err(HostError::not_supported(
+                "logging to the output of a process that this host has not started",
+            ));
         };
         if !text.ends_with('\n') {
             text.push('\n');
@@ -213,7 +215,7 @@ impl Logger {
         let request = PeerRequest::Request { caller, request: Request::Log(log) };
         match self.site.ask(cx, gateway, &request).await {
             Ok(PeerReply::Reply(Reply::Done)) => Ok(()),
-            Ok(_) => Err(HostError::new(Status::ERR_UNPACK_FAILURE, "the gateway answered something else")),
+            Ok(_) => Err(HostError::new(Status::ERR_UNPACK_FAILURE, "the gateway sent an unexpected answer")),
             Err(failure) => Err(HostError::new(failure.status, format!("{gateway}: {}", failure.message))),
         }
     }

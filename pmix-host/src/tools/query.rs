@@ -38,7 +38,9 @@ impl Queries {
         }
         match (results.is_empty(), missing) {
             // the server may know
-            (true, _) => Err(HostError::not_supported("a query for anything but jobs and their processes")),
+            (true, _) => {
+                Err(HostError::not_supported("queries about anything except jobs and their processes"))
+            }
             (false, true) => Ok(QueryResults::partial(results)),
             (false, false) => Ok(QueryResults::complete(results)),
         }
