@@ -277,7 +277,7 @@ impl Client {
     /// Opens a stream of the events with these codes, or of all if there are none; await the builder.
     ///
     /// The registration is complete when the future is ready; nothing that is older than it arrives but what
-    /// the server has kept for latecomers (EVT-13, EVT-15).
+    /// the server has kept for late registrations (EVT-13, EVT-15).
     #[doc(alias = "PMIx_Register_event_handler")]
     pub fn events(&self, codes: impl IntoIterator<Item = Status>) -> EventsBuilder {
         EventsBuilder::of(self.core(), codes)

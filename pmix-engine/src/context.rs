@@ -45,7 +45,7 @@ impl Context {
         }
     }
 
-    /// Who asks, if the connection is in a state to ask.
+    /// The requester, if its connection may send requests in its present state.
     pub(crate) fn caller(&self, conn: ConnId) -> Option<Caller> {
         let held = self.conns.get(&conn).filter(|held| held.stage == ConnStage::Connected)?;
         Some(held.caller(self.client(&held.proc)))

@@ -171,7 +171,7 @@ pub struct Engine {
     forwards: Forwards,
 }
 
-/// When and by whom something was asked.
+/// When a request was made, and by whom.
 #[derive(Debug)]
 struct Asked {
     at: Instant,

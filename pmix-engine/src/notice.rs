@@ -10,7 +10,7 @@ use super::upcall::Upcall;
 use super::users::Voice;
 use crate::jobs::Job;
 
-/// An event that members are to hear.
+/// An event for members.
 #[derive(Debug)]
 pub(crate) struct Notice {
     event: Event,

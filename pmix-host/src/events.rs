@@ -13,7 +13,7 @@ use crate::internode::{PeerRequest, Site};
 use crate::jobs::JobTable;
 use crate::user::User;
 
-/// How long a node may take to hear of an event. Later events of the same process wait for it.
+/// How long the notification of one node may take. Later events of the same process wait for it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Carries events to other nodes.
@@ -36,8 +36,8 @@ impl Events {
         self.spread(cx, event).await
     }
 
-    /// A process tells its server or host that it waits for a debugger (INI-09): those who have asked for that hear of
-    /// it, also when they come later: the process goes on waiting for them.
+    /// A process tells its server or host that it waits for a debugger (INI-09): registered processes and tools are
+    /// notified, even if they register later: the process goes on waiting for them.
     async fn tell_of_stop(&self, cx: &UpcallContext, mut event: Event) -> HostResult<()> {
         event.range = DataRange::SESSION;
         event.info.remove(&keys::EVENT_CUSTOM_RANGE);

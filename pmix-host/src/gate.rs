@@ -19,7 +19,7 @@ enum Needs {
     Nothing,
     /// That the jobs it names belong to its user; its own, if it names none.
     OwnJobs,
-    /// What it does not have: only the server's user and root may.
+    /// Permissions that it does not have: only the server's user and root may do this.
     ServersUser,
 }
 
@@ -47,7 +47,7 @@ const fn needs(upcall: Upcall) -> Needs {
     }
 }
 
-/// Decides what is carried out for whom.
+/// Decides for which users a request is carried out.
 pub(crate) struct Gate(Arc<JobTable>);
 
 impl Gate {

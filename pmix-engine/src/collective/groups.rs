@@ -44,7 +44,7 @@ impl Collectives {
         }
     }
 
-    /// One member leaves, and the others hear of it (GRP-10).
+    /// One member leaves, and the others are notified (GRP-10).
     pub(crate) fn on_group_leave(
         &mut self,
         asked: &Asked,

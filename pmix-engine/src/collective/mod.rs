@@ -82,7 +82,7 @@ impl Collectives {
         self.rounds.is_empty() && self.absences.is_empty()
     }
 
-    /// A process enters a collective, which then goes as far as it can.
+    /// A process enters a collective, which then advances as far as it can.
     pub(crate) fn enter(&mut self, asked: &Asked, entry: Entry, lower: &mut Lower<'_>, cx: &mut Context) {
         let entered = self.check(asked, entry, lower, cx);
         match entered.and_then(|checked| self.join(asked, checked, lower, cx)) {
@@ -335,7 +335,7 @@ impl Collectives {
         self.drive(signature, lower, cx);
     }
 
-    /// A connection is gone, and with it those who awaited an answer on it.
+    /// A connection is gone, and with it the participants that awaited an answer on it.
     pub(crate) fn conn_gone(&mut self, conn: ConnId) {
         self.rounds.forget(conn);
     }

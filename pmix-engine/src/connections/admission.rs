@@ -16,7 +16,7 @@ use crate::{Answer, Command, ConnId, PeerCred, UpcallRequest};
 /// connection.
 const MAX_CONNECTIONS: usize = 8;
 
-/// A process says who it is.
+/// The greeting of a process.
 pub(crate) fn on_hello(conn: ConnId, peer: PeerCred, hello: Hello, cx: &mut Context) {
     let admitted = match hello.identity {
         Identity::Client(ref proc) => check_client(proc, peer, cx).map(|()| (proc.clone(), Kind::Client)),
@@ -83,7 +83,7 @@ fn refuse(conn: ConnId, failure: Failure, cx: &mut Context) {
     cx.out.push(Command::Refuse { conn, failure });
 }
 
-/// The host lets a client in, or says why not.
+/// The host lets a client in, or refuses it with a reason.
 pub(crate) fn on_client_admitted(conn: ConnId, result: Result<(), Failure>, cx: &mut Context) {
     let Some(held) = cx.conns.get(&conn) else { return };
     let (proc, pid) = (held.proc.clone(), held.peer.pid);
@@ -108,7 +108,7 @@ pub(crate) fn on_client_admitted(conn: ConnId, result: Result<(), Failure>, cx: 
     cx.out.push(Command::Accept { conn, welcome: welcome.with_job(job.data.clone()) });
 }
 
-/// The host gives a tool its identity, or says why not.
+/// The host gives a tool its identity, or refuses it with a reason.
 pub(crate) fn on_tool_admitted(conn: ConnId, result: Result<Answer, Failure>, cx: &mut Context) {
     let identity = result.and_then(|answer| match answer {
         Answer::Identity(proc) if proc.is_valid() && proc.rank.is_valid() => Ok(proc),

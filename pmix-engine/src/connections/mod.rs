@@ -21,13 +21,13 @@ impl Conn {
         Caller { proc: self.proc.clone(), uid: self.peer.uid, gid, object }
     }
 
-    /// As who hears events.
+    /// As a receiver of events.
     pub(crate) fn listener(&self) -> Listener<'_> {
         Listener { proc: &self.proc, uid: self.peer.uid, is_tool: self.kind == Kind::Tool }
     }
 }
 
-/// A connection that has said who it is.
+/// A connection that has sent its greeting.
 #[derive(Debug)]
 pub(crate) struct Conn {
     pub(crate) proc: ProcId,

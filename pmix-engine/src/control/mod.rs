@@ -197,8 +197,8 @@ impl Forwards {
         self.left.remove(upcall);
     }
 
-    /// The host has carried a request out, or says why not. A process that has left a connected set is for the caller to
-    /// tell of, and then to answer.
+    /// The host has carried out a request, or reports why it could not. A process that has left a connected set is for
+    /// the caller to tell of, and then to answer.
     pub(crate) fn on_answer(
         &mut self,
         upcall: UpcallId,
@@ -312,7 +312,7 @@ fn fill_in_persistence(directives: &mut Directives) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Jobs run as who asks for them: another user or group cannot be named, whoever asks.
+/// Jobs run as the user who requests them: no requester can name another user or group.
 fn check_user(by: &Caller, directives: &Directives) -> Result<(), Failure> {
     for (key, own) in [(&keys::USERID, Some(by.uid)), (&keys::GRPID, by.gid)] {
         if let Some(named) = directives.get(key)?.filter(|named| Some(*named) != own) {

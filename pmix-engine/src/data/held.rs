@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::jobs::Viewer;
 use crate::{CallId, CallValue, Command};
 
-/// Requests of other nodes that wait here at a time: a host may wait for ever for what will never be put.
+/// Requests of other nodes that may wait here at a time: a host may wait for ever for data that is never put.
 pub(crate) const MAX_HELD: usize = 1 << 14;
 
 /// Requests of the host that cannot be answered yet (DMX-02).

@@ -68,7 +68,7 @@ impl Data {
         self.recheck(&data.proc, cx);
     }
 
-    /// Takes over what another server has told of a job.
+    /// Stores the job data that another server has sent.
     pub(crate) fn adopt_job(&mut self, job: JobData, psets: &Psets, cx: &mut Context) {
         let nspace = job.nspace().clone();
         registration::adopt(job, cx);
@@ -188,7 +188,7 @@ impl Data {
         }
     }
 
-    /// A namespace became known: gets that waited for that go on.
+    /// A namespace became known: gets that waited for it continue.
     pub(crate) fn on_nspace_known(&mut self, nspace: &Nspace, psets: &Psets, cx: &mut Context) {
         let job = (ProcId::wildcard(nspace.clone()), None);
         for number in self.gets.where_(|get| get.fetch.as_ref() == Some(&job)) {
@@ -210,7 +210,7 @@ impl Data {
         self.end(number, Err(failure), cx);
     }
 
-    /// The host has fetched, or says why not.
+    /// The host has fetched data, or reports why it could not.
     pub(crate) fn on_fetched(
         &mut self,
         upcall: UpcallId,

@@ -50,7 +50,7 @@ pub(crate) struct Client {
     pub(crate) object: Option<HostObject>,
     /// Connections let in; more than one for a process that has forked (IDN-07).
     pub(crate) conns: BTreeSet<ConnId>,
-    /// Why it takes part in nothing any more.
+    /// Why it no longer takes part in operations.
     pub(crate) departed: Option<String>,
     /// Process id of its first connection; 0 if unknown.
     pub(crate) pid: i32,
@@ -111,7 +111,7 @@ impl Job {
         &self.departed | &finalized.map(|(rank, _)| *rank).collect()
     }
 
-    /// Why a local process takes part in nothing any more; `None` if it does.
+    /// Why a local process no longer takes part in operations; `None` if it still does.
     pub(crate) fn end_of(&self, rank: Rank) -> Option<&str> {
         let reason = || self.clients.get(&rank)?.departed.as_deref();
         self.departed.contains(rank).then(|| reason().unwrap_or(DEREGISTERED))

@@ -15,7 +15,7 @@ use pmix_types::{Nspace, ProcId, Rank, RankSet, Status, keys};
 use super::gather::{Collectives, Gathering};
 use crate::internode::{ConnectPart, Kind, Part, PeerReply, PeerRequest, unreadable};
 
-/// What a server says of namespaces, by their names.
+/// Job data of namespaces from a server, by name.
 pub(super) type Jobs = BTreeMap<Nspace, Arc<JobData>>;
 
 impl Collectives {
@@ -78,7 +78,7 @@ impl Collectives {
         Ok(jobs)
     }
 
-    /// Whoever leaves a connected set alone waits for nobody.
+    /// A process that leaves a connected set alone does not wait for others.
     pub(crate) async fn disconnect(&self, cx: &UpcallContext, req: Disconnect) -> HostResult<()> {
         let Disconnect { procs, nspace, directives, .. } = req;
         if nspace.is_some() {

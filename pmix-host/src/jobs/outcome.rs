@@ -21,7 +21,7 @@ pub(super) enum Failing {
     Told(Rank, ProcExit),
 }
 
-/// What has happened so far that decides how the job ends.
+/// The events so far that decide the outcome of the job.
 #[derive(Debug, Default)]
 pub(super) struct Course {
     pub(super) exits: BTreeMap<Rank, ProcExit>,

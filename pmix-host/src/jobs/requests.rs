@@ -16,13 +16,13 @@ pub(crate) struct JobRequests {
     pub(crate) apps: Vec<AppRequest>,
     /// Nodes that the allocation is to have.
     pub(crate) added: Vec<Hosts>,
-    /// What the requester is told of.
+    /// The events that the requester receives.
     pub(crate) notices: Notices,
     /// How long it may run (SPN-06).
     pub(crate) limit: Option<Duration>,
-    /// It does not end with its parent, and neither hears of errors of the other (CON-18).
+    /// It does not end with its parent, and neither is notified of errors of the other (CON-18).
     pub(crate) is_independent: bool,
-    /// Where its processes wait for a debugger, as they are told (INI-09).
+    /// Where its processes are to wait for a debugger (INI-09).
     pub(crate) stops: Vec<Info>,
 }
 

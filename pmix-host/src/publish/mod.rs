@@ -140,7 +140,7 @@ impl Publishing {
         self.forget_all_of(nspace);
     }
 
-    /// The connection of a process was lost; who was started by others has ended then.
+    /// The connection of a process was lost. A process that this host has not started counts as ended then.
     pub(crate) fn forget_lost(self: &Arc<Self>, proc: &ProcId) {
         let is_known = lock(&self.publishers).contains_key(&proc.nspace);
         if is_known && !self.jobs.contains(&proc.nspace) {
@@ -372,7 +372,7 @@ impl Publishing {
         }
     }
 
-    /// A process may have ended while what it has published was on its way.
+    /// A process may have ended while its data was in transit.
     async fn forget_late(self: &Arc<Self>, proc: &ProcId) {
         let rank = proc.rank.to_raw() as usize;
         let has_ended = self

@@ -35,7 +35,7 @@ impl Item {
         &self.data.key
     }
 
-    /// What it counts against the limits of its user: what it takes with its places in the indexes.
+    /// Bytes that count towards the limit of its user, including its entries in the indexes.
     pub(crate) fn bytes(&self) -> usize {
         let named = self.access.named.as_ref();
         let lists =
@@ -64,7 +64,7 @@ impl Item {
             && reaches(self.access.range, &self.access.custom, &self.publisher, &look.requester)
     }
 
-    /// The same user, unless the publisher has said whom else or whom instead (PUB-09).
+    /// The same user, unless the publisher has named other users (PUB-09).
     pub(crate) fn admits(&self, reader: &Requester) -> bool {
         let (own, reader) = (&self.publisher.user, &reader.user);
         match &self.access.named {

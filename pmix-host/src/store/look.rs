@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use super::range::{Requester, custom, range, wait_count};
 use crate::user::take_identity;
 
-/// A lookup: who is looking, and for what.
+/// A lookup: its requester and its keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Look {
     pub(super) requester: Requester,

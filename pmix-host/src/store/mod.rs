@@ -83,7 +83,7 @@ pub struct Store {
 #[derive(Debug)]
 struct Entry {
     item: Item,
-    /// What it counts against the limits.
+    /// Bytes that count towards the limits.
     bytes: usize,
     /// False while it is on its way to the disk: its key is taken, but nobody finds it.
     is_shown: bool,
@@ -179,7 +179,7 @@ impl Store {
         self.insert(number, Entry { item, bytes, is_shown: true });
     }
 
-    /// Lets data be found, first by those who wait for it, in the order they came.
+    /// Makes data visible, first to waiting lookups, in the order in which they came.
     pub(crate) fn show(&mut self, numbers: &[u64]) {
         let mut woken = BTreeSet::new();
         for number in numbers {
@@ -394,7 +394,7 @@ impl Store {
         Waiting { number, answer }
     }
 
-    /// Gives a lookup that waits what it waits for, if it is there and somebody still listens.
+    /// Answers a waiting lookup if its data is published and it has not been dropped.
     fn serve(&mut self, number: u64) {
         let Some(waiter) = self.waiting.get(&number) else { return };
         let found = self.best_of_each(&waiter.look);

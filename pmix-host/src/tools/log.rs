@@ -257,7 +257,7 @@ fn messages(info: &Info) -> Vec<(Channel, String)> {
     channel.map(|(_, channel)| (*channel, message)).into_iter().collect()
 }
 
-/// Binary messages of others are of no use to a reader.
+/// Binary messages are of no use to a reader.
 fn text(bytes: &Bytes) -> Option<String> {
     let text = std::str::from_utf8(bytes).ok()?.trim_end_matches('\0');
     (!text.contains('\0')).then(|| text.to_owned())

@@ -21,7 +21,7 @@ impl Queries {
         Self { jobs, site }
     }
 
-    /// Others hear nothing of the jobs of a user.
+    /// Other users learn nothing about the jobs of a user.
     pub(crate) fn answer(&self, requester: &User, mut req: QueryRequest) -> HostResult<QueryResults> {
         take_identity(&mut req.directives)?;
         req.directives.deny_unprocessed()?;
