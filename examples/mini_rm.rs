@@ -1,7 +1,7 @@
-//! A resource manager in one file, as an outsider would write it: directly on [`HostModule`].
+//! A resource manager in one file, directly on [`HostModule`].
 //!
-//! Starts processes with `std` and `tokio` means, lets them find their server, answers when they ask for the
-//! process table, ends them all when one of them aborts, and says how each has ended.
+//! Starts processes with `std` and `tokio`, gives them the address of their server, answers queries for the process
+//! table, ends all processes when one of them aborts, and prints how each has ended.
 //!
 //! ```text
 //! cargo run --example mini_rm                        # two copies of itself

@@ -1,4 +1,4 @@
-//! A host that completes each upcall at once: what is measured is the library.
+//! A host that completes each upcall immediately, so that only the library is measured.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock, PoisonError};

@@ -45,7 +45,7 @@ impl Context {
         }
     }
 
-    /// Who asks, if the connection is in a state to ask.
+    /// The requester, if its connection may send requests in its present state.
     pub(crate) fn caller(&self, conn: ConnId) -> Option<Caller> {
         let held = self.conns.get(&conn).filter(|held| held.stage == ConnStage::Connected)?;
         Some(held.caller(self.client(&held.proc)))
@@ -111,16 +111,16 @@ pub(crate) enum Owner {
     Connect(ConnId),
     Tool(ConnId),
     Finalize(ReplyTo),
-    /// The host is only told.
+    /// A notification, whose answer does not matter.
     Notice,
     /// A request that is answered by the upcall's outcome alone.
     Answer(ReplyTo),
-    /// Queries of a process. Not only the host is asked, but also the driver, for the memory of processes.
+    /// Queries of a process. Besides the host, the driver is asked for the memory of processes.
     Query(ReplyTo),
-    /// Not the host but the driver is asked, for the file of this monitor.
+    /// The driver, not the host, is asked for the state of this monitor's file.
     Look(u64),
     Resolve(ReplyTo),
-    /// A request that is the host's to carry out.
+    /// A request that the host carries out.
     Forward,
     Collective(u64),
     Fetch,
@@ -133,7 +133,7 @@ pub(crate) enum Owner {
     Input(ReplyTo),
     /// The host has an event of this process.
     EventUp(ProcId),
-    /// The host is to watch codes, or not to any more.
+    /// The host is to begin or end watching codes.
     Watch,
 }
 

@@ -16,8 +16,8 @@ use crate::wire::NativeWire;
 use pmix_engine::upcall::HostObject;
 use pmix_engine::{CallValue, HostCall, Presence, ServerStats};
 
-/// Calls of the host to the library: registration, direct modex, events. Cheap to clone. The host may use it inside upcalls.
-/// It may outlive the server; calls then fail with `ERR_INIT`.
+/// The host's access to the library: registration, direct modex, events. Cheap to clone. The host may use it inside
+/// upcalls. It may outlive the server; its calls then fail with `ERR_INIT`.
 #[derive(Clone)]
 pub struct ServerHandle {
     inbox: Inbox,

@@ -1,4 +1,4 @@
-//! What is sent.
+//! The data that workloads send.
 
 use bytes::Bytes;
 use pmix_types::job::{JobData, JobSpec};

@@ -1,4 +1,4 @@
-//! Which participants of a collective are on this node, which of them are awaited, and which cannot come any more.
+//! Which participants of a collective are on this node, which of them are awaited, and which can no longer enter.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,9 +32,9 @@ pub(super) struct LocalPart {
 /// Participants of this node that have not entered.
 #[derive(Debug, Default)]
 pub(super) struct Missing {
-    /// Those who may still enter.
+    /// Participants that may still enter.
     pub(super) awaited: Ranks,
-    /// Those who cannot, as they have ended.
+    /// Participants that cannot enter because they have ended.
     pub(super) departed: Ranks,
 }
 

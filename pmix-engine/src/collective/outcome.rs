@@ -1,4 +1,4 @@
-//! What a collective comes to: here, or by the host's answer.
+//! The outcome of a collective: decided here, or by the host's answer.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::upcall::{ConnectRequest, Connected, Disconnect, FenceRequest, Grouped
 /// Processes named in a failure; the message names all of them as ranges.
 const MAX_NAMED: usize = 64;
 
-/// What one participant is told.
+/// The reply to one participant.
 pub(super) fn reply_of(outcome: Outcome, conn: ConnId, cx: &Context) -> Reply {
     match outcome {
         Outcome::Fenced(modex) => Reply::Fence(modex.into()),
@@ -112,7 +112,7 @@ fn collected(round: &Round, viewer: Viewer, cx: &Context) -> Modex {
     Modex { procs }
 }
 
-/// What an operation comes to that no other node takes part in.
+/// The outcome of an operation in which no other node takes part.
 pub(super) fn local_outcome(
     signature: &Signature,
     round: &Round,

@@ -14,7 +14,7 @@ use crate::jobs::{Job, PutData, Viewer};
 /// What a look at the put data of a process gives.
 pub(super) enum Look {
     Found(GetReply),
-    /// There, but not for this requester (GET-06).
+    /// It exists, but not for this requester (GET-06).
     OutOfScope,
     NotThere,
 }
@@ -75,7 +75,7 @@ pub(super) fn job_level(
             reply.value = psets.names_with(reply.value.as_ref(), target);
         }
         if reply.value.is_none() {
-            return Err(not_found("the host did not give it"));
+            return Err(not_found("the host did not provide it"));
         }
     }
     Ok(reply)
@@ -96,7 +96,7 @@ pub(super) fn not_found(why: &str) -> Failure {
 
 pub(super) fn outside_scope(get: &PendingGet) -> Failure {
     let message = format!(
-        "{} of {} was put in a scope that leaves the asker out",
+        "{} of {} was put in a scope that does not include the requester",
         key_text(get.key.as_ref()),
         get.target
     );

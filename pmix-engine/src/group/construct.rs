@@ -19,10 +19,11 @@ use crate::upcall::{GroupRequest, Grouped};
 /// What a construct keeps in addition to what every collective does.
 #[derive(Debug, Default)]
 pub(crate) struct Constructing {
-    /// The members in the order of the caller with the lowest id, so that it does not matter who comes first.
+    /// The members in the order given by the caller with the lowest id, so that it does not matter which caller comes
+    /// first.
     order: Option<(ProcId, Vec<ProcId>)>,
     leaders: Members,
-    /// Members that will not come, of which others have been told.
+    /// Members that will not come, and of which the others have been notified.
     told: Ranks,
     /// It is made by invitation.
     invited: Option<Invited>,
@@ -143,7 +144,7 @@ impl Groups {
             one_by_one(&host.members, cx)
         };
         if let Some(unknown) = members.iter().find(|proc| proc.rank.is_wildcard()) {
-            let message = format!("group {id}: it is not known how many processes {} has", unknown.nspace);
+            let message = format!("group {id}: the number of processes of {} is unknown", unknown.nspace);
             return Err(Failure::new(Status::ERR_NOT_FOUND, message));
         }
         self.insert(id.clone(), Group::new(&members, terms)?);

@@ -13,7 +13,7 @@ const PLACE: usize = 128;
 #[derive(Debug, Default)]
 pub(crate) struct PutData {
     entries: BTreeMap<KeyName, Vec<(Scope, Value)>>,
-    /// What all of it takes, see [`taken`].
+    /// Memory that all of it takes, see [`taken`].
     bytes: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Connect and disconnect: over which nodes, under which name, and who gets which rank there.
+//! Connect and disconnect: the nodes that take part, and the namespace and ranks of the connected set.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use pmix_types::{Nspace, ProcId, Rank, RankSet, Status, keys};
 use super::gather::{Collectives, Gathering};
 use crate::internode::{ConnectPart, Kind, Part, PeerReply, PeerRequest, unreadable};
 
-/// What a server says of namespaces, by their names.
+/// Job data of namespaces from a server, by name.
 pub(super) type Jobs = BTreeMap<Nspace, Arc<JobData>>;
 
 impl Collectives {
@@ -54,7 +54,7 @@ impl Collectives {
     /// A name for a connected set that no other has.
     fn new_name(&self) -> HostResult<String> {
         let number = self.0.sets.fetch_add(1, Ordering::Relaxed);
-        Ok(format!("{}.assembly.{number}", self.0.site.server()?.proc_id().nspace))
+        Ok(format!("{}.connected.{number}", self.0.site.server()?.proc_id().nspace))
     }
 
     /// This node's part of a connect that nobody here enters: what is known of the namespaces.
@@ -78,7 +78,7 @@ impl Collectives {
         Ok(jobs)
     }
 
-    /// Whoever leaves a connected set alone waits for nobody.
+    /// A process that leaves a connected set alone does not wait for others.
     pub(crate) async fn disconnect(&self, cx: &UpcallContext, req: Disconnect) -> HostResult<()> {
         let Disconnect { procs, nspace, directives, .. } = req;
         if nspace.is_some() {

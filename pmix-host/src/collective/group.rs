@@ -1,4 +1,4 @@
-//! Groups: who of which node is in, under which number, and what the members tell each other.
+//! Groups: the members on each node, the group's number, and the data that members send each other.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;

@@ -12,7 +12,8 @@ use pmix_engine::for_each_upcall;
 /// Calls the method for a request.
 macro_rules! dispatch {
     ($($name:ident $method:ident($request:ty) -> $reply:ty { $($about:tt)* })+) => {
-        /// Calls the host's method for a request. Hosts that wrap others pass on with it the requests that they do not change.
+        /// Calls the host's method for a request. A host that wraps another one uses this to pass on requests that it
+        /// does not change.
         ///
         /// # Errors
         /// Those of the method.
