@@ -6,10 +6,10 @@ use bytes::Bytes;
 use pmix_types::job::{AppParts, JobData, NodeParts, Parts};
 use pmix_types::map::{NodeMap, ProcMap};
 use pmix_types::message::{
-    Abort, Allocate, Collected, Connect, ConnectReply, Credential, Disconnect, Fabric, Failure, Fence, Get, GetReply,
-    GroupConstruct, GroupDestruct, GroupInvite, GroupJoin, GroupLeave, GroupReply, Hello, Identity, IofPull,
-    IofPush, JobControl, Log, Lookup, LookupReply, Modex, Monitor, Output, ProcData, Publish, Push, PutEntry,
-    QueryReply, RegisterEvents, Reply, Request, ResolvePeers, ResourceBlock, SessionControl, Spawn,
+    Abort, Allocate, Collected, Connect, ConnectReply, Credential, Disconnect, Fabric, Failure, Fence, Get,
+    GetReply, GroupConstruct, GroupDestruct, GroupInvite, GroupJoin, GroupLeave, GroupReply, Hello, Identity,
+    IofPull, IofPush, JobControl, Log, Lookup, LookupReply, Modex, Monitor, Output, ProcData, Publish, Push,
+    PutEntry, QueryReply, RegisterEvents, Reply, Request, ResolvePeers, ResourceBlock, SessionControl, Spawn,
     SpawnReply, Unpublish, ValidateCredential, Welcome,
 };
 use pmix_types::{
