@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use pmix_types::{
     Value,
 };
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
 use prost::Message;
 
@@ -345,4 +347,31 @@ fn a_value_that_comes_along_with_all_else_is_sent_once() {
     let form = v1::GetReply { value_at: Some(3), modex: modex::encode(&reply.modex), ..Default::default() };
     let body = v1::ServerBody { body: Some(v1::server_body::Body::Get(form)) };
     assert!(pmix_proto::decode_server(body).unwrap_err().to_string().contains("value_at"));
+}
+
+/// The cases of `ClientBody` in the protobuf file, in Rust's spelling.
+fn requests_on_the_wire() -> BTreeSet<String> {
+    let proto = include_str!("../proto/pmix/v1/session.proto");
+    let body = proto.split("message ClientBody {").nth(1).unwrap().split("\n}").next().unwrap();
+    let fields = body.lines().filter_map(|line| line.split(" = ").next()?.trim().split_once(' '));
+    let names = fields.filter(|(kind, _)| *kind != "oneof").map(|(_, name)| {
+        name.split('_').map(|word| word[..1].to_uppercase() + &word[1..]).collect::<String>()
+    });
+    names.filter(|name| name != "Hello").collect()
+}
+
+#[test]
+fn every_request_has_an_example() {
+    let mut missing = requests_on_the_wire();
+    assert!(missing.len() > 30 && missing.contains("ResourceBlock"), "{missing:?}");
+    let (examples, mut runner) = (messages::request(), TestRunner::deterministic());
+    for _ in 0..4_000 {
+        let request = examples.new_tree(&mut runner).unwrap().current();
+        let body = format!("{:?}", v1::ClientBody::from(&request).body.unwrap());
+        missing.remove(body.split('(').next().unwrap());
+        if missing.is_empty() {
+            return;
+        }
+    }
+    panic!("no example of {missing:?}: add one in tests/common/messages.rs");
 }

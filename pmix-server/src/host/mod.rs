@@ -17,13 +17,7 @@ pub use blob::{CODEC, decode_job, decode_jobs, encode_jobs};
 pub use context::UpcallContext;
 pub use dispatch::call;
 pub use error::{HostError, HostResult};
-pub use pmix_engine::upcall::{
-    Abort, Allocate, Answer, Capabilities, ClientConnected, ClientFinalized, ClientLost, ConnectRequest,
-    Connected, Credential, DeregisterEventsRequest, DirectModexRequest, Directives, Disconnect, Event,
-    Fabric, FenceRequest, Found, GroupRequest, Grouped, HostObject, Infos, IofPull, IofPullRequest, IofPush,
-    JobControl, Log, Lookup, Monitor, Publish, QueryRequest, QueryResults, RegisterEvents, ResourceBlock,
-    SessionControl, Spawn, ToolConnected, Unpublish, Upcall, UpcallRequest, ValidateCredential,
-};
+pub use pmix_engine::upcall::*;
 
 /// The server's interface to the resource manager: one method per entry of the Standard's server module.
 ///
