@@ -19,7 +19,7 @@ pub use dispatch::call;
 pub use error::{HostError, HostResult};
 pub use pmix_engine::upcall::{
     Abort, Allocate, Answer, Capabilities, ClientConnected, ClientFinalized, ClientLost, ConnectRequest,
-    Connected, Credential, DeregisterEventsRequest, DirectModexRequest, Directives, Disconnect, Event,
+    Connected, Credential, DeregisterEventsRequest, DirectModexRequest, Directives, DisconnectRequest, Event,
     Fabric, FenceRequest, Found, GroupRequest, Grouped, HostObject, Infos, IofPull, IofPullRequest, IofPush,
     JobControl, Log, Lookup, Monitor, Publish, QueryRequest, QueryResults, RegisterEvents, ResourceBlock,
     SessionControl, Spawn, ToolConnected, Unpublish, Upcall, UpcallRequest, ValidateCredential,
@@ -160,15 +160,17 @@ pub trait HostModule: Send + Sync + 'static {
         not_served(Upcall::Spawn)
     }
 
-    /// Connects processes (CON-02).
+    /// Connects processes with the other servers (CON-02). The nodes in the request lack those of a namespace that is not
+    /// known here: ask the other servers for it, as in [`direct_modex`](Self::direct_modex).
     #[doc(alias = "pmix_server_connect_fn_t")]
     async fn connect(&self, cx: &UpcallContext, req: ConnectRequest) -> HostResult<Connected> {
         not_served(Upcall::Connect)
     }
 
-    /// Disconnects processes (CON-14).
+    /// Disconnects processes with the other servers, those on the nodes in the request (CON-14). If the request has the
+    /// namespace of a connected set, one process leaves it and waits for nobody.
     #[doc(alias = "pmix_server_disconnect_fn_t")]
-    async fn disconnect(&self, cx: &UpcallContext, req: Disconnect) -> HostResult<()> {
+    async fn disconnect(&self, cx: &UpcallContext, req: DisconnectRequest) -> HostResult<()> {
         not_served(Upcall::Disconnect)
     }
 
@@ -260,8 +262,9 @@ pub trait HostModule: Send + Sync + 'static {
         not_served(Upcall::PushStdin)
     }
 
-    /// Makes or ends a group with the other servers (GRP-01); the answer to the end of one is empty. Asked when members
-    /// are on other nodes or a context id is wanted (GRP-11), and of the end of what it has made.
+    /// Makes or ends a group with the other servers, those on the nodes in the request (GRP-01). As in
+    /// [`connect`](Self::connect), nodes may be missing when a group is made. The answer to the end of one is empty. Called
+    /// when members are on other nodes or a context id is wanted (GRP-11), and for the end of what it has made.
     ///
     /// `GROUP_ASSIGN_CONTEXT_ID` among the directives asks for a number that no other group has (GRP-05). With
     /// `LOCAL_COLLECTIVE_STATUS` the local part has failed, by `EVENT_AFFECTED_PROCS`, as in a fence.
