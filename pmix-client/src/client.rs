@@ -9,7 +9,6 @@ use pmix_types::{App, Event, Nspace, ProcId, Procs, Scope, Status, Value, ValueT
 
 use crate::core::Core;
 use crate::error::Error;
-use crate::key::{AnyKey, KeyOf};
 use crate::ops::{
     self, AbortBuilder, ConnectBuilder, DisconnectBuilder, Draft, EventsBuilder, FenceBuilder,
     FinalizeBuilder, GetAllBuilder, GetBuilder, GroupConstructBuilder, GroupDeclineBuilder,
@@ -17,6 +16,7 @@ use crate::ops::{
     JobView, LogBuilder, LookupBuilder, NotifyBuilder, OutputBuilder, PublishBuilder, SpawnBuilder, Target,
     UnpublishBuilder,
 };
+use pmix_types::{AnyKey, KeyOf};
 
 /// A process that takes part in PMIx, and its connection to the server.
 ///
@@ -35,7 +35,7 @@ use crate::ops::{
 /// Each method with options returns a builder, which does nothing until it is awaited. Its page has the options, examples,
 /// errors and what happens when the future is dropped. Builders and their futures own what they need, so they can be moved
 /// into tasks. Arguments are taken alike everywhere: processes as [`Procs`], one process or namespace by value or by
-/// reference, keys as [`AnyKey`] says.
+/// reference, keys as [`AnyKey`] and [`TypedKey`](crate::TypedKey) say.
 ///
 /// # Time limits
 /// Without a limit an operation waits as long as the server lets it, for ever if the server hangs. A limit (`timeout` of the

@@ -1,4 +1,4 @@
-use crate::{Info, Key, ValueType};
+use crate::{Info, TypedKey, ValueType};
 
 /// One application of a job: what to start, how often, with what.
 ///
@@ -63,7 +63,7 @@ impl App {
     /// Adds a directive for this application, such as `HOST`, `PREFIX` or `PREPEND_ENVAR`; it wins over that of the job
     /// (SPN-01).
     #[must_use]
-    pub fn directive<T: ValueType>(mut self, key: &Key<T>, value: impl Into<T>) -> Self {
+    pub fn directive<T: ValueType>(mut self, key: impl TypedKey<T>, value: impl Into<T>) -> Self {
         self.info.push(Info::new(key, value));
         self
     }

@@ -7,8 +7,8 @@ use super::builder::{Directed, Draft, builder};
 use super::find::{find, nothing, with_limit};
 use crate::core::Core;
 use crate::error::{Error, directive};
-use crate::key::KeyOf;
 use crate::store::{Lookup, Resolution};
+use pmix_types::KeyOf;
 
 /// The process or job of a get: a process or, with rank `WILDCARD`, a job; `None` for the caller (GET-01).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

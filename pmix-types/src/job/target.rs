@@ -73,7 +73,7 @@ pub struct Requester<'a> {
 /// let target = target_of(keys::JOB_SIZE.name(), Rank::WILDCARD, &plain, &requester)?;
 /// assert_eq!(target, Target::Job);
 ///
-/// let other_node = Directives::new().with(&keys::NODE_INFO, true).with(&keys::HOSTNAME, "n7");
+/// let other_node = Directives::new().with(keys::NODE_INFO, true).with(keys::HOSTNAME, "n7");
 /// let target = target_of(keys::LOCAL_SIZE.name(), Rank::WILDCARD, &other_node, &requester)?;
 /// assert_eq!(target, Target::Node(NodeRef::Name("n7")));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
