@@ -83,7 +83,7 @@ impl App {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[doc(alias = "pmix_envar_t")]
-#[allow(clippy::exhaustive_structs)]
+#[allow(clippy::exhaustive_structs, reason = "its fields are those of the C struct")]
 pub struct Envar {
     /// Name of the variable.
     pub name: String,

@@ -87,7 +87,7 @@ impl From<&KeyDef> for RegAttr {
 ///
 /// Attributes are texts of keys; those that the Standard's table does not have are left out.
 #[derive(Clone, Copy, Debug)]
-#[allow(clippy::exhaustive_structs)]
+#[allow(clippy::exhaustive_structs, reason = "rows of constant tables, which are written out")]
 pub struct Supported<'a> {
     /// Names of functions in the Standard, such as `PMIx_Get`.
     pub functions: &'a [&'a str],

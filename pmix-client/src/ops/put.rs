@@ -19,7 +19,7 @@ pub(crate) fn put(core: &Core, scope: Scope, key: impl AnyKey, value: Value) -> 
         let failure = Failure::new(Status::ERR_NOT_SUPPORTED, problem);
         return Err(Error::failed(OPERATION, failure).about(None, Some(&key)));
     }
-    core.store_mut().put(PutEntry { scope, key, value });
+    core.store_mut().put(PutEntry::new(scope, key, value));
     Ok(())
 }
 

@@ -102,14 +102,14 @@ fn collected(round: &Round, viewer: Viewer, cx: &Context) -> Modex {
         for rank in ranks.iter() {
             let Some(put) = job.put.get(&rank) else { continue };
             let entries: Vec<_> = (put.visible(viewer))
-                .map(|(key, scope, value)| PutEntry { scope, key: key.clone(), value: value.clone() })
+                .map(|(key, scope, value)| PutEntry::new(scope, key.clone(), value.clone()))
                 .collect();
             if !entries.is_empty() {
-                procs.push(ProcData { proc: ProcId::new(nspace.clone(), rank), entries });
+                procs.push(ProcData::new(ProcId::new(nspace.clone(), rank), entries));
             }
         }
     }
-    Modex { procs }
+    Modex::new(procs)
 }
 
 /// What an operation comes to that no other node takes part in.
