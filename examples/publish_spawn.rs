@@ -44,7 +44,7 @@ async fn lead(client: &Client) -> Result<()> {
     let mut total = 0;
     for _ in 0..WORKERS {
         let event = events.recv().await.ok_or("the server is gone")??;
-        let part = event.info.get(&keys::EVENT_TEXT_MESSAGE)?.ok_or("an event without a sum")?;
+        let part = event.info.get(keys::EVENT_TEXT_MESSAGE)?.ok_or("an event without a sum")?;
         println!("worker {} has found {part}", event.source.rank);
         total += part.parse::<u64>()?;
     }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use pmix_server::host::{
-    Abort, ConnectRequest, Connected, DeregisterEventsRequest, DirectModexRequest, Disconnect, Event,
+    Abort, ConnectRequest, Connected, DeregisterEventsRequest, DirectModexRequest, DisconnectRequest, Event,
     FenceRequest, Found, Lookup, Publish, QueryRequest, QueryResults, RegisterEvents, Unpublish,
 };
 use pmix_server::types::{
@@ -117,7 +117,7 @@ impl HostModule for Host {
         Ok(Connected::default())
     }
 
-    async fn disconnect(&self, _: &UpcallContext, _: Disconnect) -> HostResult<()> {
+    async fn disconnect(&self, _: &UpcallContext, _: DisconnectRequest) -> HostResult<()> {
         Ok(())
     }
 

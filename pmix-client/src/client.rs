@@ -10,7 +10,6 @@ use pmix_types::{App, Event, Nspace, ProcId, Procs, Scope, Status, Value, ValueT
 
 use crate::core::Core;
 use crate::error::Error;
-use crate::key::{AnyKey, KeyOf};
 use crate::ops::{
     self, AbortBuilder, ConnectBuilder, DisconnectBuilder, Draft, EventsBuilder, FenceBuilder,
     FinalizeBuilder, GetAllBuilder, GetBuilder, GroupConstructBuilder, GroupDeclineBuilder,
@@ -18,6 +17,7 @@ use crate::ops::{
     JobView, LogBuilder, LookupBuilder, NotifyBuilder, OutputBuilder, PublishBuilder, SpawnBuilder, Target,
     UnpublishBuilder,
 };
+use pmix_types::{AnyKey, KeyOf};
 
 /// A process that takes part in PMIx, and its connection to the server.
 ///
@@ -37,7 +37,7 @@ use crate::ops::{
 /// Each method with options returns a builder, which does nothing until it is awaited. The builder's page describes its
 /// options, its errors and what happens when the future is dropped, with examples. Builders and their futures own what
 /// they need, so they can be moved into tasks. All methods take arguments in the same forms: processes as [`Procs`], a
-/// single process or namespace by value or by reference, keys as [`AnyKey`].
+/// single process or namespace by value or by reference, keys as [`AnyKey`] and [`TypedKey`](crate::TypedKey).
 ///
 /// # Time limits
 /// Without a limit, an operation waits until the server answers: for ever if the server hangs. The server keeps the

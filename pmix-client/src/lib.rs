@@ -69,7 +69,6 @@ mod core;
 mod env;
 mod error;
 mod events;
-mod key;
 mod ops;
 mod output;
 mod queue;
@@ -87,7 +86,6 @@ pub use error::{
     ProtocolError, TransportError,
 };
 pub use events::{EventError, HandlerCall, HandlerOutcome, HandlerResult};
-pub use key::{AnyKey, KeyOf, TypedKey};
 pub use ops::{
     AbortBuilder, AllocateBuilder, ConnectBuilder, ConnectedSet, CredentialBuilder, DisconnectBuilder,
     EventStream, EventsBuilder, Fabric, FabricBuilder, FenceBuilder, FinalizeBuilder, GetAllBuilder,
@@ -102,4 +100,4 @@ pub use output::{OutputChunk, OutputError};
 pub use pmix_proto::Limits;
 pub use pmix_types as types;
 pub use pmix_types::message::Credential;
-pub use pmix_types::{Nspace, ProcId, Procs, Rank, Scope, Status, Value, keys};
+pub use pmix_types::{AnyKey, KeyOf, Nspace, ProcId, Procs, Rank, Scope, Status, TypedKey, Value, keys};

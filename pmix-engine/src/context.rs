@@ -1,7 +1,7 @@
 //! What every part of the engine may look at and use: the configuration, the time, timers, jobs and connections, and the
 //! commands to be carried out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use pmix_types::message::{Failure, Reply};
@@ -10,6 +10,7 @@ use pmix_types::{Nspace, ProcId};
 use super::connections::{Conn, ConnStage};
 use super::ids::{Counter, ReplyTo};
 use super::jobs::{Client, Job, unknown_nspace};
+use super::participants::Members;
 use super::timers::Timers;
 use super::{Caller, Command, Config, ConnId, ServerStats, UpcallId, UpcallRequest};
 
@@ -67,6 +68,18 @@ impl Context {
     pub(crate) fn is_here(&self, proc: &ProcId) -> bool {
         self.jobs.get(&proc.nspace).is_some_and(|job| job.is_local(proc.rank))
             || self.conns.values().any(|held| held.proc == *proc)
+    }
+
+    /// The nodes of processes as far as their jobs are known, and this one, in the order of their names.
+    pub(crate) fn nodes_of(&self, procs: &Members) -> Vec<String> {
+        let mut nodes = BTreeSet::from([self.config.hostname.clone()]);
+        for (nspace, named) in procs {
+            let Some(data) = self.jobs.get(nspace).map(|job| &job.data) else { continue };
+            let (Some(map), Some(placement)) = (data.node_map(), data.placement()) else { continue };
+            let ranks = if named.all { placement.all_ranks() } else { named.ranks.clone() };
+            nodes.extend(placement.nodes_of(&ranks).iter().filter_map(|node| map.get(node as usize)));
+        }
+        nodes.into_iter().collect()
     }
 
     pub(crate) fn reply(&mut self, to: ReplyTo, result: Result<Reply, Failure>) {

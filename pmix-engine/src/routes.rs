@@ -9,7 +9,7 @@ use super::events::check_size;
 use super::invite::{Below, Invites};
 use super::jobs::registration::{self, Registration};
 use super::monitor::Raised;
-use super::upcall::{Form, HostObject, Upcall};
+use super::upcall::{DisconnectRequest, Form, HostObject, Upcall};
 use super::users::Voice;
 use super::{Answer, Asked, CallValue, ConnId, Engine, UpcallRequest};
 
@@ -119,7 +119,8 @@ impl Engine {
         };
         if self.cx.config.capabilities.has(Upcall::Disconnect) {
             let form = Form::Left { nspace: nspace.clone(), notify_each: terms.notify_each };
-            let request = Disconnect::leave(nspace).with_directives(directives);
+            let nodes = vec![self.cx.config.hostname.clone()];
+            let request = DisconnectRequest::new(Vec::new(), nodes, Some(nspace)).with_directives(directives);
             return self.forwards.pass_up(asked, Ok(UpcallRequest::Disconnect(request)), form, &mut self.cx);
         }
         let result = directives.take(&keys::TIMEOUT).and_then(|_| directives.deny_unprocessed());

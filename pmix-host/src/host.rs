@@ -8,7 +8,7 @@ use bytes::Bytes;
 use pmix_server::ServerHandle;
 use pmix_server::host::{
     Abort, Capabilities, ClientConnected, ClientFinalized, ClientLost, ConnectRequest, Connected,
-    DirectModexRequest, Disconnect, Event, FenceRequest, Found, GroupRequest, Grouped, HostModule,
+    DirectModexRequest, DisconnectRequest, Event, FenceRequest, Found, GroupRequest, Grouped, HostModule,
     HostResult, Infos, IofPullRequest, IofPush, JobControl, Log, Lookup, Publish, QueryRequest, QueryResults,
     Spawn, ToolConnected, Unpublish, Upcall, UpcallContext,
 };
@@ -267,7 +267,7 @@ behind_the_gate! {
         => host.collectives.fence(cx, req).await;
     Connect connect(host, cx, req: ConnectRequest) -> Connected, of &req.procs
         => host.collectives.connect(cx, req).await;
-    Disconnect disconnect(host, cx, req: Disconnect) -> (), of &req.procs
+    Disconnect disconnect(host, cx, req: DisconnectRequest) -> (), of &req.procs
         => host.collectives.disconnect(cx, req).await;
     Group group(host, cx, req: GroupRequest) -> Grouped, of &req.procs
         => host.collectives.group(cx, req).await;

@@ -33,11 +33,8 @@ fn in_parts(body: &v1::ClientBody) -> impl Iterator<Item = v1::ClientMessage> {
 fn a_body_that_would_become_far_larger_is_refused_before_it_is_decoded() {
     let request = |elements| {
         let array = DataArray::Value(vec![Value::Undef; elements]);
-        let entry = pmix_types::message::PutEntry {
-            scope: pmix_types::Scope::GLOBAL,
-            key: "key".try_into().unwrap(),
-            value: array.into(),
-        };
+        let entry =
+            pmix_types::message::PutEntry::new(pmix_types::Scope::GLOBAL, "key".try_into().unwrap(), array);
         v1::ClientBody::from(&Request::Commit(vec![entry]))
     };
     let mut limits = Limits::default();

@@ -168,7 +168,7 @@ proptest! {
     fn fen_09_blobs_joined_end_to_end_decode(parts in proptest::collection::vec(messages::modex(), 0..4)) {
         let joined: Vec<u8> = parts.iter().flat_map(modex::encode).collect();
         let procs: Vec<_> = parts.into_iter().flat_map(|part| part.procs).collect();
-        prop_assert_eq!(modex::decode(joined.into()).unwrap(), Modex { procs });
+        prop_assert_eq!(modex::decode(joined.into()).unwrap(), Modex::new(procs));
     }
 }
 
@@ -326,19 +326,14 @@ fn get_replies_take_a_job_that_is_encoded_already() {
 #[test]
 fn a_value_that_comes_along_with_all_else_is_sent_once() {
     const LARGE: usize = 500_000;
-    let entry = |key: &str, byte| PutEntry {
-        scope: Scope::GLOBAL,
-        key: key.try_into().unwrap(),
-        value: Value::ByteObject(vec![byte; LARGE].into()),
+    let entry = |key: &str, byte| {
+        PutEntry::new(Scope::GLOBAL, key.try_into().unwrap(), Value::ByteObject(vec![byte; LARGE].into()))
     };
-    let data = |rank, entries| ProcData {
-        proc: ProcId::new("job-1".parse().unwrap(), Rank::from_raw(rank)),
-        entries,
-    };
+    let data =
+        |rank, entries| ProcData::new(ProcId::new("job-1".parse().unwrap(), Rank::from_raw(rank)), entries);
     let mut reply = GetReply::value(entry("b", 2).value);
-    reply.modex = Arc::new(Modex {
-        procs: vec![data(0, vec![entry("a", 1)]), data(1, vec![entry("b", 2), entry("c", 3)])],
-    });
+    reply.modex =
+        Arc::new(Modex::new(vec![data(0, vec![entry("a", 1)]), data(1, vec![entry("b", 2), entry("c", 3)])]));
     let body = EncodedBody::get_reply(&reply, None);
     assert!(body.size() < 3 * LARGE + 1000, "{}", body.size());
     let ServerBody::Reply(Reply::Get(received)) = server(&body, 3) else { panic!("no reply to a get") };

@@ -1,4 +1,4 @@
-use crate::{Info, Key, ValueType};
+use crate::{Info, TypedKey, ValueType};
 
 /// One application of a job: the executable, its arguments and environment, and the number of processes.
 ///
@@ -63,7 +63,7 @@ impl App {
     /// Adds a directive for this application, such as `HOST`, `PREFIX` or `PREPEND_ENVAR`; it overrides that of the job
     /// (SPN-01).
     #[must_use]
-    pub fn directive<T: ValueType>(mut self, key: &Key<T>, value: impl Into<T>) -> Self {
+    pub fn directive<T: ValueType>(mut self, key: impl TypedKey<T>, value: impl Into<T>) -> Self {
         self.info.push(Info::new(key, value));
         self
     }
@@ -83,7 +83,7 @@ impl App {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[doc(alias = "pmix_envar_t")]
-#[allow(clippy::exhaustive_structs)]
+#[allow(clippy::exhaustive_structs, reason = "its fields are those of the C struct")]
 pub struct Envar {
     /// Name of the variable.
     pub name: String,

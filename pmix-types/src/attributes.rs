@@ -86,7 +86,7 @@ impl From<&KeyDef> for RegAttr {
 ///
 /// Attributes are given by their keys as text; keys that are not in the Standard's table are left out.
 #[derive(Clone, Copy, Debug)]
-#[allow(clippy::exhaustive_structs)]
+#[allow(clippy::exhaustive_structs, reason = "rows of constant tables, which are written out")]
 pub struct Supported<'a> {
     /// Names of functions in the Standard, such as `PMIx_Get`.
     pub functions: &'a [&'a str],

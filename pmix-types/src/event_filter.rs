@@ -13,12 +13,12 @@ use crate::{DataArray, DataRange, Directives, Event, Key, Memory, ProcId, Status
 /// use pmix_types::{Directives, Event, EventFilter, Info, ProcId, Status, keys};
 /// let (me, peer): (ProcId, ProcId) =
 ///     (ProcId::new("job".parse()?, "0".parse()?), ProcId::new("job".parse()?, "1".parse()?));
-/// let mut directives = Directives::new().with(&keys::EVENT_AFFECTED_PROC, peer.clone());
+/// let mut directives = Directives::new().with(keys::EVENT_AFFECTED_PROC, peer.clone());
 /// let filter = EventFilter::new(vec![Status::ERR_PROC_TERM_WO_SYNC], &mut directives)?;
 ///
 /// let event = Event::new(Status::ERR_PROC_TERM_WO_SYNC, ProcId::none());
 /// assert!(!filter.accepts(&event, &me, |_| true));
-/// let event = event.with_info(Info::new(&keys::EVENT_AFFECTED_PROC, peer));
+/// let event = event.with_info(Info::new(keys::EVENT_AFFECTED_PROC, peer));
 /// assert!(filter.accepts(&event, &me, |_| true));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -2,7 +2,7 @@ use std::fmt;
 
 use thiserror::Error;
 
-use crate::{InfoFlags, Key, KeyName, Status, Value, ValueError, ValueType};
+use crate::{InfoFlags, KeyName, Status, TypedKey, Value, ValueError, ValueType};
 
 /// A key with its value and flags: a directive, a qualifier, or a piece of information.
 ///
@@ -22,12 +22,13 @@ pub struct Info {
 
 impl Info {
     /// An optional info: receivers that do not know it ignore it (GEN-04).
-    pub fn new<T: ValueType>(key: &Key<T>, value: impl Into<T>) -> Self {
+    pub fn new<T: ValueType>(key: impl TypedKey<T>, value: impl Into<T>) -> Self {
+        let key = key.key();
         Self::dynamic(key.key_name(), value.into().into_value(key.data_type()))
     }
 
     /// A required info: if nobody carries it out, the call fails with `ERR_NOT_SUPPORTED` (GEN-05).
-    pub fn required<T: ValueType>(key: &Key<T>, value: impl Into<T>) -> Self {
+    pub fn required<T: ValueType>(key: impl TypedKey<T>, value: impl Into<T>) -> Self {
         Self { flags: InfoFlags::REQUIRED, ..Self::new(key, value) }
     }
 
@@ -43,8 +44,8 @@ impl Info {
     }
 
     /// Whether the info has this key.
-    pub fn is<T>(&self, key: &Key<T>) -> bool {
-        *self.key == *key.name()
+    pub fn is<T>(&self, key: impl TypedKey<T>) -> bool {
+        *self.key == *key.key().name()
     }
 
     /// Reads the value by the type of its key.
@@ -80,10 +81,10 @@ impl fmt::Display for Info {
 /// # Examples
 /// ```
 /// use pmix_types::{Directives, keys};
-/// let directives = Directives::new().with(&keys::TIMEOUT, 5).require(&keys::COLLECT_DATA, true);
-/// assert_eq!(directives.get(&keys::TIMEOUT)?, Some(5));
-/// assert!(directives.flag(&keys::COLLECT_DATA)?);
-/// assert!(!directives.flag(&keys::OPTIONAL)?);
+/// let directives = Directives::new().with(keys::TIMEOUT, 5).require(keys::COLLECT_DATA, true);
+/// assert_eq!(directives.get(keys::TIMEOUT)?, Some(5));
+/// assert!(directives.flag(keys::COLLECT_DATA)?);
+/// assert!(!directives.flag(keys::OPTIONAL)?);
 /// # Ok::<(), pmix_types::DirectiveError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -134,14 +135,14 @@ impl Directives {
 
     /// Adds an optional directive.
     #[must_use]
-    pub fn with<T: ValueType>(mut self, key: &Key<T>, value: impl Into<T>) -> Self {
+    pub fn with<T: ValueType>(mut self, key: impl TypedKey<T>, value: impl Into<T>) -> Self {
         self.0.push(Info::new(key, value));
         self
     }
 
     /// Adds a directive that must be carried out.
     #[must_use]
-    pub fn require<T: ValueType>(mut self, key: &Key<T>, value: impl Into<T>) -> Self {
+    pub fn require<T: ValueType>(mut self, key: impl TypedKey<T>, value: impl Into<T>) -> Self {
         self.0.push(Info::required(key, value));
         self
     }
@@ -160,7 +161,8 @@ impl Directives {
     }
 
     /// Removes every instance of a key.
-    pub fn remove<T>(&mut self, key: &Key<T>) {
+    pub fn remove<T>(&mut self, key: impl TypedKey<T>) {
+        let key = key.key();
         self.0.retain(|info| !info.is(key));
     }
 
@@ -169,7 +171,8 @@ impl Directives {
     /// # Errors
     /// [`DirectiveError::Value`] for a value of the wrong type, [`DirectiveError::Contradiction`] for two
     /// instances with different values.
-    pub fn get<T: ValueType>(&self, key: &Key<T>) -> Result<Option<T>, DirectiveError> {
+    pub fn get<T: ValueType>(&self, key: impl TypedKey<T>) -> Result<Option<T>, DirectiveError> {
+        let key = key.key();
         let Some(first) = self.get_value(key.name()) else { return Ok(None) };
         if self.0.iter().any(|info| info.is(key) && info.value != *first) {
             return Err(DirectiveError::Contradiction { key: key.key_name() });
@@ -181,7 +184,7 @@ impl Directives {
     ///
     /// # Errors
     /// Those of [`Directives::get`].
-    pub fn flag(&self, key: &Key<bool>) -> Result<bool, DirectiveError> {
+    pub fn flag(&self, key: impl TypedKey<bool>) -> Result<bool, DirectiveError> {
         Ok(self.get(key)?.unwrap_or(false))
     }
 
@@ -191,15 +194,16 @@ impl Directives {
     }
 
     /// Whether there is a directive with this key.
-    pub fn contains<T>(&self, key: &Key<T>) -> bool {
-        self.get_value(key.name()).is_some()
+    pub fn contains<T>(&self, key: impl TypedKey<T>) -> bool {
+        self.get_value(key.key().name()).is_some()
     }
 
     /// Like [`Directives::get`], but also marks the directive as carried out (GEN-05).
     ///
     /// # Errors
     /// Those of [`Directives::get`].
-    pub fn take<T: ValueType>(&mut self, key: &Key<T>) -> Result<Option<T>, DirectiveError> {
+    pub fn take<T: ValueType>(&mut self, key: impl TypedKey<T>) -> Result<Option<T>, DirectiveError> {
+        let key = key.key();
         let found = self.get(key)?;
         for info in self.0.iter_mut().filter(|info| info.is(key) && info.is_required()) {
             info.flags |= InfoFlags::REQUIRED_PROCESSED;
@@ -211,7 +215,7 @@ impl Directives {
     ///
     /// # Errors
     /// Those of [`Directives::get`].
-    pub fn take_flag(&mut self, key: &Key<bool>) -> Result<bool, DirectiveError> {
+    pub fn take_flag(&mut self, key: impl TypedKey<bool>) -> Result<bool, DirectiveError> {
         Ok(self.take(key)?.unwrap_or(false))
     }
 

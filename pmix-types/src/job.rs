@@ -10,7 +10,7 @@
 //! use pmix_types::job::{JobData, JobSpec, NodeRef, Target};
 //! use pmix_types::{Rank, Value, keys};
 //!
-//! let spec = JobSpec::new("job-1".parse()?).node_map(["n0", "n1"])?.ranks_block(2, 4)?.info(&keys::UNIV_SIZE, 16u32);
+//! let spec = JobSpec::new("job-1".parse()?).node_map(["n0", "n1"])?.ranks_block(2, 4)?.info(keys::UNIV_SIZE, 16u32);
 //! let mut job = JobData::new(spec.nspace().clone());
 //! job.register(&spec.into_infos(), "n0")?;
 //!

@@ -272,7 +272,7 @@ impl<T> Key<T> {
     /// use pmix_types::{Info, Nspace, keys};
     ///
     /// let job = Nspace::new("job-1")?;
-    /// assert_eq!(Info::new(&keys::NSPACE, &job), Info::new(&keys::NSPACE.text(), "job-1"));
+    /// assert_eq!(Info::new(keys::NSPACE, &job), Info::new(keys::NSPACE.text(), "job-1"));
     /// # Ok::<(), pmix_types::NspaceError>(())
     /// ```
     #[must_use]

@@ -361,11 +361,7 @@ mod tests {
             // an app has its command as its first argument, too
             assert!((MANY..2 * MANY + 1000).contains(&memory), "{memory}: {value:?}");
         }
-        let request = Request::Commit(vec![PutEntry {
-            scope: Scope::GLOBAL,
-            key: key("key"),
-            value: text.as_str().into(),
-        }]);
+        let request = Request::Commit(vec![PutEntry::new(Scope::GLOBAL, key("key"), text.as_str())]);
         assert!(request.memory() > MANY);
     }
 

@@ -11,7 +11,7 @@ use crate::{Nspace, Rank};
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[doc(alias = "pmix_proc_t")]
-#[allow(clippy::exhaustive_structs)]
+#[allow(clippy::exhaustive_structs, reason = "a namespace and a rank, as in C, and nothing else")]
 pub struct ProcId {
     /// Namespace of the process.
     pub nspace: Nspace,

@@ -1,4 +1,4 @@
-use crate::{AttributeLevel, DataArray, Directives, Info, Key, KeyName, ValueType, keys};
+use crate::{AttributeLevel, DataArray, Directives, Info, KeyName, TypedKey, ValueType, keys};
 
 /// Versions of the Standard's stable ABI that this library provides: none, which is written `0.0`. The answer to
 /// `QUERY_STABLE_ABI_VERSION`, also before init.
@@ -21,7 +21,7 @@ pub const PROVISIONAL_ABI_VERSIONS: &str = "0.0";
 /// # Examples
 /// ```
 /// use pmix_types::{Nspace, Query, keys};
-/// let query = Query::new(&keys::QUERY_PROC_TABLE).qualifier(&keys::NSPACE, Nspace::new("job-1")?);
+/// let query = Query::new(keys::QUERY_PROC_TABLE).qualifier(keys::NSPACE, Nspace::new("job-1")?);
 /// assert_eq!(query.keys[0].as_str(), "pmix.qry.ptable");
 /// # Ok::<(), pmix_types::NspaceError>(())
 /// ```
@@ -37,8 +37,8 @@ pub struct Query {
 
 impl Query {
     /// A query for one key.
-    pub fn new<T>(key: &Key<T>) -> Self {
-        Self::dynamic([key.key_name()])
+    pub fn new<T>(key: impl TypedKey<T>) -> Self {
+        Self::dynamic([key.key().key_name()])
     }
 
     /// A query for keys known at run time only.
@@ -48,8 +48,8 @@ impl Query {
 
     /// Adds a key.
     #[must_use]
-    pub fn key<T>(mut self, key: &Key<T>) -> Self {
-        self.keys.push(key.key_name());
+    pub fn key<T>(mut self, key: impl TypedKey<T>) -> Self {
+        self.keys.push(key.key().key_name());
         self
     }
 
@@ -62,7 +62,7 @@ impl Query {
     /// use pmix_types::{AttributeLevel, Query, keys};
     /// let query = Query::attributes(["PMIx_Get"]).level(AttributeLevel::Host);
     /// assert_eq!(query.keys, [keys::QUERY_ATTRIBUTE_SUPPORT.name(), "PMIx_Get"]);
-    /// assert!(query.qualifiers.contains(&keys::HOST_ATTRIBUTES));
+    /// assert!(query.qualifiers.contains(keys::HOST_ATTRIBUTES));
     /// ```
     #[doc(alias = "PMIX_QUERY_ATTRIBUTE_SUPPORT")]
     pub fn attributes<'a>(functions: impl IntoIterator<Item = &'a str>) -> Self {
@@ -115,7 +115,7 @@ impl Query {
 
     /// Adds a qualifier.
     #[must_use]
-    pub fn qualifier<T: ValueType>(mut self, key: &Key<T>, value: impl Into<T>) -> Self {
+    pub fn qualifier<T: ValueType>(mut self, key: impl TypedKey<T>, value: impl Into<T>) -> Self {
         self.qualifiers = self.qualifiers.with(key, value);
         self
     }

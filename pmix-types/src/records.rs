@@ -66,7 +66,7 @@ impl Pdata {
 /// `pmix_kval_t`
 #[derive(Clone, Debug, PartialEq)]
 #[doc(alias = "pmix_kval_t")]
-#[allow(clippy::exhaustive_structs)]
+#[allow(clippy::exhaustive_structs, reason = "a key and a value, as in C, and nothing else")]
 pub struct KeyVal {
     /// The key.
     pub key: KeyName,
@@ -275,7 +275,7 @@ impl NodePid {
 /// `pmix_regex2_t`
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[doc(alias = "pmix_regex2_t")]
-#[allow(clippy::exhaustive_structs)]
+#[allow(clippy::exhaustive_structs, reason = "its fields are those of the C struct")]
 pub struct Regex2 {
     /// Name of the encoding.
     pub encoding: String,
@@ -290,7 +290,7 @@ pub struct Regex2 {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[doc(alias = "pmix_cpuset_t")]
-#[allow(clippy::exhaustive_structs)]
+#[allow(clippy::exhaustive_structs, reason = "its fields are those of the C struct")]
 pub struct Cpuset {
     /// The library that made it, such as `hwloc`.
     pub source: String,

@@ -13,21 +13,21 @@ use convert::Number;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[doc(alias = "pid_t")]
-#[allow(clippy::exhaustive_structs)]
+#[allow(clippy::exhaustive_structs, reason = "it is the number and nothing else")]
 pub struct Pid(pub i32);
 
 /// Seconds since the epoch; may be negative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[doc(alias = "time_t")]
-#[allow(clippy::exhaustive_structs)]
+#[allow(clippy::exhaustive_structs, reason = "it is the number and nothing else")]
 pub struct Time(pub i64);
 
 /// Seconds and microseconds; may be negative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[doc(alias = "timeval")]
-#[allow(clippy::exhaustive_structs)]
+#[allow(clippy::exhaustive_structs, reason = "its fields are those of the C struct")]
 pub struct Timeval {
     /// Whole seconds.
     pub sec: i64,

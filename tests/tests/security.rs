@@ -158,7 +158,7 @@ async fn a_name_that_would_act_on_a_terminal_is_refused_and_the_log_has_one_clea
     goes_on(&node, &clients).await;
 
     // neither in a key, of a process that has been let in
-    let put = PutEntry { scope: Scope::GLOBAL, key: "placeholder0".parse().unwrap(), value: Value::from(1) };
+    let put = PutEntry::new(Scope::GLOBAL, "placeholder0".parse().unwrap(), Value::from(1));
     let commit = pmix_proto::encode_request(1, &Request::Commit(vec![put])).next().unwrap();
     let commit = forged(&commit.encode_to_vec(), "placeholder0", "x\u{1b}[2J\nforged");
     node.register(&other()).await;

@@ -9,12 +9,12 @@ use pmix_types::{
 
 use super::Client;
 use crate::error::Error;
-use crate::key::TypedKey;
 use crate::ops::{
     self, AllocateBuilder, CredentialBuilder, CredentialWanted, FabricBuilder, JobControlBuilder,
     MonitorBuilder, MonitorSignBuilder, QueryResults, ResourceBlockBuilder, SessionControlBuilder,
     ValidateCredentialBuilder,
 };
+use pmix_types::TypedKey;
 
 /// Information from the server and its host.
 impl Client {
@@ -37,8 +37,8 @@ impl Client {
     /// use pmix_client::types::{Query, keys};
     ///
     /// let own = client.proc_id().nspace.clone();
-    /// let table = Query::new(&keys::QUERY_PROC_TABLE).qualifier(&keys::NSPACE, own);
-    /// let results = client.query([Query::new(&keys::QUERY_NAMESPACES), table]).await?;
+    /// let table = Query::new(keys::QUERY_PROC_TABLE).qualifier(keys::NSPACE, own);
+    /// let results = client.query([Query::new(keys::QUERY_NAMESPACES), table]).await?;
     /// let namespaces: Option<String> = results.get(keys::QUERY_NAMESPACES)?;
     /// println!("{namespaces:?}, not known: {:?}", results.missing());
     /// # Ok(())

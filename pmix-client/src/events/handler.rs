@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use pmix_types::{Directives, Event, Info, Key, Status, ValueType};
+use pmix_types::{Directives, Event, Info, Status, TypedKey, ValueType};
 
 /// The argument of a handler.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,8 +45,8 @@ pub struct HandlerResult {
 /// let done = HandlerOutcome::action_complete();
 /// assert_eq!(done.status, Status::EVENT_ACTION_COMPLETE);
 /// let partly = HandlerOutcome::new(Status::EVENT_PARTIAL_ACTION_TAKEN)
-///     .with_result(&keys::EVENT_TEXT_MESSAGE, "two of three");
-/// assert_eq!(partly.results.get(&keys::EVENT_TEXT_MESSAGE).unwrap().as_deref(), Some("two of three"));
+///     .with_result(keys::EVENT_TEXT_MESSAGE, "two of three");
+/// assert_eq!(partly.results.get(keys::EVENT_TEXT_MESSAGE).unwrap().as_deref(), Some("two of three"));
 /// assert_eq!(HandlerOutcome::from(()).status, Status::SUCCESS);
 /// ```
 ///
@@ -96,7 +96,7 @@ impl HandlerOutcome {
 
     /// Adds a result.
     #[must_use]
-    pub fn with_result<T: ValueType>(mut self, key: &Key<T>, value: impl Into<T>) -> Self {
+    pub fn with_result<T: ValueType>(mut self, key: impl TypedKey<T>, value: impl Into<T>) -> Self {
         self.results.push(Info::new(key, value));
         self
     }

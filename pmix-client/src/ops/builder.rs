@@ -186,7 +186,7 @@ macro_rules! directives {
             /// Adds an optional directive.
             pub fn directive<D: pmix_types::ValueType>(
                 mut self,
-                key: impl $crate::key::TypedKey<D>,
+                key: impl pmix_types::TypedKey<D>,
                 value: impl Into<D>,
             ) -> Self {
                 let directives = $crate::ops::builder::Directed::directives_mut(&mut self.draft.request);

@@ -6,7 +6,7 @@ use pmix_types::{Directives, FabricOperation, Info, ValueType, keys};
 use super::builder::{builder, directed};
 use crate::core::Core;
 use crate::error::{Error, key_name};
-use crate::key::KeyOf;
+use pmix_types::KeyOf;
 
 /// A fabric known to the host: its devices and their distances.
 ///

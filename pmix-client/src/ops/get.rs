@@ -7,8 +7,8 @@ use super::builder::{Directed, Draft, builder};
 use super::find::{find, nothing, with_limit};
 use crate::core::Core;
 use crate::error::{Error, directive};
-use crate::key::KeyOf;
 use crate::store::{Lookup, Resolution};
+use pmix_types::KeyOf;
 
 /// The target of a get: a process or, with rank `WILDCARD`, a job; made from `None`, the caller (GET-01).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -15,7 +15,7 @@ builder! {
     ///
     /// let mut invitations = client.events([Status::GROUP_INVITED]).await?;
     /// if let Some(event) = invitations.recv().await.transpose()?
-    ///     && let Some(id) = event.info.get(&keys::GROUP_ID)?
+    ///     && let Some(id) = event.info.get(keys::GROUP_ID)?
     /// {
     ///     client.group_decline(id, &event.source).await?;
     /// }

@@ -16,7 +16,7 @@ builder! {
     ///
     /// let mut invitations = client.events([Status::GROUP_INVITED]).await?;
     /// if let Some(event) = invitations.recv().await.transpose()?
-    ///     && let Some(id) = event.info.get(&keys::GROUP_ID)?
+    ///     && let Some(id) = event.info.get(keys::GROUP_ID)?
     /// {
     ///     let group = client.group_join(id, &event.source).await?;
     ///     println!("rank {:?} of {}", group.rank, group.members.len());

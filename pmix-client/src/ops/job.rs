@@ -2,7 +2,7 @@ use pmix_types::{Nspace, ProcId, ValueType};
 
 use super::get::GetBuilder;
 use crate::core::Core;
-use crate::key::KeyOf;
+use pmix_types::KeyOf;
 
 /// A view of a job, to get its values.
 ///

@@ -4,7 +4,7 @@ use pmix_types::{Info, ProcId, Status, Time, ValueType, keys};
 
 use super::builder::{builder, directed};
 use crate::error::Error;
-use crate::key::TypedKey;
+use pmix_types::TypedKey;
 
 builder! {
     /// Messages to log. Await it to log them. See [`Client::log`](crate::Client::log).

@@ -4,7 +4,7 @@ use pmix_types::{DataArray, DataRange, KeyName, Pdata, ProcId, Procs, Status, Va
 use super::builder::{Draft, builder, directed};
 use crate::core::Core;
 use crate::error::{Error, key_name};
-use crate::key::{AnyKey, KeyOf};
+use pmix_types::{AnyKey, KeyOf};
 
 builder! {
     /// A pending lookup; await it for the data. See [`Client::lookup`](crate::Client::lookup).

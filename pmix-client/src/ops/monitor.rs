@@ -6,7 +6,7 @@ use pmix_types::{DataRange, Info, Key, Status, ValueType, keys};
 use super::builder::{Draft, builder, directed};
 use crate::core::Core;
 use crate::error::Error;
-use crate::key::TypedKey;
+use pmix_types::TypedKey;
 
 builder! {
     /// A request for monitoring. Await it to send it and get the results, which may be empty (MON-04).

@@ -4,7 +4,7 @@ use pmix_types::{DataArray, DataRange, Directives, Event, Info, Key, Procs, Valu
 use super::builder::{Draft, builder};
 use crate::core::Core;
 use crate::error::Error;
-use crate::key::TypedKey;
+use pmix_types::TypedKey;
 
 builder! {
     /// An event notification. Await it to send it. See [`Client::notify`](crate::Client::notify).

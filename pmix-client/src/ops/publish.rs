@@ -3,7 +3,7 @@ use pmix_types::{DataArray, DataRange, Info, Persistence, Procs, Value, keys};
 
 use super::builder::{builder, directed};
 use crate::error::Error;
-use crate::key::AnyKey;
+use pmix_types::AnyKey;
 
 builder! {
     /// Data to publish. Await it to publish it. See [`Client::publish`](crate::Client::publish).

@@ -5,7 +5,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::core::Core;
 use crate::error::Error;
-use crate::key::TypedKey;
+use pmix_types::TypedKey;
 
 /// Largest piece that is read ahead.
 const CHUNK: usize = 64 << 10;

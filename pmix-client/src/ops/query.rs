@@ -6,7 +6,7 @@ use pmix_types::{
 
 use crate::core::Core;
 use crate::error::{Error, key_name};
-use crate::key::{AnyKey, KeyOf};
+use pmix_types::{AnyKey, KeyOf};
 
 const OPERATION: &str = "query";
 
@@ -148,9 +148,9 @@ pub(crate) async fn query(core: &Core, queries: Vec<Query>) -> Result<QueryResul
 /// ```
 /// use pmix_client::types::{Query, Status, keys};
 ///
-/// let results = pmix_client::query_before_init([Query::new(&keys::QUERY_STABLE_ABI_VERSION)])?;
+/// let results = pmix_client::query_before_init([Query::new(keys::QUERY_STABLE_ABI_VERSION)])?;
 /// assert_eq!(results.get(keys::QUERY_STABLE_ABI_VERSION)?.as_deref(), Some("0.0"));
-/// let error = pmix_client::query_before_init([Query::new(&keys::QUERY_NAMESPACES)]).unwrap_err();
+/// let error = pmix_client::query_before_init([Query::new(keys::QUERY_NAMESPACES)]).unwrap_err();
 /// assert_eq!(error.status(), Status::ERR_INIT);
 /// # Ok::<(), pmix_client::Error>(())
 /// ```

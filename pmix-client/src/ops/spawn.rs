@@ -20,7 +20,7 @@ builder! {
     ///
     /// let workers = App::new("./worker", 4).arg("--fast").env("THREADS", "2");
     /// // the directives of an application win
-    /// let logger = App::new("./logger", 1).directive(&keys::HOST, "n0");
+    /// let logger = App::new("./logger", 1).directive(keys::HOST, "n0");
     /// let child = client.spawn([workers, logger]).hosts(["n1", "n2"]).wdir("/tmp").notify_completion().await?;
     /// assert_eq!(client.job(&child).get(keys::JOB_SIZE).await?, 5);
     /// # Ok(())

@@ -4,7 +4,7 @@ use pmix_types::{DataArray, DataRange, Procs, keys};
 use super::builder::{Draft, builder, directed};
 use crate::core::Core;
 use crate::error::Error;
-use crate::key::AnyKey;
+use pmix_types::AnyKey;
 
 builder! {
     /// A request to withdraw published data. Await it to send it. See [`Client::unpublish`](crate::Client::unpublish).

@@ -8,7 +8,7 @@ use pmix_types::{DataArray, Info, ProcId, Status, keys};
 
 use super::filing::HostOutcome;
 use super::lower::Lower;
-use super::members::{LocalPart, any_alive, nodes_of};
+use super::members::{LocalPart, any_alive};
 use super::rounds::{Outcome, Round};
 use super::signature::{Operation, Signature};
 use crate::UpcallRequest;
@@ -17,7 +17,7 @@ use crate::group::{Contribution, Finished};
 use crate::ids::{ConnId, UpcallId};
 use crate::jobs::Viewer;
 use crate::participants::{Ranks, procs_of};
-use crate::upcall::{ConnectRequest, Connected, Disconnect, FenceRequest, Grouped};
+use crate::upcall::{ConnectRequest, Connected, DisconnectRequest, FenceRequest, Grouped};
 
 /// Processes named in a failure; the message names all of them as ranges.
 const MAX_NAMED: usize = 64;
@@ -63,7 +63,7 @@ pub(super) fn ask_host(
             directives.push(Info::new(&keys::EVENT_AFFECTED_PROCS, procs));
         }
     }
-    let (procs, nodes) = (signature.procs(), nodes_of(signature, cx));
+    let (procs, nodes) = (signature.procs(), cx.nodes_of(&signature.procs));
     let request = match &signature.operation {
         Operation::Fence => {
             UpcallRequest::Fence(FenceRequest::new(procs, nodes, data).with_directives(directives))
@@ -73,7 +73,7 @@ pub(super) fn ask_host(
             UpcallRequest::Connect(ConnectRequest::new(procs, nodes, jobs).with_directives(directives))
         }
         Operation::Disconnect(_) => {
-            UpcallRequest::Disconnect(Disconnect::new(procs).with_directives(directives))
+            UpcallRequest::Disconnect(DisconnectRequest::new(procs, nodes, None).with_directives(directives))
         }
         Operation::Construct(group) => {
             let absent = local.missing(&round.entered, cx).departed;
@@ -81,7 +81,7 @@ pub(super) fn ask_host(
             UpcallRequest::Group(round.group.request(group, own, cx).with_directives(directives))
         }
         Operation::Destruct(group) => {
-            UpcallRequest::Group(lower.groups.destruct_request(group).with_directives(directives))
+            UpcallRequest::Group(lower.groups.destruct_request(group, cx).with_directives(directives))
         }
     };
     let caller = cx.self_caller();
@@ -102,14 +102,14 @@ fn collected(round: &Round, viewer: Viewer, cx: &Context) -> Modex {
         for rank in ranks.iter() {
             let Some(put) = job.put.get(&rank) else { continue };
             let entries: Vec<_> = (put.visible(viewer))
-                .map(|(key, scope, value)| PutEntry { scope, key: key.clone(), value: value.clone() })
+                .map(|(key, scope, value)| PutEntry::new(scope, key.clone(), value.clone()))
                 .collect();
             if !entries.is_empty() {
-                procs.push(ProcData { proc: ProcId::new(nspace.clone(), rank), entries });
+                procs.push(ProcData::new(ProcId::new(nspace.clone(), rank), entries));
             }
         }
     }
-    Modex { procs }
+    Modex::new(procs)
 }
 
 /// The outcome of an operation in which no other node takes part.

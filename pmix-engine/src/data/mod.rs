@@ -332,7 +332,7 @@ fn commit(proc: &ProcId, entries: Vec<PutEntry>, cx: &mut Context) -> Result<(),
     }
     cx.stats.commits += 1;
     cx.stats.bytes_committed += entries.iter().map(PutEntry::memory).sum::<usize>() as u64;
-    for PutEntry { scope, key, value } in entries {
+    for PutEntry { scope, key, value, .. } in entries {
         put.put(scope, key, value);
     }
     Ok(())

@@ -71,7 +71,7 @@ impl PutData {
         }
         let mut bytes = self.bytes;
         let mut changed = BTreeMap::<&KeyName, Vec<(Scope, usize)>>::new();
-        for PutEntry { scope, key, value } in entries {
+        for PutEntry { scope, key, value, .. } in entries {
             let held = changed.entry(key).or_insert_with(|| {
                 let held = self.entries.get(key).into_iter().flatten();
                 held.map(|(scope, value)| (*scope, taken(key, value))).collect()

@@ -160,7 +160,9 @@ fn con_02_con_06_gen_12_one_upcall_a_node_and_each_gets_its_rank() {
     }
     let asked = [&a, &b].map(|peer| t.ask(peer, disconnect([all_of("job")])));
     let (id, _, request) = t.upcall();
-    assert!(matches!(request, UpcallRequest::Disconnect(request) if request.procs == [all_of("job")]));
+    let UpcallRequest::Disconnect(request) = request else { panic!("{request:?}") };
+    assert_eq!((request.procs, request.nspace), (vec![all_of("job")], None));
+    assert_eq!(request.nodes, ["n0", "n1"]);
     t.answer(id, Ok(Answer::Done));
     for to in asked {
         t.done(to);

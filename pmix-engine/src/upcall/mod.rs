@@ -12,8 +12,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use pmix_types::message::Request;
 pub use pmix_types::message::{
-    Abort, Allocate, Credential, Disconnect, Fabric, IofPull, IofPush, JobControl, Log, Lookup, Monitor,
-    Publish, RegisterEvents, ResourceBlock, SessionControl, Spawn, Unpublish, ValidateCredential,
+    Abort, Allocate, Credential, Fabric, IofPull, IofPush, JobControl, Log, Lookup, Monitor, Publish,
+    RegisterEvents, ResourceBlock, SessionControl, Spawn, Unpublish, ValidateCredential,
 };
 pub use pmix_types::{Directives, Event};
 use pmix_types::{GroupOperation, Info, KeyName, Nspace, Pdata, ProcId, Query, Rank, Status};
@@ -97,7 +97,7 @@ macro_rules! for_each_upcall {
                 attributes: own, directives: directives, passed_up: no,
                 serves: ["PMIx_Connect", "PMIx_Connect_nb"],
             }
-            Disconnect disconnect(Disconnect) -> () {
+            Disconnect disconnect(DisconnectRequest) -> () {
                 "disconnect", c: ["disconnect"],
                 attributes: own, directives: directives, passed_up: no,
                 serves: ["PMIx_Disconnect", "PMIx_Disconnect_nb"],
@@ -286,10 +286,21 @@ requests! {
     ConnectRequest {
         /// All participants.
         procs: Vec<ProcId>,
-        /// Their nodes, as far as known.
+        /// Names of their nodes as far as the server knows them, this node included; sorted. The nodes of a namespace without
+        /// processes here may be missing: the servers of other nodes know them, as they know the data of rank `WILDCARD` in
+        /// a direct modex.
         nodes: Vec<String>,
         /// Job-level data of the local namespaces, for the other servers.
         data: Bytes,
+    }
+    /// All local participants of a disconnect have called it, or one process leaves a connected set (CON-14).
+    DisconnectRequest {
+        /// All participants, as in their connect; empty if the caller alone leaves.
+        procs: Vec<ProcId>,
+        /// Names of the nodes they are on, this node included; sorted. This node alone if the caller alone leaves.
+        nodes: Vec<String>,
+        /// Namespace of the connected set that the caller leaves alone; `None` if all participants end it.
+        nspace: Option<Nspace>,
     }
     /// Nobody is registered for these codes any more (HST-06).
     DeregisterEventsRequest {
@@ -315,6 +326,9 @@ requests! {
         /// Its members in the order of their ranks in the group, with their own ids (GRP-12); rank `WILDCARD` stands
         /// for all processes of a namespace whose size the server does not know.
         procs: Vec<ProcId>,
+        /// Names of the members' nodes as far as the server knows them, this node included; sorted. In a construct, the
+        /// nodes of a namespace without processes here may be missing, as in a connect.
+        nodes: Vec<String>,
         /// Members on this node that ended before they called, if that is not a failure (GRP-06); else empty.
         absent: Vec<ProcId>,
         /// What the members on this node have put, for the other servers, as in a fence; empty for a destruct.

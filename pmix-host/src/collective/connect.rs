@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use pmix_server::host::{
-    ConnectRequest, Connected, Disconnect, HostResult, UpcallContext, decode_job, decode_jobs, encode_jobs,
+    ConnectRequest, Connected, DisconnectRequest, HostResult, UpcallContext, decode_job, decode_jobs,
+    encode_jobs,
 };
 use pmix_types::job::JobData;
 use pmix_types::message::Failure;
@@ -79,14 +80,12 @@ impl Collectives {
     }
 
     /// A process that leaves a connected set alone does not wait for others.
-    pub(crate) async fn disconnect(&self, cx: &UpcallContext, req: Disconnect) -> HostResult<()> {
-        let Disconnect { procs, nspace, directives, .. } = req;
+    pub(crate) async fn disconnect(&self, cx: &UpcallContext, req: DisconnectRequest) -> HostResult<()> {
+        let DisconnectRequest { procs, nodes, nspace, directives, .. } = req;
         if nspace.is_some() {
             return Ok(directives.deny_unprocessed()?);
         }
-        let jobs = self.jobs_of(cx, &procs).await;
-        let nodes = self.nodes_of(&procs, jobs.as_ref().unwrap_or(&Jobs::new()));
-        let part = jobs.map(|_| Part::Data(Bytes::new()));
+        let part = Ok(Part::Data(Bytes::new()));
         let gathering = Gathering { kind: Kind::Disconnect, procs, nodes, directives, part, group: None };
         self.gather(cx, gathering).await?;
         Ok(())
@@ -122,7 +121,7 @@ impl Collectives {
         Err(Failure::new(Status::ERR_INVALID_NAMESPACE, format!("no server knows {nspace}")))
     }
 
-    /// The nodes of the processes, the same on each of them.
+    /// The nodes of processes that need not be known to the server here, the same on each of them.
     pub(super) fn nodes_of(&self, procs: &[ProcId], jobs: &Jobs) -> Vec<String> {
         let mut nodes = BTreeSet::from([self.0.site.node().to_owned()]);
         for (nspace, ranks) in ranks_of(procs, jobs) {

@@ -29,7 +29,7 @@ use pmix_types::{App, Envar, Info, Status, keys};
 ///
 /// let mut app = App::new("./worker", 2).env("THREADS", "4");
 /// let bin = Envar { name: "PATH".into(), value: "/opt/bin".into(), separator: b':' };
-/// app.info.push(Info::new(&keys::PREPEND_ENVAR, bin));
+/// app.info.push(Info::new(keys::PREPEND_ENVAR, bin));
 /// let env = environment(&app, [("PATH".into(), "/bin".into())])?;
 /// assert_eq!(env.into_iter().collect::<Vec<_>>(), [
 ///     ("PATH".into(), "/opt/bin:/bin".into()),

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use pmix_types::{DataArray, DataRange, Directives, Info, KeyName, Memory, Pdata, Persistence, ProcId, keys};
+use pmix_types::{
+    DataArray, DataRange, Directives, Info, Key, KeyName, Memory, Pdata, Persistence, ProcId, keys,
+};
 
 use super::look::Look;
 use super::range::{Requester, bad_param, custom, range, reaches};
@@ -122,7 +124,7 @@ fn named(directives: &mut Directives) -> HostResult<Option<(Vec<u32>, Vec<u32>)>
         Some(_) => return Err(bad_param("access permissions must be a list of infos")),
         None => Directives::new(),
     };
-    let mut ids = |key| {
+    let mut ids = |key: Key<DataArray>| {
         let given = match inner.take(key)? {
             None => directives.take(key)?,
             given => given,
@@ -133,7 +135,7 @@ fn named(directives: &mut Directives) -> HostResult<Option<(Vec<u32>, Vec<u32>)>
             None => Ok(None),
         }
     };
-    let (users, groups) = (ids(&keys::ACCESS_USERIDS)?, ids(&keys::ACCESS_GRPIDS)?);
+    let (users, groups) = (ids(keys::ACCESS_USERIDS)?, ids(keys::ACCESS_GRPIDS)?);
     inner.deny_unprocessed()?;
     let is_given = users.is_some() || groups.is_some();
     Ok(is_given.then(|| (users.unwrap_or_default(), groups.unwrap_or_default())))

@@ -50,7 +50,7 @@ pub use crate::user::User;
 /// let (server, client) = (requester("server")?, requester("client")?);
 ///
 /// // the client waits for what is not published yet
-/// let waits = Directives::new().with(&keys::WAIT, 1);
+/// let waits = Directives::new().with(keys::WAIT, 1);
 /// let lookup = Lookup::new(vec!["port".parse()?]).with_directives(waits);
 /// let LookupOutcome::Waits(mut waiting) = store.lookup(client.clone(), lookup)? else { panic!("not published yet") };
 ///

@@ -23,17 +23,14 @@ use proptest::prelude::*;
 use super::{Sample, named_nspace, named_proc, text, values};
 
 fn put_entry() -> impl Strategy<Value = PutEntry> {
-    (Scope::sample(0), KeyName::sample(0), Value::sample(1)).prop_map(|(scope, key, value)| PutEntry {
-        scope,
-        key,
-        value,
-    })
+    (Scope::sample(0), KeyName::sample(0), Value::sample(1))
+        .prop_map(|(scope, key, value)| PutEntry::new(scope, key, value))
 }
 
 pub(crate) fn modex() -> impl Strategy<Value = Modex> {
     let proc_data =
-        (named_proc(), vec(put_entry(), 0..3)).prop_map(|(proc, entries)| ProcData { proc, entries });
-    vec(proc_data, 0..3).prop_map(|procs| Modex { procs })
+        (named_proc(), vec(put_entry(), 0..3)).prop_map(|(proc, entries)| ProcData::new(proc, entries));
+    vec(proc_data, 0..3).prop_map(Modex::new)
 }
 
 pub(crate) fn hello() -> impl Strategy<Value = Hello> {

@@ -157,15 +157,17 @@ pub trait HostModule: Send + Sync + 'static {
         not_served(Upcall::Spawn)
     }
 
-    /// Connects processes (CON-02).
+    /// Connects processes with the other servers (CON-02). The nodes in the request lack those of a namespace that is not
+    /// known here: ask the other servers for it, as in [`direct_modex`](Self::direct_modex).
     #[doc(alias = "pmix_server_connect_fn_t")]
     async fn connect(&self, cx: &UpcallContext, req: ConnectRequest) -> HostResult<Connected> {
         not_served(Upcall::Connect)
     }
 
-    /// Disconnects processes (CON-14).
+    /// Disconnects processes with the other servers, those on the nodes in the request (CON-14). If the request has the
+    /// namespace of a connected set, one process leaves it and waits for nobody.
     #[doc(alias = "pmix_server_disconnect_fn_t")]
-    async fn disconnect(&self, cx: &UpcallContext, req: Disconnect) -> HostResult<()> {
+    async fn disconnect(&self, cx: &UpcallContext, req: DisconnectRequest) -> HostResult<()> {
         not_served(Upcall::Disconnect)
     }
 
@@ -257,9 +259,10 @@ pub trait HostModule: Send + Sync + 'static {
         not_served(Upcall::PushStdin)
     }
 
-    /// Constructs or destructs a group together with the other servers (GRP-01); the answer to a destruct is empty.
-    /// Called for a construct if members are on other nodes or a context id is requested (GRP-11), and for the destruct
-    /// of a group that this host has constructed.
+    /// Constructs or destructs a group together with the servers of the nodes in the request (GRP-01); the answer to a
+    /// destruct is empty. As in [`connect`](Self::connect), nodes may be missing in a construct. Called for a construct if
+    /// members are on other nodes or a context id is requested (GRP-11), and for the destruct of a group that this host has
+    /// constructed.
     ///
     /// `GROUP_ASSIGN_CONTEXT_ID` among the directives requests a number that no other group has (GRP-05).
     /// `LOCAL_COLLECTIVE_STATUS` says that the local part has failed, and `EVENT_AFFECTED_PROCS` which processes are

@@ -12,7 +12,7 @@ use super::{JobData, JobError, JobErrorKind};
 ///
 /// [`JobData::from_parts`] makes the same job data from it.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(clippy::exhaustive_structs)]
+#[allow(clippy::exhaustive_structs, reason = "a wire that leaves a part out must not compile")]
 pub struct Parts {
     /// Name of the job.
     pub nspace: Nspace,
@@ -36,7 +36,7 @@ pub struct Parts {
 
 /// The data given for an app.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(clippy::exhaustive_structs)]
+#[allow(clippy::exhaustive_structs, reason = "a wire that leaves a part out must not compile")]
 pub struct AppParts {
     /// Its `APPNUM`.
     pub number: u32,
@@ -48,7 +48,7 @@ pub struct AppParts {
 
 /// The data given for a node.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(clippy::exhaustive_structs)]
+#[allow(clippy::exhaustive_structs, reason = "a wire that leaves a part out must not compile")]
 pub struct NodeParts {
     /// Its name, unless only its number is known.
     pub name: Option<String>,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::map::{MapError, MapForm, NodeMap, Placement, ProcMap};
-use crate::{Info, Key, Nspace, Rank, RankSet, Value, ValueType, keys};
+use crate::{Info, Key, Nspace, Rank, RankSet, TypedKey, Value, ValueType, keys};
 
 /// A host's description of a job, which makes the infos for `register_nspace` with their arrays.
 ///
@@ -19,13 +19,13 @@ use crate::{Info, Key, Nspace, Rank, RankSet, Value, ValueType, keys};
 ///     .node_map(["n0", "n1"])?
 ///     .proc_map("0-3;4-7")?
 ///     .session(42)
-///     .info(&keys::MAX_PROCS, 8u32)
+///     .info(keys::MAX_PROCS, 8u32)
 ///     .app_ranks(0, "0-5".parse()?)
 ///     .app_ranks(1, "6-7".parse()?)
-///     .app_info(1, &keys::APP_ARGV, "./solver -n 3")
-///     .node_info("n1", &keys::NODE_SIZE, 6u32)
+///     .app_info(1, keys::APP_ARGV, "./solver -n 3")
+///     .node_info("n1", keys::NODE_SIZE, 6u32)
 ///     .into_infos();
-/// assert!(infos.iter().any(|info| info.is(&keys::NODE_MAP)));
+/// assert!(infos.iter().any(|info| info.is(keys::NODE_MAP)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
@@ -117,13 +117,13 @@ impl JobSpec {
     }
 
     /// A value of the session.
-    pub fn session_info<T: ValueType>(mut self, key: &Key<T>, value: impl Into<T>) -> Self {
+    pub fn session_info<T: ValueType>(mut self, key: impl TypedKey<T>, value: impl Into<T>) -> Self {
         self.session_infos.push(Info::new(key, value));
         self
     }
 
     /// A value of the job.
-    pub fn info<T: ValueType>(mut self, key: &Key<T>, value: impl Into<T>) -> Self {
+    pub fn info<T: ValueType>(mut self, key: impl TypedKey<T>, value: impl Into<T>) -> Self {
         self.infos.push(Info::new(key, value));
         self
     }
@@ -142,7 +142,7 @@ impl JobSpec {
     }
 
     /// A value of an app.
-    pub fn app_info<T: ValueType>(mut self, number: u32, key: &Key<T>, value: impl Into<T>) -> Self {
+    pub fn app_info<T: ValueType>(mut self, number: u32, key: impl TypedKey<T>, value: impl Into<T>) -> Self {
         self.apps.entry(number).or_default().infos.push(Info::new(key, value));
         self
     }
@@ -151,7 +151,7 @@ impl JobSpec {
     pub fn node_info<T: ValueType>(
         mut self,
         hostname: impl Into<String>,
-        key: &Key<T>,
+        key: impl TypedKey<T>,
         value: impl Into<T>,
     ) -> Self {
         self.nodes.entry(hostname.into()).or_default().push(Info::new(key, value));
@@ -159,7 +159,7 @@ impl JobSpec {
     }
 
     /// A value of a process.
-    pub fn proc_info<T: ValueType>(mut self, rank: Rank, key: &Key<T>, value: impl Into<T>) -> Self {
+    pub fn proc_info<T: ValueType>(mut self, rank: Rank, key: impl TypedKey<T>, value: impl Into<T>) -> Self {
         self.procs.entry(rank).or_default().push(Info::new(key, value));
         self
     }

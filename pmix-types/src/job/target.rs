@@ -39,12 +39,19 @@ pub enum NodeRef<'a> {
 
 /// The requester, as far as [`target_of`] needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(clippy::exhaustive_structs)]
+#[non_exhaustive]
 pub struct Requester<'a> {
     /// Rank of the requester if it asks about its own namespace; `None` if it asks about another.
     pub rank: Option<Rank>,
     /// Name of the node the requester runs on.
     pub hostname: &'a str,
+}
+
+impl<'a> Requester<'a> {
+    /// A requester on the node of that name, with its rank if it asks about its own namespace.
+    pub const fn new(rank: Option<Rank>, hostname: &'a str) -> Self {
+        Self { rank, hostname }
+    }
 }
 
 /// The target of a get, from its key, the process it names, and its directives.
@@ -68,12 +75,12 @@ pub struct Requester<'a> {
 /// use pmix_types::job::{Requester, NodeRef, Target, target_of};
 /// use pmix_types::{Directives, Rank, keys};
 ///
-/// let requester = Requester { rank: Some(Rank::new(3)?), hostname: "n0" };
+/// let requester = Requester::new(Some(Rank::new(3)?), "n0");
 /// let plain = Directives::new();
 /// let target = target_of(keys::JOB_SIZE.name(), Rank::WILDCARD, &plain, &requester)?;
 /// assert_eq!(target, Target::Job);
 ///
-/// let other_node = Directives::new().with(&keys::NODE_INFO, true).with(&keys::HOSTNAME, "n7");
+/// let other_node = Directives::new().with(keys::NODE_INFO, true).with(keys::HOSTNAME, "n7");
 /// let target = target_of(keys::LOCAL_SIZE.name(), Rank::WILDCARD, &other_node, &requester)?;
 /// assert_eq!(target, Target::Node(NodeRef::Name("n7")));
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -5,7 +5,7 @@ use crate::{KeyName, ProcId, Scope, Value};
 
 /// One key that a process has put.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(clippy::exhaustive_structs)]
+#[non_exhaustive]
 pub struct PutEntry {
     /// Who may see it.
     pub scope: Scope,
@@ -13,6 +13,23 @@ pub struct PutEntry {
     pub key: KeyName,
     /// The value.
     pub value: Value,
+}
+
+impl PutEntry {
+    /// A value under a key, for those in the scope.
+    ///
+    /// # Examples
+    /// ```
+    /// use pmix_types::{ProcId, Rank, Scope, message::{Modex, ProcData, PutEntry}};
+    ///
+    /// let entry = PutEntry::new(Scope::GLOBAL, "endpoint".parse()?, "10.0.0.1:7000");
+    /// let data = ProcData::new(ProcId::new("job-1".parse()?, Rank::new(0)?), vec![entry]);
+    /// assert_eq!(Modex::new(vec![data.clone()]).procs, [data]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn new(scope: Scope, key: KeyName, value: impl Into<Value>) -> Self {
+        Self { scope, key, value: value.into() }
+    }
 }
 
 directed_requests! {
@@ -48,18 +65,32 @@ impl GetReply {
 
 /// Data that processes have put and committed.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[allow(clippy::exhaustive_structs)]
+#[non_exhaustive]
 pub struct Modex {
     /// Data by process. A process may occur more than once; later entries win.
     pub procs: Vec<ProcData>,
 }
 
+impl Modex {
+    /// The data of these processes.
+    pub const fn new(procs: Vec<ProcData>) -> Self {
+        Self { procs }
+    }
+}
+
 /// Data that one process has put and committed.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(clippy::exhaustive_structs)]
+#[non_exhaustive]
 pub struct ProcData {
     /// The process.
     pub proc: ProcId,
     /// Its keys with their scopes.
     pub entries: Vec<PutEntry>,
+}
+
+impl ProcData {
+    /// What a process has put.
+    pub const fn new(proc: ProcId, entries: Vec<PutEntry>) -> Self {
+        Self { proc, entries }
+    }
 }

@@ -56,7 +56,7 @@ recorder! {
     unpublish(_, _: Unpublish) -> HostResult<()> { Ok(()) }
     spawn(_, _: Spawn) -> HostResult<Nspace> { Ok(nspace("spawned")) }
     connect(_, _: ConnectRequest) -> HostResult<Connected> { Ok(Connected::default()) }
-    disconnect(_, _: Disconnect) -> HostResult<()> { Ok(()) }
+    disconnect(_, _: DisconnectRequest) -> HostResult<()> { Ok(()) }
     register_events(_, _: RegisterEvents) -> HostResult<()> { Ok(()) }
     deregister_events(_, _: DeregisterEventsRequest) -> HostResult<()> { Ok(()) }
     notify_event(_, _: Event) -> HostResult<()> { Ok(()) }
