@@ -1,4 +1,4 @@
-//! Memory of processes on this node. The driver measures it; the engine only says of which processes.
+//! Memory of processes on this node. The driver measures it; the engine only selects the processes.
 
 use std::collections::BTreeMap;
 

@@ -15,7 +15,7 @@ use super::node::{Node, ProcEnvironment};
 use crate::internode::Site;
 use crate::publish::Publishing;
 
-/// A node whose server is in this process. A server that has stopped has nobody to be told.
+/// A node whose server is in this process. Notifications to a server that has stopped are dropped.
 pub(crate) struct LocalNode {
     site: Arc<Site>,
     published: Arc<Publishing>,
