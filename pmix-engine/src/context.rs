@@ -13,7 +13,7 @@ use super::ids::{Counter, ReplyTo};
 use super::jobs::{Client, Job, unknown_nspace};
 use super::participants::Members;
 use super::timers::Timers;
-use super::{Caller, Command, Config, ConnId, ServerStats, Upcall, UpcallId, UpcallRequest};
+use super::{CallId, Caller, Command, Config, ConnId, ServerStats, Upcall, UpcallId, UpcallRequest};
 
 pub(crate) type Jobs = BTreeMap<Nspace, Job>;
 
@@ -151,8 +151,10 @@ pub(crate) enum Owner {
     Notice,
     /// A request that is answered by the upcall's outcome alone.
     Answer(ReplyTo),
-    /// Queries of a process. Besides the host, the driver is asked for the memory of processes.
+    /// Queries of a process. Besides the host, the driver is asked for what the kernel says of processes.
     Query(ReplyTo),
+    /// The driver, not the host, is asked for what the kernel says of processes: the host wants to know.
+    Measure(CallId),
     /// The driver, not the host, is asked for the state of this monitor's file.
     Look(u64),
     Resolve(ReplyTo),
@@ -184,6 +186,7 @@ impl Owner {
             Self::Answer(_)
             | Self::Notice
             | Self::Forward
+            | Self::Measure(_)
             | Self::Look(_)
             | Self::Collective(_)
             | Self::Fetch
