@@ -61,6 +61,8 @@ pub(super) struct Backends {
 pub(super) struct Looked {
     /// Threads with their frames, outermost first; the main thread first.
     pub(super) threads: Vec<(i32, Vec<Frame>)>,
+    /// Whether the stack of the main thread was followed to its beginning.
+    pub(super) is_whole: bool,
     /// The programs that have found them.
     pub(super) by: String,
     /// How long each thread was stopped at most.
@@ -96,38 +98,40 @@ impl Backends {
         Ok(Self { native, py_spy, all_threads, limit: LIMIT })
     }
 
-    /// Looks at a process.
-    pub(super) async fn look(&self, pid: i32) -> Result<Looked, NoStack> {
+    /// Copies a process, if it is a copy that will be read.
+    pub(super) async fn copy(&self, pid: i32) -> Option<Result<Snapshot, NoStack>> {
+        self.native.as_ref()?;
+        let all = self.all_threads;
+        let copied = tokio::task::spawn_blocking(move || snapshot(pid, all)).await;
+        Some(match copied {
+            Ok(copied) => copied.map_err(|error| find::refusal(pid, &error)),
+            Err(error) => Err(NoStack::new(Outcome::Failed, error.to_string())),
+        })
+    }
+
+    /// Finds the frames of a process in its copy, and those of Python.
+    pub(super) async fn look(&self, pid: i32, copy: Option<Result<Snapshot, NoStack>>) -> Result<Looked, NoStack> {
+        let native = match (&self.native, copy) {
+            (Some(debugger), Some(Ok(copy))) => Some(debugger.read(&copy, self.limit).await),
+            (_, Some(Err(error))) => Some(Err(error)),
+            _ => None,
+        };
         let is_python = find::is_python(pid);
         let python = match &self.py_spy {
             Some(program) if is_python => Some(self.python(program, pid).await),
             _ => None,
         };
-        match (&self.native, python) {
-            (Some(debugger), Some(Ok(python))) => {
-                // the frames of Python are worth something alone
-                Ok(match self.native(debugger, pid).await {
-                    Ok(native) => joined(python, native),
-                    Err(error) => Looked { note: Some(error.message), ..python },
-                })
-            }
-            (Some(debugger), Some(Err(error))) => {
-                Ok(Looked { note: Some(error.message), ..self.native(debugger, pid).await? })
-            }
-            (Some(debugger), None) => self.native(debugger, pid).await,
+        match (native, python) {
+            (Some(Ok(native)), Some(Ok(python))) => Ok(joined(python, native)),
+            // each is worth something alone
+            (Some(Err(error)), Some(Ok(python))) => Ok(Looked { note: Some(error.message), ..python }),
+            (Some(native), Some(Err(error))) => native.map(|native| Looked { note: Some(error.message), ..native }),
+            (Some(native), None) => native,
             (None, Some(python)) => python,
             (None, None) => {
                 Err(NoStack::new(Outcome::Failed, format!("process {pid} is no Python; py-spy reads nothing else")))
             }
         }
-    }
-
-    async fn native(&self, debugger: &Debugger, pid: i32) -> Result<Looked, NoStack> {
-        let all = self.all_threads;
-        let copied = tokio::task::spawn_blocking(move || snapshot(pid, all)).await;
-        let copy = copied.map_err(|error| NoStack::new(Outcome::Failed, error.to_string()))?;
-        let copy = copy.map_err(|error| find::refusal(pid, &error))?;
-        debugger.read(&copy, self.limit).await
     }
 
     /// It reads the memory of a process that runs on, so that it may see a stack that is changing. Then it fails, and is
@@ -150,7 +154,8 @@ impl Backends {
                     if threads.is_empty() {
                         return Err(NoStack::new(Outcome::Failed, "py-spy found no thread of Python"));
                     }
-                    return Ok(Looked { threads, by: "py-spy".into(), stopped: Duration::ZERO, note: None });
+                    let by = "py-spy".into();
+                    return Ok(Looked { threads, is_whole: true, by, stopped: Duration::ZERO, note: None });
                 }
                 Err(error) => last = error,
             }
@@ -171,7 +176,7 @@ fn joined(python: Looked, native: Looked) -> Looked {
         None => (tid, native),
     };
     let threads = native.threads.into_iter().map(both).collect();
-    Looked { threads, by: format!("{} and {}", python.by, native.by), ..native }
+    Looked { threads, is_whole: true, by: format!("{} and {}", python.by, native.by), ..native }
 }
 
 impl Debugger {
@@ -193,6 +198,8 @@ impl Debugger {
             Kind::EuStack => parse::eu_stack(&text),
             Kind::Gdb => parse::gdb(&text),
         };
+        let is_main = |thread: &RawThread| thread.tid.is_none_or(|tid| tid == copy.pid);
+        let is_whole = threads.iter().any(|thread| is_main(thread) && frame::is_whole(thread));
         let stack = |thread: RawThread| {
             let frames = frame::stack(thread.frames, |address| copy.file_at(address));
             (thread.tid.unwrap_or(copy.pid), frames)
@@ -202,7 +209,7 @@ impl Debugger {
         if threads.first().is_none_or(|(tid, _)| *tid != copy.pid) {
             return Err(failed(format!("{} found no stack in process {}", self.name(), copy.pid)));
         }
-        Ok(Looked { threads, by: self.name().into(), stopped: copy.stopped(), note: None })
+        Ok(Looked { threads, is_whole, by: self.name().into(), stopped: copy.stopped(), note: None })
     }
 
     fn command(&self, core: &str, executable: &Path) -> Command {

@@ -42,17 +42,9 @@ const SYSTEM: [&str; 4] = ["/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/"];
 /// The beginnings of functions that executables of Rust and C++ contain, and that are not part of the program either.
 const RUNTIMES: [&str; 9] =
     ["std::", "<std::", "core::", "<core::", "alloc::", "<alloc::", "tokio::", "<tokio::", "__gnu_cxx::"];
-/// Functions that lead to `main` or to the function of a thread.
-const STARTERS: [&str; 8] = [
-    "_start",
-    "__libc_start_main",
-    "__libc_start_main_impl",
-    "__libc_start_call_main",
-    "start_thread",
-    "clone",
-    "__clone",
-    "clone3",
-];
+/// Functions that lead to `main` or to the function of a thread, without the `__` that some have.
+const STARTERS: [&str; 7] =
+    ["_start", "libc_start_main", "libc_start_main_impl", "libc_start_call_main", "start_thread", "clone", "clone3"];
 /// The main functions of C and of Fortran, which comes below the one of C.
 const MAIN: [&str; 2] = ["MAIN__", "main"];
 
@@ -102,16 +94,24 @@ fn clean(name: &str) -> String {
     name.strip_prefix("__GI_").unwrap_or(name).to_owned()
 }
 
+/// Whether a stack was followed to its beginning.
+pub(super) fn is_whole(thread: &RawThread) -> bool {
+    thread.frames.iter().filter_map(|frame| frame.function.as_deref()).any(|name| {
+        let name = clean(name);
+        MAIN.contains(&&*name) || is_starter(&name)
+    })
+}
+
+fn is_starter(name: &str) -> bool {
+    STARTERS.iter().any(|starter| name == *starter || name.strip_prefix("__") == Some(starter))
+}
+
 /// The frames from outside to inside, from `main` or the function of a thread on.
 pub(super) fn stack<'a>(raw: Vec<RawFrame>, file: impl Fn(u64) -> Option<&'a str>) -> Vec<Frame> {
     let mut frames: Vec<_> = raw.into_iter().rev().map(|raw| Frame::new(raw, &file)).collect();
     let position = |name: &str| frames.iter().position(|frame| frame.function == name);
     let start = MAIN.iter().find_map(|name| position(name)).unwrap_or_else(|| {
-        let is_starter = |frame: &&Frame| {
-            let name = frame.function.as_str();
-            STARTERS.iter().any(|starter| name == *starter || name.strip_prefix("__") == Some(starter))
-        };
-        frames.iter().take_while(is_starter).count()
+        frames.iter().take_while(|frame| is_starter(&frame.function)).count()
     });
     // something is left of a thread that has not got further
     frames.drain(..start.min(frames.len().saturating_sub(1)));

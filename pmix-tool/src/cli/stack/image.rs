@@ -16,6 +16,8 @@ const NT_FILE: u32 = 0x4649_4c45;
 
 const ELF_HEADER: u64 = 64;
 const PROGRAM_HEADER: u64 = 56;
+/// Mappings of files that are listed. The header of an ELF file counts up to 65,534 segments.
+const MAX_FILES: usize = 20_000;
 
 /// Bytes in the order of this machine.
 #[derive(Default)]
@@ -58,36 +60,66 @@ impl Bytes {
 /// The whole file.
 pub(super) fn image(snapshot: &Snapshot) -> Vec<u8> {
     let notes = notes(snapshot);
-    let stacks = snapshot.threads.iter().map(|thread| &thread.stack);
-    let pieces = apart(snapshot.pieces.iter().chain(stacks));
-    let headers = 1 + pieces.len();
+    let segments = segments(snapshot);
+    let headers = 1 + segments.len();
     let mut file = Bytes::default();
     elf_header(&mut file, headers);
     let notes_at = ELF_HEADER + PROGRAM_HEADER * headers as u64;
-    program_header(&mut file, PT_NOTE, notes_at, (0, &notes));
+    program_header(&mut file, PT_NOTE, notes_at, &Segment { address: 0, size: notes.len() as u64, bytes: &notes });
     let mut at = (notes_at + notes.len() as u64).next_multiple_of(PAGE);
-    for piece in &pieces {
-        program_header(&mut file, PT_LOAD, at, *piece);
-        at += piece.1.len() as u64;
+    for segment in &segments {
+        program_header(&mut file, PT_LOAD, at, segment);
+        at += segment.bytes.len() as u64;
     }
     file.raw(&notes).pad(PAGE as usize);
-    for (_, bytes) in pieces {
-        file.raw(bytes);
+    for segment in segments {
+        file.raw(segment.bytes);
     }
     file.0
 }
 
-/// Sorted, and none reaches into the next: stacks of threads may be in one mapping, and each was copied to its end.
-fn apart<'a>(pieces: impl Iterator<Item = &'a Piece>) -> Vec<(u64, &'a [u8])> {
-    let mut pieces: Vec<_> = pieces.map(|piece| (piece.address, piece.bytes.as_slice())).collect();
-    pieces.sort_by_key(|(address, _)| *address);
-    let starts: Vec<_> = pieces.iter().skip(1).map(|(address, _)| *address).collect();
-    for ((address, bytes), next) in pieces.iter_mut().zip(starts) {
-        let room = usize::try_from(next - *address).unwrap_or(usize::MAX);
-        *bytes = &bytes[..bytes.len().min(room)];
+/// A part of the memory, whose contents are left out if debuggers find them in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Segment<'a> {
+    address: u64,
+    size: u64,
+    bytes: &'a [u8],
+}
+
+/// What was copied, and what is mapped of files: eu-stack takes an address outside of all segments for one of the library before
+/// it.
+fn segments(snapshot: &Snapshot) -> Vec<Segment<'_>> {
+    let stacks = snapshot.threads.iter().map(|thread| &thread.stack);
+    let pieces = apart(snapshot.pieces.iter().chain(stacks));
+    let mut segments = pieces.clone();
+    for map in snapshot.maps.iter().filter(|map| matches!(map.pathname, MMapPath::Path(_))).take(MAX_FILES) {
+        let (mut from, end) = map.address;
+        let first = pieces.partition_point(|piece| piece.address + piece.size <= from);
+        for piece in pieces[first..].iter().take_while(|piece| piece.address < end) {
+            segments.extend(left_out(from, piece.address));
+            from = piece.address + piece.size;
+        }
+        segments.extend(left_out(from, end));
     }
-    pieces.retain(|(_, bytes)| !bytes.is_empty());
-    pieces
+    segments.sort_by_key(|segment| segment.address);
+    segments
+}
+
+fn left_out(from: u64, to: u64) -> Option<Segment<'static>> {
+    (from < to).then(|| Segment { address: from, size: to - from, bytes: &[] })
+}
+
+/// Sorted, and none reaches into the next: stacks of threads may be in one mapping, and each was copied to its end.
+fn apart<'a>(pieces: impl Iterator<Item = &'a Piece>) -> Vec<Segment<'a>> {
+    let mut pieces: Vec<_> = pieces.collect();
+    pieces.sort_by_key(|piece| piece.address);
+    let next = pieces.iter().skip(1).map(|piece| piece.address).chain([u64::MAX]);
+    let cut = |(piece, next): (&&'a Piece, u64)| {
+        let room = usize::try_from(next - piece.address).unwrap_or(usize::MAX);
+        let bytes = &piece.bytes[..piece.bytes.len().min(room)];
+        Segment { address: piece.address, size: bytes.len() as u64, bytes }
+    };
+    pieces.iter().zip(next).map(cut).filter(|segment| segment.size > 0).collect()
 }
 
 fn elf_header(file: &mut Bytes, headers: usize) {
@@ -100,10 +132,10 @@ fn elf_header(file: &mut Bytes, headers: usize) {
     file.u16(64).u16(56).u16(u16::try_from(headers).unwrap_or(u16::MAX)).zeros(6);
 }
 
-fn program_header(file: &mut Bytes, kind: u32, at: u64, (address, bytes): (u64, &[u8])) {
+fn program_header(file: &mut Bytes, kind: u32, at: u64, segment: &Segment<'_>) {
     const READABLE: u32 = 4;
-    let size = bytes.len() as u64;
-    file.u32(kind).u32(READABLE).u64(at).u64(address).u64(0).u64(size).u64(size);
+    file.u32(kind).u32(READABLE).u64(at).u64(segment.address).u64(0);
+    file.u64(segment.bytes.len() as u64).u64(segment.size);
     file.u64(if kind == PT_LOAD { PAGE } else { 4 });
 }
 

@@ -32,7 +32,7 @@ pub(super) fn pieces(memory: &File, auxv: &[(u64, u64)], maps: &[MemoryMap]) -> 
     reader.pages.extend(maps.iter().filter(is_start).map(|map| map.address.0));
     let vdso = maps.iter().find(|map| map.pathname == MMapPath::Vdso).map(|map| map.address);
     reader.pages.extend(vdso.into_iter().flat_map(|(start, end)| (start..end).step_by(4096)));
-    reader.pieces()
+    reader.pieces(&maps.iter().map(|map| map.address.0).collect())
 }
 
 struct Reader<'a> {
@@ -96,7 +96,8 @@ impl Reader<'_> {
         }
     }
 
-    fn pieces(self) -> Vec<Piece> {
+    /// Pages that follow each other are one piece, unless a mapping starts in between.
+    fn pieces(self, starts: &BTreeSet<u64>) -> Vec<Piece> {
         let mut pieces: Vec<Piece> = Vec::new();
         for address in self.pages {
             let mut bytes = vec![0; PAGE as usize];
@@ -105,7 +106,7 @@ impl Reader<'_> {
                 continue;
             }
             match pieces.last_mut() {
-                Some(last) if last.address + last.bytes.len() as u64 == address => last.bytes.extend(bytes),
+                Some(last) if last.end() == address && !starts.contains(&address) => last.bytes.extend(bytes),
                 _ => pieces.push(Piece { address, bytes }),
             }
         }

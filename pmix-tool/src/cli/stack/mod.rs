@@ -23,14 +23,15 @@ use futures::stream;
 use pmix_tool::types::RankSet;
 use pmix_tool::{Error, Nspace, ProcInfo, Status, Tool};
 
-use self::backend::{Backends, Looked, With};
-use self::find::NoStack;
+use self::backend::{Backends, With};
 use self::report::{JobReport, RankReport, Report};
 use super::selection::{Selection, absent, finalize};
 use super::{Console, Trouble};
 
 /// Processes that are looked at at once.
 const MAX_AT_ONCE: usize = 16;
+/// Copies that are held at once. Each takes some 2 MB.
+const MAX_COPIES: usize = 64;
 
 /// Shows in which functions the ranks of running jobs are, and names those that are elsewhere than most
 ///
@@ -45,7 +46,7 @@ const MAX_AT_ONCE: usize = 16;
 /// "ranks", "count", "stopped"}], "tree": [{"function", "sources", "ranks", "count", "threads", "children"}], "procs":
 /// [{"rank", "hostname", "pid", "outcome", "message", "is_stopped", "stopped_us", "by"}]}]}. The first place is the one of
 /// most ranks. Ranks are texts such as "0-2,4-15", sources such as "late.c:14". The outcome is stack, elsewhere, not_running,
-/// gone, not_permitted or failed; stopped_us is how long a thread was stopped to be copied, in microseconds.
+/// gone, not_permitted or failed; stopped_us is how long a thread was held to be copied, in microseconds.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit code: 0 if all ranks that run on this host were looked at; 1 if one could not be, if a job is not running, \
@@ -142,29 +143,38 @@ async fn all_jobs(tool: Result<Tool, Error>) -> Result<(Tool, Vec<Nspace>), Erro
 
 /// Looks at the ranks of a job, some at a time.
 async fn look(backends: &Backends, nspace: Nspace, procs: Vec<ProcInfo>, ranks: Option<&RankSet>) -> JobReport {
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let at_once = available_parallelism().map_or(1, usize::from).min(MAX_AT_ONCE);
-    let named = |info: &ProcInfo| ranks.is_none_or(|ranks| ranks.contains(info.proc.rank));
     let missing = ranks.map(|ranks| ranks - &procs.iter().map(|info| info.proc.rank).collect());
-    let looks = procs.into_iter().filter(named).map(|info| {
-        let host = host.clone();
-        async move {
-            let (is_stopped, result) = look_at(backends, &info, &host).await;
-            (info, is_stopped, result)
-        }
-    });
-    let mut looked: Vec<_> = stream::iter(looks).buffer_unordered(at_once).collect().await;
-    looked.sort_by_key(|(info, ..)| info.proc.rank);
-    let procs = looked.into_iter().map(|(info, is_stopped, result)| RankReport::new(info, is_stopped, result));
-    JobReport::new(nspace, procs.collect(), missing.unwrap_or_default())
+    let named = procs.into_iter().filter(|info| ranks.is_none_or(|ranks| ranks.contains(info.proc.rank)));
+    let mut reports = Vec::new();
+    for some in named.collect::<Vec<_>>().chunks(MAX_COPIES) {
+        reports.extend(look_at(backends, some).await);
+    }
+    reports.sort_by_key(RankReport::rank);
+    JobReport::new(nspace, reports, missing.unwrap_or_default())
 }
 
-/// Whether a rank is stopped by a signal, and its stack.
-async fn look_at(backends: &Backends, info: &ProcInfo, host: &str) -> (bool, Result<Looked, NoStack>) {
-    let pid = match find::find(info, host) {
-        Ok(pid) => pid,
-        Err(error) => return (false, Err(error)),
-    };
-    let is_stopped = find::is_stopped(pid);
-    (is_stopped, backends.look(pid).await)
+/// Copies all processes first, so that the picture is of one moment, and nothing competes with the copying.
+async fn look_at(backends: &Backends, procs: &[ProcInfo]) -> Vec<RankReport> {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let at_once = available_parallelism().map_or(1, usize::from).min(MAX_AT_ONCE);
+    let copies = stream::iter(procs).map(|info| {
+        let found = find::find(info, &host);
+        async move {
+            let is_stopped = found.as_ref().is_ok_and(|pid| find::is_stopped(*pid));
+            let copy = match &found {
+                Ok(pid) => backends.copy(*pid).await,
+                Err(_) => None,
+            };
+            (info, found, is_stopped, copy)
+        }
+    });
+    let copies: Vec<_> = copies.buffer_unordered(at_once).collect().await;
+    let looks = stream::iter(copies).map(|(info, found, is_stopped, copy)| async move {
+        let looked = match found {
+            Ok(pid) => backends.look(pid, copy).await,
+            Err(error) => Err(error),
+        };
+        RankReport::new(info, is_stopped, looked)
+    });
+    looks.buffer_unordered(at_once).collect().await
 }

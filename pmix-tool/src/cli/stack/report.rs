@@ -45,30 +45,35 @@ pub(super) struct RankReport {
     outcome: Outcome,
     message: Option<String>,
     is_stopped: bool,
-    /// How long a thread was stopped at most.
+    /// How long a thread was held at most.
     stopped_us: Option<u128>,
     by: Option<String>,
+    /// Whether the stack of the main thread begins where it should.
+    #[serde(skip)]
+    is_whole: bool,
     /// The main thread first.
     #[serde(skip)]
     stacks: Vec<Vec<Frame>>,
 }
 
 impl RankReport {
-    pub(super) fn new(info: ProcInfo, is_stopped: bool, result: Result<Looked, NoStack>) -> Self {
+    pub(super) fn new(info: &ProcInfo, is_stopped: bool, result: Result<Looked, NoStack>) -> Self {
         let report = Self {
             rank: info.proc.rank,
-            hostname: info.hostname,
+            hostname: info.hostname.clone(),
             pid: info.pid.0,
             outcome: Outcome::Stack,
             message: None,
             is_stopped,
             stopped_us: None,
             by: None,
+            is_whole: false,
             stacks: Vec::new(),
         };
         match result {
             Ok(looked) => Self {
                 message: looked.note,
+                is_whole: looked.is_whole,
                 stopped_us: Some(looked.stopped.as_micros()),
                 by: Some(looked.by),
                 stacks: looked.threads.into_iter().map(|(_, frames)| frames).collect(),
@@ -78,15 +83,20 @@ impl RankReport {
         }
     }
 
+    pub(super) const fn rank(&self) -> Rank {
+        self.rank
+    }
+
     const fn is_complete(&self) -> bool {
         matches!(self.outcome, Outcome::Stack | Outcome::Elsewhere | Outcome::NotRunning)
     }
 }
 
 impl JobReport {
-    pub(super) fn new(nspace: Nspace, procs: Vec<RankReport>, missing: RankSet) -> Self {
+    pub(super) fn new(nspace: Nspace, mut procs: Vec<RankReport>, missing: RankSet) -> Self {
+        set_broken_apart(&mut procs);
         let places = procs.iter().filter_map(|proc| {
-            let main = proc.stacks.first()?;
+            let main = proc.stacks.first().filter(|_| proc.is_whole)?;
             Some((proc.rank, answer::place(main)?, proc.is_stopped))
         });
         let places = answer::groups(places);
@@ -126,6 +136,18 @@ impl JobReport {
             text::write(console.out, &self.tree, console.width)?;
         }
         Ok(())
+    }
+}
+
+/// A stack that was not followed to its beginning does not tell where a rank is, unless no better one is there.
+fn set_broken_apart(procs: &mut [RankReport]) {
+    let is_any_whole = procs.iter().any(|proc| proc.is_whole);
+    for proc in procs.iter_mut().filter(|proc| !proc.stacks.is_empty() && !proc.is_whole) {
+        if is_any_whole {
+            proc.message.get_or_insert_with(|| "the stack could not be followed to its beginning".into());
+        } else {
+            proc.is_whole = true;
+        }
     }
 }
 

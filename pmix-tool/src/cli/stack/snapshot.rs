@@ -9,6 +9,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ use nix::libc;
 use nix::sys::ptrace;
 use nix::unistd::Pid;
 use procfs::process::{MMapPath, MemoryMap, Process};
-use rustix::process::{WaitOptions, waitpid};
+use rustix::process::{WaitOptions, setpriority_process, waitpid};
 
 use super::link_map;
 use super::registers::Registers;
@@ -31,8 +32,8 @@ const CHUNK: usize = 256 << 10;
 const MAX_STOPPED: Duration = Duration::from_millis(50);
 /// How long a thread may take until it stops. One in an uninterruptible system call does not.
 const MAX_WAIT: Duration = Duration::from_secs(2);
-/// How often it is asked whether it has stopped: no system call waits for that with a limit.
-const POLL: Duration = Duration::from_micros(50);
+/// The niceness of a thread that holds another one.
+const HURRY: i32 = -20;
 
 pub(super) const PAGE: u64 = 4096;
 
@@ -43,13 +44,19 @@ pub(super) struct Piece {
     pub(super) bytes: Vec<u8>,
 }
 
+impl Piece {
+    pub(super) const fn end(&self) -> u64 {
+        self.address + self.bytes.len() as u64
+    }
+}
+
 /// A thread as it was at one instant.
 #[derive(Debug)]
 pub(super) struct ThreadCopy {
     pub(super) tid: i32,
     pub(super) registers: Registers,
     pub(super) stack: Piece,
-    /// How long it was stopped at most.
+    /// How long it was held after it had stopped.
     pub(super) stopped: Duration,
 }
 
@@ -85,55 +92,55 @@ pub(super) fn snapshot(pid: i32, all: bool) -> io::Result<Snapshot> {
         tids.sort_unstable_by_key(|tid| (*tid != pid, *tid));
     }
     let pieces = link_map::pieces(&memory, &auxv, &maps);
+    let memory = Arc::new((memory, maps));
     let mut threads = Vec::new();
     for tid in tids {
-        // the kernel detaches what a thread of ours traces when that ends, whatever becomes of it
-        let copy = thread::scope(|scope| {
-            let tracer = scope.spawn(|| copy_thread(tid, &memory, &maps));
-            tracer.join().unwrap_or_else(|_| Err(io::Error::other("the copy failed")))
-        });
-        match copy {
+        match copied_by_a_tracer(tid, &memory) {
             Ok(copy) => threads.push(copy),
             Err(error) if threads.is_empty() => return Err(error),
             Err(error) => tracing::debug!(pid, tid, %error, "cannot copy a thread"),
         }
     }
+    let maps = memory.1.clone();
     Ok(Snapshot { pid, auxv, maps, pieces, threads })
+}
+
+/// The memory of a process and its mappings.
+type Memory = Arc<(File, Vec<MemoryMap>)>;
+
+/// Has a thread of ours trace one of the process and end then: the kernel detaches what that still traces, whatever has become of
+/// it. One that waits for too long is left to itself, as no system call waits for a thread with a limit.
+fn copied_by_a_tracer(tid: i32, memory: &Memory) -> io::Result<ThreadCopy> {
+    let (sender, receiver) = mpsc::channel();
+    let memory = Arc::clone(memory);
+    thread::Builder::new().name("tracer".into()).spawn(move || {
+        // nobody listens if it took too long
+        let _ = sender.send(copy_thread(tid, &memory.0, &memory.1));
+    })?;
+    receiver.recv_timeout(MAX_WAIT).unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
 /// Stops a thread, copies it, and lets it go on. Called by a thread that ends then: one that stopped for a signal of its own
 /// gets this signal from the kernel at that point.
 fn copy_thread(tid: i32, memory: &File, maps: &[MemoryMap]) -> io::Result<ThreadCopy> {
     let pid = Pid::from_raw(tid);
+    // on a crowded machine the stop is as long as this thread waits for a processor; not all may do this, and it is of this
+    // thread only
+    let _ = setpriority_process(None, HURRY);
     ptrace::seize(pid, ptrace::Options::empty())?;
     ptrace::interrupt(pid)?;
-    let (since, is_event) = wait_until_stopped(tid)?;
+    let options = WaitOptions::from_bits_retain(libc::__WALL.cast_unsigned());
+    let status = match waitpid(rustix::process::Pid::from_raw(tid), options)? {
+        Some((_, status)) if status.stopped() => status,
+        _ => return Err(io::Error::from_raw_os_error(libc::ESRCH)),
+    };
+    let since = Instant::now();
     let registers = Registers::of(pid)?;
     let stack = copy_stack(memory, maps, registers.stack_pointer(), since + MAX_STOPPED);
-    if is_event {
+    if status.as_raw() >> 16 == libc::PTRACE_EVENT_STOP {
         ptrace::detach(pid, None)?;
     }
     Ok(ThreadCopy { tid, registers, stack, stopped: since.elapsed() })
-}
-
-/// When it still ran, and whether it stopped for us and not for a signal.
-fn wait_until_stopped(tid: i32) -> io::Result<(Instant, bool)> {
-    let asked = Instant::now();
-    let mut ran = asked;
-    let options = WaitOptions::NOHANG | WaitOptions::from_bits_retain(libc::__WALL.cast_unsigned());
-    while asked.elapsed() < MAX_WAIT {
-        match waitpid(rustix::process::Pid::from_raw(tid), options)? {
-            Some((_, status)) if status.stopped() => {
-                return Ok((ran, status.as_raw() >> 16 == libc::PTRACE_EVENT_STOP));
-            }
-            Some(_) => return Err(io::Error::from_raw_os_error(libc::ESRCH)),
-            None => {
-                ran = Instant::now();
-                thread::park_timeout(POLL);
-            }
-        }
-    }
-    Err(io::ErrorKind::TimedOut.into())
 }
 
 /// From the page of the stack pointer upwards, until the mapping or the time ends.
@@ -163,7 +170,7 @@ impl Snapshot {
         }
     }
 
-    /// How long one of its threads was stopped at most.
+    /// How long one of its threads was held at most.
     pub(super) fn stopped(&self) -> Duration {
         self.threads.iter().map(|thread| thread.stopped).max().unwrap_or_default()
     }
