@@ -7,8 +7,10 @@
 #[path = "rank/users.rs"]
 mod users;
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::str::FromStr;
+use std::time::{Duration, Instant};
 
 use pmix_client::types::{App, Persistence, Status, Value};
 use pmix_client::{Client, Error, Nspace, Procs, Rank, Scope, keys};
@@ -64,6 +66,8 @@ enum Act {
     MaybeAlone,
     /// `block`: nothing more, for ever.
     Block,
+    /// `spin-until FILE`: computes until this file is there, says for how long it was not running at most, finalize.
+    SpinUntil(String),
     /// `leave`: exits with 0 and without finalize.
     Leave,
 }
@@ -105,6 +109,7 @@ async fn run(act: Act) -> Result<u8, Error> {
     );
     match act {
         Act::Block => block().await,
+        Act::SpinUntil(ref file) => spin_until(file),
         Act::Leave => return Ok(0),
         Act::FenceWithout(absent) | Act::ListenWithout(absent) if rank == absent => block().await,
         Act::ListenWithout(_) => listen(&client).await?,
@@ -179,6 +184,18 @@ async fn run(act: Act) -> Result<u8, Error> {
     client.finalize().await?;
     println!("finalized");
     Ok(if let Act::FenceThenExit(code) = act { code } else { 0 })
+}
+
+/// Looks at the clock all the time, and at the directory.
+#[inline(never)]
+fn spin_until(file: &str) {
+    let (mut last, mut gap) = (Instant::now(), Duration::ZERO);
+    while !Path::new(file).exists() {
+        let now = Instant::now();
+        gap = gap.max(now - last);
+        last = now;
+    }
+    println!("not running for {} us", gap.as_micros());
 }
 
 async fn put_commit_get(client: &Client, keys: u32) -> Result<(), Error> {
@@ -285,6 +302,7 @@ impl Act {
             "tool" => Self::Tool(args.get(1)?.clone()),
             "maybe-alone" => Self::MaybeAlone,
             "block" => Self::Block,
+            "spin-until" => Self::SpinUntil(args.get(1)?.clone()),
             "leave" => Self::Leave,
             _ => return None,
         })

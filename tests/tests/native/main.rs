@@ -8,4 +8,5 @@ mod mpi;
 mod programs;
 mod refusals;
 mod requests;
+mod stack;
 mod tools;

@@ -72,7 +72,10 @@ pub(super) fn place(frames: &[Frame]) -> Option<Place> {
         None => {
             let caller = frames[..innermost].iter().rev().find(|frame| frame.is_program);
             // the line may change while it computes, and tells nothing of where it is stuck
-            Place { caller_source: None, ..Place::new(program.function.clone(), program.source.clone(), caller) }
+            Place {
+                caller_source: None,
+                ..Place::new(program.function.clone(), program.source.clone(), caller)
+            }
         }
     })
 }
@@ -133,7 +136,11 @@ pub(super) fn sentence(groups: &[Group]) -> String {
         [] => return "There is no stack to show.".into(),
         [one] if total == 1 => capital(&named(one)),
         [all] => {
-            format!("All {total} ranks are{} in {}", if all.stopped == all.ranks { " stopped" } else { "" }, all.place.text())
+            format!(
+                "All {total} ranks are{} in {}",
+                if all.stopped == all.ranks { " stopped" } else { "" },
+                all.place.text()
+            )
         }
         [most, rest @ ..] if most.count * 2 > total => {
             let mut rest: Vec<_> = rest.iter().collect();

@@ -84,7 +84,9 @@ impl Backends {
         let native = match with {
             With::Auto => {
                 let found = eu_stack().or_else(gdb);
-                Some(found.ok_or_else(|| missing("neither eu-stack nor gdb is installed: install elfutils or gdb"))?)
+                Some(found.ok_or_else(|| {
+                    missing("neither eu-stack nor gdb is installed: install elfutils or gdb")
+                })?)
             }
             With::EuStack => Some(eu_stack().ok_or("eu-stack is not installed: install elfutils")?),
             With::Gdb => Some(gdb().ok_or("gdb is not installed")?),
@@ -110,7 +112,11 @@ impl Backends {
     }
 
     /// Finds the frames of a process in its copy, and those of Python.
-    pub(super) async fn look(&self, pid: i32, copy: Option<Result<Snapshot, NoStack>>) -> Result<Looked, NoStack> {
+    pub(super) async fn look(
+        &self,
+        pid: i32,
+        copy: Option<Result<Snapshot, NoStack>>,
+    ) -> Result<Looked, NoStack> {
         let native = match (&self.native, copy) {
             (Some(debugger), Some(Ok(copy))) => Some(debugger.read(&copy, self.limit).await),
             (_, Some(Err(error))) => Some(Err(error)),
@@ -125,12 +131,15 @@ impl Backends {
             (Some(Ok(native)), Some(Ok(python))) => Ok(joined(python, native)),
             // each is worth something alone
             (Some(Err(error)), Some(Ok(python))) => Ok(Looked { note: Some(error.message), ..python }),
-            (Some(native), Some(Err(error))) => native.map(|native| Looked { note: Some(error.message), ..native }),
+            (Some(native), Some(Err(error))) => {
+                native.map(|native| Looked { note: Some(error.message), ..native })
+            }
             (Some(native), None) => native,
             (None, Some(python)) => python,
-            (None, None) => {
-                Err(NoStack::new(Outcome::Failed, format!("process {pid} is no Python; py-spy reads nothing else")))
-            }
+            (None, None) => Err(NoStack::new(
+                Outcome::Failed,
+                format!("process {pid} is no Python; py-spy reads nothing else"),
+            )),
         }
     }
 
@@ -148,7 +157,8 @@ impl Backends {
                         NoStack::new(Outcome::Failed, format!("py-spy's report cannot be read: {error}"))
                     })?;
                     let threads = threads.into_iter().filter(|(_, frames)| !frames.is_empty());
-                    let mut threads: Vec<_> = threads.map(|(tid, frames)| (tid.unwrap_or(pid), frames)).collect();
+                    let mut threads: Vec<_> =
+                        threads.map(|(tid, frames)| (tid.unwrap_or(pid), frames)).collect();
                     threads.sort_by_key(|(tid, _)| (*tid != pid, *tid));
                     threads.truncate(if self.all_threads { usize::MAX } else { 1 });
                     if threads.is_empty() {
@@ -190,7 +200,8 @@ impl Debugger {
     /// The stacks in a snapshot.
     pub(super) async fn read(&self, copy: &Snapshot, limit: Duration) -> Result<Looked, NoStack> {
         let failed = |why: String| NoStack::new(Outcome::Failed, why);
-        let file = in_memory(&image(copy)).map_err(|error| failed(format!("no memory for a copy: {error}")))?;
+        let file =
+            in_memory(&image(copy)).map_err(|error| failed(format!("no memory for a copy: {error}")))?;
         // in memory, so that none is ever left behind
         let core = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
         let text = said(self.command(&core, &find::executable(copy.pid)), self.name(), limit).await?;
@@ -204,7 +215,8 @@ impl Debugger {
             let frames = frame::stack(thread.frames, |address| copy.file_at(address));
             (thread.tid.unwrap_or(copy.pid), frames)
         };
-        let mut threads: Vec<_> = threads.into_iter().map(stack).filter(|(_, frames)| !frames.is_empty()).collect();
+        let mut threads: Vec<_> =
+            threads.into_iter().map(stack).filter(|(_, frames)| !frames.is_empty()).collect();
         threads.sort_by_key(|(tid, _)| (*tid != copy.pid, *tid));
         if threads.first().is_none_or(|(tid, _)| *tid != copy.pid) {
             return Err(failed(format!("{} found no stack in process {}", self.name(), copy.pid)));

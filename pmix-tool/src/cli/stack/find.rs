@@ -66,7 +66,9 @@ pub(super) fn find(info: &ProcInfo, host: &str) -> Result<i32, NoStack> {
         }
         (Claim::None, _) => Ok(pid),
         (Claim::NoProcess, _) => {
-            let message = format!("process {pid} is gone, or its id is of another pid namespace, such as a container's");
+            let message = format!(
+                "process {pid} is gone, or its id is of another pid namespace, such as a container's"
+            );
             Err(NoStack::new(Outcome::Gone, message))
         }
         (Claim::Other, _) => {
@@ -95,11 +97,14 @@ fn claim(pid: i32, proc: &ProcId) -> Claim {
         Err(_) => return Claim::None,
     };
     let value = |name: &str| {
-        let mut variables = environment.split(|byte| *byte == 0).filter_map(|text| std::str::from_utf8(text).ok());
+        let mut variables =
+            environment.split(|byte| *byte == 0).filter_map(|text| std::str::from_utf8(text).ok());
         variables.find_map(|text| text.strip_prefix(name)?.strip_prefix('='))
     };
     match (value("PMIX_NAMESPACE"), value("PMIX_RANK")) {
-        (Some(nspace), Some(rank)) if *nspace == *proc.nspace && *rank == proc.rank.to_string() => Claim::Same,
+        (Some(nspace), Some(rank)) if *nspace == *proc.nspace && *rank == proc.rank.to_string() => {
+            Claim::Same
+        }
         (None, _) | (_, None) => Claim::None,
         _ => Claim::Other,
     }
@@ -115,7 +120,9 @@ fn is_same_host(a: &str, b: &str) -> bool {
 pub(super) fn refusal(pid: i32, error: &io::Error) -> NoStack {
     match error.raw_os_error() {
         Some(libc::ESRCH | libc::ENOENT) => NoStack::gone(pid),
-        _ if error.kind() == io::ErrorKind::PermissionDenied => NoStack::new(Outcome::NotPermitted, why_not(pid)),
+        _ if error.kind() == io::ErrorKind::PermissionDenied => {
+            NoStack::new(Outcome::NotPermitted, why_not(pid))
+        }
         _ if error.kind() == io::ErrorKind::TimedOut => {
             let message = format!(
                 "process {pid} does not stop: it is inside of an uninterruptible system call, as of a file system or device \
@@ -141,7 +148,9 @@ fn why_not(pid: i32) -> String {
     let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
     match scope.trim() {
         "" | "0" => {
-            format!("process {pid} may not be traced; a container needs CAP_SYS_PTRACE for that, other systems root")
+            format!(
+                "process {pid} may not be traced; a container needs CAP_SYS_PTRACE for that, other systems root"
+            )
         }
         "3" => "no process may be traced until the next boot: kernel.yama.ptrace_scope is 3".into(),
         scope => format!(

@@ -21,7 +21,7 @@ pub(super) struct Frame {
 /// A frame as a debugger prints it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RawFrame {
-    /// `None` for inlined functions of some debuggers, which are where their caller is.
+    /// `None` if the debugger does not say.
     pub(super) address: Option<u64>,
     /// `None` without symbols.
     pub(super) function: Option<String>,
@@ -43,8 +43,15 @@ const SYSTEM: [&str; 4] = ["/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/"];
 const RUNTIMES: [&str; 9] =
     ["std::", "<std::", "core::", "<core::", "alloc::", "<alloc::", "tokio::", "<tokio::", "__gnu_cxx::"];
 /// Functions that lead to `main` or to the function of a thread, without the `__` that some have.
-const STARTERS: [&str; 7] =
-    ["_start", "libc_start_main", "libc_start_main_impl", "libc_start_call_main", "start_thread", "clone", "clone3"];
+const STARTERS: [&str; 7] = [
+    "_start",
+    "libc_start_main",
+    "libc_start_main_impl",
+    "libc_start_call_main",
+    "start_thread",
+    "clone",
+    "clone3",
+];
 /// The main functions of C and of Fortran, which comes below the one of C.
 const MAIN: [&str; 2] = ["MAIN__", "main"];
 
@@ -65,13 +72,18 @@ impl fmt::Display for Source {
 impl Frame {
     /// What a debugger has printed; `file` is the one mapped at an address.
     fn new<'a>(raw: RawFrame, file: &impl Fn(u64) -> Option<&'a str>) -> Self {
+        let has_address = raw.address.is_some();
         let file = raw.address.and_then(file);
         let function = match (raw.function, file) {
             (Some(name), _) => clean(&name),
             (None, Some(path)) => format!("?? ({})", path.rsplit('/').next().unwrap_or(path)),
             (None, None) => "??".into(),
         };
-        let is_system = file.is_none_or(|path| SYSTEM.iter().any(|dir| path.starts_with(dir)));
+        // code without a file is the vDSO's, or made at run time
+        let is_system = match file {
+            Some(path) => SYSTEM.iter().any(|dir| path.starts_with(dir)),
+            None => has_address || raw.source.is_none(),
+        };
         let is_program = !is_system && !RUNTIMES.iter().any(|start| function.starts_with(start));
         Self { function, source: raw.source, is_program }
     }
@@ -80,7 +92,9 @@ impl Frame {
     /// `PMPI_Barrier`.
     pub(super) fn library_call(&self) -> Option<&str> {
         let name = &*self.function;
-        let name = name.strip_prefix(['P', 'p']).filter(|name| name.starts_with("MPI_") || name.starts_with("shmem_"));
+        let name = name
+            .strip_prefix(['P', 'p'])
+            .filter(|name| name.starts_with("MPI_") || name.starts_with("shmem_"));
         let name = name.unwrap_or(&self.function);
         let is_capital = |rest: &str| rest.starts_with(|first: char| first.is_ascii_uppercase());
         let is_call = ["MPI_", "PMIx_"].iter().any(|start| name.strip_prefix(start).is_some_and(is_capital));
@@ -110,9 +124,10 @@ fn is_starter(name: &str) -> bool {
 pub(super) fn stack<'a>(raw: Vec<RawFrame>, file: impl Fn(u64) -> Option<&'a str>) -> Vec<Frame> {
     let mut frames: Vec<_> = raw.into_iter().rev().map(|raw| Frame::new(raw, &file)).collect();
     let position = |name: &str| frames.iter().position(|frame| frame.function == name);
-    let start = MAIN.iter().find_map(|name| position(name)).unwrap_or_else(|| {
-        frames.iter().take_while(|frame| is_starter(&frame.function)).count()
-    });
+    let start = MAIN
+        .iter()
+        .find_map(|name| position(name))
+        .unwrap_or_else(|| frames.iter().take_while(|frame| is_starter(&frame.function)).count());
     // something is left of a thread that has not got further
     frames.drain(..start.min(frames.len().saturating_sub(1)));
     frames

@@ -1,6 +1,6 @@
 //! A snapshot as a small core file, which gdb and eu-stack read.
 
-use procfs::process::{MMapPath, MMPermissions};
+use procfs::process::{MMPermissions, MMapPath};
 
 use super::registers::Registers;
 use super::snapshot::{PAGE, Piece, Snapshot};
@@ -65,7 +65,12 @@ pub(super) fn image(snapshot: &Snapshot) -> Vec<u8> {
     let mut file = Bytes::default();
     elf_header(&mut file, headers);
     let notes_at = ELF_HEADER + PROGRAM_HEADER * headers as u64;
-    program_header(&mut file, PT_NOTE, notes_at, &Segment { address: 0, size: notes.len() as u64, bytes: &notes });
+    program_header(
+        &mut file,
+        PT_NOTE,
+        notes_at,
+        &Segment { address: 0, size: notes.len() as u64, bytes: &notes },
+    );
     let mut at = (notes_at + notes.len() as u64).next_multiple_of(PAGE);
     for segment in &segments {
         program_header(&mut file, PT_LOAD, at, segment);

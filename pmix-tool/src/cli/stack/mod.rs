@@ -142,7 +142,12 @@ async fn all_jobs(tool: Result<Tool, Error>) -> Result<(Tool, Vec<Nspace>), Erro
 }
 
 /// Looks at the ranks of a job, some at a time.
-async fn look(backends: &Backends, nspace: Nspace, procs: Vec<ProcInfo>, ranks: Option<&RankSet>) -> JobReport {
+async fn look(
+    backends: &Backends,
+    nspace: Nspace,
+    procs: Vec<ProcInfo>,
+    ranks: Option<&RankSet>,
+) -> JobReport {
     let missing = ranks.map(|ranks| ranks - &procs.iter().map(|info| info.proc.rank).collect());
     let named = procs.into_iter().filter(|info| ranks.is_none_or(|ranks| ranks.contains(info.proc.rank)));
     let mut reports = Vec::new();

@@ -13,7 +13,8 @@ pub(super) fn eu_stack(text: &str) -> Vec<RawThread> {
         } else if let Some(thread) = threads.last_mut() {
             if let Some(rest) = numbered(line) {
                 thread.frames.push(eu_stack_frame(rest));
-            } else if let (Some(source), Some(frame)) = (line.strip_prefix("    "), thread.frames.last_mut()) {
+            } else if let (Some(source), Some(frame)) = (line.strip_prefix("    "), thread.frames.last_mut())
+            {
                 frame.source = eu_stack_source(source);
             }
         }
@@ -33,7 +34,8 @@ fn eu_stack_frame(text: &str) -> RawFrame {
 fn eu_stack_source(text: &str) -> Option<Source> {
     let (rest, last) = text.trim().rsplit_once(':')?;
     let last = last.parse().ok()?;
-    let with_column = rest.rsplit_once(':').and_then(|(file, line)| Some(Source::new(file, line.parse().ok()?)));
+    let with_column =
+        rest.rsplit_once(':').and_then(|(file, line)| Some(Source::new(file, line.parse().ok()?)));
     with_column.or_else(|| Some(Source::new(rest, last)))
 }
 
@@ -43,10 +45,13 @@ pub(super) fn gdb(text: &str) -> Vec<RawThread> {
     let mut threads: Vec<RawThread> = Vec::new();
     for line in text.lines() {
         if line.starts_with("Thread ") && line.trim_end().ends_with(':') {
-            let tid = line.rsplit_once("LWP ").and_then(|(_, rest)| number(rest));
+            let tid = line.split_once("LWP ").and_then(|(_, rest)| number(rest));
             threads.push(RawThread { tid, frames: Vec::new() });
         } else if let (Some(rest), Some(thread)) = (numbered(line), threads.last_mut()) {
-            thread.frames.push(gdb_frame(rest));
+            let mut frame = gdb_frame(rest);
+            // an inlined function is where the one is that it has called
+            frame.address = frame.address.or_else(|| thread.frames.last()?.address);
+            thread.frames.push(frame);
         }
     }
     threads

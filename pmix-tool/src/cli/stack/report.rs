@@ -100,7 +100,8 @@ impl JobReport {
             Some((proc.rank, answer::place(main)?, proc.is_stopped))
         });
         let places = answer::groups(places);
-        let stacks = procs.iter().flat_map(|proc| proc.stacks.iter().map(|stack| (proc.rank, stack.as_slice())));
+        let stacks =
+            procs.iter().flat_map(|proc| proc.stacks.iter().map(|stack| (proc.rank, stack.as_slice())));
         let tree = tree::merge(stacks);
         Self { answer: answer::sentence(&places), nspace, places, tree, procs, missing }
     }

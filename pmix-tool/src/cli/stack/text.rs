@@ -31,7 +31,8 @@ pub(super) fn write(out: &mut dyn Write, nodes: &[Node], width: Option<usize>) -
     add(&mut rows, nodes, "", width / 3);
     let ranks = rows.iter().map(|row| row.ranks.chars().count()).max().unwrap_or(0);
     let room = width.saturating_sub(ranks + 2).max(NARROWEST);
-    let needed = rows.iter().map(|row| row.lead.chars().count() + label(row, usize::MAX).chars().count()).max();
+    let needed =
+        rows.iter().map(|row| row.lead.chars().count() + label(row, usize::MAX).chars().count()).max();
     let room = room.min(needed.unwrap_or(0));
     for row in &rows {
         let lead = row.lead.chars().count();
@@ -62,7 +63,8 @@ fn add(rows: &mut Vec<Row>, nodes: &[Node], lead: &str, ranks: usize) {
 
 /// `0-2,4-15 (15)`
 fn counted(node: &Node, columns: usize) -> String {
-    let threads = if node.threads > node.count { format!(", {} threads", node.threads) } else { String::new() };
+    let threads =
+        if node.threads > node.count { format!(", {} threads", node.threads) } else { String::new() };
     let count = format!(" ({}{threads})", node.count);
     let (ranks, _) = shortened(&node.ranks, columns.saturating_sub(count.len()));
     format!("{ranks}{count}")
