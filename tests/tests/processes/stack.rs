@@ -189,6 +189,65 @@ async fn one_that_may_not_be_traced_is_named_with_what_to_do() {
     job.end().await;
 }
 
+/// Functions of Python with those that they have called, or a line on standard error.
+#[tokio::test]
+async fn processes_of_python_show_its_functions() {
+    let python = std::env::var_os("PMIX_PYTHON").unwrap_or_else(|| "python3".into());
+    let beside = Path::new(&python).with_file_name("py-spy");
+    let found = Some(beside).filter(|file| file.is_absolute() && file.is_file());
+    let Some(py_spy) = found.or_else(|| on_path("py-spy", "pip install py-spy")) else { return };
+    if !is_installed() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("late.py");
+    fs::write(
+        &program,
+        "import time\ndef late():\n    print('here', flush=True)\n    time.sleep(1000)\nlate()\n",
+    )
+    .unwrap();
+    let mut command = pmixrun(dir.path(), &["-n", "2"]);
+    command.arg(python).arg(program);
+    let mut job = Running::start(command);
+    for _ in 0..2 {
+        job.line_with("here").await;
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let beside = std::iter::once(py_spy.parent().unwrap().to_owned());
+    let path = std::env::join_paths(beside.chain(std::env::split_paths(&path))).unwrap();
+    for (with, by) in [("auto", "py-spy and eu-stack"), ("py-spy", "py-spy")] {
+        // it may look just before they sleep
+        let report = within(async {
+            loop {
+                let mut command = pmix(dir.path(), &["--json", "--with", with]);
+                command.env("PATH", &path);
+                let (code, report) = json(command);
+                assert_eq!(code, Some(0), "{report:#}");
+                if report["jobs"][0]["places"][0]["count"] == 2 {
+                    break report;
+                }
+            }
+        })
+        .await;
+        let job = &report["jobs"][0];
+        assert_eq!(job["procs"][1]["by"], by, "{report:#}");
+        assert_eq!(job["answer"], "All 2 ranks are in late, called from <module>.", "{report:#}");
+        let (outer, inner) = (&job["tree"][0], &job["tree"][0]["children"][0]);
+        assert_eq!(
+            (&outer["sources"][0], &outer["ranks"]),
+            (&"late.py:5".into(), &"0-1".into()),
+            "{report:#}"
+        );
+        assert_eq!(
+            (&inner["function"], &inner["children"]),
+            (&"late".into(), &Value::Array(vec![])),
+            "{report:#}"
+        );
+    }
+    job.signal(Signal::TERM);
+    job.end().await;
+}
+
 /// Without debuggers there is a line that says which to install.
 #[test]
 fn without_a_debugger_it_says_what_to_install() {

@@ -2,7 +2,8 @@
 //!
 //! The place of a rank is the function of MPI, PMIx or OpenSHMEM that its program has called, whatever that does inside. Outside of
 //! these it is the function that the innermost one of the program has called, such as `usleep`, or that one itself. Two ranks
-//! are at the same place if they have called the same function from the same line. More than half of the ranks at one place
+//! are at the same place if they have called the same function from the same line, or if they compute in the same function of
+//! the program, whatever their lines. More than half of the ranks at one place
 //! are the majority; without one, all places are listed, the largest first.
 
 use std::cmp::Reverse;

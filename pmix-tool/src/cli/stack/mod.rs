@@ -39,8 +39,8 @@ const MAX_COPIES: usize = 64;
 /// are in a function, and their number. Ranks of other hosts are named, and not looked at. Libraries without debug
 /// information have functions but no lines.
 ///
-/// Each thread is stopped for less than a millisecond, while its registers and its stack are copied; eu-stack (of elfutils)
-/// or gdb reads the copy. py-spy does not stop a process. Ranks that were stopped stay stopped.
+/// Each thread is stopped while its registers and its stack are copied, which takes less than a millisecond; eu-stack (of
+/// elfutils) or gdb reads the copy. py-spy does not stop a process. Ranks that were stopped stay stopped.
 ///
 /// The JSON report is one object: {"jobs": [{"nspace", "answer", "places": [{"function", "source", "caller", "caller_source",
 /// "ranks", "count", "stopped"}], "tree": [{"function", "sources", "ranks", "count", "threads", "children"}], "procs":

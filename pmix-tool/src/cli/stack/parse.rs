@@ -88,6 +88,9 @@ fn hexadecimal(text: &str) -> Option<u64> {
     u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
 }
 
+/// A thread of Python, as far as it is known which one, with its frames.
+pub(super) type PyStack = (Option<i32>, Vec<Frame>);
+
 /// A thread in the report of py-spy.
 #[derive(Debug, Deserialize)]
 struct PyThread {
@@ -106,7 +109,7 @@ struct PyFrame {
 ///
 /// # Errors
 /// That of the JSON reader.
-pub(super) fn py_spy(text: &str) -> Result<Vec<(Option<i32>, Vec<Frame>)>, serde_json::Error> {
+pub(super) fn py_spy(text: &str) -> Result<Vec<PyStack>, serde_json::Error> {
     let threads: Vec<PyThread> = serde_json::from_str(text)?;
     let frame = |frame: PyFrame| Frame {
         function: frame.name,
