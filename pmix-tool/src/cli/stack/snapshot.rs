@@ -17,7 +17,7 @@ use nix::libc;
 use nix::sys::ptrace;
 use nix::unistd::Pid;
 use procfs::process::{MMapPath, MemoryMap, Process};
-use rustix::process::{WaitOptions, setpriority_process, waitpid};
+use rustix::process::{WaitId, WaitIdOptions, setpriority_process, waitid};
 
 use super::link_map;
 use super::registers::Registers;
@@ -129,18 +129,25 @@ fn copy_thread(tid: i32, memory: &File, maps: &[MemoryMap]) -> io::Result<Thread
     let _ = setpriority_process(None, HURRY);
     ptrace::seize(pid, ptrace::Options::empty())?;
     ptrace::interrupt(pid)?;
-    let options = WaitOptions::from_bits_retain(libc::__WALL.cast_unsigned());
-    let status = match waitpid(rustix::process::Pid::from_raw(tid), options)? {
-        Some((_, status)) if status.stopped() => status,
-        _ => return Err(io::Error::from_raw_os_error(libc::ESRCH)),
-    };
+    let stop = wait_until_stopped(tid)?;
     let since = Instant::now();
     let registers = Registers::of(pid)?;
     let stack = copy_stack(memory, maps, registers.stack_pointer(), since + MAX_STOPPED);
-    if status.as_raw() >> 16 == libc::PTRACE_EVENT_STOP {
+    if stop >> 8 == libc::PTRACE_EVENT_STOP {
         ptrace::detach(pid, None)?;
     }
     Ok(ThreadCopy { tid, registers, stack, stopped: since.elapsed() })
+}
+
+/// Why it has stopped: a signal, or this and a ptrace event. The report is left with the kernel: a signal whose stop was reported
+/// is gone when its tracer ends.
+fn wait_until_stopped(tid: i32) -> io::Result<i32> {
+    let gone = || io::Error::from_raw_os_error(libc::ESRCH);
+    let thread = rustix::process::Pid::from_raw(tid).ok_or_else(gone)?;
+    let any_thread = WaitIdOptions::from_bits_retain(libc::__WALL.cast_unsigned());
+    let options = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | any_thread;
+    let status = waitid(WaitId::Pid(thread), options)?.ok_or_else(gone)?;
+    status.trapping_signal().or(status.stopping_signal()).ok_or_else(gone)
 }
 
 /// From the page of the stack pointer upwards, until the mapping or the time ends.

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 use std::{env, fs, io};
@@ -11,12 +11,13 @@ use std::{env, fs, io};
 use nix::sys::ptrace;
 use pmix_tool::types::{Pid, ProcState};
 use pmix_tool::{ProcId, ProcInfo};
-use procfs::process::Process;
+use procfs::process::{MMapPath, Process};
 use rustix::process::{Signal, kill_process};
 
 use crate::cli::stack::backend::{Backends, Debugger, Kind, LIMIT, With};
 use crate::cli::stack::find::{self, Outcome};
-use crate::cli::stack::snapshot::snapshot;
+use crate::cli::stack::image::image;
+use crate::cli::stack::snapshot::{Piece, snapshot};
 
 /// Killed at the end, in whatever state it is.
 struct Sleeper(Child);
@@ -107,15 +108,68 @@ fn no_signal_is_lost() {
         thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
     let line = || lines.recv_timeout(Duration::from_secs(20)).unwrap();
     assert_eq!(line(), "ready");
-    for _ in 0..200 {
-        let pid = shell.pid();
-        let looker = thread::spawn(move || snapshot(pid, false));
+    let pid = shell.pid();
+    let (end, ended) = mpsc::channel::<()>();
+    let looker = thread::spawn(move || {
+        while ended.try_recv() == Err(TryRecvError::Empty) {
+            // it may not be let go by the last one yet
+            let _ = snapshot(pid, false);
+        }
+    });
+    for _ in 0..500 {
         shell.signal(Signal::USR1);
-        looker.join().unwrap().unwrap();
         assert_eq!(line(), "got");
     }
+    drop(end);
+    looker.join().unwrap();
     drop(shell);
     let _ = reader.join().unwrap();
+}
+
+/// Words of a core file.
+fn word(image: &[u8], at: usize) -> u64 {
+    u64::from_ne_bytes(image[at..at + 8].try_into().unwrap())
+}
+
+/// eu-stack takes an address outside of all segments for one of another library.
+#[test]
+fn a_core_file_has_a_segment_for_all_that_is_mapped_of_files_and_for_the_stack() {
+    let sleeper = Sleeper::sleep();
+    let copy = snapshot(sleeper.pid(), false).unwrap();
+    let image = image(&copy);
+    assert_eq!(&image[..6], b"\x7fELF\x02\x01");
+    let count = u16::from_ne_bytes(image[56..58].try_into().unwrap());
+    let headers = (0..usize::from(count)).map(|index| 64 + 56 * index);
+    // where they are in the file and in the memory, and their sizes there
+    let loads: Vec<_> = headers
+        .filter(|at| image[*at] == 1)
+        .map(|at| [8, 16, 32, 40].map(|field| word(&image, at + field)))
+        .collect();
+    assert!(loads.windows(2).all(|pair| pair[0][1] + pair[0][3] <= pair[1][1]), "{loads:x?}");
+    let last = loads.iter().rfind(|load| load[2] > 0).unwrap();
+    assert_eq!(last[0] + last[2], image.len() as u64);
+    for map in copy.maps.iter().filter(|map| matches!(map.pathname, MMapPath::Path(_))) {
+        let (start, end) = map.address;
+        let inside = loads.iter().filter(|load| (start..end).contains(&load[1])).map(|load| load[3]);
+        assert_eq!(inside.sum::<u64>(), end - start, "{map:?}");
+    }
+    let stack = &copy.threads[0].stack;
+    let load = loads.iter().find(|load| load[1] == stack.address).unwrap();
+    let (at, size) = (usize::try_from(load[0]).unwrap(), usize::try_from(load[2]).unwrap());
+    assert_eq!(image[at..at + size], stack.bytes);
+}
+
+/// Stacks of two threads in one mapping: each was copied to its end.
+#[test]
+fn copies_that_overlap_are_cut() {
+    let sleeper = Sleeper::sleep();
+    let mut copy = snapshot(sleeper.pid(), false).unwrap();
+    let (inner, outer) = (0x1000_0000, 0x1000_1000);
+    copy.pieces = [outer, inner].map(|address| Piece { address, bytes: vec![7; 0x3000] }).into();
+    copy.maps.clear();
+    let image = image(&copy);
+    let sizes: Vec<_> = (0..3).map(|index| 64 + 56 * (index + 1)).map(|at| word(&image, at + 32)).collect();
+    assert_eq!(sizes[..2], [0x1000, 0x3000]);
 }
 
 #[test]
