@@ -66,7 +66,7 @@ enum Act {
     MaybeAlone,
     /// `block`: nothing more, for ever.
     Block,
-    /// `spin-until FILE`: computes until this file is there, says for how long it was not running at most, finalize.
+    /// `spin-until FILE`: computes until this file is there, says for how long it was stopped at most, finalize.
     SpinUntil(String),
     /// `leave`: exits with 0 and without finalize.
     Leave,
@@ -186,16 +186,24 @@ async fn run(act: Act) -> Result<u8, Error> {
     Ok(if let Act::FenceThenExit(code) = act { code } else { 0 })
 }
 
-/// Looks at the clock all the time, and at the directory.
-#[inline(never)]
+/// Looks at the clock all the time, and at the directory. It was stopped when it neither ran nor waited for a processor.
 fn spin_until(file: &str) {
-    let (mut last, mut gap) = (Instant::now(), Duration::ZERO);
+    let started = Instant::now();
+    let stopped = || started.elapsed().saturating_sub(busy());
+    let (mut last, mut longest) = (stopped(), Duration::ZERO);
     while !Path::new(file).exists() {
-        let now = Instant::now();
-        gap = gap.max(now - last);
+        let now = stopped();
+        longest = longest.max(now.saturating_sub(last));
         last = now;
     }
-    println!("not running for {} us", gap.as_micros());
+    println!("stopped for {} us", longest.as_micros());
+}
+
+/// How long this thread has run and waited for a processor; 0 where the kernel does not count that.
+fn busy() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanoseconds = text.split_whitespace().take(2).filter_map(|word| word.parse::<u64>().ok());
+    Duration::from_nanos(nanoseconds.sum())
 }
 
 async fn put_commit_get(client: &Client, keys: u32) -> Result<(), Error> {

@@ -40,7 +40,7 @@ fn state(pid: i32) -> (String, String) {
     (value("State:"), value("TracerPid:"))
 }
 
-/// How long a rank that computes was not running at most, while it was looked at.
+/// How long a rank that computes was stopped at most, while it was looked at. It says so itself.
 async fn longest_gap() -> Duration {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("end");
@@ -57,13 +57,13 @@ async fn longest_gap() -> Duration {
         );
     }
     fs::write(&file, "").unwrap();
-    let line = job.line_with("not running for").await;
+    let line = job.line_with("stopped for").await;
     let (status, out, err) = job.end().await;
     assert!(status.success(), "{out}{err}");
     Duration::from_micros(line.split_whitespace().rev().nth(1).unwrap().parse().unwrap())
 }
 
-/// It says so itself. Other processes may need its processor for a while, too.
+/// Where the kernel does not count how long a process waits for a processor, that is included; so it may take some attempts.
 #[tokio::test]
 async fn a_rank_is_stopped_for_less_than_100_ms() {
     if !is_installed() {
