@@ -147,7 +147,7 @@ fn wait_until_stopped(tid: i32) -> io::Result<i32> {
     let any_thread = WaitIdOptions::from_bits_retain(libc::__WALL.cast_unsigned());
     let options = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | any_thread;
     let status = waitid(WaitId::Pid(thread), options)?.ok_or_else(gone)?;
-    status.trapping_signal().or(status.stopping_signal()).ok_or_else(gone)
+    status.trapping_signal().or_else(|| status.stopping_signal()).ok_or_else(gone)
 }
 
 /// From the page of the stack pointer upwards, until the mapping or the time ends.

@@ -255,7 +255,7 @@ trait Dead {
 
 impl Dead for procfs::ProcResult<procfs::process::Stat> {
     fn is_none_or_zombie(&self) -> bool {
-        self.as_ref().map_or(true, |stat| stat.state == 'Z')
+        !matches!(self, Ok(stat) if stat.state != 'Z')
     }
 }
 
