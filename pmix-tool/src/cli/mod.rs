@@ -8,6 +8,7 @@ mod query;
 mod release;
 mod render;
 mod selection;
+mod stack;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -32,6 +33,7 @@ enum Command {
     Ps(ps::Args),
     Query(query::Args),
     Release(release::Args),
+    Stack(stack::Args),
 }
 
 const AFTER_HELP: &str = "\
@@ -105,6 +107,7 @@ fn run(cli: Cli, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
             Command::Ps(args) => ps::run(args, console).await,
             Command::Query(args) => query::run(args, console).await,
             Command::Release(args) => release::run(args, console).await,
+            Command::Stack(args) => stack::run(args, console).await,
         }
     })
 }

@@ -11,6 +11,7 @@ mod job_control;
 mod pmixrun;
 mod python;
 mod spawn;
+mod stack;
 mod start;
 mod tcp_exchange;
 mod vnodes;
