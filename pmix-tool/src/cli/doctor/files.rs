@@ -181,7 +181,7 @@ mod tests {
             found[0].level == Level::Failure && found[0].text.contains("/none does not exist"),
             "{found:?}"
         );
-        std::fs::write(dir.path().join("file"), "").unwrap();
+        fs::write(dir.path().join("file"), "").unwrap();
         assert!(check_place(&dir.path().join("file"), &TMP)[0].text.contains("not a directory"));
         use std::os::unix::fs::PermissionsExt;
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();

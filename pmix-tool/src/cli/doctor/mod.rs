@@ -25,6 +25,8 @@ use super::{Console, Trouble};
 /// system that hangs is a finding.
 const LIMIT: Duration = Duration::from_secs(5);
 
+type Check = fn() -> Vec<Finding>;
+
 /// Checks this node for what makes launches fail
 ///
 /// Looks at the directories and servers of this user, file systems for temporary files and shared memory, limits, host
@@ -61,7 +63,7 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
-    let groups: [(&'static str, fn() -> Vec<Finding>); 6] = [
+    let groups: [(_, Check); 6] = [
         ("files", files::check),
         ("limits", limits::check),
         ("network", network::check),
