@@ -97,7 +97,7 @@ impl Report {
         let rest = self.findings.len() - self.failures - self.warnings;
         let hint = if is_verbose { "" } else { " (-v shows them)" };
         let (failures, warnings) = (counted(self.failures, "failure"), counted(self.warnings, "warning"));
-        writeln!(out, "{failures}, {warnings}; {rest} more findings need no action{hint}")
+        writeln!(out, "{failures}, {warnings}; {} without need for action{hint}", counted(rest, "finding"))
     }
 }
 
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(
             written(findings.clone(), false, None),
             "WARN  limits: few; ulimit -n 9\nFAIL  files: /a\\u{1b}b is full; remove files\n\
-             1 failure, 1 warning; 1 more findings need no action (-v shows them)\n"
+             1 failure, 1 warning; 1 finding without need for action (-v shows them)\n"
         );
         assert!(written(findings, true, None).starts_with("ok    limits: fine\n"));
     }
