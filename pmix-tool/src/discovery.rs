@@ -325,6 +325,25 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn fifos_in_the_place_of_files_make_nobody_wait() {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+        let mut fakes = FakeServers::new();
+        let file = fakes.add("a", 1, true);
+        fs::remove_file(&file).unwrap();
+        mknodat(CWD, &file, FileType::Fifo, Mode::RWXU, 0).unwrap();
+        let error = ServerInfo::read(&file).unwrap_err().to_string();
+        assert!(error.contains("not a regular file"), "{error}");
+        let lock = fakes.add("b", 2, false).with_file_name(LOCK);
+        fs::remove_file(&lock).unwrap();
+        mknodat(CWD, &lock, FileType::Fifo, Mode::RWXU, 0).unwrap();
+        let found = discover_in(fakes.root.path()).unwrap();
+        assert_eq!(
+            found.iter().map(|server| (server.pid, server.is_alive)).collect::<Vec<_>>(),
+            [(2, false)]
+        );
+    }
+
+    #[test]
     fn tol_05_a_directory_that_others_may_write_to_is_not_trusted() {
         let fakes = FakeServers::new();
         let base = user_dir(fakes.root.path());

@@ -20,11 +20,11 @@ pub(super) fn check() -> Vec<Finding> {
     ]
 }
 
-/// A rank takes a connection and three pipes of its server.
+/// A rank takes about five of its launcher: a connection, three pipes and a pidfd.
 fn open_files(limit: Rlimit) -> Finding {
     let Some(count) = limit.current else { return Finding::ok(CHECK, "open files are not limited") };
     let text =
-        format!("{count} open files, enough for about {} ranks on this node", count.saturating_sub(64) / 4);
+        format!("{count} open files, enough for about {} ranks on this node", count.saturating_sub(64) / 5);
     if count < 1024 {
         Finding::warning(CHECK, format!("only {text}"), raise('n', limit, 4096))
     } else {
@@ -94,7 +94,7 @@ mod tests {
     fn a_small_limit_says_its_number_and_how_to_raise_it() {
         let few = open_files(limit(256, 9999));
         assert_eq!((few.level, few.remedy.as_deref()), (Level::Warning, Some("raise it: ulimit -n 4096")));
-        assert!(few.text.contains("256 open files, enough for about 48 ranks"), "{few:?}");
+        assert!(few.text.contains("256 open files, enough for about 38 ranks"), "{few:?}");
         assert!(open_files(limit(256, 512)).remedy.unwrap().contains("hard limit is 512"));
         assert_eq!(open_files(limit(1024, 1024)).level, Level::Ok);
         assert_eq!(stack(limit(MIB, 64 * MIB)).remedy.as_deref(), Some("raise it: ulimit -s 8192"));
