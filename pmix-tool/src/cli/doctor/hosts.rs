@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::StreamExt;
 
 use super::finding::Finding;
-use super::run::{printed, read_regular, which, within};
+use super::run::{find, printed, read_regular, within};
 
 const CHECK: &str = "hosts";
 const MOST_BYTES: u64 = 1 << 20;
@@ -44,7 +44,7 @@ pub(super) async fn check(file: PathBuf, ssh: bool) -> Vec<Finding> {
         format!("{} of {} hosts in {} resolve", hosts.len() - unresolved.len(), hosts.len(), file.display()),
     ));
     findings.extend(unresolved);
-    match (which("ssh"), ssh) {
+    match (find("ssh").await, ssh) {
         (None, _) => {
             let text = "ssh is not in PATH, so other hosts cannot be reached";
             findings.push(Finding::warning(

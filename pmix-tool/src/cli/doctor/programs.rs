@@ -8,7 +8,7 @@ use rustix::fs::{Access, access};
 use rustix::process::geteuid;
 
 use super::finding::Finding;
-use super::run::{printed, which};
+use super::run::{find, printed};
 
 const CHECK: &str = "programs";
 const LIMIT: Duration = Duration::from_secs(3);
@@ -26,7 +26,7 @@ const PROGRAMS: [(&str, &str, &str); 6] = [
 pub(super) async fn check() -> Vec<Finding> {
     let programs = PROGRAMS.map(|(name, argument, purpose)| version(name, argument, purpose));
     let mut findings = futures::future::join_all(programs).await;
-    if which("gdb").is_none() && which("eu-stack").is_none() {
+    if find("gdb").await.is_none() && find("eu-stack").await.is_none() {
         let text = "neither gdb nor eu-stack is in PATH: stacks of hung programs cannot be read";
         findings.push(Finding::warning(CHECK, text, "install gdb or elfutils"));
     }
@@ -35,8 +35,8 @@ pub(super) async fn check() -> Vec<Finding> {
     findings
 }
 
-async fn version(name: &str, argument: &str, purpose: &str) -> Finding {
-    let Some(path) = which(name) else {
+async fn version(name: &'static str, argument: &str, purpose: &str) -> Finding {
+    let Some(path) = find(name).await else {
         return Finding::note(CHECK, format!("{name} is not in PATH; it {purpose}"));
     };
     match printed(LIMIT, &path, &[argument]).await {

@@ -16,6 +16,9 @@ use tokio::time::timeout;
 
 use super::finding::Finding;
 
+/// For all directories in PATH to be looked at.
+const FIND: Duration = Duration::from_secs(3);
+
 /// What these blocking checks find, or that they did not finish in time.
 pub(super) async fn bounded(
     check: &'static str,
@@ -90,6 +93,11 @@ pub(super) fn which(program: &str) -> Option<PathBuf> {
     let is_program =
         |file: &PathBuf| file.is_file() && rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok();
     std::env::split_paths(&path).map(|dir| dir.join(program)).find(is_program)
+}
+
+/// The same with a limit, as a directory in PATH may be on a file system that hangs; `None` then.
+pub(super) async fn find(program: &'static str) -> Option<PathBuf> {
+    within(FIND, move || which(program)).await.flatten()
 }
 
 #[cfg(test)]
