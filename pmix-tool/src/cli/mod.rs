@@ -1,6 +1,7 @@
 //! The command line: a file for each subcommand, and what they share.
 
 mod attrs;
+mod doctor;
 mod output;
 mod ps;
 mod qualifier;
@@ -29,6 +30,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Attrs(attrs::Args),
+    Doctor(doctor::Args),
     Output(output::Args),
     Ps(ps::Args),
     Query(query::Args),
@@ -103,6 +105,7 @@ fn run(cli: Cli, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
     runtime.block_on(async {
         match cli.command {
             Command::Attrs(args) => attrs::run(args, console).await,
+            Command::Doctor(args) => doctor::run(args, console).await,
             Command::Output(args) => output::run(args, console).await,
             Command::Ps(args) => ps::run(args, console).await,
             Command::Query(args) => query::run(args, console).await,

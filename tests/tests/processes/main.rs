@@ -5,6 +5,7 @@
 mod check;
 mod containers;
 mod debugger;
+mod doctor;
 mod hung;
 mod iof;
 mod job_control;
