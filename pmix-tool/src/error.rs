@@ -213,6 +213,14 @@ pmix_types::message_first!(Error, NoServer, Ambiguous, RendezvousError, Timeout,
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_server_that_does_not_know_a_key_of_ours_is_named_with_it() {
+        let server = ProcId::new("prte".parse().unwrap(), pmix_types::Rank::from_raw(0));
+        let error = Error::unsupported(server, pmix_types::why::WAITS.key_name());
+        assert_eq!(error.status(), Status::ERR_NOT_SUPPORTED);
+        assert!(error.to_string().starts_with("server prte:0 does not tell rs.pmix.waits, "), "{error}");
+    }
+
     /// Errors of all that a tool calls go into one type by `?`.
     #[test]
     fn what_converts_into_the_clients_error_converts_into_ours() {

@@ -74,19 +74,20 @@ pub(crate) fn adopt(data: JobData, cx: &mut Context) {
     job.data = Arc::new(data);
 }
 
-/// A process that may connect. Its namespace may be registered later.
-/// The host has started a process. Once it has connected, the kernel's word counts.
+/// The host has started a process. Once it has connected, the kernel's word counts, if it tells: of connections over the
+/// native wire it does not.
 pub(crate) fn client_started(proc: &ProcId, pid: i32, cx: &mut Context) -> Result<(), Failure> {
     let Some(client) = cx.client_mut(proc) else {
         let message = format!("client_started of {proc}: it is not registered");
         return Err(Failure::new(Status::ERR_NOT_FOUND, message));
     };
-    if client.conns.is_empty() {
+    if client.conns.is_empty() || client.pid == 0 {
         client.pid = pid;
     }
     Ok(())
 }
 
+/// A process that may connect. Its namespace may be registered later.
 pub(crate) fn register_client(
     proc: &ProcId,
     (uid, gid): (u32, u32),

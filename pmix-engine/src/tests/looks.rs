@@ -1,10 +1,10 @@
 //! What the kernel says of processes: as queries and the host are told.
 
-use pmix_types::message::{Reply, Request};
+use pmix_types::message::{Hello, Identity, Reply, Request};
 use pmix_types::why::{Activity, LOOKS, ProcLook};
 use pmix_types::{Pid, ProcId, Query, Rank, Status, keys};
 
-use super::super::{Answer, CallValue, HostCall};
+use super::super::{Answer, CallValue, ConnId, HostCall, Input, PeerCred};
 use super::harness::*;
 use super::query::*;
 use super::query_host::measure;
@@ -103,5 +103,28 @@ fn the_host_is_told_what_the_kernel_says() {
             other => panic!("{other:?}"),
         }
     }
+    t.finish();
+}
+
+#[test]
+fn a_pid_that_the_host_tells_late_counts_where_the_connection_tells_none() {
+    let mut t = Harness::new([]);
+    t.job("job", "0-1");
+    let asker = t.connect(&proc("job", 0));
+    // as of a program of the C library, which comes over a loopback port
+    let peer = PeerCred { uid: USER.0, gid: Some(USER.1), pid: None };
+    let hello = Hello::new(Identity::Client(proc("job", 1)), Pid(7));
+    t.feed(Input::Hello { conn: ConnId(4711), peer, hello });
+    t.drain();
+    let of_job = || Query::new(&LOOKS).qualifier(&keys::NSPACE.text(), "job");
+    assert_eq!(ranks(&looks(&mut t, &asker, of_job())), [0]);
+    let started = |pid| HostCall::ClientStarted { proc: proc("job", 1), pid };
+    t.called(started(99)).unwrap();
+    let both = looks(&mut t, &asker, of_job());
+    assert_eq!((ranks(&both), both[1].pid), (vec![0, 1], Pid(99)));
+    // what the kernel has said of a connection stays
+    t.called(HostCall::ClientStarted { proc: proc("job", 0), pid: 98 }).unwrap();
+    assert_ne!(looks(&mut t, &asker, of_job())[0].pid, Pid(98));
+    t.lose_conn(ConnId(4711));
     t.finish();
 }

@@ -207,6 +207,8 @@ mod tests {
     use pmix_tool::keys;
     use pmix_tool::types::{Pid, ProcId, ProcState};
 
+    use proptest::prelude::*;
+
     use super::*;
 
     fn rows() -> Vec<ProcInfo> {
@@ -251,6 +253,48 @@ job-1     10  -        -  TERM_NON_ZERO     3  -
         assert!(narrow.lines().all(|line| line.chars().count() <= 64), "{narrow}");
         // some of it is always left
         assert!(table(Some(10)).contains(" …h/to/solver\n"), "{}", table(Some(10)));
+    }
+
+    #[test]
+    fn fitted_tables_leave_out_empty_columns_and_shorten_texts() {
+        let rows = || {
+            vec![
+                vec!["1".into(), "-".into(), "a".repeat(40), "b".repeat(10)],
+                vec!["10000".into(), "-".into(), "short".into(), "x\n".into()],
+            ]
+        };
+        let write = |width| {
+            let mut out = Vec::new();
+            write_fitted(&mut out, &["N", "NONE", "LONG", "B"], rows(), &[0], &[2, 3], width).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let whole = format!(
+            "    N  LONG{}  B\n    1  {}  {}\n10000  short{}  x\\n\n",
+            " ".repeat(36),
+            "a".repeat(40),
+            "b".repeat(10),
+            " ".repeat(35)
+        );
+        assert_eq!(write(None), whole);
+        assert_eq!(write(Some(200)), whole);
+        let narrow = write(Some(40));
+        assert!(narrow.lines().all(|line| line.chars().count() <= 40), "{narrow}");
+        assert!(narrow.contains("aaa...aaa") && narrow.contains(" bbbbbbbbbb\n"), "{narrow}");
+        // some of each is always left
+        assert!(write(Some(1)).contains("  aaa...aa  bbb...bb\n"), "{}", write(Some(1)));
+    }
+
+    proptest! {
+        #[test]
+        fn sentences_fit_a_terminal_and_lose_nothing(text in "[a-zé ]{0,300}", width in 24..120usize) {
+            let mut out = Vec::new();
+            write_wrapped(&mut out, &text, Some(width)).unwrap();
+            let written = String::from_utf8(out).unwrap();
+            prop_assert!(written.lines().all(|line| line.chars().count() <= width), "{written}");
+            let letters = |text: &str| text.chars().filter(|letter| !letter.is_whitespace()).collect::<String>();
+            prop_assert_eq!(letters(&written), letters(&text));
+            prop_assert!(written.lines().skip(1).all(|line| line.starts_with("  ")), "{}", written);
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use pmix_types::ProcId;
 use pmix_types::why::{ProcSet, Wait};
 
 use super::Why;
+use super::gather::is_unanswered;
 use super::phrase::Scene;
 
 /// A collective that waits, or the requests of any number of processes that wait for the same.
@@ -32,6 +33,8 @@ pub(super) enum Kind {
     Lookup,
     /// Another request, which the host carries out.
     Request,
+    /// A node has not told what waits there.
+    Unanswered,
 }
 
 impl Why {
@@ -83,6 +86,7 @@ impl Default for Case {
 impl Kind {
     fn of(wait: &Wait, requests: usize) -> Self {
         match wait.operation.as_str() {
+            _ if is_unanswered(wait) => Self::Unanswered,
             "group invite" => Self::Invite,
             "group join" => Self::Join,
             "get" => Self::Get,

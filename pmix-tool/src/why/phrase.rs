@@ -8,6 +8,7 @@ use pmix_types::{Nspace, ProcId, RankSet, escaped};
 
 use super::Why;
 use super::cases::{Case, Kind, Waiting};
+use super::gather::is_unanswered;
 use super::process::{Doing, Link, Process};
 
 /// Characters for a list of ranks.
@@ -51,13 +52,18 @@ impl<'a> Scene<'a> {
         let home = if let [home] = jobs[..] { Some(home) } else { None };
         let names: Vec<String> = jobs.iter().map(ToString::to_string).collect();
         let mut text = if names.is_empty() { String::new() } else { format!("{}: ", listed(&names)) };
-        text += &self.what(case, home);
+        if case.kind() == Kind::Unanswered {
+            text += &format!("node {} has not told what waits there", middle(&wait.node, TEXT));
+        } else {
+            text += &self.what(case, home);
+        }
         text += &self.for_whom(at, home);
         if !wait.excused.is_empty() {
             text += &format!("; it goes on without {}, which will not come", named(&wait.excused, home));
         }
         if let Some((status, message)) = &wait.error {
-            text += &format!("; it has failed: {status}");
+            let failed = if case.kind() == Kind::Unanswered { "" } else { "; it has failed" };
+            text += &format!("{failed}: {status}");
             if !message.is_empty() {
                 text += &format!(", {}", middle(message, 2 * TEXT));
             }
@@ -71,7 +77,12 @@ impl<'a> Scene<'a> {
     /// What the processes of a job do in which nothing waits.
     pub(super) fn idle(&self, job: &Nspace) -> String {
         let procs: ProcSet = self.why.procs_of(job).map(|process| &process.proc).collect();
-        let mut text = format!("{job}: no process waits in PMIx; an MPI_Barrier makes no PMIx call");
+        let known = if self.why.waits.iter().any(is_unanswered) {
+            "no process is known to wait"
+        } else {
+            "no process waits"
+        };
+        let mut text = format!("{job}: {known} in PMIx; an MPI_Barrier makes no PMIx call");
         if !procs.is_empty() {
             text += ". ";
             let counted = match procs.len() {
@@ -118,7 +129,7 @@ impl<'a> Scene<'a> {
                 Some(key) => format!("{who} {have} {time} for key {key}, which nobody has published"),
                 None => format!("{who} {have} {time} for data that nobody has published"),
             },
-            Kind::Request => {
+            Kind::Request | Kind::Unanswered => {
                 let noun = match operation.as_str() {
                     "client connected" => "init".to_owned(),
                     "client finalized" => "finalize".to_owned(),
@@ -138,7 +149,7 @@ impl<'a> Scene<'a> {
         let wait = &case.wait;
         let awaited = || self.awaited(&wait.missing, home, at);
         match case.kind() {
-            Kind::Lookup => String::new(),
+            Kind::Lookup | Kind::Unanswered => String::new(),
             Kind::Get | Kind::HeldGet if wait.missing.is_empty() => " a whole job".to_owned(),
             Kind::Join if wait.missing.is_empty() => " nobody known here".to_owned(),
             Kind::Get | Kind::HeldGet | Kind::Join => format!(" {}", awaited()),
@@ -264,7 +275,7 @@ impl<'a> Scene<'a> {
             Kind::Collective => {
                 format!("in a {operation} of {} {}", wait.expected.len(), processes(wait.expected.len()))
             }
-            Kind::Request => format!("in its {operation}"),
+            Kind::Request | Kind::Unanswered => format!("in its {operation}"),
         }
     }
 }

@@ -240,6 +240,15 @@ fn a_collective_that_misses_nobody_here_waits_for_others() {
 }
 
 #[test]
+fn a_node_that_has_not_answered_is_named() {
+    let mut unanswered = Wait::new(0, "query of waits", "n3", Duration::ZERO);
+    unanswered.error = Some((Status::ERR_TIMEOUT, "no answer".into()));
+    let sentences = why(vec![unanswered], vec![]).sentences();
+    assert_eq!(sentences[0], "node n3 has not told what waits there: ERR_TIMEOUT, no answer.");
+    assert!(sentences[1].starts_with("job: no process is known to wait in PMIx;"), "{sentences:?}");
+}
+
+#[test]
 fn a_missing_process_that_waits_itself_is_explained_next() {
     let get = request("get", "ep", 90, "job:3", "job:2");
     let other = request("lookup", "x", 99, "job:0", "");
@@ -288,10 +297,7 @@ fn ranks_and_texts_that_are_long_stay_short() {
     let mut fence = wait("fence", 1, "job:0-9999", "job:0", &list);
     fence.error = Some((Status::ERROR, "x".repeat(10_000)));
     let sentence = &why(vec![fence], vec![]).sentences()[0];
-    assert!(
-        sentence.contains("for ranks 1,3,5,7,9,11,13,...,9995,9997,9999 (5000 processes)"),
-        "{sentence}"
-    );
+    assert!(sentence.contains("for ranks 1,3,5,7,9,11,13,...,9995,9997,9999 (5000 processes)"), "{sentence}");
     assert!(sentence.len() < 400, "{sentence}");
 }
 

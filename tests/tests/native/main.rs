@@ -9,3 +9,4 @@ mod programs;
 mod refusals;
 mod requests;
 mod tools;
+mod why;

@@ -14,3 +14,4 @@ mod spawn;
 mod start;
 mod tcp_exchange;
 mod vnodes;
+mod why;

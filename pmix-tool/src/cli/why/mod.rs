@@ -82,18 +82,16 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
         missing.iter().for_each(|job| console.complain(&absent(job)));
     }
     let is_complete = !observed.is_empty() && missing.is_empty();
+    args.print(&observed, true, console)?;
+    let is_over = |server: &Observed| !args.jobs.is_empty() && server.last.jobs.is_empty();
     let mut due = Instant::now();
-    let mut is_first = true;
-    loop {
-        args.print(&observed, is_first, console)?;
-        is_first = false;
-        let is_over = |server: &Observed| !args.jobs.is_empty() && server.last.jobs.is_empty();
-        if !args.watch || observed.iter().all(is_over) {
-            break;
-        }
+    while args.watch && !observed.iter().all(is_over) {
         due = (due + PERIOD).max(Instant::now() + BETWEEN);
         sleep_until(due).await;
         observed = look_again(observed, &args.jobs, console).await;
+        if !observed.is_empty() {
+            args.print(&observed, false, console)?;
+        }
     }
     join_all(observed.into_iter().map(|server| finalize(server.tool))).await;
     Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -117,6 +115,8 @@ fn told(answers: Vec<Result<Observed, Error>>, console: &mut Console<'_>) -> Vec
     for answer in answers {
         match answer {
             Ok(server) => servers.push(server),
+            // its jobs have ended
+            Err(error) if error.is_server_stopped() => {}
             Err(error) => console.complain(&error.to_string()),
         }
     }
