@@ -5,6 +5,7 @@
 mod check;
 mod containers;
 mod debugger;
+mod hangs;
 mod hung;
 mod iof;
 mod job_control;
@@ -14,4 +15,3 @@ mod spawn;
 mod start;
 mod tcp_exchange;
 mod vnodes;
-mod why;
