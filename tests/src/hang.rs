@@ -78,6 +78,8 @@ impl Hang {
     }
 
     fn run(ranks: u32, missing: u32, options: &[&str], words: &[&str]) -> Self {
+        // built before the job waits for anybody
+        program("pmix-tool", "pmix");
         let dir = tempfile::tempdir().unwrap();
         let count = ranks.to_string();
         let mut command = pmixrun(dir.path(), &[options, &["-n", &count]].concat());
