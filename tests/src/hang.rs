@@ -155,12 +155,17 @@ impl Hang {
         assert!(sentences.contains(&told), "{sentences}");
     }
 
+    /// Asks the job to end.
+    pub fn terminate(&self) {
+        self.job.signal(rustix::process::Signal::TERM);
+    }
+
     /// Ends the job, whatever its ranks do.
     ///
     /// # Panics
     /// If it does not end.
     pub async fn end(self) {
-        self.job.signal(rustix::process::Signal::TERM);
+        self.terminate();
         self.job.end().await;
         assert_eq!(crate::processes_of(self.dir.path()), []);
     }

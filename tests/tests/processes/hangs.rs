@@ -44,9 +44,10 @@ async fn why_watches_a_job_until_it_ends() {
     let mut lines = Running::start(hang.pmix(&["why", "--watch"]));
     let sentence = lines.line().await.unwrap();
     assert!(sentence.contains("a fence of 3 processes has waited ") && sentence.ends_with('.'), "{sentence}");
-    hang.end().await;
+    hang.terminate();
     for watch in [watch, lines] {
         let (status, _, err) = within(watch.end()).await;
         assert_eq!((status.code(), err.as_str()), (Some(0), ""));
     }
+    hang.end().await;
 }
