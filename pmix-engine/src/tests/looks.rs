@@ -87,6 +87,33 @@ fn a_process_that_has_started_is_looked_at_before_it_connects() {
     t.finish();
 }
 
+/// As on the native wire.
+#[test]
+fn a_process_whose_pid_the_kernel_does_not_name_has_that_of_the_host() {
+    for is_told_first in [true, false] {
+        let mut t = Harness::new([]);
+        t.job("job", "0");
+        let started = HostCall::ClientStarted { proc: proc("job", 0), pid: 4711 };
+        if is_told_first {
+            t.called(started.clone()).unwrap();
+        }
+        let conn = ConnId(1);
+        let peer = PeerCred { uid: USER.0, gid: Some(USER.1), pid: None };
+        let hello = Hello::new(Identity::Client(proc("job", 0)), Pid(7));
+        t.feed(Input::Hello { conn, peer, hello });
+        t.next();
+        if !is_told_first {
+            t.called(started).unwrap();
+        }
+        let call = t.call(HostCall::Looks(vec![all_of("job")]));
+        let (id, procs) = measure(&mut t);
+        assert_eq!(procs.iter().map(|look| look.pid).collect::<Vec<_>>(), [Pid(4711)], "{is_told_first}");
+        t.answer(id, Ok(Answer::Looks(procs)));
+        t.returned(call).unwrap();
+        t.finish();
+    }
+}
+
 #[test]
 fn the_host_is_told_what_the_kernel_says() {
     let (mut t, peers) = Harness::local(2);
@@ -103,28 +130,5 @@ fn the_host_is_told_what_the_kernel_says() {
             other => panic!("{other:?}"),
         }
     }
-    t.finish();
-}
-
-#[test]
-fn a_pid_that_the_host_tells_late_counts_where_the_connection_tells_none() {
-    let mut t = Harness::new([]);
-    t.job("job", "0-1");
-    let asker = t.connect(&proc("job", 0));
-    // as of a program of the C library, which comes over a loopback port
-    let peer = PeerCred { uid: USER.0, gid: Some(USER.1), pid: None };
-    let hello = Hello::new(Identity::Client(proc("job", 1)), Pid(7));
-    t.feed(Input::Hello { conn: ConnId(4711), peer, hello });
-    t.drain();
-    let of_job = || Query::new(&LOOKS).qualifier(&keys::NSPACE.text(), "job");
-    assert_eq!(ranks(&looks(&mut t, &asker, of_job())), [0]);
-    let started = |pid| HostCall::ClientStarted { proc: proc("job", 1), pid };
-    t.called(started(99)).unwrap();
-    let both = looks(&mut t, &asker, of_job());
-    assert_eq!((ranks(&both), both[1].pid), (vec![0, 1], Pid(99)));
-    // what the kernel has said of a connection stays
-    t.called(HostCall::ClientStarted { proc: proc("job", 0), pid: 98 }).unwrap();
-    assert_ne!(looks(&mut t, &asker, of_job())[0].pid, Pid(98));
-    t.lose_conn(ConnId(4711));
     t.finish();
 }
