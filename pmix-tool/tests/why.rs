@@ -100,8 +100,8 @@ async fn a_job_in_which_nothing_waits_is_told_of_with_its_processes() {
     let output = pmix(root.path(), &["why"]).await;
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let expected = "\
-a: no process waits in PMIx; an MPI_Barrier makes no PMIx call. Of its 2 processes 1 has ended (exit code 3) (rank 1, pid \
-4712) and 1 do something else. `pmix stack a` shows where.
+a: no process waits in PMIx; an MPI_Barrier makes no PMIx call. Of its 2 processes rank 1 (pid 4712) has \
+ended (exit code 3) and 1 does something else. `pmix stack a` shows where.
 
 RANK  NODE   PID  STATE
    0  n0    4711  unknown

@@ -202,7 +202,7 @@ impl<'a> Scene<'a> {
         if nodes.is_empty() { String::new() } else { format!(" on {}", listed(&Vec::from_iter(nodes))) }
     }
 
-    /// `1 is stopped (rank 13, pid 4711)`, `6 sleep in futex`: the most telling first, then those that few do.
+    /// `rank 13 (pid 4711) is stopped`, `6 sleep in futex`: the most telling first, then those that few do.
     fn kinds_of(&self, procs: &ProcSet, at: usize) -> Vec<String> {
         let mut kinds: BTreeMap<String, (Option<Doing>, Vec<ProcId>)> = BTreeMap::new();
         for proc in procs.procs() {
@@ -215,27 +215,28 @@ impl<'a> Scene<'a> {
         kinds.sort_by_key(|(_, (doing, procs))| {
             (doing.filter(|doing| *doing <= Doing::Blocked).unwrap_or(Doing::Unknown), procs.len())
         });
-        let rest: usize = kinds.iter().skip(KINDS).map(|(_, (_, procs))| procs.len()).sum();
+        let shown = if unknown == 0 && kinds.len() == KINDS + 1 { KINDS + 1 } else { KINDS };
+        let rest: usize = kinds.iter().skip(shown).map(|(_, (_, procs))| procs.len()).sum();
+        let kinds = kinds.into_iter().take(shown);
         let mut told: Vec<String> = kinds
-            .into_iter()
-            .take(KINDS)
             .map(|(many, (_, procs))| match &procs[..] {
                 [proc] => self.one_of_many(proc, at),
                 _ => format!("{} {many}", procs.len()),
             })
             .collect();
-        if !told.is_empty() && rest + unknown > 0 {
-            told.push(format!("{} do something else", rest + unknown));
+        match rest + unknown {
+            others if told.is_empty() || others == 0 => {}
+            1 => told.push("1 does something else".into()),
+            others => told.push(format!("{others} do something else")),
         }
         told
     }
 
-    /// `1 is stopped (rank 13, pid 4711)`.
+    /// `rank 13 (pid 4711) is stopped`.
     fn one_of_many(&self, proc: &ProcId, at: usize) -> String {
         let pid = self.why.procs.get(proc).and_then(|process| process.pid);
-        let pid = pid.map(|pid| format!(", pid {pid}")).unwrap_or_default();
-        let plight = self.plight(proc, at).one;
-        format!("1 {plight} (rank {}{pid})", proc.rank)
+        let pid = pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
+        format!("rank {}{pid} {}", proc.rank, self.plight(proc, at).one)
     }
 
     /// What a process does while a case waits for it.

@@ -141,8 +141,8 @@ fn several_missing_processes_are_counted_by_what_they_do() {
     says(fence(), vec![], &format!("{start}."));
     procs[0].look.as_mut().unwrap().activity = Activity::Stopped;
     procs[1] = process(15, Activity::Runs);
-    let told = "on n2 and n3, of which 1 is stopped (SIGSTOP or a terminal stop) (rank 13, pid 4713), \
-                1 computes or spins (rank 15, pid 4715) and 5 sleep in futex.";
+    let told = "on n2 and n3, of which rank 13 (pid 4713) is stopped (SIGSTOP or a terminal stop), \
+                rank 15 (pid 4715) computes or spins and 5 sleep in futex.";
     says(fence(), procs.clone(), &format!("{start} {told}"));
     (procs[2], procs[3]) = (sleeper(16, "read"), sleeper(17, "write"));
     let sentence = &why(fence(), procs).sentences()[0];
@@ -286,7 +286,7 @@ fn a_job_in_which_nothing_waits_points_to_its_stacks() {
     );
     let mut procs: Vec<_> = (0..16).map(|rank| process(rank, Activity::Runs)).collect();
     procs[3] = sleeper(3, "pause");
-    let told = "Of its 16 processes 1 sleeps in pause (rank 3, pid 4703) and 15 compute or spin.";
+    let told = "Of its 16 processes rank 3 (pid 4703) sleeps in pause and 15 compute or spin.";
     says(vec![], procs, &format!("{start} {told} {end}"));
 }
 
