@@ -8,7 +8,7 @@ use super::gather::is_unanswered;
 use super::phrase::Scene;
 
 /// A collective that waits, or the requests of any number of processes that wait for the same.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Case {
     /// What waits. Of several requests: the first of them, with the processes of all as those who have arrived, and with
@@ -74,12 +74,6 @@ impl Why {
 impl Case {
     pub(super) fn kind(&self) -> Kind {
         Kind::of(&self.wait, self.requests)
-    }
-}
-
-impl Default for Case {
-    fn default() -> Self {
-        Self { wait: Wait::default(), requests: 0, sentence: String::new() }
     }
 }
 

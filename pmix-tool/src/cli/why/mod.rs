@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use pmix_tool::{Error, Nspace, Tool, ToolBuilder, Why};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
 use super::selection::{Selection, absent, finalize};
 use super::{Console, Trouble};
@@ -74,7 +74,7 @@ struct Observed {
 pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
     let candidates = args.selection.candidates()?;
     let first = join_all(candidates.into_iter().map(|tool| attach(tool, &args.jobs))).await;
-    sleep(BETWEEN).await;
+    sleep_until(Instant::now() + BETWEEN).await;
     let mut observed = look_again(told(first, console), &args.jobs, console).await;
     let has = |job: &&Nspace| observed.iter().any(|server| server.last.jobs.contains(job));
     let missing: Vec<_> = args.jobs.iter().filter(|job| !has(job)).collect();

@@ -8,7 +8,7 @@ use pmix_tool::why::{Case, Doing, Link, Process, in_words};
 use pmix_tool::{Nspace, Why};
 
 use super::super::Console;
-use super::super::render::{write_fitted, write_wrapped};
+use super::super::render::{Columns, write_fitted, write_wrapped};
 use super::Observed;
 use super::report::pmix;
 
@@ -17,13 +17,17 @@ const SHOWN: usize = 40;
 /// Characters for a list of ranks in a table.
 const RANKS: usize = 30;
 
-const WAITS: [&str; 8] = ["OPERATION", "ABOUT", "WAITED", "ARRIVED", "MISSING", "NODE", "HOST", "ERROR"];
-const WAITS_NUMBERS: [usize; 2] = [2, 3];
-const WAITS_TEXTS: [usize; 5] = [1, 3, 4, 5, 7];
+const WAITS: Columns = Columns {
+    titles: &["OPERATION", "ABOUT", "WAITED", "ARRIVED", "MISSING", "NODE", "HOST", "ERROR"],
+    numbers: &[2, 3],
+    texts: &[0, 1, 3, 4, 5, 7],
+};
 
-const PROCS: [&str; 10] = ["JOB", "RANK", "NODE", "PID", "STATE", "PMIX", "CPU", "RSS", "SYSCALL", "CHANNEL"];
-const PROCS_NUMBERS: [usize; 4] = [1, 3, 6, 7];
-const PROCS_TEXTS: [usize; 4] = [0, 2, 8, 9];
+const PROCS: Columns = Columns {
+    titles: &["JOB", "RANK", "NODE", "PID", "STATE", "PMIX", "CPU", "RSS", "SYSCALL", "CHANNEL"],
+    numbers: &[1, 3, 6, 7],
+    texts: &[0, 2, 8, 9],
+};
 
 /// A report for each server, with a title if there are several. If jobs are named, servers without them are left out.
 pub(super) fn write(observed: &[Observed], is_named: bool, console: &mut Console<'_>) -> io::Result<()> {
@@ -57,7 +61,7 @@ fn write_report(why: &Why, console: &mut Console<'_>) -> io::Result<()> {
     if !cases.is_empty() {
         writeln!(console.out)?;
         let rows = cases.iter().take(SHOWN).map(|case| wait_row(case, only)).collect();
-        write_fitted(console.out, &WAITS, rows, &WAITS_NUMBERS, &WAITS_TEXTS, console.width)?;
+        write_fitted(console.out, WAITS, rows, console.width)?;
         more(cases.len(), "operations", console)?;
     }
     let idle: BTreeSet<&Nspace> = why.idle_jobs().collect();
@@ -79,7 +83,7 @@ fn write_processes(mut procs: Vec<&Process>, with_jobs: bool, console: &mut Cons
     }
     writeln!(console.out)?;
     let rows = procs.iter().take(SHOWN).map(|process| process_row(process, with_jobs)).collect();
-    write_fitted(console.out, &PROCS, rows, &PROCS_NUMBERS, &PROCS_TEXTS, console.width)?;
+    write_fitted(console.out, PROCS, rows, console.width)?;
     more(procs.len(), "processes", console)
 }
 
@@ -152,4 +156,75 @@ fn memory(bytes: u64) -> String {
 
 fn unknown() -> String {
     "-".into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use pmix_tool::types::why::{Activity, ProcLook, Wait};
+    use pmix_tool::types::{Pid, Status};
+    use pmix_tool::{ProcId, Rank};
+
+    use super::*;
+
+    const WIDTH: usize = 80;
+
+    fn written(columns: Columns, rows: Vec<Vec<String>>) -> String {
+        let mut out = Vec::new();
+        write_fitted(&mut out, columns, rows, Some(WIDTH)).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        text
+    }
+
+    #[test]
+    fn ten_thousand_ranks_are_one_line_of_80_columns() {
+        let job: Nspace = "a-job-whose-name-is-rather-long".parse().unwrap();
+        let odd = (0..10_000).filter(|rank| rank % 2 == 1).map(Rank::from_raw).collect();
+        let mut case = Case::default();
+        case.wait = Wait::new(1, "get of another node", "node-0123456789", Duration::from_secs(86_000));
+        case.wait.about = Some("an endpoint with a name that is long\n".into());
+        case.wait.missing.add(&job, &odd);
+        case.wait.expected.add(&job, &"0-9999".parse().unwrap());
+        case.wait.arrived.add(&job, &"0".parse().unwrap());
+        case.wait.at_host = true;
+        case.wait.error = Some((Status::ERR_PARTIAL_SUCCESS, "late".into()));
+        for only in [None, Some(&job)] {
+            for requests in [0, 1] {
+                case.requests = requests;
+                assert_eq!(written(WAITS, vec![wait_row(&case, only)]).lines().count(), 2);
+            }
+        }
+        case.wait.operation = "fence".into();
+        (case.wait.about, case.wait.error, case.requests) = (None, None, 0);
+        let text = written(WAITS, vec![wait_row(&case, Some(&job))]);
+        assert!(text.contains("  1/10000  1,3,5,7,9,...,9997,9999  "), "{text}");
+    }
+
+    #[test]
+    fn a_process_is_one_line_of_80_columns() {
+        let proc = ProcId::new("a-job-whose-name-is-rather-long".parse().unwrap(), Rank::from_raw(99_999));
+        let mut process = Process::new(proc.clone());
+        let mut look = ProcLook::new(proc, "node-0123456789", Pid(4_194_303));
+        look.activity = Activity::Stopped;
+        (look.rss, look.syscall) = (9_999 << 20, Some("clock_nanosleep\u{1b}".into()));
+        look.wait_channel = Some("nfs_wait_bit_killable".into());
+        process.node = Some(look.node.clone());
+        (process.pid, process.link, process.look) = (Some(look.pid), Link::NotYet, Some(look));
+        let text = written(PROCS, vec![process_row(&process, true)]);
+        assert!(
+            text.contains("  99999  ") && text.contains("  4194303  stopped  no init  9999M  "),
+            "{text}"
+        );
+        assert!(!text.contains('\u{1b}'));
+        // nothing is known of this one, and columns without anything are not there
+        let blank = Process::new(process.proc);
+        assert_eq!(written(PROCS, vec![process_row(&blank, false)]), " RANK  STATE\n99999  unknown\n");
+    }
+
+    #[test]
+    fn memory_is_told_in_units_that_fit() {
+        assert_eq!([1 << 10, 5 << 20, 20 << 30].map(memory), ["1K", "5M", "20G"]);
+    }
 }
