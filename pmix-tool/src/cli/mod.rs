@@ -10,6 +10,7 @@ mod release;
 mod render;
 mod selection;
 mod stack;
+mod why;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -36,6 +37,7 @@ enum Command {
     Query(query::Args),
     Release(release::Args),
     Stack(stack::Args),
+    Why(why::Args),
 }
 
 const AFTER_HELP: &str = "\
@@ -111,6 +113,7 @@ fn run(cli: Cli, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
             Command::Query(args) => query::run(args, console).await,
             Command::Release(args) => release::run(args, console).await,
             Command::Stack(args) => stack::run(args, console).await,
+            Command::Why(args) => why::run(args, console).await,
         }
     })
 }
@@ -124,6 +127,11 @@ impl Console<'_> {
     fn json(&mut self, report: &impl serde::Serialize) -> io::Result<()> {
         let json = serde_json::to_string_pretty(report)?;
         writeln!(self.out, "{}", escaped_json(&json))
+    }
+
+    /// The same in one line.
+    fn json_line(&mut self, report: &impl serde::Serialize) -> io::Result<()> {
+        writeln!(self.out, "{}", escaped_json(&serde_json::to_string(report)?))
     }
 }
 

@@ -3,6 +3,8 @@
 //! None of this is in the Standard. It travels as values of two keys of our own, [`WAITS`] and [`LOOKS`], so that any PMIx
 //! library can ask with `PMIx_Query`; the names of both, and of what is in them, begin with `rs.pmix.`.
 
+#[cfg(feature = "serde")]
+mod json;
 mod look;
 mod proc_set;
 mod wait;

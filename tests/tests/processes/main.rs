@@ -6,6 +6,7 @@ mod check;
 mod containers;
 mod debugger;
 mod doctor;
+mod hangs;
 mod hung;
 mod iof;
 mod job_control;
