@@ -102,10 +102,16 @@ impl Frame {
     }
 }
 
-/// Without versions of symbols and the C library's prefix for internal calls.
+/// Without versions of symbols, the C library's prefix for internal calls, and the hashes in symbols of Rust, which
+/// older debuggers leave or do not decode.
 fn clean(name: &str) -> String {
     let name = name.split_once('@').filter(|(name, _)| !name.is_empty()).map_or(name, |(name, _)| name);
-    name.strip_prefix("__GI_").unwrap_or(name).to_owned()
+    let name = name.strip_prefix("__GI_").unwrap_or(name);
+    let is_hash = |hash: &str| hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match name.rsplit_once("::h") {
+        Some((name, hash)) if is_hash(hash) => name.to_owned(),
+        _ => format!("{:#}", rustc_demangle::demangle(name)),
+    }
 }
 
 /// Whether a stack was followed to its beginning.

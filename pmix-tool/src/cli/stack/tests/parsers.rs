@@ -176,3 +176,26 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn names_of_rust_are_decoded_and_have_no_hashes() {
+    let text = "\
+TID 7:
+#0  0x0000000000000001 _RNvNtCsjrHSEGnQ3l9_3std2rt19lang_start_internal
+#1  0x0000000000000002 mio::poll::Poll::poll::h5428e03e54c3806b
+#2  0x0000000000000003 _ZN4core3ops8function6FnOnce9call_once17h98356b8ca0123456E
+#3  0x0000000000000004 app::main::help
+#4  0x0000000000000005 main
+";
+    let thread = eu_stack(text).remove(0);
+    let names: Vec<_> =
+        frame::stack(thread.frames, |_| None).into_iter().map(|frame| frame.function).collect();
+    let expected = [
+        "main",
+        "app::main::help",
+        "core::ops::function::FnOnce::call_once",
+        "mio::poll::Poll::poll",
+        "std::rt::lang_start_internal",
+    ];
+    assert_eq!(names, expected);
+}
