@@ -51,7 +51,7 @@ impl Hanging {
                 let asked = Instant::now();
                 let results = self.tool.query([query()]).await.unwrap();
                 assert!(asked.elapsed() < Duration::from_secs(1));
-                let looks = ProcLook::read_all(results.get_value(&LOOKS).unwrap());
+                let looks = ProcLook::read_all(results.get_value(LOOKS).unwrap());
                 assert!(looks.len() < 2, "{looks:?}");
                 if let Some(look) = looks.into_iter().next() {
                     break look;
@@ -93,7 +93,7 @@ async fn waits(tool: &Tool) -> Vec<Wait> {
     let asked = Instant::now();
     let results = tool.query([Query::new(&WAITS)]).await.unwrap();
     assert!(asked.elapsed() < Duration::from_secs(1));
-    Wait::read_all(results.get_value(&WAITS).unwrap())
+    Wait::read_all(results.get_value(WAITS).unwrap())
 }
 
 #[tokio::test]

@@ -24,12 +24,12 @@ fn set(name: &str, ranks: &str) -> ProcSet {
 
 async fn waits(by: &Client, query: Query) -> Vec<Wait> {
     let results = within(by.query([query])).await.unwrap();
-    Wait::read_all(results.get_value(&WAITS).unwrap())
+    Wait::read_all(results.get_value(WAITS).unwrap())
 }
 
 async fn looks(by: &Client, query: Query) -> Result<Vec<ProcLook>, Error> {
     let results = within(by.query([query])).await?;
-    Ok(ProcLook::read_all(results.get_value(&LOOKS).unwrap()))
+    Ok(ProcLook::read_all(results.get_value(LOOKS).unwrap()))
 }
 
 fn of(query: Query, name: &str) -> Query {
