@@ -144,7 +144,7 @@ fn at<'a>(procs: &'a mut Procs, proc: &ProcId) -> &'a mut Process {
     procs.entry(proc.clone()).or_insert_with(|| Process::new(proc.clone()))
 }
 
-fn tables<'a>(answer: &'a QueryResults, key: KeyName) -> impl Iterator<Item = &'a [ProcInfo]> {
+fn tables(answer: &QueryResults, key: KeyName) -> impl Iterator<Item = &[ProcInfo]> {
     values(answer, key).filter_map(|value| match value {
         Value::DataArray(array) => match &**array {
             DataArray::ProcInfo(rows) => Some(rows.as_slice()),
@@ -155,7 +155,7 @@ fn tables<'a>(answer: &'a QueryResults, key: KeyName) -> impl Iterator<Item = &'
 }
 
 /// All values that were found for a key: one for each job.
-fn values<'a>(answer: &'a QueryResults, key: KeyName) -> impl Iterator<Item = &'a Value> {
+fn values(answer: &QueryResults, key: KeyName) -> impl Iterator<Item = &Value> {
     let infos = answer.results().iter().flat_map(|result| &result.infos);
     infos.filter(move |info| info.key == key).map(|info| &info.value)
 }
