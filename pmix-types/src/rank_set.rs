@@ -182,7 +182,7 @@ impl RankSet {
     /// ```
     /// use pmix_types::RankSet;
     /// let odd: RankSet = "1,3,5,7,9,11,13,15".parse()?;
-    /// assert_eq!(odd.to_short_string(14), "1,3,...,13,15");
+    /// assert_eq!(odd.to_short_string(14), "1,3,...,15");
     /// assert_eq!(odd.to_short_string(18), odd.to_string());
     /// # Ok::<(), pmix_types::ParseRankSetError>(())
     /// ```

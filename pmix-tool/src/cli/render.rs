@@ -78,15 +78,24 @@ pub(super) fn write_fitted(
     writeln!(out, "{}", layout(&header, &rows, &right))
 }
 
-/// The beginning and the end of a text that is too long.
+/// The beginning and the end of a text that is too long. Of a list of ranks no number is cut.
 fn middle(text: &str, room: usize) -> String {
+    const GAP: &str = "...";
     let length = text.chars().count();
     if length <= room {
         return text.to_owned();
     }
-    let kept = room.saturating_sub(3);
-    let end = text.chars().skip(length - kept / 2);
-    text.chars().take(kept - kept / 2).chain("...".chars()).chain(end).collect()
+    let kept = room.saturating_sub(GAP.len());
+    let start: String = text.chars().take(kept - kept / 2).collect();
+    let end: String = text.chars().skip(length - kept / 2).collect();
+    let is_list = text.chars().all(|letter| letter.is_ascii_digit() || ",-.".contains(letter));
+    match (start.rfind(','), end.find(',')) {
+        (Some(last), Some(first)) if is_list => {
+            let start = start[..=last].trim_end_matches("...,");
+            format!("{start}{GAP}{}", end[first..].trim_start_matches(",..."))
+        }
+        _ => format!("{start}{GAP}{end}"),
+    }
 }
 
 /// Writes a text; on a terminal in lines that it can hold, all but the first of them indented.
@@ -290,6 +299,8 @@ job-1     10  -        -  TERM_NON_ZERO     3  -
         let narrow = write(Some(40));
         assert!(narrow.lines().all(|line| line.chars().count() <= 40), "{narrow}");
         assert!(narrow.contains("aaa...aaa") && narrow.contains(" bbbbbbbbbb\n"), "{narrow}");
+        assert_eq!(middle("1,3,5,7,9,11,13,...,9997,9999", 20), "1,3,5,7,...,9999");
+        assert_eq!(middle("100000000-200000000", 9), "100...000");
         // some of each is always left
         assert!(write(Some(1)).contains("  aa...a  bb...b\n"), "{}", write(Some(1)));
     }

@@ -2,14 +2,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pmix_client::QueryResults;
 use pmix_types::why::{LOOKS, ProcLook, WAITS, Wait};
-use pmix_types::{DataArray, KeyName, Nspace, ProcInfo, ProcState, Query, Value, keys};
+use pmix_types::{DataArray, KeyName, Nspace, ProcId, ProcInfo, ProcState, Query, Value, keys};
 
 use super::Why;
 use super::process::{Link, Process};
 use crate::error::Error;
 use crate::tool::{Tool, read_namespaces};
 
-type Procs = BTreeMap<pmix_types::ProcId, Process>;
+type Procs = BTreeMap<ProcId, Process>;
 
 impl Tool {
     /// Asks why jobs wait, or all that are visible if none is named: for what waits in them, and for what is known of their
@@ -89,15 +89,24 @@ fn about_processes(job: &Nspace) -> [Query; 2] {
 }
 
 fn joined(answer: &QueryResults) -> Procs {
+    let here = tables(answer, keys::QUERY_LOCAL_PROC_TABLE.key_name()).flatten();
+    let everywhere = tables(answer, keys::QUERY_PROC_TABLE.key_name());
+    let looks = values(answer, LOOKS.key_name()).flat_map(ProcLook::read_all);
+    join(here, everywhere, looks)
+}
+
+/// Joins what the server knows of its own processes with the table of each job and with looks.
+pub(super) fn join<'a>(
+    here: impl IntoIterator<Item = &'a ProcInfo>,
+    everywhere: impl IntoIterator<Item = &'a [ProcInfo]>,
+    looks: impl IntoIterator<Item = ProcLook>,
+) -> Procs {
     let mut procs = Procs::new();
-    let here: BTreeMap<_, _> = tables(answer, &keys::QUERY_LOCAL_PROC_TABLE.key_name())
-        .flatten()
-        .map(|row| (&row.proc, row))
-        .collect();
+    let here: BTreeMap<_, _> = here.into_iter().map(|row| (&row.proc, row)).collect();
     for row in here.values() {
         at(&mut procs, &row.proc).tell(row);
     }
-    for table in tables(answer, &keys::QUERY_PROC_TABLE.key_name()) {
+    for table in everywhere {
         // a host that notes who connects knows who has not
         let notes = table.iter().any(|row| row.state == ProcState::CONNECTED);
         for row in table {
@@ -116,7 +125,7 @@ fn joined(answer: &QueryResults) -> Procs {
             at(&mut procs, proc).link = link;
         }
     }
-    for look in values(answer, &LOOKS.key_name()).flat_map(ProcLook::read_all) {
+    for look in looks {
         at(&mut procs, &look.proc.clone()).see(look);
     }
     procs
@@ -131,11 +140,11 @@ const fn link(state: ProcState, notes_connections: bool) -> Link {
     }
 }
 
-fn at<'a>(procs: &'a mut Procs, proc: &pmix_types::ProcId) -> &'a mut Process {
+fn at<'a>(procs: &'a mut Procs, proc: &ProcId) -> &'a mut Process {
     procs.entry(proc.clone()).or_insert_with(|| Process::new(proc.clone()))
 }
 
-fn tables<'a>(answer: &'a QueryResults, key: &KeyName) -> impl Iterator<Item = &'a [ProcInfo]> {
+fn tables(answer: &QueryResults, key: KeyName) -> impl Iterator<Item = &[ProcInfo]> {
     values(answer, key).filter_map(|value| match value {
         Value::DataArray(array) => match &**array {
             DataArray::ProcInfo(rows) => Some(rows.as_slice()),
@@ -146,7 +155,7 @@ fn tables<'a>(answer: &'a QueryResults, key: &KeyName) -> impl Iterator<Item = &
 }
 
 /// All values that were found for a key: one for each job.
-fn values<'a>(answer: &'a QueryResults, key: &KeyName) -> impl Iterator<Item = &'a Value> {
+fn values(answer: &QueryResults, key: KeyName) -> impl Iterator<Item = &Value> {
     let infos = answer.results().iter().flat_map(|result| &result.infos);
-    infos.filter(move |info| info.key == *key).map(|info| &info.value)
+    infos.filter(move |info| info.key == key).map(|info| &info.value)
 }

@@ -89,10 +89,10 @@ impl Process {
     /// What it does.
     #[must_use]
     pub fn doing(&self) -> Doing {
-        if self.state.is_terminated() {
-            return Doing::Ended;
-        }
-        let Some(look) = &self.look else { return Doing::Unknown };
+        // one that has only lost its connection counts as ended in the table, and may be stuck all the same
+        let Some(look) = &self.look else {
+            return if self.state.is_terminated() { Doing::Ended } else { Doing::Unknown };
+        };
         match look.activity {
             Activity::Ended => Doing::Ended,
             Activity::Stopped => Doing::Stopped,

@@ -87,6 +87,9 @@ fn a_fence_says_what_the_missing_process_does_instead() {
 
     let mut failed = sleeper(3, "read");
     (failed.state, failed.exit_code) = (ProcState::TERM_NON_ZERO, Some(3));
+    // it has lost its connection, but the kernel knows that it is there
+    missing(failed.clone(), ", which sleeps in read");
+    failed.look = None;
     missing(failed, ", which has ended (exit code 3)");
 
     let mut late = sleeper(3, "clock_nanosleep");
@@ -313,6 +316,36 @@ fn a_process_table_of_the_server_and_one_of_the_host_are_joined() {
     process.tell(&row);
     assert_eq!((process.node.as_deref(), process.pid), (Some("n1"), Some(Pid(7))));
     assert_eq!((process.exit_code, process.doing().word()), (Some(4), "ended"));
+}
+
+#[test]
+fn server_and_host_together_know_who_has_called_init() {
+    let row = |rank, state, pid| {
+        let mut row = ProcInfo::new(ProcId::new("job".parse().unwrap(), Rank::from_raw(rank)));
+        (row.state, row.pid, row.hostname) = (state, Pid(pid), Some(format!("n{}", rank / 4)));
+        row
+    };
+    // four on the node of the server, as it knows them itself
+    let here = [
+        row(0, ProcState::CONNECTED, 0),
+        row(1, ProcState::PREPPED, 0),
+        row(2, ProcState::RUNNING, 0),
+        row(3, ProcState::TERMINATED, 0),
+    ];
+    let mut host: Vec<_> = (0..6).map(|rank| row(rank, ProcState::RUNNING, 10)).collect();
+    let links = |table: &[ProcInfo]| {
+        let looks = [ProcLook::new(here[1].proc.clone(), "n9", Pid(77))];
+        let procs = super::gather::join(&here, [table], looks);
+        let seen = &procs[&here[1].proc];
+        assert_eq!((seen.pid, seen.node.as_deref()), (Some(Pid(77)), Some("n9")));
+        assert_eq!(procs[&here[0].proc].pid, Some(Pid(10)));
+        procs.values().map(|process| process.link).collect::<Vec<_>>()
+    };
+    use Link::{Connected, Left, NotYet, Unknown};
+    // a host that does not note who connects
+    assert_eq!(links(&host), [Connected, NotYet, Left, Unknown, Unknown, Unknown]);
+    host[4].state = ProcState::CONNECTED;
+    assert_eq!(links(&host), [Connected, NotYet, Left, NotYet, Connected, NotYet]);
 }
 
 #[test]

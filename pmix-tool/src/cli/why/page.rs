@@ -199,7 +199,7 @@ mod tests {
         case.wait.operation = "fence".into();
         (case.wait.about, case.wait.error, case.requests) = (None, None, 0);
         let text = written(WAITS, vec![wait_row(&case, Some(&job))]);
-        assert!(text.contains("  1/10000  1,3,5,7,9,...,9997,9999  "), "{text}");
+        assert!(text.contains("  1/10000  1,3,5,7,9,...,9997,9999  node-0123456789  yes"), "{text}");
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub(crate) async fn attack(client: &Client, victim: Nspace) -> Result<(), Error>
     let names = client.query([Query::new(&keys::QUERY_NAMESPACES)]).await?;
     println!("names: {}", names.get::<String>(&keys::QUERY_NAMESPACES)?.unwrap_or_default());
     let waits = client.query([Query::new(&WAITS)]).await?;
-    let waits = waits.get_value(&WAITS.key_name()).map(Wait::read_all).unwrap_or_default();
+    let waits = waits.get_value(WAITS.key_name()).map(Wait::read_all).unwrap_or_default();
     println!(
         "waits of: {}",
         waits.iter().flat_map(Wait::nspaces).map(Nspace::as_str).collect::<Vec<_>>().join(",")
