@@ -23,7 +23,7 @@ use crate::upcall::{ConnectRequest, Connected, DisconnectRequest, FenceRequest, 
 const MAX_NAMED: usize = 64;
 
 /// Processes of which a message gives more than the rank.
-const MAX_ABOUT: usize = 3;
+const DESCRIBED: usize = 3;
 
 /// The reply to one participant.
 pub(super) fn reply_of(outcome: Outcome, conn: ConnId, cx: &Context) -> Reply {
@@ -215,7 +215,7 @@ pub(super) fn timeout_failure(signature: &Signature, awaited: &Ranks, remote: bo
 
 /// What is known of the first of these processes: ` (pid 4711)`.
 fn whereabouts(procs: &Ranks, cx: &Context) -> String {
-    let about = procs_of(procs).take(MAX_ABOUT).filter_map(|proc| {
+    let about = procs_of(procs).take(DESCRIBED).filter_map(|proc| {
         let client = cx.client(&proc)?;
         match (client.stage, client.pid) {
             (Stage::Registered, 0) => Some(format!("{} has not connected", proc.rank)),

@@ -75,8 +75,8 @@ pub(crate) fn adopt(data: JobData, cx: &mut Context) {
     job.data = Arc::new(data);
 }
 
-/// The host has started a process. Once it has connected, the kernel's word counts, if the kernel names a pid: of connections
-/// on the native wire it does not.
+/// The host has started a process. Once it has connected, the pid that the kernel reports counts; on the native wire it reports
+/// none.
 pub(crate) fn client_started(proc: &ProcId, pid: i32, cx: &mut Context) -> Result<(), Failure> {
     let Some(client) = cx.client_mut(proc) else {
         let message = format!("client_started of {proc}: it is not registered");
