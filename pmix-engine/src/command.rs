@@ -155,6 +155,8 @@ pub enum CallValue {
     Stats(ServerStats),
     /// What waits.
     Waits(Vec<Wait>),
+    /// What happened last, and what waits: a line for each.
+    Record(String),
     /// Whether somebody can still enter an operation.
     Presence(Presence),
 }

@@ -36,6 +36,8 @@ impl Engine {
             psets: _,
             setup: _,
             attributes: _,
+            // it tells what was
+            recorder: _,
         } = self;
         events.conn_gone(conn, cx);
         iof.conn_gone(conn, cx);
@@ -75,6 +77,8 @@ impl Engine {
             psets: _,
             setup: _,
             attributes: _,
+            // it tells what was
+            recorder: _,
         } = self;
         connected.proc_gone(proc, events, cx);
         groups.proc_gone(proc, events, cx);
@@ -109,6 +113,8 @@ impl Engine {
             psets: _,
             setup: _,
             attributes: _,
+            // it tells what was
+            recorder: _,
         } = self;
         collectives.nspace_gone(nspace, why, cx);
         connected.nspace_gone(nspace);

@@ -161,4 +161,6 @@ pub enum HostCall {
     Stats,
     /// Asks what waits in these namespaces; in all of them if none is named.
     Waits(Vec<Nspace>),
+    /// Asks for the flight recorder's text, see [`Engine::with_record`](super::Engine::with_record).
+    Record,
 }
