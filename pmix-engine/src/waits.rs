@@ -1,5 +1,7 @@
 //! What waits here: the operations that are not complete, as `pmix why` tells them.
 
+use std::cmp::Reverse;
+
 use pmix_types::why::Wait;
 
 use super::collective::Collectives;
@@ -31,7 +33,7 @@ impl Waiting for Waits<'_> {
             .chain(self.invites.waits(cx))
             .chain(self.upcalls(cx))
             .collect();
-        waits.sort_by(|a, b| b.waited.cmp(&a.waited));
+        waits.sort_by_key(|wait| Reverse(wait.waited));
         waits
     }
 }

@@ -129,5 +129,6 @@ impl About {
 /// The beginning of a text of others.
 pub(super) fn short(text: &str) -> Box<str> {
     const MOST: usize = 200;
-    text[..text.floor_char_boundary(MOST.min(text.len()))].into()
+    let end = (0..=MOST.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    text[..end.unwrap_or(0)].into()
 }
