@@ -7,12 +7,12 @@ use std::time::Duration;
 use pmix_types::{Nspace, ProcId, Rank};
 use tokio::sync::oneshot;
 
+use crate::clock::WallClock;
 use crate::descriptors::raise_descriptor_limit;
 use crate::door::Door;
 use crate::driver::Driver;
 use crate::error::ServerError;
 use crate::handle::{ServerHandle, Shared};
-use crate::clock::WallClock;
 use crate::host::{CODEC, HostModule, NoHost};
 use crate::inbox::{DriverEvent, Inbox};
 use crate::reactor::{Opened, Plan};
