@@ -12,7 +12,7 @@ use super::connections::{Conn, ConnStage};
 use super::ids::{Counter, ReplyTo};
 use super::jobs::{Client, Job, unknown_nspace};
 use super::timers::Timers;
-use super::{Caller, Command, Config, ConnId, ServerStats, Upcall, UpcallId, UpcallRequest};
+use super::{CallId, Caller, Command, Config, ConnId, ServerStats, Upcall, UpcallId, UpcallRequest};
 
 pub(crate) type Jobs = BTreeMap<Nspace, Job>;
 
@@ -138,8 +138,10 @@ pub(crate) enum Owner {
     Notice,
     /// A request that is answered by the upcall's outcome alone.
     Answer(ReplyTo),
-    /// Queries of a process. Not only the host is asked, but also the driver, for the memory of processes.
+    /// Queries of a process. Not only the host is asked, but also the driver, for what the kernel says of processes.
     Query(ReplyTo),
+    /// Not the host but the driver is asked, for what the kernel says of processes. The host wants to know.
+    Measure(CallId),
     /// Not the host but the driver is asked, for the file of this monitor.
     Look(u64),
     Resolve(ReplyTo),
@@ -171,6 +173,7 @@ impl Owner {
             Self::Answer(_)
             | Self::Notice
             | Self::Forward
+            | Self::Measure(_)
             | Self::Look(_)
             | Self::Collective(_)
             | Self::Fetch

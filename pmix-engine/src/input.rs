@@ -163,4 +163,6 @@ pub enum HostCall {
     Waits(Vec<Nspace>),
     /// Asks for the flight recorder's text, see [`Engine::with_record`](super::Engine::with_record).
     Record,
+    /// Asks what the kernel says of those of these processes that run here; a wildcard rank is all of its namespace.
+    Looks(Vec<ProcId>),
 }

@@ -363,6 +363,7 @@ impl Engine {
             Owner::Query(_) => {
                 self.with_queries(|known, sources, cx| known.on_answer(upcall, result, sources, cx));
             }
+            Owner::Measure(call) => query::on_measured(call, result, &mut self.cx),
             Owner::Look(number) => {
                 let raised = self.monitors.on_looked(number, result, &self.cx);
                 self.raise_alarm(raised);
@@ -437,6 +438,7 @@ impl Engine {
             HostCall::Stats => Ok(CallValue::Stats(self.stats())),
             HostCall::Waits(nspaces) => Ok(CallValue::Waits(self.waits(&nspaces))),
             HostCall::Record => Ok(CallValue::Record(self.record())),
+            HostCall::Looks(procs) => return query::measure_for(id, &procs, &mut self.cx),
         };
         self.cx.out.push(Command::Return { id, result });
     }

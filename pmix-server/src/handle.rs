@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use pmix_types::job::{JobData, JobSpec};
 use pmix_types::message::{Failure, Output, Request};
-use pmix_types::why::Wait;
+use pmix_types::why::{ProcLook, Wait};
 use pmix_types::{Directives, Event, Info, IofChannels, Nspace, ProcId, Status};
 
 use crate::door::Door;
@@ -413,6 +413,19 @@ impl ServerHandle {
         match self.inbox.call(HostCall::Record).await {
             Ok(CallValue::Record(text)) => text,
             _ => String::new(),
+        }
+    }
+
+    /// Returns what the kernel says of those of these processes that run on this node: of those whose pid the server knows,
+    /// because they have connected or the host has [told](Self::client_started) it. A wildcard rank stands for all
+    /// processes of its namespace. In the order of namespaces and ranks; empty after the server has stopped.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    pub async fn looks(&self, procs: &[ProcId]) -> Vec<ProcLook> {
+        match self.inbox.call(HostCall::Looks(procs.to_vec())).await {
+            Ok(CallValue::Looks(looks)) => looks,
+            _ => Vec::new(),
         }
     }
 

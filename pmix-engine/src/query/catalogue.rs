@@ -53,6 +53,7 @@ const CATALOGUE: &[Entry] = &[
     },
     Entry { takes: &[NSPACE], ..own(&why::WAITS) },
     own(&why::RECORD),
+    Entry { takes: PROCESS, ..own(&why::LOOKS) },
     own(&keys::QUERY_NUM_PSETS),
     own(&keys::QUERY_PSET_NAMES),
     Entry { needs: &[keys::PSET_NAME.name()], ..own(&keys::QUERY_PSET_MEMBERSHIP) },

@@ -7,7 +7,7 @@ use pmix_types::{DataArray, Directives, Info, KeyName, ProcId, Query, Rank, Stat
 
 use super::catalogue;
 use super::known::Known;
-use super::memory::Measured;
+use super::measured::Measured;
 use super::qualifiers::{all, joined, readings};
 use super::question::{Outcome, says};
 use crate::Caller;
@@ -74,6 +74,8 @@ impl Known<'_> {
             self.local_proc_table(asker, qualifiers)
         } else if name == why::WAITS.name() {
             self.waits(asker, qualifiers)
+        } else if name == why::LOOKS.name() {
+            self.looks(asker, qualifiers, measured)
         } else if name == keys::QUERY_MEMORY_USAGE.name() {
             self.memory_usage(asker, qualifiers, measured)
         } else if catalogue::is_of_jobs(name) {

@@ -107,7 +107,7 @@ impl What {
                 Self::Request { conn: *conn, id: *id, operation, about }
             }
             Input::HostReply {
-                result: Ok(Answer::Query(_) | Answer::Memory(_) | Answer::File(_)), ..
+                result: Ok(Answer::Query(_) | Answer::Looks(_) | Answer::File(_)), ..
             } => {
                 return None;
             }
@@ -193,6 +193,7 @@ impl What {
             | HostCall::VariablesOf(_)
             | HostCall::Stats
             | HostCall::Waits(_)
+            | HostCall::Looks(_)
             | HostCall::Record => return None,
         };
         Some(Self::Call { id, name, about })

@@ -191,8 +191,9 @@ fn qry_10_memory_of_the_server_and_of_others_is_not_told() {
     let query = || Request::Query(vec![Query::new(&keys::QUERY_MEMORY_USAGE)]);
     for (peer, procs, has_server) in [(&s.alice, 2, false), (&s.bob, 1, false), (&s.root, 4, true)] {
         let to = s.t.ask(peer, query());
-        let Command::Measure { id, pids } = s.t.next() else { panic!() };
-        s.t.answer(id, Ok(Answer::Memory(vec![Some(1 << 20); pids.len()])));
+        let Command::Measure { id, procs: mut looks } = s.t.next() else { panic!() };
+        looks.iter_mut().for_each(|look| look.rss = 1 << 20);
+        s.t.answer(id, Ok(Answer::Looks(looks)));
         let Reply::Query(reply) = s.t.ok(to) else { panic!() };
         let value = &reply.results[0].value.as_infos().unwrap()[0].value;
         let count = |key: &str| value.as_infos().unwrap().iter().filter(|info| *info.key == *key).count();

@@ -8,6 +8,7 @@ mod query;
 mod release;
 mod render;
 mod selection;
+mod why;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -32,6 +33,7 @@ enum Command {
     Ps(ps::Args),
     Query(query::Args),
     Release(release::Args),
+    Why(why::Args),
 }
 
 const AFTER_HELP: &str = "\
@@ -105,6 +107,7 @@ fn run(cli: Cli, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
             Command::Ps(args) => ps::run(args, console).await,
             Command::Query(args) => query::run(args, console).await,
             Command::Release(args) => release::run(args, console).await,
+            Command::Why(args) => why::run(args, console).await,
         }
     })
 }
@@ -118,6 +121,11 @@ impl Console<'_> {
     fn json(&mut self, report: &impl serde::Serialize) -> io::Result<()> {
         let json = serde_json::to_string_pretty(report)?;
         writeln!(self.out, "{}", escaped_json(&json))
+    }
+
+    /// The same in one line.
+    fn json_line(&mut self, report: &impl serde::Serialize) -> io::Result<()> {
+        writeln!(self.out, "{}", escaped_json(&serde_json::to_string(report)?))
     }
 }
 

@@ -8,6 +8,8 @@ use pmix_tool::types::{DataArray, Info, Value, escaped};
 
 /// The last column of a table gets at least this many characters.
 const NARROWEST: usize = 12;
+/// Other texts that are shortened keep this many.
+const NARROWEST_TEXT: usize = 8;
 const INDENT: usize = 2;
 
 /// Writes a table of plain columns, whose cells are escaped. `right` are the columns with numbers. If a terminal of `width` columns cannot
@@ -29,6 +31,80 @@ pub(super) fn write_table(
         text = layout(header, &rows, right);
     }
     writeln!(out, "{text}")
+}
+
+/// Writes a table without the columns in which no row has anything. If a terminal cannot hold it, the `texts` among its
+/// columns lose their middles, the widest first.
+pub(super) fn write_fitted(
+    out: &mut dyn Write,
+    header: &[&str],
+    mut rows: Vec<Vec<String>>,
+    right: &[usize],
+    texts: &[usize],
+    width: Option<usize>,
+) -> io::Result<()> {
+    rows.iter_mut().flatten().for_each(|cell| *cell = escaped(cell).to_string());
+    let is_used = |column: &usize| rows.iter().any(|row| row[*column] != "-");
+    let used: Vec<usize> = (0..header.len()).filter(is_used).collect();
+    let mut widths: Vec<usize> = (used.iter())
+        .map(|column| rows.iter().map(|row| row[*column].chars().count()).max().unwrap_or(0))
+        .zip(used.iter().map(|column| header[*column].len()))
+        .map(|(widest, title)| widest.max(title))
+        .collect();
+    let total = widths.iter().sum::<usize>() + 2 * used.len().saturating_sub(1);
+    let mut excess = width.map_or(0, |width| total.saturating_sub(width));
+    while excess > 0 {
+        let may_shrink = |at: &usize| texts.contains(&used[*at]) && widths[*at] > NARROWEST_TEXT;
+        let Some(widest) = (0..used.len()).filter(may_shrink).max_by_key(|at| widths[*at]) else { break };
+        widths[widest] -= 1;
+        excess -= 1;
+    }
+    let fit = |row: Vec<String>| {
+        let cells = used.iter().zip(&widths).map(|(column, room)| middle(&row[*column], *room));
+        cells.collect::<Vec<_>>()
+    };
+    let header: Vec<&str> = used.iter().map(|column| header[*column]).collect();
+    let right: Vec<usize> = (0..used.len()).filter(|at| right.contains(&used[*at])).collect();
+    let rows: Vec<_> = rows.into_iter().map(fit).collect();
+    writeln!(out, "{}", layout(&header, &rows, &right))
+}
+
+/// The beginning and the end of a text that is too long.
+fn middle(text: &str, room: usize) -> String {
+    let length = text.chars().count();
+    if length <= room {
+        return text.to_owned();
+    }
+    let kept = room.saturating_sub(3);
+    let end = text.chars().skip(length - kept / 2);
+    text.chars().take(kept - kept / 2).chain("...".chars()).chain(end).collect()
+}
+
+/// Writes a text; on a terminal in lines that it can hold, all but the first of them indented.
+pub(super) fn write_wrapped(out: &mut dyn Write, text: &str, width: Option<usize>) -> io::Result<()> {
+    let Some(width) = width.map(|width| width.max(2 * NARROWEST)) else { return writeln!(out, "{text}") };
+    let mut line = String::new();
+    let mut length = 0;
+    for word in text.split(' ') {
+        let mut word: Vec<char> = word.chars().collect();
+        if length > INDENT && length + 1 + word.len() > width {
+            writeln!(out, "{line}")?;
+            (line, length) = (" ".repeat(INDENT), INDENT);
+        }
+        if length > INDENT {
+            line.push(' ');
+            length += 1;
+        }
+        // a word that no line can hold
+        while length + word.len() > width {
+            let rest = word.split_off(width - length);
+            writeln!(out, "{line}{}", String::from_iter(&word))?;
+            (line, length, word) = (" ".repeat(INDENT), INDENT, rest);
+        }
+        length += word.len();
+        line.extend(word);
+    }
+    writeln!(out, "{line}")
 }
 
 fn layout(header: &[&str], rows: &[Vec<String>], right: &[usize]) -> String {

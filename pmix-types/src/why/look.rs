@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+#[cfg(feature = "serde")]
+use super::json;
 use super::{push, read, rows};
 use crate::{DataArray, DataType, Info, Key, Pid, ProcId, Value, keys};
 
@@ -89,6 +91,7 @@ pub struct ProcLook {
     pub rss: u64,
     /// Processor time that all its threads have used, theirs in the kernel included. Two looks tell a process that spins
     /// from one that sleeps.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "json::seconds"))]
     pub cpu_time: Duration,
     /// Number of its threads.
     pub threads: u32,

@@ -3,6 +3,8 @@
 //! None of this is in the Standard. It travels as values of keys of our own, [`WAITS`], [`LOOKS`] and [`RECORD`], so that any
 //! PMIx library can ask with `PMIx_Query`; their names, and those of what is in them, begin with `rs.pmix.`.
 
+#[cfg(feature = "serde")]
+mod json;
 mod look;
 mod proc_set;
 mod wait;

@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+#[cfg(feature = "serde")]
+use super::json;
 use super::{ProcSet, push, read, rows};
 use crate::{DataArray, DataType, Info, Key, Nspace, ProcId, Status, Value};
 
@@ -34,8 +36,10 @@ pub struct Wait {
     /// The node of the server that knows it; of a collective the first one that does.
     pub node: String,
     /// How long it has waited: since its first participant entered, or since it was requested.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "json::seconds"))]
     pub waited: Duration,
     /// When it times out; `None` if it waits for ever.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "json::seconds_left"))]
     pub left: Option<Duration>,
     /// Whose entry is expected, those who have entered included. Of a request: the process that asked.
     pub expected: ProcSet,
@@ -48,6 +52,7 @@ pub struct Wait {
     /// Whether the server has asked its host to carry it out, and waits for the answer.
     pub at_host: bool,
     /// What has failed, if it is kept only for those who have not heard of it.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "json::failure"))]
     pub error: Option<(Status, String)>,
 }
 
