@@ -308,7 +308,7 @@ behind_the_gate! {
     DirectModex direct_modex(host, cx, req: DirectModexRequest) -> Bytes, of &[]
         => host.modex.fetch(cx, req).await;
     Query query(host, cx, req: QueryRequest) -> QueryResults, of &[]
-        => host.queries.answer(&User::of(cx), req);
+        => host.queries.answer(&User::of(cx), req).await;
     ToolConnected tool_connected(host, _cx, req: ToolConnected) -> ProcId, of &[]
         => host.identities.assign(req);
 }

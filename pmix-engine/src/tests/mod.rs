@@ -29,6 +29,7 @@ mod iof_input;
 mod iof_prop;
 mod job_data;
 mod limits;
+mod looks;
 mod monitor;
 mod prop_cluster;
 mod prop_engine;

@@ -177,7 +177,7 @@ fn qry_10_a_host_that_refuses_is_not_gone_around() {
 }
 
 #[track_caller]
-fn measure(t: &mut Harness) -> (UpcallId, Vec<ProcLook>) {
+pub(super) fn measure(t: &mut Harness) -> (UpcallId, Vec<ProcLook>) {
     match t.next() {
         Command::Measure { id, procs } => (id, procs),
         other => panic!("expected a measurement, not {other:?}"),

@@ -68,6 +68,12 @@ impl Node for LocalNode {
         directories::work_dir(self.site.server()?, number, user).await
     }
 
+    async fn proc_started(&self, proc: &ProcId, pid: i32) {
+        if let Ok(server) = self.site.server() {
+            let _ = server.client_started(proc, pid).await;
+        }
+    }
+
     async fn proc_ended(&self, proc: &ProcId, reason: String) {
         if let Ok(server) = self.site.server() {
             let _ = server.client_ended(proc, reason).await;

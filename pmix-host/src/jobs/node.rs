@@ -37,6 +37,9 @@ pub(crate) trait Node: Send + Sync {
     /// Makes the directory that processes start in which are given none but that of the session.
     async fn work_dir(&self, number: u32, user: Option<&Account>) -> HostResult<String>;
 
+    /// A process there has started.
+    async fn proc_started(&self, proc: &ProcId, pid: i32);
+
     /// A process there has ended. When this returns, the host has been told of all connections that were lost before.
     async fn proc_ended(&self, proc: &ProcId, reason: String);
 

@@ -257,6 +257,9 @@ impl Supervisor {
                         row.state = ProcState::RUNNING;
                     }
                 });
+                if let Some(node) = self.job.plan.node_of(proc.rank).and_then(|node| self.nodes.get(node)) {
+                    node.proc_started(proc, *pid).await;
+                }
             }
             LaunchReport::Output { proc, channel, data } => {
                 let is_kept = output::forward(&self.table, &self.nodes, proc, *channel, data).await;

@@ -28,6 +28,7 @@ mod resolve;
 mod server_chapter;
 mod standard_host;
 mod tools;
+mod why;
 
 use pmix_client::Client;
 use pmix_client::types::{DataRange, Status};

@@ -52,7 +52,7 @@ async fn sec_01_abt_01_jct_01_qry_10_evt_11_nothing_of_another_users_job_is_seen
             assert!(out.contains(&format!("\n{attack}: Status::ERR_NO_PERMISSIONS")), "{attack}: {out}");
         }
         // as of jobs that there are not
-        for question in ["table", "peers"] {
+        for question in ["table", "waits", "looks", "peers"] {
             assert!(
                 out.contains(&format!("\n{question}: Status::ERR_INVALID_NAMESPACE")),
                 "{question}: {out}"
@@ -60,6 +60,7 @@ async fn sec_01_abt_01_jct_01_qry_10_evt_11_nothing_of_another_users_job_is_seen
         }
         let names = out.lines().find_map(|line| line.strip_prefix("names: ")).unwrap();
         assert!(names.split(',').all(|name| name.starts_with("alice-and-")), "only its own: {out}");
+        assert!(out.contains("\nwaits of: \n"), "{out}");
         assert!(!out.contains("the secret"), "{out}");
         assert_eq!(out.matches("notify: SUCCESS").count(), 3, "it is told to its own: {out}");
 
