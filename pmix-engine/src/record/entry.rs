@@ -15,6 +15,9 @@ pub(super) struct Entry {
     pub(super) what: What,
 }
 
+// what `ServerBuilder::record` says
+const _: () = assert!(size_of::<Entry>() <= 120);
+
 #[derive(Debug)]
 pub(super) enum What {
     /// A connection says who it is; a tool need not have a name.

@@ -60,7 +60,7 @@ impl Recorder {
     }
 
     #[inline]
-    fn limit(&self) -> usize {
+    pub(crate) fn limit(&self) -> usize {
         self.of.as_ref().map_or(0, |of| of.entries)
     }
 

@@ -229,6 +229,30 @@ fn calls_of_the_host_are_told_with_their_failures_and_those_that_only_look_are_n
     t.finish();
 }
 
+#[test]
+fn the_record_is_bounded_in_number_and_in_bytes() {
+    // the harness adds up what the entries hold after each input
+    let mut t = Harness::with_record(config([]), 10);
+    t.job("job", "0");
+    let peer = t.connect(&proc("job", 0));
+    let asks = |t: &mut Harness, bytes: usize| {
+        let to = t.ask(&peer, get(all_of("job"), &"k".repeat(bytes)));
+        t.fails(to, Status::ERR_NOT_FOUND);
+    };
+    (0..20).for_each(|_| asks(&mut t, 1));
+    assert_eq!(entries(&mut t).len(), 10);
+    // each key twice, in the request and in what the failure says of it, up to its limit
+    (0..20).for_each(|_| asks(&mut t, 500));
+    let told = entries(&mut t);
+    assert!((5..10).contains(&told.len()), "{} {told:#?}", told.len());
+    assert!(told.iter().map(String::len).sum::<usize>() < 10 * 256 + 10 * 100, "{told:?}");
+    // as much as can be asked for
+    let all = Harness::with_record(config([]), usize::MAX);
+    assert_eq!(all.engine.recorder.limit(), 1 << 16);
+    all.finish();
+    t.finish();
+}
+
 fn fence_all_of(names: &[&str]) -> Request {
     fence(names.iter().map(|name| all_of(name)))
 }

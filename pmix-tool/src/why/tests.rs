@@ -288,10 +288,7 @@ fn ranks_and_texts_that_are_long_stay_short() {
     let mut fence = wait("fence", 1, "job:0-9999", "job:0", &list);
     fence.error = Some((Status::ERROR, "x".repeat(10_000)));
     let sentence = &why(vec![fence], vec![]).sentences()[0];
-    assert!(
-        sentence.contains("for ranks 1,3,5,7,9,11,13,...,9995,9997,9999 (5000 processes)"),
-        "{sentence}"
-    );
+    assert!(sentence.contains("for ranks 1,3,5,7,9,11,13,...,9995,9997,9999 (5000 processes)"), "{sentence}");
     assert!(sentence.len() < 400, "{sentence}");
 }
 

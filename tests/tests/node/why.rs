@@ -10,7 +10,9 @@ use pmix_client::{Client, Error, ProcId, Rank, keys};
 use pmix_host::{Exchange, ExchangeError, MemoryExchange, Responder, StandardHost};
 use pmix_server::host::{QueryRequest, QueryResults, UpcallContext};
 use pmix_server::{HostError, HostModule};
-use pmix_tests::{NullLauncher, TestCluster, TestLauncher, TestNode, all_of, nspace, on_both_runtimes, proc, within};
+use pmix_tests::{
+    NullLauncher, TestCluster, TestLauncher, TestNode, all_of, nspace, on_both_runtimes, proc, within,
+};
 use rustix::process::geteuid;
 use tokio::task::JoinHandle;
 
@@ -63,7 +65,8 @@ fn a_fence_that_lacks_one_process_is_told_of_on_each_node() {
             assert_eq!(waits(by, of(Query::new(&WAITS), "job")).await.len(), 1);
 
             // each node alone knows its own part
-            let [own] = &waits(by, Query::new(&WAITS).qualifier(&keys::QUERY_LOCAL_ONLY, true)).await[..] else {
+            let [own] = &waits(by, Query::new(&WAITS).qualifier(&keys::QUERY_LOCAL_ONLY, true)).await[..]
+            else {
                 panic!("there is one")
             };
             assert_eq!((&*own.node, &own.arrived), ("n1", &set("job", "2")));

@@ -45,7 +45,10 @@ pub(crate) async fn attack(client: &Client, victim: Nspace) -> Result<(), Error>
     println!("names: {}", names.get::<String>(&keys::QUERY_NAMESPACES)?.unwrap_or_default());
     let waits = client.query([Query::new(&WAITS)]).await?;
     let waits = waits.get_value(&WAITS.key_name()).map(Wait::read_all).unwrap_or_default();
-    println!("waits of: {}", waits.iter().flat_map(Wait::nspaces).map(Nspace::as_str).collect::<Vec<_>>().join(","));
+    println!(
+        "waits of: {}",
+        waits.iter().flat_map(Wait::nspaces).map(Nspace::as_str).collect::<Vec<_>>().join(",")
+    );
     slander(client, victim).await;
     Ok(())
 }
