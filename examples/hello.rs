@@ -1,7 +1,7 @@
-//! A rank: tells its peers where it is to be reached, learns the same of them, and says so.
+//! A rank: tells its peers its endpoint, learns theirs, and prints them.
 //!
-//! Shows the whole life of a process in a job: connect, put, commit, fence, get, finalize. Runs under any
-//! launcher that speaks this PMIx, and alone:
+//! Shows the whole life of a process in a job: init, put, commit, fence, get, finalize. Runs under any launcher with a
+//! server of this family, and alone:
 //!
 //! ```text
 //! cargo build -p pmix-rm -p pmix-examples --bins --examples

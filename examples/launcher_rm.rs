@@ -1,5 +1,5 @@
-//! A resource manager that brings nothing but a [`Launcher`]: how processes start, are reached, and end. What else it
-//! takes - fences, published data, spawn, queries, for Rust and for C programs - is the [`StandardHost`]'s.
+//! A resource manager that only implements [`Launcher`]: how processes start, get signals and input, and end.
+//! [`StandardHost`] does the rest - fences, published data, spawn, queries - for Rust and for C programs.
 //!
 //! ```text
 //! cargo run --example launcher_rm -- -n 4 target/debug/examples/hello

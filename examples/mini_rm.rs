@@ -1,7 +1,7 @@
-//! A resource manager in one file, as an outsider would write it: directly on [`HostModule`].
+//! A resource manager in one file, directly on [`HostModule`].
 //!
-//! Starts processes with `std` and `tokio` means, lets them find their server, answers when they ask for the
-//! process table, ends them all when one of them aborts, and says how each has ended.
+//! Starts processes with `std` and `tokio`, gives them the address of their server, answers queries for the process
+//! table, ends all processes when one of them aborts, and prints how each has ended.
 //!
 //! ```text
 //! cargo run --example mini_rm                        # two copies of itself
@@ -55,8 +55,8 @@ impl HostModule for MiniRm {
             // the server answers what it can itself
             return Err(Status::ERR_NOT_FOUND.into());
         }
-        let answer = vec![Info::new(&keys::QUERY_PROC_TABLE, DataArray::ProcInfo(self.table().clone()))];
-        let results = Info::new(&keys::QUERY_RESULTS, DataArray::Info(answer));
+        let answer = vec![Info::new(keys::QUERY_PROC_TABLE, DataArray::ProcInfo(self.table().clone()))];
+        let results = Info::new(keys::QUERY_RESULTS, DataArray::Info(answer));
         Ok(QueryResults::complete(vec![results; req.queries.len()]))
     }
 }
@@ -133,7 +133,7 @@ async fn main() -> Result<ExitCode> {
 async fn rank() -> Result<()> {
     let client = Client::from_env().init().await?;
     client.fence_all().await?;
-    let found = client.query([Query::new(&keys::QUERY_PROC_TABLE)]).await?;
+    let found = client.query([Query::new(keys::QUERY_PROC_TABLE)]).await?;
     let table = found.get(keys::QUERY_PROC_TABLE)?.ok_or("there is no process table")?;
     let rows = table.as_proc_infos().ok_or("the process table is of another type")?;
     println!("{} sees {} processes", client.proc_id(), rows.len());

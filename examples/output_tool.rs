@@ -1,5 +1,5 @@
-//! A tool: attaches to the only server of this user and shows what all its jobs write from then on, line by line, until
-//! they end.
+//! A tool: attaches to the only server of this user and prints the output of all its jobs from then on, line by line,
+//! until they end.
 //!
 //! ```text
 //! target/debug/pmixrun -n 2 sh -c 'while sleep 1; do date; done' > /dev/null

@@ -1,7 +1,7 @@
 //! A job that starts another one and works with it: publish, spawn, lookup, connect, events.
 //!
-//! The only process of the job publishes a task, starts two workers, which are this very program, and waits for an
-//! event of each with what it has found. Needs a launcher that can start jobs:
+//! The only process of the job publishes a task, spawns two workers, which run the same program, and waits for an event
+//! with the result of each. Needs a launcher that serves spawn:
 //!
 //! ```text
 //! cargo build -p pmix-rm -p pmix-examples --bins --examples
@@ -44,7 +44,7 @@ async fn lead(client: &Client) -> Result<()> {
     let mut total = 0;
     for _ in 0..WORKERS {
         let event = events.recv().await.ok_or("the server is gone")??;
-        let part = event.info.get(&keys::EVENT_TEXT_MESSAGE)?.ok_or("an event without a sum")?;
+        let part = event.info.get(keys::EVENT_TEXT_MESSAGE)?.ok_or("an event without a sum")?;
         println!("worker {} has found {part}", event.source.rank);
         total += part.parse::<u64>()?;
     }

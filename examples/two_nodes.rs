@@ -1,7 +1,7 @@
 //! Two nodes in one process: a server for each, and a process on each.
 //!
-//! Shows what a resource manager of several nodes brings: an exchange between its servers, here
-//! [`MemoryExchange`]. A Get of data on the other node is a direct modex, a fence gathers the data of both.
+//! Shows what a resource manager of several nodes must provide: an exchange between its servers, here
+//! [`MemoryExchange`]. A get of data on the other node is a direct modex; a fence gathers the data of both nodes.
 //!
 //! ```text
 //! cargo run --example two_nodes

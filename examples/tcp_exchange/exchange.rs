@@ -1,4 +1,4 @@
-//! An [`Exchange`] over TCP, for servers in processes of their own.
+//! An [`Exchange`] over TCP, for servers in separate processes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -107,7 +107,8 @@ impl Inner {
         link.ok_or_else(|| ExchangeError::Unreachable { node: node.to_owned() })
     }
 
-    /// Has a node take part in an all-gather of which this node is the first; fails if one of its nodes is lost.
+    /// Enters a node into an all-gather that this node decides because it is the first one; fails if one of its nodes
+    /// is lost.
     async fn decide(
         &self,
         by: &str,
@@ -158,7 +159,7 @@ async fn serve(inner: Weak<Inner>, from: String, request: Content) -> Content {
 /// The data of all nodes, or the same error on all of them.
 fn data_of(nodes: &[String], parts: Vec<Bytes>) -> Result<Vec<Bytes>, ExchangeError> {
     let too_much =
-        |who| Err(ExchangeError::Other(format!("{who} gave too much data: at most {MOST_DATA} bytes")));
+        |who| Err(ExchangeError::Other(format!("{who} sent too much data: at most {MOST_DATA} bytes")));
     let mut all = Vec::with_capacity(parts.len());
     for (node, part) in nodes.iter().zip(parts) {
         match Part::decode(part).ok().and_then(|part| part.data) {
@@ -174,5 +175,5 @@ fn no_answer(node: &str, content: Content) -> ExchangeError {
     let Content::Failed(reason) = content else {
         return ExchangeError::Other(format!("node {node} gave an answer to something else"));
     };
-    ExchangeError::Other(format!("node {node} says: {reason}"))
+    ExchangeError::Other(format!("node {node}: {reason}"))
 }

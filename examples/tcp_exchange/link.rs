@@ -26,7 +26,8 @@ pub(crate) type Wire = Framed<TcpStream, LengthDelimitedCodec>;
 
 pub(crate) struct Link {
     pub(crate) node: String,
-    /// Unbounded, as whoever drops a future cannot wait; a node that does not read is lost after [`PATIENCE`].
+    /// Unbounded, because code that drops a future cannot wait. A node that does not read counts as lost after
+    /// [`PATIENCE`].
     outgoing: mpsc::UnboundedSender<Frame>,
     /// Requests without an answer.
     waiting: Mutex<HashMap<u64, oneshot::Sender<Content>>>,
@@ -88,7 +89,7 @@ impl Link {
         let _ = self.outgoing.send(frame);
     }
 
-    /// Takes frames until the connection ends, and says why it did.
+    /// Reads frames until the connection ends, and returns the reason.
     async fn read<F: Future<Output = Content> + Send + 'static>(
         self: &Arc<Self>,
         mut stream: SplitStream<Wire>,

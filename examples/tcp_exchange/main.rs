@@ -1,16 +1,16 @@
-//! Two nodes in two processes, joined over TCP: an [`Exchange`](pmix_host::Exchange) of one's own.
+//! Two nodes in two processes, connected over TCP by an implementation of [`Exchange`](pmix_host::Exchange).
 //!
-//! Each process has a server with a `StandardHost`. What these hosts do together goes over the exchange: four ranks, two on
-//! each node, fence with data, get what ranks of the other node have put, publish and look up. Then one of the two processes
-//! is killed, and the fence of the ranks on the other node fails with `ERR_UNREACH`.
+//! Each process has a server with a `StandardHost`. The hosts communicate over the exchange: four ranks, two on each
+//! node, enter a fence with data, get what ranks of the other node have put, publish and look up. Then one of the two
+//! processes is killed, and the fence of the ranks on the other node fails with `ERR_UNREACH`.
 //!
 //! **What `StandardHost` cannot do yet**: start a job on the servers of other processes. `start_job` and spawn reach
 //! the servers of their own process only, so each process here registers the job with its server and starts the ranks
-//! of its node itself (`node.rs`); there is no supervisor that ends the job on all nodes when a rank fails, and no process
-//! table of all.
+//! of its node itself (`node.rs`); there is no supervisor that ends the job on all nodes when a rank fails, and no
+//! process table of all nodes.
 //!
-//! For a network that others can read, give the connections TLS (`meet.rs`), and have the kernel probe them (TCP keepalive):
-//! a machine that loses its power closes nothing.
+//! In a network that others can read, use TLS for the connections (`meet.rs`). Turn on TCP keepalive, because a machine
+//! that loses power does not close its connections.
 //!
 //! ```text
 //! cargo run --example tcp_exchange
@@ -106,7 +106,11 @@ async fn start(setup: &Setup) -> Result<(Child, Lines<BufReader<ChildStdout>>, S
     let mut lines = BufReader::new(stdout.ok_or("no output")?).lines();
     let line = lines.next_line().await?.ok_or_else(|| format!("node {} has ended early", setup.node))?;
     let address = line.rsplit(' ').next().unwrap_or_default().parse();
-    Ok((child, lines, address.map_err(|_| format!("node {} says {line:?}", setup.node))?))
+    Ok((
+        child,
+        lines,
+        address.map_err(|_| format!("node {} printed {line:?} instead of its address", setup.node))?,
+    ))
 }
 
 /// Shows what the ranks of a node say, until so many lines have had these words.

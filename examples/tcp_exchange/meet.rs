@@ -1,15 +1,18 @@
-//! How nodes find each other over TCP, and strangers nothing.
+//! How nodes find each other over TCP and keep strangers out.
 //!
-//! Anybody on the machine can connect to a loopback port, or take that of a process that has ended. So each node has a key
-//! that whoever starts the nodes has drawn and told them on a private way. Who connects shows its key first, who listens
-//! shows its own to none but those. It takes each node once, and listens no longer than until all have come.
+//! Anybody on the machine can connect to a loopback port, or take over the port of a process that has ended. So each
+//! node has a key, which the program that starts the nodes has drawn and given to all of them in private. The node that
+//! connects shows its key first; the node that listens shows its own only after a valid key. It accepts each node once,
+//! and stops listening when all have come.
 //!
-//! The keys keep other users of one machine out, as these cannot read what goes over its loopback interface. Between
-//! machines everybody on the way can: there the connections need TLS, with a certificate for each node in place of the keys.
+//! The keys keep out other users of the same machine, because they cannot read its loopback traffic. Between machines,
+//! others on the network can read the traffic, so connections need TLS, with a certificate for each node instead of the
+//! keys.
 //!
-//! A stranger who takes the port of a node that has ended sees the key of whoever connects there: after a meeting that failed,
-//! draw new keys for all. With three nodes or more he could show it to another that still listens; whoever needs that many
-//! proves keys in place of showing them. Hundreds of silent connections at a time can keep a node out until it gives up.
+//! A stranger who takes over the port of a node that has ended sees the keys of nodes that connect there: draw new keys
+//! for all nodes after a failed meeting. With three or more nodes, the stranger could show such a key to a node that
+//! still listens; such a setup should prove possession of keys instead of showing them. Hundreds of silent connections
+//! at a time can keep a node out until it gives up.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;

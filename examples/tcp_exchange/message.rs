@@ -1,4 +1,4 @@
-//! What nodes send each other, each in one frame.
+//! The messages between nodes, each in one frame.
 
 use bytes::Bytes;
 use prost::Message;
@@ -35,7 +35,7 @@ pub(crate) enum Content {
     /// Answer: this node has given the operation up.
     #[prost(string, tag = "7")]
     Abandoned(String),
-    /// Answer: why there is no other.
+    /// Answer: the reason why the request failed.
     #[prost(string, tag = "8")]
     Failed(String),
 }

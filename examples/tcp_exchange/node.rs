@@ -20,10 +20,10 @@ use crate::exchange::TcpExchange;
 use crate::meet::{Keys, meet};
 use crate::{NODES, RANKS_OF_A_NODE, Result};
 
-/// How long the other nodes may take to come.
-const ASSEMBLY: Duration = Duration::from_secs(30);
+/// How long the other nodes may take to connect.
+const MEETING: Duration = Duration::from_secs(30);
 
-/// What a node is told on its standard input, where nobody else can read it.
+/// The settings that a node gets on its standard input, where nobody else can read them.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Setup {
     pub(crate) node: String,
@@ -34,18 +34,19 @@ pub(crate) struct Setup {
     pub(crate) root: PathBuf,
     /// The job's namespace.
     pub(crate) nspace: String,
-    /// Node that will be lost, which the ranks are told.
+    /// The node that will be lost, for the ranks.
     pub(crate) to_lose: String,
 }
 
-/// Says where it listens, meets the other nodes, and runs its ranks.
+/// Prints its address, connects to the other nodes, and runs its ranks.
 pub(crate) async fn run() -> Result<()> {
     let setup: Setup = serde_json::from_reader(std::io::stdin())?;
     let node = setup.node.as_str();
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("{node} listens on {}", listener.local_addr()?);
-    let wires = timeout(ASSEMBLY, meet(node, &setup.keys, listener, &setup.listening)).await;
-    let wires = wires.map_err(|_| format!("the other nodes have not come to {node} in {ASSEMBLY:?}"))??;
+    let wires = timeout(MEETING, meet(node, &setup.keys, listener, &setup.listening)).await;
+    let wires =
+        wires.map_err(|_| format!("the other nodes did not connect to {node} within {MEETING:?}"))??;
 
     let host = StandardHost::new(LocalLauncher::new(node), TcpExchange::new(node, wires));
     let server = Server::builder().hostname(node).host(host).session_root(&setup.root);

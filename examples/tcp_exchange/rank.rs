@@ -1,4 +1,4 @@
-//! What a rank does: everything that needs the servers of both nodes, with results that it checks.
+//! A rank: uses everything that needs the servers of both nodes, and checks the results.
 
 use std::fmt::Debug;
 
@@ -48,7 +48,7 @@ pub(crate) async fn run(to_lose: &str) -> Result<()> {
     if client.hostname() == to_lose {
         let mut losses = client.events([Status::ERR_LOST_CONNECTION]).await?;
         println!("{who}: stays out of the last fence");
-        losses.recv().await.ok_or("the loss of the server was not told")??;
+        losses.recv().await.ok_or("the event of the lost server did not come")??;
         return Ok(());
     }
     println!("{who}: enters the last fence");

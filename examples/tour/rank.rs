@@ -1,4 +1,4 @@
-//! What a rank of the tour does.
+//! A rank of the tour.
 
 use pmix_client::{Client, Rank, Scope};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! `agree`: whether two sittings have come to the same ratios.
+//! `agree`: whether two runs have the same ratios.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,7 +10,7 @@ const LEAST: f64 = 50.0;
 /// How far ratios may lie apart, in per cent of the lower one.
 const WITHIN: f64 = 15.0;
 
-/// What two sittings agree on.
+/// What two runs agree on.
 #[derive(Debug)]
 pub(crate) struct Agreement {
     /// The farthest first.
@@ -18,7 +18,7 @@ pub(crate) struct Agreement {
     compared: usize,
 }
 
-/// A ratio that was another one in the other sitting.
+/// A ratio that differs between the runs.
 #[derive(Debug)]
 struct Apart {
     point: Point,
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
     use crate::record::Record;
 
-    /// A sitting of metrics with a time of the C library and one of ours.
+    /// A run of metrics with a time of the C library and one of ours.
     fn sitting(metrics: &[(&str, f64, f64)], unit: &str) -> Table {
         let records = metrics.iter().flat_map(|(metric, theirs, ours)| {
             [

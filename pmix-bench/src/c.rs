@@ -1,4 +1,4 @@
-//! The C programs: a host and a rank of the C library, built where they are needed.
+//! The C programs: a host and a rank of the C library, built when needed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! The clock that both sides are measured by.
+//! The clock with which both sides are measured.
 
 use rustix::time::{ClockId, clock_gettime};
 

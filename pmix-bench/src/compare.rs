@@ -1,4 +1,4 @@
-//! `compare`: both sides turn by turn, and the table of their ratios.
+//! `compare`: measures both sides in turn, and prints the table of their ratios.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -14,19 +14,19 @@ use crate::record::Record;
 use crate::table::Table;
 use crate::{Result, machine};
 
-/// Measures both sides turn by turn, and prints the table of ratios: ours by theirs, below 1 we are better.
+/// Measures both sides in turn, and prints the table of ratios (our figure divided by theirs: below 1 we are better)
 #[derive(Debug, Args)]
 pub(crate) struct Compare {
-    /// Every metric once, with fewer ranks and sizes: less than two minutes
+    /// Measure every metric once, with fewer ranks and sizes, in less than two minutes
     #[arg(long)]
     quick: bool,
-    /// Prints a line of JSON for each metric of each side in place of the table; see `table`
+    /// Print a line of JSON for each metric of each side instead of the table; see `table`
     #[arg(long)]
     json: bool,
-    /// Rounds; 3 unless said otherwise, with --quick 1
+    /// Number of rounds; 3 by default, 1 with --quick
     #[arg(long)]
     rounds: Option<u64>,
-    /// Also registers a job of a million ranks, which takes 7 GB of memory on the other side
+    /// Also register a job of a million ranks, for which the C library takes 7 GB of memory
     #[arg(long)]
     million: bool,
     /// Only metrics whose names contain one of these words

@@ -1,5 +1,5 @@
-//! What no fence over a socket can beat: small frames of one size between the ranks and one thread, with no protocol in
-//! them.
+//! The lower bound for fences over sockets: small frames of one size between the ranks and one thread, without a
+//! protocol.
 
 use std::path::{Path, PathBuf};
 use std::{io, thread};

@@ -1,11 +1,11 @@
-//! A host that completes each upcall at once: what is measured is the library.
+//! A host that completes each upcall immediately, so that only the library is measured.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use pmix_server::host::{
-    Abort, ConnectRequest, Connected, DeregisterEventsRequest, DirectModexRequest, Disconnect, Event,
+    Abort, ConnectRequest, Connected, DeregisterEventsRequest, DirectModexRequest, DisconnectRequest, Event,
     FenceRequest, Found, Lookup, Publish, QueryRequest, QueryResults, RegisterEvents, Unpublish,
 };
 use pmix_server::types::{
@@ -117,7 +117,7 @@ impl HostModule for Host {
         Ok(Connected::default())
     }
 
-    async fn disconnect(&self, _: &UpcallContext, _: Disconnect) -> HostResult<()> {
+    async fn disconnect(&self, _: &UpcallContext, _: DisconnectRequest) -> HostResult<()> {
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! `launch`: a server, and the ranks of a job that it is the host of, as often as wanted.
+//! `launch`: a server with its host, and the ranks of a job, one or more times.
 
 use std::path::Path;
 use std::process::ExitStatus;
@@ -23,13 +23,13 @@ pub(crate) struct Launch {
     /// Ranks on this node, at most 256
     #[arg(short)]
     n: u32,
-    /// Ranks of the job; those beyond N exist in its description only
+    /// Ranks of the job; ranks beyond N exist in its description only
     #[arg(short)]
     t: Option<u32>,
-    /// How often
+    /// Number of launches
     #[arg(short, default_value_t = 1)]
     r: u32,
-    /// Seconds until it is given up
+    /// Seconds after which a launch is given up
     #[arg(short = 'T', default_value_t = 60)]
     limit: u64,
     /// A rank's program with its arguments: `pmix-bench client PHASE...`, or `client_bench PHASE...`

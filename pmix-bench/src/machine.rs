@@ -1,4 +1,4 @@
-//! Where it is measured, and what others do there.
+//! The machine on which it is measured, and the load of other programs there.
 
 use std::fs;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Measures this implementation beside the C library; see `docs/performance.md`.
+//! Compares this implementation with the C library; see `docs/performance.md`.
 
 mod agree;
 mod c;
@@ -36,37 +36,37 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Mode {
-    /// Measures both sides turn by turn and prints the table of their ratios
+    /// Measures both sides in turn and prints the table of their ratios
     Compare(compare::Compare),
-    /// The table of lines that `compare --json` has printed
+    /// Prints the table of lines that `compare --json` has printed
     Table { files: Vec<String> },
-    /// Which ratios of two sittings lie more than 15 % apart, of times over 50 µs
+    /// Lists the ratios of times over 50 µs that differ by more than 15 % between two runs
     Agree {
         /// Lines that `compare --json` has printed
         first: String,
-        /// Those of the other sitting
+        /// Lines of the other run
         second: String,
     },
-    /// Drawings of the same lines, as SVG files
+    /// Draws the same lines as SVG files
     Plot {
-        /// Where they go
+        /// Directory for the files
         directory: std::path::PathBuf,
         files: Vec<String>,
     },
-    /// Counts instructions beside those of another commit
+    /// Counts instructions, and compares them with another commit
     Counts(counts::Counts),
     /// Runs ranks of a job on our server
     Launch(launch::Launch),
-    /// What the data of a job of TOTAL ranks costs
+    /// Measures the cost of the data of a job of TOTAL ranks
     Jobdata {
         total: u32,
-        /// Described as hosts of the C library do, with an array for each node and each rank
+        /// Describe the job with an array for each node and each rank, as hosts of the C library do
         #[arg(long)]
         arrays: bool,
     },
-    /// What the maps of COUNT nodes cost
+    /// Measures the cost of the maps of COUNT nodes
     Regex { count: u32 },
-    /// Start and end of COUNT servers, each in a fresh process
+    /// Measures start and end of COUNT servers, each in a fresh process
     Init { count: u32 },
     /// One of them
     #[command(hide = true)]

@@ -1,4 +1,4 @@
-//! What is run: the same steps on every side.
+//! The steps that are run, the same on every side.
 
 /// One run of a host, and what it measures.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! A server with its host, and what can be measured without any rank: its start, job data, maps.
+//! A server with its host, and the metrics that need no ranks: its start, job data, maps.
 
 use std::hint::black_box;
 

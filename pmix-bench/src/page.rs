@@ -1,5 +1,6 @@
-//! The page of memory by which the ranks of a launch and their host meet and exchange times, so that what is measured
-//! never co-ordinates its own measurement. Its layout is that of `c/bench_common.h`: ranks in C share it too.
+//! The page of shared memory in which the ranks of a launch and their host meet and exchange times, so that the library
+//! under test does not coordinate its own measurement. Its layout is that of `c/bench_common.h`: ranks in C share it
+//! too.
 
 use std::fs::File;
 use std::path::Path;

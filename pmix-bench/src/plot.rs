@@ -1,4 +1,4 @@
-//! `plot`: the figures that grow with the job, as drawings.
+//! `plot`: draws the figures that grow with the job.
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! The table: for each metric ours by theirs, where theirs is the better one of the C library's stores.
+//! The table: for each metric our figure divided by theirs, where theirs is that of the better of the C library's
+//! stores.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};

@@ -160,6 +160,11 @@ mod tests {
         own.dedup();
         let known = |function: &&String| registry.attributes(AttributeLevel::Client, function).is_some();
         let missing: Vec<_> = own.iter().filter(|function| !known(function)).collect();
-        assert!(own.len() > 10 && missing.is_empty(), "{missing:?}");
+        assert!(own.len() > 10);
+        assert!(
+            missing.is_empty(),
+            "{missing:?} are aliases of methods, but in no table of src/attributes.rs: add them to PASSED_ON if all their \
+             directives are for the server or the host, else to SUPPORTED"
+        );
     }
 }

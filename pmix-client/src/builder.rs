@@ -67,10 +67,10 @@ impl Client {
         ClientBuilder::default()
     }
 
-    /// A process without server: the only one of its job, for tests and for programs that run alone too.
+    /// A process without a server, the only one of its job: for tests, and for programs that can also run alone.
     ///
-    /// Its namespace is unique on this machine and its rank is 0. Put, commit, get and a fence of itself work;
-    /// all that needs a server fails with `ERR_UNREACH`.
+    /// Its namespace is unique on this machine and its rank is 0. Put, commit, get and a fence with itself work;
+    /// everything that needs a server fails with `ERR_UNREACH`.
     ///
     /// # Errors
     /// [`Error::Config`] if the machine's name cannot be part of a namespace.
@@ -96,12 +96,11 @@ impl ClientBuilder {
         self
     }
 
-    /// Connects as a tool: a process that no launcher has announced, so that the host decides whether to admit it
-    /// (TOL-15).
+    /// Connects as a tool, which no launcher has announced: the host decides whether to admit it (TOL-15).
     ///
-    /// `identity` is the one it requests; without it the host assigns one (TOL-09). [`Client::proc_id`] returns the
-    /// identity assigned. A tool belongs to no job: it has no job data of its own. Most programs want
-    /// the crate `pmix-tool`, which finds the server too.
+    /// `identity` is the id that the tool requests; with `None` the host assigns one (TOL-09). [`Client::proc_id`]
+    /// returns the id assigned. A tool belongs to no job, so it has no job data of its own. Most tools should use the
+    /// crate `pmix-tool`, which also finds the server.
     #[doc(alias = "PMIx_tool_init")]
     pub fn tool(mut self, identity: Option<ProcId>) -> Self {
         self.is_tool = true;
@@ -111,21 +110,22 @@ impl ClientBuilder {
 
     /// Runs without a server if no URI is given and the environment has none either; see [`Client::singleton`].
     ///
-    /// An environment that names a server of another kind, such as that of `mpirun` or a PMI server, does not count: the
-    /// process belongs to a job, and [`Error::NotLaunched`] names what was found.
+    /// This does not apply if the environment names a server of another kind, such as that of `mpirun` or a PMI server.
+    /// The process then belongs to a job, and init fails with [`Error::NotLaunched`], which names the variable found.
     pub fn allow_singleton(mut self) -> Self {
         self.allows_singleton = true;
         self
     }
 
-    /// Directives of the init. `TIMEOUT` among them is as [`ClientBuilder::timeout`]; of both the shorter counts.
+    /// Directives of the init. `TIMEOUT` means the same as [`ClientBuilder::timeout`]; if both are given, the shorter
+    /// limit applies.
     pub fn directives(mut self, directives: Directives) -> Self {
         self.directives.extend(directives);
         self
     }
 
-    /// Limits how long connecting may take; without it there is no limit, for the host may take its time
-    /// (INI-07), and so may the user of a debugger (INI-09). The runtime needs its timer for this.
+    /// Limits the time for connecting. By default there is no limit, as the host may take long (INI-07), and so may the
+    /// user of a debugger (INI-09). Requires a runtime with a timer.
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.timeout = Some(limit);
         self
@@ -137,8 +137,8 @@ impl ClientBuilder {
         self
     }
 
-    /// Attributes that a library on top of this one supports; queries for attribute support report them with this one's
-    /// (ATT-01).
+    /// Attributes supported by a library on top of this one. Queries for attribute support report them together with
+    /// those of this library (ATT-01).
     pub fn attributes(mut self, attributes: AttributeRegistry) -> Self {
         self.attributes.merge(attributes);
         self
@@ -146,16 +146,16 @@ impl ClientBuilder {
 
     /// Connects to the server and waits until it has admitted the process.
     ///
-    /// Job-level data of the own namespace is there when the future is ready (INI-03). If it has `DEBUG_STOP_IN_INIT`
-    /// for this process, the host is told by the event `READY_FOR_DEBUG`, and the future is not ready before an event
-    /// `DEBUGGER_RELEASE` has come for the process (INI-09).
+    /// When the future is ready, the job-level data of the caller's namespace is available (INI-03). If that data has
+    /// `DEBUG_STOP_IN_INIT` for this process, the event `READY_FOR_DEBUG` tells the host, and the future is ready only
+    /// after the process has received the event `DEBUGGER_RELEASE` (INI-09).
     ///
     /// # Errors
-    /// [`Error::NotLaunched`] if the environment names no server that this library can speak to, [`Error::Config`] if it or a setting
-    /// is invalid, [`Error::Transport`] if the server cannot be reached, [`Error::Protocol`] if it speaks no
-    /// version of the protocol that this library speaks, `ERR_TIMEOUT` when the limit has passed, `ERR_BAD_PARAM` for
-    /// an invalid one, [`Error::Lost`] if the server is lost while the process waits for a debugger, and what
-    /// the server's error when it refuses the process.
+    /// [`Error::NotLaunched`] if the environment names no server that this library can speak to, [`Error::Config`] if
+    /// the environment or a setting is invalid, [`Error::Transport`] if the server cannot be reached,
+    /// [`Error::Protocol`] if it supports no version of the protocol that this library supports, `ERR_TIMEOUT` when the
+    /// limit has passed, `ERR_BAD_PARAM` for an invalid limit, [`Error::Lost`] if the connection is lost while the
+    /// process waits for a debugger, and the server's error if it refuses the process.
     ///
     /// # Cancel safety
     /// Safe: dropping the future closes the connection.
@@ -192,7 +192,7 @@ impl ClientBuilder {
     }
 }
 
-/// What was to come from the builder and not from the environment.
+/// The error for a setting that the builder needs and was not given.
 fn not_given(variable: &str) -> Error {
     let setting = if variable == env::URI { "uri" } else { "proc" };
     Error::config(setting, "is not given: set it, or start from Client::from_env()")
@@ -224,12 +224,12 @@ fn start(
             && welcome.proc != *proc
         {
             return Err(Error::protocol(format!(
-                "it takes this process for {}, which is {proc}",
+                "it welcomed this process as {} instead of {proc}",
                 welcome.proc
             )));
         }
         if welcome.server != *connection.server() {
-            tracing::warn!(expected = %connection.server(), found = %welcome.server, "another server than the URI says");
+            tracing::warn!(expected = %connection.server(), found = %welcome.server, "the server is not the one that the URI names");
         }
         tracing::info!(proc = %welcome.proc, server = %welcome.server, "connected");
         let core = Core::new(welcome.proc, welcome.hostname, welcome.job, Some(connection), attributes);

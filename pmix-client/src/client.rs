@@ -1,4 +1,5 @@
-//! The methods of [`Client`]: what a process says to others here, what it asks of server and host in `manager.rs`.
+//! The methods of [`Client`] that deal with other processes; `manager.rs` has those that deal with the server and its
+//! host.
 
 mod manager;
 
@@ -9,7 +10,6 @@ use pmix_types::{App, Event, Nspace, ProcId, Procs, Scope, Status, Value, ValueT
 
 use crate::core::Core;
 use crate::error::Error;
-use crate::key::{AnyKey, KeyOf};
 use crate::ops::{
     self, AbortBuilder, ConnectBuilder, DisconnectBuilder, Draft, EventsBuilder, FenceBuilder,
     FinalizeBuilder, GetAllBuilder, GetBuilder, GroupConstructBuilder, GroupDeclineBuilder,
@@ -17,36 +17,39 @@ use crate::ops::{
     JobView, LogBuilder, LookupBuilder, NotifyBuilder, OutputBuilder, PublishBuilder, SpawnBuilder, Target,
     UnpublishBuilder,
 };
+use pmix_types::{AnyKey, KeyOf};
 
 /// A process that takes part in PMIx, and its connection to the server.
 ///
-/// Cheap to clone: all clones are the same process, and take the place of the Standard's counted references (INI-04,
-/// INI-05). [`Client::finalize`] ends the connection for all of them. When the last clone is dropped without it the
-/// connection closes at once, which a host may take for a failure of the process; the drop never blocks and may happen
-/// outside of a runtime. A builder, a [`Group`](crate::Group), a [`ConnectedSet`](crate::ConnectedSet) and a [`Fabric`](crate::Fabric) each hold a clone.
+/// Cheap to clone: all clones are the same process, and replace the Standard's reference count of inits (INI-04,
+/// INI-05). [`Client::finalize`] ends the connection for all of them. If the last clone is dropped without it, the
+/// connection closes at once, which a host may treat as a failure of the process. The drop never blocks, and may happen
+/// outside of a runtime. A builder, a [`Group`](crate::Group), a [`ConnectedSet`](crate::ConnectedSet) and a
+/// [`Fabric`](crate::Fabric) each hold a clone.
 ///
-/// [`ClientBuilder::init`](crate::ClientBuilder::init) starts one task on the caller's runtime, which carries all traffic;
-/// replies arrive as long as that runtime runs. Both flavours of runtime will do.
+/// [`ClientBuilder::init`](crate::ClientBuilder::init) starts one task on the caller's runtime, which carries all
+/// traffic; replies arrive as long as that runtime runs. The runtime may be of either flavour.
 ///
-/// Data that the process holds itself (job data, what it has put, what a fence has collected, what earlier gets have brought)
-/// stays readable after the connection is lost. All that needs the server then fails with [`Error::Lost`].
+/// Data that the process itself holds (job data, its own puts, the data of fences and of earlier gets) stays readable
+/// after the connection is lost. Everything that needs the server then fails with [`Error::Lost`].
 ///
 /// # How calls are made
-/// Each method with options returns a builder, which does nothing until it is awaited. Its page has the options, examples,
-/// errors and what happens when the future is dropped. Builders and their futures own what they need, so they can be moved
-/// into tasks. Arguments are taken alike everywhere: processes as [`Procs`], one process or namespace by value or by
-/// reference, keys as [`AnyKey`] says.
+/// Each method with options returns a builder, which does nothing until it is awaited. The builder's page describes its
+/// options, its errors and what happens when the future is dropped, with examples. Builders and their futures own what
+/// they need, so they can be moved into tasks. All methods take arguments in the same forms: processes as [`Procs`], a
+/// single process or namespace by value or by reference, keys as [`AnyKey`] and [`TypedKey`](crate::TypedKey).
 ///
 /// # Time limits
-/// Without a limit an operation waits as long as the server lets it, for ever if the server hangs. A limit (`timeout` of the
-/// builder, or the directive `TIMEOUT`) is kept by the server, which knows who is missing and reports it. If the server
-/// does not answer within 5 seconds after the limit, the call fails with `ERR_TIMEOUT` and the message that the server
-/// did not answer. That is as if its future had been dropped: what was sent may still be carried out, and a reply that
-/// comes later is dropped. The connection stays, and works again if the server does. The runtime needs its timer for calls
-/// with a limit. [`ClientBuilder::timeout`](crate::ClientBuilder::timeout) is kept here, to the moment.
+/// Without a limit, an operation waits until the server answers: for ever if the server hangs. The server keeps the
+/// limit of an operation (`timeout` of the builder, or the directive `TIMEOUT`), as it knows which participants are
+/// missing and reports them. If the server does not answer within 5 seconds after the limit, the call fails with
+/// `ERR_TIMEOUT` and the message that the server did not answer. This has the same effect as dropping the future: the
+/// request may still be carried out, and a late reply is dropped. The connection stays open, and works again when the
+/// server does. Calls with a limit require a runtime with a timer. The limit of
+/// [`ClientBuilder::timeout`](crate::ClientBuilder::timeout) is kept by the client itself, exactly.
 ///
-/// The Standard counts limits in whole seconds. Only a get can have one with a fraction, as giving up changes nothing for
-/// others; all other builders refuse such a limit with `ERR_BAD_PARAM` instead of rounding it.
+/// The Standard counts limits in whole seconds. Only a get accepts a fraction of a second, as giving up early does not
+/// affect other processes. All other builders refuse it with `ERR_BAD_PARAM` instead of rounding it.
 #[derive(Clone)]
 pub struct Client {
     core: Core,
@@ -86,58 +89,58 @@ impl Client {
         self.core.is_singleton()
     }
 
-    /// Whether there is a connection to a server, as far as is known.
+    /// Whether the process is connected to a server, as far as it knows.
     #[doc(alias = "PMIx_Initialized")]
     #[doc(alias = "PMIx_tool_is_connected")]
     pub fn is_connected(&self) -> bool {
         self.core.is_connected()
     }
 
-    /// Sends a request as it is and returns what the server replies.
+    /// Sends a request unchanged and returns the server's reply.
     ///
-    /// For programs that test servers or carry requests for others. Nothing that the process holds is read or changed;
-    /// events of a registration made this way are dropped: use [`Client::events`].
+    /// For programs that test servers or forward requests. It neither reads nor changes the data that the process
+    /// holds. Events for a registration made this way are dropped: use [`Client::events`].
     ///
     /// # Errors
-    /// Errors of the server; [`Error::Lost`] if the connection is or gets lost, `ERR_UNREACH` for a singleton,
-    /// `ERR_INIT` after finalize.
+    /// Errors of the server; [`Error::Lost`] if the connection is lost, `ERR_UNREACH` for a singleton, `ERR_INIT` after
+    /// finalize.
     ///
     /// # Cancel safety
-    /// Once sent the request goes on; dropping the future only drops the reply.
+    /// Dropping the future does not cancel a request that was sent; only the reply is dropped.
     pub async fn request(&self, request: Request) -> Result<Reply, Error> {
         self.core.request(request).await
     }
 
     /// Finalizes the connection; await the builder.
     ///
-    /// The future is ready when the server has answered (INI-07). From the moment it is sent (after the barrier,
-    /// if there is one) calls through other clones fail with `ERR_INIT` (GEN-10), and so do those that still wait
-    /// when the answer comes. Staged values that were not committed are lost. The process may be initialized again
-    /// later (INI-08).
+    /// The future is ready when the server has answered (INI-07). Once the request is sent (after the barrier, if there
+    /// is one), calls through other clones fail with `ERR_INIT` (GEN-10); so do calls that are still waiting when the
+    /// answer arrives. Values that were put but not committed are lost. The process may be initialized again later
+    /// (INI-08).
     #[doc(alias = "PMIx_Finalize")]
     pub fn finalize(self) -> FinalizeBuilder {
         FinalizeBuilder::of(self.core)
     }
 
-    /// Has the host end processes, by default all of the own namespace (ABT-01); await the builder.
+    /// Has the host end processes, by default all of the caller's namespace (ABT-01); await the builder.
     ///
-    /// `status` is the exit status to be reported, `message` is for the user and may be empty.
+    /// `status` is the exit status to report; `message` is for the user and may be empty.
     #[doc(alias = "PMIx_Abort")]
     pub fn abort(&self, status: i32, message: impl Into<String>) -> AbortBuilder {
         AbortBuilder::new(self.draft(Abort::new(status, message)))
     }
 }
 
-/// Values that processes put and get.
+/// Putting and getting values.
 impl Client {
-    /// Stages a value under a key of this process; [`Client::commit`] shows it to others.
+    /// Stores a value under a key of this process; [`Client::commit`] makes it visible to others.
     ///
     /// Putting a key again replaces its value and scope (PUT-04). Until the commit only this process sees it
     /// (PUT-05), and with [`Scope::INTERNAL`] also after it.
     ///
     /// # Errors
-    /// `ERR_BAD_PARAM` for a reserved key (PUT-02) and for a text that is no key, `ERR_NOT_SUPPORTED` for a
-    /// scope other than local, remote, global and internal (PUT-03), `ERR_INIT` after finalize.
+    /// `ERR_BAD_PARAM` for a reserved or invalid key (PUT-02), `ERR_NOT_SUPPORTED` for a scope other than local,
+    /// remote, global and internal (PUT-03), `ERR_INIT` after finalize.
     ///
     /// # Examples
     /// ```
@@ -161,10 +164,11 @@ impl Client {
 
     /// Stores a value under any process id, for this process only: it is never sent anywhere (PUT-09).
     ///
-    /// Reserved keys are allowed (PUT-10): what was learned some other way can be kept where a get finds it.
+    /// Reserved keys are allowed (PUT-10), so that a get can find information that the process obtained in some other
+    /// way.
     ///
     /// # Errors
-    /// `ERR_BAD_PARAM` for a text that is no key and for an id that names no process, `ERR_INIT` after finalize.
+    /// `ERR_BAD_PARAM` for an invalid key and for an id that names no process, `ERR_INIT` after finalize.
     #[doc(alias = "PMIx_Store_internal")]
     pub fn store_internal(
         &self,
@@ -175,17 +179,18 @@ impl Client {
         ops::store_internal(&self.core, proc.into(), key, value.into())
     }
 
-    /// Sends what was put since the last commit to the server, which shows it to others by its scope.
+    /// Sends everything put since the last commit to the server, which gives it to other processes according to its
+    /// scope.
     ///
-    /// With nothing staged it succeeds without contacting the server (PUT-07). If it fails the values stay staged, and the
-    /// next commit sends them again.
+    /// If nothing was put since then, it succeeds without contacting the server (PUT-07). If it fails, the next commit
+    /// sends the values again.
     ///
     /// # Errors
-    /// [`Error::Lost`] if the connection is or gets lost, `ERR_INIT` after finalize, and errors of the server.
+    /// [`Error::Lost`] if the connection is lost, `ERR_INIT` after finalize, and errors of the server.
     ///
     /// # Cancel safety
-    /// Once sent the commit stands. When the future is dropped the values stay staged, so the next commit may
-    /// send them a second time, which does no harm.
+    /// Dropping the future does not undo a commit that was sent. The next commit may send the values a second time,
+    /// which does no harm.
     #[doc(alias = "PMIx_Commit")]
     pub async fn commit(&self) -> Result<(), Error> {
         ops::commit(&self.core).await
@@ -193,13 +198,14 @@ impl Client {
 
     /// Gets a value; await the builder.
     ///
-    /// `target` is a process id, or `None` for the process itself (GET-01). Give the rank of the process for
-    /// what it has put, and `WILDCARD` (or [`Client::job`]) for what is known of a job. A typed key decides
-    /// the type of the result; with a text or a [`KeyName`](pmix_types::KeyName) the caller does, and [`Value`] fits all.
+    /// `target` is a process id, or `None` for the process itself (GET-01). For values that a process has put, the rank
+    /// is that of the process; for values of a job, it is `WILDCARD` (see also [`Client::job`]). A typed key determines
+    /// the type of the result. With a string or a [`KeyName`](pmix_types::KeyName), the caller chooses it; [`Value`]
+    /// accepts every type.
     ///
-    /// What the process holds is answered locally, without contacting the server: own puts, job data, and what a fence with
-    /// [`FenceBuilder::collect_data`] or an earlier get has brought. Otherwise the server is asked, and waits
-    /// until the process has committed the key (GET-22); see [`GetBuilder`] for limits.
+    /// Data that the process holds is answered locally, without contacting the server: its own puts, job data, and the
+    /// data of fences with [`FenceBuilder::collect_data`] and of earlier gets. Otherwise the request goes to the
+    /// server, which waits until the process has committed the key (GET-22); see [`GetBuilder`] for limits.
     #[doc(alias = "PMIx_Get")]
     #[doc(alias = "PMIx_Get_nb")]
     pub fn get<T: ValueType>(&self, target: impl Into<Target>, key: impl KeyOf<T>) -> GetBuilder<T> {
@@ -212,33 +218,33 @@ impl Client {
         GetAllBuilder::of(self.core(), target.into())
     }
 
-    /// A job to ask about.
+    /// A view of a job, to get its values.
     pub fn job(&self, nspace: impl Into<Nspace>) -> JobView {
         JobView::new(self.core(), nspace.into())
     }
 
-    /// Waits for other processes; await the builder.
+    /// Waits until all these processes have entered the fence; await the builder.
     ///
-    /// All participants must name the set the same way (FEN-03), and the caller must be one of them (FEN-05).
+    /// All participants must name the processes in the same way (FEN-03), and the caller must be one of them (FEN-05).
     #[doc(alias = "PMIx_Fence")]
     #[doc(alias = "PMIx_Fence_nb")]
     pub fn fence(&self, procs: impl Into<Procs>) -> FenceBuilder {
         FenceBuilder::of(self.core(), procs.into())
     }
 
-    /// Waits for all processes of the own namespace (FEN-01); await the builder.
+    /// A fence of all processes of the caller's namespace (FEN-01); await the builder.
     pub fn fence_all(&self) -> FenceBuilder {
         self.fence(Procs::own_nspace())
     }
 }
 
-/// Data that is published for whoever looks it up.
+/// Published data.
 impl Client {
-    /// Publishes data, also for processes of other jobs; await the builder.
+    /// Publishes data, which processes of other jobs can find too; await the builder.
     ///
-    /// Published data has nothing to do with what is put: [`Client::get`] does not see it, and [`Client::lookup`] sees
-    /// nothing else (PUB-18). By default, the processes of the session can find it (PUB-01) if they are of the same user
-    /// (PUB-09), until all of the caller's application have ended.
+    /// Published data is separate from data that was put: [`Client::get`] does not see it, and [`Client::lookup`] sees
+    /// nothing else (PUB-18). By default, processes of the same session (PUB-01) and the same user (PUB-09) can find
+    /// it, until all processes of the caller's application have ended.
     #[doc(alias = "PMIx_Publish")]
     #[doc(alias = "PMIx_Publish_nb")]
     pub fn publish(&self) -> PublishBuilder {
@@ -247,25 +253,26 @@ impl Client {
 
     /// Looks up data that processes have published under these keys; await the builder.
     ///
-    /// It does not wait for data to come (PUB-13), unless [`LookupBuilder::wait`] or [`LookupBuilder::wait_all`] say so.
-    /// If a key is published in several ranges that reach the caller, the narrowest one counts (PUB-14). See
-    /// [`PublishBuilder`] for an example.
+    /// By default it does not wait for missing data (PUB-13); see [`LookupBuilder::wait`] and
+    /// [`LookupBuilder::wait_all`]. If a key is published in several ranges that include the caller, the narrowest one
+    /// wins (PUB-14). See [`PublishBuilder`] for an example.
     #[doc(alias = "PMIx_Lookup")]
     #[doc(alias = "PMIx_Lookup_nb")]
     pub fn lookup<K: AnyKey>(&self, keys: impl IntoIterator<Item = K>) -> LookupBuilder {
         LookupBuilder::of(self.core(), keys)
     }
 
-    /// Withdraws what this very process has published under these keys (PUB-15); await the builder.
+    /// Unpublishes the data that this process has published under these keys (PUB-15); await the builder.
     ///
-    /// A key that it has not published is no error. When the future is ready the keys may be published again (PUB-16).
+    /// A key that this process has not published is not an error. When the future is ready, the keys may be published
+    /// again (PUB-16).
     #[doc(alias = "PMIx_Unpublish")]
     #[doc(alias = "PMIx_Unpublish_nb")]
     pub fn unpublish<K: AnyKey>(&self, keys: impl IntoIterator<Item = K>) -> UnpublishBuilder {
         UnpublishBuilder::of(self.core(), keys)
     }
 
-    /// Withdraws all that this very process has published in a range (PUB-15); await the builder.
+    /// Unpublishes all data that this process has published in a range (PUB-15); await the builder.
     #[doc(alias = "PMIx_Unpublish")]
     pub fn unpublish_all(&self) -> UnpublishBuilder {
         UnpublishBuilder::all(self.core())
@@ -274,30 +281,31 @@ impl Client {
 
 /// Events, and messages for people.
 impl Client {
-    /// Opens a stream of the events with these codes, or of all if there are none; await the builder.
+    /// Opens a stream of the events with these codes, or of all events if no code is given; await the builder.
     ///
-    /// The registration is complete when the future is ready; nothing that is older than it arrives but what
-    /// the server has kept for latecomers (EVT-13, EVT-15).
+    /// When the future is ready, the registration is complete. The stream has no older events, apart from those that
+    /// the server has kept for late registrations (EVT-13, EVT-15).
     #[doc(alias = "PMIx_Register_event_handler")]
     pub fn events(&self, codes: impl IntoIterator<Item = Status>) -> EventsBuilder {
         EventsBuilder::of(self.core(), codes)
     }
 
-    /// Calls a handler for events with these codes, or for all if there are none.
+    /// Calls a handler for events with these codes, or for all events if no code is given.
     ///
-    /// The handlers of a process form a chain: each sees the results of those before it, and may end the chain (EVT-06).
-    /// Streams of [`Client::events`] stand beside the chain and hear everything. See [`HandlerBuilder::handle`].
+    /// The handlers of a process form a chain: each sees the results of those before it, and may end the chain
+    /// (EVT-06). Streams of [`Client::events`] are not part of the chain and always receive their events. See
+    /// [`HandlerBuilder::handle`].
     #[doc(alias = "PMIx_Register_event_handler")]
     pub fn on_event(&self, codes: impl IntoIterator<Item = Status>) -> HandlerBuilder {
         HandlerBuilder::of(self.core(), codes)
     }
 
-    /// Notifies others of an event, as far as its range goes; await the builder. A bare code is an event for the own
-    /// namespace.
+    /// Notifies the processes in the event's range of an event; await the builder. If only a code is given, the event
+    /// is for the caller's namespace.
     ///
-    /// Ready when the server has taken it, which says nothing of its delivery (EVT-17). An event for
-    /// [`DataRange::PROC_LOCAL`](pmix_types::DataRange::PROC_LOCAL) goes to this process's own streams and handlers
-    /// and nowhere else (EVT-11). Its source is this process, whatever the event says.
+    /// Ready when the server has accepted the event, which does not mean that it was delivered (EVT-17). An event for
+    /// [`DataRange::PROC_LOCAL`](pmix_types::DataRange::PROC_LOCAL) goes only to the streams and handlers of this
+    /// process (EVT-11). The source is always this process, whatever the event says.
     #[doc(alias = "PMIx_Notify_event")]
     pub fn notify(&self, event: impl Into<Event>) -> NotifyBuilder {
         NotifyBuilder::of(self.core(), event.into())
@@ -312,16 +320,16 @@ impl Client {
 
     /// Subscribes to the standard output and error of processes; await the builder.
     ///
-    /// A process id with rank `WILDCARD` means all of a namespace. Only channels that the job was spawned to
-    /// forward are there to be pulled (IOF-04): see [`SpawnBuilder::forward_output`].
+    /// A process id with rank `WILDCARD` means all processes of a namespace. Only channels whose forwarding was
+    /// requested when the job was spawned can be pulled (IOF-04): see [`SpawnBuilder::forward_output`].
     #[doc(alias = "PMIx_IOF_pull")]
     pub fn pull_output(&self, procs: impl Into<Procs>) -> OutputBuilder {
         OutputBuilder::of(self.core(), procs.into())
     }
 
-    /// Input for processes: what is written goes to the standard input of all targets.
+    /// A sink for the standard input of processes: what is written to it goes to all targets.
     ///
-    /// Nothing is sent yet, so nothing can fail here. The host decides which processes take input (IOF-12).
+    /// This method sends nothing, so it cannot fail. The host decides which processes accept input (IOF-12).
     #[doc(alias = "PMIx_IOF_push")]
     pub fn push_stdin(&self, targets: impl Into<Procs>) -> InputSink {
         InputSink::of(self.core(), targets.into())
@@ -332,10 +340,10 @@ impl Client {
 impl Client {
     /// Starts a job; await the builder for its namespace.
     ///
-    /// Ready when all its processes have started (SPN-01); if one of them cannot be, none is left. The new job is
-    /// connected to the caller's: the processes of either hear of failures in the other by `ERR_PROC_TERM_WO_SYNC`, and by
-    /// the status with which the other ends, unless the job is [`independent`](SpawnBuilder::independent) (CON-18). There
-    /// is nothing to disconnect. The job's data is answered locally from then on (SPN-04).
+    /// Ready when all its processes have started (SPN-01); if one of them cannot start, none is left running. Unless
+    /// the new job is [`independent`](SpawnBuilder::independent), it is connected to the caller's: failures in one are
+    /// notified to the processes of the other by `ERR_PROC_TERM_WO_SYNC`, and by the status with which the job ends
+    /// (CON-18). No disconnect is needed. From then on, gets of the new job's data are answered locally (SPN-04).
     #[doc(alias = "PMIx_Spawn")]
     #[doc(alias = "PMIx_Spawn_nb")]
     pub fn spawn(&self, apps: impl IntoIterator<Item = App>) -> SpawnBuilder {
@@ -345,20 +353,22 @@ impl Client {
     /// Makes processes of several namespaces known to each other, so that the host treats them as one application
     /// (CON-01); await the builder. It has nothing to do with the connection to the server.
     ///
-    /// Ready when all named processes have called it (CON-02), in whatever order they name them (CON-03). After it the
-    /// job data of the other namespaces is answered locally (CON-08), and the whole can be addressed by the
-    /// namespace of the [`ConnectedSet`](crate::ConnectedSet), if the host makes one (CON-07). Processes that are connected may
-    /// connect again: that waits for all, gives the same set and changes nothing; one disconnect ends it (CON-15).
+    /// Ready when all named processes have called it (CON-02); they may name them in any order (CON-03). After it, gets
+    /// of the other namespaces' job data are answered locally (CON-08), and the connected processes can be addressed by
+    /// the namespace of the [`ConnectedSet`](crate::ConnectedSet), if the host makes one (CON-07). Connected processes
+    /// may connect again: the call waits for all of them, returns the same set and changes nothing; a single disconnect
+    /// still ends it (CON-15).
     #[doc(alias = "PMIx_Connect")]
     #[doc(alias = "PMIx_Connect_nb")]
     pub fn connect(&self, procs: impl Into<Procs>) -> ConnectBuilder {
         ConnectBuilder::of(self.core(), procs.into())
     }
 
-    /// Dissolves a connected set together with all its processes; await the builder.
+    /// Dissolves a connected set; all its processes must call it. Await the builder.
     ///
-    /// The processes are named as they were when they connected, or by the namespace of the [`ConnectedSet`](crate::ConnectedSet). What is
-    /// known of the other namespaces stays (CON-16). [`ConnectedSet::disconnect`](crate::ConnectedSet::disconnect) is the same.
+    /// Name the processes as in the connect, or by the namespace of the [`ConnectedSet`](crate::ConnectedSet). The data
+    /// of the other namespaces stays available (CON-16). [`ConnectedSet::disconnect`](crate::ConnectedSet::disconnect)
+    /// does the same.
     #[doc(alias = "PMIx_Disconnect")]
     #[doc(alias = "PMIx_Disconnect_nb")]
     pub fn disconnect(&self, procs: impl Into<Procs>) -> DisconnectBuilder {
@@ -367,8 +377,9 @@ impl Client {
 
     /// Leaves a connected set alone, without waiting for the others (CON-14); await the builder.
     ///
-    /// `nspace` is the namespace of the [`ConnectedSet`](crate::ConnectedSet), as text or not. Collectives of those who stay do not wait for the
-    /// caller any more. [`ConnectedSet::leave`](crate::ConnectedSet::leave) is the same.
+    /// `nspace` is the namespace of the [`ConnectedSet`](crate::ConnectedSet), as a string or an [`Nspace`].
+    /// Collectives of the remaining processes no longer wait for the caller.
+    /// [`ConnectedSet::leave`](crate::ConnectedSet::leave) does the same.
     #[doc(alias = "PMIx_Disconnect")]
     pub fn disconnect_nspace(&self, nspace: impl TryInto<Nspace, Error: ToString>) -> DisconnectBuilder {
         DisconnectBuilder::leave(self.core(), nspace.try_into())
@@ -376,10 +387,11 @@ impl Client {
 
     /// Makes a group of processes that can be named by its id; await the builder.
     ///
-    /// Ready when all members have called it with the same id (GRP-01). They name the same processes, in whatever way and
-    /// order; their ranks in the group follow the order that the one with the lowest id gives on the first node (GRP-04).
-    /// After it the members' data and the job data of their namespaces is answered locally (GRP-05), and the id can
-    /// stand for a namespace wherever processes are named, such as in a [`Client::fence`] (IDN-06).
+    /// Ready when all members have called it with the same id (GRP-01). They must name the same processes, in any form
+    /// and order; the ranks in the group follow the order given by the member with the lowest `ProcId` on the first
+    /// node (GRP-04). After it, gets of the members' data and of the job data of their namespaces are answered locally
+    /// (GRP-05), and the id can be used in place of a namespace wherever processes are named, such as in
+    /// [`Client::fence`] (IDN-06).
     #[doc(alias = "PMIx_Group_construct")]
     #[doc(alias = "PMIx_Group_construct_nb")]
     pub fn group_construct(
@@ -390,19 +402,19 @@ impl Client {
         GroupConstructBuilder::of(self.core(), id, members.into())
     }
 
-    /// Ends a group together with all of its members; await the builder. What is known of the others stays.
-    /// [`Group::destruct`](crate::Group::destruct) is the same.
+    /// Ends a group; all its members must call it. Await the builder. The data of the other members stays available.
+    /// [`Group::destruct`](crate::Group::destruct) does the same.
     #[doc(alias = "PMIx_Group_destruct")]
     #[doc(alias = "PMIx_Group_destruct_nb")]
     pub fn group_destruct(&self, id: impl TryInto<Nspace, Error: ToString>) -> GroupDestructBuilder {
         GroupDestructBuilder::of(self.core(), id)
     }
 
-    /// Leaves a group alone; await the builder. The others hear of it by an event `GROUP_LEFT`, and keep their ranks.
-    /// [`Group::leave`](crate::Group::leave) is the same.
+    /// Leaves a group without waiting for the others; await the builder. The event `GROUP_LEFT` notifies the other
+    /// members, who keep their ranks. [`Group::leave`](crate::Group::leave) does the same.
     ///
-    /// Ready when they are being told, not when all of them know (GRP-10): the program must make sure that nobody waits
-    /// for the caller in an operation of the group.
+    /// When the future is ready, the notification is on its way but may not have reached all members (GRP-10): the
+    /// program must make sure that no member waits for the caller in an operation of the group.
     #[doc(alias = "PMIx_Group_leave")]
     #[doc(alias = "PMIx_Group_leave_nb")]
     pub fn group_leave(&self, id: impl TryInto<Nspace, Error: ToString>) -> GroupLeaveBuilder {
@@ -411,11 +423,12 @@ impl Client {
 
     /// Makes a group of the processes that accept an invitation (GRP-03); await the builder.
     ///
-    /// Each of them hears of it by an event `GROUP_INVITED`, whose source is the caller and which has the id as `GROUP_ID`.
-    /// The caller leads the group, and is its first member unless it is among `procs`. Ready when all have answered and
-    /// those who accept are one group, as after [`Client::group_construct`]. Events `GROUP_INVITE_ACCEPTED`,
-    /// `GROUP_INVITE_DECLINED` and `GROUP_INVITE_FAILED` tell the caller of the answers, `GROUP_CONSTRUCT_COMPLETE` tells all
-    /// members of the end. Processes that are linked with the C library answer in a way of their own and are not counted.
+    /// Each process is invited by an event `GROUP_INVITED`, with the caller as its source and the id as `GROUP_ID`. The
+    /// caller leads the group, and is its first member unless it is among `procs`. Ready when all have answered and
+    /// those that accepted form a group, as after [`Client::group_construct`]. The events `GROUP_INVITE_ACCEPTED`,
+    /// `GROUP_INVITE_DECLINED` and `GROUP_INVITE_FAILED` report the answers to the caller; `GROUP_CONSTRUCT_COMPLETE`
+    /// tells all members that the group is complete. Processes that are linked with the C library answer in another
+    /// way, and their answers do not count.
     #[doc(alias = "PMIx_Group_invite")]
     #[doc(alias = "PMIx_Group_invite_nb")]
     pub fn group_invite(

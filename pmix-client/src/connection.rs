@@ -274,7 +274,7 @@ impl Connection {
 
     fn receive_reply(&self, id: u64, outcome: Result<Reply, Failure>) {
         let Some((_, PendingRequest { operation, reply, destination })) = self.pending.remove(&id) else {
-            tracing::warn!(id, "reply to a request that is not under way");
+            tracing::warn!(id, "reply to a request that is not pending");
             return;
         };
         let registration = match &outcome {

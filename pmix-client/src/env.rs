@@ -97,13 +97,13 @@ pub(crate) fn process_variable(name: &str) -> Option<OsString> {
 
 fn read_proc(variable: impl Fn(&str) -> Option<OsString>) -> Result<ProcId, Error> {
     let nspace = Nspace::try_from(required(NAMESPACE, &variable)?)
-        .map_err(|error| Error::config(NAMESPACE, format!("names no namespace: {error}")))?;
+        .map_err(|error| Error::config(NAMESPACE, format!("is not a valid namespace: {error}")))?;
     let rank = required(RANK, &variable)?;
     let rank = rank
         .parse::<u32>()
         .ok()
         .and_then(|rank| Rank::new(rank).ok())
-        .ok_or_else(|| Error::config(RANK, format!("is {rank:?}, which is no rank of a process")))?;
+        .ok_or_else(|| Error::config(RANK, format!("is {rank:?}, which is not the rank of a process")))?;
     Ok(ProcId::new(nspace, rank))
 }
 
@@ -127,8 +127,8 @@ impl FromStr for ServerUri {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (server, address) = text.split_once(';').ok_or("has no semicolon")?;
         let (nspace, rank) = server.rsplit_once('.').ok_or("has no dot before the semicolon")?;
-        let nspace = Nspace::new(nspace).map_err(|_| "names no namespace")?;
-        let rank = rank.parse().map(Rank::from_raw).map_err(|_| "names no rank")?;
+        let nspace = Nspace::new(nspace).map_err(|_| "does not start with a namespace")?;
+        let rank = rank.parse().map(Rank::from_raw).map_err(|_| "has no rank before the semicolon")?;
         let path = address.strip_prefix("unix:").ok_or("is not the address of a Unix socket")?;
         if !path.starts_with('/') {
             return Err("has no absolute path");

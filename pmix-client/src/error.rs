@@ -18,8 +18,8 @@ use crate::output::OutputError;
 
 /// Why a call of a [`Client`](crate::Client) failed.
 ///
-/// Match on the meaning with the predicates, or on [`Error::status`]; the variants tell where it went wrong. The errors of
-/// streams and of all that arguments are made of (ranks, namespaces, keys, maps, directives) convert into it with `?`.
+/// Match on the meaning with the predicates, or on [`Error::status`]; the variants say where it failed. The errors of
+/// streams, and of constructors of arguments (ranks, namespaces, keys, maps, directives), convert into it with `?`.
 ///
 /// # Examples
 /// ```
@@ -57,18 +57,18 @@ pub enum Error {
     #[error(transparent)]
     Lost(Arc<LostConnection>),
     /// The client has been finalized (GEN-10).
-    #[error("the client has been finalized; initialize another one to go on")]
+    #[error("the client has been finalized; initialize a new one to continue")]
     Finalized,
     /// The value exists, but has another type.
     #[error(transparent)]
     Value(Box<MistypedValue>),
-    /// An argument could not be made from what was given, such as a text that is no namespace.
+    /// An argument is invalid, such as a string that is not a namespace.
     #[error(transparent)]
     Argument(Box<InvalidArgument>),
-    /// What a stream of events yields in place of an event.
+    /// An error of a stream of events.
     #[error(transparent)]
     Event(#[from] EventError),
-    /// What a stream of output yields in place of output.
+    /// An error of a stream of output.
     #[error(transparent)]
     Output(#[from] OutputError),
 }
@@ -97,7 +97,8 @@ fn not_launched(variable: &str, found: Option<&str>) -> String {
 pub struct NotLaunched {
     /// The first variable that is missing.
     pub variable: &'static str,
-    /// A variable of another kind of server that is there: the process is one of a job, but not of ours.
+    /// A variable that is set by another kind of server: the process belongs to a job, but not to one of this family's
+    /// servers.
     pub found: Option<&'static str>,
 }
 
@@ -106,13 +107,13 @@ pub struct NotLaunched {
 #[error("{operation}{} failed: {failure}", about(.proc.as_ref(), .key.as_ref()))]
 #[non_exhaustive]
 pub struct OperationError {
-    /// What was to be done, such as `fence`.
+    /// The operation, such as `fence`.
     pub operation: &'static str,
     /// Status, explanation, and the processes responsible for the failure.
     pub failure: Failure,
-    /// Whose data it was about, if it was about one process or job.
+    /// The process or job that the operation was about, if it was a single one.
     pub proc: Option<ProcId>,
-    /// Which key it was about, if it was about one.
+    /// The key that the operation was about, if it was a single one.
     pub key: Option<KeyName>,
 }
 
@@ -159,7 +160,7 @@ pub struct LostConnection {
     pub server: ProcId,
     /// How it ended, as far as it is known.
     pub reason: String,
-    /// The server announced that it stops: this is no crash.
+    /// The server announced that it stops, so this is not a crash.
     pub has_stopped: bool,
 }
 
@@ -179,7 +180,7 @@ pub struct MistypedValue {
 #[error("{problem}")]
 #[non_exhaustive]
 pub struct InvalidArgument {
-    /// `ERR_BAD_PARAM`, or what else the error says that it was made from.
+    /// The status of the error that it was made from; mostly `ERR_BAD_PARAM`.
     pub status: Status,
     /// What is wrong with it.
     pub problem: String,
@@ -322,7 +323,7 @@ impl Error {
 
     /// An answer of the wrong kind.
     pub(crate) fn unexpected_reply(operation: &'static str) -> Self {
-        Self::protocol(format!("the reply is not one to a {operation}"))
+        Self::protocol(format!("the reply to a {operation} is of the wrong kind"))
     }
 
     /// The same error, saying whose data it was about.
@@ -347,7 +348,7 @@ pub(crate) fn directive(operation: &'static str) -> impl FnOnce(DirectiveError) 
     move |error| Error::failed(operation, error)
 }
 
-/// A text that is no key fails the operation it was given to.
+/// An invalid key fails the operation it was given to.
 pub(crate) fn key_name(operation: &'static str) -> impl FnOnce(KeyNameError) -> Error {
     move |error| Error::bad_param(operation, error.to_string())
 }

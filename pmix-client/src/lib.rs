@@ -41,16 +41,16 @@
 //!
 //! # Map
 //! - [`Client`] has all operations; those with options return a builder to be awaited.
-//! - [`ClientBuilder`] says where the server is, if the environment does not.
+//! - [`ClientBuilder`] configures the connection, such as the server's address if it is not in the environment.
 //! - [`EventStream`] carries events; it is a [`futures::Stream`] too. [`Client::on_event`] calls handlers instead.
-//! - [`Error`] tells what failed, for whom, and why; [`Error::status`] is the Standard's status.
-//! - [`types`] is the vocabulary: ids, keys, values. [`Procs`] names processes, [`AnyKey`] keys.
+//! - [`Error`] says what failed, for whom, and why; [`Error::status`] returns the Standard's status.
+//! - [`types`] has the vocabulary: ids, keys, values. Arguments are processes as [`Procs`] and keys as [`AnyKey`].
 //!
 //! # Promises
 //! - All futures are [`Send`], and the documentation of each says what happens when it is dropped.
-//! - What the process holds is answered locally, without contacting the server.
-//! - When the server is lost, every call that waits fails at once with [`Error::Lost`], and event streams report
-//!   it.
+//! - Data that the process holds is answered locally, without contacting the server.
+//! - When the connection to the server is lost, every waiting call fails at once with [`Error::Lost`], and event
+//!   streams report it.
 //! - Builders and their futures own what they need, so that they can be spawned as tasks.
 //! - Time limits are kept by the server (GEN-12), in whole seconds; see [`Client`](Client#time-limits).
 //!
@@ -69,7 +69,6 @@ mod core;
 mod env;
 mod error;
 mod events;
-mod key;
 mod ops;
 mod output;
 mod queue;
@@ -87,7 +86,6 @@ pub use error::{
     ProtocolError, TransportError,
 };
 pub use events::{EventError, HandlerCall, HandlerOutcome, HandlerResult};
-pub use key::{AnyKey, KeyOf, TypedKey};
 pub use ops::{
     AbortBuilder, AllocateBuilder, ConnectBuilder, ConnectedSet, CredentialBuilder, DisconnectBuilder,
     EventStream, EventsBuilder, Fabric, FabricBuilder, FenceBuilder, FinalizeBuilder, GetAllBuilder,
@@ -102,4 +100,4 @@ pub use output::{OutputChunk, OutputError};
 pub use pmix_proto::Limits;
 pub use pmix_types as types;
 pub use pmix_types::message::Credential;
-pub use pmix_types::{Nspace, ProcId, Procs, Rank, Scope, Status, Value, keys};
+pub use pmix_types::{AnyKey, KeyOf, Nspace, ProcId, Procs, Rank, Scope, Status, TypedKey, Value, keys};

@@ -20,12 +20,12 @@ const OVERHEAD: usize = 64;
 pub struct OutputChunk {
     /// The process that wrote it; rank `WILDCARD` in a notice for the whole namespace.
     pub source: ProcId,
-    /// Where: one channel, or several in a notice for a namespace.
+    /// The channel; several in a notice for a namespace.
     pub channels: IofChannels,
     /// What was written. Pieces may split lines and characters (IOF-09); empty in a notice.
     pub data: Bytes,
-    /// The source has closed the channel: nothing more comes from it there (IOF-08). With rank `WILDCARD` the
-    /// namespace is gone.
+    /// The source has closed the channel: no more output comes from it (IOF-08). With rank `WILDCARD`, the whole
+    /// namespace has ended.
     pub is_complete: bool,
     /// More about it; may be empty.
     pub info: Directives,
@@ -39,15 +39,15 @@ impl From<Output> for OutputChunk {
     }
 }
 
-/// What a stream of output yields in place of a piece.
+/// An error in a stream of output, in place of a piece.
 #[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum OutputError {
-    /// The reader, or the process, was too slow, or the subscription came too late: output is missing at this place. The
-    /// stream goes on.
+    /// The reader or the process was too slow, or the subscription came too late: output is missing at this point. The
+    /// stream continues.
     #[error("{bytes} bytes of output were lost because they were not read fast enough")]
     Lagged {
-        /// How much.
+        /// The number of bytes.
         bytes: u64,
     },
     /// The connection to the server is lost; the stream ends after this.
@@ -59,8 +59,8 @@ pub enum OutputError {
 }
 
 impl OutputError {
-    /// The Standard's status for this failure: `ERR_OUT_OF_RESOURCE` for output that found no room,
-    /// `ERR_LOST_CONNECTION` for the end.
+    /// The Standard's status for this failure: `ERR_OUT_OF_RESOURCE` for missing output, `ERR_LOST_CONNECTION` for the
+    /// end.
     pub const fn status(&self) -> Status {
         match self {
             Self::Lagged { .. } => Status::ERR_OUT_OF_RESOURCE,

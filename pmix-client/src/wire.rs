@@ -67,9 +67,9 @@ impl Inbound {
                 Ok(welcome)
             }
             Ok(Some((0, Ok(ServerBody::Failure(failure))))) => Err(Error::failed("init", failure)),
-            Ok(Some((_, Ok(_)))) => Err(Error::protocol("the peer did not start with a Welcome")),
+            Ok(Some((_, Ok(_)))) => Err(Error::protocol("its first message is not a Welcome")),
             Ok(Some((_, Err(error)))) => Err(Error::protocol(error.to_string())),
-            Ok(None) => Err(Error::protocol("it closed the connection without a welcome")),
+            Ok(None) => Err(Error::protocol("it closed the connection without a Welcome")),
             Err(failure) => Err(Error::failed("init", failure)),
         }
     }
@@ -89,7 +89,9 @@ impl Inbound {
                 }
                 Ok(Some((0, Ok(ServerBody::Failure(failure))))) => return Err(failure.to_string()),
                 Ok(Some((id, Ok(_)))) => {
-                    return Err(format!("the server sent a message under id {id} that makes no sense"));
+                    return Err(format!(
+                        "the server sent a message with id {id} that is neither a reply nor a push"
+                    ));
                 }
                 Ok(Some((_, Err(error)))) if matches!(error.reason(), Reason::TooManyOpen { .. }) => {
                     return Err(error.to_string());

@@ -64,7 +64,7 @@ async fn ini_02_a_server_that_is_not_there_is_an_error_that_says_so() {
     assert!(missing.to_string().contains("no such socket"), "{missing}");
     drop(UnixListener::bind(&path).unwrap());
     let stale = connect().await.unwrap_err();
-    assert!(stale.to_string().contains("nobody listens"), "{stale}");
+    assert!(stale.to_string().contains("nothing listens"), "{stale}");
 }
 
 #[tokio::test]

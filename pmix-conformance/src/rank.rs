@@ -237,7 +237,7 @@ impl Rank {
     }
 
     pub(super) async fn commit(&self, scope: Scope, key: KeyName, value: impl Into<Value>) -> Checked {
-        let entry = PutEntry { scope, key, value: value.into() };
+        let entry = PutEntry::new(scope, key, value);
         must("commit", self.ask(Request::Commit(vec![entry])).await?).map(drop)
     }
 

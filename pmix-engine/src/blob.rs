@@ -9,7 +9,7 @@ use pmix_types::message::{Failure, Modex};
 
 /// Encodes the data that servers of different nodes send each other. All servers of a job must use the same codec.
 pub trait Codec: fmt::Debug + Send + Sync {
-    /// Encodes put data. Blobs joined end to end, in any order, must read as the data of all of them (FEN-09).
+    /// Encodes put data. Concatenated blobs, in any order, must decode as the data of all of them (FEN-09).
     fn encode_modex(&self, modex: &Modex) -> Bytes;
 
     /// Decodes what [`encode_modex`](Self::encode_modex) returns.
@@ -41,12 +41,12 @@ impl dyn Codec {
     /// Reads the data of one job.
     ///
     /// # Errors
-    /// `ERR_UNPACK_FAILURE` if the blob is not what [`Codec::encode_job`] makes.
+    /// `ERR_UNPACK_FAILURE` if the blob was not made by [`Codec::encode_job`].
     pub fn read_job(&self, blob: Bytes) -> Result<JobData, Failure> {
         self.decode_job(blob).map_err(|error| unreadable("job data", &error))
     }
 
-    /// Encodes the data of several jobs, each with its length before it: such blobs may be joined end to end.
+    /// Encodes the data of several jobs, each preceded by its length, so that such blobs may be concatenated.
     pub fn jobs_blob<'a>(&self, jobs: impl IntoIterator<Item = &'a JobData>) -> Bytes {
         let mut bytes = BytesMut::new();
         for job in jobs {
@@ -67,7 +67,7 @@ impl dyn Codec {
             match usize::try_from(length) {
                 Ok(length) if length <= blob.len() => jobs.push(self.read_job(blob.split_to(length))?),
                 _ => {
-                    let message = "the host handed over job data that is truncated";
+                    let message = "the host passed truncated job data";
                     return Err(Failure::new(Status::ERR_UNPACK_FAILURE, message));
                 }
             }
@@ -79,6 +79,6 @@ impl dyn Codec {
 fn unreadable(what: &str, error: &str) -> Failure {
     Failure::new(
         Status::ERR_UNPACK_FAILURE,
-        format!("the host handed over {what} that cannot be read: {error}"),
+        format!("the host passed {what} that cannot be decoded: {error}"),
     )
 }

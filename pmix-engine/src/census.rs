@@ -2,7 +2,7 @@
 
 use super::{Engine, UpcallId};
 
-/// What an engine holds, in numbers. Tests compare them with what should be left.
+/// How much state an engine holds. Tests compare the numbers with those that should be left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Census {
@@ -20,7 +20,7 @@ pub struct Census {
     pub participants: usize,
     /// Whether nothing is under way: no request, upcall, collective, fetch, monitor or timer.
     pub is_idle: bool,
-    /// Whether somebody has subscribed to events or output, or input is on its way.
+    /// Whether a process has subscribed to events or output, or input is in transit.
     pub has_subscribers: bool,
 }
 

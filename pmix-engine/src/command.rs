@@ -14,14 +14,14 @@ use super::ids::{CallId, ConnId, RequestId, UpcallId};
 use super::stats::ServerStats;
 use super::upcall::{HostObject, UpcallRequest};
 
-/// What has come of an operation that another node waits for.
+/// The state on this node of an operation that another node waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Presence {
     /// One of these participants has ended here, or failed; perhaps an earlier one.
     Ended,
-    /// Nobody here will enter it, and that is no error.
+    /// No process here will enter it, and that is not an error.
     Excused,
-    /// Nobody here can enter it any more, and it fails for the others.
+    /// No process here can enter it any more, so it fails for the others.
     Departed(Failure),
 }
 
@@ -71,7 +71,7 @@ pub enum Command {
         id: UpcallId,
         /// On whose behalf it is called.
         caller: Caller,
-        /// What it is asked for.
+        /// The request.
         request: UpcallRequest,
     },
     /// Asks the kernel about processes. The answer comes like that of an upcall.
@@ -101,7 +101,7 @@ pub enum Command {
     },
 }
 
-/// What is to be removed, and whose it is.
+/// Files to be removed, and their owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cleanup {
     /// Only what belongs to this user and group is removed.
@@ -159,6 +159,6 @@ pub enum CallValue {
     Record(String),
     /// What the kernel says of processes.
     Looks(Vec<ProcLook>),
-    /// Whether somebody can still enter an operation.
+    /// Whether a process here can still enter an operation.
     Presence(Presence),
 }

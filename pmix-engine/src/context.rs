@@ -1,7 +1,7 @@
 //! What every part of the engine may look at and use: the configuration, the time, timers, jobs and connections, and the
 //! commands to be carried out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use pmix_types::message::{Failure, Reply};
@@ -11,6 +11,7 @@ use pmix_types::{Nspace, ProcId};
 use super::connections::{Conn, ConnStage};
 use super::ids::{Counter, ReplyTo};
 use super::jobs::{Client, Job, unknown_nspace};
+use super::participants::Members;
 use super::timers::Timers;
 use super::{CallId, Caller, Command, Config, ConnId, ServerStats, Upcall, UpcallId, UpcallRequest};
 
@@ -46,7 +47,7 @@ impl Context {
         }
     }
 
-    /// Who asks, if the connection is in a state to ask.
+    /// The requester, if its connection may send requests in its present state.
     pub(crate) fn caller(&self, conn: ConnId) -> Option<Caller> {
         let held = self.conns.get(&conn).filter(|held| held.stage == ConnStage::Connected)?;
         Some(held.caller(self.client(&held.proc)))
@@ -68,6 +69,18 @@ impl Context {
     pub(crate) fn is_here(&self, proc: &ProcId) -> bool {
         self.jobs.get(&proc.nspace).is_some_and(|job| job.is_local(proc.rank))
             || self.conns.values().any(|held| held.proc == *proc)
+    }
+
+    /// The nodes of processes as far as their jobs are known, and this one, in the order of their names.
+    pub(crate) fn nodes_of(&self, procs: &Members) -> Vec<String> {
+        let mut nodes = BTreeSet::from([self.config.hostname.clone()]);
+        for (nspace, named) in procs {
+            let Some(data) = self.jobs.get(nspace).map(|job| &job.data) else { continue };
+            let (Some(map), Some(placement)) = (data.node_map(), data.placement()) else { continue };
+            let ranks = if named.all { placement.all_ranks() } else { named.ranks.clone() };
+            nodes.extend(placement.nodes_of(&ranks).iter().filter_map(|node| map.get(node as usize)));
+        }
+        nodes.into_iter().collect()
     }
 
     pub(crate) fn reply(&mut self, to: ReplyTo, result: Result<Reply, Failure>) {
@@ -134,18 +147,18 @@ pub(crate) enum Owner {
     Connect(ConnId),
     Tool(ConnId),
     Finalize(ReplyTo),
-    /// The host is only told.
+    /// A notification, whose answer does not matter.
     Notice,
     /// A request that is answered by the upcall's outcome alone.
     Answer(ReplyTo),
-    /// Queries of a process. Not only the host is asked, but also the driver, for what the kernel says of processes.
+    /// Queries of a process. Besides the host, the driver is asked for what the kernel says of processes.
     Query(ReplyTo),
-    /// Not the host but the driver is asked, for what the kernel says of processes. The host wants to know.
+    /// The driver, not the host, is asked for what the kernel says of processes: the host wants to know.
     Measure(CallId),
-    /// Not the host but the driver is asked, for the file of this monitor.
+    /// The driver, not the host, is asked for the state of this monitor's file.
     Look(u64),
     Resolve(ReplyTo),
-    /// A request that is the host's to carry out.
+    /// A request that the host carries out.
     Forward,
     Collective(u64),
     Fetch,
@@ -158,7 +171,7 @@ pub(crate) enum Owner {
     Input(ReplyTo),
     /// The host has an event of this process.
     EventUp(ProcId),
-    /// The host is to watch codes, or not to any more.
+    /// The host is to begin or end watching codes.
     Watch,
 }
 

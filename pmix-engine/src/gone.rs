@@ -1,5 +1,5 @@
-//! What ends when a connection, a process or a namespace is gone. All nouns are named here, three times, so that one which does
-//! not say what happens then does not compile.
+//! What ends when a connection, a process or a namespace is gone. All nouns are named here, three times, so that a new
+//! noun does not compile until it is handled here.
 
 use pmix_types::message::{Failure, Reply};
 use pmix_types::{Nspace, ProcId, Status};
@@ -13,7 +13,7 @@ use super::jobs::{DEREGISTERED, Stage, unknown_nspace};
 use super::upcall::{ClientFinalized, ClientLost, Upcall};
 use super::{Asked, CallValue, Caller, Command, ConnId, Engine, UpcallId, UpcallRequest};
 
-/// Each of these takes the engine apart without `..`, on purpose: who adds a noun decides in all three what happens to it.
+/// Each of these destructures the engine without `..` on purpose, so that a new noun must be handled in all three.
 impl Engine {
     /// Nobody reads what this connection has asked for.
     fn conn_gone(&mut self, conn: ConnId) {
@@ -57,17 +57,20 @@ impl Engine {
         orphans.into_iter().for_each(|upcall| cx.cancel_upcall(upcall));
     }
 
-    /// A process takes part in nothing any more. Its connections may be there still.
+    /// A process no longer takes part in any operation. Its connections may still exist.
     fn proc_gone(&mut self, proc: &ProcId) {
+        self.end_membership(proc);
+        self.drive_collectives_of(&proc.nspace);
         let Self {
             cx,
-            connected,
-            groups,
-            invites,
-            collectives,
             events,
             data,
             cleanups,
+            // above, together
+            connected: _,
+            groups: _,
+            invites: _,
+            collectives: _,
             // what its connections have asked for ends with them
             iof: _,
             monitors: _,
@@ -80,13 +83,6 @@ impl Engine {
             // it tells what was
             recorder: _,
         } = self;
-        connected.proc_gone(proc, events, cx);
-        groups.proc_gone(proc, events, cx);
-        let mut below = Below { collectives, lower: Lower { sets: connected, groups, events } };
-        invites.proc_gone(proc, &mut below, cx);
-        let Below { collectives, mut lower } = below;
-        collectives.drop_abandoned(&mut lower, cx);
-        collectives.drive_of(&proc.nspace, &mut lower, cx);
         data.proc_gone(proc, cx);
         cleanups.proc_gone(proc, cx);
         events.proc_gone(proc);
@@ -129,7 +125,7 @@ impl Engine {
         self.events.nspace_gone(nspace);
     }
 
-    /// A process says that it is done. What it has told of itself stays, its connection is there until it closes it.
+    /// A process finalizes. Its data stays, and its connection lasts until it closes it.
     pub(crate) fn on_finalize(&mut self, asked: Asked) {
         let Asked { by: caller, to, .. } = asked;
         let Some(held) = self.cx.conns.get_mut(&to.conn) else { return };
@@ -157,7 +153,7 @@ impl Engine {
         self.cx.reply(to, result.map(|()| Reply::Done));
     }
 
-    /// The connection is gone: what it asked is forgotten, and a process that did not finalize is dead.
+    /// A connection is gone: its requests are dropped, and a process that did not finalize is dead.
     pub(crate) fn on_lost(&mut self, conn: ConnId, reason: &str) {
         let held = self.cx.conns.get(&conn).map(|held| (held.proc.clone(), held.stage));
         self.conn_gone(conn);
@@ -182,7 +178,7 @@ impl Engine {
         }
     }
 
-    /// A process takes part in nothing any more: what waits for it ends.
+    /// A process no longer takes part in any operation: whatever waits for it ends.
     fn depart(&mut self, proc: &ProcId, stage: Stage, reason: &str) {
         let Some(job) = self.cx.jobs.get_mut(&proc.nspace) else { return };
         let Some(client) = job.clients.get_mut(&proc.rank) else { return };

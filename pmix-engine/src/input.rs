@@ -29,7 +29,7 @@ pub enum Input {
         /// The greeting.
         hello: Hello,
     },
-    /// A connected process asks for something.
+    /// A connected process sends a request.
     Request {
         /// Its connection.
         conn: ConnId,
@@ -38,7 +38,7 @@ pub enum Input {
         /// The request.
         request: Request,
     },
-    /// A connection is gone: nothing more comes from it.
+    /// A connection is gone: no further input comes from it.
     Lost {
         /// The connection.
         conn: ConnId,
@@ -97,21 +97,22 @@ pub enum HostCall {
     },
     /// Removes a process.
     DeregisterClient(ProcId),
-    /// A process has ended: whatever waits for it ends as well; its data stays.
+    /// A process has ended. Whatever waits for it ends as well; its data stays.
     ClientEnded {
         /// The process.
         proc: ProcId,
         /// The reason, for logs and failures.
         reason: String,
     },
-    /// Another server asks for the data of a process here; answered when there is any (`PMIx_server_dmodex_request`).
+    /// Another server requests the data of a process here; answered as soon as there is any
+    /// (`PMIx_server_dmodex_request`).
     DmodexRequest {
         /// The process; rank `WILDCARD` for the data of its job.
         proc: ProcId,
         /// Directives of the get that needs the data.
         directives: Directives,
     },
-    /// Asks whether somebody here can still enter a collective that other nodes wait for.
+    /// Asks whether a process here can still enter a collective that other nodes wait for.
     Absence(Request),
     /// An event for processes here.
     NotifyEvent(Event),
@@ -150,7 +151,7 @@ pub enum HostCall {
     DeregisterResources(Vec<KeyName>),
     /// Takes the inventory of a node.
     DeliverInventory(Vec<Info>),
-    /// Declares the attributes that the host takes for a function.
+    /// Declares the attributes that the host supports for a function.
     RegisterAttributes {
         /// The function's name in C.
         function: String,

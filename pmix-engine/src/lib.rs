@@ -51,9 +51,9 @@
 //! # Invariants
 //! Each is guarded by property tests:
 //! 1. Every request is answered exactly once, unless its connection is lost first.
-//! 2. All local participants of a fence get the same verdict.
-//! 3. The host is called for a fence when all local participants have entered or one can no longer enter,
-//!    once, and never twice at a time for the same participants.
+//! 2. All local participants of a fence get the same result.
+//! 3. The host is called once for a fence, when all local participants have entered or one can no longer enter, and
+//!    never twice at a time for the same participants.
 //! 4. No value is shown outside its scope.
 //! 5. When nothing is waiting, and no process is monitored, there is no timer and no upcall under way.
 //!
@@ -62,7 +62,7 @@
 #![allow(
     clippy::exhaustive_structs,
     clippy::exhaustive_enums,
-    reason = "who drives an engine handles every case"
+    reason = "the driver of an engine handles every case"
 )]
 
 mod blob;
@@ -148,9 +148,9 @@ pub struct Config {
     pub capabilities: Capabilities,
     /// Whether tools may connect at all (TOL-01).
     pub tool_support: bool,
-    /// What the keys and values that one process has put may take, in bytes.
+    /// How much memory the keys and values that one process has put may take, in bytes.
     pub put_limit: usize,
-    /// How data is encoded that goes to servers of other nodes.
+    /// Encodes data for the servers of other nodes.
     pub codec: &'static dyn Codec,
 }
 
@@ -176,7 +176,7 @@ pub struct Engine {
     recorder: Recorder,
 }
 
-/// When and by whom something was asked.
+/// When a request was made, and by whom.
 #[derive(Debug)]
 struct Asked {
     at: Instant,
@@ -187,7 +187,7 @@ struct Asked {
 }
 
 impl Engine {
-    /// An engine that knows of nothing yet.
+    /// An engine without jobs or connections.
     pub fn new(config: Config) -> Self {
         Self {
             attributes: attributes::at_start(&config.capabilities),
@@ -210,7 +210,7 @@ impl Engine {
         }
     }
 
-    /// Takes what happened, and appends to `out` what is to be done, in this order. `now` never goes back.
+    /// Processes an input, and appends to `out` the commands to be carried out, in order. `now` must never go back.
     pub fn handle(&mut self, now: Instant, input: Input, out: &mut Vec<Command>) {
         let before = out.len();
         self.cx.out = std::mem::take(out);
@@ -232,12 +232,12 @@ impl Engine {
         }
     }
 
-    /// When [`Engine::handle_timeout`] is due; `None` if nothing is timed.
+    /// When to call [`Engine::handle_timeout`]; `None` if no timer is running.
     pub fn next_timeout(&self) -> Option<Instant> {
         self.cx.timers.first()
     }
 
-    /// Does all that is due; to be called at the time that [`next_timeout`](Self::next_timeout) says, or later.
+    /// Does everything that is due. Call this at the time of [`next_timeout`](Self::next_timeout) or later.
     pub fn handle_timeout(&mut self, now: Instant, out: &mut Vec<Command>) {
         let before = out.len();
         self.cx.out = std::mem::take(out);

@@ -10,11 +10,11 @@ use super::upcall::Upcall;
 use super::users::Voice;
 use crate::jobs::Job;
 
-/// An event that members are to hear.
+/// An event for members.
 #[derive(Debug)]
 pub(crate) struct Notice {
     event: Event,
-    /// Members on other nodes hear it too, through the host.
+    /// Members on other nodes receive it too, through the host.
     is_for_others: bool,
 }
 

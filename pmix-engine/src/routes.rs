@@ -1,4 +1,4 @@
-//! Ways through several nouns: groups and connected sets, with the events and rounds that concern them.
+//! Routes through several nouns: groups and connected sets, with the events and rounds that concern them.
 
 use pmix_types::message::{Disconnect, Failure, Reply, Request};
 use pmix_types::why::Wait;
@@ -11,7 +11,7 @@ use super::invite::{Below, Invites};
 use super::jobs::registration::{self, Registration};
 use super::monitor::Raised;
 use super::query::{Queries, Sources, Waiting};
-use super::upcall::{Form, HostObject, Upcall};
+use super::upcall::{DisconnectRequest, Form, HostObject, Upcall};
 use super::users::Voice;
 use super::waits::Waits;
 use super::{Answer, Asked, CallValue, ConnId, Engine, UpcallRequest};
@@ -20,7 +20,7 @@ impl Engine {
     pub(crate) fn on_register_nspace(&mut self, registration: Registration) -> Result<CallValue, Failure> {
         let nspace = registration.nspace.clone();
         if nspace.is_empty() {
-            return Err(Failure::new(Status::ERR_BAD_PARAM, "a namespace needs a name to be registered"));
+            return Err(Failure::new(Status::ERR_BAD_PARAM, "cannot register a namespace without a name"));
         }
         if self.is_group(&nspace) {
             let message = format!("register_nspace of {nspace}: a group has that id");
@@ -46,7 +46,7 @@ impl Engine {
         Ok(CallValue::Done)
     }
 
-    /// An event of a process. What it says of a group is for the server's own records first.
+    /// An event of a process. If it is about a group, the server first updates its own records.
     pub(crate) fn on_notify(&mut self, asked: Asked, mut event: Event) {
         if let Err(failure) = check_size(&event) {
             return self.cx.reply(asked.to, Err(failure));
@@ -122,7 +122,8 @@ impl Engine {
         };
         if self.cx.config.capabilities.has(Upcall::Disconnect) {
             let form = Form::Left { nspace: nspace.clone(), notify_each: terms.notify_each };
-            let request = Disconnect::leave(nspace).with_directives(directives);
+            let nodes = vec![self.cx.config.hostname.clone()];
+            let request = DisconnectRequest::new(Vec::new(), nodes, Some(nspace)).with_directives(directives);
             return self.forwards.pass_up(asked, Ok(UpcallRequest::Disconnect(request)), form, &mut self.cx);
         }
         let result = directives.take(&keys::TIMEOUT).and_then(|_| directives.deny_unprocessed());
@@ -139,7 +140,7 @@ impl Engine {
         });
     }
 
-    /// The host has carried a collective out, or says why not.
+    /// The host has carried out a collective, or reports why it could not.
     pub(crate) fn on_collective_answer(&mut self, round: u64, result: Result<Answer, Failure>) {
         let Some(operation) = self.collectives.operation_of(round).cloned() else { return };
         let mut filing = Filing { data: &mut self.data, psets: &self.psets };
@@ -149,7 +150,7 @@ impl Engine {
         });
     }
 
-    /// A process takes part in nothing any more: those who are connected with it, or in groups with it, hear of it.
+    /// A process no longer takes part in any operation: members of its connected sets and groups are notified.
     pub(crate) fn end_membership(&mut self, proc: &ProcId) {
         self.connected.proc_gone(proc, &mut self.events, &mut self.cx);
         self.groups.proc_gone(proc, &mut self.events, &mut self.cx);

@@ -1,4 +1,4 @@
-//! Users: who may receive what a process tells; `visibility.rs` says which jobs it may see.
+//! Users: who may receive the events of a process; `visibility.rs` decides which jobs it may see.
 //!
 //! Each user is a trust domain. Processes of the server's own user and of root see everything and reach everybody; those of
 //! another user see their own namespace and the jobs of their user, and reach only these.
@@ -8,7 +8,7 @@ use pmix_types::{Directives, Info, Nspace, ProcId, Status, keys};
 
 use super::Config;
 
-/// On whose authority something is told.
+/// On whose authority an event is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Voice {
     /// The server, its host, its user or root: everybody may receive it.
@@ -47,7 +47,7 @@ impl Voice {
     }
 }
 
-/// Says that a namespace does not belong to this user, and nothing else about it.
+/// Reports that a namespace does not belong to this user, and nothing else about it.
 pub(super) fn not_own(uid: u32, nspace: &Nspace) -> Failure {
     Failure::new(Status::ERR_NO_PERMISSIONS, format!("job {nspace} does not belong to uid {uid}"))
 }

@@ -1,4 +1,4 @@
-//! What the hosts of other nodes request of this one, and which service carries it out.
+//! Answers the requests of other nodes' hosts: which service carries out which.
 
 use std::sync::Weak;
 
@@ -73,8 +73,7 @@ async fn carry_out(services: &Services, caller: &User, request: Request) -> Resu
         }
         Request::Query(queries) => Ok(services.queries.answer_peer(&queries).await?),
         request => {
-            let message =
-                format!("the host of another node does not take a {} from here", request.operation());
+            let message = format!("this host does not accept a {} from another node", request.operation());
             Err(Failure::new(Status::ERR_NOT_SUPPORTED, message))
         }
     }

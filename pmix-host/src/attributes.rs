@@ -1,7 +1,7 @@
-//! Which attributes each entry takes, for those who ask (ATT-01).
+//! The attributes that each entry supports, for queries about them (ATT-01).
 //!
-//! What stands here for an entry is what its code reads; a test asks with every attribute that there is, and compares
-//! (`att_01_gen_05_...` in `tests/tests/node/attributes.rs`).
+//! The attributes listed for an entry are those that its code reads. A test sends requests with every attribute of the
+//! Standard, and compares (`att_01_gen_05_...` in `tests/tests/node/attributes.rs`).
 
 use pmix_types::{RegAttr, keys};
 

@@ -1,4 +1,4 @@
-//! Direct modex: data of one process, from the server of its node.
+//! Direct modex: fetches the data of one process from the server of its node.
 
 use std::sync::Arc;
 
@@ -40,10 +40,10 @@ impl DirectModex {
         Err(HostError::new(last.status, last.message))
     }
 
-    /// Gives data of processes on this node to the host of another.
+    /// Sends data of processes on this node to the host of another node.
     pub(crate) async fn give(&self, proc: &ProcId, key: Option<String>) -> Result<Bytes, Failure> {
         let server = self.0.server().map_err(|error| Failure::new(error.status(), error.to_string()))?;
-        // only who knows a namespace may speak for it; waiting is for processes
+        // only a server that knows a namespace may answer for it; waiting is for processes
         if proc.rank.is_wildcard() && server.job_data(&proc.nspace).await.is_err() {
             return Err(Failure::new(Status::ERR_NOT_FOUND, format!("{} is not known here", proc.nspace)));
         }

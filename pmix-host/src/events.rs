@@ -1,4 +1,4 @@
-//! Events of processes on their way to other nodes, and the deaths that nobody else tells of.
+//! Sends events of processes to other nodes, and notifies of deaths that no job supervisor reports.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::internode::{PeerRequest, Site};
 use crate::jobs::JobTable;
 use crate::user::User;
 
-/// How long a node may take to hear of an event. Later events of the same process wait for it.
+/// How long the notification of one node may take. Later events of the same process wait for it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Carries events to other nodes.
@@ -36,8 +36,8 @@ impl Events {
         self.spread(cx, event).await
     }
 
-    /// A process tells its server or host that it waits for a debugger (INI-09): those who have asked for that hear of
-    /// it, also when they come later: the process goes on waiting for them.
+    /// A process tells its server or host that it waits for a debugger (INI-09): registered processes and tools are
+    /// notified, even if they register later: the process goes on waiting for them.
     async fn tell_of_stop(&self, cx: &UpcallContext, mut event: Event) -> HostResult<()> {
         event.range = DataRange::SESSION;
         event.info.remove(&keys::EVENT_CUSTOM_RANGE);
@@ -63,7 +63,7 @@ impl Events {
         // a server that has stopped has nobody to tell
         let _ = server.notify_event(event.clone()).await;
         if let Err(error) = self.spread(cx, event).await {
-            tracing::warn!(%error, "not all nodes have heard of a lost process");
+            tracing::warn!(%error, "the event of a lost process did not reach all nodes");
         }
     }
 
@@ -85,7 +85,7 @@ impl Events {
         if failed.is_empty() {
             return Ok(());
         }
-        Err(HostError::new(Status::ERR_UNREACH, format!("an event was not told to {}", failed.join(", "))))
+        Err(HostError::new(Status::ERR_UNREACH, format!("an event did not reach {}", failed.join(", "))))
     }
 
     /// Which session it is for, where it is known: the job of its source need not be registered on all nodes.

@@ -8,9 +8,9 @@ use thiserror::Error;
 
 /// Moves opaque bytes between the servers of several nodes.
 ///
-/// For servers of one process there is [`MemoryExchange`](super::MemoryExchange). For servers in processes of their own the
-/// example `tcp_exchange` (`examples/tcp_exchange/` of the sources) has one over TCP, which passes the checks of
-/// `testing::conformance`: a start for one's own.
+/// For servers in one process there is [`MemoryExchange`](super::MemoryExchange). For servers in separate processes,
+/// the example `tcp_exchange` (`examples/tcp_exchange/` of the sources) has one over TCP from which you can start; it
+/// passes the checks of `pmix-conformance`.
 #[async_trait]
 pub trait Exchange: Send + Sync + 'static {
     /// Name of the node this end is on.
@@ -19,16 +19,15 @@ pub trait Exchange: Send + Sync + 'static {
     /// Names of all nodes of the exchange, this one's included.
     fn nodes(&self) -> Vec<String>;
 
-    /// Gives `data` to all named nodes and returns what each of them gave under the same operation id, this
-    /// node's own included, in the order of `nodes`. Every node must name the same nodes.
+    /// Sends `data` to all named nodes, and returns the data of each of them, this node included, for the same
+    /// operation id, in the order of `nodes`. Every node must name the same nodes.
     ///
     /// # Errors
-    /// [`ExchangeError::Abandoned`] on every node if one of them has given the operation up, on those that
-    /// come to it later too; another [`ExchangeError`] if a node is gone.
+    /// [`ExchangeError::Abandoned`] on every node, also on those that call this later, if one of them has given the
+    /// operation up; another [`ExchangeError`] if a node is gone.
     ///
     /// # Cancel safety
-    /// Dropping the future of an operation that is not complete gives it up for all nodes: none of them may be
-    /// left waiting.
+    /// Dropping the future before the operation is complete gives it up on all nodes: none of them may keep waiting.
     async fn all_gather(
         &self,
         operation: &str,
@@ -39,10 +38,10 @@ pub trait Exchange: Send + Sync + 'static {
     /// Asks the server on one node and returns its answer.
     ///
     /// # Errors
-    /// [`ExchangeError`] if the node is not known or gone.
+    /// [`ExchangeError`] if the node is unknown or gone.
     async fn fetch(&self, node: &str, request: Bytes) -> Result<Bytes, ExchangeError>;
 
-    /// Registers who answers the fetches of other nodes on this one.
+    /// Registers the responder that answers fetches of other nodes on this node.
     fn serve(&self, responder: Arc<dyn Responder>);
 }
 
@@ -82,7 +81,7 @@ pub trait Responder: Send + Sync + 'static {
     async fn respond(&self, from: &str, request: Bytes) -> Bytes;
 }
 
-/// Why bytes could not be moved.
+/// Why data could not be exchanged.
 #[derive(Error)]
 #[non_exhaustive]
 pub enum ExchangeError {
@@ -92,7 +91,7 @@ pub enum ExchangeError {
         /// The node.
         node: String,
     },
-    /// A node has given the operation up before all had come to it.
+    /// A node has given the operation up before all had entered it.
     #[error("node {node} abandoned the operation (timed out, or its callers disconnected)")]
     Abandoned {
         /// The node.

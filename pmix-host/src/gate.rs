@@ -1,7 +1,7 @@
-//! The gate in front of all upcalls: what processes of which user may have this host do.
+//! The gate in front of all upcalls: which user's processes may request what of this host.
 //!
-//! The server's own user and root may have everything done. Processes of other users, which a server with
-//! `other_users` lets in, may have done what the table below says, and nothing that it does not name.
+//! The server's own user and root may request everything. Processes of other users, which a server with `other_users`
+//! lets in, may request what the table below allows, and nothing else.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ enum Needs {
     Nothing,
     /// That the jobs it names belong to its user; its own, if it names none.
     OwnJobs,
-    /// What it does not have: only the server's user and root may.
+    /// Permissions that it does not have: only the server's user and root may do this.
     ServersUser,
 }
 
@@ -47,7 +47,7 @@ const fn needs(upcall: Upcall) -> Needs {
     }
 }
 
-/// Decides what is carried out for whom.
+/// Decides for which users a request is carried out.
 pub(crate) struct Gate(Arc<JobTable>);
 
 impl Gate {
@@ -62,7 +62,9 @@ impl Gate {
             Needs::Nothing => Ok(()),
             Needs::ServersUser => {
                 let (what, own, uid) = (upcall.name(), own_uid(), by.uid);
-                Err(refusal(format!("{what} is for uid {own}, whose server this is, not for uid {uid}")))
+                Err(refusal(format!(
+                    "{what} is allowed for uid {own}, which owns this server, not for uid {uid}"
+                )))
             }
             Needs::OwnJobs => {
                 let own = [ProcId::wildcard(by.proc.nspace.clone())];

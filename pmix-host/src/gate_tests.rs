@@ -260,7 +260,7 @@ async fn tol_15_sec_02_tools_of_other_users_are_refused() {
     let wish = || ToolConnected::new(Some(proc("tool")));
     let error = host.tool_connected(&cx("tool", alice()), wish()).await.unwrap_err();
     assert_eq!(error.status(), Status::ERR_NO_PERMISSIONS);
-    let words = format!("is for uid {}, whose server this is, not for uid {}", own_uid(), alice());
+    let words = format!("is allowed for uid {}, which owns this server, not for uid {}", own_uid(), alice());
     assert!(error.message().ends_with(&words), "{error}");
     for uid in [own_uid(), 0] {
         assert_eq!(host.tool_connected(&cx("tool", uid), wish()).await.unwrap(), proc("tool"));

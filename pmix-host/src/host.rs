@@ -8,7 +8,7 @@ use bytes::Bytes;
 use pmix_server::ServerHandle;
 use pmix_server::host::{
     Abort, Capabilities, ClientConnected, ClientFinalized, ClientLost, ConnectRequest, Connected,
-    DirectModexRequest, Disconnect, Event, FenceRequest, Found, GroupRequest, Grouped, HostModule,
+    DirectModexRequest, DisconnectRequest, Event, FenceRequest, Found, GroupRequest, Grouped, HostModule,
     HostResult, Infos, IofPullRequest, IofPush, JobControl, Log, Lookup, Publish, QueryRequest, QueryResults,
     Spawn, ToolConnected, Unpublish, Upcall, UpcallContext,
 };
@@ -22,7 +22,7 @@ use crate::store::{Ended, PublishLimits};
 use crate::user::User;
 use crate::{Exchange, Launcher};
 
-/// A ready host: give it a [`Launcher`] and an [`Exchange`] and it is a resource manager.
+/// A ready host: with a [`Launcher`] and an [`Exchange`] it is a resource manager.
 ///
 /// It starts jobs ([`StandardHost::start_job`]), watches them, and serves the upcalls: fences and direct modex
 /// over the exchange, connect and disconnect, groups, abort, published data of all nodes, spawn, log, queries with process
@@ -30,29 +30,27 @@ use crate::{Exchange, Launcher};
 /// clone.
 ///
 /// # Several nodes
-/// One process may hold the servers of several nodes ([`StandardHost::cluster`]): a job that is started on any of them
-/// spans all. Servers in processes of their own, one for each node, are joined by an [`Exchange`] that reaches them:
-/// fences, direct modex, connect, groups, published data and events then span the nodes, for jobs that whoever starts
-/// their processes has registered with each server ([`ServerHandle::register_nspace`]); the example `tcp_exchange` does
-/// that. A job that a `StandardHost` starts
-/// itself, by [`start_job`](Self::start_job) or a process's spawn, runs on the nodes of its own process only:
-/// [`Launcher::nodes`] must name no others.
+/// One process may contain the servers of several nodes ([`StandardHost::cluster`]): a job that is started on any of
+/// them spans all. Servers in separate processes, one for each node, are connected by an [`Exchange`] that reaches
+/// them. Fences, direct modex, connect, groups, published data and events then span the nodes, for jobs that are
+/// registered with each server ([`ServerHandle::register_nspace`]) by whoever starts their processes; the example
+/// `tcp_exchange` does that. A job that a `StandardHost` starts itself, by [`start_job`](Self::start_job) or for a
+/// spawn, runs only on nodes whose servers are in its own process: [`Launcher::nodes`] must name no others.
 ///
 /// Published data of all nodes is kept by one of them: the first by name. When that one cannot be reached, publish,
 /// lookup and unpublish fail with `ERR_UNREACH`. What each user may have published is bounded: see
-/// [`PublishLimits`](super::PublishLimits).
-/// The jobs it has started end what their processes have published for that long; for jobs that others have
-/// started, a lost connection ends a process, and deregistration the job. A session ends when
-/// [`StandardHost::end_session`] says so.
+/// [`PublishLimits`](super::PublishLimits). Data that is published until its process, application or job ends is
+/// removed at that end. For jobs that this host has not started, a lost connection counts as the end of the process,
+/// and deregistration as the end of the job. A session ends when [`StandardHost::end_session`] is called.
 ///
-/// On a server with [`other_users`](pmix_server::ServerBuilder::other_users), what processes of other users request is refused
-/// with `ERR_NO_PERMISSIONS` unless it is about their own user's jobs. What they spawn runs as their user, if the launcher
-/// can do that ([`Launcher::starts_as_others`]), and is refused with `ERR_NOT_SUPPORTED` if it cannot. Tools of other users
-/// are refused.
+/// On a server with [`other_users`](pmix_server::ServerBuilder::other_users), requests of other users' processes are
+/// refused with `ERR_NO_PERMISSIONS` unless they concern their own user's jobs. Jobs that they spawn run as their user
+/// if the launcher can do that ([`Launcher::starts_as_others`]); otherwise the spawn is refused with
+/// `ERR_NOT_SUPPORTED`. Tools of other users are refused.
 ///
-/// A directive that is required and that it does not know is refused with `ERR_NOT_SUPPORTED` (GEN-05); a fence
-/// is refused for all of its participants. The name of a job that spans several servers must not be used again:
-/// they count its fences, and may still remember those of the old one.
+/// A request with an unknown required directive is refused with `ERR_NOT_SUPPORTED` (GEN-05); a fence is refused for
+/// all of its participants. Do not reuse the name of a job that spans several servers: they count its fences, and may
+/// still remember those of the old job.
 ///
 /// Hand a clone to [`ServerBuilder::host`](pmix_server::ServerBuilder::host) and keep one to start jobs with.
 #[derive(Clone)]
@@ -66,9 +64,9 @@ impl fmt::Debug for StandardHost {
 
 impl StandardHost {
     /// A host that starts processes with the launcher and reaches other servers through the exchange. Either may be an
-    /// `Arc`, for those who keep it too.
+    /// `Arc`, if the caller keeps it too.
     ///
-    /// It starts them on its own node; [`StandardHost::cluster`] makes hosts for several.
+    /// It starts them on its own node; [`StandardHost::cluster`] makes hosts for several nodes.
     pub fn new(launcher: impl Launcher, exchange: impl Exchange) -> Self {
         let cluster = Arc::new(Cluster::new(Arc::new(launcher)));
         let host = Self(Arc::new(Services::new(cluster.clone(), Arc::new(exchange))));
@@ -78,10 +76,9 @@ impl StandardHost {
 
     /// Hosts for the servers of several nodes in this process: one for each exchange, in that order.
     ///
-    /// They share the launcher, which must know the nodes by the names they have in the exchanges, and the jobs: a job
-    /// started by any of them is registered with the servers of all nodes, each of its processes finds the server of
-    /// its own node, and whatever one of these hears of it, its death or a call of abort, is acted on for the whole
-    /// job.
+    /// They share the launcher, which must use the same names of nodes as the exchanges, and the jobs. A job started by
+    /// any of them is registered with the servers of all nodes, and each of its processes connects to the server of its
+    /// own node. If one server learns of a death or an abort, all nodes of the job act on it.
     ///
     /// # Examples
     /// ```
@@ -127,8 +124,8 @@ impl StandardHost {
         Arc::downgrade(&node)
     }
 
-    /// The same host with other limits to what each user may have published. To be called on the node that keeps
-    /// the data, the first by name, before its server starts.
+    /// The same host with other limits to what each user may have published. Call this on the node that keeps the data,
+    /// the first by name, before its server starts.
     #[must_use]
     pub fn with_publish_limits(self, limits: PublishLimits) -> Self {
         self.0.published.set_limits(limits);
@@ -157,13 +154,13 @@ impl StandardHost {
     }
 
     #[cfg(feature = "durable")]
-    /// The same host with a file for what is published with [`Persistence::INDEF`](pmix_types::Persistence::INDEF): it lasts longer than the server,
-    /// however that ends.
+    /// The same host with a file for data that is published with
+    /// [`Persistence::INDEF`](pmix_types::Persistence::INDEF), so that it outlasts the server, however the server ends.
     ///
-    /// A publish with that persistence returns when its data is on disk. The data that the file holds is published
-    /// from the start, with its publishers, ranges and access as they were. To be called on the node that keeps the
-    /// data, the first by name, before its server starts; on other nodes the file stays empty. The file is made if
-    /// it is not there, for its owner only. A second call changes nothing but to open its file.
+    /// A publish with that persistence returns when its data is on disk. Data that is already in the file is published
+    /// from the start, with its former publishers, ranges and access. Call this on the node that keeps the data, the
+    /// first by name, before its server starts; on other nodes the file stays empty. A missing file is created,
+    /// accessible to its owner only. A second call opens its file, but has no other effect.
     ///
     /// # Errors
     /// [`DurableError`](crate::DurableError) if the file is in use, damaged, or of another kind or format. It is never replaced.
@@ -197,8 +194,9 @@ impl StandardHost {
 
     /// Starts a job: registers it with the servers, launches its processes, and watches them until all have ended.
     ///
-    /// Ranks are numbered app by app and put on the nodes in blocks, as even as possible: on all of the launcher's, unless
-    /// `HOST` or `HOSTFILE` names some (SPN-02). Applications that name the same nodes share them.
+    /// Ranks are numbered application by application and placed on the nodes in blocks, as evenly as possible: on all
+    /// nodes of the launcher, unless `HOST` or `HOSTFILE` selects some (SPN-02). Applications that name the same nodes
+    /// share them.
     ///
     /// # Errors
     /// [`StartError`] names the process, program, node and cause; nothing is left running or registered.
@@ -209,13 +207,13 @@ impl StandardHost {
         self.0.jobs.start_unless(start, std::future::pending()).await
     }
 
-    /// The process table of a job that was started here and runs; empty for any other.
+    /// The process table of a running job that this host has started; empty for any other.
     pub fn process_table(&self, nspace: &Nspace) -> Vec<ProcInfo> {
         self.0.table.rows(nspace)
     }
 
-    /// A session has ended: the one of this number or, with `None`, that of jobs without a number. Removes what its
-    /// processes have published until its end (PUB-08).
+    /// Reports the end of a session: the one with this number or, with `None`, that of jobs without a session number.
+    /// Removes data that its processes have published until its end (PUB-08).
     pub fn end_session(&self, session: Option<u32>) {
         self.0.published.forget(Ended::Session(session));
     }
@@ -282,7 +280,7 @@ behind_the_gate! {
         => host.collectives.fence(cx, req).await;
     Connect connect(host, cx, req: ConnectRequest) -> Connected, of &req.procs
         => host.collectives.connect(cx, req).await;
-    Disconnect disconnect(host, cx, req: Disconnect) -> (), of &req.procs
+    Disconnect disconnect(host, cx, req: DisconnectRequest) -> (), of &req.procs
         => host.collectives.disconnect(cx, req).await;
     Group group(host, cx, req: GroupRequest) -> Grouped, of &req.procs
         => host.collectives.group(cx, req).await;

@@ -1,4 +1,4 @@
-//! How processes are started: what a resource manager brings.
+//! How processes are started: the part that a resource manager implements.
 
 use std::fmt;
 use std::os::unix::process::ExitStatusExt;
@@ -16,11 +16,11 @@ use pmix_server::Account;
 
 /// Where and how processes run: what a resource manager provides.
 ///
-/// [`StandardHost`](super::StandardHost) builds the rest on it.
+/// [`StandardHost`](super::StandardHost) does the rest.
 #[async_trait]
 pub trait Launcher: Send + Sync + 'static {
-    /// Names of the nodes it can start processes on, this server's own included; never empty. All of them need a server in
-    /// this process: see "Several nodes" at [`StandardHost`](super::StandardHost).
+    /// Names of the nodes on which it can start processes, the server's own included; never empty. Each of them needs a
+    /// server in this process: see "Several nodes" at [`StandardHost`](super::StandardHost).
     fn nodes(&self) -> Vec<String>;
 
     /// The machine that a node is, or is a part of; not known, by default.
@@ -32,12 +32,12 @@ pub trait Launcher: Send + Sync + 'static {
         None
     }
 
-    /// Starts all processes of a job, or none: on an error nothing is left running, nor when the future is dropped
-    /// before it is ready.
+    /// Starts all processes of a job, or none: after an error, or if the future is dropped before it is ready, none is
+    /// left running.
     ///
-    /// Reports states and output through `reports` (bounded: waiting for room there is what slows down a
-    /// process whose output nobody reads) from now until each process has ended: for every
-    /// process of the job exactly one [`LaunchReport::Ended`] comes, the last report for it.
+    /// Reports states and output through `reports` from now until each process has ended. The last report of each
+    /// process is exactly one [`LaunchReport::Ended`]. The channel is bounded: wait for room in it, which slows down
+    /// processes whose output nobody reads.
     ///
     /// # Errors
     /// [`LaunchError`] names the process, node, program and cause.
@@ -46,14 +46,14 @@ pub trait Launcher: Send + Sync + 'static {
     /// Sends a signal (its number on this system) to processes; those that have ended are skipped.
     async fn signal(&self, procs: &[ProcId], signal: i32) -> Result<(), LaunchError>;
 
-    /// Ends processes: a request first, and force after the launcher's own grace period.
+    /// Ends processes: first by a request, and after the launcher's own grace period by force.
     async fn terminate(&self, procs: &[ProcId]) -> Result<(), LaunchError>;
 
-    /// Whether a process has ended, or cannot but end, though its end is not reported yet; not known, by default.
+    /// Whether a process has ended or is about to, although its end is not reported yet. By default this is unknown.
     ///
-    /// Asked when a process calls abort: a process that was dead by then is the cause, and the abort its effect, as with
-    /// MPI libraries that abort when the connection to a peer breaks. Processes may be asked about that are only being
-    /// launched: these have not ended. Must not wait.
+    /// The host asks this when a process calls abort: if another process was dead by then, its death is the cause and
+    /// the abort the effect, as with MPI libraries that abort when the connection to a peer breaks. The host may also
+    /// ask about processes that are still being launched: these have not ended. Must not block.
     fn has_ended(&self, proc: &ProcId) -> bool {
         let _ = proc;
         false
@@ -128,7 +128,7 @@ impl<L: Launcher + ?Sized> Launcher for Arc<L> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Machine {
-    /// Nodes whose machines have the same name are on one machine.
+    /// Name of the machine; nodes whose machines have the same name share it.
     pub name: String,
     /// Processors that all processes on it may use together.
     pub processors: u32,
@@ -162,14 +162,15 @@ impl Machine {
 pub struct LaunchJob {
     /// Its namespace.
     pub nspace: Nspace,
-    /// The applications; processes name theirs by index. Their `info` is what directives make of the environment:
-    /// [`environment`](super::environment) carries it out.
+    /// The applications; each process refers to its own by index. Their `info` contains the directives for the
+    /// environment, which [`environment`](super::environment) applies.
     pub apps: Vec<App>,
     /// The processes in rank order.
     pub procs: Vec<LaunchProc>,
-    /// Whose processes they are: they run with the rights and groups of this user and nothing of the launcher's, and
-    /// programs and directories are looked up with its rights ([`Account::with_rights`], [`Account::start_processes`]).
-    /// `None` for the launcher's own user; always so unless it [starts them as others](Launcher::starts_as_others).
+    /// The user of the processes: they run with the permissions and groups of this user and none of the launcher's, and
+    /// programs and directories are looked up with this user's permissions ([`Account::with_rights`],
+    /// [`Account::start_processes`]). `None` for the launcher's own user; always `None` unless the launcher [starts
+    /// processes as other users](Launcher::starts_as_others).
     pub user: Option<Account>,
 }
 
@@ -190,25 +191,25 @@ pub struct LaunchProc {
     pub node: String,
     /// Index of its application.
     pub app: usize,
-    /// Variables it needs to find its server, on top of the application's; they win.
+    /// Variables that it needs to find its server; they override those of the application.
     pub env: Vec<(String, String)>,
-    /// Variables that hold unless the process has them already, inherited or the application's: parameters of MPI
-    /// libraries that users may set otherwise.
+    /// Variables that are set unless the process has them already, inherited or from its application: parameters of MPI
+    /// libraries that users may override.
     pub defaults: Vec<(String, String)>,
-    /// Directory to start in, in place of the application's.
+    /// Directory to start in, instead of the application's.
     pub cwd: Option<String>,
-    /// Whether its standard input comes by [`Launcher::push_stdin`].
+    /// Whether it gets its standard input from [`Launcher::push_stdin`].
     pub takes_stdin: bool,
 }
 
 impl LaunchProc {
-    /// A process to launch, with no defaults, directory or input of its own.
+    /// A process to launch, without defaults, directory or standard input of its own.
     pub const fn new(rank: Rank, node: String, app: usize, env: Vec<(String, String)>) -> Self {
         Self { rank, node, app, env, defaults: Vec::new(), cwd: None, takes_stdin: false }
     }
 }
 
-/// What becomes of a process.
+/// What happened to a process.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum LaunchReport {
@@ -221,7 +222,7 @@ pub enum LaunchReport {
         /// Its executable as found.
         executable: String,
     },
-    /// It wrote something. Bytes as they came: may split lines and characters (IOF-09).
+    /// It wrote something. The bytes are passed on as they came, and may split lines and characters (IOF-09).
     Output {
         /// The process.
         proc: ProcId,
@@ -258,7 +259,7 @@ pub enum ProcExit {
 }
 
 impl ProcExit {
-    /// The code a shell would show: the exit code, or 128 and the signal.
+    /// The code that a shell would show: the exit code, or 128 plus the signal.
     pub const fn shell_code(self) -> i32 {
         match self {
             Self::Code(code) => code,
@@ -266,7 +267,7 @@ impl ProcExit {
         }
     }
 
-    /// The process state that says the same.
+    /// The corresponding process state.
     pub const fn state(self) -> ProcState {
         match self {
             Self::Code(0) => ProcState::TERMINATED,
@@ -301,7 +302,7 @@ impl fmt::Display for ProcExit {
     }
 }
 
-/// Why a job could not be started, or its processes not be reached.
+/// Why a job could not be started, or its processes could not be reached.
 #[derive(Error)]
 #[error("{proc} ({}) on {}: {}", escaped(.program), escaped(.node), escaped(.reason))]
 #[non_exhaustive]

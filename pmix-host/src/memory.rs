@@ -37,7 +37,7 @@ struct Hub {
 /// comes late hears how it ended.
 struct Gather {
     parts: BTreeMap<String, Bytes>,
-    /// Tells everybody how it ended.
+    /// Notifies all nodes of its outcome.
     outcome: watch::Sender<Option<Outcome>>,
     /// Nodes that have taken the outcome or have given the operation up.
     gone: BTreeSet<String>,

@@ -1,4 +1,4 @@
-//! The services of one host. Each owns its state; `host.rs` and `answers.rs` only tell them what is requested.
+//! The services of one host. Each owns its state; `host.rs` and `answers.rs` only pass requests to them.
 
 use std::sync::Arc;
 

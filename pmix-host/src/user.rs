@@ -1,4 +1,4 @@
-//! Who asks: processes with the user and group that the kernel reports.
+//! Who sends a request: processes with the user and group that the kernel reports.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -14,7 +14,7 @@ pub struct User {
     pub proc: ProcId,
     /// Its user.
     pub uid: u32,
-    /// Its group; `None` if that is not known: it then belongs to no group.
+    /// Its group; `None` if unknown, so that it belongs to no group.
     pub gid: Option<u32>,
 }
 

@@ -136,7 +136,7 @@ impl EncodedBody {
         Self(Pieces::of(push.into()))
     }
 
-    /// Its encoded size in bytes, without the overhead of messages.
+    /// Size of the encoded body in bytes, without the overhead of messages.
     pub fn size(&self) -> usize {
         match &self.0 {
             Pieces::Whole(body) => body.encoded_len(),

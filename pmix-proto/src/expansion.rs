@@ -144,7 +144,7 @@ mod tests {
 
     fn body(value: Value) -> (Vec<u8>, usize) {
         let key = KeyName::new("key").unwrap();
-        let request = Request::Commit(vec![PutEntry { scope: Scope::GLOBAL, key, value }]);
+        let request = Request::Commit(vec![PutEntry::new(Scope::GLOBAL, key, value)]);
         (v1::ClientBody::from(&request).encode_to_vec(), request.memory())
     }
 

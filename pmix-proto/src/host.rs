@@ -1,5 +1,5 @@
-//! Messages between the hosts of several nodes, as bytes. Generated code is generic, and would be compiled again with each crate
-//! that uses it; these functions are compiled once.
+//! Messages between the hosts of several nodes, as bytes. The generated code is generic, so each crate that uses it would
+//! compile it again; these functions are compiled once.
 
 use bytes::Bytes;
 use prost::{DecodeError, Message};
@@ -14,7 +14,7 @@ pub fn encode_request(request: &HostRequest) -> Bytes {
 /// Decodes a request.
 ///
 /// # Errors
-/// If the bytes are no such message.
+/// [`DecodeError`] if the bytes are not such a message.
 pub fn decode_request(bytes: Bytes) -> Result<HostRequest, DecodeError> {
     HostRequest::decode(bytes)
 }
@@ -27,12 +27,12 @@ pub fn encode_reply(reply: &HostReply) -> Bytes {
 /// Decodes a reply.
 ///
 /// # Errors
-/// If the bytes are no such message.
+/// [`DecodeError`] if the bytes are not such a message.
 pub fn decode_reply(bytes: Bytes) -> Result<HostReply, DecodeError> {
     HostReply::decode(bytes)
 }
 
-/// Encodes the part of a node in an operation of several nodes.
+/// Encodes a node's part of an operation across nodes.
 pub fn encode_part(part: &HostPart) -> Bytes {
     part.encode_to_vec().into()
 }
@@ -40,7 +40,7 @@ pub fn encode_part(part: &HostPart) -> Bytes {
 /// Decodes such a part.
 ///
 /// # Errors
-/// If the bytes are no such message.
+/// [`DecodeError`] if the bytes are not such a message.
 pub fn decode_part(bytes: Bytes) -> Result<HostPart, DecodeError> {
     HostPart::decode(bytes)
 }

@@ -4,8 +4,8 @@
 //! # The protocol
 //! A process keeps one bidirectional gRPC stream to the server of its node ([`v1`], service `Session`). It sends a
 //! [`Hello`], receives a [`Welcome`] with the data of its job, and then sends [`Request`]s, each with its own id. The server
-//! answers each with one [`Reply`] or [`Failure`] of the same id, in any order, and sends [`Push`]es with id 0. The end of a
-//! stream without `Finalize` means the death of its process. Other tools can send queries by a separate call, service
+//! answers each with one [`Reply`] or [`Failure`] of the same id, in any order, and sends [`Push`]es with id 0. If a
+//! stream ends without `Finalize`, its process counts as dead. Other tools can send queries by a separate call, service
 //! `Queries`.
 //!
 //! The files in `proto/pmix/v1` define the protocol, with comments that suffice to write another implementation.

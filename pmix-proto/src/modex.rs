@@ -19,7 +19,7 @@ use crate::{ConvertError, v1};
 ///
 /// let of = |rank| {
 ///     let proc = ProcId::new("job-1".parse().unwrap(), Rank::from_raw(rank));
-///     Modex { procs: vec![ProcData { proc, entries: vec![] }] }
+///     Modex::new(vec![ProcData::new(proc, vec![])])
 /// };
 /// let joined = [modex::encode(&of(4)), modex::encode(&of(0))].concat();
 /// assert_eq!(modex::decode(joined.into())?.procs, [of(4).procs, of(0).procs].concat());

@@ -33,11 +33,8 @@ fn in_parts(body: &v1::ClientBody) -> impl Iterator<Item = v1::ClientMessage> {
 fn a_body_that_would_become_far_larger_is_refused_before_it_is_decoded() {
     let request = |elements| {
         let array = DataArray::Value(vec![Value::Undef; elements]);
-        let entry = pmix_types::message::PutEntry {
-            scope: pmix_types::Scope::GLOBAL,
-            key: "key".try_into().unwrap(),
-            value: array.into(),
-        };
+        let entry =
+            pmix_types::message::PutEntry::new(pmix_types::Scope::GLOBAL, "key".try_into().unwrap(), array);
         v1::ClientBody::from(&Request::Commit(vec![entry]))
     };
     let mut limits = Limits::default();
@@ -142,7 +139,7 @@ fn refusals_say_where_and_why() {
     let get = v1::Get { proc: Some(proc(&"x".repeat(256))), ..Default::default() };
     assert_eq!(
         refused(Body::Get(get)),
-        "get.proc.nspace: a namespace has at most 255 bytes, this one has 256"
+        "get.proc.nspace: a namespace has at most 255 bytes; this one has 256"
     );
 
     let missing = "missing, or of a kind unknown to this version";
@@ -168,12 +165,15 @@ fn names_with_control_characters_are_refused() {
     let evil = "x\u{1b}[2J\nforged";
     let get = v1::Get { proc: Some(proc(evil)), ..Default::default() };
     let error = refused(Body::Get(get));
-    assert_eq!(error, "get.proc.nspace: a namespace holds no control character, this one has one at byte 1");
+    assert_eq!(
+        error,
+        "get.proc.nspace: a namespace must not contain a control character; this one has one at byte 1"
+    );
     let finalize = v1::Finalize { directives: vec![info(evil, Kind::Bool(true))] };
     let error = refused(Body::Finalize(finalize));
     assert_eq!(
         error,
-        "finalize.directives[0].key: a key holds no control character, this one has one at byte 1"
+        "finalize.directives[0].key: a key must not contain a control character; this one has one at byte 1"
     );
 }
 

@@ -13,7 +13,7 @@ use v1::client_message::Content;
 
 fn entry(bytes: usize) -> PutEntry {
     let blob = Bytes::from((0..bytes).map(|at| (at % 251) as u8).collect::<Vec<_>>());
-    PutEntry { scope: Scope::GLOBAL, key: KeyName::new("blob").unwrap(), value: Value::ByteObject(blob) }
+    PutEntry::new(Scope::GLOBAL, KeyName::new("blob").unwrap(), Value::ByteObject(blob))
 }
 
 fn commit(bytes: usize) -> Request {
@@ -61,7 +61,7 @@ fn a_body_is_cut_only_above_the_size_of_a_part() {
 #[test]
 fn one_encoding_serves_many_receivers_without_copies() {
     let proc = ProcId::new("job-1".parse().unwrap(), Rank::from_raw(0));
-    let modex = Modex { procs: vec![ProcData { proc, entries: vec![entry(6 * PART_BYTES)] }] };
+    let modex = Modex::new(vec![ProcData::new(proc, vec![entry(6 * PART_BYTES)])]);
     let body = EncodedBody::reply(&Reply::Fence(modex.clone().into()));
     let data = |message: v1::ServerMessage| match message.content {
         Some(v1::server_message::Content::Part(part)) => part.data,

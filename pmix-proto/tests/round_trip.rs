@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use pmix_types::{
     Value,
 };
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
 use prost::Message;
 
@@ -166,7 +168,7 @@ proptest! {
     fn fen_09_blobs_joined_end_to_end_decode(parts in proptest::collection::vec(messages::modex(), 0..4)) {
         let joined: Vec<u8> = parts.iter().flat_map(modex::encode).collect();
         let procs: Vec<_> = parts.into_iter().flat_map(|part| part.procs).collect();
-        prop_assert_eq!(modex::decode(joined.into()).unwrap(), Modex { procs });
+        prop_assert_eq!(modex::decode(joined.into()).unwrap(), Modex::new(procs));
     }
 }
 
@@ -324,19 +326,14 @@ fn get_replies_take_a_job_that_is_encoded_already() {
 #[test]
 fn a_value_that_comes_along_with_all_else_is_sent_once() {
     const LARGE: usize = 500_000;
-    let entry = |key: &str, byte| PutEntry {
-        scope: Scope::GLOBAL,
-        key: key.try_into().unwrap(),
-        value: Value::ByteObject(vec![byte; LARGE].into()),
+    let entry = |key: &str, byte| {
+        PutEntry::new(Scope::GLOBAL, key.try_into().unwrap(), Value::ByteObject(vec![byte; LARGE].into()))
     };
-    let data = |rank, entries| ProcData {
-        proc: ProcId::new("job-1".parse().unwrap(), Rank::from_raw(rank)),
-        entries,
-    };
+    let data =
+        |rank, entries| ProcData::new(ProcId::new("job-1".parse().unwrap(), Rank::from_raw(rank)), entries);
     let mut reply = GetReply::value(entry("b", 2).value);
-    reply.modex = Arc::new(Modex {
-        procs: vec![data(0, vec![entry("a", 1)]), data(1, vec![entry("b", 2), entry("c", 3)])],
-    });
+    reply.modex =
+        Arc::new(Modex::new(vec![data(0, vec![entry("a", 1)]), data(1, vec![entry("b", 2), entry("c", 3)])]));
     let body = EncodedBody::get_reply(&reply, None);
     assert!(body.size() < 3 * LARGE + 1000, "{}", body.size());
     let ServerBody::Reply(Reply::Get(received)) = server(&body, 3) else { panic!("no reply to a get") };
@@ -345,4 +342,31 @@ fn a_value_that_comes_along_with_all_else_is_sent_once() {
     let form = v1::GetReply { value_at: Some(3), modex: modex::encode(&reply.modex), ..Default::default() };
     let body = v1::ServerBody { body: Some(v1::server_body::Body::Get(form)) };
     assert!(pmix_proto::decode_server(body).unwrap_err().to_string().contains("value_at"));
+}
+
+/// The cases of `ClientBody` in the protobuf file, in Rust's spelling.
+fn requests_on_the_wire() -> BTreeSet<String> {
+    let proto = include_str!("../proto/pmix/v1/session.proto");
+    let body = proto.split("message ClientBody {").nth(1).unwrap().split("\n}").next().unwrap();
+    let fields = body.lines().filter_map(|line| line.split(" = ").next()?.trim().split_once(' '));
+    let names = fields.filter(|(kind, _)| *kind != "oneof").map(|(_, name)| {
+        name.split('_').map(|word| word[..1].to_uppercase() + &word[1..]).collect::<String>()
+    });
+    names.filter(|name| name != "Hello").collect()
+}
+
+#[test]
+fn every_request_has_an_example() {
+    let mut missing = requests_on_the_wire();
+    assert!(missing.len() > 30 && missing.contains("ResourceBlock"), "{missing:?}");
+    let (examples, mut runner) = (messages::request(), TestRunner::deterministic());
+    for _ in 0..4_000 {
+        let request = examples.new_tree(&mut runner).unwrap().current();
+        let body = format!("{:?}", v1::ClientBody::from(&request).body.unwrap());
+        missing.remove(body.split('(').next().unwrap());
+        if missing.is_empty() {
+            return;
+        }
+    }
+    panic!("no example of {missing:?}: add one in tests/common/messages.rs");
 }

@@ -116,7 +116,7 @@ impl Driver {
         self.upcalls.end().await;
         self.cleaning.close();
         if tokio::time::timeout(CLEANING, self.cleaning.wait()).await.is_err() {
-            tracing::warn!("the server stopped before the cleanup of processes' files was complete");
+            tracing::warn!("the server stopped before all files of processes were cleaned up");
         }
         if let Some(done) = stop {
             let _ = done.send(());

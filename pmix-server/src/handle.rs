@@ -17,8 +17,8 @@ use crate::wire::NativeWire;
 use pmix_engine::upcall::HostObject;
 use pmix_engine::{CallValue, HostCall, Presence, ServerStats};
 
-/// Calls of the host to the library: registration, direct modex, events. Cheap to clone. The host may use it inside upcalls.
-/// It may outlive the server; calls then fail with `ERR_INIT`.
+/// The host's access to the library: registration, direct modex, events. Cheap to clone. The host may use it inside
+/// upcalls. It may outlive the server; its calls then fail with `ERR_INIT`.
 #[derive(Clone)]
 pub struct ServerHandle {
     inbox: Inbox,
@@ -121,7 +121,7 @@ impl ServerHandle {
     /// and keys that begin with `pmix` are reserved (GEN-01), so the C library refuses to put them.
     ///
     /// If a machine runs more processes than it has processors, say so for each of its nodes:
-    /// `spec.node_info(node, &keys::NODE_OVERSUBSCRIBED, true)`. Leave the key out elsewhere, because Open MPI 5 takes any
+    /// `spec.node_info(node, keys::NODE_OVERSUBSCRIBED, true)`. Leave the key out elsewhere, because Open MPI 5 takes any
     /// value as true. Without this key, processes of MPI libraries spin while they wait for each other, and a collective takes
     /// seconds instead of microseconds. Open MPI 5 reads the key when it starts. Open MPI 4 reads a variable, which
     /// [`setup_fork`](Self::setup_fork) then adds to the [`defaults`](Environment::defaults). `StandardHost` of the crate

@@ -78,7 +78,7 @@ impl ServerBuilder {
         self.host_with(|_| host)
     }
 
-    /// A host that `make` creates from the server's handle.
+    /// A host that is created by `make` from the server's handle.
     pub fn host_with<H: HostModule>(mut self, make: impl FnOnce(ServerHandle) -> H + Send + 'static) -> Self {
         self.host = Box::new(|handle| Arc::new(make(handle)));
         self
@@ -92,8 +92,8 @@ impl ServerBuilder {
 
     /// Namespace of the server itself. Default: `server.<host>.<pid>`. Its rank is 0.
     ///
-    /// `StandardHost` names tools and connected groups after it, so it should not begin
-    /// with `pmix` (see [`ServerHandle::register_nspace`]).
+    /// `StandardHost` derives the namespaces of tools and connected sets from it, so it should not begin with `pmix`
+    /// (see [`ServerHandle::register_nspace`]).
     pub fn nspace(mut self, nspace: impl Into<String>) -> Self {
         self.nspace = Some(nspace.into());
         self

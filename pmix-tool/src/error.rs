@@ -26,7 +26,7 @@ pub enum Error {
     /// The server did not answer within the tool's time limit.
     #[error(transparent)]
     Timeout(Box<Timeout>),
-    /// The server's reply to a query makes no sense.
+    /// The server's reply to a query is invalid.
     #[error(transparent)]
     Answer(Box<AnswerError>),
     /// The server has no answer to a query that only servers of this family know.
@@ -37,7 +37,7 @@ pub enum Error {
     Client(pmix_client::Error),
 }
 
-/// What converts into the client's error converts into that of tools: `?` takes all of them.
+/// Everything that converts into the client's error also converts into this one, with `?`.
 impl<E> From<E> for Error
 where
     pmix_client::Error: From<E>,
@@ -98,7 +98,7 @@ pub struct Timeout {
     pub limit: Duration,
 }
 
-/// A reply that makes no sense.
+/// A reply with an invalid value.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[error("the server sent an invalid value of {key}: {problem}")]
 #[non_exhaustive]

@@ -40,7 +40,8 @@
 //! - [`Error`] says what failed and what to do; [`Error::status`] returns the Standard's status. Errors of [`client`] and
 //!   [`types`] convert into it.
 //! - The command `pmix` of this package does the same from a shell: `pmix ps`, `pmix why`, `pmix query`,
-//!   `pmix attrs`, `pmix output`.
+//!   `pmix attrs`, `pmix output`; `pmix stack` shows in which functions the ranks of a job are, and `pmix doctor` checks the
+//!   node.
 //!
 //! # Limits
 //! A tool attaches to one server at a time, on the same node. System-level servers and launching are not supported yet.

@@ -88,7 +88,7 @@ impl Tool {
     /// Namespaces of the running jobs; may be empty (QRY-12).
     ///
     /// # Errors
-    /// As [`Tool::query`], and [`Error::Answer`] if the reply is not a list of namespaces.
+    /// Those of [`Tool::query`], and [`Error::Answer`] if the reply is not a list of namespaces.
     ///
     /// # Cancel safety
     /// Safe.
@@ -101,7 +101,7 @@ impl Tool {
     /// The processes of a job on all nodes, in rank order (QRY-11).
     ///
     /// # Errors
-    /// As [`Tool::query`]; [`Error::Client`] with `ERR_INVALID_NAMESPACE` or `ERR_NOT_FOUND` if there is no
+    /// Those of [`Tool::query`]; [`Error::Client`] with `ERR_INVALID_NAMESPACE` or `ERR_NOT_FOUND` if there is no
     /// such job, [`Error::Answer`] if the reply is not a process table.
     ///
     /// # Cancel safety
@@ -114,7 +114,7 @@ impl Tool {
     /// The processes of a job on the server's node, in rank order (QRY-11).
     ///
     /// # Errors
-    /// As [`Tool::proc_table`].
+    /// Those of [`Tool::proc_table`].
     ///
     /// # Cancel safety
     /// Safe.

@@ -139,6 +139,9 @@ pub(crate) fn attributes() -> Result<Vec<Attribute>, Box<dyn Error>> {
         if mark.starts_with("removed") {
             continue;
         }
+        if realm != "env" && !FAMILIES.iter().any(|(_, realms)| realms.contains(&realm.as_str())) {
+            return Err(format!("{c_name} has the realm {realm}, which FAMILIES gives no file").into());
+        }
         let name = match c_name.as_str() {
             // named in RFC 0003, but no source gives its text
             "PMIX_CONNECT_EARLY_TERM_ALLOWED" => "pmix.cnct.eterm".to_owned(),

@@ -1,6 +1,6 @@
-use crate::{Info, Key, ValueType};
+use crate::{Info, TypedKey, ValueType};
 
-/// One application of a job: what to start, how often, with what.
+/// One application of a job: the executable, its arguments and environment, and the number of processes.
 ///
 /// # Standard
 /// `pmix_app_t`; rule SPN-01.
@@ -10,21 +10,21 @@ use crate::{Info, Key, ValueType};
 pub struct App {
     /// Executable: a path, or a name to be found on `PATH`.
     pub command: String,
-    /// Arguments, the first being the program's own name; empty means only that.
+    /// Arguments, starting with the program's own name; if empty, only that.
     pub argv: Vec<String>,
-    /// Environment as `NAME=value`, on top of what the launcher gives; may be empty.
+    /// Environment as `NAME=value`, in addition to the launcher's; may be empty.
     pub env: Vec<String>,
     /// Working directory; `None` leaves it to the launcher.
     pub cwd: Option<String>,
     /// Number of processes to start, as the wires carry it.
     pub max_procs: i32,
-    /// Directives for this application; they win over those of the job.
+    /// Directives for this application; they override those of the job.
     pub info: Vec<Info>,
 }
 
 impl App {
-    /// This many processes of a command, without arguments. The Standard counts them in a C `int`: more than it holds is
-    /// its maximum, which no resource manager has.
+    /// An application with this number of processes of a command, without arguments. The Standard counts them in a C
+    /// `int`; larger numbers become its maximum.
     ///
     /// # Examples
     /// ```
@@ -60,10 +60,10 @@ impl App {
         self
     }
 
-    /// Adds a directive for this application, such as `HOST`, `PREFIX` or `PREPEND_ENVAR`; it wins over that of the job
+    /// Adds a directive for this application, such as `HOST`, `PREFIX` or `PREPEND_ENVAR`; it overrides that of the job
     /// (SPN-01).
     #[must_use]
-    pub fn directive<T: ValueType>(mut self, key: &Key<T>, value: impl Into<T>) -> Self {
+    pub fn directive<T: ValueType>(mut self, key: impl TypedKey<T>, value: impl Into<T>) -> Self {
         self.info.push(Info::new(key, value));
         self
     }
@@ -83,7 +83,7 @@ impl App {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[doc(alias = "pmix_envar_t")]
-#[allow(clippy::exhaustive_structs)]
+#[allow(clippy::exhaustive_structs, reason = "its fields are those of the C struct")]
 pub struct Envar {
     /// Name of the variable.
     pub name: String,

@@ -6,9 +6,9 @@ use crate::{DataType, Info, ProcId, ProcInfo, Rank, Value};
 
 macro_rules! define_array {
     ($($variant:ident($type:ty) $constant:ident, $doc:literal;)+) => {
-        /// Values of one type, which is known even when there are none (VAL-02).
+        /// Values of one type, which is known even if the array is empty (VAL-02).
         ///
-        /// Elements of large types are held without a box; see [`DataArray::Info`].
+        /// Unlike in [`Value`], elements of large types are not boxed; see [`DataArray::Info`].
         ///
         /// # Standard
         /// `pmix_data_array_t`
@@ -39,7 +39,7 @@ macro_rules! define_array {
                 }
             }
 
-            /// An array of this type without elements; `None` for a type that cannot be a value.
+            /// An empty array of this type; `None` for a type that cannot be a value.
             pub const fn empty(element_type: DataType) -> Option<Self> {
                 match element_type {
                     DataType::UNDEF => Some(Self::Undef),
@@ -48,7 +48,7 @@ macro_rules! define_array {
                 }
             }
 
-            /// One element as a value of its own; `None` past the end.
+            /// A copy of one element as a value; `None` past the end.
             pub fn get(&self, index: usize) -> Option<Value> {
                 match self {
                     Self::Undef => None,
@@ -58,10 +58,10 @@ macro_rules! define_array {
                 }
             }
 
-            /// Appends a value of the element type; gives back one of another type.
+            /// Appends a value of the element type.
             ///
             /// # Errors
-            /// The value itself, if its type is not that of the array.
+            /// Returns the value if its type is not the element type.
             pub fn push(&mut self, value: Value) -> Result<(), Value> {
                 match (self, value) {
                     $((Self::$variant(elements), Value::$variant(element)) => {
@@ -156,7 +156,7 @@ impl DataArray {
         self.len() == 0
     }
 
-    /// The elements, each as a value of its own.
+    /// Copies of the elements as values.
     pub fn iter(&self) -> impl Iterator<Item = Value> + '_ {
         (0..self.len()).filter_map(|index| self.get(index))
     }

@@ -1,4 +1,4 @@
-//! Which attributes the functions of the Standard take, told apart by who takes them (ATT-01..06).
+//! The attributes that functions of the Standard support, by level of support (ATT-01..06).
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use crate::{DataArray, Info, Key, KeyDef, KeyName, Query, RegAttr, Status, Value
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum AttributeLevel {
-    /// The library of the process that asks.
+    /// The library of the querying process.
     Client,
     /// The library of its server.
     Server,
     /// The host of its server.
     Host,
-    /// The library of tools, if that is what asks.
+    /// The tool library, if the querying process is a tool.
     Tool,
 }
 
@@ -25,8 +25,7 @@ impl AttributeLevel {
     /// All of them, in the order of answers.
     pub const ALL: [Self; 4] = [Self::Client, Self::Server, Self::Host, Self::Tool];
 
-    /// The key under which the attributes of this level stand in an answer, which is also the qualifier that asks for
-    /// them.
+    /// The key of this level's attributes in an answer, which is also the qualifier that requests them.
     #[doc(alias = "PMIX_CLIENT_ATTRIBUTES")]
     #[doc(alias = "PMIX_SERVER_ATTRIBUTES")]
     #[doc(alias = "PMIX_HOST_ATTRIBUTES")]
@@ -40,7 +39,7 @@ impl AttributeLevel {
         }
     }
 
-    /// The key under which the names of the functions that this level supports stand, joined by commas.
+    /// The key of the names of the functions that this level supports, separated by commas.
     #[doc(alias = "PMIX_CLIENT_FUNCTIONS")]
     #[doc(alias = "PMIX_SERVER_FUNCTIONS")]
     #[doc(alias = "PMIX_HOST_FUNCTIONS")]
@@ -54,7 +53,7 @@ impl AttributeLevel {
         }
     }
 
-    /// The levels that a query for attribute support asks for; all if it names none (ATT-05).
+    /// The levels that a query for attribute support names; all if it names none (ATT-05).
     pub fn asked_by(query: &Query) -> Vec<Self> {
         let names = |level: &Self| {
             let keys = [level.attributes_key().name(), level.functions_key().name()];
@@ -83,21 +82,22 @@ impl From<&KeyDef> for RegAttr {
     }
 }
 
-/// Functions that take the same attributes: a row of what a library supports.
+/// Functions that support the same attributes.
 ///
-/// Attributes are texts of keys; those that the Standard's table does not have are left out.
+/// Attributes are given by their keys as text; keys that are not in the Standard's table are left out.
 #[derive(Clone, Copy, Debug)]
-#[allow(clippy::exhaustive_structs)]
+#[allow(clippy::exhaustive_structs, reason = "rows of constant tables, which are written out")]
 pub struct Supported<'a> {
     /// Names of functions in the Standard, such as `PMIx_Get`.
     pub functions: &'a [&'a str],
-    /// What they take; may be empty.
+    /// The attributes that they support; may be empty.
     pub attributes: &'a [&'a str],
 }
 
-/// What the libraries of client and server both take: what a client passes on, the server reads too.
+/// Functions whose attributes the libraries of client and server both support, as the client passes them on to the
+/// server.
 impl Supported<'static> {
-    /// Get. Directives that name a realm are read only when the answer is looked for.
+    /// Get. Directives that name a realm take effect in the lookup of the value.
     pub const GET: Self = Self {
         functions: &["PMIx_Get", "PMIx_Get_nb"],
         attributes: &[
@@ -127,7 +127,7 @@ impl Supported<'static> {
         ],
     };
 
-    /// Registration of a handler for events: where it stands, and which events it is for.
+    /// Registration of an event handler: its place in the chain, and its events.
     pub const REGISTER_EVENTS: Self = Self {
         functions: &["PMIx_Register_event_handler"],
         attributes: &[
@@ -147,7 +147,7 @@ impl Supported<'static> {
         ],
     };
 
-    /// Notification of an event: who hears it.
+    /// Notification of an event: its receivers.
     pub const NOTIFY: Self = Self {
         functions: &["PMIx_Notify_event"],
         attributes: &[
@@ -159,7 +159,7 @@ impl Supported<'static> {
     };
 }
 
-/// The functions that are supported, each at the levels that do so, and with the attributes that it takes there.
+/// The supported functions, by level, each with the attributes that it supports there.
 ///
 /// # Standard
 /// `PMIx_Register_attributes`; rules ATT-01..06.
@@ -190,12 +190,12 @@ struct Entry {
 }
 
 impl AttributeRegistry {
-    /// Nothing is supported.
+    /// An empty registry: nothing is supported.
     pub const fn new() -> Self {
         Self { levels: BTreeMap::new() }
     }
 
-    /// What a library supports; a function in several rows takes what all of them say.
+    /// The registry of a library. A function in several rows supports the attributes of all of them.
     pub fn of_library(level: AttributeLevel, rows: &[Supported<'_>]) -> Self {
         let mut registry = Self::new();
         for row in rows {
@@ -213,7 +213,7 @@ impl AttributeRegistry {
         registry
     }
 
-    /// Adds another registry; where both know a function at a level, what was there stays.
+    /// Adds another registry. If both have a function at the same level, the entry of this one stays.
     pub fn merge(&mut self, other: Self) {
         for (level, functions) in other.levels {
             let held = self.levels.entry(level).or_default();
@@ -223,7 +223,7 @@ impl AttributeRegistry {
         }
     }
 
-    /// Notes that functions are supported at a level; their attributes may be registered later.
+    /// Declares functions as supported at a level; their attributes may be registered later.
     pub fn declare(&mut self, level: AttributeLevel, functions: &[&str]) {
         let held = self.levels.entry(level).or_default();
         for function in functions {
@@ -231,10 +231,10 @@ impl AttributeRegistry {
         }
     }
 
-    /// Says which attributes functions take at a level: once for each of them.
+    /// Registers the attributes that functions support at a level, once for each function.
     ///
     /// # Errors
-    /// `ERR_REPEAT_ATTR_REGISTRATION` if that was said before of one of them (ATT-02); nothing changes then.
+    /// `ERR_REPEAT_ATTR_REGISTRATION` if one of them is already registered (ATT-02); nothing changes then.
     #[doc(alias = "PMIx_Register_attributes")]
     pub fn register(
         &mut self,
@@ -253,22 +253,22 @@ impl AttributeRegistry {
         Ok(())
     }
 
-    /// The attributes that a function takes at a level; `None` if it is not supported there.
+    /// The attributes that a function supports at a level; `None` if the function is not supported there.
     pub fn attributes(&self, level: AttributeLevel, function: &str) -> Option<&[RegAttr]> {
         Some(&self.levels.get(&level)?.get(function)?.attributes)
     }
 
-    /// Names of the functions that a level supports, in order; `None` if nothing is known of the level.
+    /// Names of the functions that a level supports, in order; `None` if nothing is known about the level.
     pub fn functions(&self, level: AttributeLevel) -> Option<impl Iterator<Item = &str>> {
         Some(self.levels.get(&level)?.keys().map(String::as_str))
     }
 
-    /// The answer to one key of a query; `None` for a key that is no matter of attribute support, and for
-    /// `QUERY_ATTRIBUTE_SUPPORT` itself where it only says what the keys after it are.
+    /// The answer to one key of a query; `None` for a key that is not about attribute support, and for
+    /// `QUERY_ATTRIBUTE_SUPPORT` itself if names of functions follow it.
     ///
-    /// - A function after `QUERY_ATTRIBUTE_SUPPORT`: an info a level, each an array of [`RegAttr`], or without a type
-    ///   for a level that does not support it (ATT-06).
-    /// - `QUERY_ATTRIBUTE_SUPPORT` alone: an info a level with the names of the functions.
+    /// - A function after `QUERY_ATTRIBUTE_SUPPORT`: an info per level, each an array of [`RegAttr`], or of type
+    ///   `UNDEF` for a level that does not support it (ATT-06).
+    /// - `QUERY_ATTRIBUTE_SUPPORT` alone: an info per level with the names of the functions.
     /// - `CLIENT_FUNCTIONS` and its like: the names for that level.
     pub fn answer(&self, key: &KeyName, query: &Query) -> Option<Value> {
         let level_of = |level: &AttributeLevel| *key == *level.functions_key().name();
@@ -289,8 +289,8 @@ impl AttributeRegistry {
         Some(DataArray::Info(infos).into())
     }
 
-    /// Adds what this registry knows to the answer that another level has given to a key of a query: where that has no
-    /// type.
+    /// Completes another level's answer to a key of a query: fills in the infos of type `UNDEF` that this registry can
+    /// answer.
     pub fn complete(&self, answer: &mut Info) {
         for level in AttributeLevel::ALL {
             if *answer.key == *level.functions_key().name() && answer.value == Value::Undef {

@@ -5,8 +5,8 @@ use crate::macros::open_enum;
 open_enum! {
     /// Type of a value, as a number: the tag in front of every packed value.
     ///
-    /// The numbers 26, 29, 44 and 61 to 64 belonged to types that are gone; they have no constant and are never
-    /// given out again. Numbers above [`MAX`](Self::MAX) are free for implementers.
+    /// The numbers 26, 29, 44 and 61 to 64 belonged to removed types; they have no constants and are not reused.
+    /// Numbers above [`MAX`](Self::MAX) are free for implementers.
     ///
     /// ```
     /// use pmix_types::DataType;
@@ -22,15 +22,15 @@ open_enum! {
         UNDEF = 0 => "PMIX_UNDEF",
         /// True or false.
         BOOL = 1 => "PMIX_BOOL",
-        /// One byte, apart from [`UINT8`](Self::UINT8).
+        /// One byte, distinct from [`UINT8`](Self::UINT8).
         BYTE = 2 => "PMIX_BYTE",
         /// Text without inner NUL.
         STRING = 3 => "PMIX_STRING",
         /// Size in bytes or count, 64 bits on the wire.
         SIZE = 4 => "PMIX_SIZE",
-        /// Process number of the operating system.
+        /// Process id of the operating system.
         PID = 5 => "PMIX_PID",
-        /// C `int`, 32 bits, apart from [`INT32`](Self::INT32).
+        /// C `int`, 32 bits, distinct from [`INT32`](Self::INT32).
         INT = 6 => "PMIX_INT",
         /// Signed number of 8 bits.
         INT8 = 7 => "PMIX_INT8",
@@ -40,7 +40,7 @@ open_enum! {
         INT32 = 9 => "PMIX_INT32",
         /// Signed number of 64 bits.
         INT64 = 10 => "PMIX_INT64",
-        /// C `unsigned int`, 32 bits, apart from [`UINT32`](Self::UINT32).
+        /// C `unsigned int`, 32 bits, distinct from [`UINT32`](Self::UINT32).
         UINT = 11 => "PMIX_UINT",
         /// Unsigned number of 8 bits.
         UINT8 = 12 => "PMIX_UINT8",
@@ -68,7 +68,7 @@ open_enum! {
         APP = 23 => "PMIX_APP",
         /// Key, flags and value.
         INFO = 24 => "PMIX_INFO",
-        /// Found entry of a lookup: publisher, key, value.
+        /// Result of a lookup: publisher, key, value.
         PDATA = 25 => "PMIX_PDATA",
         /// Bytes.
         BYTE_OBJECT = 27 => "PMIX_BYTE_OBJECT",
@@ -76,7 +76,7 @@ open_enum! {
         KVAL = 28 => "PMIX_KVAL",
         /// How long published data is kept.
         PERSIST = 30 => "PMIX_PERSIST",
-        /// Address; never leaves its process.
+        /// Address in memory; never leaves its process.
         POINTER = 31 => "PMIX_POINTER",
         /// Who may see a value that was put.
         SCOPE = 32 => "PMIX_SCOPE",
@@ -100,7 +100,7 @@ open_enum! {
         QUERY = 41 => "PMIX_QUERY",
         /// Text packed with zlib.
         COMPRESSED_STRING = 42 => "PMIX_COMPRESSED_STRING",
-        /// What an allocation request wants.
+        /// Operation on an allocation.
         ALLOC_DIRECTIVE = 43 => "PMIX_ALLOC_DIRECTIVE",
         /// Set of standard channels.
         IOF_CHANNEL = 45 => "PMIX_IOF_CHANNEL",

@@ -28,7 +28,7 @@ open_enum! {
         REMOTE = 2 => "PMIX_REMOTE",
         /// Every process may see it.
         GLOBAL = 3 => "PMIX_GLOBAL",
-        /// Only the putting process may see it.
+        /// Only the process that put it may see it.
         INTERNAL = 4 => "PMIX_INTERNAL",
         /// Remove the key from the local scope (implementation only).
         DEL_LOCAL = 5 => "PMIX_DEL_LOCAL",
@@ -87,10 +87,10 @@ open_enum! {
 }
 
 open_enum! {
-    /// Life stage of a process, as a best fit of what the host knows.
+    /// State of a process, as far as the host knows it.
     ///
-    /// The numbers are ordered by borders: see [`is_alive`](Self::is_alive),
-    /// [`is_terminated`](Self::is_terminated) and [`is_abnormal`](Self::is_abnormal).
+    /// Ranges of numbers have a meaning: see [`is_alive`](Self::is_alive), [`is_terminated`](Self::is_terminated) and
+    /// [`is_abnormal`](Self::is_abnormal).
     #[doc(alias = "pmix_proc_state_t")]
     #[derive(Default)]
     pub struct ProcState(u8) {
@@ -104,7 +104,7 @@ open_enum! {
         RESTART = 3 => "PMIX_PROC_STATE_RESTART",
         /// Marked to be ended.
         TERMINATE = 4 => "PMIX_PROC_STATE_TERMINATE",
-        /// Forked by the daemon.
+        /// Started on its node.
         RUNNING = 5 => "PMIX_PROC_STATE_RUNNING",
         /// Connected to its server.
         CONNECTED = 6 => "PMIX_PROC_STATE_CONNECTED",
@@ -144,8 +144,8 @@ open_enum! {
 }
 
 impl ProcState {
-    /// Whether the process has not ended: below [`UNTERMINATED`](Self::UNTERMINATED). A process of which nothing is
-    /// known ([`UNDEF`](Self::UNDEF)) counts as alive.
+    /// Whether the process has not ended: below [`UNTERMINATED`](Self::UNTERMINATED). An unknown state
+    /// ([`UNDEF`](Self::UNDEF)) counts as alive.
     #[must_use]
     pub const fn is_alive(self) -> bool {
         self.0 < Self::UNTERMINATED.0
@@ -165,7 +165,7 @@ impl ProcState {
 }
 
 open_enum! {
-    /// Life stage of a job, as a best fit of what the host knows.
+    /// State of a job, as far as the host knows it.
     ///
     /// The borders are those of [`ProcState`].
     #[doc(alias = "pmix_job_state_t")]
@@ -195,8 +195,8 @@ open_enum! {
 }
 
 impl JobState {
-    /// Whether the job has not ended: below [`UNTERMINATED`](Self::UNTERMINATED). A job of which nothing is
-    /// known ([`UNDEF`](Self::UNDEF)) counts as alive.
+    /// Whether the job has not ended: below [`UNTERMINATED`](Self::UNTERMINATED). An unknown state
+    /// ([`UNDEF`](Self::UNDEF)) counts as alive.
     #[must_use]
     pub const fn is_alive(self) -> bool {
         self.0 < Self::UNTERMINATED.0
@@ -210,7 +210,7 @@ impl JobState {
 
     /// Whether the job has ended abnormally: above [`TERMINATED_WITH_ERROR`](Self::TERMINATED_WITH_ERROR).
     ///
-    /// [`TERMINATED_WITH_ERROR`](Self::TERMINATED_WITH_ERROR) is the border itself and not above it.
+    /// [`TERMINATED_WITH_ERROR`](Self::TERMINATED_WITH_ERROR) itself, being the border, does not count as abnormal.
     #[must_use]
     pub const fn is_abnormal(self) -> bool {
         self.0 > Self::TERMINATED_WITH_ERROR.0
@@ -218,7 +218,7 @@ impl JobState {
 }
 
 open_enum! {
-    /// What an allocation request wants. Numbers above [`EXTERNAL`](Self::EXTERNAL) belong to implementers.
+    /// The operation of an allocation request. Numbers above [`EXTERNAL`](Self::EXTERNAL) belong to implementers.
     #[doc(alias = "pmix_alloc_directive_t")]
     pub struct AllocDirective(u8) {
         /// A new, separate allocation.
@@ -237,7 +237,7 @@ open_enum! {
 }
 
 open_enum! {
-    /// What becomes of an allocation when the job that asked for it ends.
+    /// What happens to an allocation when the job that requested it ends.
     #[doc(alias = "pmix_alloc_inheritance_t")]
     pub struct AllocInheritance(u8) {
         /// Nobody inherits.
@@ -309,7 +309,7 @@ open_enum! {
 }
 
 open_enum! {
-    /// What the host is asked to do with a group.
+    /// An operation of the host on a group.
     #[doc(alias = "pmix_group_operation_t")]
     pub struct GroupOperation(u8) {
         /// Host: construct the group.
@@ -324,10 +324,10 @@ open_enum! {
 }
 
 open_enum! {
-    /// What the host is asked to do for a fabric.
+    /// An operation of the host on a fabric.
     #[doc(alias = "pmix_fabric_operation_t")]
     pub struct FabricOperation(u8) {
-        /// Host: give information on a fabric.
+        /// Host: provide information on a fabric.
         REQUEST_INFO = 0 => "PMIX_FABRIC_REQUEST_INFO",
         /// Host: update information on a fabric.
         UPDATE_INFO = 1 => "PMIX_FABRIC_UPDATE_INFO",
@@ -335,7 +335,7 @@ open_enum! {
 }
 
 open_enum! {
-    /// Whose binding is asked for.
+    /// Whose binding is requested.
     #[doc(alias = "pmix_bind_envelope_t")]
     #[derive(Default)]
     pub struct BindEnvelope(u8) {

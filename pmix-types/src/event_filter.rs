@@ -1,10 +1,9 @@
 use crate::message::Failure;
 use crate::{DataArray, DataRange, Directives, Event, Key, Memory, ProcId, Status, keys};
 
-/// Which events a registration asks for: by code, by whom they are about, and by who tells of them.
+/// Which events a registration receives: by their codes, the processes that they are about, and their sources.
 ///
-/// Client and server judge by the same rules, so that an event that never leaves the process is filtered like
-/// any other.
+/// Client and server apply the same rules, so an event that does not leave its process is filtered like any other.
 ///
 /// # Standard
 /// The directives of `PMIx_Register_event_handler`; rules EVT-09, EVT-10.
@@ -14,12 +13,12 @@ use crate::{DataArray, DataRange, Directives, Event, Key, Memory, ProcId, Status
 /// use pmix_types::{Directives, Event, EventFilter, Info, ProcId, Status, keys};
 /// let (me, peer): (ProcId, ProcId) =
 ///     (ProcId::new("job".parse()?, "0".parse()?), ProcId::new("job".parse()?, "1".parse()?));
-/// let mut directives = Directives::new().with(&keys::EVENT_AFFECTED_PROC, peer.clone());
+/// let mut directives = Directives::new().with(keys::EVENT_AFFECTED_PROC, peer.clone());
 /// let filter = EventFilter::new(vec![Status::ERR_PROC_TERM_WO_SYNC], &mut directives)?;
 ///
 /// let event = Event::new(Status::ERR_PROC_TERM_WO_SYNC, ProcId::none());
 /// assert!(!filter.accepts(&event, &me, |_| true));
-/// let event = event.with_info(Info::new(&keys::EVENT_AFFECTED_PROC, peer));
+/// let event = event.with_info(Info::new(keys::EVENT_AFFECTED_PROC, peer));
 /// assert!(filter.accepts(&event, &me, |_| true));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -46,8 +45,8 @@ impl EventFilter {
     /// carried out.
     ///
     /// # Errors
-    /// `ERR_BAD_PARAM` for a directive of the wrong type, one that is given twice with different values, and for
-    /// the range `CUSTOM` without processes; `ERR_PARAM_VALUE_NOT_SUPPORTED` for a range that is not known.
+    /// `ERR_BAD_PARAM` for a directive of the wrong type, for one that is given twice with different values, and for
+    /// the range `CUSTOM` without processes; `ERR_PARAM_VALUE_NOT_SUPPORTED` for an unknown range.
     pub fn new(codes: Vec<Status>, directives: &mut Directives) -> Result<Self, Failure> {
         let one = directives.take(&keys::EVENT_AFFECTED_PROC)?;
         let several = take_procs(directives, &keys::EVENT_AFFECTED_PROCS)?;
@@ -75,11 +74,11 @@ impl EventFilter {
         &self.codes
     }
 
-    /// Whether the registration of `receiver` asks for this event. Whether the event is for the receiver at all is
-    /// another question. `is_local` says which processes are on the receiver's node.
+    /// Whether this event passes the filter of a registration of `receiver`. This does not check that the receiver is
+    /// in the event's range. `is_local` says which processes are on the receiver's node.
     ///
-    /// An event of the host has no place: it passes the filters `LOCAL` and, if it is about a process of the
-    /// receiver's namespace, `NAMESPACE`.
+    /// An event of the host has neither node nor namespace: it passes the filter `LOCAL`, and the filter `NAMESPACE` if
+    /// it is about a process of the receiver's namespace.
     pub fn accepts(&self, event: &Event, receiver: &ProcId, is_local: impl Fn(&ProcId) -> bool) -> bool {
         self.wants_code(event) && self.wants_affected(event) && self.wants_source(event, receiver, is_local)
     }

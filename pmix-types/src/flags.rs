@@ -14,19 +14,20 @@ bitflags! {
     #[doc(alias = "pmix_info_directives_t")]
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub struct InfoFlags: u32 {
-        /// Directive is mandatory: not supported means [`ERR_NOT_SUPPORTED`](crate::Status::ERR_NOT_SUPPORTED).
+        /// The directive is required: if it is not supported, the call fails with
+        /// [`ERR_NOT_SUPPORTED`](crate::Status::ERR_NOT_SUPPORTED).
         #[doc(alias = "PMIX_INFO_REQD")]
         const REQUIRED = 0x1;
         /// Last element of a C array.
         #[doc(alias = "PMIX_INFO_ARRAY_END")]
         const ARRAY_END = 0x2;
-        /// A lower level already carried out the mandatory directive.
+        /// A lower level has already carried out the required directive.
         #[doc(alias = "PMIX_INFO_REQD_PROCESSED")]
         const REQUIRED_PROCESSED = 0x4;
-        /// Entry qualifies the value it comes with.
+        /// The entry qualifies the value that it is sent with.
         #[doc(alias = "PMIX_INFO_QUALIFIER")]
         const QUALIFIER = 0x8;
-        /// Value must not be released.
+        /// The value must not be released.
         #[doc(alias = "PMIX_INFO_PERSISTENT")]
         const PERSISTENT = 0x10;
         // Numbers are open: bits without name are as good as those with one.
@@ -132,7 +133,7 @@ bitflags! {
         const _ = !0;
     }
 
-    /// What a storage system keeps its data on.
+    /// The media of a storage system.
     #[doc(alias = "pmix_storage_medium_t")]
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub struct StorageMedium: u64 {

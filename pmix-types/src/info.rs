@@ -2,7 +2,7 @@ use std::fmt;
 
 use thiserror::Error;
 
-use crate::{InfoFlags, Key, KeyName, Status, Value, ValueError, ValueType};
+use crate::{InfoFlags, KeyName, Status, TypedKey, Value, ValueError, ValueType};
 
 /// A key with its value and flags: a directive, a qualifier, or a piece of information.
 ///
@@ -14,20 +14,21 @@ use crate::{InfoFlags, Key, KeyName, Status, Value, ValueError, ValueType};
 pub struct Info {
     /// The key.
     pub key: KeyName,
-    /// Whether it must be carried out, and by whom that was done.
+    /// Whether it must be carried out, and whether that was done.
     pub flags: InfoFlags,
     /// The value; [`Value::Undef`] for a key given without one, which reads as true.
     pub value: Value,
 }
 
 impl Info {
-    /// An optional info: who does not know it ignores it (GEN-04).
-    pub fn new<T: ValueType>(key: &Key<T>, value: impl Into<T>) -> Self {
+    /// An optional info: receivers that do not know it ignore it (GEN-04).
+    pub fn new<T: ValueType>(key: impl TypedKey<T>, value: impl Into<T>) -> Self {
+        let key = key.key();
         Self::dynamic(key.key_name(), value.into().into_value(key.data_type()))
     }
 
-    /// An info that must be carried out, or the call fails with `ERR_NOT_SUPPORTED` (GEN-05).
-    pub fn required<T: ValueType>(key: &Key<T>, value: impl Into<T>) -> Self {
+    /// A required info: if nobody carries it out, the call fails with `ERR_NOT_SUPPORTED` (GEN-05).
+    pub fn required<T: ValueType>(key: impl TypedKey<T>, value: impl Into<T>) -> Self {
         Self { flags: InfoFlags::REQUIRED, ..Self::new(key, value) }
     }
 
@@ -42,15 +43,15 @@ impl Info {
         Self { flags, ..self }
     }
 
-    /// Whether this is an info of that key.
-    pub fn is<T>(&self, key: &Key<T>) -> bool {
-        *self.key == *key.name()
+    /// Whether the info has this key.
+    pub fn is<T>(&self, key: impl TypedKey<T>) -> bool {
+        *self.key == *key.key().name()
     }
 
     /// Reads the value by the type of its key.
     ///
     /// # Errors
-    /// [`ValueError`], see there.
+    /// [`ValueError`] if the value cannot be read as this type.
     pub fn get<T: ValueType>(&self) -> Result<T, ValueError> {
         self.value.get()
     }
@@ -80,20 +81,20 @@ impl fmt::Display for Info {
 /// # Examples
 /// ```
 /// use pmix_types::{Directives, keys};
-/// let directives = Directives::new().with(&keys::TIMEOUT, 5).require(&keys::COLLECT_DATA, true);
-/// assert_eq!(directives.get(&keys::TIMEOUT)?, Some(5));
-/// assert!(directives.flag(&keys::COLLECT_DATA)?);
-/// assert!(!directives.flag(&keys::OPTIONAL)?);
+/// let directives = Directives::new().with(keys::TIMEOUT, 5).require(keys::COLLECT_DATA, true);
+/// assert_eq!(directives.get(keys::TIMEOUT)?, Some(5));
+/// assert!(directives.flag(keys::COLLECT_DATA)?);
+/// assert!(!directives.flag(keys::OPTIONAL)?);
 /// # Ok::<(), pmix_types::DirectiveError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Directives(Vec<Info>);
 
-/// A directive that cannot be understood or is not carried out.
+/// A directive that is invalid or cannot be carried out.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DirectiveError {
-    /// The value has the wrong type or does not fit.
+    /// The value has the wrong type or is out of range.
     #[error("directive {key}: {source}")]
     Value {
         /// The directive.
@@ -101,14 +102,14 @@ pub enum DirectiveError {
         /// What is wrong with its value.
         source: ValueError,
     },
-    /// Two instances with different values.
+    /// The directive occurs twice with different values.
     #[error("directive {key} is given twice with different values")]
     Contradiction {
         /// The directive.
         key: KeyName,
     },
     /// A required directive that nobody carried out.
-    #[error("directive {key} is required, and nothing here supports it")]
+    #[error("directive {key} is required but not supported")]
     Unsupported {
         /// The directive.
         key: KeyName,
@@ -134,14 +135,14 @@ impl Directives {
 
     /// Adds an optional directive.
     #[must_use]
-    pub fn with<T: ValueType>(mut self, key: &Key<T>, value: impl Into<T>) -> Self {
+    pub fn with<T: ValueType>(mut self, key: impl TypedKey<T>, value: impl Into<T>) -> Self {
         self.0.push(Info::new(key, value));
         self
     }
 
     /// Adds a directive that must be carried out.
     #[must_use]
-    pub fn require<T: ValueType>(mut self, key: &Key<T>, value: impl Into<T>) -> Self {
+    pub fn require<T: ValueType>(mut self, key: impl TypedKey<T>, value: impl Into<T>) -> Self {
         self.0.push(Info::required(key, value));
         self
     }
@@ -160,7 +161,8 @@ impl Directives {
     }
 
     /// Removes every instance of a key.
-    pub fn remove<T>(&mut self, key: &Key<T>) {
+    pub fn remove<T>(&mut self, key: impl TypedKey<T>) {
+        let key = key.key();
         self.0.retain(|info| !info.is(key));
     }
 
@@ -169,7 +171,8 @@ impl Directives {
     /// # Errors
     /// [`DirectiveError::Value`] for a value of the wrong type, [`DirectiveError::Contradiction`] for two
     /// instances with different values.
-    pub fn get<T: ValueType>(&self, key: &Key<T>) -> Result<Option<T>, DirectiveError> {
+    pub fn get<T: ValueType>(&self, key: impl TypedKey<T>) -> Result<Option<T>, DirectiveError> {
+        let key = key.key();
         let Some(first) = self.get_value(key.name()) else { return Ok(None) };
         if self.0.iter().any(|info| info.is(key) && info.value != *first) {
             return Err(DirectiveError::Contradiction { key: key.key_name() });
@@ -180,26 +183,27 @@ impl Directives {
     /// A boolean directive: true if present and true, or present without value (GEN-06).
     ///
     /// # Errors
-    /// As [`Directives::get`].
-    pub fn flag(&self, key: &Key<bool>) -> Result<bool, DirectiveError> {
+    /// Those of [`Directives::get`].
+    pub fn flag(&self, key: impl TypedKey<bool>) -> Result<bool, DirectiveError> {
         Ok(self.get(key)?.unwrap_or(false))
     }
 
-    /// The first value of a key, whatever its type.
+    /// The first value of a key, of any type.
     pub fn get_value(&self, key: &str) -> Option<&Value> {
         self.0.iter().find(|info| *info.key == *key).map(|info| &info.value)
     }
 
-    /// Whether the key is among them.
-    pub fn contains<T>(&self, key: &Key<T>) -> bool {
-        self.get_value(key.name()).is_some()
+    /// Whether there is a directive with this key.
+    pub fn contains<T>(&self, key: impl TypedKey<T>) -> bool {
+        self.get_value(key.key().name()).is_some()
     }
 
-    /// As [`Directives::get`], and marks the directive as carried out (GEN-05).
+    /// Like [`Directives::get`], but also marks the directive as carried out (GEN-05).
     ///
     /// # Errors
-    /// As [`Directives::get`].
-    pub fn take<T: ValueType>(&mut self, key: &Key<T>) -> Result<Option<T>, DirectiveError> {
+    /// Those of [`Directives::get`].
+    pub fn take<T: ValueType>(&mut self, key: impl TypedKey<T>) -> Result<Option<T>, DirectiveError> {
+        let key = key.key();
         let found = self.get(key)?;
         for info in self.0.iter_mut().filter(|info| info.is(key) && info.is_required()) {
             info.flags |= InfoFlags::REQUIRED_PROCESSED;
@@ -207,16 +211,16 @@ impl Directives {
         Ok(found)
     }
 
-    /// As [`Directives::flag`], and marks the directive as carried out (GEN-05).
+    /// Like [`Directives::flag`], but also marks the directive as carried out (GEN-05).
     ///
     /// # Errors
-    /// As [`Directives::get`].
-    pub fn take_flag(&mut self, key: &Key<bool>) -> Result<bool, DirectiveError> {
+    /// Those of [`Directives::get`].
+    pub fn take_flag(&mut self, key: impl TypedKey<bool>) -> Result<bool, DirectiveError> {
         Ok(self.take(key)?.unwrap_or(false))
     }
 
-    /// The infos that `wanted` picks, in order and all instances of a key, marked as carried out (GEN-05): for directives
-    /// that can be given several times.
+    /// The infos that `wanted` selects, in order, including repeated keys; marks them as carried out (GEN-05). For
+    /// directives that can be given several times.
     pub fn take_each(&mut self, wanted: impl Fn(&Info) -> bool) -> Vec<Info> {
         let mut taken = Vec::new();
         for info in self.0.iter_mut().filter(|info| wanted(info)) {
@@ -236,10 +240,10 @@ impl Directives {
         self.deny_beyond(&[])
     }
 
-    /// The same where directives of these keys are read later: they count as carried out.
+    /// Like [`Directives::deny_unprocessed`], but accepts directives with these keys, which are read later.
     ///
     /// # Errors
-    /// As [`Directives::deny_unprocessed`].
+    /// Those of [`Directives::deny_unprocessed`].
     pub fn deny_beyond(&self, known: &[&str]) -> Result<(), DirectiveError> {
         match self.0.iter().find(|info| info.is_unprocessed() && !known.contains(&info.key.as_str())) {
             Some(info) => Err(DirectiveError::Unsupported { key: info.key.clone() }),

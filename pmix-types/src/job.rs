@@ -1,16 +1,16 @@
-//! The description of a job: compact, shared, and enough to answer a Get locally.
+//! The description of a job: compact, shared, and sufficient to answer a get locally.
 //!
-//! A host describes a job with infos, most easily made by [`JobSpec`]. [`JobData::register`] reads them, and
-//! [`JobData::lookup`] finds the values: given ones, and those that follow from the node and process map. No
-//! value has to exist for each rank, so what a job takes in memory does not go by its size.
+//! A host describes a job with infos, which [`JobSpec`] can make. [`JobData::register`] reads them, and
+//! [`JobData::lookup`] finds the values: those given, and those derived from the node and process maps. No value must
+//! exist for each rank, so the memory of a job does not grow with its size.
 //!
-//! [`target_of`] tells which level a Get is about; server and client both ask it, and so agree.
+//! [`target_of`] determines the level that a get is about. Server and client both use it, so they agree.
 //!
 //! ```
 //! use pmix_types::job::{JobData, JobSpec, NodeRef, Target};
 //! use pmix_types::{Rank, Value, keys};
 //!
-//! let spec = JobSpec::new("job-1".parse()?).node_map(["n0", "n1"])?.ranks_block(2, 4)?.info(&keys::UNIV_SIZE, 16u32);
+//! let spec = JobSpec::new("job-1".parse()?).node_map(["n0", "n1"])?.ranks_block(2, 4)?.info(keys::UNIV_SIZE, 16u32);
 //! let mut job = JobData::new(spec.nspace().clone());
 //! job.register(&spec.into_infos(), "n0")?;
 //!
@@ -53,10 +53,10 @@ use apps::App;
 use nodes::Nodes;
 use table::{Column, Table};
 
-/// What is known of a job: given values, and the maps from which others follow.
+/// The data of a job: the values given, and the maps from which others are derived.
 ///
-/// Meant to be shared in an `Arc` by all who look things up. Values that a host gives although they follow
-/// from the maps are not kept; [`lookup`](Self::lookup) finds them all the same.
+/// Meant to be shared in an `Arc`. Values that a host gives although they can be derived from the maps are not kept;
+/// [`lookup`](Self::lookup) still finds them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobData {
     nspace: Nspace,
@@ -73,7 +73,7 @@ pub struct JobData {
 }
 
 impl JobData {
-    /// A job of which nothing is known but its name.
+    /// A job with a name only.
     pub fn new(nspace: Nspace) -> Self {
         Self {
             nspace,
@@ -101,7 +101,7 @@ impl JobData {
         given.or_else(|| self.placement.as_ref().map(Placement::rank_count))
     }
 
-    /// All ranks of the job: those of the process map, else as many as it has from 0 on; `None` if its size is not known.
+    /// All ranks of the job: those of the process map, else from 0 up to its size; `None` if the size is not known.
     pub fn all_ranks(&self) -> Option<RankSet> {
         if let Some(placement) = &self.placement {
             return Some(placement.all_ranks());
@@ -143,15 +143,14 @@ impl JobData {
         self.node_of_rank(rank)?.name().map(Into::into)
     }
 
-    /// Ranks of the job on a node, named in any way it is known by: the node's `LOCAL_PEERS` as given, else
-    /// its entry in the process map. `None` if neither is known; empty if the node is known to have none.
+    /// Ranks of the job on a node, given by its name or an alias: the node's `LOCAL_PEERS` as given, else its entry in
+    /// the process map. `None` if neither is known; empty if the node has none.
     #[doc(alias = "PMIX_LOCAL_PEERS")]
     pub fn local_ranks(&self, hostname: &str) -> Option<RankSet> {
         self.ranks_on(&self.node(NodeRef::Name(hostname))?)
     }
 
-    /// Whether two ways to name a node mean the same one. Names that the job does not know are compared as
-    /// text.
+    /// Whether two references mean the same node. Names that the job does not know are compared as text.
     ///
     /// # Standard
     /// Rule GET-49.
@@ -162,14 +161,14 @@ impl JobData {
         }
     }
 
-    /// Whether the rank is known to be one of the job's.
+    /// Whether the job is known to have this rank.
     pub fn contains(&self, rank: Rank) -> bool {
         let in_placement = || self.placement.as_ref().map(|placement| placement.contains(rank));
         let below_size = || self.size().map(|size| rank.to_raw() < size);
         rank.is_valid() && in_placement().or_else(below_size).unwrap_or_else(|| self.has_values_of(rank))
     }
 
-    /// About how many bytes the description holds besides its own size.
+    /// Approximate size of the memory that the description holds on the heap, in bytes.
     pub fn heap_bytes(&self) -> usize {
         let tables = [&self.resources, &self.session, &self.job];
         self.nspace.len()

@@ -1,13 +1,13 @@
-//! What values look like as JSON, for tools that print them.
+//! The JSON form of values, for tools that print them.
 //!
-//! Numbers, texts, booleans and arrays are what they are in JSON, and no value is `null`. Numbers with names
-//! (statuses, states, scopes, types) and sets of flags are texts, as [`Display`](std::fmt::Display) writes them.
-//! Structures are objects with the fields of the Rust type: a process is `{"nspace": "job-1", "rank": 3}`, an info
-//! is `{"key": "pmix.job.size", "value": 4}`, with `"flags"` if it has any. Bytes of any kind are
-//! `{"bytes": "00ff"}`, in lower-case hex, so that they cannot be taken for a text.
+//! Numbers, text, booleans and arrays have the same type in JSON; the absence of a value is `null`. Numbers with names
+//! (statuses, states, scopes, types) and sets of flags are strings, as [`Display`](std::fmt::Display) writes them.
+//! Structures are objects with the fields of the Rust type: a process is `{"nspace": "job-1", "rank": 3}`, an info is
+//! `{"key": "pmix.job.size", "value": 4}`, with `"flags"` if it has any. Bytes of any kind are `{"bytes": "00ff"}`, in
+//! lower-case hex, so that they cannot be mistaken for text.
 //!
-//! The form is for readers and their scripts. It does not tell a 16-bit number from a 64-bit one, so it cannot be
-//! read back.
+//! The form is for people and scripts. It does not distinguish a 16-bit number from a 64-bit one, so it cannot be
+//! converted back.
 
 use bytes::Bytes;
 use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};

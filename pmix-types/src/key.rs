@@ -26,21 +26,21 @@ enum Text {
     Shared(Arc<str>),
 }
 
-/// A text that cannot name a value.
+/// Text that is not a valid key.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyNameError {
-    /// Nothing was given.
+    /// The text is empty.
     #[error("a key needs at least one character")]
     Empty,
     /// Longer than [`KeyName::MAX_LEN`].
-    #[error("a key has at most {max} bytes, this one has {0}", max = KeyName::MAX_LEN)]
+    #[error("a key has at most {max} bytes; this one has {0}", max = KeyName::MAX_LEN)]
     TooLong(usize),
-    /// Holds a NUL byte, which C peers take for its end.
-    #[error("a key holds no NUL byte, this one has one at byte {0}")]
+    /// Contains a NUL byte, which C peers would treat as its end.
+    #[error("a key must not contain a NUL byte; this one has one at byte {0}")]
     Nul(usize),
-    /// Holds a control character, which would act on the terminal of whoever reads the key.
-    #[error("a key holds no control character, this one has one at byte {0}")]
+    /// Contains a control character, which would affect the terminal on which the key is printed.
+    #[error("a key must not contain a control character; this one has one at byte {0}")]
     Control(usize),
 }
 
@@ -49,10 +49,10 @@ impl KeyName {
     #[doc(alias = "PMIX_MAX_KEYLEN")]
     pub const MAX_LEN: usize = 511;
 
-    /// A checked name.
+    /// Checks a name.
     ///
     /// # Errors
-    /// [`KeyNameError`] if the text is empty, over 511 bytes, or holds NUL or another control character.
+    /// [`KeyNameError`] if the text is empty, longer than 511 bytes, or contains NUL or another control character.
     pub fn new(text: impl AsRef<str>) -> Result<Self, KeyNameError> {
         let text = text.as_ref();
         check(text)?;
@@ -79,15 +79,15 @@ impl KeyName {
         }
     }
 
-    /// Whether only host and library may provide values of this name: it starts with `pmix`, with or without a
-    /// dot behind.
+    /// Whether only the host and the library may provide values of this name: it starts with `pmix`, with or without a
+    /// dot after it.
     #[must_use]
     #[doc(alias = "PMIx_Check_reserved_key")]
     pub fn is_reserved(&self) -> bool {
         self.as_str().starts_with("pmix")
     }
 
-    /// What the Standard's table says of this name; `None` for names outside it.
+    /// The entry of this name in the Standard's table; `None` for other names.
     #[must_use]
     pub fn definition(&self) -> Option<&'static KeyDef> {
         keys::find(self)
@@ -218,7 +218,7 @@ impl serde::Serialize for KeyName {
     }
 }
 
-/// Name of a value of type `T`. The Standard's keys are in [`keys`](crate::keys); programs add their own:
+/// The name of a value of type `T`. The Standard's keys are in [`keys`](crate::keys); programs can define their own:
 ///
 /// ```
 /// use pmix_types::{DataType, Key, keys};
@@ -236,10 +236,11 @@ pub struct Key<T> {
 }
 
 impl<T> Key<T> {
-    /// A key whose values are of `data_type`; [`DataType::UNDEF`] if that varies.
+    /// A key with values of `data_type`; [`DataType::UNDEF`] if the type varies.
     ///
     /// # Panics
-    /// If the name is empty, over 511 bytes or holds a control character; in a constant this is a compile error.
+    /// If the name is empty, longer than 511 bytes or contains a control character. In a constant, this is a compile
+    /// error.
     #[must_use]
     pub const fn new(name: &'static str, data_type: DataType) -> Self {
         assert!(check(name).is_ok(), "a key has 1 to 511 bytes and no control characters");
@@ -252,7 +253,7 @@ impl<T> Key<T> {
         self.name
     }
 
-    /// Type of the values; [`DataType::UNDEF`] if that varies.
+    /// Type of the values; [`DataType::UNDEF`] if it varies.
     #[must_use]
     pub const fn data_type(&self) -> DataType {
         self.data_type
@@ -264,14 +265,14 @@ impl<T> Key<T> {
         self.into()
     }
 
-    /// The same key read and written as text, for names that may be no namespace.
+    /// The same key with values of type `String`, for text that may not be a valid namespace.
     ///
     /// # Examples
     /// ```
     /// use pmix_types::{Info, Nspace, keys};
     ///
     /// let job = Nspace::new("job-1")?;
-    /// assert_eq!(Info::new(&keys::NSPACE, &job), Info::new(&keys::NSPACE.text(), "job-1"));
+    /// assert_eq!(Info::new(keys::NSPACE, &job), Info::new(keys::NSPACE.text(), "job-1"));
     /// # Ok::<(), pmix_types::NspaceError>(())
     /// ```
     #[must_use]
@@ -279,7 +280,7 @@ impl<T> Key<T> {
         Key { name: self.name, data_type: DataType::STRING, value: PhantomData }
     }
 
-    /// What the Standard's table says of this key; `None` for a program's own key.
+    /// The entry of this key in the Standard's table; `None` for a program's own key.
     #[must_use]
     pub fn definition(&self) -> Option<&'static KeyDef> {
         keys::find(self.name)
@@ -315,7 +316,7 @@ impl<T> fmt::Display for Key<T> {
     }
 }
 
-/// What the Standard's table says of a key.
+/// A key's entry in the Standard's table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeyDef {
@@ -325,13 +326,13 @@ pub struct KeyDef {
     pub name: &'static str,
     /// Type of the values; `None` if it varies.
     pub data_type: Option<DataType>,
-    /// Realm the value is looked up in when a request names none.
+    /// Realm in which a get finds the value if the request names none.
     pub realm: Realm,
-    /// Version of the Standard that brought the key; `impl 5.0.0` for a release of the C implementation.
+    /// Version of the Standard that introduced the key; `impl 5.0.0` for a release of the C implementation.
     pub since: &'static str,
-    /// Since when the key is deprecated; empty if it is not.
+    /// Version since which the key is deprecated; empty if it is not.
     pub deprecated: &'static str,
-    /// Meaning in a line.
+    /// Its meaning, in one line.
     pub doc: &'static str,
 }
 
@@ -342,23 +343,23 @@ impl KeyDef {
         KeyName(Text::Static(self.name))
     }
 
-    /// Whether the key is an old one that requests should no longer use.
+    /// Whether the key is deprecated: requests should no longer use it.
     #[must_use]
     pub const fn is_deprecated(&self) -> bool {
         !self.deprecated.is_empty()
     }
 }
 
-/// Level a value belongs to.
+/// The level that a value belongs to.
 ///
 /// # Standard
 /// Rule GET-40.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Realm {
-    /// The resources given to a user at one time.
+    /// An allocation of resources to a user.
     Session,
-    /// The processes started by one command.
+    /// The processes started together, which have one namespace.
     Job,
     /// The processes of a job that run one program.
     App,
@@ -366,13 +367,13 @@ pub enum Realm {
     Node,
     /// One process.
     Proc,
-    /// Not data of a realm: a directive, qualifier or container.
+    /// No realm: the key is a directive, a qualifier or a container.
     None,
 }
 
 impl Realm {
-    /// Realm in which a value of this name is looked up when the request names none; the process for every name
-    /// that has no realm of its own.
+    /// Realm in which a get finds a value of this name if the request names none: the process, unless the Standard's
+    /// table has another realm for the name.
     ///
     /// ```
     /// use pmix_types::{Realm, keys};

@@ -1,8 +1,7 @@
 //! The Standard's keys, each with the type of its values.
 //!
-//! The constants are grouped in files by what they are used for, but all stand here side by side. They are
-//! generated from the Standard's table by `cargo run -p pmix-types --example gen`; keys that the Standard has
-//! removed are left out.
+//! All constants are in this module. They are generated from the Standard's table by `cargo run -p pmix-types --example
+//! gen`; keys that the Standard has removed are left out.
 //!
 //! ```
 //! use pmix_types::{Realm, keys};
@@ -42,9 +41,9 @@ pub use self::{
     library::*, log::*, proc::*, query::*, spawn::*, storage::*, usage::*,
 };
 
-/// The definition of a key by its text, for example `pmix.job.size`.
+/// The definition of a key by its name, for example `pmix.job.size`.
 ///
-/// When the Standard has two constants with this text, the one that is not deprecated is returned.
+/// If the Standard has two constants with this name, the one that is not deprecated is returned.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static KeyDef> {
     let first = BY_NAME.partition_point(|definition| definition.name < name);
@@ -60,7 +59,7 @@ pub fn find_constant(constant: &str) -> Option<&'static KeyDef> {
     BY_CONSTANT.get(found).copied()
 }
 
-/// All keys in the order of their text.
+/// All keys, sorted by name.
 #[must_use]
 pub fn all() -> &'static [&'static KeyDef] {
     &BY_NAME

@@ -1,6 +1,8 @@
 //! Vocabulary of the PMIx Standard: identities, values, keys, statuses, states, and the maps that place
 //! processes on nodes. No I/O, no async, no clock.
 //!
+//! Functions that take a key take it by value, as [`keys::JOB_SIZE`], or by reference: see [`TypedKey`] and [`AnyKey`].
+//!
 //! Ids in the documentation, such as FEN-01, name rules of the Standard: see [`rules`].
 //!
 //! # Features
@@ -21,6 +23,7 @@ pub mod job;
 #[cfg(feature = "serde")]
 mod json;
 mod key;
+mod key_arg;
 pub mod keys;
 mod macros;
 pub mod map;
@@ -50,6 +53,7 @@ pub use event_filter::EventFilter;
 pub use flags::*;
 pub use info::{DirectiveError, Directives, Info};
 pub use key::{Key, KeyDef, KeyName, KeyNameError, Realm};
+pub use key_arg::{AnyKey, KeyOf, TypedKey};
 pub use memory::Memory;
 pub use nspace::{Nspace, NspaceError};
 pub use proc::ProcId;

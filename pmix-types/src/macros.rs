@@ -1,13 +1,13 @@
 //! The macro behind every open table of numbers, and the error its parser gives.
 
-/// Text that names no constant of an open number and is no number of its range.
+/// Text that is neither the name of a constant nor a number in range.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{input}` is no {kind}")]
+#[error("`{input}` is not a valid {kind}")]
 #[non_exhaustive]
 pub struct ParseEnumError {
-    /// Name of the type that was to be parsed, for example `Scope`.
+    /// Name of the type, for example `Scope`.
     pub kind: &'static str,
-    /// The text as it was given.
+    /// The text.
     pub input: String,
 }
 
@@ -38,8 +38,8 @@ pub(crate) fn names_row(text: &str, name: &str, c_name: &str) -> bool {
 
 /// Declares a newtype around a number, with a constant per number the Standard knows.
 ///
-/// The set stays open: a number without constant is a value like any other, so that it survives decoding and
-/// encoding. When two constants share a number, the first one gives the name.
+/// The set is open: a number without a constant is a valid value, which decoding and encoding preserve. If two
+/// constants have the same number, the name is that of the first.
 macro_rules! open_enum {
     (
         $(#[$meta:meta])*

@@ -1,4 +1,4 @@
-//! What things take in memory: the one measure for every bound.
+//! The memory that values take: the measure for all limits.
 
 use bytes::Bytes;
 
@@ -20,10 +20,10 @@ const SHARED: usize = 16;
 /// A range of a set of ranks with its share of the tree's nodes.
 const RANGE: usize = 16;
 
-/// Something that can say what it takes in memory.
+/// A type that can report its memory.
 ///
-/// Whoever bounds what others can make it keep counts in this measure. It is meant to be a little too large rather than
-/// too small: room that is held without being used counts, and so does text that is shared.
+/// Limits on what peers can make a process store use this measure. It is rather too large than too small: it includes
+/// allocated but unused memory, and shared text.
 ///
 /// # Examples
 /// ```
@@ -37,14 +37,14 @@ const RANGE: usize = 16;
 /// # Ok::<(), pmix_types::KeyNameError>(())
 /// ```
 pub trait Memory: Sized {
-    /// Bytes that it holds elsewhere, beside its own.
+    /// Bytes that it holds on the heap, in addition to its own size.
     fn heap(&self) -> usize;
 
-    /// Copies what is a part of larger memory, so that it no longer keeps that alive, and gives back room that is not
-    /// used. What was decoded may be a few bytes of a message of many.
+    /// Copies contents that share a larger allocation, so that it can be freed, and releases unused memory. A decoded
+    /// value may be a few bytes of a large message.
     fn detach(&mut self);
 
-    /// Bytes that it takes in all.
+    /// Bytes in total.
     fn memory(&self) -> usize {
         size_of::<Self>() + self.heap()
     }
@@ -361,11 +361,7 @@ mod tests {
             // an app has its command as its first argument, too
             assert!((MANY..2 * MANY + 1000).contains(&memory), "{memory}: {value:?}");
         }
-        let request = Request::Commit(vec![PutEntry {
-            scope: Scope::GLOBAL,
-            key: key("key"),
-            value: text.as_str().into(),
-        }]);
+        let request = Request::Commit(vec![PutEntry::new(Scope::GLOBAL, key("key"), text.as_str())]);
         assert!(request.memory() > MANY);
     }
 

@@ -1,8 +1,8 @@
 //! Messages between a process and its server, as plain types.
 //!
-//! Both wires carry these: the gRPC stream of `pmix-proto` and the native wire of `pmix-native`. The server's
-//! engine and the client's operations are written against them and know no transport. Each file has a request with its
-//! reply; [`Request`] and [`Reply`] list them all.
+//! Both wires carry these messages: the gRPC stream of `pmix-proto` and the native wire of `pmix-native`. The server's
+//! engine and the client's operations use only these types, and do not depend on a transport. Each file has a request
+//! with its reply; [`Request`] and [`Reply`] list all of them.
 
 #[macro_use]
 mod directed;

@@ -1,5 +1,5 @@
-/// `Debug` of errors that begins with what `Display` says: that is what `main` and `unwrap` show. The causes follow that
-/// the message does not mention, and the type.
+/// A `Debug` form for errors, which `main` and `unwrap` show. It begins with the message of `Display`, followed by the
+/// causes that the message does not mention, and the type.
 ///
 /// For the errors of this family of crates.
 #[doc(hidden)]

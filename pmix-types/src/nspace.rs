@@ -10,9 +10,9 @@ use crate::text::find_control;
 
 /// Name of a namespace: the identity of a job, tool or server. Cheap to clone.
 ///
-/// Holds 1 to 255 bytes without control characters (those that [`escaped`](crate::escaped) escapes): a name is shown
-/// and logged wherever its processes are. The missing namespace of some records is an `Option` or
-/// [`Nspace::is_empty`] on a value made by [`Nspace::none`].
+/// It has 1 to 255 bytes without control characters (those that [`escaped`](crate::escaped) escapes), as names are
+/// printed and logged. In records where the namespace may be missing, it is an `Option`, or a value made by
+/// [`Nspace::none`], for which [`Nspace::is_empty`] is true.
 ///
 /// # Standard
 /// `pmix_nspace_t`, `PMIX_MAX_NSLEN`; rules GEN-02, IDN-03..05.
@@ -20,21 +20,21 @@ use crate::text::find_control;
 #[doc(alias = "pmix_nspace_t")]
 pub struct Nspace(Arc<str>);
 
-/// A text that cannot name a namespace.
+/// Text that is not a valid namespace.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum NspaceError {
-    /// Nothing was given.
+    /// The text is empty.
     #[error("a namespace needs at least one character")]
     Empty,
     /// Longer than [`Nspace::MAX_LEN`].
-    #[error("a namespace has at most {max} bytes, this one has {0}", max = Nspace::MAX_LEN)]
+    #[error("a namespace has at most {max} bytes; this one has {0}", max = Nspace::MAX_LEN)]
     TooLong(usize),
-    /// Holds a NUL byte, which C peers take for its end.
-    #[error("a namespace holds no NUL byte, this one has one at byte {0}")]
+    /// Contains a NUL byte, which C peers would treat as its end.
+    #[error("a namespace must not contain a NUL byte; this one has one at byte {0}")]
     Nul(usize),
-    /// Holds a control character, which would act on the terminal of whoever reads the name.
-    #[error("a namespace holds no control character, this one has one at byte {0}")]
+    /// Contains a control character, which would affect the terminal on which the name is printed.
+    #[error("a namespace must not contain a control character; this one has one at byte {0}")]
     Control(usize),
 }
 
@@ -43,10 +43,10 @@ impl Nspace {
     #[doc(alias = "PMIX_MAX_NSLEN")]
     pub const MAX_LEN: usize = 255;
 
-    /// A checked namespace.
+    /// Checks a name.
     ///
     /// # Errors
-    /// [`NspaceError`] if the text is empty, over 255 bytes, or holds NUL or another control character.
+    /// [`NspaceError`] if the text is empty, longer than 255 bytes, or contains NUL or another control character.
     pub fn new(text: impl AsRef<str>) -> Result<Self, NspaceError> {
         let text = text.as_ref();
         match text.len() {
@@ -79,7 +79,7 @@ impl Nspace {
     /// The name of this namespace as seen from another cluster: `cluster:nspace` (IDN-05).
     ///
     /// # Errors
-    /// [`NspaceError::TooLong`] if the joined name would not stay below the limit less two, and
+    /// [`NspaceError::TooLong`] if the joined name would not be shorter than the limit minus two, and
     /// [`NspaceError::Empty`] if the cluster has no name.
     pub fn qualified(&self, cluster: &str) -> Result<Self, NspaceError> {
         if cluster.is_empty() || self.is_empty() {
@@ -92,8 +92,8 @@ impl Nspace {
         Self::new(joined)
     }
 
-    /// Splits `cluster:nspace` at its first colon, but only if `is_cluster` knows the part before it: a
-    /// namespace may hold colons of its own (IDN-05).
+    /// Splits `cluster:nspace` at its first colon, but only if `is_cluster` accepts the part before it: a namespace may
+    /// itself contain colons (IDN-05).
     pub fn split_cluster(&self, is_cluster: impl FnOnce(&str) -> bool) -> (Option<&str>, &str) {
         match self.0.split_once(':') {
             Some((cluster, rest)) if !rest.is_empty() && is_cluster(cluster) => (Some(cluster), rest),

@@ -2,7 +2,7 @@ use std::fmt;
 
 use crate::{Nspace, Rank};
 
-/// Identity of a process, or with a special rank of several: namespace and rank.
+/// Identity of a process, or of several if the rank is special: namespace and rank.
 ///
 /// Printed as `nspace:rank`.
 ///
@@ -11,7 +11,7 @@ use crate::{Nspace, Rank};
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[doc(alias = "pmix_proc_t")]
-#[allow(clippy::exhaustive_structs)]
+#[allow(clippy::exhaustive_structs, reason = "a namespace and a rank, as in C, and nothing else")]
 pub struct ProcId {
     /// Namespace of the process.
     pub nspace: Nspace,
@@ -25,7 +25,7 @@ impl ProcId {
         Self { nspace, rank }
     }
 
-    /// All processes of a namespace; as the target of a Get, the job itself.
+    /// All processes of a namespace; as the target of a get, the job itself.
     pub const fn wildcard(nspace: Nspace) -> Self {
         Self { nspace, rank: Rank::WILDCARD }
     }
@@ -40,7 +40,7 @@ impl ProcId {
         Self { nspace: self.nspace.clone(), rank }
     }
 
-    /// All processes of the own job if it has this many, this one included, by rank.
+    /// All processes of a job of this size with this namespace, including this process, by rank.
     ///
     /// # Examples
     /// ```
@@ -62,8 +62,7 @@ impl ProcId {
         self.rank.matches(other.rank) && self.nspace == other.nspace
     }
 
-    /// Whether this can name processes at all: the namespace is not empty and the rank is not
-    /// [`Rank::INVALID`] (IDN-03).
+    /// Whether this can name processes: the namespace is not empty, and the rank is not [`Rank::INVALID`] (IDN-03).
     pub fn is_valid(&self) -> bool {
         !self.nspace.is_empty() && self.rank != Rank::INVALID
     }

@@ -1,10 +1,10 @@
 use crate::{Nspace, ProcId};
 
-/// Processes, as the argument of an operation. It is made of whatever names some: one [`ProcId`], or anything that yields
-/// several, such as an array, a vector, a slice or an iterator, by value or by reference.
+/// Processes, as the argument of an operation. Made from one [`ProcId`], or from several in an array, a vector, a slice
+/// or an iterator, by value or by reference.
 ///
-/// The order does not matter to collective operations, but all participants must write the set the same way: a wildcard and
-/// a list of all ranks are different sets (FEN-03).
+/// In collectives the order does not matter, but all participants must name the processes in the same way: a wildcard
+/// and a list of all ranks are different sets (FEN-03).
 ///
 /// # Examples
 /// ```
@@ -40,12 +40,12 @@ impl Procs {
         self.0.as_deref()
     }
 
-    /// As [`Procs::named`].
+    /// The owned form of [`Procs::named`].
     pub fn into_named(self) -> Option<Vec<ProcId>> {
         self.0
     }
 
-    /// The processes as they were named, for a caller of this namespace.
+    /// The processes as they were named; for the caller's namespace, the wildcard of `own`.
     pub fn seen_from(self, own: &Nspace) -> Vec<ProcId> {
         self.0.unwrap_or_else(|| vec![ProcId::wildcard(own.clone())])
     }

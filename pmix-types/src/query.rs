@@ -1,19 +1,19 @@
-use crate::{AttributeLevel, DataArray, Directives, Info, Key, KeyName, ValueType, keys};
+use crate::{AttributeLevel, DataArray, Directives, Info, KeyName, TypedKey, ValueType, keys};
 
-/// Versions of the Standard's stable binary interface that this library offers to C programs: none, which is written
-/// `0.0`. The answer to `QUERY_STABLE_ABI_VERSION`, before init too.
+/// Versions of the Standard's stable ABI that this library provides: none, which is written `0.0`. The answer to
+/// `QUERY_STABLE_ABI_VERSION`, also before init.
 ///
 /// # Standard
 /// `PMIX_QUERY_STABLE_ABI_VERSION`: a comma list of `MAJOR.MINOR`; rule QRY-14.
 pub const STABLE_ABI_VERSIONS: &str = "0.0";
 
-/// The same for the provisional binary interface.
+/// The same for the provisional ABI.
 ///
 /// # Standard
 /// `PMIX_QUERY_PROVISIONAL_ABI_VERSION`; rule QRY-14.
 pub const PROVISIONAL_ABI_VERSIONS: &str = "0.0";
 
-/// One question: keys to be answered, and qualifiers that hold for all of them.
+/// One query: keys, and qualifiers that apply to all of them.
 ///
 /// # Standard
 /// `pmix_query_t`; rule QRY-01.
@@ -21,7 +21,7 @@ pub const PROVISIONAL_ABI_VERSIONS: &str = "0.0";
 /// # Examples
 /// ```
 /// use pmix_types::{Nspace, Query, keys};
-/// let query = Query::new(&keys::QUERY_PROC_TABLE).qualifier(&keys::NSPACE, Nspace::new("job-1")?);
+/// let query = Query::new(keys::QUERY_PROC_TABLE).qualifier(keys::NSPACE, Nspace::new("job-1")?);
 /// assert_eq!(query.keys[0].as_str(), "pmix.qry.ptable");
 /// # Ok::<(), pmix_types::NspaceError>(())
 /// ```
@@ -29,16 +29,16 @@ pub const PROVISIONAL_ABI_VERSIONS: &str = "0.0";
 #[doc(alias = "pmix_query_t")]
 #[non_exhaustive]
 pub struct Query {
-    /// What is asked; never empty in a valid query.
+    /// The keys; never empty in a valid query.
     pub keys: Vec<KeyName>,
-    /// Of whom or what it is asked; may be empty.
+    /// The qualifiers, such as the namespace that the query is about; may be empty.
     pub qualifiers: Directives,
 }
 
 impl Query {
     /// A query for one key.
-    pub fn new<T>(key: &Key<T>) -> Self {
-        Self::dynamic([key.key_name()])
+    pub fn new<T>(key: impl TypedKey<T>) -> Self {
+        Self::dynamic([key.key().key_name()])
     }
 
     /// A query for keys known at run time only.
@@ -46,22 +46,23 @@ impl Query {
         Self { keys: keys.into_iter().collect(), qualifiers: Directives::new() }
     }
 
-    /// Asks for one more key.
+    /// Adds a key.
     #[must_use]
-    pub fn key<T>(mut self, key: &Key<T>) -> Self {
-        self.keys.push(key.key_name());
+    pub fn key<T>(mut self, key: impl TypedKey<T>) -> Self {
+        self.keys.push(key.key().key_name());
         self
     }
 
-    /// Asks which attributes functions take, by their names in the Standard, such as `PMIx_Get`; without any, which
-    /// functions are supported. Of all levels, unless [`Query::level`] says of which (ATT-05).
+    /// A query for the attributes that functions support, given by their names in the Standard, such as `PMIx_Get`.
+    /// Without names, it is for the supported functions. The answer has all levels, unless [`Query::level`] selects
+    /// some (ATT-05).
     ///
     /// # Examples
     /// ```
     /// use pmix_types::{AttributeLevel, Query, keys};
     /// let query = Query::attributes(["PMIx_Get"]).level(AttributeLevel::Host);
     /// assert_eq!(query.keys, [keys::QUERY_ATTRIBUTE_SUPPORT.name(), "PMIx_Get"]);
-    /// assert!(query.qualifiers.contains(&keys::HOST_ATTRIBUTES));
+    /// assert!(query.qualifiers.contains(keys::HOST_ATTRIBUTES));
     /// ```
     #[doc(alias = "PMIX_QUERY_ATTRIBUTE_SUPPORT")]
     pub fn attributes<'a>(functions: impl IntoIterator<Item = &'a str>) -> Self {
@@ -70,7 +71,7 @@ impl Query {
         Self::dynamic([keys::QUERY_ATTRIBUTE_SUPPORT.key_name()].into_iter().chain(functions))
     }
 
-    /// Limits a query for attribute support to this level, and to others that are named like this.
+    /// Limits a query for attribute support to this level; further calls add levels.
     #[must_use]
     pub fn level(mut self, level: AttributeLevel) -> Self {
         self.qualifiers.push(Info::dynamic(level.attributes_key().key_name(), true));
@@ -114,7 +115,7 @@ impl Query {
 
     /// Adds a qualifier.
     #[must_use]
-    pub fn qualifier<T: ValueType>(mut self, key: &Key<T>, value: impl Into<T>) -> Self {
+    pub fn qualifier<T: ValueType>(mut self, key: impl TypedKey<T>, value: impl Into<T>) -> Self {
         self.qualifiers = self.qualifiers.with(key, value);
         self
     }

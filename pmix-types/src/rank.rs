@@ -4,10 +4,10 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-/// Position of a process in its namespace, or one of a few special designators.
+/// Number of a process in its namespace, or one of a few special values.
 ///
-/// A rank is not a number: it has no arithmetic, and a [`Value::Rank`](crate::Value::Rank) never converts
-/// to or from an integer value by itself.
+/// A rank is not an integer: it has no arithmetic, and a [`Value::Rank`](crate::Value::Rank) does not convert to or
+/// from an integer value.
 ///
 /// # Standard
 /// `pmix_rank_t`; rules IDN-01, GEN-19.
@@ -24,17 +24,17 @@ use thiserror::Error;
 #[doc(alias = "pmix_rank_t")]
 pub struct Rank(u32);
 
-/// A number that cannot be the rank of a process: it lies at or above [`Rank::VALID_BOUND`].
+/// A number that cannot be the rank of a process: it is not below [`Rank::VALID_BOUND`].
 #[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[error("{0} is not a rank of a process: ranks are below {bound}", bound = Rank::VALID_BOUND)]
 #[allow(clippy::exhaustive_structs, reason = "it is the number and nothing else")]
 pub struct InvalidRank(pub u32);
 
 impl Rank {
-    /// No particular rank: the poster of a key is unknown, or the value belongs to the job.
+    /// No particular rank: the process that put a key is unknown, or the value belongs to the job.
     #[doc(alias = "PMIX_RANK_UNDEF")]
     pub const UNDEF: Self = Self(u32::MAX);
-    /// Every rank of the namespace; as the target of a Get, the job itself.
+    /// Every rank of the namespace; as the target of a get, the job itself.
     #[doc(alias = "PMIX_RANK_WILDCARD")]
     pub const WILDCARD: Self = Self(u32::MAX - 1);
     /// All ranks on the local node.
@@ -58,7 +58,7 @@ impl Rank {
         if rank < Self::VALID_BOUND { Ok(Self(rank)) } else { Err(InvalidRank(rank)) }
     }
 
-    /// Any 32-bit pattern, as it came over a wire: a rank, a special designator or neither.
+    /// Any 32-bit number, as received from a peer: a rank, a special value or neither.
     pub const fn from_raw(raw: u32) -> Self {
         Self(raw)
     }
@@ -90,7 +90,7 @@ impl Rank {
         self.0 == Self::WILDCARD.0
     }
 
-    /// The wildcard rule, in its one place: equal, or either side is [`Rank::WILDCARD`] (IDN-02).
+    /// Whether both ranks are equal, or either is [`Rank::WILDCARD`] (IDN-02).
     pub const fn matches(self, other: Self) -> bool {
         self.0 == other.0 || self.is_wildcard() || other.is_wildcard()
     }

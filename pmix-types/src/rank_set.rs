@@ -15,8 +15,8 @@ pub(crate) const MAX_RANK: u32 = Rank::VALID_BOUND - 1;
 /// A set of the ranks of one namespace, kept as sorted ranges: a million consecutive ranks take as much
 /// memory as one.
 ///
-/// Only ranks that name a process are members. Special values such as [`Rank::WILDCARD`] stand for a choice
-/// of ranks rather than being one, so the set never holds them.
+/// Only ranks of single processes can be members. Special values such as [`Rank::WILDCARD`] name several ranks, so the
+/// set never contains them.
 ///
 /// # Examples
 /// ```
@@ -56,12 +56,12 @@ impl RankSet {
         Self { ranks: ranges.into_iter().collect() }
     }
 
-    /// Adds `rank`; true if it is new. A special value is never added.
+    /// Adds `rank`; returns true if it is new. Special values are never added.
     pub fn insert(&mut self, rank: Rank) -> bool {
         rank.is_valid() && self.ranks.insert(rank.to_raw())
     }
 
-    /// Takes `rank` out; true if it was a member.
+    /// Removes `rank`; returns true if it was a member.
     pub fn remove(&mut self, rank: Rank) -> bool {
         self.ranks.remove(rank.to_raw())
     }
@@ -76,7 +76,7 @@ impl RankSet {
         self.ranks.len()
     }
 
-    /// True if there is no rank at all.
+    /// True if the set is empty.
     pub fn is_empty(&self) -> bool {
         self.ranks.is_empty()
     }
@@ -122,12 +122,12 @@ impl RankSet {
         Iter { ranks: self.ranks.iter() }
     }
 
-    /// The members as ranges, ascending, as long as possible and never touching.
+    /// The members as ascending ranges; adjacent ranges are merged.
     pub fn ranges(&self) -> impl Iterator<Item = RangeInclusive<u32>> + '_ {
         self.ranks.ranges()
     }
 
-    /// Number of items [`ranges`](Self::ranges) gives: what memory and running time go by.
+    /// Number of [`ranges`](Self::ranges), which determines memory and running time.
     pub fn range_count(&self) -> usize {
         self.ranks.ranges_len()
     }
@@ -160,8 +160,8 @@ impl RankSet {
         self.ranks.is_subset(&other.ranks)
     }
 
-    /// Every rank by itself, ascending, comma separated: `0,1,2,3`. This is the form of `LOCAL_PEERS`; its
-    /// length grows with the number of ranks.
+    /// Every rank by itself, ascending, separated by commas: `0,1,2,3`. This is the form of `LOCAL_PEERS`; its length
+    /// grows with the number of ranks.
     #[doc(alias = "PMIX_LOCAL_PEERS")]
     pub fn to_list_string(&self) -> String {
         use fmt::Write;
@@ -283,8 +283,8 @@ impl fmt::Display for RankSet {
     }
 }
 
-/// Reads ranks and ascending ranges in any order, comma separated, with blanks around any part: `7, 0 - 3`.
-/// Memory is bounded by the length of the text. Text of blanks only is the empty set.
+/// Parses ranks and ascending ranges in any order, separated by commas; blanks around each part are ignored: `7, 0 -
+/// 3`. Memory is bounded by the length of the text. Blank text is the empty set.
 impl FromStr for RankSet {
     type Err = ParseRankSetError;
 

@@ -1,4 +1,4 @@
-//! The Standard's plain structures that can cross a process border.
+//! The Standard's plain structures that can be sent to another process.
 
 use bytes::Bytes;
 
@@ -18,7 +18,7 @@ use crate::{
 pub struct ProcInfo {
     /// The process.
     pub proc: ProcId,
-    /// Node it runs on, if known.
+    /// Name of its node, if known.
     pub hostname: Option<String>,
     /// Executable, if known.
     pub executable: Option<String>,
@@ -37,7 +37,7 @@ impl ProcInfo {
     }
 }
 
-/// A published value with its publisher: a row of a Lookup's result.
+/// A published value with its publisher: a row of a lookup's result.
 ///
 /// # Standard
 /// `pmix_pdata_t`
@@ -45,11 +45,11 @@ impl ProcInfo {
 #[doc(alias = "pmix_pdata_t")]
 #[non_exhaustive]
 pub struct Pdata {
-    /// Who published it.
+    /// The publisher.
     pub proc: ProcId,
-    /// Under which key.
+    /// The key.
     pub key: KeyName,
-    /// What; [`Value::Undef`] if the key was not found.
+    /// The value; [`Value::Undef`] if the key was not found.
     pub value: Value,
 }
 
@@ -66,7 +66,7 @@ impl Pdata {
 /// `pmix_kval_t`
 #[derive(Clone, Debug, PartialEq)]
 #[doc(alias = "pmix_kval_t")]
-#[allow(clippy::exhaustive_structs)]
+#[allow(clippy::exhaustive_structs, reason = "a key and a value, as in C, and nothing else")]
 pub struct KeyVal {
     /// The key.
     pub key: KeyName,
@@ -74,7 +74,7 @@ pub struct KeyVal {
     pub value: Value,
 }
 
-/// What a function says of one attribute it supports.
+/// The description of an attribute that a function supports.
 ///
 /// # Standard
 /// `pmix_regattr_t`; rule ATT-04.
@@ -90,7 +90,7 @@ pub struct RegAttr {
     pub data_type: DataType,
     /// Limits: `MIN_VALUE`, `MAX_VALUE`, `ENUM_VALUE`; empty if there are none.
     pub limits: Vec<Info>,
-    /// Lines for a reader; may be empty.
+    /// Its description for people, line by line; may be empty.
     pub description: Vec<String>,
 }
 
@@ -118,7 +118,7 @@ impl RegAttr {
 pub struct Coord {
     /// Logical or physical view.
     pub view: CoordView,
-    /// One number a dimension.
+    /// One number per dimension.
     pub coords: Vec<u32>,
 }
 
@@ -144,7 +144,7 @@ pub struct Geometry {
     pub uuid: String,
     /// The operating system's name of the device.
     pub osname: String,
-    /// One set of coordinates a view.
+    /// One set of coordinates per view.
     pub coordinates: Vec<Coord>,
 }
 
@@ -224,7 +224,7 @@ impl DeviceDistance {
     }
 }
 
-/// So many resources of one kind.
+/// A number of resources of one kind.
 ///
 /// # Standard
 /// `pmix_resource_unit_t`
@@ -239,7 +239,7 @@ pub struct ResourceUnit {
 }
 
 impl ResourceUnit {
-    /// This many resources of a kind.
+    /// A number of resources of a kind.
     pub const fn new(device_type: DeviceTypes, count: u64) -> Self {
         Self { device_type, count }
     }
@@ -275,7 +275,7 @@ impl NodePid {
 /// `pmix_regex2_t`
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[doc(alias = "pmix_regex2_t")]
-#[allow(clippy::exhaustive_structs)]
+#[allow(clippy::exhaustive_structs, reason = "its fields are those of the C struct")]
 pub struct Regex2 {
     /// Name of the encoding.
     pub encoding: String,
@@ -290,15 +290,15 @@ pub struct Regex2 {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[doc(alias = "pmix_cpuset_t")]
-#[allow(clippy::exhaustive_structs)]
+#[allow(clippy::exhaustive_structs, reason = "its fields are those of the C struct")]
 pub struct Cpuset {
-    /// Who made it, such as `hwloc`.
+    /// The library that made it, such as `hwloc`.
     pub source: String,
     /// The units as ranges; `None` if the process is not bound.
     pub list: Option<String>,
 }
 
-/// Something that happened, told to those who asked.
+/// An event: something that happened, with its code and source.
 ///
 /// # Standard
 /// The arguments of `pmix_notification_fn_t`; rules EVT-12, EVT-18.
@@ -306,11 +306,11 @@ pub struct Cpuset {
 #[doc(alias = "pmix_notification_fn_t")]
 #[non_exhaustive]
 pub struct Event {
-    /// What happened; any integer may be a code.
+    /// The code; any integer is valid.
     pub code: Status,
-    /// Who says so; [`ProcId::none`] for the host.
+    /// The source; [`ProcId::none`] for the host.
     pub source: ProcId,
-    /// Who is to hear of it.
+    /// The processes that may receive it.
     pub range: DataRange,
     /// More about it, such as `EVENT_AFFECTED_PROC`; may be empty.
     pub info: Directives,
@@ -319,27 +319,28 @@ pub struct Event {
 impl Event {
     /// An event without further information, for the processes of the source's namespace.
     ///
-    /// An event of the host has no namespace (its source is [`ProcId::none`]): it reaches the namespaces of the
-    /// processes it names as affected, so give it `EVENT_AFFECTED_PROC` or another range.
+    /// An event of the host has no namespace, as its source is [`ProcId::none`]. It reaches the namespaces of the
+    /// processes that it names as affected, so give it `EVENT_AFFECTED_PROC` or another range.
     pub fn new(code: Status, source: ProcId) -> Self {
         Self { code, source, range: DataRange::NAMESPACE, info: Directives::new() }
     }
 
-    /// The same event for another audience.
+    /// Sets the range.
     #[must_use]
     pub const fn with_range(mut self, range: DataRange) -> Self {
         self.range = range;
         self
     }
 
-    /// The same event with one more piece of information.
+    /// Adds an info.
     #[must_use]
     pub fn with_info(mut self, info: Info) -> Self {
         self.info.push(info);
         self
     }
 
-    /// Whom the event is about, by `EVENT_AFFECTED_PROC` and `EVENT_AFFECTED_PROCS`; empty if it does not say.
+    /// The processes that the event is about, from `EVENT_AFFECTED_PROC` and `EVENT_AFFECTED_PROCS`; empty if it has
+    /// neither.
     pub fn affected_procs(&self) -> Vec<ProcId> {
         let mut procs: Vec<ProcId> =
             self.info.get(&keys::EVENT_AFFECTED_PROC).ok().flatten().into_iter().collect();
@@ -349,8 +350,8 @@ impl Event {
         procs
     }
 
-    /// Who is to hear of an event of range `CUSTOM`, by `EVENT_CUSTOM_RANGE`; ranks may be `WILDCARD`. Empty if it
-    /// does not say, which is nobody. A single process may stand there without an array, as programs in C write it.
+    /// The receivers of an event of range `CUSTOM`, from `EVENT_CUSTOM_RANGE`; ranks may be `WILDCARD`. Without that
+    /// info, there are none. A single process is also accepted without an array, as programs in C may send it.
     pub fn custom_range(&self) -> Vec<ProcId> {
         match self.info.get_value(keys::EVENT_CUSTOM_RANGE.name()) {
             Some(Value::Proc(proc)) => vec![proc.clone()],
@@ -363,7 +364,7 @@ impl Event {
     }
 }
 
-/// An event whose source is filled in by whoever passes it on.
+/// An event without a source, which is filled in when it is sent.
 impl From<Status> for Event {
     fn from(code: Status) -> Self {
         Self::new(code, ProcId::none())

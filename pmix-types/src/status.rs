@@ -1,4 +1,4 @@
-//! Outcomes and events by number.
+//! Statuses: the outcomes of operations and the codes of events.
 
 mod table;
 
@@ -9,10 +9,9 @@ use crate::macros::{ParseEnumError, names_row, parse_number};
 
 /// Outcome of an operation, or the code of an event: any integer.
 ///
-/// The set is open: 0 is success, the Standard's own codes are negative, and positive numbers as well as those
-/// below [`EXTERNAL_ERR_BASE`](Self::EXTERNAL_ERR_BASE) belong to users. A number without constant is kept and
-/// passed on. Constants that are old names of others have the same number; [`name`](Self::name) gives the newer
-/// name.
+/// The set is open: 0 is success, the Standard's own codes are negative, and positive numbers as well as those below
+/// [`EXTERNAL_ERR_BASE`](Self::EXTERNAL_ERR_BASE) belong to users. A number without a constant is preserved and passed
+/// on. Old and new names of a status have the same number; [`name`](Self::name) returns the newer one.
 ///
 /// ```
 /// use pmix_types::{Status, StatusKind};
@@ -35,19 +34,19 @@ pub struct Status(i32);
 /// Code of an event. The Standard draws event codes and return codes from one set of numbers, and some are both.
 pub type EventCode = Status;
 
-/// What the Standard uses a status for.
+/// The use of a status in the Standard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(clippy::exhaustive_enums, reason = "a status is of one of these kinds")]
 pub enum StatusKind {
-    /// The operation worked, or is being carried out already.
+    /// The operation succeeded, or is already being carried out.
     Success,
     /// The operation failed.
     Error,
     /// Something happened: the code of an event.
     Event,
-    /// What an event handler did with an event.
+    /// The result of an event handler.
     HandlerResult,
-    /// First or last number of a range, never sent.
+    /// The first or last number of a range; never sent.
     Boundary,
 }
 
@@ -85,19 +84,19 @@ impl Status {
         self.row().map(|row| row.c_name)
     }
 
-    /// What the constant means, in a line; `None` for a number without one.
+    /// The meaning of the constant, in one line; `None` for a number without one.
     #[must_use]
     pub fn meaning(self) -> Option<&'static str> {
         self.row().map(|row| row.meaning)
     }
 
-    /// What the Standard uses this number for; `None` for a number without constant.
+    /// The use of this number in the Standard; `None` for a number without a constant.
     #[must_use]
     pub fn kind(self) -> Option<StatusKind> {
         self.row().map(|row| row.kind)
     }
 
-    /// All constants from the largest number to the smallest; an old name follows the newer one.
+    /// All constants from the largest number to the smallest; an old name follows the new one.
     pub fn all() -> impl ExactSizeIterator<Item = Self> {
         table::ROWS.iter().map(|row| row.status)
     }
@@ -108,19 +107,18 @@ impl Status {
         self.row().is_some()
     }
 
-    /// Whether the operation worked: [`SUCCESS`](Self::SUCCESS), or one of
-    /// [`OPERATION_SUCCEEDED`](Self::OPERATION_SUCCEEDED) and
-    /// [`OPERATION_IN_PROGRESS`](Self::OPERATION_IN_PROGRESS), which only say how.
+    /// Whether the operation succeeded: [`SUCCESS`](Self::SUCCESS), [`OPERATION_SUCCEEDED`](Self::OPERATION_SUCCEEDED)
+    /// or [`OPERATION_IN_PROGRESS`](Self::OPERATION_IN_PROGRESS).
     #[must_use]
     pub const fn is_success(self) -> bool {
         matches!(self, Self::SUCCESS | Self::OPERATION_SUCCEEDED | Self::OPERATION_IN_PROGRESS)
     }
 
-    /// Whether this outcome of an operation says that it failed: negative, and neither a success nor the result
-    /// of an event handler.
+    /// Whether this status, as the outcome of an operation, is a failure: it is negative, and neither a success nor the
+    /// result of an event handler.
     ///
-    /// Event codes are negative too and count as errors here, because an operation may fail with one (as spawn
-    /// does with `ERR_PROC_TERM_WO_SYNC`). To tell what an event's code is, ask [`kind`](Self::kind).
+    /// Event codes are also negative and count as failures here, because an operation may fail with one (as spawn does
+    /// with `ERR_PROC_TERM_WO_SYNC`). For the code of an event, use [`kind`](Self::kind).
     #[must_use]
     pub fn is_error(self) -> bool {
         self.0 < 0 && !self.is_success() && self.kind() != Some(StatusKind::HandlerResult)
@@ -151,13 +149,13 @@ impl Status {
         matches!(self, Self::ERR_NOT_SUPPORTED)
     }
 
-    /// Whether the caller may not do this.
+    /// Whether the caller lacks permission.
     #[must_use]
     pub const fn is_no_permission(self) -> bool {
         matches!(self, Self::ERR_NO_PERMISSIONS)
     }
 
-    /// Whether an argument was invalid. To repeat the call does not help.
+    /// Whether an argument was invalid, so that repeating the call does not help.
     #[must_use]
     pub const fn is_invalid_argument(self) -> bool {
         matches!(

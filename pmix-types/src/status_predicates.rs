@@ -1,5 +1,4 @@
-/// The questions that callers ask of a failure, answered by its `status()`: `is_not_found`, `is_timeout` and so on, as methods of
-/// an error type.
+/// Predicates of an error type, such as `is_not_found` and `is_timeout`, based on its `status()`.
 ///
 /// For the errors of this family of crates.
 #[doc(hidden)]
@@ -22,12 +21,12 @@ macro_rules! status_predicates {
                 self.status().is_not_supported()
             }
 
-            /// Whether the caller may not do this.
+            /// Whether the caller lacks permission.
             pub fn is_no_permission(&self) -> bool {
                 self.status().is_no_permission()
             }
 
-            /// Whether an argument was invalid. To repeat the call does not help.
+            /// Whether an argument was invalid, so that repeating the call does not help.
             pub fn is_invalid_argument(&self) -> bool {
                 self.status().is_invalid_argument()
             }

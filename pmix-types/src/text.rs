@@ -1,19 +1,19 @@
-//! Texts that others have written, fit to be shown.
+//! Makes text from other processes safe to print.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
 
-/// A text that can be printed: control characters are escaped, all else is as it was.
+/// Text that is safe to print: control characters are escaped, the rest is unchanged.
 ///
 /// Made by [`escaped`].
 #[derive(Clone, Copy, Debug)]
 pub struct Escaped<'a>(&'a str);
 
-/// The text as it can be shown on a terminal or in one line of a log, whoever has written it.
+/// Makes text safe to print on a terminal or in one line of a log, whatever its origin.
 ///
-/// Escaped are the control characters of ASCII (DEL, line feed and tab among them) and of Latin-1, the separators of lines
-/// and paragraphs, and what reverses the direction of text: with these a text would move the cursor, pass for several
-/// lines, or look like another. A backslash stays as it is, so that to escape twice does no harm.
+/// It escapes the control characters of ASCII (including DEL, line feed and tab) and of Latin-1, the separators of
+/// lines and paragraphs, and the characters that reverse the direction of text. With these, text could move the cursor,
+/// look like several lines, or look like other text. Backslashes are not escaped, so escaping twice does no harm.
 ///
 /// # Examples
 /// ```
@@ -25,8 +25,8 @@ pub const fn escaped(text: &str) -> Escaped<'_> {
     Escaped(text)
 }
 
-/// A JSON document that can be printed: the characters that [`escaped`] escapes are written as `\u009b` where JSON leaves
-/// them as they are. Line feeds stay: in JSON they are only between values.
+/// Makes a JSON document safe to print: characters that [`escaped`] escapes and JSON does not are written in the form
+/// `\u009b`. Line feeds stay, as JSON has them only between values.
 ///
 /// # Examples
 /// ```
@@ -48,8 +48,8 @@ pub fn escaped_json(json: &str) -> String {
     text
 }
 
-/// The text without the numbers that Rust puts behind the words of the system: `No such file or directory (os error 2)`
-/// says nothing more than its words do.
+/// Removes the error numbers that Rust adds to messages of the operating system, as in `No such file or directory (os
+/// error 2)`.
 ///
 /// # Examples
 /// ```

@@ -13,25 +13,25 @@ use convert::Number;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[doc(alias = "pid_t")]
-#[allow(clippy::exhaustive_structs)]
+#[allow(clippy::exhaustive_structs, reason = "it is the number and nothing else")]
 pub struct Pid(pub i32);
 
 /// Seconds since the epoch; may be negative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[doc(alias = "time_t")]
-#[allow(clippy::exhaustive_structs)]
+#[allow(clippy::exhaustive_structs, reason = "it is the number and nothing else")]
 pub struct Time(pub i64);
 
 /// Seconds and microseconds; may be negative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[doc(alias = "timeval")]
-#[allow(clippy::exhaustive_structs)]
+#[allow(clippy::exhaustive_structs, reason = "its fields are those of the C struct")]
 pub struct Timeval {
     /// Whole seconds.
     pub sec: i64,
-    /// Microseconds on top.
+    /// Microseconds, in addition to the seconds.
     pub usec: i64,
 }
 
@@ -122,8 +122,8 @@ macro_rules! define_value {
     ($($variant:ident($type:ty) $constant:ident, $doc:literal;)+) => {
         /// A value of any type the Standard can carry between processes.
         ///
-        /// Types that only mean something inside one process (pointers, topologies) have no variant, so
-        /// they cannot cross a border (VAL-04).
+        /// Types that have a meaning only within one process (pointers, topologies) have no variant, so they cannot be
+        /// sent (VAL-04).
         ///
         /// # Standard
         /// `pmix_value_t`; numbers of the types as in `pmix_data_type_t` (VAL-01).
@@ -144,8 +144,7 @@ macro_rules! define_value {
             /// No value: a key given without one, or not found.
             #[default]
             Undef,
-            /// A C string that is NULL, as a C program has given it. It reads as the empty text, and reaches other C
-            /// programs as NULL.
+            /// A NULL string of a C program. It reads as empty text, and reaches other C programs as NULL.
             NullString,
             $(#[doc = $doc] $variant($type),)+
         }
@@ -164,40 +163,40 @@ macro_rules! define_value {
 }
 for_each_data_type!(define_value);
 
-/// Why a value cannot be read as the type that was asked for.
+/// Why a value cannot be read as the requested type.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ValueError {
     /// The value has a type that does not convert.
     #[error("value is {found}, not {expected}")]
     TypeMismatch {
-        /// Type that was asked for.
+        /// The requested type.
         expected: DataType,
-        /// Type the value has.
+        /// The type of the value.
         found: DataType,
     },
     /// The number is too large or too small.
     #[error("{value} does not fit {expected}")]
     OutOfRange {
-        /// Type that was asked for.
+        /// The requested type.
         expected: DataType,
-        /// The number, printed.
+        /// The number, as text.
         value: String,
     },
-    /// A negative number was asked for as an unsigned one.
+    /// A negative number was read as an unsigned one.
     #[error("{value} is negative, {expected} has no sign")]
     ChangeSign {
-        /// Type that was asked for.
+        /// The requested type.
         expected: DataType,
-        /// The number, printed.
+        /// The number, as text.
         value: String,
     },
     /// The number would be rounded.
     #[error("{value} would be rounded as {expected}")]
     LostPrecision {
-        /// Type that was asked for.
+        /// The requested type.
         expected: DataType,
-        /// The number, printed.
+        /// The number, as text.
         value: String,
     },
 }
@@ -222,7 +221,7 @@ pub trait ValueType: Sized + 'static {
     /// Reads a value. Numbers convert between numeric types as long as nothing is lost (VAL-03).
     ///
     /// # Errors
-    /// [`ValueError`], see there.
+    /// [`ValueError`] if the value cannot be read as this type.
     fn from_value(value: &Value) -> Result<Self, ValueError>;
 
     /// Makes a value of the data type a key asks for; falls back on [`ValueType::DATA_TYPE`] where this
@@ -234,7 +233,7 @@ impl Value {
     /// Reads this value as a Rust type.
     ///
     /// # Errors
-    /// [`ValueError`], see there.
+    /// [`ValueError`] if the value cannot be read as this type.
     pub fn get<T: ValueType>(&self) -> Result<T, ValueError> {
         T::from_value(self)
     }

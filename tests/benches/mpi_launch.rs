@@ -1,5 +1,5 @@
 //! From launch to exit of a small Open MPI program of four ranks, under `pmixrun` and under the `mpirun` of that Open
-//! MPI, turn by turn. Prints a JSON line for each Open MPI that is there: medians in milliseconds, and their ratio.
+//! MPI, in turn. Prints a JSON line for each Open MPI that is there: medians in milliseconds, and their ratio.
 //!
 //! ```text
 //! cargo bench -p pmix-tests --bench mpi_launch            # 15 turns

@@ -35,7 +35,7 @@ fn key(name: &str) -> KeyName {
 }
 
 fn entry(name: &str, value: impl Into<Value>) -> PutEntry {
-    PutEntry { scope: Scope::GLOBAL, key: key(name), value: value.into() }
+    PutEntry::new(Scope::GLOBAL, key(name), value)
 }
 
 /// A process that asks without the client library, which would refuse some of it.

@@ -150,7 +150,7 @@ async fn a_name_that_would_act_on_a_terminal_is_refused_and_the_log_has_one_clea
     let mut session = RawSession::open(&node.socket(), [hello]).await.unwrap();
     let Ok(Some((0, ServerBody::Failure(failure)))) = session.next().await else { panic!("not refused") };
     assert_eq!(failure.status, Status::ERR_BAD_PARAM);
-    let reason = "a namespace holds no control character, this one has one at byte 1";
+    let reason = "a namespace must not contain a control character; this one has one at byte 1";
     assert!(failure.message.contains(reason), "{failure}");
     let line = logs.line_with(&["refused a connection", reason]).await;
     assert!(!line.contains(char::is_control), "{line:?}");
@@ -158,7 +158,7 @@ async fn a_name_that_would_act_on_a_terminal_is_refused_and_the_log_has_one_clea
     goes_on(&node, &clients).await;
 
     // neither in a key, of a process that has been let in
-    let put = PutEntry { scope: Scope::GLOBAL, key: "placeholder0".parse().unwrap(), value: Value::from(1) };
+    let put = PutEntry::new(Scope::GLOBAL, "placeholder0".parse().unwrap(), Value::from(1));
     let commit = pmix_proto::encode_request(1, &Request::Commit(vec![put])).next().unwrap();
     let commit = forged(&commit.encode_to_vec(), "placeholder0", "x\u{1b}[2J\nforged");
     node.register(&other()).await;
@@ -167,7 +167,7 @@ async fn a_name_that_would_act_on_a_terminal_is_refused_and_the_log_has_one_clea
     assert!(matches!(session.next().await, Ok(Some((0, ServerBody::Welcome { .. })))));
     session.outgoing.send(ClientMessage::decode(&*commit).unwrap()).unwrap();
     let Ok(Some((1, ServerBody::Failure(failure)))) = session.next().await else { panic!("not refused") };
-    assert!(failure.message.contains("a key holds no control character"), "{failure}");
+    assert!(failure.message.contains("a key must not contain a control character"), "{failure}");
     assert!(logs.none_with("forged"));
     let (a, b) = within(async { tokio::join!(clients[0].fence_all(), clients[1].fence_all()) }).await;
     a.and(b).unwrap();

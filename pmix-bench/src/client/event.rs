@@ -1,4 +1,4 @@
-//! An event of one rank that all others hear.
+//! An event of one rank that all others receive.
 
 use std::sync::atomic::Ordering::SeqCst;
 

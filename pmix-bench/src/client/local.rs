@@ -1,4 +1,4 @@
-//! What a rank does by itself: get of job data, put, commit, resolve.
+//! Operations of a single rank: get of job data, put, commit, resolve.
 
 use pmix_client::{Rank, Scope, Value, keys};
 

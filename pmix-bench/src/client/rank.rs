@@ -1,4 +1,4 @@
-//! What all phases share: the rank, its samples, and what becomes of them.
+//! What all phases share: the rank, its samples, and their evaluation.
 
 use bytes::Bytes;
 use pmix_client::{Client, Error, ProcId, Rank};

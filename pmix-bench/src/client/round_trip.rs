@@ -1,4 +1,4 @@
-//! What goes to the host and back: publish, lookup, unpublish, queries.
+//! Requests that the host answers: publish, lookup, unpublish, queries.
 
 use pmix_client::types::{DataArray, Query};
 use pmix_client::{Value, keys};

@@ -1,4 +1,4 @@
-//! What has grown from one count to the next.
+//! Which workloads and functions have grown between two counts.
 
 use std::fmt;
 

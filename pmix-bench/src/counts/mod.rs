@@ -1,4 +1,4 @@
-//! `counts`: the instructions of engine, codecs and conversions, beside those of another commit.
+//! `counts`: the instructions of engine, codecs and conversions, compared with another commit.
 
 mod growth;
 mod profile;

@@ -1,4 +1,4 @@
-//! What callgrind has counted.
+//! The counts of callgrind.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What is sent.
+//! The data that workloads send.
 
 use bytes::Bytes;
 use pmix_types::job::{JobData, JobSpec};
@@ -20,14 +20,12 @@ pub(crate) fn key(number: u32) -> KeyName {
 /// So many values of so many bytes.
 pub(crate) fn entries(count: u32, bytes: usize) -> Vec<PutEntry> {
     let value = Value::ByteObject(Bytes::from(vec![7; bytes]));
-    (0..count)
-        .map(|number| PutEntry { scope: Scope::GLOBAL, key: key(number), value: value.clone() })
-        .collect()
+    (0..count).map(|number| PutEntry::new(Scope::GLOBAL, key(number), value.clone())).collect()
 }
 
 /// What 64 ranks have put, a kibibyte each.
 pub(crate) fn collected() -> Modex {
-    Modex { procs: (0..64).map(|rank| ProcData { proc: proc(rank), entries: entries(1, 1024) }).collect() }
+    Modex::new((0..64).map(|rank| ProcData::new(proc(rank), entries(1, 1024))).collect())
 }
 
 /// Arrays in arrays: 64 values of several types, three levels down.

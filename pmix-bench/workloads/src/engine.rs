@@ -73,7 +73,7 @@ fn key(name: &str) -> KeyName {
 }
 
 fn entry(name: &str, bytes: usize) -> PutEntry {
-    PutEntry { scope: Scope::GLOBAL, key: key(name), value: Value::from(Bytes::from(vec![7; bytes])) }
+    PutEntry::new(Scope::GLOBAL, key(name), Bytes::from(vec![7; bytes]))
 }
 
 /// A job on nodes `n0`, `n1`, ..., the first of which is the engine's.
@@ -271,8 +271,8 @@ fn get_local(now: Instant) -> Work {
 fn get_remote(now: Instant) -> Work {
     let mut node = Node::connected(now, &of_two_nodes());
     for rank in LOCAL..2 * LOCAL {
-        let data = ProcData { proc: proc(rank), entries: vec![entry(KEY, 64)] };
-        node.elsewhere.insert(proc(rank), CODEC.encode_modex(&Modex { procs: vec![data] }));
+        let data = ProcData::new(proc(rank), vec![entry(KEY, 64)]);
+        node.elsewhere.insert(proc(rank), CODEC.encode_modex(&Modex::new(vec![data])));
     }
     let gets = gets(&mut node, LOCAL);
     node.work(gets)

@@ -1,7 +1,8 @@
-//! Work whose instructions `pmix-bench counts` counts: without arguments names it all, with a name does that once.
+//! The workloads whose instructions `pmix-bench counts` counts. Without arguments, prints the names of all; with a
+//! name, runs that workload once.
 //!
-//! What is counted is what happens in [`counted`] and below: no thread, no clock, no input or output, and nothing that is
-//! made before.
+//! Only instructions in [`counted`] and in functions that it calls are counted: no threads, clocks, input or output,
+//! and no preparation.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program of developers")]
 #![allow(clippy::expect_used, reason = "work that goes wrong is not to be counted")]
 

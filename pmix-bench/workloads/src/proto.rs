@@ -1,4 +1,4 @@
-//! Our own wire: between types and messages, between messages and bytes.
+//! Our own wire: conversions between types and messages, and between messages and bytes.
 
 use super::engine::Work;
 use pmix_proto::v1::{self, ClientMessage, ServerMessage};

@@ -9,24 +9,24 @@ use pmix_types::{
 
 use super::Client;
 use crate::error::Error;
-use crate::key::TypedKey;
 use crate::ops::{
     self, AllocateBuilder, CredentialBuilder, CredentialWanted, FabricBuilder, JobControlBuilder,
     MonitorBuilder, MonitorSignBuilder, QueryResults, ResourceBlockBuilder, SessionControlBuilder,
     ValidateCredentialBuilder,
 };
+use pmix_types::TypedKey;
 
-/// What server and host know.
+/// Information from the server and its host.
 impl Client {
     /// Asks the server and its host questions.
     ///
-    /// That some keys could not be answered is not an error (QRY-03): see [`QueryResults::missing`].
+    /// It is not an error if some keys have no answer (QRY-03): see [`QueryResults::missing`].
     ///
     /// # Errors
-    /// `ERR_NOT_FOUND` if no key was found, or what keeps all of them from being found: `ERR_NOT_SUPPORTED` if the
-    /// host would have to say and answers no queries, `ERR_INVALID_NAMESPACE`, `ERR_BAD_PARAM` without a qualifier
-    /// that a key needs, or an error of the host. `ERR_BAD_PARAM` also without queries, for one without keys, and for
-    /// qualifiers that contradict each other (QRY-05). `ERR_UNREACH` for a singleton, `ERR_INIT` after finalize.
+    /// If no key was found: `ERR_NOT_FOUND`, or the common cause, which is `ERR_NOT_SUPPORTED` if only the host could
+    /// answer and it does not support queries, `ERR_INVALID_NAMESPACE`, `ERR_BAD_PARAM` if a key lacks a qualifier that
+    /// it needs, or an error of the host. `ERR_BAD_PARAM` without queries, for a query without keys, and for
+    /// contradictory qualifiers (QRY-05). `ERR_UNREACH` for a singleton, `ERR_INIT` after finalize.
     ///
     /// # Cancel safety
     /// Safe: the reply is dropped.
@@ -37,8 +37,8 @@ impl Client {
     /// use pmix_client::types::{Query, keys};
     ///
     /// let own = client.proc_id().nspace.clone();
-    /// let table = Query::new(&keys::QUERY_PROC_TABLE).qualifier(&keys::NSPACE, own);
-    /// let results = client.query([Query::new(&keys::QUERY_NAMESPACES), table]).await?;
+    /// let table = Query::new(keys::QUERY_PROC_TABLE).qualifier(keys::NSPACE, own);
+    /// let results = client.query([Query::new(keys::QUERY_NAMESPACES), table]).await?;
     /// let namespaces: Option<String> = results.get(keys::QUERY_NAMESPACES)?;
     /// println!("{namespaces:?}, not known: {:?}", results.missing());
     /// # Ok(())
@@ -50,17 +50,16 @@ impl Client {
         ops::query(&self.core, queries.into_iter().collect()).await
     }
 
-    /// Processes on a node.
+    /// Returns the processes on a node.
     ///
-    /// `node` absent means the local node; `nspace` absent means all namespaces that are known (RES-11). The
-    /// server answers, and asks its host first (RES-03, RES-04); a process without a connection answers from
-    /// what it holds (RES-02). The answer is empty if the node has no process of the namespace, or is not known
-    /// (RES-08).
+    /// If `node` is `None`, it is the local node; if `nspace` is `None`, all known namespaces (RES-11). The server
+    /// answers, after asking its host (RES-03, RES-04); without a connection, the answer comes from the data that the
+    /// process holds (RES-02). It is empty if the node has no process of the namespace, or is not known (RES-08).
     ///
     /// # Errors
-    /// `ERR_INVALID_NAMESPACE` for a namespace that is not known (RES-06), `ERR_DATA_VALUE_NOT_FOUND` if
-    /// no processes were given for the node (RES-10), errors of the host (RES-05), [`Error::Lost`] if
-    /// the connection gets lost, `ERR_INIT` after finalize.
+    /// `ERR_INVALID_NAMESPACE` for a namespace that is not known (RES-06), `ERR_DATA_VALUE_NOT_FOUND` if the processes
+    /// of the node are not known (RES-10), errors of the host (RES-05), [`Error::Lost`] if the connection is lost,
+    /// `ERR_INIT` after finalize.
     ///
     /// # Cancel safety
     /// Safe: the reply is dropped.
@@ -84,14 +83,14 @@ impl Client {
         ops::resolve_peers(&self.core, node, nspace).await
     }
 
-    /// Names of the nodes of a namespace, in its order and without repeats; empty if it has none (RES-07).
+    /// Returns the names of a namespace's nodes, in its order and without duplicates; empty if it has none (RES-07).
     ///
-    /// `nspace` absent means all namespaces that are known (RES-11). Who answers is as with
-    /// [`Client::resolve_peers`].
+    /// If `nspace` is `None`, all known namespaces are meant (RES-11). The answer comes from where that of
+    /// [`Client::resolve_peers`] comes from.
     ///
     /// # Errors
-    /// `ERR_INVALID_NAMESPACE` for a namespace that is not known (RES-06), errors of the host (RES-05),
-    /// [`Error::Lost`] if the connection gets lost, `ERR_INIT` after finalize.
+    /// `ERR_INVALID_NAMESPACE` for a namespace that is not known (RES-06), errors of the host (RES-05), [`Error::Lost`]
+    /// if the connection is lost, `ERR_INIT` after finalize.
     ///
     /// # Cancel safety
     /// Safe: the reply is dropped.
@@ -108,18 +107,20 @@ impl Client {
     }
 }
 
-/// What server and host are to do.
+/// Requests to the server and its host.
 impl Client {
-    /// Controls processes (signal, pause, end), or has files removed when they have ended; await the builder.
+    /// Controls processes (signals, pauses or ends them), or has files removed after they have ended; await the
+    /// builder.
     ///
-    /// [`Procs::own_nspace`] and an empty list stand for the own namespace, rank `WILDCARD` for all of one (JCT-01).
+    /// [`Procs::own_nspace`] and an empty list mean the caller's namespace; rank `WILDCARD` means all processes of a
+    /// namespace (JCT-01).
     #[doc(alias = "PMIx_Job_control")]
     #[doc(alias = "PMIx_Job_control_nb")]
     pub fn job_control(&self, targets: impl Into<Procs>) -> JobControlBuilder {
         JobControlBuilder::of(self.core(), targets.into())
     }
 
-    /// Has something monitored, such as `MONITOR_HEARTBEAT`, and an event of this code raised (MON-01); await the
+    /// Requests monitoring, such as `MONITOR_HEARTBEAT`, which raises an event with this code (MON-01); await the
     /// builder.
     #[doc(alias = "PMIx_Process_monitor")]
     #[doc(alias = "PMIx_Process_monitor_nb")]
@@ -132,43 +133,45 @@ impl Client {
         MonitorBuilder::of(self.core(), what, value, code)
     }
 
-    /// Has the server watch whether this process calls [`Client::heartbeat`] at least once in this time, which is in whole
-    /// seconds (MON-02); await the builder.
+    /// Has the server check that this process calls [`Client::heartbeat`] at least once per interval, in whole seconds
+    /// (MON-02); await the builder.
     ///
-    /// If it does not, the event `MONITOR_HEARTBEAT_ALERT` is raised, with this process as its source. That happens
-    /// once, until a heartbeat comes again. The monitor ends with the connection, or by [`Client::cancel_monitors`].
+    /// If it does not, the event `MONITOR_HEARTBEAT_ALERT` is raised, with this process as its source. The event is not
+    /// repeated until another heartbeat has arrived. The monitor ends with the connection, or by
+    /// [`Client::cancel_monitors`].
     #[doc(alias = "PMIx_Process_monitor")]
     #[doc(alias = "PMIX_MONITOR_HEARTBEAT")]
     pub fn monitor_heartbeat(&self, interval: Duration) -> MonitorBuilder {
         MonitorBuilder::heartbeat(self.core(), interval)
     }
 
-    /// Has a file checked each time this time has passed, which is in whole seconds: this process counts as working as long
-    /// as it grows, is read, or is written, as the builder is told; await it.
+    /// Has a file checked once per interval, in whole seconds: the process counts as working as long as the file grows,
+    /// is read or is modified, whichever the builder selects. Await the builder.
     ///
-    /// If it does not, the event `MONITOR_FILE_ALERT` is raised, with this process as its source. That happens once, until
-    /// the file changes again. The server looks at files of absolute paths for processes of its own user, and leaves
-    /// others to its host. The monitor ends with the connection, or by [`Client::cancel_monitors`].
+    /// Otherwise the event `MONITOR_FILE_ALERT` is raised, with this process as its source. The event is not repeated
+    /// until the file has changed again. The server itself checks files with absolute paths, for processes of its own
+    /// user; it passes other requests to its host. The monitor ends with the connection, or by
+    /// [`Client::cancel_monitors`].
     #[doc(alias = "PMIx_Process_monitor")]
     #[doc(alias = "PMIX_MONITOR_FILE")]
     pub fn monitor_file(&self, path: impl Into<String>, interval: Duration) -> MonitorBuilder {
         MonitorBuilder::file(self.core(), path, interval)
     }
 
-    /// Ends the monitors that this process has requested with this label, or all if it is empty (MON-03); await the
-    /// builder. It fails with `ERR_NOT_FOUND` if there is none with this label.
+    /// Ends the monitors that this process has requested with this label, or all of them if the label is empty
+    /// (MON-03); await the builder. It fails with `ERR_NOT_FOUND` if there is no such monitor.
     #[doc(alias = "PMIX_MONITOR_CANCEL")]
     pub fn cancel_monitors(&self, id: impl Into<String>) -> MonitorSignBuilder {
         MonitorSignBuilder::of(self.core(), &keys::MONITOR_CANCEL, id)
     }
 
-    /// Tells the server, which may monitor the heartbeat of this process, that it lives (MON-02); await the builder.
+    /// Sends a heartbeat of this process, for a monitor of the server (MON-02); await the builder.
     #[doc(alias = "PMIx_Heartbeat")]
     pub fn heartbeat(&self) -> MonitorSignBuilder {
         MonitorSignBuilder::of(self.core(), &keys::SEND_HEARTBEAT, true)
     }
 
-    /// Requests resources, more of them, or gives some back (ALC-01); await the builder.
+    /// Requests resources, extends an allocation, or gives resources back (ALC-01); await the builder.
     #[doc(alias = "PMIx_Allocation_request")]
     #[doc(alias = "PMIx_Allocation_request_nb")]
     pub fn allocate(&self, directive: AllocDirective) -> AllocateBuilder {
@@ -189,7 +192,7 @@ impl Client {
         ValidateCredentialBuilder::new(self.draft(ValidateCredential::new(credential.into())))
     }
 
-    /// Has the host do something to a session, as the directives say; await the builder.
+    /// Controls a session: the directives say what the host is to do. Await the builder.
     #[doc(alias = "PMIx_Session_control")]
     pub fn session_control(&self, session: u32) -> SessionControlBuilder {
         SessionControlBuilder::new(self.draft(SessionControl::new(session)))

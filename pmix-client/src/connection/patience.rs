@@ -1,14 +1,14 @@
 //! How long a client waits for a server that does not answer.
 //!
-//! The server runs the clock of a limited operation (GEN-12), for only it can tell who is missing. A server that hangs
-//! runs none, so the client gives up a while after the limit.
+//! The server runs the clock of a limited operation (GEN-12), as only it can tell which participants are missing. A
+//! server that hangs runs no clock, so the client gives up some time after the limit.
 //!
-//! The server's patience is another: it disconnects a process that leaves unread for a minute what it is told, as somebody
-//! must hold that meanwhile. A process that a debugger has stopped reads nothing. If it is stopped for longer than that
-//! while more is told to it than its connection takes up (events, output, large answers), it is disconnected: it counts as
-//! lost for its peers, and finds its server gone when it goes on. Whoever debugs makes the server more patient, with
-//! `pmix_server::ServerBuilder::patience`. The clock of its operations (`TIMEOUT`) goes on as well while it is stopped, so
-//! that is to be left out or made longer.
+//! The server has a limit of its own: it disconnects a process that leaves messages unread for a minute, as the server
+//! must hold them meanwhile. A process that a debugger has stopped reads nothing. If it is stopped for longer than
+//! that, and the server sends it more (events, output, large replies) than the buffers of its connection hold, it is
+//! disconnected: its peers see it as lost, and it finds its server gone when it continues. To debug, raise the limit
+//! with `pmix_server::ServerBuilder::patience`. The clock of pending operations (`TIMEOUT`) also continues while the
+//! process is stopped: leave `TIMEOUT` out or make it longer.
 
 use std::time::Duration;
 

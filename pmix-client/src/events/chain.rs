@@ -95,12 +95,12 @@ impl Chain {
             Order::Front => Ok(start + usize::from(has_first)),
             Order::Back => Ok(end - usize::from(has_last)),
             Order::Before(name) => match beside(name)? {
-                0 if has_first => refused(format!("handler {name:?} is to be the first of its category")),
+                0 if has_first => refused(format!("handler {name:?} must stay the first of its category")),
                 index => Ok(start + index),
             },
             Order::After(name) => match start + beside(name)? + 1 {
                 next if next == end && has_last => {
-                    refused(format!("handler {name:?} is to be the last of its category"))
+                    refused(format!("handler {name:?} must stay the last of its category"))
                 }
                 next => Ok(next),
             },

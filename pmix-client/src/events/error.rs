@@ -10,10 +10,10 @@ pub(crate) type EventQueue = Queue<Event>;
 #[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum EventError {
-    /// The reader, or the process, was too slow: events are missing at this place. The stream goes on.
+    /// The reader or the process was too slow: events are missing at this point. The stream continues.
     #[error("{missed} events were lost because they were not read fast enough")]
     Lagged {
-        /// How many. If they were lost on the server's side, some may have been for other streams.
+        /// The number of events. If the server dropped them, some may have been for other streams.
         missed: u64,
     },
     /// The connection to the server is lost; the stream ends after this.
@@ -22,8 +22,8 @@ pub enum EventError {
 }
 
 impl EventError {
-    /// The Standard's status for this failure: `ERR_OUT_OF_RESOURCE` for events that found no room,
-    /// `ERR_LOST_CONNECTION` for the end.
+    /// The Standard's status for this failure: `ERR_OUT_OF_RESOURCE` for missing events, `ERR_LOST_CONNECTION` for the
+    /// end.
     pub const fn status(&self) -> Status {
         match self {
             Self::Lagged { .. } => Status::ERR_OUT_OF_RESOURCE,

@@ -6,9 +6,9 @@ use std::sync::{Mutex, PoisonError};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use pmix_types::{Directives, Event, Info, Key, Status, ValueType};
+use pmix_types::{Directives, Event, Info, Status, TypedKey, ValueType};
 
-/// What a handler is called with.
+/// The argument of a handler.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct HandlerCall {
@@ -35,7 +35,7 @@ pub struct HandlerResult {
 
 /// The outcome of a handler: what it has done with an event, and results for the handlers that follow.
 ///
-/// Made from nothing (`SUCCESS`, no results), from a [`Status`], or by its constructors.
+/// Convert it from `()` (`SUCCESS`, no results) or from a [`Status`], or use a constructor.
 ///
 /// # Examples
 /// ```
@@ -45,8 +45,8 @@ pub struct HandlerResult {
 /// let done = HandlerOutcome::action_complete();
 /// assert_eq!(done.status, Status::EVENT_ACTION_COMPLETE);
 /// let partly = HandlerOutcome::new(Status::EVENT_PARTIAL_ACTION_TAKEN)
-///     .with_result(&keys::EVENT_TEXT_MESSAGE, "two of three");
-/// assert_eq!(partly.results.get(&keys::EVENT_TEXT_MESSAGE).unwrap().as_deref(), Some("two of three"));
+///     .with_result(keys::EVENT_TEXT_MESSAGE, "two of three");
+/// assert_eq!(partly.results.get(keys::EVENT_TEXT_MESSAGE).unwrap().as_deref(), Some("two of three"));
 /// assert_eq!(HandlerOutcome::from(()).status, Status::SUCCESS);
 /// ```
 ///
@@ -57,8 +57,8 @@ pub struct HandlerResult {
 #[non_exhaustive]
 pub struct HandlerOutcome {
     /// What was done. [`Status::EVENT_ACTION_COMPLETE`] ends the chain: no other handler runs, not even the last.
-    /// [`Status::GROUP_CONSTRUCT_ABORT`] for an event of a group that is being made gives that up for all, and a result
-    /// `GROUP_LEADER` for `GROUP_LEADER_FAILED` claims its lead (GRP-07).
+    /// [`Status::GROUP_CONSTRUCT_ABORT`] for an event of a group under construction abandons the construction for all
+    /// members; a result `GROUP_LEADER` for the event `GROUP_LEADER_FAILED` makes this process the leader (GRP-07).
     pub status: Status,
     /// For the handlers that follow; may be empty.
     pub results: Directives,
@@ -70,7 +70,7 @@ impl HandlerOutcome {
         Self { status, results: Directives::new() }
     }
 
-    /// The event is dealt with: the chain ends (EVT-06).
+    /// The event needs no further handling: the chain ends (EVT-06).
     #[doc(alias = "PMIX_EVENT_ACTION_COMPLETE")]
     pub const fn action_complete() -> Self {
         Self::new(Status::EVENT_ACTION_COMPLETE)
@@ -82,21 +82,21 @@ impl HandlerOutcome {
         Self::new(Status::EVENT_NO_ACTION_TAKEN)
     }
 
-    /// Something was done; others have to do the rest.
+    /// Part of the work was done; other handlers must do the rest.
     #[doc(alias = "PMIX_EVENT_PARTIAL_ACTION_TAKEN")]
     pub const fn partial_action_taken() -> Self {
         Self::new(Status::EVENT_PARTIAL_ACTION_TAKEN)
     }
 
-    /// It will be done later.
+    /// The work will be done later.
     #[doc(alias = "PMIX_EVENT_ACTION_DEFERRED")]
     pub const fn action_deferred() -> Self {
         Self::new(Status::EVENT_ACTION_DEFERRED)
     }
 
-    /// The same with one more result.
+    /// Adds a result.
     #[must_use]
-    pub fn with_result<T: ValueType>(mut self, key: &Key<T>, value: impl Into<T>) -> Self {
+    pub fn with_result<T: ValueType>(mut self, key: impl TypedKey<T>, value: impl Into<T>) -> Self {
         self.results.push(Info::new(key, value));
         self
     }

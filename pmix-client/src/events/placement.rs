@@ -60,7 +60,7 @@ impl Placement {
         // it is for the closure to hold what C programs pass with the registration (EVT-22)
         directives.remove(&keys::EVENT_RETURN_OBJECT);
         if orders.len() > 1 {
-            let message = format!("a handler has one place, not {orders:?}");
+            let message = format!("a handler can have only one place, but these are given: {orders:?}");
             return Err(Failure::new(Status::ERR_BAD_PARAM, message));
         }
         Ok(Self { name, order: orders.pop().unwrap_or_default() })

@@ -7,7 +7,7 @@ use crate::error::Error;
 builder! {
     /// A request to abort processes. Await it to send it. See [`Client::abort`](crate::Client::abort).
     ///
-    /// Ready only if the caller survives (ABT-01).
+    /// The future becomes ready only if the caller survives (ABT-01).
     ///
     /// # Examples
     /// ```
@@ -25,15 +25,15 @@ builder! {
     ///
     /// # Errors
     /// When awaited: `ERR_NOT_SUPPORTED` if the host cannot end processes, `ERR_UNREACH` for a singleton,
-    /// [`Error::Lost`] if the connection is or gets lost, `ERR_INIT` after finalize, and errors of the host.
+    /// [`Error::Lost`] if the connection is lost, `ERR_INIT` after finalize, and errors of the host.
     ///
     /// # Cancel safety
-    /// Not safe: once sent, the abort takes its course.
+    /// Not safe: dropping the future does not stop an abort that was sent.
     plain AbortBuilder("abort", Abort) -> ()
 }
 
 impl AbortBuilder {
-    /// Ends these processes instead of the own namespace; with none of them it is the own namespace again.
+    /// Ends these processes instead of the caller's namespace. An empty list means the caller's namespace.
     pub fn procs(mut self, procs: impl Into<Procs>) -> Self {
         self.draft.request.procs = procs.into().into_named().unwrap_or_default();
         self

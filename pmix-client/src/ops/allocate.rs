@@ -27,11 +27,11 @@ builder! {
     /// ```
     ///
     /// # Errors
-    /// When awaited: `ERR_NOT_SUPPORTED` if the host has no allocations, errors of the host, `ERR_TIMEOUT`,
+    /// When awaited: `ERR_NOT_SUPPORTED` if the host does not support allocations, errors of the host, `ERR_TIMEOUT`,
     /// `ERR_UNREACH` for a singleton, [`Error::Lost`], `ERR_INIT` after finalize.
     ///
     /// # Cancel safety
-    /// Not safe: once sent, the request takes its course.
+    /// Not safe: dropping the future does not cancel a request that was sent.
     AllocateBuilder("allocation", Allocate) -> Vec<Info>
 }
 

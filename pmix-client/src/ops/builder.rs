@@ -56,13 +56,11 @@ impl<R> Draft<R> {
     pub(crate) fn seconds<N: TryFrom<u64>>(&mut self, limit: Duration) -> Option<N> {
         let whole = whole_seconds(limit);
         if whole.is_none() {
-            self.mistaken(format!(
-                "{limit:?} is not a whole number of seconds, which is all that can be asked for"
-            ));
+            self.mistaken(format!("{limit:?} is not a whole number of seconds, which a limit must be"));
         }
         let fits = N::try_from(whole?).ok();
         if fits.is_none() {
-            self.mistaken(format!("{limit:?} is more than can be asked for; zero means no limit"));
+            self.mistaken(format!("{limit:?} is longer than a limit can be; zero means no limit"));
         }
         fits
     }
@@ -164,11 +162,11 @@ macro_rules! builder {
         $crate::ops::builder::builder! { $(#[$doc])* untimed $name ($operation, $request) -> $output }
 
         impl $name {
-            /// Limits the wait, in whole seconds; zero means no limit (GEN-12). The server keeps the time.
+            /// Limits the wait, in whole seconds; zero means no limit (GEN-12). The server runs the clock.
             ///
             /// A limit with a fraction of a second is refused with `ERR_BAD_PARAM` when the builder is awaited: the
-            /// Standard's `TIMEOUT` cannot express it, and giving up earlier than the server would leave others waiting for
-            /// this process.
+            /// Standard's `TIMEOUT` cannot express it, and if this process gave up before the server, others would
+            /// still wait for it.
             #[doc(alias = "PMIX_TIMEOUT")]
             pub fn timeout(mut self, limit: std::time::Duration) -> Self {
                 match self.draft.seconds::<i32>(limit) {
@@ -188,7 +186,7 @@ macro_rules! directives {
             /// Adds an optional directive.
             pub fn directive<D: pmix_types::ValueType>(
                 mut self,
-                key: impl $crate::key::TypedKey<D>,
+                key: impl pmix_types::TypedKey<D>,
                 value: impl Into<D>,
             ) -> Self {
                 let directives = $crate::ops::builder::Directed::directives_mut(&mut self.draft.request);
@@ -196,7 +194,7 @@ macro_rules! directives {
                 self
             }
 
-            /// Adds directives, which may be required ones.
+            /// Adds directives, some of which may be required.
             pub fn directives(mut self, more: pmix_types::Directives) -> Self {
                 let directives = $crate::ops::builder::Directed::directives_mut(&mut self.draft.request);
                 directives.extend(more);
@@ -211,21 +209,21 @@ pub(super) use directives;
 macro_rules! filters {
     ($name:ident) => {
         impl $name {
-            /// Only events about these processes; ranks may be `WILDCARD` (EVT-09).
+            /// Selects events about these processes only; ranks may be `WILDCARD` (EVT-09).
             #[doc(alias = "PMIX_EVENT_AFFECTED_PROCS")]
             pub fn affected_procs(self, procs: impl Into<Procs>) -> Self {
                 let procs = pmix_types::DataArray::Proc(self.draft.procs(procs));
                 self.directive(keys::EVENT_AFFECTED_PROCS, procs)
             }
 
-            /// Only events from this far, seen from the own process: `PROC_LOCAL` for its own, `LOCAL` for those of its
-            /// node, `NAMESPACE` for those of its namespace, `RM` for those of the host (EVT-09).
+            /// Selects events by their source, relative to this process: `PROC_LOCAL` for its own events, `LOCAL` for
+            /// those of its node, `NAMESPACE` for those of its namespace, `RM` for those of the host (EVT-09).
             #[doc(alias = "PMIX_RANGE")]
             pub fn source_range(self, range: DataRange) -> Self {
                 self.directive(keys::RANGE, range)
             }
 
-            /// Only events from these processes; ranks may be `WILDCARD` (EVT-09).
+            /// Selects events from these processes only; ranks may be `WILDCARD` (EVT-09).
             #[doc(alias = "PMIX_EVENT_CUSTOM_RANGE")]
             pub fn sources(self, procs: impl Into<Procs>) -> Self {
                 let procs = pmix_types::DataArray::Proc(self.draft.procs(procs));

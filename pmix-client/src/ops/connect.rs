@@ -8,9 +8,9 @@ use super::disconnect::{DisconnectBuilder, check_named};
 use crate::core::Core;
 use crate::error::Error;
 
-/// The processes that have connected, and how they can be addressed together.
+/// A set of connected processes, and the namespace by which they can be addressed together.
 ///
-/// It holds a clone of the client, so that the connection to the server stays open as long as it is kept.
+/// It holds a clone of the client, so the connection to the server stays open as long as the set exists.
 ///
 /// # Examples
 /// ```
@@ -37,14 +37,15 @@ use crate::error::Error;
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct ConnectedSet {
-    /// Namespace of all who have connected, for fences, events and [`Client::disconnect_nspace`](crate::Client::disconnect_nspace); `None` if the host
-    /// made none, and after [`ConnectBuilder::exchange_only`].
+    /// Namespace of all connected processes, for fences, events and
+    /// [`Client::disconnect_nspace`](crate::Client::disconnect_nspace); `None` if the host made none, and after
+    /// [`ConnectBuilder::exchange_only`].
     pub nspace: Option<Nspace>,
-    /// Rank of the caller in that namespace; `None` whenever the namespace is, and if the host gave no rank.
+    /// Rank of the caller in that namespace; `None` if there is no namespace or the host assigned no rank.
     pub rank: Option<Rank>,
     /// As they were named.
     procs: Vec<ProcId>,
-    /// The text that tells this connect from others of the same processes.
+    /// The id that distinguishes this connect from others of the same processes.
     id: Option<String>,
     core: Core,
 }
@@ -55,12 +56,13 @@ impl ConnectedSet {
         Some(ProcId::new(self.nspace.clone()?, self.rank?))
     }
 
-    /// All who have connected, for a fence or the like, if they have a namespace.
+    /// All connected processes, for a fence for example, if they have a namespace.
     pub fn all(&self) -> Option<Procs> {
         self.nspace.as_ref().map(Procs::nspace)
     }
 
-    /// Disconnects together with all who have connected; await the builder. See [`Client::disconnect`](crate::Client::disconnect).
+    /// Dissolves the set; all its processes must call it. Await the builder. See
+    /// [`Client::disconnect`](crate::Client::disconnect).
     #[doc(alias = "PMIx_Disconnect")]
     pub fn disconnect(&self) -> DisconnectBuilder {
         let builder = DisconnectBuilder::of(self.core.clone(), self.procs.clone().into());
@@ -70,18 +72,21 @@ impl ConnectedSet {
         }
     }
 
-    /// Leaves the set alone; await the builder. See [`Client::disconnect_nspace`](crate::Client::disconnect_nspace).
+    /// Leaves the set without waiting for the others; await the builder. See
+    /// [`Client::disconnect_nspace`](crate::Client::disconnect_nspace).
     ///
     /// Without a namespace the builder fails with `ERR_BAD_PARAM`.
     #[doc(alias = "PMIx_Disconnect")]
     pub fn leave(&self) -> DisconnectBuilder {
-        let nspace =
-            self.nspace.clone().ok_or("these processes have no namespace, so that none can leave alone");
+        let nspace = self
+            .nspace
+            .clone()
+            .ok_or("the connected set has no namespace, without which a process cannot leave it alone");
         DisconnectBuilder::leave(self.core.clone(), nspace)
     }
 }
 
-/// Two sets are equal if they are addressed alike.
+/// Two sets are equal if they are addressed in the same way.
 impl PartialEq for ConnectedSet {
     fn eq(&self, other: &Self) -> bool {
         (&self.nspace, self.rank) == (&other.nspace, other.rank)
@@ -126,14 +131,15 @@ builder! {
     ///
     /// # Errors
     /// When awaited: `ERR_BAD_PARAM` for an empty set and for [`Procs::own_nspace`], as the participants must be listed
-    /// (CON-03), `ERR_NOT_A_MEMBER` if the caller is not one of them, `ERR_INVALID_OPERATION` if the
-    /// caller is in a connect or disconnect of the same processes (CON-05, CON-15), `ERR_PROC_TERM_WO_SYNC` with the
-    /// participants that have ended in [`Error::procs`] (CON-12), `ERR_TIMEOUT` with the missing ones, `ERR_UNREACH` for a singleton,
-    /// [`Error::Lost`] if the connection to the server is or gets lost, `ERR_INIT` after finalize, and errors of the host.
+    /// (CON-03), `ERR_NOT_A_MEMBER` if the caller is not one of them, `ERR_INVALID_OPERATION` if the caller already has
+    /// a pending connect or disconnect of the same processes (CON-05, CON-15), `ERR_PROC_TERM_WO_SYNC` if participants
+    /// have ended, which [`Error::procs`] names (CON-12), `ERR_TIMEOUT` with the missing ones, `ERR_UNREACH` for a
+    /// singleton, [`Error::Lost`] if the connection to the server is lost, `ERR_INIT` after finalize, and errors of the
+    /// host.
     ///
     /// # Cancel safety
-    /// Not safe: once sent, the caller takes part; dropping the future only drops the result, and the data of the other
-    /// namespaces is not kept.
+    /// Not safe: once the request is sent, the caller takes part. Dropping the future only drops the result, including
+    /// the data of the other namespaces.
     ConnectBuilder("connect", Connect) -> ConnectedSet
 }
 
@@ -144,15 +150,15 @@ impl ConnectBuilder {
         Self::new(Draft::new(core, Connect::new(procs.into_named().unwrap_or_default())))
     }
 
-    /// Tells this connect from others of the same processes, so that there can be several at a time; all participants
-    /// must give the same text (CON-04).
+    /// An id that distinguishes this connect from others of the same processes, so that several can exist at a time;
+    /// all participants must give the same id (CON-04).
     #[doc(alias = "PMIX_CONNECT_ID")]
     pub fn id(self, id: impl Into<String>) -> Self {
         self.directive(keys::CONNECT_ID, id)
     }
 
-    /// Has the server tell its processes among the participants of each one that comes, by an event
-    /// `PROC_HAS_CONNECTED`, and later of each one that leaves, by `PROC_HAS_DISCONNECTED` (CON-10).
+    /// Has the server notify the participants on its node when a process enters, by an event `PROC_HAS_CONNECTED`, and
+    /// later when one leaves, by `PROC_HAS_DISCONNECTED` (CON-10).
     #[doc(alias = "PMIX_CONNECT_NOTIFY_EACH")]
     pub fn notify_each(self) -> Self {
         self.directive(keys::CONNECT_NOTIFY_EACH, true)
@@ -164,21 +170,21 @@ impl ConnectBuilder {
         self.directive(keys::CONNECT_NOTIFY_REQ, true)
     }
 
-    /// Goes on without participants that end before they come, where else the connect fails (CON-12).
+    /// Continues without participants that end before they enter; by default, the connect then fails (CON-12).
     #[doc(alias = "PMIX_CONNECT_OPTIONAL")]
     pub fn optional(self) -> Self {
         self.directive(keys::CONNECT_OPTIONAL, true)
     }
 
-    /// Lets processes end while they are connected: there is no event for it, and collectives of the set go on without
-    /// them (CON-13).
+    /// Allows processes to end while they are connected: this raises no event, and collectives of the set continue
+    /// without them (CON-13).
     #[doc(alias = "PMIX_CONNECT_EARLY_TERM_ALLOWED")]
     pub fn early_term_allowed(self) -> Self {
         self.directive(keys::CONNECT_EARLY_TERM_ALLOWED, true)
     }
 
-    /// Only exchanges the data of the namespaces: the processes are not connected, there is no new namespace, and
-    /// nothing to disconnect (CON-09).
+    /// Only exchanges the data of the namespaces: the processes are not connected, there is no new namespace, and no
+    /// disconnect is needed (CON-09).
     #[doc(alias = "PMIX_CONNECT_XCHG_ONLY")]
     pub fn exchange_only(self) -> Self {
         self.directive(keys::CONNECT_XCHG_ONLY, true)

@@ -31,18 +31,18 @@ builder! {
     /// ```
     ///
     /// # Errors
-    /// When awaited: `ERR_NOT_SUPPORTED` if the host makes no credentials, errors of the host, `ERR_TIMEOUT`,
+    /// When awaited: `ERR_NOT_SUPPORTED` if the host does not issue credentials, errors of the host, `ERR_TIMEOUT`,
     /// `ERR_UNREACH` for a singleton, [`Error::Lost`], `ERR_INIT` after finalize.
     ///
     /// # Cancel safety
-    /// Safe: a credential that comes late is dropped.
+    /// Safe: the reply is dropped.
     CredentialBuilder("get credential", Wanted) -> Credential
 }
 
 directed!(Wanted);
 
 impl CredentialBuilder {
-    /// Types of credentials that will do, the best first; joined by commas (CRD-01).
+    /// Accepted types of credentials, the preferred one first; separated by commas (CRD-01).
     #[doc(alias = "PMIX_CRED_TYPE")]
     pub fn types(self, types: impl Into<String>) -> Self {
         self.directive(keys::CRED_TYPE, types)

@@ -29,14 +29,14 @@ builder! {
     /// ```
     ///
     /// # Errors
-    /// When awaited: `ERR_INVALID_OPERATION` if the named processes are not connected, or the caller is not one of the
-    /// group any more, `ERR_INVALID_NAMESPACE` if there is no such group (CON-14), `ERR_BAD_PARAM` for an empty set and
-    /// for [`Procs::own_nspace`], `ERR_NOT_A_MEMBER` if the caller is not part of the set, `ERR_TIMEOUT` with the missing
-    /// participants in [`Error::procs`], `ERR_UNREACH` for a singleton, [`Error::Lost`] if the connection to the server is
-    /// or gets lost, `ERR_INIT` after finalize, and errors of the host.
+    /// When awaited: `ERR_INVALID_OPERATION` if the named processes are not connected, or the caller has left the set,
+    /// `ERR_INVALID_NAMESPACE` if no connected set has this namespace (CON-14), `ERR_BAD_PARAM` for an empty set and
+    /// for [`Procs::own_nspace`], `ERR_NOT_A_MEMBER` if the caller is not part of the set, `ERR_TIMEOUT` with the
+    /// missing participants in [`Error::procs`], `ERR_UNREACH` for a singleton, [`Error::Lost`] if the connection to
+    /// the server is lost, `ERR_INIT` after finalize, and errors of the host.
     ///
     /// # Cancel safety
-    /// Not safe: once sent, the caller takes part; dropping the future only drops the result.
+    /// Not safe: once the request is sent, the caller takes part. Dropping the future only drops the result.
     DisconnectBuilder("disconnect", Disconnect) -> ()
 }
 
@@ -52,13 +52,13 @@ impl DisconnectBuilder {
         Self::new(Draft::naming(core, nspace, Disconnect::leave))
     }
 
-    /// The text that was given when they connected, if there was one (CON-04).
+    /// The id that was given to the connect, if any (CON-04).
     #[doc(alias = "PMIX_CONNECT_ID")]
     pub fn id(self, id: impl Into<String>) -> Self {
         self.directive(keys::CONNECT_ID, id)
     }
 
-    /// Tells the other members that the caller leaves, by an event `PROC_HAS_DISCONNECTED` (CON-10).
+    /// Notifies the other processes of the set that the caller leaves, by an event `PROC_HAS_DISCONNECTED` (CON-10).
     #[doc(alias = "PMIX_CONNECT_NOTIFY_EACH")]
     pub fn notify_each(self) -> Self {
         self.directive(keys::CONNECT_NOTIFY_EACH, true)

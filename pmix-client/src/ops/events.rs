@@ -57,12 +57,12 @@ builder! {
     /// ```
     ///
     /// # Errors
-    /// When awaited: `ERR_NOT_SUPPORTED` for a required directive that is about handlers, `ERR_OUT_OF_RESOURCE` if the process has
-    /// too many registrations, `ERR_UNREACH` for a singleton, [`Error::Lost`] if the connection is or gets lost, `ERR_INIT`
-    /// after finalize.
+    /// When awaited: `ERR_NOT_SUPPORTED` for a required directive that only handlers support, `ERR_OUT_OF_RESOURCE` if
+    /// the process has too many registrations, `ERR_UNREACH` for a singleton, [`Error::Lost`] if the connection is
+    /// lost, `ERR_INIT` after finalize.
     ///
     /// # Cancel safety
-    /// Dropping the future before it is ready makes no registration, or takes it back.
+    /// Safe: a registration that was sent is removed.
     untimed EventsBuilder("register events", Wanted) -> EventStream
 }
 
@@ -74,7 +74,7 @@ impl EventsBuilder {
         Self::new(Draft::new(core, Wanted { request, capacity: DEFAULT_CAPACITY }))
     }
 
-    /// Number of events to hold for a reader that is busy; at least 1, 512 by default.
+    /// Number of unread events that the stream holds; at least 1, 512 by default.
     pub const fn capacity(mut self, events: usize) -> Self {
         self.draft.request.capacity = events;
         self
@@ -85,7 +85,7 @@ impl EventsBuilder {
         let connection = core.connection(Self::OPERATION)?;
         let failed = |failure| Error::failed(Self::OPERATION, failure);
         if Placement::is_required(&request.directives) {
-            let message = "a stream has no place among handlers: use on_event";
+            let message = "a stream has no place in the chain of handlers: use on_event";
             return Err(failed(Failure::new(Status::ERR_NOT_SUPPORTED, message)));
         }
         let filter = EventFilter::new(request.codes.clone(), &mut request.directives).map_err(failed)?;
@@ -101,17 +101,17 @@ impl EventsBuilder {
     }
 }
 
-/// Events of a registration, in the order the server sent them.
+/// A stream of the events of a registration, in the order in which the server sent them.
 ///
-/// The stream owns its registration: dropping it takes the registration back, without waiting;
-/// [`EventStream::close`] waits and reports errors. It does not keep the connection open: when the last
-/// [`Client`](crate::Client) is dropped the stream ends.
+/// The stream owns its registration: dropping it deregisters without waiting; [`EventStream::close`] waits and reports
+/// errors. The stream does not keep the connection open: when the last [`Client`](crate::Client) is dropped, the stream
+/// ends.
 ///
-/// It holds as many events as [`EventsBuilder::capacity`] says. Events beyond that are lost, and
-/// [`EventError::Lagged`] stands in their place.
+/// It holds up to [`EventsBuilder::capacity`] unread events. Further events are lost, and [`EventError::Lagged`] takes
+/// their place.
 ///
-/// When the connection is lost, a stream that listens for it gets the event `ERR_LOST_CONNECTION` (EVT-21);
-/// every stream then gets [`EventError::Disconnected`] and ends. After a finalize it just ends.
+/// When the connection is lost, streams that are registered for it receive the event `ERR_LOST_CONNECTION` (EVT-21).
+/// Every stream then returns [`EventError::Disconnected`] and ends. After a finalize it ends without an error.
 #[derive(Debug)]
 #[must_use = "dropping a stream ends its registration"]
 pub struct EventStream {
@@ -122,7 +122,7 @@ pub struct EventStream {
 }
 
 impl EventStream {
-    /// The next event; `None` at the end.
+    /// Returns the next event; `None` at the end.
     ///
     /// # Errors
     /// [`EventError`] where events are missing and where the connection was lost.
@@ -133,13 +133,13 @@ impl EventStream {
         poll_fn(|context| self.queue.poll_next(context)).await
     }
 
-    /// Ends the registration; events that are not read yet are dropped. None comes after this (EVT-15).
+    /// Ends the registration. Unread events are dropped, and no event arrives after this (EVT-15).
     ///
     /// # Errors
-    /// Those of the connection; if it is gone, so is the registration.
+    /// Errors of the connection; without a connection the registration has ended anyway.
     ///
     /// # Cancel safety
-    /// The registration ends all the same when the future is dropped.
+    /// Safe: the registration also ends if the future is dropped.
     #[doc(alias = "PMIx_Deregister_event_handler")]
     pub async fn close(mut self) -> Result<(), Error> {
         let Some(connection) = self.connection.upgrade() else { return Ok(()) };

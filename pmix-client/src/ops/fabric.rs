@@ -6,11 +6,11 @@ use pmix_types::{Directives, FabricOperation, Info, ValueType, keys};
 use super::builder::{builder, directed};
 use crate::core::Core;
 use crate::error::{Error, key_name};
-use crate::key::KeyOf;
+use pmix_types::KeyOf;
 
 /// A fabric known to the host: its devices and their distances.
 ///
-/// Dropping it deregisters it.
+/// Dropping the value deregisters the fabric.
 ///
 /// # Standard
 /// `pmix_fabric_t`, `PMIx_Fabric_deregister`
@@ -28,7 +28,7 @@ pub struct Fabric {
 builder! {
     /// A request about a fabric. Await it to send it. See [`Client::register_fabric`](crate::Client::register_fabric).
     ///
-    /// Without a name, vendor or plane the host chooses.
+    /// If no name, vendor or plane is given, the host chooses a fabric.
     ///
     /// # Examples
     /// ```
@@ -63,19 +63,19 @@ builder! {
 directed!(message::Fabric);
 
 impl FabricBuilder {
-    /// The fabric of this name.
+    /// Selects the fabric with this name.
     #[doc(alias = "PMIX_FABRIC_IDENTIFIER")]
     pub fn identifier(self, name: impl Into<String>) -> Self {
         self.directive(keys::FABRIC_IDENTIFIER, name)
     }
 
-    /// A fabric of this vendor.
+    /// Selects a fabric of this vendor.
     #[doc(alias = "PMIX_FABRIC_VENDOR")]
     pub fn vendor(self, name: impl Into<String>) -> Self {
         self.directive(keys::FABRIC_VENDOR, name)
     }
 
-    /// The fabric with this plane.
+    /// Selects the fabric with this plane.
     #[doc(alias = "PMIX_FABRIC_PLANE")]
     pub fn plane(self, id: impl Into<String>) -> Self {
         self.directive(keys::FABRIC_PLANE, id)
@@ -90,13 +90,13 @@ impl FabricBuilder {
 }
 
 impl Fabric {
-    /// Number of the fabric with the host; `None` if it has given none.
+    /// The host's number for the fabric; `None` if it has none.
     #[doc(alias = "PMIX_FABRIC_INDEX")]
     pub fn index(&self) -> Option<u64> {
         self.get(keys::FABRIC_INDEX).ok().flatten()
     }
 
-    /// A value of the fabric, such as `FABRIC_NUM_DEVICES`; `None` if the host has not given it.
+    /// A value of the fabric, such as `FABRIC_NUM_DEVICES`; `None` if the host did not provide it.
     ///
     /// # Errors
     /// [`Error::Value`] for a value of another type.
@@ -111,14 +111,14 @@ impl Fabric {
         self.infos.as_slice()
     }
 
-    /// Requests the values again: they may change, which the host announces by the event `FABRIC_UPDATED`. The new values
-    /// replace the old ones.
+    /// Requests the values again and replaces the old ones. When they change, the host raises the event
+    /// `FABRIC_UPDATED`.
     ///
     /// # Errors
-    /// Those of [`Client::register_fabric`](crate::Client::register_fabric); what was there stays.
+    /// Those of [`Client::register_fabric`](crate::Client::register_fabric); the old values stay.
     ///
     /// # Cancel safety
-    /// Safe: the reply is dropped, and what was there stays.
+    /// Safe: the reply is dropped, and the old values stay.
     #[doc(alias = "PMIx_Fabric_update")]
     #[doc(alias = "PMIx_Fabric_update_nb")]
     pub async fn update(&mut self) -> Result<(), Error> {

@@ -23,13 +23,13 @@ builder! {
     /// ```
     ///
     /// # Errors
-    /// When awaited: `ERR_BAD_PARAM` for a set that is given but empty, `ERR_NOT_A_MEMBER` if the caller is not
-    /// part of it (FEN-05), `ERR_TIMEOUT` with the missing participants in [`Error::procs`], an error with the dead
-    /// ones if some have died before they came (FEN-13), [`Error::Lost`] if the connection is or gets lost,
-    /// `ERR_INIT` after finalize, and errors of the host.
+    /// When awaited: `ERR_BAD_PARAM` for an empty set, `ERR_NOT_A_MEMBER` if the caller is not part of the set
+    /// (FEN-05), `ERR_TIMEOUT` with the missing participants in [`Error::procs`], an error with the dead ones if some
+    /// died before they entered (FEN-13), [`Error::Lost`] if the connection is lost, `ERR_INIT` after finalize, and
+    /// errors of the host.
     ///
     /// # Cancel safety
-    /// Not safe: once sent, the caller takes part; dropping the future only drops the result.
+    /// Not safe: once the request is sent, the caller takes part. Dropping the future only drops the result.
     FenceBuilder("fence", Fence) -> ()
 }
 
@@ -40,8 +40,8 @@ impl FenceBuilder {
         Self::new(Draft::new(core, Fence::new(procs.into_named())))
     }
 
-    /// Collects what the participants have committed, so that later gets are answered locally (FEN-06). All participants
-    /// should ask for it, or none.
+    /// Collects the committed data of the participants, so that later gets are answered locally (FEN-06). Either all
+    /// participants should request this or none.
     #[doc(alias = "PMIX_COLLECT_DATA")]
     pub fn collect_data(self) -> Self {
         self.directive(keys::COLLECT_DATA, true)

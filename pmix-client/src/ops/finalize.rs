@@ -22,11 +22,12 @@ builder! {
     /// ```
     ///
     /// # Errors
-    /// When awaited: `ERR_INIT` if another clone has finalized already, [`Error::Lost`] if the connection is or gets
-    /// lost, errors of the barrier or the host, `ERR_TIMEOUT` when the limit has passed. The process is finalized even then.
+    /// When awaited: `ERR_INIT` if another clone has finalized already, [`Error::Lost`] if the connection is lost,
+    /// errors of the barrier or the host, `ERR_TIMEOUT` when the limit has passed. The process is finalized even if
+    /// there is an error.
     ///
     /// # Cancel safety
-    /// Not safe: once sent it stands; dropping the future only drops the result.
+    /// Not safe: dropping the future does not undo a finalize that was sent; only the result is dropped.
     FinalizeBuilder("finalize", Wanted) -> ()
 }
 
@@ -43,8 +44,8 @@ impl FinalizeBuilder {
         Self::new(Draft::new(core, Wanted::default()))
     }
 
-    /// Waits for all processes of the own namespace first (INI-06). The [limit](Self::timeout) is one for the barrier, if
-    /// there is one, and then one for the server.
+    /// First waits for all processes of the caller's namespace in a barrier (INI-06). The [limit](Self::timeout)
+    /// applies to the barrier, and then again to the finalize itself.
     #[doc(alias = "PMIX_EMBED_BARRIER")]
     pub fn embed_barrier(self) -> Self {
         self.directive(keys::EMBED_BARRIER, true)

@@ -7,10 +7,10 @@ use super::builder::{Directed, Draft, builder};
 use super::find::{find, nothing, with_limit};
 use crate::core::Core;
 use crate::error::{Error, directive};
-use crate::key::KeyOf;
 use crate::store::{Lookup, Resolution};
+use pmix_types::KeyOf;
 
-/// The process or job of a get: a process or, with rank `WILDCARD`, a job; `None` for the caller (GET-01).
+/// The target of a get: a process or, with rank `WILDCARD`, a job; made from `None`, the caller (GET-01).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Target(pub(super) Option<ProcId>);
 
@@ -38,7 +38,7 @@ impl From<Option<ProcId>> for Target {
 pub enum NodeRef {
     /// The node the caller runs on.
     Local,
-    /// By its name or an alias of it.
+    /// By its name or an alias.
     Name(String),
     /// By its `NODEID`.
     Id(u32),
@@ -66,7 +66,7 @@ impl From<u32> for NodeRef {
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted<T> {
     target: Target,
-    /// `None` for a text that is no key.
+    /// `None` for an invalid key.
     key: Option<KeyName>,
     directives: Directives,
     limit: Option<Duration>,
@@ -99,11 +99,11 @@ builder! {
     /// ```
     ///
     /// # Errors
-    /// When awaited: `ERR_NOT_FOUND` if there is no such value, [`Error::Value`] if it has another type,
-    /// `ERR_TIMEOUT`, `ERR_EXISTS_OUTSIDE_SCOPE` if it was put in a scope that leaves the caller out,
-    /// `ERR_BAD_PARAM` for a text that is no key and for directives that exclude each other, `ERR_NOT_SUPPORTED`
-    /// for a required directive that is not supported, [`Error::Lost`] if the value is not held here and the server is lost,
-    /// and `ERR_INIT` after finalize.
+    /// When awaited: `ERR_NOT_FOUND` if there is no such value, [`Error::Value`] if it has another type, `ERR_TIMEOUT`,
+    /// `ERR_EXISTS_OUTSIDE_SCOPE` if it was put in a scope that excludes the caller, `ERR_BAD_PARAM` for an invalid key
+    /// and for directives that exclude each other, `ERR_NOT_SUPPORTED` for a required directive that is not supported,
+    /// [`Error::Lost`] if the process does not hold the value and the connection is lost, and `ERR_INIT` after
+    /// finalize.
     ///
     /// # Cancel safety
     /// Safe: the reply is dropped.
@@ -119,20 +119,20 @@ impl<T: ValueType> GetBuilder<T> {
         Self::new(draft)
     }
 
-    /// Looks only at what this process holds: never asks the server (GET-03).
+    /// Looks only at the data that this process holds, and never asks the server (GET-03).
     #[doc(alias = "PMIX_OPTIONAL")]
     pub fn optional(self) -> Self {
         self.directive(keys::OPTIONAL, true)
     }
 
-    /// The server answers at once from what it holds, without waiting or asking its host (GET-04).
+    /// The server answers at once from the data that it holds, without waiting or asking its host (GET-04).
     #[doc(alias = "PMIX_IMMEDIATE")]
     pub fn immediate(self) -> Self {
         self.directive(keys::IMMEDIATE, true)
     }
 
-    /// Limits the wait; zero means no limit (GET-07). The server keeps the time, in whole seconds; this process gives up
-    /// at the limit itself if that has a fraction.
+    /// Limits the wait; zero means no limit (GET-07). The server runs the clock, in whole seconds. A limit with a
+    /// fraction of a second is kept by this process itself.
     #[doc(alias = "PMIX_TIMEOUT")]
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.draft.request.limit = Some(limit);
@@ -151,7 +151,7 @@ impl<T: ValueType> GetBuilder<T> {
         self.directive(keys::DATA_SCOPE, scope)
     }
 
-    /// Takes the value from a session, whatever the target (GET-41); `None` for the caller's own.
+    /// Takes the value from the session with this id, whatever the target (GET-41); `None` means the caller's session.
     #[doc(alias = "PMIX_SESSION_INFO")]
     pub fn session_info(self, id: Option<u32>) -> Self {
         let asked = self.directive(keys::SESSION_INFO, true);
@@ -167,8 +167,8 @@ impl<T: ValueType> GetBuilder<T> {
         self.directive(keys::JOB_INFO, true)
     }
 
-    /// Takes the value from an app of the target's job (GET-43); `None` for that of the target process, and
-    /// for the caller's own if the target is the caller's job.
+    /// Takes the value from the application with this number in the target's job (GET-43). `None` means the application
+    /// of the target process, or the caller's own if the target is the caller's job.
     #[doc(alias = "PMIX_APP_INFO")]
     pub fn app_info(self, number: Option<u32>) -> Self {
         let asked = self.directive(keys::APP_INFO, true);

@@ -20,10 +20,11 @@ pub(crate) struct Wanted {
 directed!(Wanted);
 
 builder! {
-    /// A pending get of all keys that a process has put; await it. See [`Client::get_all`](crate::Client::get_all).
+    /// A pending get of all values that a process has put; await it for the list. See
+    /// [`Client::get_all`](crate::Client::get_all).
     ///
-    /// The result has a key once, with its latest value, and is empty if the process has put nothing that the
-    /// caller may see. What was filed with [`Client::store_internal`](crate::Client::store_internal) is part of it.
+    /// The result has each key once, with its latest value. It is empty if the process has put nothing that the caller
+    /// may see. It includes values of [`Client::store_internal`](crate::Client::store_internal).
     ///
     /// # Examples
     /// ```
@@ -68,7 +69,7 @@ impl GetAllBuilder {
             Ok(Resolution::All(infos)) => Ok(infos),
             Ok(Resolution::Value(value)) => match value.as_infos() {
                 Some(infos) => Ok(infos.to_vec()),
-                None => Err(Error::protocol("all keys of a process have to be an array of infos")),
+                None => Err(Error::protocol("the reply to a get of all keys is not an array of infos")),
             },
             Ok(_) => Err(nothing(&core, &lookup)),
             Err(error) => Err(error),

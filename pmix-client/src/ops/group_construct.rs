@@ -11,24 +11,25 @@ use crate::error::Error;
 
 /// A group that is complete.
 ///
-/// It holds a clone of the client, so that the connection stays open as long as the group is kept.
+/// It holds a clone of the client, so the connection stays open as long as this value exists.
 ///
 /// # Standard
 /// The results of `PMIx_Group_construct`: `GROUP_MEMBERSHIP`, `GROUP_CONTEXT_ID`.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Group {
-    /// Names the group, in place of a namespace.
+    /// The group's id, which can be used in place of a namespace.
     pub id: Nspace,
-    /// The members, with the ids of their own, by their ranks in the group; never empty.
+    /// The members, by their own namespaces and ranks, in the order of their ranks in the group; never empty.
     #[doc(alias = "PMIX_GROUP_MEMBERSHIP")]
     pub members: Vec<ProcId>,
-    /// Rank of the caller in the group; `None` if the host has left it out.
+    /// Rank of the caller in the group; `None` if the host left the caller out.
     pub rank: Option<Rank>,
     /// Number that no other group has; `None` if no member requested one, or the host assigns none.
     #[doc(alias = "PMIX_GROUP_CONTEXT_ID")]
     pub context_id: Option<u64>,
-    /// Some of those who were named are not members, as they ended before they came: `ERR_PARTIAL_SUCCESS` in C (GRP-06).
+    /// Some of the named processes are not members, as they ended before they entered: `ERR_PARTIAL_SUCCESS` in C
+    /// (GRP-06).
     pub partial: bool,
     core: Core,
 }
@@ -52,18 +53,20 @@ impl Group {
         }
     }
 
-    /// All members by the id of the group, for a fence or the like.
+    /// All members, by the id of the group, for a fence for example.
     pub fn all(&self) -> Procs {
         Procs::nspace(&self.id)
     }
 
-    /// Leaves the group alone; await the builder. See [`Client::group_leave`](crate::Client::group_leave).
+    /// Leaves the group without waiting for the others; await the builder. See
+    /// [`Client::group_leave`](crate::Client::group_leave).
     #[doc(alias = "PMIx_Group_leave")]
     pub fn leave(&self) -> GroupLeaveBuilder {
         GroupLeaveBuilder::of(self.core.clone(), &self.id)
     }
 
-    /// Ends the group together with all members; await the builder. See [`Client::group_destruct`](crate::Client::group_destruct).
+    /// Ends the group; all its members must call it. Await the builder. See
+    /// [`Client::group_destruct`](crate::Client::group_destruct).
     #[doc(alias = "PMIx_Group_destruct")]
     pub fn destruct(&self) -> GroupDestructBuilder {
         GroupDestructBuilder::of(self.core.clone(), &self.id)
@@ -115,18 +118,18 @@ builder! {
     /// ```
     ///
     /// # Errors
-    /// When awaited: `ERR_BAD_PARAM` for an empty set and for [`Procs::own_nspace`], as the members must be listed, if
-    /// members of one id name different processes, and for [`GroupConstructBuilder::local_only`] with members on other
-    /// nodes; `ERR_NOT_A_MEMBER` if the caller is not one of them; `ERR_EXISTS` if the id is that of a namespace or of
-    /// another group (GRP-11); `ERR_INVALID_OPERATION` if the caller is making this group already;
-    /// `ERR_PROC_TERM_WO_SYNC` with the members that have ended in [`Error::procs`] (GRP-06); `ERR_TIMEOUT` with the missing
-    /// ones; `ERR_OUT_OF_RESOURCE` if the caller or the server is in too many groups; `ERR_NOT_SUPPORTED` for members
-    /// on other nodes if the host makes no groups; `ERR_UNREACH` for a singleton; [`Error::Lost`] if the connection to the
-    /// server is or gets lost; `ERR_INIT` after finalize; and errors of the host.
+    /// When awaited: `ERR_BAD_PARAM` for an empty set, for [`Procs::own_nspace`], as the members must be listed, if
+    /// members name different processes for the same id, and for [`GroupConstructBuilder::local_only`] with members on
+    /// other nodes; `ERR_NOT_A_MEMBER` if the caller is not one of them; `ERR_EXISTS` if the id is that of a namespace
+    /// or of another group (GRP-11); `ERR_INVALID_OPERATION` if the caller is already constructing this group;
+    /// `ERR_PROC_TERM_WO_SYNC` if members have ended, which [`Error::procs`] names (GRP-06); `ERR_TIMEOUT` with the
+    /// missing ones; `ERR_OUT_OF_RESOURCE` if the caller or the server is in too many groups; `ERR_NOT_SUPPORTED` for
+    /// members on other nodes if the host does not support groups; `ERR_UNREACH` for a singleton; [`Error::Lost`] if
+    /// the connection to the server is lost; `ERR_INIT` after finalize; and errors of the host.
     ///
     /// # Cancel safety
-    /// Not safe: once sent, the caller takes part; dropping the future only drops the result, and the data of the others
-    /// is not kept.
+    /// Not safe: once the request is sent, the caller takes part. Dropping the future only drops the result, including
+    /// the data of the other members.
     GroupConstructBuilder("group construct", GroupConstruct) -> Group
 }
 
@@ -144,19 +147,20 @@ impl GroupConstructBuilder {
         self.directive(keys::GROUP_ASSIGN_CONTEXT_ID, true)
     }
 
-    /// Goes on without members that end before they enter, without an event for them; the group is then
+    /// Continues without members that end before they enter, and raises no event for them; the group is then
     /// [`partial`](Group::partial) (GRP-06).
     #[doc(alias = "PMIX_GROUP_OPTIONAL")]
     pub fn optional(self) -> Self {
         self.directive(keys::GROUP_OPTIONAL, true)
     }
 
-    /// Tells the other members, by an event `GROUP_MEMBER_FAILED`, of one that ends without having left: the leaders while
-    /// the group is made, if there are any, else all (GRP-06). It is no failure then, neither now nor when the group is
-    /// ended (GRP-09).
+    /// Notifies the other members, by an event `GROUP_MEMBER_FAILED`, when a member ends without having left; during
+    /// the construction only the leaders, if there are any (GRP-06). Neither the construction nor the destruction of
+    /// the group then fails because of that member (GRP-09).
     ///
-    /// A handler that returns `GROUP_CONSTRUCT_ABORT` abandons a group under construction, for all (GRP-07). The
-    /// construction does not wait for handlers: a group that lacks no other member is complete at once, and [`partial`](Group::partial).
+    /// A handler that returns `GROUP_CONSTRUCT_ABORT` abandons the construction for all members (GRP-07). The
+    /// construction does not wait for handlers: if no other member is missing, the group is complete at once, and
+    /// [`partial`](Group::partial).
     #[doc(alias = "PMIX_GROUP_NOTIFY_TERMINATION")]
     pub fn notify_termination(self) -> Self {
         self.directive(keys::GROUP_NOTIFY_TERMINATION, true)
@@ -168,7 +172,7 @@ impl GroupConstructBuilder {
         self.directive(keys::GROUP_LEADER, true)
     }
 
-    /// All members are on this node.
+    /// States that all members are on this node.
     #[doc(alias = "PMIX_GROUP_LOCAL_ONLY")]
     pub fn local_only(self) -> Self {
         self.directive(keys::GROUP_LOCAL_ONLY, true)

@@ -15,7 +15,7 @@ builder! {
     ///
     /// let mut invitations = client.events([Status::GROUP_INVITED]).await?;
     /// if let Some(event) = invitations.recv().await.transpose()?
-    ///     && let Some(id) = event.info.get(&keys::GROUP_ID)?
+    ///     && let Some(id) = event.info.get(keys::GROUP_ID)?
     /// {
     ///     client.group_decline(id, &event.source).await?;
     /// }
@@ -32,12 +32,12 @@ builder! {
     /// ```
     ///
     /// # Errors
-    /// When awaited: `ERR_NOT_FOUND` without such an invitation, `ERR_INVALID_OPERATION` if it is accepted already,
-    /// `ERR_UNREACH` for a singleton, [`Error::Lost`] if the connection to the server is or gets lost, `ERR_INIT` after
-    /// finalize.
+    /// When awaited: `ERR_NOT_FOUND` if there is no such invitation, `ERR_INVALID_OPERATION` if the caller has already
+    /// accepted it, `ERR_UNREACH` for a singleton, [`Error::Lost`] if the connection to the server is lost, `ERR_INIT`
+    /// after finalize.
     ///
     /// # Cancel safety
-    /// Once sent, the invitation is declined; dropping the future only drops the reply.
+    /// Not safe: once the answer is sent, the invitation is declined. Dropping the future only drops the reply.
     GroupDeclineBuilder("group join", GroupJoin) -> ()
 }
 

@@ -25,13 +25,14 @@ builder! {
     /// ```
     ///
     /// # Errors
-    /// When awaited: `ERR_NOT_FOUND` if there is no such group, `ERR_NOT_A_MEMBER` if the caller is no longer a member, `ERR_INVALID_OPERATION` while it is being made (GRP-08) and if the caller is ending it already,
-    /// `ERR_PROC_TERM_WO_SYNC` with the members that have ended in [`Error::procs`], unless the group tells of them (GRP-09),
-    /// `ERR_TIMEOUT` with the missing ones, `ERR_UNREACH` for a singleton, [`Error::Lost`] if the connection to the server
-    /// is or gets lost, `ERR_INIT` after finalize, and errors of the host.
+    /// When awaited: `ERR_NOT_FOUND` if there is no such group, `ERR_NOT_A_MEMBER` if the caller is no longer a member,
+    /// `ERR_INVALID_OPERATION` during its construction (GRP-08) and if the caller has already entered its destruction,
+    /// `ERR_PROC_TERM_WO_SYNC` if members have ended, which [`Error::procs`] names, unless the group was constructed
+    /// with notification of that (GRP-09), `ERR_TIMEOUT` with the missing ones, `ERR_UNREACH` for a singleton,
+    /// [`Error::Lost`] if the connection to the server is lost, `ERR_INIT` after finalize, and errors of the host.
     ///
     /// # Cancel safety
-    /// Not safe: once sent, the caller takes part; dropping the future only drops the result.
+    /// Not safe: once the request is sent, the caller takes part. Dropping the future only drops the result.
     GroupDestructBuilder("group destruct", GroupDestruct) -> ()
 }
 

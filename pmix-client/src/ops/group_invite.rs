@@ -29,13 +29,15 @@ builder! {
     /// ```
     ///
     /// # Errors
-    /// When awaited: `GROUP_CONSTRUCT_ABORT` if one has declined or ended, whom [`Error::procs`] names, unless the group is
-    /// [`optional`](GroupInviteBuilder::optional); `ERR_TIMEOUT` with those who have not answered; `ERR_BAD_PARAM` for an empty list of
-    /// processes, or a namespace that the server does not know; `ERR_NOT_SUPPORTED` for processes on other nodes if the host
-    /// carries no events, and for a tool that invites; and what [`Client::group_construct`](crate::Client::group_construct) fails with, which those who accept go on to.
+    /// When awaited: `GROUP_CONSTRUCT_ABORT` if a process has declined or ended, which [`Error::procs`] names, unless
+    /// the group is [`optional`](GroupInviteBuilder::optional); `ERR_TIMEOUT` with those that have not answered;
+    /// `ERR_BAD_PARAM` for an empty list of processes, or a namespace that the server does not know;
+    /// `ERR_NOT_SUPPORTED` for processes on other nodes if the host does not carry events, and for a tool as the
+    /// caller; and the errors of [`Client::group_construct`](crate::Client::group_construct), which follows the
+    /// acceptance.
     ///
     /// # Cancel safety
-    /// Not safe: once sent, the invitation stands; dropping the future only drops the result.
+    /// Not safe: dropping the future does not withdraw an invitation that was sent; only the result is dropped.
     GroupInviteBuilder("group invite", GroupInvite) -> Group
 }
 
@@ -47,7 +49,7 @@ impl GroupInviteBuilder {
         Self::new(Draft::naming(core, id.try_into(), |id| GroupInvite::new(id, procs)))
     }
 
-    /// Goes on without processes that decline or end; the group is then [`partial`](Group::partial).
+    /// Continues without processes that decline or end; the group is then [`partial`](Group::partial).
     #[doc(alias = "PMIX_GROUP_OPTIONAL")]
     pub fn optional(self) -> Self {
         self.directive(keys::GROUP_OPTIONAL, true)
@@ -59,7 +61,7 @@ impl GroupInviteBuilder {
         self.directive(keys::GROUP_ASSIGN_CONTEXT_ID, true)
     }
 
-    /// Tells the members, by an event `GROUP_MEMBER_FAILED`, of one that ends without having left (GRP-06).
+    /// Notifies the members, by an event `GROUP_MEMBER_FAILED`, when one ends without having left (GRP-06).
     #[doc(alias = "PMIX_GROUP_NOTIFY_TERMINATION")]
     pub fn notify_termination(self) -> Self {
         self.directive(keys::GROUP_NOTIFY_TERMINATION, true)

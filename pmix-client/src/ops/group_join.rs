@@ -16,7 +16,7 @@ builder! {
     ///
     /// let mut invitations = client.events([Status::GROUP_INVITED]).await?;
     /// if let Some(event) = invitations.recv().await.transpose()?
-    ///     && let Some(id) = event.info.get(&keys::GROUP_ID)?
+    ///     && let Some(id) = event.info.get(keys::GROUP_ID)?
     /// {
     ///     let group = client.group_join(id, &event.source).await?;
     ///     println!("rank {:?} of {}", group.rank, group.members.len());
@@ -34,13 +34,13 @@ builder! {
     /// ```
     ///
     /// # Errors
-    /// When awaited: `ERR_NOT_FOUND` without such an invitation, `ERR_INVALID_OPERATION` if it is accepted already,
-    /// `GROUP_CONSTRUCT_ABORT` if the construction fails, `GROUP_LEADER_FAILED` if its leader ends, `ERR_TIMEOUT` after
-    /// which the leader takes it for declined; and what [`Client::group_construct`](crate::Client::group_construct) fails with, which those who accept go on
-    /// to.
+    /// When awaited: `ERR_NOT_FOUND` if there is no such invitation, `ERR_INVALID_OPERATION` if the caller has already
+    /// accepted it, `GROUP_CONSTRUCT_ABORT` if the construction fails, `GROUP_LEADER_FAILED` if the leader ends,
+    /// `ERR_TIMEOUT`, which counts as a refusal for the leader; and the errors of
+    /// [`Client::group_construct`](crate::Client::group_construct), which follows the acceptance.
     ///
     /// # Cancel safety
-    /// Not safe: once sent, the caller takes part; dropping the future only drops the result.
+    /// Not safe: once the answer is sent, the caller takes part. Dropping the future only drops the result.
     GroupJoinBuilder("group join", GroupJoin) -> Group
 }
 

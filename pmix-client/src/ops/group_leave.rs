@@ -25,11 +25,12 @@ builder! {
     /// ```
     ///
     /// # Errors
-    /// When awaited: `ERR_NOT_FOUND` if there is no such group, `ERR_NOT_A_MEMBER` if the caller is no longer a member, `ERR_INVALID_OPERATION` while it is being made (GRP-08), `ERR_UNREACH` for a singleton, [`Error::Lost`] if the
-    /// connection to the server is or gets lost, `ERR_INIT` after finalize.
+    /// When awaited: `ERR_NOT_FOUND` if there is no such group, `ERR_NOT_A_MEMBER` if the caller is no longer a member,
+    /// `ERR_INVALID_OPERATION` during its construction (GRP-08), `ERR_UNREACH` for a singleton, [`Error::Lost`] if the
+    /// connection to the server is lost, `ERR_INIT` after finalize.
     ///
     /// # Cancel safety
-    /// Once sent, the caller leaves; dropping the future only drops the reply.
+    /// Not safe: once the request is sent, the caller leaves. Dropping the future only drops the reply.
     GroupLeaveBuilder("group leave", GroupLeave) -> ()
 }
 

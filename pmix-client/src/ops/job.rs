@@ -2,9 +2,9 @@ use pmix_types::{Nspace, ProcId, ValueType};
 
 use super::get::GetBuilder;
 use crate::core::Core;
-use crate::key::KeyOf;
+use pmix_types::KeyOf;
 
-/// A job to ask about.
+/// A view of a job, to get its values.
 ///
 /// # Examples
 /// ```

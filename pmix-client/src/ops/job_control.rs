@@ -28,14 +28,14 @@ builder! {
     /// ```
     ///
     /// # Errors
-    /// When awaited: `ERR_BAD_PARAM` for a request that asks for nothing or for what excludes each other,
-    /// `ERR_NOT_SUPPORTED` for what neither server nor host can do, `ERR_NOT_FOUND` or `ERR_INVALID_NAMESPACE` for
-    /// targets that are not known, `ERR_NO_PERMISSIONS` for those of another user,
-    /// `ERR_CONFLICTING_CLEANUP_DIRECTIVES` for files that are to be removed and to be kept, `ERR_TIMEOUT`,
+    /// When awaited: `ERR_BAD_PARAM` for a request without an operation or with operations that exclude each other,
+    /// `ERR_NOT_SUPPORTED` for operations that neither server nor host supports, `ERR_NOT_FOUND` or
+    /// `ERR_INVALID_NAMESPACE` for targets that are not known, `ERR_NO_PERMISSIONS` for those of another user,
+    /// `ERR_CONFLICTING_CLEANUP_DIRECTIVES` for files that are both to be removed and to be kept, `ERR_TIMEOUT`,
     /// `ERR_UNREACH` for a singleton, [`Error::Lost`], `ERR_INIT` after finalize.
     ///
     /// # Cancel safety
-    /// Not safe: once sent, the request takes its course.
+    /// Not safe: dropping the future does not cancel a request that was sent.
     JobControlBuilder("job control", JobControl) -> Vec<Info>
 }
 
@@ -46,19 +46,19 @@ impl JobControlBuilder {
         Self::new(Draft::new(core, JobControl::new(targets.into_named().unwrap_or_default())))
     }
 
-    /// The caller's label for the request, to cancel it by.
+    /// The caller's label for the request, by which it can be cancelled.
     #[doc(alias = "PMIX_JOB_CTRL_ID")]
     pub fn id(self, id: impl Into<String>) -> Self {
         self.directive(keys::JOB_CTRL_ID, id)
     }
 
-    /// Cancels the request with this label; with an empty one, all of the caller's.
+    /// Cancels the request with this label; an empty label cancels all requests of the caller.
     #[doc(alias = "PMIX_JOB_CTRL_CANCEL")]
     pub fn cancel(self, id: impl Into<String>) -> Self {
         self.directive(keys::JOB_CTRL_CANCEL, id)
     }
 
-    /// Sends a signal by its number.
+    /// Sends the signal with this number.
     #[doc(alias = "PMIX_JOB_CTRL_SIGNAL")]
     pub fn signal(self, signal: i32) -> Self {
         self.directive(keys::JOB_CTRL_SIGNAL, signal)
@@ -82,14 +82,14 @@ impl JobControlBuilder {
         self.directive(keys::JOB_CTRL_PAUSE, true)
     }
 
-    /// Lets paused targets go on.
+    /// Resumes paused targets.
     #[doc(alias = "PMIX_JOB_CTRL_RESUME")]
     pub fn resume(self) -> Self {
         self.directive(keys::JOB_CTRL_RESUME, true)
     }
 
-    /// Removes these files when the target, or the last process of a namespace on this node, has ended (JCT-03).
-    /// Paths are absolute, UTF-8, and without commas.
+    /// Removes these files when the target, or the last process of a namespace on this node, has ended (JCT-03). Paths
+    /// must be absolute and UTF-8, without commas.
     #[doc(alias = "PMIX_REGISTER_CLEANUP")]
     pub fn register_cleanup<P: Into<PathBuf>>(self, files: impl IntoIterator<Item = P>) -> Self {
         self.paths(&keys::REGISTER_CLEANUP, files)
@@ -101,19 +101,19 @@ impl JobControlBuilder {
         self.paths(&keys::REGISTER_CLEANUP_DIR, dirs)
     }
 
-    /// Keeps these, whole paths or names of files.
+    /// Keeps these files, given as full paths or as file names.
     #[doc(alias = "PMIX_CLEANUP_IGNORE")]
     pub fn cleanup_ignore<P: Into<PathBuf>>(self, paths: impl IntoIterator<Item = P>) -> Self {
         self.paths(&keys::CLEANUP_IGNORE, paths)
     }
 
-    /// Clears directories with all that is below them.
+    /// Also removes the contents of subdirectories.
     #[doc(alias = "PMIX_CLEANUP_RECURSIVE")]
     pub fn cleanup_recursive(self) -> Self {
         self.directive(keys::CLEANUP_RECURSIVE, true)
     }
 
-    /// Keeps the directories that were named, and clears them only.
+    /// Removes only the contents of the named directories, and keeps the directories themselves.
     #[doc(alias = "PMIX_CLEANUP_LEAVE_TOPDIR")]
     pub fn cleanup_leave_topdir(self) -> Self {
         self.directive(keys::CLEANUP_LEAVE_TOPDIR, true)

@@ -4,13 +4,13 @@ use pmix_types::{Info, ProcId, Status, Time, ValueType, keys};
 
 use super::builder::{builder, directed};
 use crate::error::Error;
-use crate::key::TypedKey;
+use pmix_types::TypedKey;
 
 builder! {
     /// Messages to log. Await it to log them. See [`Client::log`](crate::Client::log).
     ///
-    /// Channels are written to in the order they are given (LOG-01). Without a channel there must be a
-    /// [`message`](Self::message), which goes to all that are there (LOG-02).
+    /// Channels are written in the order given (LOG-01). Without a channel there must be a [`message`](Self::message),
+    /// which goes to all channels that the host has (LOG-02).
     ///
     /// # Examples
     /// ```
@@ -32,24 +32,24 @@ builder! {
     /// ```
     ///
     /// # Errors
-    /// When awaited: `ERR_BAD_PARAM` if there is nothing to log, `ERR_NOT_SUPPORTED` or another status if no channel
-    /// worked or a required one did not (LOG-05), `ERR_TIMEOUT`, `ERR_UNREACH` for a singleton, [`Error::Lost`],
-    /// `ERR_INIT` after finalize.
+    /// When awaited: `ERR_BAD_PARAM` if there is nothing to log, `ERR_NOT_SUPPORTED` or another status if all channels
+    /// failed, or a required one (LOG-05), `ERR_TIMEOUT`, `ERR_UNREACH` for a singleton, [`Error::Lost`], `ERR_INIT`
+    /// after finalize.
     ///
     /// # Cancel safety
-    /// Not safe: once sent, the messages are logged.
+    /// Not safe: once the request is sent, the messages are logged.
     LogBuilder("log", Log) -> Logged
 }
 
 directed!(Log);
 
-/// Which channels have accepted the messages, which does not mean that anybody has read them.
+/// Whether all channels have accepted the messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::exhaustive_enums)]
 pub enum Logged {
     /// All channels; with [`LogBuilder::once`], one.
     Fully,
-    /// Some channels have failed, none of them a required one (LOG-05).
+    /// Some channels have failed, but no required one (LOG-05).
     Partially,
 }
 
@@ -84,7 +84,7 @@ impl LogBuilder {
         self.channel(keys::LOG_GLOBAL_SYSLOG, text)
     }
 
-    /// A message for no channel of its own.
+    /// A message without a channel.
     #[doc(alias = "PMIX_LOG_MSG")]
     pub fn message(self, text: impl Into<Bytes>) -> Self {
         self.channel(keys::LOG_MSG, text)
@@ -95,19 +95,19 @@ impl LogBuilder {
         self.data([Info::new(key.key(), message)])
     }
 
-    /// Messages for further channels; may be marked as required.
+    /// Messages for further channels, some of which may be required.
     pub fn data(mut self, infos: impl IntoIterator<Item = Info>) -> Self {
         self.draft.request.data.extend(infos);
         self
     }
 
-    /// Stops at the first channel that works.
+    /// Stops after the first channel that accepts the message.
     #[doc(alias = "PMIX_LOG_ONCE")]
     pub fn once(self) -> Self {
         self.directive(keys::LOG_ONCE, true)
     }
 
-    /// Priority of what goes to a syslog, from 0 (emergency) to 7 (debug); 3 (error) if not given (LOG-06).
+    /// Priority of syslog messages, from 0 (emergency) to 7 (debug); 3 (error) by default (LOG-06).
     #[doc(alias = "PMIX_LOG_SYSLOG_PRI")]
     pub fn priority(self, priority: i32) -> Self {
         self.directive(keys::LOG_SYSLOG_PRI, priority)
@@ -125,13 +125,13 @@ impl LogBuilder {
         self.directive(keys::LOG_TIMESTAMP, time)
     }
 
-    /// Puts the time into the text: the one given, or that of its writing.
+    /// Adds the time to the text: the time given, or else the time of writing.
     #[doc(alias = "PMIX_LOG_TIMESTAMP_OUTPUT")]
     pub fn timestamp_output(self) -> Self {
         self.directive(keys::LOG_TIMESTAMP_OUTPUT, true)
     }
 
-    /// Puts the name of the channel and of the process before the text.
+    /// Prefixes the text with the names of the channel and the process.
     #[doc(alias = "PMIX_LOG_TAG_OUTPUT")]
     pub fn tag_output(self) -> Self {
         self.directive(keys::LOG_TAG_OUTPUT, true)

@@ -4,12 +4,12 @@ use pmix_types::{DataArray, DataRange, KeyName, Pdata, ProcId, Procs, Status, Va
 use super::builder::{Draft, builder, directed};
 use crate::core::Core;
 use crate::error::{Error, key_name};
-use crate::key::{AnyKey, KeyOf};
+use pmix_types::{AnyKey, KeyOf};
 
 builder! {
     /// A pending lookup; await it for the data. See [`Client::lookup`](crate::Client::lookup).
     ///
-    /// That some of the keys were not found is not an error (PUB-12): see [`Published::missing`].
+    /// It is not an error if some of the keys were not found (PUB-12): see [`Published::missing`].
     ///
     /// # Examples
     /// ```
@@ -32,15 +32,15 @@ builder! {
     /// ```
     ///
     /// # Errors
-    /// When awaited: `ERR_NOT_FOUND` if nothing was found, `ERR_NO_PERMISSIONS` if all of the keys are there and none
-    /// is for the caller (PUB-12), `ERR_TIMEOUT` if what it waits for did not come in time, `ERR_BAD_PARAM` without
-    /// keys and for a text that is no key, `ERR_UNREACH` if the node that keeps the data cannot be reached and for a
-    /// singleton, `ERR_NOT_SUPPORTED` if the host keeps no data (PUB-17) or does not know a required directive,
-    /// [`Error::Lost`] if the connection is or gets lost, and `ERR_INIT` after finalize.
+    /// When awaited: `ERR_NOT_FOUND` if nothing was found, `ERR_NO_PERMISSIONS` if all keys are published but the
+    /// caller may read none of them (PUB-12), `ERR_TIMEOUT` if the data was not published in time, `ERR_BAD_PARAM`
+    /// without keys and for an invalid key, `ERR_UNREACH` if the node that keeps the data cannot be reached and for a
+    /// singleton, `ERR_NOT_SUPPORTED` if the host keeps no data (PUB-17) or does not support a required directive,
+    /// [`Error::Lost`] if the connection is lost, and `ERR_INIT` after finalize.
     ///
     /// # Cancel safety
-    /// Safe but for data with [`Persistence::FIRST_READ`](pmix_types::Persistence::FIRST_READ): the lookup goes on when
-    /// the future is dropped, and may still be the one that takes it. Give a waiting lookup a
+    /// Safe, except for data with [`Persistence::FIRST_READ`](pmix_types::Persistence::FIRST_READ): the lookup
+    /// continues when the future is dropped, and may still consume the data. Limit a waiting lookup with
     /// [`LookupBuilder::timeout`], which the server keeps.
     LookupBuilder("lookup", Lookup) -> Published
 }
@@ -54,27 +54,28 @@ impl LookupBuilder {
         Self::new(draft)
     }
 
-    /// Looks only for what processes in this range of the caller have published: [`DataRange::SESSION`] if not told
-    /// otherwise (PUB-10).
+    /// Looks only for data published by processes in this range of the caller; [`DataRange::SESSION`] by default
+    /// (PUB-10).
     #[doc(alias = "PMIX_RANGE")]
     pub fn range(self, range: DataRange) -> Self {
         self.directive(keys::RANGE, range)
     }
 
-    /// Looks only for what these processes have published: [`DataRange::CUSTOM`].
+    /// Looks only for data published by these processes: [`DataRange::CUSTOM`].
     #[doc(alias = "PMIX_RANGE_CUSTOM")]
     pub fn custom_range(self, procs: impl Into<Procs>) -> Self {
         let procs = DataArray::Proc(self.draft.procs(procs));
         self.range(DataRange::CUSTOM).directive(keys::EVENT_CUSTOM_RANGE, procs)
     }
 
-    /// Waits until this many of the keys are there (PUB-13); 0, and more than there are, mean all of them.
+    /// Waits until this number of the keys is published (PUB-13). 0, or more than the number of keys, means all of
+    /// them.
     #[doc(alias = "PMIX_WAIT")]
     pub fn wait(self, count: usize) -> Self {
         self.directive(keys::WAIT, i32::try_from(count).unwrap_or(i32::MAX))
     }
 
-    /// Waits until all of the keys are there (PUB-13).
+    /// Waits until all keys are published (PUB-13).
     #[doc(alias = "PMIX_WAIT")]
     pub fn wait_all(self) -> Self {
         self.wait(0)
@@ -83,7 +84,7 @@ impl LookupBuilder {
     async fn ask(self) -> Result<Published, Error> {
         let (core, request) = self.draft.online(Self::OPERATION)?;
         if request.keys.is_empty() {
-            return Err(Error::bad_param(Self::OPERATION, "a lookup has to ask for a key"));
+            return Err(Error::bad_param(Self::OPERATION, "a lookup needs at least one key"));
         }
         let keys = request.keys.clone();
         match core.request(Request::Lookup(request)).await? {
@@ -93,7 +94,7 @@ impl LookupBuilder {
     }
 }
 
-/// What a lookup has found; see [`Client::lookup`](crate::Client::lookup).
+/// The result of a lookup; see [`Client::lookup`](crate::Client::lookup).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Published {
     status: Status,
@@ -107,10 +108,10 @@ impl Published {
         self.status
     }
 
-    /// The value of a key, as the type of the key or the one that the caller wants; `None` if it was not found.
+    /// The value of a key, as the type of the key or the one that the caller chooses; `None` if it was not found.
     ///
     /// # Errors
-    /// [`Error::Value`] for a value of another type, `ERR_BAD_PARAM` for a text that is no key.
+    /// [`Error::Value`] for a value of another type, `ERR_BAD_PARAM` for an invalid key.
     pub fn get<T: ValueType>(&self, key: impl KeyOf<T>) -> Result<Option<T>, Error> {
         let key = key.into_key_name().map_err(key_name(LookupBuilder::OPERATION))?;
         let read = |value: &Value| value.get().map_err(|error| Error::value(key.clone(), error));
@@ -127,13 +128,13 @@ impl Published {
         self.data(&key.into_key_name().ok()?).map(|data| &data.proc)
     }
 
-    /// All that was found, with its publishers, in no particular order; never empty.
+    /// All values found, with their publishers, in no particular order; never empty.
     #[doc(alias = "pmix_pdata_t")]
     pub fn found(&self) -> &[Pdata] {
         &self.found
     }
 
-    /// Keys that were not found, in the order they were asked for.
+    /// Keys that were not found, in the order in which they were requested.
     pub fn missing(&self) -> &[KeyName] {
         &self.missing
     }

@@ -1,5 +1,5 @@
-//! The operations, one file each: its builder, its request, its result. They build on [`core`](crate::core), and on each
-//! other only where one is made of others.
+//! The operations, one file each: its builder, its request, its result. They build on [`core`](crate::core), and on
+//! each other only where one operation consists of others.
 
 mod abort;
 mod allocate;

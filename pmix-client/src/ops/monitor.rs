@@ -6,7 +6,7 @@ use pmix_types::{DataRange, Info, Key, Status, ValueType, keys};
 use super::builder::{Draft, builder, directed};
 use crate::core::Core;
 use crate::error::Error;
-use crate::key::TypedKey;
+use pmix_types::TypedKey;
 
 builder! {
     /// A request for monitoring. Await it to send it and get the results, which may be empty (MON-04).
@@ -52,14 +52,13 @@ builder! {
     /// ```
     ///
     /// # Errors
-    /// When awaited: `ERR_NOT_SUPPORTED` if neither server nor host can monitor that, `ERR_NO_PERMISSIONS` for a file if
-    /// the server is another user's, `ERR_BAD_PARAM` for invalid
-    /// directives, `ERR_EXISTS` for a label that is in use, `ERR_OUT_OF_RESOURCE` if the process has too many
-    /// monitors, errors of the host, `ERR_TIMEOUT`, `ERR_UNREACH` for a singleton, [`Error::Lost`],
-    /// `ERR_INIT` after finalize.
+    /// When awaited: `ERR_NOT_SUPPORTED` if neither server nor host supports such a monitor, `ERR_NO_PERMISSIONS` for a
+    /// file if the server belongs to another user, `ERR_BAD_PARAM` for invalid directives, `ERR_EXISTS` for a label
+    /// that is in use, `ERR_OUT_OF_RESOURCE` if the process has too many monitors, errors of the host, `ERR_TIMEOUT`,
+    /// `ERR_UNREACH` for a singleton, [`Error::Lost`], `ERR_INIT` after finalize.
     ///
     /// # Cancel safety
-    /// Not safe: once sent, the request takes its course.
+    /// Not safe: dropping the future does not cancel a request that was sent.
     MonitorBuilder("monitoring", Monitor) -> Vec<Info>
 }
 
@@ -92,49 +91,49 @@ impl MonitorBuilder {
         }
     }
 
-    /// The caller's label for the monitor, to cancel it by (MON-03).
+    /// The caller's label for the monitor, by which it can be cancelled (MON-03).
     #[doc(alias = "PMIX_MONITOR_ID")]
     pub fn id(self, id: impl Into<String>) -> Self {
         self.directive(keys::MONITOR_ID, id)
     }
 
-    /// How many heartbeats may be missed before the event is raised; none if not given (MON-02).
+    /// How many heartbeats may be missed before the event is raised; none by default (MON-02).
     #[doc(alias = "PMIX_MONITOR_HEARTBEAT_DROPS")]
     pub fn heartbeat_drops(self, heartbeats: u32) -> Self {
         self.directive(keys::MONITOR_HEARTBEAT_DROPS, heartbeats)
     }
 
-    /// The file must grow from one look to the next.
+    /// The file must grow from one check to the next.
     #[doc(alias = "PMIX_MONITOR_FILE_SIZE")]
     pub fn file_size(self) -> Self {
         self.directive(keys::MONITOR_FILE_SIZE, true)
     }
 
-    /// The file's access time must move from one look to the next. Many file systems keep it late or not at all.
+    /// The file's access time must change from one check to the next. Many file systems update it late or not at all.
     #[doc(alias = "PMIX_MONITOR_FILE_ACCESS")]
     pub fn file_access(self) -> Self {
         self.flag(&keys::MONITOR_FILE_ACCESS)
     }
 
-    /// The file's modification time must move from one look to the next.
+    /// The file's modification time must change from one check to the next.
     #[doc(alias = "PMIX_MONITOR_FILE_MODIFY")]
     pub fn file_modify(self) -> Self {
         self.flag(&keys::MONITOR_FILE_MODIFY)
     }
 
-    /// How many looks in a row may see no change before the event is raised; none if not given.
+    /// How many consecutive checks may find no change before the event is raised; none by default.
     #[doc(alias = "PMIX_MONITOR_FILE_DROPS")]
     pub fn file_drops(self, looks: u32) -> Self {
         self.directive(keys::MONITOR_FILE_DROPS, looks)
     }
 
-    /// A flag, as the Standard has it; in the headers it is a text.
+    /// A flag in the text of the Standard; the headers have a string.
     fn flag(mut self, key: &Key<String>) -> Self {
         self.draft.request.directives.push(Info::dynamic(key.key_name(), true));
         self
     }
 
-    /// The process reacts itself: the host takes no action of its own (MON-03).
+    /// The process itself reacts to the event: the host takes no action (MON-03).
     #[doc(alias = "PMIX_MONITOR_APP_CONTROL")]
     pub fn app_control(self) -> Self {
         self.directive(keys::MONITOR_APP_CONTROL, true)
@@ -153,8 +152,8 @@ impl MonitorBuilder {
 }
 
 builder! {
-    /// A heartbeat, or a request to end monitors. Await it to send it. See [`Client::heartbeat`](crate::Client::heartbeat) and
-    /// [`Client::cancel_monitors`](crate::Client::cancel_monitors).
+    /// A heartbeat, or a request to end monitors; await it to send it. See
+    /// [`Client::heartbeat`](crate::Client::heartbeat) and [`Client::cancel_monitors`](crate::Client::cancel_monitors).
     ///
     /// # Examples
     /// ```
@@ -174,12 +173,12 @@ builder! {
     /// ```
     ///
     /// # Errors
-    /// When awaited: `ERR_NOT_FOUND` if there is no monitor to be ended, `ERR_NOT_SUPPORTED` if neither server nor host
-    /// has any, errors of the host, `ERR_TIMEOUT`, `ERR_UNREACH` for a singleton, [`Error::Lost`], `ERR_INIT` after
-    /// finalize.
+    /// When awaited: `ERR_NOT_FOUND` if there is no monitor to end, `ERR_NOT_SUPPORTED` if neither server nor host
+    /// supports monitoring, errors of the host, `ERR_TIMEOUT`, `ERR_UNREACH` for a singleton, [`Error::Lost`],
+    /// `ERR_INIT` after finalize.
     ///
     /// # Cancel safety
-    /// Not safe: once sent, it takes its course.
+    /// Not safe: dropping the future does not cancel a request that was sent.
     MonitorSignBuilder("monitoring", Monitor) -> ()
 }
 

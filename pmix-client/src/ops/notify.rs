@@ -4,7 +4,7 @@ use pmix_types::{DataArray, DataRange, Directives, Event, Info, Key, Procs, Valu
 use super::builder::{Draft, builder};
 use crate::core::Core;
 use crate::error::Error;
-use crate::key::TypedKey;
+use pmix_types::TypedKey;
 
 builder! {
     /// An event notification. Await it to send it. See [`Client::notify`](crate::Client::notify).
@@ -30,12 +30,13 @@ builder! {
     /// ```
     ///
     /// # Errors
-    /// When awaited: `ERR_UNREACH` for a singleton, [`Error::Lost`] if the connection is or gets lost, `ERR_INIT` after
-    /// finalize, `ERR_NO_PERMISSIONS` for an event of a group (`GROUP_ID`) that servers tell of, such as
-    /// `GROUP_INVITE_DECLINED`, with another process in `EVENT_AFFECTED_PROC`, and errors of the server.
+    /// When awaited: `ERR_UNREACH` for a singleton, [`Error::Lost`] if the connection is lost, `ERR_INIT` after
+    /// finalize, `ERR_NO_PERMISSIONS` for an event of a group (`GROUP_ID`) that only servers raise about other
+    /// processes, such as `GROUP_INVITE_DECLINED`, if `EVENT_AFFECTED_PROC` is not the caller, and errors of the
+    /// server.
     ///
     /// # Cancel safety
-    /// Once sent the event stands.
+    /// Not safe: dropping the future does not withdraw an event that was sent.
     plain NotifyBuilder("notify event", Event) -> ()
 }
 
@@ -45,7 +46,7 @@ impl NotifyBuilder {
         Self::new(Draft::new(core, event))
     }
 
-    /// The processes that may receive the event; the own namespace by default.
+    /// The processes that may receive the event; the caller's namespace by default.
     pub const fn range(mut self, range: DataRange) -> Self {
         self.draft.request.range = range;
         self
@@ -58,7 +59,7 @@ impl NotifyBuilder {
         self.range(DataRange::CUSTOM).replace(&keys::EVENT_CUSTOM_RANGE, procs)
     }
 
-    /// Delivers the event only to handlers registered for this very code (EVT-10).
+    /// Delivers the event only to handlers that are registered for its code, not to default handlers (EVT-10).
     #[doc(alias = "PMIX_EVENT_NON_DEFAULT")]
     pub fn non_default(self) -> Self {
         self.replace(&keys::EVENT_NON_DEFAULT, true)

@@ -16,9 +16,8 @@ const OPERATION: &str = "register events";
 /// An event handler to register: choose its place in the chain, then pass it to
 /// [`HandlerBuilder::handle`]. See [`Client::on_event`](crate::Client::on_event).
 ///
-/// The chain runs in this order (EVT-01): the first handler; those for one code; those for several codes; those for
-/// all codes; the last handler. Within such a category a new handler stands in front unless it says otherwise
-/// (EVT-02).
+/// The chain runs in this order (EVT-01): the first handler; those for one code; those for several codes; those for all
+/// codes; the last handler. Within each category a new handler comes first by default (EVT-02).
 #[derive(Clone, Debug)]
 #[must_use = "a handler is registered by `handle`"]
 pub struct HandlerBuilder {
@@ -33,8 +32,8 @@ impl HandlerBuilder {
         Self { draft: Draft::new(core, RegisterEvents::new(codes.into_iter().collect())) }
     }
 
-    /// Gives it a name, for others to stand beside it and to know its results; no two handlers of a process may
-    /// have the same (EVT-05).
+    /// Gives the handler a name, by which others can be placed before or after it and can identify its results. Names
+    /// are unique in a process (EVT-05).
     #[doc(alias = "PMIX_EVENT_HDLR_NAME")]
     pub fn name(self, name: impl Into<String>) -> Self {
         self.directive(keys::EVENT_HDLR_NAME, name)
@@ -64,36 +63,36 @@ impl HandlerBuilder {
         self.directive(keys::EVENT_HDLR_LAST_IN_CATEGORY, true)
     }
 
-    /// Stands right before the handler of this name, which must be of the same category (EVT-04).
+    /// Places it directly before the handler with this name, which must be of the same category (EVT-04).
     #[doc(alias = "PMIX_EVENT_HDLR_BEFORE")]
     pub fn before(self, name: impl Into<String>) -> Self {
         self.directive(keys::EVENT_HDLR_BEFORE, name)
     }
 
-    /// Stands right after the handler of this name, which must be of the same category (EVT-04).
+    /// Places it directly after the handler with this name, which must be of the same category (EVT-04).
     #[doc(alias = "PMIX_EVENT_HDLR_AFTER")]
     pub fn after(self, name: impl Into<String>) -> Self {
         self.directive(keys::EVENT_HDLR_AFTER, name)
     }
 
-    /// Stands in front of its category: the default.
+    /// Places it at the front of its category: the default.
     #[doc(alias = "PMIX_EVENT_HDLR_PREPEND")]
     pub fn prepend(self) -> Self {
         self.directive(keys::EVENT_HDLR_PREPEND, true)
     }
 
-    /// Stands at the end of its category.
+    /// Places it at the end of its category.
     #[doc(alias = "PMIX_EVENT_HDLR_APPEND")]
     pub fn append(self) -> Self {
         self.directive(keys::EVENT_HDLR_APPEND, true)
     }
 
-    /// Registers the handler. It is called for each event that it asks for, one at a time, from a task of the
-    /// client's: it may take its time and may call the client, but later events wait for it, up to 512 of them. See
-    /// [`HandlerRegistration`] for its end.
+    /// Registers the handler. A task of the client calls it for each of its events, one at a time. It may take long and
+    /// may call the client, but later events wait for it: up to 512, further ones are lost. [`HandlerRegistration`]
+    /// ends the registration.
     ///
-    /// The closure returns a future with what it has done: nothing, a [`Status`], or a [`HandlerOutcome`] with
-    /// results for the handlers that follow. One that panics has failed with `ERROR`; the chain goes on.
+    /// The future of the closure returns `()`, a [`Status`], or a [`HandlerOutcome`] with results for the handlers that
+    /// follow. A panic counts as the status `ERROR`; the chain continues.
     ///
     /// A closure that holds a clone of the client keeps the connection open until the handler is deregistered or the
     /// client is finalized.
@@ -127,13 +126,13 @@ impl HandlerBuilder {
     /// ```
     ///
     /// # Errors
-    /// `ERR_EVENT_REGISTRATION` if the name or place is taken, or if the handler is to stand beside one that is not
-    /// there or of another category; `ERR_BAD_PARAM` for directives that exclude each other; `ERR_OUT_OF_RESOURCE`
-    /// if the process has too many registrations; `ERR_UNREACH` for a singleton, [`Error::Lost`] if the connection is
-    /// or gets lost, `ERR_INIT` after finalize.
+    /// `ERR_EVENT_REGISTRATION` if the name or place is taken, or if the handler is to be placed next to one that does
+    /// not exist or is of another category; `ERR_BAD_PARAM` for directives that exclude each other;
+    /// `ERR_OUT_OF_RESOURCE` if the process has too many registrations; `ERR_UNREACH` for a singleton, [`Error::Lost`]
+    /// if the connection is lost, `ERR_INIT` after finalize.
     ///
     /// # Cancel safety
-    /// Dropping the future before it is ready makes no registration, or takes it back.
+    /// Safe: a registration that was sent is removed.
     #[doc(alias = "PMIx_Register_event_handler")]
     pub async fn handle<H, F, R>(self, handler: H) -> Result<HandlerRegistration, Error>
     where
@@ -183,10 +182,11 @@ fn tell(connection: &Arc<Connection>) -> Tell {
 /// A handler in the chain. Dropping it deregisters the handler without waiting; [`HandlerRegistration::deregister`]
 /// waits and reports errors.
 ///
-/// A call that is under way goes on to its end; none begins after that, and the handler's name and place are free.
+/// A running call of the handler continues to its end, and no other call follows. The handler's name and place become
+/// free.
 ///
-/// It does not keep the connection open. When the connection is lost, a handler that listens for
-/// `ERR_LOST_CONNECTION` is called a last time (EVT-21).
+/// It does not keep the connection open. When the connection is lost, a handler that is registered for
+/// `ERR_LOST_CONNECTION` is called one last time (EVT-21).
 #[derive(Debug)]
 #[must_use = "dropping a registration ends it"]
 pub struct HandlerRegistration {
@@ -202,19 +202,19 @@ impl HandlerRegistration {
         &self.handler.name
     }
 
-    /// Events lost so far because handlers took too long, or the process did not read fast enough. In the latter
-    /// case some may have been for others.
+    /// Number of events lost so far because handlers took too long, or because the process did not read fast enough. In
+    /// the latter case, some may have been for other registrations.
     pub fn missed(&self) -> u64 {
         self.handler.missed()
     }
 
-    /// Ends the registration. No call of the handler begins after this (EVT-15).
+    /// Ends the registration. No call of the handler starts after this (EVT-15).
     ///
     /// # Errors
-    /// Those of the connection; if it is gone, so is the registration.
+    /// Errors of the connection; without a connection the registration has ended anyway.
     ///
     /// # Cancel safety
-    /// The registration ends all the same when the future is dropped.
+    /// Safe: the registration also ends if the future is dropped.
     #[doc(alias = "PMIx_Deregister_event_handler")]
     pub async fn deregister(mut self) -> Result<(), Error> {
         let Some(connection) = self.connection.upgrade() else { return Ok(()) };

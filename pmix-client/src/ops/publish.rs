@@ -3,13 +3,13 @@ use pmix_types::{DataArray, DataRange, Info, Persistence, Procs, Value, keys};
 
 use super::builder::{builder, directed};
 use crate::error::Error;
-use crate::key::AnyKey;
+use pmix_types::AnyKey;
 
 builder! {
     /// Data to publish. Await it to publish it. See [`Client::publish`](crate::Client::publish).
     ///
-    /// When the future is ready the data can be looked up (PUB-03); with [`Persistence::INDEF`] and a host that has a
-    /// durable store it is on disk then.
+    /// When the future is ready, the data can be looked up (PUB-03). With [`Persistence::INDEF`] and a host that has a
+    /// durable store, it is then also on disk.
     ///
     /// # Examples
     /// Two jobs that meet, and what happens without a server:
@@ -41,16 +41,15 @@ builder! {
     /// ```
     ///
     /// # Errors
-    /// When awaited: `ERR_BAD_PARAM` without data and for a text that is no key, `ERR_DUPLICATE_KEY` if a key is
-    /// published already in the same range, after which nothing of the call is published (PUB-04), `ERR_OUT_OF_RESOURCE` if the
-    /// user would have more published than the host allows, `ERR_UNREACH` if the node that keeps the data cannot be
-    /// reached and for a singleton, which has nobody to publish to, `ERR_NOT_SUPPORTED` if the host keeps no
-    /// data (PUB-17) or does not know a required directive, `ERR_TIMEOUT`, [`Error::Lost`] if the connection is or gets
-    /// lost, and `ERR_INIT` after finalize.
+    /// When awaited: `ERR_BAD_PARAM` without data and for an invalid key, `ERR_DUPLICATE_KEY` if a key is already
+    /// published in the same range, in which case none of the data is published (PUB-04), `ERR_OUT_OF_RESOURCE` if the
+    /// user would have more data published than the host allows, `ERR_UNREACH` if the node that keeps the data cannot
+    /// be reached and for a singleton, `ERR_NOT_SUPPORTED` if the host keeps no data (PUB-17) or does not support a
+    /// required directive, `ERR_TIMEOUT`, [`Error::Lost`] if the connection is lost, and `ERR_INIT` after finalize.
     ///
     /// # Cancel safety
-    /// Not safe: once sent, the data is published; dropping the future only drops the reply. The same goes for
-    /// [`PublishBuilder::timeout`]: after `ERR_TIMEOUT` the data may be there or not.
+    /// Not safe: once the request is sent, the data is published. Dropping the future only drops the reply. The same
+    /// applies to [`PublishBuilder::timeout`]: after `ERR_TIMEOUT` the data may or may not be published.
     PublishBuilder("publish", Publish) -> ()
 }
 
@@ -59,7 +58,7 @@ directed!(Publish);
 impl PublishBuilder {
     /// Adds a key and its value.
     ///
-    /// A key that is a directive of publish, such as [`keys::RANGE`], counts as one and is not published
+    /// A key that is a directive of publish, such as [`keys::RANGE`], is treated as a directive and is not published
     /// (PUB-02).
     pub fn data(mut self, key: impl AnyKey, value: impl Into<Value>) -> Self {
         if let Some(key) = self.draft.checked(key.into_key_name()) {
@@ -70,14 +69,14 @@ impl PublishBuilder {
 
     /// Who can find the data: [`DataRange::SESSION`] by default (PUB-01, PUB-06).
     ///
-    /// The same key may be published once in each range (PUB-05). What is published for [`DataRange::RM`] is for
-    /// the host, and no process can look it up.
+    /// The same key may be published once in each range (PUB-05). Data published in [`DataRange::RM`] is for the host,
+    /// and no process can look it up.
     #[doc(alias = "PMIX_RANGE")]
     pub fn range(self, range: DataRange) -> Self {
         self.directive(keys::RANGE, range)
     }
 
-    /// Lets these processes find the data, and no others: [`DataRange::CUSTOM`].
+    /// Lets only these processes find the data: [`DataRange::CUSTOM`].
     #[doc(alias = "PMIX_RANGE_CUSTOM")]
     pub fn custom_range(self, procs: impl Into<Procs>) -> Self {
         let procs = DataArray::Proc(self.draft.procs(procs));
@@ -90,8 +89,8 @@ impl PublishBuilder {
         self.directive(keys::PERSISTENCE, persistence)
     }
 
-    /// Users and groups, by their effective ids, that can find the data, in place of all processes of the own
-    /// user (PUB-09). The publisher itself always can.
+    /// Lets processes with these effective user or group ids find the data, instead of those of the publisher's user
+    /// (PUB-09). The publisher itself can always find it.
     #[doc(alias = "PMIX_ACCESS_PERMISSIONS")]
     #[doc(alias = "PMIX_ACCESS_USERIDS")]
     #[doc(alias = "PMIX_ACCESS_GRPIDS")]

@@ -62,12 +62,13 @@ builder! {
     /// ```
     ///
     /// # Errors
-    /// When awaited: `ERR_BAD_PARAM` without processes or channels, `ERR_NOT_SUPPORTED` for standard input (IOF-02) and if
-    /// the host does not forward output or not that of this channel (IOF-04), `ERR_NOT_FOUND` if no such process is known,
-    /// `ERR_UNREACH` for a singleton, [`Error::Lost`] if the connection is or gets lost, and `ERR_INIT` after finalize.
+    /// When awaited: `ERR_BAD_PARAM` without processes or channels, `ERR_NOT_SUPPORTED` for standard input (IOF-02) and
+    /// if the host does not forward output, or not that of a requested channel (IOF-04), `ERR_NOT_FOUND` if no such
+    /// process is known, `ERR_UNREACH` for a singleton, [`Error::Lost`] if the connection is lost, and `ERR_INIT` after
+    /// finalize.
     ///
     /// # Cancel safety
-    /// Dropping the future before it is ready makes no registration, or takes it back.
+    /// Safe: a subscription that was sent is removed.
     untimed OutputBuilder("pull output", Wanted) -> OutputStream
 }
 
@@ -84,22 +85,22 @@ impl OutputBuilder {
         self
     }
 
-    /// Copies the output, so that it still goes where it went before. By default it is redirected until the stream is
-    /// dropped or the process ends (IOF-03).
+    /// Copies the output, which then also goes to its previous destination. By default, it is redirected until the
+    /// stream is dropped or the process ends (IOF-03).
     #[doc(alias = "PMIX_IOF_COPY")]
     pub fn copy(self) -> Self {
         self.directive(keys::IOF_COPY, true)
     }
 
-    /// Number of bytes of a channel to collect before they are delivered, a megabyte at most (IOF-06). Give a
-    /// [time](Self::buffer_time), too, unless the output may wait for ever.
+    /// Number of bytes of a channel to collect before they are delivered, one megabyte at most (IOF-06). Set a
+    /// [time](Self::buffer_time) as well, or output may wait for ever.
     #[doc(alias = "PMIX_IOF_BUFFERING_SIZE")]
     pub fn buffer(self, bytes: u32) -> Self {
         self.directive(keys::IOF_BUFFERING_SIZE, bytes)
     }
 
-    /// Longest time to collect output, in whole seconds; zero for no limit (IOF-06). A time with a fraction of a second is
-    /// refused with `ERR_BAD_PARAM` when the builder is awaited.
+    /// Longest time to collect output, in whole seconds; zero means no limit (IOF-06). A time with a fraction of a
+    /// second is refused with `ERR_BAD_PARAM` when the builder is awaited.
     #[doc(alias = "PMIX_IOF_BUFFERING_TIME")]
     pub fn buffer_time(mut self, time: Duration) -> Self {
         match self.draft.seconds::<u32>(time) {
@@ -108,21 +109,21 @@ impl OutputBuilder {
         }
     }
 
-    /// Number of bytes of a channel that the server keeps until the host has agreed (IOF-05).
+    /// Number of bytes of a channel that the server keeps until the host has accepted the request (IOF-05).
     #[doc(alias = "PMIX_IOF_CACHE_SIZE")]
     pub fn cache(self, bytes: u32) -> Self {
         self.directive(keys::IOF_CACHE_SIZE, bytes)
     }
 
-    /// Has the server drop the oldest output that it keeps until the host has agreed; by default it drops the newest
+    /// Has the server drop the oldest output when this [`cache`](Self::cache) is full; by default it drops the newest
     /// (IOF-05).
     #[doc(alias = "PMIX_IOF_DROP_OLDEST")]
     pub fn drop_oldest(self) -> Self {
         self.directive(keys::IOF_DROP_OLDEST, true)
     }
 
-    /// Number of bytes to hold for a reader that is busy, 1 MiB by default. A larger piece finds room when nothing
-    /// else is held.
+    /// Number of unread bytes that the stream holds, 1 MiB by default. A larger piece is accepted if nothing else is
+    /// held.
     pub const fn capacity(mut self, bytes: usize) -> Self {
         self.draft.request.capacity = bytes;
         self
@@ -142,16 +143,17 @@ impl OutputBuilder {
     }
 }
 
-/// Output of processes. The order is kept for each channel of each process, not among them (IOF-09).
+/// A stream of the output of processes. The order is preserved within each channel of a process, but not between them
+/// (IOF-09).
 ///
-/// The stream owns its registration: dropping it takes the registration back, without waiting, and output that was
-/// taken away goes back to where it went before. It does not keep the connection open.
+/// The stream owns its subscription: dropping it ends the subscription without waiting, and redirected output goes to
+/// its previous destination again. The stream does not keep the connection open.
 ///
-/// It holds as many bytes as [`OutputBuilder::capacity`] says. What is beyond that is lost, and
-/// [`OutputError::Lagged`] stands in its place; the processes are never held back.
+/// It holds up to [`OutputBuilder::capacity`] unread bytes. Further output is lost, and [`OutputError::Lagged`] takes
+/// its place; the processes never wait for the reader.
 ///
-/// When the connection is lost the stream gets [`OutputError::Disconnected`], or [`OutputError::Stopped`] if the server
-/// announced that it stops, and ends; after a finalize it just ends.
+/// When the connection is lost, the stream returns [`OutputError::Disconnected`], or [`OutputError::Stopped`] if the
+/// server announced that it stops, and ends. After a finalize it ends without an error.
 #[derive(Debug)]
 #[must_use = "dropping a stream ends its registration"]
 pub struct OutputStream {
@@ -162,7 +164,7 @@ pub struct OutputStream {
 }
 
 impl OutputStream {
-    /// The next piece; `None` at the end.
+    /// Returns the next piece; `None` at the end.
     ///
     /// # Errors
     /// [`OutputError`] where output is missing and where the connection was lost.
@@ -173,14 +175,13 @@ impl OutputStream {
         poll_fn(|context| self.queue.poll_next(context)).await
     }
 
-    /// Ends the registration. What was collected for it can still be read, what is written from now on cannot
-    /// (IOF-07).
+    /// Ends the subscription. Output collected so far can still be read; later output cannot (IOF-07).
     ///
     /// # Errors
-    /// Those of the connection; if it is gone, so is the registration.
+    /// Errors of the connection; without a connection the subscription has ended anyway.
     ///
     /// # Cancel safety
-    /// The registration may go on when the future is dropped; call it again, or drop the stream.
+    /// The subscription may continue if the future is dropped: call this again, or drop the stream.
     #[doc(alias = "PMIx_IOF_deregister")]
     pub async fn stop(&mut self) -> Result<(), Error> {
         let (Some(registration), Some(connection)) = (self.registration, self.connection.upgrade()) else {

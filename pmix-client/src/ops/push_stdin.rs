@@ -5,12 +5,12 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::core::Core;
 use crate::error::Error;
-use crate::key::TypedKey;
+use pmix_types::TypedKey;
 
 /// Largest piece that is read ahead.
 const CHUNK: usize = 64 << 10;
 
-/// Input for processes; see [`Client::push_stdin`](crate::Client::push_stdin).
+/// A sink for the standard input of processes; see [`Client::push_stdin`](crate::Client::push_stdin).
 ///
 /// Dropping it does not close the input of the targets: [`InputSink::close`] does.
 ///
@@ -46,35 +46,36 @@ impl InputSink {
         Self { core, targets, directives: Directives::new() }
     }
 
-    /// Adds a directive to all that is written from now on.
+    /// Adds a directive to all further writes.
     #[must_use]
     pub fn directive<T: ValueType>(mut self, key: impl TypedKey<T>, value: impl Into<T>) -> Self {
         self.directives.push(Info::new(key.key(), value));
         self
     }
 
-    /// Writes input; ready when it is taken, which says nothing of its delivery (IOF-10). Calls that follow each
-    /// other keep their order.
+    /// Writes input; ready when it is accepted, which does not mean that it was delivered (IOF-10). Consecutive calls
+    /// keep their order.
     ///
     /// # Errors
     /// `ERR_BAD_PARAM` without targets, `ERR_NOT_SUPPORTED` if the host does not forward input, or not to these
-    /// processes (IOF-12), `ERR_NOT_FOUND` if they do not run, `ERR_UNREACH` for a singleton, [`Error::Lost`] if the
-    /// connection is or gets lost, and `ERR_INIT` after finalize.
+    /// processes (IOF-12), `ERR_NOT_FOUND` if they are not running, `ERR_UNREACH` for a singleton, [`Error::Lost`] if
+    /// the connection is lost, and `ERR_INIT` after finalize.
     ///
     /// # Cancel safety
-    /// Once sent it stands.
+    /// Not safe: dropping the future does not undo what was sent.
     pub async fn write(&mut self, data: impl Into<Bytes>) -> Result<(), Error> {
         self.push(data.into(), self.directives.clone()).await
     }
 
-    /// Writes all that can be read, and then closes the input; with the process's own standard input it is what the
-    /// Standard calls forwarding of stdin (IOF-10).
+    /// Copies a reader to the end, and then closes the input of the targets. With the process's own standard input as
+    /// the reader, this is the Standard's forwarding of stdin (IOF-10).
     ///
     /// # Errors
-    /// As [`InputSink::write`]. What cannot be read ends the input like its end; the outer error tells it.
+    /// Those of [`InputSink::write`]. An error of the reader ends the input as its end would, and is in the inner
+    /// result.
     ///
     /// # Cancel safety
-    /// Not safe: what was read may be lost.
+    /// Not safe: input that was read may be lost.
     #[doc(alias = "PMIX_IOF_PUSH_STDIN")]
     pub async fn copy_from(mut self, mut from: impl AsyncRead + Unpin) -> Result<std::io::Result<()>, Error> {
         let mut buffer = BytesMut::new();
@@ -89,13 +90,13 @@ impl InputSink {
         self.close().await.map(|()| end)
     }
 
-    /// Closes the input of the targets: they read its end.
+    /// Closes the standard input of the targets: they read the end of the file.
     ///
     /// # Errors
-    /// As [`InputSink::write`].
+    /// Those of [`InputSink::write`].
     ///
     /// # Cancel safety
-    /// Once sent it stands.
+    /// Not safe: dropping the future does not undo what was sent.
     #[doc(alias = "PMIX_IOF_COMPLETE")]
     pub async fn close(self) -> Result<(), Error> {
         let directives = self.directives.clone().with(&keys::IOF_COMPLETE, true);

@@ -3,7 +3,7 @@ use pmix_types::{ProcId, Scope, Status, Value};
 
 use crate::core::Core;
 use crate::error::{Error, key_name};
-use crate::key::AnyKey;
+use pmix_types::AnyKey;
 
 /// Stages a value of the process itself.
 pub(crate) fn put(core: &Core, scope: Scope, key: impl AnyKey, value: Value) -> Result<(), Error> {
@@ -19,7 +19,7 @@ pub(crate) fn put(core: &Core, scope: Scope, key: impl AnyKey, value: Value) -> 
         let failure = Failure::new(Status::ERR_NOT_SUPPORTED, problem);
         return Err(Error::failed(OPERATION, failure).about(None, Some(&key)));
     }
-    core.store_mut().put(PutEntry { scope, key, value });
+    core.store_mut().put(PutEntry::new(scope, key, value));
     Ok(())
 }
 

@@ -6,11 +6,11 @@ use pmix_types::{
 
 use crate::core::Core;
 use crate::error::{Error, key_name};
-use crate::key::{AnyKey, KeyOf};
+use pmix_types::{AnyKey, KeyOf};
 
 const OPERATION: &str = "query";
 
-/// What [`Client::query`](crate::Client::query) found.
+/// The results of [`Client::query`](crate::Client::query).
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueryResults {
     status: Status,
@@ -24,7 +24,7 @@ pub struct QueryResults {
 pub struct QueryResult {
     /// The qualifiers of the query; empty if it had none.
     pub qualifiers: Directives,
-    /// One info a key that was found, never empty; a key may have a single value or an array.
+    /// One info per key that was found; never empty. A key may have a single value or an array.
     pub infos: Vec<Info>,
 }
 
@@ -34,13 +34,12 @@ impl QueryResults {
         self.status
     }
 
-    /// One entry a query that was answered, in the order of the queries.
+    /// One entry per answered query, in the order of the queries.
     pub fn results(&self) -> &[QueryResult] {
         &self.results
     }
 
-    /// Keys that were not found, in the order they were asked for; a key that is asked for in two queries may
-    /// be missing twice.
+    /// Keys that were not found, in the order in which they were requested. A key of two queries may be missing twice.
     pub fn missing(&self) -> &[KeyName] {
         &self.missing
     }
@@ -48,7 +47,7 @@ impl QueryResults {
     /// The first value found for a key, by its type; `None` if it was not found.
     ///
     /// # Errors
-    /// [`Error::Value`] for a value of another type, `ERR_BAD_PARAM` for a text that is no key.
+    /// [`Error::Value`] for a value of another type, `ERR_BAD_PARAM` for an invalid key.
     pub fn get<T: ValueType>(&self, key: impl KeyOf<T>) -> Result<Option<T>, Error> {
         let key = key.into_key_name().map_err(key_name(OPERATION))?;
         let read = |value: &Value| value.get().map_err(|error| Error::value(key.clone(), error));
@@ -66,7 +65,7 @@ impl QueryResults {
     }
 
     /// The attributes that a function takes at a level, from the answer to [`Query::attributes`]; `None` if the level
-    /// does not support the function, or was not asked for (ATT-06).
+    /// does not support the function, or was not queried (ATT-06).
     ///
     /// # Examples
     /// ```
@@ -138,20 +137,20 @@ pub(crate) async fn query(core: &Core, queries: Vec<Query>) -> Result<QueryResul
     }
 }
 
-/// Answers queries for what the library knows of itself: the only ones that work before init.
+/// Answers queries about the library itself, the only ones that are allowed before init.
 ///
 /// These are the keys `QUERY_STABLE_ABI_VERSION` and `QUERY_PROVISIONAL_ABI_VERSION` (QRY-14).
 ///
 /// # Errors
-/// `ERR_INIT` if anything else is asked, `ERR_BAD_PARAM` without queries or for one without keys.
+/// `ERR_INIT` for any other key, `ERR_BAD_PARAM` without queries or for a query without keys.
 ///
 /// # Examples
 /// ```
 /// use pmix_client::types::{Query, Status, keys};
 ///
-/// let results = pmix_client::query_before_init([Query::new(&keys::QUERY_STABLE_ABI_VERSION)])?;
+/// let results = pmix_client::query_before_init([Query::new(keys::QUERY_STABLE_ABI_VERSION)])?;
 /// assert_eq!(results.get(keys::QUERY_STABLE_ABI_VERSION)?.as_deref(), Some("0.0"));
-/// let error = pmix_client::query_before_init([Query::new(&keys::QUERY_NAMESPACES)]).unwrap_err();
+/// let error = pmix_client::query_before_init([Query::new(keys::QUERY_NAMESPACES)]).unwrap_err();
 /// assert_eq!(error.status(), Status::ERR_INIT);
 /// # Ok::<(), pmix_client::Error>(())
 /// ```
@@ -161,7 +160,7 @@ pub(crate) async fn query(core: &Core, queries: Vec<Query>) -> Result<QueryResul
 pub fn query_before_init(queries: impl IntoIterator<Item = Query>) -> Result<QueryResults, Error> {
     let queries: Vec<_> = queries.into_iter().collect();
     of_library(&queries)?.ok_or_else(|| {
-        let problem = "before init only the versions of the binary interface can be asked for";
+        let problem = "before init, only the ABI versions can be queried";
         Error::failed(OPERATION, Failure::new(Status::ERR_INIT, problem))
     })
 }
@@ -169,7 +168,7 @@ pub fn query_before_init(queries: impl IntoIterator<Item = Query>) -> Result<Que
 /// The answer if all keys are of the library alone.
 fn of_library(queries: &[Query]) -> Result<Option<QueryResults>, Error> {
     if queries.is_empty() || queries.iter().any(|query| query.keys.is_empty()) {
-        return Err(Error::bad_param(OPERATION, "every query has to ask for a key"));
+        return Err(Error::bad_param(OPERATION, "every query needs at least one key"));
     }
     let answer = |key: &KeyName| Some(Info::dynamic(key.clone(), Query::answer_of_library(key)?));
     let result = |query: &Query| Some(query.results(query.keys.iter().map(answer).collect::<Option<_>>()?));
@@ -196,7 +195,7 @@ fn of_process(queries: &[Query], attributes: &AttributeRegistry) -> Option<Resul
 /// Takes a `QUERY_RESULTS` apart: qualifiers first, if there are any, then an info a key (QRY-02).
 fn read_result(info: Info) -> Result<QueryResult, Error> {
     let Some(infos) = info.value.as_infos().filter(|_| info.is(&keys::QUERY_RESULTS)) else {
-        return Err(Error::protocol(format!("{} is no result of a query", info.key)));
+        return Err(Error::protocol(format!("{} is not a query result", info.key)));
     };
     let mut result = QueryResult::default();
     for info in infos {

@@ -30,7 +30,7 @@ builder! {
     /// `ERR_UNREACH` for a singleton, [`Error::Lost`], `ERR_INIT` after finalize.
     ///
     /// # Cancel safety
-    /// Not safe: once sent, the request takes its course.
+    /// Not safe: dropping the future does not cancel a request that was sent.
     SessionControlBuilder("session control", SessionControl) -> Vec<Info>
 }
 

@@ -9,7 +9,8 @@ use crate::error::Error;
 builder! {
     /// A request to start a job; await it for the namespace of the job. See [`Client::spawn`](crate::Client::spawn).
     ///
-    /// Directives given here hold for all applications of the job; those of an [`App`](pmix_types::App) win (SPN-01).
+    /// Directives given here apply to all applications of the job; those of an [`App`](pmix_types::App) override them
+    /// (SPN-01).
     ///
     /// # Examples
     /// ```
@@ -19,7 +20,7 @@ builder! {
     ///
     /// let workers = App::new("./worker", 4).arg("--fast").env("THREADS", "2");
     /// // the directives of an application win
-    /// let logger = App::new("./logger", 1).directive(&keys::HOST, "n0");
+    /// let logger = App::new("./logger", 1).directive(keys::HOST, "n0");
     /// let child = client.spawn([workers, logger]).hosts(["n1", "n2"]).wdir("/tmp").notify_completion().await?;
     /// assert_eq!(client.job(&child).get(keys::JOB_SIZE).await?, 5);
     /// # Ok(())
@@ -35,54 +36,56 @@ builder! {
     /// ```
     ///
     /// # Errors
-    /// When awaited: `ERR_BAD_PARAM` without applications, `ERR_NOT_SUPPORTED` if the host starts no jobs or not with a
-    /// directive that is required, one of the `ERR_JOB_*` statuses if a process could not be started (SPN-06), such as
-    /// `ERR_JOB_EXE_NOT_FOUND`, `ERR_JOB_APP_NOT_EXECUTABLE`, `ERR_JOB_WDIR_NOT_FOUND` and `ERR_JOB_FAILED_TO_MAP`, and
-    /// then none is left running; `ERR_TIMEOUT` if that took too long, `ERR_UNREACH` for a singleton, [`Error::Lost`] if the
-    /// connection is or gets lost, `ERR_INIT` after finalize, and errors of the host.
+    /// When awaited: `ERR_BAD_PARAM` without applications, `ERR_NOT_SUPPORTED` if the host does not start jobs or does
+    /// not support a required directive; one of the `ERR_JOB_*` statuses if a process could not be started (SPN-06),
+    /// such as `ERR_JOB_EXE_NOT_FOUND`, `ERR_JOB_APP_NOT_EXECUTABLE`, `ERR_JOB_WDIR_NOT_FOUND` and
+    /// `ERR_JOB_FAILED_TO_MAP`, in which case no process is left running; `ERR_TIMEOUT` if the start took too long,
+    /// `ERR_UNREACH` for a singleton, [`Error::Lost`] if the connection is lost, `ERR_INIT` after finalize, and errors
+    /// of the host.
     ///
     /// # Cancel safety
-    /// Not safe: once sent, the job is started; dropping the future only drops its name.
+    /// Not safe: once the request is sent, the job is started. Dropping the future only drops its namespace.
     SpawnBuilder("spawn", Spawn) -> Nspace
 }
 
 directed!(Spawn);
 
 impl SpawnBuilder {
-    /// The directory to start in.
+    /// The working directory of the processes.
     #[doc(alias = "PMIX_WDIR")]
     pub fn wdir(self, dir: impl Into<String>) -> Self {
         self.directive(keys::WDIR, dir)
     }
 
-    /// Where programs that are named without a path are installed: they are looked for in its `bin`, their libraries
-    /// in its `lib`.
+    /// The installation directory of programs that are named without a path: programs are searched in its `bin`, their
+    /// libraries in its `lib`.
     #[doc(alias = "PMIX_PREFIX")]
     pub fn prefix(self, dir: impl Into<String>) -> Self {
         self.directive(keys::PREFIX, dir)
     }
 
-    /// Starts in a directory of the session, which goes with it; not together with [`SpawnBuilder::wdir`].
+    /// Starts the processes in a directory of the session, which is removed with it. Cannot be combined with
+    /// [`SpawnBuilder::wdir`].
     #[doc(alias = "PMIX_SET_SESSION_CWD")]
     pub fn session_cwd(self) -> Self {
         self.directive(keys::SET_SESSION_CWD, true)
     }
 
-    /// The nodes to use, by name (SPN-02). One that the host does not know fails the spawn with
-    /// `ERR_JOB_FAILED_TO_MAP`, as does an empty list.
+    /// The nodes to use, by name (SPN-02). The spawn fails with `ERR_JOB_FAILED_TO_MAP` if the host does not know one
+    /// of them, or if the list is empty.
     #[doc(alias = "PMIX_HOST")]
     pub fn hosts<S: AsRef<str>>(self, nodes: impl IntoIterator<Item = S>) -> Self {
         self.directive(keys::HOST, comma_list(nodes))
     }
 
-    /// A file that names the nodes to use, one a line; what else is on the line is for others to read. With
-    /// [`SpawnBuilder::hosts`], those must be among them.
+    /// A file that names the nodes to use, one per line; the rest of each line is ignored. If [`SpawnBuilder::hosts`]
+    /// are also given, they must be in the file.
     #[doc(alias = "PMIX_HOSTFILE")]
     pub fn hostfile(self, file: impl Into<String>) -> Self {
         self.directive(keys::HOSTFILE, file)
     }
 
-    /// Nodes to add to the allocation; `ERR_JOB_ALLOC_FAILED` if the host cannot have them.
+    /// Nodes to add to the allocation; `ERR_JOB_ALLOC_FAILED` if the host cannot add them.
     #[doc(alias = "PMIX_ADD_HOST")]
     pub fn add_hosts<S: AsRef<str>>(self, nodes: impl IntoIterator<Item = S>) -> Self {
         self.directive(keys::ADD_HOST, comma_list(nodes))
@@ -94,13 +97,13 @@ impl SpawnBuilder {
         self.directive(keys::ADD_HOSTFILE, file)
     }
 
-    /// Sets a variable of the environment, whatever it was (SPN-03).
+    /// Sets a variable of the environment, replacing any earlier value (SPN-03).
     #[doc(alias = "PMIX_SET_ENVAR")]
     pub fn set_envar(self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.directive(keys::SET_ENVAR, envar(name, value, '\0'))
     }
 
-    /// Sets a variable of the environment unless it is set.
+    /// Sets a variable of the environment if it is not yet set.
     #[doc(alias = "PMIX_ADD_ENVAR")]
     pub fn add_envar(self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.directive(keys::ADD_ENVAR, envar(name, value, '\0'))
@@ -112,26 +115,26 @@ impl SpawnBuilder {
         self.directive(keys::UNSET_ENVAR, name)
     }
 
-    /// Puts a value before that of a variable, parted by an ASCII `separator`.
+    /// Prepends to the value of a variable, with an ASCII `separator` between the parts.
     #[doc(alias = "PMIX_PREPEND_ENVAR")]
     pub fn prepend_envar(self, name: impl Into<String>, value: impl Into<String>, separator: char) -> Self {
         self.directive(keys::PREPEND_ENVAR, envar(name, value, separator))
     }
 
-    /// Puts a value after that of a variable, parted by an ASCII `separator`.
+    /// Appends to the value of a variable, with an ASCII `separator` between the parts.
     #[doc(alias = "PMIX_APPEND_ENVAR")]
     pub fn append_envar(self, name: impl Into<String>, value: impl Into<String>, separator: char) -> Self {
         self.directive(keys::APPEND_ENVAR, envar(name, value, separator))
     }
 
-    /// Makes a value the first of a variable: where else it stands in there, it is removed.
+    /// Makes `value` the first part of a variable, and removes its other occurrences.
     #[doc(alias = "PMIX_FIRST_ENVAR")]
     pub fn first_envar(self, name: impl Into<String>, value: impl Into<String>, separator: char) -> Self {
         self.directive(keys::FIRST_ENVAR, envar(name, value, separator))
     }
 
-    /// Ends the job with `ERR_TIMEOUT` if it is not done by then; in whole seconds, as
-    /// [`timeout`](SpawnBuilder::timeout), which limits the start instead; zero means no limit (SPN-06).
+    /// Ends the job with `ERR_TIMEOUT` if it runs longer, in whole seconds; zero means no limit (SPN-06).
+    /// [`timeout`](SpawnBuilder::timeout) limits the start of the job instead.
     #[doc(alias = "PMIX_JOB_TIMEOUT")]
     pub fn job_timeout(mut self, limit: Duration) -> Self {
         match self.draft.seconds::<i32>(limit) {
@@ -140,22 +143,22 @@ impl SpawnBuilder {
         }
     }
 
-    /// Requests an event `EVENT_JOB_END` when the processes of the job have ended (SPN-05). It has the job's `NSPACE`, its
-    /// time `EVENT_TIMESTAMP`, `JOB_TERM_STATUS`, and of the first process that failed, if one did, `PROCID` and
-    /// `EXIT_CODE`; it comes to the caller only.
+    /// Requests an event `EVENT_JOB_END` when the processes of the job have ended (SPN-05). It has the job's `NSPACE`,
+    /// the `EVENT_TIMESTAMP`, the `JOB_TERM_STATUS`, and the `PROCID` and `EXIT_CODE` of the first process that failed,
+    /// if any. Only the caller receives it.
     #[doc(alias = "PMIX_NOTIFY_COMPLETION")]
     pub fn notify_completion(self) -> Self {
         self.directive(keys::NOTIFY_COMPLETION, true)
     }
 
-    /// Has the output and errors of the new processes forwarded, so that [`Client::pull_output`](crate::Client::pull_output)
-    /// and tools can follow them (IOF-04).
+    /// Has the standard output and error of the new processes forwarded, so that
+    /// [`Client::pull_output`](crate::Client::pull_output) and tools can follow them (IOF-04).
     #[doc(alias = "PMIX_FWD_STDOUT", alias = "PMIX_FWD_STDERR")]
     pub fn forward_output(self) -> Self {
         self.directive(keys::FWD_STDOUT, true).directive(keys::FWD_STDERR, true)
     }
 
-    /// Requests events when the job starts, has been launched and is done: `EVENT_JOB_START`, `LAUNCH_COMPLETE` and
+    /// Requests events when the job starts, has been launched, and has ended: `EVENT_JOB_START`, `LAUNCH_COMPLETE` and
     /// `EVENT_JOB_END` (SPN-05). All have the job's `NSPACE`.
     #[doc(alias = "PMIX_NOTIFY_JOB_EVENTS")]
     pub fn notify_job_events(self) -> Self {
@@ -168,8 +171,8 @@ impl SpawnBuilder {
         self.directive(keys::EVENT_SILENT_TERMINATION, true)
     }
 
-    /// Makes the job independent: it does not end with the caller's job, and neither hears of errors of the other, as
-    /// they do by default (CON-18).
+    /// Makes the job independent: it does not end with the caller's job, and failures in one are not notified to the
+    /// other, as they are by default (CON-18).
     #[doc(alias = "PMIX_SPAWN_CHILD_SEP")]
     pub fn independent(self) -> Self {
         self.directive(keys::SPAWN_CHILD_SEP, true)
@@ -203,7 +206,7 @@ fn comma_list<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
     list
 }
 
-/// A separator that is no ASCII has no place in the type, and none is used.
+/// The type cannot hold a separator outside ASCII; none is used then.
 fn envar(name: impl Into<String>, value: impl Into<String>, separator: char) -> Envar {
     let separator = u8::try_from(separator).ok().filter(u8::is_ascii).unwrap_or(0);
     Envar { name: name.into(), value: value.into(), separator }

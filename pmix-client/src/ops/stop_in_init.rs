@@ -24,7 +24,7 @@ pub(crate) async fn stop_in_init(core: &Core) -> Result<(), Error> {
     let notice =
         NotifyBuilder::of(core.clone(), Status::READY_FOR_DEBUG.into()).range(DataRange::RM).non_default();
     notice.info(keys::BREAKPOINT, BREAKPOINT).await?;
-    tracing::info!(proc = %core.proc(), "waits in init for a debugger");
+    tracing::info!(proc = %core.proc(), "waiting in init for a debugger");
     match releases.recv().await {
         // what was left out was a release, too, as far as this process has asked for anything yet
         Some(Ok(_) | Err(EventError::Lagged { .. })) => releases.close().await,

@@ -4,7 +4,7 @@ use pmix_types::{DataArray, DataRange, Procs, keys};
 use super::builder::{Draft, builder, directed};
 use crate::core::Core;
 use crate::error::Error;
-use crate::key::AnyKey;
+use pmix_types::AnyKey;
 
 builder! {
     /// A request to withdraw published data. Await it to send it. See [`Client::unpublish`](crate::Client::unpublish).
@@ -26,13 +26,14 @@ builder! {
     /// ```
     ///
     /// # Errors
-    /// When awaited: `ERR_BAD_PARAM` for an empty list of keys and for a text that is no key, `ERR_UNREACH` if the node
-    /// that keeps the data cannot be reached and for a singleton, `ERR_NOT_SUPPORTED` if the host keeps no data
-    /// (PUB-17) or does not know a required directive, `ERR_TIMEOUT`, [`Error::Lost`] if the connection is or gets lost,
-    /// and `ERR_INIT` after finalize.
+    /// When awaited: `ERR_BAD_PARAM` for an empty list of keys and for an invalid key, `ERR_UNREACH` if the node that
+    /// keeps the data cannot be reached and for a singleton, `ERR_NOT_SUPPORTED` if the host keeps no data (PUB-17) or
+    /// does not support a required directive, `ERR_TIMEOUT`, [`Error::Lost`] if the connection is lost, and `ERR_INIT`
+    /// after finalize.
     ///
     /// # Cancel safety
-    /// Once sent the data is withdrawn; dropping the future only drops the reply, and doing it again does no harm.
+    /// Not safe: once the request is sent, the data is unpublished. Dropping the future only drops the reply; calling
+    /// it again does no harm.
     UnpublishBuilder("unpublish", Unpublish) -> ()
 }
 
@@ -58,7 +59,7 @@ impl UnpublishBuilder {
         self.directive(keys::RANGE, range)
     }
 
-    /// Withdraws only what was published for just these processes: [`DataRange::CUSTOM`].
+    /// Unpublishes only data that was published for exactly these processes: [`DataRange::CUSTOM`].
     #[doc(alias = "PMIX_RANGE_CUSTOM")]
     pub fn custom_range(self, procs: impl Into<Procs>) -> Self {
         let procs = DataArray::Proc(self.draft.procs(procs));

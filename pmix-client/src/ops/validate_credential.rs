@@ -5,8 +5,8 @@ use super::builder::{builder, directed};
 use crate::error::Error;
 
 builder! {
-    /// A request to check a credential. Await it for what is known of the holder, which may be
-    /// nothing (CRD-02). See [`Client::validate_credential`](crate::Client::validate_credential).
+    /// A request to check a credential. Await it for information about the holder, which may be empty (CRD-02). See
+    /// [`Client::validate_credential`](crate::Client::validate_credential).
     ///
     /// # Examples
     /// ```
@@ -26,8 +26,8 @@ builder! {
     /// ```
     ///
     /// # Errors
-    /// When awaited: the host's status if the credential is not valid, `ERR_NOT_SUPPORTED` if it checks none,
-    /// `ERR_TIMEOUT`, `ERR_UNREACH` for a singleton, [`Error::Lost`], `ERR_INIT` after finalize.
+    /// When awaited: the host's status if the credential is not valid, `ERR_NOT_SUPPORTED` if the host does not
+    /// validate credentials, `ERR_TIMEOUT`, `ERR_UNREACH` for a singleton, [`Error::Lost`], `ERR_INIT` after finalize.
     ///
     /// # Cancel safety
     /// Safe: the reply is dropped.

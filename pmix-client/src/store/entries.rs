@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     fn entry(key: &str, value: i32) -> PutEntry {
-        PutEntry { scope: Scope::GLOBAL, key: key.parse().unwrap(), value: value.into() }
+        PutEntry::new(Scope::GLOBAL, key.parse().unwrap(), value)
     }
 
     #[test]

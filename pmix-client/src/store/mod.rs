@@ -95,7 +95,7 @@ impl Store {
     /// Files a value of any process for this process alone (PUT-09).
     pub(crate) fn store_internal(&mut self, proc: ProcId, key: KeyName, value: Value) {
         let of_nspace = self.internal.entry(proc.nspace).or_default();
-        of_nspace.entry(proc.rank).or_default().insert(PutEntry { scope: Scope::INTERNAL, key, value });
+        of_nspace.entry(proc.rank).or_default().insert(PutEntry::new(Scope::INTERNAL, key, value));
     }
 
     /// Whether a commit has something to send.
@@ -152,7 +152,7 @@ impl Store {
         let Some(Unread { modex, .. }) = self.unread.take() else { return };
         match wire::read_modex(modex) {
             Ok(modex) => self.file(modex),
-            Err(error) => tracing::warn!(%error, "what a fence has collected cannot be read"),
+            Err(error) => tracing::warn!(%error, "the data that a fence has collected cannot be decoded"),
         }
     }
 
@@ -288,7 +288,7 @@ impl Store {
 
     fn caller(&self, nspace: &Nspace) -> Requester<'_> {
         let rank = (*nspace == self.me.nspace).then_some(self.me.rank);
-        Requester { rank, hostname: &self.hostname }
+        Requester::new(rank, &self.hostname)
     }
 }
 

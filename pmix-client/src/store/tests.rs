@@ -28,11 +28,11 @@ fn store() -> Store {
 }
 
 fn entry(scope: Scope, key: &str, value: i32) -> PutEntry {
-    PutEntry { scope, key: key.parse().unwrap(), value: value.into() }
+    PutEntry::new(scope, key.parse().unwrap(), value)
 }
 
 fn modex(proc: ProcId, entries: Vec<PutEntry>) -> Modex {
-    Modex { procs: vec![ProcData { proc, entries }] }
+    Modex::new(vec![ProcData::new(proc, entries)])
 }
 
 fn ask(proc: impl Into<Option<ProcId>>, key: &str, directives: Directives) -> Lookup {
@@ -196,7 +196,7 @@ fn get_05_a_scope_limits_the_search() {
 fn collected(values: &[(u32, i32)]) -> Collected {
     let put = |(rank, value): &(u32, i32)| modex(proc("a", *rank), vec![entry(Scope::GLOBAL, "k", *value)]);
     let procs = values.iter().flat_map(|value| put(value).procs).collect();
-    Collected::Encoded(pmix_proto::modex::encode(&Modex { procs }))
+    Collected::Encoded(pmix_proto::modex::encode(&Modex::new(procs)))
 }
 
 #[test]

@@ -27,12 +27,12 @@ fn failure(path: &Path, error: io::Error) -> Error {
             "there is no such socket; the server has ended, the URI is an old one, or this is a container: then mount \
              the socket's directory into it under the same path"
         }
-        io::ErrorKind::ConnectionRefused => "nobody listens there; the server has ended",
+        io::ErrorKind::ConnectionRefused => "nothing listens there; the server has ended",
         io::ErrorKind::PermissionDenied => {
-            "it is closed to this user; a container must run as the user who started the server (podman: --userns \
+            "this user has no permission; a container must run as the user who started the server (podman: --userns \
              keep-id)"
         }
-        _ => "the operating system does not let us",
+        _ => "the operating system reports an error",
     };
     let address = path.display().to_string();
     Error::Transport(Box::new(TransportError { address, problem: problem.to_owned(), source: Some(error) }))
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn a_socket_of_somebody_else_is_told_from_one_that_is_not_there() {
         let error = failure(Path::new("/there"), io::ErrorKind::PermissionDenied.into()).to_string();
-        assert!(error.contains("/there") && error.contains("closed to this user"), "{error}");
+        assert!(error.contains("/there") && error.contains("this user has no permission"), "{error}");
         assert!(error.contains("a container must run as the user who started the server"), "{error}");
     }
 

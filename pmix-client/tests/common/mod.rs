@@ -48,11 +48,11 @@ pub fn job(nspace: &str) -> Arc<JobData> {
 }
 
 pub fn entry(key: &str, value: impl Into<Value>) -> PutEntry {
-    PutEntry { scope: Scope::GLOBAL, key: key.parse().unwrap(), value: value.into() }
+    PutEntry::new(Scope::GLOBAL, key.parse().unwrap(), value)
 }
 
 pub fn modex(proc: ProcId, entries: Vec<PutEntry>) -> Arc<Modex> {
-    Arc::new(Modex { procs: vec![ProcData { proc, entries }] })
+    Arc::new(Modex::new(vec![ProcData::new(proc, entries)]))
 }
 
 /// Fails the test instead of letting it hang.

@@ -1,7 +1,7 @@
 //! Operations that other nodes wait for: whether a process on this node can still enter them.
 //!
-//! A server learns of an operation when a process enters it. If all participants of its node have ended before, nobody
-//! would tell the other nodes; so the host asks.
+//! A server learns of an operation when a process enters it. If all participants of its node end before that, the
+//! server never learns of it, and the other nodes would wait; so their hosts ask.
 
 use pmix_types::message::{Failure, Request};
 use pmix_types::{Nspace, ProcId, Status, keys};
@@ -68,7 +68,9 @@ impl Absences {
         if self.0.len() < MAX_ABSENCES {
             return Ok(());
         }
-        let message = format!("the host asks about {MAX_ABSENCES} operations of other nodes already");
+        let message = format!(
+            "the host already asks about {MAX_ABSENCES} operations of other nodes, which is the limit"
+        );
         Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message))
     }
 
@@ -170,7 +172,7 @@ fn meaning(request: Request, groups: &Groups) -> Result<(Operation, Vec<ProcId>,
             Ok((Operation::Destruct(destruct.group), members, is_lenient))
         }
         other => {
-            let message = format!("{} is no operation of several processes", other.operation());
+            let message = format!("{} is not a collective", other.operation());
             Err(Failure::new(Status::ERR_BAD_PARAM, message))
         }
     }

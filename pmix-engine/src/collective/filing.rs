@@ -1,4 +1,4 @@
-//! Data that other nodes have sent with the end of a collective; it is filed before participants are told of the end.
+//! Data that other nodes have sent with the end of a collective; it is stored before participants learn of the end.
 
 use bytes::Bytes;
 use pmix_types::Status;

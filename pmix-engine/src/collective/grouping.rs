@@ -1,4 +1,4 @@
-//! Which construct or destruct a process means by the id of a group.
+//! Which construct or destruct a process means when it gives the id of a group.
 
 use pmix_types::message::Failure;
 use pmix_types::{Nspace, ProcId, Status};
@@ -29,7 +29,7 @@ impl Rounds {
         match groups.get(id) {
             Some(group) if group.has(proc) => Ok(group),
             Some(_) => {
-                Err(Failure::new(Status::ERR_NOT_A_MEMBER, format!("{proc} is no member of group {id}")))
+                Err(Failure::new(Status::ERR_NOT_A_MEMBER, format!("{proc} is not a member of group {id}")))
             }
             None if self.is_group(id, groups) => Err(not_complete(id)),
             None => Err(Failure::new(Status::ERR_NOT_FOUND, format!("there is no group {id}"))),
@@ -66,7 +66,7 @@ impl Rounds {
             let message = "the members of a group must all name the same processes, in any order";
             Failure::new(Status::ERR_BAD_PARAM, message)
         } else {
-            Failure::new(Status::ERR_EXISTS, "other processes are making a group of this id")
+            Failure::new(Status::ERR_EXISTS, "other processes are constructing a group with this id")
         })
     }
 
@@ -114,7 +114,7 @@ impl Rounds {
         }
         let (all, own) = self.constructions(caller);
         let full = |limit: usize, whose: &str| {
-            let message = format!("{whose} {limit} groups already");
+            let message = format!("{whose} {limit} groups already, which is the limit");
             Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message))
         };
         if lower.groups.len() + all >= MAX_GROUPS {

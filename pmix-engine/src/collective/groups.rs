@@ -1,4 +1,4 @@
-//! What leaving a connected set or group, and giving up or leading a construct, mean for collectives under way.
+//! How collectives under way change when a process leaves a connected set or group, or gives up or leads a construct.
 
 use pmix_types::message::{Failure, GroupDestruct, GroupLeave, Reply};
 use pmix_types::{Nspace, ProcId};
@@ -44,7 +44,7 @@ impl Collectives {
         }
     }
 
-    /// One member leaves, and the others hear of it (GRP-10).
+    /// One member leaves, and the others are notified (GRP-10).
     pub(crate) fn on_group_leave(
         &mut self,
         asked: &Asked,

@@ -1,6 +1,6 @@
-//! Which participants of a collective are on this node, which of them are awaited, and which cannot come any more.
+//! Which participants of a collective are on this node, which of them are awaited, and which can no longer enter.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use pmix_types::{Nspace, RankSet};
 
@@ -32,9 +32,9 @@ pub(super) struct LocalPart {
 /// Participants of this node that have not entered.
 #[derive(Debug, Default)]
 pub(super) struct Missing {
-    /// Those who may still enter.
+    /// Participants that may still enter.
     pub(super) awaited: Ranks,
-    /// Those who cannot, as they have ended.
+    /// Participants that cannot enter because they have ended.
     pub(super) departed: Ranks,
 }
 
@@ -168,16 +168,4 @@ fn absent(signature: &Signature, sets: &ConnectedSets, groups: &Groups) -> Absen
 
 pub(super) fn any_alive(procs: &Ranks, cx: &Context) -> bool {
     procs.iter().any(|(nspace, ranks)| cx.jobs.get(nspace).is_some_and(|job| !ranks.is_subset(&job.departed)))
-}
-
-/// The nodes of the participants, this one included, in the order of their names.
-pub(super) fn nodes_of(signature: &Signature, cx: &Context) -> Vec<String> {
-    let mut nodes = BTreeSet::from([cx.config.hostname.clone()]);
-    for (nspace, named) in &signature.procs {
-        let Some(data) = cx.jobs.get(nspace).map(|job| &job.data) else { continue };
-        let (Some(map), Some(placement)) = (data.node_map(), data.placement()) else { continue };
-        let ranks = if named.all { placement.all_ranks() } else { named.ranks.clone() };
-        nodes.extend(placement.nodes_of(&ranks).iter().filter_map(|node| map.get(node as usize)));
-    }
-    nodes.into_iter().collect()
 }

@@ -1,8 +1,9 @@
-//! Collectives: who is expected, who has entered, and the one verdict for all participants.
+//! Collectives: which processes are expected, which have entered, and the one result for all participants.
 //!
-//! One machine runs the rounds of fences, connects, disconnects, and of the construction and destruction of groups. It is
-//! built on [`crate::connected`] and [`crate::group`], which know whom a round does not wait for and what its end changes.
-//! [`crate::invite`] is built on this machine: whoever has accepted an invitation enters a construct.
+//! One machine runs the rounds of fences, connects, disconnects, and of the construction and destruction of groups. It
+//! is built on [`crate::connected`] and [`crate::group`], which know for which processes a round does not wait, and
+//! what its end changes. [`crate::invite`] is built on this machine: whoever has accepted an invitation enters a
+//! construct.
 
 mod absence;
 mod entry;
@@ -82,7 +83,7 @@ impl Collectives {
         self.rounds.is_empty() && self.absences.is_empty()
     }
 
-    /// A process enters a collective, which then goes as far as it can.
+    /// A process enters a collective, which then advances as far as it can.
     pub(crate) fn enter(&mut self, asked: &Asked, entry: Entry, lower: &mut Lower<'_>, cx: &mut Context) {
         let entered = self.check(asked, entry, lower, cx);
         match entered.and_then(|checked| self.join(asked, checked, lower, cx)) {
@@ -334,7 +335,7 @@ impl Collectives {
         self.drive(signature, lower, cx);
     }
 
-    /// A connection is gone, and with it those who awaited an answer on it.
+    /// A connection is gone, and with it the participants that awaited an answer on it.
     pub(crate) fn conn_gone(&mut self, conn: ConnId) {
         self.rounds.forget(conn);
     }

@@ -1,4 +1,4 @@
-//! What a collective comes to: here, or by the host's answer.
+//! The outcome of a collective: decided here, or by the host's answer.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use pmix_types::{DataArray, Info, ProcId, Status, keys};
 
 use super::filing::HostOutcome;
 use super::lower::Lower;
-use super::members::{LocalPart, any_alive, nodes_of};
+use super::members::{LocalPart, any_alive};
 use super::rounds::{Outcome, Round};
 use super::signature::{Operation, Signature};
 use crate::UpcallRequest;
@@ -17,15 +17,15 @@ use crate::group::{Contribution, Finished};
 use crate::ids::{ConnId, UpcallId};
 use crate::jobs::{Stage, Viewer};
 use crate::participants::{Ranks, procs_of};
-use crate::upcall::{ConnectRequest, Connected, Disconnect, FenceRequest, Grouped};
+use crate::upcall::{ConnectRequest, Connected, DisconnectRequest, FenceRequest, Grouped};
 
 /// Processes named in a failure; the message names all of them as ranges.
 const MAX_NAMED: usize = 64;
 
-/// Processes of which a message tells more than the rank.
+/// Processes of which a message gives more than the rank.
 const MAX_ABOUT: usize = 3;
 
-/// What one participant is told.
+/// The reply to one participant.
 pub(super) fn reply_of(outcome: Outcome, conn: ConnId, cx: &Context) -> Reply {
     match outcome {
         Outcome::Fenced(modex) => Reply::Fence(modex.into()),
@@ -66,7 +66,7 @@ pub(super) fn ask_host(
             directives.push(Info::new(&keys::EVENT_AFFECTED_PROCS, procs));
         }
     }
-    let (procs, nodes) = (signature.procs(), nodes_of(signature, cx));
+    let (procs, nodes) = (signature.procs(), cx.nodes_of(&signature.procs));
     let request = match &signature.operation {
         Operation::Fence => {
             UpcallRequest::Fence(FenceRequest::new(procs, nodes, data).with_directives(directives))
@@ -76,7 +76,7 @@ pub(super) fn ask_host(
             UpcallRequest::Connect(ConnectRequest::new(procs, nodes, jobs).with_directives(directives))
         }
         Operation::Disconnect(_) => {
-            UpcallRequest::Disconnect(Disconnect::new(procs).with_directives(directives))
+            UpcallRequest::Disconnect(DisconnectRequest::new(procs, nodes, None).with_directives(directives))
         }
         Operation::Construct(group) => {
             let absent = local.missing(&round.entered, cx).departed;
@@ -84,7 +84,7 @@ pub(super) fn ask_host(
             UpcallRequest::Group(round.group.request(group, own, cx).with_directives(directives))
         }
         Operation::Destruct(group) => {
-            UpcallRequest::Group(lower.groups.destruct_request(group).with_directives(directives))
+            UpcallRequest::Group(lower.groups.destruct_request(group, cx).with_directives(directives))
         }
     };
     let caller = cx.self_caller();
@@ -105,17 +105,17 @@ fn collected(round: &Round, viewer: Viewer, cx: &Context) -> Modex {
         for rank in ranks.iter() {
             let Some(put) = job.put.get(&rank) else { continue };
             let entries: Vec<_> = (put.visible(viewer))
-                .map(|(key, scope, value)| PutEntry { scope, key: key.clone(), value: value.clone() })
+                .map(|(key, scope, value)| PutEntry::new(scope, key.clone(), value.clone()))
                 .collect();
             if !entries.is_empty() {
-                procs.push(ProcData { proc: ProcId::new(nspace.clone(), rank), entries });
+                procs.push(ProcData::new(ProcId::new(nspace.clone(), rank), entries));
             }
         }
     }
-    Modex { procs }
+    Modex::new(procs)
 }
 
-/// What an operation comes to that no other node takes part in.
+/// The outcome of an operation in which no other node takes part.
 pub(super) fn local_outcome(
     signature: &Signature,
     round: &Round,
@@ -203,7 +203,7 @@ pub(super) fn timeout_failure(signature: &Signature, awaited: &Ranks, remote: bo
             format!("{operation} timed out waiting for {listed} on {hostname}{known}")
         }
         (true, true) => {
-            let mut others = nodes_of(signature, cx);
+            let mut others = cx.nodes_of(&signature.procs);
             others.retain(|node| node != hostname);
             let names = if others.is_empty() { String::new() } else { format!(": {}", others.join(", ")) };
             format!("{operation} timed out waiting for other nodes{names}")

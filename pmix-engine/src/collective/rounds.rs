@@ -39,7 +39,7 @@ pub(super) struct Round {
     pub(super) terms: Terms,
     /// Of the construction of a group.
     pub(super) group: Constructing,
-    /// All participants of this node have entered; whoever comes later means the next round.
+    /// All participants of this node have entered; a process that comes later enters the next round.
     pub(super) complete: bool,
     pub(super) deadline: Option<Instant>,
     pub(super) verdict: Option<Result<Outcome, Failure>>,
@@ -202,7 +202,7 @@ impl Rounds {
         self.queue(signature).iter().any(|round| round.verdict.is_none() && is_in(&round.entered, proc))
     }
 
-    /// All rounds of an operation that are under way, whoever takes part.
+    /// All rounds of an operation that are under way, with any participants.
     pub(super) fn like(&self, operation: Operation) -> impl Iterator<Item = &Signature> {
         let (procs, sets) = (Members::new(), Members::new());
         let first = Signature { operation: operation.clone(), procs, sets };

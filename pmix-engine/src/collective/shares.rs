@@ -27,7 +27,9 @@ impl Shares {
     pub(super) fn check(&self, proc: &ProcId, bytes: usize, opens: bool) -> Result<(), Failure> {
         let held = self.0.get(proc).copied().unwrap_or_default();
         if held.rounds + usize::from(opens) > MAX_OPENED {
-            let message = format!("{proc} has begun {MAX_OPENED} operations that are not complete yet");
+            let message = format!(
+                "{proc} has begun {MAX_OPENED} operations that are not complete yet, which is the limit"
+            );
             return Err(Failure::new(Status::ERR_RESOURCE_BUSY, message));
         }
         let bytes = held.bytes + bytes;

@@ -1,4 +1,4 @@
-//! Processes connect and leave connected sets, and the other members hear of it.
+//! Processes connect and leave connected sets, and the other members are notified.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -31,9 +31,9 @@ pub(crate) struct Entered<'a> {
     pub(crate) connects: bool,
     /// What was asked for so far.
     pub(crate) terms: Terms,
-    /// Who has entered so far, the caller included.
+    /// The processes that have entered so far, the caller included.
     pub(crate) already: &'a Ranks,
-    /// The caller is the first who wants the others to be asked to connect (CON-11).
+    /// The caller is the first that requests `CONNECT_REQUESTED` for the others (CON-11).
     pub(crate) asks_others: bool,
 }
 
@@ -70,7 +70,7 @@ impl ConnectedSets {
             return Err(Failure::new(Status::ERR_INVALID_NAMESPACE, message));
         };
         if self.of_member(id, proc).is_none() {
-            let message = format!("disconnect: {proc} is not connected as one of {nspace}");
+            let message = format!("disconnect: {proc} is not a member of connected set {nspace}");
             return Err(Failure::new(Status::ERR_INVALID_OPERATION, message));
         }
         Ok(Terms::take(directives)?)
@@ -94,7 +94,7 @@ impl ConnectedSets {
         true
     }
 
-    /// Tells the members who want to know that a process has entered.
+    /// Notifies the members that have asked for it that a process has entered.
     pub(crate) fn tell_of_entry(
         &self,
         (id, caller): (&SetId, &ProcId),
@@ -138,7 +138,7 @@ impl ConnectedSets {
         if let Some(taken) = &nspace
             && (cx.jobs.contains_key(taken) || self.id_of(taken).is_some() || is_group)
         {
-            let message = format!("the host named those who connect {taken}, which is the name of others");
+            let message = format!("the host gave the connected set the name {taken}, which is in use");
             return Err(Failure::new(Status::ERR_EXISTS, message));
         }
         let numbering = Arc::new(Numbering::new(host.ranks)?);
@@ -156,9 +156,9 @@ impl ConnectedSets {
         Ok(Introduction { jobs, nspace, numbering })
     }
 
-    /// A process has ended or finalized: those who are connected with it hear of it (CON-13). MPI programs finalize while
-    /// they are connected, and abort when their default handler hears of an end, so the end of a process that has finalized
-    /// is told only to those who have registered for its code.
+    /// A process has ended or finalized: the processes that are connected with it are notified (CON-13). MPI programs
+    /// finalize while they are connected, and abort when their default handler receives such an event, so the event of
+    /// a process that has finalized goes only to processes that have registered for its code.
     pub(crate) fn proc_gone(&mut self, proc: &ProcId, events: &mut Events, cx: &mut Context) {
         let has_finalized = cx.client(proc).is_some_and(|client| client.stage == Stage::Finalized);
         for members in self.end(proc) {

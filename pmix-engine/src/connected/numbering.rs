@@ -30,7 +30,7 @@ impl Numbering {
             }
             match runs.last_mut() {
                 Some(run) if rank < run.rank + run.len => {
-                    let message = format!("the host gave rank {rank} to two of those who connect");
+                    let message = format!("the host gave rank {rank} to two processes of a connected set");
                     return Err(Failure::new(Status::ERROR, message));
                 }
                 Some(run)

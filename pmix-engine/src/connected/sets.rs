@@ -43,7 +43,7 @@ pub(crate) struct Terms {
     pub(crate) optional: bool,
     /// Data is exchanged, and nobody is connected (CON-09).
     pub(crate) exchange_only: bool,
-    /// The others are told of each process that connects or leaves (CON-10).
+    /// The others are notified of each process that connects or leaves (CON-10).
     pub(crate) notify_each: bool,
     /// Participants that have not called connect yet are asked to (CON-11).
     pub(crate) notify_requested: bool,
@@ -121,7 +121,7 @@ impl ConnectedSets {
         self.all.get(id).filter(|set| contains(&id.1, proc) && !set.has_lost(proc))
     }
 
-    /// The set, if it is connected, whoever of it is left.
+    /// The set, if it is connected, whichever members are left.
     pub(super) fn get(&self, id: &SetId) -> Option<&ConnectedSet> {
         self.all.get(id)
     }
@@ -133,11 +133,12 @@ impl ConnectedSets {
         }
         let bytes = id.0.heap() + memory_of(&id.1);
         if bytes > MAX_SET {
-            let message = format!("connect: an id and participants of {bytes} bytes, the limit is {MAX_SET}");
+            let message = format!("connect: id and participants take {bytes} bytes, the limit is {MAX_SET}");
             return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
         }
         if self.all.len() >= MAX_SETS {
-            let message = format!("connect: {MAX_SETS} sets of processes are connected here already");
+            let message =
+                format!("connect: there are already {MAX_SETS} connected sets here, which is the limit");
             return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
         }
         Ok(())
@@ -180,7 +181,7 @@ impl ConnectedSets {
         self.by_nspace.retain(|_, id| self.all.contains_key(id));
     }
 
-    /// Processes of a set have connected again: those who had left it are back (CON-15).
+    /// Processes of a set have connected again: members that had left it are back (CON-15).
     pub(super) fn rejoin(&mut self, id: &SetId, procs: &Ranks) {
         let Some(set) = self.all.get_mut(id) else { return };
         for (nspace, back) in procs {

@@ -1,4 +1,4 @@
-//! Who is let in.
+//! Which processes are let in.
 
 use std::collections::BTreeSet;
 
@@ -12,16 +12,16 @@ use crate::upcall::{ClientConnected, ToolConnected, Upcall};
 use crate::users::push_identity;
 use crate::{Answer, Command, ConnId, PeerCred, UpcallRequest};
 
-/// Connections that a process may have at a time: it and its clones (IDN-07) have one each. What else is bounded is so
-/// for each of them.
+/// Connections that a process may have at a time: it and its clones (IDN-07) have one each. Other limits apply to each
+/// connection.
 const MAX_CONNECTIONS: usize = 8;
 
-/// A process says who it is.
+/// The greeting of a process.
 pub(crate) fn on_hello(conn: ConnId, peer: PeerCred, hello: Hello, cx: &mut Context) {
     let admitted = match hello.identity {
         Identity::Client(ref proc) => check_client(proc, peer, cx).map(|()| (proc.clone(), Kind::Client)),
-        Identity::Tool(ref wish) => {
-            check_tool(peer, cx).map(|()| (wish.clone().unwrap_or_else(ProcId::none), Kind::Tool))
+        Identity::Tool(ref requested) => {
+            check_tool(peer, cx).map(|()| (requested.clone().unwrap_or_else(ProcId::none), Kind::Tool))
         }
         _ => Err(Failure::new(Status::ERR_NOT_SUPPORTED, "this kind of process is not known here")),
     };
@@ -35,10 +35,10 @@ pub(crate) fn on_hello(conn: ConnId, peer: PeerCred, hello: Hello, cx: &mut Cont
     cx.conns.insert(conn, held);
     match kind {
         Kind::Tool => {
-            let Identity::Tool(wish) = hello.identity else { return };
+            let Identity::Tool(requested) = hello.identity else { return };
             let mut directives = hello.directives;
             push_identity(&mut directives, (peer.uid, peer.gid));
-            let request = ToolConnected::new(wish).with_directives(directives);
+            let request = ToolConnected::new(requested).with_directives(directives);
             cx.upcall(Owner::Tool(conn), caller, UpcallRequest::ToolConnected(request));
         }
         Kind::Client if cx.config.capabilities.has(Upcall::ClientConnected) => {
@@ -83,7 +83,7 @@ fn refuse(conn: ConnId, failure: Failure, cx: &mut Context) {
     cx.out.push(Command::Refuse { conn, failure });
 }
 
-/// The host lets a client in, or says why not.
+/// The host lets a client in, or refuses it with a reason.
 pub(crate) fn on_client_admitted(conn: ConnId, result: Result<(), Failure>, cx: &mut Context) {
     let Some(held) = cx.conns.get(&conn) else { return };
     let (proc, pid) = (held.proc.clone(), held.peer.pid);
@@ -109,11 +109,11 @@ pub(crate) fn on_client_admitted(conn: ConnId, result: Result<(), Failure>, cx: 
     cx.out.push(Command::Accept { conn, welcome: welcome.with_job(job.data.clone()) });
 }
 
-/// The host gives a tool its identity, or says why not.
+/// The host gives a tool its identity, or refuses it with a reason.
 pub(crate) fn on_tool_admitted(conn: ConnId, result: Result<Answer, Failure>, cx: &mut Context) {
     let identity = result.and_then(|answer| match answer {
         Answer::Identity(proc) if proc.is_valid() && proc.rank.is_valid() => Ok(proc),
-        _ => Err(Failure::new(Status::ERR_BAD_PARAM, "the host gave the tool no valid identity")),
+        _ => Err(Failure::new(Status::ERR_BAD_PARAM, "the host did not give the tool a valid identity")),
     });
     let identity = identity.and_then(|proc| {
         let taken = cx.client(&proc).is_some()
@@ -122,7 +122,7 @@ pub(crate) fn on_tool_admitted(conn: ConnId, result: Result<Answer, Failure>, cx
                 .iter()
                 .any(|(other, held)| *other != conn && held.stage != ConnStage::Asked && held.proc == proc);
         if taken {
-            let message = format!("identity {proc} is in use: choose another for the tool");
+            let message = format!("identity {proc} is in use: choose another one for the tool");
             return Err(Failure::new(Status::ERR_EXISTS, message));
         }
         Ok(proc)
@@ -145,7 +145,7 @@ fn check_room(client: &Client, proc: &ProcId) -> Result<(), Failure> {
         return Ok(());
     }
     let message = format!(
-        "{proc} has {MAX_CONNECTIONS} connections already, itself or by processes it has forked: close one"
+        "{proc} and the processes that it has forked already have {MAX_CONNECTIONS} connections, which is the limit: close one"
     );
     Err(Failure::new(Status::ERR_RESOURCE_BUSY, message))
 }

@@ -1,4 +1,4 @@
-//! Connections: who they are, and how they come.
+//! Connections: the processes at their other ends, and how they are let in.
 
 mod admission;
 
@@ -21,13 +21,13 @@ impl Conn {
         Caller { proc: self.proc.clone(), uid: self.peer.uid, gid, object }
     }
 
-    /// As who hears events.
+    /// As a receiver of events.
     pub(crate) fn listener(&self) -> Listener<'_> {
         Listener { proc: &self.proc, uid: self.peer.uid, is_tool: self.kind == Kind::Tool }
     }
 }
 
-/// A connection that has said who it is.
+/// A connection that has sent its greeting.
 #[derive(Debug)]
 pub(crate) struct Conn {
     pub(crate) proc: ProcId,
@@ -46,10 +46,10 @@ pub(crate) enum Kind {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnStage {
-    /// The host is asked whether it may come in.
+    /// The host is deciding whether to let it in.
     Asked,
     Connected,
-    /// The host is told that it finalizes.
+    /// The host is being told that it finalizes.
     Finalizing,
     Finalized,
 }

@@ -50,12 +50,12 @@ impl Cleanup {
             held.only_empty &= kind.only_empty;
         }
         if let Some(path) = all.ignored.iter().find(|path| all.files.contains(*path)) {
-            let message = format!("{} is to be removed and to be kept", path.display());
+            let message = format!("{} is both to be removed and to be kept", path.display());
             return Err(Failure::new(Status::ERR_CONFLICTING_CLEANUP_DIRECTIVES, message));
         }
         if all.memory() > MAX_CLEANUP {
             let message =
-                format!("{} bytes of paths that are to be removed, the limit is {MAX_CLEANUP}", all.memory());
+                format!("the paths to be removed take {} bytes, the limit is {MAX_CLEANUP}", all.memory());
             return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
         }
         Ok(all)
@@ -81,8 +81,10 @@ fn absolute(directives: &mut Directives, key: &Key<String>) -> Result<BTreeSet<P
             if path.is_absolute() && plain(&path) {
                 return Ok(path);
             }
-            let message =
-                format!("{} cannot be cleaned up: only absolute paths without .. can", path.display());
+            let message = format!(
+                "{} cannot be cleaned up: its path must be absolute and without .. in it",
+                path.display()
+            );
             Err(Failure::new(Status::ERR_BAD_PARAM, message))
         })
         .collect()
@@ -99,12 +101,12 @@ impl Cleanups {
         let mut targets = BTreeSet::from_iter(targets);
         let caller = &asked.by;
         if cx.config.uid != 0 && caller.uid != cx.config.uid {
-            let message = format!("this server cannot remove files with the rights of uid {}", caller.uid);
+            let message =
+                format!("this server cannot remove files with the permissions of uid {}", caller.uid);
             return Err(Failure::new(Status::ERR_NO_PERMISSIONS, message));
         }
         let gid = caller.gid.ok_or_else(|| {
-            let message =
-                format!("the group of {} is not known, so no files are removed for it", caller.proc);
+            let message = format!("the group of {} is unknown, so no files are removed for it", caller.proc);
             Failure::new(Status::ERR_NOT_SUPPORTED, message)
         })?;
         let wanted = Cleanup::new(&mut directives, caller.uid, gid)?;

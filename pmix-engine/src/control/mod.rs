@@ -87,7 +87,7 @@ impl Left {
             return Ok(());
         }
         let message = format!(
-            "too many requests of uid {uid} are still with the host though their processes are gone: try again later"
+            "too many requests of uid {uid} are still at the host, although their processes have disconnected: try again later"
         );
         Err(Failure::new(Status::ERR_RESOURCE_BUSY, message))
     }
@@ -210,8 +210,8 @@ impl Forwards {
         self.left.remove(upcall);
     }
 
-    /// The host has carried a request out, or says why not. A process that has left a connected set is for the caller to
-    /// tell of, and then to answer.
+    /// The host has carried out a request, or reports why it could not. A process that has left a connected set is for
+    /// the caller to tell of, and then to answer.
     pub(crate) fn on_answer(
         &mut self,
         upcall: UpcallId,
@@ -234,7 +234,7 @@ impl Forwards {
                 Ok(Err(LeftSet { to, nspace, notify_each }))
             }
             (form, answer) => {
-                let message = format!("the host answered {answer:?} where {form:?} was asked for");
+                let message = format!("the host answered {answer:?} instead of {form:?}");
                 Err(Failure::new(Status::ERROR, message))
             }
         });
@@ -251,7 +251,7 @@ impl Forwards {
         self.left.remove(upcall);
         if let Some(forwarded) = self.pending.remove(&upcall) {
             cx.cancel_upcall(upcall);
-            let failure = Failure::new(Status::ERR_TIMEOUT, "the host did not answer in the time given");
+            let failure = Failure::new(Status::ERR_TIMEOUT, "the host did not answer within the time limit");
             cx.reply(forwarded.to, Err(failure));
         }
     }
@@ -325,11 +325,11 @@ fn fill_in_persistence(directives: &mut Directives) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Jobs run as who asks for them: another user or group cannot be named, whoever asks.
+/// Jobs run as the user who requests them: no requester can name another user or group.
 fn check_user(by: &Caller, directives: &Directives) -> Result<(), Failure> {
     for (key, own) in [(&keys::USERID, Some(by.uid)), (&keys::GRPID, by.gid)] {
         if let Some(named) = directives.get(key)?.filter(|named| Some(*named) != own) {
-            let own = own.map_or_else(|| "a group that is not known".to_owned(), |own| own.to_string());
+            let own = own.map_or_else(|| "an unknown group".to_owned(), |own| own.to_string());
             let message = format!("{key} names {named}: jobs of {} run as {own}", by.proc);
             return Err(Failure::new(Status::ERR_NO_PERMISSIONS, message));
         }

@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::jobs::Viewer;
 use crate::{CallId, CallValue, Command};
 
-/// Requests of other nodes that wait here at a time: a host may wait for ever for what will never be put.
+/// Requests of other nodes that may wait here at a time: a host may wait for ever for data that is never put.
 pub(crate) const MAX_HELD: usize = 1 << 14;
 
 /// Requests of the host that cannot be answered yet (DMX-02).
@@ -49,7 +49,9 @@ impl HeldRequests {
         match held.answer(cx) {
             Some(result) => returns(call, result, cx),
             None if self.0.len() >= MAX_HELD => {
-                let message = format!("{MAX_HELD} requests for data that is not there wait here already");
+                let message = format!(
+                    "{MAX_HELD} requests already wait here for data that does not exist yet, which is the limit"
+                );
                 returns(call, Err(Failure::new(Status::ERR_RESOURCE_BUSY, message)), cx);
             }
             None => self.0.push(held),
@@ -110,7 +112,7 @@ impl Held {
                 Some(key) if put.find(key, Viewer::OtherNode, None).is_none() => {
                     if put.hides(key, Viewer::OtherNode) {
                         let message =
-                            format!("{key} of {proc} was put in a scope that leaves other nodes out");
+                            format!("{key} of {proc} was put in a scope that does not include other nodes");
                         return fail(Status::ERR_EXISTS_OUTSIDE_SCOPE, message);
                     }
                 }
@@ -118,7 +120,7 @@ impl Held {
             }
         }
         let end = job.end_of(proc.rank)?;
-        fail(Status::ERR_NOT_FOUND, format!("{proc} has ended without putting what is wanted: {end}"))
+        fail(Status::ERR_NOT_FOUND, format!("{proc} has ended without putting the requested data: {end}"))
     }
 }
 

@@ -14,7 +14,7 @@ use crate::jobs::{Job, PutData, Viewer};
 /// What a look at the put data of a process gives.
 pub(super) enum Look {
     Found(GetReply),
-    /// There, but not for this requester (GET-06).
+    /// It exists, but not for this requester (GET-06).
     OutOfScope,
     NotThere,
 }
@@ -68,14 +68,14 @@ pub(super) fn job_level(
     // the requester keeps what it did not have, or wants anew (GET-08, GET-33)
     reply.job = (!is_own || get.key.is_none() || get.refresh).then(|| job.data.clone());
     if let Some(key) = &get.key {
-        let requester = Requester { rank: is_own.then_some(asker.rank), hostname: &cx.config.hostname };
+        let requester = Requester::new(is_own.then_some(asker.rank), &cx.config.hostname);
         let realm = target_of(key, target.rank, &get.directives, &requester)?;
         reply.value = job.data.lookup(key, &realm);
         if *key == *keys::PSET_NAMES.name() {
             reply.value = psets.names_with(reply.value.as_ref(), target);
         }
         if reply.value.is_none() {
-            return Err(not_found("the host did not give it"));
+            return Err(not_found("the host did not provide it"));
         }
     }
     Ok(reply)
@@ -84,9 +84,9 @@ pub(super) fn job_level(
 /// All that a process has put and a viewer may see.
 pub(super) fn modex_of(proc: &ProcId, put: &PutData, viewer: Viewer) -> Modex {
     let entries: Vec<_> = (put.visible(viewer))
-        .map(|(key, scope, value)| PutEntry { scope, key: key.clone(), value: value.clone() })
+        .map(|(key, scope, value)| PutEntry::new(scope, key.clone(), value.clone()))
         .collect();
-    Modex { procs: vec![ProcData { proc: proc.clone(), entries }] }
+    Modex::new(vec![ProcData::new(proc.clone(), entries)])
 }
 
 /// The requester names key and process itself when it reports the failure.
@@ -96,7 +96,7 @@ pub(super) fn not_found(why: &str) -> Failure {
 
 pub(super) fn outside_scope(get: &PendingGet) -> Failure {
     let message = format!(
-        "{} of {} was put in a scope that leaves the asker out",
+        "{} of {} was put in a scope that does not include the requester",
         key_text(get.key.as_ref()),
         get.target
     );

@@ -1,5 +1,5 @@
-//! Put data: commits, the gets that wait for them, and direct modex both ways. A get goes one way, wherever the value is:
-//! what is here is looked at, then the get is held, and the host fetches what is on another node.
+//! Put data: commits, the gets that wait for them, and direct modex both ways. A get is processed in the same steps
+//! wherever the value is: it looks at the data here, then it waits, and the host fetches data that is on another node.
 
 mod fetches;
 mod held;
@@ -75,7 +75,7 @@ impl Data {
         self.recheck(&data.proc, cx);
     }
 
-    /// Takes over what another server has told of a job.
+    /// Stores the job data that another server has sent.
     pub(crate) fn adopt_job(&mut self, job: JobData, psets: &Psets, cx: &mut Context) {
         let nspace = job.nspace().clone();
         registration::adopt(job, cx);
@@ -195,7 +195,7 @@ impl Data {
         }
     }
 
-    /// A namespace became known: gets that waited for that go on.
+    /// A namespace became known: gets that waited for it continue.
     pub(crate) fn on_nspace_known(&mut self, nspace: &Nspace, psets: &Psets, cx: &mut Context) {
         let job = (ProcId::wildcard(nspace.clone()), None);
         for number in self.gets.where_(|get| get.fetch.as_ref() == Some(&job)) {
@@ -217,7 +217,7 @@ impl Data {
         self.end(number, Err(failure), cx);
     }
 
-    /// The host has fetched, or says why not.
+    /// The host has fetched data, or reports why it could not.
     pub(crate) fn on_fetched(
         &mut self,
         upcall: UpcallId,
@@ -254,7 +254,11 @@ impl Data {
             // everything about a namespace this server did not know (GET-32)
             let job = cx.config.codec.read_job(blob)?;
             if *job.nspace() != target.nspace {
-                let message = format!("asked for job {}, the host sent {}", target.nspace, job.nspace());
+                let message = format!(
+                    "the host sent the data of job {} instead of job {}",
+                    job.nspace(),
+                    target.nspace
+                );
                 return Err(Failure::new(Status::ERROR, message));
             }
             self.adopt_job(job, psets, cx);
@@ -335,7 +339,7 @@ fn commit(proc: &ProcId, entries: Vec<PutEntry>, cx: &mut Context) -> Result<(),
     }
     cx.stats.commits += 1;
     cx.stats.bytes_committed += entries.iter().map(PutEntry::memory).sum::<usize>() as u64;
-    for PutEntry { scope, key, value } in entries {
+    for PutEntry { scope, key, value, .. } in entries {
         put.put(scope, key, value);
     }
     Ok(())

@@ -52,7 +52,8 @@ impl PendingGet {
         }
         let is_one = target.rank.is_valid() || (target.rank == Rank::UNDEF && key.is_some());
         if !is_one && target.rank != Rank::WILDCARD {
-            let message = format!("get of {} from {target}: name a process or a key", key_text(key.as_ref()));
+            let message =
+                format!("get of {} from {target}: name a single process or a key", key_text(key.as_ref()));
             return Err(Failure::new(Status::ERR_BAD_PARAM, message));
         }
         Ok(Self {

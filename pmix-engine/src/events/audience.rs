@@ -6,8 +6,8 @@ use crate::context::Jobs;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Audience {
     All,
-    /// All processes of this session, and those of jobs without a session id, as these have only one session. `None` for
-    /// a session whose id is not known here.
+    /// All processes of this session, and those of jobs without a session id, because such jobs know only one session.
+    /// `None` for a session whose id is not known here.
     Session(Option<u32>),
     /// These processes; ranks may be `WILDCARD`. Empty for nobody.
     Named(Vec<ProcId>),

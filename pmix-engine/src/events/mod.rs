@@ -1,8 +1,7 @@
-//! Events: who is registered for them, who may receive them, which are kept for later registrations, and what the host has
-//! to know.
+//! Events: who is registered for them, who may receive them, which are kept for late registrations, and what the host
+//! must know.
 //!
-//! What happens on this node never depends on the host: whatever its answer is, a process's event reaches the local
-//! processes, and a registration is in force.
+//! Whatever the host answers, a process's event reaches the local processes, and a registration takes effect.
 
 mod audience;
 mod cache;
@@ -53,7 +52,7 @@ pub(super) fn check_size(event: &Event) -> Result<(), Failure> {
     if bytes <= MAX_EVENT {
         return Ok(());
     }
-    let message = format!("an event of {bytes} bytes, the limit is {MAX_EVENT}");
+    let message = format!("the event takes {bytes} bytes, the limit is {MAX_EVENT}");
     Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message))
 }
 
@@ -95,7 +94,10 @@ impl Events {
     ) -> Result<EventFilter, Failure> {
         let exhausted = |message| Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
         if codes.len() > MAX_CODES {
-            return exhausted(format!("{} codes in one registration, the limit is {MAX_CODES}", codes.len()));
+            return exhausted(format!(
+                "one registration has {} codes, the limit is {MAX_CODES}",
+                codes.len()
+            ));
         }
         let held = cx.conns.get(&conn);
         if let Some(held) = held.filter(|held| held.registrations.len() >= MAX_REGISTRATIONS) {
@@ -112,8 +114,9 @@ impl Events {
         let held = numbers.filter_map(|number| self.registrations.get(number));
         let bytes = held.map(|registration| registration.filter.memory()).sum::<usize>() + filter.memory();
         if bytes > MAX_REGISTERED {
-            let message =
-                format!("event registrations of {bytes} bytes, a connection has {MAX_REGISTERED} for all");
+            let message = format!(
+                "all event registrations of the connection would take {bytes} bytes, the limit is {MAX_REGISTERED}"
+            );
             return exhausted(message);
         }
         Ok(filter)
@@ -124,7 +127,7 @@ impl Events {
             cx.reply(to, Ok(Reply::Done));
             self.end_registration(number, cx);
         } else {
-            let message = format!("no event registration {number}");
+            let message = format!("there is no event registration {number}");
             cx.reply(to, Err(Failure::new(Status::ERR_BAD_PARAM, message)));
         }
     }

@@ -13,16 +13,17 @@ use super::notices::{about, tell_of_completion};
 use crate::context::Context;
 use crate::events::Events;
 use crate::notice::Notice;
-use crate::participants::{Members, Named, Ranks, is_in, name_in, procs_of};
+use crate::participants::{Members, Named, Ranks, is_in, members_of, name_in, procs_of};
 use crate::upcall::{GroupRequest, Grouped};
 
 /// What a construct keeps in addition to what every collective does.
 #[derive(Debug, Default)]
 pub(crate) struct Constructing {
-    /// The members in the order of the caller with the lowest id, so that it does not matter who comes first.
+    /// The members in the order given by the caller with the lowest id, so that it does not matter which caller comes
+    /// first.
     order: Option<(ProcId, Vec<ProcId>)>,
     leaders: Members,
-    /// Members that will not come, of which others have been told.
+    /// Members that will not come, and of which the others have been notified.
     told: Ranks,
     /// It is made by invitation.
     invited: Option<Invited>,
@@ -101,7 +102,8 @@ impl Constructing {
     pub(crate) fn request(&self, id: &Nspace, own: Contribution, cx: &Context) -> GroupRequest {
         let procs = one_by_one(self.order(), cx);
         let absent = procs_of(&own.absent).collect();
-        GroupRequest::new(GroupOperation::CONSTRUCT, id.to_string(), procs, absent, own.data, own.jobs)
+        let (nodes, Contribution { data, jobs, .. }) = (cx.nodes_of(&members_of(&procs)), own);
+        GroupRequest::new(GroupOperation::CONSTRUCT, id.to_string(), procs, nodes, absent, data, jobs)
     }
 
     /// Tells the leaders, or all members if there is no leader, of those that will not come (GRP-06).
@@ -143,7 +145,7 @@ impl Groups {
             one_by_one(&host.members, cx)
         };
         if let Some(unknown) = members.iter().find(|proc| proc.rank.is_wildcard()) {
-            let message = format!("group {id}: it is not known how many processes {} has", unknown.nspace);
+            let message = format!("group {id}: the number of processes of {} is unknown", unknown.nspace);
             return Err(Failure::new(Status::ERR_NOT_FOUND, message));
         }
         self.insert(id.clone(), Group::new(&members, terms)?);
@@ -169,10 +171,10 @@ impl Groups {
     }
 
     /// Names all who were members at first, also those who have left, as other nodes may not know of that yet.
-    pub(crate) fn destruct_request(&self, id: &Nspace) -> GroupRequest {
-        let procs = self.get(id).map(|group| group.founders().collect());
-        let (procs, none) = (procs.unwrap_or_default(), Bytes::new);
-        GroupRequest::new(GroupOperation::DESTRUCT, id.to_string(), procs, Vec::new(), none(), none())
+    pub(crate) fn destruct_request(&self, id: &Nspace, cx: &Context) -> GroupRequest {
+        let procs: Vec<_> = self.get(id).map(|group| group.founders().collect()).unwrap_or_default();
+        let (nodes, none) = (cx.nodes_of(&members_of(&procs)), Bytes::new);
+        GroupRequest::new(GroupOperation::DESTRUCT, id.to_string(), procs, nodes, Vec::new(), none(), none())
     }
 }
 

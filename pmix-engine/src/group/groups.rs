@@ -149,7 +149,7 @@ impl Groups {
         if name.rank.is_wildcard() {
             return Some(Ok(group.members().collect()));
         }
-        let message = || format!("{name} is no member of group {}", name.nspace);
+        let message = || format!("{name} is not a member of group {}", name.nspace);
         let member = self.member(name).ok_or_else(|| Failure::new(Status::ERR_BAD_PARAM, message()));
         Some(member.map(|member| vec![member]))
     }

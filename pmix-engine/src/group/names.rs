@@ -96,6 +96,6 @@ impl<F: Fn(&Nspace) -> bool> Names<'_, F> {
 }
 
 pub(crate) fn not_complete(id: &Nspace) -> Failure {
-    let message = format!("group {id} is not complete yet: it cannot be used or left before");
+    let message = format!("group {id} cannot be used or left before its construction is complete");
     Failure::new(Status::ERR_INVALID_OPERATION, message)
 }

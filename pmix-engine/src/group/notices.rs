@@ -1,4 +1,4 @@
-//! What the members of a group hear of each other.
+//! Notifies the members of a group about each other.
 
 use pmix_types::message::GroupReply;
 use pmix_types::{DataArray, Event, Info, Nspace, ProcId, Status, keys};

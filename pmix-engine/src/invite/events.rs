@@ -60,7 +60,8 @@ impl Invites {
             return Some(Ok(()));
         }
         speaks_for_another(event).then(|| {
-            let message = format!("{}: of a group a process can tell this of itself only", event.code);
+            let message =
+                format!("{}: a process can send this event of a group only about itself", event.code);
             Err(Failure::new(Status::ERR_NO_PERMISSIONS, message))
         })
     }
@@ -99,7 +100,7 @@ impl Invites {
         let sent = self.sent.iter().find(|(_, held)| held.number == number);
         if let Some((id, invitation)) = sent {
             let missing = named_procs(&invitation.open);
-            let message = format!("group {id}: not all who were invited have answered");
+            let message = format!("group {id}: not all invited processes have answered");
             let failure = Failure::new(Status::ERR_TIMEOUT, message).with_procs(missing);
             let id = id.clone();
             return self.fail(&id, failure, below, cx);
@@ -127,7 +128,7 @@ impl Invites {
         self.tell_leader(&received.leader, event, below, cx);
     }
 
-    /// A process has ended or finalized: it leads no group any more, and joins none.
+    /// A process has ended or finalized: it no longer leads or joins a group.
     pub(crate) fn proc_gone(&mut self, proc: &ProcId, below: &mut Below<'_>, cx: &mut Context) {
         self.end_in_constructs(proc, below, cx);
         self.end_those(|other| other == proc, below, cx);
@@ -138,7 +139,7 @@ impl Invites {
         self.end_those(|proc| proc.nspace == *nspace, below, cx);
     }
 
-    /// Processes have ended: those who were invited by them or have invited them hear of it.
+    /// Processes have ended: the processes that they have invited, or that have invited them, are notified.
     fn end_those(&mut self, is_it: impl Fn(&ProcId) -> bool, below: &mut Below<'_>, cx: &mut Context) {
         let led = self.sent.iter().filter(|(_, held)| is_it(&held.asked.by.proc));
         for id in led.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
@@ -148,7 +149,7 @@ impl Invites {
         }
         for ((id, proc), received) in self.take(|(_, proc), _| is_it(proc), cx) {
             if let Some(join) = received.join {
-                let message = format!("group {id}: {proc} takes part in nothing any more");
+                let message = format!("group {id}: {proc} has ended or finalized");
                 cx.reply(join.asked.to, Err(Failure::new(Status::ERR_LOST_CONNECTION, message)));
             }
             let event = about(Status::GROUP_INVITE_FAILED, &id, &proc, cx);

@@ -1,4 +1,4 @@
-//! The side of those who are invited: they accept or decline, and enter the construct when its members are known.
+//! The side of invited processes: they accept or decline, and enter the construct when its members are known.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -52,11 +52,13 @@ impl Invites {
         let invited = invited.filter(|held| held.leader == *leader || held.former.contains(leader));
         let (status, message) = match (invited, answer) {
             (None, _) => {
-                let message = format!("{leader} has not invited {proc} to a group {id}, or waits no more");
+                let message = format!(
+                    "{leader} has not invited {proc} to group {id}, or no longer waits for an answer"
+                );
                 (Status::ERR_NOT_FOUND, message)
             }
             (Some(received), _) if received.join.is_some() => {
-                (Status::ERR_INVALID_OPERATION, format!("{proc} has accepted this invitation already"))
+                (Status::ERR_INVALID_OPERATION, format!("{proc} has already accepted this invitation"))
             }
             (_, GroupOpt::ACCEPT | GroupOpt::DECLINE) => return Ok(()),
             _ => (Status::ERR_BAD_PARAM, "accept the invitation, or decline it".to_owned()),

@@ -1,4 +1,5 @@
-//! The side of a leader: it invites, counts the answers, and enters the construct with those who have accepted.
+//! The side of a leader: it invites, counts the answers, and enters the construct with the processes that have
+//! accepted.
 
 use std::collections::BTreeSet;
 
@@ -56,20 +57,24 @@ impl Invites {
         let GroupInvite { group: id, procs, mut directives, .. } = invite;
         let leader = &asked.by.proc;
         if cx.client(leader).is_none() {
-            let message = format!("{leader} cannot lead a group: it is no process of a job here");
+            let message = format!("{leader} cannot lead a group: it is not a process of a job on this node");
             return Err(Failure::new(Status::ERR_NOT_SUPPORTED, message));
         }
         below.collectives.check_new_group(&id, leader, &below.lower, cx)?;
         if below.collectives.is_group(&id, below.lower.groups) {
-            return Err(Failure::new(Status::ERR_EXISTS, "others are making a group of this id"));
+            return Err(Failure::new(
+                Status::ERR_EXISTS,
+                "other processes are constructing a group with this id",
+            ));
         }
         if self.of_leader(leader) >= MAX_GROUPS_OF_PROC {
-            let message = format!("{leader} has invited to {MAX_GROUPS_OF_PROC} groups already");
+            let message =
+                format!("{leader} is already inviting to {MAX_GROUPS_OF_PROC} groups, which is the limit");
             return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
         }
         let mut order = one_by_one(&procs, cx);
         if let Some(nobody) = order.iter().find(|proc| proc.nspace.is_empty() || !proc.rank.is_valid()) {
-            let message = format!("{nobody} cannot be invited: name processes that are known here");
+            let message = format!("{nobody} cannot be invited: no such process is known here");
             return Err(Failure::new(Status::ERR_BAD_PARAM, message));
         }
         if let Some(other) = order.iter().find(|proc| !cx.may_see(leader, asked.by.uid, &proc.nspace)) {
@@ -77,7 +82,7 @@ impl Invites {
         }
         if order.memory() > MAX_INVITED {
             let message =
-                format!("a list of members of {} bytes, the limit is {MAX_INVITED}", order.memory());
+                format!("the list of members takes {} bytes, the limit is {MAX_INVITED}", order.memory());
             return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
         }
         if !order.contains(leader) {
@@ -85,11 +90,14 @@ impl Invites {
         }
         let open = members_of(order.iter().filter(|proc| *proc != leader));
         if open.is_empty() {
-            return Err(Failure::new(Status::ERR_BAD_PARAM, "nobody is invited"));
+            return Err(Failure::new(
+                Status::ERR_BAD_PARAM,
+                "the invitation names no process other than the leader",
+            ));
         }
         let is_here = |proc: &ProcId| cx.jobs.get(&proc.nspace).is_some_and(|job| job.is_local(proc.rank));
         if !order.iter().all(is_here) && !cx.config.capabilities.has(Upcall::NotifyEvent) {
-            return Err(not_supported("an invitation of processes on other nodes"));
+            return Err(not_supported("inviting processes on other nodes"));
         }
         let deadline = deadline(asked.at, &mut directives)?;
         let number = self.next.next();

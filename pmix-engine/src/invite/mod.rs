@@ -1,9 +1,10 @@
-//! Groups by invitation (GRP-03): who is invited, who has answered, and what becomes of the group.
+//! Groups by invitation (GRP-03): who is invited, who has answered, and whether the group is constructed.
 //!
-//! Servers tell each other by the events that processes hear too: `GROUP_INVITED`, the answers, and then either
-//! `GROUP_MEMBERSHIP_UPDATE` with the final members, who enter a construct of their own, or the reason why not.
-//! [`EVENT_AFFECTED_PROC`](pmix_types::keys::EVENT_AFFECTED_PROC) names the process it is about: the leader, or the one
-//! that answers. The C library sends its invitations without that key, and counts the answers itself.
+//! Servers inform each other by the same events that processes receive: `GROUP_INVITED`, the answers, and then either
+//! `GROUP_MEMBERSHIP_UPDATE` with the final members, which then enter a construct, or an event with the reason why
+//! there is no group. [`EVENT_AFFECTED_PROC`](pmix_types::keys::EVENT_AFFECTED_PROC) names the process that an event is
+//! about: the leader, or the process that answers. The C library sends its invitations without that key, and counts the
+//! answers itself.
 
 mod events;
 mod invited;

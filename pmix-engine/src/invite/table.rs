@@ -1,4 +1,4 @@
-//! Invitations that have not come to an end.
+//! Invitations that have not ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -36,7 +36,10 @@ impl Inputs {
 
     pub(super) fn on_push(&mut self, asked: Asked, input: IofPush, cx: &mut Context) {
         let failure = if input.targets.is_empty() || !input.targets.iter().all(ProcId::is_valid) {
-            Failure::new(Status::ERR_BAD_PARAM, "input needs processes that read it: name at least one")
+            Failure::new(
+                Status::ERR_BAD_PARAM,
+                "the request names no process to receive the input: name at least one",
+            )
         } else if !cx.config.capabilities.has(Upcall::PushStdin) {
             not_supported("forwarding of input")
         } else if let Some(waiting) = self.0.get_mut(&asked.to.conn) {
@@ -45,7 +48,7 @@ impl Inputs {
                 return waiting.push_back((asked, input));
             }
             let message =
-                format!("{bytes} bytes of input wait for their readers already: wait for the replies");
+                format!("{bytes} bytes of input already wait for their readers: wait for the replies");
             Failure::new(Status::ERR_OUT_OF_RESOURCE, message)
         } else {
             self.0.insert(asked.to.conn, VecDeque::new());

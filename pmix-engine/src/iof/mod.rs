@@ -67,7 +67,7 @@ impl Iof {
     ) -> Result<Subscription, Failure> {
         let bad = |message: &str| Failure::new(Status::ERR_BAD_PARAM, message);
         if request.procs.is_empty() || !request.procs.iter().all(ProcId::is_valid) {
-            return Err(bad("output is asked for by the processes that write it: name at least one"));
+            return Err(bad("the request names no process whose output to receive: name at least one"));
         }
         if request.channels.is_empty() {
             return Err(bad("no channel is named"));
@@ -87,8 +87,9 @@ impl Iof {
         }
         let bytes = of_conn().map(|held| held.request.memory()).sum::<usize>() + request.memory();
         if bytes > MAX_SUBSCRIBED {
-            let message =
-                format!("output subscriptions of {bytes} bytes, a connection has {MAX_SUBSCRIBED} for all");
+            let message = format!(
+                "all output subscriptions of the connection would take {bytes} bytes, the limit is {MAX_SUBSCRIBED}"
+            );
             return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
         }
         let (rule, buffer) = (CacheRule::read(&request.directives)?, Buffer::read(&request.directives)?);

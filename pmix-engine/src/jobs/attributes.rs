@@ -1,7 +1,7 @@
-//! Which attributes the server takes, and what its host says it takes (ATT-01).
+//! The attributes that the server supports, and those that its host declares (ATT-01).
 //!
-//! What stands here for an operation is what its code reads; tests ask the engine about every attribute that there is
-//! and compare.
+//! The attributes listed for an operation are those that its code reads. Tests try every attribute of the Standard on
+//! the engine, and compare.
 
 use pmix_types::message::Failure;
 use pmix_types::{AttributeLevel, AttributeRegistry, RegAttr, Status, Supported, keys};
@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::query::qualifiers_of_queries;
 use crate::upcall::{Capabilities, Upcall};
 
-const ASSEMBLY: &[&str] = &[
+const CONNECT: &[&str] = &[
     keys::CONNECT_ID.name(),
     keys::CONNECT_OPTIONAL.name(),
     keys::CONNECT_XCHG_ONLY.name(),
@@ -109,7 +109,7 @@ const OWN: &[Supported<'static>] = &[
     Supported::FENCE,
     Supported::REGISTER_EVENTS,
     Supported::NOTIFY,
-    row!(ASSEMBLY, "PMIx_Connect", "PMIx_Connect_nb", "PMIx_Disconnect", "PMIx_Disconnect_nb"),
+    row!(CONNECT, "PMIx_Connect", "PMIx_Connect_nb", "PMIx_Disconnect", "PMIx_Disconnect_nb"),
     row!(GROUP_CONSTRUCT, "PMIx_Group_construct", "PMIx_Group_construct_nb"),
     row!(&[keys::TIMEOUT.name()], "PMIx_Group_destruct", "PMIx_Group_destruct_nb"),
     row!(GROUP_INVITE, "PMIx_Group_invite", "PMIx_Group_invite_nb"),
@@ -166,7 +166,7 @@ pub(crate) fn register(
     let upcall =
         Upcall::from_name(function).ok_or_else(|| bad(format!("the host module has no entry {function}")))?;
     if !cx.config.capabilities.has(upcall) {
-        return Err(bad(format!("the host does not declare {function}, so that it is never called")));
+        return Err(bad(format!("the host does not declare {function}, so the server never calls it")));
     }
     registry.register(AttributeLevel::Host, upcall.functions(), attributes).map_err(|status| {
         Failure::new(status, format!("the attributes of {function} have been registered already"))

@@ -34,7 +34,7 @@ pub(crate) struct Job {
     pub(crate) clients: BTreeMap<Rank, Client>,
     /// Variables that the host wants its processes to have (SET-03).
     pub(crate) variables: BTreeMap<String, String>,
-    /// All ranks that were ever registered here: a fence waits for them whatever became of them.
+    /// All ranks that were ever registered here: a fence takes them into account, even after their end.
     seen: RankSet,
     /// Local processes that take part in nothing any more.
     pub(crate) departed: RankSet,
@@ -50,7 +50,7 @@ pub(crate) struct Client {
     pub(crate) object: Option<HostObject>,
     /// Connections let in; more than one for a process that has forked (IDN-07).
     pub(crate) conns: BTreeSet<ConnId>,
-    /// Why it takes part in nothing any more.
+    /// Why it no longer takes part in operations.
     pub(crate) departed: Option<String>,
     /// Process id of its first connection; 0 if unknown.
     pub(crate) pid: i32,
@@ -65,7 +65,7 @@ pub(crate) enum Stage {
     Finalized,
     /// Its last connection was lost without finalize.
     Lost,
-    /// The host says it has ended.
+    /// The host has reported its end.
     Ended,
 }
 
@@ -111,7 +111,7 @@ impl Job {
         &self.departed | &finalized.map(|(rank, _)| *rank).collect()
     }
 
-    /// Why a local process takes part in nothing any more; `None` if it does.
+    /// Why a local process no longer takes part in operations; `None` if it still does.
     pub(crate) fn end_of(&self, rank: Rank) -> Option<&str> {
         let reason = || self.clients.get(&rank)?.departed.as_deref();
         self.departed.contains(rank).then(|| reason().unwrap_or(DEREGISTERED))

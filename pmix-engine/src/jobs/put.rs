@@ -13,7 +13,7 @@ const PLACE: usize = 128;
 #[derive(Debug, Default)]
 pub(crate) struct PutData {
     entries: BTreeMap<KeyName, Vec<(Scope, Value)>>,
-    /// What all of it takes, see [`taken`].
+    /// Memory that all of it takes, see [`taken`].
     bytes: usize,
 }
 
@@ -71,7 +71,7 @@ impl PutData {
         }
         let mut bytes = self.bytes;
         let mut changed = BTreeMap::<&KeyName, Vec<(Scope, usize)>>::new();
-        for PutEntry { scope, key, value } in entries {
+        for PutEntry { scope, key, value, .. } in entries {
             let held = changed.entry(key).or_insert_with(|| {
                 let held = self.entries.get(key).into_iter().flatten();
                 held.map(|(scope, value)| (*scope, taken(key, value))).collect()

@@ -40,8 +40,9 @@ impl Registration {
         // those that were registered before their namespace
         for rank in cx.jobs.get(&nspace).into_iter().flat_map(|job| job.clients.keys()) {
             check_place(&data, *rank, &cx.config.hostname).map_err(|problem| {
-                let message =
-                    format!("register_nspace of {nspace}, of which rank {rank} is registered: {problem}");
+                let message = format!(
+                    "register_nspace of {nspace}, whose rank {rank} is already registered: {problem}"
+                );
                 Failure::new(Status::ERR_BAD_PARAM, message)
             })?;
         }
@@ -74,19 +75,20 @@ pub(crate) fn adopt(data: JobData, cx: &mut Context) {
     job.data = Arc::new(data);
 }
 
-/// A process that may connect. Its namespace may be registered later.
-/// The host has started a process. Once it has connected, the kernel's word counts.
+/// The host has started a process. Once it has connected, the kernel's word counts, if the kernel names a pid: of connections
+/// on the native wire it does not.
 pub(crate) fn client_started(proc: &ProcId, pid: i32, cx: &mut Context) -> Result<(), Failure> {
     let Some(client) = cx.client_mut(proc) else {
         let message = format!("client_started of {proc}: it is not registered");
         return Err(Failure::new(Status::ERR_NOT_FOUND, message));
     };
-    if client.conns.is_empty() {
+    if client.conns.is_empty() || client.pid == 0 {
         client.pid = pid;
     }
     Ok(())
 }
 
+/// A process that may connect. Its namespace may be registered later.
 pub(crate) fn register_client(
     proc: &ProcId,
     (uid, gid): (u32, u32),
@@ -139,7 +141,7 @@ fn name_server(data: &mut JobData, Config { server, hostname, .. }: &Config) -> 
 /// Why a process cannot be on this node, by what is said of its job.
 fn check_place(data: &JobData, rank: Rank, hostname: &str) -> Result<(), String> {
     if let (Some(size), false) = (data.size(), data.contains(rank)) {
-        return Err(format!("the job has {size} ranks, and {rank} is none of them"));
+        return Err(format!("the job has {size} ranks, and {rank} is not one of them"));
     }
     let (Some(map), Some(placement)) = (data.node_map(), data.placement()) else { return Ok(()) };
     let place = placement.node_of(rank).and_then(|node| map.get(node as usize));

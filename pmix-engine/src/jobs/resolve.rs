@@ -1,4 +1,5 @@
-//! Who is on a node, and which nodes a namespace has: the host is asked first, then the server answers what it knows.
+//! Which processes are on a node, and which nodes a namespace has: the host is asked first, then the server answers
+//! from its own data.
 
 use std::collections::BTreeMap;
 
@@ -148,5 +149,5 @@ fn value_of<'a>(key: &KeyName, results: &'a [Info]) -> Option<&'a Value> {
 }
 
 fn unreadable(what: &str) -> Failure {
-    Failure::new(Status::ERROR, format!("the host's answer is no list of {what}"))
+    Failure::new(Status::ERROR, format!("the host's answer is not a list of {what}"))
 }

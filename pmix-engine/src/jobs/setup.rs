@@ -78,7 +78,7 @@ impl Setup {
         let mut delivered = Vec::new();
         for info in infos {
             let node = info.value.as_infos().filter(|_| info.is(&keys::NODE_INFO_ARRAY));
-            let node = node.ok_or_else(|| bad("an inventory is an array for each node"))?;
+            let node = node.ok_or_else(|| bad("an inventory must contain one array for each node"))?;
             let name = node.iter().find(|info| info.is(&keys::HOSTNAME)).and_then(|info| info.value.as_str());
             let name = name.ok_or_else(|| bad("an inventory does not name its node"))?;
             delivered.push((name.to_owned(), node.iter().filter(|info| !info.is(&keys::HOSTNAME))));
@@ -117,7 +117,7 @@ pub(crate) fn set_up_local(
     let job = job.ok_or_else(|| unknown_nspace(nspace))?;
     let (mut variables, mut others) = (job.variables.clone(), Vec::new());
     for info in infos {
-        let bad = |_| Failure::new(Status::ERR_BAD_PARAM, format!("{} is no variable", info.key));
+        let bad = |_| Failure::new(Status::ERR_BAD_PARAM, format!("{} is not a variable", info.key));
         if info.is(&keys::SET_ENVAR) {
             let Envar { name, value, .. } = info.get().map_err(bad)?;
             variables.insert(name, value);

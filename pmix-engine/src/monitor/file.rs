@@ -78,7 +78,7 @@ impl File {
             Value::String(path) => Path::new(path),
             // an array of several files is given under the same key
             Value::DataArray(_) => return Ok(None),
-            _ => return Err(bad_param("a monitor of a file needs its path: MONITOR_FILE")),
+            _ => return Err(bad_param("a monitor of a file requires its path: MONITOR_FILE")),
         };
         let mut alarm = Alarm::take(request.code, Status::MONITOR_FILE_ALERT, &asked.by.proc, &mut rest)?;
         alarm.event.info.push(Info::new(&keys::MONITOR_FILE, path.to_string_lossy()));

@@ -13,7 +13,7 @@ use crate::timers::deadline;
 pub(super) fn read(asked: &Asked, request: &Monitor) -> Result<Option<(Alarm, Duration)>, Failure> {
     let mut rest = request.directives.clone();
     if request.monitor.value.is_true() == Ok(false) {
-        return Err(bad_param("MONITOR_HEARTBEAT is false: MONITOR_CANCEL ends monitors"));
+        return Err(bad_param("MONITOR_HEARTBEAT is false: use MONITOR_CANCEL to end a monitor"));
     }
     let alarm = Alarm::take(request.code, Status::MONITOR_HEARTBEAT_ALERT, &asked.by.proc, &mut rest)?;
     let interval = rest.take(&keys::MONITOR_HEARTBEAT_TIME)?.unwrap_or(0);
@@ -23,7 +23,7 @@ pub(super) fn read(asked: &Asked, request: &Monitor) -> Result<Option<(Alarm, Du
         return Ok(None);
     }
     if interval == 0 {
-        return Err(bad_param("a monitor of heartbeats needs their interval: MONITOR_HEARTBEAT_TIME"));
+        return Err(bad_param("a monitor of heartbeats requires their interval: MONITOR_HEARTBEAT_TIME"));
     }
     let patience = Duration::from_secs(u64::from(interval) * (u64::from(drops) + 1));
     Ok(Some((alarm, patience)))

@@ -137,7 +137,7 @@ impl Monitors {
         let conn = asked.to.conn;
         let bytes = alarm.memory() + kind.memory();
         if bytes > MAX_MONITOR {
-            let message = format!("a monitor of {bytes} bytes, the limit is {MAX_MONITOR}");
+            let message = format!("the monitor takes {bytes} bytes, the limit is {MAX_MONITOR}");
             return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
         }
         if self.of(conn).count() >= MAX_MONITORS {
@@ -146,7 +146,7 @@ impl Monitors {
         }
         let is_taken = |held: &Monitor| !alarm.label.is_empty() && held.alarm.label == alarm.label;
         if self.of(conn).any(|(_, held)| is_taken(held)) {
-            let message = format!("a monitor {} exists already", alarm.label);
+            let message = format!("monitor {} exists already", alarm.label);
             return Err(Failure::new(Status::ERR_EXISTS, message));
         }
         let number = self.next.next();
@@ -184,7 +184,7 @@ impl Monitors {
         let label = match &request.monitor.value {
             Value::Undef | Value::NullString => "",
             Value::String(label) => label,
-            _ => return Err(bad_param("MONITOR_CANCEL takes the label of a monitor, which is a string")),
+            _ => return Err(bad_param("MONITOR_CANCEL requires the label of a monitor, a string")),
         };
         deadline(asked.at, &mut rest)?;
         if rest.deny_unprocessed().is_err() {
@@ -199,7 +199,7 @@ impl Monitors {
             (false, false) => Ok(By::Server),
             (true, _) if !has_host => Ok(By::Server),
             (false, true) if !has_host => {
-                Err(Failure::new(Status::ERR_NOT_FOUND, format!("no monitor {label}")))
+                Err(Failure::new(Status::ERR_NOT_FOUND, format!("there is no monitor {label}")))
             }
             _ => Ok(By::Host),
         }

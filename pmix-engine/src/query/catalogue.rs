@@ -1,4 +1,4 @@
-//! Which keys the server answers itself, and which qualifiers each key takes and requires.
+//! Which keys the server answers itself, and which qualifiers each key supports and requires.
 
 use std::collections::BTreeSet;
 

@@ -147,7 +147,7 @@ fn unknown(key: &KeyName, local_only: bool, cx: &Context) -> Failure {
     }
     Failure::new(
         Status::ERR_NOT_SUPPORTED,
-        format!("{key} is not known here, and the host answers no queries"),
+        format!("{key} is not known here, and the host does not serve queries"),
     )
 }
 
@@ -163,10 +163,10 @@ fn check(queries: &[Query]) -> Result<(), Failure> {
         }
         let given = &query.qualifiers;
         if given.contains(&keys::PROCID) && (given.contains(&keys::NSPACE) || given.contains(&keys::RANK)) {
-            return bad("a query is qualified by PROCID and by NSPACE or RANK: give one or the other");
+            return bad("a query has both PROCID and NSPACE or RANK as qualifiers: give one or the other");
         }
         if given.contains(&keys::RANK) && !given.contains(&keys::NSPACE) {
-            return bad("a query is qualified by RANK without NSPACE: a process needs both");
+            return bad("a query has the qualifier RANK without NSPACE: a process needs both");
         }
     }
     Ok(())

@@ -162,7 +162,7 @@ impl Known<'_> {
             },
         };
         let is_own = *job.data.nspace() == asker.proc.nspace;
-        let asker = Requester { rank: is_own.then_some(asker.proc.rank), hostname: &self.cx.config.hostname };
+        let asker = Requester::new(is_own.then_some(asker.proc.rank), &self.cx.config.hostname);
         let target = target_of(key, rank, reading, &asker)?;
         Ok(job.data.lookup(key, &target))
     }

@@ -3,7 +3,7 @@
 use pmix_types::message::Failure;
 use pmix_types::{DataArray, Directives, Info, Key, Status, Value, ValueType, keys};
 
-/// Number of combinations of qualifiers that one query may ask about.
+/// Number of combinations of qualifiers that one query may have.
 const MAX_READINGS: usize = 1024;
 
 /// Every value of a qualifier in the order given, without repeats.
@@ -47,7 +47,9 @@ pub(super) fn readings(qualifiers: &Directives) -> Result<Vec<Directives>, Failu
             continue;
         }
         if readings.len() * values.len() > MAX_READINGS {
-            let message = format!("a query names more than {MAX_READINGS} things: ask in several");
+            let message = format!(
+                "the qualifiers of a query have more than {MAX_READINGS} combinations: send several queries"
+            );
             return Err(Failure::new(Status::ERR_BAD_PARAM, message));
         }
         let with = |reading: &Vec<Info>, info: &Info| reading.iter().chain([info]).cloned().collect();

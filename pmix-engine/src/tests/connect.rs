@@ -308,7 +308,7 @@ fn connections_of_a_process_are_limited_also_while_the_host_is_asked() {
     let refused = t.hello(&proc("job", 0));
     let Command::Refuse { conn, failure } = t.next() else { panic!("it is let in") };
     assert_eq!((conn, failure.status), (refused, Status::ERR_RESOURCE_BUSY));
-    assert!(failure.message.contains("has 8 connections already"), "{failure}");
+    assert!(failure.message.contains("already have 8 connections"), "{failure}");
     t.connect(&proc("job", 1));
     t.lose(&held[0]);
     t.connect(&proc("job", 0));

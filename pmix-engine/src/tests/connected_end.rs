@@ -158,6 +158,7 @@ fn con_14_one_leaves_and_the_others_go_on() {
     assert_eq!(caller.proc, proc("a", 1));
     let UpcallRequest::Disconnect(request) = request else { panic!("{request:?}") };
     assert_eq!((request.procs, request.nspace), (vec![], Some(nspace("asm"))));
+    assert_eq!(request.nodes, ["n0"], "no other node takes part");
     t.answer(id, Ok(Answer::Done));
     for waiting in fenced {
         t.fenced(waiting);

@@ -152,15 +152,17 @@ fn con_02_con_06_gen_12_one_upcall_a_node_and_each_gets_its_rank() {
     let jobs = CODEC.read_jobs(request.data.clone()).unwrap();
     assert_eq!(jobs.iter().map(|job| job.nspace().as_str()).collect::<Vec<_>>(), ["job"]);
     let ranks = vec![(proc("job", 1), Rank::from_raw(7)), (proc("job", 0), Rank::from_raw(5))];
-    let answer = Connected { nspace: Some(nspace("assembly")), ranks, data: request.data };
+    let answer = Connected { nspace: Some(nspace("connected")), ranks, data: request.data };
     t.answer(id, Ok(Answer::Connected(answer)));
     for (to, rank) in [(first, 5), (second, 7)] {
         let reply = connected(&mut t, to);
-        assert_eq!((reply.nspace, reply.rank), (Some(nspace("assembly")), Some(Rank::from_raw(rank))));
+        assert_eq!((reply.nspace, reply.rank), (Some(nspace("connected")), Some(Rank::from_raw(rank))));
     }
     let asked = [&a, &b].map(|peer| t.ask(peer, disconnect([all_of("job")])));
     let (id, _, request) = t.upcall();
-    assert!(matches!(request, UpcallRequest::Disconnect(request) if request.procs == [all_of("job")]));
+    let UpcallRequest::Disconnect(request) = request else { panic!("{request:?}") };
+    assert_eq!((request.procs, request.nspace), (vec![all_of("job")], None));
+    assert_eq!(request.nodes, ["n0", "n1"]);
     t.answer(id, Ok(Answer::Done));
     for to in asked {
         t.done(to);

@@ -139,6 +139,7 @@ fn grp_05_grp_12_the_host_is_asked_once_with_real_ids_and_orders_and_numbers() {
     let (id, upcall) = asked_host(&mut t);
     assert_eq!((upcall.operation, &*upcall.group), (GroupOperation::CONSTRUCT, "g"));
     assert_eq!(upcall.procs, [1, 0, 3, 2].map(|rank| proc("job", rank)));
+    assert_eq!(upcall.nodes, ["n0", "n1"]);
     assert_eq!(upcall.absent, []);
     assert_eq!(upcall.directives.flag(&keys::GROUP_ASSIGN_CONTEXT_ID), Ok(true), "GEN-14");
     assert_eq!(upcall.directives.get(&keys::TIMEOUT), Ok(None), "GEN-12");
@@ -160,6 +161,7 @@ fn grp_05_grp_12_the_host_is_asked_once_with_real_ids_and_orders_and_numbers() {
     let (id, upcall) = asked_host(&mut t);
     assert_eq!((upcall.operation, &*upcall.group), (GroupOperation::DESTRUCT, "g"));
     assert_eq!(upcall.procs, [2, 3, 0, 1].map(|rank| proc("job", rank)));
+    assert_eq!(upcall.nodes, ["n0", "n1"]);
     assert!(upcall.data.is_empty() && upcall.jobs.is_empty());
     t.answer(id, Ok(Answer::Grouped(Grouped::default())));
     ended.into_iter().for_each(|to| t.done(to));
@@ -176,7 +178,8 @@ fn grp_11_a_local_group_needs_the_host_for_a_number_only() {
         let numbered = construct("h", [proc("job", 0)]);
         let to = t.ask(&a, numbered.clone().with(&keys::GROUP_ASSIGN_CONTEXT_ID, true));
         if has_host {
-            let (id, _) = asked_host(&mut t);
+            let (id, upcall) = asked_host(&mut t);
+            assert_eq!(upcall.nodes, ["n0"]);
             let grouped = Grouped { context_id: Some(4), ..Grouped::default() };
             t.answer(id, Ok(Answer::Grouped(grouped)));
         }

@@ -238,6 +238,27 @@ fn grp_10_those_of_other_nodes_are_told_by_the_host_and_theirs_are_heard() {
 }
 
 #[test]
+fn grp_09_nodes_whose_members_have_all_left_are_named_at_the_end() {
+    let mut t = Harness::new([Upcall::Group]);
+    t.job("job", "0-1;2;3");
+    let a = t.connect(&proc("job", 0));
+    let to = t.ask(&a, construct("g", [0, 2, 3].map(|rank| proc("job", rank))));
+    let (id, _) = asked_host(&mut t);
+    t.answer(id, Ok(Answer::Grouped(Grouped::default())));
+    made(&mut t, to);
+    let left = Event::new(Status::GROUP_LEFT, proc("job", 3))
+        .with_info(Info::new(&keys::GROUP_ID, "g"))
+        .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, proc("job", 3)));
+    t.called(HostCall::NotifyEvent(left)).unwrap();
+    let to = t.ask(&a, destruct("g"));
+    let (id, upcall) = asked_host(&mut t);
+    assert_eq!(upcall.nodes, ["n0", "n1", "n2"], "one of them may not know yet that they have");
+    t.answer(id, Ok(Answer::Grouped(Grouped::default())));
+    t.done(to);
+    t.finish();
+}
+
+#[test]
 fn grp_09_a_node_without_members_that_are_left_holds_nobody_up() {
     let (mut t, a, _) = Harness::two_nodes([Upcall::Group]);
     let awaited = |request: Request| HostCall::Absence(request);

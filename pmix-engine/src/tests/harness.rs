@@ -107,7 +107,7 @@ pub(super) fn key(name: &str) -> KeyName {
 }
 
 pub(super) fn entry(scope: Scope, name: &str, value: impl Into<Value>) -> PutEntry {
-    PutEntry { scope, key: key(name), value: value.into() }
+    PutEntry::new(scope, key(name), value)
 }
 
 pub(super) fn commit(entries: impl IntoIterator<Item = PutEntry>) -> Request {
@@ -174,11 +174,11 @@ impl With for Request {
 
 /// What a modex says of one process, in the form tests compare.
 pub(super) fn data_of(proc: &ProcId, entries: impl IntoIterator<Item = PutEntry>) -> ProcData {
-    ProcData { proc: proc.clone(), entries: entries.into_iter().collect() }
+    ProcData::new(proc.clone(), entries.into_iter().collect())
 }
 
 pub(super) fn modex(procs: impl IntoIterator<Item = ProcData>) -> Modex {
-    Modex { procs: procs.into_iter().collect() }
+    Modex::new(procs.into_iter().collect())
 }
 
 pub(super) fn blob(procs: impl IntoIterator<Item = ProcData>) -> Bytes {

@@ -1,10 +1,10 @@
 //! What the kernel says of processes: as queries and the host are told.
 
-use pmix_types::message::{Reply, Request};
+use pmix_types::message::{Hello, Identity, Reply, Request};
 use pmix_types::why::{Activity, LOOKS, ProcLook};
 use pmix_types::{Pid, ProcId, Query, Rank, Status, keys};
 
-use super::super::{Answer, CallValue, HostCall};
+use super::super::{Answer, CallValue, ConnId, HostCall, Input, PeerCred};
 use super::harness::*;
 use super::query::*;
 use super::query_host::measure;
@@ -85,6 +85,33 @@ fn a_process_that_has_started_is_looked_at_before_it_connects() {
     t.lose(&peers[0]);
     t.cancelled(id);
     t.finish();
+}
+
+/// As on the native wire.
+#[test]
+fn a_process_whose_pid_the_kernel_does_not_name_has_that_of_the_host() {
+    for is_told_first in [true, false] {
+        let mut t = Harness::new([]);
+        t.job("job", "0");
+        let started = HostCall::ClientStarted { proc: proc("job", 0), pid: 4711 };
+        if is_told_first {
+            t.called(started.clone()).unwrap();
+        }
+        let conn = ConnId(1);
+        let peer = PeerCred { uid: USER.0, gid: Some(USER.1), pid: None };
+        let hello = Hello::new(Identity::Client(proc("job", 0)), Pid(7));
+        t.feed(Input::Hello { conn, peer, hello });
+        t.next();
+        if !is_told_first {
+            t.called(started).unwrap();
+        }
+        let call = t.call(HostCall::Looks(vec![all_of("job")]));
+        let (id, procs) = measure(&mut t);
+        assert_eq!(procs.iter().map(|look| look.pid).collect::<Vec<_>>(), [Pid(4711)], "{is_told_first}");
+        t.answer(id, Ok(Answer::Looks(procs)));
+        t.returned(call).unwrap();
+        t.finish();
+    }
 }
 
 #[test]

@@ -181,7 +181,7 @@ fn cli_01_a_process_is_registered_with_its_job_and_on_its_node_only() {
         |name, rank| HostCall::RegisterClient { proc: proc(name, rank), uid: 0, gid: 0, object: None };
     let mut t = Harness::new([]);
     t.job("job", "0-1;2-3");
-    for (rank, why) in [(7, "the job has 4 ranks, and 7 is none of them"), (2, "on node n1")] {
+    for (rank, why) in [(7, "the job has 4 ranks, and 7 is not one of them"), (2, "on node n1")] {
         let failure = refused(t.called(client("job", rank)), Status::ERR_BAD_PARAM);
         assert!(
             failure.message.contains(why) && failure.message.contains(&format!("job:{rank}")),
@@ -195,7 +195,7 @@ fn cli_01_a_process_is_registered_with_its_job_and_on_its_node_only() {
     for map in ["0-1", "0-1;2-3"] {
         let infos = spec("late", map).into_infos();
         let failure = refused(t.called(register("late", None, infos)), Status::ERR_BAD_PARAM);
-        assert!(failure.message.contains("rank 2 is registered"), "{failure}");
+        assert!(failure.message.contains("rank 2 is already registered"), "{failure}");
     }
     assert_eq!(t.engine.stats().nspaces, 2);
     t.called(register("late", None, spec("late", "0-2;3").into_infos())).unwrap();

@@ -4,7 +4,7 @@ use pmix_types::RegAttr;
 
 use super::Upcall;
 
-/// Which upcalls a host serves, and which attributes each of them takes.
+/// Which upcalls a host serves, and which attributes each of them supports.
 ///
 /// Read once when the server starts. An upcall that is not declared is never made: the server answers as if the host's
 /// module did not have that entry (GEN-11).
@@ -12,7 +12,7 @@ use super::Upcall;
 pub struct Capabilities(BTreeMap<Upcall, Vec<RegAttr>>);
 
 impl Capabilities {
-    /// Serves nothing: processes still find local data (INI-10).
+    /// No upcalls; processes still get local data (INI-10).
     pub const fn none() -> Self {
         Self(BTreeMap::new())
     }
@@ -24,7 +24,7 @@ impl Capabilities {
         self
     }
 
-    /// Declares an upcall with the attributes it takes.
+    /// Declares an upcall with the attributes that it supports.
     #[must_use]
     pub fn with_attributes(mut self, upcall: Upcall, attributes: impl IntoIterator<Item = RegAttr>) -> Self {
         self.0.entry(upcall).or_default().extend(attributes);

@@ -1,4 +1,4 @@
-//! What the table of upcalls becomes: the enum that names them, and the enum that holds their requests.
+//! Generates from the table of upcalls the enum that names them, and the enum that holds their requests.
 
 /// The attributes that the server takes for an entry: those named, or none of its own here.
 macro_rules! attributes {
@@ -42,7 +42,7 @@ macro_rules! declare {
             serves: [$($function:literal),* $(,)?],
         }
     )+) => {
-        /// The entries of the host module, for saying which of them a host serves.
+        /// The entries of the host module, by which a host declares what it serves.
         ///
         /// | upcall | method | in C | serves |
         /// |---|---|---|---|
@@ -81,7 +81,7 @@ macro_rules! declare {
                 }
             }
 
-            /// The Standard's functions that this entry serves; empty if processes have none for it (ATT-03).
+            /// The Standard's functions that this entry serves; empty if processes have no function for it (ATT-03).
             ///
             /// # Examples
             /// ```
@@ -102,8 +102,8 @@ macro_rules! declare {
                 }
             }
 
-            /// The attributes that the server itself takes for [functions](Self::functions) which only the host can carry
-            /// out; `None` if it carries them out itself.
+            /// The attributes that the server itself supports for [functions](Self::functions) that only the host can
+            /// carry out; `None` if the server carries them out itself.
             pub const fn attributes_of_server(self) -> Option<&'static [&'static str]> {
                 match self {
                     $(Self::$name => attributes!($attributes),)+

@@ -1,6 +1,6 @@
 //! The entries of the host module: the table of them, and what they carry.
 //!
-//! Plain data, which the engine owns: it calls the host with an [`UpcallRequest`], and gets an [`Answer`]. The host side
+//! These are plain data. The engine calls the host with an [`UpcallRequest`], and gets an [`Answer`]; the host side
 //! turns them into method calls.
 
 mod capabilities;
@@ -12,8 +12,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use pmix_types::message::Request;
 pub use pmix_types::message::{
-    Abort, Allocate, Credential, Disconnect, Fabric, IofPull, IofPush, JobControl, Log, Lookup, Monitor,
-    Publish, RegisterEvents, ResourceBlock, SessionControl, Spawn, Unpublish, ValidateCredential,
+    Abort, Allocate, Credential, Fabric, IofPull, IofPush, JobControl, Log, Lookup, Monitor, Publish,
+    RegisterEvents, ResourceBlock, SessionControl, Spawn, Unpublish, ValidateCredential,
 };
 use pmix_types::why::ProcLook;
 pub use pmix_types::{Directives, Event};
@@ -22,10 +22,10 @@ use pmix_types::{GroupOperation, Info, KeyName, Nspace, Pdata, ProcId, Query, Ra
 pub use capabilities::Capabilities;
 use declare::{answers, attributes, declare, directives, passed_up};
 
-/// The table: one row for each entry of the host module. Everything else about entries is made of it, by macros that
-/// take the rows: here the enums and the table in the documentation of [`Upcall`], on the host side what calls the
-/// methods, and the wrong hosts of the conformance checks. A row without a method of `HostModule` does not compile, nor
-/// does a method without a row.
+/// The table: one row for each entry of the host module. Macros generate everything else about entries from its rows:
+/// here the enums and the table in the documentation of [`Upcall`], on the host side the calls of the methods, and the
+/// wrong hosts of the conformance checks. A row without a method of `HostModule` does not compile, nor does a method
+/// without a row.
 ///
 /// ```text
 /// Name method(request) -> reply {
@@ -98,7 +98,7 @@ macro_rules! for_each_upcall {
                 attributes: own, directives: directives, passed_up: no,
                 serves: ["PMIx_Connect", "PMIx_Connect_nb"],
             }
-            Disconnect disconnect(Disconnect) -> () {
+            Disconnect disconnect(DisconnectRequest) -> () {
                 "disconnect", c: ["disconnect"],
                 attributes: own, directives: directives, passed_up: no,
                 serves: ["PMIx_Disconnect", "PMIx_Disconnect_nb"],
@@ -201,8 +201,8 @@ macro_rules! for_each_upcall {
 for_each_upcall!(declare);
 
 impl Upcall {
-    /// The entry of a name: that of the method, or that of the function in the Standard's module, where it is
-    /// another; `None` for any other text.
+    /// The entry with this name, which is that of the method or that of the function in the Standard's module; `None`
+    /// for any other text.
     ///
     /// # Examples
     /// ```
@@ -221,7 +221,7 @@ impl Upcall {
 /// (CLI-04).
 pub type HostObject = Arc<dyn Any + Send + Sync>;
 
-/// Declares what only the host sees: some fields and directives.
+/// Declares requests that only hosts see: some fields and directives.
 macro_rules! requests {
     ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* })+) => {$(
         $(#[$doc])*
@@ -265,17 +265,17 @@ requests! {
     ClientLost {
         /// The client.
         proc: ProcId,
-        /// What is known of the end.
+        /// What is known about the end.
         reason: String,
     }
     /// All local participants of a fence have called it (FEN-09).
     FenceRequest {
         /// All participants, local and remote, as they were named: sorted, without repeats.
         procs: Vec<ProcId>,
-        /// Names of the nodes they are on as far as the server knows, this node included; sorted.
+        /// Names of their nodes, as far as the server knows them, this node included; sorted.
         nodes: Vec<String>,
-        /// What the local participants have put, for all other servers; empty without data collection.
-        /// Describes its own length, so blobs may be joined end to end in any order.
+        /// What the local participants have put, for all other servers; empty without data collection. It contains its
+        /// own length, so blobs may be concatenated in any order.
         data: Bytes,
     }
     /// A local process wants data of a process on another node (DMX-01).
@@ -287,25 +287,36 @@ requests! {
     ConnectRequest {
         /// All participants.
         procs: Vec<ProcId>,
-        /// Nodes they are on, as far as known.
+        /// Names of their nodes as far as the server knows them, this node included; sorted. The nodes of a namespace without
+        /// processes here may be missing: the servers of other nodes know them, as they know the data of rank `WILDCARD` in
+        /// a direct modex.
         nodes: Vec<String>,
         /// Job-level data of the local namespaces, for the other servers.
         data: Bytes,
+    }
+    /// All local participants of a disconnect have called it, or one process leaves a connected set (CON-14).
+    DisconnectRequest {
+        /// All participants, as in their connect; empty if the caller alone leaves.
+        procs: Vec<ProcId>,
+        /// Names of the nodes they are on, this node included; sorted. This node alone if the caller alone leaves.
+        nodes: Vec<String>,
+        /// Namespace of the connected set that the caller leaves alone; `None` if all participants end it.
+        nspace: Option<Nspace>,
     }
     /// Nobody is registered for these codes any more (HST-06).
     DeregisterEventsRequest {
         /// The codes.
         codes: Vec<Status>,
     }
-    /// A process asks something that the server cannot answer itself (QRY-10).
+    /// A process sends queries that the server cannot answer itself (QRY-10).
     QueryRequest {
         /// The queries, never empty.
         queries: Vec<Query>,
     }
-    /// A tool wants to connect (TOL-15). The directives are what it said of itself.
+    /// A tool wants to attach (TOL-15). The directives are those of its greeting.
     ToolConnected {
-        /// The identity that it asks for.
-        wish: Option<ProcId>,
+        /// The identity that it requests, if any; the host may assign another one.
+        requested_identity: Option<ProcId>,
     }
     /// All local members of a group operation have called it (GRP-01).
     GroupRequest {
@@ -313,14 +324,17 @@ requests! {
         operation: GroupOperation,
         /// Name of the group.
         group: String,
-        /// Its members in the order of their ranks in the group, with their own ids (GRP-12); rank `WILDCARD` stands for
-        /// all of a namespace of which the server does not know how many there are.
+        /// Its members in the order of their ranks in the group, with their own ids (GRP-12); rank `WILDCARD` stands
+        /// for all processes of a namespace whose size the server does not know.
         procs: Vec<ProcId>,
-        /// Those of them on this node that have ended before they called, which is no failure (GRP-06); else empty.
+        /// Names of the members' nodes as far as the server knows them, this node included; sorted. In a construct, the
+        /// nodes of a namespace without processes here may be missing, as in a connect.
+        nodes: Vec<String>,
+        /// Members on this node that ended before they called, if that is not a failure (GRP-06); else empty.
         absent: Vec<ProcId>,
-        /// What the members on this node have put, for the other servers, as in a fence; empty at the end of a group.
+        /// What the members on this node have put, for the other servers, as in a fence; empty for a destruct.
         data: Bytes,
-        /// Job-level data of the members' namespaces, for the other servers; empty at the end of a group.
+        /// Job-level data of the members' namespaces, for the other servers; empty for a destruct.
         jobs: Bytes,
     }
 }
@@ -329,7 +343,7 @@ requests! {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct IofPullRequest {
-    /// What the tool has asked for.
+    /// The request of the tool.
     pub pull: IofPull,
     /// False to end it.
     pub start: bool,
@@ -351,14 +365,14 @@ pub type Found = Vec<Pdata>;
 pub struct Connected {
     /// Namespace of the connected set, if the host makes one.
     pub nspace: Option<Nspace>,
-    /// Rank there of each local participant.
+    /// Rank of each local participant in it.
     pub ranks: Vec<(ProcId, Rank)>,
-    /// Job-level data of the other namespaces, joined end to end.
+    /// Job-level data of the other namespaces, concatenated.
     pub data: Bytes,
 }
 
 impl Connected {
-    /// An answer that makes no namespace of those who have connected.
+    /// An answer without a namespace for the connected set.
     ///
     /// # Examples
     /// ```
@@ -370,22 +384,22 @@ impl Connected {
     }
 }
 
-/// The answer to the construction of a group (GRP-05). The default leaves the group as it was asked for.
+/// The answer to the construction of a group (GRP-05). The default constructs the group as requested.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Grouped {
-    /// The members in the order of their ranks in the group, rank `WILDCARD` for all of a namespace; empty for those who
-    /// were asked for, without the absent ones of this node.
+    /// The members in the order of their ranks in the group, rank `WILDCARD` for all of a namespace; empty for the
+    /// requested members without the absent ones of this node.
     pub members: Vec<ProcId>,
-    /// The number of the group, if one was asked for.
+    /// The number of the group, if one was requested.
     pub context_id: Option<u64>,
-    /// What members have put, joined end to end as in a fence; that of this node may be left out.
+    /// What members have put, concatenated as in a fence; the data of this node may be left out.
     pub data: Bytes,
-    /// Job-level data of the members' namespaces, joined end to end.
+    /// Job-level data of the members' namespaces, concatenated.
     pub jobs: Bytes,
 }
 
-/// The answer to queries: results and whether all was found (QRY-03).
+/// The answer to queries: the results, and whether everything was found (QRY-03).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct QueryResults {
@@ -407,7 +421,7 @@ impl QueryResults {
     }
 }
 
-/// What a file looks like from outside. Times are seconds and nanoseconds.
+/// The size and times of a file. Times are seconds and nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileState {
     /// In bytes.

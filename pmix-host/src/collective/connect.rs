@@ -1,4 +1,4 @@
-//! Connect and disconnect: over which nodes, under which name, and who gets which rank there.
+//! Connect and disconnect: the nodes that take part, and the namespace and ranks of the connected set.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use pmix_server::host::{
-    ConnectRequest, Connected, Disconnect, HostResult, UpcallContext, decode_job, decode_jobs, encode_jobs,
+    ConnectRequest, Connected, DisconnectRequest, HostResult, UpcallContext, decode_job, decode_jobs,
+    encode_jobs,
 };
 use pmix_types::job::JobData;
 use pmix_types::message::Failure;
@@ -15,7 +16,7 @@ use pmix_types::{Nspace, ProcId, Rank, RankSet, Status, keys};
 use super::gather::{Collectives, Gathering};
 use crate::internode::{ConnectPart, Kind, Part, PeerReply, PeerRequest, unreadable};
 
-/// What a server says of namespaces, by their names.
+/// Job data of namespaces from a server, by name.
 pub(super) type Jobs = BTreeMap<Nspace, Arc<JobData>>;
 
 impl Collectives {
@@ -54,7 +55,7 @@ impl Collectives {
     /// A name for a connected set that no other has.
     fn new_name(&self) -> HostResult<String> {
         let number = self.0.sets.fetch_add(1, Ordering::Relaxed);
-        Ok(format!("{}.assembly.{number}", self.0.site.server()?.proc_id().nspace))
+        Ok(format!("{}.connected.{number}", self.0.site.server()?.proc_id().nspace))
     }
 
     /// This node's part of a connect that nobody here enters: what is known of the namespaces.
@@ -78,15 +79,13 @@ impl Collectives {
         Ok(jobs)
     }
 
-    /// Whoever leaves a connected set alone waits for nobody.
-    pub(crate) async fn disconnect(&self, cx: &UpcallContext, req: Disconnect) -> HostResult<()> {
-        let Disconnect { procs, nspace, directives, .. } = req;
+    /// A process that leaves a connected set alone does not wait for others.
+    pub(crate) async fn disconnect(&self, cx: &UpcallContext, req: DisconnectRequest) -> HostResult<()> {
+        let DisconnectRequest { procs, nodes, nspace, directives, .. } = req;
         if nspace.is_some() {
             return Ok(directives.deny_unprocessed()?);
         }
-        let jobs = self.jobs_of(cx, &procs).await;
-        let nodes = self.nodes_of(&procs, jobs.as_ref().unwrap_or(&Jobs::new()));
-        let part = jobs.map(|_| Part::Data(Bytes::new()));
+        let part = Ok(Part::Data(Bytes::new()));
         let gathering = Gathering { kind: Kind::Disconnect, procs, nodes, directives, part, group: None };
         self.gather(cx, gathering).await?;
         Ok(())
@@ -122,7 +121,7 @@ impl Collectives {
         Err(Failure::new(Status::ERR_INVALID_NAMESPACE, format!("no server knows {nspace}")))
     }
 
-    /// The nodes of the processes, the same on each of them.
+    /// The nodes of processes that need not be known to the server here, the same on each of them.
     pub(super) fn nodes_of(&self, procs: &[ProcId], jobs: &Jobs) -> Vec<String> {
         let mut nodes = BTreeSet::from([self.0.site.node().to_owned()]);
         for (nspace, ranks) in ranks_of(procs, jobs) {

@@ -1,4 +1,4 @@
-//! Operations of several nodes, fences among them: one all-gather each.
+//! Operations over several nodes, such as fences: one all-gather each.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -18,7 +18,7 @@ use crate::internode::{
     Awaited, Kind, Operation, Part, PeerRequest, Site, decode_part, encode_part, spelled, unreadable,
 };
 
-/// An operation that takes longer may wait for somebody who never comes.
+/// An operation that takes longer may be waiting for a participant that never comes.
 const LONG: Duration = Duration::from_millis(500);
 
 /// Removed from the Standard, still understood: whether an algorithm must be used (FEN-18).
@@ -162,12 +162,12 @@ fn check_collective(mut directives: Directives) -> Result<(), Failure> {
         return Err(local_failure(local, directives)?);
     }
     if directives.take_flag(&COLLECTIVE_ALGO_REQD)? {
-        return Err(HostError::not_supported("the collective algorithm that is required").into());
+        return Err(HostError::not_supported("the required collective algorithm").into());
     }
     Ok(directives.deny_unprocessed()?)
 }
 
-/// Why this node cannot take part, and because of whom (FEN-13).
+/// Why this node cannot take part, and which processes are responsible (FEN-13).
 fn local_failure(status: Status, mut directives: Directives) -> Result<Failure, Failure> {
     let Some(DataArray::Proc(procs)) = directives.take(&keys::EVENT_AFFECTED_PROCS)? else {
         return Ok(status.into());

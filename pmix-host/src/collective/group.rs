@@ -1,4 +1,4 @@
-//! Groups: who of which node is in, under which number, and what the members tell each other.
+//! Groups: the members on each node, the group's number, and the data that members send each other.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use bytes::{Bytes, BytesMut};
 use pmix_server::host::{GroupRequest, Grouped, HostError, HostResult, UpcallContext, encode_jobs};
 use pmix_types::message::Failure;
-use pmix_types::{DataRange, GroupOperation, Nspace, ProcId, keys};
+use pmix_types::{DataRange, Directives, GroupOperation, Nspace, ProcId, keys};
 
 use super::connect::{Jobs, ranks_of};
 use super::gather::{Collectives, Gathering};
@@ -14,15 +14,16 @@ use crate::internode::{GroupPart, Kind, Part, unreadable};
 
 impl Collectives {
     pub(crate) async fn group(&self, cx: &UpcallContext, req: GroupRequest) -> HostResult<Grouped> {
-        let GroupRequest { operation, group, procs, absent, data, jobs, mut directives, .. } = req;
-        let wants_context_id = directives.take_flag(&keys::GROUP_ASSIGN_CONTEXT_ID)?;
-        // no number is ever given twice, so that it is unique in every range
-        directives.take::<DataRange>(&keys::RANGE)?;
-        let kind = match operation {
-            GroupOperation::CONSTRUCT => Kind::Construct,
-            GroupOperation::DESTRUCT => Kind::Destruct,
-            _ => return Err(HostError::not_supported("this operation on a group")),
-        };
+        match req.operation {
+            GroupOperation::CONSTRUCT => self.construct(cx, req).await,
+            GroupOperation::DESTRUCT => self.destruct(cx, req).await,
+            _ => Err(HostError::not_supported("this operation on a group")),
+        }
+    }
+
+    async fn construct(&self, cx: &UpcallContext, req: GroupRequest) -> HostResult<Grouped> {
+        let GroupRequest { group, procs, absent, data, jobs, mut directives, .. } = req;
+        let wants_context_id = take_numbering(&mut directives)?;
         let known = self.jobs_of(cx, &procs).await;
         let none = Jobs::new();
         let nodes = self.nodes_of(&procs, known.as_ref().unwrap_or(&none));
@@ -38,16 +39,24 @@ impl Collectives {
             jobs,
         };
         let part = known.map(|_| Part::Group(part));
-        let gathering = Gathering { kind, procs: named, nodes, directives, part, group: Some(group) };
+        let gathering =
+            Gathering { kind: Kind::Construct, procs: named, nodes, directives, part, group: Some(group) };
         let parts = self.gather(cx, gathering).await?;
-        if operation == GroupOperation::DESTRUCT {
-            return Ok(Grouped::default());
-        }
         let part = |part| match part {
             Part::Group(part) => Ok(part),
             _ => Err(unreadable("part")),
         };
         Ok(join(parts.into_iter().map(part).collect::<Result<_, _>>()?))
+    }
+
+    async fn destruct(&self, cx: &UpcallContext, req: GroupRequest) -> HostResult<Grouped> {
+        let GroupRequest { group, mut procs, nodes, mut directives, .. } = req;
+        take_numbering(&mut directives)?;
+        procs.sort();
+        let part = Ok(Part::Data(Bytes::new()));
+        let group = Some(group);
+        self.gather(cx, Gathering { kind: Kind::Destruct, procs, nodes, directives, part, group }).await?;
+        Ok(Grouped::default())
     }
 
     /// A number for a group that no node has given before; never 0, which C programs take for none.
@@ -75,6 +84,12 @@ impl Collectives {
             jobs: encode_jobs(jobs.values().map(|job| &**job)),
         })
     }
+}
+
+/// Whether the group is to have a number. None is ever given twice, so that it is unique in every range.
+fn take_numbering(directives: &mut Directives) -> HostResult<bool> {
+    directives.take::<DataRange>(&keys::RANGE)?;
+    Ok(directives.take_flag(&keys::GROUP_ASSIGN_CONTEXT_ID)?)
 }
 
 /// All nodes take order and number of the first.

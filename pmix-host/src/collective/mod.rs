@@ -1,4 +1,4 @@
-//! Operations of several nodes: fence, connect, disconnect, and the making and ending of groups.
+//! Operations over several nodes: fence, connect, disconnect, and the construction and destruction of groups.
 
 mod connect;
 mod gather;

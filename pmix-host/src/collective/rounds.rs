@@ -1,4 +1,4 @@
-//! The numbers of operations: all nodes count those of the same participants alike.
+//! The numbers of operations: all nodes count the operations of the same participants in the same way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -65,7 +65,7 @@ impl Rounds {
         lock(&self.counts).get(participants).map_or(0, |count| count.begun)
     }
 
-    /// Remembers who is in a connected set.
+    /// Records the members of a connected set.
     pub(super) fn add_set(&self, name: Nspace, members: BTreeSet<Nspace>) {
         lock(&self.sets).insert(name, members);
     }

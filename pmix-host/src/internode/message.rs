@@ -19,11 +19,11 @@ pub(crate) enum PeerRequest {
     DirectModex { proc: ProcId, key: Option<String> },
     /// What a process has requested from its own server.
     Request { caller: User, request: Request },
-    /// What a process publishes, looks up or unpublishes; the ticket is its node's.
+    /// What a process publishes, looks up or unpublishes, with a ticket of its node.
     Published { requester: Requester, request: Request, ticket: u64 },
-    /// The end of what published data may have been kept for.
+    /// The end of a process, job or session, for which published data may have been kept.
     Ended(Ended),
-    /// Nobody waits any more for the reply to the request of this ticket.
+    /// Nobody waits any more for the reply to the request with this ticket.
     GiveUp(u64),
     /// An operation that this node has not entered.
     Awaited(Awaited),

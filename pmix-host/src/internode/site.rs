@@ -53,7 +53,7 @@ impl Site {
         self.server.set(server.clone()).is_ok()
     }
 
-    /// Registers who answers the hosts of other nodes.
+    /// Registers the responder for requests of other nodes' hosts.
     pub(crate) fn serve(&self, responder: Arc<dyn Responder>) {
         self.exchange.serve(responder);
     }

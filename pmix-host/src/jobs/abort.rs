@@ -10,7 +10,7 @@ impl Jobs {
     pub(crate) fn abort(&self, cx: &UpcallContext, req: &Abort) -> HostResult<()> {
         let caller = &cx.caller.nspace;
         if req.procs.iter().any(|proc| !proc.rank.is_wildcard()) {
-            let message = "single processes cannot be aborted here: abort all of a namespace (rank WILDCARD)";
+            let message = "single processes cannot be aborted here: abort a whole namespace (rank WILDCARD)";
             return Err(HostError::new(Status::ERR_PARAM_VALUE_NOT_SUPPORTED, message));
         }
         let targets: Vec<&Nspace> = if req.procs.is_empty() {

@@ -1,4 +1,4 @@
-//! What the supervisor of a job is told.
+//! Messages to the supervisor of a job.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::LaunchError;
 use crate::jobs::report::JobOutcome;
 
-/// What a supervisor is told.
+/// A message to a supervisor.
 #[derive(Debug)]
 pub(crate) enum Control {
     Connected(Rank),
@@ -22,7 +22,7 @@ pub(crate) enum Control {
         by: ProcId,
         status: i32,
         message: String,
-        /// Processes that had ended by then, though perhaps nobody has been told yet.
+        /// Processes that had ended by then, although their ends may not be reported yet.
         dead: Vec<Rank>,
     },
     /// From its owner, or from that of its parent.

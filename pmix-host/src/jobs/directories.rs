@@ -1,5 +1,5 @@
-//! Where the processes of a job keep what only lives as long as the job: a directory on each node, below that of the
-//! node's server.
+//! A directory on each node, below that of the node's server, in which the processes of a job keep files that live no
+//! longer than the job.
 //!
 //! MPI libraries make directories of their own if they are given none, and leave them behind when they are killed. Nobody
 //! but the job's user can enter it.

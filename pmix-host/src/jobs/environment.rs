@@ -1,4 +1,4 @@
-//! The environment of a job's processes: what the application says, and changes by directives (SPN-03).
+//! The environment of a job's processes: the variables of the application, and changes by directives (SPN-03).
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -7,11 +7,13 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use pmix_types::message::Failure;
 use pmix_types::{App, Envar, Info, Status, keys};
 
-/// The environment of an application's processes, made of what they inherit; for [`Launcher`](crate::Launcher)s.
+/// The environment of an application's processes, based on the variables that they inherit; for
+/// [`Launcher`](crate::Launcher)s.
 ///
-/// On top of that come the application's own variables, then what the directives `SET_ENVAR`, `ADD_ENVAR`,
-/// `UNSET_ENVAR`, `PREPEND_ENVAR`, `APPEND_ENVAR` and `FIRST_ENVAR` of its `info` change, in order. A value that is put
-/// to an empty one, or to none, stands alone. `FIRST_ENVAR` removes the value where else it stands.
+/// The application's own variables are added first, then the directives `SET_ENVAR`, `ADD_ENVAR`, `UNSET_ENVAR`,
+/// `PREPEND_ENVAR`, `APPEND_ENVAR` and `FIRST_ENVAR` of its `info` are applied in order. A value that is prepended or
+/// appended to an empty or missing variable becomes the whole value, without a separator. `FIRST_ENVAR` removes the
+/// value from its other positions.
 ///
 /// # Errors
 /// `ERR_BAD_PARAM` for a variable that is not of the form `NAME=value`, and for a directive without name or with a value
@@ -27,7 +29,7 @@ use pmix_types::{App, Envar, Info, Status, keys};
 ///
 /// let mut app = App::new("./worker", 2).env("THREADS", "4");
 /// let bin = Envar { name: "PATH".into(), value: "/opt/bin".into(), separator: b':' };
-/// app.info.push(Info::new(&keys::PREPEND_ENVAR, bin));
+/// app.info.push(Info::new(keys::PREPEND_ENVAR, bin));
 /// let env = environment(&app, [("PATH".into(), "/bin".into())])?;
 /// assert_eq!(env.into_iter().collect::<Vec<_>>(), [
 ///     ("PATH".into(), "/opt/bin:/bin".into()),
@@ -65,14 +67,16 @@ fn apply(info: &Info, env: &mut BTreeMap<OsString, OsString>) -> Result<(), Fail
     if info.is(&keys::UNSET_ENVAR) {
         let name: String = info.get().map_err(|error| wrong(&error))?;
         if !is_name(&name) {
-            return Err(wrong(&format_args!("{name:?} is no name of a variable")));
+            return Err(wrong(&format_args!("{name:?} is not a valid name of a variable")));
         }
         env.remove(OsStr::new(&name));
         return Ok(());
     }
     let Envar { name, value, separator } = info.get().map_err(|error| wrong(&error))?;
     if !is_name(&name) || has_nul(&value) {
-        return Err(wrong(&format_args!("{name:?} is no name of a variable, or its value has a NUL")));
+        return Err(wrong(&format_args!(
+            "{name:?} is not a valid name of a variable, or its value contains a NUL"
+        )));
     }
     let held = env.get(OsStr::new(&name)).map(|held| held.as_bytes());
     if info.is(&keys::ADD_ENVAR) && held.is_some() {

@@ -20,16 +20,16 @@ pub enum StartError {
     /// The server refused the job.
     #[error("{0}")]
     Server(#[from] Failure),
-    /// The host cannot do what is asked for, or has no server yet.
+    /// The host cannot do what was requested, or has no server yet.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// Whoever requested it no longer waits; no process is left running.
-    #[error("starting the job took too long, or its requester is gone")]
+    /// The caller no longer waits for it; no process is left running.
+    #[error("starting the job took too long, or its requester has disconnected")]
     Abandoned,
 }
 
 impl StartError {
-    /// The Standard's status: one of the `ERR_JOB_*` if nodes or processes are the reason (SPN-06).
+    /// The Standard's status: one of `ERR_JOB_*` if nodes or processes caused the failure (SPN-06).
     pub const fn status(&self) -> Status {
         match self {
             Self::Launch(error) => error.status,

@@ -17,7 +17,7 @@ use super::record::RecordFiles;
 use crate::internode::Site;
 use crate::publish::Publishing;
 
-/// A node whose server is in this process. A server that has stopped has nobody to be told.
+/// A node whose server is in this process. Notifications to a server that has stopped are dropped.
 pub(crate) struct LocalNode {
     site: Arc<Site>,
     published: Arc<Publishing>,

@@ -1,4 +1,4 @@
-//! The nodes that jobs run on, as their host speaks to them.
+//! The nodes that jobs run on, as their host sees them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ pub(crate) trait Node: Send + Sync {
     /// Whether a namespace is registered there.
     async fn knows(&self, nspace: &Nspace) -> bool;
 
-    /// Registers a job, the one of this number, and makes its directory, which belongs to the user.
+    /// Registers the job with this number, and makes its directory, which belongs to the user.
     async fn register_job(
         &self,
         number: u32,
@@ -34,7 +34,7 @@ pub(crate) trait Node: Send + Sync {
     /// Registers a process that is about to start there; returns how it finds its server.
     async fn register_proc(&self, proc: &ProcId, uid: u32, gid: u32) -> Result<ProcEnvironment, StartError>;
 
-    /// Makes the directory that processes start in which are given none but that of the session.
+    /// Makes the working directory for processes that are to start in the session's directory.
     async fn work_dir(&self, number: u32, user: Option<&Account>) -> HostResult<String>;
 
     /// A process there has started.
@@ -43,17 +43,17 @@ pub(crate) trait Node: Send + Sync {
     /// A process there has ended. When this returns, the host has been told of all connections that were lost before.
     async fn proc_ended(&self, proc: &ProcId, reason: String);
 
-    /// Forgets a job with its directory, and what its processes have published to be kept no longer than it. Does nothing
-    /// where the job is not known.
+    /// Removes a job with its directory, and data that its processes have published for no longer than the job. Does
+    /// nothing if the job is unknown.
     async fn end_job(&self, number: u32, nspace: &Nspace);
 
     /// Writes down what its server has on record, because of a job; returns the file, if there is one.
     async fn keep_record(&self, nspace: &Nspace, why: &str) -> Option<PathBuf>;
 
-    /// Tells the processes and tools there of an event.
+    /// Notifies the processes and tools there of an event.
     async fn notify(&self, event: &Event);
 
-    /// Hands output over to those who pull it there.
+    /// Passes output to those who pull it there.
     async fn deliver(&self, source: &ProcId, channels: IofChannels, data: bytes::Bytes, info: Directives);
 }
 
@@ -88,7 +88,7 @@ impl Nodes {
             "its server belongs to another StandardHost, and a host starts processes only where it has servers: make the \
              hosts of all nodes in one process by StandardHost::cluster, or have Launcher::nodes name this node alone"
         } else {
-            "launcher and exchange must name nodes alike"
+            "launcher and exchange must use the same names of nodes"
         };
         Err(StartError::Invalid(format!(
             "node {node} of the launcher has no server here (there are {here}): {why}"

@@ -1,5 +1,5 @@
-//! Events of jobs: for processes that requested them, for connected jobs (SPN-05, CON-18), and for tools, which hear of
-//! all jobs that they may see.
+//! Events of jobs: for processes that requested them, for connected jobs (SPN-05, CON-18), and for tools, which receive
+//! events of all jobs that they may see.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,7 +14,7 @@ use pmix_server::host::HostResult;
 pub(crate) struct Notices {
     start: bool,
     end: bool,
-    /// A normal end is not told.
+    /// No event is sent for a normal end.
     is_silent: bool,
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn of_end(nspace: &Nspace, outcome: &JobOutcome) -> Event {
     with_end(of_whole_job(Status::EVENT_JOB_END, nspace), outcome)
 }
 
-/// The end of a process, normal or not: for tools that register for its code. It is not kept for latecomers.
+/// The end of a process, normal or not: for tools that register for its code. It is not kept for late registrations.
 pub(crate) fn of_ended_proc(proc: ProcId, status: Status, exit: ProcExit) -> Event {
     let event = Event::new(Status::EVENT_PROC_TERMINATED, ProcId::none())
         .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, proc))

@@ -1,4 +1,4 @@
-//! How a job goes, and what that makes of its end.
+//! What has happened in a job, and which outcome follows from it.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub(super) enum Failing {
     Told(Rank, ProcExit),
 }
 
-/// What has happened so far that decides how the job ends.
+/// The events so far that decide the outcome of the job.
 #[derive(Debug, Default)]
 pub(super) struct Course {
     pub(super) exits: BTreeMap<Rank, ProcExit>,

@@ -1,4 +1,4 @@
-//! Output of processes on its way to those who pull it.
+//! Passes output of processes to those who pull it.
 
 use std::collections::BTreeSet;
 
@@ -9,9 +9,9 @@ use super::node::Nodes;
 use super::table::JobTable;
 use crate::OutputChannel;
 
-/// Hands output to whoever has requested it, on whatever node; tells whether its owner gets it, too.
+/// Delivers output to its subscribers on all nodes; returns whether its owner gets it, too.
 ///
-/// Waits for the servers to take it, never for those who read it.
+/// Waits until the servers have it, never for its readers.
 pub(super) async fn forward(
     table: &JobTable,
     to: &Nodes,

@@ -57,7 +57,7 @@ impl Hosts {
             Some(file) => {
                 let shown = file.display().to_string();
                 let failed = |status, reason: &dyn fmt::Display| {
-                    HostError::new(status, format!("file of hosts {shown}: {reason}"))
+                    HostError::new(status, format!("host file {shown}: {reason}"))
                 };
                 let of_file = |reason: &dyn fmt::Display| failed(status, reason);
                 let text = read_as(user, file).await;
@@ -168,7 +168,7 @@ mod tests {
         std::fs::write(file.path(), "n0\n\nroot:$6$secret:19000:\n").unwrap();
         let path = file.path().to_str().unwrap();
         let (_, words) = found(hosts(None, Some(path))).await.unwrap_err();
-        let told = format!("file of hosts {path}: line 3 does not begin with the name of a node to use");
+        let told = format!("host file {path}: line 3 does not begin with the name of a node to use");
         assert_eq!(words, told);
         std::fs::write(file.path(), b"n0\n\xffsecret").unwrap();
         let (_, words) = found(hosts(None, Some(path))).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! Where the processes of a job go, and what the server is told of them.
+//! Where the processes of a job go, and the job data for the server.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +30,7 @@ pub(crate) struct Starting<'a> {
     pub(crate) nspace: &'a Nspace,
     /// No other job of the host has it.
     pub(crate) number: u32,
-    /// As whom it runs, if not as the server's own user.
+    /// The user as whom it runs, unless it is the server's own.
     pub(crate) user: Option<&'a Account>,
 }
 

@@ -1,4 +1,4 @@
-//! Jobs in the words of their owners: how they start, what happens in them, how they end.
+//! Jobs as their owners see them: how they start, what happens in them, how they end.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,18 +19,18 @@ pub struct JobStart {
     pub apps: Vec<App>,
     /// What to do when a process fails.
     pub on_failure: OnFailure,
-    /// The process that requested it, if one did: the job's processes are told (SPN-04).
+    /// The process that spawned it, if any; the job's processes can get it (SPN-04).
     pub parent: Option<ProcId>,
     /// Output that tools and other processes can pull (IOF-04): standard output and error by default.
     pub forwarded: IofChannels,
-    /// Which rank takes input that tools and other processes send, `WILDCARD` for all; `None` for no rank. It then
-    /// reads from nowhere else.
+    /// The rank that gets the input which tools and other processes send, `WILDCARD` for all; `None` for no rank. Such
+    /// a rank has no other standard input.
     pub stdin: Option<Rank>,
-    /// Whose job it is, which runs as this user; `None` for the server's own. The launcher must be able to do that
+    /// The user as whom the job runs; `None` for the server's own. The launcher must be able to do that
     /// ([`Launcher::starts_as_others`](crate::Launcher::starts_as_others)).
     pub user: Option<Account>,
-    /// Directives of the job, as Spawn takes them: `WDIR`, `HOST`, `SET_ENVAR`, `JOB_TIMEOUT` and so on. Those of its
-    /// applications win (SPN-01).
+    /// Directives of the job, as for Spawn: `WDIR`, `HOST`, `SET_ENVAR`, `JOB_TIMEOUT` and so on. Those of an
+    /// application override them (SPN-01).
     pub directives: Directives,
 }
 
@@ -65,7 +65,7 @@ impl JobStart {
         self
     }
 
-    /// The same with this output for others to pull; with `NONE` there is none.
+    /// The same with this output for others to pull; with `NONE` they can pull none.
     #[must_use]
     #[doc(alias = "PMIX_FWD_STDOUT")]
     #[doc(alias = "PMIX_FWD_STDERR")]
@@ -88,7 +88,7 @@ impl JobStart {
         self
     }
 
-    /// The same with a rank, or all of them, that take input from others.
+    /// The same with a rank, or all of them, that gets input from others.
     #[must_use]
     #[doc(alias = "PMIX_FWD_STDIN")]
     pub const fn stdin(mut self, rank: Rank) -> Self {
@@ -102,16 +102,16 @@ impl JobStart {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnFailure {
-    /// Tell the others at once, and end those that are left after this time.
+    /// Notify the others immediately, and end those that are left after this time.
     End {
         /// Time they get to react.
         grace: Duration,
     },
-    /// Tell the others, and let them go on.
+    /// Notify the others, and let them continue.
     Continue,
 }
 
-/// What happens in a job, in the order it happened.
+/// What happens in a job, in order.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum JobReport {
@@ -121,12 +121,12 @@ pub enum JobReport {
     Abort {
         /// Who.
         by: ProcId,
-        /// With which exit status.
+        /// The exit status that it gave.
         status: i32,
-        /// What it said; may be empty.
+        /// Its message; may be empty.
         message: String,
     },
-    /// A process failed: the first of its job.
+    /// The first failure of a process in the job.
     Failed {
         /// Which.
         proc: ProcId,
@@ -145,8 +145,8 @@ pub enum JobReport {
         /// The file.
         file: PathBuf,
     },
-    /// All processes have ended, and so have the jobs they started, whose reports come here too; nothing comes after
-    /// this.
+    /// All processes have ended, and so have the jobs they spawned, whose reports come here too. This is the last
+    /// report.
     Done(JobOutcome),
 }
 
@@ -154,15 +154,15 @@ pub enum JobReport {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct JobOutcome {
-    /// The Standard's status of its end (SPN-05): `SUCCESS`; `ERR_JOB_ABORTED` if abort was called; `ERR_TIMEOUT` if its
-    /// time was over; `ERR_JOB_KILLED_BY_CMD` if it was ended on request; else, by the first process that failed,
-    /// `ERR_JOB_NON_ZERO_TERM`, `ERR_JOB_ABORTED_BY_SIG`, or `ERR_JOB_TERM_WO_SYNC` if it left without finalize and with
-    /// exit code 0. That of a job it started if it ended because of that one.
+    /// The Standard's status of its end (SPN-05): `SUCCESS`; `ERR_JOB_ABORTED` if abort was called; `ERR_TIMEOUT` if
+    /// its time limit was over; `ERR_JOB_KILLED_BY_CMD` if it was ended on request; else, for the first process that
+    /// failed, `ERR_JOB_NON_ZERO_TERM`, `ERR_JOB_ABORTED_BY_SIG`, or `ERR_JOB_TERM_WO_SYNC` if it left without finalize
+    /// and with exit code 0. If it ended because of a job that it spawned, the status of that job.
     #[doc(alias = "PMIX_JOB_TERM_STATUS")]
     pub status: Status,
-    /// Exit code of the job: 124 if its time was over, the status of abort if one was called (1 if that status is 0: aborted is no
-    /// success), else that of the first process that failed (128 and the signal for signals), else that of a job
-    /// it started which failed, else 0.
+    /// Exit code of the job: 124 if its time limit was over; the status of abort if it was called (1 if that status is
+    /// 0, because an aborted job is not successful); else the code of the first process that failed (128 plus the
+    /// signal, if one ended it); else that of a job it spawned, if that failed; else 0.
     pub exit_code: i32,
     /// The process that failed first, and how.
     pub first_failure: Option<(ProcId, ProcExit)>,

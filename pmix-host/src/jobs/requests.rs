@@ -1,4 +1,4 @@
-//! What the directives of a spawn request: its own, and those of its applications, which win (SPN-01).
+//! The directives of a spawn: its own, and those of its applications, which override them (SPN-01).
 
 use std::time::Duration;
 
@@ -16,13 +16,13 @@ pub(crate) struct JobRequests {
     pub(crate) apps: Vec<AppRequest>,
     /// Nodes that the allocation is to have.
     pub(crate) added: Vec<Hosts>,
-    /// What the requester is told of.
+    /// The events that the requester receives.
     pub(crate) notices: Notices,
     /// How long it may run (SPN-06).
     pub(crate) limit: Option<Duration>,
-    /// It does not end with its parent, and neither hears of errors of the other (CON-18).
+    /// It does not end with its parent, and neither is notified of errors of the other (CON-18).
     pub(crate) is_independent: bool,
-    /// Where its processes wait for a debugger, as they are told (INI-09).
+    /// Where its processes are to wait for a debugger (INI-09).
     pub(crate) stops: Vec<Info>,
 }
 
@@ -113,7 +113,10 @@ impl Common {
     fn take(directives: &mut Directives) -> HostResult<Self> {
         let dir = match (directives.take(&keys::WDIR)?, directives.take_flag(&keys::SET_SESSION_CWD)?) {
             (Some(_), true) => {
-                return Err(bad("WDIR and SET_SESSION_CWD name two directories to start in".to_owned()));
+                return Err(bad(
+                    "WDIR and SET_SESSION_CWD request two different working directories: give one of them"
+                        .to_owned(),
+                ));
             }
             (dir, false) => dir.map(Dir::Named),
             (None, true) => Some(Dir::OfSession),

@@ -1,4 +1,4 @@
-//! A job that runs, as its owner sees it.
+//! A running job, as its owner sees it.
 
 use pmix_types::Nspace;
 use tokio::sync::mpsc;
@@ -28,7 +28,8 @@ impl RunningJob {
         &self.nspace
     }
 
-    /// What happens next; `None` after [`JobReport::Done`]. Output that nobody takes holds its process back.
+    /// The next report; `None` after [`JobReport::Done`]. A process is held back while nobody takes its output from
+    /// here.
     ///
     /// # Cancel safety
     /// Cancel-safe.
@@ -36,11 +37,11 @@ impl RunningJob {
         self.reports.recv().await
     }
 
-    /// Waits for the end of the job; reports that come before it are dropped, output with them. `None` if the end was
-    /// reported already, or the server stopped before.
+    /// Waits for the end of the job; earlier reports, output included, are dropped. `None` if the end was reported
+    /// already, or if the server stopped before it.
     ///
     /// # Cancel safety
-    /// Cancel-safe, except that reports that have come are gone.
+    /// Cancel-safe, except that reports which have come until then are lost.
     pub async fn outcome(&mut self) -> Option<JobOutcome> {
         loop {
             if let JobReport::Done(outcome) = self.next_report().await? {
@@ -54,7 +55,7 @@ impl RunningJob {
         self.order(Act::Signal(signal));
     }
 
-    /// Ends the job: a request first, force after the launcher's grace period.
+    /// Ends the job: first by a request, and after the launcher's grace period by force.
     pub fn terminate(&self) {
         self.order(Act::Terminate);
     }
@@ -69,7 +70,7 @@ impl RunningJob {
         self.control.clone()
     }
 
-    /// Ends the job at once by force.
+    /// Ends the job immediately by force.
     pub fn kill(&self) {
         const SIGKILL: i32 = 9;
         self.signal(SIGKILL);

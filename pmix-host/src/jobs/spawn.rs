@@ -13,7 +13,7 @@ use super::start::Jobs;
 use crate::user::is_trusted;
 
 impl Jobs {
-    /// Starts a job for a process; its output goes to whoever reads that of the parent, and it ends with the parent's
+    /// Starts a job for a process; its output goes to the reader of its parent's output, and it ends with the parent's
     /// job, unless it is independent.
     pub(crate) async fn spawn(&self, cx: &UpcallContext, req: Spawn) -> HostResult<Nspace> {
         let Spawn { apps, directives, .. } = req;
@@ -49,18 +49,18 @@ impl Jobs {
         Ok(nspace)
     }
 
-    /// As whom the jobs of a process run: as its own user, but those of root on the server of a user as that user.
+    /// The user as whom the jobs of a process run: its own user; for root on the server of another user, that user.
     async fn runs_as(&self, cx: &UpcallContext) -> HostResult<Option<Account>> {
         let uid = cx.uid;
         if is_trusted(uid) {
             return Ok(None);
         }
         let gid = cx.gid.ok_or_else(|| {
-            let message = format!("the group of {} is not known, so nothing can run in it", cx.caller);
+            let message = format!("the group of {} is unknown, so it cannot start processes", cx.caller);
             HostError::new(Status::ERR_NO_PERMISSIONS, message)
         })?;
         let failed = |error: std::io::Error| {
-            let message = format!("cannot find out which groups uid {uid} is in: {error}");
+            let message = format!("cannot look up the groups of uid {uid}: {error}");
             HostError::new(Status::ERR_JOB_SYS_OP_FAILED, message).with_source(error)
         };
         // the databases may be elsewhere
@@ -75,7 +75,7 @@ struct Owner {
     reports: mpsc::Sender<JobReport>,
 }
 
-/// Hands the reports of a job to whoever reads those of its parent's job.
+/// Passes the reports of a job to the reader of its parent's reports.
 async fn pass_on(mut job: RunningJob, owner: Option<Owner>) {
     while let Some(report) = job.next_report().await {
         let Some(owner) = &owner else { continue };

@@ -1,4 +1,4 @@
-//! How jobs come to be: checked, registered with the nodes, launched, and given to a supervisor.
+//! How jobs start: checked, registered with the nodes, launched, and passed to a supervisor.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -127,7 +127,7 @@ impl Jobs {
     /// The nodes on whose machines more processes are than these have processors for: those of all jobs that were started
     /// here and run, on all nodes of the machine. Of the others nothing is said: Open MPI 5 takes any value for a yes.
     ///
-    /// Jobs that run already are not told when another crowds them: MPI libraries ask when they start.
+    /// Running jobs are not told when another one crowds them, because MPI libraries look only when they start.
     fn crowded(&self, nodes: &[String]) -> Vec<String> {
         let mut counts = BTreeMap::<String, u32>::new();
         for row in self

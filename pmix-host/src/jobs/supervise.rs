@@ -1,4 +1,4 @@
-//! The watch over a job: what its processes do and what is done about it, to its end.
+//! The supervisor of a job: follows its processes until its end, and acts on what happens to them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::publish::Publishing;
 use crate::store::Ended;
 use crate::{LaunchError, LaunchReport, Launcher, ProcExit};
 
-/// How long the first process to be lost is waited for, so that its end can be told.
+/// How long to wait for the first lost process to end, so that its end can be reported.
 const FIRST_TO_FAIL: Duration = Duration::from_secs(1);
 
 /// How long the files of its record may take: they may be on a file system that hangs.
@@ -58,10 +58,10 @@ pub(super) struct Supervisor {
     finalized: BTreeSet<Rank>,
     /// Processes whose connection was lost, in that order, each once; with the order its server has given it.
     lost: Vec<(Rank, u64)>,
-    /// Those whose failure the others have been told of.
+    /// Processes of whose failure the others have been notified.
     announced: BTreeSet<Rank>,
     course: Course,
-    /// Those who are to know of its end have been told.
+    /// The event of its end has been sent.
     end_is_told: bool,
     /// What led to its end is on record.
     is_recorded: bool,
@@ -72,7 +72,7 @@ pub(super) struct Supervisor {
 /// Something the supervisor does at a certain time.
 type Alarm = Option<tokio::time::Instant>;
 
-/// What the owner is still to be told.
+/// Reports that the owner has not received yet.
 type Outgoing = VecDeque<JobReport>;
 
 impl Supervisor {
@@ -169,7 +169,7 @@ impl Supervisor {
         let _ = out.send(JobReport::Done(outcome)).await;
     }
 
-    /// Tools on all nodes hear of the job, and so does its requester if it has asked for that (SPN-05).
+    /// Notifies tools on all nodes of the job, and its requester if that has asked for it (SPN-05).
     async fn tell_of_job(&self, event: Event, is_for_parent: bool) {
         let parent = self.job.parent.clone().filter(|_| is_for_parent);
         self.nodes.notify(&notices::for_procs(event, parent.into_iter().collect())).await;
@@ -220,7 +220,7 @@ impl Supervisor {
             }
             Control::Order { act, reach } => {
                 if let Err(error) = self.act(None, act, reach, out).await {
-                    tracing::warn!(%error, ?act, "cannot reach the job");
+                    tracing::warn!(%error, ?act, "cannot signal or end the job");
                 }
             }
             Control::Act { ranks, act, done } => {
@@ -305,7 +305,7 @@ impl Supervisor {
         out.push_back(JobReport::Proc(report));
     }
 
-    /// A process has failed: the others are told, once per process.
+    /// A process has failed: notifies the others, once per process.
     async fn fail(&mut self, rank: Rank) {
         // a lost connection and an end are two signs of one failure
         if self.course.asked_to_end || !self.announced.insert(rank) {
@@ -355,7 +355,7 @@ impl Supervisor {
         }
     }
 
-    /// The first one to be lost lives on: tells of any that has ended.
+    /// The first lost process has not ended: reports any that has.
     fn tell_any(&mut self, out: &mut Outgoing) {
         if let Failing::First(rank) = self.course.failing
             && let Some(exit) = self.course.exits.get(&rank).copied()

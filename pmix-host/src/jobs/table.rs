@@ -1,4 +1,4 @@
-//! The jobs that were started here and run.
+//! The running jobs that this host has started.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
@@ -17,9 +17,9 @@ pub(crate) struct JobEntry {
     pub(crate) control: mpsc::UnboundedSender<Control>,
     /// To its owner.
     pub(crate) reports: mpsc::Sender<JobReport>,
-    /// The user it runs as, to whom it belongs.
+    /// The user as whom it runs, and to whom it belongs.
     pub(crate) owner: u32,
-    /// The job of its parent, if they hear of each other's errors (CON-18).
+    /// The job of its parent, if they are notified of each other's errors (CON-18).
     pub(crate) connected_to: Option<Nspace>,
     /// What is done when it fails; holds for the jobs it starts too.
     pub(crate) on_failure: OnFailure,
@@ -38,7 +38,7 @@ pub(crate) struct Forwarding {
     pub(crate) pullers: Vec<Puller>,
 }
 
-/// Somebody who gets output.
+/// A receiver of output.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Puller {
     pub(crate) caller: ProcId,
@@ -91,8 +91,8 @@ impl JobTable {
         }
     }
 
-    /// All processes of the jobs that hear of errors of this one: the job of its parent, and those that its own processes
-    /// have started (CON-18).
+    /// All processes of the jobs that are notified of errors of this one: the job of its parent, and those that its own
+    /// processes have started (CON-18).
     pub(crate) fn connected_with(&self, nspace: &Nspace) -> Vec<ProcId> {
         let jobs = self.entries();
         let parent = jobs.get(nspace).and_then(|job| job.connected_to.clone());

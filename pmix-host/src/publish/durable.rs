@@ -1,4 +1,4 @@
-//! Published data in a file, for what is to last longer than the server.
+//! Published data in a file, for data that is to outlast the server.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -33,29 +33,29 @@ const CURRENT: u64 = 1;
 #[derive(Error)]
 #[non_exhaustive]
 pub enum DurableError {
-    /// The system does not let it be opened, read or made.
+    /// The system does not allow it to be opened, read or created.
     #[error("{}: {source}", .path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// Another server has it open.
-    #[error("{} is in use: each server needs a file of its own", .path.display())]
+    #[error("{} is in use: each server needs its own file", .path.display())]
     InUse {
         /// The file.
         path: PathBuf,
     },
-    /// It was not written by a server, or is cut off at its beginning.
-    #[error("{} is no store of published data ({problem}): choose another file", .path.display())]
+    /// It was not written by a server, or its beginning is cut off.
+    #[error("{} is not a store of published data ({problem}): choose another file", .path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
         /// How that is seen.
         problem: String,
     },
-    /// It was written by a server, and not all of it can be read any more.
+    /// It was written by a server, but some of it cannot be read any more.
     #[error(
         "{} is damaged ({problem}): put a good copy in its place, or move it away to begin with nothing published",
         .path.display()
@@ -117,7 +117,7 @@ pub(crate) fn open(path: &Path) -> Result<(StoreFile, Vec<(u64, Item)>), Durable
     let lock = file.try_clone().map_err(io)?;
     // the crate below does not promise to find all damage without a panic
     let opened = catch_unwind(AssertUnwindSafe(|| open_database(path, file)));
-    let opened = opened.unwrap_or_else(|_| Err(damaged(path, "its pages make no sense")));
+    let opened = opened.unwrap_or_else(|_| Err(damaged(path, "its pages are inconsistent")));
     if let Err(DurableError::Damaged { .. }) = &opened {
         // what is not dropped holds it
         lock.unlock().map_err(io)?;
@@ -158,7 +158,7 @@ fn examine(path: &Path, database: &mut Database) -> Result<Vec<(u64, Item)>, Dur
         set(database, DAMAGED, 1).map_err(|error| damaged(path, error))?;
     }
     if about(database, DAMAGED).map_err(|error| damaged(path, error))?.is_some() {
-        return Err(damaged(path, "some of it does not agree with its checksums"));
+        return Err(damaged(path, "a checksum does not match"));
     }
     read(database, path)
 }
@@ -219,7 +219,7 @@ fn explain(path: &Path, error: DatabaseError) -> DurableError {
         }
         DatabaseError::Storage(StorageError::Io(error)) => match error.kind() {
             io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
-                DurableError::Foreign { path, problem: "it does not begin like one".into() }
+                DurableError::Foreign { path, problem: "its beginning is not that of a store".into() }
             }
             _ => DurableError::Io { path, source: error },
         },

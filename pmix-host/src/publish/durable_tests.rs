@@ -59,7 +59,7 @@ fn files_of_others_are_refused_and_left_as_they_are() {
         std::fs::write(&path, content).unwrap();
         let error = open(&path).map(|_| ()).unwrap_err();
         assert!(matches!(error, DurableError::Foreign { .. }), "{error:?}");
-        assert!(error.to_string().contains("notes is no store"), "{error}");
+        assert!(error.to_string().contains("notes is not a store"), "{error}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), *content);
     }
     let path = dir.path().join("database");

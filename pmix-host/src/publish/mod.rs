@@ -140,7 +140,7 @@ impl Publishing {
         self.forget_all_of(nspace);
     }
 
-    /// The connection of a process was lost; who was started by others has ended then.
+    /// The connection of a process was lost. A process that this host has not started counts as ended then.
     pub(crate) fn forget_lost(self: &Arc<Self>, proc: &ProcId) {
         let is_known = lock(&self.publishers).contains_key(&proc.nspace);
         if is_known && !self.jobs.contains(&proc.nspace) {
@@ -222,7 +222,11 @@ impl Publishing {
         loop {
             let Some(ended) = lock(&self.outbox).pop() else { return };
             if let Err(error) = self.tell_keeper(&PeerRequest::Ended(ended)).await {
-                tracing::warn!(error, keeper = self.keeper(), "published data may be kept for too long");
+                tracing::warn!(
+                    error,
+                    keeper = self.keeper(),
+                    "the keeper of published data cannot be told what has ended: data may stay published for too long"
+                );
             }
         }
     }
@@ -368,7 +372,7 @@ impl Publishing {
         }
     }
 
-    /// A process may have ended while what it has published was on its way.
+    /// A process may have ended while its data was in transit.
     async fn forget_late(self: &Arc<Self>, proc: &ProcId) {
         let rank = proc.rank.to_raw() as usize;
         let has_ended = self
@@ -434,7 +438,7 @@ async fn on_disk(work: impl FnOnce() -> Result<(), String> + Send + 'static) -> 
         Ok(Err(problem)) => problem,
         Err(error) => error.to_string(),
     };
-    let message = format!("the store of published data cannot be written: {problem}");
+    let message = format!("cannot write the store of published data: {problem}");
     Err(HostError::new(Status::ERR_FILE_WRITE_FAILURE, message))
 }
 

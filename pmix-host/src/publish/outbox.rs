@@ -1,4 +1,4 @@
-//! What the keeper of published data is still to be told.
+//! Messages that wait to be sent to the keeper of published data.
 
 use std::collections::VecDeque;
 

@@ -354,10 +354,10 @@ impl World {
         let (directives, nodes, data) = match request {
             R::Fence(request) => {
                 self.model.check_outgoing(&read_blob(&request.data));
-                (&request.directives, Some(&request.nodes), request.data.clone())
+                (&request.directives, &request.nodes, request.data.clone())
             }
-            R::Connect(request) => (&request.directives, Some(&request.nodes), request.data.clone()),
-            R::Disconnect(request) => (&request.directives, None, Bytes::new()),
+            R::Connect(request) => (&request.directives, &request.nodes, request.data.clone()),
+            R::Disconnect(request) => (&request.directives, &request.nodes, Bytes::new()),
             other => panic!("{other:?}"),
         };
         let step = step_of(directives);
@@ -373,7 +373,7 @@ impl World {
             }
             let on: BTreeSet<_> =
                 plan.members.iter().map(|member| format!("n{}", self.procs[*member].node)).collect();
-            assert!(nodes.is_none_or(|nodes| nodes.iter().eq(&on)), "{nodes:?} instead of {on:?}");
+            assert!(nodes.iter().eq(&on), "{nodes:?} instead of {on:?}");
         }
         let fate = self.host.fate.take();
         let gathering = self.host.gatherings.entry(step).or_default();

@@ -30,7 +30,7 @@ pub(super) fn key(name: &str) -> KeyName {
 }
 
 pub(super) fn entry(scope: Scope, name: &str, value: impl Into<Value>) -> PutEntry {
-    PutEntry { scope, key: key(name), value: value.into() }
+    PutEntry::new(scope, key(name), value)
 }
 
 pub(super) fn commit(entries: impl IntoIterator<Item = PutEntry>) -> Request {

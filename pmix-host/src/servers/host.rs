@@ -250,7 +250,7 @@ impl World {
         self.says(node, upcall, result);
     }
 
-    /// The host learns that a process takes part in nothing any more.
+    /// The host learns that a process no longer takes part in any operation.
     pub(super) fn is_over_for_host(&mut self, who: usize) {
         self.host.gone.insert(who);
         let proc: ProcId = self.model.who[who].proc.clone();

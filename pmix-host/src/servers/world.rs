@@ -296,7 +296,7 @@ impl World {
         assert!(!self.open.values().any(|open| is_late(&open)), "overdue: {:?}", self.open);
     }
 
-    /// A process takes part in nothing any more.
+    /// A process no longer takes part in any operation.
     pub(super) fn departs(&mut self, who: usize, stage: Stage) {
         self.procs[who].stage = stage;
         self.procs[who].program.clear();

@@ -1,8 +1,8 @@
-//! What ends, and published data with it.
+//! Ends of processes, jobs and sessions, with which published data ends.
 
 use pmix_types::{Nspace, Persistence, ProcId, RankSet};
 
-/// Something that has ended, and with it what was to be kept no longer (PUB-08).
+/// Something that has ended, and with it the data that was published for that long (PUB-08).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ended {
@@ -15,14 +15,14 @@ pub enum Ended {
         /// Which of their data is removed: `PROC` when processes end, `APP` when their application ends.
         persistence: Persistence,
     },
-    /// A namespace, as far as its processes were on one node: removes data with the persistence `PROC` or `APP`.
+    /// A namespace on one node: removes data of its processes there with the persistence `PROC` or `APP`.
     Nspace {
         /// The namespace.
         nspace: Nspace,
         /// The node.
         node: String,
     },
-    /// The session of this number, or with `None` that of jobs without a session number.
+    /// The session with this number or, with `None`, that of jobs without a session number.
     Session(Option<u32>),
 }
 
@@ -33,7 +33,7 @@ impl Ended {
         Self::Procs { nspace: proc.nspace.clone(), ranks, persistence: Persistence::PROC }
     }
 
-    /// The end of a job: of all of its processes and applications.
+    /// The end of a job with all of its processes and applications.
     pub fn of_job(nspace: &Nspace) -> [Self; 2] {
         [Persistence::PROC, Persistence::APP].map(|persistence| Self::Procs {
             nspace: nspace.clone(),

@@ -1,8 +1,10 @@
-//! One published item: who may find it.
+//! One published item, and who may find it.
 
 use std::sync::Arc;
 
-use pmix_types::{DataArray, DataRange, Directives, Info, KeyName, Memory, Pdata, Persistence, ProcId, keys};
+use pmix_types::{
+    DataArray, DataRange, Directives, Info, Key, KeyName, Memory, Pdata, Persistence, ProcId, keys,
+};
 
 use super::look::Look;
 use super::range::{Requester, bad_param, custom, range, reaches};
@@ -35,7 +37,7 @@ impl Item {
         &self.data.key
     }
 
-    /// What it counts against the limits of its user: what it takes with its places in the indexes.
+    /// Bytes that count towards the limit of its user, including its entries in the indexes.
     pub(crate) fn bytes(&self) -> usize {
         let named = self.access.named.as_ref();
         let lists =
@@ -64,7 +66,7 @@ impl Item {
             && reaches(self.access.range, &self.access.custom, &self.publisher, &look.requester)
     }
 
-    /// The same user, unless the publisher has said whom else or whom instead (PUB-09).
+    /// The same user, unless the publisher has named other users (PUB-09).
     pub(crate) fn admits(&self, reader: &Requester) -> bool {
         let (own, reader) = (&self.publisher.user, &reader.user);
         match &self.access.named {
@@ -111,7 +113,7 @@ pub(crate) fn persistence(directives: &mut Directives) -> HostResult<Persistence
     ];
     match known.contains(&persistence) {
         true => Ok(persistence),
-        false => Err(bad_param(format!("{persistence} does not say how long data is kept"))),
+        false => Err(bad_param(format!("{persistence} is not a persistence of published data"))),
     }
 }
 
@@ -119,21 +121,21 @@ pub(crate) fn persistence(directives: &mut Directives) -> HostResult<Persistence
 fn named(directives: &mut Directives) -> HostResult<Option<(Vec<u32>, Vec<u32>)>> {
     let mut inner = match directives.take(&keys::ACCESS_PERMISSIONS)? {
         Some(DataArray::Info(infos)) => Directives::from(infos),
-        Some(_) => return Err(bad_param("access permissions are a list of infos")),
+        Some(_) => return Err(bad_param("access permissions must be a list of infos")),
         None => Directives::new(),
     };
-    let mut ids = |key| {
+    let mut ids = |key: Key<DataArray>| {
         let given = match inner.take(key)? {
             None => directives.take(key)?,
             given => given,
         };
         match given {
             Some(DataArray::Uint32(ids)) => Ok(Some(ids)),
-            Some(_) => Err(bad_param(format!("{} are a list of numbers of 32 bits", key.name()))),
+            Some(_) => Err(bad_param(format!("{} must be a list of 32-bit numbers", key.name()))),
             None => Ok(None),
         }
     };
-    let (users, groups) = (ids(&keys::ACCESS_USERIDS)?, ids(&keys::ACCESS_GRPIDS)?);
+    let (users, groups) = (ids(keys::ACCESS_USERIDS)?, ids(keys::ACCESS_GRPIDS)?);
     inner.deny_unprocessed()?;
     let is_given = users.is_some() || groups.is_some();
     Ok(is_given.then(|| (users.unwrap_or_default(), groups.unwrap_or_default())))

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use super::range::{Requester, custom, range, wait_count};
 use crate::user::take_identity;
 
-/// A lookup: who is looking, and for what.
+/// A lookup: its requester and its keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Look {
     pub(super) requester: Requester,
@@ -42,8 +42,8 @@ impl Look {
 
 /// A lookup that waits until its keys are published ([`Store::lookup`](super::Store::lookup)).
 ///
-/// Hand it back with [`Store::cancel`](super::Store::cancel) when nobody waits for it any longer. Dropping it is enough for the data: what is
-/// to be read once is not spent on it.
+/// Pass it to [`Store::cancel`](super::Store::cancel) when nobody waits for it any longer. Even if it is only dropped,
+/// data that may be read once is not used up by it.
 #[derive(Debug)]
 pub struct Waiting {
     pub(crate) number: u64,
@@ -59,19 +59,19 @@ impl Waiting {
         (&mut self.answer).await.ok()
     }
 
-    /// What has been found by now, without waiting.
+    /// What has been found so far, without waiting.
     pub fn try_found(&mut self) -> Option<Found> {
         self.answer.try_recv().ok()
     }
 }
 
-/// What becomes of a lookup.
+/// The result of a lookup.
 #[derive(Debug)]
 #[must_use]
 #[allow(clippy::exhaustive_enums)]
 pub enum LookupOutcome {
     /// The keys that the requester may see; at least one.
     Found(Found),
-    /// It waits, as `WAIT` says.
+    /// It waits, as `WAIT` requests.
     Waits(Waiting),
 }

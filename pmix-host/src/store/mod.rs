@@ -1,8 +1,8 @@
 //! Published data: who may find what, and for how long. Knows neither time nor tasks nor nodes, so that any host can use
 //! it; [`StandardHost`](crate::StandardHost) does.
 //!
-//! Make one [`Store`] for all servers whose processes are to find each other's data, pass it each publish, lookup and
-//! unpublish with its [`Requester`], and tell it what [ends](Store::forget).
+//! Make one [`Store`] for all servers whose processes are to find each other's data. Pass it each publish, lookup and
+//! unpublish with its [`Requester`], and tell it which processes, jobs and sessions [end](Store::forget).
 
 mod ended;
 mod item;
@@ -33,7 +33,7 @@ pub use self::look::{LookupOutcome, Waiting};
 pub use self::range::{Requester, reaches};
 pub use crate::user::User;
 
-/// All that is published.
+/// All published data.
 ///
 /// # Examples
 /// ```
@@ -50,7 +50,7 @@ pub use crate::user::User;
 /// let (server, client) = (requester("server")?, requester("client")?);
 ///
 /// // the client waits for what is not published yet
-/// let waits = Directives::new().with(&keys::WAIT, 1);
+/// let waits = Directives::new().with(keys::WAIT, 1);
 /// let lookup = Lookup::new(vec!["port".parse()?]).with_directives(waits);
 /// let LookupOutcome::Waits(mut waiting) = store.lookup(client.clone(), lookup)? else { panic!("not published yet") };
 ///
@@ -83,7 +83,7 @@ pub struct Store {
 #[derive(Debug)]
 struct Entry {
     item: Item,
-    /// What it counts against the limits.
+    /// Bytes that count towards the limits.
     bytes: usize,
     /// False while it is on its way to the disk: its key is taken, but nobody finds it.
     is_shown: bool,
@@ -102,24 +102,24 @@ impl Store {
         Self { limits, ..Self::default() }
     }
 
-    /// Publishes data: all of it, or nothing. Lookups that wait for it are answered, in the order they came.
+    /// Publishes all of the data, or nothing. Lookups that wait for it are answered in the order in which they came.
     ///
     /// # Errors
     /// `ERR_DUPLICATE_KEY` if one of the keys is published already by the same user in the same range (PUB-04, PUB-05),
-    /// `ERR_OUT_OF_RESOURCE` if it is more than the [limits](PublishLimits) allow, `ERR_BAD_PARAM` for directives with
-    /// invalid values, `ERR_NOT_SUPPORTED` for a required directive that it does not know (GEN-05).
+    /// `ERR_OUT_OF_RESOURCE` if it exceeds the [limits](PublishLimits), `ERR_BAD_PARAM` for directives with invalid
+    /// values, `ERR_NOT_SUPPORTED` for a required directive that it does not know (GEN-05).
     pub fn publish(&mut self, publisher: Requester, request: Publish) -> HostResult<()> {
         let numbers = self.admit(publisher, request.data, request.directives)?;
         self.show(&numbers);
         Ok(())
     }
 
-    /// Looks keys up. Of several items under a key, the one with the narrowest range is found (PUB-14); data that is to
-    /// be read once is gone then.
+    /// Looks keys up. Of several items with the same key, the one with the narrowest range is found (PUB-14). Data that
+    /// may be read once is then removed.
     ///
     /// # Errors
-    /// Unless `WAIT` says to wait: `ERR_NOT_FOUND` if nothing is published for the requester,
-    /// `ERR_NO_PERMISSIONS` if all of it is for other users (PUB-12). For directives as [`publish`](Self::publish).
+    /// Without `WAIT`: `ERR_NOT_FOUND` if nothing is published for the requester, `ERR_NO_PERMISSIONS` if all of it is
+    /// for other users (PUB-12). Errors of directives as in [`publish`](Self::publish).
     pub fn lookup(&mut self, reader: Requester, request: Lookup) -> HostResult<LookupOutcome> {
         match self.look(Look::new(reader, request.keys, request.directives)?) {
             Ok(found) => found.map(LookupOutcome::Found),
@@ -132,11 +132,11 @@ impl Store {
         self.leave(waiting.number);
     }
 
-    /// Unpublishes what this very process has published in the range of the request: these keys, or with none of them
-    /// everything (PUB-15). Keys that are not published are skipped.
+    /// Removes data that this very process has published in the range of the request: the given keys, or everything if
+    /// none is given (PUB-15). Keys that are not published are skipped.
     ///
     /// # Errors
-    /// For directives as [`publish`](Self::publish).
+    /// Errors of directives as in [`publish`](Self::publish).
     pub fn unpublish(&mut self, publisher: &User, request: Unpublish) -> HostResult<()> {
         self.take_back(publisher, &request.keys, request.directives).map(drop)
     }
@@ -179,7 +179,7 @@ impl Store {
         self.insert(number, Entry { item, bytes, is_shown: true });
     }
 
-    /// Lets data be found, first by those who wait for it, in the order they came.
+    /// Makes data visible, first to waiting lookups, in the order in which they came.
     pub(crate) fn show(&mut self, numbers: &[u64]) {
         let mut woken = BTreeSet::new();
         for number in numbers {
@@ -257,8 +257,8 @@ impl Store {
         Ok(lasting.map(|(number, _)| number).collect())
     }
 
-    /// Removes what was to be kept no longer than what has ended (PUB-08). To be called for the ends of processes,
-    /// applications, jobs and sessions: the store hears of none of them by itself.
+    /// Removes data that was to be kept only until this end (PUB-08). Call it for the ends of processes, applications,
+    /// jobs and sessions: the store does not learn of them by itself.
     pub fn forget(&mut self, over: &Ended) {
         let gone: Vec<u64> = match over {
             Ended::Procs { nspace, ranks, persistence } => {
@@ -394,7 +394,7 @@ impl Store {
         Waiting { number, answer }
     }
 
-    /// Gives a lookup that waits what it waits for, if it is there and somebody still listens.
+    /// Answers a waiting lookup if its data is published and it has not been dropped.
     fn serve(&mut self, number: u64) {
         let Some(waiter) = self.waiting.get(&number) else { return };
         let found = self.best_of_each(&waiter.look);

@@ -5,7 +5,8 @@ use pmix_types::{DataArray, DataRange, Directives, ProcId, Status, Value, keys};
 
 use crate::user::User;
 
-/// A process that publishes, looks up or unpublishes, with all that decides what it can find and who finds its data.
+/// A process that publishes, looks up or unpublishes, with everything that decides what it can find and who can find
+/// its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Requester {
@@ -24,11 +25,11 @@ impl Requester {
     }
 }
 
-/// Whether a range around one process includes another (PUB-06). With `CUSTOM` the processes that `listed` names, or
-/// whose whole namespace it names, and no others; with `RM`, and with ranges that are not known, nobody.
+/// Whether a range around one process includes another (PUB-06). `CUSTOM` includes only the processes that `listed`
+/// names, also by their whole namespace; `RM` and unknown ranges include nobody.
 ///
-/// Data is found only if the range of the publisher includes the reader and that of the lookup the publisher (PUB-07,
-/// PUB-10). Jobs without a session number share a session.
+/// Data is found only if the publisher's range includes the reader and the lookup's range includes the publisher
+/// (PUB-07, PUB-10). Jobs without a session number share a session.
 ///
 /// # Examples
 /// ```
@@ -71,7 +72,7 @@ pub(super) fn range(directives: &mut Directives) -> HostResult<DataRange> {
         DataRange::CUSTOM,
         DataRange::PROC_LOCAL,
     ];
-    if known.contains(&range) { Ok(range) } else { Err(bad_param(format!("{range} is no range of data"))) }
+    if known.contains(&range) { Ok(range) } else { Err(bad_param(format!("{range} is not a range of data"))) }
 }
 
 pub(super) fn custom(directives: &mut Directives) -> HostResult<Vec<ProcId>> {
@@ -81,14 +82,14 @@ pub(super) fn custom(directives: &mut Directives) -> HostResult<Vec<ProcId>> {
             procs.dedup();
             procs
         }
-        Some(_) => return Err(bad_param("a custom range is a list of processes")),
+        Some(_) => return Err(bad_param("a custom range must be a list of processes")),
         None => Vec::new(),
     })
 }
 
 /// How many keys a lookup waits for: a number, 0 and a bare flag for all. Open MPI gives a boolean.
 pub(super) fn wait_count(directives: &mut Directives, all: usize) -> HostResult<Option<usize>> {
-    let bad = || bad_param("a lookup waits for a number of keys, or for all");
+    let bad = || bad_param("WAIT must be a number of keys, or 0 for all");
     let wait = match directives.get_value(keys::WAIT.name()) {
         None | Some(Value::Bool(false)) => None,
         Some(Value::Undef | Value::Bool(true)) => Some(all),

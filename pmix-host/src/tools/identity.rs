@@ -1,4 +1,4 @@
-//! Who tools are.
+//! The identities of tools.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -24,7 +24,7 @@ impl Identities {
     pub(crate) fn assign(&self, mut req: ToolConnected) -> HostResult<ProcId> {
         take_identity(&mut req.directives)?;
         req.directives.deny_unprocessed()?;
-        if let Some(proposed) = req.wish {
+        if let Some(proposed) = req.requested_identity {
             return Ok(proposed);
         }
         let number = self.count.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Output that tools and other processes pull, and input they send.
+//! Output that tools and other processes pull, and input that they push.
 
 use std::sync::Arc;
 
@@ -90,7 +90,7 @@ impl Forwarder {
 fn take_mode(directives: &mut Directives) -> HostResult<bool> {
     let copies = directives.take_flag(&keys::IOF_COPY)?;
     if directives.take_flag(&keys::IOF_REDIRECT)? && copies {
-        let message = "output is either copied or redirected: give one of IOF_COPY and IOF_REDIRECT";
+        let message = "output cannot be both copied and redirected: give IOF_COPY or IOF_REDIRECT";
         return Err(HostError::new(Status::ERR_BAD_PARAM, message));
     }
     for key in [&keys::IOF_CACHE_SIZE, &keys::IOF_BUFFERING_SIZE, &keys::IOF_BUFFERING_TIME] {
@@ -108,7 +108,7 @@ fn readers_of(job: &JobEntry, target: &ProcId) -> HostResult<Vec<ProcId>> {
         return Err(HostError::new(Status::ERR_NOT_SUPPORTED, message));
     };
     if !stdin.matches(target.rank) {
-        let message = format!("{target}: of its job only rank {stdin} takes input");
+        let message = format!("{target}: only rank {stdin} of its job takes input");
         return Err(HostError::new(Status::ERR_NOT_SUPPORTED, message));
     }
     let wanted = |row: &&ProcInfo| target.matches(&row.proc) && stdin.matches(row.proc.rank) && is_live(row);

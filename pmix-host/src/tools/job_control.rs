@@ -64,7 +64,10 @@ impl Controller {
     ) -> HostResult<()> {
         let mut failure = Failure::new(
             Status::ERR_NOT_FOUND,
-            format!("no resource manager here has started {}", targets.first().unwrap_or(&caller.proc)),
+            format!(
+                "{} was not started by a resource manager of these nodes",
+                targets.first().unwrap_or(&caller.proc)
+            ),
         );
         let mut control = JobControl::new(targets);
         control.directives.clone_from(directives);
@@ -159,7 +162,8 @@ impl Order {
             ([act], None) => Ok(Self { act: Some(*act), cancel }),
             ([], Some(_)) => Ok(Self { act: None, cancel }),
             _ => {
-                let message = "a request controls processes in one way: this one says several, or none";
+                let message =
+                    "a request must have exactly one kind of control, but this one has several or none";
                 Err(HostError::new(Status::ERR_BAD_PARAM, message))
             }
         }
@@ -170,7 +174,7 @@ impl Order {
         match self.cancel.as_deref() {
             None | Some("") => Ok(Vec::<Info>::new()),
             Some(id) => {
-                let message = format!("no request {id} is under way: it may have been carried out");
+                let message = format!("no request {id} is pending: it may have been carried out already");
                 Err(HostError::new(Status::ERR_NOT_FOUND, message))
             }
         }

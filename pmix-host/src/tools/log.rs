@@ -175,7 +175,9 @@ impl Logger {
         mut text: String,
     ) -> HostResult<()> {
         let Some(reports) = self.reports_of(caller) else {
-            return Err(HostError::not_supported("log to the output of a process that was not started here"));
+            return Err(HostError::not_supported(
+                "logging to the output of a process that this host has not started",
+            ));
         };
         if !text.ends_with('\n') {
             text.push('\n');
@@ -213,7 +215,7 @@ impl Logger {
         let request = PeerRequest::Request { caller, request: Request::Log(log) };
         match self.site.ask(cx, gateway, &request).await {
             Ok(PeerReply::Reply(Reply::Done)) => Ok(()),
-            Ok(_) => Err(HostError::new(Status::ERR_UNPACK_FAILURE, "the gateway answered something else")),
+            Ok(_) => Err(HostError::new(Status::ERR_UNPACK_FAILURE, "the gateway sent an unexpected answer")),
             Err(failure) => Err(HostError::new(failure.status, format!("{gateway}: {}", failure.message))),
         }
     }
@@ -255,7 +257,7 @@ fn messages(info: &Info) -> Vec<(Channel, String)> {
     channel.map(|(_, channel)| (*channel, message)).into_iter().collect()
 }
 
-/// Binary messages of others are of no use to a reader.
+/// Binary messages are of no use to a reader.
 fn text(bytes: &Bytes) -> Option<String> {
     let text = std::str::from_utf8(bytes).ok()?.trim_end_matches('\0');
     (!text.contains('\0')).then(|| text.to_owned())

@@ -1,4 +1,4 @@
-//! What processes and tools request of the host beside jobs, data and collectives.
+//! Requests of processes and tools other than jobs, data and collectives.
 
 mod identity;
 mod iof;

@@ -1,4 +1,4 @@
-//! Queries that are answered from what the host knows of its jobs.
+//! Queries that the host answers from what it knows about its jobs.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl Queries {
         Self { jobs, site, why }
     }
 
-    /// Others hear nothing of the jobs of a user.
+    /// Other users learn nothing about the jobs of a user.
     pub(crate) async fn answer(&self, requester: &User, mut req: QueryRequest) -> HostResult<QueryResults> {
         take_identity(&mut req.directives)?;
         req.directives.deny_unprocessed()?;
@@ -42,7 +42,9 @@ impl Queries {
         }
         match (results.is_empty(), missing) {
             // the server may know
-            (true, _) => Err(HostError::not_supported("a query for anything but jobs and their processes")),
+            (true, _) => {
+                Err(HostError::not_supported("queries about anything except jobs and their processes"))
+            }
             (false, true) => Ok(QueryResults::partial(results)),
             (false, false) => Ok(QueryResults::complete(results)),
         }

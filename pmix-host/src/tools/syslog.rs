@@ -32,7 +32,7 @@ impl Priority {
         if (0..8).contains(&number) {
             return Ok(Self(number));
         }
-        let message = format!("{number} is no priority of a syslog: 0 is the most urgent, 7 the least");
+        let message = format!("{number} is not a syslog priority: use 0 (most urgent) to 7 (least urgent)");
         Err(HostError::new(Status::ERR_BAD_PARAM, message))
     }
 
@@ -86,7 +86,7 @@ impl Syslog {
     pub(crate) async fn write(&self, line: String, priority: Priority) -> HostResult<()> {
         let socket = self.socket.clone();
         let unreachable = |error: &dyn std::fmt::Display| {
-            HostError::new(Status::ERR_UNREACH, format!("the syslog cannot be written to: {error}"))
+            HostError::new(Status::ERR_UNREACH, format!("cannot write to the syslog: {error}"))
         };
         // a logger that does not keep up blocks who writes
         let written = tokio::task::spawn_blocking(move || {

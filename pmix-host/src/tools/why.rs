@@ -1,5 +1,6 @@
 //! Why jobs wait: what the servers of all nodes know of it, and what the kernels there say of processes.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,7 +77,7 @@ impl Why {
         }
         let mut waits = Wait::merged(nodes);
         waits.retain(|wait| wait.nspaces().all(|nspace| self.may_see(requester, nspace)));
-        waits.sort_by(|a, b| b.waited.cmp(&a.waited));
+        waits.sort_by_key(|wait| Reverse(wait.waited));
         waits.extend(unanswered);
         Ok(Some(Wait::write_all(&waits)))
     }

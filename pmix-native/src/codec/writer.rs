@@ -45,7 +45,7 @@ impl Writer {
     /// An item of any number of values.
     ///
     /// # Errors
-    /// As [`Writer::item`]; also for more than 2^31 values.
+    /// Those of [`Writer::item`], and an error for more than 2^31 values.
     pub fn items<K: Kind>(&mut self, values: &[K::Rust]) -> Result<(), CodecError> {
         let count =
             i32::try_from(values.len()).map_err(|_| Problem::Range(DataType::INT32).at(self.len()))?;
@@ -58,7 +58,7 @@ impl Writer {
     /// A count, followed by an item of that many values if it is not 0.
     ///
     /// # Errors
-    /// As [`Writer::items`].
+    /// Those of [`Writer::items`].
     pub fn list<K: Kind>(&mut self, values: &[K::Rust]) -> Result<(), CodecError> {
         self.undo_on_error(|writer| {
             writer.item::<super::kind::Size>(&(values.len() as u64))?;

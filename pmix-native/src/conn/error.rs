@@ -29,7 +29,7 @@ pub enum ConnectError {
     /// The dialect is not supported.
     #[error(transparent)]
     Dialect(#[from] UnknownDialect),
-    /// The kind of buffer is neither 1 nor 2.
+    /// The type of buffer is neither 1 nor 2.
     #[error("unknown buffer type {0}")]
     BufferType(u8),
     /// The infos of a tool cannot be encoded.

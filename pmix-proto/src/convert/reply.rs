@@ -247,7 +247,7 @@ impl Wire for Modex {
     }
 
     fn from_form(form: v1::Modex, scope: &mut Scope) -> Result<Self, ConvertError> {
-        Ok(Self { procs: Wire::from_form(form.procs, scope).at("procs")? })
+        Ok(Self::new(Wire::from_form(form.procs, scope).at("procs")?))
     }
 }
 
@@ -259,10 +259,8 @@ impl Wire for ProcData {
     }
 
     fn from_form(form: v1::ProcData, scope: &mut Scope) -> Result<Self, ConvertError> {
-        Ok(Self {
-            proc: named(form.proc).at("proc")?,
-            entries: Wire::from_form(form.entries, scope).at("entries")?,
-        })
+        let proc = named(form.proc).at("proc")?;
+        Ok(Self::new(proc, Wire::from_form(form.entries, scope).at("entries")?))
     }
 }
 

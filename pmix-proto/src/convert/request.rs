@@ -204,11 +204,9 @@ impl Wire for PutEntry {
     }
 
     fn from_form(form: v1::PutEntry, scope: &mut Scope) -> Result<Self, ConvertError> {
-        Ok(Self {
-            scope: Wire::from_form(form.scope, scope).at("scope")?,
-            key: Wire::from_form(form.key, scope).at("key")?,
-            value: value_field(form.value.map(Box::new), scope)?,
-        })
+        let audience = Wire::from_form(form.scope, scope).at("scope")?;
+        let key = Wire::from_form(form.key, scope).at("key")?;
+        Ok(Self::new(audience, key, value_field(form.value.map(Box::new), scope)?))
     }
 }
 

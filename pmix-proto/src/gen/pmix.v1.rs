@@ -15,7 +15,7 @@ pub struct Proc {
 /// 26, 29, 44 and 61 to 64 are reserved, and pointers (31), topologies (56) and commands (34) cannot be represented. No
 /// case set: UNDEF (0), as for a key without a value.
 ///
-/// Types of the same representation, such as INT and INT32, are different types.
+/// Types with the same representation, such as INT and INT32, are still different types.
 ///
 /// A case added by a later version of the protocol is not sent on a connection of an older version.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -745,13 +745,14 @@ pub struct QueryRequest {
     #[prost(message, repeated, tag = "1")]
     pub queries: ::prost::alloc::vec::Vec<Query>,
 }
-/// What was found. If nothing was, the call fails with ERR_NOT_FOUND instead.
+/// The results. If no key was found, the call fails with ERR_NOT_FOUND instead.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct QueryReply {
     /// 0 (SUCCESS), or ERR_PARTIAL_SUCCESS if some of the keys were not found.
     #[prost(sint32, tag = "1")]
     pub status: i32,
-    /// For each query with results one info `pmix.qry.res`, whose value is an array of infos: a result for each key.
+    /// For each query with results, one info `pmix.qry.res`; its value is an array of infos: first the qualifiers of
+    /// the query, if there are any, then an info for each key found.
     #[prost(message, repeated, tag = "2")]
     pub results: ::prost::alloc::vec::Vec<Info>,
 }
@@ -1523,12 +1524,12 @@ pub struct ConnectReply {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Disconnect {
-    /// All processes of the connected set; empty if the caller alone leaves a group.
+    /// All processes of the connected set; empty if the caller alone leaves the set.
     #[prost(message, repeated, tag = "1")]
     pub procs: ::prost::alloc::vec::Vec<Proc>,
     #[prost(message, repeated, tag = "2")]
     pub directives: ::prost::alloc::vec::Vec<Info>,
-    /// Namespace of the group that the caller alone leaves.
+    /// Namespace of the connected set that the caller alone leaves.
     #[prost(string, optional, tag = "3")]
     pub nspace: ::core::option::Option<::prost::alloc::string::String>,
 }
@@ -2071,10 +2072,10 @@ pub mod host_request {
     pub enum Content {
         #[prost(message, tag = "4")]
         DirectModex(super::DirectModex),
-        /// What the caller has asked its own server for.
+        /// A request that the caller sent to its own server.
         #[prost(message, tag = "5")]
         Request(super::ClientBody),
-        /// What the caller publishes, looks up or takes back.
+        /// What the caller publishes, looks up or unpublishes.
         #[prost(message, tag = "20")]
         Published(super::PublishedRequest),
         /// The end of a process, job or session, whose published data may go with it; answered by Done.

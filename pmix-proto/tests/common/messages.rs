@@ -6,10 +6,10 @@ use bytes::Bytes;
 use pmix_types::job::{AppParts, JobData, NodeParts, Parts};
 use pmix_types::map::{NodeMap, ProcMap};
 use pmix_types::message::{
-    Abort, Allocate, Collected, Connect, ConnectReply, Credential, Disconnect, Failure, Fence, Get, GetReply,
-    GroupConstruct, GroupDestruct, GroupInvite, GroupJoin, GroupLeave, GroupReply, Hello, Identity, IofPull,
-    IofPush, JobControl, Log, Lookup, LookupReply, Modex, Monitor, Output, ProcData, Publish, Push, PutEntry,
-    QueryReply, RegisterEvents, Reply, Request, ResolvePeers, ResourceBlock, SessionControl, Spawn,
+    Abort, Allocate, Collected, Connect, ConnectReply, Credential, Disconnect, Fabric, Failure, Fence, Get,
+    GetReply, GroupConstruct, GroupDestruct, GroupInvite, GroupJoin, GroupLeave, GroupReply, Hello, Identity,
+    IofPull, IofPush, JobControl, Log, Lookup, LookupReply, Modex, Monitor, Output, ProcData, Publish, Push,
+    PutEntry, QueryReply, RegisterEvents, Reply, Request, ResolvePeers, ResourceBlock, SessionControl, Spawn,
     SpawnReply, Unpublish, ValidateCredential, Welcome,
 };
 use pmix_types::{
@@ -23,17 +23,14 @@ use proptest::prelude::*;
 use super::{Sample, named_nspace, named_proc, text, values};
 
 fn put_entry() -> impl Strategy<Value = PutEntry> {
-    (Scope::sample(0), KeyName::sample(0), Value::sample(1)).prop_map(|(scope, key, value)| PutEntry {
-        scope,
-        key,
-        value,
-    })
+    (Scope::sample(0), KeyName::sample(0), Value::sample(1))
+        .prop_map(|(scope, key, value)| PutEntry::new(scope, key, value))
 }
 
 pub(crate) fn modex() -> impl Strategy<Value = Modex> {
     let proc_data =
-        (named_proc(), vec(put_entry(), 0..3)).prop_map(|(proc, entries)| ProcData { proc, entries });
-    vec(proc_data, 0..3).prop_map(|procs| Modex { procs })
+        (named_proc(), vec(put_entry(), 0..3)).prop_map(|(proc, entries)| ProcData::new(proc, entries));
+    vec(proc_data, 0..3).prop_map(Modex::new)
 }
 
 pub(crate) fn hello() -> impl Strategy<Value = Hello> {
@@ -172,6 +169,7 @@ fn manage_requests() -> impl Strategy<Value = Request> {
             .prop_map(|(info, code)| Request::Monitor(Monitor::new(info, code))),
         Just(Request::GetCredential(Directives::new())),
         bytes().prop_map(|bytes| Request::ValidateCredential(ValidateCredential::new(bytes))),
+        any::<u8>().prop_map(|number| Request::Fabric(Fabric::new(number.into()))),
         any::<u32>().prop_map(|session| Request::SessionControl(SessionControl::new(session))),
         (any::<u8>(), text(), vec(ResourceUnit::sample(0), 0..3)).prop_map(|(number, block, units)| {
             Request::ResourceBlock(ResourceBlock::new(number.into(), block, units))
@@ -184,6 +182,7 @@ fn manage_requests() -> impl Strategy<Value = Request> {
             | Request::GetCredential(directives)
             | Request::ValidateCredential(ValidateCredential { directives, .. })
             | Request::SessionControl(SessionControl { directives, .. })
+            | Request::Fabric(Fabric { directives, .. })
             | Request::ResourceBlock(ResourceBlock { directives, .. }) => *directives = given,
             other => panic!("{} is none of them", other.operation()),
         }

@@ -290,7 +290,7 @@ fn parts(entries: &[PutEntry]) -> Vec<CommitPart> {
 fn reply(command: Command, answer: NativeReply, keys: usize) -> Reply {
     match answer.body {
         Body::Get(procs) => {
-            let modex = Modex { procs: procs.into_iter().map(held).collect() };
+            let modex = Modex::new(procs.into_iter().map(held).collect());
             let mut reply = GetReply::default();
             reply.modex = modex.into();
             Reply::Get(reply)
@@ -313,10 +313,10 @@ fn reply(command: Command, answer: NativeReply, keys: usize) -> Reply {
 
 fn held(data: ProcData) -> Held {
     let entry = |entry| match entry {
-        Entry::Pair(KeyVal { key, value }) => Some(PutEntry { scope: Scope::UNDEF, key, value }),
+        Entry::Pair(KeyVal { key, value }) => Some(PutEntry::new(Scope::UNDEF, key, value)),
         _ => None,
     };
-    Held { proc: data.proc, entries: data.entries.into_iter().filter_map(entry).collect() }
+    Held::new(data.proc, data.entries.into_iter().filter_map(entry).collect())
 }
 
 fn gone(reason: &str) -> Failure {

@@ -155,7 +155,7 @@ impl Starts {
         }
         let limit = LIMIT.as_secs();
         let reason = format!(
-            "it did not start within {limit} s: somebody holds the program, or its file system hangs"
+            "it did not start within {limit} s: another process holds a lease on the program, or its file system hangs"
         );
         io::Error::new(io::ErrorKind::TimedOut, reason)
     }

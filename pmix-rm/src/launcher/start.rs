@@ -143,7 +143,8 @@ pub(super) async fn find(app: &App, cwd: Option<&str>, user: Option<&Account>) -
     let (app, cwd, account) = (app.clone(), cwd.map(str::to_owned), user.clone());
     let found = user.with_rights(move || Program::find(&app, cwd.as_deref(), Some(&account))).await;
     found.unwrap_or_else(|error| {
-        let reason = format!("cannot look up the program with the rights of uid {}: {error}", user.uid());
+        let reason =
+            format!("cannot look up the program with the permissions of uid {}: {error}", user.uid());
         let is_busy = error.kind() == io::ErrorKind::ResourceBusy;
         let status = if is_busy { Status::ERR_RESOURCE_BUSY } else { Status::ERR_JOB_SYS_OP_FAILED };
         Err(Refusal::new(status, reason))

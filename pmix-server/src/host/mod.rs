@@ -17,13 +17,7 @@ pub use blob::{CODEC, decode_job, decode_jobs, encode_jobs};
 pub use context::UpcallContext;
 pub use dispatch::call;
 pub use error::{HostError, HostResult};
-pub use pmix_engine::upcall::{
-    Abort, Allocate, Answer, Capabilities, ClientConnected, ClientFinalized, ClientLost, ConnectRequest,
-    Connected, Credential, DeregisterEventsRequest, DirectModexRequest, Directives, Disconnect, Event,
-    Fabric, FenceRequest, Found, GroupRequest, Grouped, HostObject, Infos, IofPull, IofPullRequest, IofPush,
-    JobControl, Log, Lookup, Monitor, Publish, QueryRequest, QueryResults, RegisterEvents, ResourceBlock,
-    SessionControl, Spawn, ToolConnected, Unpublish, Upcall, UpcallRequest, ValidateCredential,
-};
+pub use pmix_engine::upcall::*;
 
 /// The server's interface to the resource manager: one method per entry of the Standard's server module.
 ///
@@ -38,10 +32,10 @@ pub use pmix_engine::upcall::{
 ///   never twice at a time for the same participants.
 ///
 /// # You must
-/// - Declare in [`HostModule::capabilities`] the entries that you serve; the server calls no others.
-/// - Not block the thread (GEN-16); awaiting is fine.
-/// - Expect that an answer may no longer be wanted, see [`UpcallContext::cancelled`]; a late answer is dropped.
-/// - Refuse required directives that you do not know: take those that you carry out, then call
+/// - declare in [`HostModule::capabilities`] the entries that you serve; the server calls no others,
+/// - not block the thread (GEN-16); awaiting is fine,
+/// - expect that an answer may no longer be wanted, see [`UpcallContext::cancelled`]; a late answer is dropped,
+/// - refuse required directives that you do not know: take those that you carry out, then call
 ///   [`Directives::deny_unprocessed`], which fails with `ERR_NOT_SUPPORTED` (GEN-05).
 ///
 /// # Entries
@@ -98,10 +92,10 @@ pub trait HostModule: Send + Sync + 'static {
     /// wait for ever. With it, `EVENT_AFFECTED_PROCS` names the processes responsible, at most 64. Pass them to the other
     /// nodes: their hosts answer with [`HostError::with_procs`], so that the participants there learn who has died.
     ///
-    /// A fence that fails or is cancelled on one node must fail on all of them, also on those that come to it later: keep
-    /// how an abandoned operation ended until each of its nodes has come and heard of it, or is gone. Participants may
-    /// fence again right away, so that the next operation needs an id of its own, such as a round counted alike on every
-    /// node. The same holds for connect, disconnect and groups.
+    /// A fence that fails or is cancelled on one node must fail on all of them, also on nodes that enter it later: keep
+    /// the outcome of an abandoned operation until each of its nodes has learned it or is gone. Participants may enter
+    /// another fence immediately, so each operation needs its own id, such as a number that every node counts in the
+    /// same way. The same applies to connect, disconnect and groups.
     #[doc(alias = "pmix_server_fencenb_fn_t")]
     async fn fence(&self, cx: &UpcallContext, req: FenceRequest) -> HostResult<Bytes> {
         not_served(Upcall::Fence)
@@ -114,16 +108,18 @@ pub trait HostModule: Send + Sync + 'static {
         not_served(Upcall::DirectModex)
     }
 
-    /// Files data for others to look up: all of it, or nothing.
+    /// Publishes all of the data, or nothing.
     ///
-    /// - `RANGE` says who may find it (PUB-06), `SESSION` by default; with `CUSTOM` the processes in
-    ///   `EVENT_CUSTOM_RANGE`, and the publisher only if it is among them. Decide by the caller's process, node and session.
-    /// - `PERSISTENCE` says until when it stays (PUB-08), `APP` by default; with `FIRST_READ` the first lookup takes it.
+    /// - `RANGE` says who may find it (PUB-06), `SESSION` by default; with `CUSTOM`, only the processes in
+    ///   `EVENT_CUSTOM_RANGE`, and the publisher only if it is one of them. Decide by the caller's process, node and
+    ///   session.
+    /// - `PERSISTENCE` says how long it stays published (PUB-08), `APP` by default; with `FIRST_READ`, the first lookup
+    ///   removes it.
     /// - Only processes of the publisher's user find it, unless `ACCESS_PERMISSIONS`, or `ACCESS_USERIDS` and
-    ///   `ACCESS_GRPIDS` by themselves, name users and groups: then these and the publisher (PUB-09). Go by
-    ///   [`UpcallContext::uid`] and [`gid`](UpcallContext::gid), never by `USERID` and `GRPID`, which processes set.
+    ///   `ACCESS_GRPIDS` alone, name users and groups: then these users and groups and the publisher (PUB-09). Decide
+    ///   by [`UpcallContext::uid`] and [`gid`](UpcallContext::gid), never by `USERID` and `GRPID`, which processes set.
     ///
-    /// `pmix_host::store::Store` is a store that keeps these rules, and those of lookup and unpublish.
+    /// `pmix_host::store::Store` follows these rules, and those of lookup and unpublish.
     ///
     /// # Errors
     /// `ERR_DUPLICATE_KEY` if the same user has published one of the keys in that range (PUB-04), `ERR_BAD_PARAM` for a range
@@ -133,22 +129,23 @@ pub trait HostModule: Send + Sync + 'static {
         not_served(Upcall::Publish)
     }
 
-    /// Finds published data: what the range of its publisher lets the caller see, if the publisher is in the range of the
-    /// lookup, too (PUB-07, PUB-10). Of several values of a key, that of the narrowest range (PUB-14).
+    /// Finds published data whose range includes the caller, if the range of the lookup also includes the publisher
+    /// (PUB-07, PUB-10). Of several values of a key, returns the one with the narrowest range (PUB-14).
     ///
-    /// With `WAIT` it waits until that many keys are there, all of them with 0 or without a number (PUB-13); Open MPI gives a
-    /// boolean. Without it, whatever is there is the answer. A lookup that is [cancelled](UpcallContext::cancelled)
-    /// must take nothing that is to be read once.
+    /// With `WAIT` it waits until that many keys are published, or all of them if the value is 0 or no number (PUB-13);
+    /// Open MPI passes a boolean. Without `WAIT` it answers with the keys that are published now. A lookup that is
+    /// [cancelled](UpcallContext::cancelled) must not remove data that may be read once.
     ///
     /// # Errors
-    /// `ERR_NOT_FOUND` if nothing is found, `ERR_NO_PERMISSIONS` if all of the keys are there for other users only (PUB-12).
+    /// `ERR_NOT_FOUND` if nothing is found, `ERR_NO_PERMISSIONS` if all of the keys are published for other users only
+    /// (PUB-12).
     #[doc(alias = "pmix_server_lookup_fn_t")]
     async fn lookup(&self, cx: &UpcallContext, req: Lookup) -> HostResult<Found> {
         not_served(Upcall::Lookup)
     }
 
-    /// Removes what this very process has published in the range of the request: the keys named, or all with none
-    /// (PUB-15). Keys that are not there are skipped (PUB-16).
+    /// Removes data that this very process has published in the range of the request: the given keys, or all keys if
+    /// none is given (PUB-15). Keys that are not published are skipped (PUB-16).
     #[doc(alias = "pmix_server_unpublish_fn_t")]
     async fn unpublish(&self, cx: &UpcallContext, req: Unpublish) -> HostResult<()> {
         not_served(Upcall::Unpublish)
@@ -160,15 +157,17 @@ pub trait HostModule: Send + Sync + 'static {
         not_served(Upcall::Spawn)
     }
 
-    /// Connects processes (CON-02).
+    /// Connects processes with the other servers (CON-02). The nodes in the request lack those of a namespace that is not
+    /// known here: ask the other servers for it, as in [`direct_modex`](Self::direct_modex).
     #[doc(alias = "pmix_server_connect_fn_t")]
     async fn connect(&self, cx: &UpcallContext, req: ConnectRequest) -> HostResult<Connected> {
         not_served(Upcall::Connect)
     }
 
-    /// Disconnects processes (CON-14).
+    /// Disconnects processes with the other servers, those on the nodes in the request (CON-14). If the request has the
+    /// namespace of a connected set, one process leaves it and waits for nobody.
     #[doc(alias = "pmix_server_disconnect_fn_t")]
-    async fn disconnect(&self, cx: &UpcallContext, req: Disconnect) -> HostResult<()> {
+    async fn disconnect(&self, cx: &UpcallContext, req: DisconnectRequest) -> HostResult<()> {
         not_served(Upcall::Disconnect)
     }
 
@@ -260,11 +259,14 @@ pub trait HostModule: Send + Sync + 'static {
         not_served(Upcall::PushStdin)
     }
 
-    /// Makes or ends a group with the other servers (GRP-01); the answer to the end of one is empty. Asked when members
-    /// are on other nodes or a context id is wanted (GRP-11), and of the end of what it has made.
+    /// Constructs or destructs a group together with the servers of the nodes in the request (GRP-01); the answer to a
+    /// destruct is empty. As in [`connect`](Self::connect), nodes may be missing in a construct. Called for a construct if
+    /// members are on other nodes or a context id is requested (GRP-11), and for the destruct of a group that this host has
+    /// constructed.
     ///
-    /// `GROUP_ASSIGN_CONTEXT_ID` among the directives asks for a number that no other group has (GRP-05). With
-    /// `LOCAL_COLLECTIVE_STATUS` the local part has failed, by `EVENT_AFFECTED_PROCS`, as in a fence.
+    /// `GROUP_ASSIGN_CONTEXT_ID` among the directives requests a number that no other group has (GRP-05).
+    /// `LOCAL_COLLECTIVE_STATUS` says that the local part has failed, and `EVENT_AFFECTED_PROCS` which processes are
+    /// responsible, as in a fence.
     #[doc(alias = "pmix_server_grp_fn_t")]
     async fn group(&self, cx: &UpcallContext, req: GroupRequest) -> HostResult<Grouped> {
         not_served(Upcall::Group)

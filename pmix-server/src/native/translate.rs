@@ -246,13 +246,13 @@ fn entries(caller: &ProcId, parts: Vec<CommitPart>) -> Vec<PutEntry> {
                 }
                 Scope::REMOTE if local.get(&key) == Some(&value) => {
                     local.remove(&key);
-                    entries.push(PutEntry { scope: Scope::GLOBAL, key, value });
+                    entries.push(PutEntry::new(Scope::GLOBAL, key, value));
                 }
-                scope => entries.push(PutEntry { scope, key, value }),
+                scope => entries.push(PutEntry::new(scope, key, value)),
             }
         }
     }
-    entries.extend(local.into_iter().map(|(key, value)| PutEntry { scope: Scope::LOCAL, key, value }));
+    entries.extend(local.into_iter().map(|(key, value)| PutEntry::new(Scope::LOCAL, key, value)));
     entries
 }
 

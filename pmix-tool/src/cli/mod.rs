@@ -1,6 +1,7 @@
 //! The command line: a file for each subcommand, and what they share.
 
 mod attrs;
+mod doctor;
 mod output;
 mod ps;
 mod qualifier;
@@ -9,6 +10,7 @@ mod record;
 mod release;
 mod render;
 mod selection;
+mod stack;
 mod why;
 
 use std::ffi::OsString;
@@ -30,10 +32,12 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Attrs(attrs::Args),
+    Doctor(doctor::Args),
     Output(output::Args),
     Ps(ps::Args),
     Query(query::Args),
     Release(release::Args),
+    Stack(stack::Args),
     Why(why::Args),
 }
 
@@ -104,10 +108,12 @@ fn run(cli: Cli, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
     runtime.block_on(async {
         match cli.command {
             Command::Attrs(args) => attrs::run(args, console).await,
+            Command::Doctor(args) => doctor::run(args, console).await,
             Command::Output(args) => output::run(args, console).await,
             Command::Ps(args) => ps::run(args, console).await,
             Command::Query(args) => query::run(args, console).await,
             Command::Release(args) => release::run(args, console).await,
+            Command::Stack(args) => stack::run(args, console).await,
             Command::Why(args) => why::run(args, console).await,
         }
     })

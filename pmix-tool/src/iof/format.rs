@@ -86,7 +86,7 @@ impl OutputFormat {
     /// use pmix_tool::OutputFormat;
     /// use pmix_tool::types::{Directives, keys};
     ///
-    /// let directives = Directives::new().with(&keys::IOF_TAG_OUTPUT, true);
+    /// let directives = Directives::new().with(keys::IOF_TAG_OUTPUT, true);
     /// assert_eq!(OutputFormat::from_directives(&directives)?, OutputFormat::default().tag(true));
     /// # Ok::<(), pmix_tool::types::DirectiveError>(())
     /// ```

@@ -88,7 +88,7 @@ impl<O: Write, E: Write> OutputWriter<O, E> {
     /// Writes the rest of incomplete lines.
     ///
     /// # Errors
-    /// As [`OutputWriter::write`].
+    /// Those of [`OutputWriter::write`].
     pub fn finish(&mut self) -> io::Result<()> {
         for source in self.lines.keys().cloned().collect::<Vec<_>>() {
             self.close(&source)?;

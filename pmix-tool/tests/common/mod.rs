@@ -38,7 +38,7 @@ impl HostModule for Host {
             return Err(HostError::new(Status::ERR_NO_PERMISSIONS, "no tools today"));
         }
         let number = self.tools.fetch_add(1, Ordering::Relaxed);
-        Ok(request.wish.unwrap_or_else(|| proc(&format!("tool.{number}"), 0)))
+        Ok(request.requested_identity.unwrap_or_else(|| proc(&format!("tool.{number}"), 0)))
     }
 
     async fn query(&self, _: &UpcallContext, request: QueryRequest) -> HostResult<QueryResults> {

@@ -5,12 +5,12 @@ use thiserror::Error;
 use crate::map::MapError;
 use crate::{KeyName, Nspace, ParseRankSetError, Rank, Status, ValueError};
 
-/// Job data that cannot be understood. Nothing of the call that gave it has been taken over.
+/// Invalid job data. Nothing of the call has been applied.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[error("data of namespace {nspace}: {kind}")]
 #[non_exhaustive]
 pub struct JobError {
-    /// The namespace whose data it is.
+    /// The namespace of the data.
     pub nspace: Nspace,
     /// What is wrong with it.
     pub kind: JobErrorKind,
@@ -34,7 +34,7 @@ pub enum JobErrorKind {
     /// A node or process map that cannot be read, or that does not fit the other.
     #[error("{key}: {source}")]
     Map {
-        /// The key the map stands under.
+        /// The key of the map.
         key: KeyName,
         /// What is wrong with it.
         source: MapError,
@@ -42,25 +42,25 @@ pub enum JobErrorKind {
     /// A value of the wrong type or size.
     #[error("{key}: {source}")]
     Value {
-        /// The key the value stands under.
+        /// The key of the value.
         key: KeyName,
         /// What is wrong with it.
         source: ValueError,
     },
-    /// A text that is not a list of ranks.
+    /// Text that is not a list of ranks.
     #[error("{key}: {source}")]
     Ranks {
-        /// The key the text stands under.
+        /// The key of the text.
         key: KeyName,
         /// What is wrong with it.
         source: ParseRankSetError,
     },
-    /// A value of a type that cannot hold what its key needs.
+    /// A value of a type that its key does not allow.
     #[error("{key} needs {needs}")]
     Type {
         /// The key.
         key: KeyName,
-        /// What its value has to be.
+        /// The values that the key allows.
         needs: &'static str,
     },
     /// An array that does not say what it describes.
@@ -68,16 +68,16 @@ pub enum JobErrorKind {
     Unnamed {
         /// Key of the array.
         array: KeyName,
-        /// The keys that would tell.
+        /// The keys that would say it.
         needs: &'static str,
     },
-    /// Arrays inside arrays beyond any sense.
+    /// Arrays nested too deep.
     #[error("arrays are nested more than {limit} deep; give them side by side")]
     TooDeep {
         /// The greatest depth that is read.
         limit: usize,
     },
-    /// A value of an app that does not say of which.
+    /// A value of an app that does not say which app.
     #[error("{key} belongs to an app and the job has several; put it into an APP_INFO_ARRAY with APPNUM")]
     WhichApp {
         /// The key.
@@ -91,7 +91,7 @@ pub enum JobErrorKind {
         /// The other namespace.
         found: String,
     },
-    /// A process that is none.
+    /// A rank that is not that of one process.
     #[error("{key} is {rank}, which is not the rank of one process")]
     NotARank {
         /// The key.
@@ -109,7 +109,7 @@ pub enum JobErrorKind {
         /// Name of the other.
         second: String,
     },
-    /// Two different values where there can be one.
+    /// Two different values for something that has only one.
     #[error("{key} is given as {first} and as {second}; give it once")]
     Contradiction {
         /// The key.

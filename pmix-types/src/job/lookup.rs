@@ -8,11 +8,11 @@ use super::target::home_of;
 use super::{JobData, NodeRef, Target, names};
 
 impl JobData {
-    /// The value a Get finds: as given, else as it follows from what was given. `None` if it is not known,
-    /// or the job has no such app, node or process.
+    /// The value that a get finds: the given one, else one derived from given values. `None` if it is not known, or if
+    /// the job has no such app, node or process.
     ///
-    /// Derived values have the type of their key. A value given once for the job is also found for each of
-    /// its processes, if its key is one of processes. `SPAWNED` is false unless given.
+    /// Derived values have the type of their key. A value given for the job is also found for each of its processes if
+    /// the realm of its key is the process. `SPAWNED` is false unless given.
     ///
     /// # Standard
     /// Rules GET-40..49, REG-20, REG-21.
@@ -28,8 +28,7 @@ impl JobData {
         }
     }
 
-    /// All values given for a target, without those that follow from others; the maps are among the values
-    /// of the job, in text form.
+    /// All values given for a target, without derived ones. The values of the job include the maps, as text.
     pub fn given(&self, target: &Target<'_>) -> Vec<KeyVal> {
         match *target {
             Target::Session(id) if self.is_session(id) => self.session.to_key_vals(),

@@ -1,4 +1,4 @@
-//! Job data taken apart, for those who send it.
+//! Job data in parts, for sending it.
 
 use crate::map::{NodeMap, ProcMap};
 use crate::{KeyName, KeyVal, Nspace, Rank, RankSet, Value};
@@ -8,17 +8,17 @@ use super::nodes::{Entry, Nodes};
 use super::table::Column;
 use super::{JobData, JobError, JobErrorKind};
 
-/// Everything that was given for a job and does not follow from the rest.
+/// Everything that was given for a job and cannot be derived from the rest.
 ///
-/// [`JobData::from_parts`] makes the same job data of it again.
+/// [`JobData::from_parts`] makes the same job data from it.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(clippy::exhaustive_structs)]
+#[allow(clippy::exhaustive_structs, reason = "a wire that leaves a part out must not compile")]
 pub struct Parts {
     /// Name of the job.
     pub nspace: Nspace,
     /// Its nodes.
     pub node_map: Option<NodeMap>,
-    /// Its ranks on these nodes.
+    /// The ranks on these nodes.
     pub proc_map: Option<ProcMap>,
     /// Values of the host's resources, for every job.
     pub resources: Vec<KeyVal>,
@@ -26,29 +26,29 @@ pub struct Parts {
     pub session: Vec<KeyVal>,
     /// Values of the job.
     pub job: Vec<KeyVal>,
-    /// Apps that something is known of.
+    /// Apps with values or ranks.
     pub apps: Vec<AppParts>,
-    /// Nodes that something is known of besides their name.
+    /// Nodes with data other than their name.
     pub nodes: Vec<NodeParts>,
-    /// Values of processes: for each key the ranks that have one.
+    /// Values of processes: for each key, the ranks that have one, with the value.
     pub procs: Vec<(KeyName, Vec<(Rank, Value)>)>,
 }
 
-/// What was given for an app.
+/// The data given for an app.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(clippy::exhaustive_structs)]
+#[allow(clippy::exhaustive_structs, reason = "a wire that leaves a part out must not compile")]
 pub struct AppParts {
     /// Its `APPNUM`.
     pub number: u32,
-    /// Processes that were given this number.
+    /// Processes that have this number.
     pub ranks: RankSet,
     /// Its values.
     pub values: Vec<KeyVal>,
 }
 
-/// What was given for a node.
+/// The data given for a node.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(clippy::exhaustive_structs)]
+#[allow(clippy::exhaustive_structs, reason = "a wire that leaves a part out must not compile")]
 pub struct NodeParts {
     /// Its name, unless only its number is known.
     pub name: Option<String>,
@@ -59,7 +59,7 @@ pub struct NodeParts {
 }
 
 impl Parts {
-    /// The parts of a job of which nothing is known but its name.
+    /// The parts of a job with a name only.
     pub const fn new(nspace: Nspace) -> Self {
         Self {
             nspace,
@@ -76,7 +76,7 @@ impl Parts {
 }
 
 impl JobData {
-    /// Everything that was given and does not follow from the rest, copied out.
+    /// A copy of everything that was given and cannot be derived from the rest.
     pub fn parts(&self) -> Parts {
         let apps = self.apps.iter().map(|(number, app)| AppParts {
             number: *number,
@@ -105,7 +105,7 @@ impl JobData {
     /// Puts job data together again.
     ///
     /// # Errors
-    /// [`JobError`] for parts that contradict each other, as from [`register`](Self::register).
+    /// [`JobError`] for contradictory parts, as in [`register`](Self::register).
     pub fn from_parts(parts: Parts) -> Result<Self, JobError> {
         let nspace = parts.nspace.clone();
         let mut data = Self::new(parts.nspace);

@@ -12,21 +12,21 @@ use super::table::{Column, Table};
 use super::{JobData, JobError, JobErrorKind, names};
 
 impl JobData {
-    /// Takes over what a host says of the job.
+    /// Applies a host's registration of the job.
     ///
-    /// Values may stand alone or in arrays of their level, arrays may lie inside each other, and the order
-    /// does not matter. What was known before stays, except that a key given again has the new value. Alone,
-    /// a value belongs to the level of its key: node values to the node `local_hostname`, app values to the
-    /// job's only app, and values of processes to the job, where every process finds them.
+    /// Values may be given directly or in arrays of their level, arrays may be nested, and the order does not matter.
+    /// Earlier values stay, but a key that is given again has the new value. A value that is not in an array belongs to
+    /// the level of its key: node values belong to the node `local_hostname`, app values to the job's only app, and
+    /// values of processes to the job, where every process finds them.
     ///
-    /// An app has its ranks from the `APPNUM` of the processes, or all at once from a `PROC_MAP` in its
-    /// `APP_INFO_ARRAY`. A node array inside an app array tells of the node as such; how many of an app's
-    /// processes are on a node is not kept.
+    /// The ranks of an app come from the `APPNUM` of its processes, or from a `PROC_MAP` in its `APP_INFO_ARRAY`. A
+    /// node array inside an app array describes the node itself; the number of the app's processes on the node is not
+    /// kept.
     ///
     /// # Errors
-    /// [`JobError`] for values that cannot be understood or contradict each other: maps of different
-    /// lengths, a rank on two nodes, arrays that do not say what they describe, app values alone in a job of
-    /// several apps, data of another namespace. Nothing is taken over then.
+    /// [`JobError`] for invalid or contradictory values: maps of different lengths, a rank on two nodes, arrays that do
+    /// not say what they describe, app values outside of an array in a job of several apps, data of another namespace.
+    /// Nothing is applied then.
     ///
     /// # Standard
     /// `PMIx_server_register_nspace`; rules REG-04..06, REG-09, RGX-04, RGX-05.
@@ -40,8 +40,8 @@ impl JobData {
         Ok(())
     }
 
-    /// Replaces what the host has said of its resources, which counts as a job-level value of every job that
-    /// has no value of its own for the key.
+    /// Replaces the values of the host's resources. Each is a job-level value of every job that has no other value for
+    /// its key.
     ///
     /// # Standard
     /// `PMIx_server_register_resources`; rule REG-10.

@@ -1,4 +1,5 @@
-//! Who is where, by the layout of jobs (RES-01): the library's own answer to Resolve_peers and Resolve_nodes.
+//! The processes on a node and the nodes of a job, from job data (RES-01): the library's own answer to Resolve_peers
+//! and Resolve_nodes.
 
 use std::collections::HashSet;
 
@@ -7,14 +8,13 @@ use crate::{ProcId, Status, Value, keys};
 
 use super::{JobData, NodeRef, Target};
 
-/// Processes of these jobs on a node, job by job.
+/// Processes of these jobs on a node, in the order of the jobs.
 ///
-/// Empty if none of the jobs knows the node (RES-08). Lists of processes are never made from the nodes of single
-/// processes (RES-10).
+/// Empty if none of the jobs has the node (RES-08). The lists come only from data about nodes, never from the nodes of
+/// single processes (RES-10).
 ///
 /// # Errors
-/// `ERR_DATA_VALUE_NOT_FOUND` if a job has the node but no processes were given for it; of several jobs, those
-/// that say something do not fail for the others.
+/// `ERR_DATA_VALUE_NOT_FOUND` if a job has the node but no list of its processes, unless another of the jobs has one.
 ///
 /// # Examples
 /// ```
@@ -48,7 +48,7 @@ pub fn resolve_peers<'a>(
     }
 }
 
-/// Names of the nodes of these jobs in their order, without repeats; empty if they have none (RES-07).
+/// Names of the nodes of these jobs in order, without duplicates; empty if there are none (RES-07).
 pub fn resolve_nodes<'a>(jobs: impl IntoIterator<Item = &'a JobData>) -> Vec<String> {
     let mut nodes = Vec::new();
     let mut known = HashSet::new();

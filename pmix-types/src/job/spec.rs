@@ -1,14 +1,14 @@
-//! Writes down a job for its registration.
+//! Describes a job for its registration.
 
 use std::collections::BTreeMap;
 
 use crate::map::{MapError, MapForm, NodeMap, Placement, ProcMap};
-use crate::{Info, Key, Nspace, Rank, RankSet, Value, ValueType, keys};
+use crate::{Info, Key, Nspace, Rank, RankSet, TypedKey, Value, ValueType, keys};
 
-/// A job as a host describes it: infos for `register_nspace`, put in the arrays they belong in.
+/// A host's description of a job, which makes the infos for `register_nspace` with their arrays.
 ///
-/// Given node and process map, all that follows from them can be left out: sizes, peers, host names, local
-/// ranks and the like.
+/// With a node map and a process map, everything that can be derived from them can be left out: sizes, peers, host
+/// names, local ranks and so on.
 ///
 /// # Examples
 /// ```
@@ -19,13 +19,13 @@ use crate::{Info, Key, Nspace, Rank, RankSet, Value, ValueType, keys};
 ///     .node_map(["n0", "n1"])?
 ///     .proc_map("0-3;4-7")?
 ///     .session(42)
-///     .info(&keys::MAX_PROCS, 8u32)
+///     .info(keys::MAX_PROCS, 8u32)
 ///     .app_ranks(0, "0-5".parse()?)
 ///     .app_ranks(1, "6-7".parse()?)
-///     .app_info(1, &keys::APP_ARGV, "./solver -n 3")
-///     .node_info("n1", &keys::NODE_SIZE, 6u32)
+///     .app_info(1, keys::APP_ARGV, "./solver -n 3")
+///     .node_info("n1", keys::NODE_SIZE, 6u32)
 ///     .into_infos();
-/// assert!(infos.iter().any(|info| info.is(&keys::NODE_MAP)));
+/// assert!(infos.iter().any(|info| info.is(keys::NODE_MAP)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
@@ -49,7 +49,7 @@ struct AppSpec {
 }
 
 impl JobSpec {
-    /// A job of which nothing is said yet.
+    /// A job with a name only.
     pub const fn new(nspace: Nspace) -> Self {
         Self {
             nspace,
@@ -81,8 +81,8 @@ impl JobSpec {
         Ok(self.nodes(NodeMap::from_names(names)?))
     }
 
-    /// The ranks on each node in the order of the node map: nodes split by `;`, ranks by `,`, ranges with
-    /// `-`.
+    /// The ranks on each node in the order of the node map: `;` separates nodes, `,` separates ranks, `-` makes a
+    /// range.
     ///
     /// # Errors
     /// [`MapError`] for any other text.
@@ -98,13 +98,13 @@ impl JobSpec {
         Ok(self.procs(ProcMap::block(nodes, per_node)?))
     }
 
-    /// The job's nodes, as a map made elsewhere.
+    /// The job's nodes, as an existing map.
     pub fn nodes(mut self, map: NodeMap) -> Self {
         self.node_map = Some(map);
         self
     }
 
-    /// The ranks on each node, as a map made elsewhere.
+    /// The ranks on each node, as an existing map.
     pub fn procs(mut self, map: ProcMap) -> Self {
         self.proc_map = Some(map);
         self
@@ -117,24 +117,24 @@ impl JobSpec {
     }
 
     /// A value of the session.
-    pub fn session_info<T: ValueType>(mut self, key: &Key<T>, value: impl Into<T>) -> Self {
+    pub fn session_info<T: ValueType>(mut self, key: impl TypedKey<T>, value: impl Into<T>) -> Self {
         self.session_infos.push(Info::new(key, value));
         self
     }
 
     /// A value of the job.
-    pub fn info<T: ValueType>(mut self, key: &Key<T>, value: impl Into<T>) -> Self {
+    pub fn info<T: ValueType>(mut self, key: impl TypedKey<T>, value: impl Into<T>) -> Self {
         self.infos.push(Info::new(key, value));
         self
     }
 
-    /// An info as it is: an array of the caller's own, or a key known only at run time.
+    /// An info that is registered unchanged: an array of the caller's own, or a key known only at run time.
     pub fn raw(mut self, info: Info) -> Self {
         self.infos.push(info);
         self
     }
 
-    /// Ranks that belong to an app, besides those named before. A job of one app needs none of this.
+    /// Adds ranks to an app. Not needed for a job of one app.
     pub fn app_ranks(mut self, number: u32, ranks: RankSet) -> Self {
         let app = self.apps.entry(number).or_default();
         app.ranks = app.ranks.union(&ranks);
@@ -142,7 +142,7 @@ impl JobSpec {
     }
 
     /// A value of an app.
-    pub fn app_info<T: ValueType>(mut self, number: u32, key: &Key<T>, value: impl Into<T>) -> Self {
+    pub fn app_info<T: ValueType>(mut self, number: u32, key: impl TypedKey<T>, value: impl Into<T>) -> Self {
         self.apps.entry(number).or_default().infos.push(Info::new(key, value));
         self
     }
@@ -151,7 +151,7 @@ impl JobSpec {
     pub fn node_info<T: ValueType>(
         mut self,
         hostname: impl Into<String>,
-        key: &Key<T>,
+        key: impl TypedKey<T>,
         value: impl Into<T>,
     ) -> Self {
         self.nodes.entry(hostname.into()).or_default().push(Info::new(key, value));
@@ -159,7 +159,7 @@ impl JobSpec {
     }
 
     /// A value of a process.
-    pub fn proc_info<T: ValueType>(mut self, rank: Rank, key: &Key<T>, value: impl Into<T>) -> Self {
+    pub fn proc_info<T: ValueType>(mut self, rank: Rank, key: impl TypedKey<T>, value: impl Into<T>) -> Self {
         self.procs.entry(rank).or_default().push(Info::new(key, value));
         self
     }

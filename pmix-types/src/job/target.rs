@@ -1,10 +1,10 @@
-//! Which level a Get is about.
+//! The level that a get is about.
 
 use crate::{DirectiveError, Directives, Key, Rank, Realm, keys};
 
 use super::names;
 
-/// What a value belongs to.
+/// The session, job, app, node or process that a value belongs to.
 ///
 /// # Standard
 /// The realms of rules GET-40..45.
@@ -25,7 +25,7 @@ pub enum Target<'a> {
     Proc(Rank),
 }
 
-/// Names a node. The ways are interchangeable (GET-49).
+/// A reference to a node. The variants are interchangeable (GET-49).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NodeRef<'a> {
@@ -37,9 +37,9 @@ pub enum NodeRef<'a> {
     Of(Rank),
 }
 
-/// What [`target_of`] has to know about the requester.
+/// The requester, as far as [`target_of`] needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(clippy::exhaustive_structs)]
+#[non_exhaustive]
 pub struct Requester<'a> {
     /// Rank of the requester if it asks about its own namespace; `None` if it asks about another.
     pub rank: Option<Rank>,
@@ -47,14 +47,21 @@ pub struct Requester<'a> {
     pub hostname: &'a str,
 }
 
-/// What a Get is about, by its key, the process it names, and its directives.
+impl<'a> Requester<'a> {
+    /// A requester on the node of that name, with its rank if it asks about its own namespace.
+    pub const fn new(rank: Option<Rank>, hostname: &'a str) -> Self {
+        Self { rank, hostname }
+    }
+}
+
+/// The target of a get, from its key, the process it names, and its directives.
 ///
-/// `rank` is that of the process named; [`Rank::WILDCARD`] for the job. A directive such as `NODE_INFO` has
-/// the last word, together with its qualifier (`SESSION_ID`, `APPNUM`, `HOSTNAME`, `NODEID`). Without one
-/// the realm of the key decides, and the qualifiers still pick the session, app or node. Without them a node
-/// value is that of the node of the named process, and that of the requester's node for the wildcard.
+/// `rank` is that of the named process; [`Rank::WILDCARD`] for the job. A directive such as `NODE_INFO` takes
+/// precedence, together with its qualifier (`SESSION_ID`, `APPNUM`, `HOSTNAME`, `NODEID`). Without such a directive,
+/// the realm of the key decides, and the qualifiers still select the session, app or node. Without qualifiers, a node
+/// value is that of the named process's node, or of the requester's node if the rank is the wildcard.
 ///
-/// The keys `PROCID` and `NSPACE`, which ask for the requester itself (GET-46), are not treated here.
+/// The keys `PROCID` and `NSPACE`, which request the identity of the requester itself (GET-46), are not handled here.
 ///
 /// # Errors
 /// [`DirectiveError`] for a directive with a value of the wrong type, for two instances with different
@@ -68,12 +75,12 @@ pub struct Requester<'a> {
 /// use pmix_types::job::{Requester, NodeRef, Target, target_of};
 /// use pmix_types::{Directives, Rank, keys};
 ///
-/// let requester = Requester { rank: Some(Rank::new(3)?), hostname: "n0" };
+/// let requester = Requester::new(Some(Rank::new(3)?), "n0");
 /// let plain = Directives::new();
 /// let target = target_of(keys::JOB_SIZE.name(), Rank::WILDCARD, &plain, &requester)?;
 /// assert_eq!(target, Target::Job);
 ///
-/// let other_node = Directives::new().with(&keys::NODE_INFO, true).with(&keys::HOSTNAME, "n7");
+/// let other_node = Directives::new().with(keys::NODE_INFO, true).with(keys::HOSTNAME, "n7");
 /// let target = target_of(keys::LOCAL_SIZE.name(), Rank::WILDCARD, &other_node, &requester)?;
 /// assert_eq!(target, Target::Node(NodeRef::Name("n7")));
 /// # Ok::<(), Box<dyn std::error::Error>>(())

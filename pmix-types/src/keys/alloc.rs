@@ -11,13 +11,13 @@ super::keys! {
     /// Host's label of the allocation, usable in Spawn.
     #[doc(alias = "PMIX_ALLOC_ID")]
     ALLOC_ID: String = "pmix.alloc.id", STRING, None, "2.0";
-    /// Nodes wanted.
+    /// Number of nodes.
     #[doc(alias = "PMIX_ALLOC_NUM_NODES")]
     ALLOC_NUM_NODES: u64 = "pmix.alloc.nnodes", UINT64, None, "2.0";
     /// Encoded list of wanted nodes.
     #[doc(alias = "PMIX_ALLOC_NODE_LIST")]
     ALLOC_NODE_LIST: String = "pmix.alloc.nlist", STRING, None, "2.0";
-    /// Cpus wanted.
+    /// Number of cpus.
     #[doc(alias = "PMIX_ALLOC_NUM_CPUS")]
     ALLOC_NUM_CPUS: u64 = "pmix.alloc.ncpus", UINT64, None, "2.0";
     /// Encoded cpu count per node.
@@ -38,13 +38,13 @@ super::keys! {
     /// Mbit/s wanted.
     #[doc(alias = "PMIX_ALLOC_BANDWIDTH")]
     ALLOC_BANDWIDTH: f32 = "pmix.alloc.bw", FLOAT, None, "2.0";
-    /// Service level wanted.
+    /// Requested service level.
     #[doc(alias = "PMIX_ALLOC_FABRIC_QOS")]
     ALLOC_FABRIC_QOS: String = "pmix.alloc.netqos", STRING, None, "4.0";
     /// Life time (seconds as u32 in the standard, text in newest headers).
     #[doc(alias = "PMIX_ALLOC_TIME")]
     ALLOC_TIME: String = "pmix.alloc.time", STRING, None, "2.0";
-    /// Transport wanted, for example tcp.
+    /// Requested transport, for example tcp.
     #[doc(alias = "PMIX_ALLOC_FABRIC_TYPE")]
     ALLOC_FABRIC_TYPE: String = "pmix.alloc.nettype", STRING, None, "4.0";
     /// Fabric plane wanted.
@@ -59,10 +59,10 @@ super::keys! {
     /// Fabric security key.
     #[doc(alias = "PMIX_ALLOC_FABRIC_SEC_KEY")]
     ALLOC_FABRIC_SEC_KEY: Bytes = "pmix.alloc.nsec", BYTE_OBJECT, None, "4.0";
-    /// Queue meant.
+    /// Queue of the request.
     #[doc(alias = "PMIX_ALLOC_QUEUE")]
     ALLOC_QUEUE: String = "pmix.alloc.queue", STRING, None, "4.0";
-    /// Name of a property.
+    /// Name of a property of the allocation.
     #[doc(alias = "PMIX_ALLOC_PROPERTY")]
     ALLOC_PROPERTY: String = "pmix.alloc.property", STRING, None, "impl head";
     /// Whole allocation may be given back.
@@ -89,7 +89,7 @@ super::keys! {
     /// Resources are not reserved for the requester's namespace.
     #[doc(alias = "PMIX_ALLOC_SHARE")]
     ALLOC_SHARE: bool = "pmix.alloc.share", BOOL, None, "impl 5.0.0";
-    /// Leave after allocating, run nothing.
+    /// Return after allocating, without running anything.
     #[doc(alias = "PMIX_ALLOC_NOSHELL")]
     ALLOC_NOSHELL: bool = "pmix.alloc.noshell", BOOL, None, "impl 5.0.0";
     /// Start only after these dependencies are done.
@@ -104,13 +104,13 @@ super::keys! {
     /// Resource block to allocate.
     #[doc(alias = "PMIX_ALLOC_RES_BLOCK")]
     ALLOC_RES_BLOCK: String = "pmix.alloc.blk", STRING, None, "impl 6.0.0";
-    /// How many such blocks.
+    /// Number of resource blocks to allocate.
     #[doc(alias = "PMIX_ALLOC_NUM_BLOCKS")]
     ALLOC_NUM_BLOCKS: u64 = "pmix.alloc.nblks", UINT64, None, "impl 6.0.0";
     /// Minimum allocatable unit passed between scheduler and controller.
     #[doc(alias = "PMIX_ALLOC_MAU")]
     ALLOC_MAU: DataArray = "pmix.alloc.mau", DATA_ARRAY, None, "impl 6.0.0";
-    /// Allocation outlives the parent's.
+    /// Allocation outlives the parent's allocation.
     #[doc(alias = "PMIX_ALLOC_CHILD_SEP")]
     ALLOC_CHILD_SEP: bool = "pmix.alloc.sep", BOOL, None, "impl 6.0.0";
     /// Memory kinds being allocated.

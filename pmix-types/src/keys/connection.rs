@@ -120,10 +120,10 @@ super::keys! {
     /// On whose behalf a relayed request is made, when the call has no such parameter.
     #[doc(alias = "PMIX_REQUESTOR")]
     REQUESTOR: ProcId = "pmix.requestor", PROC, None, "impl 6.0.0";
-    /// Key blob.
+    /// Blob with a cryptographic key.
     #[doc(alias = "PMIX_CRYPTO_KEY")]
     CRYPTO_KEY: Bytes = "pmix.sec.key", BYTE_OBJECT, None, "3.0", deprecated "deprecated (headers)";
-    /// No legacy Unix socket.
+    /// Do not create the legacy Unix socket.
     #[doc(alias = "PMIX_USOCK_DISABLE")]
     USOCK_DISABLE: bool = "pmix.usock.disable", BOOL, None, "2.0", deprecated "deprecated (headers)";
     /// Permission bits of the socket.

@@ -48,7 +48,7 @@ super::keys! {
     /// Job may be preempted.
     #[doc(alias = "PMIX_JOB_CTRL_PREEMPTIBLE")]
     JOB_CTRL_PREEMPTIBLE: bool = "pmix.jctrl.preempt", BOOL, None, "2.0";
-    /// End the targets politely.
+    /// End the targets in good order, with a chance to clean up.
     #[doc(alias = "PMIX_JOB_CTRL_TERMINATE")]
     JOB_CTRL_TERMINATE: bool = "pmix.jctrl.term", BOOL, None, "2.0";
     /// Files to delete at process end.
@@ -75,7 +75,7 @@ super::keys! {
     /// Cancel the labelled request; NULL cancels all.
     #[doc(alias = "PMIX_MONITOR_CANCEL")]
     MONITOR_CANCEL: String = "pmix.monitor.cancel", STRING, None, "2.0";
-    /// App itself decides on the reaction.
+    /// Application itself decides on the reaction.
     #[doc(alias = "PMIX_MONITOR_APP_CONTROL")]
     MONITOR_APP_CONTROL: bool = "pmix.monitor.appctrl", BOOL, None, "2.0";
     /// Server watches the requester's heartbeat.
@@ -153,7 +153,7 @@ super::keys! {
     /// Detach a namespace from its parent's life time.
     #[doc(alias = "PMIX_JOB_CTRL_SEP")]
     JOB_CTRL_SEP: bool = "pmix.jctrl.sep", BOOL, None, "impl 6.0.0";
-    /// Who really wants the information.
+    /// Process on whose behalf the information is requested.
     #[doc(alias = "PMIX_MONITOR_PROXY")]
     MONITOR_PROXY: ProcId = "pmix.monitor.proxy", PROC, None, "impl 6.1.0";
     /// Watch a file (older form).

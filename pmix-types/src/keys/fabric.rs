@@ -42,7 +42,7 @@ super::keys! {
     /// Size per dimension.
     #[doc(alias = "PMIX_FABRIC_SHAPE")]
     FABRIC_SHAPE: DataArray = "pmix.fab.shape", DATA_ARRAY, None, "4.0";
-    /// The same as text, "10x12x2".
+    /// Size per dimension as text, such as 10x12x2.
     #[doc(alias = "PMIX_FABRIC_SHAPE_STRING")]
     FABRIC_SHAPE_STRING: String = "pmix.fab.shapestr", STRING, None, "4.0";
     /// Ranks that share a switch with the process.
@@ -66,7 +66,7 @@ super::keys! {
     /// Bus of the device.
     #[doc(alias = "PMIX_FABRIC_DEVICE_BUS_TYPE")]
     FABRIC_DEVICE_BUS_TYPE: String = "pmix.fabdev.btyp", STRING, None, "4.0";
-    /// Driver.
+    /// Driver of the device.
     #[doc(alias = "PMIX_FABRIC_DEVICE_DRIVER")]
     FABRIC_DEVICE_DRIVER: String = "pmix.fabdev.driver", STRING, None, "4.0";
     /// Firmware version.

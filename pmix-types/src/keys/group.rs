@@ -26,7 +26,7 @@ super::keys! {
     /// Ask the host for a unique numeric id.
     #[doc(alias = "PMIX_GROUP_ASSIGN_CONTEXT_ID")]
     GROUP_ASSIGN_CONTEXT_ID: bool = "pmix.grp.actxid", BOOL, None, "4.0";
-    /// That id.
+    /// Numeric id of the group, assigned by the host.
     #[doc(alias = "PMIX_GROUP_CONTEXT_ID")]
     GROUP_CONTEXT_ID: u64 = "pmix.grp.ctxid", SIZE, None, "4.0";
     /// All members are on one node.
@@ -50,7 +50,7 @@ super::keys! {
     /// Data one member shares with all.
     #[doc(alias = "PMIX_GROUP_INFO")]
     GROUP_INFO: DataArray = "pmix.grp.info", DATA_ARRAY, None, "impl 4.2.0";
-    /// All such data.
+    /// Data that the members share with all, as one array.
     #[doc(alias = "PMIX_GROUP_INFO_ARRAY")]
     GROUP_INFO_ARRAY: DataArray = "pmix.grp.infoarray", DATA_ARRAY, None, "impl 6.0.0";
     /// Wanted order of the final membership.

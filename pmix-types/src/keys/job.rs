@@ -100,7 +100,7 @@ super::keys! {
     /// Name of the resource manager.
     #[doc(alias = "PMIX_RM_NAME")]
     RM_NAME: String = "pmix.rm.name", STRING, Session, "2.0";
-    /// Its version.
+    /// Version of the resource manager.
     #[doc(alias = "PMIX_RM_VERSION")]
     RM_VERSION: String = "pmix.rm.version", STRING, Session, "2.0";
 }

@@ -102,10 +102,10 @@ super::keys! {
     /// Collect environment variables.
     #[doc(alias = "PMIX_SETUP_APP_ENVARS")]
     SETUP_APP_ENVARS: bool = "pmix.setup.env", BOOL, None, "3.0";
-    /// Collect everything else.
+    /// Collect everything except environment variables.
     #[doc(alias = "PMIX_SETUP_APP_NONENVARS")]
     SETUP_APP_NONENVARS: bool = "pmix.setup.nenv", BOOL, None, "3.0";
-    /// Collect all.
+    /// Collect environment variables and everything else.
     #[doc(alias = "PMIX_SETUP_APP_ALL")]
     SETUP_APP_ALL: bool = "pmix.setup.all", BOOL, None, "3.0";
     /// Largest accepted value.

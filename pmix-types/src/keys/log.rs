@@ -29,7 +29,7 @@ super::keys! {
     /// Time to stamp the entry with.
     #[doc(alias = "PMIX_LOG_TIMESTAMP")]
     LOG_TIMESTAMP: Time = "pmix.log.tstmp", TIME, None, "3.0";
-    /// Make a time stamp.
+    /// Generate a time stamp for the entry.
     #[doc(alias = "PMIX_LOG_GENERATE_TIMESTAMP")]
     LOG_GENERATE_TIMESTAMP: bool = "pmix.log.gtstmp", BOOL, None, "3.0";
     /// Prefix with the channel name.

@@ -12,7 +12,7 @@ super::keys! {
     /// Object limit.
     #[doc(alias = "PMIX_STORAGE_OBJECT_LIMIT")]
     STORAGE_OBJECT_LIMIT: u64 = "pmix.strg.obj", UINT64, None, "4.1";
-    /// Storage system meant.
+    /// Name of a storage system.
     #[doc(alias = "PMIX_STORAGE_ID")]
     STORAGE_ID: String = "pmix.strg.id", STRING, None, "4.1";
     /// Mount point.
@@ -51,7 +51,7 @@ super::keys! {
     /// Objects used.
     #[doc(alias = "PMIX_STORAGE_OBJECTS_USED")]
     STORAGE_OBJECTS_USED: u64 = "pmix.strg.objuse", UINT64, None, "4.1";
-    /// How lasting.
+    /// How long the storage keeps its content.
     #[doc(alias = "PMIX_STORAGE_PERSISTENCE")]
     STORAGE_PERSISTENCE: StoragePersistence = "pmix.strg.persist", STOR_PERSIST, None, "4.1";
     /// Advised transfer size, bytes.

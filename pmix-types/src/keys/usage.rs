@@ -18,7 +18,7 @@ super::keys! {
     /// Priority, larger is higher.
     #[doc(alias = "PMIX_PROC_PRIORITY")]
     PROC_PRIORITY: i32 = "pmix.proc.pri", INT32, None, "6.0-dev";
-    /// Threads.
+    /// Number of threads.
     #[doc(alias = "PMIX_PROC_NUM_THREADS")]
     PROC_NUM_THREADS: u16 = "pmix.proc.nthr", UINT16, None, "6.0-dev";
     /// Proportional set size, MB.

@@ -21,15 +21,15 @@ pub enum MapError {
         /// Where the name should be.
         at: usize,
     },
-    /// A node name with a character that splits lists.
-    #[error("node name at byte {at} has {found:?} in it; names can hold neither commas nor NUL")]
+    /// A node name with a character that separates items of lists.
+    #[error("the node name at byte {at} contains {found:?}; names can contain neither commas nor NUL")]
     NameCharacter {
-        /// Where the character stands.
+        /// Position of the character.
         at: usize,
         /// The character.
         found: char,
     },
-    /// Text that does not follow the form.
+    /// Text with a syntax error.
     #[error("expected {what} at byte {at}")]
     Expected {
         /// Where it should be.
@@ -37,12 +37,12 @@ pub enum MapError {
         /// What should be there.
         what: &'static str,
     },
-    /// A number that is too great for its place.
+    /// A number that is too great.
     #[error("number at byte {at} is too great; {limit}")]
     NumberTooGreat {
         /// Where the number starts.
         at: usize,
-        /// What is the greatest possible, or what to write in its place.
+        /// The greatest possible number, or what to write instead.
         limit: &'static str,
     },
     /// A wildcard or another special value where a process is needed.
@@ -66,21 +66,21 @@ pub enum MapError {
     /// More than [`MAX_NODES`] nodes.
     #[error("more than {MAX_NODES} nodes at byte {at}")]
     TooManyNodes {
-        /// Where the first node too many stands.
+        /// Position of the first node above the limit.
         at: usize,
     },
-    /// A process map of no node at all, which no text can express.
+    /// A process map without nodes, which text cannot express.
     #[error("a process map needs an entry for each node, and there is none; leave out the map")]
     NoNodes,
-    /// A binary map that is not ours or is damaged.
-    #[error("binary map is not usable at byte {at}: {problem}; ask the sender for the `raw:` form")]
+    /// A binary map that is damaged or was made by another implementation.
+    #[error("the binary map is invalid at byte {at}: {problem}; have the sender use the `raw:` form")]
     Blob {
-        /// Where the problem was seen.
+        /// Position of the problem.
         at: usize,
         /// What it is.
         problem: &'static str,
     },
-    /// A process map that belongs to another node map.
+    /// A process map that does not fit the node map.
     #[error(
         "process map has {entries} entries for {nodes} nodes; each node needs one entry, in the same order"
     )]
@@ -103,7 +103,7 @@ pub enum MapError {
     /// More ranks than there are valid numbers.
     #[error("more ranks than a namespace can have")]
     TooManyRanks,
-    /// A compressed map that unfolds into more separate pieces than we are willing to hold.
+    /// A compressed map that expands to more separate pieces than the limit.
     #[error("ranks are scattered over the nodes in more than {limit} pieces")]
     TooScattered {
         /// The greatest number of pieces.

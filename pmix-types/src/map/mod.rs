@@ -1,8 +1,9 @@
 //! Node maps, process maps and the placement of ranks on nodes.
 //!
 //! A [`NodeMap`] is an ordered list of node names, a [`ProcMap`] says which ranks run on each of them, and a
-//! [`Placement`] answers questions about a process map from both sides. All three stay compressed: what they
-//! take in memory goes by the number of regular pieces in a job's layout, not by its nodes and ranks.
+//! [`Placement`] answers questions about a process map in both directions: the node of a rank, and the ranks of a node.
+//! All three stay compressed: their memory depends on the number of regular pieces in a job's layout, not on its nodes
+//! and ranks.
 //!
 //! # Encoded forms
 //! An encoded map starts with a tag that names its form, see [`MapForm`]:
@@ -11,10 +12,10 @@
 //! | --- | --- | --- |
 //! | `raw:` | `n1,n2,n3,login` | `0-3;4-7;8,10` |
 //! | `pmix:` | `pmix[n[1:1-3],login]` | `pmix[0-3*2+4;8,10]` |
-//! | `blob:` | binary, ours alone | binary, ours alone |
+//! | `blob:` | binary, for this library only | binary, for this library only |
 //!
-//! The two text forms end with a NUL byte, which may be missing when they are read. Text without a tag is
-//! read as a plain list, or as an expression if it starts with `pmix[`.
+//! The two text forms end with a NUL byte, which parsers do not require. Text without a tag is parsed as a plain list,
+//! or as an expression if it starts with `pmix[`.
 //!
 //! In an expression, `prefix[width:first-last,...]suffix` stands for names that differ in one number,
 //! written with `width` digits. For ranks, `first-last/step` is an arithmetic series (downwards if `last` is
@@ -50,17 +51,16 @@ pub use proc_map::ProcMap;
 
 use cursor::Cursor;
 
-/// How many nodes a map may have. Far more than any machine has; it bounds what a few bytes of a peer can
-/// make us unfold.
+/// Most nodes that a map may have: far more than any machine has. It limits the expansion of a few bytes from a peer.
 pub const MAX_NODES: u32 = 1 << 24;
 
-/// How a map is written to bytes, and the tag that says so.
+/// The encoded form of a map, named by its tag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MapForm {
-    /// `raw:` and the plain list. Every consumer must be able to read it.
+    /// `raw:` and the plain list. Every implementation must be able to read it.
     Raw,
-    /// `pmix:` and a text expression, the shortest form a human can still read.
+    /// `pmix:` and a text expression, the shortest form that is readable for people.
     #[default]
     Pmix,
     /// `blob:`, a NUL byte and a compact binary that only this library reads.

@@ -9,11 +9,11 @@ use super::node_builder::NodeMapBuilder;
 use super::template::Template;
 use super::{Framed, MapError, MapForm, node_text, tagged};
 
-/// An ordered list of node names, kept compressed: names that count up, such as `node001` to `node999`, take
-/// the memory of one.
+/// An ordered list of node names, kept compressed: consecutive names, such as `node001` to `node999`, take the memory
+/// of one.
 ///
-/// Order and repeats are kept. Names are any text without comma and NUL; they are not trimmed. Two maps are
-/// equal if they list the same names.
+/// Order and duplicates are preserved. A name is any text without commas and NUL; it is not trimmed. Two maps are equal
+/// if they list the same names.
 ///
 /// # Examples
 /// ```
@@ -62,7 +62,7 @@ impl NodeMap {
     /// Compresses a list of names.
     ///
     /// # Errors
-    /// [`MapError::EmptyName`] and [`MapError::NameCharacter`] for names that no list could hold,
+    /// [`MapError::EmptyName`] and [`MapError::NameCharacter`] for names that a list cannot contain,
     /// [`MapError::TooManyNodes`].
     pub fn from_names<I>(names: I) -> Result<Self, MapError>
     where
@@ -79,8 +79,8 @@ impl NodeMap {
         Ok(builder.finish())
     }
 
-    /// Reads any of the [encoded forms](super#encoded-forms), or a plain comma list without a tag. No bytes
-    /// at all are a list without names.
+    /// Parses any of the [encoded forms](super#encoded-forms), or a plain comma-separated list without a tag. Empty
+    /// input is an empty list.
     ///
     /// The memory taken is bounded by the length of the input, not by the number of nodes it stands for.
     ///
@@ -95,10 +95,10 @@ impl NodeMap {
         }
     }
 
-    /// Reads a plain comma list and nothing else: what looks like a tag is part of the first name.
+    /// Parses a plain comma-separated list only: what looks like a tag is part of the first name.
     ///
     /// # Errors
-    /// As [`from_names`](Self::from_names).
+    /// Those of [`from_names`](Self::from_names).
     ///
     /// # Standard
     /// Value of `NODE_MAP_RAW`.
@@ -107,7 +107,7 @@ impl NodeMap {
         node_text::parse_list(super::Cursor::new(list, 0))
     }
 
-    /// The names as a plain comma list, of a length that goes by the number of nodes.
+    /// The names as a plain comma-separated list. Its length grows with the number of nodes.
     ///
     /// # Standard
     /// Value of `NODE_MAP_RAW`.
@@ -117,8 +117,8 @@ impl NodeMap {
 
     /// The map in the given form, tag first. Text ends with a NUL.
     ///
-    /// Names with square brackets do not fit in an expression: a map that holds one is written in the
-    /// [raw](MapForm::Raw) form when [`MapForm::Pmix`] is asked for.
+    /// An expression cannot contain names with square brackets: for such a map, [`MapForm::Pmix`] writes the
+    /// [raw](MapForm::Raw) form.
     #[doc(alias = "PMIx_generate_regex2")]
     pub fn encode(&self, form: MapForm) -> Vec<u8> {
         match form {
@@ -128,7 +128,7 @@ impl NodeMap {
         }
     }
 
-    /// Number of nodes, each repeat counted.
+    /// Number of nodes, including duplicates.
     pub fn len(&self) -> usize {
         self.len as usize
     }
@@ -150,17 +150,17 @@ impl NodeMap {
         self.index.position(&self.templates, &self.runs, name)
     }
 
-    /// The names in order. Each is made as it is asked for.
+    /// The names in order, each created on demand.
     pub fn iter(&self) -> NodeNames<'_> {
         NodeNames { map: self, run: 0, next: 0 }
     }
 
-    /// Number of pieces the list is kept in: what memory and the length of an expression go by.
+    /// Number of pieces that the list consists of, which determines its memory and the length of an expression.
     pub fn run_count(&self) -> usize {
         self.runs.len()
     }
 
-    /// About how many bytes the map holds besides its own size.
+    /// Approximate size of the memory that the map holds on the heap, in bytes.
     pub fn heap_bytes(&self) -> usize {
         let texts: usize = self.templates.iter().map(Template::heap_bytes).sum();
         texts + size_of_val(&*self.templates) + size_of_val(&*self.runs) + self.index.heap_bytes()

@@ -43,7 +43,7 @@ impl NodeSet {
         self.nodes.iter()
     }
 
-    /// The indexes as ranges, ascending, as long as possible and never touching.
+    /// The indexes as ascending ranges; adjacent ranges are merged.
     pub fn ranges(&self) -> impl Iterator<Item = RangeInclusive<u32>> + '_ {
         self.nodes.ranges()
     }

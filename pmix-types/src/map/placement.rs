@@ -13,12 +13,11 @@ use super::proc_map::ProcMap;
 use super::run::RankRun;
 use super::{MapError, NodeSet};
 
-/// The placement of a job's ranks on its nodes, ready for questions from both sides.
+/// The placement of a job's ranks on its nodes, which can be searched by rank and by node.
 ///
-/// It is made from a [`ProcMap`], with each rank on one node only; a rank that the map repeats on the same
-/// node counts once. Nodes go by their index in the [`NodeMap`](super::NodeMap). Memory and the time of every
-/// answer go by the number of regular pieces of the layout: a million ranks in blocks or dealt out in turn
-/// are one piece.
+/// It is made from a [`ProcMap`] that has each rank on one node only; duplicates on the same node count once. Nodes are
+/// identified by their index in the [`NodeMap`](super::NodeMap). Memory and search time depend on the number of regular
+/// pieces of the layout: a million ranks in blocks or in round-robin order are one piece.
 ///
 /// # Examples
 /// ```
@@ -48,11 +47,10 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// Reads the placement out of a process map.
+    /// Makes the placement of a process map.
     ///
     /// # Errors
-    /// [`MapError::RankOnTwoNodes`]; [`MapError::TooScattered`] if a few bytes of map stand for more pieces
-    /// than could be held.
+    /// [`MapError::RankOnTwoNodes`]; [`MapError::TooScattered`] if the map expands to too many pieces.
     pub fn new(map: &ProcMap) -> Result<Self, MapError> {
         let by_node = ascending(map)?;
         let by_rank = pieces::by_rank(&by_node)?;
@@ -67,7 +65,7 @@ impl Placement {
         Self::new(&ProcMap::block(nodes, per_node)?)
     }
 
-    /// Ranks `0` to `ranks - 1` dealt out one by one, in turn, to `nodes` nodes.
+    /// Ranks `0` to `ranks - 1` on `nodes` nodes in round-robin order.
     ///
     /// # Errors
     /// [`MapError::NoNodes`], [`MapError::TooManyNodes`], [`MapError::TooManyRanks`].
@@ -80,7 +78,7 @@ impl Placement {
     /// Index of the node that `rank` is on.
     ///
     /// # Standard
-    /// Value of `NODEID`, unless the host numbers its nodes in another way.
+    /// Value of `NODEID`, unless the host numbers its nodes differently.
     #[doc(alias = "PMIX_NODEID")]
     pub fn node_of(&self, rank: Rank) -> Option<u32> {
         let rank = rank.to_raw();
@@ -128,7 +126,7 @@ impl Placement {
         last.unwrap_or(0)
     }
 
-    /// Number of nodes, with and without ranks.
+    /// Number of nodes, including those without ranks.
     pub fn node_count(&self) -> u32 {
         self.by_node.node_count()
     }
@@ -152,17 +150,17 @@ impl Placement {
         RankSet::from_valid_ranges(self.by_rank.iter().map(|piece| piece.first..=piece.last()))
     }
 
-    /// The nodes that have at least one of `ranks`. Ranks that are on no node add none.
+    /// The nodes that have at least one of `ranks`. Ranks that are on no node are ignored.
     pub fn nodes_of(&self, ranks: &RankSet) -> NodeSet {
         ranks.ranges().flat_map(|range| self.nodes_of_range(range)).collect()
     }
 
-    /// Number of pieces the placement is kept in, counted from the side of the ranks.
+    /// Number of pieces that the placement consists of, as seen by rank.
     pub fn run_count(&self) -> usize {
         self.by_rank.len()
     }
 
-    /// About how many bytes the placement holds besides its own size.
+    /// Approximate size of the memory that the placement holds on the heap, in bytes.
     pub fn heap_bytes(&self) -> usize {
         self.by_node.heap_bytes() + size_of_val(&*self.lower) + size_of_val(&*self.by_rank)
     }

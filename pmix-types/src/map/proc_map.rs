@@ -8,12 +8,11 @@ use super::proc_builder::ProcMapBuilder;
 use super::run::RankRun;
 use super::{Cursor, Framed, MapError, MapForm, NodeMap, blob, proc_text, tagged};
 
-/// For each node of a [`NodeMap`], in its order, the list of ranks that run there.
+/// The ranks that run on each node of a [`NodeMap`], in its order.
 ///
-/// Regular layouts stay small whatever their size: neighbouring nodes with equal numbers of consecutive
-/// ranks, or of ranks dealt out in turn, take the memory of one node. Order and repeats within a node are
-/// kept. There is always at least one node, but a node may have no rank. Two maps are equal if they list the
-/// same ranks.
+/// Regular layouts take little memory whatever their size: neighbouring nodes with equal numbers of consecutive ranks,
+/// or of ranks in round-robin order, take the memory of one node. Order and duplicates within a node are preserved.
+/// There is always at least one node, but a node may have no ranks. Two maps are equal if they list the same ranks.
 ///
 /// # Examples
 /// ```
@@ -104,7 +103,7 @@ impl ProcMap {
         builder.finish()
     }
 
-    /// The layout that deals out ranks `0` to `ranks - 1` one by one, in turn, to `nodes` nodes.
+    /// The layout of ranks `0` to `ranks - 1` on `nodes` nodes in round-robin order.
     ///
     /// # Errors
     /// [`MapError::NoNodes`], [`MapError::TooManyNodes`], [`MapError::TooManyRanks`].
@@ -124,8 +123,8 @@ impl ProcMap {
         builder.finish()
     }
 
-    /// Reads any of the [encoded forms](super#encoded-forms), or the plain form without a tag: nodes split by
-    /// `;`, ranks by `,`, ranges with `-`. Nothing stands for a node without ranks.
+    /// Parses any of the [encoded forms](super#encoded-forms), or the plain form without a tag: `;` separates nodes,
+    /// `,` separates ranks, `-` makes a range. A node without ranks is empty.
     ///
     /// The memory taken is bounded by the length of the input, not by the number of ranks it stands for.
     ///
@@ -140,7 +139,7 @@ impl ProcMap {
         }
     }
 
-    /// Reads the plain form only.
+    /// Parses the plain form only.
     ///
     /// # Errors
     /// The [`MapError`] that says what is wrong and where.
@@ -152,7 +151,7 @@ impl ProcMap {
         proc_text::parse_list(Cursor::new(text, 0))
     }
 
-    /// The plain form: nodes split by `;`, ranks by `,`, consecutive ranks as a range.
+    /// The plain form: `;` separates nodes, `,` separates ranks, and consecutive ranks are a range.
     ///
     /// # Standard
     /// Value of `PROC_MAP_RAW`; see [`to_listed`](Self::to_listed) for readers that do not know ranges.
@@ -160,7 +159,7 @@ impl ProcMap {
         proc_text::ranges(self)
     }
 
-    /// The plain form with every rank by itself, of a length that goes by the number of ranks.
+    /// The plain form with every rank by itself. Its length grows with the number of ranks.
     pub fn to_listed(&self) -> String {
         proc_text::listed(self)
     }
@@ -180,7 +179,7 @@ impl ProcMap {
         self.nodes
     }
 
-    /// Number of ranks on all nodes, each repeat counted; stops counting at `u64::MAX`.
+    /// Number of ranks on all nodes, including duplicates; at most `u64::MAX`.
     pub fn rank_count(&self) -> u64 {
         let of_group = |group: GroupView<'_>| {
             let on_node: u64 = group.runs.iter().map(|run| u64::from(run.count)).sum();
@@ -196,22 +195,22 @@ impl ProcMap {
         runs.iter().flat_map(move |run| run.shifted(distance).ranks()).map(Rank::from_raw)
     }
 
-    /// The nodes in order, each as its ranks in the order given.
+    /// For each node in order, its ranks in the order given.
     pub fn nodes(&self) -> impl Iterator<Item = impl Iterator<Item = Rank> + '_> + '_ {
         (0..self.nodes).map(|node| self.ranks_on(node))
     }
 
-    /// Number of pieces the map is kept in: what memory and the length of an expression go by.
+    /// Number of pieces that the map consists of, which determines its memory and the length of an expression.
     pub fn run_count(&self) -> usize {
         self.runs.len().max(self.groups.len())
     }
 
-    /// About how many bytes the map holds besides its own size.
+    /// Approximate size of the memory that the map holds on the heap, in bytes.
     pub fn heap_bytes(&self) -> usize {
         size_of_val(&*self.groups) + size_of_val(&*self.runs)
     }
 
-    /// Checks that this map can stand beside `nodes`.
+    /// Checks that this map fits `nodes`.
     ///
     /// # Errors
     /// [`MapError::NodeCount`] unless there is an entry for each node.

@@ -4,7 +4,7 @@ use crate::ProcId;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Abort {
-    /// Exit status to be reported.
+    /// The exit status to report.
     pub status: i32,
     /// Message for the user; may be empty.
     pub message: String,
@@ -13,12 +13,12 @@ pub struct Abort {
 }
 
 impl Abort {
-    /// Aborts the caller's namespace.
+    /// A request to abort the caller's namespace.
     pub fn new(status: i32, message: impl Into<String>) -> Self {
         Self { status, message: message.into(), procs: Vec::new() }
     }
 
-    /// The same for these processes.
+    /// Sets the processes to abort.
     #[must_use]
     pub fn with_procs(mut self, procs: Vec<ProcId>) -> Self {
         self.procs = procs;

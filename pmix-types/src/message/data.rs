@@ -3,9 +3,9 @@ use std::sync::Arc;
 use crate::job::JobData;
 use crate::{KeyName, ProcId, Scope, Value};
 
-/// One key put by a process.
+/// One key that a process has put.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(clippy::exhaustive_structs)]
+#[non_exhaustive]
 pub struct PutEntry {
     /// Who may see it.
     pub scope: Scope,
@@ -15,8 +15,25 @@ pub struct PutEntry {
     pub value: Value,
 }
 
+impl PutEntry {
+    /// A value under a key, for those in the scope.
+    ///
+    /// # Examples
+    /// ```
+    /// use pmix_types::{ProcId, Rank, Scope, message::{Modex, ProcData, PutEntry}};
+    ///
+    /// let entry = PutEntry::new(Scope::GLOBAL, "endpoint".parse()?, "10.0.0.1:7000");
+    /// let data = ProcData::new(ProcId::new("job-1".parse()?, Rank::new(0)?), vec![entry]);
+    /// assert_eq!(Modex::new(vec![data.clone()]).procs, [data]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn new(scope: Scope, key: KeyName, value: impl Into<Value>) -> Self {
+        Self { scope, key, value: value.into() }
+    }
+}
+
 directed_requests! {
-    /// A get that the process could not answer from its own store.
+    /// A get that the process cannot answer locally.
     Get {
         /// `IMMEDIATE`, `TIMEOUT`, `GET_REFRESH_CACHE`, realms and the like; may be empty.
         directives,
@@ -31,16 +48,16 @@ directed_requests! {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct GetReply {
-    /// The value, where one value answers the question.
+    /// The value, if the request was for a single one.
     pub value: Option<Value>,
-    /// What else came along, to be kept: all that the target has put and the caller may see.
+    /// Further data for the caller to keep: everything that the target has put and the caller may see.
     pub modex: Arc<Modex>,
     /// Job-level data of a namespace that the caller did not know (GET-33).
     pub job: Option<Arc<JobData>>,
 }
 
 impl GetReply {
-    /// One value and nothing else.
+    /// A reply with one value and nothing else.
     pub fn value(value: Value) -> Self {
         Self { value: Some(value), ..Self::default() }
     }
@@ -48,18 +65,32 @@ impl GetReply {
 
 /// Data that processes have put and committed.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[allow(clippy::exhaustive_structs)]
+#[non_exhaustive]
 pub struct Modex {
-    /// Data by process; a process may occur more than once, later entries win.
+    /// Data by process. A process may occur more than once; later entries win.
     pub procs: Vec<ProcData>,
+}
+
+impl Modex {
+    /// The data of these processes.
+    pub const fn new(procs: Vec<ProcData>) -> Self {
+        Self { procs }
+    }
 }
 
 /// Data that one process has put and committed.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(clippy::exhaustive_structs)]
+#[non_exhaustive]
 pub struct ProcData {
     /// The process.
     pub proc: ProcId,
     /// Its keys with their scopes.
     pub entries: Vec<PutEntry>,
+}
+
+impl ProcData {
+    /// What a process has put.
+    pub const fn new(proc: ProcId, entries: Vec<PutEntry>) -> Self {
+        Self { proc, entries }
+    }
 }

@@ -1,4 +1,4 @@
-/// Declares requests that are some fields and directives.
+/// Declares requests with some fields and directives.
 macro_rules! directed_requests {
     ($(
         $(#[$doc:meta])*
@@ -23,7 +23,7 @@ macro_rules! directed_requests {
                 Self { $($field,)* directives: $crate::Directives::new() }
             }
 
-            /// The same with directives.
+            /// Sets the directives.
             #[must_use]
             pub fn with_directives(mut self, directives: $crate::Directives) -> Self {
                 self.directives = directives;

@@ -2,13 +2,13 @@ use std::fmt;
 
 use crate::{ProcId, Status, escaped};
 
-/// Why a request failed: status, words for a reader, and whom it concerns.
+/// Why a request failed: the status, a message for people, and the processes responsible.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Failure {
     /// The Standard's status.
     pub status: Status,
-    /// What failed and what to do, one line without trailing stop; may be empty.
+    /// What failed and what to do, in one line without a final full stop; may be empty.
     pub message: String,
     /// Processes responsible for the failure, such as the dead or missing participants; may be empty.
     pub procs: Vec<ProcId>,
@@ -20,7 +20,7 @@ impl Failure {
         Self { status, message: message.into(), procs: Vec::new() }
     }
 
-    /// The same, naming the processes responsible for the failure.
+    /// Sets the processes responsible for the failure.
     #[must_use]
     pub fn with_procs(mut self, procs: Vec<ProcId>) -> Self {
         self.procs = procs;
@@ -40,7 +40,7 @@ impl From<crate::DirectiveError> for Failure {
     }
 }
 
-/// Message and status, fit to be shown: words of others are [`escaped`].
+/// Message and status. The message is [`escaped`], as it may come from others.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.message.is_empty() {

@@ -15,14 +15,14 @@ directed_requests! {
     }
 }
 
-/// What a fence has collected.
+/// The data that a fence has collected.
 #[derive(Clone, Debug)]
 #[allow(clippy::exhaustive_enums)]
 pub enum Collected {
     /// The data of each participant.
     Held(Arc<Modex>),
-    /// The same as a wire has brought it; empty for nothing. All of many processes get all, and need little of it: who
-    /// reads it only when it is needed saves most of the work.
+    /// The same data, still encoded as received; empty if there is none. Every participant receives the data of all but
+    /// needs little of it, so decoding it on demand saves most of the work.
     Encoded(Bytes),
 }
 

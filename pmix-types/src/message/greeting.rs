@@ -28,9 +28,9 @@ impl Hello {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Identity {
-    /// A process that was launched under this id.
+    /// A process that was launched with this id.
     Client(ProcId),
-    /// A tool, with the id that it asks for, if any.
+    /// A tool, with the id that it requests, if any.
     Tool(Option<ProcId>),
 }
 
@@ -42,19 +42,19 @@ pub struct Welcome {
     pub proc: ProcId,
     /// Identity of the server.
     pub server: ProcId,
-    /// Name of the node both are on.
+    /// Name of the node that both are on.
     pub hostname: String,
     /// Job-level data of the process's own namespace; `None` for a tool.
     pub job: Option<Arc<JobData>>,
 }
 
 impl Welcome {
-    /// An answer to a process of no job.
+    /// The answer to a process that belongs to no job.
     pub const fn new(proc: ProcId, server: ProcId, hostname: String) -> Self {
         Self { proc, server, hostname, job: None }
     }
 
-    /// The same with job-level data.
+    /// Sets the job-level data.
     #[must_use]
     pub fn with_job(mut self, job: Arc<JobData>) -> Self {
         self.job = Some(job);

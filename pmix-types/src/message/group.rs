@@ -20,7 +20,7 @@ directed_requests! {
         directives,
         /// The group's id; never empty.
         group: Nspace,
-        /// Who is invited; the caller is a member, first unless it is named.
+        /// The invited processes. The caller is a member too: the first, unless it is among them.
         procs: Vec<ProcId>,
     }
     /// The answer to an invitation (GRP-03).
@@ -29,12 +29,12 @@ directed_requests! {
         directives,
         /// The group's id; never empty.
         group: Nspace,
-        /// Who has invited.
+        /// The process that sent the invitation.
         leader: ProcId,
-        /// Whether the caller comes.
+        /// Whether the caller accepts.
         answer: GroupOpt,
     }
-    /// Entry into the end of a group (GRP-09).
+    /// Entry into the destruction of a group (GRP-09).
     GroupDestruct {
         /// `TIMEOUT` and the like; may be empty.
         directives,
@@ -50,17 +50,17 @@ directed_requests! {
     }
 }
 
-/// The answer to a construct: what each member gets to know (GRP-05).
+/// The answer to a group construction, the same for each member (GRP-05).
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct GroupReply {
     /// The members in the order of their ranks in the group.
     pub members: Vec<ProcId>,
-    /// Number of the group that no other has, if one was asked for and the host has given one.
+    /// A number that no other group has, if one was requested and the host assigned one.
     pub context_id: Option<u64>,
-    /// Some of those who were named are not members, as they have ended before they came (GRP-06).
+    /// Some of the named processes are not members, as they ended before they entered (GRP-06).
     pub partial: bool,
-    /// What the members have put and the caller may see.
+    /// The data that the members have put and the caller may see.
     pub modex: Arc<Modex>,
     /// Job-level data of all namespaces in the group.
     pub jobs: Vec<Arc<JobData>>,

@@ -31,7 +31,7 @@ pub struct Output {
     pub source: ProcId,
     /// The channel it was written to.
     pub channels: IofChannels,
-    /// What was written, in pieces that may split lines and characters (IOF-09); may be empty.
+    /// A piece of the output, which may split lines and characters (IOF-09); may be empty.
     pub data: Bytes,
     /// More about it, such as `IOF_COMPLETE`; may be empty.
     pub info: Directives,

@@ -3,7 +3,7 @@ use crate::Info;
 directed_requests! {
     /// Data to be logged.
     Log {
-        /// How to write it; may be empty.
+        /// Directives for writing it, such as `LOG_ONCE`; may be empty.
         directives,
         /// Channels and messages, in order (LOG-01).
         data: Vec<Info>,

@@ -5,9 +5,9 @@ use crate::{AllocDirective, FabricOperation, Info, ResourceBlockDirective, Resou
 directed_requests! {
     /// A request for resources (ALC-01).
     Allocate {
-        /// What to allocate; may be empty.
+        /// The resources; may be empty.
         directives,
-        /// What to do with the allocation.
+        /// The operation on the allocation.
         directive: AllocDirective,
     }
     /// A request for monitoring (MON-01).
@@ -30,12 +30,12 @@ directed_requests! {
     SessionControl {
         /// What to do with it.
         directives,
-        /// The session; the highest number for the caller's own.
+        /// The session; the highest number means the caller's own.
         session: u32,
     }
     /// A request for data about a fabric.
     Fabric {
-        /// The fabric, such as by `FABRIC_IDENTIFIER`; may be empty.
+        /// The fabric, for example by its `FABRIC_IDENTIFIER`; may be empty.
         directives,
         /// Whether information is requested for the first time or updated.
         operation: FabricOperation,
@@ -48,12 +48,12 @@ directed_requests! {
         directive: ResourceBlockDirective,
         /// Its name.
         block: String,
-        /// The resources; empty for all of the block where it is deleted.
+        /// The resources; empty to delete the whole block.
         units: Vec<ResourceUnit>,
     }
 }
 
-/// A credential with what is known of its issuer (CRD-01).
+/// A credential with information about its issuer (CRD-01).
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Credential {
@@ -64,7 +64,7 @@ pub struct Credential {
 }
 
 impl Credential {
-    /// Pairs the two.
+    /// A credential with this information.
     pub const fn new(credential: Bytes, info: Vec<Info>) -> Self {
         Self { credential, info }
     }

@@ -5,7 +5,7 @@ directed_requests! {
     Publish {
         /// `RANGE`, `PERSISTENCE` and the like; may be empty.
         directives,
-        /// Keys and values. Directives among them are told from data by their keys (PUB-02).
+        /// Keys and values. They may include directives, which are distinguished from data by their keys (PUB-02).
         data: Vec<Info>,
     }
     /// A lookup of published data.
@@ -15,7 +15,7 @@ directed_requests! {
         /// The keys; never empty.
         keys: Vec<KeyName>,
     }
-    /// A request to withdraw published data.
+    /// A request to unpublish data.
     Unpublish {
         /// `RANGE` and the like; may be empty.
         directives,
@@ -30,12 +30,12 @@ directed_requests! {
 pub struct LookupReply {
     /// `SUCCESS`, or `ERR_PARTIAL_SUCCESS` if some keys were not found.
     pub status: Status,
-    /// What was found, with its publishers; never empty.
+    /// The data found, with its publishers; never empty.
     pub found: Vec<Pdata>,
 }
 
 impl LookupReply {
-    /// Pairs the two.
+    /// A reply with this status and data.
     pub const fn new(status: Status, found: Vec<Pdata>) -> Self {
         Self { status, found }
     }

@@ -1,20 +1,20 @@
 use super::Output;
 use crate::Event;
 
-/// What a server says unasked.
+/// A message of the server that is not a reply.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Push {
     /// An event for these registrations of the process.
     Event {
-        /// Numbers of the registrations it matches.
+        /// Numbers of the registrations that the event matches.
         registrations: Vec<u64>,
         /// The event.
         event: Event,
     },
-    /// Events were left out because the process did not read fast enough.
+    /// Events were dropped because the process did not read fast enough.
     Lagged {
-        /// How many.
+        /// The number of events.
         missed: u64,
     },
     /// Output for a registration of the process.
@@ -24,11 +24,11 @@ pub enum Push {
         /// The output.
         output: Output,
     },
-    /// Output was left out because the process did not read fast enough.
+    /// Output was dropped because the process did not read fast enough.
     OutputLost {
         /// Number of the registration it was for.
         registration: u64,
-        /// How many bytes.
+        /// The number of bytes.
         bytes: u64,
     },
     /// The server stops in good order: the connection ends next.

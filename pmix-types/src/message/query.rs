@@ -6,12 +6,12 @@ use crate::{Info, Nspace, Status};
 pub struct QueryReply {
     /// `SUCCESS`, or `ERR_PARTIAL_SUCCESS` if some keys were not found.
     pub status: Status,
-    /// One `QUERY_RESULTS` info a query with results; never empty.
+    /// One `QUERY_RESULTS` info per query with results; never empty.
     pub results: Vec<Info>,
 }
 
 impl QueryReply {
-    /// Pairs the two.
+    /// A reply with this status and these results.
     pub const fn new(status: Status, results: Vec<Info>) -> Self {
         Self { status, results }
     }
@@ -23,12 +23,12 @@ impl QueryReply {
 pub struct ResolvePeers {
     /// Name of the node; `None` for the caller's own.
     pub node: Option<String>,
-    /// Of which namespace; `None` for all that are known.
+    /// The namespace; `None` for all that are known.
     pub nspace: Option<Nspace>,
 }
 
 impl ResolvePeers {
-    /// Pairs the two.
+    /// A request with these fields.
     pub const fn new(node: Option<String>, nspace: Option<Nspace>) -> Self {
         Self { node, nspace }
     }

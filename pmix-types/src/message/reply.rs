@@ -7,23 +7,23 @@ use crate::{Info, ProcId};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Reply {
-    /// Carried out; there is nothing to return.
+    /// The request was carried out; there is nothing to return.
     Done,
     /// The answer to [`Request::Get`](super::Request::Get).
     Get(GetReply),
-    /// The fence is complete; the data of all participants if it was collected, else nothing.
+    /// The fence is complete; with the data of all participants if it was collected.
     Fence(Collected),
-    /// The results, one info a query (QRY-02), and whether something was missing (QRY-03).
+    /// The results, one info per query (QRY-02), and whether some keys were not found (QRY-03).
     Query(QueryReply),
     /// The registration is in force under this number.
     Registered(u64),
-    /// What was found, and whether something was missing (PUB-12).
+    /// The data found, and whether some keys were not found (PUB-12).
     Lookup(LookupReply),
     /// The new job.
     Spawn(SpawnReply),
     /// The processes are connected.
     Connect(ConnectReply),
-    /// The group is complete; all of its members get the same.
+    /// The group is complete; all its members receive the same reply.
     Group(Arc<GroupReply>),
     /// Results of the request; may be empty.
     Info(Vec<Info>),
@@ -31,6 +31,6 @@ pub enum Reply {
     Credential(Credential),
     /// Processes; may be empty.
     Procs(Vec<ProcId>),
-    /// Names of nodes, in order and without repeats; may be empty.
+    /// Names of nodes, in order and without duplicates; may be empty.
     Nodes(Vec<String>),
 }

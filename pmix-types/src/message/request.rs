@@ -11,33 +11,33 @@ use crate::{Directives, Event, Nspace, Query};
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Request {
-    /// Files staged data at the server (PUT-06); answered by [`Reply::Done`].
+    /// Commits the data that the process has put (PUT-06); answered by [`Reply::Done`].
     Commit(Vec<PutEntry>),
-    /// Asks for data of a process or job; answered by [`Reply::Get`].
+    /// Requests data of a process or job; answered by [`Reply::Get`].
     Get(Get),
     /// Enters a fence; answered by [`Reply::Fence`].
     Fence(Fence),
-    /// Asks that processes be aborted; answered by [`Reply::Done`] if the caller survives.
+    /// Aborts processes; answered by [`Reply::Done`] if the caller survives.
     Abort(Abort),
-    /// Asks questions; answered by [`Reply::Query`].
+    /// Queries server and host; answered by [`Reply::Query`].
     Query(Vec<Query>),
-    /// Asks for events; answered by [`Reply::Registered`].
+    /// Registers for events; answered by [`Reply::Registered`].
     RegisterEvents(RegisterEvents),
-    /// Ends a registration by its number; answered by [`Reply::Done`].
+    /// Ends the registration with this number; answered by [`Reply::Done`].
     DeregisterEvents(u64),
-    /// Tells of an event; answered by [`Reply::Done`] once it is taken (EVT-17).
+    /// Notifies of an event; answered by [`Reply::Done`] once it is accepted (EVT-17).
     Notify(Event),
-    /// Files data for others to look up; answered by [`Reply::Done`] once it can be found (PUB-03).
+    /// Publishes data; answered by [`Reply::Done`] once others can find it (PUB-03).
     Publish(Publish),
     /// Looks published data up; answered by [`Reply::Lookup`].
     Lookup(Lookup),
-    /// Takes back what the process has published; answered by [`Reply::Done`].
+    /// Unpublishes data of the process; answered by [`Reply::Done`].
     Unpublish(Unpublish),
-    /// Asks that a job be started; answered by [`Reply::Spawn`] once all its processes have started.
+    /// Starts a job; answered by [`Reply::Spawn`] once all its processes have started.
     Spawn(Spawn),
     /// Enters a connect; answered by [`Reply::Connect`].
     Connect(Connect),
-    /// Enters a disconnect, or leaves a group; answered by [`Reply::Done`].
+    /// Enters a disconnect, or leaves a connected set; answered by [`Reply::Done`].
     Disconnect(Disconnect),
     /// Enters the construction of a group; answered by [`Reply::Group`].
     GroupConstruct(GroupConstruct),
@@ -46,37 +46,37 @@ pub enum Request {
     /// Answers an invitation to a group; answered by [`Reply::Group`] when the group is complete, or at once by
     /// [`Reply::Done`] if it is declined.
     GroupJoin(GroupJoin),
-    /// Enters the end of a group; answered by [`Reply::Done`].
+    /// Enters the destruction of a group; answered by [`Reply::Done`].
     GroupDestruct(GroupDestruct),
-    /// Leaves a group alone; answered by [`Reply::Done`] once the others are being told.
+    /// Leaves a group without the others; answered by [`Reply::Done`] once their notification is on its way.
     GroupLeave(GroupLeave),
-    /// Asks for something to be done to processes, or to files when they have ended; answered by [`Reply::Info`].
+    /// Controls processes, or has files removed when they have ended; answered by [`Reply::Info`].
     JobControl(JobControl),
-    /// Asks that data be logged; answered by [`Reply::Done`] once it is handed over.
+    /// Logs data; answered by [`Reply::Done`] once it is handed over.
     Log(Log),
-    /// Asks for resources; answered by [`Reply::Info`].
+    /// Requests resources; answered by [`Reply::Info`].
     Allocate(Allocate),
-    /// Asks for monitoring; answered by [`Reply::Info`].
+    /// Requests monitoring; answered by [`Reply::Info`].
     Monitor(Monitor),
-    /// Asks for a credential; answered by [`Reply::Credential`].
+    /// Requests a credential; answered by [`Reply::Credential`].
     GetCredential(Directives),
-    /// Asks whether a credential is valid; answered by [`Reply::Info`] if it is.
+    /// Validates a credential; answered by [`Reply::Info`] if it is valid.
     ValidateCredential(ValidateCredential),
-    /// Asks that something be done to a session; answered by [`Reply::Info`].
+    /// Controls a session; answered by [`Reply::Info`].
     SessionControl(SessionControl),
     /// Defines or changes a block of resources; answered by [`Reply::Done`].
     ResourceBlock(ResourceBlock),
-    /// Asks about a fabric; answered by [`Reply::Info`].
+    /// Requests data about a fabric; answered by [`Reply::Info`].
     Fabric(Fabric),
-    /// Asks who is on a node; answered by [`Reply::Procs`].
+    /// Requests the processes on a node; answered by [`Reply::Procs`].
     ResolvePeers(ResolvePeers),
-    /// Asks which nodes a namespace has, or all of them together if it is `None`; answered by [`Reply::Nodes`].
+    /// Requests the nodes of a namespace, or of all namespaces if it is `None`; answered by [`Reply::Nodes`].
     ResolveNodes(Option<Nspace>),
-    /// Asks for output of processes; answered by [`Reply::Registered`].
+    /// Subscribes to output of processes; answered by [`Reply::Registered`].
     IofPull(IofPull),
-    /// Ends an output subscription by its number, after what is held back for it was sent; answered by [`Reply::Done`].
+    /// Ends the output subscription with this number, after its buffered output was sent; answered by [`Reply::Done`].
     IofDeregister(u64),
-    /// Hands input to processes; answered by [`Reply::Done`] once it is taken (IOF-10).
+    /// Sends input to processes; answered by [`Reply::Done`] once it is accepted (IOF-10).
     IofPush(IofPush),
     /// Finalizes the connection; answered by [`Reply::Done`], then the connection may close (INI-07).
     Finalize(Directives),
@@ -123,7 +123,7 @@ impl Request {
         }
     }
 
-    /// Directives of the request as a whole; `None` for those that have none. Queries have qualifiers, each its own.
+    /// Directives of the whole request; `None` for requests that cannot have any. Each query has qualifiers of its own.
     pub const fn directives(&self) -> Option<&Directives> {
         Some(match self {
             Self::Get(request) => &request.directives,

@@ -24,7 +24,7 @@ pub struct SpawnReply {
 }
 
 impl SpawnReply {
-    /// A job whose data is not known.
+    /// A reply without job-level data.
     pub const fn new(nspace: Nspace) -> Self {
         Self { nspace, job: None }
     }

@@ -10,7 +10,7 @@ super::statuses! {
     /// Fail without output.
     #[doc(alias = "PMIX_ERR_SILENT")]
     ERR_SILENT = -2, Error;
-    /// Stopped processes or tools may go on.
+    /// Stopped processes or tools may continue.
     #[doc(alias = "PMIX_DEBUGGER_RELEASE")]
     DEBUGGER_RELEASE = -3, Event;
     /// Old name of DEBUGGER_RELEASE.
@@ -37,7 +37,7 @@ super::statuses! {
     /// Server could not serve the request.
     #[doc(alias = "PMIX_ERR_SERVER_FAILED_REQUEST")]
     ERR_SERVER_FAILED_REQUEST = -10, Error;
-    /// Something is already there and would be overwritten.
+    /// Something already exists and would be overwritten.
     #[doc(alias = "PMIX_ERR_EXISTS")]
     ERR_EXISTS = -11, Error;
     /// Old name of ERR_EXISTS.
@@ -55,13 +55,13 @@ super::statuses! {
     /// The call would have to block.
     #[doc(alias = "PMIX_ERR_WOULD_BLOCK")]
     ERR_WOULD_BLOCK = -15, Error;
-    /// Data type code not known here.
+    /// Unknown data type.
     #[doc(alias = "PMIX_ERR_UNKNOWN_DATA_TYPE")]
     ERR_UNKNOWN_DATA_TYPE = -16, Error;
     /// Process is not known.
     #[doc(alias = "PMIX_ERR_PROC_ENTRY_NOT_FOUND")]
     ERR_PROC_ENTRY_NOT_FOUND = -17, Error;
-    /// Found another data type than asked for.
+    /// Data type differs from the expected one.
     #[doc(alias = "PMIX_ERR_TYPE_MISMATCH")]
     ERR_TYPE_MISMATCH = -18, Error;
     /// Buffer holds more values than there is room for.
@@ -85,7 +85,7 @@ super::statuses! {
     /// No connection to the server or process, and none can be made.
     #[doc(alias = "PMIX_ERR_UNREACH")]
     ERR_UNREACH = -25, Error;
-    /// Look at errno.
+    /// The error is in errno.
     #[doc(alias = "PMIX_ERR_IN_ERRNO")]
     ERR_IN_ERRNO = -26, Error;
     /// Wrong parameter, wrong value type, or directives that contradict each other.
@@ -97,7 +97,7 @@ super::statuses! {
     /// Resource used up.
     #[doc(alias = "PMIX_ERR_OUT_OF_RESOURCE")]
     ERR_OUT_OF_RESOURCE = -29, Error;
-    /// Key was not supplied.
+    /// Value was not provided, such as LOCAL_PEERS of a known node.
     #[doc(alias = "PMIX_ERR_DATA_VALUE_NOT_FOUND")]
     ERR_DATA_VALUE_NOT_FOUND = -30, Error;
     /// Library is not initialised.
@@ -151,13 +151,13 @@ super::statuses! {
     /// Neither library nor host can do this (also: required directive nobody handled).
     #[doc(alias = "PMIX_ERR_NOT_SUPPORTED")]
     ERR_NOT_SUPPORTED = -47, Error;
-    /// Not written yet.
+    /// Not implemented.
     #[doc(alias = "PMIX_ERR_NOT_IMPLEMENTED")]
     ERR_NOT_IMPLEMENTED = -48, Error;
-    /// A message was lost but the connection stands.
+    /// A message was lost, but the connection is still open.
     #[doc(alias = "PMIX_ERR_COMM_FAILURE")]
     ERR_COMM_FAILURE = -49, Error;
-    /// Buffer holds fewer values than asked for.
+    /// Buffer holds fewer values than requested.
     #[doc(alias = "PMIX_ERR_UNPACK_READ_PAST_END_OF_BUFFER")]
     ERR_UNPACK_READ_PAST_END_OF_BUFFER = -50, Error;
     /// Cleanup directives contradict each other.
@@ -190,10 +190,10 @@ super::statuses! {
     /// Connection between server and client or tool is gone.
     #[doc(alias = "PMIX_ERR_LOST_CONNECTION")]
     ERR_LOST_CONNECTION = -61, Error;
-    /// Key exists, but was put in a scope that leaves the asker out.
+    /// Key exists, but was put in a scope that excludes the requester.
     #[doc(alias = "PMIX_ERR_EXISTS_OUTSIDE_SCOPE")]
     ERR_EXISTS_OUTSIDE_SCOPE = -62, Error;
-    /// Cannot go on.
+    /// Cannot continue.
     #[doc(alias = "PMIX_ERR_FATAL")]
     ERR_FATAL = -63, Error;
     /// Cannot be served now, for example progress is stopped.
@@ -337,7 +337,7 @@ super::statuses! {
     /// Membership changed; carries the new one.
     #[doc(alias = "PMIX_GROUP_MEMBERSHIP_UPDATE")]
     GROUP_MEMBERSHIP_UPDATE = -164, Event;
-    /// Construct was given up; also returned by a handler to give it up.
+    /// Construct was abandoned; also returned by a handler to abandon it.
     #[doc(alias = "PMIX_GROUP_CONSTRUCT_ABORT")]
     GROUP_CONSTRUCT_ABORT = -165, Event;
     /// Construct is done; carries the final membership.
@@ -367,7 +367,7 @@ super::statuses! {
     /// Last process of the job was started.
     #[doc(alias = "PMIX_LAUNCH_COMPLETE")]
     LAUNCH_COMPLETE = -174, Event;
-    /// Fabric objects are updated, access may go on.
+    /// Fabric objects are updated, access may continue.
     #[doc(alias = "PMIX_FABRIC_UPDATED")]
     FABRIC_UPDATED = -175, Event;
     /// Fabric objects are about to change, stop access.

@@ -7,8 +7,10 @@
 #[path = "rank/users.rs"]
 mod users;
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::str::FromStr;
+use std::time::{Duration, Instant};
 
 use pmix_client::types::{App, Persistence, Status, Value};
 use pmix_client::{Client, Error, Nspace, Procs, Rank, Scope, keys};
@@ -66,6 +68,8 @@ enum Act {
     MaybeAlone,
     /// `block`: nothing more, for ever.
     Block,
+    /// `spin-until FILE`: computes until this file is there, says for how long it was stopped at most, finalize.
+    SpinUntil(String),
     /// `leave`: exits with 0 and without finalize.
     Leave,
 }
@@ -107,6 +111,7 @@ async fn run(act: Act) -> Result<u8, Error> {
     );
     match act {
         Act::Block => block().await,
+        Act::SpinUntil(ref file) => spin_until(file),
         Act::Leave => return Ok(0),
         Act::FenceWithout(absent) | Act::ListenWithout(absent) if rank == absent => block().await,
         Act::ListenWithout(_) => listen(&client).await?,
@@ -182,6 +187,26 @@ async fn run(act: Act) -> Result<u8, Error> {
     client.finalize().await?;
     println!("finalized");
     Ok(if let Act::FenceThenExit(code) = act { code } else { 0 })
+}
+
+/// Looks at the clock all the time, and at the directory. It was stopped when it neither ran nor waited for a processor.
+fn spin_until(file: &str) {
+    let started = Instant::now();
+    let stopped = || started.elapsed().saturating_sub(busy());
+    let (mut last, mut longest) = (stopped(), Duration::ZERO);
+    while !Path::new(file).exists() {
+        let now = stopped();
+        longest = longest.max(now.saturating_sub(last));
+        last = now;
+    }
+    println!("stopped for {} us", longest.as_micros());
+}
+
+/// How long this thread has run and waited for a processor; 0 where the kernel does not count that.
+fn busy() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanoseconds = text.split_whitespace().take(2).filter_map(|word| word.parse::<u64>().ok());
+    Duration::from_nanos(nanoseconds.sum())
 }
 
 async fn put_commit_get(client: &Client, keys: u32) -> Result<(), Error> {
@@ -289,6 +314,7 @@ impl Act {
             "tool" => Self::Tool(args.get(1)?.clone()),
             "maybe-alone" => Self::MaybeAlone,
             "block" => Self::Block,
+            "spin-until" => Self::SpinUntil(args.get(1)?.clone()),
             "leave" => Self::Leave,
             _ => return None,
         })

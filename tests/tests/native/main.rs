@@ -8,4 +8,6 @@ mod mpi;
 mod programs;
 mod refusals;
 mod requests;
+mod stack;
 mod tools;
+mod why;

@@ -145,7 +145,7 @@ async fn a_name_that_would_act_on_a_terminal_is_refused_and_the_log_has_one_clea
     let placeholder = ProcId::new(Nspace::new("placeholder0").unwrap(), Rank::from_raw(0));
     let connect = connect_as(Who::Client(placeholder), native_user()).encode().unwrap();
     let connect = forged(&connect, "placeholder0", "x\u{1b}[2J\nforged");
-    let reason = "a namespace holds no control character, this one has one at byte 1";
+    let reason = "a namespace must not contain a control character; this one has one at byte 1";
     refused(&node, &clients, &connect, &[reason]).await;
     let line = logs.line_with(&[reason]).await;
     assert!(!line.contains(char::is_control), "{line:?}");
@@ -158,7 +158,8 @@ async fn a_name_that_would_act_on_a_terminal_is_refused_and_the_log_has_one_clea
     let publish = Request::Publish(publish).encode(&session.context).unwrap();
     let answer = session.ask_bytes(forged(&publish, "placeholder0", "x\u{1b}[2J\nforged")).await;
     assert_eq!(answer, Reply::from(Status::ERR_UNPACK_FAILURE).encode(&session.context).unwrap());
-    let line = logs.line_with(&["cannot decode a request", "a key holds no control character"]).await;
+    let line =
+        logs.line_with(&["cannot decode a request", "a key must not contain a control character"]).await;
     assert!(!line.contains(char::is_control), "{line:?}");
     assert!(logs.none_with("forged"));
     drop(session);

@@ -115,9 +115,10 @@ async fn hst_04_a_job_that_cannot_start_leaves_nothing_on_any_node() {
 
 #[tokio::test]
 async fn a_host_starts_no_processes_where_it_has_no_server() {
-    for (far, exchange, why) in
-        [("n1", ["n0", "n1"], "StandardHost::cluster"), ("vm-1", ["n0", "n1"], "must name nodes alike")]
-    {
+    for (far, exchange, why) in [
+        ("n1", ["n0", "n1"], "StandardHost::cluster"),
+        ("vm-1", ["n0", "n1"], "must use the same names of nodes"),
+    ] {
         let launcher = TestLauncher::on(["n0", far]);
         let exchange = MemoryExchange::cluster(exchange).remove(0);
         let host = StandardHost::new(launcher.clone(), exchange);

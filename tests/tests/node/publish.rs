@@ -220,6 +220,6 @@ async fn a_store_that_cannot_be_used_stops_pmixrun_with_clear_words() {
     std::fs::write(dir.path().join("published"), "notes of somebody").unwrap();
     let (status, _, err) = Running::start(pmixrun(dir.path(), &["look-up", "service"])).end().await;
     assert_eq!(status.code(), Some(1));
-    assert!(err.contains("--store") && err.contains("is no store of published data"), "{err}");
+    assert!(err.contains("--store") && err.contains("is not a store of published data"), "{err}");
     assert_eq!(std::fs::read_to_string(dir.path().join("published")).unwrap(), "notes of somebody");
 }

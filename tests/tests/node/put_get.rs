@@ -95,8 +95,8 @@ async fn put_02_put_03_the_server_refuses_what_no_client_would_commit() {
         ("mine", Scope::from_raw(77), Status::ERR_NOT_SUPPORTED),
     ];
     for (id, (key, scope, status)) in (1..).zip(wrong) {
-        let good = PutEntry { scope: Scope::GLOBAL, key: KeyName::new("good").unwrap(), value: 1.into() };
-        let bad = PutEntry { scope, key: KeyName::new(key).unwrap(), value: 1.into() };
+        let good = PutEntry::new(Scope::GLOBAL, KeyName::new("good").unwrap(), 1);
+        let bad = PutEntry::new(scope, KeyName::new(key).unwrap(), 1);
         for message in pmix_proto::encode_request(id, &Request::Commit(vec![good, bad])) {
             session.outgoing.send(message).unwrap();
         }

@@ -155,7 +155,7 @@ fn put_02_put_03_put_08_what_a_c_process_has_put_is_filed_once_under_its_scope()
         vec![CommitPart::new(Scope::LOCAL, local.into()), CommitPart::new(Scope::REMOTE, remote.into())];
     let Request::Commit(mut entries) = asked(Ask::Commit(parts)) else { panic!("a commit") };
     entries.sort_by(|a, b| (&a.key, a.scope.to_raw()).cmp(&(&b.key, b.scope.to_raw())));
-    let entry = |scope, name, value: u32| PutEntry { scope, key: key(name), value: value.into() };
+    let entry = |scope, name, value: u32| PutEntry::new(scope, key(name), value);
     let expected = [
         entry(Scope::GLOBAL, "all", 1),
         entry(Scope::LOCAL, "both", 4),
@@ -174,9 +174,9 @@ fn get_08_a_refresh_of_the_native_wire_asks_for_what_there_is_now() {
 
     let mut found = GetReply::default();
     found.job = Some(job("job"));
-    let entry = PutEntry { scope: Scope::GLOBAL, key: key("k"), value: 1u32.into() };
-    let data = ours::ProcData { proc: proc("job", 1), entries: vec![entry] };
-    found.modex = Arc::new(Modex { procs: vec![data] });
+    let entry = PutEntry::new(Scope::GLOBAL, key("k"), 1u32);
+    let data = ours::ProcData::new(proc("job", 1), vec![entry]);
+    found.modex = Arc::new(Modex::new(vec![data]));
     let of = |proc| match answered(Reply::Get(found.clone()), AnswerAs::Refreshed(proc)).body {
         Body::Refreshed(entries) => entries,
         other => panic!("{other:?}"),

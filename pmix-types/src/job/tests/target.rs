@@ -2,8 +2,8 @@
 
 use super::*;
 
-const OWN: Requester<'static> = Requester { rank: Some(Rank::from_raw(3)), hostname: "n0" };
-const OTHER: Requester<'static> = Requester { rank: None, hostname: "n0" };
+const OWN: Requester<'static> = Requester::new(Some(Rank::from_raw(3)), "n0");
+const OTHER: Requester<'static> = Requester::new(None, "n0");
 const ALL: Rank = Rank::WILDCARD;
 
 fn plain<T>(key: &Key<T>, rank: Rank) -> Target<'static> {
