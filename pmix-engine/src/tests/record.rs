@@ -1,10 +1,10 @@
 //! The flight recorder: what it tells, what it must not tell, to whom, and how much it keeps.
 
 use pmix_types::message::{
-    Abort, Identity, Log, Lookup, Publish, PutEntry, QueryReply, Reply, Request, Spawn, ValidateCredential,
+    Abort, Identity, Log, Lookup, Publish, QueryReply, Reply, Request, Spawn, ValidateCredential,
 };
 use pmix_types::why::RECORD;
-use pmix_types::{App, Event, Info, Query, Scope, Status, Value, keys};
+use pmix_types::{App, Event, Info, Query, Scope, Status, keys};
 use proptest::prelude::*;
 
 use super::super::upcall::Upcall;
@@ -94,7 +94,7 @@ fn requests_tell_names_and_sizes_and_never_values() {
     let mut app = App::new(format!("/bin/{SECRET}"), 3);
     app.env.push(format!("PASSWORD={SECRET}"));
     app.argv.push(SECRET.into());
-    let put = PutEntry { scope: Scope::GLOBAL, key: key("put.key"), value: Value::from(SECRET) };
+    let put = entry(Scope::GLOBAL, "put.key", SECRET);
     let mut event = Event::new(Status::ERR_NODE_DOWN, proc("job", 0));
     event.info.push(info());
     let requests = [
