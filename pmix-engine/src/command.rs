@@ -155,6 +155,8 @@ pub enum CallValue {
     Stats(ServerStats),
     /// What waits.
     Waits(Vec<Wait>),
+    /// What happened last, and what waits: a line for each.
+    Record(String),
     /// What the kernel says of processes.
     Looks(Vec<ProcLook>),
     /// Whether a process here can still enter an operation.

@@ -36,6 +36,8 @@ impl Engine {
             psets: _,
             setup: _,
             attributes: _,
+            // it tells what was
+            recorder: _,
         } = self;
         events.conn_gone(conn, cx);
         iof.conn_gone(conn, cx);
@@ -78,6 +80,8 @@ impl Engine {
             psets: _,
             setup: _,
             attributes: _,
+            // it tells what was
+            recorder: _,
         } = self;
         data.proc_gone(proc, cx);
         cleanups.proc_gone(proc, cx);
@@ -105,6 +109,8 @@ impl Engine {
             psets: _,
             setup: _,
             attributes: _,
+            // it tells what was
+            recorder: _,
         } = self;
         collectives.nspace_gone(nspace, why, cx);
         connected.nspace_gone(nspace);

@@ -162,6 +162,8 @@ pub enum HostCall {
     Stats,
     /// Asks what waits in these namespaces; in all of them if none is named.
     Waits(Vec<Nspace>),
+    /// Asks for the flight recorder's text, see [`Engine::with_record`](super::Engine::with_record).
+    Record,
     /// Asks what the kernel says of those of these processes that run here; a wildcard rank is all of its namespace.
     Looks(Vec<ProcId>),
 }

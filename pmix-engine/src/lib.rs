@@ -86,6 +86,7 @@ mod monitor;
 mod notice;
 mod participants;
 mod query;
+mod record;
 mod routes;
 mod stats;
 #[cfg(test)]
@@ -106,6 +107,7 @@ pub use census::Census;
 pub use command::{CallValue, Caller, Cleanup, Command, DirCleanup, Presence};
 pub use ids::{CallId, ConnId, RequestId, UpcallId};
 pub use input::{HostCall, Input, PeerCred};
+pub use record::{Clock, Recording};
 pub use stats::ServerStats;
 pub use upcall::{Answer, Capabilities, FileState, Upcall, UpcallRequest};
 
@@ -126,6 +128,7 @@ use jobs::setup::{self, Setup};
 use jobs::{attributes, registration};
 use monitor::Monitors;
 use query::Queries;
+use record::Recorder;
 use registration::Registration;
 use timers::Timer;
 use upcall::Form;
@@ -170,6 +173,7 @@ pub struct Engine {
     queries: Queries,
     resolutions: Resolutions,
     forwards: Forwards,
+    recorder: Recorder,
 }
 
 /// When a request was made, and by whom.
@@ -202,13 +206,17 @@ impl Engine {
             queries: Queries::default(),
             resolutions: Resolutions::default(),
             forwards: Forwards::default(),
+            recorder: Recorder::default(),
         }
     }
 
     /// Processes an input, and appends to `out` the commands to be carried out, in order. `now` must never go back.
     pub fn handle(&mut self, now: Instant, input: Input, out: &mut Vec<Command>) {
+        let before = out.len();
         self.cx.out = std::mem::take(out);
+        self.recorder.on_input(now, &input);
         self.on_input(now, input);
+        self.recorder.on_commands(now, &self.cx.out[before..]);
         *out = std::mem::take(&mut self.cx.out);
     }
 
@@ -231,8 +239,10 @@ impl Engine {
 
     /// Does everything that is due. Call this at the time of [`next_timeout`](Self::next_timeout) or later.
     pub fn handle_timeout(&mut self, now: Instant, out: &mut Vec<Command>) {
+        let before = out.len();
         self.cx.out = std::mem::take(out);
         self.on_due(now);
+        self.recorder.on_commands(now, &self.cx.out[before..]);
         *out = std::mem::take(&mut self.cx.out);
     }
 
@@ -427,6 +437,7 @@ impl Engine {
             }
             HostCall::Stats => Ok(CallValue::Stats(self.stats())),
             HostCall::Waits(nspaces) => Ok(CallValue::Waits(self.waits(&nspaces))),
+            HostCall::Record => Ok(CallValue::Record(self.record())),
             HostCall::Looks(procs) => return query::measure_for(id, &procs, &mut self.cx),
         };
         self.cx.out.push(Command::Return { id, result });

@@ -199,10 +199,11 @@ impl Engine {
             data,
             invites,
             forwards,
+            recorder,
             ..
         } = self;
         let waits = Waits { collectives, connected, groups, data, invites, forwards };
-        work(queries, Sources { psets, attributes, waits: &waits }, cx)
+        work(queries, Sources { psets, attributes, waits: &waits, recorder }, cx)
     }
 
     /// Invitations with the nouns that they stand on.

@@ -402,6 +402,20 @@ impl ServerHandle {
         }
     }
 
+    /// Returns the flight recorder as text: whose it is, a line for each of the [last entries](crate::ServerBuilder::record),
+    /// then a line for each operation that waits. Empty after the server has stopped.
+    ///
+    /// Each server has its own record. It tells of the jobs of all users: show it only to the user of the server.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    pub async fn record(&self) -> String {
+        match self.inbox.call(HostCall::Record).await {
+            Ok(CallValue::Record(text)) => text,
+            _ => String::new(),
+        }
+    }
+
     /// Returns what the kernel says of those of these processes that run on this node: of those whose pid the server knows,
     /// because they have connected or the host has [told](Self::client_started) it. A wildcard rank stands for all
     /// processes of its namespace. In the order of namespaces and ranks; empty after the server has stopped.

@@ -73,6 +73,7 @@
 
 mod account;
 mod cleanup;
+mod clock;
 mod descriptors;
 mod door;
 mod driver;

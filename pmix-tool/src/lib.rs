@@ -55,6 +55,7 @@ mod discovery;
 mod error;
 mod iof;
 pub mod log;
+mod record;
 mod tool;
 pub mod why;
 

@@ -52,6 +52,7 @@ const CATALOGUE: &[Entry] = &[
         ..own(&keys::QUERY_MEMORY_USAGE)
     },
     Entry { takes: &[NSPACE], ..own(&why::WAITS) },
+    own(&why::RECORD),
     Entry { takes: PROCESS, ..own(&why::LOOKS) },
     own(&keys::QUERY_NUM_PSETS),
     own(&keys::QUERY_PSET_NAMES),

@@ -5,6 +5,7 @@ use pmix_types::why::Wait;
 
 use crate::context::Context;
 use crate::jobs::psets::Psets;
+use crate::record::Recorder;
 
 /// Whoever knows what waits here: nouns that are built on this one.
 pub(crate) trait Waiting: fmt::Debug {
@@ -17,6 +18,7 @@ pub(crate) struct Sources<'a> {
     pub(crate) psets: &'a Psets,
     pub(crate) attributes: &'a AttributeRegistry,
     pub(crate) waits: &'a dyn Waiting,
+    pub(crate) recorder: &'a Recorder,
 }
 
 /// All that queries are answered from.

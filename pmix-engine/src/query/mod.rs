@@ -71,7 +71,7 @@ impl Queries {
         let known = Known { cx, sources };
         for question in &mut questions.asked {
             if catalogue::deny_strange(&question.query.qualifiers).is_ok() {
-                question.settle(|key, query| known.library_answer(key, query));
+                question.settle(|key, query| known.library_answer(key, query, &questions.asker));
             }
         }
         self.ask_host(questions, sources, cx);

@@ -3,7 +3,7 @@
 use pmix_types::job::{Requester, target_of};
 use pmix_types::message::Failure;
 use pmix_types::why::Wait;
-use pmix_types::{DataArray, Directives, Info, KeyName, ProcId, Query, Rank, Value, keys, why};
+use pmix_types::{DataArray, Directives, Info, KeyName, ProcId, Query, Rank, Status, Value, keys, why};
 
 use super::catalogue;
 use super::known::Known;
@@ -14,8 +14,8 @@ use crate::Caller;
 use crate::jobs::{Job, unknown_nspace};
 
 impl Known<'_> {
-    /// Answers about the library itself, which the host is not asked for.
-    pub(super) fn library_answer(&self, key: &KeyName, query: &Query) -> Outcome {
+    /// Answers about the library and this server itself, which the host is not asked for.
+    pub(super) fn library_answer(&self, key: &KeyName, query: &Query, asker: &Caller) -> Outcome {
         if says(&query.qualifiers, keys::QUERY_SUPPORTED_QUALIFIERS.name()) {
             return match catalogue::qualifiers_of(key) {
                 Some(qualifiers) => Outcome::Found(qualifiers.join(",").into()),
@@ -31,9 +31,22 @@ impl Known<'_> {
         let name = key.as_str();
         if name == keys::QUERY_SUPPORTED_KEYS.name() {
             Outcome::Found(catalogue::own_keys().collect::<Vec<_>>().join(",").into())
+        } else if name == why::RECORD.name() {
+            self.record(asker)
         } else {
             Query::answer_of_library(name).map_or(Outcome::Open, |answer| Outcome::Found(answer.into()))
         }
+    }
+
+    /// The flight recorder, which tells of the jobs of all users.
+    fn record(&self, asker: &Caller) -> Outcome {
+        if !self.cx.config.trusts(asker.uid) {
+            let message =
+                format!("the record is for the user of the server and root, not for uid {}", asker.uid);
+            return Outcome::Failed(Failure::new(Status::ERR_NO_PERMISSIONS, message));
+        }
+        let waits = self.sources.waits.all(self.cx);
+        Outcome::Found(self.sources.recorder.text(self.cx.now, &self.cx.config, &waits).into())
     }
 
     /// What the server knows of a key; `None` for nothing.

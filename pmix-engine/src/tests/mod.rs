@@ -39,6 +39,7 @@ mod put;
 mod query;
 mod query_host;
 mod query_tables;
+mod record;
 mod registry;
 mod resolve;
 mod setup;

@@ -1,6 +1,7 @@
 //! The nodes that jobs run on, as their host sees them.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -45,6 +46,9 @@ pub(crate) trait Node: Send + Sync {
     /// Removes a job with its directory, and data that its processes have published for no longer than the job. Does
     /// nothing if the job is unknown.
     async fn end_job(&self, number: u32, nspace: &Nspace);
+
+    /// Writes down what its server has on record, because of a job; returns the file, if there is one.
+    async fn keep_record(&self, nspace: &Nspace, why: &str) -> Option<PathBuf>;
 
     /// Notifies the processes and tools there of an event.
     async fn notify(&self, event: &Event);
@@ -117,6 +121,15 @@ impl Nodes {
         for node in self.0.values() {
             node.end_job(number, nspace).await;
         }
+    }
+
+    /// The records of all nodes, by their names.
+    pub(crate) async fn keep_records(&self, nspace: &Nspace, why: &str) -> Vec<(String, PathBuf)> {
+        let mut files = Vec::new();
+        for (name, node) in &self.0 {
+            files.extend(node.keep_record(nspace, why).await.map(|file| (name.clone(), file)));
+        }
+        files
     }
 
     pub(crate) async fn notify(&self, event: &Event) {

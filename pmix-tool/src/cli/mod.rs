@@ -6,6 +6,7 @@ mod output;
 mod ps;
 mod qualifier;
 mod query;
+mod record;
 mod release;
 mod render;
 mod selection;

@@ -1,7 +1,7 @@
 //! Why a job waits: the operations of a server that are not complete, and what the kernel says of processes.
 //!
-//! None of this is in the Standard. It travels as values of two keys of our own, [`WAITS`] and [`LOOKS`], so that any PMIx
-//! library can ask with `PMIx_Query`; the names of both, and of what is in them, begin with `rs.pmix.`.
+//! None of this is in the Standard. It travels as values of keys of our own, [`WAITS`], [`LOOKS`] and [`RECORD`], so that any
+//! PMIx library can ask with `PMIx_Query`; their names, and those of what is in them, begin with `rs.pmix.`.
 
 #[cfg(feature = "serde")]
 mod json;
@@ -24,6 +24,10 @@ pub const WAITS: Key<DataArray> = Key::new("rs.pmix.waits", DataType::DATA_ARRAY
 /// [`ProcLook::read_all`] reads. Needs `NSPACE` or `PROCID`, takes `RANK`, all as often as wanted. Processes that have ended
 /// are left out.
 pub const LOOKS: Key<DataArray> = Key::new("rs.pmix.looks", DataType::DATA_ARRAY);
+
+/// A query for the flight recorder of the server that is asked: what happened there last, and what waits, as text with a line
+/// for each. Only the server's user and root may have it.
+pub const RECORD: Key<String> = Key::new("rs.pmix.record", DataType::STRING);
 
 /// The elements of an array of arrays of infos; others are skipped, as a later version may say more.
 fn rows(value: &Value) -> impl Iterator<Item = Directives> + '_ {

@@ -60,6 +60,8 @@ enum Act {
     Furnish,
     /// `clean-up FILES`: has these files removed when it has ended, leaves without finalize.
     CleanUp(Vec<String>),
+    /// `ask KEY`: queries a key, says how that went, finalize.
+    Ask(String),
     /// `tool URI`: connects to this server as a tool and not as a process of a job.
     Tool(String),
     /// `maybe-alone`: connects, or runs alone where no launcher is to be seen, says which of the two, finalize.
@@ -154,6 +156,7 @@ async fn run(act: Act) -> Result<u8, Error> {
         Act::SpawnWith(ref what, ref file, ref command) => {
             users::spawn(&client, (what != "-").then_some((what, file)), command).await?;
         }
+        Act::Ask(ref key) => users::ask(&client, key).await,
         Act::Rule => users::rule(&client).await?,
         Act::Furnish => {
             users::furnish(&client).await?;
@@ -307,6 +310,7 @@ impl Act {
             "rule" => Self::Rule,
             "furnish" => Self::Furnish,
             "clean-up" => Self::CleanUp(args.get(1..)?.to_vec()),
+            "ask" => Self::Ask(args.get(1)?.clone()),
             "tool" => Self::Tool(args.get(1)?.clone()),
             "maybe-alone" => Self::MaybeAlone,
             "block" => Self::Block,

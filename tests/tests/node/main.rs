@@ -23,6 +23,7 @@ mod publish;
 mod publish_nodes;
 mod put_get;
 mod query;
+mod record;
 mod resolve;
 mod server_chapter;
 mod standard_host;

@@ -123,6 +123,14 @@ async fn sec_02_tol_15_a_tool_of_another_user_is_refused() {
 }
 
 #[tokio::test]
+async fn the_record_of_a_server_is_not_for_processes_of_other_users() {
+    let Some(rig) = Rig::start().await else { return };
+    let (status, out, err) = rig.process(&rig.alice, "alices", &["ask", "rs.pmix.record"]).await.end().await;
+    assert!(status.success() && out.contains("refused "), "{out}{err}");
+    assert!(out.contains("for the user of the server and root, not for uid 4001"), "{out}{err}");
+}
+
+#[tokio::test]
 async fn spn_01_a_launcher_that_runs_as_itself_only_starts_nothing_for_another_user() {
     let Some(alice) = OtherUser::second() else { return };
     let launcher = TestLauncher::new("n0");

@@ -4,6 +4,7 @@ mod page;
 mod report;
 
 use std::io;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use pmix_tool::{Error, Nspace, Tool, ToolBuilder, Why};
 use tokio::time::{Instant, sleep_until};
 
 use super::selection::{Selection, absent, finalize};
-use super::{Console, Trouble};
+use super::{Console, Trouble, record};
 use report::Report;
 
 /// Between the two looks of one report: ten of the kernel's ticks.
@@ -59,6 +60,11 @@ pub(super) struct Args {
     #[arg(long)]
     json: bool,
 
+    /// Write what the servers have on record, their last requests, replies, calls of the host and connections, to this file
+    /// instead of a report; - for standard output
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["jobs", "watch", "json"])]
+    record: Option<PathBuf>,
+
     #[command(flatten)]
     selection: Selection,
 }
@@ -72,6 +78,9 @@ struct Observed {
 }
 
 pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
+    if let Some(file) = &args.record {
+        return record::run(&args.selection, file, console).await;
+    }
     let candidates = args.selection.candidates()?;
     let first = join_all(candidates.into_iter().map(|tool| attach(tool, &args.jobs))).await;
     sleep_until(Instant::now() + BETWEEN).await;

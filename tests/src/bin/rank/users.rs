@@ -151,3 +151,12 @@ pub(crate) async fn tool(uri: &str) {
 fn outcome<T>(result: Result<T, impl Display>) -> String {
     result.map_or_else(|error| error.to_string(), |_| "done".to_owned())
 }
+
+/// Asks the server for a key, and says what it answers.
+pub(crate) async fn ask(client: &Client, key: &str) {
+    let Ok(key) = key.parse() else { return println!("{key} is no key") };
+    match client.query([Query::dynamic([key])]).await {
+        Ok(results) => println!("answered {}", results.status()),
+        Err(error) => println!("refused {error}"),
+    }
+}
