@@ -84,7 +84,7 @@ fn the_record_of_each_node_stays_when_the_job_has_failed() {
     let dir = tempfile::tempdir().unwrap();
     let place = tempfile::tempdir().unwrap();
     let records = place.path().join("records");
-    let mut command = ranks(dir.path(), "3", "6", &["abort", "9"]);
+    let command = ranks(dir.path(), "3", "6", &["abort", "9"]);
     let args: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
     let mut with = Command::new(command.get_program());
     with.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
