@@ -8,6 +8,7 @@ use bytes::Bytes;
 use pmix_types::ProcId;
 use pmix_types::job::JobData;
 use pmix_types::message::{Failure, Push, Reply, Welcome};
+use pmix_types::why::{ProcLook, Wait};
 
 use super::ids::{CallId, ConnId, RequestId, UpcallId};
 use super::stats::ServerStats;
@@ -73,12 +74,12 @@ pub enum Command {
         /// The request.
         request: UpcallRequest,
     },
-    /// Measures the memory of processes. The answer comes like that of an upcall.
+    /// Asks the kernel about processes. The answer comes like that of an upcall.
     Measure {
         /// The id of the answer.
         id: UpcallId,
-        /// The pids of the processes; 0 for this one.
-        pids: Vec<i32>,
+        /// The processes, with what is to be filled in; pid 0 is this process.
+        procs: Vec<ProcLook>,
     },
     /// Looks at a file. The answer comes like that of an upcall.
     Look {
@@ -152,6 +153,12 @@ pub enum CallValue {
     Variables(Vec<(String, String)>),
     /// The counters.
     Stats(ServerStats),
+    /// What waits.
+    Waits(Vec<Wait>),
+    /// What happened last, and what waits: a line for each.
+    Record(String),
+    /// What the kernel says of processes.
+    Looks(Vec<ProcLook>),
     /// Whether a process here can still enter an operation.
     Presence(Presence),
 }

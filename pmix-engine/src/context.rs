@@ -2,9 +2,10 @@
 //! commands to be carried out.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pmix_types::message::{Failure, Reply};
+use pmix_types::why::Wait;
 use pmix_types::{Nspace, ProcId};
 
 use super::connections::{Conn, ConnStage};
@@ -12,7 +13,7 @@ use super::ids::{Counter, ReplyTo};
 use super::jobs::{Client, Job, unknown_nspace};
 use super::participants::Members;
 use super::timers::Timers;
-use super::{Caller, Command, Config, ConnId, ServerStats, UpcallId, UpcallRequest};
+use super::{CallId, Caller, Command, Config, ConnId, ServerStats, Upcall, UpcallId, UpcallRequest};
 
 pub(crate) type Jobs = BTreeMap<Nspace, Job>;
 
@@ -24,7 +25,7 @@ pub(crate) struct Context {
     pub(crate) timers: Timers,
     pub(crate) jobs: Jobs,
     pub(crate) conns: BTreeMap<ConnId, Conn>,
-    pub(crate) upcalls: BTreeMap<UpcallId, Owner>,
+    pub(crate) upcalls: BTreeMap<UpcallId, Outstanding>,
     next_upcall: Counter,
     pub(crate) stats: ServerStats,
     /// Commands to be carried out.
@@ -91,7 +92,9 @@ impl Context {
     }
 
     pub(crate) fn upcall(&mut self, owner: Owner, caller: Caller, request: UpcallRequest) -> UpcallId {
-        let id = self.number_upcall(owner);
+        let id = UpcallId(self.next_upcall.next());
+        let host = Some((request.upcall(), caller.proc.clone()));
+        self.upcalls.insert(id, Outstanding { owner, since: self.now, host });
         self.stats.upcalls += 1;
         self.out.push(Command::Upcall { id, caller, request });
         id
@@ -100,7 +103,7 @@ impl Context {
     /// An id for something that is answered as if the host had been called.
     pub(crate) fn number_upcall(&mut self, owner: Owner) -> UpcallId {
         let id = UpcallId(self.next_upcall.next());
-        self.upcalls.insert(id, owner);
+        self.upcalls.insert(id, Outstanding { owner, since: self.now, host: None });
         id
     }
 
@@ -111,11 +114,31 @@ impl Context {
         }
     }
 
+    /// A wait on this node that began at a time.
+    pub(crate) fn wait(&self, id: u64, operation: impl Into<String>, since: Option<Instant>) -> Wait {
+        let waited = self.now.zip(since).map(|(now, since)| now.saturating_duration_since(since));
+        Wait::new(id, operation, self.config.hostname.clone(), waited.unwrap_or_default())
+    }
+
+    /// The time until a deadline.
+    pub(crate) fn left(&self, until: Option<Instant>) -> Option<Duration> {
+        Some(until?.saturating_duration_since(self.now?))
+    }
+
     /// The server itself as the caller: for collectives, and for fetches that several processes share.
     pub(crate) fn self_caller(&self) -> Caller {
         let Config { server, uid, gid, .. } = &self.config;
         Caller { proc: server.clone(), uid: *uid, gid: Some(*gid), object: None }
     }
+}
+
+/// An upcall that is not answered.
+#[derive(Debug)]
+pub(crate) struct Outstanding {
+    pub(crate) owner: Owner,
+    pub(crate) since: Option<Instant>,
+    /// The entry of the host and the caller; `None` if not the host is asked but the driver.
+    pub(crate) host: Option<(Upcall, ProcId)>,
 }
 
 /// What the answer to an upcall is for.
@@ -128,8 +151,10 @@ pub(crate) enum Owner {
     Notice,
     /// A request that is answered by the upcall's outcome alone.
     Answer(ReplyTo),
-    /// Queries of a process. Besides the host, the driver is asked for the memory of processes.
+    /// Queries of a process. Besides the host, the driver is asked for what the kernel says of processes.
     Query(ReplyTo),
+    /// The driver, not the host, is asked for what the kernel says of processes: the host wants to know.
+    Measure(CallId),
     /// The driver, not the host, is asked for the state of this monitor's file.
     Look(u64),
     Resolve(ReplyTo),
@@ -161,6 +186,7 @@ impl Owner {
             Self::Answer(_)
             | Self::Notice
             | Self::Forward
+            | Self::Measure(_)
             | Self::Look(_)
             | Self::Collective(_)
             | Self::Fetch

@@ -6,7 +6,7 @@ use pmix_types::{Nspace, ProcId, Status};
 
 use super::collective::Lower;
 use super::connections::{Conn, ConnStage, Kind};
-use super::context::Owner;
+use super::context::{Outstanding, Owner};
 use super::ids::ReplyTo;
 use super::invite::Below;
 use super::jobs::{DEREGISTERED, Stage, unknown_nspace};
@@ -36,6 +36,8 @@ impl Engine {
             psets: _,
             setup: _,
             attributes: _,
+            // it tells what was
+            recorder: _,
         } = self;
         events.conn_gone(conn, cx);
         iof.conn_gone(conn, cx);
@@ -50,7 +52,7 @@ impl Engine {
         collectives.conn_gone(conn);
         let lookups = forwards.conn_gone(conn, held.peer.uid, cx);
         let is_orphan =
-            |(upcall, owner): &(&UpcallId, &Owner)| owner.is_for(conn) || lookups.contains(upcall);
+            |(upcall, held): &(&UpcallId, &Outstanding)| held.owner.is_for(conn) || lookups.contains(upcall);
         let orphans: Vec<_> = cx.upcalls.iter().filter(is_orphan).map(|(upcall, _)| *upcall).collect();
         orphans.into_iter().for_each(|upcall| cx.cancel_upcall(upcall));
     }
@@ -78,6 +80,8 @@ impl Engine {
             psets: _,
             setup: _,
             attributes: _,
+            // it tells what was
+            recorder: _,
         } = self;
         data.proc_gone(proc, cx);
         cleanups.proc_gone(proc, cx);
@@ -105,6 +109,8 @@ impl Engine {
             psets: _,
             setup: _,
             attributes: _,
+            // it tells what was
+            recorder: _,
         } = self;
         collectives.nspace_gone(nspace, why, cx);
         connected.nspace_gone(nspace);

@@ -88,6 +88,13 @@ pub enum HostCall {
         /// An object that the host gets back in upcalls on behalf of the process.
         object: Option<HostObject>,
     },
+    /// A process has been started. It may not have connected yet.
+    ClientStarted {
+        /// The process.
+        proc: ProcId,
+        /// Its process id on this node.
+        pid: i32,
+    },
     /// Removes a process.
     DeregisterClient(ProcId),
     /// A process has ended. Whatever waits for it ends as well; its data stays.
@@ -153,4 +160,10 @@ pub enum HostCall {
     },
     /// Asks for the counters.
     Stats,
+    /// Asks what waits in these namespaces; in all of them if none is named.
+    Waits(Vec<Nspace>),
+    /// Asks for the flight recorder's text, see [`Engine::with_record`](super::Engine::with_record).
+    Record,
+    /// Asks what the kernel says of those of these processes that run here; a wildcard rank is all of its namespace.
+    Looks(Vec<ProcId>),
 }

@@ -86,6 +86,7 @@ mod monitor;
 mod notice;
 mod participants;
 mod query;
+mod record;
 mod routes;
 mod stats;
 #[cfg(test)]
@@ -94,6 +95,7 @@ mod timers;
 pub mod upcall;
 mod users;
 mod visibility;
+mod waits;
 
 use std::time::Instant;
 
@@ -105,12 +107,13 @@ pub use census::Census;
 pub use command::{CallValue, Caller, Cleanup, Command, DirCleanup, Presence};
 pub use ids::{CallId, ConnId, RequestId, UpcallId};
 pub use input::{HostCall, Input, PeerCred};
+pub use record::{Clock, Recording};
 pub use stats::ServerStats;
 pub use upcall::{Answer, Capabilities, FileState, Upcall, UpcallRequest};
 
 use collective::{Collectives, Entry};
 use connected::ConnectedSets;
-use context::{Context, Owner};
+use context::{Context, Outstanding, Owner};
 use control::cleanup::{self, Cleanups};
 use control::{Forwards, LeftSet};
 use data::Data;
@@ -124,7 +127,8 @@ use jobs::resolve::Resolutions;
 use jobs::setup::{self, Setup};
 use jobs::{attributes, registration};
 use monitor::Monitors;
-use query::{Queries, Sources};
+use query::Queries;
+use record::Recorder;
 use registration::Registration;
 use timers::Timer;
 use upcall::Form;
@@ -169,6 +173,7 @@ pub struct Engine {
     queries: Queries,
     resolutions: Resolutions,
     forwards: Forwards,
+    recorder: Recorder,
 }
 
 /// When a request was made, and by whom.
@@ -201,13 +206,17 @@ impl Engine {
             queries: Queries::default(),
             resolutions: Resolutions::default(),
             forwards: Forwards::default(),
+            recorder: Recorder::default(),
         }
     }
 
     /// Processes an input, and appends to `out` the commands to be carried out, in order. `now` must never go back.
     pub fn handle(&mut self, now: Instant, input: Input, out: &mut Vec<Command>) {
+        let before = out.len();
         self.cx.out = std::mem::take(out);
+        self.recorder.on_input(now, &input);
         self.on_input(now, input);
+        self.recorder.on_commands(now, &self.cx.out[before..]);
         *out = std::mem::take(&mut self.cx.out);
     }
 
@@ -230,8 +239,10 @@ impl Engine {
 
     /// Does everything that is due. Call this at the time of [`next_timeout`](Self::next_timeout) or later.
     pub fn handle_timeout(&mut self, now: Instant, out: &mut Vec<Command>) {
+        let before = out.len();
         self.cx.out = std::mem::take(out);
         self.on_due(now);
+        self.recorder.on_commands(now, &self.cx.out[before..]);
         *out = std::mem::take(&mut self.cx.out);
     }
 
@@ -296,8 +307,7 @@ impl Engine {
             Request::Fence(fence) => self.enter(&asked, Ok(Entry::fence(fence, &asked.by.proc))),
             Request::Abort(abort) => self.forwards.on_abort(asked, abort, &mut self.cx),
             Request::Query(queries) => {
-                let sources = Sources { psets: &self.psets, attributes: &self.attributes };
-                self.queries.on_query(asked, queries, sources, &mut self.cx);
+                self.with_queries(|known, sources, cx| known.on_query(asked, queries, sources, cx));
             }
             Request::RegisterEvents(request) => self.events.on_register(asked, request, &mut self.cx),
             Request::DeregisterEvents(number) => self.events.on_deregister(to, number, &mut self.cx),
@@ -342,7 +352,7 @@ impl Engine {
 
     fn on_host_reply(&mut self, upcall: UpcallId, result: Result<Answer, Failure>) {
         // late, double or cancelled: nobody waits for it
-        let Some(owner) = self.cx.upcalls.remove(&upcall) else { return };
+        let Some(Outstanding { owner, .. }) = self.cx.upcalls.remove(&upcall) else { return };
         self.forwards.on_end_of(upcall);
         match owner {
             Owner::Connect(conn) => connections::on_client_admitted(conn, result.map(|_| ()), &mut self.cx),
@@ -351,9 +361,9 @@ impl Engine {
             Owner::Notice => {}
             Owner::Answer(to) => self.cx.reply(to, result.map(|_| Reply::Done)),
             Owner::Query(_) => {
-                let sources = Sources { psets: &self.psets, attributes: &self.attributes };
-                self.queries.on_answer(upcall, result, sources, &mut self.cx);
+                self.with_queries(|known, sources, cx| known.on_answer(upcall, result, sources, cx));
             }
+            Owner::Measure(call) => query::on_measured(call, result, &mut self.cx),
             Owner::Look(number) => {
                 let raised = self.monitors.on_looked(number, result, &self.cx);
                 self.raise_alarm(raised);
@@ -384,6 +394,9 @@ impl Engine {
             HostCall::DeregisterNspace(nspace) => self.on_deregister_nspace(&nspace),
             HostCall::RegisterClient { proc, uid, gid, object } => {
                 self.on_register_client(&proc, (uid, gid), object)
+            }
+            HostCall::ClientStarted { proc, pid } => {
+                registration::client_started(&proc, pid, &mut self.cx).map(|()| CallValue::Done)
             }
             HostCall::DeregisterClient(proc) => self.on_deregister_client(&proc),
             HostCall::ClientEnded { proc, reason } => self.on_client_ended(&proc, &reason),
@@ -423,6 +436,9 @@ impl Engine {
                 attributes::register(&mut self.attributes, &function, attributes, &self.cx)
             }
             HostCall::Stats => Ok(CallValue::Stats(self.stats())),
+            HostCall::Waits(nspaces) => Ok(CallValue::Waits(self.waits(&nspaces))),
+            HostCall::Record => Ok(CallValue::Record(self.record())),
+            HostCall::Looks(procs) => return query::measure_for(id, &procs, &mut self.cx),
         };
         self.cx.out.push(Command::Return { id, result });
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pmix_types::why::ProcSet;
 use pmix_types::{Memory, Nspace, ProcId, Rank, RankSet};
 
 /// Processes as they were named.
@@ -69,6 +70,12 @@ pub(crate) fn is_in(ranks: &Ranks, proc: &ProcId) -> bool {
 /// The processes one by one.
 pub(crate) fn procs_of(ranks: &Ranks) -> impl Iterator<Item = ProcId> {
     ranks.iter().flat_map(|(nspace, ranks)| ranks.iter().map(|rank| ProcId::new(nspace.clone(), rank)))
+}
+
+pub(crate) fn proc_set(ranks: &Ranks) -> ProcSet {
+    let mut procs = ProcSet::new();
+    ranks.iter().for_each(|(nspace, ranks)| procs.add(nspace, ranks));
+    procs
 }
 
 pub(crate) fn add(all: &mut Ranks, more: &Ranks) {

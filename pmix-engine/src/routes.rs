@@ -1,6 +1,7 @@
 //! Routes through several nouns: groups and connected sets, with the events and rounds that concern them.
 
 use pmix_types::message::{Disconnect, Failure, Reply, Request};
+use pmix_types::why::Wait;
 use pmix_types::{Directives, Event, Nspace, ProcId, Status, keys};
 
 use super::collective::{Collectives, Entry, Filing, Lower};
@@ -9,8 +10,10 @@ use super::events::check_size;
 use super::invite::{Below, Invites};
 use super::jobs::registration::{self, Registration};
 use super::monitor::Raised;
+use super::query::{Queries, Sources, Waiting};
 use super::upcall::{DisconnectRequest, Form, HostObject, Upcall};
 use super::users::Voice;
+use super::waits::Waits;
 use super::{Answer, Asked, CallValue, ConnId, Engine, UpcallRequest};
 
 impl Engine {
@@ -170,6 +173,37 @@ impl Engine {
     ) -> T {
         let Self { cx, collectives, connected, groups, events, .. } = self;
         work(collectives, &mut Lower { sets: connected, groups, events }, cx)
+    }
+
+    /// What waits in these namespaces, or in all if none is named; what has waited longest first.
+    pub(crate) fn waits(&self, nspaces: &[Nspace]) -> Vec<Wait> {
+        let Self { cx, collectives, connected, groups, data, invites, forwards, .. } = self;
+        let mut waits = Waits { collectives, connected, groups, data, invites, forwards }.all(cx);
+        waits.retain(|wait| wait.is_of(nspaces));
+        waits
+    }
+
+    /// Queries with the nouns that they are answered from.
+    pub(crate) fn with_queries<T>(
+        &mut self,
+        work: impl FnOnce(&mut Queries, Sources<'_>, &mut Context) -> T,
+    ) -> T {
+        let Self {
+            cx,
+            queries,
+            psets,
+            attributes,
+            collectives,
+            connected,
+            groups,
+            data,
+            invites,
+            forwards,
+            recorder,
+            ..
+        } = self;
+        let waits = Waits { collectives, connected, groups, data, invites, forwards };
+        work(queries, Sources { psets, attributes, waits: &waits, recorder }, cx)
     }
 
     /// Invitations with the nouns that they stand on.

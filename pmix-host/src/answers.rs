@@ -71,6 +71,7 @@ async fn carry_out(services: &Services, caller: &User, request: Request) -> Resu
             services.gate.admit(Upcall::NotifyEvent, caller, &[])?;
             services.events.take(caller, event).await
         }
+        Request::Query(queries) => Ok(services.queries.answer_peer(&queries).await?),
         request => {
             let message = format!("this host does not accept a {} from another node", request.operation());
             Err(Failure::new(Status::ERR_NOT_SUPPORTED, message))

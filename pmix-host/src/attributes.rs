@@ -84,8 +84,13 @@ pub(crate) const JOB_CONTROL: &[&str] = &[
 const IOF_PULL: &[&str] = &[keys::IOF_COPY.name(), keys::IOF_REDIRECT.name()];
 
 /// What qualifies the queries it answers.
-pub(crate) const QUERY: &[&str] =
-    &[keys::NSPACE.name(), keys::HOSTNAME.name(), keys::QUERY_REFRESH_CACHE.name()];
+pub(crate) const QUERY: &[&str] = &[
+    keys::NSPACE.name(),
+    keys::RANK.name(),
+    keys::PROCID.name(),
+    keys::HOSTNAME.name(),
+    keys::QUERY_REFRESH_CACHE.name(),
+];
 
 /// What an entry of `StandardHost` takes; empty for one that takes nothing, and for those it does not serve.
 pub(crate) fn taken_by(upcall: Upcall) -> impl Iterator<Item = RegAttr> {

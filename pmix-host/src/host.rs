@@ -16,7 +16,7 @@ use pmix_types::{Nspace, ProcId, ProcInfo};
 
 use crate::answers::Answers;
 use crate::attributes::taken_by;
-use crate::jobs::{Cluster, Control, JobStart, Node, RunningJob, StartError};
+use crate::jobs::{Cluster, Control, JobStart, Node, Records, RunningJob, StartError};
 use crate::services::Services;
 use crate::store::{Ended, PublishLimits};
 use crate::user::User;
@@ -129,6 +129,19 @@ impl StandardHost {
     #[must_use]
     pub fn with_publish_limits(self, limits: PublishLimits) -> Self {
         self.0.published.set_limits(limits);
+        self
+    }
+
+    /// The same host with another place for what its server's [flight recorder](ServerHandle::record) holds when a job fails;
+    /// the first one given counts.
+    ///
+    /// A job that fails, or is ended by a call of abort, by its owner, or because its time is over, has a file on each node:
+    /// `record.<job>.<node>.<time>.txt`, for the server's user only. [`JobReport::Recorded`](crate::JobReport::Recorded) tells
+    /// where it is. A node keeps the last eight and removes older ones. Without this call, they are in the session directory
+    /// of each server ([`Records::Session`]) and go with it: name a directory if the server ends with the job.
+    #[must_use]
+    pub fn with_records(self, place: Records) -> Self {
+        self.0.records.set_place(place);
         self
     }
 
@@ -293,7 +306,7 @@ behind_the_gate! {
     DirectModex direct_modex(host, cx, req: DirectModexRequest) -> Bytes, of &[]
         => host.modex.fetch(cx, req).await;
     Query query(host, cx, req: QueryRequest) -> QueryResults, of &[]
-        => host.queries.answer(&User::of(cx), req);
+        => host.queries.answer(&User::of(cx), req).await;
     ToolConnected tool_connected(host, _cx, req: ToolConnected) -> ProcId, of &[]
         => host.identities.assign(req);
 }

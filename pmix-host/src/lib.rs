@@ -25,7 +25,7 @@ mod user;
 
 pub use exchange::{Exchange, ExchangeError, Responder};
 pub use host::StandardHost;
-pub use jobs::{JobOutcome, JobReport, JobStart, OnFailure, RunningJob, StartError, environment};
+pub use jobs::{JobOutcome, JobReport, JobStart, OnFailure, Records, RunningJob, StartError, environment};
 pub use launcher::{
     LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher, Machine, OutputChannel, ProcExit,
 };

@@ -7,7 +7,7 @@ use crate::dmodex::DirectModex;
 use crate::events::Events;
 use crate::gate::Gate;
 use crate::internode::Site;
-use crate::jobs::{Cluster, JobTable, Jobs, LocalNode};
+use crate::jobs::{Cluster, JobTable, Jobs, LocalNode, RecordFiles};
 use crate::publish::Publishing;
 use crate::tools::{Controller, Forwarder, Identities, Logger, Queries};
 use crate::{Exchange, Launcher};
@@ -16,6 +16,7 @@ pub(crate) struct Services {
     pub(crate) site: Arc<Site>,
     /// This node, as jobs speak to it.
     pub(crate) node: Arc<LocalNode>,
+    pub(crate) records: Arc<RecordFiles>,
     pub(crate) launcher: Arc<dyn Launcher>,
     pub(crate) table: Arc<JobTable>,
     pub(crate) gate: Gate,
@@ -36,8 +37,10 @@ impl Services {
         let site = Arc::new(Site::new(exchange));
         let (launcher, table) = (cluster.launcher.clone(), cluster.table.clone());
         let published = Arc::new(Publishing::new(site.clone(), table.clone()));
+        let records = Arc::<RecordFiles>::default();
         Self {
-            node: Arc::new(LocalNode::new(site.clone(), published.clone())),
+            node: Arc::new(LocalNode::new(site.clone(), published.clone(), records.clone())),
+            records,
             gate: Gate::new(table.clone()),
             jobs: Jobs::new(cluster, site.clone(), published.clone()),
             collectives: Collectives::new(site.clone()),

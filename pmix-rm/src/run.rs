@@ -1,10 +1,12 @@
 //! One run of `pmixrun`: sets up guardian and servers, runs the job of a [`Plan`], and cleans up.
 
+use std::fs::DirBuilder;
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::process::Command;
 use std::sync::Arc;
 
-use pmix_host::{JobOutcome, JobStart, MemoryExchange, OnFailure, StandardHost, StartError};
+use pmix_host::{JobOutcome, JobStart, MemoryExchange, OnFailure, Records, StandardHost, StartError};
 use pmix_server::{Server, ServerStats};
 use pmix_types::{Directives, Nspace, ProcInfo, Rank, keys};
 use rustix::system::uname;
@@ -70,9 +72,13 @@ pub(crate) async fn run(plan: Plan) -> io::Result<i32> {
     })
 }
 
-/// Creates output and pid files, before any process starts; returns the reason if that fails.
+/// Creates output and pid files and the directory of records, before any process starts; returns the reason if that fails.
 fn prepare(plan: &Plan, console: &mut Console) -> Result<Option<pid_file::PidFile>, String> {
     console.keep(&plan.format, plan.ranks()).map_err(|error| format!("output of ranks: {error}"))?;
+    if let Some(directory) = &plan.record {
+        let made = DirBuilder::new().mode(0o700).recursive(true).create(directory);
+        made.map_err(|error| format!("--record {}: {error}", directory.display()))?;
+    }
     let Some(place) = &plan.report_pid else { return Ok(None) };
     pid_file::report(place, console).map_err(|error| format!("--report-pid: {error}"))
 }
@@ -110,6 +116,9 @@ impl Run {
             launcher = launcher.first_stdin_to(rank, stdin);
         }
         let mut hosts = StandardHost::cluster(launcher.clone(), MemoryExchange::cluster(&nodes));
+        // the session directories, where they would be otherwise, end with the job
+        let records = plan.record.clone().map_or(Records::Off, Records::Directory);
+        hosts = hosts.into_iter().map(|host| host.with_records(records.clone())).collect();
         if let (Some(file), Some(host)) = (&plan.store, hosts.first_mut()) {
             // the first node keeps the data published on all nodes
             let durable = host.clone().with_durable_store(file);

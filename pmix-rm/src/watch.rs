@@ -153,6 +153,9 @@ impl<'a> Watch<'a> {
                 let proc = self.named(&proc);
                 self.console.tell(format_args!("{proc} ({program}) on {node} {how}{rest}"));
             }
+            JobReport::Recorded { node, file } => {
+                self.console.tell(format_args!("what happened on {node} before is in {}", file.display()));
+            }
             report => tracing::debug!(?report, "job"),
         }
     }

@@ -178,7 +178,7 @@ impl Driver {
                 Command::Cleanup(cleanup) => {
                     self.cleaning.spawn(clean_up_as_user(cleanup));
                 }
-                Command::Measure { id, pids } => self.upcalls.measure(id, pids),
+                Command::Measure { id, procs } => self.upcalls.measure(id, procs),
                 Command::Look { id, path } => self.upcalls.look(id, path),
                 Command::CancelUpcall(id) => self.upcalls.cancel(id),
                 Command::Return { id, result } => {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use pmix_types::job::{JobData, JobSpec};
 use pmix_types::message::{Failure, Output, Request};
+use pmix_types::why::{ProcLook, Wait};
 use pmix_types::{Directives, Event, Info, IofChannels, Nspace, ProcId, Status};
 
 use crate::door::Door;
@@ -372,6 +373,59 @@ impl ServerHandle {
         match self.inbox.call(HostCall::JobData(nspace.clone())).await? {
             CallValue::Job(job) => Ok(job),
             _ => Err(Status::ERROR.into()),
+        }
+    }
+
+    /// Tells the server that a process has been started, with its process id on this node. Optional: it lets
+    /// [`waits`](Self::waits), queries and errors name the pid of a process that has not connected yet.
+    ///
+    /// # Errors
+    /// `ERR_NOT_FOUND` if it is not registered.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: the call is made in any case.
+    pub async fn client_started(&self, proc: &ProcId, pid: i32) -> Result<(), Failure> {
+        self.call(HostCall::ClientStarted { proc: proc.clone(), pid }).await
+    }
+
+    /// Returns the operations that are not complete on this server, those that have waited longest first: of these
+    /// namespaces, or of all if none is named. Empty after the server has stopped.
+    ///
+    /// This server knows only who has entered on its own node; [`Wait::merged`] puts together what several servers say.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    pub async fn waits(&self, nspaces: &[Nspace]) -> Vec<Wait> {
+        match self.inbox.call(HostCall::Waits(nspaces.to_vec())).await {
+            Ok(CallValue::Waits(waits)) => waits,
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns the flight recorder as text: whose it is, a line for each of the [last entries](crate::ServerBuilder::record),
+    /// then a line for each operation that waits. Empty after the server has stopped.
+    ///
+    /// Each server has its own record. It tells of the jobs of all users: show it only to the user of the server.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    pub async fn record(&self) -> String {
+        match self.inbox.call(HostCall::Record).await {
+            Ok(CallValue::Record(text)) => text,
+            _ => String::new(),
+        }
+    }
+
+    /// Returns what the kernel says of those of these processes that run on this node: of those whose pid the server knows,
+    /// because they have connected or the host has [told](Self::client_started) it. A wildcard rank stands for all
+    /// processes of its namespace. In the order of namespaces and ranks; empty after the server has stopped.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    pub async fn looks(&self, procs: &[ProcId]) -> Vec<ProcLook> {
+        match self.inbox.call(HostCall::Looks(procs.to_vec())).await {
+            Ok(CallValue::Looks(looks)) => looks,
+            _ => Vec::new(),
         }
     }
 

@@ -73,6 +73,7 @@
 
 mod account;
 mod cleanup;
+mod clock;
 mod descriptors;
 mod door;
 mod driver;
@@ -84,6 +85,7 @@ mod in_process;
 mod inbox;
 #[cfg(feature = "inventory")]
 pub mod inventory;
+mod kernel;
 mod line;
 #[cfg_attr(not(feature = "native-wire"), path = "native_off.rs")]
 mod native;
@@ -105,6 +107,7 @@ pub use error::ServerError;
 pub use handle::{Environment, ServerHandle};
 pub use host::{Capabilities, HostError, HostModule, HostResult, NoHost, Upcall, UpcallContext};
 pub use in_process::InProcess;
+pub use kernel::look_at;
 pub use pmix_engine::{Presence, ServerStats};
 pub use pmix_proto::Limits;
 pub use pmix_types as types;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use pmix_types::{Nspace, ProcId, Rank};
 use tokio::sync::oneshot;
 
+use crate::clock::WallClock;
 use crate::descriptors::raise_descriptor_limit;
 use crate::door::Door;
 use crate::driver::Driver;
@@ -19,10 +20,12 @@ use crate::session_dir::SessionDir;
 use crate::setup::HARVEST;
 use crate::upcalls::Upcalls;
 use crate::wire::NativeWire;
-use pmix_engine::{Config, Engine, ServerStats};
+use pmix_engine::{Config, Engine, Recording, ServerStats};
 
 /// Default of [`ServerBuilder::patience`].
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Default of [`ServerBuilder::record`].
+const RECORDED: usize = 4096;
 /// Default of [`ServerBuilder::put_limit`], in bytes.
 const PUT_LIMIT: usize = 1 << 30;
 
@@ -63,6 +66,7 @@ pub struct ServerBuilder {
     limits: pmix_proto::Limits,
     patience: Duration,
     put_limit: usize,
+    recorded: usize,
     harvest: Vec<String>,
 }
 
@@ -150,6 +154,17 @@ impl ServerBuilder {
         self
     }
 
+    /// How many entries the flight recorder keeps: requests and their replies, upcalls and their answers, calls of the host,
+    /// connections, failures. Default: 4096; at most 65,536; 0 turns it off. [`ServerHandle::record`] reads it, and so does
+    /// `pmix why --record`.
+    ///
+    /// An entry takes 120 bytes, and at most 256 more for the names and messages in it on the average. It never holds a value:
+    /// only names, sizes and what failures say.
+    pub const fn record(mut self, entries: usize) -> Self {
+        self.recorded = entries;
+        self
+    }
+
     /// How long a process may leave messages unread before the server closes its connection. Default: one minute.
     ///
     /// A process that reads slowly is served slowly: while it has too much unread data, the server takes no further requests
@@ -216,7 +231,9 @@ impl ServerBuilder {
             put_limit: self.put_limit,
             codec: CODEC,
         };
-        let driver = Driver::new(Engine::new(config), Upcalls::new(host, runtime, inbox), door);
+        let recording = Recording { entries: self.recorded, pid, clock: &WallClock };
+        let engine = Engine::new(config).with_record(recording);
+        let driver = Driver::new(engine, Upcalls::new(host, runtime, inbox), door);
         let (thread, dir) = opened.run(driver, events);
         Ok(Server { handle, thread: Some(thread), dir: Some(dir) })
     }
@@ -248,6 +265,7 @@ impl Server {
             limits: pmix_proto::Limits::default(),
             patience: PATIENCE,
             put_limit: PUT_LIMIT,
+            recorded: RECORDED,
             harvest: HARVEST.map(str::to_owned).into(),
         }
     }

@@ -9,13 +9,15 @@ use std::time::Duration;
 use futures::FutureExt;
 use pmix_types::Status;
 use pmix_types::message::Failure;
+use pmix_types::why::ProcLook;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 use crate::host::{self, HostModule, UpcallContext};
 use crate::inbox::{DriverEvent, Inbox};
-use crate::usage::{file_state, resident_bytes};
+use crate::kernel;
+use crate::usage::file_state;
 use pmix_engine::{Answer, Caller, Input, UpcallId, UpcallRequest};
 
 /// How long upcalls may continue after the server has stopped.
@@ -77,9 +79,9 @@ impl Upcalls {
         self.runtime.spawn(self.tracker.track_future(task.instrument(span)));
     }
 
-    /// Measures the memory of processes; the engine receives the answer like that of an upcall.
-    pub(crate) fn measure(&self, id: UpcallId, pids: Vec<i32>) {
-        self.ask_system(id, move || Answer::Memory(pids.into_iter().map(resident_bytes).collect()));
+    /// Asks the kernel about processes; the engine receives the answer like that of an upcall.
+    pub(crate) fn measure(&self, id: UpcallId, procs: Vec<ProcLook>) {
+        self.ask_system(id, move || Answer::Looks(procs.into_iter().filter_map(kernel::fill).collect()));
     }
 
     /// Reads the state of a file; the engine receives the answer like that of an upcall.

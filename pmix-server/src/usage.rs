@@ -1,22 +1,10 @@
-//! The memory of processes and the state of files, as reported by the system.
+//! The state of files, as reported by the system.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use pmix_engine::FileState;
-
-/// The resident memory of a process in bytes; pid 0 is this process. `None` if there is no such process, or the system does
-/// not report it.
-pub(crate) fn resident_bytes(pid: i32) -> Option<u64> {
-    let path = match pid {
-        0 => "/proc/self/statm".to_owned(),
-        pid => format!("/proc/{pid}/statm"),
-    };
-    let text = fs::read_to_string(path).ok()?;
-    let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
-    pages.checked_mul(rustix::param::page_size() as u64)
-}
 
 /// The state of a file, following links; `None` if it does not exist or cannot be accessed.
 pub(crate) fn file_state(path: &Path) -> Option<FileState> {
@@ -31,14 +19,6 @@ pub(crate) fn file_state(path: &Path) -> Option<FileState> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_process_that_runs_uses_memory() {
-        let own = i32::try_from(std::process::id()).unwrap();
-        assert!(resident_bytes(0).unwrap() > 100_000);
-        assert!(resident_bytes(own).unwrap() > 100_000);
-        assert_eq!(resident_bytes(i32::MAX), None);
-    }
 
     #[test]
     fn a_file_that_grows_looks_different() {

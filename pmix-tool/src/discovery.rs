@@ -3,11 +3,12 @@
 use std::fmt;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use pmix_proto::places::{Doubt, Places, doubt};
 use pmix_types::{Nspace, ProcId, Rank};
+use rustix::fs::OFlags;
 use rustix::process::geteuid;
 
 use crate::error::{Error, RendezvousError};
@@ -191,9 +192,19 @@ fn read_server_dir(dir: &Path) -> Option<ServerInfo> {
     }
 }
 
+/// Opens a file without waiting for anybody, as a FIFO would make it wait.
+fn open(path: &Path) -> io::Result<File> {
+    let nonblock = OFlags::NONBLOCK.bits() as i32;
+    File::options().read(true).custom_flags(nonblock).open(path)
+}
+
 fn read(path: &Path) -> io::Result<(String, u32)> {
-    let file = File::open(path)?;
-    let uid = file.metadata()?.uid();
+    let file = open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    let uid = found.uid();
     let mut text = String::new();
     file.take(MAX_BYTES).read_to_string(&mut text)?;
     Ok((text, uid))
@@ -216,7 +227,7 @@ fn parse_file_name(name: &str) -> Option<(&str, u32)> {
 
 /// A live server holds the lock of its directory. A shared lock keeps tools out of each other's way.
 fn is_alive(socket: &Path, dir: &Path) -> bool {
-    match File::open(dir.join(LOCK)).map(|lock| lock.try_lock_shared()) {
+    match open(&dir.join(LOCK)).map(|lock| lock.try_lock_shared()) {
         Ok(Ok(())) => false,
         Ok(Err(TryLockError::WouldBlock)) => true,
         // another implementation, or a lock without meaning: connecting will tell
@@ -311,6 +322,25 @@ pub(crate) mod tests {
         fakes.add("good", 9, true);
         let found = discover_in(fakes.root.path()).unwrap();
         assert_eq!(found.iter().map(|server| server.pid).collect::<Vec<_>>(), [9]);
+    }
+
+    #[test]
+    fn fifos_in_the_place_of_files_make_nobody_wait() {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+        let mut fakes = FakeServers::new();
+        let file = fakes.add("a", 1, true);
+        fs::remove_file(&file).unwrap();
+        mknodat(CWD, &file, FileType::Fifo, Mode::RWXU, 0).unwrap();
+        let error = ServerInfo::read(&file).unwrap_err().to_string();
+        assert!(error.contains("not a regular file"), "{error}");
+        let lock = fakes.add("b", 2, false).with_file_name(LOCK);
+        fs::remove_file(&lock).unwrap();
+        mknodat(CWD, &lock, FileType::Fifo, Mode::RWXU, 0).unwrap();
+        let found = discover_in(fakes.root.path()).unwrap();
+        assert_eq!(
+            found.iter().map(|server| (server.pid, server.is_alive)).collect::<Vec<_>>(),
+            [(2, false)]
+        );
     }
 
     #[test]

@@ -29,6 +29,9 @@ pub enum Error {
     /// The server's reply to a query is invalid.
     #[error(transparent)]
     Answer(Box<AnswerError>),
+    /// The server has no answer to a query that only servers of this family know.
+    #[error(transparent)]
+    Unsupported(Box<Unsupported>),
     /// An operation of the client failed: the server refused it, or the connection failed.
     #[error(transparent)]
     Client(pmix_client::Error),
@@ -106,6 +109,19 @@ pub struct AnswerError {
     pub problem: String,
 }
 
+/// A server without an answer to a query that only servers of this family know.
+#[derive(Clone, PartialEq, Eq, Error)]
+#[error(
+    "server {server} does not tell {key}, which only servers of this implementation do, from this version on"
+)]
+#[non_exhaustive]
+pub struct Unsupported {
+    /// The server.
+    pub server: ProcId,
+    /// The key of the query.
+    pub key: KeyName,
+}
+
 impl Error {
     /// The Standard's status for this failure.
     pub fn status(&self) -> Status {
@@ -113,6 +129,7 @@ impl Error {
             Self::NoServer(_) | Self::Ambiguous(_) | Self::Rendezvous(_) => Status::ERR_UNREACH,
             Self::Timeout(_) => Status::ERR_TIMEOUT,
             Self::Answer(_) => Status::ERR_TYPE_MISMATCH,
+            Self::Unsupported(_) => Status::ERR_NOT_SUPPORTED,
             Self::Client(error) => error.status(),
         }
     }
@@ -139,6 +156,10 @@ impl Error {
             Self::Client(error) => error.procs(),
             _ => &[],
         }
+    }
+
+    pub(crate) fn unsupported(server: ProcId, key: KeyName) -> Self {
+        Self::Unsupported(Box::new(Unsupported { server, key }))
     }
 
     pub(crate) fn answer(key: KeyName, problem: impl Into<String>) -> Self {
@@ -186,11 +207,19 @@ fn list(servers: &[ServerInfo]) -> String {
 }
 
 pmix_types::status_predicates!(Error);
-pmix_types::message_first!(Error, NoServer, Ambiguous, RendezvousError, Timeout, AnswerError);
+pmix_types::message_first!(Error, NoServer, Ambiguous, RendezvousError, Timeout, AnswerError, Unsupported);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_that_does_not_know_a_key_of_ours_is_named_with_it() {
+        let server = ProcId::new("prte".parse().unwrap(), pmix_types::Rank::from_raw(0));
+        let error = Error::unsupported(server, pmix_types::why::WAITS.key_name());
+        assert_eq!(error.status(), Status::ERR_NOT_SUPPORTED);
+        assert!(error.to_string().starts_with("server prte:0 does not tell rs.pmix.waits, "), "{error}");
+    }
 
     /// Errors of all that a tool calls go into one type by `?`.
     #[test]

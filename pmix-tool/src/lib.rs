@@ -35,11 +35,12 @@
 //! - [`discover`] lists the servers of this user on this node as [`ServerInfo`], including dead ones.
 //! - [`ToolBuilder`] selects the server to attach to: the only one, or by pid, namespace, URI or file.
 //! - [`Tool`] queries it; [`Tool::client`] has the operations that tools share with processes, such as events.
+//! - [`Tool::why`] says why jobs wait, in a table and in sentences; the module [`why`] has its types.
 //! - [`Tool::pull_output`] streams the output of processes; [`OutputWriter`] writes it in an [`OutputFormat`].
 //! - [`Error`] says what failed and what to do; [`Error::status`] returns the Standard's status. Errors of [`client`] and
 //!   [`types`] convert into it.
-//! - The command `pmix` of this package does the same from a shell: `pmix ps`, `pmix query`, `pmix attrs`,
-//!   `pmix output`.
+//! - The command `pmix` of this package does the same from a shell: `pmix ps`, `pmix why`, `pmix query`, `pmix attrs`,
+//!   `pmix output`; `pmix stack` shows in which functions the ranks of a job are, and `pmix doctor` checks the node.
 //!
 //! # Limits
 //! A tool attaches to one server at a time, on the same node. System-level servers and launching are not supported yet.
@@ -54,12 +55,14 @@ mod discovery;
 mod error;
 mod iof;
 pub mod log;
+mod record;
 mod tool;
+pub mod why;
 
 pub use builder::ToolBuilder;
 pub use bytes::Bytes;
 pub use discovery::{ServerInfo, discover, discover_in, session_root};
-pub use error::{Ambiguous, AnswerError, Error, NoServer, RendezvousError, Timeout};
+pub use error::{Ambiguous, AnswerError, Error, NoServer, RendezvousError, Timeout, Unsupported};
 pub use iof::{OutputFormat, OutputWriter};
 pub use pmix_client as client;
 pub use pmix_client::{
@@ -72,3 +75,4 @@ pub use pmix_types::{
     Directives, Event, Info, IofChannels, Nspace, ProcId, ProcInfo, Query, Rank, Status, Value, keys,
 };
 pub use tool::Tool;
+pub use why::Why;

@@ -95,15 +95,7 @@ impl Tool {
     #[doc(alias = "PMIX_QUERY_NAMESPACES")]
     pub async fn namespaces(&self) -> Result<Vec<Nspace>, Error> {
         let results = self.query([Query::new(&keys::QUERY_NAMESPACES)]).await?;
-        let list = results.get(keys::QUERY_NAMESPACES)?.unwrap_or_default();
-        let names = list.split(',').map(str::trim).filter(|name| !name.is_empty());
-        names
-            .map(|name| {
-                let not_a_namespace = |error| format!("{name:?} is not a namespace: {error}");
-                Nspace::new(name)
-                    .map_err(|error| Error::answer(keys::QUERY_NAMESPACES.key_name(), not_a_namespace(error)))
-            })
-            .collect()
+        read_namespaces(&results)
     }
 
     /// The processes of a job on all nodes, in rank order (QRY-11).
@@ -194,6 +186,19 @@ impl Tool {
             }
         }
     }
+}
+
+/// The namespaces in an answer.
+pub(crate) fn read_namespaces(results: &QueryResults) -> Result<Vec<Nspace>, Error> {
+    let list = results.get(keys::QUERY_NAMESPACES)?.unwrap_or_default();
+    let names = list.split(',').map(str::trim).filter(|name| !name.is_empty());
+    names
+        .map(|name| {
+            let not_a_namespace = |error| format!("{name:?} is not a namespace: {error}");
+            Nspace::new(name)
+                .map_err(|error| Error::answer(keys::QUERY_NAMESPACES.key_name(), not_a_namespace(error)))
+        })
+        .collect()
 }
 
 impl fmt::Debug for Tool {

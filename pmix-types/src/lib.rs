@@ -42,6 +42,7 @@ mod status;
 mod status_predicates;
 mod text;
 mod value;
+pub mod why;
 
 pub use app::{App, Envar};
 pub use array::DataArray;

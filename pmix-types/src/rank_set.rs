@@ -174,6 +174,34 @@ impl RankSet {
         }
         list
     }
+
+    /// The ranges in at most `room` characters, such as `0-7,9,...,9998`: as many of the first and of the last as there is
+    /// room for, but never less than one of each.
+    ///
+    /// # Examples
+    /// ```
+    /// use pmix_types::RankSet;
+    /// let odd: RankSet = "1,3,5,7,9,11,13,15".parse()?;
+    /// assert_eq!(odd.to_short_string(14), "1,3,...,15");
+    /// assert_eq!(odd.to_short_string(18), odd.to_string());
+    /// # Ok::<(), pmix_types::ParseRankSetError>(())
+    /// ```
+    pub fn to_short_string(&self, room: usize) -> String {
+        const GAP: &str = ",...,";
+        let whole = self.to_string();
+        if whole.len() <= room {
+            return whole;
+        }
+        let side = room.saturating_sub(GAP.len()) / 2;
+        // digits, dashes and commas: a byte is a character
+        let start = whole.get(..=side).and_then(|start| start.rfind(',')).or_else(|| whole.find(','));
+        let end = whole.get(whole.len() - side - 1..).and_then(|end| end.find(','));
+        let end = end.map(|end| whole.len() - side - 1 + end).or_else(|| whole.rfind(','));
+        match start.zip(end).filter(|(start, end)| start < end) {
+            Some((start, end)) => format!("{}{GAP}{}", &whole[..start], &whole[end + 1..]),
+            None => whole,
+        }
+    }
 }
 
 macro_rules! set_operator {

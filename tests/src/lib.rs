@@ -16,6 +16,7 @@
 
 mod cluster;
 pub mod coverage;
+mod hang;
 mod launcher;
 mod logs;
 mod mpi;
@@ -31,6 +32,7 @@ mod steady;
 mod users;
 
 pub use cluster::TestCluster;
+pub use hang::{Hang, Instead};
 pub use launcher::{Asked, TestLauncher};
 pub use logs::Logs;
 pub use mpi::Mpi;

@@ -37,7 +37,7 @@ impl Peer {
         std::fs::create_dir_all(&programs).unwrap();
         // another test may run the program at this moment, or compile it too
         let fresh = tempfile::NamedTempFile::new_in(&programs).unwrap().into_temp_path();
-        compiler.args(["-O1", "-Wall", "-o"]).arg(&fresh).arg(source).args(self.libraries());
+        compiler.args(["-O1", "-g", "-Wall", "-o"]).arg(&fresh).arg(source).args(self.libraries());
         let output = compiler.output().unwrap();
         assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
         let program = programs.join(name);

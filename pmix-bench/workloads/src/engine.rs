@@ -14,8 +14,8 @@ use pmix_types::message::{
 use pmix_types::{Event, Info, KeyName, Nspace, Pdata, Pid, ProcId, Rank, Scope, Status, Value, keys};
 
 use pmix_engine::{
-    Answer, CallId, Command, Config, ConnId, Engine, HostCall, Input, PeerCred, RequestId, Upcall,
-    UpcallRequest,
+    Answer, CallId, Clock, Command, Config, ConnId, Engine, HostCall, Input, PeerCred, Recording, RequestId,
+    Upcall, UpcallRequest,
 };
 use pmix_server::host::CODEC;
 
@@ -87,6 +87,18 @@ fn call(call: HostCall) -> Input {
     Input::Call { id: CallId(0), call }
 }
 
+/// As a server has it by default.
+fn recording() -> Recording {
+    #[derive(Debug)]
+    struct NoTime;
+    impl Clock for NoTime {
+        fn tell(&self, _: Instant) -> String {
+            String::new()
+        }
+    }
+    Recording { entries: 4096, pid: 1, clock: &NoTime }
+}
+
 /// A job of this node's ranks alone.
 fn of_one_node() -> String {
     format!("0-{}", LOCAL - 1)
@@ -116,7 +128,7 @@ impl Node {
             put_limit: 1 << 30,
             codec: CODEC,
         };
-        let engine = Engine::new(config);
+        let engine = Engine::new(config).with_record(recording());
         Self { engine, now, requests: 0, out: Vec::new(), elsewhere: BTreeMap::new(), answered: 0, pushed: 0 }
     }
 

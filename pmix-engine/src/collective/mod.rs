@@ -17,6 +17,7 @@ mod outcome;
 mod rounds;
 mod shares;
 mod signature;
+mod waits;
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -217,7 +218,7 @@ impl Collectives {
         if bytes > 0 {
             self.rounds.shares.add(caller, bytes, open.is_none());
         }
-        let round = self.rounds.at(&signature, place);
+        let round = self.rounds.at(&signature, place, asked.at);
         round.brought.extend((bytes > 0).then(|| (caller.clone(), bytes)));
         round.entered.entry(caller.nspace.clone()).or_default().insert(caller.rank);
         round.waiting.push(asked.to);
@@ -316,9 +317,8 @@ impl Collectives {
         if round.verdict.is_none() {
             let local = LocalPart::of(&signature, lower.sets, lower.groups, cx);
             let awaited = local.missing(&round.entered, cx).awaited;
-            let (operation, hostname) = (&signature.operation, &cx.config.hostname);
             round.deadline = None;
-            round.verdict = Some(Err(timeout_failure(operation, &awaited, local.remote, hostname)));
+            round.verdict = Some(Err(timeout_failure(&signature, &awaited, local.remote, cx)));
             if let HostSide::Asked(upcall) = round.host {
                 cx.cancel_upcall(upcall);
                 round.host = HostSide::Done;

@@ -15,12 +15,15 @@ use crate::UpcallRequest;
 use crate::context::{Context, Owner};
 use crate::group::{Contribution, Finished};
 use crate::ids::{ConnId, UpcallId};
-use crate::jobs::Viewer;
+use crate::jobs::{Stage, Viewer};
 use crate::participants::{Ranks, procs_of};
 use crate::upcall::{ConnectRequest, Connected, DisconnectRequest, FenceRequest, Grouped};
 
 /// Processes named in a failure; the message names all of them as ranges.
 const MAX_NAMED: usize = 64;
+
+/// Processes of which a message gives more than the rank.
+const DESCRIBED: usize = 3;
 
 /// The reply to one participant.
 pub(super) fn reply_of(outcome: Outcome, conn: ConnId, cx: &Context) -> Reply {
@@ -191,19 +194,38 @@ pub(super) fn departed_failure(operation: &Operation, departed: &Ranks, cx: &Con
     Failure::new(Status::ERR_PROC_TERM_WO_SYNC, message).with_procs(procs)
 }
 
-pub(super) fn timeout_failure(
-    operation: &Operation,
-    awaited: &Ranks,
-    remote: bool,
-    hostname: &str,
-) -> Failure {
-    let operation = operation.name();
+/// Names the participants of this node that have not entered, or else the other nodes that have not.
+pub(super) fn timeout_failure(signature: &Signature, awaited: &Ranks, remote: bool, cx: &Context) -> Failure {
+    let (operation, hostname) = (signature.operation.name(), &cx.config.hostname);
     let message = match (awaited.is_empty(), remote) {
-        (false, _) => format!("{operation} timed out waiting for {} on {hostname}", listed(awaited)),
-        (true, true) => format!("{operation} timed out waiting for other nodes"),
+        (false, _) => {
+            let (listed, known) = (listed(awaited), whereabouts(awaited, cx));
+            format!("{operation} timed out waiting for {listed} on {hostname}{known}")
+        }
+        (true, true) => {
+            let mut others = cx.nodes_of(&signature.procs);
+            others.retain(|node| node != hostname);
+            let names = if others.is_empty() { String::new() } else { format!(": {}", others.join(", ")) };
+            format!("{operation} timed out waiting for other nodes{names}")
+        }
         (true, false) => format!("{operation} timed out waiting for processes that are not registered yet"),
     };
     Failure::new(Status::ERR_TIMEOUT, message).with_procs(named(awaited))
+}
+
+/// What is known of the first of these processes: ` (pid 4711)`.
+fn whereabouts(procs: &Ranks, cx: &Context) -> String {
+    let about = procs_of(procs).take(DESCRIBED).filter_map(|proc| {
+        let client = cx.client(&proc)?;
+        match (client.stage, client.pid) {
+            (Stage::Registered, 0) => Some(format!("{} has not connected", proc.rank)),
+            (Stage::Registered, pid) => Some(format!("{} is pid {pid}, has not connected", proc.rank)),
+            (_, 0) => None,
+            (_, pid) => Some(format!("{} is pid {pid}", proc.rank)),
+        }
+    });
+    let about: Vec<_> = about.collect();
+    if about.is_empty() { String::new() } else { format!(" ({})", about.join("; ")) }
 }
 
 fn listed(ranks: &Ranks) -> String {

@@ -30,6 +30,8 @@ pub(super) struct Rounds {
 #[derive(Debug)]
 pub(super) struct Round {
     pub(super) id: u64,
+    /// When its first participant entered.
+    pub(super) since: Instant,
     pub(super) entered: Ranks,
     pub(super) waiting: Vec<ReplyTo>,
     pub(super) directives: Directives,
@@ -84,9 +86,10 @@ impl Terms {
 }
 
 impl Round {
-    fn new(id: u64) -> Self {
+    fn new(id: u64, since: Instant) -> Self {
         Self {
             id,
+            since,
             entered: Ranks::new(),
             waiting: Vec::new(),
             directives: Directives::new(),
@@ -128,18 +131,23 @@ impl Rounds {
         self.queues.is_empty() && self.signatures.is_empty() && self.shares.is_empty()
     }
 
+    /// All rounds.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Signature, &Round)> {
+        self.queues.iter().flat_map(|(signature, queue)| queue.iter().map(move |round| (signature, round)))
+    }
+
     /// The rounds of these participants, the earliest first.
     pub(super) fn queue(&self, signature: &Signature) -> &[Round] {
         self.queues.get(signature).map_or(&[], Vec::as_slice)
     }
 
     /// The round of these participants at a place in their queue; the place after the last one opens a new round.
-    pub(super) fn at(&mut self, signature: &Signature, place: usize) -> &mut Round {
+    pub(super) fn at(&mut self, signature: &Signature, place: usize, now: Instant) -> &mut Round {
         let queue = self.queues.entry(signature.clone()).or_default();
         if place >= queue.len() {
             let id = self.next.next();
             self.signatures.insert(id, signature.clone());
-            queue.push(Round::new(id));
+            queue.push(Round::new(id, now));
         }
         let last = queue.len() - 1;
         &mut queue[place.min(last)]

@@ -31,6 +31,15 @@ impl Operation {
         }
     }
 
+    /// The id by which processes name it, if they do.
+    pub(super) fn about(&self) -> Option<String> {
+        match self {
+            Self::Fence => None,
+            Self::Connect(id) | Self::Disconnect(id) => id.clone(),
+            Self::Construct(group) | Self::Destruct(group) => Some(group.to_string()),
+        }
+    }
+
     /// The upcall by which the host carries it to other nodes.
     pub(super) const fn upcall(&self) -> Upcall {
         match self {

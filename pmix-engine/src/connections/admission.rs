@@ -100,8 +100,9 @@ pub(crate) fn on_client_admitted(conn: ConnId, result: Result<(), Failure>, cx: 
     client.stage = Stage::Connected;
     client.departed = None;
     job.departed.remove(proc.rank);
-    if client.pid == 0 {
-        client.pid = pid.unwrap_or(0);
+    // of the process itself, not of one that it has forked
+    if client.conns.len() == 1 || client.pid == 0 {
+        client.pid = pid.unwrap_or(client.pid);
     }
     let welcome = Welcome::new(proc, cx.config.server.clone(), cx.config.hostname.clone());
     cx.stats.connections += 1;

@@ -102,6 +102,19 @@ impl Forwards {
         self.pending.is_empty() && self.left.is_empty()
     }
 
+    /// When a request times out.
+    pub(crate) fn deadline(&self, upcall: UpcallId) -> Option<Instant> {
+        self.pending.get(&upcall)?.deadline
+    }
+
+    /// The keys of a lookup.
+    pub(crate) fn about(&self, upcall: UpcallId) -> Option<String> {
+        match &self.pending.get(&upcall)?.form {
+            Form::Found(keys) => Some(keys.iter().map(KeyName::as_str).collect::<Vec<_>>().join(", ")),
+            _ => None,
+        }
+    }
+
     pub(crate) fn on_abort(&mut self, asked: Asked, abort: Abort, cx: &mut Context) {
         self.pass_up(asked, Ok(UpcallRequest::Abort(abort)), Form::Done, cx);
     }
@@ -258,8 +271,8 @@ impl Forwards {
             left.add(*upcall, uid, held.bytes);
             true
         });
-        for (upcall, owner) in &cx.upcalls {
-            if matches!(owner, Owner::Answer(to) if to.conn == conn) {
+        for (upcall, held) in &cx.upcalls {
+            if matches!(held.owner, Owner::Answer(to) if to.conn == conn) {
                 self.left.add(*upcall, uid, 0);
             }
         }

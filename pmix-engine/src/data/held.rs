@@ -1,7 +1,10 @@
 //! Data that other nodes fetch from this one (direct modex).
 
+use std::time::Instant;
+
 use bytes::Bytes;
 use pmix_types::message::Failure;
+use pmix_types::why::Wait;
 use pmix_types::{Directives, KeyName, Nspace, ProcId, Rank, Status, keys};
 
 use super::look::modex_of;
@@ -19,6 +22,7 @@ pub(super) struct HeldRequests(Vec<Held>);
 #[derive(Debug)]
 struct Held {
     call: CallId,
+    since: Option<Instant>,
     proc: ProcId,
     key: Option<KeyName>,
 }
@@ -41,7 +45,7 @@ impl HeldRequests {
             Err(error) => return returns(call, Err(error.into()), cx),
         };
         let key = key.and_then(|key| KeyName::new(key).ok());
-        let held = Held { call, proc, key };
+        let held = Held { call, since: cx.now, proc, key };
         match held.answer(cx) {
             Some(result) => returns(call, result, cx),
             None if self.0.len() >= MAX_HELD => {
@@ -52,6 +56,15 @@ impl HeldRequests {
             }
             None => self.0.push(held),
         }
+    }
+
+    pub(super) fn waits<'a>(&'a self, cx: &'a Context) -> impl Iterator<Item = Wait> + 'a {
+        self.0.iter().map(|held| {
+            let mut wait = cx.wait(held.call.0, "get of another node", held.since);
+            wait.about = held.key.as_ref().map(KeyName::to_string);
+            wait.missing.insert(&held.proc);
+            wait
+        })
     }
 
     /// Answers those that can be answered now.

@@ -8,6 +8,7 @@ mod pending;
 
 use pmix_types::job::JobData;
 use pmix_types::message::{Failure, Get, GetReply, ProcData, PutEntry, Reply};
+use pmix_types::why::Wait;
 use pmix_types::{Directives, Memory, Nspace, ProcId, Rank, Scope, Status, Supported};
 
 use crate::context::Context;
@@ -41,6 +42,12 @@ impl Data {
     /// Requests of other nodes that wait.
     pub(crate) const fn held(&self) -> usize {
         self.held.len()
+    }
+
+    /// Gets of processes here, and requests of other nodes for data of processes here.
+    pub(crate) fn waits<'a>(&'a self, cx: &'a Context) -> impl Iterator<Item = Wait> + 'a {
+        let gets = self.gets.iter().map(|(number, get)| get.wait(number, cx));
+        gets.chain(self.held.waits(cx))
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use pmix_types::message::{Failure, Get};
+use pmix_types::why::Wait;
 use pmix_types::{Directives, KeyName, ProcId, Rank, Scope, Status, keys};
 
 use crate::Asked;
+use crate::context::Context;
 use crate::ids::{Counter, ReplyTo};
 use crate::timers::deadline;
 
@@ -17,6 +19,8 @@ pub(crate) type FetchKey = (ProcId, Option<KeyName>);
 #[derive(Debug)]
 pub(super) struct PendingGet {
     pub(super) to: ReplyTo,
+    /// When it was requested.
+    pub(super) since: Instant,
     pub(super) asker: ProcId,
     /// Its user.
     pub(super) uid: u32,
@@ -54,6 +58,7 @@ impl PendingGet {
         }
         Ok(Self {
             to,
+            since: at,
             asker: by.proc,
             uid: by.uid,
             target,
@@ -65,6 +70,17 @@ impl PendingGet {
             directives,
             fetch: None,
         })
+    }
+
+    pub(super) fn wait(&self, number: u64, cx: &Context) -> Wait {
+        let mut wait = cx.wait(number, "get", Some(self.since));
+        wait.about = self.key.as_ref().map(KeyName::to_string);
+        wait.left = cx.left(self.deadline);
+        wait.expected.insert(&self.asker);
+        wait.arrived.insert(&self.asker);
+        wait.missing.insert(&self.target);
+        wait.at_host = self.fetch.is_some();
+        wait
     }
 
     pub(super) fn is_job_level(&self) -> bool {
@@ -97,6 +113,10 @@ impl PendingGets {
             }
         }
         Some(get)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, &PendingGet)> {
+        self.all.iter().map(|(number, get)| (*number, get))
     }
 
     /// Those that ask for data of a process.

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pmix_types::message::Failure;
+use pmix_types::why::Wait;
 use pmix_types::{DataArray, Directives, Event, Info, Key, Nspace, ProcId, Status, keys};
 
 use crate::Asked;
 use crate::collective::{Collectives, Lower};
 use crate::context::Context;
 use crate::ids::Counter;
-use crate::participants::Members;
+use crate::participants::{Members, named_procs};
 use crate::timers::Timer;
 
 /// Directives of a leader that hold on all nodes, and for another leader that takes its place.
@@ -87,6 +88,33 @@ impl Invites {
     /// Requests that wait.
     pub(crate) fn waiting(&self) -> usize {
         self.sent.len() + self.received.values().filter(|received| received.join.is_some()).count()
+    }
+
+    /// Invitations that are not answered by all, and processes that have accepted one.
+    pub(crate) fn waits<'a>(&'a self, cx: &'a Context) -> impl Iterator<Item = Wait> + 'a {
+        let sent = self.sent.iter().map(|(id, sent)| {
+            let mut wait = cx.wait(sent.number, "group invite", Some(sent.asked.at));
+            wait.about = Some(id.to_string());
+            wait.left = cx.left(sent.deadline);
+            wait.expected = sent.order.iter().collect();
+            wait.missing = named_procs(&sent.open).iter().collect();
+            wait.excused = sent.lost.iter().collect();
+            wait.arrived = wait.expected.clone();
+            wait.arrived.remove_all(&wait.missing);
+            wait.arrived.remove_all(&wait.excused);
+            wait
+        });
+        let joins = self.received.iter().filter_map(|((id, proc), received)| {
+            let join = received.join.as_ref()?;
+            let mut wait = cx.wait(join.number, "group join", Some(join.asked.at));
+            wait.about = Some(id.to_string());
+            wait.left = cx.left(join.deadline);
+            wait.expected.insert(proc);
+            wait.arrived.insert(proc);
+            wait.missing.insert(&received.leader);
+            Some(wait)
+        });
+        sent.chain(joins)
     }
 
     /// Keeps an invitation that is sent. Until it has ended no other group can have its id.

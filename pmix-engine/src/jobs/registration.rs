@@ -75,6 +75,19 @@ pub(crate) fn adopt(data: JobData, cx: &mut Context) {
     job.data = Arc::new(data);
 }
 
+/// The host has started a process. Once it has connected, the pid that the kernel reports counts; on the native wire it reports
+/// none.
+pub(crate) fn client_started(proc: &ProcId, pid: i32, cx: &mut Context) -> Result<(), Failure> {
+    let Some(client) = cx.client_mut(proc) else {
+        let message = format!("client_started of {proc}: it is not registered");
+        return Err(Failure::new(Status::ERR_NOT_FOUND, message));
+    };
+    if client.conns.is_empty() || client.pid == 0 {
+        client.pid = pid;
+    }
+    Ok(())
+}
+
 /// A process that may connect. Its namespace may be registered later.
 pub(crate) fn register_client(
     proc: &ProcId,

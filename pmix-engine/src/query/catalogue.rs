@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use pmix_types::message::Failure;
-use pmix_types::{AttributeLevel, Directives, Info, Key, Status, keys};
+use pmix_types::{AttributeLevel, Directives, Info, Key, Status, keys, why};
 
 /// A key of queries as the Standard describes it.
 struct Entry {
@@ -51,6 +51,9 @@ const CATALOGUE: &[Entry] = &[
         takes: &[NSPACE, keys::RANK.name(), keys::PROCID.name(), keys::QUERY_REPORT_AVG.name()],
         ..own(&keys::QUERY_MEMORY_USAGE)
     },
+    Entry { takes: &[NSPACE], ..own(&why::WAITS) },
+    own(&why::RECORD),
+    Entry { takes: PROCESS, ..own(&why::LOOKS) },
     own(&keys::QUERY_NUM_PSETS),
     own(&keys::QUERY_PSET_NAMES),
     Entry { needs: &[keys::PSET_NAME.name()], ..own(&keys::QUERY_PSET_MEMBERSHIP) },

@@ -5,7 +5,7 @@
 
 mod catalogue;
 mod known;
-mod memory;
+mod measured;
 mod own;
 mod qualifiers;
 mod question;
@@ -14,7 +14,7 @@ mod table;
 use std::collections::BTreeMap;
 
 use pmix_types::message::{Failure, Reply};
-use pmix_types::{Directives, KeyName, ProcId, Query, Status, keys};
+use pmix_types::{Directives, KeyName, Query, Status, keys};
 
 use super::context::{Context, Owner};
 use super::upcall::{QueryRequest, Upcall};
@@ -22,8 +22,9 @@ use super::users::push_identity;
 use super::{Answer, Asked, Command, ConnId, UpcallId, UpcallRequest};
 pub(super) use catalogue::qualifiers_of_queries;
 use known::Known;
-pub(super) use known::Sources;
-use memory::{Measured, measured_procs};
+pub(super) use known::{Sources, Waiting};
+use measured::{Measured, to_measure};
+pub(super) use measured::{measure_for, on_measured};
 use question::{Outcome, Question, Questions, says};
 
 /// Queries that wait for the host or the driver.
@@ -40,8 +41,8 @@ struct Pending {
 #[derive(Debug)]
 enum AskedOf {
     Host,
-    /// The driver, for the memory of these processes, by their pids.
-    Driver(Vec<(ProcId, i32)>),
+    /// The driver, for what the kernel says of processes.
+    Driver,
 }
 
 impl Queries {
@@ -70,7 +71,7 @@ impl Queries {
         let known = Known { cx, sources };
         for question in &mut questions.asked {
             if catalogue::deny_strange(&question.query.qualifiers).is_ok() {
-                question.settle(|key, query| known.library_answer(key, query));
+                question.settle(|key, query| known.library_answer(key, query, &questions.asker));
             }
         }
         self.ask_host(questions, sources, cx);
@@ -103,26 +104,18 @@ impl Queries {
                 questions.take_answer(result);
                 self.measure(questions, sources, cx);
             }
-            AskedOf::Driver(subjects) => {
-                let bytes = match result {
-                    Ok(Answer::Memory(bytes)) => bytes,
-                    _ => Vec::new(),
-                };
-                let measured = Measured::new(&cx.config.server, subjects, bytes);
-                complete(questions, &measured, sources, cx);
-            }
+            AskedOf::Driver => complete(questions, &Measured::new(result), sources, cx),
         }
     }
 
-    /// Has the driver measure the memory of processes, if a query asks for that and the host has not answered it.
+    /// Has the driver ask the kernel about processes, if a query asks for that and the host has not answered it.
     fn measure(&mut self, questions: Questions, sources: Sources<'_>, cx: &mut Context) {
-        let Some(subjects) = measured_procs(&questions, cx) else {
+        let Some(procs) = to_measure(&questions, cx) else {
             return complete(questions, &Measured::default(), sources, cx);
         };
-        let pids = subjects.iter().map(|(_, pid)| *pid).collect();
         let id = cx.number_upcall(Owner::Query(questions.to));
-        self.0.insert(id, Pending { questions, asked: AskedOf::Driver(subjects) });
-        cx.out.push(Command::Measure { id, pids });
+        self.0.insert(id, Pending { questions, asked: AskedOf::Driver });
+        cx.out.push(Command::Measure { id, procs });
     }
 }
 

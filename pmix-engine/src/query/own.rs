@@ -2,19 +2,20 @@
 
 use pmix_types::job::{Requester, target_of};
 use pmix_types::message::Failure;
-use pmix_types::{DataArray, Directives, Info, KeyName, ProcId, Query, Rank, Value, keys};
+use pmix_types::why::Wait;
+use pmix_types::{DataArray, Directives, Info, KeyName, ProcId, Query, Rank, Status, Value, keys, why};
 
 use super::catalogue;
 use super::known::Known;
-use super::memory::Measured;
+use super::measured::Measured;
 use super::qualifiers::{all, joined, readings};
 use super::question::{Outcome, says};
 use crate::Caller;
 use crate::jobs::{Job, unknown_nspace};
 
 impl Known<'_> {
-    /// Answers about the library itself, which the host is not asked for.
-    pub(super) fn library_answer(&self, key: &KeyName, query: &Query) -> Outcome {
+    /// Answers about the library and this server itself, which the host is not asked for.
+    pub(super) fn library_answer(&self, key: &KeyName, query: &Query, asker: &Caller) -> Outcome {
         if says(&query.qualifiers, keys::QUERY_SUPPORTED_QUALIFIERS.name()) {
             return match catalogue::qualifiers_of(key) {
                 Some(qualifiers) => Outcome::Found(qualifiers.join(",").into()),
@@ -30,9 +31,22 @@ impl Known<'_> {
         let name = key.as_str();
         if name == keys::QUERY_SUPPORTED_KEYS.name() {
             Outcome::Found(catalogue::own_keys().collect::<Vec<_>>().join(",").into())
+        } else if name == why::RECORD.name() {
+            self.record(asker)
         } else {
             Query::answer_of_library(name).map_or(Outcome::Open, |answer| Outcome::Found(answer.into()))
         }
+    }
+
+    /// The flight recorder, which tells of the jobs of all users.
+    fn record(&self, asker: &Caller) -> Outcome {
+        if !self.cx.config.trusts(asker.uid) {
+            let message =
+                format!("the record is for the user of the server and root, not for uid {}", asker.uid);
+            return Outcome::Failed(Failure::new(Status::ERR_NO_PERMISSIONS, message));
+        }
+        let waits = self.sources.waits.all(self.cx);
+        Outcome::Found(self.sources.recorder.text(self.cx.now, &self.cx.config, &waits).into())
     }
 
     /// What the server knows of a key; `None` for nothing.
@@ -58,6 +72,10 @@ impl Known<'_> {
             self.proc_table(asker, qualifiers)
         } else if name == keys::QUERY_LOCAL_PROC_TABLE.name() {
             self.local_proc_table(asker, qualifiers)
+        } else if name == why::WAITS.name() {
+            self.waits(asker, qualifiers)
+        } else if name == why::LOOKS.name() {
+            self.looks(asker, qualifiers, measured)
         } else if name == keys::QUERY_MEMORY_USAGE.name() {
             self.memory_usage(asker, qualifiers, measured)
         } else if catalogue::is_of_jobs(name) {
@@ -87,6 +105,21 @@ impl Known<'_> {
             }
         }
         Ok(Some(DataArray::Info(infos).into()))
+    }
+
+    /// What waits here, of those namespaces that are named, if any are. Who may not see one that takes part hears
+    /// nothing of it.
+    fn waits(&self, asker: &Caller, qualifiers: &Directives) -> Result<Option<Value>, Failure> {
+        let named: Vec<String> = all(qualifiers, &keys::NSPACE.text())?;
+        if let Some(strange) = named.iter().find(|nspace| self.cx.visible_job(asker, nspace).is_err()) {
+            return Err(unknown_nspace(strange));
+        }
+        let mut waits = self.sources.waits.all(self.cx);
+        waits.retain(|wait| {
+            let mut nspaces = wait.nspaces();
+            nspaces.all(|nspace| self.cx.may_see(&asker.proc, asker.uid, nspace)) && wait.is_of(&named)
+        });
+        Ok(Some(Wait::write_all(&waits)))
     }
 
     /// A value of a session, job, application, node or process; of the asker's own job if none is named.

@@ -355,7 +355,7 @@ fn sec_02_gen_13_the_host_decides_on_a_tool_by_what_the_system_says() {
     let mut t = Harness::new([Upcall::ToolConnected]);
     let mut hello = Hello::new(Identity::Tool(Some(proc("tool", 3))), Pid(7));
     hello.directives = Directives::new().with(&keys::USERID, 0u32).with(&keys::HOSTNAME, "there");
-    let conn = ConnId(4);
+    let conn = ConnId(1000);
     t.feed(Input::Hello { conn, peer: PeerCred { uid: 5, gid: Some(6), pid: None }, hello });
     let (id, caller, request) = t.upcall();
     assert_same(&caller, &Caller { proc: proc("tool", 3), uid: 5, gid: Some(6), object: None });

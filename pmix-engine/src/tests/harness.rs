@@ -18,8 +18,8 @@ use pmix_types::{
 use super::super::ids::ReplyTo;
 use super::super::upcall::{Capabilities, HostObject, Upcall};
 use super::super::{
-    Answer, CallId, CallValue, Caller, Codec, Command, Config, ConnId, Engine, HostCall, Input, PeerCred,
-    RequestId, UpcallId, UpcallRequest,
+    Answer, CallId, CallValue, Caller, Clock, Codec, Command, Config, ConnId, Engine, HostCall, Input,
+    PeerCred, Recording, RequestId, UpcallId, UpcallRequest,
 };
 
 /// The node of the engine under test.
@@ -55,6 +55,22 @@ impl Codec for Protobuf {
     fn decode_job(&self, blob: Bytes) -> Result<JobData, String> {
         pmix_proto::decode_job(blob).map_err(|error| error.to_string())
     }
+}
+
+/// What the flight recorder keeps here.
+pub(super) const RECORDED: usize = 40;
+
+#[derive(Debug)]
+struct InOneWord;
+
+impl Clock for InOneWord {
+    fn tell(&self, at: Instant) -> String {
+        format!("{at:?}").replace(' ', "")
+    }
+}
+
+pub(super) fn recording(entries: usize) -> Recording {
+    Recording { entries, pid: 4711, clock: &InOneWord }
 }
 
 /// A connected process.
@@ -215,7 +231,11 @@ impl Harness {
     }
 
     pub(super) fn with_config(config: Config) -> Self {
-        let engine = Engine::new(config);
+        Self::with_record(config, RECORDED)
+    }
+
+    pub(super) fn with_record(config: Config, entries: usize) -> Self {
+        let engine = Engine::new(config).with_record(recording(entries));
         Self { engine, now: Instant::now(), out: VecDeque::new(), next: 0, finished: false }
     }
 
@@ -246,6 +266,7 @@ impl Harness {
         let mut out = Vec::new();
         self.engine.handle(self.now, input, &mut out);
         self.out.extend(out);
+        self.engine.recorder.check(&self.engine.cx);
     }
 
     #[track_caller]
@@ -368,6 +389,7 @@ impl Harness {
         let mut out = Vec::new();
         self.engine.handle_timeout(self.now, &mut out);
         self.out.extend(out);
+        self.engine.recorder.check(&self.engine.cx);
         assert!(self.engine.next_timeout().is_none_or(|at| at > self.now));
     }
 

@@ -1,7 +1,8 @@
 //! Queries that the host answers, or the driver.
 
 use pmix_types::message::{QueryReply, Reply, Request};
-use pmix_types::{DataArray, Directives, Info, Query, Status, keys};
+use pmix_types::why::ProcLook;
+use pmix_types::{DataArray, Directives, Info, Pid, Query, Status, keys};
 
 use super::super::upcall::{QueryRequest, QueryResults, Upcall};
 use super::super::{Answer, Caller, Command, UpcallId, UpcallRequest};
@@ -176,9 +177,9 @@ fn qry_10_a_host_that_refuses_is_not_gone_around() {
 }
 
 #[track_caller]
-fn measure(t: &mut Harness) -> (UpcallId, Vec<i32>) {
+pub(super) fn measure(t: &mut Harness) -> (UpcallId, Vec<ProcLook>) {
     match t.next() {
-        Command::Measure { id, pids } => (id, pids),
+        Command::Measure { id, procs } => (id, procs),
         other => panic!("expected a measurement, not {other:?}"),
     }
 }
@@ -204,17 +205,18 @@ fn memory_is_measured_outside_and_told_by_process() {
         ),
     ] {
         let to = t.ask(&peers[0], Request::Query(vec![query]));
-        let (id, pids) = measure(&mut t);
-        assert_eq!(pids.len(), 3, "{pids:?}");
-        assert_eq!(pids[0], 0);
-        t.answer(id, Ok(Answer::Memory(vec![Some(9 * MEGABYTE), Some(2 * MEGABYTE), Some(4 * MEGABYTE)])));
+        let (id, mut procs) = measure(&mut t);
+        assert_eq!(procs.len(), 3, "{procs:?}");
+        assert_eq!(procs[0].pid, Pid(0));
+        procs.iter_mut().zip([9, 2, 4]).for_each(|(look, megabytes)| look.rss = megabytes * MEGABYTE);
+        t.answer(id, Ok(Answer::Looks(procs)));
         let Reply::Query(reply) = t.ok(to) else { panic!() };
         assert_eq!(the_only(&reply), DataArray::Info(expected).into());
     }
     // one that is gone by then is left out, and an asker that is gone is forgotten
     let to = t.ask(&peers[0], Request::Query(vec![ask()]));
     let (id, _) = measure(&mut t);
-    t.answer(id, Ok(Answer::Memory(vec![None, None, None])));
+    t.answer(id, Ok(Answer::Looks(Vec::new())));
     t.fails(to, Status::ERR_NOT_FOUND);
     t.ask(&peers[0], Request::Query(vec![ask()]));
     let (id, _) = measure(&mut t);

@@ -4,6 +4,7 @@ use pmix_types::job::JobSpec;
 use pmix_types::message::{
     Connect, GroupConstruct, GroupInvite, Identity, Monitor, Push, Reply, Request, ResolvePeers, Spawn,
 };
+use pmix_types::why::{LOOKS, ProcLook};
 use pmix_types::{
     App, DataArray, DataRange, Directives, Event, Info, Nspace, ProcId, Query, Rank, Scope, Status, Value,
     keys,
@@ -191,14 +192,38 @@ fn qry_10_memory_of_the_server_and_of_others_is_not_told() {
     let query = || Request::Query(vec![Query::new(&keys::QUERY_MEMORY_USAGE)]);
     for (peer, procs, has_server) in [(&s.alice, 2, false), (&s.bob, 1, false), (&s.root, 4, true)] {
         let to = s.t.ask(peer, query());
-        let Command::Measure { id, pids } = s.t.next() else { panic!() };
-        s.t.answer(id, Ok(Answer::Memory(vec![Some(1 << 20); pids.len()])));
+        let Command::Measure { id, procs: mut looks } = s.t.next() else { panic!() };
+        looks.iter_mut().for_each(|look| look.rss = 1 << 20);
+        s.t.answer(id, Ok(Answer::Looks(looks)));
         let Reply::Query(reply) = s.t.ok(to) else { panic!() };
         let value = &reply.results[0].value.as_infos().unwrap()[0].value;
         let count = |key: &str| value.as_infos().unwrap().iter().filter(|info| *info.key == *key).count();
         assert_eq!(count(keys::PROC_INFO_ARRAY.name()), procs);
         assert_eq!(count(keys::DAEMON_MEMORY.name()) == 1, has_server);
     }
+    s.t.finish();
+}
+
+#[test]
+fn qry_10_what_processes_of_others_do_is_not_told() {
+    let mut s = Scene::new([]);
+    let bobs = || Query::new(&LOOKS).qualifier(&keys::PROCID, proc("bobs", 0));
+    for (peer, sees) in [(&s.alice, false), (&s.bob, true), (&s.root, true)] {
+        let to = s.t.ask(peer, Request::Query(vec![bobs()]));
+        let Command::Measure { id, procs } = s.t.next() else { panic!() };
+        s.t.answer(id, Ok(Answer::Looks(procs)));
+        let Reply::Query(reply) = s.t.ok(to) else { panic!() };
+        let answer = reply.results[0].value.as_infos().unwrap().iter().find(|info| info.is(&LOOKS));
+        let looks = ProcLook::read_all(&answer.unwrap().value);
+        assert_eq!(looks.iter().any(|look| look.proc == proc("bobs", 0)), sees, "{}", peer.proc);
+        assert!(sees || looks.is_empty());
+    }
+    let to =
+        s.t.ask(&s.alice, Request::Query(vec![Query::new(&LOOKS).qualifier(&keys::NSPACE.text(), "bobs")]));
+    let Command::Measure { id, procs } = s.t.next() else { panic!() };
+    assert_eq!(procs, [], "the kernel is not even asked");
+    s.t.answer(id, Ok(Answer::Looks(procs)));
+    s.t.fails(to, Status::ERR_INVALID_NAMESPACE);
     s.t.finish();
 }
 

@@ -15,6 +15,7 @@ pub use pmix_types::message::{
     Abort, Allocate, Credential, Fabric, IofPull, IofPush, JobControl, Log, Lookup, Monitor, Publish,
     RegisterEvents, ResourceBlock, SessionControl, Spawn, Unpublish, ValidateCredential,
 };
+use pmix_types::why::ProcLook;
 pub use pmix_types::{Directives, Event};
 use pmix_types::{GroupOperation, Info, KeyName, Nspace, Pdata, ProcId, Query, Rank, Status};
 
@@ -454,8 +455,8 @@ answers! {
     /// Data for other servers, or from them.
     Blob(Bytes),
     Query(QueryResults),
-    /// Resident bytes of each process; `None` for one that is gone.
-    Memory(Vec<Option<u64>>),
+    /// What the kernel says of processes; those that are gone are left out.
+    Looks(Vec<ProcLook>),
     /// The state of a file; `None` if it does not exist or cannot be accessed.
     File(Option<FileState>),
     Identity(ProcId),

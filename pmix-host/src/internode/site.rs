@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use bytes::Bytes;
 use pmix_server::ServerHandle;
@@ -86,6 +87,24 @@ impl Site {
             }
             () = cx.cancelled() => Err(Status::ERR_TIMEOUT.into()),
         }
+    }
+
+    /// Asks the host of another node, and waits no longer than this for its reply.
+    ///
+    /// # Errors
+    /// `ERR_TIMEOUT` after that time, `ERR_UNREACH` if it cannot be reached, and what it answers.
+    pub(crate) async fn ask_within(
+        &self,
+        limit: Duration,
+        node: &str,
+        request: &PeerRequest,
+    ) -> Result<PeerReply, Failure> {
+        let late = |_| {
+            let message = format!("the host of node {node} has not answered within {} ms", limit.as_millis());
+            Failure::new(Status::ERR_TIMEOUT, message)
+        };
+        let reply = tokio::time::timeout(limit, self.tell(node, request)).await.map_err(late)?;
+        decode_reply(reply.map_err(|error| Failure::new(Status::ERR_UNREACH, error.to_string()))?)
     }
 
     /// Sends a request to the host of another node and returns its reply as it came.

@@ -1,5 +1,6 @@
 //! A node whose server is in this process.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -12,6 +13,7 @@ use pmix_types::{Directives, Event, IofChannels, Nspace, ProcId};
 use super::directories;
 use super::error::StartError;
 use super::node::{Node, ProcEnvironment};
+use super::record::RecordFiles;
 use crate::internode::Site;
 use crate::publish::Publishing;
 
@@ -19,11 +21,12 @@ use crate::publish::Publishing;
 pub(crate) struct LocalNode {
     site: Arc<Site>,
     published: Arc<Publishing>,
+    records: Arc<RecordFiles>,
 }
 
 impl LocalNode {
-    pub(crate) fn new(site: Arc<Site>, published: Arc<Publishing>) -> Self {
-        Self { site, published }
+    pub(crate) fn new(site: Arc<Site>, published: Arc<Publishing>, records: Arc<RecordFiles>) -> Self {
+        Self { site, published, records }
     }
 }
 
@@ -65,6 +68,12 @@ impl Node for LocalNode {
         directories::work_dir(self.site.server()?, number, user).await
     }
 
+    async fn proc_started(&self, proc: &ProcId, pid: i32) {
+        if let Ok(server) = self.site.server() {
+            let _ = server.client_started(proc, pid).await;
+        }
+    }
+
     async fn proc_ended(&self, proc: &ProcId, reason: String) {
         if let Ok(server) = self.site.server() {
             let _ = server.client_ended(proc, reason).await;
@@ -77,6 +86,10 @@ impl Node for LocalNode {
             directories::remove(server, number).await;
         }
         self.published.forget_job(nspace);
+    }
+
+    async fn keep_record(&self, nspace: &Nspace, why: &str) -> Option<PathBuf> {
+        self.records.write(self.site.server().ok()?, nspace, why).await
     }
 
     async fn notify(&self, event: &Event) {

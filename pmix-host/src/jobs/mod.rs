@@ -13,6 +13,7 @@ mod outcome;
 mod output;
 mod places;
 mod plan;
+mod record;
 mod report;
 mod requests;
 mod running;
@@ -23,6 +24,7 @@ mod table;
 
 pub use self::environment::environment;
 pub use self::error::StartError;
+pub use self::record::Records;
 pub use self::report::{JobOutcome, JobReport, JobStart, OnFailure};
 pub use self::running::RunningJob;
 
@@ -30,6 +32,7 @@ pub(crate) use self::cluster::Cluster;
 pub(crate) use self::control::{Act, Control};
 pub(crate) use self::local::LocalNode;
 pub(crate) use self::node::Node;
+pub(crate) use self::record::RecordFiles;
 pub(crate) use self::start::Jobs;
 #[cfg(test)]
 pub(crate) use self::table::Forwarding;

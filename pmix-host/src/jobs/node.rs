@@ -1,6 +1,7 @@
 //! The nodes that jobs run on, as their host sees them.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -36,12 +37,18 @@ pub(crate) trait Node: Send + Sync {
     /// Makes the working directory for processes that are to start in the session's directory.
     async fn work_dir(&self, number: u32, user: Option<&Account>) -> HostResult<String>;
 
+    /// A process there has started.
+    async fn proc_started(&self, proc: &ProcId, pid: i32);
+
     /// A process there has ended. When this returns, the host has been told of all connections that were lost before.
     async fn proc_ended(&self, proc: &ProcId, reason: String);
 
     /// Removes a job with its directory, and data that its processes have published for no longer than the job. Does
     /// nothing if the job is unknown.
     async fn end_job(&self, number: u32, nspace: &Nspace);
+
+    /// Writes down what its server has on record, because of a job; returns the file, if there is one.
+    async fn keep_record(&self, nspace: &Nspace, why: &str) -> Option<PathBuf>;
 
     /// Notifies the processes and tools there of an event.
     async fn notify(&self, event: &Event);
@@ -114,6 +121,15 @@ impl Nodes {
         for node in self.0.values() {
             node.end_job(number, nspace).await;
         }
+    }
+
+    /// The records of all nodes, by their names.
+    pub(crate) async fn keep_records(&self, nspace: &Nspace, why: &str) -> Vec<(String, PathBuf)> {
+        let mut files = Vec::new();
+        for (name, node) in &self.0 {
+            files.extend(node.keep_record(nspace, why).await.map(|file| (name.clone(), file)));
+        }
+        files
     }
 
     pub(crate) async fn notify(&self, event: &Event) {

@@ -1,5 +1,6 @@
 //! Jobs as their owners see them: how they start, what happens in them, how they end.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use pmix_types::{App, Directives, IofChannels, Nspace, ProcId, ProcInfo, Rank, Status};
@@ -135,6 +136,14 @@ pub enum JobReport {
         program: String,
         /// How it ended.
         exit: ProcExit,
+    },
+    /// The job fails or is ended early: what the server of a node had on record then has been written to a file. Comes once
+    /// for each node, if [`Records`](crate::Records) says so.
+    Recorded {
+        /// The node.
+        node: String,
+        /// The file.
+        file: PathBuf,
     },
     /// All processes have ended, and so have the jobs they spawned, whose reports come here too. This is the last
     /// report.

@@ -23,6 +23,9 @@ use crate::{LaunchError, LaunchReport, Launcher, ProcExit};
 /// How long to wait for the first lost process to end, so that its end can be reported.
 const FIRST_TO_FAIL: Duration = Duration::from_secs(1);
 
+/// How long the files of its record may take: they may be on a file system that hangs.
+const RECORDING: Duration = Duration::from_secs(2);
+
 /// Reports that may wait to be read: what holds back a process whose output nobody takes.
 pub(super) const REPORTS: usize = 256;
 
@@ -60,6 +63,8 @@ pub(super) struct Supervisor {
     course: Course,
     /// The event of its end has been sent.
     end_is_told: bool,
+    /// What led to its end is on record.
+    is_recorded: bool,
     /// Jobs that its processes have started and that run.
     children: BTreeMap<Nspace, Child>,
 }
@@ -85,6 +90,7 @@ impl Supervisor {
             announced: BTreeSet::new(),
             course: Course::default(),
             end_is_told: false,
+            is_recorded: false,
             children: BTreeMap::new(),
         }
     }
@@ -128,6 +134,7 @@ impl Supervisor {
                 }
                 () = until(limit_at) => {
                     limit_at = None;
+                    self.record("its time is over", &mut outgoing).await;
                     self.course.timed_out = true;
                     self.course.asked_to_end = true;
                     self.end_all().await;
@@ -135,6 +142,7 @@ impl Supervisor {
                 else => break,
             }
             if !was && self.course.has_failed() {
+                self.record("it has failed", &mut outgoing).await;
                 let now = tokio::time::Instant::now();
                 tell_at = Some(now + FIRST_TO_FAIL);
                 if let OnFailure::End { grace } = self.job.on_failure {
@@ -201,6 +209,7 @@ impl Supervisor {
                     self.lost.insert(0, (first, 0));
                     self.fail(first).await;
                 }
+                self.record("abort was called", out).await;
                 out.push_back(JobReport::Abort { by, status, message });
                 // after a failure it is one of its effects: MPI libraries abort when they hear that a peer is lost
                 if !self.course.has_failed() {
@@ -210,12 +219,12 @@ impl Supervisor {
                 self.end_all().await;
             }
             Control::Order { act, reach } => {
-                if let Err(error) = self.act(None, act, reach).await {
+                if let Err(error) = self.act(None, act, reach, out).await {
                     tracing::warn!(%error, ?act, "cannot signal or end the job");
                 }
             }
             Control::Act { ranks, act, done } => {
-                let acted = self.act(ranks, act, Reach::Connected).await;
+                let acted = self.act(ranks, act, Reach::Connected, out).await;
                 // the requester may be gone, not least because of its request
                 let _ = done.send(acted);
             }
@@ -248,6 +257,9 @@ impl Supervisor {
                         row.state = ProcState::RUNNING;
                     }
                 });
+                if let Some(node) = self.job.plan.node_of(proc.rank).and_then(|node| self.nodes.get(node)) {
+                    node.proc_started(proc, *pid).await;
+                }
             }
             LaunchReport::Output { proc, channel, data } => {
                 let is_kept = output::forward(&self.table, &self.nodes, proc, *channel, data).await;
@@ -392,15 +404,21 @@ impl Supervisor {
         ranks: Option<BTreeSet<Rank>>,
         act: Act,
         reach: Reach,
+        out: &mut Outgoing,
     ) -> Result<(), LaunchError> {
         let mut procs = self.running_procs();
         match &ranks {
             Some(ranks) => procs.retain(|proc| ranks.contains(&proc.rank)),
             None => {
-                self.course.asked_to_end |= match act {
+                let ends = match act {
                     Act::Signal(signal) => [2, 9, 15].contains(&signal),
                     Act::Terminate => true,
                 };
+                // what a parent's end does to its children is on record with the parent
+                if ends && self.job.parent.is_none() {
+                    self.record("it is told to end", out).await;
+                }
+                self.course.asked_to_end |= ends;
                 self.tell_children(act, reach);
             }
         }
@@ -408,6 +426,22 @@ impl Supervisor {
             _ if procs.is_empty() => Ok(()),
             Act::Signal(signal) => self.launcher.signal(&procs, signal).await,
             Act::Terminate => self.launcher.terminate(&procs).await,
+        }
+    }
+
+    /// Has all nodes write down what led to the end of the job, before that is done which ends it.
+    async fn record(&mut self, why: &str, out: &mut Outgoing) {
+        if std::mem::replace(&mut self.is_recorded, true) {
+            return;
+        }
+        let records = self.nodes.keep_records(&self.job.nspace, why);
+        match tokio::time::timeout(RECORDING, records).await {
+            Ok(files) => {
+                out.extend(files.into_iter().map(|(node, file)| JobReport::Recorded { node, file }));
+            }
+            Err(_) => {
+                tracing::warn!(nspace = %self.job.nspace, "the record of the job takes too long: nobody waits for it");
+            }
         }
     }
 

@@ -390,10 +390,9 @@ impl World {
                     self.departs(who, Stage::Gone);
                 }
                 Command::Upcall { id, caller, request } => self.upcall(node, id, caller, request),
-                Command::Measure { id, pids } => {
+                Command::Measure { id, .. } => {
                     assert!(self.host.upcalls.insert((node, id)));
-                    let none = pids.iter().map(|_| None).collect();
-                    self.bag.push(Parcel::Reply(node, id, Ok(Answer::Memory(none))));
+                    self.bag.push(Parcel::Reply(node, id, Ok(Answer::Looks(Vec::new()))));
                 }
                 Command::Look { .. } => panic!("nobody asked for files"),
                 Command::CancelUpcall(id) => self.cancelled(node, id),

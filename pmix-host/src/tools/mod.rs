@@ -6,6 +6,7 @@ mod job_control;
 mod log;
 mod query;
 mod syslog;
+mod why;
 
 pub(crate) use self::identity::Identities;
 pub(crate) use self::iof::Forwarder;

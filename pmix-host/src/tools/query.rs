@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use pmix_server::host::{HostError, HostResult, QueryRequest, QueryResults};
+use pmix_types::message::Reply;
 use pmix_types::{DataArray, Directives, Info, Key, KeyName, Query, Value, keys};
 
+use super::why::Why;
 use crate::attributes::QUERY;
 use crate::internode::Site;
 use crate::jobs::{JobEntry, JobTable};
@@ -14,15 +16,17 @@ use crate::user::{User, is_trusted, take_identity};
 pub(crate) struct Queries {
     jobs: Arc<JobTable>,
     site: Arc<Site>,
+    why: Why,
 }
 
 impl Queries {
     pub(crate) fn new(jobs: Arc<JobTable>, site: Arc<Site>) -> Self {
-        Self { jobs, site }
+        let why = Why::new(jobs.clone(), site.clone());
+        Self { jobs, site, why }
     }
 
     /// Other users learn nothing about the jobs of a user.
-    pub(crate) fn answer(&self, requester: &User, mut req: QueryRequest) -> HostResult<QueryResults> {
+    pub(crate) async fn answer(&self, requester: &User, mut req: QueryRequest) -> HostResult<QueryResults> {
         take_identity(&mut req.directives)?;
         req.directives.deny_unprocessed()?;
         for query in &req.queries {
@@ -30,7 +34,7 @@ impl Queries {
         }
         let (mut results, mut missing) = (Vec::new(), false);
         for query in &req.queries {
-            let answers = self.answer_query(requester, query)?;
+            let answers = self.answer_query(requester, query).await?;
             missing |= answers.len() < query.keys.len();
             if !answers.is_empty() {
                 results.push(query.results(answers));
@@ -46,26 +50,32 @@ impl Queries {
         }
     }
 
-    fn answer_query(&self, requester: &User, query: &Query) -> HostResult<Vec<Info>> {
+    /// What the host of another node wants to know of this one's server.
+    pub(crate) async fn answer_peer(&self, queries: &[Query]) -> HostResult<Reply> {
+        let [query] = queries else {
+            return Err(HostError::not_supported("several queries of another node's host at a time"));
+        };
+        self.why.answer_peer(query).await.map(Reply::Query)
+    }
+
+    async fn answer_query(&self, requester: &User, query: &Query) -> HostResult<Vec<Info>> {
         let mut answers = Vec::new();
         for key in &query.keys {
-            let answer = self.answer_key(requester, key, &query.qualifiers)?;
+            let answer = match self.answer_key(requester, key, &query.qualifiers) {
+                None => self.why.answer(requester, key, &query.qualifiers).await?,
+                answer => answer,
+            };
             answers.extend(answer.map(|value| Info::dynamic(key.clone(), value)));
         }
         Ok(answers)
     }
 
     /// `None` for what the server answers: it knows namespaces of jobs that others have started, too.
-    fn answer_key(
-        &self,
-        requester: &User,
-        key: &KeyName,
-        qualifiers: &Directives,
-    ) -> HostResult<Option<Value>> {
+    fn answer_key(&self, requester: &User, key: &KeyName, qualifiers: &Directives) -> Option<Value> {
         let jobs = self.jobs.entries();
         let is_local = **key == *keys::QUERY_LOCAL_PROC_TABLE.name();
         if !is_local && **key != *keys::QUERY_PROC_TABLE.name() {
-            return Ok(None);
+            return None;
         }
         let mut nodes = texts(qualifiers, &keys::HOSTNAME);
         if nodes.is_empty() {
@@ -79,7 +89,7 @@ impl Queries {
             let rows = job.table.iter().filter(|row| !is_local || is_there(row.hostname.as_deref()));
             table.get_or_insert_with(Vec::new).extend(rows.cloned());
         }
-        Ok(table.map(|rows| DataArray::ProcInfo(rows).into()))
+        table.map(|rows| DataArray::ProcInfo(rows).into())
     }
 }
 

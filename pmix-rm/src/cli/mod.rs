@@ -39,6 +39,8 @@ pub(crate) struct Plan {
     pub(crate) reaction: Duration,
     /// Time from a request to end to SIGKILL.
     pub(crate) grace: Duration,
+    /// Directory for what the servers have on record when the job fails.
+    pub(crate) record: Option<PathBuf>,
     pub(crate) json: bool,
     /// Number of simulated nodes; `None` for the local node.
     pub(crate) vnodes: Option<u16>,
@@ -119,7 +121,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cl
     }
     let format = streams.format().map_err(|problem| wrong(ErrorKind::ArgumentConflict, problem))?;
     let Streams { stdin, display, json, report_pid, quiet, verbose, .. } = streams;
-    let End { timeout, reaction, grace } = end;
+    let End { timeout, reaction, grace, record } = end;
     let Setting { app: _, vnodes, native, store, stop_in_init } = setting;
     let plan = Plan {
         apps,
@@ -136,6 +138,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cl
         timeout,
         reaction,
         grace,
+        record,
         json,
         vnodes,
         native: native.into(),

@@ -137,6 +137,10 @@ pub(super) struct End {
         long, value_name = "SECONDS", allow_negative_numbers = true, default_value = "5", value_parser = parse_seconds
     )]
     pub(super) grace: Duration,
+
+    /// Write what each server has on record to a file in this directory when the job fails or is ended early
+    #[arg(long, value_name = "DIR")]
+    pub(super) record: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -1,13 +1,17 @@
 //! The command line: a file for each subcommand, and what they share.
 
 mod attrs;
+mod doctor;
 mod output;
 mod ps;
 mod qualifier;
 mod query;
+mod record;
 mod release;
 mod render;
 mod selection;
+mod stack;
+mod why;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -28,10 +32,13 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Attrs(attrs::Args),
+    Doctor(doctor::Args),
     Output(output::Args),
     Ps(ps::Args),
     Query(query::Args),
     Release(release::Args),
+    Stack(stack::Args),
+    Why(why::Args),
 }
 
 const AFTER_HELP: &str = "\
@@ -101,10 +108,13 @@ fn run(cli: Cli, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
     runtime.block_on(async {
         match cli.command {
             Command::Attrs(args) => attrs::run(args, console).await,
+            Command::Doctor(args) => doctor::run(args, console).await,
             Command::Output(args) => output::run(args, console).await,
             Command::Ps(args) => ps::run(args, console).await,
             Command::Query(args) => query::run(args, console).await,
             Command::Release(args) => release::run(args, console).await,
+            Command::Stack(args) => stack::run(args, console).await,
+            Command::Why(args) => why::run(args, console).await,
         }
     })
 }
@@ -118,6 +128,11 @@ impl Console<'_> {
     fn json(&mut self, report: &impl serde::Serialize) -> io::Result<()> {
         let json = serde_json::to_string_pretty(report)?;
         writeln!(self.out, "{}", escaped_json(&json))
+    }
+
+    /// The same in one line.
+    fn json_line(&mut self, report: &impl serde::Serialize) -> io::Result<()> {
+        writeln!(self.out, "{}", escaped_json(&serde_json::to_string(report)?))
     }
 }
 

@@ -8,6 +8,8 @@ use pmix_tool::types::{DataArray, Info, Value, escaped};
 
 /// The last column of a table gets at least this many characters.
 const NARROWEST: usize = 12;
+/// Other texts that are shortened keep this many.
+const NARROWEST_TEXT: usize = 6;
 const INDENT: usize = 2;
 
 /// Writes a table of plain columns, whose cells are escaped. `right` are the columns with numbers. If a terminal of `width` columns cannot
@@ -29,6 +31,98 @@ pub(super) fn write_table(
         text = layout(header, &rows, right);
     }
     writeln!(out, "{text}")
+}
+
+/// The columns of a table that is made to fit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Columns {
+    pub(super) titles: &'static [&'static str],
+    /// Those with numbers.
+    pub(super) numbers: &'static [usize],
+    /// Those that may lose their middles.
+    pub(super) texts: &'static [usize],
+}
+
+/// Writes a table without the columns in which no row has anything. If a terminal cannot hold it, the `texts` among its
+/// columns lose their middles, the widest first.
+pub(super) fn write_fitted(
+    out: &mut dyn Write,
+    columns: Columns,
+    mut rows: Vec<Vec<String>>,
+    width: Option<usize>,
+) -> io::Result<()> {
+    let Columns { titles: header, numbers: right, texts } = columns;
+    rows.iter_mut().flatten().for_each(|cell| *cell = escaped(cell).to_string());
+    let is_used = |column: &usize| rows.iter().any(|row| row[*column] != "-");
+    let used: Vec<usize> = (0..header.len()).filter(is_used).collect();
+    let mut widths: Vec<usize> = (used.iter())
+        .map(|column| rows.iter().map(|row| row[*column].chars().count()).max().unwrap_or(0))
+        .zip(used.iter().map(|column| header[*column].len()))
+        .map(|(widest, title)| widest.max(title))
+        .collect();
+    let total = widths.iter().sum::<usize>() + 2 * used.len().saturating_sub(1);
+    let mut excess = width.map_or(0, |width| total.saturating_sub(width));
+    while excess > 0 {
+        let may_shrink = |at: &usize| texts.contains(&used[*at]) && widths[*at] > NARROWEST_TEXT;
+        let Some(widest) = (0..used.len()).filter(may_shrink).max_by_key(|at| widths[*at]) else { break };
+        widths[widest] -= 1;
+        excess -= 1;
+    }
+    let fit = |row: Vec<String>| {
+        let cells = used.iter().zip(&widths).map(|(column, room)| middle(&row[*column], *room));
+        cells.collect::<Vec<_>>()
+    };
+    let header: Vec<&str> = used.iter().map(|column| header[*column]).collect();
+    let right: Vec<usize> = (0..used.len()).filter(|at| right.contains(&used[*at])).collect();
+    let rows: Vec<_> = rows.into_iter().map(fit).collect();
+    writeln!(out, "{}", layout(&header, &rows, &right))
+}
+
+/// The beginning and the end of a text that is too long. Of a list of ranks no number is cut.
+fn middle(text: &str, room: usize) -> String {
+    const GAP: &str = "...";
+    let length = text.chars().count();
+    if length <= room {
+        return text.to_owned();
+    }
+    let kept = room.saturating_sub(GAP.len());
+    let start: String = text.chars().take(kept - kept / 2).collect();
+    let end: String = text.chars().skip(length - kept / 2).collect();
+    let is_list = text.chars().all(|letter| letter.is_ascii_digit() || ",-.".contains(letter));
+    match (start.rfind(','), end.find(',')) {
+        (Some(last), Some(first)) if is_list => {
+            let start = start[..=last].trim_end_matches("...,");
+            format!("{start}{GAP}{}", end[first..].trim_start_matches(",..."))
+        }
+        _ => format!("{start}{GAP}{end}"),
+    }
+}
+
+/// Writes a text; on a terminal in lines that it can hold, all but the first of them indented.
+pub(super) fn write_wrapped(out: &mut dyn Write, text: &str, width: Option<usize>) -> io::Result<()> {
+    let Some(width) = width.map(|width| width.max(2 * NARROWEST)) else { return writeln!(out, "{text}") };
+    let mut line = String::new();
+    let mut length = 0;
+    for word in text.split(' ') {
+        let mut word: Vec<char> = word.chars().collect();
+        if length > INDENT && length + 1 + word.len() > width {
+            writeln!(out, "{line}")?;
+            (line, length) = (" ".repeat(INDENT), INDENT);
+        }
+        if length > INDENT {
+            line.push(' ');
+            length += 1;
+        }
+        // a word that no line can hold
+        while length + word.len() > width {
+            let rest = word.split_off(width - length);
+            writeln!(out, "{line}{}", String::from_iter(&word))?;
+            (line, length, word) = (" ".repeat(INDENT), INDENT, rest);
+        }
+        length += word.len();
+        line.extend(word);
+    }
+    writeln!(out, "{line}")
 }
 
 fn layout(header: &[&str], rows: &[Vec<String>], right: &[usize]) -> String {
@@ -131,6 +225,8 @@ mod tests {
     use pmix_tool::keys;
     use pmix_tool::types::{Pid, ProcId, ProcState};
 
+    use proptest::prelude::*;
+
     use super::*;
 
     fn rows() -> Vec<ProcInfo> {
@@ -175,6 +271,51 @@ job-1     10  -        -  TERM_NON_ZERO     3  -
         assert!(narrow.lines().all(|line| line.chars().count() <= 64), "{narrow}");
         // some of it is always left
         assert!(table(Some(10)).contains(" …h/to/solver\n"), "{}", table(Some(10)));
+    }
+
+    #[test]
+    fn fitted_tables_leave_out_empty_columns_and_shorten_texts() {
+        let rows = || {
+            vec![
+                vec!["1".into(), "-".into(), "a".repeat(40), "b".repeat(10)],
+                vec!["10000".into(), "-".into(), "short".into(), "x\n".into()],
+            ]
+        };
+        let columns = Columns { titles: &["N", "NONE", "LONG", "B"], numbers: &[0], texts: &[2, 3] };
+        let write = |width| {
+            let mut out = Vec::new();
+            write_fitted(&mut out, columns, rows(), width).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let whole = format!(
+            "    N  LONG{}  B\n    1  {}  {}\n10000  short{}  x\\n\n",
+            " ".repeat(36),
+            "a".repeat(40),
+            "b".repeat(10),
+            " ".repeat(35)
+        );
+        assert_eq!(write(None), whole);
+        assert_eq!(write(Some(200)), whole);
+        let narrow = write(Some(40));
+        assert!(narrow.lines().all(|line| line.chars().count() <= 40), "{narrow}");
+        assert!(narrow.contains("aaa...aaa") && narrow.contains(" bbbbbbbbbb\n"), "{narrow}");
+        assert_eq!(middle("1,3,5,7,9,11,13,...,9997,9999", 20), "1,3,5,7,...,9999");
+        assert_eq!(middle("100000000-200000000", 9), "100...000");
+        // some of each is always left
+        assert!(write(Some(1)).contains("  aa...a  bb...b\n"), "{}", write(Some(1)));
+    }
+
+    proptest! {
+        #[test]
+        fn sentences_fit_a_terminal_and_lose_nothing(text in "[a-zé ]{0,300}", width in 24..120usize) {
+            let mut out = Vec::new();
+            write_wrapped(&mut out, &text, Some(width)).unwrap();
+            let written = String::from_utf8(out).unwrap();
+            prop_assert!(written.lines().all(|line| line.chars().count() <= width), "{written}");
+            let letters = |text: &str| text.chars().filter(|letter| !letter.is_whitespace()).collect::<String>();
+            prop_assert_eq!(letters(&written), letters(&text));
+            prop_assert!(written.lines().skip(1).all(|line| line.starts_with("  ")), "{}", written);
+        }
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub struct Host {
     pub jobs: Vec<(&'static str, Vec<ProcInfo>)>,
     /// Lets no tool in.
     pub refuses: bool,
+    /// Answers no query, and lets nobody else do so.
+    pub refuses_queries: bool,
     /// How many tools got an identity.
     pub tools: AtomicU32,
 }
@@ -30,7 +32,7 @@ pub struct Host {
 impl HostModule for Host {
     fn capabilities(&self) -> Capabilities {
         let asked = [Upcall::ToolConnected].into_iter();
-        asked.chain((!self.jobs.is_empty()).then_some(Upcall::Query)).collect()
+        asked.chain((self.refuses_queries || !self.jobs.is_empty()).then_some(Upcall::Query)).collect()
     }
 
     async fn tool_connected(&self, _: &UpcallContext, request: ToolConnected) -> HostResult<ProcId> {
@@ -42,6 +44,9 @@ impl HostModule for Host {
     }
 
     async fn query(&self, _: &UpcallContext, request: QueryRequest) -> HostResult<QueryResults> {
+        if self.refuses_queries {
+            return Err(HostError::new(Status::ERR_NO_PERMISSIONS, "ask somebody else"));
+        }
         let mut results = Vec::new();
         for query in &request.queries {
             let found = query.keys.iter().filter_map(|key| {

@@ -7,8 +7,10 @@
 #[path = "rank/users.rs"]
 mod users;
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::str::FromStr;
+use std::time::{Duration, Instant};
 
 use pmix_client::types::{App, Persistence, Status, Value};
 use pmix_client::{Client, Error, Nspace, Procs, Rank, Scope, keys};
@@ -58,12 +60,16 @@ enum Act {
     Furnish,
     /// `clean-up FILES`: has these files removed when it has ended, leaves without finalize.
     CleanUp(Vec<String>),
+    /// `ask KEY`: queries a key, says how that went, finalize.
+    Ask(String),
     /// `tool URI`: connects to this server as a tool and not as a process of a job.
     Tool(String),
     /// `maybe-alone`: connects, or runs alone where no launcher is to be seen, says which of the two, finalize.
     MaybeAlone,
     /// `block`: nothing more, for ever.
     Block,
+    /// `spin-until FILE`: computes until this file is there, says for how long it was stopped at most, finalize.
+    SpinUntil(String),
     /// `leave`: exits with 0 and without finalize.
     Leave,
 }
@@ -105,6 +111,7 @@ async fn run(act: Act) -> Result<u8, Error> {
     );
     match act {
         Act::Block => block().await,
+        Act::SpinUntil(ref file) => spin_until(file),
         Act::Leave => return Ok(0),
         Act::FenceWithout(absent) | Act::ListenWithout(absent) if rank == absent => block().await,
         Act::ListenWithout(_) => listen(&client).await?,
@@ -149,6 +156,7 @@ async fn run(act: Act) -> Result<u8, Error> {
         Act::SpawnWith(ref what, ref file, ref command) => {
             users::spawn(&client, (what != "-").then_some((what, file)), command).await?;
         }
+        Act::Ask(ref key) => users::ask(&client, key).await,
         Act::Rule => users::rule(&client).await?,
         Act::Furnish => {
             users::furnish(&client).await?;
@@ -179,6 +187,26 @@ async fn run(act: Act) -> Result<u8, Error> {
     client.finalize().await?;
     println!("finalized");
     Ok(if let Act::FenceThenExit(code) = act { code } else { 0 })
+}
+
+/// Looks at the clock all the time, and at the directory. It was stopped when it neither ran nor waited for a processor.
+fn spin_until(file: &str) {
+    let started = Instant::now();
+    let stopped = || started.elapsed().saturating_sub(busy());
+    let (mut last, mut longest) = (stopped(), Duration::ZERO);
+    while !Path::new(file).exists() {
+        let now = stopped();
+        longest = longest.max(now.saturating_sub(last));
+        last = now;
+    }
+    println!("stopped for {} us", longest.as_micros());
+}
+
+/// How long this thread has run and waited for a processor; 0 where the kernel does not count that.
+fn busy() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanoseconds = text.split_whitespace().take(2).filter_map(|word| word.parse::<u64>().ok());
+    Duration::from_nanos(nanoseconds.sum())
 }
 
 async fn put_commit_get(client: &Client, keys: u32) -> Result<(), Error> {
@@ -282,9 +310,11 @@ impl Act {
             "rule" => Self::Rule,
             "furnish" => Self::Furnish,
             "clean-up" => Self::CleanUp(args.get(1..)?.to_vec()),
+            "ask" => Self::Ask(args.get(1)?.clone()),
             "tool" => Self::Tool(args.get(1)?.clone()),
             "maybe-alone" => Self::MaybeAlone,
             "block" => Self::Block,
+            "spin-until" => Self::SpinUntil(args.get(1)?.clone()),
             "leave" => Self::Leave,
             _ => return None,
         })

@@ -3,9 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
 
 mod commands;
+mod hangs;
 mod mixed;
 mod mpi;
 mod programs;
 mod refusals;
 mod requests;
+mod stack;
 mod tools;
+mod why;

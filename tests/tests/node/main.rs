@@ -23,10 +23,12 @@ mod publish;
 mod publish_nodes;
 mod put_get;
 mod query;
+mod record;
 mod resolve;
 mod server_chapter;
 mod standard_host;
 mod tools;
+mod why;
 
 use pmix_client::Client;
 use pmix_client::types::{DataRange, Status};

@@ -5,12 +5,15 @@
 mod check;
 mod containers;
 mod debugger;
+mod doctor;
+mod hangs;
 mod hung;
 mod iof;
 mod job_control;
 mod pmixrun;
 mod python;
 mod spawn;
+mod stack;
 mod start;
 mod tcp_exchange;
 mod vnodes;

@@ -80,6 +80,40 @@ fn a_job_smaller_than_the_nodes_leaves_some_empty() {
 }
 
 #[test]
+fn the_record_of_each_node_stays_when_the_job_has_failed() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let records = place.path().join("records");
+    let command = ranks(dir.path(), "3", "6", &["abort", "9"]);
+    let args: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
+    let mut with = Command::new(command.get_program());
+    with.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    with.arg("--record").arg(&records).args(args);
+    let (code, out, err) = run(with);
+    assert_eq!(code, Some(9), "{out}{err}");
+    let system = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let mut files: Vec<_> = records.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    assert_eq!(files.len(), 3, "{files:?}");
+    for (node, file) in files.iter().enumerate() {
+        let said = format!("pmixrun: what happened on {system}-v{node} before is in {}", file.display());
+        assert!(err.lines().any(|line| line == said), "{said}: {err}");
+        let text = std::fs::read_to_string(file).unwrap();
+        assert!(text.lines().next().unwrap().ends_with(": abort was called"), "{text}");
+        assert_eq!(text.contains(": abort for run."), node == 0, "{text}");
+    }
+    nothing_is_left(dir.path());
+    // without a directory, and with one that cannot be made
+    let (code, _, err) = run(command);
+    assert!(code == Some(9) && !err.contains("what happened"), "{err}");
+    let file = place.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let (code, _, err) = run(pmixrun(dir.path(), &["--record", file.join("x").to_str().unwrap(), "true"]));
+    assert_eq!(code, Some(1));
+    assert!(err.contains("pmixrun: --record ") && err.contains("Not a directory"), "{err}");
+}
+
+#[test]
 fn abt_01_abort_on_one_node_ends_the_job_on_all() {
     let dir = tempfile::tempdir().unwrap();
     let (code, out, err) = run(ranks(dir.path(), "3", "6", &["abort", "9"]));

@@ -52,7 +52,7 @@ async fn sec_01_abt_01_jct_01_qry_10_evt_11_nothing_of_another_users_job_is_seen
             assert!(out.contains(&format!("\n{attack}: Status::ERR_NO_PERMISSIONS")), "{attack}: {out}");
         }
         // as of jobs that there are not
-        for question in ["table", "peers"] {
+        for question in ["table", "waits", "looks", "peers"] {
             assert!(
                 out.contains(&format!("\n{question}: Status::ERR_INVALID_NAMESPACE")),
                 "{question}: {out}"
@@ -60,6 +60,7 @@ async fn sec_01_abt_01_jct_01_qry_10_evt_11_nothing_of_another_users_job_is_seen
         }
         let names = out.lines().find_map(|line| line.strip_prefix("names: ")).unwrap();
         assert!(names.split(',').all(|name| name.starts_with("alice-and-")), "only its own: {out}");
+        assert!(out.contains("\nwaits of: \n"), "{out}");
         assert!(!out.contains("the secret"), "{out}");
         assert_eq!(out.matches("notify: SUCCESS").count(), 3, "it is told to its own: {out}");
 
@@ -119,6 +120,14 @@ async fn sec_02_tol_15_a_tool_of_another_user_is_refused() {
     command.args(["tool", rig.node.handle().uri()]);
     let (_, out, err) = Running::start(command).end().await;
     assert!(out.starts_with("let in"), "its own: {out}{err}");
+}
+
+#[tokio::test]
+async fn the_record_of_a_server_is_not_for_processes_of_other_users() {
+    let Some(rig) = Rig::start().await else { return };
+    let (status, out, err) = rig.process(&rig.alice, "alices", &["ask", "rs.pmix.record"]).await.end().await;
+    assert!(status.success() && out.contains("refused "), "{out}{err}");
+    assert!(out.contains("for the user of the server and root, not for uid 4001"), "{out}{err}");
 }
 
 #[tokio::test]

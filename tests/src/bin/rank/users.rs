@@ -6,6 +6,7 @@ use pmix_client::types::message::{
     Abort, Connect, Fence, Get, GroupConstruct, GroupInvite, IofPull, IofPush, JobControl, Request,
     ResolvePeers,
 };
+use pmix_client::types::why::{LOOKS, WAITS, Wait};
 use pmix_client::types::{App, DataArray, DataRange, Directives, Event, Info, IofChannels, Query, Status};
 use pmix_client::{Client, Error, Nspace, ProcId, Rank, keys};
 use pmix_tool::Tool;
@@ -30,6 +31,8 @@ pub(crate) async fn attack(client: &Client, victim: Nspace) -> Result<(), Error>
         ("get", Request::Get(Get::new(one, key("secret")))),
         ("job", Request::Get(Get::new(all.clone(), key(keys::JOB_SIZE.name())))),
         ("table", table(&keys::QUERY_PROC_TABLE)),
+        ("waits", table(&WAITS)),
+        ("looks", table(&LOOKS)),
         ("peers", Request::ResolvePeers(ResolvePeers::new(None, Some(victim.clone())))),
         ("fence", Request::Fence(Fence::new(Some(both())))),
         ("connect", Request::Connect(Connect::new(both()))),
@@ -40,6 +43,12 @@ pub(crate) async fn attack(client: &Client, victim: Nspace) -> Result<(), Error>
     }
     let names = client.query([Query::new(&keys::QUERY_NAMESPACES)]).await?;
     println!("names: {}", names.get::<String>(&keys::QUERY_NAMESPACES)?.unwrap_or_default());
+    let waits = client.query([Query::new(&WAITS)]).await?;
+    let waits = waits.get_value(WAITS.key_name()).map(Wait::read_all).unwrap_or_default();
+    println!(
+        "waits of: {}",
+        waits.iter().flat_map(Wait::nspaces).map(Nspace::as_str).collect::<Vec<_>>().join(",")
+    );
     slander(client, victim).await;
     Ok(())
 }
@@ -141,4 +150,13 @@ pub(crate) async fn tool(uri: &str) {
 
 fn outcome<T>(result: Result<T, impl Display>) -> String {
     result.map_or_else(|error| error.to_string(), |_| "done".to_owned())
+}
+
+/// Asks the server for a key, and says what it answers.
+pub(crate) async fn ask(client: &Client, key: &str) {
+    let Ok(key) = key.parse() else { return println!("{key} is no key") };
+    match client.query([Query::dynamic([key])]).await {
+        Ok(results) => println!("answered {}", results.status()),
+        Err(error) => println!("refused {error}"),
+    }
 }

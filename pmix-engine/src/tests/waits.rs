@@ -1,0 +1,228 @@
+//! What waits: as the host and queries are told.
+
+use std::time::Duration;
+
+use pmix_types::message::{Failure, Identity, Lookup, Publish, QueryReply, Reply, Request, Spawn};
+use pmix_types::why::{ProcSet, WAITS, Wait};
+use pmix_types::{App, Info, Query, Scope, Status, keys};
+
+use super::super::upcall::Upcall;
+use super::super::{Answer, CallValue, HostCall};
+use super::harness::*;
+use super::query::answered;
+
+fn set(text: &[(&str, &str)]) -> ProcSet {
+    let mut procs = ProcSet::new();
+    text.iter().for_each(|(name, ranks)| procs.add(&nspace(name), &ranks.parse().unwrap()));
+    procs
+}
+
+#[track_caller]
+fn waits_of(t: &mut Harness, nspaces: &[&str]) -> Vec<Wait> {
+    match t.called(HostCall::Waits(nspaces.iter().map(|name| nspace(name)).collect())) {
+        Ok(CallValue::Waits(waits)) => waits,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[track_caller]
+fn the_wait(t: &mut Harness) -> Wait {
+    let mut waits = waits_of(t, &[]);
+    assert_eq!(waits.len(), 1, "{waits:?}");
+    waits.remove(0)
+}
+
+#[test]
+fn a_fence_tells_who_has_entered_and_who_is_missing() {
+    let (mut t, peers) = Harness::local(4);
+    let first = t.ask(&peers[0], fence_all().with(&keys::TIMEOUT, 60));
+    t.advance(5);
+    let others: Vec<_> = [1, 3].into_iter().map(|rank| t.ask(&peers[rank], fence_all())).collect();
+    t.advance(2);
+
+    let wait = the_wait(&mut t);
+    assert_eq!((wait.operation.as_str(), wait.node.as_str()), ("fence", NODE));
+    assert_eq!((wait.waited, wait.left), (Duration::from_secs(7), Some(Duration::from_secs(53))));
+    assert_eq!(wait.expected, set(&[("job", "0-3")]));
+    assert_eq!(wait.arrived, set(&[("job", "0-1,3")]));
+    assert_eq!(wait.missing, set(&[("job", "2")]));
+    assert!(wait.is_collective() && !wait.at_host && wait.error.is_none());
+
+    let last = t.ask(&peers[2], fence_all());
+    for to in [first].into_iter().chain(others).chain([last]) {
+        t.ok(to);
+    }
+    assert_eq!(waits_of(&mut t, &[]), []);
+    t.finish();
+}
+
+#[test]
+fn a_fence_of_two_nodes_misses_nobody_here_while_the_host_has_it() {
+    let (mut t, a, b) = Harness::two_nodes([Upcall::Fence]);
+    let first = t.ask(&a, fence_all());
+    let wait = the_wait(&mut t);
+    assert_eq!((wait.missing, wait.at_host), (set(&[("job", "1")]), false));
+    let second = t.ask(&b, fence_all());
+    let (upcall, ..) = t.upcall();
+    let wait = the_wait(&mut t);
+    assert_eq!((wait.missing, wait.at_host), (ProcSet::new(), true));
+    assert_eq!((wait.expected, wait.arrived), (set(&[("job", "0-3")]), set(&[("job", "0-1")])));
+    t.answer(upcall, Ok(Answer::Blob(blob([]))));
+    t.ok(first);
+    t.ok(second);
+    t.finish();
+}
+
+#[test]
+fn what_two_nodes_say_of_a_fence_is_put_together() {
+    let fence = |node: &str, arrived: &str, missing: &str, waited| {
+        let mut wait = Wait::new(1, "fence", node, Duration::from_secs(waited));
+        wait.expected = set(&[("job", "0-3")]);
+        wait.arrived = set(&[("job", arrived)]);
+        wait.missing = if missing.is_empty() { ProcSet::new() } else { set(&[("job", missing)]) };
+        wait
+    };
+    let mut get = Wait::new(1, "get", "n1", Duration::ZERO);
+    get.expected = set(&[("job", "2")]);
+    get.arrived = get.expected.clone();
+    let here = vec![fence("n0", "0-1", "", 3), fence("n0", "1", "0", 1)];
+    let there = vec![get.clone(), fence("n1", "2", "3", 9)];
+    let merged = Wait::merged([here, there]);
+    let mut whole = fence("n0", "0-2", "3", 9);
+    whole.at_host = false;
+    assert_eq!(merged, [whole, fence("n0", "1", "0", 1), get]);
+}
+
+#[test]
+fn a_get_tells_whose_data_it_wants_and_a_lookup_its_keys() {
+    let mut t = Harness::new([Upcall::Lookup, Upcall::Spawn, Upcall::Publish]);
+    t.job("job", "0-1");
+    let (a, b) = (t.connect(&proc("job", 0)), t.connect(&proc("job", 1)));
+    let wants = t.ask(&a, get(proc("job", 1), "endpoint").with(&keys::TIMEOUT, 9));
+    let wait = the_wait(&mut t);
+    assert_eq!((wait.operation.as_str(), wait.about.as_deref()), ("get", Some("endpoint")));
+    assert_eq!((wait.expected.clone(), wait.missing.clone()), (set(&[("job", "0")]), set(&[("job", "1")])));
+    assert_eq!(wait.left, Some(Duration::from_secs(9)));
+    assert!(!wait.is_collective());
+    t.commits(&b, [entry(Scope::GLOBAL, "endpoint", 1u32)]);
+    t.ok(wants);
+
+    let lookup = Lookup::new(vec![key("x"), key("y")]);
+    let _looks = t.ask(&a, Request::Lookup(lookup).with(&keys::TIMEOUT, 4));
+    t.upcall();
+    let wait = the_wait(&mut t);
+    assert_eq!((wait.operation.as_str(), wait.about.as_deref()), ("lookup", Some("x, y")));
+    assert_eq!((wait.at_host, wait.left), (true, Some(Duration::from_secs(4))));
+    t.lose(&a);
+    t.drain();
+
+    let spawned = t.ask(&b, Request::Spawn(Spawn::new(vec![App::new("a.out", 1)])));
+    let (upcall, ..) = t.upcall();
+    assert_eq!(the_wait(&mut t).operation, "spawn");
+    t.answer(upcall, Err(failure(Status::ERROR)));
+    assert!(t.outcome(spawned).is_err());
+    let publish = Publish::new(vec![Info::dynamic(key("k"), 1u32)]);
+    let published = t.ask(&b, Request::Publish(publish));
+    let (upcall, ..) = t.upcall();
+    assert_eq!(the_wait(&mut t).arrived, set(&[("job", "1")]));
+    t.answer(upcall, Ok(Answer::Done));
+    t.done(published);
+    t.finish();
+}
+
+#[test]
+fn a_query_for_waits_names_what_its_user_may_see() {
+    let mut t = Harness::new([Upcall::ToolConnected]);
+    t.job("job", "0-1");
+    let peers = [t.connect(&proc("job", 0)), t.connect(&proc("job", 1))];
+    let waits = t.ask(&peers[0], fence_all());
+    let read = |reply: &QueryReply| {
+        let results = reply.results.iter().flat_map(|info| info.value.as_array()?.as_infos()).flatten();
+        let found = results.filter(|info| info.is(&WAITS)).map(|info| Wait::read_all(&info.value));
+        found.collect::<Vec<_>>()
+    };
+    let all = answered(&mut t, &peers[1], vec![Query::new(&WAITS)]);
+    let fence = &read(&all)[0][0];
+    assert_eq!((fence.missing.clone(), fence.operation.as_str()), (set(&[("job", "1")]), "fence"));
+    let own = Query::new(&WAITS).qualifier(&keys::NSPACE.text(), "job");
+    assert_eq!(read(&answered(&mut t, &peers[1], vec![own]))[0].len(), 1);
+
+    // another user's tool: neither in general nor by name
+    let conn = t.hello_as(Identity::Tool(None), (USER.0 + 1, 1));
+    let (upcall, ..) = t.upcall();
+    t.answer(upcall, Ok(Answer::Identity(proc("tool", 0))));
+    t.drain();
+    let to = t.ask_on(conn, Request::Query(vec![Query::new(&WAITS)]));
+    match t.ok(to) {
+        Reply::Query(reply) => assert_eq!(read(&reply), [Vec::<Wait>::new()]),
+        other => panic!("{other:?}"),
+    }
+    let to = t.ask_on(conn, Request::Query(vec![Query::new(&WAITS).qualifier(&keys::NSPACE.text(), "job")]));
+    t.fails(to, Status::ERR_INVALID_NAMESPACE);
+    t.lose_conn(conn);
+    let last = t.ask(&peers[1], fence_all());
+    t.ok(waits);
+    t.ok(last);
+    t.finish();
+}
+
+#[test]
+fn a_fence_that_times_out_tells_the_pids_of_those_it_waited_for() {
+    let mut t = Harness::new([]);
+    t.job("job", "0-3");
+    let a = t.connect(&proc("job", 0));
+    let b = t.connect(&proc("job", 1));
+    let pid = 40 + b.conn.0;
+    let started = HostCall::ClientStarted { proc: proc("job", 2), pid: 4711 };
+    assert_same(&t.called(started), &Ok::<_, Failure>(CallValue::Done));
+    let to = t.ask(&a, fence_all().with(&keys::TIMEOUT, 3));
+    t.advance(3);
+    let failure = t.outcome(to).unwrap_err();
+    let expected = format!(
+        "fence timed out waiting for job:1-3 on n0 (1 is pid {pid}; 2 is pid 4711, has not connected; 3 has not connected)"
+    );
+    assert_eq!((failure.status, failure.message), (Status::ERR_TIMEOUT, expected));
+
+    // what the kernel says of the connection counts
+    let started = HostCall::ClientStarted { proc: proc("job", 1), pid: 1 };
+    t.called(started).unwrap();
+    let to = t.ask(&a, fence([proc("job", 0), proc("job", 1)]).with(&keys::TIMEOUT, 3));
+    t.advance(3);
+    let failure = t.outcome(to).unwrap_err();
+    assert!(failure.message.ends_with(&format!("(1 is pid {pid})")), "{failure}");
+    let stranger = HostCall::ClientStarted { proc: proc("nobody", 0), pid: 1 };
+    assert_eq!(t.called(stranger).unwrap_err().status, Status::ERR_NOT_FOUND);
+    t.called(HostCall::DeregisterNspace(nspace("job"))).unwrap();
+    t.drain();
+    t.finish();
+}
+
+#[test]
+fn a_fence_that_times_out_names_the_other_nodes() {
+    let (mut t, a, b) = Harness::two_nodes([Upcall::Fence]);
+    let timed: Vec<_> = [&a, &b].map(|peer| t.ask(peer, fence_all().with(&keys::TIMEOUT, 3))).into();
+    t.upcall();
+    t.advance(3);
+    let commands = format!("{:?}", t.drain());
+    assert!(commands.contains("fence timed out waiting for other nodes: n1"), "{timed:?} {commands}");
+    t.called(HostCall::DeregisterNspace(nspace("job"))).unwrap();
+    t.drain();
+    t.finish();
+}
+
+#[test]
+fn a_wait_reads_as_it_was_written() {
+    let mut wait = Wait::new(7, "connect", "n0", Duration::from_millis(1500));
+    wait.about = Some("x".into());
+    wait.left = Some(Duration::from_secs(1));
+    wait.expected = set(&[("a:b", "0-9"), ("job", "3")]);
+    wait.arrived = set(&[("a:b", "0-4")]);
+    wait.missing = set(&[("a:b", "5-9")]);
+    wait.excused = set(&[("job", "3")]);
+    wait.at_host = true;
+    wait.error = Some((Status::ERR_TIMEOUT, "late".into()));
+    let plain = Wait::new(8, "get", "n1", Duration::ZERO);
+    let both = [wait, plain];
+    assert_eq!(Wait::read_all(&Wait::write_all(&both)), both);
+    assert_eq!(Wait::read_all(&1u32.into()), []);
+}

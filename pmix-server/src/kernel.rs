@@ -1,0 +1,227 @@
+//! What the kernel says of a process.
+
+use std::io::Read;
+use std::time::Duration;
+
+use pmix_types::why::{Activity, ProcLook};
+use pmix_types::{Pid, ProcId};
+use procfs::process::{Process, Syscall};
+use procfs::{page_size, ticks_per_second};
+
+/// Looks at a process of this machine; `None` if it is gone. The node is only repeated.
+///
+/// Reads four small files of `/proc` and blocks for some tens of microseconds. What the kernel does not tell this user is
+/// left empty: the system call and the wait channel need the right to trace the process.
+///
+/// # Examples
+/// ```
+/// use pmix_server::look_at;
+/// use pmix_server::types::{ProcId, Rank};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let proc = ProcId::new("job-1".parse()?, Rank::new(0)?);
+/// let look = look_at(proc, "node1", i32::try_from(std::process::id())?).ok_or("we run")?;
+/// println!("{} {:?} {:?} {:?}", look.proc, look.activity, look.syscall, look.cpu_time);
+/// # assert!(look.threads > 0);
+/// # Ok(()) }
+/// ```
+#[must_use]
+pub fn look_at(proc: ProcId, node: impl Into<String>, pid: i32) -> Option<ProcLook> {
+    fill(ProcLook::new(proc, node, Pid(pid)))
+}
+
+/// Fills in what the kernel says; pid 0 is this process. `None` if there is no such process.
+pub(crate) fn fill(mut look: ProcLook) -> Option<ProcLook> {
+    let process = match look.pid.0 {
+        0 => Process::myself(),
+        pid => Process::new(pid),
+    };
+    let process = process.ok()?;
+    let stat = process.stat().ok()?;
+    look.activity = Activity::from_letter(stat.state);
+    look.rss = stat.rss.saturating_mul(page_size());
+    look.cpu_time = of_ticks(stat.utime.saturating_add(stat.stime));
+    look.threads = stat.num_threads.try_into().unwrap_or_default();
+    look.tracer = tracer(&process);
+    if !matches!(look.activity, Activity::Runs | Activity::Ended) {
+        look.syscall = process.syscall().ok().and_then(|call| name_of(&call));
+        look.wait_channel = process.wchan().ok().filter(|function| !["", "0"].contains(&function.as_str()));
+    }
+    Some(look)
+}
+
+/// Each thread that ever ran is counted.
+fn of_ticks(ticks: u64) -> Duration {
+    let per_second = ticks_per_second().max(1);
+    Duration::from_secs(ticks / per_second) + Duration::from_secs(ticks % per_second) / per_second as u32
+}
+
+/// By number if nobody has named it yet.
+fn name_of(call: &Syscall) -> Option<String> {
+    let Syscall::Blocked { syscall_number, .. } = *call else { return None };
+    let number = u64::try_from(syscall_number).ok()?;
+    let named = number.try_into().ok().and_then(syscall_numbers::native::sys_call_name);
+    Some(named.map_or_else(|| number.to_string(), str::to_owned))
+}
+
+/// The debugger of a process. Its status has sixty lines, and this is one of the first.
+fn tracer(process: &Process) -> Option<Pid> {
+    let mut status = Vec::new();
+    process.open_relative("status").ok()?.read_to_end(&mut status).ok()?;
+    // the name of the program stands there too, and need not be text
+    let status = String::from_utf8_lossy(&status);
+    let line = status.lines().find_map(|line| line.strip_prefix("TracerPid:"))?;
+    line.trim().parse().ok().filter(|pid| *pid > 0).map(Pid)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::process::{Child, Command, Stdio};
+
+    use rustix::process::{Signal, WaitId, WaitIdOptions, kill_process, waitid};
+
+    use super::*;
+
+    /// Is ended with the test.
+    struct Running(Child);
+
+    impl Running {
+        fn new(program: &str, args: &[&str]) -> Self {
+            Self(Command::new(program).args(args).stdin(Stdio::piped()).spawn().unwrap())
+        }
+
+        fn pid(&self) -> rustix::process::Pid {
+            rustix::process::Pid::from_child(&self.0)
+        }
+
+        fn look(&self) -> Option<ProcLook> {
+            look(self.0.id().try_into().unwrap())
+        }
+
+        /// The first look that shows this: programs take time to start.
+        fn until(&self, is_so: impl Fn(&ProcLook) -> bool) -> ProcLook {
+            loop {
+                let look = self.look().expect("it runs");
+                if is_so(&look) {
+                    return look;
+                }
+                std::thread::yield_now();
+            }
+        }
+
+        fn signal(&self, signal: Signal) {
+            kill_process(self.pid(), signal).unwrap();
+        }
+    }
+
+    impl Drop for Running {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    fn look(pid: i32) -> Option<ProcLook> {
+        look_at(ProcId::wildcard("job".parse().unwrap()), "n0", pid)
+    }
+
+    #[test]
+    fn a_process_that_sleeps_is_in_a_system_call_and_uses_no_time() {
+        let sleeps = Running::new("sleep", &["1000"]);
+        let found = sleeps.until(|look| look.syscall.as_deref() == Some("clock_nanosleep"));
+        assert_eq!((found.activity, found.threads, found.tracer), (Activity::Sleeps, 1, None));
+        assert_eq!((found.node.as_str(), found.pid.0), ("n0", sleeps.0.id().try_into().unwrap()));
+        assert!(found.rss > 100_000, "{}", found.rss);
+        assert!(found.cpu_time < Duration::from_secs(1), "{:?}", found.cpu_time);
+        // absent where the kernel was built without names
+        assert!(found.wait_channel.is_none_or(|function| function.contains("sleep")));
+
+        let reads = Running::new("cat", &[]);
+        assert_eq!(reads.until(|look| look.syscall.is_some()).activity, Activity::Sleeps);
+        reads.until(|look| look.syscall.as_deref() == Some("read"));
+    }
+
+    #[test]
+    fn a_process_that_spins_uses_time() {
+        let spins = Running::new("sh", &["-c", "while :; do :; done"]);
+        let before = spins.until(|look| look.cpu_time > Duration::ZERO);
+        let after = spins.until(|look| look.cpu_time >= before.cpu_time + Duration::from_millis(50));
+        // it may have been waiting for a processor, but not for anything else
+        assert_eq!((after.activity, after.syscall), (Activity::Runs, None));
+        assert!(after.cpu_time < Duration::from_secs(60), "{:?}", after.cpu_time);
+    }
+
+    #[test]
+    fn a_process_is_stopped_then_ended_then_gone() {
+        let mut sleeps = Running::new("sleep", &["1000"]);
+        sleeps.until(|look| look.activity == Activity::Sleeps);
+        sleeps.signal(Signal::STOP);
+        sleeps.until(|look| look.activity == Activity::Stopped);
+        sleeps.signal(Signal::KILL);
+        waitid(WaitId::Pid(sleeps.pid()), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
+        let ended = sleeps.look().unwrap();
+        assert_eq!((ended.activity, ended.rss, ended.syscall), (Activity::Ended, 0, None));
+        sleeps.0.wait().unwrap();
+        assert_eq!(sleeps.look(), None);
+    }
+
+    #[test]
+    fn pids_that_cannot_be_and_names_that_are_no_text_are_taken() {
+        for pid in [-1, i32::MIN, i32::MAX] {
+            assert_eq!(look(pid), None);
+        }
+        let own = fill(ProcLook::new(ProcId::wildcard("job".parse().unwrap()), "n0", Pid(0))).unwrap();
+        assert!(own.rss > 100_000 && own.threads > 1, "{own:?}");
+
+        use std::os::unix::ffi::OsStrExt;
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join(std::ffi::OsStr::from_bytes(b") Z (\n\xff 7"));
+        let sleep =
+            ["/usr/bin/sleep", "/bin/sleep"].into_iter().find(|path| std::path::Path::new(path).exists());
+        symlink(sleep.unwrap(), &program).unwrap();
+        let odd = Running(Command::new(&program).arg("1000").spawn().unwrap());
+        odd.until(|look| look.activity == Activity::Sleeps && look.syscall.is_some());
+    }
+
+    #[test]
+    fn ticks_are_parts_of_a_second() {
+        let second = ticks_per_second();
+        assert_eq!(of_ticks(3 * second + second / 2), Duration::from_millis(3500));
+    }
+
+    #[test]
+    fn calls_have_names_or_numbers() {
+        let call = |syscall_number| {
+            name_of(&Syscall::Blocked {
+                syscall_number,
+                argument_registers: [0; 6],
+                stack_pointer: 0,
+                program_counter: 0,
+            })
+        };
+        assert_eq!(name_of(&Syscall::Running), None);
+        assert_eq!((call(-1), call(999_999)), (None, Some("999999".to_owned())));
+    }
+
+    #[test]
+    fn a_debugger_is_named() {
+        let Ok(_) = Command::new("gdb").arg("--version").stdout(Stdio::null()).status() else {
+            return println!("skipped: gdb is not installed");
+        };
+        let sleeps = Running::new("sleep", &["1000"]);
+        sleeps.until(|look| look.activity == Activity::Sleeps);
+        let pid = sleeps.0.id().to_string();
+        let gdb = Running(
+            Command::new("gdb")
+                .args(["-q", "-nx", "-p", &pid])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap(),
+        );
+        let traced = sleeps.until(|look| look.tracer.is_some() && look.activity == Activity::Traced);
+        assert_eq!(traced.tracer, Some(Pid(gdb.0.id().try_into().unwrap())));
+    }
+}

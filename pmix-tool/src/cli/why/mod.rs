@@ -1,0 +1,160 @@
+//! `pmix why`: what waits, and for whom.
+
+mod page;
+mod report;
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use futures::future::join_all;
+use pmix_tool::{Error, Nspace, Tool, ToolBuilder, Why};
+use tokio::time::{Instant, sleep_until};
+
+use super::selection::{Selection, absent, finalize};
+use super::{Console, Trouble, record};
+use report::Report;
+
+/// Between the two looks of one report: ten of the kernel's ticks.
+const BETWEEN: Duration = Duration::from_millis(100);
+/// Between two reports.
+const PERIOD: Duration = Duration::from_secs(1);
+/// Moves the cursor home and clears the screen.
+const CLEAR: &str = "\x1b[H\x1b[2J";
+
+/// Says why jobs wait
+///
+/// Prints a sentence for each collective, get, lookup, spawn, group and other request that is not complete, with the
+/// processes that are missing and what these do instead; then a table of what waits, and one of the missing processes. If
+/// nothing waits in PMIx, it prints what each process does. By default it asks all live servers of this user on this node
+/// about all jobs.
+///
+/// ARRIVED is how many of the participants have entered, or which processes have asked; HOST says that the server waits for
+/// its resource manager. STATE is what the kernel says: runs, sleeps, blocked (in a device or a file system), stopped (by a
+/// signal), traced (stopped by a debugger), ended; a process that has used more than half of a processor runs. PMIX is
+/// "no init" before a process has called PMIx_Init. CPU is the share of one processor that it has used between two looks,
+/// SYSCALL and CHANNEL are where its main thread waits in the kernel. - means unknown or none.
+///
+/// The JSON report is one object, and one in each line with --watch: {"servers": [{"nspace", "pid", "uri", "jobs":
+/// [NSPACE], "interval", "sentences": [TEXT], "waits": [{"id", "operation", "about", "node", "waited", "left", "expected",
+/// "arrived", "missing", "excused", "at_host", "error": {"status", "message"}, "missing_procs": [PROC]}], "procs":
+/// [PROC]}]}. PROC is {"proc": {"nspace", "rank"}, "node", "pid", "state", "pmix", "exit_code", "syscall", "wait_channel",
+/// "rss", "cpu_time", "cpu_share", "threads", "tracer"}. Times are in seconds, memory is in bytes; "expected" and the like
+/// are objects such as {"job-1": "0-12,14"}; what is unknown is null.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit code: 0 if a report was printed, whether or not anything waits; 1 if no server is running or could \
+                        be queried, or if one of the given jobs is not running; 2 for an invalid command line."
+)]
+pub(super) struct Args {
+    /// Only these jobs
+    #[arg(value_name = "NSPACE")]
+    jobs: Vec<Nspace>,
+
+    /// Report each second, until interrupted or until the jobs have ended
+    #[arg(long)]
+    watch: bool,
+
+    /// Print JSON instead of sentences and tables
+    #[arg(long)]
+    json: bool,
+
+    /// Write what the servers have on record, their last requests, replies, calls of the host and connections, to this file
+    /// instead of a report; - for standard output
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["jobs", "watch", "json"])]
+    record: Option<PathBuf>,
+
+    #[command(flatten)]
+    selection: Selection,
+}
+
+/// A server with the last report of it.
+#[derive(Debug)]
+struct Observed {
+    tool: Tool,
+    last: Why,
+    interval: Duration,
+}
+
+pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
+    if let Some(file) = &args.record {
+        return record::run(&args.selection, file, console).await;
+    }
+    let candidates = args.selection.candidates()?;
+    let first = join_all(candidates.into_iter().map(|tool| attach(tool, &args.jobs))).await;
+    sleep_until(Instant::now() + BETWEEN).await;
+    let mut observed = look_again(told(first, console), &args.jobs, console).await;
+    let has = |job: &&Nspace| observed.iter().any(|server| server.last.jobs.contains(job));
+    let missing: Vec<_> = args.jobs.iter().filter(|job| !has(job)).collect();
+    if !observed.is_empty() {
+        missing.iter().for_each(|job| console.complain(&absent(job)));
+    }
+    let is_complete = !observed.is_empty() && missing.is_empty();
+    args.print(&observed, true, console)?;
+    let is_over = |server: &Observed| !args.jobs.is_empty() && server.last.jobs.is_empty();
+    let mut due = Instant::now();
+    while args.watch && !observed.iter().all(is_over) {
+        due = (due + PERIOD).max(Instant::now() + BETWEEN);
+        sleep_until(due).await;
+        observed = look_again(observed, &args.jobs, console).await;
+        if !observed.is_empty() {
+            args.print(&observed, false, console)?;
+        }
+    }
+    join_all(observed.into_iter().map(|server| finalize(server.tool))).await;
+    Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn attach(builder: ToolBuilder, jobs: &[Nspace]) -> Result<Observed, Error> {
+    let tool = builder.connect().await?;
+    let last = tool.why(jobs).await?;
+    Ok(Observed { tool, last, interval: Duration::ZERO })
+}
+
+/// All servers at once, so that one that hangs does not make the others' processor times too long.
+async fn look_again(servers: Vec<Observed>, jobs: &[Nspace], console: &mut Console<'_>) -> Vec<Observed> {
+    let looks = servers.into_iter().map(async |server| server.look(jobs).await);
+    told(join_all(looks).await, console)
+}
+
+/// Those that have answered; of the others it is said why they have not.
+fn told(answers: Vec<Result<Observed, Error>>, console: &mut Console<'_>) -> Vec<Observed> {
+    let mut servers = Vec::new();
+    for answer in answers {
+        match answer {
+            Ok(server) => servers.push(server),
+            // its jobs have ended
+            Err(error) if error.is_server_stopped() => {}
+            Err(error) => console.complain(&error.to_string()),
+        }
+    }
+    servers
+}
+
+impl Observed {
+    async fn look(self, jobs: &[Nspace]) -> Result<Self, Error> {
+        let Self { tool, last, .. } = self;
+        let now = tool.why(jobs).await?;
+        let interval = now.interval(&last);
+        Ok(Self { tool, last: now.since(&last), interval })
+    }
+}
+
+impl Args {
+    fn print(&self, observed: &[Observed], is_first: bool, console: &mut Console<'_>) -> io::Result<()> {
+        match (self.json, self.watch) {
+            (true, true) => console.json_line(&Report::of(observed))?,
+            (true, false) => console.json(&Report::of(observed))?,
+            (false, watch) => {
+                match (watch, console.width) {
+                    (true, Some(_)) => write!(console.out, "{CLEAR}")?,
+                    (true, None) if !is_first => writeln!(console.out)?,
+                    _ => {}
+                }
+                page::write(observed, !self.jobs.is_empty(), console)?;
+            }
+        }
+        console.out.flush()
+    }
+}

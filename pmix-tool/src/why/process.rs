@@ -1,0 +1,162 @@
+use std::time::Duration;
+
+use pmix_types::why::{Activity, ProcLook};
+use pmix_types::{Pid, ProcId, ProcInfo, ProcState};
+
+/// What is known of a process: from the process table, and from the kernel of its node.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Process {
+    /// The process.
+    pub proc: ProcId,
+    /// Its node, if known.
+    pub node: Option<String>,
+    /// Its process id there; known as soon as it is started, if the host tells.
+    pub pid: Option<Pid>,
+    /// Its state in the process table.
+    pub state: ProcState,
+    /// Its exit code, if it has ended.
+    pub exit_code: Option<i32>,
+    /// Its connection to its server.
+    pub link: Link,
+    /// What the kernel of its node says; `None` if nobody looked.
+    pub look: Option<ProcLook>,
+    /// The processor time that it has used since an earlier look: see [`Why::since`](super::Why::since).
+    pub cpu: Option<CpuUse>,
+}
+
+/// A process and its PMIx server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Link {
+    /// It is not known.
+    #[default]
+    Unknown,
+    /// It has not connected so far: it is before `PMIx_Init`, or in it.
+    NotYet,
+    /// It is connected.
+    Connected,
+    /// It has finalized.
+    Left,
+}
+
+/// Processor time that a process has used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CpuUse {
+    /// The time of all its threads.
+    pub used: Duration,
+    /// How long that was observed.
+    pub over: Duration,
+}
+
+/// What a process does, as far as it matters to those who wait for it. The most telling first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Doing {
+    /// It has ended.
+    Ended,
+    /// A signal has stopped it.
+    Stopped,
+    /// A debugger has stopped it.
+    Traced,
+    /// It waits for a device or a file system and cannot be interrupted.
+    Blocked,
+    /// It is on a processor, or has used one for more than half of the time: it computes or spins.
+    Runs,
+    /// It sleeps.
+    Sleeps,
+    /// It is not known.
+    Unknown,
+}
+
+impl Process {
+    /// A process of which nothing is known yet.
+    #[must_use]
+    pub const fn new(proc: ProcId) -> Self {
+        Self {
+            proc,
+            node: None,
+            pid: None,
+            state: ProcState::UNDEF,
+            exit_code: None,
+            link: Link::Unknown,
+            look: None,
+            cpu: None,
+        }
+    }
+
+    /// What it does.
+    #[must_use]
+    pub fn doing(&self) -> Doing {
+        // one that has only lost its connection counts as ended in the table, and may be stuck all the same
+        let Some(look) = &self.look else {
+            return if self.state.is_terminated() { Doing::Ended } else { Doing::Unknown };
+        };
+        match look.activity {
+            Activity::Ended => Doing::Ended,
+            Activity::Stopped => Doing::Stopped,
+            Activity::Traced => Doing::Traced,
+            Activity::Blocked => Doing::Blocked,
+            Activity::Runs => Doing::Runs,
+            // its main thread may sleep while others spin; one that polls has used some time, too
+            Activity::Sleeps if self.cpu.is_some_and(|cpu| cpu.share() > 0.5) => Doing::Runs,
+            Activity::Sleeps => Doing::Sleeps,
+            _ => Doing::Unknown,
+        }
+    }
+
+    /// Takes over what a process table says.
+    pub(super) fn tell(&mut self, row: &ProcInfo) {
+        self.node = row.hostname.clone().or_else(|| self.node.take());
+        if row.pid.0 > 0 {
+            self.pid = Some(row.pid);
+        }
+        self.state = row.state;
+        self.exit_code = row.state.is_terminated().then_some(row.exit_code);
+    }
+
+    /// Takes over what the kernel says, which knows best.
+    pub(super) fn see(&mut self, look: ProcLook) {
+        self.pid = Some(look.pid);
+        if !look.node.is_empty() {
+            self.node = Some(look.node.clone());
+        }
+        self.look = Some(look);
+    }
+
+    pub(super) fn used_since(&self, earlier: &Self, over: Duration) -> Option<CpuUse> {
+        let (now, then) = self.look.as_ref().zip(earlier.look.as_ref())?;
+        let used = now.cpu_time.saturating_sub(then.cpu_time);
+        (now.pid == then.pid && !over.is_zero()).then_some(CpuUse { used, over })
+    }
+}
+
+impl CpuUse {
+    /// The time used as a share of one processor: 1 for a thread that spins.
+    #[must_use]
+    pub fn share(&self) -> f64 {
+        self.used.as_secs_f64() / self.over.as_secs_f64()
+    }
+
+    /// The same in percent.
+    pub(super) fn percent(&self) -> String {
+        format!("{:.0} %", self.share() * 100.0)
+    }
+}
+
+impl Doing {
+    /// It in a word: `stopped`, `runs`, `sleeps`, ...
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Ended => "ended",
+            Self::Stopped => "stopped",
+            Self::Traced => "traced",
+            Self::Blocked => "blocked",
+            Self::Runs => "runs",
+            Self::Sleeps => "sleeps",
+            Self::Unknown => "unknown",
+        }
+    }
+}

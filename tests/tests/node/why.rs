@@ -1,0 +1,222 @@
+//! Why jobs wait, as a server of one of their nodes tells: what waits on all nodes, and what their processes do.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use pmix_client::types::why::{Activity, LOOKS, ProcLook, ProcSet, WAITS, Wait};
+use pmix_client::types::{Query, Status};
+use pmix_client::{Client, Error, ProcId, Rank, keys};
+use pmix_host::{Exchange, ExchangeError, MemoryExchange, Responder, StandardHost};
+use pmix_server::host::{QueryRequest, QueryResults, UpcallContext};
+use pmix_server::{HostError, HostModule};
+use pmix_tests::{
+    NullLauncher, TestCluster, TestLauncher, TestNode, all_of, nspace, on_both_runtimes, proc, within,
+};
+use rustix::process::geteuid;
+use tokio::task::JoinHandle;
+
+fn set(name: &str, ranks: &str) -> ProcSet {
+    let mut procs = ProcSet::new();
+    procs.add(&nspace(name), &ranks.parse().unwrap());
+    procs
+}
+
+async fn waits(by: &Client, query: Query) -> Vec<Wait> {
+    let results = within(by.query([query])).await.unwrap();
+    Wait::read_all(results.get_value(WAITS).unwrap())
+}
+
+async fn looks(by: &Client, query: Query) -> Result<Vec<ProcLook>, Error> {
+    let results = within(by.query([query])).await?;
+    Ok(ProcLook::read_all(results.get_value(LOOKS).unwrap()))
+}
+
+fn of(query: Query, name: &str) -> Query {
+    query.qualifier(&keys::NSPACE.text(), name)
+}
+
+/// Ranks and nodes.
+fn places(looks: &[ProcLook]) -> Vec<(u32, &str)> {
+    looks.iter().map(|look| (look.proc.rank.to_raw(), &*look.node)).collect()
+}
+
+fn fence(client: &Client) -> JoinHandle<()> {
+    let client = client.clone();
+    tokio::spawn(async move {
+        let _ = client.fence_all().await;
+    })
+}
+
+#[test]
+fn a_fence_that_lacks_one_process_is_told_of_on_each_node() {
+    on_both_runtimes(async || {
+        let cluster = TestCluster::new(2, 2).await;
+        let clients = cluster.clients().await;
+        let fences: Vec<_> = clients[..3].iter().map(fence).collect();
+        // two processes, and what it asks its host
+        cluster.node(0).until_waiting(3).await;
+        cluster.node(1).until_waiting(1).await;
+        for by in &clients[2..] {
+            let [wait] = &waits(by, Query::new(&WAITS)).await[..] else { panic!("there is one") };
+            assert_eq!(wait.operation, "fence");
+            assert_eq!((&wait.expected, &wait.arrived), (&set("job", "0-3"), &set("job", "0-2")));
+            assert_eq!(wait.missing, set("job", "3"));
+            assert!(wait.at_host, "the first node waits for the other");
+            assert_eq!(waits(by, of(Query::new(&WAITS), "job")).await.len(), 1);
+
+            // each node alone knows its own part
+            let [own] = &waits(by, Query::new(&WAITS).qualifier(&keys::QUERY_LOCAL_ONLY, true)).await[..]
+            else {
+                panic!("there is one")
+            };
+            assert_eq!((&*own.node, &own.arrived), ("n1", &set("job", "2")));
+        }
+        within(clients[3].fence_all()).await.unwrap();
+        for fence in fences {
+            within(fence).await.unwrap();
+        }
+        assert_eq!(waits(&clients[0], Query::new(&WAITS)).await, []);
+    });
+}
+
+#[test]
+fn processes_of_all_nodes_are_looked_at() {
+    on_both_runtimes(async || {
+        let cluster = TestCluster::new(2, 2).await;
+        let clients = cluster.clients().await;
+        let by = &clients[0];
+        let all = looks(by, of(Query::new(&LOOKS), "job")).await.unwrap();
+        assert_eq!(places(&all), [(0, "n0"), (1, "n0"), (2, "n1"), (3, "n1")]);
+        let own = i32::try_from(std::process::id()).unwrap();
+        // they are tasks of this process
+        assert!(all.iter().all(|look| look.pid.0 == own && look.rss > 1_000_000 && look.threads > 1));
+        assert!(all.iter().all(|look| look.activity != Activity::Unknown));
+        let some = of(Query::new(&LOOKS), "job");
+        let some = some.qualifier(&keys::RANK, Rank::from_raw(3)).qualifier(&keys::RANK, Rank::from_raw(1));
+        assert_eq!(places(&looks(by, some).await.unwrap()), [(1, "n0"), (3, "n1")]);
+        let one = Query::new(&LOOKS).qualifier(&keys::PROCID, proc("job", 2));
+        assert_eq!(places(&looks(by, one).await.unwrap()), [(2, "n1")]);
+        let local = of(Query::new(&LOOKS), "job").qualifier(&keys::QUERY_LOCAL_ONLY, true);
+        assert_eq!(places(&looks(by, local).await.unwrap()), [(0, "n0"), (1, "n0")]);
+        for (query, status) in [
+            (Query::new(&LOOKS), Status::ERR_BAD_PARAM),
+            (of(Query::new(&LOOKS), "strange"), Status::ERR_INVALID_NAMESPACE),
+            (of(Query::new(&WAITS), "strange"), Status::ERR_INVALID_NAMESPACE),
+        ] {
+            let error = within(by.query([query])).await.unwrap_err();
+            assert_eq!(error.status(), status, "{error}");
+        }
+    });
+}
+
+/// Never gets an answer from another node.
+#[derive(Debug)]
+struct Deaf(MemoryExchange);
+
+#[async_trait]
+impl Exchange for Deaf {
+    fn node(&self) -> &str {
+        self.0.node()
+    }
+
+    fn nodes(&self) -> Vec<String> {
+        self.0.nodes()
+    }
+
+    async fn all_gather(
+        &self,
+        name: &str,
+        nodes: &[String],
+        data: Bytes,
+    ) -> Result<Vec<Bytes>, ExchangeError> {
+        self.0.all_gather(name, nodes, data).await
+    }
+
+    async fn fetch(&self, _: &str, _: Bytes) -> Result<Bytes, ExchangeError> {
+        std::future::pending().await
+    }
+
+    fn serve(&self, responder: Arc<dyn Responder>) {
+        self.0.serve(responder);
+    }
+}
+
+#[test]
+fn nodes_that_do_not_answer_are_named_and_hold_up_nobody() {
+    on_both_runtimes(async || {
+        let exchange = MemoryExchange::cluster(["n0", "n1", "n2"]).remove(0);
+        for (host, status) in [
+            (StandardHost::new(NullLauncher, Deaf(exchange.clone())), Status::ERR_TIMEOUT),
+            (StandardHost::new(NullLauncher, exchange), Status::ERR_UNREACH),
+        ] {
+            let node = TestNode::builder(2).host(host).start().await;
+            let client = node.client(0).await;
+            let fence = fence(&client);
+            node.until_waiting(1).await;
+            let found = waits(&client, Query::new(&WAITS)).await;
+            let [wait, unanswered @ ..] = &found[..] else { panic!("{found:?}") };
+            assert_eq!((&*wait.operation, &wait.missing), ("fence", &set("job", "1")));
+            let nodes: Vec<_> = unanswered.iter().map(|wait| (&*wait.operation, &*wait.node)).collect();
+            assert_eq!(nodes, [("query of waits", "n1"), ("query of waits", "n2")]);
+            for wait in unanswered {
+                let (told, message) = wait.error.as_ref().unwrap();
+                assert!(*told == status && message.contains(&wait.node), "{told:?} {message}");
+            }
+            let own = looks(&client, of(Query::new(&LOOKS), "job")).await.unwrap();
+            assert_eq!(places(&own), [(0, "n0")]);
+            fence.abort();
+        }
+    });
+}
+
+/// What a host answers to a process of this user.
+async fn asked(host: &StandardHost, by: &ProcId, uid: u32, query: Query) -> Result<QueryResults, HostError> {
+    let cx = UpcallContext::new(by.clone(), uid);
+    within(host.query(&cx, QueryRequest::new(vec![query]))).await
+}
+
+fn waits_in(answer: Result<QueryResults, HostError>) -> Vec<Wait> {
+    let results = answer.unwrap().results;
+    let infos = results.iter().filter_map(|result| result.value.as_infos()).flatten();
+    infos.into_iter().find(|info| info.is(&WAITS)).map(|info| Wait::read_all(&info.value)).unwrap()
+}
+
+#[tokio::test]
+async fn qry_10_who_may_not_see_all_that_take_part_hears_of_no_wait() {
+    let launcher = TestLauncher::new("n0");
+    let host = StandardHost::new(launcher.clone(), MemoryExchange::single("n0"));
+    let node = launcher.node_of(host.clone()).await;
+    let mut clients = Vec::new();
+    let _jobs = [launcher.start(&host, "alone", 2).await, launcher.start(&host, "other", 1).await];
+    for proc in [proc("alone", 0), proc("alone", 1)] {
+        clients.push(node.connect(&proc).await.unwrap());
+    }
+    let alone = fence(&clients[0]);
+    let with_other = {
+        let client = clients[1].clone();
+        tokio::spawn(async move {
+            let _ = client.fence([all_of("alone"), all_of("other")]).await;
+        })
+    };
+    node.until_waiting(2).await;
+
+    let own = geteuid().as_raw();
+    let (member, stranger) = (proc("alone", 0), proc("theirs", 0));
+    let concerns_other = |wait: &Wait| wait.nspaces().any(|name| *name == nspace("other"));
+    let all = waits_in(asked(&host, &stranger, own, Query::new(&WAITS)).await);
+    assert_eq!((all.len(), all.iter().filter(|wait| concerns_other(wait)).count()), (2, 1));
+    let seen = waits_in(asked(&host, &member, own + 4001, Query::new(&WAITS)).await);
+    assert_eq!(seen.len(), 1, "{seen:?}");
+    assert!(!concerns_other(&seen[0]), "{seen:?}");
+    assert_eq!(waits_in(asked(&host, &stranger, own + 4001, Query::new(&WAITS)).await), []);
+    for key in [&WAITS, &LOOKS] {
+        // left to the server, which says that there is no such job
+        let error = asked(&host, &stranger, own + 4001, of(Query::new(key), "alone")).await.unwrap_err();
+        assert_eq!(error.status(), Status::ERR_NOT_SUPPORTED, "{error}");
+        asked(&host, &stranger, own, of(Query::new(key), "alone")).await.unwrap();
+        asked(&host, &member, own + 4001, of(Query::new(key), "alone")).await.unwrap();
+    }
+    alone.abort();
+    with_other.abort();
+}
