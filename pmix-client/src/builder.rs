@@ -186,7 +186,10 @@ impl ClientBuilder {
         let connected = start(uri, identity, self.directives, self.limits, attributes);
         let Some(limit) = limit else { return connected.await };
         tokio::time::timeout(limit, connected).await.unwrap_or_else(|_| {
-            let problem = format!("the server at {} has not answered within {limit:?}", path.display());
+            // what is left of a limit is hardly ever a round number
+            let told =
+                Duration::from_millis(limit.as_millis().next_multiple_of(10).try_into().unwrap_or(u64::MAX));
+            let problem = format!("the server at {} has not answered within {told:?}", path.display());
             Err(Error::failed("init", Failure::new(Status::ERR_TIMEOUT, problem)))
         })
     }

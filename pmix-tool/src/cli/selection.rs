@@ -17,10 +17,13 @@ pub(super) struct Selection {
     #[command(flatten)]
     which: Which,
 
-    /// Give up on a server after this many seconds; 0 for no limit
-    #[arg(long, value_name = "SECONDS", default_value = "30")]
-    timeout: u32,
+    /// Give up on a server after this many seconds; 0 for no limit [default: 30, for `why` 3]
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<u32>,
 }
+
+/// How long a server may take if the command line does not say.
+const PATIENCE: u32 = 30;
 
 #[derive(Clone, Debug, Default, Args)]
 #[group(multiple = false)]
@@ -58,11 +61,18 @@ impl Selection {
         pid.is_none() && uri.is_none() && file.is_none() && server.is_none()
     }
 
+    /// The same, with a limit for a command line that gives none.
+    pub(super) fn with_patience(mut self, seconds: u32) -> Self {
+        self.timeout.get_or_insert(seconds);
+        self
+    }
+
     /// Settings for the server selected, or for the only one.
     pub(super) fn builder(&self) -> ToolBuilder {
         let mut builder = Tool::builder();
-        if self.timeout > 0 {
-            builder = builder.timeout(Duration::from_secs(self.timeout.into()));
+        let limit = self.timeout.unwrap_or(PATIENCE);
+        if limit > 0 {
+            builder = builder.timeout(Duration::from_secs(limit.into()));
         }
         match self.which.clone() {
             Which { pid: Some(pid), .. } => builder.pid(pid),

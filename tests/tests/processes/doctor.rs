@@ -13,8 +13,12 @@ use tempfile::TempDir;
 use tokio::time::Instant;
 
 fn doctor() -> Command {
+    pmix("doctor")
+}
+
+fn pmix(subcommand: &str) -> Command {
     let mut command = Command::new(program("pmix-tool", "pmix"));
-    command.arg("doctor").env_remove("RUST_LOG").env_remove("XDG_RUNTIME_DIR");
+    command.arg(subcommand).env_remove("RUST_LOG").env_remove("XDG_RUNTIME_DIR");
     command
 }
 
@@ -105,6 +109,23 @@ async fn doctor_tells_servers_that_answer_are_stopped_and_were_killed() {
     let found = line(&killed, &[&format!("server {pid} "), "was killed"]);
     assert!(found.starts_with("WARN") && found.ends_with(&format!("rm -r {}", dir.display())), "{found}");
     assert!(dir.exists(), "it changes nothing");
+}
+
+#[tokio::test]
+async fn why_does_not_wait_for_a_stopped_server_and_points_to_doctor() {
+    let patient = Patient::start().await;
+    patient.server.signal(Signal::STOP);
+    let mut command = pmix("why");
+    command.env("PMIX_SERVER_TMPDIR", patient.root.path());
+    let started = Instant::now();
+    let (status, out, err) = Running::start(command).end().await;
+    // the limit of other commands is ten times as long
+    assert!(started.elapsed().as_secs() < 20, "{err}");
+    assert_eq!((status.code(), out.as_str()), (Some(1), ""), "{err}");
+    let expected = "has not answered within 3s (ERR_TIMEOUT); pmix doctor says whether it is stopped";
+    assert!(err.trim_end().ends_with(expected), "{err}");
+    patient.server.kill();
+    patient.server.end().await;
 }
 
 #[tokio::test]

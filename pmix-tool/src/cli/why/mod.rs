@@ -16,6 +16,8 @@ use super::selection::{Selection, absent, finalize};
 use super::{Console, Trouble, record};
 use report::Report;
 
+/// Seconds that a server may take: a command about what hangs must not hang.
+const PATIENCE: u32 = 3;
 /// Between the two looks of one report: ten of the kernel's ticks.
 const BETWEEN: Duration = Duration::from_millis(100);
 /// Between two reports.
@@ -77,7 +79,8 @@ struct Observed {
     interval: Duration,
 }
 
-pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
+pub(super) async fn run(mut args: Args, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
+    args.selection = args.selection.with_patience(PATIENCE);
     if let Some(file) = &args.record {
         return record::run(&args.selection, file, console).await;
     }
@@ -126,6 +129,9 @@ fn told(answers: Vec<Result<Observed, Error>>, console: &mut Console<'_>) -> Vec
             Ok(server) => servers.push(server),
             // its jobs have ended
             Err(error) if error.is_server_stopped() => {}
+            Err(error) if error.is_timeout() => {
+                console.complain(&format!("{error}; pmix doctor says whether it is stopped"));
+            }
             Err(error) => console.complain(&error.to_string()),
         }
     }
