@@ -39,9 +39,9 @@ const CLEAR: &str = "\x1b[H\x1b[2J";
 /// SYSCALL and CHANNEL are where its main thread waits in the kernel. - means unknown or none.
 ///
 /// The JSON report is one object, and one in each line with --watch: {"servers": [{"nspace", "pid", "uri", "jobs":
-/// [NSPACE], "interval", "sentences": [TEXT], "waits": [{"id", "operation", "about", "node", "waited", "left", "expected",
-/// "arrived", "missing", "excused", "at_host", "error": {"status", "message"}, "missing_procs": [PROC]}], "procs":
-/// [PROC]}]}. PROC is {"proc": {"nspace", "rank"}, "node", "pid", "state", "pmix", "exit_code", "syscall", "wait_channel",
+/// ["NSPACE"], "interval", "sentences": ["TEXT"], "waits": [{"id", "operation", "about", "node", "waited", "left", "expected",
+/// "arrived", "missing", "excused", "at_host", "error": {"status", "message"}, "missing_procs": ["PROC"]}], "procs":
+/// ["PROC"]}]}. PROC is {"proc": {"nspace", "rank"}, "node", "pid", "state", "pmix", "exit_code", "syscall", "wait_channel",
 /// "rss", "cpu_time", "cpu_share", "threads", "tracer"}. Times are in seconds, memory is in bytes; "expected" and the like
 /// are objects such as {"job-1": "0-12,14"}; what is unknown is null.
 #[derive(Debug, clap::Args)]
