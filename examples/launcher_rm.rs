@@ -10,8 +10,7 @@ use std::process::{ExitCode, Stdio};
 use std::{collections::BTreeMap, env, error::Error, sync::Arc, time::Duration};
 
 use pmix_host::*;
-use pmix_server::types::{App, ProcId};
-use pmix_server::{NativeWire, Server, async_trait};
+use pmix_server::{NativeWire, Server, async_trait, types::App, types::ProcId};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, Command};
 use tokio::sync::{Mutex, mpsc};
@@ -39,10 +38,11 @@ impl Launcher for ThisNode {
         for LaunchProc { rank, app, env, defaults, .. } in job.procs {
             let (proc, app) = (ProcId::new(job.nspace.clone(), rank), &job.apps[app]);
             let mut command = Command::new(&app.command);
+            let own = environment(app, env::vars_os())
+                .map_err(|refused| LaunchError::new(proc.clone(), NODE, &app.command, refused.to_string()))?;
             command.args(app.argv.iter().skip(1)).current_dir(app.cwd.as_deref().unwrap_or("."));
-            command.envs(defaults.into_iter().filter(|(name, _)| env::var_os(name).is_none()));
             // what the server says comes last and wins
-            command.envs(app.env.iter().filter_map(|entry| entry.split_once('='))).envs(env);
+            command.env_clear().envs(defaults).envs(own).envs(env);
             // all of a job start or none: on an error the others are dropped, which kills them
             let child = command.stdin(Stdio::null()).process_group(0).kill_on_drop(true).spawn();
             let failed = |error| LaunchError::from_io(proc.clone(), NODE, &app.command, error);

@@ -9,7 +9,7 @@ const QUERY: &[&str] = &[
     AttributeLevel::Tool.functions_key().name(),
 ];
 
-/// Functions whose directives are all for the server or the host.
+/// Functions that take no directives, or only such as are for the server or the host.
 const PASSED_ON: &[&str] = &[
     "PMIx_Abort",
     "PMIx_Allocation_request",
@@ -28,6 +28,7 @@ const PASSED_ON: &[&str] = &[
     "PMIx_Fabric_update_nb",
     "PMIx_Get_credential",
     "PMIx_Get_credential_nb",
+    "PMIx_Get_relative_locality",
     "PMIx_Group_construct",
     "PMIx_Group_construct_nb",
     "PMIx_Group_destruct",

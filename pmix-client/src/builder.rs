@@ -80,6 +80,16 @@ impl Client {
     pub async fn singleton() -> Result<Self, Error> {
         singleton::start(attributes::at_start(AttributeRegistry::new())).map(Self::new)
     }
+
+    /// A tool of this identity without server: its own data works, everything that needs a server fails with `ERR_UNREACH`.
+    /// `attributes` are those of libraries on top of this one. For the crate `pmix-tool`, whose tools may have no server for
+    /// a time.
+    #[doc(alias = "PMIX_TOOL_DO_NOT_CONNECT")]
+    pub fn without_server(proc: ProcId, attributes: AttributeRegistry) -> Self {
+        let mut all = attributes::at_start(AttributeRegistry::new());
+        all.merge(attributes);
+        Self::new(Core::new(proc, singleton::hostname(), None, None, all))
+    }
 }
 
 impl ClientBuilder {

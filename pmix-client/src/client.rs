@@ -1,12 +1,13 @@
 //! The methods of [`Client`] that deal with other processes; `manager.rs` has those that deal with the server and its
 //! host.
 
+mod locality;
 mod manager;
 
 use std::fmt;
 
 use pmix_types::message::{Abort, Log, Publish, Reply, Request, Spawn};
-use pmix_types::{App, Event, Nspace, ProcId, Procs, Scope, Status, Value, ValueType};
+use pmix_types::{App, DataRange, Event, Nspace, ProcId, Procs, Scope, Status, Value, ValueType, keys};
 
 use crate::core::Core;
 use crate::error::Error;
@@ -300,6 +301,18 @@ impl Client {
         HandlerBuilder::of(self.core(), codes)
     }
 
+    /// Tells the other libraries in this process which programming model one of them uses: an event `MODEL_DECLARED` for their
+    /// handlers and streams of this client. Add what else there is to say with [`info`](NotifyBuilder::info):
+    /// `MODEL_LIBRARY_NAME`, `MODEL_LIBRARY_VERSION`, `THREADING_MODEL`, `MODEL_NUM_THREADS` and the like. Await the builder.
+    ///
+    /// What a program passes to [`ClientBuilder::directives`](crate::ClientBuilder::directives) under these keys is told to the host, and
+    /// processes and tools that may see this one find it by queries of the keys with its `PROCID`.
+    #[doc(alias = "PMIX_MODEL_DECLARED", alias = "PMIX_PROGRAMMING_MODEL")]
+    pub fn declare_model(&self, model: impl Into<String>) -> NotifyBuilder {
+        let event = self.notify(Status::MODEL_DECLARED).range(DataRange::PROC_LOCAL).non_default();
+        event.info(keys::PROGRAMMING_MODEL, model)
+    }
+
     /// Notifies the processes in the event's range of an event; await the builder. If only a code is given, the event
     /// is for the caller's namespace.
     ///
@@ -400,6 +413,45 @@ impl Client {
         members: impl Into<Procs>,
     ) -> GroupConstructBuilder {
         GroupConstructBuilder::of(self.core(), id, members.into())
+    }
+
+    /// Makes a group with other leaders, none of which needs to know the others (GRP-02); await the builder.
+    ///
+    /// `leaders` is how many processes call this for the id, the caller included. Leaders may
+    /// [add](GroupConstructBuilder::add_members) further members, which call [`Client::group_added`]. Ready when all
+    /// leaders and all added members have called. The ranks in the group are those of the leaders, ordered by their
+    /// [`ProcId`]s, and then of those whom they add. What one leader requests holds for all. All members must be
+    /// processes of the same user.
+    ///
+    /// Leaders that give different numbers fail with `ERR_BAD_PARAM`. If fewer call than they say, those that have called
+    /// wait: give a [`timeout`](GroupConstructBuilder::timeout). If more call, the surplus ones wait in the same way, as
+    /// leaders of the next group of this id.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # async fn example(client: pmix_client::Client, peer: pmix_client::ProcId) -> Result<(), pmix_client::Error> {
+    /// // one of two leaders, each of which adds a process
+    /// let group = client.group_bootstrap("ocean", 2).add_members([peer]).await?;
+    /// assert_eq!(group.members.len(), 4);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "PMIX_GROUP_BOOTSTRAP")]
+    #[doc(alias = "PMIx_Group_construct")]
+    pub fn group_bootstrap(
+        &self,
+        id: impl TryInto<Nspace, Error: ToString>,
+        leaders: u64,
+    ) -> GroupConstructBuilder {
+        GroupConstructBuilder::leading(self.core(), id, leaders)
+    }
+
+    /// Enters a group to which its leaders add the caller (GRP-02); await the builder. Ready as for these; see
+    /// [`Client::group_bootstrap`]. A process that no leader adds waits, so give a
+    /// [`timeout`](GroupConstructBuilder::timeout).
+    #[doc(alias = "PMIx_Group_construct")]
+    pub fn group_added(&self, id: impl TryInto<Nspace, Error: ToString>) -> GroupConstructBuilder {
+        GroupConstructBuilder::added(self.core(), id)
     }
 
     /// Ends a group; all its members must call it. Await the builder. The data of the other members stays available.

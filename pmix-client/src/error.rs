@@ -298,7 +298,7 @@ impl Error {
 
     /// An operation that needs a server, called without one.
     pub(crate) fn singleton(operation: &'static str) -> Self {
-        Self::failed(operation, Failure::new(Status::ERR_UNREACH, "the process was started without a server"))
+        Self::failed(operation, Failure::new(Status::ERR_UNREACH, "the process has no server"))
     }
 
     pub(crate) fn not_launched(variable: &'static str, found: Option<&'static str>) -> Self {

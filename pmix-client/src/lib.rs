@@ -98,6 +98,7 @@ pub use ops::{
 };
 pub use output::{OutputChunk, OutputError};
 pub use pmix_proto::Limits;
+pub use pmix_topology as topology;
 pub use pmix_types as types;
 pub use pmix_types::message::Credential;
 pub use pmix_types::{AnyKey, KeyOf, Nspace, ProcId, Procs, Rank, Scope, Status, TypedKey, Value, keys};

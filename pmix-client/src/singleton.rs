@@ -8,9 +8,14 @@ use pmix_types::{AttributeRegistry, Nspace, ProcId, Rank};
 use crate::core::Core;
 use crate::error::Error;
 
+/// Name of this node, as the system calls it.
+pub(crate) fn hostname() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
 /// A job of one process, unique on this machine as long as the process lives.
 pub(crate) fn start(attributes: AttributeRegistry) -> Result<Core, Error> {
-    let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let hostname = hostname();
     let no_host = |problem: String| Error::config("host name", format!("is {hostname:?}: {problem}"));
     let pid = rustix::process::getpid();
     let nspace = Nspace::new(format!("singleton.{hostname}.{}", pid.as_raw_nonzero()))

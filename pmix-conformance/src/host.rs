@@ -10,9 +10,9 @@ use pmix_types::map::MapError;
 use pmix_types::message::Failure;
 use pmix_types::{Nspace, ProcId, Rank};
 
+use super::actor::Task;
 use super::rank::{PATIENCE, run_rank};
 use super::{Check, Report, SecondJob, Verdict, checks};
-use pmix_server::InProcess;
 use pmix_server::host::HostModule;
 use pmix_server::{Server, ServerError};
 
@@ -136,6 +136,7 @@ where
                     .host(host)
                     .hostname(name)
                     .nspace(format!("{name}.{number}"))
+                    .tool_support(true)
                     .start()
                     .await?,
             );
@@ -203,7 +204,7 @@ async fn run_as(
     other: &Nspace,
     server: &Server,
     patience: Duration,
-) -> (Verdict, Option<Arc<InProcess>>) {
+) -> (Verdict, Option<Arc<Task>>) {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let handle = server.handle();
     let connected = async {
@@ -211,8 +212,8 @@ async fn run_as(
         handle.connect_in_process(proc.clone()).await
     };
     match connected.await {
-        Ok(actor) => {
-            let actor = Arc::new(actor);
+        Ok(process) => {
+            let actor = Arc::new(Task { process, server: handle.clone() });
             let second = SecondJob::Known(other.clone());
             (run_rank(check, actor.clone(), second, patience).await, Some(actor))
         }

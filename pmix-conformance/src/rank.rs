@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use pmix_types::message::{
     Connect, ConnectReply, Disconnect, Failure, Fence, Get, Lookup, LookupReply, Modex, Publish, PutEntry,
-    QueryReply, RegisterEvents, Reply, Request, Unpublish,
+    QueryReply, RegisterEvents, Reply, Request, Spawn, Unpublish,
 };
 use pmix_types::{
-    DataRange, Directives, Event, Info, Key, KeyName, Nspace, ProcId, Query, Scope, Status, Value, keys,
+    App, DataRange, Directives, Event, Info, Key, KeyName, Nspace, ProcId, Query, Scope, Status, Value, keys,
 };
 
 use super::{Actor, Check, SecondJob, Verdict};
@@ -155,7 +155,11 @@ impl Rank {
             return Ok(());
         }
         let Some(served) = self.host_functions().await? else { return Ok(()) };
-        let lacks = |upcall: &&Upcall| !upcall.functions().iter().any(|name| served.contains(*name));
+        // an upcall that serves no function is in no report
+        let lacks = |upcall: &&Upcall| {
+            let functions = upcall.functions();
+            !functions.is_empty() && !functions.iter().any(|name| served.contains(*name))
+        };
         let mut missing: Vec<_> = check.needs.iter().filter(lacks).collect();
         if check.needs_across_nodes.iter().any(|upcall| lacks(&upcall)) && self.spans_nodes().await? {
             missing.extend(check.needs_across_nodes.iter().filter(lacks));
@@ -215,7 +219,8 @@ impl Rank {
         tokio::time::sleep(LATE).await;
     }
 
-    async fn ask(&self, request: Request) -> Checked<Answer<Reply>> {
+    /// Sends a request. See [`request`](Self::request), which skips the check if it is not supported.
+    pub(super) async fn ask(&self, request: Request) -> Checked<Answer<Reply>> {
         let operation = request.operation();
         self.answered(operation, self.actor.request(request)).await
     }
@@ -337,6 +342,17 @@ impl Rank {
         must("register events", self.ask(Request::RegisterEvents(registration)).await?).map(drop)
     }
 
+    /// Ends this process without finalize; skips the check if that cannot be done.
+    pub(super) async fn lose(&self) -> Checked {
+        if self.actor.lose().await { Ok(()) } else { Err(skip("needs a process that may die")) }
+    }
+
+    /// Connects a tool to the server of this process; skips the check if that cannot be done.
+    pub(super) async fn tool(&self) -> Checked<Answer<ProcId>> {
+        let tool = self.answered("connection of a tool", self.actor.tool()).await?;
+        tool.ok_or_else(|| skip("needs a process that can connect as a tool"))
+    }
+
     pub(super) async fn notify(&self, code: Status, range: DataRange) -> Checked {
         let event = Event::new(code, self.proc.clone()).with_range(range);
         must("notify", self.ask(Request::Notify(event)).await?).map(drop)
@@ -345,6 +361,17 @@ impl Rank {
     pub(super) async fn next_event(&self) -> Checked<Event> {
         let event = tokio::time::timeout(self.patience, self.actor.next_event()).await;
         event.map_err(|_| broken(format!("no event arrived within {:?}", self.patience)))
+    }
+
+    /// Starts a job of one application.
+    pub(super) async fn spawn(&self, app: App, directives: Directives) -> Checked<Answer<Nspace>> {
+        let mut spawn = Spawn::new(vec![app]);
+        spawn.directives = directives;
+        match supported(self.ask(Request::Spawn(spawn)).await?)? {
+            Ok(Reply::Spawn(reply)) => Ok(Ok(reply.nspace)),
+            Ok(other) => Err(unexpected("spawn", &other)),
+            Err(failure) => Ok(Err(failure)),
+        }
     }
 
     pub(super) async fn request(&self, request: Request) -> Checked<Answer<Reply>> {

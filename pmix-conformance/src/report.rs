@@ -62,6 +62,17 @@ impl Report {
         format!("{passed} passed, {failed} failed, {skipped} skipped")
     }
 
+    /// Where what was checked differs from the texts: for each check that failed, the rules with what they say, and what happened
+    /// instead. Empty if none failed.
+    pub fn differences(&self) -> String {
+        let difference = |outcome: &Outcome| {
+            let Outcome { rules, title, verdict: Verdict::Failed(reason), .. } = outcome else { return None };
+            let rules = rules.join(" ");
+            Some(format!("{rules:<16} {title}\n{:16}   but: {}", "", escaped(reason)))
+        };
+        self.outcomes.iter().filter_map(difference).collect::<Vec<_>>().join("\n")
+    }
+
     /// The report as one JSON object: `{"outcomes": [{"check", "rules", "title", "verdict": {..}}]}`.
     ///
     /// # Errors
@@ -114,6 +125,8 @@ mod tests {
         assert!(!report.passed());
         let shown = report.to_string();
         assert!(shown.starts_with("FAIL  FEN-02 ") && shown.contains(r"why\nFAIL\u{9b}2J"), "{shown}");
+        let differences = report.differences();
+        assert_eq!(differences, format!("FEN-02           t\n{:16}   but: why\\nFAIL\\u{{9b}}2J", ""));
         assert!(report.to_string().ends_with("0 passed, 1 failed, 0 skipped"));
     }
 }

@@ -1,6 +1,5 @@
 //! The second job, for checks that need two.
 
-use pmix_types::message::{Reply, Request, Spawn};
 use pmix_types::{App, Directives, Nspace, Scope, Value, keys};
 
 use super::rank::{Checked, Rank, broken, must, skip};
@@ -55,8 +54,5 @@ async fn spawned(rank: &Rank, app: App) -> Checked<Nspace> {
 
 async fn spawn(rank: &Rank, mut app: App) -> Checked<Nspace> {
     app.max_procs = i32::try_from(rank.size()).unwrap_or(i32::MAX);
-    match must("spawn", rank.request(Request::Spawn(Spawn::new(vec![app]))).await?)? {
-        Reply::Spawn(reply) => Ok(reply.nspace),
-        other => Err(broken(format!("the reply to a spawn is {other:?}"))),
-    }
+    must("spawn", rank.spawn(app, Directives::new()).await?)
 }

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use pmix_types::{DataArray, Info, InfoFlags, Nspace, Pdata, ProcId, ProcInfo, Rank, Status, Value, keys};
+use pmix_types::{
+    AllocDirective, DataArray, Info, InfoFlags, Nspace, Pdata, ProcId, ProcInfo, Rank, Status, Value, keys,
+};
 
 use pmix_engine::for_each_upcall;
 use pmix_server::ServerHandle;
@@ -45,11 +47,39 @@ pub enum Fault {
     MuteEvents,
     /// It panics when a client connects.
     PanickingConnection,
+    /// Its spawn names a job, but starts nothing.
+    EmptySpawn,
+    /// Its spawn accepts unknown required directives.
+    CarelessSpawn,
+    /// Its job control succeeds, but does nothing.
+    IdleJobControl,
+    /// Its abort succeeds, but ends nothing.
+    IdleAbort,
+    /// Its input goes nowhere.
+    LostInput,
+    /// Its log succeeds, whatever the channels.
+    ContentLog,
+    /// It validates everything.
+    CredulousValidation,
+    /// Its credentials name another user.
+    WrongHolder,
+    /// It forgets nothing of processes that are lost.
+    LongMemory,
+    /// All tools are the same to it.
+    TwinTools,
+    /// Its allocations can be given back again and again.
+    EndlessRelease,
+    /// Its groups are made as soon as its own node has entered.
+    HastyGroup,
+    /// Its groups have the same number, all of them.
+    TwinGroups,
+    /// Its groups by bootstrap have only the leaders for members.
+    LonelyLeaders,
 }
 
 impl Fault {
     /// All faults.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 29] = [
         Self::HastyFence,
         Self::FenceWithoutData,
         Self::CarelessFence,
@@ -65,6 +95,20 @@ impl Fault {
         Self::BackwardTable,
         Self::MuteEvents,
         Self::PanickingConnection,
+        Self::EmptySpawn,
+        Self::CarelessSpawn,
+        Self::IdleJobControl,
+        Self::IdleAbort,
+        Self::LostInput,
+        Self::ContentLog,
+        Self::CredulousValidation,
+        Self::WrongHolder,
+        Self::LongMemory,
+        Self::TwinTools,
+        Self::EndlessRelease,
+        Self::HastyGroup,
+        Self::TwinGroups,
+        Self::LonelyLeaders,
     ];
 }
 
@@ -186,6 +230,51 @@ impl<H: HostModule> Faulty<H> {
             }
             (Fault::BackwardTable, UpcallRequest::Query(req)) => {
                 self.backward_table(&req).await.map(Answer::Query)
+            }
+            (Fault::EmptySpawn, UpcallRequest::Spawn(_)) => {
+                Nspace::new("empty").map(Answer::Spawned).map_err(|_| Status::ERROR.into())
+            }
+            (Fault::CarelessSpawn, UpcallRequest::Spawn(mut req)) => {
+                req.directives = careless(req.directives);
+                for app in &mut req.apps {
+                    app.info = careless(std::mem::take(&mut app.info).into()).into_vec();
+                }
+                self.host.spawn(cx, req).await.map(Answer::Spawned)
+            }
+            (Fault::IdleJobControl, UpcallRequest::JobControl(_)) => Ok(Answer::Info(Vec::new())),
+            (Fault::TwinTools, UpcallRequest::ToolConnected(_)) => {
+                let twin = Nspace::new("twin").map_err(|_| Status::ERROR)?;
+                Ok(Answer::Identity(ProcId::new(twin, Rank::from_raw(0))))
+            }
+            (Fault::LongMemory, UpcallRequest::ClientLost(_))
+            | (Fault::IdleAbort, UpcallRequest::Abort(_))
+            | (Fault::LostInput, UpcallRequest::PushStdin(_))
+            | (Fault::ContentLog, UpcallRequest::Log(_)) => Ok(Answer::Done),
+            (Fault::CredulousValidation, UpcallRequest::ValidateCredential(_)) => {
+                Ok(Answer::Info(vec![Info::new(&keys::USERID, cx.uid)]))
+            }
+            (Fault::WrongHolder, UpcallRequest::ValidateCredential(_)) => {
+                Ok(Answer::Info(vec![Info::new(&keys::USERID, cx.uid + 1)]))
+            }
+            (Fault::EndlessRelease, UpcallRequest::Allocate(req))
+                if req.directive == AllocDirective::RELEASE =>
+            {
+                Ok(Answer::Info(Vec::new()))
+            }
+            (Fault::HastyGroup, UpcallRequest::Group(req)) => {
+                let mut grouped = Grouped::default();
+                grouped.data = req.data;
+                Ok(Answer::Grouped(grouped))
+            }
+            (Fault::TwinGroups, UpcallRequest::Group(req)) => {
+                let mut grouped = self.host.group(cx, req).await?;
+                grouped.context_id = grouped.context_id.map(|_| 1);
+                Ok(Answer::Grouped(grouped))
+            }
+            (Fault::LonelyLeaders, UpcallRequest::Bootstrap(req)) => {
+                let mut found = self.host.bootstrap(cx, req).await?;
+                found.members.clone_from(&found.leaders);
+                Ok(Answer::Bootstrapped(found))
             }
             (_, request) => call(&self.host, cx, request).await,
         }

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use pmix_types::ProcId;
 use pmix_types::job::JobData;
 use pmix_types::message::{Failure, Push, Reply, Welcome};
 use pmix_types::why::{ProcLook, Wait};
+use pmix_types::{Info, ProcId};
 
 use super::ids::{CallId, ConnId, RequestId, UpcallId};
 use super::stats::ServerStats;
@@ -149,8 +149,8 @@ pub enum CallValue {
     Blob(Bytes),
     /// The data of a job.
     Job(Arc<JobData>),
-    /// Environment variables: the name and value of each.
-    Variables(Vec<(String, String)>),
+    /// Changes of a process's environment, in the order in which they are applied.
+    EnvChanges(Vec<Info>),
     /// The counters.
     Stats(ServerStats),
     /// What waits.

@@ -67,7 +67,8 @@ impl Context {
 
     /// Whether a process is on this node, whatever it is.
     pub(crate) fn is_here(&self, proc: &ProcId) -> bool {
-        self.jobs.get(&proc.nspace).is_some_and(|job| job.is_local(proc.rank))
+        *proc == self.config.server
+            || self.jobs.get(&proc.nspace).is_some_and(|job| job.is_local(proc.rank))
             || self.conns.values().any(|held| held.proc == *proc)
     }
 
@@ -157,10 +158,14 @@ pub(crate) enum Owner {
     Measure(CallId),
     /// The driver, not the host, is asked for the state of this monitor's file.
     Look(u64),
+    /// The driver, not the host, is asked what the processes do for which this round has timed out.
+    TimedOut(u64),
     Resolve(ReplyTo),
     /// A request that the host carries out.
     Forward,
     Collective(u64),
+    /// The members of a group.
+    Bootstrap,
     Fetch,
     /// An output subscription, by its number.
     Pull {
@@ -188,7 +193,9 @@ impl Owner {
             | Self::Forward
             | Self::Measure(_)
             | Self::Look(_)
+            | Self::TimedOut(_)
             | Self::Collective(_)
+            | Self::Bootstrap
             | Self::Fetch
             | Self::EventUp(_)
             | Self::Watch => false,

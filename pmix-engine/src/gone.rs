@@ -28,6 +28,7 @@ impl Engine {
             collectives,
             forwards,
             // they know processes, not connections
+            bootstraps: _,
             connected: _,
             groups: _,
             invites: _,
@@ -66,6 +67,7 @@ impl Engine {
             events,
             data,
             cleanups,
+            bootstraps,
             // above, together
             connected: _,
             groups: _,
@@ -85,6 +87,7 @@ impl Engine {
         } = self;
         data.proc_gone(proc, cx);
         cleanups.proc_gone(proc, cx);
+        bootstraps.proc_gone(proc, cx);
         events.proc_gone(proc);
     }
 
@@ -97,6 +100,7 @@ impl Engine {
             groups,
             events,
             invites,
+            bootstraps,
             data,
             iof,
             // below, after the connections
@@ -118,6 +122,7 @@ impl Engine {
         let mut below = Below { collectives, lower: Lower { sets: connected, groups, events } };
         below.collectives.drop_abandoned(&mut below.lower, cx);
         invites.nspace_gone(nspace, &mut below, cx);
+        bootstraps.nspace_gone(nspace, why, cx);
         data.nspace_gone(nspace, why, cx);
         iof.nspace_gone(nspace, cx);
         self.close_clients(|proc| proc.nspace == *nspace, why);
@@ -167,8 +172,8 @@ impl Engine {
         let others = client.conns.clone();
         let is_connected = |held: &Conn| held.stage == ConnStage::Connected;
         if others.iter().any(|other| self.cx.conns.get(other).is_some_and(is_connected)) {
-            // a clone goes on for it (IDN-07)
-            return;
+            // a clone goes on for it (IDN-07), and this one is not waited for any more
+            return self.drive_collectives_of(&proc.nspace);
         }
         let reason = if reason.is_empty() { "it ended without finalize" } else { reason };
         self.depart(&proc, Stage::Lost, reason);

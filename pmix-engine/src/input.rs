@@ -29,6 +29,12 @@ pub enum Input {
         /// The greeting.
         hello: Hello,
     },
+    /// The host opens a connection of the server's own: requests that come on it are the server's. Comes before anything
+    /// else from it.
+    Own {
+        /// The connection.
+        conn: ConnId,
+    },
     /// A connected process sends a request.
     Request {
         /// Its connection.
@@ -137,7 +143,7 @@ pub enum HostCall {
     /// Asks for the data of a job.
     JobData(Nspace),
     /// Asks for the environment variables that a registered process needs besides those of its server.
-    VariablesOf(ProcId),
+    EnvChangesOf(ProcId),
     /// Sets this node up for a job (`PMIx_server_setup_local_support`).
     SetupLocal {
         /// The job.

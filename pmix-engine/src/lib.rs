@@ -66,6 +66,7 @@
 )]
 
 mod blob;
+mod bootstrap;
 mod census;
 mod collective;
 mod command;
@@ -83,6 +84,7 @@ mod invite;
 mod iof;
 mod jobs;
 mod monitor;
+mod names;
 mod notice;
 mod participants;
 mod query;
@@ -99,7 +101,7 @@ mod waits;
 
 use std::time::Instant;
 
-use pmix_types::message::{Failure, Reply, Request};
+use pmix_types::message::{Failure, GroupDestruct, GroupLeave, Reply, Request};
 use pmix_types::{AttributeRegistry, Memory, ProcId, Status};
 
 pub use blob::Codec;
@@ -111,6 +113,7 @@ pub use record::{Clock, Recording};
 pub use stats::ServerStats;
 pub use upcall::{Answer, Capabilities, FileState, Upcall, UpcallRequest};
 
+use bootstrap::Bootstraps;
 use collective::{Collectives, Entry};
 use connected::ConnectedSets;
 use context::{Context, Outstanding, Owner};
@@ -118,7 +121,7 @@ use control::cleanup::{self, Cleanups};
 use control::{Forwards, LeftSet};
 use data::Data;
 use events::Events;
-use group::Groups;
+use group::{Groups, not_complete};
 use ids::ReplyTo;
 use invite::Invites;
 use iof::Iof;
@@ -165,6 +168,7 @@ pub struct Engine {
     psets: Psets,
     setup: Setup,
     attributes: AttributeRegistry,
+    bootstraps: Bootstraps,
     data: Data,
     events: Events,
     invites: Invites,
@@ -195,6 +199,7 @@ impl Engine {
             collectives: Collectives::default(),
             connected: ConnectedSets::default(),
             groups: Groups::default(),
+            bootstraps: Bootstraps::default(),
             cleanups: Cleanups::default(),
             psets: Psets::default(),
             setup: Setup::default(),
@@ -224,6 +229,7 @@ impl Engine {
         self.cx.now = Some(now);
         match input {
             Input::Hello { conn, peer, hello } => connections::on_hello(conn, peer, hello, &mut self.cx),
+            Input::Own { conn } => connections::on_own(conn, &mut self.cx),
             Input::Request { conn, id, request } => self.on_request(now, ReplyTo { conn, id }, request),
             Input::Lost { conn, reason } => self.on_lost(conn, &reason),
             Input::HostReply { upcall, result } => self.on_host_reply(upcall, result),
@@ -257,6 +263,7 @@ impl Engine {
                 Timer::Invitation(number) => {
                     self.with_invites(|invites, below, cx| invites.on_timeout(number, below, cx))
                 }
+                Timer::Bootstrap(upcall) => self.bootstraps.on_timeout(upcall, &mut self.cx),
                 Timer::Upcall(upcall) => self.forwards.on_timeout(upcall, &mut self.cx),
                 Timer::Output(number) => self.iof.on_timeout(number, &mut self.cx),
                 Timer::Monitor(number) => {
@@ -275,6 +282,7 @@ impl Engine {
             waiting: (self.data.pending()
                 + self.collectives.waiting()
                 + self.invites.waiting()
+                + self.bootstraps.waiting()
                 + self.data.held()
                 + self.iof.waiting()
                 + self.cx.upcalls.len()) as u64,
@@ -293,22 +301,17 @@ impl Engine {
         };
         let mut request = request;
         let bytes = request.memory();
-        if let Err(failure) = self.resolve_groups(&mut request) {
+        let named = self.names(&caller).resolve(&mut request);
+        if let Err(failure) = named {
             return self.cx.reply(to, Err(failure));
         }
         let asked = Asked { at, by: caller, to, bytes };
         match request {
             Request::Commit(entries) => self.data.on_commit(&asked, entries, &mut self.cx),
-            Request::Get(mut get) => {
-                // a process may be named by its rank among those who have connected (CON-07)
-                get.proc = self.connected.member(&get.proc).unwrap_or(get.proc);
-                self.data.on_get(asked, get, &self.psets, &mut self.cx);
-            }
+            Request::Get(get) => self.on_get(asked, get),
             Request::Fence(fence) => self.enter(&asked, Ok(Entry::fence(fence, &asked.by.proc))),
             Request::Abort(abort) => self.forwards.on_abort(asked, abort, &mut self.cx),
-            Request::Query(queries) => {
-                self.with_queries(|known, sources, cx| known.on_query(asked, queries, sources, cx));
-            }
+            Request::Query(queries) => self.on_query(asked, queries),
             Request::RegisterEvents(request) => self.events.on_register(asked, request, &mut self.cx),
             Request::DeregisterEvents(number) => self.events.on_deregister(to, number, &mut self.cx),
             Request::Notify(event) => self.on_notify(asked, event),
@@ -318,7 +321,18 @@ impl Engine {
             Request::Spawn(spawn) => self.forwards.on_spawn(asked, spawn, &mut self.cx),
             Request::Connect(connect) => self.enter(&asked, Entry::connect(connect)),
             Request::Disconnect(disconnect) => self.on_disconnect(asked, disconnect),
+            Request::GroupConstruct(construct) if bootstrap::is_meant(&construct) => {
+                self.with_bootstraps(|bootstraps, below, cx| {
+                    bootstraps.on_construct(asked, construct, below, cx)
+                });
+            }
             Request::GroupConstruct(construct) => self.enter(&asked, Entry::construct(construct)),
+            Request::GroupDestruct(GroupDestruct { group, .. })
+            | Request::GroupLeave(GroupLeave { group, .. })
+                if self.is_bootstrapping(&group) =>
+            {
+                self.cx.reply(to, Err(not_complete(&group)));
+            }
             Request::GroupDestruct(destruct) => self.with_collectives(|collectives, lower, cx| {
                 collectives.on_group_destruct(&asked, destruct, lower, cx);
             }),
@@ -335,8 +349,8 @@ impl Engine {
                 self.cleanups.on_request(&asked, control, &mut self.cx);
             }
             Request::Log(log) => self.forwards.on_log(asked, log, &mut self.cx),
-            Request::ResolvePeers(ask) => self.resolutions.on_peers(asked, ask, &mut self.cx),
-            Request::ResolveNodes(nspace) => self.resolutions.on_nodes(asked, nspace, &mut self.cx),
+            Request::ResolvePeers(ask) => self.on_resolve_peers(asked, ask),
+            Request::ResolveNodes(nspace) => self.on_resolve_nodes(asked, nspace),
             Request::IofPull(request) => self.iof.on_pull(asked, request, &mut self.cx),
             Request::IofDeregister(number) => self.iof.on_deregister(&asked, number, &mut self.cx),
             Request::IofPush(input) => self.iof.on_push(asked, input, &mut self.cx),
@@ -363,6 +377,12 @@ impl Engine {
             Owner::Query(_) => {
                 self.with_queries(|known, sources, cx| known.on_answer(upcall, result, sources, cx));
             }
+            Owner::TimedOut(round) => {
+                let looks = query::looks_of(result);
+                self.with_collectives(|collectives, lower, cx| {
+                    collectives.time_out(round, &looks, lower, cx)
+                });
+            }
             Owner::Measure(call) => query::on_measured(call, result, &mut self.cx),
             Owner::Look(number) => {
                 let raised = self.monitors.on_looked(number, result, &self.cx);
@@ -378,6 +398,9 @@ impl Engine {
                 }
             }
             Owner::Collective(round) => self.on_collective_answer(round, result),
+            Owner::Bootstrap => self.with_bootstraps(|bootstraps, below, cx| {
+                bootstraps.on_answer(upcall, result, below, cx);
+            }),
             Owner::Pull { number, to } => self.iof.on_pulled(number, to, result.map(|_| ()), &mut self.cx),
             Owner::Input(to) => self.iof.on_input_taken(to, result.map(|_| ()), &mut self.cx),
             Owner::Fetch => self.data.on_fetched(upcall, result, &self.psets, &mut self.cx),
@@ -427,7 +450,7 @@ impl Engine {
             HostCall::JobData(nspace) => {
                 self.cx.job_or_failure(&nspace).map(|job| CallValue::Job(job.data.clone()))
             }
-            HostCall::VariablesOf(proc) => setup::variables_of(&proc, &self.cx),
+            HostCall::EnvChangesOf(proc) => setup::env_changes_of(&proc, &self.cx),
             HostCall::SetupLocal { nspace, infos } => setup::set_up_local(&nspace, infos, &mut self.cx),
             HostCall::RegisterResources(infos) => self.setup.register_resources(infos, &mut self.cx),
             HostCall::DeregisterResources(keys) => self.setup.deregister_resources(&keys, &mut self.cx),

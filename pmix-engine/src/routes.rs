@@ -1,20 +1,22 @@
 //! Routes through several nouns: groups and connected sets, with the events and rounds that concern them.
 
-use pmix_types::message::{Disconnect, Failure, Reply, Request};
+use pmix_types::message::{Disconnect, Failure, Get, GetReply, Reply, ResolvePeers};
 use pmix_types::why::Wait;
-use pmix_types::{Directives, Event, Nspace, ProcId, Status, keys};
+use pmix_types::{Directives, Event, Nspace, ProcId, Query, Status, keys};
 
+use super::bootstrap::Bootstraps;
 use super::collective::{Collectives, Entry, Filing, Lower};
 use super::context::Context;
 use super::events::check_size;
 use super::invite::{Below, Invites};
 use super::jobs::registration::{self, Registration};
 use super::monitor::Raised;
+use super::names::Names;
 use super::query::{Queries, Sources, Waiting};
 use super::upcall::{DisconnectRequest, Form, HostObject, Upcall};
 use super::users::Voice;
 use super::waits::Waits;
-use super::{Answer, Asked, CallValue, ConnId, Engine, UpcallRequest};
+use super::{Answer, Asked, CallValue, Caller, ConnId, Engine, UpcallRequest};
 
 impl Engine {
     pub(crate) fn on_register_nspace(&mut self, registration: Registration) -> Result<CallValue, Failure> {
@@ -87,15 +89,68 @@ impl Engine {
         Ok(CallValue::Done)
     }
 
-    /// Puts the members in the place of the names of groups, before anything else sees them (IDN-06, GRP-12).
-    pub(crate) fn resolve_groups(&self, request: &mut Request) -> Result<(), Failure> {
+    /// What the names of groups and connected sets mean to a caller.
+    pub(crate) fn names<'a>(&'a self, by: &'a Caller) -> Names<'a, impl Fn(&Nspace) -> bool> {
         let is_group = |id: &Nspace| self.is_group(id);
-        self.groups.resolve(request, is_group, &self.cx)
+        Names { cx: &self.cx, groups: &self.groups, sets: &self.connected, is_group, by }
+    }
+
+    /// Queries, each with what it means if it names connected sets.
+    pub(crate) fn on_query(&mut self, asked: Asked, queries: Vec<Query>) {
+        let queries = {
+            let names = self.names(&asked.by);
+            queries
+                .into_iter()
+                .map(|query| {
+                    let meant = names.meant(&query.qualifiers);
+                    (query, meant)
+                })
+                .collect()
+        };
+        self.with_queries(|known, sources, cx| known.on_query(asked, queries, sources, cx));
+    }
+
+    pub(crate) fn on_get(&mut self, asked: Asked, mut get: Get) {
+        // a process may be named by its rank among those who have connected (CON-07)
+        if let Some(member) = self.connected.member(&get.proc) {
+            get.proc = member;
+        } else if get.proc.rank.is_wildcard()
+            && get.key.as_ref().is_some_and(|key| *key == *keys::JOB_SIZE.name())
+            && let Some(size) = self.connected.size_of(&get.proc.nspace, &asked.by, &self.cx)
+        {
+            return self.cx.reply(asked.to, Ok(Reply::Get(GetReply::value(size.into()))));
+        }
+        self.data.on_get(asked, get, &self.psets, &mut self.cx);
+    }
+
+    /// A connected set is known here, whatever the host knows of it.
+    pub(crate) fn on_resolve_peers(&mut self, asked: Asked, ask: ResolvePeers) {
+        let of_set = ask.nspace.as_ref().and_then(|nspace| {
+            let node = ask.node.as_ref().unwrap_or(&self.cx.config.hostname);
+            self.connected.peers_of(nspace, node, &asked.by, &self.cx)
+        });
+        match of_set {
+            Some(peers) => self.cx.reply(asked.to, peers.map(Reply::Procs)),
+            None => self.resolutions.on_peers(asked, ask, &mut self.cx),
+        }
+    }
+
+    pub(crate) fn on_resolve_nodes(&mut self, asked: Asked, nspace: Option<Nspace>) {
+        let of_set = nspace.as_ref().and_then(|name| self.connected.nodes_of(name, &asked.by, &self.cx));
+        match of_set {
+            Some(nodes) => self.cx.reply(asked.to, Ok(Reply::Nodes(nodes))),
+            None => self.resolutions.on_nodes(asked, nspace, &mut self.cx),
+        }
     }
 
     /// Whether a group of this id is there or about to be.
     pub(crate) fn is_group(&self, id: &Nspace) -> bool {
-        self.collectives.is_group(id, &self.groups)
+        self.collectives.is_group(id, &self.groups) || self.bootstraps.has(id)
+    }
+
+    /// Whether processes here wait for the members of a group of this id, which is none yet.
+    pub(crate) fn is_bootstrapping(&self, id: &Nspace) -> bool {
+        self.bootstraps.has(id) && self.groups.get(id).is_none()
     }
 
     pub(crate) fn enter(&mut self, asked: &Asked, entry: Result<Entry, Failure>) {
@@ -177,8 +232,8 @@ impl Engine {
 
     /// What waits in these namespaces, or in all if none is named; what has waited longest first.
     pub(crate) fn waits(&self, nspaces: &[Nspace]) -> Vec<Wait> {
-        let Self { cx, collectives, connected, groups, data, invites, forwards, .. } = self;
-        let mut waits = Waits { collectives, connected, groups, data, invites, forwards }.all(cx);
+        let Self { cx, collectives, connected, groups, data, invites, bootstraps, forwards, .. } = self;
+        let mut waits = Waits { collectives, connected, groups, data, invites, bootstraps, forwards }.all(cx);
         waits.retain(|wait| wait.is_of(nspaces));
         waits
     }
@@ -198,12 +253,23 @@ impl Engine {
             groups,
             data,
             invites,
+            bootstraps,
             forwards,
             recorder,
             ..
         } = self;
-        let waits = Waits { collectives, connected, groups, data, invites, forwards };
-        work(queries, Sources { psets, attributes, waits: &waits, recorder }, cx)
+        let waits = Waits { collectives, connected, groups, data, invites, bootstraps, forwards };
+        work(queries, Sources { psets, groups, attributes, waits: &waits, recorder }, cx)
+    }
+
+    /// Constructs by bootstrap with the nouns that they stand on.
+    pub(crate) fn with_bootstraps(
+        &mut self,
+        work: impl FnOnce(&mut Bootstraps, &mut Below<'_>, &mut Context),
+    ) {
+        let Self { cx, bootstraps, collectives, connected, groups, events, .. } = self;
+        let lower = Lower { sets: connected, groups, events };
+        work(bootstraps, &mut Below { collectives, lower }, cx);
     }
 
     /// Invitations with the nouns that they stand on.

@@ -22,7 +22,10 @@ pub(super) enum Voice {
 pub(super) struct Listener<'a> {
     pub(super) proc: &'a ProcId,
     pub(super) uid: u32,
+    /// Whether it is no process of a job.
     pub(super) is_tool: bool,
+    /// Whether it is the host of this server.
+    pub(super) is_server: bool,
 }
 
 impl Config {

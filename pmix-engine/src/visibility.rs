@@ -2,7 +2,7 @@
 
 use pmix_types::job::Target;
 use pmix_types::message::Failure;
-use pmix_types::{Nspace, ProcId, keys};
+use pmix_types::{Nspace, ProcId, Value, keys};
 
 use super::context::Context;
 use super::users::{Voice, not_own};
@@ -41,6 +41,14 @@ impl Context {
     /// All jobs that the caller may see, ordered by name.
     pub(super) fn visible_jobs<'a>(&'a self, by: &'a Caller) -> impl Iterator<Item = &'a Job> {
         self.jobs.values().filter(|job| self.may_see(&by.proc, by.uid, job.data.nspace()))
+    }
+
+    /// A value of another session than that of the job in question, from a job of that session that the caller may see
+    /// (GET-41).
+    pub(super) fn of_session(&self, by: &ProcId, uid: u32, id: u32, key: &str) -> Option<Value> {
+        let of_it = self.jobs.values().filter(|job| job.data.session_id() == Some(id));
+        let mut visible = of_it.filter(|job| self.may_see(by, uid, job.data.nspace()));
+        visible.find_map(|job| job.data.lookup(key, &Target::Session(Some(id))))
     }
 
     /// Refuses an operation with processes that are known to belong to another user.

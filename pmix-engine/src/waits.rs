@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 
 use pmix_types::why::Wait;
 
+use super::bootstrap::Bootstraps;
 use super::collective::Collectives;
 use super::connected::ConnectedSets;
 use super::context::{Context, Owner};
@@ -22,6 +23,7 @@ pub(crate) struct Waits<'a> {
     pub(crate) groups: &'a Groups,
     pub(crate) data: &'a Data,
     pub(crate) invites: &'a Invites,
+    pub(crate) bootstraps: &'a Bootstraps,
     pub(crate) forwards: &'a Forwards,
 }
 
@@ -31,6 +33,7 @@ impl Waiting for Waits<'_> {
         let mut waits: Vec<_> = (self.collectives.waits(self.connected, self.groups, cx))
             .chain(self.data.waits(cx))
             .chain(self.invites.waits(cx))
+            .chain(self.bootstraps.waits(cx))
             .chain(self.upcalls(cx))
             .collect();
         waits.sort_by_key(|wait| Reverse(wait.waited));
@@ -44,7 +47,8 @@ impl Waits<'_> {
     fn upcalls<'a>(&'a self, cx: &'a Context) -> impl Iterator<Item = Wait> + 'a {
         cx.upcalls.iter().filter_map(|(id, held)| {
             let (upcall, caller) = held.host.as_ref()?;
-            if matches!(held.owner, Owner::Collective(_) | Owner::Fetch | Owner::Query(_)) {
+            if matches!(held.owner, Owner::Collective(_) | Owner::Bootstrap | Owner::Fetch | Owner::Query(_))
+            {
                 return None;
             }
             let mut wait = cx.wait(id.0, words(*upcall), held.since);

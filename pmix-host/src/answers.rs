@@ -47,6 +47,13 @@ async fn answer(services: &Services, from: &str, request: PeerRequest) -> Result
             services.published.give_up(from, ticket);
             Reply::Done
         }
+        PeerRequest::Bootstrap { caller, call, ticket } => {
+            return services.collectives.bootstrap_for((from, ticket), &caller, call).await;
+        }
+        PeerRequest::BootstrapGivenUp(ticket) => {
+            services.collectives.give_up_bootstrap((from, ticket));
+            Reply::Done
+        }
         PeerRequest::Awaited(awaited) => {
             services.collectives.stand_in(awaited);
             Reply::Done
@@ -71,7 +78,11 @@ async fn carry_out(services: &Services, caller: &User, request: Request) -> Resu
             services.gate.admit(Upcall::NotifyEvent, caller, &[])?;
             services.events.take(caller, event).await
         }
-        Request::Query(queries) => Ok(services.queries.answer_peer(&queries).await?),
+        // it names nobody but its holder to whoever shows it
+        Request::ValidateCredential(validate) => {
+            Ok(Reply::Info(services.credentials.validate_own(&validate)?))
+        }
+        Request::Query(queries) => Ok(services.queries.answer_peer(caller, &queries).await?),
         request => {
             let message = format!("this host does not accept a {} from another node", request.operation());
             Err(Failure::new(Status::ERR_NOT_SUPPORTED, message))

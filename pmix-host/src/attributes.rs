@@ -7,8 +7,13 @@ use pmix_types::{RegAttr, keys};
 
 use pmix_server::host::Upcall;
 
-const GROUP: &[&str] =
-    &[keys::GROUP_ASSIGN_CONTEXT_ID.name(), keys::GROUP_OPTIONAL.name(), keys::RANGE.name()];
+const GROUP: &[&str] = &[
+    keys::GROUP_ASSIGN_CONTEXT_ID.name(),
+    keys::GROUP_OPTIONAL.name(),
+    keys::GROUP_BOOTSTRAP.name(),
+    keys::GROUP_ADD_MEMBERS.name(),
+    keys::RANGE.name(),
+];
 
 const PUBLISH: &[&str] = &[
     keys::RANGE.name(),
@@ -23,7 +28,7 @@ const LOOKUP: &[&str] = &[keys::RANGE.name(), keys::EVENT_CUSTOM_RANGE.name(), k
 
 const UNPUBLISH: &[&str] = &[keys::RANGE.name(), keys::EVENT_CUSTOM_RANGE.name()];
 
-const SPAWN: &[&str] = &[
+pub(crate) const SPAWN: &[&str] = &[
     keys::WDIR.name(),
     keys::SET_SESSION_CWD.name(),
     keys::PREFIX.name(),
@@ -41,12 +46,38 @@ const SPAWN: &[&str] = &[
     keys::FWD_STDOUT.name(),
     keys::FWD_STDERR.name(),
     keys::JOB_TIMEOUT.name(),
+    keys::ALLOC_ID.name(),
     keys::NOTIFY_COMPLETION.name(),
     keys::NOTIFY_JOB_EVENTS.name(),
+    keys::NOTIFY_PROC_TERMINATION.name(),
+    keys::NOTIFY_PROC_ABNORMAL_TERMINATION.name(),
+    keys::LOG_COMPLETION.name(),
+    keys::LOG_JOB_EVENTS.name(),
+    keys::LOG_PROC_TERMINATION.name(),
+    keys::LOG_PROC_ABNORMAL_TERMINATION.name(),
+    keys::PARENT_ID.name(),
+    keys::SPAWNED.name(),
+    keys::REQUESTOR_IS_CLIENT.name(),
+    keys::REQUESTOR_IS_TOOL.name(),
     keys::EVENT_SILENT_TERMINATION.name(),
+    keys::ENVARS_HARVESTED.name(),
     keys::SPAWN_CHILD_SEP.name(),
     keys::DEBUG_STOP_IN_INIT.name(),
     keys::DEBUG_STOP_IN_APP.name(),
+    keys::MAPBY.name(),
+    keys::RANKBY.name(),
+    keys::BINDTO.name(),
+    keys::CPUS_PER_PROC.name(),
+    keys::REPORT_BINDINGS.name(),
+    keys::DEBUGGER_DAEMONS.name(),
+    keys::DEBUG_TARGET.name(),
+    keys::DEBUG_DAEMONS_PER_NODE.name(),
+    keys::DEBUG_DAEMONS_PER_PROC.name(),
+    keys::SPAWN_TOOL.name(),
+    keys::LAUNCHER_RENDEZVOUS_FILE.name(),
+    keys::LAUNCH_DIRECTIVES.name(),
+    keys::EXEC_AGENT.name(),
+    keys::FORKEXEC_AGENT.name(),
 ];
 
 const LOG_CHANNELS: &[&str] = &[
@@ -83,12 +114,29 @@ pub(crate) const JOB_CONTROL: &[&str] = &[
 
 const IOF_PULL: &[&str] = &[keys::IOF_COPY.name(), keys::IOF_REDIRECT.name()];
 
+const ALLOCATE: &[&str] = &[
+    keys::ALLOC_ID.name(),
+    keys::ALLOC_REQ_ID.name(),
+    keys::ALLOC_NUM_NODES.name(),
+    keys::ALLOC_NODE_LIST.name(),
+    keys::ALLOC_EXCLUDE.name(),
+    keys::ALLOC_NUM_CPUS.name(),
+    keys::ALLOC_NUM_CPU_LIST.name(),
+    keys::ALLOC_TIME.name(),
+    keys::ALLOC_WARN_TIMEOUT.name(),
+];
+
+const CREDENTIAL: &[&str] = &[keys::CRED_TYPE.name()];
+
 /// What qualifies the queries it answers.
 pub(crate) const QUERY: &[&str] = &[
     keys::NSPACE.name(),
     keys::RANK.name(),
     keys::PROCID.name(),
     keys::HOSTNAME.name(),
+    keys::ALLOC_ID.name(),
+    keys::ALLOC_REQ_ID.name(),
+    keys::GROUP_ID.name(),
     keys::QUERY_REFRESH_CACHE.name(),
 ];
 
@@ -104,6 +152,8 @@ pub(crate) fn taken_by(upcall: Upcall) -> impl Iterator<Item = RegAttr> {
         Upcall::JobControl => (JOB_CONTROL, &[]),
         Upcall::IofPull => (IOF_PULL, &[]),
         Upcall::Query => (QUERY, &[]),
+        Upcall::Allocate => (ALLOCATE, &[]),
+        Upcall::GetCredential | Upcall::ValidateCredential => (CREDENTIAL, &[]),
         _ => (&[], &[]),
     };
     names.iter().chain(more).filter_map(|name| keys::find(name)).map(RegAttr::from)

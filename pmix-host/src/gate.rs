@@ -31,6 +31,8 @@ const fn needs(upcall: Upcall) -> Needs {
         Upcall::Fence | Upcall::Connect | Upcall::Disconnect | Upcall::Group | Upcall::DirectModex => {
             Needs::Nothing
         }
+        // processes of a user make groups among themselves (`bootstrap.rs`)
+        Upcall::Bootstrap => Needs::Nothing,
         // what is published belongs to a user, and is found by those whom it is meant for (`store`)
         Upcall::Publish | Upcall::Lookup | Upcall::Unpublish => Needs::Nothing,
         // runs as the requesting user, or not at all (`spawn.rs`)
@@ -41,6 +43,10 @@ const fn needs(upcall: Upcall) -> Needs {
         Upcall::NotifyEvent => Needs::Nothing,
         // answered from what there is of its user's jobs (`query.rs`)
         Upcall::Query => Needs::Nothing,
+        // an allocation belongs to the user who requests it, and hinders other allocations only
+        Upcall::Allocate => Needs::Nothing,
+        // a credential names its own user, and whoever holds one shows it
+        Upcall::GetCredential | Upcall::ValidateCredential => Needs::Nothing,
         Upcall::Abort | Upcall::JobControl | Upcall::IofPull | Upcall::PushStdin => Needs::OwnJobs,
         // tools, and whatever comes to be served without a line here
         _ => Needs::ServersUser,

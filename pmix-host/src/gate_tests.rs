@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::answers::Answers;
 use crate::internode::{PeerReply, PeerRequest, decode_reply, encode_request};
-use crate::jobs::{Control, Forwarding, JobEntry};
+use crate::jobs::{Control, Forwarding, Hold, JobEntry};
 use crate::{
     LaunchError, LaunchJob, LaunchReport, Launcher, MemoryExchange, OnFailure, Responder, StandardHost,
 };
@@ -101,10 +101,12 @@ impl Scene {
                 connected_to: None,
                 on_failure: OnFailure::Continue,
                 table: vec![row],
+                node_ranks: Default::default(),
                 forwarding: Forwarding {
                     channels: IofChannels::STDOUT,
                     stdin: Some(Rank::WILDCARD),
                     pullers: Vec::new(),
+                    hold: Hold::default(),
                 },
             };
             host.0.table.entries().insert(Nspace::new(name).unwrap(), entry);
@@ -144,6 +146,10 @@ fn what_is_not_in_the_table_is_refused() {
         "query",
         "log",
         "group",
+        "bootstrap",
+        "allocate",
+        "get_credential",
+        "validate_credential",
     ];
     let owners = ["abort", "job_control", "iof_pull", "push_stdin"];
     for upcall in Upcall::ALL.iter().copied() {
@@ -197,7 +203,7 @@ async fn another_users_job_is_neither_aborted_nor_controlled_nor_read_nor_fed() 
 }
 
 #[tokio::test]
-async fn jct_01_a_job_that_has_come_since_the_gate_is_not_controlled_by_others() {
+async fn jct_01b_a_job_that_has_come_since_the_gate_is_not_controlled_by_others() {
     let mut scene = Scene::new();
     let kill = Directives::new().with(&keys::JOB_CTRL_KILL, true);
     for victim in ["bobs", "servers"] {
@@ -229,7 +235,7 @@ async fn a_users_own_job_is_its_to_abort_read_and_feed() {
 }
 
 #[tokio::test]
-async fn jct_01_the_host_of_another_node_gets_no_further_than_its_process_would() {
+async fn jct_01b_the_host_of_another_node_gets_no_further_than_its_process_would() {
     let mut scene = Scene::new();
     let answers = Answers(Arc::downgrade(&scene.host.0));
     let mut control = JobControl::new(vec![ProcId::wildcard("bobs".parse().unwrap())]);

@@ -7,12 +7,13 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use pmix_server::ServerHandle;
 use pmix_server::host::{
-    Abort, Capabilities, ClientConnected, ClientFinalized, ClientLost, ConnectRequest, Connected,
-    DirectModexRequest, DisconnectRequest, Event, FenceRequest, Found, GroupRequest, Grouped, HostModule,
-    HostResult, Infos, IofPullRequest, IofPush, JobControl, Log, Lookup, Publish, QueryRequest, QueryResults,
-    Spawn, ToolConnected, Unpublish, Upcall, UpcallContext,
+    Abort, Allocate, BootstrapRequest, Bootstrapped, Capabilities, ClientConnected, ClientFinalized,
+    ClientLost, ConnectRequest, Connected, Credential, DirectModexRequest, DisconnectRequest, Event,
+    FenceRequest, Found, GroupRequest, Grouped, HostModule, HostResult, Infos, IofPullRequest, IofPush,
+    JobControl, Log, Lookup, Publish, QueryRequest, QueryResults, Spawn, ToolConnected, Unpublish, Upcall,
+    UpcallContext, ValidateCredential,
 };
-use pmix_types::{Nspace, ProcId, ProcInfo};
+use pmix_types::{Directives, Nspace, ProcId, ProcInfo};
 
 use crate::answers::Answers;
 use crate::attributes::taken_by;
@@ -26,8 +27,21 @@ use crate::{Exchange, Launcher};
 ///
 /// It starts jobs ([`StandardHost::start_job`]), watches them, and serves the upcalls: fences and direct modex
 /// over the exchange, connect and disconnect, groups, abort, published data of all nodes, spawn, log, queries with process
-/// tables, events for the processes of other nodes, tools of the same user, forwarding of output and input. Cheap to
+/// tables, events for the processes of other nodes, tools of the same user, forwarding of output and input, credentials. Cheap to
 /// clone.
+///
+/// # Allocations
+/// A process may reserve slots of the nodes, processors that [`Launcher::machine`] tells, for a time, and start jobs in them
+/// (ALC-01). Jobs outside any allocation are not restricted. An allocation ends when its time is over, when it is given back, or
+/// with the job of its holder; processes that this host has not started give it a time. It is announced
+/// (`ALLOC_TIMEOUT_WARNING`) a tenth of its time before its end, a minute at most, or as `ALLOC_WARN_TIMEOUT` says. Jobs
+/// that still run then end with status `ERR_TIMEOUT`. Allocations are those of the nodes in one process.
+///
+/// # Credentials
+/// Credentials of type `hmac`, the default, name the requester's user and group as reported by the kernel. Whoever gets the bytes may
+/// have any of the hosts validate them, any number of times, for 300 seconds; no other system can. Credentials of type `munge` come
+/// from the node's MUNGE daemon and are valid wherever MUNGE says so, once for each daemon. Those of other users' processes
+/// require a server that can become other users.
 ///
 /// # Several nodes
 /// One process may contain the servers of several nodes ([`StandardHost::cluster`]): a job that is started on any of
@@ -142,6 +156,26 @@ impl StandardHost {
     #[must_use]
     pub fn with_records(self, place: Records) -> Self {
         self.0.records.set_place(place);
+        self
+    }
+
+    /// The same host with this socket of its node's MUNGE daemon instead of the one that MUNGE's programs use themselves. The first
+    /// one given counts. Credentials of type `munge` come from there (CRD-01).
+    #[must_use]
+    pub fn with_munge_socket(self, socket: impl AsRef<std::path::Path>) -> Self {
+        self.0.credentials.set_munge(socket.as_ref());
+        self
+    }
+
+    /// The same host with a program like `sendmail` that sends the mails that processes log (`LOG_EMAIL`): it is called with
+    /// `-i -- RECIPIENT...` and reads a message with its headers. The first one given counts. Without one, mails are refused.
+    ///
+    /// The first node by name sends the mails of all nodes (LOG-06). The program runs with the permissions of the user whose
+    /// process logs the mail; those of other users are refused unless the server can take these on. It has ten seconds for each
+    /// mail, and four run at a time. A process cannot choose the mail server.
+    #[must_use]
+    pub fn with_mail_program(self, program: impl AsRef<std::path::Path>) -> Self {
+        self.0.logger.set_mail_program(program.as_ref());
         self
     }
 
@@ -284,6 +318,8 @@ behind_the_gate! {
         => host.collectives.disconnect(cx, req).await;
     Group group(host, cx, req: GroupRequest) -> Grouped, of &req.procs
         => host.collectives.group(cx, req).await;
+    Bootstrap bootstrap(host, cx, req: BootstrapRequest) -> Bootstrapped, of &[]
+        => host.collectives.bootstrap(cx, req).await;
     Publish publish(host, cx, req: Publish) -> (), of &[]
         => host.published.publish(cx, req).await;
     Lookup lookup(host, cx, req: Lookup) -> Found, of &[]
@@ -307,6 +343,12 @@ behind_the_gate! {
         => host.modex.fetch(cx, req).await;
     Query query(host, cx, req: QueryRequest) -> QueryResults, of &[]
         => host.queries.answer(&User::of(cx), req).await;
+    Allocate allocate(host, cx, req: Allocate) -> Infos, of &[]
+        => host.allocator.carry_out(cx, req);
+    GetCredential get_credential(host, cx, req: Directives) -> Credential, of &[]
+        => host.credentials.issue(cx, req).await;
+    ValidateCredential validate_credential(host, cx, req: ValidateCredential) -> Infos, of &[]
+        => host.credentials.validate(cx, req).await;
     ToolConnected tool_connected(host, _cx, req: ToolConnected) -> ProcId, of &[]
         => host.identities.assign(req);
 }

@@ -8,11 +8,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use nix::sys::signal::Signal;
-use pmix_types::{App, Nspace, ProcId, ProcState, Rank, Status, escaped};
+use pmix_types::{App, Info, Nspace, ProcId, ProcState, Rank, Status, escaped};
 use thiserror::Error;
 use tokio::sync::mpsc;
 
 use pmix_server::Account;
+use pmix_server::host::{HostError, HostResult};
+
+use crate::binding::{BindRequest, Bound};
 
 /// Where and how processes run: what a resource manager provides.
 ///
@@ -30,6 +33,41 @@ pub trait Launcher: Send + Sync + 'static {
     fn machine(&self, node: &str) -> Option<Machine> {
         let _ = node;
         None
+    }
+
+    /// Chooses the processors that the processes of a job are to run on, in rank order, with `None` for a process that is
+    /// not bound. The host tells the processes of it, and hands it to [`launch`](Self::launch) in [`LaunchProc::bound`].
+    ///
+    /// On each node this depends on the node's own topology: [`BindingPolicy::choose`](crate::BindingPolicy::choose) is
+    /// made to be called there. By default nothing is told, which is the empty answer, and a policy that is required is
+    /// refused.
+    ///
+    /// # Errors
+    /// `ERR_JOB_FAILED_TO_MAP` or `ERR_NOT_SUPPORTED` for a policy that is required and cannot be kept.
+    async fn bind(&self, request: &BindRequest) -> HostResult<Vec<Option<Bound>>> {
+        if request.policy.is_required && request.policy.needs_processors() {
+            let message = format!("{}: this launcher does not bind processes to processors", request.nspace);
+            return Err(HostError::new(Status::ERR_NOT_SUPPORTED, message));
+        }
+        Ok(Vec::new())
+    }
+
+    /// Whether its processes need the variables of programming models that this process has, because they do not inherit
+    /// them: the host then has them collected for each job of its own user (`SETUP_APP_ENVARS`,
+    /// [`ServerBuilder::harvest`](pmix_server::ServerBuilder::harvest)). Not, by default.
+    fn harvests(&self) -> bool {
+        false
+    }
+
+    /// What a job needs on these nodes beside what its server collects: changes of the environment, and values for its
+    /// job data, such as those of a network that has been prepared for it. The host gives this to the server of each node
+    /// before the first process starts there (SET-03). Nothing, by default.
+    ///
+    /// # Errors
+    /// The job does not start.
+    async fn prepare(&self, nspace: &Nspace, nodes: &[String]) -> HostResult<Vec<Info>> {
+        let _ = (nspace, nodes);
+        Ok(Vec::new())
     }
 
     /// Starts all processes of a job, or none: after an error, or if the future is dropped before it is ready, none is
@@ -93,6 +131,18 @@ impl<L: Launcher + ?Sized> Launcher for Arc<L> {
 
     fn machine(&self, node: &str) -> Option<Machine> {
         (**self).machine(node)
+    }
+
+    async fn bind(&self, request: &BindRequest) -> HostResult<Vec<Option<Bound>>> {
+        (**self).bind(request).await
+    }
+
+    fn harvests(&self) -> bool {
+        (**self).harvests()
+    }
+
+    async fn prepare(&self, nspace: &Nspace, nodes: &[String]) -> HostResult<Vec<Info>> {
+        (**self).prepare(nspace, nodes).await
     }
 
     async fn launch(&self, job: LaunchJob, reports: mpsc::Sender<LaunchReport>) -> Result<(), LaunchError> {
@@ -200,12 +250,14 @@ pub struct LaunchProc {
     pub cwd: Option<String>,
     /// Whether it gets its standard input from [`Launcher::push_stdin`].
     pub takes_stdin: bool,
+    /// What to bind it to before its program runs, as [`Launcher::bind`] chose it.
+    pub bound: Option<Bound>,
 }
 
 impl LaunchProc {
     /// A process to launch, without defaults, directory or standard input of its own.
     pub const fn new(rank: Rank, node: String, app: usize, env: Vec<(String, String)>) -> Self {
-        Self { rank, node, app, env, defaults: Vec::new(), cwd: None, takes_stdin: false }
+        Self { rank, node, app, env, defaults: Vec::new(), cwd: None, takes_stdin: false, bound: None }
     }
 }
 

@@ -3,9 +3,12 @@
 //! Ids in the documentation, such as FEN-01, name rules of the Standard: see [`pmix_types::rules`].
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod allocations;
 mod answers;
 mod attributes;
+mod binding;
 mod collective;
+mod credentials;
 mod dmodex;
 mod events;
 mod exchange;
@@ -15,6 +18,7 @@ mod internode;
 mod jobs;
 mod launcher;
 mod memory;
+mod program;
 mod publish;
 #[cfg(test)]
 mod servers;
@@ -23,14 +27,20 @@ pub mod store;
 mod tools;
 mod user;
 
+pub use binding::{
+    BadPolicy, BindRequest, BindTo, BindingPolicy, Bound, Machinery, MapBy, RankBy, Unbindable,
+};
 pub use exchange::{Exchange, ExchangeError, Responder};
 pub use host::StandardHost;
-pub use jobs::{JobOutcome, JobReport, JobStart, OnFailure, Records, RunningJob, StartError, environment};
+pub use jobs::{
+    JobOutcome, JobReport, JobStart, OnFailure, ProcBinding, Records, RunningJob, StartError, environment,
+};
 pub use launcher::{
     LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher, Machine, OutputChannel, ProcExit,
 };
 pub use memory::MemoryExchange;
 pub use pmix_server::Account;
+pub use pmix_topology as topology;
 #[cfg(feature = "durable")]
 pub use publish::DurableError;
 pub use store::PublishLimits;

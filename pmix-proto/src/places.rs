@@ -111,6 +111,13 @@ impl Places {
     }
 }
 
+/// The directory in which the system-level server of a node has its file, and in which tools look for it (TOL-02): the first of
+/// `PMIX_SYSTEM_TMPDIR` and `TMPDIR` that is set and not empty, else `/tmp`.
+pub fn system_root() -> PathBuf {
+    let set = |name| std::env::var_os(name).filter(|dir| !dir.is_empty()).map(PathBuf::from);
+    set("PMIX_SYSTEM_TMPDIR").or_else(|| set("TMPDIR")).unwrap_or_else(|| PathBuf::from("/tmp"))
+}
+
 /// Checks whether a directory belongs to this user, and others can neither read nor write it. They may search it. The metadata
 /// must not be that of the target of a link.
 pub fn doubt(found: &Metadata, uid: u32) -> Option<Doubt> {

@@ -68,7 +68,7 @@ fn assert_same<T: Debug>(left: &T, right: &T) {
 }
 
 #[test]
-fn gen_18_gen_19_values_of_every_type_survive() {
+fn gen_18_gen_19b_values_of_every_type_survive() {
     let mut seen = Vec::new();
     for strategy in common::values(2) {
         let mut runner = TestRunner::new(Config::with_cases(24));
@@ -200,7 +200,7 @@ fn gen_18_unknown_numbers_survive() {
 }
 
 #[test]
-fn gen_19_types_of_equal_shape_stay_distinct() {
+fn gen_19b_types_of_equal_shape_stay_distinct() {
     let same_shape = [
         Value::Int(7),
         Value::Int32(7),

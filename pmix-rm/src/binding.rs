@@ -1,34 +1,54 @@
-//! Binds ranks to processors if there are as many of each.
+//! Binds processes to processors.
 
+use std::io;
+
+use pmix_host::{BindRequest, Bound, Machinery, Unbindable};
+use pmix_topology::{Processors, Topology};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// The processors for the ranks of a job, by rank; empty unless there are as many ranks as processors available to the
-/// launcher.
-///
-/// Ranks that spin while they wait must not share a processor while another is idle, and with exactly one processor per rank
-/// the system takes long to separate them. Fewer ranks spread out by themselves, and more ranks have to share anyway.
-pub(crate) fn one_for_each(ranks: usize) -> Vec<usize> {
-    let Ok(all) = sched_getaffinity(None) else { return Vec::new() };
-    if all.count() as usize != ranks || ranks == 1 {
-        return Vec::new();
-    }
-    (0..CpuSet::MAX_CPU).filter(|processor| all.is_set(*processor)).collect()
+/// Chooses processors for the processes of a job, all of them on this machine. Those of `busy` belong to processes that run.
+pub(crate) fn choose(
+    request: &BindRequest,
+    topology: &Topology,
+    busy: &Processors,
+    is_oversubscribed: bool,
+) -> Result<Vec<Option<Bound>>, Unbindable> {
+    // if the system does not tell, as with more processors than the call knows, none can be bound
+    let allowed = sched_getaffinity(None).map_or_else(|_| Processors::new(), |set| listed(&set));
+    let machine = Machinery { topology, allowed: &allowed, busy, is_oversubscribed };
+    let processes = request.nodes.len();
+    request.policy.choose(machine, processes, processes)
 }
 
-/// Starts a process bound to this processor, and with it its descendants. If binding fails, the process is not bound.
-pub(crate) fn on<T>(processor: Option<usize>, start: impl FnOnce() -> T) -> T {
-    let Some((processor, all)) = processor.zip(sched_getaffinity(None).ok()) else { return start() };
-    let mut one = CpuSet::new();
-    if processor < CpuSet::MAX_CPU {
-        one.set(processor);
+fn listed(set: &CpuSet) -> Processors {
+    let all = (0..CpuSet::MAX_CPU).filter(|processor| set.is_set(*processor));
+    all.filter_map(|processor| u32::try_from(processor).ok()).collect()
+}
+
+/// Starts a process bound to these processors, and with it its descendants.
+///
+/// # Errors
+/// That of the start, or of binding; nothing is started then.
+pub(crate) fn on<T>(processors: Option<&Processors>, start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    let Some(processors) = processors else { return start() };
+    let failed = |error: io::Error| {
+        let reason = format!("cannot bind it to the processors {processors}: {error}");
+        io::Error::new(error.kind(), reason)
+    };
+    let before = sched_getaffinity(None).map_err(|error| failed(error.into()))?;
+    let mut set = CpuSet::new();
+    for processor in processors.iter() {
+        let processor = usize::try_from(processor).unwrap_or(usize::MAX);
+        if processor >= CpuSet::MAX_CPU {
+            return Err(failed(io::ErrorKind::Unsupported.into()));
+        }
+        set.set(processor);
     }
-    if let Err(error) = sched_setaffinity(None, &one) {
-        tracing::debug!(processor, %error, "cannot bind a process");
-    }
+    sched_setaffinity(None, &set).map_err(|error| failed(error.into()))?;
     let started = start();
     // the binding is that of the thread, which starts other processes, too
-    if let Err(error) = sched_setaffinity(None, &all) {
-        tracing::warn!(processor, %error, "cannot undo a binding: processes started from now on are bound, too");
+    if let Err(error) = sched_setaffinity(None, &before) {
+        tracing::warn!(%processors, %error, "cannot undo a binding: processes started from now on are bound, too");
     }
     started
 }
@@ -38,23 +58,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_have_a_processor_each_if_they_are_as_many() {
+    fn who_starts_a_bound_process_is_not_bound_after_it() {
         let all = sched_getaffinity(None).unwrap();
-        let count = all.count() as usize;
-        assert!(one_for_each(count + 1).is_empty() && one_for_each(count - 1).is_empty());
-        let mut own = one_for_each(count);
-        own.dedup();
-        assert_eq!(own.len(), if count == 1 { 0 } else { count });
-        assert!(own.iter().all(|processor| all.is_set(*processor)));
+        let last = listed(&all).iter().last().unwrap();
+        let one = Processors::from_iter([last]);
+        let inside = || Ok(listed(&sched_getaffinity(None)?));
+        assert_eq!(on(Some(&one), inside).unwrap(), one);
+        assert_eq!(sched_getaffinity(None).unwrap(), all);
+        assert_eq!(on(None, inside).unwrap(), listed(&all));
     }
 
     #[test]
-    fn who_starts_a_bound_process_is_not_bound_after_it() {
+    fn what_cannot_be_bound_is_not_started() {
         let all = sched_getaffinity(None).unwrap();
-        let last = (0..CpuSet::MAX_CPU).rfind(|processor| all.is_set(*processor)).unwrap();
-        let inside = on(Some(last), || sched_getaffinity(None).unwrap());
-        assert_eq!((inside.count(), inside.is_set(last)), (1, true));
-        assert_eq!(sched_getaffinity(None).unwrap(), all);
-        assert_eq!(on(None, || sched_getaffinity(None).unwrap()), all);
+        for list in ["1023", "1024", "65535", ""] {
+            let mut is_started = false;
+            let start = || {
+                is_started = true;
+                Ok(())
+            };
+            let error = on(Some(&list.parse().unwrap()), start).unwrap_err();
+            assert!(!is_started && error.to_string().contains("cannot bind it"), "{error}");
+            assert_eq!(sched_getaffinity(None).unwrap(), all);
+        }
     }
 }

@@ -63,6 +63,7 @@ mod recipe;
 mod report;
 mod run;
 mod signals;
+mod starter;
 mod stdin;
 mod supervise;
 mod tree;

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use pmix_host::Account;
+use pmix_topology::Processors;
 
 /// All parameters of a process except its standard streams.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,8 +24,8 @@ pub(crate) struct Recipe {
     pub(crate) cwd: Option<PathBuf>,
     /// User of the process; `None` for the launcher's. Start a process of another user with [`Account::start_processes`].
     pub(crate) user: Option<Account>,
-    /// Number of the processor to bind it to; `None` for no binding.
-    pub(crate) processor: Option<usize>,
+    /// The processors to bind it to; `None` for no binding.
+    pub(crate) processors: Option<Processors>,
 }
 
 impl Recipe {
@@ -42,7 +43,7 @@ impl Recipe {
         command
     }
 
-    /// Encoding for the guardian: strings terminated by NUL, in the order path, directory, user, processor, number of
+    /// Encoding for the guardian: strings terminated by NUL, in the order path, directory, user, processors, number of
     /// arguments, arguments, environment.
     ///
     /// # Errors
@@ -52,8 +53,9 @@ impl Recipe {
         let cwd = self.cwd.as_ref().map_or_else(|| OsStr::new(""), |cwd| cwd.as_os_str());
         let user =
             OsString::from(self.user.as_ref().map_or_else(String::new, |user| numbers(user).join(" ")));
-        let processor = OsString::from(self.processor.map_or_else(String::new, |number| number.to_string()));
-        let head = [self.path.as_os_str(), cwd, &user, &processor, &count];
+        let processors =
+            OsString::from(self.processors.as_ref().map_or_else(String::new, Processors::to_string));
+        let head = [self.path.as_os_str(), cwd, &user, &processors, &count];
         let env = self.env.iter().flat_map(|(name, value)| [name.as_os_str(), value]);
         let mut bytes = Vec::new();
         for part in head.into_iter().chain(self.argv.iter().map(OsString::as_os_str)).chain(env) {
@@ -74,17 +76,17 @@ impl Recipe {
         let path = next()?.into();
         let cwd = Some(PathBuf::from(next()?)).filter(|cwd| !cwd.as_os_str().is_empty());
         let user = user(next()?.to_str()?)?;
-        let processor = Some(next()?).filter(|number| !number.is_empty());
-        let processor = processor
-            .map(|number| number.to_str()?.parse().ok())
-            .map_or(Some(None), |number| number.map(Some))?;
+        let processors = match next()?.to_str()? {
+            "" => None,
+            list => Some(list.parse().ok()?),
+        };
         let count: usize = next()?.to_str()?.parse().ok()?;
         let argv = (0..count).map(|_| next()).collect::<Option<_>>()?;
         let mut env = BTreeMap::new();
         while let Some(name) = next() {
             env.insert(name, next()?);
         }
-        Some(Self { path, argv, env, cwd, user, processor })
+        Some(Self { path, argv, env, cwd, user, processors })
     }
 }
 
@@ -114,7 +116,7 @@ mod tests {
             env: env.iter().map(|(name, value)| (name.into(), value.into())).collect(),
             cwd: cwd.map(PathBuf::from),
             user: None,
-            processor: None,
+            processors: None,
         }
     }
 
@@ -125,7 +127,7 @@ mod tests {
         let mut of_other = recipe(&["x"], &[], None);
         of_other.user = Some(Account::with_groups(4001, 4002, vec![4002, 4003]));
         let mut bound = recipe(&["x"], &[], None);
-        bound.processor = Some(17);
+        bound.processors = Some("1,17-18".parse().unwrap());
         for recipe in [recipe(&[], &[], None), recipe(&["x"], &[], None), odd, of_other, bound] {
             assert_eq!(Recipe::from_bytes(&recipe.to_bytes().unwrap()), Some(recipe));
         }

@@ -1,5 +1,6 @@
 //! One run of `pmixrun`: sets up guardian and servers, runs the job of a [`Plan`], and cleans up.
 
+use std::env::var_os;
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 
 use pmix_host::{JobOutcome, JobStart, MemoryExchange, OnFailure, Records, StandardHost, StartError};
 use pmix_server::{Server, ServerStats};
-use pmix_types::{Directives, Nspace, ProcInfo, Rank, keys};
+use pmix_types::{Nspace, ProcInfo, Rank, keys};
 use rustix::system::uname;
 use tokio::time::Instant;
 
@@ -17,6 +18,7 @@ use crate::console::Console;
 use crate::exit_code::{NO_READER, NOT_STARTED};
 use crate::report::Report;
 use crate::signals::{Received, Signals};
+use crate::starter::Starter;
 use crate::watch::{Ending, Watch};
 use crate::{GUARDIAN_COMMAND, Guardian, LocalLauncher, map, orphans, pid_file, stdin};
 
@@ -92,6 +94,8 @@ struct Run {
     host: StandardHost,
     /// The server of each node.
     servers: Vec<Server>,
+    /// The tool that has started this launcher.
+    starter: Option<Starter>,
 }
 
 /// The outcome of a job.
@@ -104,6 +108,7 @@ struct Ended {
 impl Run {
     /// Sets up all that a job needs; returns node and reason if that fails.
     async fn start(node: &str, plan: &Plan) -> Result<Self, String> {
+        let starter = Starter::from_env().await?;
         let mut command = Command::new("/proc/self/exe");
         command.arg(GUARDIAN_COMMAND);
         let guardian = Guardian::start(command).map_err(|error| format!("{node}: guardian: {error}"))?;
@@ -126,21 +131,29 @@ impl Run {
         }
         let mut servers = Vec::with_capacity(nodes.len());
         for (node, host) in nodes.iter().zip(&hosts) {
-            let server = Server::builder()
+            // each server knows all jobs, and a tool that expects one server here must find one
+            let is_for_tools = servers.is_empty();
+            let mut server = Server::builder()
                 .host(host.clone())
                 .hostname(node)
-                // each server knows all jobs, and a tool that expects one server here must find one
-                .tool_support(servers.is_empty())
-                .native_wire(plan.native)
-                .start()
-                .await;
+                .tool_support(is_for_tools)
+                .native_wire(plan.native);
+            if plan.system_server {
+                server = server.system_support(true);
+            }
+            // a tool that has started this launcher looks for it there
+            let file = var_os("PMIX_LAUNCHER_RNDZ_FILE").filter(|file| is_for_tools && !file.is_empty());
+            if let Some(file) = file {
+                server = server.rendezvous_file(file);
+            }
+            let server = server.start().await;
             let server = server.map_err(|error| format!("{node}: {}", with_causes(&error)))?;
             let protected = guardian.protect(server.handle().session_dir());
             protected.map_err(|error| format!("{node}: guardian: {error}"))?;
             servers.push(server);
         }
         let host = hosts.into_iter().next().ok_or_else(|| format!("{node}: no node"))?;
-        Ok(Self { node: node.to_owned(), guardian, launcher, host, servers })
+        Ok(Self { node: node.to_owned(), guardian, launcher, host, servers, starter })
     }
 
     /// Runs the job to its end; returns the reason if it does not start.
@@ -153,13 +166,21 @@ impl Run {
     ) -> Result<Ended, String> {
         let mut start = JobStart::new(nspace.clone(), plan.apps.clone())
             .on_failure(OnFailure::End { grace: plan.reaction });
+        let mut directives = plan.binding.clone();
         if plan.stop_in_init {
-            start = start.directives(Directives::new().with(&keys::DEBUG_STOP_IN_INIT, true));
+            directives = directives.with(&keys::DEBUG_STOP_IN_INIT, true);
         }
+        if let Some(starter) = &self.starter {
+            starter.directives().await?.into_iter().for_each(|info| directives.push(info));
+        }
+        start = start.directives(directives);
         if plan.stdin == Stdin::All {
             start.stdin = Some(Rank::WILDCARD);
         }
         let job = self.host.start_job(start).await.map_err(|error| why_not(&error))?;
+        if let Some(starter) = &self.starter {
+            starter.has_launched(&nspace).await;
+        }
         let table = self.host.process_table(&nspace);
         if plan.shows_map {
             map::lines(&nspace, &plan.apps, &table).iter().for_each(|line| console.put_line(line));
@@ -181,6 +202,9 @@ impl Run {
 
     /// Stops servers and guardian, and ends what is left of the job.
     async fn end(self) -> Vec<ServerStats> {
+        if let Some(starter) = self.starter {
+            starter.leave().await;
+        }
         let mut stats = Vec::with_capacity(self.servers.len());
         for server in self.servers {
             stats.push(server.stats().await);

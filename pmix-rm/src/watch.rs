@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use bytes::Bytes;
-use pmix_host::{JobOutcome, JobReport, LaunchReport, OutputChannel, ProcExit, RunningJob};
+use pmix_host::{JobOutcome, JobReport, LaunchReport, OutputChannel, ProcBinding, ProcExit, RunningJob};
 use pmix_types::ProcId;
 use rustix::process::Signal;
 use tokio::time::Instant;
@@ -153,10 +153,24 @@ impl<'a> Watch<'a> {
                 let proc = self.named(&proc);
                 self.console.tell(format_args!("{proc} ({program}) on {node} {how}{rest}"));
             }
+            JobReport::Bindings(bindings) => self.on_bindings(&bindings),
             JobReport::Recorded { node, file } => {
                 self.console.tell(format_args!("what happened on {node} before is in {}", file.display()));
             }
             report => tracing::debug!(?report, "job"),
+        }
+    }
+
+    fn on_bindings(&mut self, bindings: &[ProcBinding]) {
+        for ProcBinding { proc, node, bound, .. } in bindings {
+            let proc = self.named(proc);
+            match bound {
+                Some(bound) => self.console.say(format_args!(
+                    "{proc} on {node} is bound to {} (processors {})",
+                    bound.place, bound.processors
+                )),
+                None => self.console.say(format_args!("{proc} on {node} is not bound")),
+            }
         }
     }
 

@@ -60,20 +60,6 @@ fn directory_and_variables_are_those_of_the_application() {
 }
 
 #[test]
-fn ranks_that_are_as_many_as_the_processors_have_one_each() {
-    let site = Site::new();
-    let allowed = |ranks: usize| {
-        let done = site.run(&["-n", &ranks.to_string(), "sh", "-c", "grep Cpus_allowed: /proc/self/status"]);
-        assert_eq!(done.code(), 0, "{done:?}");
-        done.lines().into_iter().map(str::to_owned).collect::<std::collections::BTreeSet<_>>()
-    };
-    let count = rustix::thread::sched_getaffinity(None).unwrap().count() as usize;
-    assert_eq!(allowed(count).len(), count);
-    assert_eq!(allowed(count + 1).len(), 1, "all may use all");
-    assert_eq!(allowed(1), allowed(count + 1));
-}
-
-#[test]
 fn parameters_of_open_mpi_reach_the_ranks_and_win_over_ours() {
     let site = Site::new();
     let print = "env | grep ^OMPI_MCA_ | sort";

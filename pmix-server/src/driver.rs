@@ -14,7 +14,7 @@ use crate::cleanup::clean_up_as_user;
 use crate::door::Door;
 use crate::inbox::{DriverEvent, Peer};
 use crate::upcalls::Upcalls;
-use pmix_engine::{CallId, CallValue, Command, ConnId, Engine, Input};
+use pmix_engine::{CallId, CallValue, Command, ConnId, Engine, Input, RequestId};
 
 /// Most events taken from the inbox at a time.
 const BATCH: usize = 256;
@@ -81,6 +81,11 @@ impl Driver {
                         self.peers.insert(conn, peer);
                     }
                     DriverEvent::Input(input) => self.feed(input),
+                    DriverEvent::Own { conn, peer, request } => {
+                        self.peers.insert(conn, peer);
+                        self.feed(Input::Own { conn });
+                        self.feed(Input::Request { conn, id: RequestId(1), request });
+                    }
                     DriverEvent::Request { conn, id, request, turn } => {
                         self.feed(Input::Request { conn, id, request });
                         drop(turn);

@@ -1,5 +1,7 @@
 //! The host's calls to the library.
 
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,7 +10,7 @@ use bytes::Bytes;
 use pmix_types::job::{JobData, JobSpec};
 use pmix_types::message::{Failure, Output, Request};
 use pmix_types::why::{ProcLook, Wait};
-use pmix_types::{Directives, Event, Info, IofChannels, Nspace, ProcId, Status};
+use pmix_types::{Directives, Envar, Event, Info, IofChannels, Nspace, ProcId, Status, change_environment};
 
 use crate::door::Door;
 use crate::inbox::Inbox;
@@ -42,17 +44,20 @@ impl fmt::Debug for ServerHandle {
     }
 }
 
-/// Variables that a process needs to find its server.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Variables that a process needs to find its server, and what else the host has asked for.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Environment {
+    changes: Vec<Info>,
     variables: Vec<(String, String)>,
     defaults: Vec<(String, String)>,
 }
 
 impl Environment {
-    /// Sets the variables for a command; its other variables stay (CLI-07). [`Defaults`](Self::defaults) are set only if
-    /// neither the command nor the environment of this process has the variable.
+    /// Sets the variables for a command; its other variables stay (CLI-07). [`Changes`](Self::changes) come first: they
+    /// change what the command has, or else what it inherits from this process. [`Defaults`](Self::defaults) are set only
+    /// if neither the command nor the environment of this process has the variable.
     pub fn apply(&self, command: &mut std::process::Command) {
+        self.change(command);
         let is_set = |command: &std::process::Command, name: &str| {
             command.get_envs().any(|(held, _)| held == name) || std::env::var_os(name).is_some()
         };
@@ -64,7 +69,40 @@ impl Environment {
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
     }
 
-    /// Name and value of each variable, without the [`defaults`](Self::defaults).
+    fn change(&self, command: &mut std::process::Command) {
+        if self.changes.is_empty() {
+            return;
+        }
+        let mut env: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => env.insert(name.to_owned(), value.to_owned()),
+                None => env.remove(name),
+            };
+        }
+        if let Err(error) = change_environment(&self.changes, &mut env) {
+            // setup_local_support has checked them
+            tracing::warn!(%error, "a change of the environment of a process is left out");
+        }
+        for info in &self.changes {
+            // also where nothing is different from here: the command may not inherit it
+            let name = info.get::<Envar>().map(|envar| envar.name).or_else(|_| info.get::<String>());
+            match name.ok().map(|name| (env.get(OsStr::new(&name)), name)) {
+                Some((Some(value), name)) => command.env(name, value),
+                Some((None, name)) => command.env_remove(name),
+                None => continue,
+            };
+        }
+    }
+
+    /// The variables that [`setup_local_support`](ServerHandle::setup_local_support) has been asked for: directives
+    /// `SET_ENVAR`, `ADD_ENVAR`, `UNSET_ENVAR`, `PREPEND_ENVAR`, `APPEND_ENVAR` and `FIRST_ENVAR`, in order. A host that does not
+    /// use [`apply`](Self::apply) applies them with [`change_environment`] before the variables.
+    pub fn changes(&self) -> &[Info] {
+        &self.changes
+    }
+
+    /// Name and value of each variable by which the process finds its server.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.variables.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
@@ -74,7 +112,7 @@ impl Environment {
         self.defaults.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// Name and value of each variable, owned, without the [`defaults`](Self::defaults).
+    /// Name and value of each variable by which the process finds its server, owned.
     pub fn into_vec(self) -> Vec<(String, String)> {
         self.variables
     }
@@ -195,7 +233,8 @@ impl ServerHandle {
         self.call(HostCall::RegisterClient { proc: proc.clone(), uid, gid, object }).await
     }
 
-    /// Removes one client and its data (CLI-08).
+    /// Removes one client and its data (CLI-08). Until then, or until its namespace is deregistered, the data stays, also when
+    /// all clients have finalized: processes on other nodes may still get it.
     ///
     /// # Errors
     /// `ERR_INVALID_NAMESPACE` or `ERR_NOT_FOUND` if it is not registered.
@@ -234,7 +273,8 @@ impl ServerHandle {
     /// Cancel-safe.
     #[doc(alias = "PMIx_server_setup_fork")]
     pub async fn setup_fork(&self, proc: &ProcId) -> Result<Environment, Failure> {
-        let CallValue::Variables(given) = self.inbox.call(HostCall::VariablesOf(proc.clone())).await? else {
+        let CallValue::EnvChanges(changes) = self.inbox.call(HostCall::EnvChangesOf(proc.clone())).await?
+        else {
             return Err(Status::ERROR.into());
         };
         let vars = [
@@ -263,13 +303,7 @@ impl ServerHandle {
             environment.extend(open_mpi::place(&job, proc.rank));
             defaults.extend(open_mpi::parameters(&job, &self.shared.hostname));
         }
-        // the host cannot change the variables that lead to the server
-        for (name, value) in given {
-            if !environment.iter().any(|(held, _)| *held == name) {
-                environment.push((name, value));
-            }
-        }
-        Ok(Environment { variables: environment, defaults })
+        Ok(Environment { changes, variables: environment, defaults })
     }
 
     /// Returns the data of a local process, for the server of another node. Waits until the process has committed, or, with
@@ -459,6 +493,7 @@ mod tests {
     fn parameters_give_way_to_those_of_users_and_the_way_to_the_server_does_not() {
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let environment = Environment {
+            changes: Vec::new(),
             variables: vec![pair("PMIX_RANK", "3")],
             defaults: vec![pair("OMPI_MCA_a", "ours"), pair("OMPI_MCA_b", "ours"), pair("PATH", "ours")],
         };

@@ -66,6 +66,22 @@ impl ServerHandle {
     /// # Cancel safety
     /// Not cancel-safe: if the server has let the process in meanwhile, the process is lost.
     pub async fn connect_in_process(&self, proc: ProcId) -> Result<InProcess, Failure> {
+        self.join(Identity::Client(proc)).await
+    }
+
+    /// Connects a task of this program as a tool, with this program's user and group, and with the identity that it wishes or,
+    /// for `None`, that the host gives it.
+    ///
+    /// # Errors
+    /// As [`connect_in_process`](Self::connect_in_process): `ERR_NOT_SUPPORTED` if the server takes no tools.
+    ///
+    /// # Cancel safety
+    /// Not cancel-safe: if the server has let the tool in meanwhile, the tool is lost.
+    pub async fn connect_tool_in_process(&self, wish: Option<ProcId>) -> Result<InProcess, Failure> {
+        self.join(Identity::Tool(wish)).await
+    }
+
+    async fn join(&self, identity: Identity) -> Result<InProcess, Failure> {
         let inbox = self.inbox().clone();
         let conn = inbox.next_conn();
         let (admission, admitted) = oneshot::channel();
@@ -77,10 +93,10 @@ impl ServerHandle {
             gid: Some(rustix::process::getegid().as_raw()),
             pid: None,
         };
-        let hello = Hello::new(Identity::Client(proc.clone()), Pid(0));
+        let hello = Hello::new(identity, Pid(0));
         inbox.send(DriverEvent::Open { conn, peer: Box::new(peer) }).await;
         inbox.send(DriverEvent::Input(Input::Hello { conn, peer: cred, hello })).await;
-        admitted.await.unwrap_or_else(|_| Err(gone()))?;
+        let proc = admitted.await.unwrap_or_else(|_| Err(gone()))?;
         let events = tokio::sync::Mutex::new(events);
         Ok(InProcess { proc, inbox, conn, next: AtomicU64::new(1), waiting, events })
     }
@@ -121,6 +137,18 @@ impl InProcess {
             None => std::future::pending().await,
         }
     }
+
+    /// Ends the process without finalize, as if it had died. Its requests fail from then on.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    pub async fn lose(&self) {
+        self.inbox.send(DriverEvent::Input(self.lost())).await;
+    }
+
+    fn lost(&self) -> Input {
+        Input::Lost { conn: self.conn, reason: "it has ended".into() }
+    }
 }
 
 impl fmt::Debug for InProcess {
@@ -131,11 +159,10 @@ impl fmt::Debug for InProcess {
 
 impl Drop for InProcess {
     fn drop(&mut self) {
-        let (inbox, conn) = (self.inbox.clone(), self.conn);
+        let (inbox, lost) = (self.inbox.clone(), self.lost());
         // a process that ends closes its connection; without a runtime there is no server left
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
-                let lost = Input::Lost { conn, reason: "it has ended".into() };
                 inbox.send(DriverEvent::Input(lost)).await;
             });
         }
@@ -143,13 +170,13 @@ impl Drop for InProcess {
 }
 
 struct LocalPeer {
-    admission: Option<oneshot::Sender<Result<(), Failure>>>,
+    admission: Option<oneshot::Sender<Result<ProcId, Failure>>>,
     waiting: Waiting,
     events: mpsc::Sender<Event>,
 }
 
 impl LocalPeer {
-    fn admit(&mut self, result: Result<(), Failure>) {
+    fn admit(&mut self, result: Result<ProcId, Failure>) {
         if let Some(admission) = self.admission.take() {
             let _ = admission.send(result);
         }
@@ -157,8 +184,8 @@ impl LocalPeer {
 }
 
 impl Peer for LocalPeer {
-    fn accept(&mut self, _: Welcome) {
-        self.admit(Ok(()));
+    fn accept(&mut self, welcome: Welcome) {
+        self.admit(Ok(welcome.proc));
     }
 
     fn refuse(&mut self, failure: &Failure) {

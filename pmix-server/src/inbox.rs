@@ -32,6 +32,8 @@ pub(crate) enum DriverEvent {
     Open { conn: ConnId, peer: Box<dyn Peer> },
     /// An input for the engine.
     Input(Input),
+    /// A request of the server's own host, on a connection for it alone.
+    Own { conn: ConnId, peer: Box<dyn Peer>, request: Request },
     /// A request, in its turn.
     Request { conn: ConnId, id: RequestId, request: Request, turn: Turn },
     /// A request that cannot be read: answered without the engine, but in order with the engine's replies.
@@ -75,7 +77,12 @@ impl Inbox {
     /// Asks the server to stop without waiting for it; a full inbox is drained first.
     pub(crate) fn stop_soon(&self) {
         let (done, _) = oneshot::channel();
-        if let Err(mpsc::error::TrySendError::Full(event)) = self.events.try_send(DriverEvent::Stop(done)) {
+        self.send_soon(DriverEvent::Stop(done));
+    }
+
+    /// Sends an event without waiting for room.
+    pub(crate) fn send_soon(&self, event: DriverEvent) {
+        if let Err(mpsc::error::TrySendError::Full(event)) = self.events.try_send(event) {
             let events = self.events.clone();
             // there may be no runtime, so a thread waits for room
             std::thread::spawn(move || drop(events.blocking_send(event)));
@@ -92,6 +99,6 @@ impl Inbox {
     }
 }
 
-fn stopped() -> Failure {
+pub(crate) fn stopped() -> Failure {
     Failure::new(Status::ERR_INIT, "the server has stopped")
 }

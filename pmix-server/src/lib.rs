@@ -14,6 +14,7 @@
 //!   module. Each returns `ERR_NOT_SUPPORTED` by default; [`Capabilities`] declare which ones the host serves.
 //! - [`ServerHandle`] lets the host call the library: register namespaces and clients, build a process's environment,
 //!   answer direct modex requests, notify events.
+//! - [`ServerHandle::client`] lets the host do what its processes do, as the server itself: get, publish, spawn, hear events.
 //! - [`ServerHandle::connect_in_process`] connects a task of this program as a process, for tests.
 //!
 //! The crate `pmix-host` has a complete host, `StandardHost`, which needs only a launcher and an exchange between nodes. It
@@ -73,7 +74,9 @@
 
 mod account;
 mod cleanup;
+pub mod client;
 mod clock;
+mod contact_file;
 mod descriptors;
 mod door;
 mod driver;
@@ -83,6 +86,7 @@ mod handle;
 pub mod host;
 mod in_process;
 mod inbox;
+mod init;
 #[cfg(feature = "inventory")]
 pub mod inventory;
 mod kernel;
@@ -96,6 +100,7 @@ mod server;
 mod session_dir;
 mod setup;
 mod shares;
+mod system_file;
 mod upcalls;
 mod usage;
 mod wire;
@@ -110,6 +115,7 @@ pub use in_process::InProcess;
 pub use kernel::look_at;
 pub use pmix_engine::{Presence, ServerStats};
 pub use pmix_proto::Limits;
+pub use pmix_topology as topology;
 pub use pmix_types as types;
 pub use removal::remove_tree;
 pub use server::{Server, ServerBuilder};

@@ -20,7 +20,8 @@ use crate::error::ServerError;
 use crate::grpc;
 use crate::inbox::{DriverEvent, Inbox};
 use crate::native;
-use crate::session_dir::SessionDir;
+use crate::session_dir::{Access, SessionDir, rendezvous};
+use crate::system_file::SystemFile;
 
 /// How long processes may take to read the last messages of a stopping server.
 const LAST_WORDS: Duration = Duration::from_millis(250);
@@ -31,17 +32,30 @@ pub(crate) struct Plan {
     pub(crate) server: ProcId,
     pub(crate) hostname: String,
     pub(crate) session_root: Option<PathBuf>,
-    pub(crate) tool_support: bool,
+    pub(crate) tools: Tools,
+    pub(crate) rendezvous_file: Option<PathBuf>,
     pub(crate) other_users: bool,
     pub(crate) door: Door,
     pub(crate) native: bool,
     pub(crate) limits: pmix_proto::Limits,
 }
 
+/// Where tools find the server.
+#[derive(Debug, Default)]
+pub(crate) struct Tools {
+    /// At all: by its process id and its namespace.
+    pub(crate) by_name: bool,
+    /// As one of its session.
+    pub(crate) session: bool,
+    /// By the file of the node, in this directory unless that is the usual one.
+    pub(crate) system: Option<Option<PathBuf>>,
+}
+
 /// The open sockets; connections wait until the driver is [`run`](Opened::run).
 pub(crate) struct Opened {
     pub(crate) thread: JoinHandle<()>,
     pub(crate) dir: SessionDir,
+    system_file: Option<SystemFile>,
     /// The address for gRPC peers.
     pub(crate) uri: String,
     /// The address for C programs, if the native wire is on.
@@ -59,6 +73,7 @@ struct Ports {
 /// What the thread reports when everything is open.
 struct Addresses {
     dir: SessionDir,
+    system_file: Option<SystemFile>,
     uri: String,
     native: Option<ServerUri>,
 }
@@ -70,20 +85,23 @@ impl Opened {
         let (start, started) = oneshot::channel();
         let thread = plan.start_thread(inbox, ready, started)?;
         let panicked = |_| ServerError::Thread(io::Error::other("the thread panicked"));
-        let Addresses { dir, uri, native } = opened.await.map_err(panicked)??;
-        Ok(Self { thread, dir, uri, native_uri: native, start })
+        let Addresses { dir, system_file, uri, native } = opened.await.map_err(panicked)??;
+        Ok(Self { thread, dir, system_file, uri, native_uri: native, start })
     }
 
     /// Starts serving with this driver; returns what is needed to stop the server and clean up.
-    pub(crate) fn run(
-        self,
-        driver: Driver,
-        events: mpsc::Receiver<DriverEvent>,
-    ) -> (JoinHandle<()>, SessionDir) {
+    pub(crate) fn run(self, driver: Driver, events: mpsc::Receiver<DriverEvent>) -> (JoinHandle<()>, Files) {
         // a thread that has opened its sockets receives this
         let _ = self.start.send((driver, events));
-        (self.thread, self.dir)
+        (self.thread, Files { _system: self.system_file, _dir: self.dir })
     }
+}
+
+/// The files of a server; dropping this removes them, first that by which all users find it.
+#[derive(Debug)]
+pub(crate) struct Files {
+    _system: Option<SystemFile>,
+    _dir: SessionDir,
 }
 
 /// What the thread needs to serve.
@@ -111,7 +129,7 @@ impl Plan {
     }
 
     fn open(&self) -> Result<(Ports, Addresses), ServerError> {
-        let dir = SessionDir::create(self.session_root.as_deref(), &self.hostname, self.other_users)?;
+        let mut dir = SessionDir::create(self.session_root.as_deref(), &self.hostname, self.other_users)?;
         let uri = format!("{}.{};unix:{}", self.server.nspace, self.server.rank, dir.socket().display());
         let reactor = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let reactor = reactor.map_err(ServerError::Thread)?;
@@ -126,11 +144,21 @@ impl Plan {
             }
         };
         // written last: a tool that finds these files can connect
-        if self.tool_support {
-            dir.write_rendezvous(&self.server.nspace, &uri, native_uri.as_ref(), &self.hostname)?;
+        let mut system_file = None;
+        if self.tools.by_name {
+            let text = rendezvous(&uri, native_uri.as_ref());
+            let access = Access { is_of_session: self.tools.session, other_users: self.other_users };
+            dir.write_rendezvous(&self.server.nspace, &text, &self.hostname, access)?;
+            if let Some(file) = &self.rendezvous_file {
+                dir.write_copy(file, &text)?;
+            }
+            if let Some(root) = &self.tools.system {
+                let file = SystemFile::create(root.as_deref(), &self.hostname, &text, self.other_users)?;
+                system_file = Some(file);
+            }
         }
         drop(entered);
-        Ok((Ports { reactor, grpc, native }, Addresses { dir, uri, native: native_uri }))
+        Ok((Ports { reactor, grpc, native }, Addresses { dir, system_file, uri, native: native_uri }))
     }
 }
 

@@ -15,8 +15,8 @@ use crate::error::ServerError;
 use crate::handle::{ServerHandle, Shared};
 use crate::host::{CODEC, HostModule, NoHost};
 use crate::inbox::{DriverEvent, Inbox};
+use crate::reactor::{Files, Tools};
 use crate::reactor::{Opened, Plan};
-use crate::session_dir::SessionDir;
 use crate::setup::HARVEST;
 use crate::upcalls::Upcalls;
 use crate::wire::NativeWire;
@@ -50,7 +50,7 @@ const PUT_LIMIT: usize = 1 << 30;
 pub struct Server {
     handle: ServerHandle,
     thread: Option<JoinHandle<()>>,
-    dir: Option<SessionDir>,
+    files: Option<Files>,
 }
 
 /// Settings of a [`Server`].
@@ -60,7 +60,13 @@ pub struct ServerBuilder {
     hostname: Option<String>,
     nspace: Option<String>,
     session_root: Option<PathBuf>,
+    rank: Rank,
     tool_support: bool,
+    rendezvous_file: Option<PathBuf>,
+    /// As a system-level server, in this directory unless in the usual one.
+    system: Option<Option<PathBuf>>,
+    /// Whether it is one of the session, too, if it is a system-level server.
+    session: Option<bool>,
     other_users: bool,
     native: NativeWire,
     limits: pmix_proto::Limits,
@@ -90,10 +96,12 @@ impl ServerBuilder {
         self
     }
 
-    /// Namespace of the server itself. Default: `server.<host>.<pid>`. Its rank is 0.
+    /// Namespace of the server itself. Default: `server.<host>.<pid>`.
     ///
     /// `StandardHost` derives the namespaces of tools and connected sets from it, so it should not begin with `pmix`
-    /// (see [`ServerHandle::register_nspace`]).
+    /// (see [`ServerHandle::register_nspace`]). C tools of release 4.2.2 read a server's namespace up to its first dot only: a
+    /// server to which they attach beside others needs one without dots.
+    #[doc(alias = "PMIX_SERVER_NSPACE")]
     pub fn nspace(mut self, nspace: impl Into<String>) -> Self {
         self.nspace = Some(nspace.into());
         self
@@ -103,6 +111,7 @@ impl ServerBuilder {
     /// `PMIX_SERVER_TMPDIR`, or else `TMPDIR` or `/tmp`. Only if another user has taken our name in `TMPDIR` or `/tmp`, the
     /// server uses `XDG_RUNTIME_DIR` or a random name (see [`pmix_proto::places`]). A relative path is made absolute at the
     /// start.
+    #[doc(alias = "PMIX_SERVER_TMPDIR")]
     pub fn session_root(mut self, root: impl Into<PathBuf>) -> Self {
         self.session_root = Some(root.into());
         self
@@ -112,6 +121,54 @@ impl ServerBuilder {
     #[doc(alias = "PMIX_SERVER_TOOL_SUPPORT")]
     pub const fn tool_support(mut self, on: bool) -> Self {
         self.tool_support = on;
+        self
+    }
+
+    /// Writes what is in the rendezvous file to this file, too, where a tool that started this server looks for it (TOL-04).
+    /// Only for a server that admits tools. The file is readable for its user only, is written when the server can
+    /// be reached, and removed when it stops. It may replace a file of this user; starting fails if something else is there,
+    /// or if the file cannot be written.
+    ///
+    /// A launcher takes it from `PMIX_LAUNCHER_RNDZ_FILE`, as `pmixrun` does; the server does not read this variable.
+    #[doc(alias = "PMIX_LAUNCHER_RENDEZVOUS_FILE")]
+    pub fn rendezvous_file(mut self, file: impl Into<PathBuf>) -> Self {
+        self.rendezvous_file = Some(file.into());
+        self
+    }
+
+    /// Makes this the system-level server of the node, which tools of all users find by one file, `pmix.sys.<host>` in
+    /// `PMIX_SYSTEM_TMPDIR`, or else `TMPDIR` or `/tmp` (TOL-02). Off by default. It admits tools, as with
+    /// [`tool_support`](Self::tool_support), and is none of the session-level servers unless
+    /// [`session_support`](Self::session_support) says so. Starting fails while another system-level server lives on the node;
+    /// the file of a dead one is taken over.
+    ///
+    /// Who may read the file and reach the socket is for [`other_users`](Self::other_users) to say; what they see, for the host.
+    #[doc(alias = "PMIX_SERVER_SYSTEM_SUPPORT")]
+    pub fn system_support(mut self, on: bool) -> Self {
+        self.system = on.then(|| self.system.flatten());
+        self
+    }
+
+    /// The directory of the file of a [system-level](Self::system_support) server, which this makes it.
+    #[doc(alias = "PMIX_SYSTEM_TMPDIR")]
+    pub fn system_tmpdir(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.system = Some(Some(directory.into()));
+        self
+    }
+
+    /// Whether tools that search for a session-level server find this one. On by default for a server that admits tools,
+    /// unless it is a [system-level](Self::system_support) one. If it is off, tools find it by its process id, its namespace or
+    /// its address.
+    #[doc(alias = "PMIX_SERVER_SESSION_SUPPORT")]
+    pub const fn session_support(mut self, on: bool) -> Self {
+        self.session = Some(on);
+        self
+    }
+
+    /// Rank of the server itself in its namespace. Default: 0.
+    #[doc(alias = "PMIX_SERVER_RANK")]
+    pub const fn rank(mut self, rank: Rank) -> Self {
+        self.rank = rank;
         self
     }
 
@@ -193,15 +250,19 @@ impl ServerBuilder {
         let hostname = self.hostname.unwrap_or_else(system_hostname);
         let pid = std::process::id();
         let nspace = self.nspace.unwrap_or_else(|| format!("server.{hostname}.{pid}"));
-        let server = ProcId::new(Nspace::new(nspace)?, Rank::from_raw(0));
+        let server = ProcId::new(Nspace::new(nspace)?, self.rank);
         raise_descriptor_limit();
         let door = Door::new(self.other_users);
         let (inbox, events) = Inbox::new(self.patience);
+        let session = self.session.unwrap_or_else(|| self.system.is_none());
+        let admits_tools = self.tool_support || self.system.is_some();
+        let tools = Tools { session: session && admits_tools, by_name: admits_tools, system: self.system };
         let plan = Plan {
             server: server.clone(),
             hostname: hostname.clone(),
             session_root: self.session_root,
-            tool_support: self.tool_support,
+            tools,
+            rendezvous_file: self.rendezvous_file,
             other_users: self.other_users,
             door: door.clone(),
             native: self.native.is_on(),
@@ -227,15 +288,15 @@ impl ServerBuilder {
             gid: rustix::process::getegid().as_raw(),
             hostname,
             capabilities: host.capabilities(),
-            tool_support: self.tool_support,
+            tool_support: admits_tools,
             put_limit: self.put_limit,
             codec: CODEC,
         };
         let recording = Recording { entries: self.recorded, pid, clock: &WallClock };
         let engine = Engine::new(config).with_record(recording);
         let driver = Driver::new(engine, Upcalls::new(host, runtime, inbox), door);
-        let (thread, dir) = opened.run(driver, events);
-        Ok(Server { handle, thread: Some(thread), dir: Some(dir) })
+        let (thread, files) = opened.run(driver, events);
+        Ok(Server { handle, thread: Some(thread), files: Some(files) })
     }
 }
 
@@ -259,7 +320,11 @@ impl Server {
             hostname: None,
             nspace: None,
             session_root: None,
+            rank: Rank::from_raw(0),
             tool_support: false,
+            rendezvous_file: None,
+            system: None,
+            session: None,
             other_users: false,
             native: NativeWire::Off,
             limits: pmix_proto::Limits::default(),
@@ -298,7 +363,7 @@ impl Server {
         if let Some(thread) = self.thread.take() {
             let _ = tokio::task::spawn_blocking(|| thread.join()).await;
         }
-        self.dir.take();
+        self.files.take();
     }
 }
 

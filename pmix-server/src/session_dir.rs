@@ -27,6 +27,7 @@ use pmix_types::Nspace;
 use thiserror::Error;
 use tokio::net::UnixListener;
 
+use crate::contact_file::ContactFile;
 use crate::removal::remove_tree;
 
 const GATE: &str = ".lock";
@@ -52,11 +53,11 @@ pub struct SessionDirError {
 }
 
 impl SessionDirError {
-    fn new(path: &Path, reason: impl Into<String>) -> Self {
+    pub(crate) fn new(path: &Path, reason: impl Into<String>) -> Self {
         Self { path: path.into(), reason: reason.into(), source: None }
     }
 
-    fn io(path: &Path, what: &str) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn io(path: &Path, what: &str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self { path: path.into(), reason: format!("{what}: {source}"), source: Some(source) }
     }
 }
@@ -66,6 +67,8 @@ impl SessionDirError {
 pub(crate) struct SessionDir {
     path: PathBuf,
     base: PathBuf,
+    /// A copy of the rendezvous file elsewhere.
+    copy: Option<ContactFile>,
     /// Holds the lock.
     _lock: File,
 }
@@ -124,7 +127,7 @@ impl SessionDir {
             Ok(lock)
         });
         match lock {
-            Ok(lock) => Ok(Self { path, base: base.into(), _lock: lock }),
+            Ok(lock) => Ok(Self { path, base: base.into(), copy: None, _lock: lock }),
             Err(error) => {
                 // not remove_tree, which needs descriptors: the lack of them may be the error
                 let _ = fs::remove_file(path.join(LOCK));
@@ -159,42 +162,72 @@ impl SessionDir {
         Ok(listener)
     }
 
-    /// Writes the files that tools look for (TOL-03). All have the same content: URI, library version, pid and `uid:gid`, one
-    /// per line, preceded by the record of the native wire.
+    /// Writes the files that tools look for (TOL-03). All have the same content. A system-level server that is none of the
+    /// session has only those by pid and namespace.
     pub(crate) fn write_rendezvous(
         &self,
         server: &Nspace,
-        uri: &str,
-        native: Option<&ServerUri>,
+        text: &str,
         hostname: &str,
+        Access { is_of_session, other_users }: Access,
     ) -> Result<(), SessionDirError> {
-        let pid = std::process::id();
-        let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        let mut text = String::new();
-        if let Some(native) = native {
-            let mut record = Rendezvous::new(native.clone());
-            record.version = Some(RELEASE.to_string());
-            record.pid = Some(pid);
-            record.user = Some(User { uid, gid });
-            text = format!("{record}\n");
+        let mut names = BTreeSet::from([file_names::by_pid(hostname, std::process::id())]);
+        if is_of_session {
+            names.insert(file_names::session(hostname));
         }
-        text.push_str(&format!("{uri}\n{}\n{pid}\n{uid}:{gid}\n", env!("CARGO_PKG_VERSION")));
-        let mut names = BTreeSet::from([file_names::session(hostname), file_names::by_pid(hostname, pid)]);
         // such a namespace is no file name; tools find the server by the other names
         if !server.contains('/') {
             names.insert(file_names::by_nspace(hostname, server));
         }
         for path in names.into_iter().map(|name| self.path.join(name)) {
             let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
-            file.and_then(|mut file| file.write_all(text.as_bytes()))
-                .map_err(SessionDirError::io(&path, "cannot write it"))?;
+            let mode = if other_users { 0o644 } else { 0o600 };
+            file.and_then(|mut file| {
+                file.write_all(text.as_bytes())?;
+                file.set_permissions(Permissions::from_mode(mode))
+            })
+            .map_err(SessionDirError::io(&path, "cannot write it"))?;
         }
+        Ok(())
+    }
+
+    /// Writes this to a file elsewhere, which exists as long as this directory (TOL-04).
+    pub(crate) fn write_copy(&mut self, path: &Path, text: &str) -> Result<(), SessionDirError> {
+        let copy = ContactFile::write(path, text);
+        let what = "cannot write the copy of the rendezvous file";
+        self.copy = Some(copy.map_err(SessionDirError::io(path, what))?);
         Ok(())
     }
 }
 
+/// Who finds a server by its files, and may read them (TOL-05).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Access {
+    pub(crate) is_of_session: bool,
+    pub(crate) other_users: bool,
+}
+
+/// What a rendezvous file says: URI, library version, pid and `uid:gid`, one per line, preceded by the record of the native
+/// wire.
+pub(crate) fn rendezvous(uri: &str, native: Option<&ServerUri>) -> String {
+    let pid = std::process::id();
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let mut text = String::new();
+    if let Some(native) = native {
+        let mut record = Rendezvous::new(native.clone());
+        record.version = Some(RELEASE.to_string());
+        record.pid = Some(pid);
+        record.user = Some(User { uid, gid });
+        text = format!("{record}\n");
+    }
+    text.push_str(&format!("{uri}\n{}\n{pid}\n{uid}:{gid}\n", env!("CARGO_PKG_VERSION")));
+    text
+}
+
 impl Drop for SessionDir {
     fn drop(&mut self) {
+        // the address first, so that nobody goes there any more
+        self.copy = None;
         // without descriptors, remove_dir_all still removes a shallow directory
         let removed = remove_tree(&self.path).or_else(|error| match error.raw_os_error() {
             Some(number) if number == rustix::io::Errno::MFILE.raw_os_error() => {
@@ -487,11 +520,12 @@ mod tests {
     }
 
     #[test]
-    fn tol_03_rendezvous_files_are_named_for_host_pid_and_namespace() {
+    fn tol_03a_rendezvous_files_are_named_for_host_pid_and_namespace() {
         let root = tempfile::tempdir().unwrap();
         let dir = create(root.path(), "n0", false).unwrap();
         let (server, pid) = (Nspace::new("srv").unwrap(), std::process::id().to_string());
-        dir.write_rendezvous(&server, "srv.0;unix:/x", None, "n0").unwrap();
+        let access = Access { is_of_session: true, other_users: false };
+        dir.write_rendezvous(&server, &rendezvous("srv.0;unix:/x", None), "n0", access).unwrap();
         for name in ["pmix.n0.tool", "pmix.n0.tool.srv", &format!("pmix.n0.tool.{pid}")] {
             let path = dir.path().join(name);
             assert_eq!(mode(&path), 0o600);
@@ -502,11 +536,13 @@ mod tests {
     }
 
     #[test]
-    fn tol_03_the_record_of_the_c_library_is_the_first() {
+    fn tol_03c_the_record_of_the_c_library_is_the_first() {
         let root = tempfile::tempdir().unwrap();
         let dir = create(root.path(), "n0", false).unwrap();
         let native: ServerUri = "a/b.0;tcp4://127.0.0.1:4711".parse().unwrap();
-        dir.write_rendezvous(&native.server.nspace, "a/b.0;unix:/x", Some(&native), "n0").unwrap();
+        let (access, text) =
+            (Access { is_of_session: true, other_users: true }, rendezvous("a/b.0;unix:/x", Some(&native)));
+        dir.write_rendezvous(&native.server.nspace, &text, "n0", access).unwrap();
         let text = fs::read_to_string(dir.path().join("pmix.n0.tool")).unwrap();
         let first: Rendezvous = text.parse().unwrap();
         assert_eq!((&first.uri, first.pid), (&native, Some(std::process::id())));

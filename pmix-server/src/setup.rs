@@ -53,13 +53,14 @@ impl ServerHandle {
         application(nspace, infos.into_iter().collect(), self.harvested_names(), std::env::vars_os())
     }
 
-    /// Applies on this node the result of [`setup_application`](Self::setup_application) for a job: variables are returned by
-    /// [`setup_fork`](Self::setup_fork), other values become job data. Call it after the job is registered, and before its
+    /// Applies on this node the result of [`setup_application`](Self::setup_application) for a job: changes of the environment,
+    /// such as `SET_ENVAR` or `PREPEND_ENVAR`, are returned by [`setup_fork`](Self::setup_fork) in their order, other values
+    /// become job data. Call it after the job is registered, and before its
     /// first process starts on this node (SET-03).
     ///
     /// # Errors
-    /// `ERR_INVALID_NAMESPACE` if the job is not registered, `ERR_BAD_PARAM` for values of the wrong type; nothing is
-    /// applied then.
+    /// `ERR_INVALID_NAMESPACE` if the job is not registered, `ERR_BAD_PARAM` for values of the wrong type and for names that
+    /// no variable can have; nothing is applied then.
     ///
     /// # Cancel safety
     /// As [`ServerHandle::register_nspace`].

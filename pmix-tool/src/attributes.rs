@@ -19,11 +19,17 @@ const FORMAT: &[&str] = &[
 
 const SUPPORTED: &[Supported<'static>] = &[
     Supported { functions: &["PMIx_IOF_pull"], attributes: FORMAT },
+    Supported { functions: &["PMIx_tool_attach_to_server"], attributes: &[keys::PRIMARY_SERVER.name()] },
+    Supported {
+        functions: &["PMIx_tool_set_server"],
+        attributes: &[keys::WAIT_FOR_CONNECTION.name(), keys::TIMEOUT.name()],
+    },
     Supported {
         functions: &[
             "PMIx_tool_init",
             "PMIx_tool_finalize",
-            "PMIx_tool_attach_to_server",
+            "PMIx_tool_disconnect",
+            "PMIx_tool_get_servers",
             "PMIx_Query_info",
             "PMIx_Query_info_nb",
             "PMIx_IOF_push",

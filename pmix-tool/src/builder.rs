@@ -1,20 +1,33 @@
+use std::env::var_os;
+use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pmix_client::Client;
-use pmix_types::{Nspace, ProcId, Status};
+use pmix_types::keys::env::{LAUNCHER_RNDZ_FILE, LAUNCHER_RNDZ_URI};
+use pmix_types::{Nspace, ProcId, Rank, Status};
 use tokio::time::Instant;
 
 use crate::attributes;
-use crate::discovery::{ServerInfo, discover_at, parse_uri, places};
+use crate::discovery::{
+    ServerInfo, discover_at, discover_of_all_users, parse_uri, places, system_file_in, system_server_in,
+};
 use crate::error::{Ambiguous, Error, NoServer, RendezvousError};
+use crate::servers::{AttachedServer, Servers};
 use crate::tool::Tool;
 
 /// Settings for connecting a [`Tool`].
 ///
 /// Select the server with one of [`uri`](Self::uri), [`pid`](Self::pid), [`nspace`](Self::nspace),
-/// [`rendezvous_file`](Self::rendezvous_file) and [`server`](Self::server); the last call wins. By default, the tool
-/// attaches to the only live server of this user on this node (TOL-07).
+/// [`rendezvous_file`](Self::rendezvous_file), [`server`](Self::server), [`system`](Self::system) and
+/// [`system_first`](Self::system_first); the last call wins. By default, the tool attaches to the system-level server of this
+/// node, if there is one that is root's or this user's and admits it, or else to the only live session-level server of this user
+/// (TOL-07). A tool of root reaches servers of other users by selection only.
+///
+/// A tool that another tool has started attaches to what its environment names (TOL-04), unless a server is selected or
+/// [`session_root`](Self::session_root) says where to search: the server at `PMIX_LAUNCHER_RNDZ_URI`, or else the one that wrote the
+/// file `PMIX_LAUNCHER_RNDZ_FILE`, if there is such a file.
 ///
 /// # Examples
 /// ```
@@ -34,6 +47,7 @@ use crate::tool::Tool;
 pub struct ToolBuilder {
     selection: Selection,
     root: Option<PathBuf>,
+    system_dir: Option<PathBuf>,
     identity: Option<ProcId>,
     limit: Option<Duration>,
     retries: Retries,
@@ -56,6 +70,8 @@ enum Selection {
     Nspace(Nspace),
     File(PathBuf),
     Server(Box<ServerInfo>),
+    System,
+    SystemFirst,
 }
 
 /// The server to connect to.
@@ -99,7 +115,34 @@ impl ToolBuilder {
         self
     }
 
-    /// Searches for servers below this directory only, as with `PMIX_SERVER_TMPDIR`.
+    /// Attaches to the system-level server of this node.
+    ///
+    /// Its file must belong to root or to this user, as anyone can write one into a shared directory; root may attach to that of
+    /// any user.
+    #[doc(alias = "PMIX_CONNECT_TO_SYSTEM")]
+    pub fn system(mut self) -> Self {
+        self.selection = Selection::System;
+        self
+    }
+
+    /// Attaches to the system-level server of this node, or, if there is none, or it cannot be reached or does not admit this tool, to
+    /// the only session-level server of this user. So does a tool without selection, unless
+    /// [`session_root`](Self::session_root) says where to search.
+    #[doc(alias = "PMIX_CONNECT_SYSTEM_FIRST")]
+    pub fn system_first(mut self) -> Self {
+        self.selection = Selection::SystemFirst;
+        self
+    }
+
+    /// The directory with the file of the system-level server. Default: the first of `PMIX_SYSTEM_TMPDIR` and `TMPDIR` that is set,
+    /// or `/tmp`.
+    #[doc(alias = "PMIX_SYSTEM_TMPDIR")]
+    pub fn system_tmpdir(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.system_dir = Some(directory.into());
+        self
+    }
+
+    /// Searches for session-level servers below this directory only, as with `PMIX_SERVER_TMPDIR`.
     #[doc(alias = "PMIX_SERVER_TMPDIR")]
     pub fn session_root(mut self, root: impl Into<PathBuf>) -> Self {
         self.root = Some(root.into());
@@ -152,11 +195,114 @@ impl ToolBuilder {
     #[doc(alias = "PMIx_tool_attach_to_server")]
     #[doc(alias = "PMIx_tool_connect_to_server")]
     pub async fn connect(self) -> Result<Tool, Error> {
+        let server = self.reach(&[]).await?;
+        let alone = Client::without_server(server.client().proc_id().clone(), attributes::supported());
+        let servers = Servers::new(alone, self.limit);
+        servers.add(server, true)?;
+        Ok(Tool::new(servers))
+    }
+
+    /// As [`connect`](Self::connect), but if no server can be reached, or the server refuses the tool, the tool goes on
+    /// [`without_server`](Self::without_server) (TOL-10); a line in the log says why.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` if a setting is invalid.
+    ///
+    /// # Cancel safety
+    /// As [`connect`](Self::connect).
+    ///
+    /// # Panics
+    /// As [`connect`](Self::connect).
+    #[doc(alias = "PMIX_TOOL_CONNECT_OPTIONAL")]
+    pub async fn connect_optional(self) -> Result<Tool, Error> {
+        match self.clone().connect().await {
+            Err(error) if error.status() != Status::ERR_BAD_PARAM => {
+                tracing::warn!(%error, "the tool goes on without a server");
+                Ok(self.without_server())
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Makes a tool without server, and looks for none (TOL-10).
+    ///
+    /// It has its identity, by default one of its own making that is unique on this machine (TOL-09). Calls that need a
+    /// server fail with `ERR_UNREACH` until it [attaches](Servers::attach) to one, which then becomes its primary server. Of
+    /// the settings only the identity and the time limit count.
+    #[doc(alias = "PMIX_TOOL_DO_NOT_CONNECT")]
+    pub fn without_server(self) -> Tool {
+        let proc = self.identity.unwrap_or_else(own_identity);
+        Tool::new(Servers::new(Client::without_server(proc, attributes::supported()), self.limit))
+    }
+
+    /// For a tool that has an identity and maybe servers: a connection to another one, or one of those that it has if the
+    /// selection leads there.
+    pub(crate) async fn reach_another(mut self, servers: &Servers) -> Result<AttachedServer, Error> {
+        let proc = servers.proc_id();
+        if let Some(wanted) = self.identity.replace(proc.clone())
+            && wanted != *proc
+        {
+            let problem =
+                format!("the tool is {proc} and cannot become {wanted}: its identity never changes");
+            return Err(Error::identity(Status::ERR_BAD_PARAM, problem));
+        }
+        let outcome = self.reach(&servers.list()).await;
+        let server = match outcome {
+            Ok(server) => server,
+            Err(error) => {
+                // another task may have attached to it in the meantime, so that the server took this for a second tool
+                let taken = error.status() == Status::ERR_EXISTS;
+                let found =
+                    self.find(&[]).ok().filter(|_| taken).and_then(|target| target.among(&servers.list()));
+                return found.ok_or(error);
+            }
+        };
+        let offered = server.client().proc_id();
+        if offered != proc {
+            let problem = format!(
+                "server {} insists on calling this tool {offered}, but it is {proc} at its other servers; make \
+                 another tool for this server",
+                server.proc_id()
+            );
+            return Err(Error::identity(Status::ERR_NOT_SUPPORTED, problem));
+        }
+        Ok(server)
+    }
+
+    /// Finds the server and connects to it, unless it is among those that are known.
+    async fn reach(&self, known: &[AttachedServer]) -> Result<AttachedServer, Error> {
+        match self.selection_of_starter(|name| var_os(name).filter(|value| !value.is_empty()), known) {
+            Some(selection) => Self { selection, ..self.clone() }.reach_selected(known).await,
+            None => self.reach_selected(known).await,
+        }
+    }
+
+    /// The server of the tool that has started this one, as its environment names it, for the first of its servers (TOL-04).
+    fn selection_of_starter(
+        &self,
+        variable: impl Fn(&str) -> Option<OsString>,
+        known: &[AttachedServer],
+    ) -> Option<Selection> {
+        if !matches!(self.selection, Selection::Only) || self.root.is_some() || !known.is_empty() {
+            return None;
+        }
+        if let Some(uri) = variable(LAUNCHER_RNDZ_URI) {
+            let uri = uri.to_string_lossy().into_owned();
+            // in the words of the C library it has an address for that library only, but the name of the server
+            let native = uri.split_once(';').filter(|(_, address)| !address.starts_with("unix:"));
+            let nspace = native.and_then(|(proc, _)| Nspace::new(proc.rsplit_once('.')?.0).ok());
+            return Some(nspace.map_or(Selection::Uri(uri), Selection::Nspace));
+        }
+        let file = PathBuf::from(variable(LAUNCHER_RNDZ_FILE)?);
+        file.exists().then_some(Selection::File(file))
+    }
+
+    async fn reach_selected(&self, known: &[AttachedServer]) -> Result<AttachedServer, Error> {
         // a limit too large for a time never passes
         let deadline = self.limit.and_then(|limit| Instant::now().checked_add(limit));
         let Retries { mut more, pause } = self.retries;
         loop {
-            let error = match self.attempt(deadline).await {
+            let error = match self.attempt(known, deadline).await {
                 Err(error) if self.may_start_later(&error) => error,
                 outcome => return outcome,
             };
@@ -170,8 +316,29 @@ impl ToolBuilder {
         }
     }
 
-    async fn attempt(&self, deadline: Option<Instant>) -> Result<Tool, Error> {
-        let Target { uri, info } = self.find()?;
+    async fn attempt(
+        &self,
+        known: &[AttachedServer],
+        deadline: Option<Instant>,
+    ) -> Result<AttachedServer, Error> {
+        if let Some(target) = self.find_system_first(known) {
+            match self.attach(target, deadline).await {
+                Err(error) => tracing::info!(%error, "going on without the system-level server"),
+                attached => return attached,
+            }
+        }
+        let target = self.find(known)?;
+        if let Some(server) = target.among(known) {
+            return Ok(server);
+        }
+        self.attach(target, deadline).await
+    }
+
+    async fn attach(
+        &self,
+        Target { uri, info }: Target,
+        deadline: Option<Instant>,
+    ) -> Result<AttachedServer, Error> {
         let identity = self.identity.clone();
         let mut client =
             Client::builder().uri(uri.as_str()).tool(identity).attributes(attributes::supported());
@@ -181,14 +348,14 @@ impl ToolBuilder {
         let client = client.init().await?;
         // the client has connected, so it could parse the URI
         let server = parse_uri(&uri).map_or_else(ProcId::none, |(server, _)| server);
-        Ok(Tool::new(client, server, uri, info, self.limit))
+        Ok(AttachedServer::new(client, server, uri, info))
     }
 
     /// Whether the selected server may just not be running yet.
     fn may_start_later(&self, error: &Error) -> bool {
         match error {
             Error::NoServer(error) => error.wanted.is_some(),
-            Error::Rendezvous(_) => matches!(self.selection, Selection::File(_)),
+            Error::Rendezvous(_) => matches!(self.selection, Selection::File(_) | Selection::System),
             Error::Client(error) => {
                 error.status() == Status::ERR_UNREACH && !matches!(self.selection, Selection::Only)
             }
@@ -196,7 +363,7 @@ impl ToolBuilder {
         }
     }
 
-    fn find(&self) -> Result<Target, Error> {
+    fn find(&self, known: &[AttachedServer]) -> Result<Target, Error> {
         match &self.selection {
             Selection::Uri(uri) => Ok(Target { uri: uri.clone(), info: None }),
             Selection::Server(server) => Ok((**server).clone().into()),
@@ -208,19 +375,69 @@ impl ToolBuilder {
                 }
                 Ok(server.into())
             }
-            Selection::Only => self.search(None, |_| true),
-            Selection::Pid(pid) => self.search(Some(format!("pid {pid}")), |server| server.pid == *pid),
+            Selection::Only | Selection::SystemFirst => {
+                self.search(None, known, |server| server.is_of_session)
+            }
+            Selection::System => {
+                system_server_in(self.system_dir.as_deref(), true)?.map(Target::from).ok_or_else(|| {
+                    let file = system_file_in(self.system_dir.as_deref());
+                    let wanted = Some("system-level support".to_owned());
+                    Error::NoServer(Box::new(NoServer {
+                        wanted,
+                        dirs: vec![file],
+                        dead: vec![],
+                        others: vec![],
+                    }))
+                })
+            }
+            Selection::Pid(pid) => {
+                self.search(Some(format!("pid {pid}")), known, |server| server.pid == *pid)
+            }
             Selection::Nspace(nspace) => {
-                self.search(Some(format!("namespace {nspace}")), |server| server.nspace() == nspace)
+                self.search(Some(format!("namespace {nspace}")), known, |server| server.nspace() == nspace)
             }
         }
     }
 
-    /// Exactly one live server has to match.
-    fn search(&self, wanted: Option<String>, matches: impl Fn(&ServerInfo) -> bool) -> Result<Target, Error> {
+    /// The system-level server, where it comes first: it is not known yet, and lives.
+    fn find_system_first(&self, known: &[AttachedServer]) -> Option<Target> {
+        match self.selection {
+            Selection::SystemFirst => {}
+            Selection::Only if self.root.is_none() => {}
+            _ => return None,
+        }
+        let found = system_server_in(self.system_dir.as_deref(), false);
+        let found = found.map_err(|error| tracing::info!(%error, "there is no system-level server to trust"));
+        let target = Target::from(found.ok().flatten()?);
+        target.among(known).is_none().then_some(target)
+    }
+
+    /// Exactly one live server has to match. Those that are known are skipped (TOL-12), unless the selection leads to one of
+    /// them only.
+    fn search(
+        &self,
+        wanted: Option<String>,
+        known: &[AttachedServer],
+        matches: impl Fn(&ServerInfo) -> bool,
+    ) -> Result<Target, Error> {
         let places = places(self.root.as_deref())?;
-        let (matching, others): (Vec<_>, Vec<_>) = discover_at(&places)?.into_iter().partition(matches);
-        let (mut live, dead): (Vec<_>, Vec<_>) = matching.into_iter().partition(|server| server.is_alive);
+        let mut all = discover_at(&places)?;
+        if wanted.is_some() && !all.iter().any(&matches) {
+            // a system-level server of another user, and for root the servers of all users, need to be selected
+            all.extend(system_server_in(self.system_dir.as_deref(), true).ok().flatten());
+            if rustix::process::geteuid().is_root() && !all.iter().any(&matches) {
+                all.extend(discover_of_all_users(&places).into_iter().filter(&matches));
+            }
+        }
+        let (matching, mut others): (Vec<_>, Vec<_>) = all.into_iter().partition(matches);
+        let (live, dead): (Vec<_>, Vec<_>) = matching.into_iter().partition(|server| server.is_alive);
+        let is_known = |server: &ServerInfo| known.iter().any(|known| known.uri() == server.uri);
+        let (attached, mut live): (Vec<_>, Vec<_>) = live.into_iter().partition(is_known);
+        if wanted.is_none() {
+            others.extend(attached);
+        } else if live.is_empty() {
+            live = attached;
+        }
         if live.len() > 1 {
             return Err(Error::Ambiguous(Box::new(Ambiguous { candidates: live })));
         }
@@ -230,6 +447,22 @@ impl ToolBuilder {
             Error::NoServer(Box::new(NoServer { wanted, dirs, dead, others }))
         })
     }
+}
+
+impl Target {
+    /// The one of these servers that this is.
+    fn among(&self, known: &[AttachedServer]) -> Option<AttachedServer> {
+        known.iter().find(|server| server.uri() == self.uri).cloned()
+    }
+}
+
+/// An identity that no other tool of this machine has, nor one of a container with pids of its own.
+fn own_identity() -> ProcId {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let pid = rustix::process::getpid().as_raw_nonzero();
+    let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let name = format!("tool.{pid}.{began:x}.{}", COUNT.fetch_add(1, Ordering::Relaxed));
+    Nspace::new(name).map_or_else(|_| ProcId::none(), |nspace| ProcId::new(nspace, Rank::from_raw(0)))
 }
 
 impl From<ServerInfo> for Target {
@@ -244,14 +477,42 @@ mod tests {
     use crate::discovery::tests::FakeServers;
 
     fn find(fakes: &FakeServers, select: impl FnOnce(ToolBuilder) -> ToolBuilder) -> Result<u32, Error> {
-        let found = select(ToolBuilder::default().session_root(fakes.root.path())).find()?;
+        let found = select(ToolBuilder::default().session_root(fakes.root.path())).find(&[])?;
         let info = found.info.unwrap();
         assert_eq!(found.uri, info.uri);
         Ok(info.pid)
     }
 
     #[test]
-    fn tol_07_the_only_live_server_is_found_without_selection() {
+    fn tol_04_a_tool_that_another_has_started_attaches_to_what_its_environment_names() {
+        let mut fakes = FakeServers::new();
+        let file = fakes.add("starter", 1, true);
+        let of = |builder: &ToolBuilder, uri: Option<&str>, file: Option<&std::path::Path>| {
+            let variable = |name: &str| match name {
+                LAUNCHER_RNDZ_URI => uri.map(OsString::from),
+                LAUNCHER_RNDZ_FILE => file.map(OsString::from),
+                other => panic!("{other}"),
+            };
+            format!("{:?}", builder.selection_of_starter(variable, &[]))
+        };
+        let any = ToolBuilder::default();
+        assert_eq!(of(&any, Some("a.b.0;unix:/x"), Some(&file)), "Some(Uri(\"a.b.0;unix:/x\"))");
+        // of the C library's address, the name of the server is of use
+        assert_eq!(of(&any, Some("a.b.0;tcp4://127.0.0.1:1"), None), "Some(Nspace(\"a.b\"))");
+        // what is no address fails as one
+        assert_eq!(of(&any, Some("nonsense"), None), "Some(Uri(\"nonsense\"))");
+        assert_eq!(of(&any, None, Some(&file)), format!("Some(File({file:?}))"));
+        // a launcher that has yet to write it
+        assert_eq!(of(&any, None, Some(&file.with_extension("other"))), "None");
+        assert_eq!(of(&any, None, None), "None");
+        for chosen in [ToolBuilder::default().pid(1), ToolBuilder::default().session_root(fakes.root.path())]
+        {
+            assert_eq!(of(&chosen, Some("a.b.0;unix:/x"), Some(&file)), "None");
+        }
+    }
+
+    #[test]
+    fn tol_07c_the_only_live_server_is_found_without_selection() {
         let mut fakes = FakeServers::new();
         assert!(find(&fakes, |any| any).unwrap_err().is_no_server());
         fakes.add("dead", 1, false);
@@ -265,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn tol_07_several_live_servers_are_listed_and_need_a_selection() {
+    fn tol_07b_several_live_servers_are_listed_and_need_a_selection() {
         let mut fakes = FakeServers::new();
         fakes.add("dead", 1, false);
         fakes.add("srv.a", 2, true);
@@ -281,7 +542,7 @@ mod tests {
     }
 
     #[test]
-    fn tol_06_a_selection_that_fails_is_final() {
+    fn tol_06a_tol_06c_tol_06d_a_selection_that_fails_is_final() {
         let mut fakes = FakeServers::new();
         let dead = fakes.add("dead", 1, false);
         fakes.add("srv.a", 2, true);

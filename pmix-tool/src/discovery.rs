@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use pmix_proto::places::{Doubt, Places, doubt};
+use pmix_proto::places::{Doubt, Places, doubt, system_root};
 use pmix_types::{Nspace, ProcId, Rank};
 use rustix::fs::OFlags;
 use rustix::process::geteuid;
@@ -35,6 +35,9 @@ pub struct ServerInfo {
     pub version: Option<String>,
     /// The server's own directory, which has its socket.
     pub dir: PathBuf,
+    /// Whether it is one of the servers of its session, which the default search finds; a system-level server is none unless it
+    /// says so (TOL-02).
+    pub is_of_session: bool,
     /// Whether the server is running, as far as files can tell: it holds the lock of its directory, or has a socket
     /// but no lock.
     pub is_alive: bool,
@@ -67,7 +70,9 @@ impl ServerInfo {
         let host = name.map(|(host, _)| host.to_owned());
         let dir = socket.parent().unwrap_or(socket).to_owned();
         let is_alive = is_alive(socket, &dir);
-        Ok(Self { uri: uri.to_owned(), proc, pid, host, uid, version, dir, is_alive })
+        let is_of_session =
+            path.file_name().is_none_or(|name| !name.as_encoded_bytes().starts_with(b"pmix.sys."));
+        Ok(Self { uri: uri.to_owned(), proc, pid, host, uid, version, dir, is_of_session, is_alive })
     }
 
     /// The server's own namespace.
@@ -95,10 +100,12 @@ pub fn session_root() -> Result<PathBuf, Error> {
 /// Lists the servers of this user on this node that admit tools, by pid, including dead servers whose files remain.
 ///
 /// Unless `PMIX_SERVER_TMPDIR` names a directory, it searches all directories that servers use: below [`session_root`], in
-/// `XDG_RUNTIME_DIR`, and in directories `pmix-<uid>-*` beside the first.
+/// `XDG_RUNTIME_DIR`, and in directories `pmix-<uid>-*` beside the first. With [`system_server`], this is what the Standard's
+/// library answers to a query of `QUERY_AVAIL_SERVERS`.
 ///
 /// # Errors
 /// Those of [`discover_in`]; directories of other users are skipped unless `PMIX_SERVER_TMPDIR` names them.
+#[doc(alias = "PMIX_QUERY_AVAIL_SERVERS")]
 pub fn discover() -> Result<Vec<ServerInfo>, Error> {
     discover_at(&places(None)?)
 }
@@ -150,6 +157,75 @@ pub(crate) fn discover_at(places: &Places) -> Result<Vec<ServerInfo>, Error> {
     Ok(servers)
 }
 
+/// Where the file of this node's system-level server is, if there is one (TOL-02): `pmix.sys.<host>`, in the first of
+/// `PMIX_SYSTEM_TMPDIR` and `TMPDIR` that is set, or in `/tmp`. `PMIX_HOSTNAME` is the name of the host, if it is set.
+pub fn system_file() -> PathBuf {
+    system_file_in(None)
+}
+
+/// The file of this node's system-level server: in this directory, or else in the first of `PMIX_SYSTEM_TMPDIR` and `TMPDIR`
+/// that is set, or in `/tmp`.
+pub(crate) fn system_file_in(directory: Option<&Path>) -> PathBuf {
+    let set = std::env::var("PMIX_HOSTNAME").ok().filter(|name| !name.is_empty());
+    let name = || rustix::system::uname().nodename().to_string_lossy().into_owned();
+    directory.map_or_else(system_root, Path::to_owned).join(format!("pmix.sys.{}", set.unwrap_or_else(name)))
+}
+
+/// The live system-level server of this node that this user's tools trust: root's, or one of this user (TOL-02).
+pub fn system_server() -> Option<ServerInfo> {
+    system_server_in(None, false).ok().flatten()
+}
+
+/// The system-level server of this node; `None` if there is none, or only the file of a dead one.
+///
+/// Anyone can write a file of that name into a shared directory, so only one of root or of this user is trusted. Root may choose
+/// to trust the file of any user by `is_chosen`.
+///
+/// # Errors
+/// [`Error::Rendezvous`] for a file that cannot be read, makes no sense, or is not trusted.
+pub(crate) fn system_server_in(
+    directory: Option<&Path>,
+    is_chosen: bool,
+) -> Result<Option<ServerInfo>, Error> {
+    let path = system_file_in(directory);
+    match fs::symlink_metadata(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        _ => {}
+    }
+    let server = ServerInfo::read(&path)?;
+    let own = geteuid().as_raw();
+    let is_trusted = [0, own].contains(&server.uid) || own == 0 && is_chosen;
+    if !is_trusted {
+        let uid = server.uid;
+        let problem = format!(
+            "belongs to uid {uid}, and only root's or this user's system-level server is trusted (uid {own})"
+        );
+        return Err(RendezvousError::new(&path, problem).into());
+    }
+    Ok(Some(server).filter(|server| server.is_alive))
+}
+
+/// Servers of all users on this node that admit tools, for root, who may select one of them.
+pub(crate) fn discover_of_all_users(places: &Places) -> Vec<ServerInfo> {
+    let runtime = fs::read_dir("/run/user").into_iter().flatten().flatten().map(|entry| entry.path());
+    let roots = std::iter::once(places.root().to_owned()).chain(runtime);
+    let bases = roots.flat_map(|root| fs::read_dir(root).into_iter().flatten().flatten());
+    let own = geteuid().as_raw();
+    let is_private = |base: &PathBuf| {
+        let uid = base.file_name().and_then(|name| name.to_str()).and_then(user_of_directory);
+        let found = fs::symlink_metadata(base);
+        matches!((uid, found), (Some(uid), Ok(found)) if uid != own && doubt(&found, uid).is_none())
+    };
+    let bases = bases.map(|entry| entry.path()).filter(is_private);
+    let dirs = bases.flat_map(|base| fs::read_dir(base).into_iter().flatten().flatten());
+    dirs.filter_map(|dir| read_server_dir(&dir.path())).collect()
+}
+
+/// The user of `pmix-<uid>` or `pmix-<uid>-<anything>`.
+fn user_of_directory(name: &str) -> Option<u32> {
+    name.strip_prefix("pmix-")?.split('-').next()?.parse().ok()
+}
+
 /// The servers whose directories are in this one, which need not exist.
 fn servers_of(base: &Path) -> Result<Vec<ServerInfo>, Error> {
     match fs::symlink_metadata(base) {
@@ -183,7 +259,9 @@ fn read_server_dir(dir: &Path) -> Option<ServerInfo> {
     let (pid, host) = (parts.next()?, parts.next()?);
     let file = dir.join(format!("pmix.{host}.tool.{pid}"));
     match ServerInfo::read(&file) {
-        Ok(info) => Some(info),
+        Ok(info) => {
+            Some(ServerInfo { is_of_session: dir.join(format!("pmix.{host}.tool")).exists(), ..info })
+        }
         Err(_) if !file.exists() => None,
         Err(error) => {
             tracing::warn!(%error, "skipped a malformed rendezvous file");
@@ -269,13 +347,15 @@ pub(crate) mod tests {
             }
             let text = format!("{nspace}.0;unix:{}/server@sock\n0.1.0\n{pid}\n1:1\n", dir.display());
             let file = dir.join(format!("pmix.node.1.tool.{pid}"));
-            fs::write(&file, text).unwrap();
+            fs::write(&file, &text).unwrap();
+            // one of its session
+            fs::write(dir.join("pmix.node.1.tool"), text).unwrap();
             file
         }
     }
 
     #[test]
-    fn tol_03_servers_are_found_by_their_files() {
+    fn tol_03a_servers_are_found_by_their_files() {
         let mut fakes = FakeServers::new();
         fakes.add("srv.b", 20, true);
         fakes.add("srv.a", 7, true);
@@ -289,7 +369,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn tol_07_a_dead_server_is_told_from_a_live_one() {
+    fn tol_07c_a_dead_server_is_told_from_a_live_one() {
         let mut fakes = FakeServers::new();
         fakes.add("dead", 1, false);
         fakes.add("live", 2, true);
@@ -305,7 +385,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn tol_03_what_makes_no_sense_is_skipped() {
+    fn tol_03c_what_makes_no_sense_is_skipped() {
         let mut fakes = FakeServers::new();
         let base = user_dir(fakes.root.path());
         for (dir, file, text) in [
@@ -344,7 +424,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn tol_05_a_directory_that_others_may_write_to_is_not_trusted() {
+    fn tol_05a_a_directory_that_others_may_write_to_is_not_trusted() {
         let fakes = FakeServers::new();
         let base = user_dir(fakes.root.path());
         fs::set_permissions(&base, fs::Permissions::from_mode(0o711)).unwrap();
@@ -369,7 +449,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn tol_03_a_file_elsewhere_is_read_by_its_lines() {
+    fn tol_03c_a_file_elsewhere_is_read_by_its_lines() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("rendezvous");
         let socket = dir.path().join("socket");

@@ -32,6 +32,12 @@ pub enum Error {
     /// The server has no answer to a query that only servers of this family know.
     #[error(transparent)]
     Unsupported(Box<Unsupported>),
+    /// The tool has no primary server, or is not attached to the server named.
+    #[error(transparent)]
+    NotAttached(Box<NotAttached>),
+    /// A tool would become another at a further server, or two of its servers would have the same identity (TOL-09).
+    #[error(transparent)]
+    Identity(Box<IdentityError>),
     /// An operation of the client failed: the server refused it, or the connection failed.
     #[error(transparent)]
     Client(pmix_client::Error),
@@ -57,8 +63,26 @@ pub struct NoServer {
     pub dirs: Vec<PathBuf>,
     /// Dead servers that match the selection.
     pub dead: Vec<ServerInfo>,
-    /// Live servers that do not match.
+    /// Live servers that do not match, or that the tool is attached to already.
     pub others: Vec<ServerInfo>,
+}
+
+/// A server that the tool is not attached to.
+#[derive(Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub struct NotAttached {
+    /// The server; `None` if the tool has no primary server.
+    pub server: Option<ProcId>,
+}
+
+/// A server at which the identities of tool and server do not fit.
+#[derive(Clone, PartialEq, Eq, Error)]
+#[error("{problem}")]
+#[non_exhaustive]
+pub struct IdentityError {
+    /// What does not fit, and what to do.
+    pub problem: String,
+    pub(crate) status: Status,
 }
 
 /// More than one server matches.
@@ -126,10 +150,13 @@ impl Error {
     /// The Standard's status for this failure.
     pub fn status(&self) -> Status {
         match self {
-            Self::NoServer(_) | Self::Ambiguous(_) | Self::Rendezvous(_) => Status::ERR_UNREACH,
+            Self::NoServer(_) | Self::Ambiguous(_) | Self::Rendezvous(_) | Self::NotAttached(_) => {
+                Status::ERR_UNREACH
+            }
             Self::Timeout(_) => Status::ERR_TIMEOUT,
             Self::Answer(_) => Status::ERR_TYPE_MISMATCH,
             Self::Unsupported(_) => Status::ERR_NOT_SUPPORTED,
+            Self::Identity(error) => error.status,
             Self::Client(error) => error.status(),
         }
     }
@@ -162,6 +189,14 @@ impl Error {
         Self::Unsupported(Box::new(Unsupported { server, key }))
     }
 
+    pub(crate) fn identity(status: Status, problem: String) -> Self {
+        Self::Identity(Box::new(IdentityError { problem, status }))
+    }
+
+    pub(crate) fn not_attached(server: ProcId) -> Self {
+        Self::NotAttached(Box::new(NotAttached { server: Some(server) }))
+    }
+
     pub(crate) fn answer(key: KeyName, problem: impl Into<String>) -> Self {
         Self::Answer(Box::new(AnswerError { key, problem: problem.into() }))
     }
@@ -180,6 +215,17 @@ impl RendezvousError {
 
     pub(crate) fn io(path: &Path, problem: &str, source: io::Error) -> Self {
         Self { path: path.into(), problem: format!("{problem}: {source}"), source: Some(source) }
+    }
+}
+
+impl fmt::Display for NotAttached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.server {
+            Some(server) => write!(f, "the tool is not attached to server {server}; attach to it first"),
+            None => {
+                f.write_str("the tool has no primary server; attach to one, or choose one of those attached")
+            }
+        }
     }
 }
 
@@ -207,7 +253,17 @@ fn list(servers: &[ServerInfo]) -> String {
 }
 
 pmix_types::status_predicates!(Error);
-pmix_types::message_first!(Error, NoServer, Ambiguous, RendezvousError, Timeout, AnswerError, Unsupported);
+pmix_types::message_first!(
+    Error,
+    NoServer,
+    Ambiguous,
+    RendezvousError,
+    Timeout,
+    AnswerError,
+    Unsupported,
+    NotAttached,
+    IdentityError
+);
 
 #[cfg(test)]
 mod tests {

@@ -31,9 +31,17 @@
 //! }
 //! ```
 //!
+//! # Several servers, or none
+//! A tool begins with one server ([`ToolBuilder::connect`]), with one if there is one ([`ToolBuilder::connect_optional`]) or with
+//! none ([`ToolBuilder::without_server`]). [`Servers::attach`] adds further ones. Calls of [`Tool`] go to the primary server, which is
+//! the first unless another is chosen; [`AttachedServer::client`] calls any of them. Whatever is begun at a server, such as a
+//! registration for events, stays there. All this belongs to the value [`Tool`]: a program may have several, each with an
+//! identity of its own, which is the same at all its servers and never changes.
+//!
 //! # Map
 //! - [`discover`] lists the servers of this user on this node as [`ServerInfo`], including dead ones.
 //! - [`ToolBuilder`] selects the server to attach to: the only one, or by pid, namespace, URI or file.
+//! - [`Tool::servers`] attaches to further servers, chooses the primary one and disconnects: see [`Servers`].
 //! - [`Tool`] queries it; [`Tool::client`] has the operations that tools share with processes, such as events.
 //! - [`Tool::why`] says why jobs wait, in a table and in sentences; the module [`why`] has its types.
 //! - [`Tool::pull_output`] streams the output of processes; [`OutputWriter`] writes it in an [`OutputFormat`].
@@ -43,7 +51,7 @@
 //!   `pmix output`; `pmix stack` shows in which functions the ranks of a job are, and `pmix doctor` checks the node.
 //!
 //! # Limits
-//! A tool attaches to one server at a time, on the same node. System-level servers and launching are not supported yet.
+//! A tool attaches to servers of its own node. System-level servers and launching are not supported yet.
 //!
 //! Ids in the documentation, such as FEN-01, name rules of the Standard: see [`pmix_types::rules`].
 
@@ -56,13 +64,17 @@ mod error;
 mod iof;
 pub mod log;
 mod record;
+mod servers;
 mod tool;
 pub mod why;
 
 pub use builder::ToolBuilder;
 pub use bytes::Bytes;
-pub use discovery::{ServerInfo, discover, discover_in, session_root};
-pub use error::{Ambiguous, AnswerError, Error, NoServer, RendezvousError, Timeout, Unsupported};
+pub use discovery::{ServerInfo, discover, discover_in, session_root, system_file, system_server};
+pub use error::{
+    Ambiguous, AnswerError, Error, IdentityError, NoServer, NotAttached, RendezvousError, Timeout,
+    Unsupported,
+};
 pub use iof::{OutputFormat, OutputWriter};
 pub use pmix_client as client;
 pub use pmix_client::{
@@ -74,5 +86,6 @@ pub use pmix_types as types;
 pub use pmix_types::{
     Directives, Event, Info, IofChannels, Nspace, ProcId, ProcInfo, Query, Rank, Status, Value, keys,
 };
+pub use servers::{AttachBuilder, AttachedServer, Servers};
 pub use tool::Tool;
 pub use why::Why;

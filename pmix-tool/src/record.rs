@@ -17,7 +17,7 @@ impl Tool {
     /// # Cancel safety
     /// Safe.
     pub async fn record(&self) -> Result<String, Error> {
-        let unsupported = || Error::unsupported(self.server_id().clone(), RECORD.key_name());
+        let unsupported = || self.unsupported_key(RECORD.key_name());
         match self.query([Query::new(&RECORD)]).await {
             Ok(answer) => answer.get(RECORD)?.ok_or_else(unsupported),
             Err(error) if error.is_not_found() || error.is_not_supported() => Err(unsupported()),

@@ -1,72 +1,59 @@
 use std::fmt;
-use std::sync::Arc;
-use std::time::Duration;
 
 use pmix_client::{Client, InputSink, OutputBuilder, Procs, QueryResults};
-use pmix_types::{DataArray, Key, Nspace, ProcId, ProcInfo, Query, keys};
+use pmix_types::{DataArray, Key, KeyName, Nspace, ProcId, ProcInfo, Query, keys};
 
 use crate::builder::ToolBuilder;
-use crate::discovery::ServerInfo;
-use crate::error::{Error, Timeout};
+use crate::error::{Error, NotAttached, Timeout};
+use crate::servers::{AttachedServer, Servers};
 
-/// A tool's connection to a server.
+/// A tool: its identity, and the [`Servers`] that it is attached to.
 ///
-/// Cheap to clone: all clones share the connection. It closes when [`Tool::finalize`] is called or the last clone
-/// is dropped; the server then forgets the tool (TOL-17).
+/// All calls go to the primary server. Without one, those that need a server fail with `ERR_UNREACH` (TOL-13).
+///
+/// Cheap to clone: all clones are the same tool. Its connections close when [`Tool::finalize`] is called or the last clone
+/// is dropped; the servers then forget the tool (TOL-17).
 #[derive(Clone)]
 pub struct Tool {
-    inner: Arc<Inner>,
-}
-
-struct Inner {
-    client: Client,
-    server: ProcId,
-    uri: String,
-    info: Option<ServerInfo>,
-    limit: Option<Duration>,
+    servers: Servers,
 }
 
 impl Tool {
-    /// Settings of the connection: the server, the tool's identity, time limits.
+    /// Settings of the tool: the server, the tool's identity, time limits.
     pub fn builder() -> ToolBuilder {
         ToolBuilder::default()
     }
 
-    pub(crate) fn new(
-        client: Client,
-        server: ProcId,
-        uri: String,
-        info: Option<ServerInfo>,
-        limit: Option<Duration>,
-    ) -> Self {
-        Self { inner: Arc::new(Inner { client, server, uri, info, limit }) }
+    pub(crate) const fn new(servers: Servers) -> Self {
+        Self { servers }
     }
 
-    /// The tool's identity, as the host has assigned it (TOL-09). It never changes.
+    /// The tool's identity: the one that it requested, the one that the host of its first server has assigned, or, if it
+    /// began without server, one of its own making (TOL-09). It never changes.
     pub fn proc_id(&self) -> &ProcId {
-        self.inner.client.proc_id()
+        self.servers.proc_id()
     }
 
-    /// Identity of the server.
-    pub fn server_id(&self) -> &ProcId {
-        &self.inner.server
+    /// The servers that the tool is attached to; the way to attach to others and to choose among them.
+    pub const fn servers(&self) -> &Servers {
+        &self.servers
     }
 
-    /// Address of the server: `<nspace>.<rank>;unix:<path of its socket>`.
-    pub fn server_uri(&self) -> &str {
-        &self.inner.uri
-    }
-
-    /// Contents of the server's rendezvous file; `None` if the server was selected by its URI.
-    pub fn server_info(&self) -> Option<&ServerInfo> {
-        self.inner.info.as_ref()
-    }
-
-    /// The client of this connection, for operations that tools share with processes, such as events.
+    /// The primary server.
     ///
-    /// The limit of [`ToolBuilder::timeout`] applies to its calls only if they are made [`within_limit`](Self::within_limit).
-    pub fn client(&self) -> &Client {
-        &self.inner.client
+    /// # Errors
+    /// [`Error::NotAttached`] with `ERR_UNREACH` if there is none.
+    pub fn server(&self) -> Result<AttachedServer, Error> {
+        self.servers.primary().ok_or_else(|| Error::NotAttached(Box::new(NotAttached { server: None })))
+    }
+
+    /// The client of the primary server, for operations that tools share with processes, such as events. Without primary
+    /// server it is a client whose calls fail with `ERR_UNREACH`, as far as they need one.
+    ///
+    /// It stays a client of that server when another becomes the primary one. The limit of [`ToolBuilder::timeout`] applies
+    /// to its calls only if they are made [`within_limit`](Self::within_limit).
+    pub fn client(&self) -> Client {
+        self.servers.client()
     }
 
     /// Queries the server and its host.
@@ -82,7 +69,7 @@ impl Tool {
     /// Safe: the reply is dropped.
     #[doc(alias = "PMIx_Query_info")]
     pub async fn query(&self, queries: impl IntoIterator<Item = Query>) -> Result<QueryResults, Error> {
-        self.within_limit("query", self.inner.client.query(queries)).await
+        self.within_limit("query", self.client().query(queries)).await
     }
 
     /// Namespaces of the running jobs; may be empty (QRY-12).
@@ -127,27 +114,32 @@ impl Tool {
     /// [`Client::pull_output`]. The limit of [`ToolBuilder::timeout`] applies only [`within_limit`](Self::within_limit).
     #[doc(alias = "PMIx_IOF_pull")]
     pub fn pull_output(&self, procs: impl Into<Procs>) -> OutputBuilder {
-        self.inner.client.pull_output(procs)
+        self.client().pull_output(procs)
     }
 
     /// A sink for the standard input of processes. See [`Client::push_stdin`]. The limit of [`ToolBuilder::timeout`] does not
     /// apply to it.
     #[doc(alias = "PMIx_IOF_push")]
     pub fn push_stdin(&self, targets: impl Into<Procs>) -> InputSink {
-        self.inner.client.push_stdin(targets)
+        self.client().push_stdin(targets)
     }
 
-    /// Finalizes the connection to the server. Calls of other clones then fail with `ERR_INIT`.
+    /// Finalizes the connections to all servers. Calls of other clones then fail with `ERR_INIT`.
     ///
     /// # Errors
-    /// [`Error::Client`] if another clone has already finalized it or the connection is lost, [`Error::Timeout`] when the
-    /// tool's limit has passed.
+    /// [`Error::Client`] if another clone has already finalized the tool or a connection is lost, [`Error::Timeout`] when
+    /// the tool's limit has passed.
     ///
     /// # Cancel safety
-    /// Not safe: the connection is finalized once the request is sent.
+    /// Not safe: the tool is finalized once the requests are sent.
     #[doc(alias = "PMIx_tool_finalize")]
     pub async fn finalize(self) -> Result<(), Error> {
-        self.within_limit("finalize", self.inner.client.clone().finalize()).await
+        self.servers.finalize().await
+    }
+
+    /// The primary server does not know this key.
+    pub(crate) fn unsupported_key(&self, key: KeyName) -> Error {
+        self.server().map_or_else(|error| error, |server| Error::unsupported(server.proc_id().clone(), key))
     }
 
     async fn table(&self, key: &Key<DataArray>, nspace: &Nspace) -> Result<Vec<ProcInfo>, Error> {
@@ -177,11 +169,12 @@ impl Tool {
     where
         Error: From<E>,
     {
-        let Some(limit) = self.inner.limit else { return Ok(call.await?) };
+        let Some(limit) = self.servers.limit() else { return Ok(call.await?) };
         match tokio::time::timeout(limit, call).await {
             Ok(outcome) => Ok(outcome?),
             Err(_) => {
-                let server = self.inner.server.clone();
+                let server =
+                    self.servers.primary().map_or_else(ProcId::none, |server| server.proc_id().clone());
                 Err(Error::Timeout(Box::new(Timeout { operation, server, limit })))
             }
         }
@@ -203,9 +196,6 @@ pub(crate) fn read_namespaces(results: &QueryResults) -> Result<Vec<Nspace>, Err
 
 impl fmt::Debug for Tool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tool")
-            .field("proc", self.proc_id())
-            .field("server", self.server_id())
-            .finish_non_exhaustive()
+        f.debug_struct("Tool").field("proc", self.proc_id()).field("servers", self.servers()).finish()
     }
 }

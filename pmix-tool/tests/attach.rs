@@ -16,13 +16,14 @@ use pmix_tool::types::{Directives, Rank};
 use pmix_tool::{Error, ProcInfo, Query, Status, Tool, ToolBuilder, discover_in, keys};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tol_03_tol_07_a_tool_finds_the_only_server_and_leaves_it() {
+async fn tol_03a_tol_06g_a_tool_finds_the_only_server_and_leaves_it() {
     let root = tempfile::tempdir().unwrap();
     let server = start(root.path(), "srv", Host::default(), &["job-1"]).await;
     let tool = Tool::builder().session_root(root.path()).connect().await.unwrap();
-    assert_eq!(*tool.server_id(), proc("srv", 0));
-    assert_eq!(tool.server_uri(), server.handle().uri());
-    let info = tool.server_info().unwrap();
+    assert_eq!(*tool.server().unwrap().proc_id(), proc("srv", 0));
+    assert_eq!(tool.server().unwrap().uri(), server.handle().uri());
+    let attached = tool.server().unwrap();
+    let info = attached.info().unwrap();
     assert_eq!((info.pid, info.host.as_deref()), (std::process::id(), Some("n0")));
     assert!(info.is_alive && info.version.is_some());
     assert_eq!(info.dir, server.handle().session_dir());
@@ -35,7 +36,7 @@ async fn tol_03_tol_07_a_tool_finds_the_only_server_and_leaves_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tol_06_tol_07_several_servers_need_a_selection() {
+async fn tol_06a_tol_06b_tol_06c_tol_06d_tol_06g_tol_07b_several_servers_need_a_selection() {
     let root = tempfile::tempdir().unwrap();
     let a = start(root.path(), "srv.a", Host::default(), &[]).await;
     let b = start(root.path(), "srv.b", Host::default(), &[]).await;
@@ -45,21 +46,21 @@ async fn tol_06_tol_07_several_servers_need_a_selection() {
     assert!(error.to_string().contains("(srv.a)") && error.to_string().contains("(srv.b)"), "{error}");
 
     let by_nspace = builder().nspace("srv.b".parse().unwrap()).connect().await.unwrap();
-    assert_eq!(*by_nspace.server_id(), proc("srv.b", 0));
+    assert_eq!(*by_nspace.server().unwrap().proc_id(), proc("srv.b", 0));
     let by_uri = builder().uri(a.handle().uri()).connect().await.unwrap();
-    assert_eq!(*by_uri.server_id(), proc("srv.a", 0));
-    assert!(by_uri.server_info().is_none());
+    assert_eq!(*by_uri.server().unwrap().proc_id(), proc("srv.a", 0));
+    assert!(by_uri.server().unwrap().info().is_none());
     let file = b.handle().session_dir().join(format!("pmix.n0.tool.{}", std::process::id()));
     let by_file = builder().rendezvous_file(file).connect().await.unwrap();
-    assert_eq!(*by_file.server_id(), proc("srv.b", 0));
+    assert_eq!(*by_file.server().unwrap().proc_id(), proc("srv.b", 0));
 
     a.stop().await;
     let by_pid = builder().pid(std::process::id()).connect().await.unwrap();
-    assert_eq!(*by_pid.server_id(), proc("srv.b", 0));
+    assert_eq!(*by_pid.server().unwrap().proc_id(), proc("srv.b", 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tol_09_identity_is_as_wished_or_from_the_host_and_never_taken() {
+async fn tol_09a_tol_09b_tol_09e_identity_is_as_wished_or_from_the_host_and_never_taken() {
     let root = tempfile::tempdir().unwrap();
     let _server = start(root.path(), "srv", Host::default(), &["job-1"]).await;
     let builder = || Tool::builder().session_root(root.path());
@@ -131,7 +132,7 @@ async fn qry_02_qry_03_qry_04_partial_results_name_what_is_missing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tol_08_a_server_that_is_selected_may_come_later() {
+async fn tol_08a_tol_08b_a_server_that_is_selected_may_come_later() {
     let root = tempfile::tempdir().unwrap();
     let (soon, never) = (Duration::from_millis(1), Duration::from_secs(3600));
     let builder = || Tool::builder().session_root(root.path());
@@ -148,7 +149,7 @@ async fn tol_08_a_server_that_is_selected_may_come_later() {
         let own = server.handle().session_dir().join(format!("pmix.n0.tool.{}", std::process::id()));
         std::fs::copy(own, &file).unwrap();
         let tool = within(connecting).await.unwrap();
-        assert_eq!(*tool.server_id(), proc("srv", 0));
+        assert_eq!(*tool.server().unwrap().proc_id(), proc("srv", 0));
         server.stop().await;
 
         // so often and no more; and not beyond the limit

@@ -261,14 +261,15 @@ fn realm(cell: &str) -> &'static str {
 const ABOUT_RULES: &str = "\
 //! The rules of the PMIx Standard that these crates follow, for documentation only.
 //!
-//! Documentation names a rule by its id, as in (FEN-01). Brackets at the end of a rule name its sources: chapters, headers and
+//! Documentation names a rule by its id, as in (FEN-01); where a rule has parts, as GET-41a to GET-41c, its number means
+//! all of them. Brackets at the end of a rule name its sources: chapters, headers and
 //! RFCs of the Standard, and 000 to 004 for five older texts on which this implementation is based.
 ";
 
 /// A module without items: a heading for each section, and an anchor for each rule.
 fn rules() -> Result<String, Box<dyn Error>> {
     let mut text = format!("{HEADER}{ABOUT_RULES}");
-    let mut last_section = String::new();
+    let (mut last_section, mut last_number) = (String::new(), String::new());
     for cells in read_table("rules.tsv")? {
         let [id, section, rule] =
             <[String; 3]>::try_from(cells).map_err(|cells| format!("{} cells in {cells:?}", cells.len()))?;
@@ -276,7 +277,12 @@ fn rules() -> Result<String, Box<dyn Error>> {
             text += &format!("//!\n//! # {section}\n//!\n");
             last_section = section;
         }
-        let item = format!("- <a id=\"{id}\"></a>**{id}**: {}", without_markup(&rule));
+        // the number of a rule with parts leads to the first of them
+        let number = id.trim_end_matches(|part: char| part.is_ascii_lowercase());
+        let is_first = number != id && number != last_number;
+        let anchor = if is_first { format!("<a id=\"{number}\"></a>") } else { String::new() };
+        last_number = number.to_owned();
+        let item = format!("- {anchor}<a id=\"{id}\"></a>**{id}**: {}", without_markup(&rule));
         text += &wrapped(&item, "//!", "//!  ");
     }
     Ok(text)

@@ -169,6 +169,22 @@ impl DataArray {
         }
     }
 
+    /// The processes, if that is the element type: members of a process set or a group.
+    pub fn as_procs(&self) -> Option<&[ProcId]> {
+        match self {
+            Self::Proc(procs) => Some(procs),
+            _ => None,
+        }
+    }
+
+    /// The texts, if that is the element type.
+    pub fn as_strings(&self) -> Option<&[String]> {
+        match self {
+            Self::String(texts) => Some(texts),
+            _ => None,
+        }
+    }
+
     /// The rows of a process table, if that is the element type.
     pub fn as_proc_infos(&self) -> Option<&[ProcInfo]> {
         match self {

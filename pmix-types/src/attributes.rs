@@ -123,6 +123,7 @@ impl Supported<'static> {
         attributes: &[
             keys::COLLECT_DATA.name(),
             keys::COLLECT_GENERATED_JOB_INFO.name(),
+            keys::ALL_CLONES_PARTICIPATE.name(),
             keys::TIMEOUT.name(),
         ],
     };

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn gen_05_gen_07_directives_are_taken_and_wrong_ones_refused() {
+    fn gen_05_gen_07b_directives_are_taken_and_wrong_ones_refused() {
         let mut directives = Directives::new().require(&keys::EVENT_AFFECTED_PROC, proc("a", 2));
         EventFilter::new(vec![], &mut directives).unwrap();
         assert!(directives.deny_unprocessed().is_ok());

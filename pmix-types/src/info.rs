@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn gen_07_contradictions_and_wrong_types_are_bad_param() {
+    fn gen_07a_gen_07c_contradictions_and_wrong_types_are_bad_param() {
         let same = Directives::new().with(&keys::TIMEOUT, 3).with(&keys::TIMEOUT, 3);
         assert_eq!(same.get(&keys::TIMEOUT), Ok(Some(3)));
         let twice = Directives::new().with(&keys::TIMEOUT, 3).with(&keys::TIMEOUT, 4);

@@ -42,12 +42,14 @@ mod table;
 mod target;
 #[cfg(test)]
 mod tests;
+mod types;
 
 pub use error::{JobError, JobErrorKind};
 pub use parts::{AppParts, NodeParts, Parts};
 pub use resolve::{resolve_nodes, resolve_peers};
 pub use spec::JobSpec;
 pub use target::{NodeRef, Requester, Target, target_of};
+pub use types::check_types;
 
 use apps::App;
 use nodes::Nodes;

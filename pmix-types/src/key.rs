@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn gen_02_key_has_1_to_511_bytes_without_nul() {
+    fn gen_02a_key_has_1_to_511_bytes_without_nul() {
         assert!(KeyName::new("k".repeat(511)).is_ok());
         assert_eq!(KeyName::new("k".repeat(512)), Err(KeyNameError::TooLong(512)));
         assert_eq!(KeyName::new("ä".repeat(256)), Err(KeyNameError::TooLong(512)));

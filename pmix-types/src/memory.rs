@@ -383,6 +383,13 @@ mod tests {
     }
 
     #[test]
+    fn a_set_of_ranks_counts_with_its_ranges() {
+        let set = |text: &str| text.parse::<RankSet>().unwrap();
+        assert_eq!(set("").heap(), 0);
+        assert!(set("0-9").heap() > 0 && set("0,2,4,6,8").heap() > set("0-9").heap());
+    }
+
+    #[test]
     fn a_detached_value_lets_the_message_go_that_it_came_in() {
         let message = Bytes::from(vec![7; 1000]);
         let part = || message.slice(10..13);

@@ -34,7 +34,7 @@ pub use fence::{Collected, Fence};
 pub use greeting::{Hello, Identity, Welcome};
 pub use group::{GroupConstruct, GroupDestruct, GroupInvite, GroupJoin, GroupLeave, GroupReply};
 pub use iof::{IofPull, IofPush, Output};
-pub use log::Log;
+pub use log::{Log, Logged};
 pub use manage::{Allocate, Credential, Fabric, Monitor, ResourceBlock, SessionControl, ValidateCredential};
 pub use publish::{Lookup, LookupReply, Publish, Unpublish};
 pub use push::Push;

@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gen_02_length_is_1_to_255_bytes_without_nul() {
+    fn gen_02b_length_is_1_to_255_bytes_without_nul() {
         assert_eq!(Nspace::new(""), Err(NspaceError::Empty));
         assert!(Nspace::new("a".repeat(255)).is_ok());
         assert_eq!(Nspace::new("a".repeat(256)), Err(NspaceError::TooLong(256)));
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn idn_05_cluster_is_split_off_only_if_known() {
+    fn idn_05a_idn_05b_idn_05c_cluster_is_split_off_only_if_known() {
         let job: Nspace = "job:7".parse().unwrap();
         let far = job.qualified("north").unwrap();
         assert_eq!(far, "north:job:7");

@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn reg_21_local_peers_are_listed_ascending() {
+    fn reg_21a_local_peers_are_listed_ascending() {
         assert_eq!(set("6,9,0-3,8").to_list_string(), "0,1,2,3,6,8,9");
         assert_eq!(RankSet::new().to_list_string(), "");
     }
@@ -429,6 +429,7 @@ mod tests {
             prop_assert_eq!(left.difference(&right), make(&(&a - &b)));
             prop_assert_eq!(left.is_disjoint(&right), a.is_disjoint(&b));
             prop_assert_eq!(left.is_subset(&right), a.is_subset(&b));
+            prop_assert_eq!(left.range_count(), left.ranges().count());
         }
 
         #[test]

@@ -2,15 +2,18 @@
 
 //! The rules of the PMIx Standard that these crates follow, for documentation only.
 //!
-//! Documentation names a rule by its id, as in (FEN-01). Brackets at the end of a rule name its sources: chapters, headers and
+//! Documentation names a rule by its id, as in (FEN-01); where a rule has parts, as GET-41a to GET-41c, its number means
+//! all of them. Brackets at the end of a rule name its sources: chapters, headers and
 //! RFCs of the Standard, and 000 to 004 for five older texts on which this implementation is based.
 //!
 //! # 1. General rules
 //!
 //! - <a id="GEN-01"></a>**GEN-01**: A key whose string starts with `pmix` is reserved: only host and library
 //!   may provide it \[004, Sharing, RFC0009\]. Test the four letters, not `pmix.`.
-//! - <a id="GEN-02"></a>**GEN-02**: Key at most 511 bytes, namespace at most 255 bytes, NUL not counted
-//!   \[Struct, headers\]. Group ids have the namespace limit \[Groups\].
+//! - <a id="GEN-02"></a><a id="GEN-02a"></a>**GEN-02a**: Key at most 511 bytes, NUL not counted \[Struct,
+//!   headers\].
+//! - <a id="GEN-02b"></a>**GEN-02b**: Namespace at most 255 bytes, NUL not counted \[Struct, headers\].
+//! - <a id="GEN-02c"></a>**GEN-02c**: Group ids have the namespace limit \[Groups\].
 //! - <a id="GEN-03"></a>**GEN-03**: Status 0 is success, all errors are negative; any positive value and any
 //!   value below -3000 is free for users \[Struct, Event\]. A status is an open set: never reject an unknown
 //!   number.
@@ -21,8 +24,10 @@
 //!   NOT\_SUPPORTED \[Struct, Server\]. Last level is the server when the host has no entry for the call.
 //! - <a id="GEN-06"></a>**GEN-06**: An info that is to be a boolean is true if its type is BOOL and its flag
 //!   is set, or if its type is UNDEF (key given without value) \[Struct\].
-//! - <a id="GEN-07"></a>**GEN-07**: Two instances of one directive with different values, or directives that
-//!   exclude each other, give BAD\_PARAM; so does a value of the wrong type \[Struct\].
+//! - <a id="GEN-07"></a><a id="GEN-07a"></a>**GEN-07a**: Two instances of one directive with different values
+//!   give BAD\_PARAM \[Struct\].
+//! - <a id="GEN-07b"></a>**GEN-07b**: Directives that exclude each other give BAD\_PARAM \[Struct\].
+//! - <a id="GEN-07c"></a>**GEN-07c**: A directive whose value has the wrong type gives BAD\_PARAM \[Struct\].
 //! - <a id="GEN-08"></a>**GEN-08**: A non-blocking call that returns SUCCESS will call back exactly once,
 //!   never before the call itself has returned \[002, Server\]. A call that returns an error, or
 //!   OPERATION\_SUCCEEDED, never calls back \[002, Server\].
@@ -55,13 +60,18 @@
 //! - <a id="GEN-18"></a>**GEN-18**: All tables of numeric values are open: persistence, scope, range, data
 //!   type and status are plain numbers so that others may extend them \[001\]. Unknown values must survive
 //!   decode and re-encode.
-//! - <a id="GEN-19"></a>**GEN-19**: Rank, status and data type are distinct types, never plain integers, also
-//!   in packed data and in what the host registers \[001\].
+//! - <a id="GEN-19"></a><a id="GEN-19a"></a>**GEN-19a**: Rank, status and data type are distinct types, never
+//!   plain integers \[001\].
+//! - <a id="GEN-19b"></a>**GEN-19b**: They are so in packed data too \[001\].
+//! - <a id="GEN-19c"></a>**GEN-19c**: They are so in what the host registers too: a plain integer in place of
+//!   one is refused \[001\].
 //!
 //! # 2. Init and finalize
 //!
-//! - <a id="INI-01"></a>**INI-01**: A process takes one role (client, tool or server) and must use that
-//!   role's finalize; servers and tools may use every client call \[Init\].
+//! - <a id="INI-01"></a><a id="INI-01a"></a>**INI-01a**: A process takes one role (client, tool or server)
+//!   and must use that role's finalize \[Init\].
+//! - <a id="INI-01b"></a>**INI-01b**: Tools may use every client call \[Init\].
+//! - <a id="INI-01c"></a>**INI-01c**: Servers may use every client call \[Init\].
 //! - <a id="INI-02"></a>**INI-02**: Client init needs the server's contact data from its environment (put
 //!   there by setup\_fork); missing data or a refused connection is an error \[Init, 002\].
 //! - <a id="INI-03"></a>**INI-03**: Init returns the process's own nspace and rank; job-level data is
@@ -93,15 +103,19 @@
 //!   \[Struct\].
 //! - <a id="IDN-04"></a>**IDN-04**: Namespaces are unique only within a session \[000, Reserved\]; other
 //!   sessions are addressed with SESSION\_ID.
-//! - <a id="IDN-05"></a>**IDN-05**: Namespaces are unique only within a cluster: for a process on another
-//!   cluster the id is `cluster:nspace`, cluster taken from CLUSTER\_ID \[003\]. Joined length must fit the
-//!   namespace limit (standard: below limit minus 2) \[Struct\]. A namespace may itself contain a colon:
-//!   split at the first one only if the part before it is a known cluster id \[project's reading; impl warns
-//!   of colons in namespaces\].
+//! - <a id="IDN-05"></a><a id="IDN-05a"></a>**IDN-05a**: Namespaces are unique only within a cluster: for a
+//!   process on another cluster the id is `cluster:nspace`, cluster taken from CLUSTER\_ID \[003\].
+//! - <a id="IDN-05b"></a>**IDN-05b**: The joined length must fit the namespace limit (standard: below limit
+//!   minus 2) \[Struct\].
+//! - <a id="IDN-05c"></a>**IDN-05c**: A namespace may itself contain a colon: split at the first one only if
+//!   the part before it is a known cluster id \[project's reading; impl warns of colons in namespaces\].
 //! - <a id="IDN-06"></a>**IDN-06**: A group id may stand in place of a namespace in a procs array; the server
 //!   puts the members' real ids in before anything else sees it \[Groups\].
-//! - <a id="IDN-07"></a>**IDN-07**: Clones (forked copies of a client) connect with the same nspace and rank
-//!   \[Terms\]; a collective counts ranks, not clones, unless ALL\_CLONES\_PARTICIPATE \[Sync, impl\].
+//! - <a id="IDN-07"></a><a id="IDN-07a"></a>**IDN-07a**: Clones (forked copies of a client) connect with the
+//!   same nspace and rank \[Terms\].
+//! - <a id="IDN-07b"></a>**IDN-07b**: A collective counts ranks, not clones \[Sync, impl\].
+//! - <a id="IDN-07c"></a>**IDN-07c**: ALL\_CLONES\_PARTICIPATE makes a collective wait for each clone \[Sync,
+//!   impl\].
 //!
 //! # 4. Put, Store_internal, Commit
 //!
@@ -154,9 +168,10 @@
 //! - <a id="GET-10"></a>**GET-10**: Non-blocking Get with WAIT is a host matter \[Sharing\].
 //! - <a id="GET-20"></a>**GET-20**: Order: refresh if asked; client cache; (OPTIONAL or refresh: stop,
 //!   NOT\_FOUND); server cache; (IMMEDIATE: stop, NOT\_FOUND); then by target: \[Sharing\]
-//! - <a id="GET-21"></a>**GET-21**: target rank UNDEF: key is unique in the namespace whoever posted it; the
-//!   server holds the request until the key shows up or TIMEOUT. Only data already exchanged by fence can be
-//!   found this way. \[Sharing\]
+//! - <a id="GET-21"></a><a id="GET-21a"></a>**GET-21a**: target rank UNDEF: key is unique in the namespace
+//!   whoever posted it; the server holds the request until the key shows up or TIMEOUT. \[Sharing\]
+//! - <a id="GET-21b"></a>**GET-21b**: target rank UNDEF: only data already exchanged by fence can be found
+//!   this way on other nodes. \[Sharing\]
 //! - <a id="GET-22"></a>**GET-22**: target local: the server holds the request until the target commits the
 //!   key or TIMEOUT. \[Sharing\]
 //! - <a id="GET-23"></a>**GET-23**: target remote, host has direct\_modex: the request goes up; the target's
@@ -180,8 +195,10 @@
 //! - <a id="GET-40"></a>**GET-40**: Five realms: session, job, app, process, node. Without a realm directive
 //!   a key has its default realm (column `realm` in attributes.tsv); process-level is the default for keys
 //!   that have no other. \[Reserved\]
-//! - <a id="GET-41"></a>**GET-41**: SESSION\_INFO takes the value from the session realm; proc is ignored;
-//!   SESSION\_ID picks another session. \[Reserved\]
+//! - <a id="GET-41"></a><a id="GET-41a"></a>**GET-41a**: SESSION\_INFO takes the value from the session
+//!   realm. \[Reserved\]
+//! - <a id="GET-41b"></a>**GET-41b**: With SESSION\_INFO, proc is ignored. \[Reserved\]
+//! - <a id="GET-41c"></a>**GET-41c**: With SESSION\_INFO, SESSION\_ID picks another session. \[Reserved\]
 //! - <a id="GET-42"></a>**GET-42**: JOB\_INFO takes it from the job of the given namespace, rank WILDCARD.
 //!   \[Reserved\]
 //! - <a id="GET-43"></a>**GET-43**: APP\_INFO takes it from an app: APPNUM picks it; else the app of the
@@ -193,8 +210,9 @@
 //!   MAX\_PROCS, NODE\_MAP, NODE\_LIST, NUM\_SLOTS, PROC\_MAP). They default to job. \[Reserved\]
 //! - <a id="GET-46"></a>**GET-46**: PROCID as key returns the caller's own id whatever proc says; NSPACE with
 //!   no proc returns the caller's own namespace. \[Reserved\]
-//! - <a id="GET-47"></a>**GET-47**: SPAWNED not found means false. LOCALITY\_STRING not found means the
-//!   process is on another node \[Proc\_Mgmt\].
+//! - <a id="GET-47"></a><a id="GET-47a"></a>**GET-47a**: SPAWNED not found means false \[Proc\_Mgmt\].
+//! - <a id="GET-47b"></a>**GET-47b**: LOCALITY\_STRING not found means the process is on another node
+//!   \[Proc\_Mgmt\].
 //! - <a id="GET-48"></a>**GET-48**: HOSTNAME has one meaning only: name of the node (of the process or of the
 //!   NODE\_INFO target); the older overloaded use is gone \[001\].
 //! - <a id="GET-49"></a>**GET-49**: HOSTNAME and NODEID are interchangeable names of a node everywhere;
@@ -216,8 +234,12 @@
 //!   present procs is BAD\_PARAM \[project choice\].
 //! - <a id="FEN-06"></a>**FEN-06**: By default no data moves \[004, Sync\]. COLLECT\_DATA true: all committed
 //!   data of the participants is at each participant's server when the fence ends \[004, Sync\].
-//! - <a id="FEN-07"></a>**FEN-07**: COLLECT\_DATA also brings job-level data generated by servers unless
-//!   COLLECT\_GENERATED\_JOB\_INFO is false; that attribute true alone brings only the latter \[Sync\].
+//! - <a id="FEN-07"></a><a id="FEN-07a"></a>**FEN-07a**: COLLECT\_DATA also brings job-level data generated
+//!   by servers \[Sync\].
+//! - <a id="FEN-07b"></a>**FEN-07b**: COLLECT\_GENERATED\_JOB\_INFO false keeps COLLECT\_DATA from bringing
+//!   that job-level data \[Sync\].
+//! - <a id="FEN-07c"></a>**FEN-07c**: COLLECT\_GENERATED\_JOB\_INFO true alone brings only that job-level
+//!   data \[Sync\].
 //! - <a id="FEN-08"></a>**FEN-08**: If local participants disagree on COLLECT\_DATA, treat it as an error or
 //!   as true, but the same for all \[project choice; impl reports a mismatch\].
 //! - <a id="FEN-09"></a>**FEN-09**: The server waits for all local participants, then makes exactly one
@@ -343,8 +365,9 @@
 //!   or fail \[Proc\_Mgmt\]. Do: succeed.
 //! - <a id="CON-18"></a>**CON-18**: A spawned job is connected to its parent by default: both sides hear of
 //!   errors of either \[Proc\_Mgmt\].
-//! - <a id="CON-19"></a>**CON-19**: Processes on several clusters use `cluster:nspace` ids, learned through
-//!   Publish/Lookup with range GLOBAL \[003\].
+//! - <a id="CON-19"></a><a id="CON-19a"></a>**CON-19a**: Processes on several clusters use `cluster:nspace`
+//!   ids in connect \[003\].
+//! - <a id="CON-19b"></a>**CON-19b**: They learn these ids through Publish/Lookup with range GLOBAL \[003\].
 //! - <a id="CON-20"></a>**CON-20**: The source's attribute strings are not in today's headers; those used by
 //!   the implementation in 2017-2018 are in attributes.tsv. CONNECT\_EARLY\_TERM\_ALLOWED never had a string
 //!   and PROC\_HAS\_DISCONNECTED never had a number: the project must pick them \[003; impl history\].
@@ -368,8 +391,11 @@
 //!   nodes assigned: SUCCESS and no list (NULL; Rust: empty). \[000\]
 //! - <a id="RES-08"></a>**RES-08**: Resolve\_peers, node not among the namespace's nodes (also: node unknown,
 //!   or misspelt): SUCCESS, no procs, count 0. The inner not-found status must not leak out. \[000\]
-//! - <a id="RES-09"></a>**RES-09**: Node found, host gave LOCAL\_PEERS for it: SUCCESS and those processes;
-//!   value empty or NULL: SUCCESS and none. \[000\]
+//! - <a id="RES-09"></a><a id="RES-09a"></a>**RES-09a**: Node found, host gave LOCAL\_PEERS for it: SUCCESS
+//!   and those processes. \[000\]
+//! - <a id="RES-09b"></a>**RES-09b**: The value of LOCAL\_PEERS is empty: SUCCESS and no processes. \[000\]
+//! - <a id="RES-09c"></a>**RES-09c**: The value of LOCAL\_PEERS is NULL (type UNDEF): SUCCESS and no
+//!   processes. \[000\]
 //! - <a id="RES-10"></a>**RES-10**: Node found, host gave no LOCAL\_PEERS: ERR\_DATA\_VALUE\_NOT\_FOUND
 //!   (-30), also removed from the standard and kept here. \*\*Two sources pull apart\*\*: 000 says the
 //!   library does not rebuild the list from locations of single processes; 002 lets the library derive values
@@ -398,8 +424,10 @@
 //!   apart \[001\].
 //! - <a id="QRY-07"></a>**QRY-07**: Qualifiers that do not apply to a key are ignored \[Query\].
 //! - <a id="QRY-08"></a>**QRY-08**: The same key in two queries is answered twice \[Query\].
-//! - <a id="QRY-09"></a>**QRY-09**: Answers may be cached and served from the cache; QUERY\_REFRESH\_CACHE
-//!   bypasses and renews it; QUERY\_LOCAL\_ONLY stops at local knowledge \[Query\].
+//! - <a id="QRY-09"></a><a id="QRY-09a"></a>**QRY-09a**: Answers may be cached and served from the cache
+//!   \[Query\].
+//! - <a id="QRY-09b"></a>**QRY-09b**: QUERY\_REFRESH\_CACHE bypasses and renews the cache \[Query\].
+//! - <a id="QRY-09c"></a>**QRY-09c**: QUERY\_LOCAL\_ONLY stops at local knowledge \[Query\].
 //! - <a id="QRY-10"></a>**QRY-10**: What the library cannot answer goes to the host's query upcall with the
 //!   asker's id \[Server\]. Access control is the host's job \[Query\].
 //! - <a id="QRY-11"></a>**QRY-11**: QUERY\_PROC\_TABLE / QUERY\_LOCAL\_PROC\_TABLE need NSPACE and give an
@@ -434,29 +462,43 @@
 //! - <a id="TOL-02"></a>**TOL-02**: A system-level server (SERVER\_SYSTEM\_SUPPORT) has one rendezvous point
 //!   per node, without pid in its name, in SYSTEM\_TMPDIR: `pmix.sys.<host>` \[001, Tools\]. A second one on
 //!   a node is refused.
-//! - <a id="TOL-03"></a>**TOL-03**: A session-level (other) server puts its files in SERVER\_TMPDIR:
-//!   `pmix.<host>.tool.<nspace>`, `pmix.<host>.tool.<pid>`, `pmix.<host>.tool` (the last not if several
-//!   servers share the directory) \[Tools\]; source 001 knows the pid form only. TMPDIR variable if no
-//!   directory is given. Files hold at least nspace, rank and URI.
+//! - <a id="TOL-03"></a><a id="TOL-03a"></a>**TOL-03a**: A session-level (other) server puts its files in
+//!   SERVER\_TMPDIR: `pmix.<host>.tool.<nspace>`, `pmix.<host>.tool.<pid>`, `pmix.<host>.tool` (the last not
+//!   if several servers share the directory) \[Tools\]; source 001 knows the pid form only.
+//! - <a id="TOL-03b"></a>**TOL-03b**: TMPDIR variable if no directory is given \[Tools\].
+//! - <a id="TOL-03c"></a>**TOL-03c**: Rendezvous files hold at least nspace, rank and URI \[Tools\].
 //! - <a id="TOL-04"></a>**TOL-04**: Extra copy at LAUNCHER\_RENDEZVOUS\_FILE or env LAUNCHER\_RNDZ\_FILE
 //!   \[Tools\].
-//! - <a id="TOL-05"></a>**TOL-05**: File access rights are the first gate: own user only, unless foreign
-//!   tools are allowed \[Tools, impl\].
-//! - <a id="TOL-06"></a>**TOL-06**: Search order; the first that is given is used and its failure is final,
-//!   except where noted \[Tools\]: 1 TOOL\_ATTACHMENT\_FILE; 2 SERVER\_URI or TCP\_URI (both: error); 3
-//!   SERVER\_PIDINFO; 4 SERVER\_NSPACE; 5 CONNECT\_TO\_SYSTEM; 6 CONNECT\_SYSTEM\_FIRST (failure: go on
-//!   silently); 7 default search.
-//! - <a id="TOL-07"></a>**TOL-07**: \*\*DIFF\*\* default search. Older \[001\]: first the system-level point,
-//!   then session-level ones; more than one session-level candidate and no pid given is an error. Newest
-//!   \[Tools\]: look only at the files below SERVER\_TMPDIR and try each until one accepts. Do: the source
-//!   (system first; several live candidates without selection: error), as it is predictable; stale files of
-//!   dead servers do not count.
-//! - <a id="TOL-08"></a>**TOL-08**: Retry: CONNECT\_MAX\_RETRIES attempts, CONNECT\_RETRY\_DELAY seconds
-//!   apart, at each step of the chain \[Tools\]; waiting for a file to appear is allowed at each step but the
-//!   default search \[Tools\].
-//! - <a id="TOL-09"></a>**TOL-09**: Identity: TOOL\_NSPACE (+ TOOL\_RANK, default 0) if given; else the host
-//!   assigns one in the tool\_connected answer; unconnected: self-made unique id, or empty nspace and rank
-//!   UNDEF returned from init \[Tools\]. It never changes afterwards; a server where it would clash refuses.
+//! - <a id="TOL-05"></a><a id="TOL-05a"></a>**TOL-05a**: File access rights are the first gate: own user only
+//!   \[Tools, impl\].
+//! - <a id="TOL-05b"></a>**TOL-05b**: Foreign tools pass the file access rights where the server allows them
+//!   \[Tools, impl\].
+//! - <a id="TOL-06"></a><a id="TOL-06a"></a>**TOL-06a**: Search order of a tool; the first selection that is
+//!   given is used and its failure is final, except where noted; 1 TOOL\_ATTACHMENT\_FILE \[Tools\].
+//! - <a id="TOL-06b"></a>**TOL-06b**: 2 SERVER\_URI or TCP\_URI (both: error) \[Tools\].
+//! - <a id="TOL-06c"></a>**TOL-06c**: 3 SERVER\_PIDINFO \[Tools\].
+//! - <a id="TOL-06d"></a>**TOL-06d**: 4 SERVER\_NSPACE \[Tools\].
+//! - <a id="TOL-06e"></a>**TOL-06e**: 5 CONNECT\_TO\_SYSTEM \[Tools\].
+//! - <a id="TOL-06f"></a>**TOL-06f**: 6 CONNECT\_SYSTEM\_FIRST (failure: go on silently) \[Tools\].
+//! - <a id="TOL-06g"></a>**TOL-06g**: 7 default search, where nothing is given \[Tools\].
+//! - <a id="TOL-07"></a><a id="TOL-07a"></a>**TOL-07a**: \*\*DIFF\*\* default search. Older \[001\]: first
+//!   the system-level point, then session-level ones. Newest \[Tools\]: look only at the files below
+//!   SERVER\_TMPDIR and try each until one accepts. Do: the source, as it is predictable: system first.
+//! - <a id="TOL-07b"></a>**TOL-07b**: Several live session-level candidates without selection are an error
+//!   \[001\].
+//! - <a id="TOL-07c"></a>**TOL-07c**: Stale files of dead servers do not count as candidates \[001\].
+//! - <a id="TOL-08"></a><a id="TOL-08a"></a>**TOL-08a**: Retry: CONNECT\_MAX\_RETRIES attempts,
+//!   CONNECT\_RETRY\_DELAY seconds apart, at each step of the chain \[Tools\].
+//! - <a id="TOL-08b"></a>**TOL-08b**: Waiting for a file to appear is allowed at each step but the default
+//!   search \[Tools\].
+//! - <a id="TOL-09"></a><a id="TOL-09a"></a>**TOL-09a**: Identity: TOOL\_NSPACE (+ TOOL\_RANK, default 0) if
+//!   given \[Tools\].
+//! - <a id="TOL-09b"></a>**TOL-09b**: Without a wish the host assigns an identity in the tool\_connected
+//!   answer \[Tools\].
+//! - <a id="TOL-09c"></a>**TOL-09c**: A tool without server: self-made unique id, or empty nspace and rank
+//!   UNDEF returned from init \[Tools\].
+//! - <a id="TOL-09d"></a>**TOL-09d**: The identity of a tool never changes afterwards \[Tools\].
+//! - <a id="TOL-09e"></a>**TOL-09e**: A server where the identity of a tool would clash refuses it \[Tools\].
 //! - <a id="TOL-10"></a>**TOL-10**: TOOL\_DO\_NOT\_CONNECT: init without server. TOOL\_CONNECT\_OPTIONAL:
 //!   connect if possible, no error otherwise \[Tools\].
 //! - <a id="TOL-11"></a>**TOL-11**: First server connected is the primary one; all calls go to it.
@@ -508,18 +550,25 @@
 //! - <a id="REG-05"></a>**REG-05**: Arrays nest to any depth: apps and nodes inside a job, jobs inside a
 //!   session; a node array inside a job array holds job values for that node \[Server\].
 //! - <a id="REG-06"></a>**REG-06**: Order of entries in the info list does not matter \[002\].
-//! - <a id="REG-07"></a>**REG-07**: Required of hosts \[002\]: session UNIV\_SIZE; job JOBID, JOB\_SIZE,
-//!   MAX\_PROCS, NODE\_MAP, PROC\_MAP; own node LOCAL\_SIZE, LOCAL\_PEERS, LOCAL\_CPUSETS; each process RANK,
-//!   LOCAL\_RANK, NODE\_RANK, NODEID; with several apps: each app APPNUM, APPLDR, APP\_SIZE, each process
-//!   APP\_RANK, APPNUM. Newest list is longer \[Server; apis.tsv\]. The library must not fail if values it
-//!   can derive are missing.
+//! - <a id="REG-07"></a><a id="REG-07a"></a>**REG-07a**: Required of hosts: session UNIV\_SIZE; job JOBID,
+//!   JOB\_SIZE, MAX\_PROCS, NODE\_MAP, PROC\_MAP \[002\]. Newest list is longer \[Server; apis.tsv\].
+//! - <a id="REG-07b"></a>**REG-07b**: Required of hosts for the own node: LOCAL\_SIZE, LOCAL\_PEERS,
+//!   LOCAL\_CPUSETS \[002\].
+//! - <a id="REG-07c"></a>**REG-07c**: Required of hosts for each process: RANK, LOCAL\_RANK, NODE\_RANK,
+//!   NODEID \[002\].
+//! - <a id="REG-07d"></a>**REG-07d**: Required of hosts with several apps: each app APPNUM, APPLDR,
+//!   APP\_SIZE, each process APP\_RANK, APPNUM \[002\].
+//! - <a id="REG-07e"></a>**REG-07e**: The library must not fail if values it can derive are missing \[002\].
 //! - <a id="REG-08"></a>**REG-08**: Values that are required, absent and not derivable: Get gives NOT\_FOUND;
 //!   registration itself succeeds \[project choice; text: derive what can be derived\].
 //! - <a id="REG-09"></a>**REG-09**: Registering a namespace again adds to and replaces its data \[impl
 //!   practice\].
-//! - <a id="REG-10"></a>**REG-10**: register\_resources data counts as job-level data of every job; namespace
-//!   data of the same key wins, for that namespace only \[Server\]. deregister\_resources goes by key; values
-//!   are only qualifiers.
+//! - <a id="REG-10"></a><a id="REG-10a"></a>**REG-10a**: register\_resources data counts as job-level data of
+//!   every job \[Server\].
+//! - <a id="REG-10b"></a>**REG-10b**: Namespace data of the same key wins over that of register\_resources,
+//!   for that namespace only \[Server\].
+//! - <a id="REG-10c"></a>**REG-10c**: deregister\_resources goes by key; values are only qualifiers
+//!   \[Server\].
 //! - <a id="REG-11"></a>**REG-11**: deregister\_nspace forgets the namespace, its clients and all their data,
 //!   and cancels what is pending for them; it is meant for long-lived servers \[002\].
 //! - <a id="REG-20"></a>**REG-20**: Derived values \[002 says the library may; formulas follow from
@@ -529,10 +578,16 @@
 //!   NPROC\_OFFSET + RANK; NODE\_LIST = expanded NODE\_MAP; APPLDR = lowest rank of the app, APP\_SIZE =
 //!   number of ranks with that APPNUM, APP\_RANK = position among them; single app: APPNUM 0 and APP\_RANK =
 //!   RANK. A given value is never overwritten by a derived one.
-//! - <a id="REG-21"></a>**REG-21**: LOCAL\_PEERS: ranks of that job on the node, comma list, ascending.
-//!   LOCAL\_CPUSETS: same order, colon list \[002\]; newest says array of strings: accept both.
-//! - <a id="REG-22"></a>**REG-22**: Number of local processes is fixed at launch; a spawned job is a new
-//!   namespace; migration changes the count and must not run beside a collective \[002\].
+//! - <a id="REG-21"></a><a id="REG-21a"></a>**REG-21a**: LOCAL\_PEERS: ranks of that job on the node, comma
+//!   list, ascending \[002\].
+//! - <a id="REG-21b"></a>**REG-21b**: LOCAL\_CPUSETS: in the order of LOCAL\_PEERS, colon list \[002\].
+//! - <a id="REG-21c"></a>**REG-21c**: LOCAL\_CPUSETS as an array of strings \[newest\] is accepted like the
+//!   list \[002\].
+//! - <a id="REG-22"></a><a id="REG-22a"></a>**REG-22a**: Number of local processes is fixed at launch
+//!   \[002\].
+//! - <a id="REG-22b"></a>**REG-22b**: A spawned job is a new namespace \[002\].
+//! - <a id="REG-22c"></a>**REG-22c**: Migration changes the number of local processes and must not run beside
+//!   a collective \[002\].
 //!
 //! # 14. Clients: registration and connection
 //!
@@ -550,11 +605,20 @@
 //!   never connect.
 //! - <a id="CLI-06"></a>**CLI-06**: client\_finalized only if the client called finalize; a client that just
 //!   ends does not cause it \[Server\].
-//! - <a id="CLI-07"></a>**CLI-07**: setup\_fork before start: returns what the client needs in its
-//!   environment, plus variables asked for in Spawn and others from the library; existing variables of the
-//!   caller's array stay \[002\].
-//! - <a id="CLI-08"></a>**CLI-08**: deregister\_client drops all data of one client; deregister\_nspace and
-//!   disconnection of all local clients do so by themselves; exceptional use only \[002\].
+//! - <a id="CLI-07"></a><a id="CLI-07a"></a>**CLI-07a**: setup\_fork before start: returns what the client
+//!   needs in its environment \[002\].
+//! - <a id="CLI-07b"></a>**CLI-07b**: setup\_fork returns variables asked for in Spawn too \[002\].
+//! - <a id="CLI-07c"></a>**CLI-07c**: setup\_fork returns variables from the library (setup\_local\_support)
+//!   too \[002\].
+//! - <a id="CLI-07d"></a>**CLI-07d**: Existing variables of the caller's array stay \[002\].
+//! - <a id="CLI-08"></a><a id="CLI-08a"></a>**CLI-08a**: deregister\_client drops all data of one client;
+//!   exceptional use only \[002\].
+//! - <a id="CLI-08b"></a>**CLI-08b**: deregister\_nspace drops all data of its clients by itself \[002\].
+//! - <a id="CLI-08c"></a>**CLI-08c**: \*\*DIFF\*\* Disconnection of all local clients drops their data by
+//!   itself \[002\]; but a get on another node may ask for what a process has put after that process has
+//!   finalized (GET-23, DMX-01), and the newest standard leaves the end of the data to the host. Do: keep it
+//!   until the namespace or the client is deregistered; a host that wants it gone sooner calls
+//!   deregister\_client.
 //! - <a id="CLI-09"></a>**CLI-09**: SERVER\_NSPACE and SERVER\_RANK of the serving daemon are job-level
 //!   values \[002\].
 //!
@@ -563,8 +627,9 @@
 //! - <a id="DMX-01"></a>**DMX-01**: Client asks for remote data; server asks host by direct\_modex(proc,
 //!   info); host carries it to the target's node; there host calls dmodex\_request; the answer is a blob that
 //!   the first server unpacks, caches and serves \[002, Server\].
-//! - <a id="DMX-02"></a>**DMX-02**: dmodex\_request answers when the process has committed; if not yet, it
-//!   waits \[002\]. It takes no timeout; the asking side keeps time.
+//! - <a id="DMX-02"></a><a id="DMX-02a"></a>**DMX-02a**: dmodex\_request answers when the process has
+//!   committed; if not yet, it waits \[002\].
+//! - <a id="DMX-02b"></a>**DMX-02b**: dmodex\_request takes no timeout; the asking side keeps time \[002\].
 //! - <a id="DMX-03"></a>**DMX-03**: REQUIRED\_KEY: answer only when that key is there (or timeout)
 //!   \[Server\].
 //! - <a id="DMX-04"></a>**DMX-04**: Blob holds GLOBAL and REMOTE data of that process (LOCAL and INTERNAL
@@ -582,16 +647,18 @@
 //!   setup\_local\_support there, before the first local process and after register\_nspace \[002, Server\].
 //! - <a id="SET-04"></a>**SET-04**: Collecting variables or network data is optional: an empty answer is fine
 //!   \[002\].
-//! - <a id="SET-05"></a>**SET-05**: collect\_inventory answers by callback with what the node has;
-//!   deliver\_inventory hands such data to another server; an update is a small delta announced by an event
-//!   \[002, Server\].
+//! - <a id="SET-05"></a><a id="SET-05a"></a>**SET-05a**: collect\_inventory answers by callback with what the
+//!   node has \[002, Server\].
+//! - <a id="SET-05b"></a>**SET-05b**: deliver\_inventory hands such data to another server \[002, Server\].
+//! - <a id="SET-05c"></a>**SET-05c**: An update of an inventory is a small delta \[002, Server\].
 //!
 //! # 17. Host module contract (HostModule)
 //!
-//! - <a id="HST-01"></a>**HST-01**: Per call: SUCCESS = answer follows by callback; OPERATION\_SUCCEEDED =
-//!   done, no callback; error = failed, no callback \[Server\]. fence\_nb, direct\_modex and get\_credential
-//!   have no OPERATION\_SUCCEEDED (they return data). Rust: one async fn per entry with a default that
-//!   returns NOT\_SUPPORTED.
+//! - <a id="HST-01"></a><a id="HST-01a"></a>**HST-01a**: Per call: SUCCESS = answer follows by callback;
+//!   OPERATION\_SUCCEEDED = done, no callback; error = failed, no callback \[Server\]. fence\_nb,
+//!   direct\_modex and get\_credential have no OPERATION\_SUCCEEDED (they return data).
+//! - <a id="HST-01b"></a>**HST-01b**: Rust: one async fn per entry with a default that returns NOT\_SUPPORTED
+//!   \[project choice\].
 //! - <a id="HST-02"></a>**HST-02**: One upcall per collective per node \[Server\].
 //! - <a id="HST-03"></a>**HST-03**: REQD attributes not yet processed that the host cannot serve:
 //!   NOT\_SUPPORTED \[Server\].
@@ -613,12 +680,13 @@
 //!
 //! # 18. I/O forwarding
 //!
-//! - <a id="IOF-01"></a>**IOF-01**: Pull: processes, channels, directives; gives a handler id; output comes
-//!   with source, channel, bytes and info \[Tools\]. Without output callback the bytes go to own
-//!   stdout/stderr.
+//! - <a id="IOF-01"></a><a id="IOF-01a"></a>**IOF-01a**: Pull: processes, channels, directives; gives a
+//!   handler id; output comes with source, channel, bytes and info \[Tools\].
+//! - <a id="IOF-01b"></a>**IOF-01b**: Without output callback the bytes go to own stdout/stderr \[Tools\].
 //! - <a id="IOF-02"></a>**IOF-02**: stdin cannot be pulled: NOT\_SUPPORTED \[Server\].
-//! - <a id="IOF-03"></a>**IOF-03**: Default is REDIRECT (taken away from its old target, given back when the
-//!   tool ends); COPY leaves the old target in place \[Tools\].
+//! - <a id="IOF-03"></a><a id="IOF-03a"></a>**IOF-03a**: Default is REDIRECT: taken away from its old target,
+//!   given back when the tool ends \[Tools\].
+//! - <a id="IOF-03b"></a>**IOF-03b**: COPY leaves the old target in place \[Tools\].
 //! - <a id="IOF-04"></a>**IOF-04**: Pull from a running job works only if it was spawned with the FWD\_\*
 //!   attribute of that channel; else error \[Tools\].
 //! - <a id="IOF-05"></a>**IOF-05**: IOF\_deliver: host gives bytes to the server; the server finds which of
@@ -642,8 +710,10 @@
 //!
 //! - <a id="EVT-01"></a>**EVT-01**: Handler categories: one code; several codes; none (default). Chain order:
 //!   the FIRST handler; single; multi; default; the LAST handler \[Event\].
-//! - <a id="EVT-02"></a>**EVT-02**: Within a category new handlers go in front unless APPEND \[RFC0018; Event
-//!   has only the attributes\]. FIRST\_IN\_CATEGORY and LAST\_IN\_CATEGORY: one each per category.
+//! - <a id="EVT-02"></a><a id="EVT-02a"></a>**EVT-02a**: Within a category new handlers go in front unless
+//!   APPEND \[RFC0018; Event has only the attributes\].
+//! - <a id="EVT-02b"></a>**EVT-02b**: FIRST\_IN\_CATEGORY and LAST\_IN\_CATEGORY: one each per category
+//!   \[Event\].
 //! - <a id="EVT-03"></a>**EVT-03**: Only one FIRST and one LAST at a time, a second is an error;
 //!   deregistering frees the place \[Event\].
 //! - <a id="EVT-04"></a>**EVT-04**: BEFORE/AFTER name another handler: ignored if that one is not in the
@@ -751,8 +821,8 @@
 //!
 //! - <a id="LOG-01"></a>**LOG-01**: data entries choose channels in the order given, directives shape the
 //!   output; several channels in one call are fine \[Job\_Mgmt\].
-//! - <a id="LOG-02"></a>**LOG-02**: No channel given: all available ones \[RFC0032\]. LOG\_ONCE: only the
-//!   first that works.
+//! - <a id="LOG-02"></a><a id="LOG-02a"></a>**LOG-02a**: No channel given: all available ones \[RFC0032\].
+//! - <a id="LOG-02b"></a>**LOG-02b**: LOG\_ONCE: only the first channel that works \[RFC0032\].
 //! - <a id="LOG-03"></a>**LOG-03**: Must have: STDERR, STDOUT, SYSLOG, SYSLOG\_PRI, ONCE \[Job\_Mgmt\].
 //!   Source 001 brings the call itself and its host upcall.
 //! - <a id="LOG-04"></a>**LOG-04**: What the library cannot do goes to the host's log entry; unknown channels
@@ -760,26 +830,38 @@
 //! - <a id="LOG-05"></a>**LOG-05**: Some channels fail: PARTIAL\_SUCCESS; all fail, or a REQD channel fails:
 //!   error; else SUCCESS, which means handed over \[RFC0032, Job\_Mgmt\]. (RFC0032's two status names were
 //!   never numbered.)
-//! - <a id="LOG-06"></a>**LOG-06**: LOCAL\_SYSLOG is written by the local server; GLOBAL\_SYSLOG and email go
-//!   to a gateway server; default priority ERROR \[Job\_Mgmt\] (RFC0032 says INFO for the local one).
+//! - <a id="LOG-06"></a><a id="LOG-06a"></a>**LOG-06a**: LOCAL\_SYSLOG is written by the local server
+//!   \[Job\_Mgmt\].
+//! - <a id="LOG-06b"></a>**LOG-06b**: GLOBAL\_SYSLOG and email go to a gateway server \[Job\_Mgmt\].
+//! - <a id="LOG-06c"></a>**LOG-06c**: The default priority of syslog is ERROR \[Job\_Mgmt\] (RFC0032 says
+//!   INFO for the local one).
 //!
 //! # 23. Job control, monitoring, allocation, credentials
 //!
-//! - <a id="JCT-01"></a>**JCT-01**: No targets: the caller's namespace; WILDCARD: all of one; acts on all
-//!   clones of a target \[Job\_Mgmt\].
-//! - <a id="JCT-02"></a>**JCT-02**: Hosts must support ID, PAUSE, RESUME, KILL, SIGNAL, TERMINATE and the
-//!   cleanup attributes \[Job\_Mgmt\]. CANCEL names an earlier ID; empty: all of this requester.
+//! - <a id="JCT-01"></a><a id="JCT-01a"></a>**JCT-01a**: Job control without targets: the caller's namespace
+//!   \[Job\_Mgmt\].
+//! - <a id="JCT-01b"></a>**JCT-01b**: Rank WILDCARD as a target of job control: all of that namespace
+//!   \[Job\_Mgmt\].
+//! - <a id="JCT-01c"></a>**JCT-01c**: Job control acts on all clones of a target \[Job\_Mgmt\].
+//! - <a id="JCT-02"></a><a id="JCT-02a"></a>**JCT-02a**: Hosts must support ID, PAUSE, RESUME, KILL, SIGNAL,
+//!   TERMINATE and the cleanup attributes \[Job\_Mgmt\].
+//! - <a id="JCT-02b"></a>**JCT-02b**: CANCEL names an earlier ID \[Job\_Mgmt\].
+//! - <a id="JCT-02c"></a>**JCT-02c**: CANCEL with an empty name: all requests of this requester
+//!   \[Job\_Mgmt\].
 //! - <a id="JCT-03"></a>**JCT-03**: Cleanup registration (REGISTER\_CLEANUP, \_DIR) is local to the server
 //!   and run when the process (or, for WILDCARD or no target, the last local process of the namespace) ends;
 //!   absolute paths only, else error; remove and ignore of one file: ERR\_CONFLICTING\_CLEANUP\_DIRECTIVES;
 //!   only files of the same uid and gid; failures are silent; deepest directories first, LEAVE\_TOPDIR and
 //!   RECURSIVE win over repeats without them \[RFC0027, Job\_Mgmt\].
-//! - <a id="MON-01"></a>**MON-01**: Alarm monitors (heartbeat, file) raise the given code, default range
-//!   NAMESPACE; usage reports go by default only to the asker (CUSTOM) \[Job\_Mgmt\].
+//! - <a id="MON-01"></a><a id="MON-01a"></a>**MON-01a**: Alarm monitors (heartbeat, file) raise the given
+//!   code, default range NAMESPACE \[Job\_Mgmt\].
+//! - <a id="MON-01b"></a>**MON-01b**: Usage reports go by default only to the asker (CUSTOM) \[Job\_Mgmt\].
 //! - <a id="MON-02"></a>**MON-02**: Heartbeat: interval MONITOR\_HEARTBEAT\_TIME, MONITOR\_HEARTBEAT\_DROPS
 //!   misses allowed; the asker sends beats \[Job\_Mgmt\].
-//! - <a id="MON-03"></a>**MON-03**: MONITOR\_APP\_CONTROL: host takes no action of its own. MONITOR\_CANCEL
-//!   by id, empty: all \[Job\_Mgmt\].
+//! - <a id="MON-03"></a><a id="MON-03a"></a>**MON-03a**: MONITOR\_APP\_CONTROL: host takes no action of its
+//!   own \[Job\_Mgmt\].
+//! - <a id="MON-03b"></a>**MON-03b**: MONITOR\_CANCEL cancels by id \[Job\_Mgmt\].
+//! - <a id="MON-03c"></a>**MON-03c**: MONITOR\_CANCEL with an empty id cancels all \[Job\_Mgmt\].
 //! - <a id="MON-04"></a>**MON-04**: SUCCESS may come with no results \[Job\_Mgmt\].
 //! - <a id="ALC-01"></a>**ALC-01**: NEW gives a disjoint allocation, EXTEND belongs to the old one, RELEASE
 //!   gives back or lends, REAQUIRE takes lent ones back; result has ALLOC\_ID; ALLOC\_REQ\_ID is the asker's

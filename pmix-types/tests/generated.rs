@@ -131,7 +131,7 @@ fn every_attribute_of_the_table_has_its_key_and_type() -> TestResult {
 }
 
 #[test]
-fn gen_01_gen_02_keys_of_the_table_are_reserved_names() {
+fn gen_01_gen_02a_keys_of_the_table_are_reserved_names() {
     for definition in keys::all() {
         let name = KeyName::new(definition.name).unwrap();
         assert!(name.is_reserved(), "{name}");

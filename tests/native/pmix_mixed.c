@@ -5,8 +5,16 @@
  *     listen CODE | hear                  hear waits for the event
  *     notify CODE TEXT                    to all processes of the session
  *     connect PROCS | disconnect PROCS    as in job:0,other:*
+ *     put NUMBER                          as value of key "k", and commits it
  *     get PROC | refresh PROC             the value of key "k", refresh past what the process holds
- *     size NAMESPACE                      how many ranks that job has, without asking its processes */
+ *     resolve NAMESPACE                   the processes of that name on this node, and the nodes
+ *     table NAMESPACE                     the processes of that name by a query
+ *     signal PROCS | abort PROCS          10 to the processes; status 7
+ *     mail ADDRESS                        logs a mail, and then to a channel that nobody has
+ *     fence NAMESPACE                     with all clones of this process
+ *     size NAMESPACE                      how many ranks that job has, without asking its processes
+ *
+ * Where a namespace is due, @ stands for the text that was looked up last. */
 #include <pmix.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +25,7 @@
 #define TEXT "mixed.text"
 
 static pmix_proc_t me;
+static char text[PMIX_MAX_NSLEN + 1];
 /* set by the library's own thread */
 static volatile int registered = 0, heard = 0;
 static volatile pmix_status_t answer;
@@ -48,6 +57,12 @@ static void wait_for(const volatile int *flag)
     while (!*flag) usleep(1000);
 }
 
+/* A namespace as it is named. */
+static const char *named(const char *name)
+{
+    return 0 == strcmp(name, "@") ? text : name;
+}
+
 static pmix_status_t publish(const char *key, const char *text)
 {
     pmix_info_t info;
@@ -66,6 +81,7 @@ static pmix_status_t lookup(const char *key)
     PMIX_INFO_LOAD(&info, PMIX_WAIT, &yes, PMIX_BOOL);
     if (PMIX_SUCCESS != (status = PMIx_Lookup(&data, 1, &info, 1))) return status;
     if (PMIX_STRING != data.value.type) return PMIX_ERR_TYPE_MISMATCH;
+    strncpy(text, data.value.data.string, PMIX_MAX_NSLEN);
     printf("found %s of %s:%u\n", data.value.data.string, data.proc.nspace, data.proc.rank);
     return PMIX_SUCCESS;
 }
@@ -92,7 +108,7 @@ static size_t parse(char *names, pmix_proc_t *procs)
     for (char *name = strtok(names, ","); NULL != name && count < MOST; name = strtok(NULL, ",")) {
         char *rank = strrchr(name, ':');
         *rank++ = '\0';
-        PMIX_LOAD_PROCID(&procs[count], name, '*' == *rank ? PMIX_RANK_WILDCARD : (pmix_rank_t) atoi(rank));
+        PMIX_LOAD_PROCID(&procs[count], named(name), '*' == *rank ? PMIX_RANK_WILDCARD : (pmix_rank_t) atoi(rank));
         count++;
     }
     return count;
@@ -112,6 +128,98 @@ static pmix_status_t get(char *name, bool refresh)
     return PMIX_SUCCESS;
 }
 
+static pmix_status_t resolve(const char *nspace)
+{
+    pmix_proc_t *procs = NULL;
+    size_t count = 0;
+    char *nodes = NULL;
+    pmix_status_t status = PMIx_Resolve_peers(NULL, named(nspace), &procs, &count);
+    if (PMIX_SUCCESS == status) status = PMIx_Resolve_nodes(named(nspace), &nodes);
+    if (PMIX_SUCCESS != status) return status;
+    printf("peers");
+    for (size_t i = 0; i < count; i++) printf(" %s:%u", procs[i].nspace, procs[i].rank);
+    printf(" on %s\n", nodes);
+    PMIX_PROC_FREE(procs, count);
+    free(nodes);
+    return PMIX_SUCCESS;
+}
+
+static pmix_status_t table(const char *nspace)
+{
+    pmix_query_t query;
+    pmix_info_t *results = NULL;
+    size_t count = 0;
+    pmix_status_t status;
+    PMIX_QUERY_CONSTRUCT(&query);
+    PMIX_ARGV_APPEND(status, query.keys, PMIX_QUERY_PROC_TABLE);
+    PMIX_QUERY_QUALIFIERS_CREATE(&query, 1);
+    PMIX_INFO_LOAD(&query.qualifiers[0], PMIX_NSPACE, named(nspace), PMIX_STRING);
+    if (PMIX_SUCCESS != (status = PMIx_Query_info(&query, 1, &results, &count))) return status;
+    /* an array of the results of one query, or these alone */
+    pmix_info_t *found = results;
+    size_t most = count;
+    if (1 == count && PMIX_DATA_ARRAY == results[0].value.type && PMIX_INFO == results[0].value.data.darray->type) {
+        found = results[0].value.data.darray->array;
+        most = results[0].value.data.darray->size;
+    }
+    for (size_t i = 0; i < most; i++) {
+        if (0 != strcmp(found[i].key, PMIX_QUERY_PROC_TABLE)) continue;
+        pmix_data_array_t *rows = found[i].value.data.darray;
+        printf("table");
+        for (size_t row = 0; row < rows->size; row++) {
+            pmix_proc_t *proc = &((pmix_proc_info_t *) rows->array)[row].proc;
+            printf(" %s:%u", proc->nspace, proc->rank);
+        }
+        printf("\n");
+    }
+    PMIX_INFO_FREE(results, count);
+    return PMIX_SUCCESS;
+}
+
+static pmix_status_t send_signal(char *names)
+{
+    pmix_proc_t procs[MOST];
+    pmix_info_t info;
+    const int number = 10;
+    PMIX_INFO_LOAD(&info, PMIX_JOB_CTRL_SIGNAL, &number, PMIX_INT);
+    return PMIx_Job_control(procs, parse(names, procs), &info, 1, NULL, NULL);
+}
+
+static pmix_status_t abort_all(char *names)
+{
+    pmix_proc_t procs[MOST];
+    return PMIx_Abort(7, "enough", procs, parse(names, procs));
+}
+
+static pmix_status_t mail(const char *address)
+{
+    pmix_info_t parts[3], data[2], directive;
+    pmix_data_array_t array = {.type = PMIX_INFO, .size = 3, .array = parts};
+    pmix_status_t status;
+    const bool yes = true;
+    PMIX_INFO_LOAD(&parts[0], PMIX_LOG_EMAIL_ADDR, address, PMIX_STRING);
+    PMIX_INFO_LOAD(&parts[1], PMIX_LOG_EMAIL_SUBJECT, "from C", PMIX_STRING);
+    PMIX_INFO_LOAD(&parts[2], PMIX_LOG_EMAIL_MSG, "text", PMIX_STRING);
+    PMIX_INFO_LOAD(&data[0], PMIX_LOG_EMAIL, &array, PMIX_DATA_ARRAY);
+    PMIX_INFO_LOAD(&data[1], PMIX_LOG_JOB_RECORD, &yes, PMIX_BOOL);
+    PMIX_INFO_LOAD(&directive, PMIX_LOG_GENERATE_TIMESTAMP, &yes, PMIX_BOOL);
+    status = PMIx_Log(data, 1, &directive, 1);
+    printf("mailed %d\n", status);
+    status = PMIx_Log(data, 2, NULL, 0);
+    printf("and more %d\n", status);
+    return PMIX_SUCCESS;
+}
+
+static pmix_status_t put(const char *number)
+{
+    pmix_value_t value;
+    uint32_t what = (uint32_t) atoi(number);
+    pmix_status_t status;
+    PMIX_VALUE_LOAD(&value, &what, PMIX_UINT32);
+    status = PMIx_Put(PMIX_LOCAL, "k", &value);
+    return PMIX_SUCCESS == status ? PMIx_Commit() : status;
+}
+
 static pmix_status_t size(const char *nspace)
 {
     pmix_proc_t job;
@@ -125,6 +233,18 @@ static pmix_status_t size(const char *nspace)
     printf("size of %s is %u\n", nspace, value->data.uint32);
     PMIX_VALUE_RELEASE(value);
     return PMIX_SUCCESS;
+}
+
+static pmix_status_t fence(const char *procs)
+{
+    pmix_proc_t all;
+    pmix_info_t info;
+    bool yes = true;
+    PMIX_LOAD_PROCID(&all, procs, PMIX_RANK_WILDCARD);
+    PMIX_INFO_LOAD(&info, PMIX_ALL_CLONES_PARTICIPATE, &yes, PMIX_BOOL);
+    const pmix_status_t status = PMIx_Fence(&all, 1, &info, 1);
+    if (PMIX_SUCCESS == status) printf("fenced with all clones\n");
+    return status;
 }
 
 int main(int argc, char **argv)
@@ -156,6 +276,20 @@ int main(int argc, char **argv)
             status = PMIx_Disconnect(procs, parse(argv[i], procs), NULL, 0);
         } else if (0 == strcmp(act, "get") || 0 == strcmp(act, "refresh")) {
             status = get(argv[i], 'r' == *act);
+        } else if (0 == strcmp(act, "resolve")) {
+            status = resolve(argv[i]);
+        } else if (0 == strcmp(act, "table")) {
+            status = table(argv[i]);
+        } else if (0 == strcmp(act, "signal")) {
+            status = send_signal(argv[i]);
+        } else if (0 == strcmp(act, "abort")) {
+            status = abort_all(argv[i]);
+        } else if (0 == strcmp(act, "mail")) {
+            status = mail(argv[i]);
+        } else if (0 == strcmp(act, "put")) {
+            status = put(argv[i]);
+        } else if (0 == strcmp(act, "fence")) {
+            status = fence(argv[i]);
         } else if (0 == strcmp(act, "size")) {
             status = size(argv[i]);
         } else {

@@ -103,13 +103,22 @@ static void requests_to_the_host(void)
     size_t count = 0;
     const bool yes = true;
     const uint32_t seconds = 5;
-    const uint64_t nodes = 2;
+    const uint32_t minute = 60;
+    const uint64_t slots = 1;
+    pmix_info_t *others = NULL;
+    size_t n, other_count = 0;
     pmix_byte_object_t credential;
     pmix_status_t status;
 
-    PMIX_INFO_LOAD(&info[0], PMIX_ALLOC_ID, "my-alloc", PMIX_STRING);
-    PMIX_INFO_LOAD(&info[1], PMIX_ALLOC_NUM_NODES, &nodes, PMIX_UINT64);
+    PMIX_INFO_LOAD(&info[0], PMIX_ALLOC_TIME, &minute, PMIX_UINT32);
+    PMIX_INFO_LOAD(&info[1], PMIX_ALLOC_NUM_CPUS, &slots, PMIX_UINT64);
     say("allocate", PMIx_Allocation_request(PMIX_ALLOC_NEW, info, 2, &results, &count));
+    for (n = 0; n < count; n++) {
+        if (PMIX_CHECK_KEY(&results[n], PMIX_ALLOC_ID)) {
+            PMIX_INFO_LOAD(&info[0], PMIX_ALLOC_ID, results[n].value.data.string, PMIX_STRING);
+            say("release", PMIx_Allocation_request(PMIX_ALLOC_RELEASE, info, 1, &others, &other_count));
+        }
+    }
 
     PMIX_INFO_LOAD(&info[0], PMIX_REGISTER_CLEANUP, "/nonexistent/file", PMIX_STRING);
     say("register-cleanup", PMIx_Job_control(&me, 1, info, 1, &results, &count));

@@ -1,6 +1,6 @@
 /* A tool: attaches to a server, shows its jobs and the processes of one, reads their output and gives them input.
  *
- *     pmix_tool JOB [uri URI | file FILE | pid PID | nspace NAMESPACE] */
+ *     pmix_tool JOB [uri URI | file FILE | pid PID | nspace NAMESPACE | system - | first -] */
 #include <pmix_tool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,6 +45,8 @@ static pmix_status_t attach(int argc, char **argv, pmix_proc_t *me)
     if (0 == strcmp(argv[2], "file")) PMIX_INFO_LOAD(&info, PMIX_TOOL_ATTACHMENT_FILE, argv[3], PMIX_STRING);
     if (0 == strcmp(argv[2], "pid")) PMIX_INFO_LOAD(&info, PMIX_SERVER_PIDINFO, &pid, PMIX_PID);
     if (0 == strcmp(argv[2], "nspace")) PMIX_INFO_LOAD(&info, PMIX_SERVER_NSPACE, argv[3], PMIX_STRING);
+    if (0 == strcmp(argv[2], "system")) PMIX_INFO_LOAD(&info, PMIX_CONNECT_TO_SYSTEM, NULL, PMIX_BOOL);
+    if (0 == strcmp(argv[2], "first")) PMIX_INFO_LOAD(&info, PMIX_CONNECT_SYSTEM_FIRST, NULL, PMIX_BOOL);
     return PMIx_tool_init(me, &info, 1);
 }
 
@@ -59,6 +61,28 @@ static pmix_status_t namespaces(void)
     if (PMIX_SUCCESS != (status = PMIx_Query_info(&query, 1, &results, &count))) return status;
     if (1 != count || PMIX_STRING != results[0].value.type) return PMIX_ERR_TYPE_MISMATCH;
     printf("namespaces %s\n", results[0].value.data.string);
+    return PMIX_SUCCESS;
+}
+
+/* as the text on tools does: who is here, and then what each of them is */
+static pmix_status_t local_processes(const char *nspace)
+{
+    pmix_query_t query;
+    pmix_info_t *results = NULL;
+    size_t count = 0;
+    pmix_status_t status;
+    PMIX_QUERY_CONSTRUCT(&query);
+    PMIX_ARGV_APPEND(status, query.keys, PMIX_LOCAL_PROCS);
+    PMIX_QUERY_QUALIFIERS_CREATE(&query, 1);
+    PMIX_INFO_LOAD(&query.qualifiers[0], PMIX_NSPACE, nspace, PMIX_STRING);
+    if (PMIX_SUCCESS != (status = PMIx_Query_info(&query, 1, &results, &count))) return status;
+    if (1 != count || PMIX_DATA_ARRAY != results[0].value.type) return PMIX_ERR_TYPE_MISMATCH;
+    const pmix_data_array_t *procs = results[0].value.data.darray;
+    if (PMIX_PROC != procs->type) return PMIX_ERR_TYPE_MISMATCH;
+    for (size_t i = 0; i < procs->size; i++) {
+        const pmix_proc_t *proc = (const pmix_proc_t *) procs->array + i;
+        printf("local %s:%u\n", proc->nspace, proc->rank);
+    }
     return PMIX_SUCCESS;
 }
 
@@ -111,6 +135,7 @@ int main(int argc, char **argv)
     if (PMIX_SUCCESS != (status = attach(argc, argv, &me))) return fail("tool init", status);
     printf("attached as %s:%u\n", me.nspace, me.rank);
     if (PMIX_SUCCESS != (status = namespaces())) return fail("namespaces", status);
+    if (PMIX_SUCCESS != (status = local_processes(argv[1]))) return fail("local processes", status);
     if (PMIX_SUCCESS != (status = processes(argv[1]))) return fail("processes", status);
     if (PMIX_SUCCESS != (status = forward(argv[1]))) return fail("forwarding", status);
     if (PMIX_SUCCESS != (status = PMIx_tool_finalize())) return fail("finalize", status);

@@ -20,6 +20,7 @@ mod hang;
 mod launcher;
 mod logs;
 mod mpi;
+mod munge;
 mod names;
 mod native;
 mod node;
@@ -36,6 +37,7 @@ pub use hang::{Hang, Instead};
 pub use launcher::{Asked, TestLauncher};
 pub use logs::Logs;
 pub use mpi::Mpi;
+pub use munge::Munged;
 pub use names::{all_of, nspace, proc};
 pub use native::{NativeSession, native_address, native_connect, native_stream, native_user};
 pub use node::{NullLauncher, TestNode, TestNodeBuilder};
@@ -53,6 +55,8 @@ pub use users::OtherUser;
 mod readme {
     #[doc = include_str!("../../pmix-types/README.md")]
     mod types {}
+    #[doc = include_str!("../../pmix-topology/README.md")]
+    mod topology {}
     #[doc = include_str!("../../pmix-proto/README.md")]
     mod proto {}
     #[doc = include_str!("../../pmix-native/README.md")]

@@ -46,6 +46,49 @@ impl Mpi {
         directories_are_empty(dir.path());
     }
 
+    /// The suite with ranks that are bound like this, over shared memory alone.
+    ///
+    /// # Panics
+    /// If anything of it goes wrong.
+    pub fn bound(self, policy: &str, ranks: usize) {
+        let Some(suite) = self.peer.program("mpi_suite") else { return };
+        let dir = tempfile::tempdir().unwrap();
+        let memory = if self.peer == Peer::OpenMpi5 { "sm,self" } else { "vader,self" };
+        let (suite, count) = (suite.to_str().unwrap(), ranks.to_string());
+        let rest = [policy, "--mca", "btl", memory, "--mca", "pml", "ob1", suite, &count];
+        // options come before the program
+        let (code, out, err) = run(self.command(dir.path(), ranks, Path::new("--bind-to"), &rest));
+        assert_eq!(code, Some(0), "{self:?}, {policy}: {out}{err}");
+        assert!(out.contains("[0] PASS"), "{self:?}, {policy}: {out}{err}");
+        assert!(out.contains(&format!("[0] ranks sharing memory with rank 0: {ranks}\n")), "{out}");
+    }
+
+    /// The processors of the ranks, if nobody says anything about them, are those that `mpirun` gives them. A crowd are more
+    /// ranks than processors.
+    ///
+    /// # Panics
+    /// If they are others.
+    pub fn default_binding(self, ranks: usize, is_crowd: bool) {
+        let Some(mpirun) = self.peer.mpirun() else { return };
+        let dir = tempfile::tempdir().unwrap();
+        let tell = ["-n", &ranks.to_string(), "grep", "Cpus_allowed_list", "/proc/self/status"];
+        let processors = |command: Command| {
+            let (code, out, err) = run(command);
+            assert_eq!(code, Some(0), "{self:?}: {out}{err}");
+            let mut lines: Vec<_> = out.lines().map(str::to_owned).collect();
+            lines.sort();
+            lines
+        };
+        let mut theirs = Command::new(mpirun);
+        theirs.arg("--allow-run-as-root").env("TMPDIR", dir.path());
+        if is_crowd {
+            // who asks for it is not bound by Open MPI 5, even without need
+            theirs.arg("--oversubscribe");
+        }
+        theirs.args(tell);
+        assert_eq!(processors(pmixrun(dir.path(), &tell)), processors(theirs), "{self:?}, {ranks} ranks");
+    }
+
     /// Small collectives of so many ranks that have two processors. Where there are more ranks they give these up while
     /// they wait, and do not spin: that takes a thousand times as long.
     ///

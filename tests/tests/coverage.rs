@@ -1,4 +1,4 @@
-//! `COVERAGE.md` is what it would be if it were generated now.
+//! `COVERAGE.md` and `docs/attributes.md` are what they would be if they were generated now.
 
 use std::process::Command;
 

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn evt_02_new_handlers_go_in_front_of_their_category() {
+    fn evt_02a_new_handlers_go_in_front_of_their_category() {
         let chain = chain_of([
             (1, Order::Front),
             (1, Order::Front),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn evt_02_each_category_has_one_first_and_one_last() {
+    fn evt_02b_each_category_has_one_first_and_one_last() {
         let mut chain = chain_of([
             (1, Order::FirstInCategory),
             (1, Order::LastInCategory),
@@ -254,7 +254,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn evt_01_evt_02_evt_03_evt_04_evt_05_no_schedule_breaks_the_order(actions in prop::collection::vec(action(), 0..40)) {
+        fn evt_01_evt_02a_evt_03_evt_04_evt_05_no_schedule_breaks_the_order(actions in prop::collection::vec(action(), 0..40)) {
             let mut chain = Chain::default();
             for (id, action) in (1u64..).zip(actions) {
                 let before = order(&chain);

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gen_07_evt_22_a_handler_asks_for_one_place() {
+    fn gen_07a_gen_07b_evt_22_a_handler_asks_for_one_place() {
         let mut directives = Directives::new()
             .with(&keys::EVENT_HDLR_NAME, "n")
             .with(&keys::EVENT_HDLR_APPEND, true)

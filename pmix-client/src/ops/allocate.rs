@@ -1,5 +1,7 @@
+use std::time::Duration;
+
 use pmix_types::message::{Allocate, Request};
-use pmix_types::{Info, keys};
+use pmix_types::{DataType, Info, Key, keys};
 
 use super::builder::{builder, directed};
 use crate::error::Error;
@@ -35,6 +37,9 @@ builder! {
     AllocateBuilder("allocation", Allocate) -> Vec<Info>
 }
 
+/// The life time as the Standard types it; the newest headers have text.
+const TIME: Key<u32> = Key::new(keys::ALLOC_TIME.name(), DataType::UINT32);
+
 directed!(Allocate);
 
 impl AllocateBuilder {
@@ -54,6 +59,19 @@ impl AllocateBuilder {
     #[doc(alias = "PMIX_ALLOC_NUM_CPUS")]
     pub fn cpus(self, count: u64) -> Self {
         self.directive(keys::ALLOC_NUM_CPUS, count)
+    }
+
+    /// How long it is to last, in whole seconds: a fraction is rounded up (ALC-01).
+    #[doc(alias = "PMIX_ALLOC_TIME")]
+    pub fn time(self, time: Duration) -> Self {
+        let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
+        self.directive(TIME, u32::try_from(seconds).unwrap_or(u32::MAX))
+    }
+
+    /// The allocation to extend or to give back.
+    #[doc(alias = "PMIX_ALLOC_ID")]
+    pub fn id(self, id: impl Into<String>) -> Self {
+        self.directive(keys::ALLOC_ID, id)
     }
 
     async fn ask(self) -> Result<Vec<Info>, Error> {

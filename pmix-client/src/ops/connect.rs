@@ -170,6 +170,13 @@ impl ConnectBuilder {
         self.directive(keys::CONNECT_NOTIFY_REQ, true)
     }
 
+    /// Waits for all clones of the caller: for each of the processes that are connected under its rank when the others have
+    /// entered (IDN-07). By default, it is enough that one of them enters.
+    #[doc(alias = "PMIX_ALL_CLONES_PARTICIPATE")]
+    pub fn all_clones(self) -> Self {
+        self.directive(keys::ALL_CLONES_PARTICIPATE, true)
+    }
+
     /// Continues without participants that end before they enter; by default, the connect then fails (CON-12).
     #[doc(alias = "PMIX_CONNECT_OPTIONAL")]
     pub fn optional(self) -> Self {

@@ -42,7 +42,8 @@ builder! {
 directed!(Wanted);
 
 impl CredentialBuilder {
-    /// Accepted types of credentials, the preferred one first; separated by commas (CRD-01).
+    /// Accepted types of credentials, the preferred one first; separated by commas (CRD-01). `StandardHost` issues `hmac`, its own,
+    /// and `munge`.
     #[doc(alias = "PMIX_CRED_TYPE")]
     pub fn types(self, types: impl Into<String>) -> Self {
         self.directive(keys::CRED_TYPE, types)

@@ -64,6 +64,13 @@ impl DisconnectBuilder {
         self.directive(keys::CONNECT_NOTIFY_EACH, true)
     }
 
+    /// Waits for all clones of the caller: for each of the processes that are connected under its rank when the others have
+    /// entered (IDN-07). By default, it is enough that one of them enters.
+    #[doc(alias = "PMIX_ALL_CLONES_PARTICIPATE")]
+    pub fn all_clones(self) -> Self {
+        self.directive(keys::ALL_CLONES_PARTICIPATE, true)
+    }
+
     async fn ask(self) -> Result<(), Error> {
         let (core, request) = self.draft.online(Self::OPERATION)?;
         if request.nspace.is_none() {

@@ -47,6 +47,13 @@ impl FenceBuilder {
         self.directive(keys::COLLECT_DATA, true)
     }
 
+    /// Waits for all clones of the caller: for each of the processes that are connected under its rank when the others have
+    /// entered (IDN-07). By default, it is enough that one of them enters.
+    #[doc(alias = "PMIX_ALL_CLONES_PARTICIPATE")]
+    pub fn all_clones(self) -> Self {
+        self.directive(keys::ALL_CLONES_PARTICIPATE, true)
+    }
+
     async fn ask(self) -> Result<(), Error> {
         let (core, request) = self.draft.ready(Self::OPERATION)?;
         if request.procs.as_ref().is_some_and(Vec::is_empty) {
@@ -78,7 +85,7 @@ fn alone(core: &Core, request: Fence) -> Result<(), Error> {
     if procs.iter().any(|proc| !proc.matches(me)) {
         return Err(Error::singleton(OPERATION));
     }
-    for flag in [&keys::COLLECT_DATA, &keys::COLLECT_GENERATED_JOB_INFO] {
+    for flag in [&keys::COLLECT_DATA, &keys::COLLECT_GENERATED_JOB_INFO, &keys::ALL_CLONES_PARTICIPATE] {
         directives.take_flag(flag).map_err(directive(OPERATION))?;
     }
     directives.take(&keys::TIMEOUT).map_err(directive(OPERATION))?;

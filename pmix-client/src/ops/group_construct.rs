@@ -1,7 +1,7 @@
 use std::fmt;
 
 use pmix_types::message::{GroupConstruct, GroupReply, Reply, Request};
-use pmix_types::{Nspace, ProcId, Procs, Rank, keys};
+use pmix_types::{DataArray, Nspace, ProcId, Procs, Rank, keys};
 
 use super::builder::{Draft, builder, check_id, directed};
 use super::group_destruct::GroupDestructBuilder;
@@ -124,7 +124,7 @@ builder! {
     /// or of another group (GRP-11); `ERR_INVALID_OPERATION` if the caller is already constructing this group;
     /// `ERR_PROC_TERM_WO_SYNC` if members have ended, which [`Error::procs`] names (GRP-06); `ERR_TIMEOUT` with the
     /// missing ones; `ERR_OUT_OF_RESOURCE` if the caller or the server is in too many groups; `ERR_NOT_SUPPORTED` for
-    /// members on other nodes if the host does not support groups; `ERR_UNREACH` for a singleton; [`Error::Lost`] if
+    /// members on other nodes, or for a group made by bootstrap, if the host does not support that; `ERR_UNREACH` for a singleton; [`Error::Lost`] if
     /// the connection to the server is lost; `ERR_INIT` after finalize; and errors of the host.
     ///
     /// # Cancel safety
@@ -138,7 +138,40 @@ directed!(GroupConstruct);
 impl GroupConstructBuilder {
     pub(crate) fn of(core: Core, id: impl TryInto<Nspace, Error: ToString>, members: Procs) -> Self {
         let members = members.into_named().unwrap_or_default();
-        Self::new(Draft::naming(core, id.try_into(), |id| GroupConstruct::new(id, members)))
+        let is_empty = members.is_empty();
+        let mut draft = Draft::naming(core, id.try_into(), |id| GroupConstruct::new(id, members));
+        if is_empty {
+            draft.mistaken("list the members; `own_nspace()` is not allowed here");
+        }
+        Self::new(draft)
+    }
+
+    /// The caller leads the group with others.
+    pub(crate) fn leading(core: Core, id: impl TryInto<Nspace, Error: ToString>, leaders: u64) -> Self {
+        let own = core.proc().clone();
+        Self::of(core, id, own.into()).directive(keys::GROUP_BOOTSTRAP, leaders)
+    }
+
+    /// The caller is added by the leaders.
+    pub(crate) fn added(core: Core, id: impl TryInto<Nspace, Error: ToString>) -> Self {
+        Self::new(Draft::naming(core, id.try_into(), |id| GroupConstruct::new(id, Vec::new())))
+    }
+
+    /// Adds processes that do not lead, to a group made by [`Client::group_bootstrap`](crate::Client::group_bootstrap);
+    /// they call [`Client::group_added`](crate::Client::group_added). Those that several leaders add are members once; a
+    /// leader that is added leads. A second call replaces the first.
+    #[doc(alias = "PMIX_GROUP_ADD_MEMBERS")]
+    pub fn add_members(self, procs: impl Into<Procs>) -> Self {
+        let procs = self.draft.procs(procs);
+        self.directive(keys::GROUP_ADD_MEMBERS, DataArray::Proc(procs))
+    }
+
+    /// Adapts to members that end before they enter: the construction goes on without them, and the group is then
+    /// [`partial`](Group::partial); so does its destruction. Members are notified only by
+    /// [`notify_termination`](Self::notify_termination).
+    #[doc(alias = "PMIX_GROUP_FT_COLLECTIVE")]
+    pub fn fault_tolerant(self) -> Self {
+        self.directive(keys::GROUP_FT_COLLECTIVE, true)
     }
 
     /// Requests a number that no other group has, if the host assigns numbers (GRP-05).
@@ -181,12 +214,6 @@ impl GroupConstructBuilder {
     async fn ask(self) -> Result<Group, Error> {
         let (core, request) = self.draft.online(Self::OPERATION)?;
         check_id(Self::OPERATION, &request.group)?;
-        if request.procs.is_empty() {
-            return Err(Error::bad_param(
-                Self::OPERATION,
-                "list the members; `own_nspace()` is not allowed here",
-            ));
-        }
         let id = request.group.clone();
         match core.request(Request::GroupConstruct(request)).await? {
             Reply::Group(reply) => Ok(Group::file(core, id, &reply)),

@@ -1,6 +1,8 @@
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use bytes::Bytes;
-use pmix_types::message::{Log, Request};
-use pmix_types::{Info, ProcId, Status, Time, ValueType, keys};
+use pmix_types::message::{Log, Logged, Request};
+use pmix_types::{DataArray, Info, ProcId, Status, Time, ValueType, keys};
 
 use super::builder::{builder, directed};
 use crate::error::Error;
@@ -43,16 +45,6 @@ builder! {
 
 directed!(Log);
 
-/// Whether all channels have accepted the messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(clippy::exhaustive_enums)]
-pub enum Logged {
-    /// All channels; with [`LogBuilder::once`], one.
-    Fully,
-    /// Some channels have failed, but no required one (LOG-05).
-    Partially,
-}
-
 impl LogBuilder {
     /// Text for the standard error of the job.
     #[doc(alias = "PMIX_LOG_STDERR")]
@@ -90,6 +82,20 @@ impl LogBuilder {
         self.channel(keys::LOG_MSG, text)
     }
 
+    /// A mail to these addresses, which commas separate. Its server is for the host to know.
+    #[doc(alias = "PMIX_LOG_EMAIL")]
+    #[doc(alias = "PMIX_LOG_EMAIL_ADDR")]
+    #[doc(alias = "PMIX_LOG_EMAIL_SUBJECT")]
+    #[doc(alias = "PMIX_LOG_EMAIL_MSG")]
+    pub fn mail(self, to: impl Into<String>, subject: impl Into<String>, text: impl Into<String>) -> Self {
+        let mail = vec![
+            Info::new(&keys::LOG_EMAIL_ADDR, to),
+            Info::new(&keys::LOG_EMAIL_SUBJECT, subject),
+            Info::new(&keys::LOG_EMAIL_MSG, text),
+        ];
+        self.channel(keys::LOG_EMAIL, DataArray::Info(mail))
+    }
+
     /// A message for another channel.
     pub fn channel<D: ValueType>(self, key: impl TypedKey<D>, message: impl Into<D>) -> Self {
         self.data([Info::new(key.key(), message)])
@@ -125,6 +131,12 @@ impl LogBuilder {
         self.directive(keys::LOG_TIMESTAMP, time)
     }
 
+    /// Stamps the message with the time of this call, unless it has a [`timestamp`](Self::timestamp).
+    #[doc(alias = "PMIX_LOG_GENERATE_TIMESTAMP")]
+    pub fn generate_timestamp(self) -> Self {
+        self.directive(keys::LOG_GENERATE_TIMESTAMP, true)
+    }
+
     /// Adds the time to the text: the time given, or else the time of writing.
     #[doc(alias = "PMIX_LOG_TIMESTAMP_OUTPUT")]
     pub fn timestamp_output(self) -> Self {
@@ -137,8 +149,19 @@ impl LogBuilder {
         self.directive(keys::LOG_TAG_OUTPUT, true)
     }
 
+    /// The time of the call, if it is to be generated.
+    fn stamp(request: &mut Log) {
+        let is_due = request.directives.flag(&keys::LOG_GENERATE_TIMESTAMP).unwrap_or(false);
+        if is_due && !request.directives.contains(&keys::LOG_TIMESTAMP) {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            let seconds = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+            request.directives.push(Info::new(&keys::LOG_TIMESTAMP, Time(seconds)));
+        }
+    }
+
     async fn ask(self) -> Result<Logged, Error> {
-        let (core, request) = self.draft.online(Self::OPERATION)?;
+        let (core, mut request) = self.draft.online(Self::OPERATION)?;
+        Self::stamp(&mut request);
         match core.carry_out(Request::Log(request)).await {
             Err(error) if error.status() == Status::ERR_PARTIAL_SUCCESS => Ok(Logged::Partially),
             result => result.map(|()| Logged::Fully),

@@ -34,7 +34,7 @@ builder! {
     /// let alone = Client::singleton().await?;
     /// let nobody = offer(&alone).await.unwrap_err();
     /// assert_eq!(nobody.status(), Status::ERR_UNREACH);
-    /// assert!(nobody.to_string().contains("without a server"));
+    /// assert!(nobody.to_string().contains("no server"));
     /// assert_eq!(find(&alone).await.unwrap_err().status(), Status::ERR_UNREACH);
     /// # Ok(())
     /// # }

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn res_01_res_02_res_09_peers_come_from_the_layout_held_here() {
+    fn res_01_res_02_res_09a_peers_come_from_the_layout_held_here() {
         let a = "a".parse().unwrap();
         assert_eq!(names(&held_peers(&store(), "n1", Some(&a)).unwrap()), ["a:2", "a:3"]);
     }
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn res_09_an_empty_list_of_peers_is_an_answer() {
+    fn res_09b_an_empty_list_of_peers_is_an_answer() {
         let spec = JobSpec::new("e".parse().unwrap()).node_map(["n0"]).unwrap();
         let spec = spec.node_info("n0", &keys::LOCAL_PEERS, "");
         let mut store = store();

@@ -85,6 +85,13 @@ impl SpawnBuilder {
         self.directive(keys::HOSTFILE, file)
     }
 
+    /// The allocation in which it is to run, as [`Client::allocate`](crate::Client::allocate) has returned it (`ALLOC_ID`).
+    /// `ERR_JOB_ALLOC_FAILED` if too little of it is free.
+    #[doc(alias = "PMIX_ALLOC_ID")]
+    pub fn allocation(self, id: impl Into<String>) -> Self {
+        self.directive(keys::ALLOC_ID, id)
+    }
+
     /// Nodes to add to the allocation; `ERR_JOB_ALLOC_FAILED` if the host cannot add them.
     #[doc(alias = "PMIX_ADD_HOST")]
     pub fn add_hosts<S: AsRef<str>>(self, nodes: impl IntoIterator<Item = S>) -> Self {
@@ -163,6 +170,19 @@ impl SpawnBuilder {
     #[doc(alias = "PMIX_NOTIFY_JOB_EVENTS")]
     pub fn notify_job_events(self) -> Self {
         self.directive(keys::NOTIFY_JOB_EVENTS, true)
+    }
+
+    /// Requests an event `EVENT_PROC_TERMINATED` at the end of each process of the job, with its `PROC_TERM_STATUS` and
+    /// `EXIT_CODE`. Only the caller receives it.
+    #[doc(alias = "PMIX_NOTIFY_PROC_TERMINATION")]
+    pub fn notify_proc_termination(self) -> Self {
+        self.directive(keys::NOTIFY_PROC_TERMINATION, true)
+    }
+
+    /// Requests the same for each process that ends abnormally: killed, with an exit code other than 0, or without finalize.
+    #[doc(alias = "PMIX_NOTIFY_PROC_ABNORMAL_TERMINATION")]
+    pub fn notify_proc_abnormal_termination(self) -> Self {
+        self.directive(keys::NOTIFY_PROC_ABNORMAL_TERMINATION, true)
     }
 
     /// Suppresses the event of a normal end, even if it was requested (SPN-05).

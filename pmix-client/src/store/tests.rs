@@ -255,7 +255,7 @@ fn get_08_refresh_asks_first_and_then_searches_only_the_cache() {
 }
 
 #[test]
-fn get_08_gen_07_refresh_and_optional_exclude_each_other() {
+fn get_08_gen_07b_refresh_and_optional_exclude_each_other() {
     let both = optional().with(&keys::GET_REFRESH_CACHE, true);
     let error = Lookup::new(None, Some("k".parse().unwrap()), both).unwrap_err();
     assert_eq!(error.status(), Status::ERR_BAD_PARAM);
@@ -296,7 +296,7 @@ fn get_20_cache_comes_before_the_server_and_a_missing_key_is_asked_for() {
 }
 
 #[test]
-fn get_21_an_unknown_poster_is_any_process_of_the_nspace() {
+fn get_21a_an_unknown_poster_is_any_process_of_the_nspace() {
     let mut store = store();
     let anyone = proc("a", Rank::UNDEF.to_raw());
     assert_eq!(find(&store, anyone.clone(), "k"), asks(anyone.clone(), "k"));
@@ -348,7 +348,7 @@ fn get_40_get_48_without_a_directive_a_key_has_its_own_realm() {
 }
 
 #[test]
-fn get_41_session_info_ignores_the_process() {
+fn get_41a_get_41b_get_41c_session_info_ignores_the_process() {
     let store = store();
     let session = Directives::new().with(&keys::SESSION_INFO, true);
     let size = keys::UNIV_SIZE.name();
@@ -397,7 +397,7 @@ fn get_44_get_49_node_info_takes_a_node_by_any_name() {
 }
 
 #[test]
-fn gen_07_two_realms_are_one_too_many() {
+fn gen_07b_two_realms_are_one_too_many() {
     let both = Directives::new().with(&keys::NODE_INFO, true).with(&keys::APP_INFO, true);
     let error = store().find(&ask(None, keys::NODE_SIZE.name(), both)).unwrap_err();
     assert_eq!(error.status(), Status::ERR_BAD_PARAM);
@@ -415,7 +415,7 @@ fn get_46_procid_and_nspace_are_the_callers() {
 }
 
 #[test]
-fn get_47_spawned_is_false_if_nothing_was_said() {
+fn get_47a_spawned_is_false_if_nothing_was_said() {
     let store = store();
     assert_eq!(find(&store, None, keys::SPAWNED.name()), value(false));
     assert!(matches!(find(&store, proc("b", 0), keys::SPAWNED.name()), Resolution::Remote(_)));

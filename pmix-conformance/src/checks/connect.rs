@@ -1,12 +1,11 @@
 //! Connect and disconnect.
 
 use std::collections::BTreeSet;
-use std::time::SystemTime;
 
-use pmix_types::{Directives, ProcId, Scope, Status, Value, keys};
+use pmix_types::{Directives, ProcId, Scope, Status, keys};
 
 use super::super::rank::{Checked, Rank, ensure, must, must_fail};
-use super::{Check, family};
+use super::{Check, ensure_left_after, family, now};
 
 family! {
     connect_waits_for_all ["CON-02"], "no connect ends before all participants have entered it", needs [Connect], across [Fence, DirectModex];
@@ -28,11 +27,7 @@ async fn connect_waits_for_all(rank: &Rank) -> Checked {
         rank.commit(Scope::GLOBAL, key.clone(), now()).await?;
     }
     must("connect", rank.connect(vec![rank.job()], Directives::new()).await?)?;
-    let left = now();
-    let entered = must("get", rank.get(&rank.last(), &key, Directives::new()).await?)?;
-    ensure(matches!(entered, Value::Uint64(entered) if left + 75 > entered), || {
-        format!("the connect ended at {left} ms, but the last participant entered at {entered} ms")
-    })?;
+    ensure_left_after(rank, &key, now(), "connect").await?;
     rank.sync(None).await
 }
 
@@ -129,10 +124,4 @@ async fn a_connected_set_connects_again(rank: &Rank) -> Checked {
     let statuses = [Status::ERR_INVALID_OPERATION, Status::ERR_NOT_FOUND];
     must_fail("a second disconnect", refused, &statuses)?;
     rank.sync(None).await
-}
-
-/// Milliseconds since 1970.
-fn now() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

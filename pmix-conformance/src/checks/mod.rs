@@ -2,14 +2,23 @@
 
 mod connect;
 mod data;
+mod directives;
 mod events;
 mod fence;
+mod groups;
+mod presence;
 mod publish;
 mod query;
+mod requests;
+mod spawn;
+
+use std::time::SystemTime;
 
 use futures::future::BoxFuture;
 
-use super::rank::{Checked, Rank};
+use pmix_types::{Directives, KeyName, Value};
+
+use super::rank::{Checked, Rank, broken, ensure, must};
 use super::{Outcome, Verdict};
 use pmix_server::host::Upcall;
 
@@ -75,11 +84,44 @@ use family;
 pub fn checks() -> &'static [Check] {
     use std::sync::LazyLock;
     static ALL: LazyLock<Vec<Check>> = LazyLock::new(|| {
-        let families =
-            [data::CHECKS, fence::CHECKS, publish::CHECKS, connect::CHECKS, query::CHECKS, events::CHECKS];
+        let families = [
+            data::CHECKS,
+            fence::CHECKS,
+            publish::CHECKS,
+            connect::CHECKS,
+            groups::CHECKS,
+            query::CHECKS,
+            events::CHECKS,
+            spawn::CHECKS,
+            presence::CHECKS,
+            requests::CHECKS,
+            directives::CHECKS,
+        ];
         families.into_iter().flatten().map(|check| Check { ..*check }).collect()
     });
     &ALL
+}
+
+/// Milliseconds by which the clocks of two nodes may differ: half of the time for which a rank is late.
+const TOLERANCE: u64 = 75;
+
+/// Milliseconds since 1970.
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Fails the check if an operation ended at `left` before the last rank had entered it, as it has committed under `key`.
+async fn ensure_left_after(rank: &Rank, key: &str, left: u64, operation: &str) -> Checked {
+    let entered = must("get", rank.get(&rank.last(), key, Directives::new()).await?)?;
+    ensure(matches!(entered, Value::Uint64(entered) if left + TOLERANCE > entered), || {
+        format!("the {operation} ended at {left} ms, but the last participant entered at {entered} ms")
+    })
+}
+
+/// A key that nobody knows.
+fn unknown_key() -> Checked<KeyName> {
+    KeyName::new("check.unknown.key").map_err(|error| broken(error.to_string()))
 }
 
 #[cfg(test)]

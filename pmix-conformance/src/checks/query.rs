@@ -1,9 +1,9 @@
 //! Queries.
 
-use pmix_types::{Info, KeyName, Query, Status, Value, keys};
+use pmix_types::{Info, Query, Status, Value, keys};
 
 use super::super::rank::{Checked, Rank, broken, ensure, must, must_fail};
-use super::{Check, family};
+use super::{Check, family, unknown_key};
 
 family! {
     namespaces_can_be_queried ["QRY-01", "QRY-12"], "the namespaces are a comma-separated list that contains the caller's";
@@ -23,13 +23,13 @@ async fn namespaces_can_be_queried(rank: &Rank) -> Checked {
 }
 
 async fn an_unknown_key_is_not_found(rank: &Rank) -> Checked {
-    let answer = rank.query(vec![Query::dynamic([unknown()?])]).await?;
+    let answer = rank.query(vec![Query::dynamic([unknown_key()?])]).await?;
     must_fail("a query of an unknown key", answer, &[Status::ERR_NOT_FOUND])
 }
 
 async fn a_partial_result_says_so(rank: &Rank) -> Checked {
     let known = Query::new(&keys::QUERY_NAMESPACES);
-    let reply = must("query", rank.query(vec![known, Query::dynamic([unknown()?])]).await?)?;
+    let reply = must("query", rank.query(vec![known, Query::dynamic([unknown_key()?])]).await?)?;
     ensure(reply.status == Status::ERR_PARTIAL_SUCCESS, || format!("the status is {}", reply.status))?;
     ensure(!reply.results.is_empty(), || "a partial result is empty".into())
 }
@@ -80,8 +80,4 @@ fn found<'a>(results: &'a [Info], key: &str) -> Vec<&'a Value> {
         values.extend(infos.iter().filter(|info| *info.key == *key).map(|info| &info.value));
     }
     values
-}
-
-fn unknown() -> Checked<KeyName> {
-    KeyName::new("check.unknown.key").map_err(|error| broken(error.to_string()))
 }

@@ -167,7 +167,7 @@ fn meaning(request: Request, groups: &Groups) -> Result<(Operation, Vec<ProcId>,
         }
         Request::GroupDestruct(destruct) => {
             let group = groups.get(&destruct.group);
-            let is_lenient = group.is_none_or(|group| group.terms.notify);
+            let is_lenient = group.is_none_or(|group| group.terms.outlives_members());
             let members = group.map(|group| group.founders().collect()).unwrap_or_default();
             Ok((Operation::Destruct(destruct.group), members, is_lenient))
         }

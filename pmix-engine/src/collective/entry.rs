@@ -1,5 +1,7 @@
 //! Requests that enter a process into a collective.
 
+use std::time::Instant;
+
 use pmix_types::message::{Connect, Disconnect, Failure, Fence, GroupConstruct};
 use pmix_types::{Directives, Nspace, ProcId, Status, keys};
 
@@ -16,11 +18,15 @@ pub(crate) struct Entry {
     pub(super) directives: Directives,
     /// The group is made by invitation.
     pub(super) invited: Option<Invited>,
+    /// Until when it waits, the time before it entered included; of a request that names no time.
+    pub(super) until: Option<Instant>,
+    /// Those who lead the construct, if they are known.
+    pub(super) leaders: Vec<ProcId>,
 }
 
 impl Entry {
     const fn new(operation: Operation, procs: Vec<ProcId>, directives: Directives) -> Self {
-        Self { operation, procs, directives, invited: None }
+        Self { operation, procs, directives, invited: None, until: None, leaders: Vec::new() }
     }
 
     pub(crate) fn fence(fence: Fence, caller: &ProcId) -> Self {
@@ -60,10 +66,21 @@ impl Entry {
         group: Nspace,
         members: Vec<ProcId>,
         directives: Directives,
-        invited: Invited,
+        (invited, until): (Invited, Option<Instant>),
     ) -> Self {
         let entry = Self::new(Operation::Construct(group), members, directives);
-        Self { invited: Some(invited), ..entry }
+        Self { invited: Some(invited), until, ..entry }
+    }
+
+    /// The construct of a group whose leaders have all called (GRP-02).
+    pub(crate) fn bootstrapped(
+        group: Nspace,
+        members: Vec<ProcId>,
+        directives: Directives,
+        (leaders, until): (Vec<ProcId>, Option<Instant>),
+    ) -> Self {
+        let entry = Self::new(Operation::Construct(group), members, directives);
+        Self { until, leaders, ..entry }
     }
 
     pub(super) const fn destruct(group: Nspace, members: Vec<ProcId>, directives: Directives) -> Self {

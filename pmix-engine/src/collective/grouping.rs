@@ -38,7 +38,7 @@ impl Rounds {
 
     /// What identifies the destruct of a group, and its terms.
     pub(super) fn destruct_operation(&self, signature: Signature, group: &Group) -> (Signature, Terms) {
-        let mut terms = Terms { optional: group.terms.notify, ..Terms::default() };
+        let mut terms = Terms { optional: group.terms.outlives_members(), ..Terms::default() };
         terms.group.by_host = group.terms.by_host;
         // members may have left since the first of the others has called
         let begun = self.like(signature.operation.clone()).find(|held| self.is_open(held));

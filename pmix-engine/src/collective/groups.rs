@@ -85,6 +85,12 @@ impl Collectives {
         self.rounds.undecided_construct(id, by).map(|signature| signature.procs.clone())
     }
 
+    /// Whether a process has entered a construct of this id that is not decided.
+    pub(crate) fn is_constructing(&self, id: &Nspace, proc: &ProcId) -> bool {
+        let signature = self.rounds.undecided_construct(id, proc);
+        signature.is_some_and(|signature| self.rounds.awaits(signature, proc))
+    }
+
     /// A participant has given up a group that is being made (GRP-07).
     pub(crate) fn abort_construct(
         &mut self,

@@ -6,6 +6,7 @@
 //! construct.
 
 mod absence;
+mod clones;
 mod entry;
 mod filing;
 mod grouping;
@@ -23,6 +24,7 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use pmix_types::message::{Failure, Request};
+use pmix_types::why::ProcLook;
 use pmix_types::{DataType, Directives, Info, Key, Memory, Nspace, ProcId, Status, keys};
 
 #[cfg(test)]
@@ -34,18 +36,18 @@ pub(crate) use signature::Operation;
 
 use absence::Absences;
 use members::{LocalPart, is_for_host};
-use outcome::{ask_host, conclude, departed_failure, local_outcome, reply_of, timeout_failure};
+use outcome::{ask_host, conclude, departed_failure, local_outcome, reply_of, timeout_failure, to_look_at};
 use rounds::{HostSide, Round, Rounds, Terms};
 use signature::Signature;
 
 use crate::connected::{self, Entered};
-use crate::context::Context;
+use crate::context::{Context, Owner};
 use crate::group::{GroupTerms, Invited, spelled_out};
 use crate::ids::{CallId, ConnId};
 use crate::jobs::known_local;
 use crate::participants::is_in;
 use crate::timers::{Timer, deadline};
-use crate::{Asked, not_supported};
+use crate::{Asked, Command, not_supported};
 
 /// Rounds of one set of participants that can be open at a time.
 const MAX_ROUNDS: usize = 1024;
@@ -67,10 +69,13 @@ struct Checked {
     terms: Terms,
     directives: Directives,
     collect: bool,
+    /// All clones of the caller enter.
+    all_clones: bool,
     until: Option<Instant>,
     /// Of the construction of a group: the members as the caller has ordered them.
     order: Option<Vec<ProcId>>,
     invited: Option<Invited>,
+    leaders: Vec<ProcId>,
 }
 
 impl Collectives {
@@ -101,7 +106,7 @@ impl Collectives {
         cx: &Context,
     ) -> Result<Checked, Failure> {
         let caller = &asked.by.proc;
-        let Entry { operation, procs, mut directives, invited } = entry;
+        let Entry { operation, procs, mut directives, invited, until, leaders } = entry;
         let order = matches!(operation, Operation::Construct(_)).then(|| procs.clone());
         let mut signature = Signature::new(operation, caller, procs, lower.sets)?;
         let mut terms = Terms::default();
@@ -113,7 +118,7 @@ impl Collectives {
             }
             Operation::Construct(id) => {
                 terms.group = GroupTerms::take(&mut directives)?;
-                terms.optional = terms.group.optional || terms.group.notify;
+                terms.optional = terms.group.is_lenient();
                 signature.procs = spelled_out(&signature.procs, cx);
                 match self.rounds.begun_construct(&signature, caller, cx)? {
                     Some(begun) => signature = begun.clone(),
@@ -127,14 +132,16 @@ impl Collectives {
         }
         cx.check_partners(asked, signature.procs.keys())?;
         self.check_set(&signature, caller, terms, lower)?;
-        let until =
-            deadline(asked.at, &mut directives)?.or_else(|| invited.and_then(|invited| invited.until));
+        let until = deadline(asked.at, &mut directives)?.or(until);
         // the members of a group get each other's data (GRP-05)
         let mut collect = order.is_some();
         if signature.operation.is_fence() {
             collect = directives.take_flag(&keys::COLLECT_DATA)?;
             directives.take_flag(&keys::COLLECT_GENERATED_JOB_INFO)?;
         }
+        // groups have no such directive
+        let has_clones = order.is_none() && !matches!(signature.operation, Operation::Destruct(_));
+        let all_clones = has_clones && directives.take_flag(&keys::ALL_CLONES_PARTICIPATE)?;
         // the server keeps the time itself, so the host must not (GEN-12)
         directives.remove(&keys::TIMEOUT);
         let local = LocalPart::of(&signature, lower.sets, lower.groups, cx);
@@ -152,7 +159,7 @@ impl Collectives {
             }
             directives.deny_unprocessed()?;
         }
-        Ok(Checked { signature, terms, directives, collect, until, order, invited })
+        Ok(Checked { signature, terms, directives, collect, all_clones, until, order, invited, leaders })
     }
 
     /// Only connected processes can disconnect, and a process that is disconnecting cannot connect again before that has
@@ -189,15 +196,18 @@ impl Collectives {
         cx: &mut Context,
     ) -> Result<Signature, Failure> {
         let caller = &asked.by.proc;
-        let Checked { signature, terms, directives, collect, until, order, invited } = checked;
-        if !signature.operation.is_fence() && self.rounds.awaits(&signature, caller) {
+        let Checked { signature, terms, directives, collect, all_clones, until, order, invited, leaders } =
+            checked;
+        let queue = self.rounds.queue(&signature);
+        // a process that is in a round already means the next one (FEN-04)
+        let open = queue.iter().position(|round| round.is_open_to(caller, asked.to.conn));
+        let is_clone =
+            open.is_some_and(|place| queue.get(place).is_some_and(|round| is_in(&round.entered, caller)));
+        if !signature.operation.is_fence() && !is_clone && self.rounds.awaits(&signature, caller) {
             let name = signature.operation.name();
             let message = format!("{caller} is in a {name} of these processes already");
             return Err(Failure::new(Status::ERR_INVALID_OPERATION, message));
         }
-        // a process that is in a round already means the next one (FEN-04)
-        let queue = self.rounds.queue(&signature);
-        let open = queue.iter().position(|round| !round.complete && !is_in(&round.entered, caller));
         if open.is_none() && queue.len() >= MAX_ROUNDS {
             let message = format!(
                 "{MAX_ROUNDS} operations of these participants are not complete yet: {}",
@@ -221,6 +231,7 @@ impl Collectives {
         let round = self.rounds.at(&signature, place, asked.at);
         round.brought.extend((bytes > 0).then(|| (caller.clone(), bytes)));
         round.entered.entry(caller.nspace.clone()).or_default().insert(caller.rank);
+        round.clones.enter(caller, asked.to.conn, all_clones);
         round.waiting.push(asked.to);
         // if one participant asks for data, all get it, so that all get the same (FEN-08)
         round.collect |= collect;
@@ -228,6 +239,7 @@ impl Collectives {
         round.terms.join(terms);
         if let Some(order) = order {
             round.group.enter(caller, order, terms.group, invited);
+            leaders.iter().for_each(|leader| round.group.lead(leader));
         }
         round.directives.extend(directives);
         if let Some(until) = until
@@ -238,7 +250,7 @@ impl Collectives {
             round.deadline = Some(until);
             cx.timers.set(Some(until), Timer::Round(round.id));
         }
-        if let Some(id) = signature.set_id() {
+        if let Some(id) = signature.set_id().filter(|_| !is_clone) {
             let connects = matches!(signature.operation, Operation::Connect(_));
             let (terms, already) = (round.terms.set, &round.entered);
             let entered = Entered { connects, terms, already, asks_others };
@@ -311,14 +323,29 @@ impl Collectives {
         self.drive(&signature, lower, cx);
     }
 
+    /// A round has lasted too long. The failure says what those do that are waited for, so the kernel is asked first.
     pub(crate) fn on_timeout(&mut self, id: u64, lower: &mut Lower<'_>, cx: &mut Context) {
+        let Some((signature, round)) = self.rounds.by_id(id) else { return };
+        round.deadline = None;
+        let local = LocalPart::of(signature, lower.sets, lower.groups, cx);
+        let entered = round.clones.complete(&round.entered, cx);
+        let looks = to_look_at(&local.missing(&entered, cx).awaited, cx);
+        if round.verdict.is_none() && !looks.is_empty() {
+            let upcall = cx.number_upcall(Owner::TimedOut(id));
+            cx.out.push(Command::Measure { id: upcall, procs: looks });
+        } else {
+            self.time_out(id, &[], lower, cx);
+        }
+    }
+
+    /// Ends a round whose time is over, unless it has ended.
+    pub(crate) fn time_out(&mut self, id: u64, looks: &[ProcLook], lower: &mut Lower<'_>, cx: &mut Context) {
         let Some((signature, round)) = self.rounds.by_id(id) else { return };
         let signature = signature.clone();
         if round.verdict.is_none() {
             let local = LocalPart::of(&signature, lower.sets, lower.groups, cx);
-            let awaited = local.missing(&round.entered, cx).awaited;
-            round.deadline = None;
-            round.verdict = Some(Err(timeout_failure(&signature, &awaited, local.remote, cx)));
+            let awaited = local.missing(&round.clones.complete(&round.entered, cx), cx).awaited;
+            round.verdict = Some(Err(timeout_failure(&signature, (&awaited, looks), local.remote, cx)));
             if let HostSide::Asked(upcall) = round.host {
                 cx.cancel_upcall(upcall);
                 round.host = HostSide::Done;
@@ -384,14 +411,15 @@ impl Round {
         let asks = is_for_host(signature, local, self.terms, cx);
         // the other nodes must hear of it even if it has failed
         let host = asks && local.remote;
-        let missing = local.missing(&self.entered, cx);
+        let entered = self.clones.complete(&self.entered, cx);
+        let missing = local.missing(&entered, cx);
         if self.verdict.is_none()
             && self.terms.group.tells_of_absent()
             && let Operation::Construct(id) = &signature.operation
         {
             self.group.tell_of_absent((id, &signature.procs), &missing.departed, lower.events, cx);
         }
-        self.complete |= missing.awaited.is_empty() && !local.awaits_unnamed(&self.entered, cx);
+        self.complete |= missing.awaited.is_empty() && !local.awaits_unnamed(&entered, cx);
         if self.is_here_alone() {
             self.verdict = if !missing.departed.is_empty() && !self.is_lenient(&signature.operation) {
                 Some(Err(departed_failure(&signature.operation, &missing.departed, cx)))

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use pmix_types::message::{Failure, Modex, ProcData, PutEntry, Reply};
-use pmix_types::{DataArray, Info, ProcId, Status, keys};
+use pmix_types::why::ProcLook;
+use pmix_types::{DataArray, Info, Pid, ProcId, Status, keys};
 
 use super::filing::HostOutcome;
 use super::lower::Lower;
@@ -194,12 +195,28 @@ pub(super) fn departed_failure(operation: &Operation, departed: &Ranks, cx: &Con
     Failure::new(Status::ERR_PROC_TERM_WO_SYNC, message).with_procs(procs)
 }
 
-/// Names the participants of this node that have not entered, or else the other nodes that have not.
-pub(super) fn timeout_failure(signature: &Signature, awaited: &Ranks, remote: bool, cx: &Context) -> Failure {
+/// The processes that a failure describes, for the kernel to be asked about.
+pub(super) fn to_look_at(awaited: &Ranks, cx: &Context) -> Vec<ProcLook> {
+    let described = procs_of(awaited).take(DESCRIBED);
+    let with_pid = described.filter_map(|proc| {
+        let pid = cx.client(&proc)?.pid;
+        (pid > 0).then(|| ProcLook::new(proc, cx.config.hostname.clone(), Pid(pid)))
+    });
+    with_pid.collect()
+}
+
+/// Names the participants of this node that have not entered, with what the kernel says of them, or else the other nodes that
+/// have not.
+pub(super) fn timeout_failure(
+    signature: &Signature,
+    (awaited, looks): (&Ranks, &[ProcLook]),
+    remote: bool,
+    cx: &Context,
+) -> Failure {
     let (operation, hostname) = (signature.operation.name(), &cx.config.hostname);
     let message = match (awaited.is_empty(), remote) {
         (false, _) => {
-            let (listed, known) = (listed(awaited), whereabouts(awaited, cx));
+            let (listed, known) = (listed(awaited), whereabouts(awaited, looks, cx));
             format!("{operation} timed out waiting for {listed} on {hostname}{known}")
         }
         (true, true) => {
@@ -213,16 +230,21 @@ pub(super) fn timeout_failure(signature: &Signature, awaited: &Ranks, remote: bo
     Failure::new(Status::ERR_TIMEOUT, message).with_procs(named(awaited))
 }
 
-/// What is known of the first of these processes: ` (pid 4711)`.
-fn whereabouts(procs: &Ranks, cx: &Context) -> String {
+/// What is known of the first of these processes: ` (13 is pid 4711, is stopped)`.
+fn whereabouts(procs: &Ranks, looks: &[ProcLook], cx: &Context) -> String {
     let about = procs_of(procs).take(DESCRIBED).filter_map(|proc| {
         let client = cx.client(&proc)?;
-        match (client.stage, client.pid) {
-            (Stage::Registered, 0) => Some(format!("{} has not connected", proc.rank)),
-            (Stage::Registered, pid) => Some(format!("{} is pid {pid}, has not connected", proc.rank)),
-            (_, 0) => None,
-            (_, pid) => Some(format!("{} is pid {pid}", proc.rank)),
+        let mut facts = Vec::new();
+        if client.pid > 0 {
+            facts.push(format!("is pid {}", client.pid));
         }
+        if client.stage == Stage::Registered {
+            facts.push("has not connected".to_owned());
+        }
+        // a look is of no use once another process has come in its place
+        let look = looks.iter().find(|look| look.proc == proc && look.pid.0 == client.pid);
+        facts.extend(look.and_then(ProcLook::words));
+        (!facts.is_empty()).then(|| format!("{} {}", proc.rank, facts.join(", ")))
     });
     let about: Vec<_> = about.collect();
     if about.is_empty() { String::new() } else { format!(" ({})", about.join("; ")) }

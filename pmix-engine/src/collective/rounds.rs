@@ -7,6 +7,7 @@ use std::time::Instant;
 use pmix_types::message::{Failure, GroupReply, Modex};
 use pmix_types::{Directives, Nspace, ProcId};
 
+use super::clones::Clones;
 use super::shares::Shares;
 use super::signature::{Operation, Signature};
 use crate::connected::{self, Introduction, SetId};
@@ -33,6 +34,7 @@ pub(super) struct Round {
     /// When its first participant entered.
     pub(super) since: Instant,
     pub(super) entered: Ranks,
+    pub(super) clones: Clones,
     pub(super) waiting: Vec<ReplyTo>,
     pub(super) directives: Directives,
     pub(super) collect: bool,
@@ -91,6 +93,7 @@ impl Round {
             id,
             since,
             entered: Ranks::new(),
+            clones: Clones::default(),
             waiting: Vec::new(),
             directives: Directives::new(),
             collect: false,
@@ -102,6 +105,11 @@ impl Round {
             host: HostSide::NotAsked,
             brought: Vec::new(),
         }
+    }
+
+    /// Whether a process can still enter it: of one that is in it already, a clone that is waited for.
+    pub(super) fn is_open_to(&self, proc: &ProcId, conn: ConnId) -> bool {
+        !self.complete && (!is_in(&self.entered, proc) || self.clones.has_room_for(proc, conn))
     }
 
     /// It is not decided, and the host does not know of it.

@@ -26,7 +26,7 @@ impl Collectives {
 fn wait(signature: &Signature, round: &Round, lower: (&ConnectedSets, &Groups), cx: &Context) -> Wait {
     let (sets, groups) = lower;
     let local = LocalPart::of(signature, sets, groups, cx);
-    let missing = local.missing(&round.entered, cx);
+    let missing = local.missing(&round.clones.complete(&round.entered, cx), cx);
     let mut wait = cx.wait(round.id, signature.operation.name(), Some(round.since));
     wait.about = signature.operation.about();
     wait.left = cx.left(round.deadline);

@@ -1,6 +1,7 @@
 //! Connected sets: processes that have called `PMIx_Connect` together, the names of these sets, and who is left in them.
 
 mod membership;
+mod names;
 mod numbering;
 mod sets;
 

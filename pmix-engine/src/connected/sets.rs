@@ -85,6 +85,15 @@ impl ConnectedSet {
         Self { nspace, numbering, terms, ..Self::default() }
     }
 
+    /// Whether nobody has left it.
+    pub(super) fn is_whole(&self) -> bool {
+        self.left.values().all(RankSet::is_empty)
+    }
+
+    pub(super) fn is_left_by(&self, proc: &ProcId) -> bool {
+        is_in(&self.left, proc)
+    }
+
     fn has_lost(&self, proc: &ProcId) -> bool {
         is_in(&self.ended, proc) || is_in(&self.left, proc)
     }

@@ -1,20 +1,21 @@
 //! Which processes are let in.
 
-use std::collections::BTreeSet;
-
 use pmix_types::message::{Failure, Hello, Identity, Welcome};
-use pmix_types::{ProcId, Status};
+use pmix_types::{Info, Memory, ProcId, Status};
 
-use super::{Conn, ConnStage, Kind};
+use super::{Conn, ConnStage, Kind, is_of_model};
 use crate::context::{Context, Owner};
 use crate::jobs::{Client, Stage};
 use crate::upcall::{ClientConnected, ToolConnected, Upcall};
 use crate::users::push_identity;
-use crate::{Answer, Command, ConnId, PeerCred, UpcallRequest};
+use crate::{Answer, Caller, Command, ConnId, PeerCred, UpcallRequest};
 
 /// Connections that a process may have at a time: it and its clones (IDN-07) have one each. Other limits apply to each
 /// connection.
 const MAX_CONNECTIONS: usize = 8;
+
+/// Bytes in which a process may describe its programming model.
+const MAX_MODEL: usize = 4096;
 
 /// The greeting of a process.
 pub(crate) fn on_hello(conn: ConnId, peer: PeerCred, hello: Hello, cx: &mut Context) {
@@ -29,8 +30,13 @@ pub(crate) fn on_hello(conn: ConnId, peer: PeerCred, hello: Hello, cx: &mut Cont
         Ok(admitted) => admitted,
         Err(failure) => return refuse(conn, failure, cx),
     };
-    let held =
-        Conn { proc: proc.clone(), peer, kind, stage: ConnStage::Asked, registrations: BTreeSet::new() };
+    let mut held = Conn::new(proc.clone(), peer, kind, ConnStage::Asked);
+    held.model = hello.directives.iter().filter(|info| is_of_model(&info.key)).cloned().collect();
+    if held.model.iter().map(Info::memory).sum::<usize>() > MAX_MODEL {
+        let message =
+            format!("{proc}: its programming model may be described in {MAX_MODEL} bytes, not more");
+        return refuse(conn, Failure::new(Status::ERR_OUT_OF_RESOURCE, message), cx);
+    }
     let caller = held.caller(cx.client(&held.proc));
     cx.conns.insert(conn, held);
     match kind {
@@ -41,12 +47,22 @@ pub(crate) fn on_hello(conn: ConnId, peer: PeerCred, hello: Hello, cx: &mut Cont
             let request = ToolConnected::new(requested).with_directives(directives);
             cx.upcall(Owner::Tool(conn), caller, UpcallRequest::ToolConnected(request));
         }
+        Kind::Server => {}
         Kind::Client if cx.config.capabilities.has(Upcall::ClientConnected) => {
             let request = ClientConnected::new(proc).with_directives(hello.directives);
             cx.upcall(Owner::Connect(conn), caller, UpcallRequest::ClientConnected(request));
         }
         Kind::Client => on_client_admitted(conn, Ok(()), cx),
     }
+}
+
+/// The host asks on behalf of the server itself: there is nothing to check, as no wire can lead here.
+pub(crate) fn on_own(conn: ConnId, cx: &mut Context) {
+    let Caller { proc, uid, gid, .. } = cx.self_caller();
+    let peer = PeerCred { uid, gid, pid: None };
+    cx.conns.insert(conn, Conn::new(proc.clone(), peer, Kind::Server, ConnStage::Connected));
+    let welcome = Welcome::new(proc.clone(), proc, cx.config.hostname.clone());
+    cx.out.push(Command::Accept { conn, welcome });
 }
 
 /// The claim of a client against its registration and what the kernel reports (CLI-02, CLI-03).
@@ -94,10 +110,14 @@ pub(crate) fn on_client_admitted(conn: ConnId, result: Result<(), Failure>, cx: 
     }
     let Some(held) = cx.conns.get_mut(&conn) else { return };
     held.stage = ConnStage::Connected;
+    let model = std::mem::take(&mut held.model);
     let Some(job) = cx.jobs.get_mut(&proc.nspace) else { return };
     let Some(client) = job.clients.get_mut(&proc.rank) else { return };
     client.conns.insert(conn);
     client.stage = Stage::Connected;
+    if !model.is_empty() {
+        client.model = model;
+    }
     client.departed = None;
     job.departed.remove(proc.rank);
     // of the process itself, not of one that it has forked
@@ -116,7 +136,8 @@ pub(crate) fn on_tool_admitted(conn: ConnId, result: Result<Answer, Failure>, cx
         _ => Err(Failure::new(Status::ERR_BAD_PARAM, "the host did not give the tool a valid identity")),
     });
     let identity = identity.and_then(|proc| {
-        let taken = cx.client(&proc).is_some()
+        let taken = proc == cx.config.server
+            || cx.client(&proc).is_some()
             || cx
                 .conns
                 .iter()

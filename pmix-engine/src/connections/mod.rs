@@ -4,15 +4,19 @@ mod admission;
 
 use std::collections::BTreeSet;
 
-use pmix_types::ProcId;
+use pmix_types::{Info, ProcId, keys};
 
 use crate::Caller;
 use crate::PeerCred;
 use crate::jobs::Client;
 use crate::users::Listener;
-pub(crate) use admission::{on_client_admitted, on_hello, on_tool_admitted};
+pub(crate) use admission::{on_client_admitted, on_hello, on_own, on_tool_admitted};
 
 impl Conn {
+    const fn new(proc: ProcId, peer: PeerCred, kind: Kind, stage: ConnStage) -> Self {
+        Self { proc, peer, kind, stage, registrations: BTreeSet::new(), model: Vec::new() }
+    }
+
     /// On whose behalf it asks. The object is a client's own (CLI-04): a tool gets none, whatever name it goes by.
     pub(crate) fn caller(&self, client: Option<&Client>) -> Caller {
         let client = client.filter(|_| self.kind == Kind::Client);
@@ -23,7 +27,8 @@ impl Conn {
 
     /// As a receiver of events.
     pub(crate) fn listener(&self) -> Listener<'_> {
-        Listener { proc: &self.proc, uid: self.peer.uid, is_tool: self.kind == Kind::Tool }
+        let (is_tool, is_server) = (self.kind != Kind::Client, self.kind == Kind::Server);
+        Listener { proc: &self.proc, uid: self.peer.uid, is_tool, is_server }
     }
 }
 
@@ -36,12 +41,32 @@ pub(crate) struct Conn {
     pub(crate) stage: ConnStage,
     /// Event registrations it owns.
     pub(crate) registrations: BTreeSet<u64>,
+    /// What it says of its programming model, until it is let in.
+    model: Vec<Info>,
+}
+
+/// What a process may say of its programming model when it connects.
+const MODEL: [&str; 8] = [
+    keys::PROGRAMMING_MODEL.name(),
+    keys::MODEL_LIBRARY_NAME.name(),
+    keys::MODEL_LIBRARY_VERSION.name(),
+    keys::THREADING_MODEL.name(),
+    keys::MODEL_NUM_THREADS.name(),
+    keys::MODEL_NUM_CPUS.name(),
+    keys::MODEL_CPU_TYPE.name(),
+    keys::MODEL_AFFINITY_POLICY.name(),
+];
+
+pub(crate) fn is_of_model(key: &str) -> bool {
+    MODEL.contains(&key)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Client,
     Tool,
+    /// The server's own host.
+    Server,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,8 +8,9 @@ use std::time::Instant;
 use pmix_types::message::{
     Abort, Failure, Log, Lookup, LookupReply, Publish, Reply, Request, Spawn, SpawnReply, Unpublish,
 };
-use pmix_types::{DataRange, Directives, Info, KeyName, Nspace, Pdata, Persistence, Status, keys};
+use pmix_types::{DataRange, Directives, Info, KeyName, Nspace, Pdata, Persistence, ProcId, Status, keys};
 
+use crate::connections::Kind;
 use crate::context::{Context, Owner};
 use crate::ids::ReplyTo;
 use crate::timers::{Timer, deadline};
@@ -121,8 +122,11 @@ impl Forwards {
 
     pub(crate) fn on_publish(&mut self, asked: Asked, mut publish: Publish, cx: &mut Context) {
         let Publish { data, directives, .. } = &mut publish;
-        // what is a directive by its key is no data, wherever it stands (PUB-02)
-        directives.extend(data.extract_if(.., |info| is_publish_directive(info)));
+        // what is a directive by its key is no data, wherever it stands (PUB-02); neither is what must be carried out and has a
+        // key that is not for processes to publish (GEN-05)
+        let is_directive =
+            |info: &mut Info| is_publish_directive(info) || info.is_required() && info.key.is_reserved();
+        directives.extend(data.extract_if(.., is_directive));
         let result = if data.is_empty() {
             Err(bad_param("there is no data to publish"))
         } else {
@@ -146,12 +150,15 @@ impl Forwards {
         self.pass_up(asked, result.map(|()| UpcallRequest::Unpublish(unpublish)), Form::Done, cx);
     }
 
+    /// The host is told whose child the job is, and what kind of process has asked for it.
     pub(crate) fn on_spawn(&mut self, asked: Asked, mut spawn: Spawn, cx: &mut Context) {
         let result = if spawn.apps.is_empty() {
             Err(bad_param("there is no application to start"))
         } else {
             check_user(&asked.by, &spawn.directives).and_then(|()| fill_in_spawn_limit(&mut spawn.directives))
         };
+        let requester = cx.conns.get(&asked.to.conn).map(|conn| conn.kind);
+        push_requester(&mut spawn.directives, &asked.by.proc, requester);
         self.pass_up(asked, result.map(|()| UpcallRequest::Spawn(spawn)), Form::Spawned, cx);
     }
 
@@ -351,4 +358,24 @@ fn fill_in_spawn_limit(directives: &mut Directives) -> Result<(), Failure> {
 
 fn bad_param(message: &str) -> Failure {
     Failure::new(Status::ERR_BAD_PARAM, message)
+}
+
+/// Adds whose child a job is, and whether a client or a tool has asked for it, in place of what the caller claims. Only
+/// those that belong to no job may name another process as its parent.
+fn push_requester(directives: &mut Directives, caller: &ProcId, kind: Option<Kind>) {
+    directives.remove(&keys::SPAWNED);
+    directives.remove(&keys::REQUESTOR_IS_CLIENT);
+    directives.remove(&keys::REQUESTOR_IS_TOOL);
+    if kind == Some(Kind::Client) {
+        directives.remove(&keys::PARENT_ID);
+    }
+    directives.push(Info::new(&keys::SPAWNED, true));
+    if !directives.contains(&keys::PARENT_ID) {
+        directives.push(Info::new(&keys::PARENT_ID, caller.clone()));
+    }
+    match kind {
+        Some(Kind::Client) => directives.push(Info::new(&keys::REQUESTOR_IS_CLIENT, true)),
+        Some(Kind::Tool) => directives.push(Info::new(&keys::REQUESTOR_IS_TOOL, true)),
+        _ => {}
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pmix_types::job::{Requester, target_of};
+use pmix_types::job::{Requester, Target, target_of};
 use pmix_types::message::{Failure, GetReply, Modex, ProcData, PutEntry};
 use pmix_types::{ProcId, Rank, Status, keys};
 
@@ -71,6 +71,9 @@ pub(super) fn job_level(
         let requester = Requester::new(is_own.then_some(asker.rank), &cx.config.hostname);
         let realm = target_of(key, target.rank, &get.directives, &requester)?;
         reply.value = job.data.lookup(key, &realm);
+        if let (None, Target::Session(Some(id))) = (&reply.value, realm) {
+            reply.value = cx.of_session(asker, get.uid, id, key);
+        }
         if *key == *keys::PSET_NAMES.name() {
             reply.value = psets.names_with(reply.value.as_ref(), target);
         }

@@ -94,11 +94,13 @@ impl Cache {
         &'a self,
         receiver: &'a ProcId,
         is_for: impl Fn(&Voice) -> bool + 'a,
+        hears_all: impl Fn(&Event) -> bool + 'a,
         jobs: &'a Jobs,
     ) -> impl Iterator<Item = (u64, &'a Event)> {
         self.kept
             .iter()
-            .filter(|kept| !kept.had.contains(receiver) && kept.audience.includes(receiver, jobs))
+            .filter(|kept| !kept.had.contains(receiver))
+            .filter(move |kept| kept.audience.includes(receiver, jobs) || hears_all(&kept.event))
             .filter(move |kept| is_for(&kept.voice))
             .map(|kept| (kept.arrival, &kept.event))
     }

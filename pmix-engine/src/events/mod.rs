@@ -194,7 +194,9 @@ impl Events {
         for (number, registration) in &self.registrations {
             let Some(held) = cx.conns.get(&registration.conn) else { continue };
             if registration.filter.accepts(event, &held.proc, is_local)
-                && (audience.includes(&held.proc, &cx.jobs) || is_for_tool(event, held.listener(), cx))
+                && (audience.includes(&held.proc, &cx.jobs)
+                    || is_for_tool(event, held.listener(), cx)
+                    || is_for_server(event, held.listener()))
                 && voice.is_for(held.listener(), &cx.config)
             {
                 wanted.entry(registration.conn).or_default().push(*number);
@@ -218,7 +220,8 @@ impl Events {
         let receiver = held.proc.clone();
         let is_for = |voice: &Voice| voice.is_for(held.listener(), &cx.config);
         let is_local = |proc: &ProcId| cx.is_here(proc);
-        let (wanted, pushes): (Vec<_>, Vec<_>) = (self.cache.kept_for(&receiver, is_for, &cx.jobs))
+        let hears = |event: &Event| is_for_server(event, held.listener());
+        let (wanted, pushes): (Vec<_>, Vec<_>) = (self.cache.kept_for(&receiver, is_for, hears, &cx.jobs))
             .filter(|(_, event)| filter.accepts(event, &receiver, is_local))
             .map(|(arrival, event)| {
                 let push = Push::Event { registrations: vec![number], event: event.clone() };
@@ -230,9 +233,14 @@ impl Events {
     }
 }
 
+/// Whether the host of this server receives an event outside its range: it hears all that its processes tell others.
+fn is_for_server(event: &Event, listener: Listener<'_>) -> bool {
+    listener.is_server && event.range != DataRange::PROC_LOCAL
+}
+
 /// Whether a tool receives an event outside its range: an event of the host about jobs that the tool may see.
 fn is_for_tool(event: &Event, listener: Listener<'_>, cx: &Context) -> bool {
-    let Listener { proc, uid, is_tool } = listener;
+    let Listener { proc, uid, is_tool, .. } = listener;
     if !is_tool || !event.source.nspace.is_empty() || event.range == DataRange::RM {
         return false;
     }

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Instant;
 
 use bytes::Bytes;
 use pmix_types::message::{Failure, GroupReply, Modex};
 use pmix_types::{GroupOperation, Nspace, ProcId, RankSet, Status};
 
-use super::groups::{Group, GroupTerms, Groups};
+use super::groups::{Group, Groups};
 use super::notices::{about, tell_of_completion};
+use super::terms::GroupTerms;
 use crate::context::Context;
 use crate::events::Events;
 use crate::notice::Notice;
@@ -36,8 +36,6 @@ pub(crate) struct Invited {
     pub(crate) leads: bool,
     /// Some who were invited have not accepted.
     pub(crate) partial: bool,
-    /// Until when it waits, the time for the answers included.
-    pub(crate) until: Option<Instant>,
 }
 
 /// What this node contributes to the construction of a group.

@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pmix_types::message::Failure;
-use pmix_types::{DirectiveError, Directives, Nspace, ProcId, Rank, RankSet, Status, keys};
+use pmix_types::{Nspace, ProcId, Rank, RankSet, Status};
 
+use super::terms::GroupTerms;
 use crate::connected::Numbering;
 use crate::participants::{Ranks, is_in};
+use crate::query::Grouping;
 
 /// Groups that a server knows at a time, those under construction included.
 pub(crate) const MAX_GROUPS: usize = 16384;
@@ -21,6 +23,16 @@ pub(crate) struct Groups {
     inviting: BTreeSet<Nspace>,
 }
 
+impl Grouping for Groups {
+    fn ids(&self) -> Vec<&Nspace> {
+        self.all.keys().collect()
+    }
+
+    fn members_of(&self, id: &str) -> Option<Vec<ProcId>> {
+        self.get(id).map(|group| group.members().collect())
+    }
+}
+
 /// A group whose construction is complete.
 #[derive(Debug, Default)]
 pub(crate) struct Group {
@@ -31,46 +43,6 @@ pub(crate) struct Group {
     ended: Ranks,
     /// Members that have left it (GRP-10).
     pub(crate) left: Ranks,
-}
-
-/// What members have asked for. What one of them asks for holds for all on its node, except for the role of a leader.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct GroupTerms {
-    /// Members that never come do not make the construct fail, and are not told of (GRP-06).
-    pub(crate) optional: bool,
-    /// Members are told of one that ends without leaving (GRP-06).
-    pub(crate) notify: bool,
-    /// The caller is a leader.
-    pub(crate) leader: bool,
-    /// All members are on this node.
-    pub(crate) local_only: bool,
-    /// The host takes part even if all members are on this node: it numbers the group (GRP-11).
-    pub(crate) by_host: bool,
-}
-
-impl GroupTerms {
-    /// Takes the directives, except for the one by which the host numbers the group.
-    pub(crate) fn take(directives: &mut Directives) -> Result<Self, DirectiveError> {
-        Ok(Self {
-            optional: directives.take_flag(&keys::GROUP_OPTIONAL)?,
-            notify: directives.take_flag(&keys::GROUP_NOTIFY_TERMINATION)?,
-            leader: directives.take_flag(&keys::GROUP_LEADER)?,
-            local_only: directives.take_flag(&keys::GROUP_LOCAL_ONLY)?,
-            by_host: directives.flag(&keys::GROUP_ASSIGN_CONTEXT_ID)?,
-        })
-    }
-
-    /// Whether processes are told, while the group is being made, of members that will not come.
-    pub(crate) const fn tells_of_absent(self) -> bool {
-        self.notify && !self.optional
-    }
-
-    pub(crate) const fn join(&mut self, other: Self) {
-        self.optional |= other.optional;
-        self.notify |= other.notify;
-        self.local_only |= other.local_only;
-        self.by_host |= other.by_host;
-    }
 }
 
 impl Group {
@@ -164,7 +136,7 @@ impl Groups {
             let gone = group.founders().filter(|proc| proc.nspace == *nspace).map(|proc| proc.rank);
             let gone = gone.collect();
             group.left.insert(nspace.clone(), gone);
-            group.terms.notify
+            group.terms.outlives_members()
         });
     }
 
@@ -202,6 +174,11 @@ impl Groups {
         }
         ended
     }
+}
+
+pub(crate) fn not_complete(id: &Nspace) -> Failure {
+    let message = format!("group {id} cannot be used or left before its construction is complete");
+    Failure::new(Status::ERR_INVALID_OPERATION, message)
 }
 
 #[cfg(test)]

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use pmix_types::message::{Failure, GroupJoin, Reply};
 use pmix_types::{GroupOpt, Nspace, ProcId, Status, keys};
 
-use super::table::{Below, Invites, Join, Received, Told, add_terms, terms_of};
+use super::table::{Below, Invites, Join, Received, Told};
 use crate::Asked;
 use crate::collective::Entry;
 use crate::context::Context;
-use crate::group::{Invited, MAX_GROUPS_OF_PROC, about};
+use crate::group::{Invited, MAX_GROUPS_OF_PROC, about, add_terms, terms_of};
 use crate::timers::{Timer, deadline};
 use crate::users::Voice;
 
@@ -115,8 +115,8 @@ impl Invites {
             }
             add_terms(&mut directives, &event.info);
             let partial = members.len() < received.members.len();
-            let invited = Invited { leads: false, partial, until: deadline };
-            let entry = Entry::invited(id.clone(), members.clone(), directives, invited);
+            let invited = Invited { leads: false, partial };
+            let entry = Entry::invited(id.clone(), members.clone(), directives, (invited, deadline));
             below.collectives.enter(&asked, entry, &mut below.lower, cx);
         }
     }

@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use pmix_types::message::{Failure, GroupInvite};
 use pmix_types::{DataArray, Info, Memory, Nspace, ProcId, Status, keys};
 
-use super::table::{Below, Invitation, Invites, Told, terms_of};
+use super::table::{Below, Invitation, Invites, Told};
 use crate::collective::Entry;
 use crate::context::Context;
-use crate::group::{Invited, MAX_GROUPS_OF_PROC, about, one_by_one};
+use crate::group::{Invited, MAX_GROUPS_OF_PROC, about, one_by_one, terms_of};
 use crate::participants::members_of;
 use crate::timers::{Timer, deadline};
 use crate::upcall::Upcall;
@@ -153,8 +153,8 @@ impl Invites {
             .with_info(Info::new(&keys::GROUP_MEMBERSHIP, DataArray::Proc(members.clone())));
         event.info.extend(terms_of(&directives));
         self.tell(&others, event, below, cx);
-        let invited = Invited { leads: true, partial: !lost.is_empty(), until: deadline };
-        let entry = Entry::invited(id.clone(), members, directives, invited);
+        let invited = Invited { leads: true, partial: !lost.is_empty() };
+        let entry = Entry::invited(id.clone(), members, directives, (invited, deadline));
         below.collectives.enter(&asked, entry, &mut below.lower, cx);
     }
 

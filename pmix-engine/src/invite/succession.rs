@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use pmix_types::{DataArray, Event, Info, Nspace, ProcId, Status, keys};
 
-use super::table::{Below, Invitation, Invites, Join, Received, Told, add_terms, terms_of};
+use super::table::{Below, Invitation, Invites, Join, Received, Told};
 use crate::context::Context;
-use crate::group::about;
+use crate::group::{about, add_terms, terms_of};
 use crate::participants::{members_of, name_in};
 use crate::timers::Timer;
 

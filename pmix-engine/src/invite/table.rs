@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use pmix_types::message::Failure;
 use pmix_types::why::Wait;
-use pmix_types::{DataArray, Directives, Event, Info, Key, Nspace, ProcId, Status, keys};
+use pmix_types::{DataArray, Directives, Event, Key, Nspace, ProcId, Status};
 
 use crate::Asked;
 use crate::collective::{Collectives, Lower};
@@ -14,10 +14,6 @@ use crate::context::Context;
 use crate::ids::Counter;
 use crate::participants::{Members, named_procs};
 use crate::timers::Timer;
-
-/// Directives of a leader that hold on all nodes, and for another leader that takes its place.
-const TERMS: [&Key<bool>; 3] =
-    [&keys::GROUP_OPTIONAL, &keys::GROUP_NOTIFY_TERMINATION, &keys::GROUP_ASSIGN_CONTEXT_ID];
 
 #[derive(Debug, Default)]
 pub(crate) struct Invites {
@@ -181,19 +177,6 @@ impl Received {
         }
         if let Some((number, until)) = self.orphaned {
             cx.timers.clear(Some(until), Timer::Invitation(number));
-        }
-    }
-}
-
-/// Those of the directives that hold on all nodes.
-pub(super) fn terms_of(directives: &Directives) -> impl Iterator<Item = Info> {
-    TERMS.into_iter().filter(|key| directives.flag(key).unwrap_or_default()).map(|key| Info::new(key, true))
-}
-
-pub(super) fn add_terms(directives: &mut Directives, terms: &Directives) {
-    for info in terms_of(terms) {
-        if directives.get_value(&info.key).is_none() {
-            directives.push(info);
         }
     }
 }

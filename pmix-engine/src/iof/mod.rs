@@ -108,17 +108,27 @@ impl Iof {
     ) {
         let Some(held) = self.subscriptions.get_mut(&number) else { return };
         let stage = std::mem::replace(&mut held.stage, Stage::Active);
+        let ended = if let Stage::Asked(ended) = &stage { ended.clone() } else { Vec::new() };
         if let Err(failure) = result {
             self.subscriptions.remove(&number);
-            return cx.reply(to, Err(failure));
+            cx.reply(to, Err(failure));
+        } else if stage == Stage::Abandoned {
+            self.end(number, Owner::Notice, cx);
+        } else {
+            let kept = self.cache.take(|source, channels| held.wants(source, channels));
+            cx.reply(to, Ok(Reply::Registered(number)));
+            cx.out.extend(kept.into_iter().map(|kept| held.push_kept(kept)));
+            cx.out.extend(ended.iter().map(|nspace| held.push_end_of(nspace.clone())));
         }
-        let Stage::Asked(ended) = stage else {
-            return self.end(number, Owner::Notice, cx);
-        };
-        let kept = self.cache.take(|source, channels| held.wants(source, channels));
-        cx.reply(to, Ok(Reply::Registered(number)));
-        cx.out.extend(kept.into_iter().map(|kept| held.push_kept(kept)));
-        cx.out.extend(ended.into_iter().map(|nspace| held.push_end_of(nspace)));
+        ended.iter().for_each(|nspace| self.forget_unless_asked(nspace));
+    }
+
+    /// Forgets what is kept of a namespace that is gone, unless the host is still asked on behalf of somebody who wants it.
+    fn forget_unless_asked(&mut self, nspace: &Nspace) {
+        let is_for = |held: &Subscription| matches!(&held.stage, Stage::Asked(_)) && held.names(nspace);
+        if !self.subscriptions.values().any(is_for) {
+            self.cache.forget(nspace);
+        }
     }
 
     /// Ends a subscription: sends what was collected for it, and nothing after that (IOF-07).
@@ -140,15 +150,19 @@ impl Iof {
     /// A connection finalizes or is gone: its subscriptions end.
     pub(super) fn drop_subscriptions(&mut self, conn: ConnId, cx: &mut Context) {
         let of_conn = self.subscriptions.iter_mut().filter(|(_, held)| held.conn == conn);
-        let mut active = Vec::new();
+        let (mut active, mut unwanted) = (Vec::new(), Vec::new());
         for (number, held) in of_conn {
-            match held.stage {
+            match &mut held.stage {
                 Stage::Active => active.push(*number),
                 // the host must not be told of the end before it has answered the start
-                Stage::Asked(_) => held.stage = Stage::Abandoned,
+                Stage::Asked(ended) => {
+                    unwanted.append(ended);
+                    held.stage = Stage::Abandoned;
+                }
                 Stage::Abandoned => {}
             }
         }
+        unwanted.iter().for_each(|nspace| self.forget_unless_asked(nspace));
         for number in active {
             self.end(number, Owner::Notice, cx);
         }
@@ -203,7 +217,7 @@ impl Iof {
 
     /// A namespace is gone: its subscribers are told that no more output comes from it.
     pub(super) fn nspace_gone(&mut self, nspace: &Nspace, cx: &mut Context) {
-        self.cache.forget(nspace);
+        self.forget_unless_asked(nspace);
         for held in self.subscriptions.values_mut().filter(|held| held.names(nspace)) {
             match &mut held.stage {
                 Stage::Active => {

@@ -18,19 +18,25 @@ const CONNECT: &[&str] = &[
     keys::CONNECT_NOTIFY_EACH.name(),
     keys::CONNECT_NOTIFY_REQ.name(),
     keys::CONNECT_EARLY_TERM_ALLOWED.name(),
+    keys::ALL_CLONES_PARTICIPATE.name(),
     keys::TIMEOUT.name(),
 ];
 
 const GROUP_CONSTRUCT: &[&str] = &[
     keys::GROUP_OPTIONAL.name(),
     keys::GROUP_NOTIFY_TERMINATION.name(),
+    keys::GROUP_FT_COLLECTIVE.name(),
     keys::GROUP_LEADER.name(),
     keys::GROUP_LOCAL_ONLY.name(),
     keys::TIMEOUT.name(),
 ];
 
-const GROUP_INVITE: &[&str] =
-    &[keys::GROUP_OPTIONAL.name(), keys::GROUP_NOTIFY_TERMINATION.name(), keys::TIMEOUT.name()];
+const GROUP_INVITE: &[&str] = &[
+    keys::GROUP_OPTIONAL.name(),
+    keys::GROUP_NOTIFY_TERMINATION.name(),
+    keys::GROUP_FT_COLLECTIVE.name(),
+    keys::TIMEOUT.name(),
+];
 
 /// Of an event that reaches further than the process that makes it.
 const NOTIFY: &[&str] = &[keys::EVENT_DO_NOT_CACHE.name(), keys::EVENT_STAYS_LOCAL.name()];

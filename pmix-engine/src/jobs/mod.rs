@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use pmix_types::job::JobData;
 use pmix_types::message::Failure;
-use pmix_types::{Nspace, Rank, RankSet, Status};
+use pmix_types::{Info, Nspace, Rank, RankSet, Status};
 
 use crate::ConnId;
 use crate::upcall::HostObject;
@@ -33,7 +33,7 @@ pub(crate) struct Job {
     pub(crate) local_ranks: Option<RankSet>,
     pub(crate) clients: BTreeMap<Rank, Client>,
     /// Variables that the host wants its processes to have (SET-03).
-    pub(crate) variables: BTreeMap<String, String>,
+    pub(crate) env_changes: Vec<Info>,
     /// All ranks that were ever registered here: a fence takes them into account, even after their end.
     seen: RankSet,
     /// Local processes that take part in nothing any more.
@@ -55,6 +55,8 @@ pub(crate) struct Client {
     /// Process id of its first connection; 0 if unknown.
     pub(crate) pid: i32,
     pub(crate) stage: Stage,
+    /// What it has said of its programming model: `PROGRAMMING_MODEL` and the like.
+    pub(crate) model: Vec<Info>,
 }
 
 /// How far a process has come.
@@ -77,7 +79,7 @@ impl Job {
             local_procs: None,
             local_ranks: None,
             clients: BTreeMap::new(),
-            variables: BTreeMap::new(),
+            env_changes: Vec::new(),
             seen: RankSet::default(),
             departed: RankSet::default(),
             put: BTreeMap::new(),

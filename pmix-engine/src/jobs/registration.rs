@@ -115,11 +115,13 @@ pub(crate) fn register_client(
         departed: None,
         pid: 0,
         stage: Stage::Registered,
+        model: Vec::new(),
     });
     (client.uid, client.gid, client.object) = (uid, gid, object);
     // registered again: it is started anew
     if client.conns.is_empty() {
         (client.departed, client.stage, client.pid) = (None, Stage::Registered, 0);
+        client.model.clear();
         job.departed.remove(proc.rank);
     }
     Ok(())

@@ -4,9 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pmix_types::job::{JobData, NodeRef, Target};
+use pmix_types::job::{JobData, NodeRef, Target, check_types};
 use pmix_types::message::Failure;
-use pmix_types::{DataArray, Envar, Info, KeyName, KeyVal, Nspace, ProcId, Status, Value, keys};
+use pmix_types::{
+    DataArray, Info, KeyName, KeyVal, Nspace, ProcId, Status, Value, change_environment, changes_environment,
+    keys,
+};
 
 use crate::CallValue;
 use crate::context::Context;
@@ -54,6 +57,7 @@ impl Setup {
         infos: Vec<Info>,
         cx: &mut Context,
     ) -> Result<CallValue, Failure> {
+        check(&infos)?;
         self.resources.extend(infos.into_iter().map(|info| (info.key, info.value)));
         self.renew_jobs(&Inventory::new(), cx)
     }
@@ -75,6 +79,7 @@ impl Setup {
         cx: &mut Context,
     ) -> Result<CallValue, Failure> {
         let bad = |message: &str| Failure::new(Status::ERR_BAD_PARAM, message);
+        check(infos)?;
         let mut delivered = Vec::new();
         for info in infos {
             let node = info.value.as_infos().filter(|_| info.is(&keys::NODE_INFO_ARRAY));
@@ -107,6 +112,11 @@ impl Setup {
     }
 }
 
+/// Refuses values of the wrong type (GEN-19).
+fn check(infos: &[Info]) -> Result<(), Failure> {
+    check_types(infos).map_err(|error| Failure::new(Status::ERR_BAD_PARAM, error.to_string()))
+}
+
 /// Variables go to the processes of the job, anything else to its data (SET-03).
 pub(crate) fn set_up_local(
     nspace: &Nspace,
@@ -115,32 +125,24 @@ pub(crate) fn set_up_local(
 ) -> Result<CallValue, Failure> {
     let job = cx.jobs.get_mut(nspace.as_str()).filter(|job| job.registered);
     let job = job.ok_or_else(|| unknown_nspace(nspace))?;
-    let (mut variables, mut others) = (job.variables.clone(), Vec::new());
-    for info in infos {
-        let bad = |_| Failure::new(Status::ERR_BAD_PARAM, format!("{} is not a variable", info.key));
-        if info.is(&keys::SET_ENVAR) {
-            let Envar { name, value, .. } = info.get().map_err(bad)?;
-            variables.insert(name, value);
-        } else if info.is(&keys::ADD_ENVAR) {
-            let Envar { name, value, .. } = info.get().map_err(bad)?;
-            variables.entry(name).or_insert(value);
-        } else {
-            others.push(info);
-        }
+    let (changes, others): (Vec<_>, Vec<_>) = infos.into_iter().partition(changes_environment);
+    // a wrong one is found here, before a process starts
+    change_environment(&changes, &mut BTreeMap::new())?;
+    if !others.is_empty() {
+        let mut data = (*job.data).clone();
+        data.register(&others, &cx.config.hostname)
+            .map_err(|error| Failure::new(error.status(), error.to_string()))?;
+        job.data = Arc::new(data);
     }
-    let mut data = (*job.data).clone();
-    data.register(&others, &cx.config.hostname)
-        .map_err(|error| Failure::new(error.status(), error.to_string()))?;
-    job.variables = variables;
-    job.data = Arc::new(data);
+    job.env_changes.extend(changes);
     Ok(CallValue::Done)
 }
 
-/// The variables of a registered process.
-pub(crate) fn variables_of(proc: &ProcId, cx: &Context) -> Result<CallValue, Failure> {
+/// How the environment of a registered process is changed.
+pub(crate) fn env_changes_of(proc: &ProcId, cx: &Context) -> Result<CallValue, Failure> {
     let job = cx.job_or_failure(&proc.nspace)?;
     if job.clients.contains_key(&proc.rank) {
-        return Ok(CallValue::Variables(job.variables.clone().into_iter().collect()));
+        return Ok(CallValue::EnvChanges(job.env_changes.clone()));
     }
     let message = format!("{proc} is not registered: call register_client before setup_fork");
     Err(Failure::new(Status::ERR_NOT_FOUND, message))

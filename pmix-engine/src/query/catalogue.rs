@@ -53,18 +53,32 @@ const CATALOGUE: &[Entry] = &[
     },
     Entry { takes: &[NSPACE], ..own(&why::WAITS) },
     own(&why::RECORD),
+    Entry { takes: PROCESS, ..own(&keys::PROGRAMMING_MODEL) },
+    Entry { takes: PROCESS, ..own(&keys::MODEL_LIBRARY_NAME) },
+    Entry { takes: PROCESS, ..own(&keys::MODEL_LIBRARY_VERSION) },
+    Entry { takes: PROCESS, ..own(&keys::THREADING_MODEL) },
+    Entry { takes: PROCESS, ..own(&keys::MODEL_NUM_THREADS) },
+    Entry { takes: PROCESS, ..own(&keys::MODEL_NUM_CPUS) },
+    Entry { takes: PROCESS, ..own(&keys::MODEL_CPU_TYPE) },
+    Entry { takes: PROCESS, ..own(&keys::MODEL_AFFINITY_POLICY) },
     Entry { takes: PROCESS, ..own(&why::LOOKS) },
     own(&keys::QUERY_NUM_PSETS),
     own(&keys::QUERY_PSET_NAMES),
     Entry { needs: &[keys::PSET_NAME.name()], ..own(&keys::QUERY_PSET_MEMBERSHIP) },
+    own(&keys::QUERY_NUM_GROUPS),
+    own(&keys::QUERY_GROUP_NAMES),
+    Entry { needs: &[keys::GROUP_ID.name()], ..own(&keys::QUERY_GROUP_MEMBERSHIP) },
     Entry { takes: LEVELS, ..own(&keys::QUERY_ATTRIBUTE_SUPPORT) },
     own(&keys::CLIENT_FUNCTIONS),
     own(&keys::SERVER_FUNCTIONS),
     own(&keys::HOST_FUNCTIONS),
     own(&keys::TOOL_FUNCTIONS),
     host(&keys::QUERY_JOB_STATUS, &[NSPACE]),
-    host(&keys::QUERY_GROUP_MEMBERSHIP, &[keys::GROUP_ID.name()]),
     host(&keys::QUERY_ALLOC_STATUS, &[keys::ALLOC_REQ_ID.name()]),
+    Entry {
+        takes: &[NSPACE, keys::ALLOC_ID.name(), keys::ALLOC_REQ_ID.name()],
+        ..host(&keys::TIME_REMAINING, &[])
+    },
 ];
 
 /// Qualifiers for values of jobs, whose keys are not specific to queries.

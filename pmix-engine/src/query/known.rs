@@ -7,6 +7,8 @@ use crate::context::Context;
 use crate::jobs::psets::Psets;
 use crate::record::Recorder;
 
+use super::grouped::Grouping;
+
 /// Whoever knows what waits here: nouns that are built on this one.
 pub(crate) trait Waiting: fmt::Debug {
     fn all(&self, cx: &Context) -> Vec<Wait>;
@@ -16,6 +18,7 @@ pub(crate) trait Waiting: fmt::Debug {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sources<'a> {
     pub(crate) psets: &'a Psets,
+    pub(crate) groups: &'a dyn Grouping,
     pub(crate) attributes: &'a AttributeRegistry,
     pub(crate) waits: &'a dyn Waiting,
     pub(crate) recorder: &'a Recorder,

@@ -1,7 +1,7 @@
 //! What the kernel says of processes on this node: their memory, and what they do. The driver asks it; the engine only says
 //! about which processes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pmix_types::message::Failure;
 use pmix_types::why::{LOOKS, ProcLook};
@@ -34,7 +34,8 @@ impl Measured {
 /// The process of the server itself.
 const SERVER: Pid = Pid(0);
 
-fn looks_of(result: Result<Answer, Failure>) -> Vec<ProcLook> {
+/// What the kernel has said; nothing if it could not be asked.
+pub(crate) fn looks_of(result: Result<Answer, Failure>) -> Vec<ProcLook> {
     match result {
         Ok(Answer::Looks(looks)) => looks,
         _ => Vec::new(),
@@ -174,8 +175,11 @@ impl Known<'_> {
         asker: &'a Caller,
         measured: &'a Measured,
     ) -> impl Iterator<Item = &'a ProcLook> {
-        measured.procs.iter().filter(|look| {
-            let is_named = named.is_empty() || named.iter().any(|named| named.matches(&look.proc));
+        // a query may name a thousand, and a node may have as many
+        let (all, named) = (named.is_empty(), named.iter().collect::<BTreeSet<_>>());
+        measured.procs.iter().filter(move |look| {
+            let job = ProcId::wildcard(look.proc.nspace.clone());
+            let is_named = all || named.contains(&look.proc) || named.contains(&job);
             is_named && self.cx.may_see(&asker.proc, asker.uid, &look.proc.nspace)
         })
     }

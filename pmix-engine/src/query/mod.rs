@@ -4,6 +4,7 @@
 //! can answer, or that is qualified wrongly, does not make the others fail (QRY-03).
 
 mod catalogue;
+mod grouped;
 mod known;
 mod measured;
 mod own;
@@ -17,14 +18,16 @@ use pmix_types::message::{Failure, Reply};
 use pmix_types::{Directives, KeyName, Query, Status, keys};
 
 use super::context::{Context, Owner};
+use super::names::Meant;
 use super::upcall::{QueryRequest, Upcall};
 use super::users::push_identity;
 use super::{Answer, Asked, Command, ConnId, UpcallId, UpcallRequest};
 pub(super) use catalogue::qualifiers_of_queries;
+pub(super) use grouped::Grouping;
 use known::Known;
 pub(super) use known::{Sources, Waiting};
 use measured::{Measured, to_measure};
-pub(super) use measured::{measure_for, on_measured};
+pub(super) use measured::{looks_of, measure_for, on_measured};
 use question::{Outcome, Question, Questions, says};
 
 /// Queries that wait for the host or the driver.
@@ -58,15 +61,15 @@ impl Queries {
     pub(super) fn on_query(
         &mut self,
         asked: Asked,
-        queries: Vec<Query>,
+        queries: Vec<(Query, Option<Meant>)>,
         sources: Sources<'_>,
         cx: &mut Context,
     ) {
         let Asked { by, to, .. } = asked;
-        if let Err(failure) = check(&queries) {
+        if let Err(failure) = check(queries.iter().map(|(query, _)| query)) {
             return cx.reply(to, Err(failure));
         }
-        let asked = queries.into_iter().map(Question::new).collect();
+        let asked = queries.into_iter().map(|(query, meant)| Question::new(query, meant)).collect();
         let mut questions = Questions { to, asker: by, asked };
         let known = Known { cx, sources };
         for question in &mut questions.asked {
@@ -152,9 +155,9 @@ fn unknown(key: &KeyName, local_only: bool, cx: &Context) -> Failure {
 }
 
 /// Refuses queries that are malformed (QRY-05).
-fn check(queries: &[Query]) -> Result<(), Failure> {
+fn check<'a>(queries: impl ExactSizeIterator<Item = &'a Query>) -> Result<(), Failure> {
     let bad = |message: &str| Err(Failure::new(Status::ERR_BAD_PARAM, message));
-    if queries.is_empty() {
+    if queries.len() == 0 {
         return bad("the request has no query");
     }
     for query in queries {

@@ -1,6 +1,6 @@
 //! Answers of the library and of the server.
 
-use pmix_types::job::{Requester, target_of};
+use pmix_types::job::{Requester, Target, target_of};
 use pmix_types::message::Failure;
 use pmix_types::why::Wait;
 use pmix_types::{DataArray, Directives, Info, KeyName, ProcId, Query, Rank, Status, Value, keys, why};
@@ -11,6 +11,7 @@ use super::measured::Measured;
 use super::qualifiers::{all, joined, readings};
 use super::question::{Outcome, says};
 use crate::Caller;
+use crate::connections::is_of_model;
 use crate::jobs::{Job, unknown_nspace};
 
 impl Known<'_> {
@@ -61,6 +62,9 @@ impl Known<'_> {
         if let Some(value) = self.sources.psets.answer(asker, key, qualifiers, self.cx)? {
             return Ok(Some(value));
         }
+        if let Some(value) = self.group_answer(asker, key, qualifiers)? {
+            return Ok(Some(value));
+        }
         let name = key.as_str();
         if name == keys::QUERY_NAMESPACES.name() {
             let registered = self.cx.visible_jobs(asker).filter(|job| job.registered);
@@ -78,6 +82,10 @@ impl Known<'_> {
             self.looks(asker, qualifiers, measured)
         } else if name == keys::QUERY_MEMORY_USAGE.name() {
             self.memory_usage(asker, qualifiers, measured)
+        } else if is_of_model(name)
+            && let Some(value) = self.model_value(key, qualifiers, asker)?
+        {
+            Ok(Some(value))
         } else if catalogue::is_of_jobs(name) {
             self.job_value(key, qualifiers, asker)
         } else {
@@ -91,7 +99,7 @@ impl Known<'_> {
         let mut infos = Vec::new();
         let mut push = |job: &Job| {
             let mut about = vec![Info::new(&keys::NSPACE.text(), job.data.nspace().as_str())];
-            let command = job.data.lookup(keys::CMD_LINE.name(), &pmix_types::job::Target::Job);
+            let command = job.data.lookup(keys::CMD_LINE.name(), &Target::Job);
             about.extend(command.map(|line| Info::dynamic(keys::CMD_LINE.key_name(), line)));
             infos.push(Info::new(&keys::QUERY_NAMESPACE_INFO, DataArray::Info(about)));
         };
@@ -120,6 +128,33 @@ impl Known<'_> {
             nspaces.all(|nspace| self.cx.may_see(&asker.proc, asker.uid, nspace)) && wait.is_of(&named)
         });
         Ok(Some(Wait::write_all(&waits)))
+    }
+
+    /// What a process of this node has said of its programming model; the asker itself if none is named.
+    fn model_value(
+        &self,
+        key: &KeyName,
+        qualifiers: &Directives,
+        asker: &Caller,
+    ) -> Result<Option<Value>, Failure> {
+        let named: Option<ProcId> = qualifiers.get(&keys::PROCID)?;
+        let rank: Option<Rank> = qualifiers.get(&keys::RANK)?;
+        let nspace: Option<String> = qualifiers.get(&keys::NSPACE.text())?;
+        let proc = match (named, nspace, rank) {
+            (Some(proc), ..) => proc,
+            (None, Some(nspace), Some(rank)) => {
+                let job = self.cx.visible_job(asker, &nspace)?;
+                ProcId::new(job.data.nspace().clone(), rank)
+            }
+            // of a job nothing is known here but what its host has said
+            (None, Some(_), None) => return Ok(None),
+            (None, None, _) => asker.proc.clone(),
+        };
+        if self.cx.visible_job(asker, &proc.nspace).is_err() {
+            return Ok(None);
+        }
+        let model = self.cx.client(&proc).map_or(&[][..], |client| &client.model);
+        Ok(model.iter().find(|info| info.key == *key).map(|info| info.value.clone()))
     }
 
     /// A value of a session, job, application, node or process; of the asker's own job if none is named.
@@ -153,17 +188,18 @@ impl Known<'_> {
         let rank = reading.get(&keys::RANK)?.or_else(|| named.as_ref().map(|proc| proc.rank));
         let rank = rank.unwrap_or(Rank::WILDCARD);
         let nspace = nspace.or_else(|| named.map(|proc| proc.nspace.to_string()));
+        // a tool has no job of its own
         let job = match &nspace {
-            Some(nspace) => self.cx.visible_job(asker, nspace)?,
-            // a tool has no job of its own
-            None => match self.cx.jobs.get(&asker.proc.nspace) {
-                Some(job) => job,
-                None => return Ok(None),
-            },
+            Some(nspace) => Some(self.cx.visible_job(asker, nspace)?),
+            None => self.cx.jobs.get(&asker.proc.nspace),
         };
-        let is_own = *job.data.nspace() == asker.proc.nspace;
-        let asker = Requester::new(is_own.then_some(asker.proc.rank), &self.cx.config.hostname);
-        let target = target_of(key, rank, reading, &asker)?;
-        Ok(job.data.lookup(key, &target))
+        let is_own = job.is_some_and(|job| *job.data.nspace() == asker.proc.nspace);
+        let requester = Requester::new(is_own.then_some(asker.proc.rank), &self.cx.config.hostname);
+        let target = target_of(key, rank, reading, &requester)?;
+        let held = job.and_then(|job| job.data.lookup(key, &target));
+        Ok(match (held, target) {
+            (None, Target::Session(Some(id))) => self.cx.of_session(&asker.proc, asker.uid, id, key),
+            (held, _) => held,
+        })
     }
 }

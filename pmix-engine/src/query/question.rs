@@ -1,8 +1,9 @@
 use pmix_types::message::{Failure, QueryReply};
-use pmix_types::{Directives, Info, KeyName, Query, Status, Value, keys};
+use pmix_types::{DataArray, Directives, Info, KeyName, ProcId, ProcInfo, Query, Status, Value, keys};
 
 use crate::Caller;
 use crate::ids::ReplyTo;
+use crate::names::Meant;
 use crate::upcall::{Answer, QueryResults};
 
 /// Queries of one request that are being answered.
@@ -16,7 +17,10 @@ pub(super) struct Questions {
 /// A query with the outcome of each of its keys, in their order.
 #[derive(Debug)]
 pub(super) struct Question {
+    /// As it is meant: by the namespaces of jobs.
     pub(super) query: Query,
+    /// The qualifiers as they were given, if they name a connected set, and the processes that these mean.
+    named: Option<(Directives, Vec<ProcId>)>,
     outcomes: Vec<Outcome>,
 }
 
@@ -31,9 +35,27 @@ pub(super) enum Outcome {
 }
 
 impl Question {
-    pub(super) fn new(query: Query) -> Self {
+    pub(super) fn new(mut query: Query, meant: Option<Meant>) -> Self {
         let outcomes = query.keys.iter().map(|_| Outcome::Open).collect();
-        Self { query, outcomes }
+        let named = meant
+            .map(|Meant { qualifiers, procs }| (std::mem::replace(&mut query.qualifiers, qualifiers), procs));
+        Self { query, named, outcomes }
+    }
+
+    /// The results of the query as it was given.
+    fn results(&self, found: Vec<Info>) -> Info {
+        let Some((given, procs)) = &self.named else { return self.query.results(found) };
+        let mut query = Query::dynamic(self.query.keys.clone());
+        query.qualifiers = given.clone();
+        let only_named = |info: Info| match info.value.as_array().and_then(DataArray::as_proc_infos) {
+            Some(rows) => {
+                let is_named = |row: &&ProcInfo| procs.iter().any(|named| named.matches(&row.proc));
+                let rows = rows.iter().filter(is_named).cloned().collect();
+                Info::dynamic(info.key, DataArray::ProcInfo(rows))
+            }
+            None => info,
+        };
+        query.results(found.into_iter().map(only_named).collect())
     }
 
     /// The part that goes to the host; `None` if there is none, or the query is for this node only (QRY-09).
@@ -148,7 +170,7 @@ impl Questions {
         let results: Vec<_> = (self.asked.iter())
             .map(|question| (question, question.found()))
             .filter(|(_, found)| !found.is_empty())
-            .map(|(question, found)| question.query.results(found))
+            .map(|(question, found)| question.results(found))
             .collect();
         let failures: Vec<_> = (self.asked.iter().flat_map(|question| &question.outcomes))
             .filter_map(|outcome| match outcome {

@@ -84,6 +84,7 @@ impl About {
             UpcallRequest::Connect(connect) => Self::Procs(connect.procs.len()),
             UpcallRequest::Disconnect(disconnect) => Self::Procs(disconnect.procs.len()),
             UpcallRequest::Group(group) => Self::text(&group.group),
+            UpcallRequest::Bootstrap(bootstrap) => Self::text(&bootstrap.group),
             UpcallRequest::DirectModex(modex) => Self::Data { proc: modex.proc.clone(), key: None },
             UpcallRequest::NotifyEvent(event) => Self::Event(event.code),
             UpcallRequest::Publish(publish) => Self::keys(publish.data.iter().map(|info| &info.key)),

@@ -115,6 +115,8 @@ impl What {
                 return None;
             }
             Input::HostReply { upcall, result } => Self::Answer { id: *upcall, failed: Failed::of(result) },
+            // what is accepted is recorded
+            Input::Own { .. } => return None,
             Input::Hello { conn, peer, hello } => {
                 let who = match &hello.identity {
                     Identity::Client(proc) => Some(proc.clone()),
@@ -193,7 +195,7 @@ impl What {
             // these only look, and output is not ours to keep
             HostCall::IofDeliver(_)
             | HostCall::JobData(_)
-            | HostCall::VariablesOf(_)
+            | HostCall::EnvChangesOf(_)
             | HostCall::Stats
             | HostCall::Waits(_)
             | HostCall::Looks(_)

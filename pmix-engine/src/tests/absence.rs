@@ -39,6 +39,7 @@ fn con_12_fen_13_it_is_told_when_all_have_ended() {
     for request in [connect(), fence()] {
         let (mut t, a, b) = Harness::two_nodes(HOST);
         let before = t.call(HostCall::Absence(request.clone()));
+        assert!(!t.engine.collectives.is_empty());
         t.lose(&a);
         t.quiet();
         t.lose(&b);

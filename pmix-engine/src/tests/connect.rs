@@ -271,7 +271,7 @@ fn ini_08_a_second_life_that_ends_badly_is_noticed_though_the_first_connection_l
 }
 
 #[test]
-fn idn_07_clones_connect_under_one_name_and_count_once() {
+fn idn_07a_idn_07b_clones_connect_under_one_name_and_count_once() {
     let mut t = Harness::new([Upcall::ClientLost]);
     t.job("job", "0-1");
     let (a, b) = (t.connect(&proc("job", 0)), t.connect(&proc("job", 1)));

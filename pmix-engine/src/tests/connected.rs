@@ -324,7 +324,7 @@ fn con_11_the_others_are_asked_to_connect_here_and_elsewhere() {
 }
 
 #[test]
-fn con_08_con_19_a_namespace_of_another_cluster_is_the_hosts_to_find() {
+fn con_08_con_19a_a_namespace_of_another_cluster_is_the_hosts_to_find() {
     let (mut t, [a0, ..]) = two_jobs();
     let far = "east:job";
     let to = t.ask(&a0, connect([proc("a", 0), all_of(far)]));

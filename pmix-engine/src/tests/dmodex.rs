@@ -36,7 +36,7 @@ fn world() -> (Harness, Peer) {
 }
 
 #[test]
-fn dmx_02_dmx_04_put_08_it_waits_for_the_commit_and_sends_what_others_may_see() {
+fn dmx_02a_dmx_04_put_08_it_waits_for_the_commit_and_sends_what_others_may_see() {
     let (mut t, peer) = world();
     let call = t.call(wanted(proc("job", 0)));
     t.quiet();
@@ -50,6 +50,19 @@ fn dmx_02_dmx_04_put_08_it_waits_for_the_commit_and_sends_what_others_may_see() 
     assert_eq!(sent(result), seen);
     let at_once = t.called(wanted(proc("job", 0)));
     assert_eq!(sent(at_once), seen);
+    t.finish();
+}
+
+#[test]
+fn dmx_02b_the_time_is_kept_by_who_asks() {
+    let (mut t, peer) = world();
+    let directives = Directives::new().with(&keys::TIMEOUT, 1);
+    let call = t.call(HostCall::DmodexRequest { proc: proc("job", 0), directives });
+    t.advance(3600);
+    t.quiet();
+    t.commits(&peer, [entry(Scope::GLOBAL, "k", 1u32)]);
+    let result = t.returned(call);
+    assert_eq!(sent(result), modex([data_of(&proc("job", 0), [entry(Scope::GLOBAL, "k", 1u32)])]));
     t.finish();
 }
 
@@ -138,7 +151,7 @@ fn dmx_05_fen_10_while_clients_are_still_to_be_registered_any_rank_may_be_here()
 }
 
 #[test]
-fn dmx_02_get_26_the_end_of_the_process_ends_the_wait() {
+fn dmx_02a_get_26_the_end_of_the_process_ends_the_wait() {
     let (mut t, peer) = world();
     t.commits(&peer, [entry(Scope::GLOBAL, "there", 1u32)]);
     let call = t.call(wanted_key(proc("job", 0), "k"));
@@ -175,7 +188,7 @@ fn reg_11_the_end_of_the_namespace_ends_the_wait() {
 }
 
 #[test]
-fn gen_07_a_required_key_of_the_wrong_type_is_bad_param() {
+fn gen_07c_a_required_key_of_the_wrong_type_is_bad_param() {
     let (mut t, _) = world();
     let mut directives = Directives::new();
     directives.push(Info::dynamic(keys::REQUIRED_KEY.key_name(), 7u32));
@@ -185,7 +198,7 @@ fn gen_07_a_required_key_of_the_wrong_type_is_bad_param() {
 }
 
 #[test]
-fn dmx_02_several_requests_are_each_answered_once() {
+fn dmx_02a_several_requests_are_each_answered_once() {
     let (mut t, peer) = world();
     let calls: Vec<CallId> = (0..3).map(|_| t.call(wanted(proc("job", 0)))).collect();
     t.commits(&peer, []);

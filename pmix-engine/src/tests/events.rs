@@ -252,7 +252,7 @@ fn gen_05_a_required_directive_that_nobody_knows_is_refused() {
 }
 
 #[test]
-fn gen_07_a_filter_of_the_wrong_type_is_bad_param() {
+fn gen_07c_a_filter_of_the_wrong_type_is_bad_param() {
     let (mut t, peers) = world([]);
     let mut wish = RegisterEvents::new(vec![]);
     wish.directives.push(Info::dynamic(keys::EVENT_AFFECTED_PROC.key_name(), "a:0"));

@@ -125,7 +125,7 @@ fn fen_06_no_data_moves_unless_asked_for() {
 }
 
 #[test]
-fn fen_07_generated_job_info_alone_brings_no_put_data() {
+fn fen_07c_generated_job_info_alone_brings_no_put_data() {
     let (mut t, peers) = Harness::local(2);
     t.commits(&peers[0], [entry(Scope::GLOBAL, "k", 1u32)]);
     let generated = || fence_all().require(&keys::COLLECT_GENERATED_JOB_INFO, true);
@@ -374,7 +374,7 @@ fn fen_18_gen_05_what_must_be_done_and_is_not_known_is_not_supported() {
 }
 
 #[test]
-fn gen_04_gen_07_unknown_directives_are_ignored_and_contradictions_refused() {
+fn gen_04_gen_07a_unknown_directives_are_ignored_and_contradictions_refused() {
     let (mut t, peers) = Harness::local(1);
     let mut request = fence_all();
     request.directives_mut().push(Info::dynamic(key("my.own"), 3u32));

@@ -301,6 +301,21 @@ fn fen_11_a_fence_over_two_jobs_waits_for_the_second() {
 }
 
 #[test]
+fn fen_07a_behind_a_fence_the_data_of_all_its_jobs_is_here() {
+    let (mut t, a, b) = Harness::two_nodes([Upcall::Fence, Upcall::DirectModex]);
+    let collect = || fence([all_of("job"), all_of("later")]).with(&keys::COLLECT_DATA, true);
+    let calls = [t.ask(&a, collect()), t.ask(&b, collect())];
+    t.register(spec("later", ";0-3"), None);
+    let (id, _) = fence_upcall(&mut t);
+    t.answer(id, Ok(Answer::Blob(blob([]))));
+    calls.into_iter().for_each(|to| drop(t.fenced(to)));
+    // the host is not asked for it
+    let to = t.ask(&a, get_key(all_of("later"), &keys::JOB_SIZE).with(&keys::IMMEDIATE, true));
+    assert_eq!(t.value(to), 4u32.into());
+    t.finish();
+}
+
+#[test]
 fn fen_11_of_a_job_on_other_nodes_alone_it_is_enough_what_their_servers_say() {
     let (mut t, a, b) = Harness::two_nodes([Upcall::Fence, Upcall::DirectModex]);
     let to = t.ask(&a, get_key(all_of("other"), &keys::JOB_SIZE));
@@ -374,7 +389,7 @@ fn fen_13_others_that_may_still_come_are_left_of_a_fence_without_the_living() {
 }
 
 #[test]
-fn get_21_put_08_a_key_for_other_nodes_is_found_whoever_has_posted_it_there() {
+fn get_21b_put_08_a_key_for_other_nodes_is_found_whoever_has_posted_it_there() {
     let (mut t, a, b) = Harness::two_nodes(HOST);
     let calls = [&a, &b].map(|peer| t.ask(peer, fence_all().with(&keys::COLLECT_DATA, true)));
     let (id, _) = fence_upcall(&mut t);

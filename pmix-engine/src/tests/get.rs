@@ -86,7 +86,7 @@ fn get_07_gen_12_a_timeout_ends_the_wait() {
 }
 
 #[test]
-fn gen_07_gen_12_directives_that_make_no_sense_are_bad_param() {
+fn gen_07b_gen_12_directives_that_make_no_sense_are_bad_param() {
     let (mut t, peers) = Harness::local(1);
     let requests = [
         get(proc("job", 0), "k").with(&keys::TIMEOUT, -1),
@@ -130,6 +130,8 @@ fn get_20_get_22_a_get_waits_until_the_target_commits_that_key() {
     let (b, c) = (t.ask(&peers[1], get(proc("job", 0), "k")), t.ask(&peers[2], get(proc("job", 0), "k")));
     let all = t.ask(&peers[2], get_all(proc("job", 0)));
     t.quiet();
+    assert!(!t.engine.data.is_empty());
+    assert_eq!(t.engine.cx.stats.gets, 3);
     // another key, and the key of another process
     t.commits(&peers[0], [entry(Scope::GLOBAL, "other", 1u32)]);
     let modex_of_all = t.got(all).modex;
@@ -144,7 +146,7 @@ fn get_20_get_22_a_get_waits_until_the_target_commits_that_key() {
 }
 
 #[test]
-fn get_21_a_key_is_found_whoever_has_posted_it() {
+fn get_21a_a_key_is_found_whoever_has_posted_it() {
     let (mut t, peers) = Harness::local(3);
     let early = t.ask(&peers[2], get(whoever("job"), "k"));
     t.commits(&peers[0], [entry(Scope::REMOTE, "k", 0u32)]);
@@ -160,7 +162,7 @@ fn get_21_a_key_is_found_whoever_has_posted_it() {
 }
 
 #[test]
-fn get_21_a_get_names_a_process_or_a_key() {
+fn get_21a_a_get_names_a_process_or_a_key() {
     let (mut t, peers) = Harness::local(1);
     let ranks = [Rank::INVALID, Rank::LOCAL_NODE, Rank::LOCAL_PEERS];
     let mut requests: Vec<_> =

@@ -93,7 +93,7 @@ fn get_04_an_immediate_get_does_not_ask_the_host() {
 }
 
 #[test]
-fn get_21_gen_05_whoever_has_posted_it_is_not_the_hosts_to_find() {
+fn get_21b_gen_05_whoever_has_posted_it_is_not_the_hosts_to_find() {
     let (mut t, a, b) = Harness::two_nodes(HOST);
     let whoever = || get(all_of("job").with_rank(Rank::UNDEF), "k");
     let to = t.ask(&a, whoever().require(&keys::CREDENTIAL, "what for?"));

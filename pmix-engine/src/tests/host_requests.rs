@@ -1,7 +1,11 @@
 //! Requests that the host carries out: publish, lookup, unpublish, spawn, log, job control.
 
-use pmix_types::message::{JobControl, Log, Lookup, LookupReply, Publish, Reply, Request, Spawn, Unpublish};
-use pmix_types::{App, DataArray, DataRange, Directives, Info, Pdata, Persistence, Status, Value, keys};
+use pmix_types::message::{
+    Identity, JobControl, Log, Lookup, LookupReply, Publish, Reply, Request, Spawn, Unpublish,
+};
+use pmix_types::{
+    App, DataArray, DataRange, Directives, Info, InfoFlags, Pdata, Persistence, Status, Value, keys,
+};
 
 use super::super::upcall::Upcall;
 use super::super::{Answer, UpcallRequest};
@@ -71,6 +75,16 @@ fn pub_01_pub_02_gen_13_defaults_are_filled_in_and_directives_told_from_data() {
     let id = upcall_is(&mut t, UpcallRequest::Publish(request));
     t.answer(id, Err(failure(Status::ERR_DUPLICATE_KEY)));
     t.fails(to, Status::ERR_DUPLICATE_KEY);
+
+    // a directive that nobody knows here, as C programs give it: among the data
+    let unknown = Info::dynamic("pmix.unknown".parse().unwrap(), 1).with_flags(InfoFlags::REQUIRED);
+    let to = t.ask(&peer, Request::Publish(Publish::new(vec![info("k", 1), unknown.clone()])));
+    let (id, _, request) = t.upcall();
+    let UpcallRequest::Publish(publish) = request else { panic!() };
+    assert_eq!(publish.data, [info("k", 1)]);
+    assert!(publish.directives.iter().any(|info| *info == unknown));
+    t.answer(id, Err(failure(Status::ERR_NOT_SUPPORTED)));
+    t.fails(to, Status::ERR_NOT_SUPPORTED);
 
     let only_directives = vec![Info::new(&keys::RANGE, DataRange::LOCAL)];
     let to = t.ask(&peer, Request::Publish(Publish::new(only_directives)));
@@ -155,12 +169,66 @@ fn pub_15_unpublish_without_keys_means_all() {
     t.finish();
 }
 
+/// What the host is told of the parent of a job that a client starts.
+fn child_of(peer: &Peer) -> Directives {
+    Directives::new()
+        .with(&keys::SPAWNED, true)
+        .with(&keys::PARENT_ID, peer.proc.clone())
+        .with(&keys::REQUESTOR_IS_CLIENT, true)
+}
+
+#[test]
+fn spn_04_gen_13_the_host_is_told_whose_child_a_job_is_whatever_a_client_claims() {
+    let mut t = Harness::new([Upcall::Spawn, Upcall::ToolConnected]);
+    t.job("job", "0");
+    let client = t.connect(&proc("job", 0));
+    let conn = t.hello_as(Identity::Tool(None), USER);
+    let (upcall, ..) = t.upcall();
+    t.answer(upcall, Ok(Answer::Identity(proc("tool", 0))));
+    t.drain();
+    let spawn = |directives: Directives| {
+        let mut spawn = Spawn::new(vec![App::new("prog", 1)]);
+        spawn.directives = directives;
+        Request::Spawn(spawn)
+    };
+    let claimed = || {
+        Directives::new()
+            .with(&keys::PARENT_ID, proc("other", 3))
+            .with(&keys::REQUESTOR_IS_TOOL, true)
+            .with(&keys::REQUESTOR_IS_CLIENT, true)
+            .with(&keys::SPAWNED, false)
+    };
+    let of_tool = |parent| {
+        Directives::new()
+            .with(&keys::SPAWNED, true)
+            .with(&keys::PARENT_ID, parent)
+            .with(&keys::REQUESTOR_IS_TOOL, true)
+    };
+    for (conn, given, told) in [
+        (client.conn, claimed(), child_of(&client)),
+        (conn, Directives::new(), of_tool(proc("tool", 0))),
+        // a tool may start a job in the name of another process; the host says of which
+        (conn, claimed(), of_tool(proc("other", 3))),
+    ] {
+        let to = t.ask_on(conn, spawn(given));
+        let (upcall, _, request) = t.upcall();
+        let UpcallRequest::Spawn(request) = request else { panic!("{request:?}") };
+        for key in [&keys::SPAWNED, &keys::REQUESTOR_IS_TOOL, &keys::REQUESTOR_IS_CLIENT] {
+            assert_eq!(request.directives.get(key).unwrap(), told.get(key).unwrap(), "{key:?}");
+        }
+        assert_eq!(request.directives.get(&keys::PARENT_ID).unwrap(), told.get(&keys::PARENT_ID).unwrap());
+        t.answer(upcall, Err(failure(Status::ERR_JOB_FAILED_TO_LAUNCH)));
+        t.fails(to, Status::ERR_JOB_FAILED_TO_LAUNCH);
+    }
+    t.finish();
+}
+
 #[test]
 fn spn_01_spn_04_the_parent_gets_name_and_data_of_its_child() {
     let (mut t, peer) = one();
     let apps = vec![App::new("prog", 2)];
     let to = t.ask(&peer, Request::Spawn(Spawn::new(apps.clone())));
-    let request = Spawn::new(apps.clone()).with_directives(identified(Directives::new()));
+    let request = Spawn::new(apps.clone()).with_directives(identified(child_of(&peer)));
     let id = upcall_is(&mut t, UpcallRequest::Spawn(request));
     t.register(spec("child", "0-1"), None);
     t.answer(id, Ok(Answer::Spawned(nspace("child"))));
@@ -190,7 +258,7 @@ fn spn_06_gen_12_either_limit_of_a_start_is_kept_here() {
         let mut spawn = Spawn::new(apps.clone());
         spawn.directives = directives;
         let to = t.ask(&peer, Request::Spawn(spawn));
-        let request = Spawn::new(apps).with_directives(identified(Directives::new()));
+        let request = Spawn::new(apps).with_directives(identified(child_of(&peer)));
         let id = upcall_is(&mut t, UpcallRequest::Spawn(request));
         t.advance(seconds - 1);
         t.quiet();
@@ -207,7 +275,7 @@ fn spn_06_gen_12_either_limit_of_a_start_is_kept_here() {
 }
 
 #[test]
-fn log_04_jct_01_what_the_server_cannot_do_goes_up() {
+fn log_04_jct_01a_what_the_server_cannot_do_goes_up() {
     let (mut t, peer) = one();
     let said = vec![Info::new(&keys::LOG_STDERR, "hello")];
     let to = t.ask(&peer, Request::Log(Log::new(said.clone())));

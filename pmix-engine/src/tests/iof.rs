@@ -85,7 +85,7 @@ impl Harness {
 }
 
 #[test]
-fn iof_01_output_comes_with_source_channel_bytes_and_info() {
+fn iof_01a_output_comes_with_source_channel_bytes_and_info() {
     let (mut t, listener, writer) = two();
     let to = t.ask(&listener, pull([writer.clone()], OUT | ERR).with(&keys::IOF_COPY, true));
     let (upcall, caller, request) = asked(&mut t, true);
@@ -303,7 +303,7 @@ fn iof_07_a_subscription_is_ended_by_its_owner_only() {
 }
 
 #[test]
-fn iof_03_the_host_hears_of_the_end_of_a_lost_listener_after_it_has_answered_the_beginning() {
+fn iof_03a_the_host_hears_of_the_end_of_a_lost_listener_after_it_has_answered_the_beginning() {
     let (mut t, listener, writer) = two();
     let to = t.ask(&listener, pull([writer.clone()], OUT));
     let (upcall, ..) = asked(&mut t, true);
@@ -322,7 +322,7 @@ fn iof_03_the_host_hears_of_the_end_of_a_lost_listener_after_it_has_answered_the
 }
 
 #[test]
-fn iof_03_finalize_ends_subscriptions_too() {
+fn iof_03a_finalize_ends_subscriptions_too() {
     let (mut t, listener, writer) = two();
     t.pulls(&listener, pull([writer], OUT));
     let to = t.ask(&listener, Request::Finalize(Directives::new()));
@@ -375,7 +375,7 @@ fn subscriptions_of_one_connection_are_bounded() {
 }
 
 #[test]
-fn gen_07_directives_of_the_wrong_type_are_refused() {
+fn gen_07c_directives_of_the_wrong_type_are_refused() {
     let (mut t, listener, writer) = two();
     let wrong = pmix_types::Info::dynamic(keys::IOF_BUFFERING_SIZE.key_name(), "many");
     let mut wish = pull([writer.clone()], OUT);

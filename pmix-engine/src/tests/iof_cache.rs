@@ -2,11 +2,11 @@
 
 use bytes::Bytes;
 use pmix_types::message::{Output, Push, Reply};
-use pmix_types::{Directives, ProcId, keys};
+use pmix_types::{Directives, ProcId, Status, keys};
 
 use super::super::iof::{CACHE_SIZE, MAX_CACHE};
 use super::super::{Answer, Command, HostCall, Upcall};
-use super::harness::{Harness, Peer, With, all_of, nspace, proc};
+use super::harness::{Harness, Peer, With, all_of, failure, nspace, proc};
 use super::iof::*;
 
 fn lost(peer: &Peer, registration: u64, bytes: u64) -> Command {
@@ -138,6 +138,48 @@ fn iof_05_the_cache_goes_with_its_namespace_and_keeps_nothing_of_unknown_ones() 
     t.job("brief", "0");
     t.pulls(&listener, pull([proc("brief", 0), proc("unknown", 0), writer], OUT));
     t.leaves(&listener);
+}
+
+#[test]
+fn iof_05_iof_08_what_a_job_has_written_is_not_lost_if_it_ends_while_the_host_is_asked() {
+    for (is_answered, is_allowed) in [(true, true), (true, false), (false, true)] {
+        let (mut t, listener, writer) = two();
+        t.job("brief", "0-1");
+        let [wanted, other] = [0, 1].map(|rank| proc("brief", rank));
+        t.delivers(text(&wanted, OUT, "all of it"));
+        t.delivers(text(&other, OUT, "nobody wants this"));
+        let to = t.ask(&listener, pull([wanted.clone(), writer], OUT));
+        let (upcall, ..) = asked(&mut t, true);
+        t.called(HostCall::DeregisterNspace(nspace("brief"))).unwrap();
+        if !is_answered {
+            t.lose(&listener);
+        }
+        let answer = if is_allowed { Ok(Answer::Done) } else { Err(failure(Status::ERR_NOT_FOUND)) };
+        t.answer(upcall, answer);
+        if !is_answered {
+            let (upcall, ..) = asked(&mut t, false);
+            t.answer(upcall, Ok(Answer::Done));
+        } else if is_allowed {
+            let Reply::Registered(number) = t.ok(to) else { panic!("no registration") };
+            t.expect([
+                pushed(&listener, number, text(&wanted, OUT, "all of it")),
+                pushed(&listener, number, complete(&all_of("brief"), OUT, "")),
+            ]);
+        } else {
+            t.fails(to, Status::ERR_NOT_FOUND);
+        }
+        // and nothing is left for another job of that name
+        t.job("brief", "0-1");
+        let late = t.connect(&proc("brief", 0));
+        t.pulls(&late, pull([all_of("brief")], OUT));
+        t.quiet();
+        if is_answered && is_allowed {
+            t.lose(&listener);
+            let (upcall, ..) = asked(&mut t, false);
+            t.answer(upcall, Ok(Answer::Done));
+        }
+        t.leaves(&late);
+    }
 }
 
 #[test]

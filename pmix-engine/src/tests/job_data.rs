@@ -85,7 +85,7 @@ fn get_40_without_directive_a_key_has_its_own_realm() {
 }
 
 #[test]
-fn get_41_session_info_picks_the_session() {
+fn get_41c_session_info_picks_the_session() {
     let (mut t, peer) = world();
     let of = |id: u32| {
         get_key(proc("job", 0), &keys::UNIV_SIZE).with(&keys::SESSION_INFO, true).with(&keys::SESSION_ID, id)
@@ -133,7 +133,7 @@ fn get_43_another_jobs_app_is_number_0() {
 }
 
 #[test]
-fn gen_07_two_realms_at_once_are_bad_param() {
+fn gen_07b_two_realms_at_once_are_bad_param() {
     let (mut t, peer) = world();
     let request =
         get_key(all_of("job"), &keys::MAX_PROCS).with(&keys::APP_INFO, true).with(&keys::NODE_INFO, true);

@@ -236,3 +236,25 @@ fn what_a_process_brings_to_fences_has_a_limit_in_bytes() {
     t.drain();
     t.finish();
 }
+
+#[test]
+fn fen_04_operations_that_a_process_is_ahead_of_the_others_are_limited() {
+    const LIMIT: usize = 1024;
+    let (mut t, peers) = Harness::local(2);
+    let mut ahead: Vec<_> = (0..LIMIT).map(|_| t.ask(&peers[0], fence([all_of("job")]))).collect();
+    let to = t.ask(&peers[0], fence([all_of("job")]));
+    t.fails(to, Status::ERR_RESOURCE_BUSY);
+    // the other may enter those that there are, which makes room
+    for round in 0..LIMIT {
+        let to = t.ask(&peers[1], fence([all_of("job")]));
+        t.ok(ahead.remove(0));
+        t.ok(to);
+        if round == 0 {
+            ahead.push(t.ask(&peers[0], fence([all_of("job")])));
+        }
+    }
+    let to = t.ask(&peers[1], fence([all_of("job")]));
+    t.ok(ahead.remove(0));
+    t.ok(to);
+    t.finish();
+}

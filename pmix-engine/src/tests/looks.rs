@@ -43,6 +43,16 @@ fn the_kernel_is_asked_about_those_who_are_named_and_run() {
     let strange = ask().qualifier(&keys::PROCID, proc("strange", 0));
     assert_eq!(looks(&mut t, &peers[0], strange), []);
 
+    // nobody knows yet what runs a process that has not connected
+    t.register(spec("later", "0"), None);
+    let call = HostCall::RegisterClient { proc: proc("later", 0), uid: USER.0, gid: USER.1, object: None };
+    t.called(call).unwrap();
+    let to = t.ask(&peers[0], Request::Query(vec![ask().qualifier(&keys::NSPACE.text(), "later")]));
+    let (id, procs) = measure(&mut t);
+    assert_eq!(procs, []);
+    t.answer(id, Ok(Answer::Looks(procs)));
+    t.ok(to);
+
     // stuck without a connection, but not ended
     t.lose(&peers[1]);
     t.drain();

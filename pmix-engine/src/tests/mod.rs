@@ -1,11 +1,14 @@
 mod abort;
 mod absence;
 mod attributes;
+mod bootstrap;
 mod cleanup;
+mod clones;
 mod connect;
 mod connected;
 mod connected_again;
 mod connected_end;
+mod connected_names;
 mod connecting;
 mod death;
 mod dmodex;

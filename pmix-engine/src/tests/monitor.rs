@@ -46,7 +46,7 @@ fn alarm(about: &Peer) -> Event {
 }
 
 #[test]
-fn hst_09_mon_01_mon_02_a_silent_process_is_told_of_once_to_its_namespace_until_it_is_heard_again() {
+fn hst_09_mon_01a_mon_02_a_silent_process_is_told_of_once_to_its_namespace_until_it_is_heard_again() {
     let mut t = Harness::new([Upcall::Monitor]);
     t.job("job", "0-1");
     t.job("other", "0");
@@ -98,7 +98,7 @@ fn mon_02_as_many_heartbeats_may_be_missed_as_was_said() {
 }
 
 #[test]
-fn mon_01_mon_03_the_event_is_as_it_was_ordered() {
+fn mon_01a_mon_03a_the_event_is_as_it_was_ordered() {
     let (mut t, a, b) = Harness::two_nodes([Upcall::NotifyEvent]);
     let numbers = [&a, &b].map(|peer| register(&mut t, peer, vec![]));
     let custom = DataArray::Proc(vec![b.proc.clone()]);
@@ -152,7 +152,7 @@ fn mon_01_mon_03_the_event_is_as_it_was_ordered() {
 }
 
 #[test]
-fn mon_03_monitors_are_cancelled_by_their_label_or_all() {
+fn mon_03b_mon_03c_monitors_are_cancelled_by_their_label_or_all() {
     let (mut t, peers) = Harness::local(2);
     let number = register(&mut t, &peers[0], vec![CODE]);
     for (peer, label) in [(0, "x"), (0, "y"), (0, "z"), (1, "x")] {
@@ -251,7 +251,7 @@ fn of<T: ValueType>(key: &Key<T>, value: impl Into<T>) -> Request {
 }
 
 #[test]
-fn hst_09_mon_01_what_the_server_cannot_do_is_the_hosts_which_is_told_the_range() {
+fn hst_09_mon_01a_what_the_server_cannot_do_is_the_hosts_which_is_told_the_range() {
     let mut t = Harness::new([Upcall::Monitor]);
     t.job("job", "0");
     let peer = t.connect(&proc("job", 0));
@@ -330,7 +330,7 @@ fn sees(t: &mut Harness, state: Option<FileState>) {
 }
 
 #[test]
-fn hst_09_mon_01_a_file_that_does_not_grow_is_told_of_once_until_it_does() {
+fn hst_09_mon_01a_a_file_that_does_not_grow_is_told_of_once_until_it_does() {
     let (mut t, peer, number) = same_user();
     let to = t.ask(&peer, growing("/tmp/log").with(&keys::MONITOR_FILE_DROPS, 1u32));
     let id = looks(&mut t, "/tmp/log");
@@ -358,7 +358,7 @@ fn hst_09_mon_01_a_file_that_does_not_grow_is_told_of_once_until_it_does() {
 }
 
 #[test]
-fn mon_01_each_sign_that_was_named_is_due() {
+fn mon_01a_each_sign_that_was_named_is_due() {
     let (mut t, peer, _) = same_user();
     let texts = |wish: Request| {
         wish.with(&keys::MONITOR_FILE_ACCESS, "")
@@ -379,7 +379,7 @@ fn mon_01_each_sign_that_was_named_is_due() {
 }
 
 #[test]
-fn mon_01_a_file_may_come_later_and_one_that_cannot_be_seen_in_time_is_none() {
+fn mon_01a_a_file_may_come_later_and_one_that_cannot_be_seen_in_time_is_none() {
     let (mut t, peer, number) = same_user();
     let to = t.ask(&peer, growing("/tmp/log"));
     let id = looks(&mut t, "/tmp/log");

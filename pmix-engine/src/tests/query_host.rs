@@ -72,7 +72,7 @@ fn under_a_host() -> (Harness, Peer) {
 }
 
 #[test]
-fn qry_09_local_only_stops_here_and_a_refresh_goes_to_the_host() {
+fn qry_09b_qry_09c_local_only_stops_here_and_a_refresh_goes_to_the_host() {
     let (mut t, peer) = under_a_host();
     let local = || names().qualifier(&keys::QUERY_LOCAL_ONLY, true);
     let reply = answered(&mut t, &peer, vec![local()]);

@@ -1,10 +1,10 @@
 //! Process tables.
 
 use pmix_types::job::JobSpec;
-use pmix_types::message::{QueryReply, Request};
-use pmix_types::{DataArray, Directives, Info, Pid, ProcInfo, ProcState, Query, Status, keys};
+use pmix_types::message::{Hello, Identity, QueryReply, Reply, Request};
+use pmix_types::{DataArray, Directives, Info, Key, Pid, ProcId, ProcInfo, ProcState, Query, Status, keys};
 
-use super::super::HostCall;
+use super::super::{Command, ConnId, HostCall, Input, PeerCred};
 use super::harness::*;
 use super::query::*;
 
@@ -75,6 +75,23 @@ fn qry_11_a_registered_process_that_has_not_come_yet_is_prepared() {
     let table: DataArray = found.as_infos().unwrap()[1].get().unwrap();
     let states: Vec<_> = table.as_proc_infos().unwrap().iter().map(|row| row.state).collect();
     assert_eq!(states, [ProcState::CONNECTED, ProcState::PREPPED]);
+    assert_eq!(table.as_proc_infos().unwrap()[1].pid, Pid(0));
+    t.finish();
+}
+
+#[test]
+fn qry_11_the_pid_is_that_of_the_process_and_not_of_one_that_it_has_forked() {
+    let (mut t, peers) = Harness::local(1);
+    let pid = |t: &mut Harness| {
+        let query = Query::new(&keys::QUERY_LOCAL_PROC_TABLE).qualifier(&keys::NSPACE.text(), "job");
+        let table = the_only(&answered(t, &peers[0], vec![query]));
+        table.as_array().and_then(|array| array.as_proc_infos()).unwrap()[0].pid
+    };
+    let first = pid(&mut t);
+    assert!(first.0 > 0);
+    let forked = t.connect(&proc("job", 0));
+    assert_eq!(pid(&mut t), first);
+    t.lose(&forked);
     t.finish();
 }
 
@@ -130,5 +147,72 @@ fn qry_11_rows_have_the_executable_if_the_host_said_it() {
     let rows = value.as_array().and_then(|array| array.as_proc_infos()).unwrap();
     let executables: Vec<_> = rows.iter().map(|row| row.executable.as_deref()).collect();
     assert_eq!(executables, [Some("./solver"), Some("worker")]);
+    t.finish();
+}
+
+/// The answer to a key about a process.
+fn model_of(t: &mut Harness, peer: &Peer, key: &Key<String>, of: Option<ProcId>) -> Option<String> {
+    let query = of.into_iter().fold(Query::new(key), |query, proc| query.qualifier(&keys::PROCID, proc));
+    let to = t.ask(peer, Request::Query(vec![query]));
+    match t.outcome(to) {
+        Ok(Reply::Query(reply)) => Some(the_only(&reply).as_str().unwrap().to_owned()),
+        Ok(other) => panic!("{other:?}"),
+        Err(failure) => {
+            assert_eq!(failure.status, Status::ERR_NOT_FOUND);
+            None
+        }
+    }
+}
+
+#[test]
+fn what_a_process_says_of_its_programming_model_is_found_by_queries() {
+    let mut t = Harness::new([]);
+    t.job("job", "0-1");
+    let plain = t.connect(&proc("job", 1));
+    let hello = |model: &str| {
+        let mut hello = Hello::new(Identity::Client(proc("job", 0)), Pid(7));
+        hello.directives = Directives::new()
+            .with(&keys::PROGRAMMING_MODEL, model)
+            .with(&keys::MODEL_LIBRARY_NAME, "Open MPI")
+            .with(&keys::TIMEOUT, 3);
+        hello
+    };
+    let peer_cred = |pid| PeerCred { uid: USER.0, gid: Some(USER.1), pid: Some(pid) };
+    t.feed(Input::Hello { conn: ConnId(100), peer: peer_cred(70), hello: hello("MPI") });
+    assert!(matches!(t.next(), Command::Accept { .. }));
+    let peer = Peer { conn: ConnId(100), proc: proc("job", 0) };
+    let of = |rank| Some(proc("job", rank));
+    assert_eq!(model_of(&mut t, &peer, &keys::PROGRAMMING_MODEL, None).as_deref(), Some("MPI"));
+    assert_eq!(model_of(&mut t, &plain, &keys::PROGRAMMING_MODEL, of(0)).as_deref(), Some("MPI"));
+    assert_eq!(model_of(&mut t, &plain, &keys::MODEL_LIBRARY_NAME, of(0)).as_deref(), Some("Open MPI"));
+    assert_eq!(model_of(&mut t, &plain, &keys::MODEL_LIBRARY_VERSION, of(0)), None);
+    assert_eq!(model_of(&mut t, &plain, &keys::PROGRAMMING_MODEL, None), None);
+    assert_eq!(model_of(&mut t, &peer, &keys::PROGRAMMING_MODEL, of(1)), None);
+    // another library of the same process says it of its own, and one that says nothing changes nothing
+    t.feed(Input::Hello { conn: ConnId(101), peer: peer_cred(70), hello: hello("OpenSHMEM") });
+    assert!(matches!(t.next(), Command::Accept { .. }));
+    let third = t.connect(&proc("job", 0));
+    assert_eq!(model_of(&mut t, &plain, &keys::PROGRAMMING_MODEL, of(0)).as_deref(), Some("OpenSHMEM"));
+    t.lose(&third);
+    t.finish();
+}
+
+#[test]
+fn what_a_process_says_of_its_programming_model_is_bounded() {
+    let mut t = Harness::new([]);
+    t.job("job", "0");
+    for (length, fits) in [(5000, false), (3000, true)] {
+        let mut hello = Hello::new(Identity::Client(proc("job", 0)), Pid(7));
+        hello.directives = Directives::new().with(&keys::PROGRAMMING_MODEL, "m".repeat(length));
+        let peer = PeerCred { uid: USER.0, gid: Some(USER.1), pid: Some(70) };
+        t.feed(Input::Hello { conn: ConnId(100), peer, hello });
+        match t.next() {
+            Command::Accept { .. } => assert!(fits),
+            Command::Refuse { failure, .. } => {
+                assert!(!fits && failure.status == Status::ERR_OUT_OF_RESOURCE, "{failure}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
     t.finish();
 }

@@ -262,10 +262,12 @@ fn the_record_is_for_the_servers_user_and_for_root() {
     let mut t = Harness::new([Upcall::ToolConnected, Upcall::Query]);
     let query = || Request::Query(vec![Query::new(&RECORD)]);
     for (uid, may) in [(USER.0, true), (0, true), (USER.0 + 1, false)] {
+        let before = t.engine.cx.stats.connections;
         let conn = t.hello_as(Identity::Tool(None), (uid, 1));
         let (upcall, ..) = t.upcall();
         t.answer(upcall, Ok(Answer::Identity(proc("tool", uid))));
         t.drain();
+        assert_eq!(t.engine.cx.stats.connections, before + 1);
         // the host is not asked
         let to = t.ask_on(conn, query());
         if may {

@@ -35,7 +35,7 @@ fn reg_01_a_namespace_without_local_processes_may_be_registered() {
 }
 
 #[test]
-fn reg_02_reg_22_the_number_of_local_processes_must_fit_the_map() {
+fn reg_02_reg_22a_the_number_of_local_processes_must_fit_the_map() {
     let mut t = Harness::new([]);
     let infos = || spec("job", "0-1;2-3").into_infos();
     for wrong in [0, 1, 3, 4] {
@@ -127,7 +127,7 @@ fn reg_09_a_registration_that_makes_no_sense_changes_nothing() {
 }
 
 #[test]
-fn reg_11_cli_08_a_deregistered_namespace_leaves_nothing() {
+fn reg_11_cli_08b_a_deregistered_namespace_leaves_nothing() {
     let mut t = Harness::new([Upcall::ClientConnected, Upcall::ClientFinalized, Upcall::ClientLost]);
     t.job("job", "0-2");
     let peer = t.connect(&proc("job", 0));
@@ -207,10 +207,10 @@ fn cli_01_setup_fork_can_ask_whether_a_process_is_registered() {
     let mut t = Harness::new([]);
     t.register(spec("job", "0-1"), None);
     t.register_client(&proc("job", 0));
-    assert!(t.called(HostCall::VariablesOf(proc("job", 0))).is_ok());
-    let result = t.called(HostCall::VariablesOf(proc("job", 1)));
+    assert!(t.called(HostCall::EnvChangesOf(proc("job", 0))).is_ok());
+    let result = t.called(HostCall::EnvChangesOf(proc("job", 1)));
     refused(result, Status::ERR_NOT_FOUND);
-    let result = t.called(HostCall::VariablesOf(proc("other", 0)));
+    let result = t.called(HostCall::EnvChangesOf(proc("other", 0)));
     refused(result, Status::ERR_INVALID_NAMESPACE);
     let result = t.called(HostCall::JobData(nspace("other")));
     refused(result, Status::ERR_INVALID_NAMESPACE);
@@ -218,7 +218,7 @@ fn cli_01_setup_fork_can_ask_whether_a_process_is_registered() {
 }
 
 #[test]
-fn cli_08_a_deregistered_client_leaves_nothing() {
+fn cli_08a_a_deregistered_client_leaves_nothing() {
     let mut t = Harness::new([Upcall::ClientLost]);
     t.job("job", "0-1");
     let (a, b) = (t.connect(&proc("job", 0)), t.connect(&proc("job", 1)));
@@ -235,7 +235,7 @@ fn cli_08_a_deregistered_client_leaves_nothing() {
 }
 
 #[test]
-fn cli_08_a_client_deregistered_while_the_host_decides_is_closed() {
+fn cli_08a_a_client_deregistered_while_the_host_decides_is_closed() {
     let mut t = Harness::new([Upcall::ClientConnected]);
     t.job("job", "0");
     let conn = t.hello(&proc("job", 0));
@@ -247,7 +247,7 @@ fn cli_08_a_client_deregistered_while_the_host_decides_is_closed() {
 }
 
 #[test]
-fn cli_08_who_is_not_registered_cannot_be_deregistered_and_keeps_its_data() {
+fn cli_08a_who_is_not_registered_cannot_be_deregistered_and_keeps_its_data() {
     let (mut t, a, b) = Harness::two_nodes([Upcall::Fence]);
     let calls = [&a, &b].map(|peer| t.ask(peer, fence_all().with(&keys::COLLECT_DATA, true)));
     let (id, ..) = t.upcall();
@@ -329,7 +329,7 @@ fn set_03_a_namespace_known_through_a_client_alone_cannot_be_set_up() {
     refused(early, Status::ERR_INVALID_NAMESPACE);
     t.register(spec("job", "0"), None);
     assert!(t.called(set_up()).is_ok());
-    let variables = t.called(HostCall::VariablesOf(proc("job", 0)));
-    assert!(matches!(variables, Ok(CallValue::Variables(held)) if held.len() == 1));
+    let variables = t.called(HostCall::EnvChangesOf(proc("job", 0)));
+    assert!(matches!(variables, Ok(CallValue::EnvChanges(held)) if held.len() == 1));
     t.finish();
 }

@@ -72,7 +72,7 @@ fn res_07_res_08_nothing_to_be_found_is_an_empty_success() {
 }
 
 #[test]
-fn res_09_res_10_the_list_of_peers_is_what_the_host_gave_or_an_error() {
+fn res_09a_res_10_the_list_of_peers_is_what_the_host_gave_or_an_error() {
     let (mut t, peer) = three_jobs();
     let to = t.ask(&peer, peers_on(Some("n0"), Some("lists")));
     are(&mut t, to, &[("lists", 5), ("lists", 7)]);

@@ -38,15 +38,31 @@ impl Harness {
     /// How many variables rank 0 gets.
     #[track_caller]
     fn variables(&mut self) -> usize {
-        match self.called(HostCall::VariablesOf(proc("job", 0))) {
-            Ok(CallValue::Variables(held)) => held.len(),
+        match self.called(HostCall::EnvChangesOf(proc("job", 0))) {
+            Ok(CallValue::EnvChanges(held)) => held.len(),
             other => panic!("expected variables, not {other:?}"),
         }
     }
 }
 
 #[test]
-fn reg_10_resources_add_to_and_replace_those_that_came_before() {
+fn gen_19c_resources_and_inventories_of_another_type_are_refused_whole() {
+    let mut t = Harness::new([]);
+    t.job("job", "0");
+    let wrong = || Info::dynamic(keys::RM_NAME.key_name(), 7u32);
+    let resources = vec![Info::new(&keys::CLUSTER_ID, "c1"), wrong()];
+    let refused = t.called(HostCall::RegisterResources(resources)).unwrap_err();
+    assert_eq!(refused.status, Status::ERR_BAD_PARAM);
+    assert!(refused.message.contains("pmix.rm.name: value is UINT32, not STRING"), "{refused}");
+    let node =
+        Info::new(&keys::NODE_INFO_ARRAY, DataArray::Info(vec![Info::new(&keys::HOSTNAME, NODE), wrong()]));
+    assert_eq!(t.called(HostCall::DeliverInventory(vec![node])).unwrap_err().status, Status::ERR_BAD_PARAM);
+    assert_eq!(t.job_data("job").lookup(keys::CLUSTER_ID.name(), &Target::Job), None);
+    t.finish();
+}
+
+#[test]
+fn reg_10a_resources_add_to_and_replace_those_that_came_before() {
     let mut t = Harness::new([]);
     t.job("job", "0");
     let (first, second) = (Info::new(&keys::CLUSTER_ID, "c1"), Info::new(&keys::RM_NAME, "rm"));
@@ -83,7 +99,7 @@ fn set_03_of_a_set_up_that_is_refused_nothing_stays() {
 }
 
 #[test]
-fn set_05_an_inventory_is_known_in_the_jobs_on_its_node_only() {
+fn set_05b_an_inventory_is_known_in_the_jobs_on_its_node_only() {
     let mut t = Harness::new([]);
     t.job("small", "0");
     t.delivers_inventory(inventory("n1", [4]));
@@ -98,7 +114,7 @@ fn set_05_an_inventory_is_known_in_the_jobs_on_its_node_only() {
 }
 
 #[test]
-fn set_05_of_a_key_that_comes_twice_in_one_delivery_the_last_holds() {
+fn set_05c_of_a_key_that_comes_twice_in_one_delivery_the_last_holds() {
     let mut t = Harness::new([]);
     t.job("job", "0");
     t.delivers_inventory(inventory("n0", [1, 2]));

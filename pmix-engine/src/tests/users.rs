@@ -2,7 +2,8 @@
 
 use pmix_types::job::JobSpec;
 use pmix_types::message::{
-    Connect, GroupConstruct, GroupInvite, Identity, Monitor, Push, Reply, Request, ResolvePeers, Spawn,
+    Connect, Failure, GroupConstruct, GroupInvite, Identity, Monitor, Push, Reply, Request, ResolvePeers,
+    Spawn,
 };
 use pmix_types::why::{LOOKS, ProcLook};
 use pmix_types::{
@@ -315,7 +316,7 @@ fn evt_13_what_is_kept_of_a_user_is_kept_for_that_user() {
 }
 
 #[test]
-fn mon_01_alarms_say_no_more_than_their_process_may() {
+fn mon_01a_alarms_say_no_more_than_their_process_may() {
     let mut s = Scene::new([Upcall::NotifyEvent]);
     for peer in [&s.alice, &s.again, &s.bob] {
         register(&mut s.t, peer, vec![]);
@@ -408,4 +409,46 @@ fn jct_03_files_are_removed_with_the_rights_of_their_user_or_not_at_all() {
         t.drain();
         t.finish();
     }
+}
+
+#[test]
+fn qry_12_grp_12_groups_are_shown_with_their_members_to_those_who_may_see_one_of_them() {
+    let Scene { mut t, alice, again, bob, root } = Scene::new([]);
+    for (id, peer) in [("one", &alice), ("two", &bob)] {
+        let procs = vec![peer.proc.clone()];
+        let to = t.ask(peer, Request::GroupConstruct(GroupConstruct::new(nspace(id), procs)));
+        t.ok(to);
+    }
+    let names = |names: &[&str]| {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        Some(Value::from(DataArray::String(names)))
+    };
+    for (asker, shown) in
+        [(&alice, &["one"][..]), (&again, &["one"]), (&bob, &["two"]), (&root, &["one", "two"])]
+    {
+        let number = text(&mut t, asker, Query::new(&keys::QUERY_NUM_GROUPS));
+        assert_eq!(number, Some(Value::Size(shown.len() as u64)));
+        assert_eq!(text(&mut t, asker, Query::new(&keys::QUERY_GROUP_NAMES)), names(shown));
+        for (id, peer) in [("one", &alice), ("two", &bob)] {
+            let query = Query::new(&keys::QUERY_GROUP_MEMBERSHIP).qualifier(&keys::GROUP_ID, id);
+            let members = Value::from(DataArray::Proc(vec![peer.proc.clone()]));
+            assert_eq!(text(&mut t, asker, query), shown.contains(&id).then_some(members), "{id}");
+        }
+    }
+    let unknown = Query::new(&keys::QUERY_GROUP_MEMBERSHIP).qualifier(&keys::GROUP_ID, "three");
+    let to = t.ask(&root, Request::Query(vec![unknown]));
+    t.fails(to, Status::ERR_NOT_FOUND);
+    t.finish();
+}
+
+#[test]
+fn a_namespace_that_is_known_to_have_no_user_is_no_other_users() {
+    let Scene { mut t, alice, .. } = Scene::new([Upcall::Connect]);
+    t.register(spec("nobodys", ";0"), None);
+    let to = t.ask(&alice, Request::Connect(Connect::new(vec![alice.proc.clone(), all_of("nobodys")])));
+    let (upcall, _, request) = t.upcall();
+    assert!(matches!(request, UpcallRequest::Connect(_)));
+    t.answer(upcall, Err(Failure::new(Status::ERR_TIMEOUT, "nobody else has come")));
+    t.fails(to, Status::ERR_TIMEOUT);
+    t.finish();
 }

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use pmix_types::message::{Failure, Identity, Lookup, Publish, QueryReply, Reply, Request, Spawn};
-use pmix_types::why::{ProcSet, WAITS, Wait};
-use pmix_types::{App, Info, Query, Scope, Status, keys};
+use pmix_types::why::{Activity, ProcSet, WAITS, Wait};
+use pmix_types::{App, Info, Pid, Query, Scope, Status, keys};
 
 use super::super::upcall::Upcall;
 use super::super::{Answer, CallValue, HostCall};
 use super::harness::*;
 use super::query::answered;
+use super::query_host::measure;
 
 fn set(text: &[(&str, &str)]) -> ProcSet {
     let mut procs = ProcSet::new();
@@ -167,6 +168,35 @@ fn a_query_for_waits_names_what_its_user_may_see() {
 }
 
 #[test]
+fn whoever_enters_a_fence_while_the_kernel_is_asked_about_it_completes_it() {
+    let mut t = Harness::new([]);
+    t.job("job", "0,1");
+    let a = t.connect(&proc("job", 0));
+    let b = t.connect(&proc("job", 1));
+    let first = t.ask(&a, fence_all().with(&keys::TIMEOUT, 3));
+    t.pass(3);
+    let (id, looks) = measure(&mut t);
+    let second = t.ask(&b, fence_all());
+    t.ok(first);
+    t.ok(second);
+    t.answer(id, Ok(Answer::Looks(looks)));
+    t.quiet();
+
+    // a process whose pid is another by then is not described by what the kernel says of the former one
+    let first = t.ask(&a, fence_all().with(&keys::TIMEOUT, 3));
+    t.pass(3);
+    let (id, mut looks) = measure(&mut t);
+    looks[0].activity = Activity::Stopped;
+    looks[0].pid = Pid(1);
+    t.answer(id, Ok(Answer::Looks(looks)));
+    let failure = t.outcome(first).unwrap_err();
+    assert!(!failure.message.contains("stopped"), "{failure}");
+    let second = t.ask(&b, fence_all());
+    t.fails(second, Status::ERR_TIMEOUT);
+    t.finish();
+}
+
+#[test]
 fn a_fence_that_times_out_tells_the_pids_of_those_it_waited_for() {
     let mut t = Harness::new([]);
     t.job("job", "0-3");
@@ -176,10 +206,17 @@ fn a_fence_that_times_out_tells_the_pids_of_those_it_waited_for() {
     let started = HostCall::ClientStarted { proc: proc("job", 2), pid: 4711 };
     assert_same(&t.called(started), &Ok::<_, Failure>(CallValue::Done));
     let to = t.ask(&a, fence_all().with(&keys::TIMEOUT, 3));
-    t.advance(3);
+    t.pass(3);
+    let (id, mut looks) = measure(&mut t);
+    assert_eq!(looks.iter().map(|look| look.pid.0).collect::<Vec<_>>(), [i32::try_from(pid).unwrap(), 4711]);
+    looks[0].activity = Activity::Sleeps;
+    looks[0].syscall = Some("futex".to_owned());
+    looks[1].activity = Activity::Stopped;
+    t.answer(id, Ok(Answer::Looks(looks)));
     let failure = t.outcome(to).unwrap_err();
     let expected = format!(
-        "fence timed out waiting for job:1-3 on n0 (1 is pid {pid}; 2 is pid 4711, has not connected; 3 has not connected)"
+        "fence timed out waiting for job:1-3 on n0 (1 is pid {pid}, sleeps in futex; 2 is pid 4711, has not connected, is \
+         stopped (SIGSTOP or a terminal stop); 3 has not connected)"
     );
     assert_eq!((failure.status, failure.message), (Status::ERR_TIMEOUT, expected));
 

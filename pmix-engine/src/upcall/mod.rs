@@ -176,6 +176,11 @@ macro_rules! for_each_upcall {
                     "PMIx_Group_destruct", "PMIx_Group_destruct_nb",
                 ],
             }
+            Bootstrap bootstrap(BootstrapRequest) -> Bootstrapped {
+                "groups made by bootstrap", c: [],
+                attributes: own, directives: directives, passed_up: no,
+                serves: [],
+            }
             Fabric fabric(Fabric) -> Infos {
                 "fabric", c: ["fabric"],
                 attributes: PASSED_UP, directives: directives, passed_up: Info,
@@ -337,6 +342,16 @@ requests! {
         /// Job-level data of the members' namespaces, for the other servers; empty for a destruct.
         jobs: Bytes,
     }
+    /// A process enters the construct of a group whose members it does not know (GRP-02): the caller, who leads it with
+    /// others or is added by them.
+    BootstrapRequest {
+        /// Name of the group.
+        group: String,
+        /// How many lead it, as this leader says; `None` for a process that leaders add.
+        leaders: Option<u64>,
+        /// Those whom this leader adds; rank `WILDCARD` for all of a namespace whose size the server does not know.
+        added: Vec<ProcId>,
+    }
 }
 
 /// A tool subscribes to output of processes, or ends its subscription (IOF-01).
@@ -397,6 +412,26 @@ pub struct Grouped {
     pub data: Bytes,
     /// Job-level data of the members' namespaces, concatenated.
     pub jobs: Bytes,
+}
+
+/// Who makes a group by bootstrap (GRP-02): the same for all who do.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Bootstrapped {
+    /// The leaders.
+    pub leaders: Vec<ProcId>,
+    /// The members in the order of their ranks in the group, leaders included, each of them once; rank `WILDCARD` for all
+    /// of a namespace.
+    pub members: Vec<ProcId>,
+    /// What one of the leaders has asked for holds for all: directives of their requests.
+    pub directives: Directives,
+}
+
+impl Bootstrapped {
+    /// A group of these, of which some lead.
+    pub fn new(leaders: Vec<ProcId>, members: Vec<ProcId>) -> Self {
+        Self { leaders, members, directives: Directives::new() }
+    }
 }
 
 /// The answer to queries: the results, and whether everything was found (QRY-03).
@@ -464,6 +499,7 @@ answers! {
     Spawned(Nspace),
     Connected(Connected),
     Grouped(Grouped),
+    Bootstrapped(Bootstrapped),
     Info(Infos),
     Credential(Credential),
 }

@@ -12,6 +12,7 @@ use pmix_types::message::Failure;
 use pmix_types::{DataArray, DataType, Directives, Key, ProcId, Status, keys};
 use tokio::time::Instant;
 
+use super::bootstrap::Bootstraps;
 use super::rounds::Rounds;
 use crate::ExchangeError;
 use crate::internode::{
@@ -20,6 +21,10 @@ use crate::internode::{
 
 /// An operation that takes longer may be waiting for a participant that never comes.
 const LONG: Duration = Duration::from_millis(500);
+
+/// By each of these a group is made without members that have ended.
+const LENIENT: [&Key<bool>; 3] =
+    [&keys::GROUP_OPTIONAL, &keys::GROUP_NOTIFY_TERMINATION, &keys::GROUP_FT_COLLECTIVE];
 
 /// Removed from the Standard, still understood: whether an algorithm must be used (FEN-18).
 const COLLECTIVE_ALGO_REQD: Key<bool> = Key::new("pmix.calreqd", DataType::BOOL);
@@ -36,6 +41,7 @@ pub(super) struct State {
     pub(super) sets: AtomicU32,
     /// Numbers for groups that were proposed here.
     pub(super) contexts: AtomicU64,
+    pub(super) bootstraps: Bootstraps,
 }
 
 /// This node's part of an operation of several nodes.
@@ -53,7 +59,8 @@ pub(super) struct Gathering {
 impl Collectives {
     pub(crate) fn new(site: Arc<Site>) -> Self {
         let (sets, contexts) = (AtomicU32::new(0), AtomicU64::new(0));
-        Self(Arc::new(State { rounds: Rounds::new(site.clone()), site, sets, contexts }))
+        let (rounds, bootstraps) = (Rounds::new(site.clone()), Bootstraps::default());
+        Self(Arc::new(State { rounds, site, sets, contexts, bootstraps }))
     }
 
     pub(crate) async fn fence(&self, cx: &UpcallContext, req: FenceRequest) -> HostResult<Bytes> {
@@ -75,7 +82,7 @@ impl Collectives {
         let is_optional = match group {
             None => directives.flag(&keys::CONNECT_OPTIONAL)?,
             Some(_) => {
-                directives.flag(&keys::GROUP_OPTIONAL)? || directives.flag(&keys::GROUP_NOTIFY_TERMINATION)?
+                LENIENT.iter().try_fold(false, |any, key| Ok::<_, HostError>(any || directives.flag(key)?))?
             }
         };
         let id = match group {

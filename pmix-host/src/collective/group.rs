@@ -124,7 +124,7 @@ fn one_by_one(procs: &[ProcId], jobs: &Jobs) -> Vec<ProcId> {
 }
 
 /// The processes in their order, all of a namespace where a wildcard stands for them.
-fn in_order(procs: Vec<ProcId>, jobs: &Jobs) -> Vec<ProcId> {
+pub(super) fn in_order(procs: Vec<ProcId>, jobs: &Jobs) -> Vec<ProcId> {
     let mut met = BTreeSet::new();
     let spelled = |proc: ProcId| {
         let all = proc.rank.is_wildcard().then(|| jobs.get(&proc.nspace)?.all_ranks()).flatten();

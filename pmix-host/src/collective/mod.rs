@@ -1,5 +1,7 @@
 //! Operations over several nodes: fence, connect, disconnect, and the construction and destruction of groups.
 
+mod bootstrap;
+mod callers;
 mod connect;
 mod gather;
 mod group;

@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 use pmix_proto::{ClientBody, ServerBody, host, v1};
-use pmix_types::message::{Failure, Reply, Request};
-use pmix_types::{Nspace, Persistence, ProcId, Status};
+use pmix_server::host::{BootstrapRequest, Bootstrapped};
+use pmix_types::message::{Failure, GroupConstruct, Reply, Request};
+use pmix_types::{DataArray, Info, Nspace, Persistence, ProcId, Status, keys};
 
 use super::operation::{Awaited, Operation};
 use crate::store::{Ended, Requester};
@@ -27,6 +28,10 @@ pub(crate) enum PeerRequest {
     GiveUp(u64),
     /// An operation that this node has not entered.
     Awaited(Awaited),
+    /// What a process says that makes a group by bootstrap, with a ticket of its node.
+    Bootstrap { caller: User, call: BootstrapRequest, ticket: u64 },
+    /// Nobody waits any more for the reply to the bootstrap with this ticket.
+    BootstrapGivenUp(u64),
 }
 
 /// The reply to it.
@@ -34,6 +39,8 @@ pub(crate) enum PeerRequest {
 pub(crate) enum PeerReply {
     Blob(Bytes),
     Reply(Reply),
+    /// Of the group with this id.
+    Bootstrapped(Nspace, Bootstrapped),
 }
 
 /// What a node gives to an operation of several.
@@ -73,7 +80,7 @@ impl PeerReply {
     pub(crate) fn into_blob(self) -> Result<Bytes, Failure> {
         match self {
             Self::Blob(blob) => Ok(blob),
-            Self::Reply(_) => Err(unreadable("reply")),
+            Self::Reply(_) | Self::Bootstrapped(..) => Err(unreadable("reply")),
         }
     }
 
@@ -82,7 +89,7 @@ impl PeerReply {
     pub(crate) fn into_reply(self) -> Result<Reply, Failure> {
         match self {
             Self::Reply(reply) => Ok(reply),
-            Self::Blob(_) => Err(unreadable("reply")),
+            Self::Blob(_) | Self::Bootstrapped(..) => Err(unreadable("reply")),
         }
     }
 }
@@ -106,6 +113,11 @@ pub(crate) fn encode_request(request: &PeerRequest) -> Bytes {
             let request = operation.to_request().ok().as_ref().map(Into::into);
             (None, Content::Awaited(v1::Awaited { request, nodes: nodes.clone(), round: *round }))
         }
+        PeerRequest::Bootstrap { caller, call, ticket } => {
+            let request = bootstrap_form(call).as_ref().map(Into::into);
+            (Some(caller), Content::Bootstrap(v1::Bootstrap { request, ticket: *ticket }))
+        }
+        PeerRequest::BootstrapGivenUp(ticket) => (None, Content::BootstrapGivenUp(*ticket)),
     };
     let message = v1::HostRequest {
         version: VERSION,
@@ -146,6 +158,10 @@ fn read_request(from: &str, form: v1::HostRequest) -> Option<PeerRequest> {
             let operation = Operation::of_request(&request_in(request)?).ok()?;
             PeerRequest::Awaited(Awaited { operation, nodes, round })
         }
+        Content::Bootstrap(v1::Bootstrap { request, ticket }) => {
+            PeerRequest::Bootstrap { caller: user()?, call: bootstrap_in(request_in(request)?)?, ticket }
+        }
+        Content::BootstrapGivenUp(ticket) => PeerRequest::BootstrapGivenUp(ticket),
     })
 }
 
@@ -154,6 +170,48 @@ fn request_in(body: Option<v1::ClientBody>) -> Option<Request> {
         ClientBody::Request(request) => Some(request),
         _ => None,
     }
+}
+
+/// What a process calls that makes a group by bootstrap; `None` without a valid id.
+fn bootstrap_form(call: &BootstrapRequest) -> Option<Request> {
+    let BootstrapRequest { group, leaders, added, directives, .. } = call;
+    let mut construct = GroupConstruct::new(Nspace::new(group).ok()?, Vec::new());
+    construct.directives = directives.clone();
+    construct.directives.extend(leaders.map(|leaders| Info::new(&keys::GROUP_BOOTSTRAP, leaders)));
+    if !added.is_empty() {
+        construct.directives.push(Info::new(&keys::GROUP_ADD_MEMBERS, DataArray::Proc(added.clone())));
+    }
+    Some(Request::GroupConstruct(construct))
+}
+
+fn bootstrap_in(request: Request) -> Option<BootstrapRequest> {
+    let Request::GroupConstruct(GroupConstruct { group, mut directives, .. }) = request else { return None };
+    let leaders = directives.take(&keys::GROUP_BOOTSTRAP).ok()?;
+    let added = match directives.take(&keys::GROUP_ADD_MEMBERS).ok()? {
+        None => Vec::new(),
+        Some(DataArray::Proc(procs)) => procs,
+        Some(_) => return None,
+    };
+    directives.remove(&keys::GROUP_BOOTSTRAP);
+    directives.remove(&keys::GROUP_ADD_MEMBERS);
+    Some(BootstrapRequest::new(group.to_string(), leaders, added).with_directives(directives))
+}
+
+fn bootstrapped_form(group: &Nspace, found: &Bootstrapped) -> v1::Bootstrapped {
+    let Bootstrapped { leaders, members, directives, .. } = found;
+    let mut construct = GroupConstruct::new(group.clone(), members.clone());
+    construct.directives = directives.clone();
+    let construct = Some((&Request::GroupConstruct(construct)).into());
+    v1::Bootstrapped { leaders: leaders.iter().map(Into::into).collect(), construct }
+}
+
+fn bootstrapped_in(form: v1::Bootstrapped) -> Option<(Nspace, Bootstrapped)> {
+    let Request::GroupConstruct(construct) = request_in(form.construct)? else { return None };
+    let GroupConstruct { group, procs, directives, .. } = construct;
+    let leaders = form.leaders.into_iter().map(|proc| proc.try_into().ok()).collect::<Option<_>>()?;
+    let mut found = Bootstrapped::new(leaders, procs);
+    found.directives = directives;
+    Some((group, found))
 }
 
 fn encode_ended(ended: &Ended) -> v1::Over {
@@ -188,6 +246,7 @@ pub(crate) fn encode_reply(reply: &Result<PeerReply, Failure>) -> Bytes {
     let content = match reply {
         Ok(PeerReply::Blob(blob)) => Content::Blob(blob.clone()),
         Ok(PeerReply::Reply(reply)) => Content::Body(reply.into()),
+        Ok(PeerReply::Bootstrapped(group, found)) => Content::Bootstrapped(bootstrapped_form(group, found)),
         Err(failure) => Content::Body(failure.into()),
     };
     host::encode_reply(&v1::HostReply { version: VERSION, content: Some(content) })
@@ -200,6 +259,10 @@ pub(crate) fn decode_reply(bytes: Bytes) -> Result<PeerReply, Failure> {
     check_version(form.version)?;
     match form.content.ok_or_else(|| unreadable("reply"))? {
         Content::Blob(blob) => Ok(PeerReply::Blob(blob)),
+        Content::Bootstrapped(found) => {
+            let read = bootstrapped_in(found).ok_or_else(|| unreadable("reply"))?;
+            Ok(PeerReply::Bootstrapped(read.0, read.1))
+        }
         Content::Body(body) => match ServerBody::try_from(body) {
             Ok(ServerBody::Reply(reply)) => Ok(PeerReply::Reply(reply)),
             Ok(ServerBody::Failure(failure)) => Err(failure),
@@ -290,6 +353,30 @@ mod tests {
             Err(failure),
         ] {
             assert_eq!(decode_part(encode_part(part.clone())), part);
+        }
+    }
+
+    #[test]
+    fn a_bootstrap_and_its_reply_arrive_as_they_were_sent() {
+        let directives = pmix_types::Directives::new().with(&keys::GROUP_OPTIONAL, true);
+        let caller = User::new(proc(1), 7, Some(8));
+        for (leaders, added) in [(Some(2), vec![proc(3), proc(0)]), (Some(1), vec![]), (None, vec![])] {
+            let call = BootstrapRequest::new("g".into(), leaders, added).with_directives(directives.clone());
+            let sent = PeerRequest::Bootstrap { caller: caller.clone(), call: call.clone(), ticket: 9 };
+            match decode_request("n1", encode_request(&sent)).unwrap() {
+                PeerRequest::Bootstrap { caller: by, call: read, ticket } => {
+                    assert_eq!((by, read, ticket), (caller.clone(), call, 9));
+                }
+                other => panic!("another request: {other:?}"),
+            }
+        }
+        let mut found = Bootstrapped::new(vec![proc(1)], vec![proc(1), proc(0)]);
+        found.directives = directives;
+        let group: Nspace = "g".parse().unwrap();
+        let sent = PeerReply::Bootstrapped(group.clone(), found.clone());
+        match decode_reply(encode_reply(&Ok(sent))).unwrap() {
+            PeerReply::Bootstrapped(of, read) => assert_eq!((of, read), (group, found)),
+            other => panic!("another reply: {other:?}"),
         }
     }
 

@@ -8,10 +8,12 @@ use pmix_server::host::HostResult;
 use super::node::{Node, Nodes};
 use super::table::JobTable;
 use crate::Launcher;
+use crate::allocations::Allocations;
 
 pub(crate) struct Cluster {
     pub(crate) launcher: Arc<dyn Launcher>,
     pub(crate) table: Arc<JobTable>,
+    pub(crate) allocations: Arc<Allocations>,
     /// Jobs that processes have started.
     spawned: AtomicU32,
     /// Jobs that were started.
@@ -23,6 +25,7 @@ pub(crate) struct Cluster {
 impl Cluster {
     pub(crate) fn new(launcher: Arc<dyn Launcher>) -> Self {
         Self {
+            allocations: Arc::new(Allocations::new(launcher.clone())),
             launcher,
             table: Arc::default(),
             spawned: AtomicU32::new(0),

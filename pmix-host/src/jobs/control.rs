@@ -25,6 +25,8 @@ pub(crate) enum Control {
         /// Processes that had ended by then, although their ends may not be reported yet.
         dead: Vec<Rank>,
     },
+    /// The allocation in which it runs has ended.
+    TimeOver,
     /// From its owner, or from that of its parent.
     Order {
         act: Act,

@@ -7,12 +7,11 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use pmix_server::Account;
 use pmix_server::host::HostResult;
-use pmix_types::job::JobSpec;
-use pmix_types::{Directives, Event, IofChannels, Nspace, ProcId};
+use pmix_types::{Directives, Event, Info, IofChannels, Nspace, ProcId};
 
 use super::directories;
 use super::error::StartError;
-use super::node::{Node, ProcEnvironment};
+use super::node::{Node, NodeJob, ProcEnvironment};
 use super::record::RecordFiles;
 use crate::internode::Site;
 use crate::publish::Publishing;
@@ -47,12 +46,16 @@ impl Node for LocalNode {
     async fn register_job(
         &self,
         number: u32,
-        spec: JobSpec,
+        job: NodeJob,
         user: Option<&Account>,
     ) -> Result<(), StartError> {
         let server = self.site.server()?;
-        let spec = directories::make(server, number, spec, user).await?;
+        let spec = directories::make(server, number, job, user).await?;
         Ok(server.register_nspace(spec).await?)
+    }
+
+    async fn set_up_local(&self, nspace: &Nspace, needed: Vec<Info>) -> HostResult<()> {
+        Ok(self.site.server()?.setup_local_support(nspace, needed).await?)
     }
 
     async fn register_proc(&self, proc: &ProcId, uid: u32, gid: u32) -> Result<ProcEnvironment, StartError> {
@@ -61,7 +64,8 @@ impl Node for LocalNode {
         let environment = server.setup_fork(proc).await?;
         let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
         let defaults = environment.defaults().map(owned).collect();
-        Ok(ProcEnvironment { defaults, variables: environment.into_vec() })
+        let changes = environment.changes().to_vec();
+        Ok(ProcEnvironment { changes, defaults, variables: environment.into_vec() })
     }
 
     async fn work_dir(&self, number: u32, user: Option<&Account>) -> HostResult<String> {

@@ -1,12 +1,15 @@
 //! Jobs: where their processes go, how they are started and watched, and how they end.
 
 mod abort;
+mod bindings;
 mod cluster;
 mod control;
+mod daemons;
 mod directories;
-mod environment;
 mod error;
+mod launched_tools;
 mod local;
+mod neighbours;
 mod node;
 mod notices;
 mod outcome;
@@ -17,23 +20,25 @@ mod record;
 mod report;
 mod requests;
 mod running;
+mod setup;
 mod spawn;
 mod start;
 mod supervise;
 mod table;
 
-pub use self::environment::environment;
 pub use self::error::StartError;
 pub use self::record::Records;
-pub use self::report::{JobOutcome, JobReport, JobStart, OnFailure};
+pub use self::report::{JobOutcome, JobReport, JobStart, OnFailure, ProcBinding};
 pub use self::running::RunningJob;
+pub use pmix_types::environment;
 
 pub(crate) use self::cluster::Cluster;
 pub(crate) use self::control::{Act, Control};
 pub(crate) use self::local::LocalNode;
 pub(crate) use self::node::Node;
+pub(crate) use self::notices::for_procs;
 pub(crate) use self::record::RecordFiles;
 pub(crate) use self::start::Jobs;
 #[cfg(test)]
-pub(crate) use self::table::Forwarding;
+pub(crate) use self::table::{Forwarding, Hold};
 pub(crate) use self::table::{JobEntry, JobTable, Puller};

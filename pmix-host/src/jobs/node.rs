@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use pmix_server::Account;
 use pmix_server::host::HostResult;
 use pmix_types::job::JobSpec;
-use pmix_types::{Directives, Event, IofChannels, Nspace, ProcId};
+use pmix_types::{Directives, Event, Info, IofChannels, Nspace, ProcId};
 
 use super::error::StartError;
 
@@ -24,12 +24,11 @@ pub(crate) trait Node: Send + Sync {
     async fn knows(&self, nspace: &Nspace) -> bool;
 
     /// Registers the job with this number, and makes its directory, which belongs to the user.
-    async fn register_job(
-        &self,
-        number: u32,
-        spec: JobSpec,
-        user: Option<&Account>,
-    ) -> Result<(), StartError>;
+    async fn register_job(&self, number: u32, job: NodeJob, user: Option<&Account>)
+    -> Result<(), StartError>;
+
+    /// Sets up there what the job needs, before the first of its processes starts.
+    async fn set_up_local(&self, nspace: &Nspace, needed: Vec<Info>) -> HostResult<()>;
 
     /// Registers a process that is about to start there; returns how it finds its server.
     async fn register_proc(&self, proc: &ProcId, uid: u32, gid: u32) -> Result<ProcEnvironment, StartError>;
@@ -57,9 +56,21 @@ pub(crate) trait Node: Send + Sync {
     async fn deliver(&self, source: &ProcId, channels: IofChannels, data: bytes::Bytes, info: Directives);
 }
 
+/// A job as one of the nodes has it.
+#[derive(Debug)]
+pub(crate) struct NodeJob {
+    pub(crate) spec: JobSpec,
+    /// Its processes there.
+    pub(crate) here: Vec<ProcId>,
+    /// Its applications that start in the session's directory.
+    pub(crate) in_session: Vec<u32>,
+}
+
 /// Variables by which a process finds its server, and those that it may have otherwise.
 #[derive(Clone, Debug)]
 pub(crate) struct ProcEnvironment {
+    /// Directives that change what it has from its application.
+    pub(crate) changes: Vec<Info>,
     pub(crate) variables: Vec<(String, String)>,
     pub(crate) defaults: Vec<(String, String)>,
 }
@@ -105,14 +116,15 @@ impl Nodes {
         false
     }
 
+    /// Registers the job with each of them, as it is described there.
     pub(crate) async fn register_job(
         &self,
         number: u32,
-        spec: &JobSpec,
+        job: impl Fn(&str) -> NodeJob,
         user: Option<&Account>,
     ) -> Result<(), StartError> {
-        for node in self.0.values() {
-            node.register_job(number, spec.clone(), user).await?;
+        for (name, node) in &self.0 {
+            node.register_job(number, job(name), user).await?;
         }
         Ok(())
     }

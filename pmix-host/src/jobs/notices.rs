@@ -3,7 +3,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use pmix_types::{DataArray, DataRange, Directives, Event, Info, Nspace, ProcId, Status, Time, keys};
+use pmix_types::{DataArray, DataRange, Directives, Event, Info, Key, Nspace, ProcId, Status, Time, keys};
 
 use super::report::JobOutcome;
 use crate::ProcExit;
@@ -16,18 +16,93 @@ pub(crate) struct Notices {
     end: bool,
     /// No event is sent for a normal end.
     is_silent: bool,
+    procs: Ends,
+    /// What the host writes to its log.
+    log_start: bool,
+    log_end: bool,
+    log_procs: Ends,
+}
+
+/// Of which ends of processes somebody is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Ends {
+    #[default]
+    None,
+    Abnormal,
+    All,
+}
+
+impl Ends {
+    fn take(directives: &mut Directives, all: &Key<bool>, abnormal: &Key<bool>) -> HostResult<Self> {
+        let (all, abnormal) = (directives.take_flag(all)?, directives.take_flag(abnormal)?);
+        Ok(if all {
+            Self::All
+        } else if abnormal {
+            Self::Abnormal
+        } else {
+            Self::None
+        })
+    }
+
+    fn has(self, status: Status) -> bool {
+        self == Self::All || self == Self::Abnormal && !status.is_success()
+    }
 }
 
 impl Notices {
     pub(crate) fn take(directives: &mut Directives) -> HostResult<Self> {
         let start = directives.take_flag(&keys::NOTIFY_JOB_EVENTS)?;
         let end = directives.take_flag(&keys::NOTIFY_COMPLETION)? || start;
-        Ok(Self { start, end, is_silent: directives.take_flag(&keys::EVENT_SILENT_TERMINATION)? })
+        let log_start = directives.take_flag(&keys::LOG_JOB_EVENTS)?;
+        Ok(Self {
+            start,
+            end,
+            is_silent: directives.take_flag(&keys::EVENT_SILENT_TERMINATION)?,
+            procs: Ends::take(
+                directives,
+                &keys::NOTIFY_PROC_TERMINATION,
+                &keys::NOTIFY_PROC_ABNORMAL_TERMINATION,
+            )?,
+            log_start,
+            log_end: directives.take_flag(&keys::LOG_COMPLETION)? || log_start,
+            log_procs: Ends::take(
+                directives,
+                &keys::LOG_PROC_TERMINATION,
+                &keys::LOG_PROC_ABNORMAL_TERMINATION,
+            )?,
+        })
     }
 
     /// Whether the requester wants the start of the job.
     pub(crate) const fn of_start(self) -> bool {
         self.start
+    }
+
+    /// Whether the requester wants such an end of a process.
+    pub(crate) fn of_proc(self, status: Status) -> bool {
+        self.procs.has(status)
+    }
+
+    /// Writes to the host's log that the job has started, if that was requested.
+    pub(crate) fn log_start(self, nspace: &Nspace) {
+        if self.log_start {
+            tracing::info!(job = %nspace, "the job has started");
+        }
+    }
+
+    /// Writes to the host's log that a process has ended, if that was requested.
+    pub(crate) fn log_proc(self, proc: &ProcId, status: Status, exit: ProcExit) {
+        if self.log_procs.has(status) {
+            tracing::info!(%proc, %status, "the process has ended with {exit}");
+        }
+    }
+
+    /// Writes to the host's log that the job has ended, if that was requested.
+    pub(crate) fn log_end(self, nspace: &Nspace, outcome: &JobOutcome) {
+        if self.log_end {
+            let first = outcome.first_failure.as_ref().map(|(proc, exit)| format!("{proc} with {exit}"));
+            tracing::info!(job = %nspace, status = %outcome.status, first_failure = first, "the job has ended");
+        }
     }
 
     /// Whether the requester wants such an end of the job.
@@ -46,15 +121,16 @@ pub(crate) fn of_end(nspace: &Nspace, outcome: &JobOutcome) -> Event {
     with_end(of_whole_job(Status::EVENT_JOB_END, nspace), outcome)
 }
 
-/// The end of a process, normal or not: for tools that register for its code. It is not kept for late registrations.
-pub(crate) fn of_ended_proc(proc: ProcId, status: Status, exit: ProcExit) -> Event {
+/// The end of a process, normal or not: for tools that register for its code, and for whoever has asked for it. It is not
+/// kept for late registrations.
+pub(crate) fn of_ended_proc(proc: ProcId, status: Status, exit: ProcExit, asked: Option<ProcId>) -> Event {
     let event = Event::new(Status::EVENT_PROC_TERMINATED, ProcId::none())
         .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, proc))
         .with_info(Info::new(&keys::PROC_TERM_STATUS, status))
         .with_info(Info::new(&keys::EXIT_CODE, exit.shell_code()))
         .with_info(Info::new(&keys::EVENT_NON_DEFAULT, true))
         .with_info(Info::new(&keys::EVENT_DO_NOT_CACHE, true));
-    for_procs(event, Vec::new())
+    for_procs(event, asked.into_iter().collect())
 }
 
 fn of_whole_job(code: Status, nspace: &Nspace) -> Event {
@@ -131,6 +207,14 @@ mod tests {
         let all = none().with(&keys::NOTIFY_JOB_EVENTS, true);
         assert_eq!(counts(all.clone()), (true, [true, true]));
         assert_eq!(counts(all.with(&keys::EVENT_SILENT_TERMINATION, true)), (true, [false, true]));
+        for (key, ends) in [
+            (&keys::NOTIFY_PROC_TERMINATION, [true, true]),
+            (&keys::NOTIFY_PROC_ABNORMAL_TERMINATION, [false, true]),
+            (&keys::LOG_PROC_TERMINATION, [false, false]),
+        ] {
+            let told = told(none().with(key, true));
+            assert_eq!([Status::SUCCESS, Status::ERR_PROC_ABORTED].map(|status| told.of_proc(status)), ends);
+        }
     }
 
     #[test]

@@ -26,6 +26,9 @@ pub(super) async fn forward(
             nodes.insert(puller.node.clone());
             is_kept &= puller.copies;
         }
+        if nodes.is_empty() && job.forwarding.channels.intersects(channels) {
+            nodes.extend(job.forwarding.hold.node.clone());
+        }
     }
     for node in nodes.iter().filter_map(|node| to.get(node)) {
         let complete = data.is_empty().then(|| Info::new(&keys::IOF_COMPLETE, true));

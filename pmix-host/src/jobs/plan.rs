@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pmix_types::job::JobSpec;
-use pmix_types::{App, Nspace, ProcId, ProcInfo, ProcState, Rank, RankSet, Status, keys};
+use pmix_types::{
+    App, DataArray, Envar, Info, Nspace, ProcId, ProcInfo, ProcState, Rank, RankSet, Status, Value, keys,
+};
 
 use super::error::StartError;
 use super::node::Nodes;
@@ -22,6 +24,8 @@ pub(crate) struct Plan {
     pub(crate) ranks: Vec<(usize, usize)>,
     /// The apps that start in the session's directory.
     in_session_dir: Vec<bool>,
+    /// Of each app, where its processes alone are to wait for a debugger.
+    stops: Vec<Vec<Info>>,
 }
 
 /// A job that is about to start.
@@ -36,7 +40,7 @@ pub(crate) struct Starting<'a> {
 
 impl Plan {
     /// Puts the ranks on nodes in blocks, whose sizes differ by one at most: those of all applications that name the same
-    /// nodes as one. Files of hosts are read with the rights of the user.
+    /// nodes as one; or deals them to the nodes in turn. Files of hosts are read with the rights of the user.
     ///
     /// # Errors
     /// [`StartError`], with a status that says what is missing (SPN-06).
@@ -45,7 +49,7 @@ impl Plan {
         apps: &[AppRequest],
         added: &[Hosts],
         all: Vec<String>,
-        user: Option<&Account>,
+        (user, deals): (Option<&Account>, bool),
     ) -> Result<Self, StartError> {
         if all.is_empty() {
             return Err(StartError::Invalid(format!("{nspace}: the launcher has no node to start it on")));
@@ -79,15 +83,15 @@ impl Plan {
         for (nodes, members) in sharing {
             let (count, used) = (members.len(), nodes.len().min(members.len()));
             for (place, rank) in members.into_iter().enumerate() {
-                if let (Some((node, _)), Some(chosen)) =
-                    (ranks.get_mut(rank), nodes.get(place * used / count))
-                {
+                let turn = if deals { place % used } else { place * used / count };
+                if let (Some((node, _)), Some(chosen)) = (ranks.get_mut(rank), nodes.get(turn)) {
                     *node = *chosen;
                 }
             }
         }
         let in_session_dir = apps.iter().map(|wanted| wanted.in_session_dir).collect();
-        Ok(Self::without_idle_nodes(all, ranks, in_session_dir))
+        let stops = apps.iter().map(|wanted| wanted.stops.clone()).collect();
+        Ok(Self { stops, ..Self::without_idle_nodes(all, ranks, in_session_dir) })
     }
 
     fn without_idle_nodes(
@@ -101,15 +105,36 @@ impl Plan {
             *node = new_number.get(node).copied().unwrap_or_default();
         }
         let nodes = all.into_iter().enumerate().filter(|(node, _)| used.contains(node));
-        Self { nodes: nodes.map(|(_, name)| name).collect(), ranks, in_session_dir }
+        Self { nodes: nodes.map(|(_, name)| name).collect(), ranks, in_session_dir, stops: Vec::new() }
     }
 
     fn ids(&self) -> impl Iterator<Item = (Rank, usize, usize)> + '_ {
         (0..).map(Rank::from_raw).zip(&self.ranks).map(|(rank, (node, app))| (rank, *node, *app))
     }
 
+    /// The name of the node of each rank.
+    pub(crate) fn places(&self) -> Vec<String> {
+        let name = |(_, node, _): (Rank, usize, usize)| self.nodes.get(node).cloned().unwrap_or_default();
+        self.ids().map(name).collect()
+    }
+
+    /// The applications that start in the session's directory.
+    pub(crate) fn in_session(&self) -> Vec<u32> {
+        let apps = (0..).zip(&self.in_session_dir);
+        apps.filter(|(_, is_there)| **is_there).map(|(app, _)| app).collect()
+    }
+
     pub(crate) fn all_ranks(&self) -> BTreeSet<Rank> {
         self.ids().map(|(rank, ..)| rank).collect()
+    }
+
+    /// How many processes go to each node.
+    pub(crate) fn slots(&self) -> BTreeMap<String, u64> {
+        let mut slots = BTreeMap::new();
+        for node in self.ranks.iter().filter_map(|(node, _)| self.nodes.get(*node)) {
+            *slots.entry(node.clone()).or_default() += 1;
+        }
+        slots
     }
 
     pub(crate) fn table(&self, nspace: &Nspace) -> Vec<ProcInfo> {
@@ -122,21 +147,29 @@ impl Plan {
         self.ids().map(row).collect()
     }
 
-    pub(crate) fn spec(&self, nspace: &Nspace, parent: Option<&ProcId>) -> JobSpec {
+    /// A job that has its maps alone.
+    pub(crate) fn maps(&self, nspace: &Nspace) -> JobSpec {
         let mut on_node = vec![RankSet::new(); self.nodes.len()];
-        let mut of_app = BTreeMap::<usize, RankSet>::new();
-        for (rank, node, app) in self.ids() {
+        for (rank, node, _) in self.ids() {
             if let Some(ranks) = on_node.get_mut(node) {
                 ranks.insert(rank);
             }
-            of_app.entry(app).or_default().insert(rank);
         }
         let text = on_node.iter().map(RankSet::to_string).collect::<Vec<_>>().join(";");
+        let spec = JobSpec::new(nspace.clone());
+        // names and ranks fit: Plan::new has checked them
+        spec.clone().node_map(&self.nodes).and_then(|spec| spec.proc_map(&text)).unwrap_or(spec)
+    }
+
+    pub(crate) fn spec(&self, nspace: &Nspace, parent: Option<&ProcId>) -> JobSpec {
+        let mut of_app = BTreeMap::<usize, RankSet>::new();
+        for (rank, _, app) in self.ids() {
+            of_app.entry(app).or_default().insert(rank);
+        }
         // sizes fit: Plan::new has checked them
         let size = self.ranks.len() as u32;
-        let mut spec = JobSpec::new(nspace.clone());
-        spec = spec.clone().node_map(&self.nodes).and_then(|spec| spec.proc_map(&text)).unwrap_or(spec);
-        spec = spec
+        let mut spec = self
+            .maps(nspace)
             .info(&keys::JOBID, nspace.as_str())
             .info(&keys::JOB_SIZE, size)
             .info(&keys::JOB_NUM_APPS, of_app.len() as u32)
@@ -145,11 +178,21 @@ impl Plan {
         for (app, ranks) in of_app {
             spec = spec.app_ranks(app as u32, ranks);
         }
-        if let Some(parent) = parent {
-            for (rank, ..) in self.ids() {
-                spec = spec.proc_info(rank, &keys::SPAWNED, true);
-                spec = spec.proc_info(rank, &keys::PARENT_ID, parent.clone());
+        for (rank, _, app) in self.ids() {
+            for stop in self.stops.get(app).into_iter().flatten().filter(|stop| concerns(&stop.value, rank)) {
+                // ranks are for us to sort out: for some libraries it is enough that the key is there
+                let value = if names_ranks(&stop.value) { Value::Bool(true) } else { stop.value.clone() };
+                let key = if stop.is(&keys::DEBUG_STOP_IN_INIT) {
+                    &keys::DEBUG_STOP_IN_INIT
+                } else {
+                    &keys::DEBUG_STOP_IN_APP
+                };
+                spec = spec.proc_info(rank, key, value);
             }
+        }
+        if let Some(parent) = parent {
+            // what is said once for the job holds for each process of it
+            spec = spec.info(&keys::SPAWNED, true).info(&keys::PARENT_ID, parent.clone());
         }
         spec
     }
@@ -171,6 +214,7 @@ impl Plan {
         let (uid, gid) = user.map_or_else(own, |user| (user.uid(), user.gid()));
         let mut job = LaunchJob::new(nspace.clone(), apps.to_vec());
         job.user = user.cloned();
+        let mut changed = BTreeSet::new();
         for (rank, _, app) in self.ids() {
             let proc = ProcId::new(nspace.clone(), rank);
             let name = self.node_of(rank).unwrap_or_default();
@@ -178,6 +222,10 @@ impl Plan {
                 .get(name)
                 .ok_or_else(|| StartError::Invalid(format!("{proc}: node {name} has no server here")))?;
             let environment = node.register_proc(&proc, uid, gid).await?;
+            // they are the same on all nodes
+            if let Some(app) = changed.insert(app).then(|| job.apps.get_mut(app)).flatten() {
+                change_first(app, environment.changes);
+            }
             let mut launched = LaunchProc::new(rank, name.to_owned(), app, environment.variables);
             launched.defaults = environment.defaults;
             if self.in_session_dir.get(app) == Some(&true) {
@@ -186,6 +234,37 @@ impl Plan {
             job.procs.push(launched);
         }
         Ok(job)
+    }
+}
+
+/// Changes the environment of an application before what it asks for itself, which therefore wins: its own variables are
+/// set once more after the changes.
+fn change_first(app: &mut App, mut changes: Vec<Info>) {
+    if changes.is_empty() {
+        return;
+    }
+    let own = app.env.iter().filter_map(|entry| entry.split_once('='));
+    changes.extend(own.map(|(name, value)| {
+        Info::new(&keys::SET_ENVAR, Envar { name: name.into(), value: value.into(), separator: 0 })
+    }));
+    app.info.splice(0..0, changes);
+}
+
+/// Whether a directive is for some ranks only.
+fn names_ranks(value: &Value) -> bool {
+    matches!(value, Value::Rank(_))
+        || matches!(value, Value::DataArray(array) if matches!(**array, DataArray::Rank(_)))
+}
+
+/// Whether a directive is for this rank.
+fn concerns(value: &Value, rank: Rank) -> bool {
+    match value {
+        Value::Rank(wanted) => wanted.matches(rank),
+        Value::DataArray(array) => match &**array {
+            DataArray::Rank(wanted) => wanted.iter().any(|wanted| wanted.matches(rank)),
+            _ => true,
+        },
+        _ => true,
     }
 }
 
@@ -212,8 +291,9 @@ mod tests {
     }
 
     async fn plan(apps: Vec<App>, job: Directives, nodes: usize) -> Result<Plan, StartError> {
-        let JobRequests { apps, added, .. } = JobRequests::new(apps, job).unwrap();
-        Plan::new(&Nspace::new("job").unwrap(), &apps, &added, names(nodes), None).await
+        let JobRequests { apps, added, binding, .. } = JobRequests::new(apps, job).unwrap();
+        let how = (None, binding.policy.deals_to_nodes());
+        Plan::new(&Nspace::new("job").unwrap(), &apps, &added, names(nodes), how).await
     }
 
     fn on(app: App, hosts: &str) -> App {
@@ -248,6 +328,19 @@ mod tests {
         assert_eq!(blocks(4, 2).await, [2, 2]);
         assert_eq!(blocks(4, 3).await, [2, 1, 1]);
         assert_eq!(blocks(8, 3).await, [3, 3, 2]);
+    }
+
+    #[tokio::test]
+    async fn spn_02_ranks_are_dealt_to_nodes_in_turn_if_they_are_mapped_by_node() {
+        for job in
+            [Directives::new().with(&keys::MAPBY, "node"), Directives::new().with(&keys::RANKBY, "node")]
+        {
+            let found = plan(vec![App::new("a", 5)], job, 3).await.unwrap();
+            assert_eq!(placed(&found), ["n0", "n1", "n2", "n0", "n1"]);
+        }
+        let in_blocks = Directives::new().with(&keys::MAPBY, "core");
+        let found = plan(vec![App::new("a", 5)], in_blocks, 3).await.unwrap();
+        assert_eq!(placed(&found), ["n0", "n0", "n1", "n1", "n2"]);
     }
 
     #[tokio::test]

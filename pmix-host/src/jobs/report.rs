@@ -7,7 +7,7 @@ use pmix_types::{App, Directives, IofChannels, Nspace, ProcId, ProcInfo, Rank, S
 
 use pmix_server::Account;
 
-use crate::{LaunchReport, ProcExit};
+use crate::{Bound, LaunchReport, ProcExit};
 
 /// A job to be started by [`StandardHost::start_job`](crate::StandardHost::start_job).
 #[derive(Clone, Debug)]
@@ -145,9 +145,24 @@ pub enum JobReport {
         /// The file.
         file: PathBuf,
     },
+    /// What the processes of the job were bound to, in rank order, if `REPORT_BINDINGS` asked for it and the launcher tells.
+    /// Comes before anything else.
+    Bindings(Vec<ProcBinding>),
     /// All processes have ended, and so have the jobs they spawned, whose reports come here too. This is the last
     /// report.
     Done(JobOutcome),
+}
+
+/// What a process is bound to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ProcBinding {
+    /// The process.
+    pub proc: ProcId,
+    /// Its node.
+    pub node: String,
+    /// `None` if it is not bound.
+    pub bound: Option<Bound>,
 }
 
 /// How a job ended.

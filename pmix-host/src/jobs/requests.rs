@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use pmix_types::{App, Directives, Envar, Info, Status, keys};
+use pmix_types::{App, Directives, Envar, Info, Key, Status, keys};
 
-use super::environment::is_change;
+use super::launched_tools::{Agent, ToolRequest};
 use super::notices::Notices;
 use super::places::Hosts;
+use crate::binding::{BadPolicy, BindingPolicy};
 use pmix_server::host::{HostError, HostResult};
+use pmix_types::changes_environment;
 
 /// What the directives of a job request, all of them checked.
 #[derive(Debug)]
@@ -18,12 +20,26 @@ pub(crate) struct JobRequests {
     pub(crate) added: Vec<Hosts>,
     /// The events that the requester receives.
     pub(crate) notices: Notices,
+    /// The allocation in which it is to run.
+    pub(crate) allocation: Option<String>,
     /// How long it may run (SPN-06).
     pub(crate) limit: Option<Duration>,
     /// It does not end with its parent, and neither is notified of errors of the other (CON-18).
     pub(crate) is_independent: bool,
-    /// Where its processes are to wait for a debugger (INI-09).
-    pub(crate) stops: Vec<Info>,
+    /// What its processes find in their job data: where they are to wait for a debugger (INI-09), or that they are one's
+    /// daemons, and of which processes (DBG-01).
+    pub(crate) told: Vec<Info>,
+    pub(crate) binding: BindingRequest,
+    /// The requester has looked for variables of programming models, so that nobody else has to.
+    pub(crate) is_harvested: bool,
+    pub(crate) tool: ToolRequest,
+}
+
+/// How its processes are placed and bound.
+#[derive(Debug)]
+pub(crate) struct BindingRequest {
+    pub(crate) policy: BindingPolicy,
+    pub(crate) is_reported: bool,
 }
 
 /// What is requested for an application.
@@ -34,6 +50,10 @@ pub(crate) struct AppRequest {
     /// It starts in the session's directory.
     pub(crate) in_session_dir: bool,
     pub(crate) hosts: Hosts,
+    /// Where its processes alone are to wait for a debugger.
+    pub(crate) stops: Vec<Info>,
+    /// Its program is started by an agent that is a tool.
+    pub(crate) is_by_tool: bool,
 }
 
 impl JobRequests {
@@ -54,12 +74,23 @@ impl JobRequests {
                 Some(Duration::from_secs(u64::try_from(seconds).map_err(negative)?))
             }
         };
+        let allocation = job.take(&keys::ALLOC_ID)?;
         let is_independent = job.take_flag(&keys::SPAWN_CHILD_SEP)?;
-        let stops = take_stops(&mut job);
+        let mut told = take_stops(&mut job);
+        if let Some(target) = job.take(&keys::DEBUG_TARGET)? {
+            told.push(Info::new(&keys::DEBUG_TARGET, target));
+            told.push(Info::new(&keys::DEBUGGER_DAEMONS, true));
+        }
+        let binding =
+            BindingRequest { policy: policy(&mut job)?, is_reported: job.take_flag(&keys::REPORT_BINDINGS)? };
+        let is_harvested = job.take_flag(&keys::ENVARS_HARVESTED)?;
+        let mut tool = ToolRequest::take(&mut job)?;
+        told.extend(tool.told());
         let all = Common::take(&mut job)?;
         job.deny_unprocessed()?;
         let mut added = vec![all.added.clone()];
-        let mut wanted = Vec::with_capacity(apps.len());
+        let mut must_stop = false;
+        let mut wanted = Vec::<AppRequest>::with_capacity(apps.len());
         for mut app in apps {
             let mut own = Directives::from(std::mem::take(&mut app.info));
             if identity(&mut own)?.iter().zip(&asker).any(|(named, own)| named.is_some() && named != own) {
@@ -69,12 +100,39 @@ impl JobRequests {
                 );
                 return Err(HostError::new(Status::ERR_NO_PERMISSIONS, message));
             }
+            must_stop |= own.iter().any(|info| info.is(&keys::DEBUG_STOP_IN_INIT) && info.is_required());
+            let stops = take_stops(&mut own);
             let common = Common::take(&mut own)?;
             own.deny_unprocessed()?;
             added.push(common.added.clone());
-            wanted.push(common.over(&all, app));
+            wanted.push(AppRequest { stops, ..common.over(&all, app) });
         }
-        Ok(Self { apps: wanted, added, notices, limit, is_independent, stops })
+        if let [first, others @ ..] = &mut *wanted
+            && others.iter().all(|other| other.stops == first.stops)
+        {
+            told.append(&mut first.stops);
+            others.iter_mut().for_each(|other| other.stops.clear());
+        } else if wanted.iter().any(|app| app.stops.iter().any(|stop| stop.is(&keys::DEBUG_STOP_IN_INIT))) {
+            let message = "processes of the C library stop in init all or none, so DEBUG_STOP_IN_INIT for some \
+                           applications of a job is only for those of pmix-client";
+            if must_stop {
+                return Err(HostError::new(Status::ERR_NOT_SUPPORTED, format!("{message}: give it for all")));
+            }
+            tracing::warn!("{message}");
+        }
+        let apps = wanted;
+        Ok(Self {
+            apps,
+            added,
+            notices,
+            allocation,
+            limit,
+            is_independent,
+            told,
+            binding,
+            is_harvested,
+            tool,
+        })
     }
 }
 
@@ -86,10 +144,47 @@ fn identity(directives: &mut Directives) -> HostResult<[Option<u32>; 2]> {
 /// What processes find in their job data and carry out themselves. One that is not to stop finds nothing: for some
 /// libraries it is enough that the key is there.
 fn take_stops(job: &mut Directives) -> Vec<Info> {
+    if job.get_value(keys::DEBUG_STOP_ON_EXEC.name()).is_some_and(|value| value.is_true() != Ok(false)) {
+        tracing::warn!("DEBUG_STOP_ON_EXEC is not supported: use DEBUG_STOP_IN_INIT");
+    }
     let mut stops =
         job.take_each(|info| info.is(&keys::DEBUG_STOP_IN_INIT) || info.is(&keys::DEBUG_STOP_IN_APP));
     stops.retain(|info| info.value.is_true() != Ok(false));
     stops.into_iter().map(|info| Info::dynamic(info.key, info.value)).collect()
+}
+
+/// Where to place processes, and what to bind them to. One that is not known is refused if it is required.
+fn policy(job: &mut Directives) -> HostResult<BindingPolicy> {
+    type Reader = fn(BindingPolicy, &str) -> Result<BindingPolicy, BadPolicy>;
+    let readers: [(_, Reader); 3] = [
+        (&keys::MAPBY, BindingPolicy::map_by),
+        (&keys::RANKBY, BindingPolicy::rank_by),
+        (&keys::BINDTO, BindingPolicy::bind_to),
+    ];
+    let mut policy =
+        BindingPolicy { is_required: is_required(job, &keys::CPUS_PER_PROC), ..Default::default() };
+    match job.take(&keys::CPUS_PER_PROC)? {
+        Some(0) => return Err(bad("CPUS_PER_PROC must be at least 1".to_owned())),
+        count => policy.cpus_per_proc = count,
+    }
+    for (key, read) in readers {
+        let is_required = is_required(job, key);
+        let Some(text) = job.take(key)? else { continue };
+        let so_far = BindingPolicy { is_required: policy.is_required || is_required, ..policy.clone() };
+        match read(so_far, &text) {
+            Ok(read) => policy = read,
+            Err(reason) if is_required => {
+                let message = format!("directive {}: {reason}", key.name());
+                return Err(HostError::new(Status::ERR_NOT_SUPPORTED, message));
+            }
+            Err(reason) => tracing::info!(key = key.name(), %reason, "a directive of a spawn is ignored"),
+        }
+    }
+    Ok(policy)
+}
+
+fn is_required<T>(directives: &Directives, key: &Key<T>) -> bool {
+    directives.iter().any(|info| info.is(key) && info.is_required())
 }
 
 /// Directives that a job and an application can have.
@@ -100,6 +195,7 @@ struct Common {
     hosts: Hosts,
     added: Hosts,
     changes: Vec<Info>,
+    agent: Option<Agent>,
 }
 
 /// Where to start.
@@ -126,7 +222,8 @@ impl Common {
             prefix: directives.take(&keys::PREFIX)?,
             hosts: Hosts::take(directives, &keys::HOST, &keys::HOSTFILE)?,
             added: Hosts::take(directives, &keys::ADD_HOST, &keys::ADD_HOSTFILE)?,
-            changes: directives.take_each(is_change),
+            changes: directives.take_each(changes_environment),
+            agent: Agent::take(directives)?,
         })
     }
 
@@ -142,7 +239,12 @@ impl Common {
         app.info = prefix.into_iter().flat_map(|prefix| of_prefix(prefix)).collect();
         app.info.extend(job.changes.iter().cloned().chain(self.changes));
         let hosts = if self.hosts.is_empty() { job.hosts.clone() } else { self.hosts };
-        AppRequest { app, in_session_dir, hosts }
+        let agent = self.agent.or_else(|| job.agent.clone());
+        let is_by_tool = agent.as_ref().is_some_and(|agent| agent.is_tool);
+        if let Some(agent) = agent {
+            app = agent.start(app);
+        }
+        AppRequest { app, in_session_dir, hosts, stops: Vec::new(), is_by_tool }
     }
 }
 
@@ -155,7 +257,7 @@ fn of_prefix(prefix: &str) -> [Info; 2] {
     [first("PATH", "bin"), first("LD_LIBRARY_PATH", "lib")]
 }
 
-fn bad(message: String) -> HostError {
+pub(super) fn bad(message: String) -> HostError {
     HostError::new(Status::ERR_BAD_PARAM, message)
 }
 
@@ -215,16 +317,48 @@ mod tests {
         let stop = |value| none().require(&keys::DEBUG_STOP_IN_INIT, value);
         for value in [Value::Undef, Value::Bool(true), Value::Rank(Rank::from_raw(1))] {
             let told = Info::new(&keys::DEBUG_STOP_IN_INIT, value.clone());
-            assert_eq!(requests(app(none()), stop(value)).unwrap().stops, [told]);
+            assert_eq!(requests(app(none()), stop(value)).unwrap().told, [told]);
         }
-        assert_eq!(requests(app(none()), stop(Value::Bool(false))).unwrap().stops, []);
+        assert_eq!(requests(app(none()), stop(Value::Bool(false))).unwrap().told, []);
         let in_app = none().with(&keys::DEBUG_STOP_IN_APP, Value::Bool(true));
-        assert!(requests(app(none()), in_app).unwrap().stops[0].is(&keys::DEBUG_STOP_IN_APP));
+        assert!(requests(app(none()), in_app.clone()).unwrap().told[0].is(&keys::DEBUG_STOP_IN_APP));
+        let found = requests(app(in_app), none()).unwrap();
+        assert!(found.apps[0].stops.is_empty() && found.told[0].is(&keys::DEBUG_STOP_IN_APP));
+        let some = |stop: Directives| JobRequests::new(vec![app(none()), app(stop)], none());
+        let found = some(none().with(&keys::DEBUG_STOP_IN_INIT, true)).unwrap();
+        assert!(found.told.is_empty() && found.apps[0].stops.is_empty());
+        assert!(found.apps[1].stops[0].is(&keys::DEBUG_STOP_IN_INIT));
+        assert_eq!(some(stop(true.into())).unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
+        // nobody stops there, so it must not be promised
+        let on_exec = none().require(&keys::DEBUG_STOP_ON_EXEC, true);
+        for (own, job) in [(on_exec.clone(), none()), (none(), on_exec)] {
+            assert_eq!(requests(app(own), job).unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
+        }
+    }
+
+    #[test]
+    fn spn_02_gen_05_places_and_bindings_that_are_not_known_are_refused_if_they_are_required() {
+        let policy = |job: Directives| requests(app(none()), job).map(|found| found.binding.policy);
+        let core = policy(none().with(&keys::BINDTO, "core").with(&keys::CPUS_PER_PROC, 2u32)).unwrap();
+        assert_eq!(core.cpus_per_proc, Some(2));
+        assert!(core.asks_for_binding() && !core.is_required);
+        assert!(policy(none().require(&keys::MAPBY, "numa")).unwrap().is_required);
+        assert!(!policy(none().require(&keys::BINDTO, "numa:if-supported")).unwrap().is_required);
+        for key in [&keys::MAPBY, &keys::RANKBY, &keys::BINDTO] {
+            let error = policy(none().require(key, "moon")).unwrap_err();
+            assert_eq!(error.status(), Status::ERR_NOT_SUPPORTED, "{error}");
+            assert!(error.to_string().contains("moon"), "{error}");
+            assert_eq!(policy(none().with(key, "moon")).unwrap(), BindingPolicy::default());
+        }
+        let none_at_all = policy(none().with(&keys::CPUS_PER_PROC, 0u32)).unwrap_err();
+        assert_eq!(none_at_all.status(), Status::ERR_BAD_PARAM);
+        let reported = requests(app(none()), none().require(&keys::REPORT_BINDINGS, true)).unwrap();
+        assert!(reported.binding.is_reported);
     }
 
     #[test]
     fn gen_04_gen_05_what_is_not_known_is_ignored_or_refused() {
-        let unknown: [(&pmix_types::Key<bool>, bool); 2] =
+        let unknown: [(&Key<bool>, bool); 2] =
             [(&keys::JOB_RECOVERABLE, true), (&keys::JOB_CONTINUOUS, true)];
         for (key, value) in unknown {
             requests(app(none().with(key, value)), none().with(key, value)).unwrap();

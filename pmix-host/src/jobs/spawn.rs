@@ -2,10 +2,11 @@
 
 use pmix_server::Account;
 use pmix_server::host::{HostError, HostResult, Spawn, UpcallContext};
-use pmix_types::{Directives, IofChannels, Nspace, Rank, Status, Value, keys};
+use pmix_types::{App, Directives, IofChannels, Nspace, ProcId, Rank, Status, Value, keys};
 use tokio::sync::mpsc;
 
-use super::control::{Child, Control};
+use super::control::{Act, Child, Control, Reach};
+use super::daemons::{self, Parts};
 use super::error::StartError;
 use super::report::{JobReport, JobStart};
 use super::running::RunningJob;
@@ -15,9 +16,36 @@ use crate::user::is_trusted;
 impl Jobs {
     /// Starts a job for a process; its output goes to the reader of its parent's output, and it ends with the parent's
     /// job, unless it is independent.
+    ///
+    /// Daemons of a debugger become a job of their own; of an application and its daemons, the namespace is that of the
+    /// application (DBG-01).
     pub(crate) async fn spawn(&self, cx: &UpcallContext, req: Spawn) -> HostResult<Nspace> {
-        let Spawn { apps, directives, .. } = req;
-        let parent = &cx.caller;
+        let Spawn { apps, mut directives, .. } = req;
+        let Parts { apps, daemons } = Parts::of(apps, &mut directives)?;
+        if apps.is_empty() && !daemons.is_empty() {
+            return Ok(self.spawn_one(cx, daemons, directives).await?.nspace);
+        }
+        let app = self.spawn_one(cx, apps, directives.clone()).await?;
+        if !daemons.is_empty() {
+            let target = ProcId::wildcard(app.nspace.clone());
+            let daemons = self.spawn_one(cx, daemons, daemons::directives(&directives, target)).await;
+            if let Err(error) = daemons {
+                // one spawn, so all or nothing
+                let _ = app.control.send(Control::Order { act: Act::Terminate, reach: Reach::All });
+                return Err(error);
+            }
+        }
+        Ok(app.nspace)
+    }
+
+    async fn spawn_one(
+        &self,
+        cx: &UpcallContext,
+        apps: Vec<App>,
+        directives: Directives,
+    ) -> HostResult<Spawned> {
+        let mut directives = directives;
+        let parent = &self.parent(cx, &mut directives)?;
         let user = self.runs_as(cx).await?;
         let (forwarded, stdin) = (forwarded(&directives)?, stdin_reader(&directives)?);
         let is_independent = directives.flag(&keys::SPAWN_CHILD_SEP)?;
@@ -45,8 +73,26 @@ impl Jobs {
                 child.end();
             }
         }
+        let control = job.sender();
         tokio::spawn(pass_on(job, owner));
-        Ok(nspace)
+        Ok(Spawned { nspace, control })
+    }
+
+    /// Whose child the job is: the caller's, unless it belongs to no job and has named another process.
+    fn parent(&self, cx: &UpcallContext, directives: &mut Directives) -> HostResult<ProcId> {
+        let Some(named) = directives.take(&keys::PARENT_ID)?.filter(|named| *named != cx.caller) else {
+            return Ok(cx.caller.clone());
+        };
+        let jobs = self.cluster.table.entries();
+        let is_there = jobs.get(&named.nspace).is_some_and(|job| {
+            let may = is_trusted(cx.uid) || job.owner == cx.uid;
+            may && job.table.iter().any(|row| row.proc == named)
+        });
+        if !is_there {
+            let message = format!("PARENT_ID {named}: no such process of a running job");
+            return Err(HostError::new(Status::ERR_NOT_FOUND, message));
+        }
+        Ok(named)
     }
 
     /// The user as whom the jobs of a process run: its own user; for root on the server of another user, that user.
@@ -67,6 +113,12 @@ impl Jobs {
         let found = tokio::task::spawn_blocking(move || Account::look_up(uid, gid)).await;
         found.unwrap_or_else(|panic| Err(std::io::Error::other(panic))).map(Some).map_err(failed)
     }
+}
+
+/// A job that runs.
+struct Spawned {
+    nspace: Nspace,
+    control: mpsc::UnboundedSender<Control>,
 }
 
 /// The job of the parent; a tool has none.

@@ -8,26 +8,31 @@ use std::sync::Arc;
 use pmix_server::Account;
 use pmix_server::host::HostError;
 use pmix_types::job::JobSpec;
-use pmix_types::{App, Nspace, Status, keys};
+use pmix_types::{App, Nspace, ProcId, ProcInfo, Status, keys};
 use tokio::sync::mpsc;
 
+use super::bindings::Bindings;
 use super::cluster::Cluster;
+use super::daemons;
 use super::error::StartError;
+use super::neighbours::{Neighbours, by_node, describe_apps};
+use super::node::NodeJob;
 use super::plan::{Plan, Starting};
-use super::report::JobStart;
+use super::report::{JobReport, JobStart};
 use super::requests::JobRequests;
 use super::running::RunningJob;
+use super::setup::Wishes;
 use super::supervise::{REPORTS, Supervisor, Watched};
-use super::table::{Forwarding, JobEntry};
+use super::table::{Forwarding, Hold, JobEntry};
 use crate::Machine;
 use crate::internode::Site;
 use crate::publish::Publishing;
-use crate::user::own_uid;
+use crate::user::{is_trusted, own_uid};
 
 /// Starts jobs, and has them watched.
 pub(crate) struct Jobs {
     pub(super) cluster: Arc<Cluster>,
-    site: Arc<Site>,
+    pub(super) site: Arc<Site>,
     /// What is published, as seen from this node.
     published: Arc<Publishing>,
 }
@@ -46,7 +51,7 @@ impl Jobs {
         start: JobStart,
         abandoned: impl Future<Output = ()> + Send,
     ) -> Result<RunningJob, StartError> {
-        let JobStart { nspace, apps, on_failure, parent, forwarded, stdin, user, directives } = start;
+        let JobStart { nspace, mut apps, on_failure, parent, forwarded, stdin, user, mut directives } = start;
         if let Some(user) = user.as_ref().filter(|_| !self.cluster.launcher.starts_as_others()) {
             let (uid, own) = (user.uid(), own_uid());
             let message = format!(
@@ -55,44 +60,96 @@ impl Jobs {
             return Err(HostError::new(Status::ERR_NOT_SUPPORTED, message).into());
         }
         let whose = user.as_ref();
-        let JobRequests { apps: wanted, added, notices, limit, is_independent, stops } =
-            JobRequests::new(apps, directives)?;
+        if let Some(target) = daemons::target(&mut apps, &mut directives)? {
+            let table = self.target_table(&target, whose.map_or_else(own_uid, Account::uid))?;
+            apps = daemons::beside(apps, &mut directives, &table)?;
+        }
+        let JobRequests {
+            apps: wanted,
+            added,
+            notices,
+            allocation,
+            limit,
+            is_independent,
+            told,
+            binding,
+            is_harvested,
+            tool,
+        } = JobRequests::new(apps, directives)?;
         let nodes = self.cluster.nodes()?;
-        let names = self.cluster.launcher.nodes();
-        let plan = Plan::new(&nspace, &wanted, &added, names, whose).await?;
+        let allocations = &self.cluster.allocations;
+        // whatever a job starts stays in its allocation
+        let of_parent = || allocations.of_job(&parent.as_ref()?.nspace);
+        let allocation = allocation.or_else(of_parent);
+        let names = match &allocation {
+            Some(id) => allocations.nodes_of(id, whose.map_or_else(own_uid, Account::uid))?,
+            None => self.cluster.launcher.nodes(),
+        };
+        let plan =
+            Plan::new(&nspace, &wanted, &added, names, (whose, binding.policy.deals_to_nodes())).await?;
         nodes.check_names(&plan.nodes, &self.site.nodes())?;
+        let by_tools: Vec<_> = wanted.iter().map(|wanted| wanted.is_by_tool).collect();
         let apps: Vec<App> = wanted.into_iter().map(|wanted| wanted.app).collect();
         // registered by the server's owner: such a job must not be changed by this one, nor end with it
         if nodes.know(&nspace).await {
             return Err(in_use(&nspace));
         }
+        let place = allocation.map(|id| allocations.enter(&id, &nspace, plan.slots())).transpose()?;
+        let by_tool = parent.as_ref().filter(|parent| !self.cluster.table.contains(&parent.nspace));
+        let hold = Hold {
+            node: by_tool.filter(|_| !forwarded.is_empty()).map(|_| self.site.node().to_owned()),
+            ..Hold::default()
+        };
         let (control, controls) = mpsc::unbounded_channel();
         let (reports_out, reports) = mpsc::channel(REPORTS);
-        self.enter(&nspace, || JobEntry {
-            control: control.clone(),
-            reports: reports_out.clone(),
-            owner: whose.map_or_else(own_uid, Account::uid),
-            connected_to: parent.as_ref().filter(|_| !is_independent).map(|parent| parent.nspace.clone()),
-            on_failure,
-            table: plan.table(&nspace),
-            forwarding: Forwarding { channels: forwarded, stdin, pullers: Vec::new() },
-        })?;
+        let neighbours =
+            self.enter(&nspace, plan.slots(), whose.map_or_else(own_uid, Account::uid), |neighbours| {
+                JobEntry {
+                    control: control.clone(),
+                    reports: reports_out.clone(),
+                    owner: whose.map_or_else(own_uid, Account::uid),
+                    connected_to: parent
+                        .as_ref()
+                        .filter(|_| !is_independent)
+                        .map(|parent| parent.nspace.clone()),
+                    on_failure,
+                    table: plan.table(&nspace),
+                    node_ranks: neighbours.ranks().clone(),
+                    forwarding: Forwarding { channels: forwarded, stdin, pullers: Vec::new(), hold },
+                }
+            })?;
         let number = self.cluster.next_job();
         let (launch_reports, reports_in) = mpsc::channel(REPORTS);
         let started = async {
-            let spec = stops.into_iter().fold(plan.spec(&nspace, parent.as_ref()), JobSpec::raw);
+            let bindings = Bindings::choose(&*self.cluster.launcher, &nspace, &plan, binding.policy).await?;
+            let spec = told.into_iter().fold(plan.spec(&nspace, parent.as_ref()), JobSpec::raw);
             let spec = spec.info(&keys::USERID, whose.map_or_else(own_uid, Account::uid));
             let spec = self
                 .crowded(&plan.nodes)
                 .into_iter()
                 .fold(spec, |spec, node| spec.node_info(node, &keys::NODE_OVERSUBSCRIBED, true));
-            nodes.register_job(number, &spec, whose).await?;
+            let spec = describe_apps(&apps, whose, neighbours.describe(bindings.describe(spec)));
+            let procs = by_node(&nspace, &plan.places());
+            let of_node = |node: &str| {
+                let here = procs.get(node).cloned().unwrap_or_default();
+                let spec = neighbours.describe_for(node, &here, bindings.describe_for(node, spec.clone()));
+                NodeJob { spec, here, in_session: plan.in_session() }
+            };
+            nodes.register_job(number, of_node, whose).await?;
+            let wishes = Wishes { is_harvested, is_own: user.is_none() };
+            self.set_up(&nspace, &plan, &nodes, wishes).await?;
             let mut job =
                 plan.launch_job(Starting { nspace: &nspace, number, user: whose }, &apps, &nodes).await?;
+            tool.tell(&mut job, &by_tools);
             for proc in &mut job.procs {
                 proc.takes_stdin = stdin.is_some_and(|rank| rank.matches(proc.rank));
+                proc.bound = bindings.of(proc.rank);
             }
             self.cluster.launcher.launch(job, launch_reports).await?;
+            if binding.is_reported {
+                // the first report always has room
+                let _ = reports_out.try_send(JobReport::Bindings(bindings.report()));
+            }
             Ok::<(), StartError>(())
         };
         let started = tokio::select! {
@@ -106,20 +163,53 @@ impl Jobs {
             return Err(error);
         }
         let programs = apps.into_iter().map(|app| app.command).collect();
-        let watched =
-            Watched { number, nspace: nspace.clone(), plan, programs, parent, notices, limit, on_failure };
+        let watched = Watched {
+            number,
+            nspace: nspace.clone(),
+            plan,
+            programs,
+            parent,
+            notices,
+            limit,
+            on_failure,
+            place,
+        };
         let supervisor = Supervisor::new(&self.cluster, self.published.clone(), nodes, watched);
         tokio::spawn(supervisor.run(controls, reports_in, reports_out));
         Ok(RunningJob::new(nspace, reports, control))
     }
 
-    /// Takes the name.
-    fn enter(&self, nspace: &Nspace, entry: impl FnOnce() -> JobEntry) -> Result<(), StartError> {
-        match self.cluster.table.entries().entry(nspace.clone()) {
+    /// The processes that daemons of a user are to look at.
+    ///
+    /// # Errors
+    /// `ERR_NOT_FOUND` if there are none that this user may look at: their jobs are not told of.
+    fn target_table(&self, target: &ProcId, uid: u32) -> Result<Vec<ProcInfo>, StartError> {
+        let entries = self.cluster.table.entries();
+        let job = entries.get(&target.nspace).filter(|job| is_trusted(uid) || job.owner == uid);
+        let rows = job.into_iter().flat_map(|job| &job.table);
+        let table: Vec<_> = rows.filter(|row| target.rank.matches(row.proc.rank)).cloned().collect();
+        if table.is_empty() {
+            let message = format!("DEBUG_TARGET {target}: no such process of a running job");
+            return Err(HostError::new(Status::ERR_NOT_FOUND, message).into());
+        }
+        Ok(table)
+    }
+
+    /// Takes the name, and numbers on the nodes for so many processes on each.
+    fn enter(
+        &self,
+        nspace: &Nspace,
+        slots: BTreeMap<String, u64>,
+        uid: u32,
+        entry: impl FnOnce(&Neighbours) -> JobEntry,
+    ) -> Result<Neighbours, StartError> {
+        let mut entries = self.cluster.table.entries();
+        let neighbours = Neighbours::new(entries.values(), slots, uid);
+        match entries.entry(nspace.clone()) {
             Entry::Occupied(_) => Err(in_use(nspace)),
             Entry::Vacant(vacant) => {
-                vacant.insert(entry());
-                Ok(())
+                vacant.insert(entry(&neighbours));
+                Ok(neighbours)
             }
         }
     }

@@ -15,7 +15,8 @@ use super::outcome::{Course, Failing};
 use super::output;
 use super::plan::Plan;
 use super::report::{JobReport, OnFailure};
-use super::table::JobTable;
+use super::table::{JobEntry, JobTable};
+use crate::allocations::{Allocations, Place};
 use crate::publish::Publishing;
 use crate::store::Ended;
 use crate::{LaunchError, LaunchReport, Launcher, ProcExit};
@@ -25,6 +26,8 @@ const FIRST_TO_FAIL: Duration = Duration::from_secs(1);
 
 /// How long the files of its record may take: they may be on a file system that hangs.
 const RECORDING: Duration = Duration::from_secs(2);
+/// How long a tool may take to pull the output of a job that it has spawned and that has ended.
+const HOLD: Duration = Duration::from_secs(2);
 
 /// Reports that may wait to be read: what holds back a process whose output nobody takes.
 pub(super) const REPORTS: usize = 256;
@@ -44,12 +47,15 @@ pub(super) struct Watched {
     /// How long it may run.
     pub(super) limit: Option<Duration>,
     pub(super) on_failure: OnFailure,
+    /// In an allocation.
+    pub(super) place: Option<Place>,
 }
 
 /// Watches one job.
 pub(super) struct Supervisor {
     launcher: Arc<dyn Launcher>,
     table: Arc<JobTable>,
+    allocations: Arc<Allocations>,
     published: Arc<Publishing>,
     nodes: Nodes,
     job: Watched,
@@ -80,6 +86,7 @@ impl Supervisor {
         Self {
             launcher: cluster.launcher.clone(),
             table: cluster.table.clone(),
+            allocations: cluster.allocations.clone(),
             published,
             nodes,
             running: job.plan.all_ranks(),
@@ -106,6 +113,7 @@ impl Supervisor {
         // a limit beyond the clock's end is none
         let mut limit_at: Alarm = self.job.limit.and_then(|limit| now.checked_add(limit));
         let (mut end_at, mut tell_at): (Alarm, Alarm) = (None, None);
+        self.job.notices.log_start(&self.job.nspace);
         for event in notices::of_start(&self.job.nspace) {
             self.tell_of_job(event, self.job.notices.of_start()).await;
         }
@@ -134,10 +142,7 @@ impl Supervisor {
                 }
                 () = until(limit_at) => {
                     limit_at = None;
-                    self.record("its time is over", &mut outgoing).await;
-                    self.course.timed_out = true;
-                    self.course.asked_to_end = true;
-                    self.end_all().await;
+                    self.end_in_time(&mut outgoing).await;
                 }
                 else => break,
             }
@@ -155,9 +160,12 @@ impl Supervisor {
                 self.tell_of_end().await;
             }
         }
+        self.wait_for_puller().await;
         let outcome = self.course.outcome(&self.job.nspace, self.table.rows(&self.job.nspace));
         // the namespace is gone before its owner hears of the end
         self.table.entries().remove(&self.job.nspace);
+        drop(self.job.place.take());
+        self.allocations.holder_ended(&self.job.nspace);
         controls.close();
         while let Ok(control) = controls.try_recv() {
             // a job that was started while this one ended
@@ -167,6 +175,17 @@ impl Supervisor {
         }
         self.nodes.end_job(self.job.number, &self.job.nspace).await;
         let _ = out.send(JobReport::Done(outcome)).await;
+    }
+
+    /// A tool whose job ends at once still gets its output.
+    async fn wait_for_puller(&self) {
+        let hold =
+            |job: &JobEntry| job.forwarding.hold.node.is_some().then(|| job.forwarding.hold.pulled.clone());
+        let held = self.table.entries().get(&self.job.nspace).and_then(hold);
+        if let Some(pulled) = held {
+            // a tool that wants none does not pull
+            let _ = tokio::time::timeout(HOLD, pulled.notified()).await;
+        }
     }
 
     /// Notifies tools on all nodes of the job, and its requester if that has asked for it (SPN-05).
@@ -179,6 +198,7 @@ impl Supervisor {
     async fn tell_of_end(&self) {
         let (nspace, outcome) =
             (&self.job.nspace, self.course.outcome(&self.job.nspace, self.table.rows(&self.job.nspace)));
+        self.job.notices.log_end(nspace, &outcome);
         if let Some(event) = notices::of_failure(nspace, &outcome) {
             let hearers = self.table.connected_with(nspace);
             self.nodes.notify(&notices::for_procs(event, hearers)).await;
@@ -218,6 +238,7 @@ impl Supervisor {
                 self.course.asked_to_end = true;
                 self.end_all().await;
             }
+            Control::TimeOver => self.end_in_time(out).await,
             Control::Order { act, reach } => {
                 if let Err(error) = self.act(None, act, reach, out).await {
                     tracing::warn!(%error, ?act, "cannot signal or end the job");
@@ -239,6 +260,14 @@ impl Supervisor {
                 }
             }
         }
+    }
+
+    /// Its time is over, or that of its allocation.
+    async fn end_in_time(&mut self, out: &mut Outgoing) {
+        self.record("its time is over", out).await;
+        self.course.timed_out = true;
+        self.course.asked_to_end = true;
+        self.end_all().await;
     }
 
     async fn on_report(
@@ -296,7 +325,10 @@ impl Supervisor {
                     self.fail(rank).await;
                     status = self.course.status_of(rank);
                 }
-                let ended = notices::of_ended_proc(self.proc(rank), status, exit);
+                let (proc, wanted) = (self.proc(rank), self.job.notices);
+                wanted.log_proc(&proc, status, exit);
+                let asked = self.job.parent.clone().filter(|_| wanted.of_proc(status));
+                let ended = notices::of_ended_proc(proc, status, exit, asked);
                 self.nodes.notify(&ended).await;
                 self.tell(out);
                 return;

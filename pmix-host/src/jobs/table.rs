@@ -1,12 +1,13 @@
 //! The running jobs that this host has started.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use pmix_types::{Event, IofChannels, Nspace, ProcId, ProcInfo, Rank, Status};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use super::control::Control;
+use super::neighbours::NodeRanks;
 use super::notices::{for_procs, of_lost_proc};
 use super::report::{JobReport, OnFailure};
 use crate::user::lock;
@@ -25,6 +26,7 @@ pub(crate) struct JobEntry {
     pub(crate) on_failure: OnFailure,
     /// In rank order.
     pub(crate) table: Vec<ProcInfo>,
+    pub(crate) node_ranks: NodeRanks,
     pub(crate) forwarding: Forwarding,
 }
 
@@ -36,6 +38,16 @@ pub(crate) struct Forwarding {
     /// Who takes input: one rank, all, or none.
     pub(crate) stdin: Option<Rank>,
     pub(crate) pullers: Vec<Puller>,
+    pub(crate) hold: Hold,
+}
+
+/// Output of a job that a tool has spawned is kept for the tool, which cannot pull it before it knows the job's name.
+#[derive(Debug, Default)]
+pub(crate) struct Hold {
+    /// Where the tool's server is; `None` for a job that was not spawned by a tool, or of which nothing is forwarded.
+    pub(crate) node: Option<String>,
+    /// Somebody has pulled output.
+    pub(crate) pulled: Arc<Notify>,
 }
 
 /// A receiver of output.

@@ -193,7 +193,7 @@ impl Publishing {
                 // it waited for as long as the keeper lets it: ask again
                 Ok(PeerReply::Reply(Reply::Done)) if waits => {}
                 Ok(PeerReply::Reply(reply)) => return Ok(reply),
-                Ok(PeerReply::Blob(_)) => return Err(unreadable("reply").into()),
+                Ok(_) => return Err(unreadable("reply").into()),
                 Err(failure) if cx.is_cancelled() => {
                     if waits {
                         let _ = self.tell_keeper(&PeerRequest::GiveUp(ticket)).await;

@@ -3,7 +3,7 @@ use pmix_types::{DataRange, IofChannels, Pdata, ProcInfo, ProcState, Rank, keys}
 
 use super::*;
 use crate::answers::Answers;
-use crate::jobs::{Forwarding, JobEntry};
+use crate::jobs::{Forwarding, Hold, JobEntry};
 use crate::{
     Exchange, ExchangeError, LaunchError, LaunchJob, LaunchReport, Launcher, MemoryExchange, OnFailure,
     Responder, StandardHost,
@@ -305,7 +305,13 @@ async fn pub_08_what_comes_after_the_end_of_its_process_is_not_kept() {
         connected_to: None,
         on_failure: OnFailure::Continue,
         table: vec![row],
-        forwarding: Forwarding { channels: IofChannels::NONE, stdin: None, pullers: Vec::new() },
+        node_ranks: Default::default(),
+        forwarding: Forwarding {
+            channels: IofChannels::NONE,
+            stdin: None,
+            pullers: Vec::new(),
+            hold: Hold::default(),
+        },
     };
     host.0.table.entries().insert(job, entry);
     let with = |persistence| Directives::new().with(&keys::PERSISTENCE, persistence);

@@ -1,10 +1,14 @@
-//! Fences, connects and disconnects: the program of all processes, what the host makes of it, and the verdicts.
+//! Fences, connects, disconnects and groups: the program of all processes, what the host makes of it, and the verdicts.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
-use pmix_types::message::{Collected, Connect, ConnectReply, Disconnect, Fence, Modex, Reply, Request};
-use pmix_types::{Directives, Info, Nspace, ProcId, Rank, Status, Value, keys};
+use pmix_types::message::{
+    Collected, Connect, ConnectReply, Disconnect, Fence, GroupConstruct, GroupDestruct, GroupReply, Modex,
+    Reply, Request,
+};
+use pmix_types::{Directives, GroupOperation, Info, Nspace, ProcId, Rank, Status, Value, keys};
 
 use super::ask::Expect;
 use super::fixtures::*;
@@ -12,7 +16,7 @@ use super::host::{HOST_FAILS, Outcome, Parcel, step_of};
 use super::model::Who;
 use super::world::{JOBS, Open, Stage, World};
 use super::{Fate, Members, Step};
-use pmix_engine::upcall::Connected;
+use pmix_engine::upcall::{Connected, Grouped};
 use pmix_engine::{Answer, UpcallId, UpcallRequest};
 
 #[derive(Debug, Default)]
@@ -30,6 +34,8 @@ struct Plan {
     /// How many values there were when each member entered.
     entered: BTreeMap<usize, usize>,
     outcomes: BTreeMap<usize, Result<(), Status>>,
+    /// The members of a group, as the first of them has heard.
+    order: OnceCell<Vec<usize>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +58,13 @@ enum Kind {
     Disconnect {
         of: usize,
     },
+    Group {
+        optional: bool,
+        numbered: bool,
+    },
+    Ungroup {
+        of: usize,
+    },
 }
 
 /// What the servers have said of one step.
@@ -72,19 +85,26 @@ struct Said {
 }
 
 impl Plan {
-    const fn connect(&self) -> Option<usize> {
+    /// The step that has made what this one is about.
+    const fn earlier(&self) -> Option<usize> {
         match self.kind {
-            Kind::Reconnect { of, .. } | Kind::GroupFence { of } | Kind::Disconnect { of } => Some(of),
+            Kind::Reconnect { of, .. }
+            | Kind::GroupFence { of }
+            | Kind::Disconnect { of }
+            | Kind::Ungroup { of } => Some(of),
             _ => None,
         }
     }
 
     /// Whether it goes on without members that have ended (CON-12).
     const fn is_lenient(&self) -> bool {
-        use Kind::{Connect, Disconnect, Reconnect};
+        use Kind::{Connect, Disconnect, Group, Reconnect};
         matches!(
             self.kind,
-            Disconnect { .. } | Connect { optional: true, .. } | Reconnect { optional: true, .. }
+            Disconnect { .. }
+                | Connect { optional: true, .. }
+                | Reconnect { optional: true, .. }
+                | Group { optional: true, .. }
         )
     }
 }
@@ -92,11 +112,9 @@ impl Plan {
 impl Program {
     pub(super) fn new(steps: &[Step], who: &[Who]) -> Self {
         let mut plans: Vec<Plan> = Vec::new();
-        let mut connected = Vec::new();
+        let (mut connected, mut grouped) = (Vec::new(), Vec::new());
         for step in steps {
-            let pick = |of: u8, connected: &[usize]| {
-                connected.get(usize::from(of) % connected.len().max(1)).copied()
-            };
+            let pick = |of: u8, made: &[usize]| made.get(usize::from(of) % made.len().max(1)).copied();
             let (kind, (members, named), timeout) = match step {
                 Step::Fence { members, collect, timeout } => {
                     (Kind::Fence { collect: *collect }, members.of(who), *timeout)
@@ -105,6 +123,19 @@ impl Program {
                     connected.push(plans.len());
                     let kind = Kind::Connect { optional: *optional, notify_each: *notify_each };
                     (kind, members.of(who), *timeout)
+                }
+                Step::Group { members, optional, numbered, timeout } => {
+                    // of others nobody knows who they are in the end
+                    if !optional {
+                        grouped.push(plans.len());
+                    }
+                    (Kind::Group { optional: *optional, numbered: *numbered }, members.of(who), *timeout)
+                }
+                Step::Ungroup { of, timeout } => {
+                    let Some(of) = pick(*of, &grouped) else { continue };
+                    grouped.retain(|other| *other != of);
+                    let set = (plans[of].members.clone(), plans[of].named.clone());
+                    (Kind::Ungroup { of }, set, *timeout)
                 }
                 Step::Reconnect { of, .. } | Step::GroupFence { of } | Step::Disconnect { of, .. } => {
                     let Some(of) = pick(*of, &connected) else { continue };
@@ -124,7 +155,8 @@ impl Program {
             };
             let (entered, outcomes) = (BTreeMap::new(), BTreeMap::new());
             let is_tainted = timeout > 0;
-            plans.push(Plan { kind, members, named, timeout, is_tainted, entered, outcomes });
+            let order = OnceCell::new();
+            plans.push(Plan { kind, members, named, timeout, is_tainted, entered, outcomes, order });
         }
         Self(plans)
     }
@@ -135,7 +167,7 @@ impl Program {
 
     fn is_tainted(&self, step: usize) -> bool {
         let plan = &self.0[step];
-        plan.is_tainted || plan.connect().is_some_and(|of| self.is_tainted(of))
+        plan.is_tainted || plan.earlier().is_some_and(|of| self.is_tainted(of))
     }
 
     fn taint(&mut self, step: usize) {
@@ -211,6 +243,18 @@ impl World {
                 disconnect.directives = directives.with(&keys::CONNECT_ID, format!("c{of}"));
                 Request::Disconnect(disconnect)
             }
+            Kind::Group { optional, numbered } => {
+                let mut construct = GroupConstruct::new(group_id(step), named);
+                construct.directives = directives
+                    .with(&keys::GROUP_OPTIONAL, optional)
+                    .with(&keys::GROUP_ASSIGN_CONTEXT_ID, numbered);
+                Request::GroupConstruct(construct)
+            }
+            Kind::Ungroup { of } => {
+                let mut destruct = GroupDestruct::new(group_id(of));
+                destruct.directives = directives;
+                Request::GroupDestruct(destruct)
+            }
         };
         let (puts, timeout) = (self.model.puts.len(), plan.timeout);
         self.program.0[step].entered.insert(who, puts);
@@ -241,7 +285,8 @@ impl World {
                 self.check_fence(who, step, &modex);
             }
             Ok(Reply::Connect(reply)) => self.check_connect(who, step, reply),
-            Ok(Reply::Done) => assert!(matches!(plan.kind, Kind::Disconnect { .. })),
+            Ok(Reply::Group(reply)) => self.check_group(who, step, &reply),
+            Ok(Reply::Done) => assert!(matches!(plan.kind, Kind::Disconnect { .. } | Kind::Ungroup { .. })),
             Ok(other) => panic!("{other:?}"),
         }
     }
@@ -272,7 +317,7 @@ impl World {
         let was_not_connected = |of: usize| !matches!(self.program.0[of].outcomes.get(&who), Some(Ok(())));
         self.program.is_tainted(step)
             || self.is_over(step)
-            || plan.connect().is_some_and(was_not_connected)
+            || plan.earlier().is_some_and(was_not_connected)
             || !plan.is_lenient() && plan.members.iter().any(has_left)
     }
 
@@ -309,7 +354,7 @@ impl World {
     fn check_connect(&mut self, who: usize, step: usize, reply: ConnectReply) {
         let plan = &self.program.0[step];
         let place = plan.members.iter().position(|member| *member == who).unwrap();
-        let connect = plan.connect().unwrap_or(step);
+        let connect = plan.earlier().unwrap_or(step);
         // connected again, it is called what it was; where a connect has not gone well for all, one of its names, as
         // those who have given up the one are in the next
         let was_connected = step == connect || self.program.0[connect].outcomes.get(&who) == Some(&Ok(()));
@@ -328,6 +373,24 @@ impl World {
         let known: BTreeSet<_> = reply.jobs.iter().map(|job| job.nspace()).chain([own]).collect();
         assert!(known == others || self.is_over(step), "{known:?} of {others:?}");
         self.procs[who].groups.insert(connect, reply.nspace.unwrap());
+    }
+
+    /// All who live are members, in one order, and the group has a number if one was requested (GRP-01, GRP-04, GRP-05).
+    fn check_group(&mut self, who: usize, step: usize, reply: &GroupReply) {
+        self.model.check_modex(who, &reply.modex);
+        let plan = &self.program.0[step];
+        let Kind::Group { optional, numbered } = plan.kind else { panic!("{reply:?} in {plan:?}") };
+        let members: Vec<_> = reply.members.iter().map(|proc| self.model.index(proc)).collect();
+        assert!(members.contains(&who), "{who} is none of {members:?}");
+        assert!(members.iter().all(|member| plan.members.contains(member)), "{members:?}: {plan:?}");
+        if !optional && !self.is_over(step) {
+            assert_eq!((members.len(), reply.partial), (plan.members.len(), false), "{plan:?}");
+        }
+        // without a host, which need not be asked on a single node, there is no number
+        assert!(reply.context_id.is_none_or(|number| numbered && number == context_of(step)), "{reply:?}");
+        let first = plan.order.get_or_init(|| members.clone());
+        let may_differ = self.program.is_tainted(step) || self.is_over(step);
+        assert!(*first == members || may_differ, "{who} has {members:?}, others {first:?}");
     }
 
     /// What is still open must have a reason for it.
@@ -358,6 +421,12 @@ impl World {
             }
             R::Connect(request) => (&request.directives, &request.nodes, request.data.clone()),
             R::Disconnect(request) => (&request.directives, &request.nodes, Bytes::new()),
+            R::Group(request) => {
+                if request.operation == GroupOperation::CONSTRUCT {
+                    self.model.check_outgoing(&read_blob(&request.data));
+                }
+                (&request.directives, &request.nodes, request.data.clone())
+            }
             other => panic!("{other:?}"),
         };
         let step = step_of(directives);
@@ -487,8 +556,25 @@ impl Plan {
                 Answer::Connected(connected)
             }
             Kind::Disconnect { .. } => Answer::Done,
+            Kind::Group { numbered, .. } => {
+                let mut grouped = Grouped::default();
+                let entered = self.members.iter().filter(|member| self.entered.contains_key(member));
+                grouped.members = entered.map(|member| who[*member].proc.clone()).collect();
+                grouped.context_id = numbered.then(|| context_of(step));
+                grouped.data = data;
+                Answer::Grouped(grouped)
+            }
+            Kind::Ungroup { .. } => Answer::Grouped(Grouped::default()),
         }
     }
+}
+
+fn group_id(step: usize) -> Nspace {
+    nspace(&format!("group{step}"))
+}
+
+fn context_of(step: usize) -> u64 {
+    step as u64 + 1
 }
 
 /// The name that the host gives to those who connect in a step.

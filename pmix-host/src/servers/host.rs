@@ -63,7 +63,10 @@ impl World {
         assert!(self.host.upcalls.insert((node, id)));
         self.check_caller(node, &caller, &request);
         match request {
-            UpcallRequest::Fence(_) | UpcallRequest::Connect(_) | UpcallRequest::Disconnect(_) => {
+            UpcallRequest::Fence(_)
+            | UpcallRequest::Connect(_)
+            | UpcallRequest::Disconnect(_)
+            | UpcallRequest::Group(_) => {
                 self.gather(node, id, &request);
             }
             UpcallRequest::ClientConnected(_) | UpcallRequest::ClientLost(_) => {

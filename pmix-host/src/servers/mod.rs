@@ -118,6 +118,17 @@ enum Step {
         of: u8,
         timeout: u8,
     },
+    Group {
+        members: Members,
+        optional: bool,
+        numbered: bool,
+        timeout: u8,
+    },
+    /// Of an earlier group, if there is one.
+    Ungroup {
+        of: u8,
+        timeout: u8,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -194,6 +205,10 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..4u8, timeout()).prop_map(|(of, timeout)| Step::Reconnect { of, timeout }),
         1 => (0..4u8).prop_map(|of| Step::GroupFence { of }),
         2 => (0..4u8, timeout()).prop_map(|(of, timeout)| Step::Disconnect { of, timeout }),
+        3 => (members(), prop::bool::weighted(0.2), any::<bool>(), timeout()).prop_map(
+            |(members, optional, numbered, timeout)| Step::Group { members, optional, numbered, timeout }
+        ),
+        2 => (0..4u8, timeout()).prop_map(|(of, timeout)| Step::Ungroup { of, timeout }),
     ]
 }
 
@@ -209,7 +224,7 @@ fn cases(otherwise: u32) -> ProptestConfig {
 proptest! {
     #![proptest_config(cases(2000))]
     #[test]
-    fn gen_08_gen_12_gen_13_pub_04_pub_07_pub_09_pub_10_evt_11_evt_14_any_schedule_on_three_servers_ends_well(
+    fn gen_08_gen_12_gen_13_grp_01_pub_04_pub_07_pub_09_pub_10_evt_11_evt_14_any_schedule_on_three_servers_ends_well(
         seed in any::<u64>(),
         steps in prop::collection::vec(step(), 0..8),
         actions in prop::collection::vec(action(), 0..120),

@@ -89,6 +89,7 @@ impl World {
             Upcall::Spawn,
             Upcall::Connect,
             Upcall::Disconnect,
+            Upcall::Group,
             Upcall::RegisterEvents,
             Upcall::DeregisterEvents,
             Upcall::NotifyEvent,

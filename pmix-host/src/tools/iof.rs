@@ -57,6 +57,7 @@ impl Forwarder {
         for (nspace, job) in jobs.iter_mut() {
             if puller.procs.iter().any(|proc| proc.nspace == *nspace) {
                 job.forwarding.pullers.push(puller.clone());
+                job.forwarding.hold.pulled.notify_one();
             }
         }
         Ok(())

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn jct_01_no_targets_are_the_callers_namespace_and_all_of_one_takes_in_its_ranks() {
+    fn jct_01a_jct_01b_no_targets_are_the_callers_namespace_and_all_of_one_takes_in_its_ranks() {
         let caller = proc("own", 3);
         let by = |targets| by_nspace(targets, &caller);
         let own: Nspace = "own".parse().unwrap();
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn jct_02_a_request_is_for_one_thing_that_is_known() {
+    fn jct_02a_jct_02b_jct_02c_a_request_is_for_one_thing_that_is_known() {
         let act = |directives| Order::new(directives).map(|order| order.act).map_err(|error| error.status());
         let none = Directives::new;
         assert_eq!(act(none().with(&keys::JOB_CTRL_PAUSE, true)), Ok(Some(Act::Signal(signal::STOP))));

@@ -1,8 +1,9 @@
-//! Data that processes log: to the output of their job, and to the syslog of this node or of the first one.
+//! Data that processes log: to the output of their job, to the syslog of this node or of the first one, and by mail from
+//! the first one.
 
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use bytes::Bytes;
 use pmix_server::host::{HostError, HostResult, UpcallContext};
 use pmix_types::message::{Failure, Log, Reply, Request};
 use pmix_types::{Directives, Info, Key, ProcId, Status, Time, Value, escaped, keys};
@@ -10,6 +11,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use tokio::sync::mpsc;
 
+use super::mail::{Mail, Mailer, text_of};
 use super::syslog::{Priority, Syslog};
 use crate::attributes::LOG_STYLE;
 use crate::internode::{PeerReply, PeerRequest, Site};
@@ -22,6 +24,7 @@ pub(crate) struct Logger {
     jobs: Arc<JobTable>,
     site: Arc<Site>,
     syslog: OnceLock<Syslog>,
+    mailer: Mailer,
 }
 
 /// Where a message can go.
@@ -58,11 +61,13 @@ impl Channel {
     }
 }
 
-/// Whether a key says how to log, wherever it stands. Two of them are not heeded; MPI libraries give `LOG_AGG` beside their
-/// messages.
+/// Whether a key says how to log, wherever it stands. Two of them are refused if required, and not heeded otherwise; MPI
+/// libraries give `LOG_AGG` beside their messages.
 fn is_style(key: &str) -> bool {
-    LOG_STYLE.contains(&key) || [keys::LOG_XML_OUTPUT.name(), keys::LOG_AGG.name()].contains(&key)
+    LOG_STYLE.contains(&key) || UNHEEDED.contains(&key)
 }
+
+const UNHEEDED: [&str; 2] = [keys::LOG_XML_OUTPUT.name(), keys::LOG_AGG.name()];
 
 /// How messages are to be written.
 #[derive(Clone, Debug)]
@@ -70,32 +75,40 @@ struct Style {
     once: bool,
     priority: Priority,
     tag: bool,
-    /// The time to be put into the text.
-    time: Option<Time>,
+    /// The time of the messages: that given, or else, if it is to be generated, that of their arrival.
+    stamp: Option<Time>,
+    /// Whether the time is put into the text.
+    time_in_text: bool,
     source: Option<ProcId>,
 }
 
 impl Style {
     fn new(mut directives: Directives) -> HostResult<Self> {
         let given = directives.take(&keys::LOG_TIMESTAMP)?;
-        directives.take_flag(&keys::LOG_GENERATE_TIMESTAMP)?;
-        let in_text = directives.take_flag(&keys::LOG_TIMESTAMP_OUTPUT)?;
+        let generated = directives.take_flag(&keys::LOG_GENERATE_TIMESTAMP)?.then(now);
         let style = Self {
             once: directives.take_flag(&keys::LOG_ONCE)?,
             priority: directives.take(&keys::LOG_SYSLOG_PRI)?.map_or(Ok(Priority::ERROR), Priority::new)?,
             tag: directives.take_flag(&keys::LOG_TAG_OUTPUT)?,
-            time: in_text.then(|| given.unwrap_or_else(now)),
+            stamp: given.or(generated),
+            time_in_text: directives.take_flag(&keys::LOG_TIMESTAMP_OUTPUT)?,
             source: directives.take(&keys::LOG_SOURCE)?,
         };
         take_identity(&mut directives)?;
         directives.deny_unprocessed()?;
+        for key in UNHEEDED {
+            if directives.get_value(key).is_some() {
+                tracing::info!(key, "this directive of a log is not heeded");
+            }
+        }
         Ok(style)
     }
 
-    /// A message as it is written.
-    fn text(&self, channel: Channel, caller: &ProcId, message: &str) -> String {
+    /// A message as it is written to a channel.
+    fn text(&self, channel: &str, caller: &ProcId, message: &str) -> String {
         let mut text = String::new();
-        if let Some(time) = self.time.and_then(|time| OffsetDateTime::from_unix_timestamp(time.0).ok())
+        let time = self.time_in_text.then(|| self.stamp.unwrap_or_else(now));
+        if let Some(time) = time.and_then(|time| OffsetDateTime::from_unix_timestamp(time.0).ok())
             && let Ok(time) = time.format(&Rfc3339)
         {
             text.push_str(&time);
@@ -103,7 +116,7 @@ impl Style {
         }
         if self.tag {
             let source = self.source.as_ref().unwrap_or(caller);
-            text.push_str(&format!("[{source}]<{}>: ", channel.name()));
+            text.push_str(&format!("[{source}]<{channel}>: "));
         }
         text.push_str(message);
         text
@@ -112,12 +125,17 @@ impl Style {
 
 impl Logger {
     pub(crate) fn new(jobs: Arc<JobTable>, site: Arc<Site>) -> Self {
-        Self { jobs, site, syslog: OnceLock::new() }
+        Self { jobs, site, syslog: OnceLock::new(), mailer: Mailer::default() }
+    }
+
+    /// The program that sends mails, unless one was given before.
+    pub(crate) fn set_mail_program(&self, program: &Path) {
+        self.mailer.set_program(program);
     }
 
     /// The socket of this node's syslog, unless one was given before.
     #[cfg(feature = "syslog")]
-    pub(crate) fn set_syslog(&self, socket: &std::path::Path) {
+    pub(crate) fn set_syslog(&self, socket: &Path) {
         let _ = self.syslog.set(Syslog::at(socket));
     }
 
@@ -130,6 +148,14 @@ impl Logger {
         let style = Style::new(directives)?;
         let mut tally = Tally::default();
         for info in &data {
+            if info.is(&keys::LOG_EMAIL) {
+                let sent = self.send_mail(cx, info, &style).await;
+                if style.once && sent.is_ok() {
+                    return Ok(());
+                }
+                tally.count(info, sent);
+                continue;
+            }
             let messages = messages(info);
             if messages.is_empty() {
                 tally.count(info, Err(HostError::not_supported(&format!("logging {}", info.key))));
@@ -153,7 +179,7 @@ impl Logger {
         style: &Style,
     ) -> HostResult<()> {
         let caller = User::of(cx);
-        let text = style.text(channel, &caller.proc, message);
+        let text = style.text(channel.name(), &caller.proc, message);
         match channel {
             Channel::Output(channel) => self.write_output(&caller.proc, channel, text).await,
             Channel::LocalSyslog => self.write_syslog(&caller, text, style.priority).await,
@@ -206,12 +232,30 @@ impl Logger {
         text: String,
         priority: Priority,
     ) -> HostResult<()> {
-        let nodes = self.site.nodes();
-        let Some(gateway) = nodes.first().filter(|_| !self.is_gateway()) else {
+        if self.is_gateway() {
             return self.write_syslog(&caller, text, priority).await;
-        };
+        }
         let mut log = Log::new(vec![Info::new(&keys::LOG_LOCAL_SYSLOG, text)]);
         log.directives.push(Info::new(&keys::LOG_SYSLOG_PRI, priority.number()));
+        self.ask_gateway(cx, caller, log).await
+    }
+
+    /// Mails are sent by the first node.
+    async fn send_mail(&self, cx: &UpcallContext, info: &Info, style: &Style) -> HostResult<()> {
+        let caller = User::of(cx);
+        let mail = mail_in(info)?.with_text(|text| style.text("email", &caller.proc, text));
+        if self.is_gateway() {
+            return self.mailer.send(&caller, &mail, style.stamp).await;
+        }
+        let mut log = Log::new(vec![mail.into_info()]);
+        log.directives.extend(style.stamp.map(|time| Info::new(&keys::LOG_TIMESTAMP, time)));
+        self.ask_gateway(cx, caller, log).await
+    }
+
+    /// Has the first node log something for a process.
+    async fn ask_gateway(&self, cx: &UpcallContext, caller: User, log: Log) -> HostResult<()> {
+        let nodes = self.site.nodes();
+        let Some(gateway) = nodes.first() else { return Err(Status::ERR_UNREACH.into()) };
         let request = PeerRequest::Request { caller, request: Request::Log(log) };
         match self.site.ask(cx, gateway, &request).await {
             Ok(PeerReply::Reply(Reply::Done)) => Ok(()),
@@ -225,10 +269,15 @@ impl Logger {
         self.site.nodes().first().is_none_or(|first| first == self.site.node())
     }
 
-    /// Writes to this node's syslog for a process of another node.
+    /// Writes to this node's syslog, or sends a mail, for a process of another node.
     pub(crate) async fn write_for(&self, caller: &User, log: Log) -> Result<Reply, Failure> {
         let style = Style::new(log.directives).map_err(Failure::from)?;
         for info in &log.data {
+            if info.is(&keys::LOG_EMAIL) {
+                let mail = mail_in(info).map_err(Failure::from)?;
+                self.mailer.send(caller, &mail, style.stamp).await.map_err(Failure::from)?;
+                continue;
+            }
             let text = info.get::<String>().map_err(|_| Failure::from(Status::ERR_BAD_PARAM))?;
             if !info.is(&keys::LOG_LOCAL_SYSLOG) {
                 return Err(Status::ERR_NOT_SUPPORTED.into());
@@ -244,7 +293,7 @@ fn messages(info: &Info) -> Vec<(Channel, String)> {
     let message = match &info.value {
         Value::String(text) => text.clone(),
         Value::NullString => String::new(),
-        Value::ByteObject(bytes) => match text(bytes) {
+        Value::ByteObject(bytes) => match text_of(bytes) {
             Some(text) => text,
             None => return Vec::new(),
         },
@@ -257,10 +306,11 @@ fn messages(info: &Info) -> Vec<(Channel, String)> {
     channel.map(|(_, channel)| (*channel, message)).into_iter().collect()
 }
 
-/// Binary messages are of no use to a reader.
-fn text(bytes: &Bytes) -> Option<String> {
-    let text = std::str::from_utf8(bytes).ok()?.trim_end_matches('\0');
-    (!text.contains('\0')).then(|| text.to_owned())
+fn mail_in(info: &Info) -> HostResult<Mail> {
+    match info.value.as_infos() {
+        Some(infos) => Mail::read(infos),
+        None => Err(HostError::new(Status::ERR_BAD_PARAM, "a mail is described by an array of infos")),
+    }
 }
 
 /// How the channels have fared (LOG-05).

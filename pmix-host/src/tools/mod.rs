@@ -1,9 +1,12 @@
 //! Requests of processes and tools other than jobs, data and collectives.
 
+mod elsewhere;
+mod groups;
 mod identity;
 mod iof;
 mod job_control;
 mod log;
+mod mail;
 mod query;
 mod syslog;
 mod why;

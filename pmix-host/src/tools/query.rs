@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use pmix_server::host::{HostError, HostResult, QueryRequest, QueryResults};
-use pmix_types::message::Reply;
-use pmix_types::{DataArray, Directives, Info, Key, KeyName, Query, Value, keys};
+use pmix_types::message::{QueryReply, Reply};
+use pmix_types::{DataArray, Directives, Info, Key, KeyName, Query, Status, Value, keys};
 
+use super::groups::Groups;
 use super::why::Why;
-use crate::attributes::QUERY;
+use crate::allocations::{Allocations, Named};
+use crate::attributes::{QUERY, SPAWN};
 use crate::internode::Site;
 use crate::jobs::{JobEntry, JobTable};
 use crate::user::{User, is_trusted, take_identity};
@@ -16,13 +18,16 @@ use crate::user::{User, is_trusted, take_identity};
 pub(crate) struct Queries {
     jobs: Arc<JobTable>,
     site: Arc<Site>,
+    allocations: Arc<Allocations>,
     why: Why,
+    groups: Groups,
 }
 
 impl Queries {
-    pub(crate) fn new(jobs: Arc<JobTable>, site: Arc<Site>) -> Self {
+    pub(crate) fn new(jobs: Arc<JobTable>, site: Arc<Site>, allocations: Arc<Allocations>) -> Self {
         let why = Why::new(jobs.clone(), site.clone());
-        Self { jobs, site, why }
+        let groups = Groups::new(jobs.clone(), site.clone());
+        Self { jobs, site, allocations, why, groups }
     }
 
     /// Other users learn nothing about the jobs of a user.
@@ -51,23 +56,47 @@ impl Queries {
     }
 
     /// What the host of another node wants to know of this one's server.
-    pub(crate) async fn answer_peer(&self, queries: &[Query]) -> HostResult<Reply> {
+    pub(crate) async fn answer_peer(&self, requester: &User, queries: &[Query]) -> HostResult<Reply> {
         let [query] = queries else {
             return Err(HostError::not_supported("several queries of another node's host at a time"));
         };
-        self.why.answer_peer(query).await.map(Reply::Query)
+        let answers =
+            [self.why.answer_peer(query).await?, self.groups.answer_peer(requester, query).await?].concat();
+        Ok(Reply::Query(QueryReply::new(Status::SUCCESS, vec![query.results(answers)])))
     }
 
     async fn answer_query(&self, requester: &User, query: &Query) -> HostResult<Vec<Info>> {
         let mut answers = Vec::new();
         for key in &query.keys {
-            let answer = match self.answer_key(requester, key, &query.qualifiers) {
-                None => self.why.answer(requester, key, &query.qualifiers).await?,
+            let own = of_spawn(key).or_else(|| self.answer_key(requester, key, &query.qualifiers));
+            let answer = match own.or_else(|| self.of_allocation(requester, key, &query.qualifiers)) {
+                None => match self.why.answer(requester, key, &query.qualifiers).await? {
+                    None => self.groups.answer(requester, key, &query.qualifiers).await?,
+                    answer => answer,
+                },
                 answer => answer,
             };
             answers.extend(answer.map(|value| Info::dynamic(key.clone(), value)));
         }
         Ok(answers)
+    }
+
+    /// What there is to know of an allocation (ALC-02): of the one that is named, or in which a job runs, by default the
+    /// requester's own. `None` for other keys, and if there is no such allocation or its time has no end.
+    fn of_allocation(&self, requester: &User, key: &KeyName, qualifiers: &Directives) -> Option<Value> {
+        let text = |key: &Key<String>| texts(qualifiers, key).first().copied();
+        let named = match (text(&keys::ALLOC_ID), text(&keys::ALLOC_REQ_ID), text(&keys::NSPACE.text())) {
+            (Some(id), ..) => Named::Id(id),
+            (_, Some(label), _) => Named::Label(label),
+            (.., nspace) => Named::Job(nspace.unwrap_or(&requester.proc.nspace)),
+        };
+        if **key == *keys::TIME_REMAINING.name() {
+            self.allocations.time_left(requester, &named).map(Value::from)
+        } else if **key == *keys::QUERY_ALLOC_STATUS.name() {
+            self.allocations.id_of(requester, &named).map(|id| format!("{id} is held").into())
+        } else {
+            None
+        }
     }
 
     /// `None` for what the server answers: it knows namespaces of jobs that others have started, too.
@@ -91,6 +120,18 @@ impl Queries {
         }
         table.map(|rows| DataArray::ProcInfo(rows).into())
     }
+}
+
+/// What a launcher or a debugger may request of a spawn: the keys, with commas between them.
+fn of_spawn(key: &KeyName) -> Option<Value> {
+    let is_asked: fn(&&&str) -> bool = if **key == *keys::QUERY_SPAWN_SUPPORT.name() {
+        |_| true
+    } else if **key == *keys::QUERY_DEBUG_SUPPORT.name() {
+        |attribute| attribute.starts_with("pmix.dbg.") || ***attribute == *keys::DEBUGGER_DAEMONS.name()
+    } else {
+        return None;
+    };
+    Some(SPAWN.iter().filter(is_asked).copied().collect::<Vec<_>>().join(",").into())
 }
 
 /// The texts given under a key, without repeats: all of them are meant (QRY-06).

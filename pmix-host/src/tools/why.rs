@@ -5,18 +5,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::join_all;
 use pmix_server::host::HostResult;
-use pmix_types::message::{Failure, QueryReply, Reply, Request};
 use pmix_types::why::{LOOKS, ProcLook, WAITS, Wait};
-use pmix_types::{Directives, Info, Key, Nspace, ProcId, Query, Rank, Status, Value, ValueType, keys};
+use pmix_types::{Directives, Info, Key, Nspace, ProcId, Query, Rank, Value, ValueType, keys};
 
-use crate::internode::{PeerReply, PeerRequest, Site};
+use super::elsewhere::{ask_others, may_see};
+use crate::internode::Site;
 use crate::jobs::JobTable;
-use crate::user::{User, is_trusted};
-
-/// How long another node is waited for: whoever asks why something hangs must not hang.
-const PATIENCE: Duration = Duration::from_millis(500);
+use crate::user::User;
 
 /// Number of processes that one query may name; the server, which has the same limit, says so.
 const MAX_NAMED: usize = 1024;
@@ -55,7 +51,7 @@ impl Why {
     async fn waits(&self, requester: &User, qualifiers: &Directives) -> HostResult<Option<Value>> {
         let named = namespaces(qualifiers);
         for nspace in &named {
-            if !self.may_see(requester, nspace) || self.site.job(nspace).await.is_none() {
+            if !may_see(&self.jobs, requester, nspace) || self.site.job(nspace).await.is_none() {
                 return Ok(None);
             }
         }
@@ -63,7 +59,7 @@ impl Why {
         query.qualifiers =
             named.iter().map(|nspace| Info::new(&keys::NSPACE.text(), nspace.as_str())).collect();
         let own = self.site.server()?.waits(&named);
-        let (own, others) = tokio::join!(own, self.ask_others(requester, &query));
+        let (own, others) = tokio::join!(own, ask_others(&self.site, requester, &query));
         let (mut nodes, mut unanswered) = (vec![own], Vec::new());
         for (node, answer) in others {
             match answer {
@@ -76,7 +72,7 @@ impl Why {
             }
         }
         let mut waits = Wait::merged(nodes);
-        waits.retain(|wait| wait.nspaces().all(|nspace| self.may_see(requester, nspace)));
+        waits.retain(|wait| wait.nspaces().all(|nspace| may_see(&self.jobs, requester, nspace)));
         waits.sort_by_key(|wait| Reverse(wait.waited));
         waits.extend(unanswered);
         Ok(Some(Wait::write_all(&waits)))
@@ -85,7 +81,7 @@ impl Why {
     /// What the kernels say of the processes that are named, on all nodes that answer.
     async fn looks(&self, requester: &User, qualifiers: &Directives) -> HostResult<Option<Value>> {
         let Some(mut named) = processes(qualifiers) else { return Ok(None) };
-        named.retain(|proc| self.may_see(requester, &proc.nspace));
+        named.retain(|proc| may_see(&self.jobs, requester, &proc.nspace));
         let nspaces: BTreeSet<_> = named.iter().map(|proc| proc.nspace.clone()).collect();
         for nspace in nspaces {
             if self.site.job(&nspace).await.is_none() {
@@ -98,7 +94,7 @@ impl Why {
         let mut query = Query::new(&LOOKS);
         query.qualifiers = named.iter().map(|proc| Info::new(&keys::PROCID, proc.clone())).collect();
         let own = self.site.server()?.looks(&named);
-        let (mut looks, others) = tokio::join!(own, self.ask_others(requester, &query));
+        let (mut looks, others) = tokio::join!(own, ask_others(&self.site, requester, &query));
         for (node, answer) in others {
             match answer {
                 Ok(value) => looks.extend(ProcLook::read_all(&value)),
@@ -110,7 +106,7 @@ impl Why {
     }
 
     /// What the server of this node says, to the host of another one, which knows who may see it.
-    pub(super) async fn answer_peer(&self, query: &Query) -> HostResult<QueryReply> {
+    pub(super) async fn answer_peer(&self, query: &Query) -> HostResult<Vec<Info>> {
         let server = self.site.server()?;
         let mut answers = Vec::new();
         for key in &query.keys {
@@ -123,36 +119,8 @@ impl Why {
             };
             answers.push(Info::dynamic(key.clone(), value));
         }
-        Ok(QueryReply::new(Status::SUCCESS, vec![query.results(answers)]))
+        Ok(answers)
     }
-
-    /// Asks the hosts of all other nodes at a time.
-    async fn ask_others(&self, caller: &User, query: &Query) -> Vec<(String, Result<Value, Failure>)> {
-        let request = Request::Query(vec![query.clone()]);
-        let request = &PeerRequest::Request { caller: caller.clone(), request };
-        let ask = async |node: String| {
-            let reply = self.site.ask_within(PATIENCE, &node, request).await;
-            let answer = reply.and_then(PeerReply::into_reply).and_then(|reply| found(query, reply));
-            (node, answer)
-        };
-        join_all(self.site.others().into_iter().map(ask)).await
-    }
-
-    /// The server's user sees all, others their own jobs.
-    fn may_see(&self, requester: &User, nspace: &Nspace) -> bool {
-        let is_own = || self.jobs.entries().get(nspace).is_some_and(|job| job.owner == requester.uid);
-        is_trusted(requester.uid) || requester.proc.nspace == *nspace || is_own()
-    }
-}
-
-/// The answer to the one key of a query.
-fn found(query: &Query, reply: Reply) -> Result<Value, Failure> {
-    let unreadable =
-        || Failure::new(Status::ERR_UNPACK_FAILURE, "the reply of another node's host cannot be read");
-    let Reply::Query(QueryReply { results, .. }) = reply else { return Err(unreadable()) };
-    let infos = results.iter().filter_map(|result| result.value.as_infos()).flatten();
-    let answer = infos.into_iter().find(|info| query.keys.contains(&info.key));
-    answer.map(|info| info.value.clone()).ok_or_else(unreadable)
 }
 
 /// The namespaces that a query names.

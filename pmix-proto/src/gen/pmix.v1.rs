@@ -2063,7 +2063,7 @@ pub struct HostRequest {
     pub uid: u32,
     #[prost(uint32, optional, tag = "3")]
     pub gid: ::core::option::Option<u32>,
-    #[prost(oneof = "host_request::Content", tags = "4, 5, 20, 21, 22, 23")]
+    #[prost(oneof = "host_request::Content", tags = "4, 5, 20, 21, 22, 23, 25, 26")]
     pub content: ::core::option::Option<host_request::Content>,
 }
 /// Nested message and enum types in `HostRequest`.
@@ -2087,7 +2087,32 @@ pub mod host_request {
         /// The caller's node waits for a collective; answered by Done.
         #[prost(message, tag = "23")]
         Awaited(super::Awaited),
+        /// The caller makes a group by bootstrap; answered by Bootstrapped, or by Done after a while: it is then to be sent again.
+        #[prost(message, tag = "25")]
+        Bootstrap(super::Bootstrap),
+        /// The Bootstrap with this ticket was cancelled; answered by Done.
+        #[prost(uint64, tag = "26")]
+        BootstrapGivenUp(u64),
     }
+}
+/// A process makes a group whose members it does not know.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Bootstrap {
+    /// GroupConstruct without members, with GROUP_BOOTSTRAP and GROUP_ADD_MEMBERS for a leader, and what it directs for all.
+    #[prost(message, optional, tag = "1")]
+    pub request: ::core::option::Option<ClientBody>,
+    /// Its number on the node.
+    #[prost(uint64, tag = "2")]
+    pub ticket: u64,
+}
+/// Who makes the group.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Bootstrapped {
+    #[prost(message, repeated, tag = "1")]
+    pub leaders: ::prost::alloc::vec::Vec<Proc>,
+    /// GroupConstruct with all members, in the order of their ranks in the group, and what holds for all of them.
+    #[prost(message, optional, tag = "2")]
+    pub construct: ::core::option::Option<ClientBody>,
 }
 /// A collective that one node has entered and the other has not.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -2169,7 +2194,7 @@ pub struct DirectModex {
 pub struct HostReply {
     #[prost(uint32, tag = "3")]
     pub version: u32,
-    #[prost(oneof = "host_reply::Content", tags = "1, 2")]
+    #[prost(oneof = "host_reply::Content", tags = "1, 2, 4")]
     pub content: ::core::option::Option<host_reply::Content>,
 }
 /// Nested message and enum types in `HostReply`.
@@ -2182,6 +2207,9 @@ pub mod host_reply {
         /// The reply to any other request, which may be a Failure.
         #[prost(message, tag = "2")]
         Body(super::ServerBody),
+        /// The reply to Bootstrap.
+        #[prost(message, tag = "4")]
+        Bootstrapped(super::Bootstrapped),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -139,7 +139,12 @@ fn find(name: &str) -> Option<&'static Check> {
 }
 
 fn conclude(report: &Report, json: bool) -> ExitCode {
-    let text = if json { report.to_json().unwrap_or_default() } else { report.summary() };
+    let differences = report.differences();
+    let text = match (json, differences.is_empty()) {
+        (true, _) => report.to_json().unwrap_or_default(),
+        (false, true) => report.summary(),
+        (false, false) => format!("\nIt differs from the texts:\n{differences}\n\n{}", report.summary()),
+    };
     let printed = print(&text);
     if report.passed() { printed } else { ExitCode::FAILURE }
 }

@@ -9,14 +9,15 @@ use pmix_conformance::Actor;
 use pmix_native::conn::{ClientAnswer, Connect, Frame, Framing, Peer, Security, User, tag};
 use pmix_native::env::Launched;
 use pmix_native::msg::{
-    Abort, Body, Collective, Command, CommitPart, Context, Entry, Get, JobControl, Log, Lookup, Notify,
-    ProcData, Publish, Push, RegisterEvents, Reply as NativeReply, Request as NativeRequest, Spawn,
+    Abort, Allocate, Body, Collective, Command, CommitPart, Context, Entry, Get, Group, IofPull, IofPush,
+    JobControl, Log, Lookup, Monitor, Notify, ProcData, Publish, Push, RegisterEvents, Reply as NativeReply,
+    Request as NativeRequest, Spawn, ValidateCredential,
 };
 use pmix_types::message::{
-    ConnectReply, Failure, GetReply, LookupReply, Modex, ProcData as Held, PutEntry, QueryReply, Reply,
-    Request, SpawnReply,
+    ConnectReply, Credential, Failure, GetReply, GroupReply, LookupReply, Modex, ProcData as Held, PutEntry,
+    QueryReply, Reply, Request, SpawnReply,
 };
-use pmix_types::{Directives, Event, KeyName, KeyVal, ProcId, Rank, Scope, Status, Value};
+use pmix_types::{Directives, Event, KeyName, KeyVal, Nspace, ProcId, Rank, Scope, Status, Value};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -158,7 +159,10 @@ impl Actor for NativeRank {
         let native = translate(request, ProcId::wildcard(self.proc.nspace.clone()))?;
         let command = native.command();
         let answer = self.send(native).await?;
-        if !answer.status.is_success() && answer.status != Status::ERR_PARTIAL_SUCCESS {
+        // only these replies carry what there is
+        let is_partial = answer.status == Status::ERR_PARTIAL_SUCCESS
+            && [Command::QUERY, Command::LOOKUP].contains(&command);
+        if !answer.status.is_success() && !is_partial {
             return Err(answer.status.into());
         }
         Ok(reply(command, answer, keys))
@@ -213,6 +217,12 @@ fn translate(request: Request, job: ProcId) -> Result<NativeRequest, Failure> {
         lookup.info = directives;
         lookup
     };
+    let group = |id: Nspace, procs, directives| {
+        let mut group = Group::new(id.to_string());
+        group.procs = procs;
+        group.info = directives;
+        group
+    };
     Ok(match request {
         Request::Commit(entries) => NativeRequest::Commit(parts(&entries)),
         Request::Get(get) => {
@@ -266,6 +276,41 @@ fn translate(request: Request, job: ProcId) -> Result<NativeRequest, Failure> {
             native.info = log.directives;
             NativeRequest::Log(native)
         }
+        Request::Allocate(allocate) => {
+            let mut native = Allocate::new(allocate.directive);
+            native.info = allocate.directives;
+            NativeRequest::Allocate(native)
+        }
+        Request::Monitor(monitor) => {
+            let mut native = Monitor::new(monitor.monitor, monitor.code);
+            native.info = monitor.directives;
+            NativeRequest::Monitor(native)
+        }
+        Request::GetCredential(directives) => NativeRequest::GetCredential(directives),
+        Request::ValidateCredential(validate) => {
+            let mut native = ValidateCredential::new(validate.credential);
+            native.info = validate.directives;
+            NativeRequest::ValidateCredential(native)
+        }
+        Request::IofPull(pull) => {
+            let mut native = IofPull::new(pull.procs, pull.channels, 0);
+            native.info = pull.directives;
+            NativeRequest::IofPull(native)
+        }
+        Request::IofPush(push) => {
+            let mut native = IofPush::new(push.targets, push.data);
+            native.info = push.directives;
+            NativeRequest::IofPush(native)
+        }
+        Request::GroupConstruct(construct) => {
+            NativeRequest::GroupConstruct(group(construct.group, construct.procs, construct.directives))
+        }
+        Request::GroupLeave(leave) => {
+            NativeRequest::GroupLeave(group(leave.group, Vec::new(), leave.directives))
+        }
+        Request::GroupDestruct(destruct) => {
+            NativeRequest::GroupDestruct(group(destruct.group, Vec::new(), destruct.directives))
+        }
         Request::DeregisterEvents(_) => {
             let message = "the C library removes registrations itself, and only tells its server which codes are no longer needed";
             return Err(Failure::new(Status::ERR_NOT_SUPPORTED, message));
@@ -306,6 +351,12 @@ fn reply(command: Command, answer: NativeReply, keys: usize) -> Reply {
             Reply::Query(QueryReply::new(answer.status, results))
         }
         Body::Info(infos) => Reply::Info(infos),
+        Body::Group(result) => {
+            let mut group = GroupReply::default();
+            (group.members, group.context_id) = (result.members, result.context_id);
+            Reply::Group(group.into())
+        }
+        Body::Credential(given) => Reply::Credential(Credential::new(given.credential, given.info)),
         _ if command == Command::CONNECT => Reply::Connect(ConnectReply::default()),
         _ => Reply::Done,
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use clap::error::ErrorKind;
 use clap::{Command, CommandFactory, FromArgMatches};
 use pmix_server::NativeWire;
-use pmix_types::App;
+use pmix_types::{App, Directives};
 
 pub(crate) use options::Stdin;
 use options::{AppArgs, End, FirstApp, FurtherApp, Habit, Setting, Streams, is_separator};
@@ -49,6 +49,10 @@ pub(crate) struct Plan {
     pub(crate) store: Option<PathBuf>,
     /// Whether ranks wait in init until they are released.
     pub(crate) stop_in_init: bool,
+    /// Whether the server is the system-level one of the node.
+    pub(crate) system_server: bool,
+    /// Directives for the places and bindings of ranks.
+    pub(crate) binding: Directives,
 }
 
 /// How verbose `pmixrun` is.
@@ -122,7 +126,8 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cl
     let format = streams.format().map_err(|problem| wrong(ErrorKind::ArgumentConflict, problem))?;
     let Streams { stdin, display, json, report_pid, quiet, verbose, .. } = streams;
     let End { timeout, reaction, grace, record } = end;
-    let Setting { app: _, vnodes, native, store, stop_in_init } = setting;
+    let binding = setting.binding();
+    let Setting { vnodes, native, store, stop_in_init, system_server, .. } = setting;
     let plan = Plan {
         apps,
         format,
@@ -144,6 +149,8 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cl
         native: native.into(),
         store,
         stop_in_init,
+        system_server,
+        binding,
     };
     if let Stdin::Rank(rank) = plan.stdin
         && usize::try_from(rank.to_raw()).is_ok_and(|rank| rank >= plan.ranks())

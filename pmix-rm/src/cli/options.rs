@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, ValueEnum};
+use pmix_host::{BadPolicy, BindingPolicy};
 use pmix_server::NativeWire;
-use pmix_types::Rank;
+use pmix_types::{Directives, Info, Rank, keys};
 
 use super::output::Directive;
 
@@ -154,6 +155,24 @@ pub(super) struct Setting {
     #[arg(long, value_name = "K", value_parser = parse_vnodes)]
     pub(super) vnodes: Option<u16>,
 
+    /// What ranks are placed on in turn: slot, node, hwthread, core, l1cache, l2cache, l3cache, numa or package, with the
+    /// modifiers :PE=N, :OVERSUBSCRIBE and :NOOVERSUBSCRIBE
+    #[arg(long, value_name = "POLICY", value_parser = Policy::map_by)]
+    pub(super) map_by: Option<Policy>,
+
+    /// How ranks are numbered: slot, fill or node
+    #[arg(long, value_name = "POLICY", value_parser = Policy::rank_by)]
+    pub(super) rank_by: Option<Policy>,
+
+    /// What ranks are bound to: none, hwthread, core, l1cache, l2cache, l3cache, numa or package, with the modifiers
+    /// :overload-allowed and :if-supported
+    #[arg(long, value_name = "POLICY", value_parser = Policy::bind_to)]
+    pub(super) bind_to: Option<Policy>,
+
+    /// Print what each rank is bound to on standard error
+    #[arg(long)]
+    pub(super) report_bindings: bool,
+
     /// Programs linked with the C library of PMIx that are served
     #[arg(long, value_name = "WHICH", value_enum, default_value_t = Native::OpenMpi4)]
     pub(super) native: Native,
@@ -165,12 +184,16 @@ pub(super) struct Setting {
     /// Make ranks wait in init for a debugger, until `pmix release`
     #[arg(long)]
     pub(super) stop_in_init: bool,
+
+    /// Make this the system-level server of the node, which tools find with --system
+    #[arg(long, conflicts_with = "vnodes")]
+    pub(super) system_server: bool,
 }
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Accepted for compatibility with other launchers")]
 pub(super) struct Habit {
-    /// No effect: pmixrun always allows more ranks than processors
+    /// No effect: pmixrun allows more ranks than processors unless told otherwise by --map-by :NOOVERSUBSCRIBE
     #[arg(long)]
     pub(super) oversubscribe: bool,
 
@@ -206,6 +229,42 @@ impl From<Native> for NativeWire {
             Native::On => Self::On,
             Native::OpenMpi4 => Self::WithOpenMpi4,
         }
+    }
+}
+
+/// A policy for places or bindings, which the host understands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Policy(String);
+
+impl Policy {
+    fn map_by(text: &str) -> Result<Self, BadPolicy> {
+        BindingPolicy::default().map_by(text).map(|_| Self(text.to_owned()))
+    }
+
+    fn rank_by(text: &str) -> Result<Self, BadPolicy> {
+        BindingPolicy::default().rank_by(text).map(|_| Self(text.to_owned()))
+    }
+
+    fn bind_to(text: &str) -> Result<Self, BadPolicy> {
+        BindingPolicy::default().bind_to(text).map(|_| Self(text.to_owned()))
+    }
+}
+
+impl Setting {
+    /// The directives for places and bindings.
+    pub(super) fn binding(&self) -> Directives {
+        let mut directives = Directives::new();
+        let given =
+            [(&keys::MAPBY, &self.map_by), (&keys::RANKBY, &self.rank_by), (&keys::BINDTO, &self.bind_to)];
+        for (key, policy) in given {
+            if let Some(Policy(text)) = policy {
+                directives.push(Info::required(key, text.as_str()));
+            }
+        }
+        if self.report_bindings {
+            directives.push(Info::required(&keys::REPORT_BINDINGS, true));
+        }
+        directives
     }
 }
 

@@ -11,7 +11,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Command};
 
 /// Options of other launchers that `pmixrun` does not have, with the reason or the alternative.
-const OTHERS: [(&[&str], &str); 7] = [
+const OTHERS: [(&[&str], &str); 8] = [
     (
         &[
             "host",
@@ -33,24 +33,11 @@ const OTHERS: [(&[&str], &str); 7] = [
     (&["label", "l"], "write --tag-output"),
     (&["export"], "write -x NAME=VALUE"),
     (
-        &[
-            "bind-to",
-            "map-by",
-            "rank-by",
-            "bind-to-core",
-            "bind-to-socket",
-            "bynode",
-            "byslot",
-            "cpu-bind",
-            "report-bindings",
-            "cpus-per-proc",
-            "cpus-per-task",
-            "rankfile",
-            "rf",
-        ],
-        "pmixrun does not place ranks, and binds them only if there are exactly as many as processors",
+        &["bind-to-core", "bind-to-socket", "bynode", "byslot", "cpu-bind", "cpus-per-proc", "cpus-per-task"],
+        "write --map-by POLICY[:PE=N] and --bind-to POLICY",
     ),
-    (&["nooversubscribe", "no-oversubscribe"], "pmixrun always allows more ranks than processors"),
+    (&["rankfile", "rf"], "pmixrun places ranks by --map-by and binds them by --bind-to only"),
+    (&["nooversubscribe", "no-oversubscribe"], "write --map-by :NOOVERSUBSCRIBE"),
 ];
 
 /// Similarity from which on a known option is suggested for an unknown one.

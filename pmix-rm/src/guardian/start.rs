@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use pmix_host::Account;
+use pmix_topology::Processors;
 use procfs::process::Process;
 use rustix::process::{Pid, PidfdFlags, Signal, fchdir, kill_process, pidfd_open};
 use rustix::thread::gettid;
@@ -64,12 +65,12 @@ impl Starts {
     /// Starts a process with the descriptors of the order of this number. Returns the outcomes known so far, of this and of
     /// other starts; [`next`](Self::next) returns the others.
     pub(super) async fn start(&mut self, number: u64, descriptors: Vec<OwnedFd>) -> Vec<(u64, Outcome)> {
-        let (mut command, user, processor) = match prepare(descriptors) {
+        let (mut command, user, processors) = match prepare(descriptors) {
             Ok(prepared) => prepared,
             Err(error) => return vec![(number, Err(error))],
         };
         let Some(user) = user else {
-            return vec![(number, on(processor, || command.spawn()).and_then(named))];
+            return vec![(number, on(processors.as_ref(), || command.spawn()).and_then(named))];
         };
         let uid = user.uid();
         if self.pending.values().filter(|pending| pending.uid == uid).count() >= MAX_OF_USER {
@@ -82,7 +83,7 @@ impl Starts {
         tokio::spawn(async move {
             let work = move || {
                 let _ = named.set(gettid());
-                let _ = done.send((number, on(processor, || command.spawn())));
+                let _ = done.send((number, on(processors.as_ref(), || command.spawn())));
             };
             if let Err(error) = user.start_processes(work).await {
                 let _ = failed.send((number, Err(error)));
@@ -170,7 +171,7 @@ pub(super) fn children_of(thread: Pid) -> Vec<Pid> {
 }
 
 /// Reads the command from the descriptors of an order, and enters its directory.
-fn prepare(descriptors: Vec<OwnedFd>) -> io::Result<(Command, Option<Account>, Option<usize>)> {
+fn prepare(descriptors: Vec<OwnedFd>) -> io::Result<(Command, Option<Account>, Option<Processors>)> {
     let count = descriptors.len();
     let [recipe, cwd, stdin, stdout, stderr]: [OwnedFd; START_FDS] =
         descriptors.try_into().map_err(|_| {
@@ -185,7 +186,7 @@ fn prepare(descriptors: Vec<OwnedFd>) -> io::Result<(Command, Option<Account>, O
     let mut command = recipe.command();
     let [stdin, stdout, stderr] = [stdin, stdout, stderr].map(Stdio::from);
     command.stdin(stdin).stdout(stdout).stderr(stderr);
-    Ok((command, recipe.user, recipe.processor))
+    Ok((command, recipe.user, recipe.processors))
 }
 
 fn named(mut child: Child) -> Outcome {

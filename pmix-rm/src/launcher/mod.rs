@@ -8,18 +8,22 @@ mod tests;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use pmix_host::{Account, LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher, Machine};
+use pmix_host::{
+    Account, BindRequest, Bound, LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher, Machine,
+};
+use pmix_server::{HostError, HostResult};
+use pmix_topology::{Processors, Topology};
 use pmix_types::{Nspace, ProcId, Rank, Status};
 use rustix::process::Signal;
 use tokio::sync::{mpsc, watch};
 
 use self::start::{Started, end_all, find};
-use crate::binding::one_for_each;
+use crate::binding;
 use crate::child::Handle;
 use crate::guardian::Guardian;
 use crate::input::{Input, feed};
@@ -39,8 +43,9 @@ use crate::supervise::supervise;
 /// descendants is read for at most one second.
 ///
 /// # Binding
-/// If a job has exactly as many ranks as there are processors, and the launcher runs no other job, each rank is bound to its
-/// own processor.
+/// Processes are bound as [`BindingPolicy`](pmix_host::BindingPolicy) says, before their program runs, to processors that
+/// the launcher itself may use. Simulated nodes share those of the machine. A job that is not asked to be bound is not
+/// bound to processors of jobs that run; jobs that start at the same moment may be bound to the same.
 ///
 /// # Other users
 /// With the capabilities of root it can start jobs as other users ([`LaunchJob::user`]). These inherit neither environment
@@ -75,6 +80,8 @@ pub struct LocalLauncher {
     guardian: Option<Arc<Guardian>>,
     /// Standard input for one rank of the first job.
     stdin: Arc<Mutex<Option<(Rank, OwnedFd)>>>,
+    /// Hardware of the machine, read when a job starts for the first time.
+    topology: Arc<OnceLock<Topology>>,
     running: Arc<Mutex<Running>>,
     /// Jobs that are being launched. Their processes are added to `running` all at once.
     launching: Arc<Mutex<BTreeSet<Nspace>>>,
@@ -87,6 +94,8 @@ type Running = BTreeMap<ProcId, Process>;
 #[derive(Clone, Debug)]
 struct Process {
     handle: Handle,
+    /// Processors that are its own.
+    own: Processors,
     /// Closed when the process has ended.
     ended: watch::Receiver<()>,
     /// Writes to its standard input, if that is forwarded.
@@ -112,6 +121,7 @@ impl LocalLauncher {
             grace: Duration::from_secs(5),
             guardian: None,
             stdin: Arc::default(),
+            topology: Arc::default(),
             running: Arc::default(),
             launching: Arc::default(),
         }
@@ -160,11 +170,11 @@ impl LocalLauncher {
         started: Started,
         reports: mpsc::Sender<LaunchReport>,
     ) {
-        let Started { rank, program, child, input, output } = started;
+        let Started { rank, program, own, child, input, output } = started;
         let proc = ProcId::new(nspace.clone(), rank);
         let (ending, ended) = watch::channel(());
         let input = input.map(|pipe| feed(proc.clone(), pipe, ended.clone()));
-        let process = Process { handle: child.handle().clone(), ended, input };
+        let process = Process { handle: child.handle().clone(), own, ended, input };
         all.insert(proc.clone(), process);
         let report = LaunchReport::Started {
             proc: proc.clone(),
@@ -219,6 +229,17 @@ impl Launcher for LocalLauncher {
         self.nodes.iter().any(|known| known == node).then(Machine::this)
     }
 
+    async fn bind(&self, request: &BindRequest) -> HostResult<Vec<Option<Bound>>> {
+        let running = self.running();
+        let busy = running.values().fold(Processors::new(), |all, process| all.union(&process.own));
+        let processes = running.len() + request.nodes.len();
+        drop(running);
+        let places = usize::try_from(Machine::this().processors).unwrap_or(usize::MAX);
+        let topology = self.topology.get_or_init(Topology::read);
+        binding::choose(request, topology, &busy, processes > places)
+            .map_err(|reason| HostError::new(Status::ERR_JOB_FAILED_TO_MAP, reason.to_string()))
+    }
+
     async fn launch(&self, job: LaunchJob, reports: mpsc::Sender<LaunchReport>) -> Result<(), LaunchError> {
         let error = |proc: &LaunchProc, Refusal { status, reason }| {
             let program = job.apps.get(proc.app).map_or("", |app| app.command.as_str());
@@ -243,10 +264,8 @@ impl Launcher for LocalLauncher {
         }
         let _launching = Launching::new(self, &job.nspace);
         let mut started = Vec::with_capacity(job.procs.len());
-        let is_alone = self.running().is_empty();
-        let mut own = if is_alone { one_for_each(job.procs.len()) } else { Vec::new() }.into_iter();
         for (proc, program) in job.procs.iter().zip(&found) {
-            match self.start(&job.nspace, (program, own.next()), proc, user).await {
+            match self.start(&job.nspace, program, proc, user).await {
                 Ok(process) => started.push(process),
                 Err(refusal) => {
                     end_all(started).await;

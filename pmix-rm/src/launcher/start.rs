@@ -9,6 +9,7 @@ use std::process::Stdio;
 use std::sync::{Arc, PoisonError};
 
 use pmix_host::{Account, LaunchProc};
+use pmix_topology::Processors;
 use pmix_types::{App, Nspace, Rank, Status};
 use rustix::process::{Pid, Signal};
 use tokio::net::unix::pipe;
@@ -27,6 +28,8 @@ use crate::tree;
 pub(super) struct Started {
     pub(super) rank: Rank,
     pub(super) program: Arc<Program>,
+    /// Processors that are its own.
+    pub(super) own: Processors,
     pub(super) child: Child,
     pub(super) input: Option<pipe::Sender>,
     pub(super) output: Output,
@@ -57,7 +60,7 @@ impl LocalLauncher {
             env,
             cwd: program.cwd.clone(),
             user: user.cloned(),
-            processor: None,
+            processors: proc.bound.as_ref().map(|bound| bound.processors.clone()),
         }
     }
 
@@ -77,11 +80,11 @@ impl LocalLauncher {
         Ok((first.map_or_else(|| File::open("/dev/null").map(OwnedFd::from), |(_, stdin)| Ok(stdin))?, None))
     }
 
-    /// Starts a process of a job; the pair is its program and the processor to bind it to.
+    /// Starts a process of a job.
     pub(super) async fn start(
         &self,
         nspace: &Nspace,
-        program: (&Arc<Program>, Option<usize>),
+        program: &Arc<Program>,
         proc: &LaunchProc,
         user: Option<&Account>,
     ) -> Result<Started, Refusal> {
@@ -95,11 +98,11 @@ impl LocalLauncher {
     async fn spawn(
         &self,
         nspace: &Nspace,
-        (program, processor): (&Arc<Program>, Option<usize>),
+        program: &Arc<Program>,
         proc: &LaunchProc,
         user: Option<&Account>,
     ) -> io::Result<Started> {
-        let recipe = Recipe { processor, ..self.recipe(program, proc, user) };
+        let recipe = self.recipe(program, proc, user);
         let (stdin, input) = self.stdin_of(proc, user)?;
         let (out, stdout) = io::pipe()?;
         let (err, stderr) = io::pipe()?;
@@ -109,12 +112,12 @@ impl LocalLauncher {
             Some(guardian) => guardian.spawn(nspace.as_str(), &recipe, streams).await?,
             None => {
                 let [stdin, stdout, stderr] = streams.map(Stdio::from);
-                let mut command = Command::from(recipe.command());
+                let (mut command, processors) = (Command::from(recipe.command()), recipe.processors);
                 command.stdin(stdin).stdout(stdout).stderr(stderr).process_group(0).kill_on_drop(true);
                 let runtime = tokio::runtime::Handle::current();
                 let spawn = move || {
                     let _entered = runtime.enter();
-                    on(processor, || command.spawn())
+                    on(processors.as_ref(), || command.spawn())
                 };
                 Child::own(match user {
                     None => limit::spawn_own(spawn)?,
@@ -122,7 +125,9 @@ impl LocalLauncher {
                 })?
             }
         };
-        Ok(Started { rank: proc.rank, program: Arc::clone(program), child, input, output })
+        let own = proc.bound.as_ref().filter(|bound| bound.is_exclusive);
+        let own = own.map_or_else(Processors::new, |bound| bound.processors.clone());
+        Ok(Started { rank: proc.rank, program: Arc::clone(program), own, child, input, output })
     }
 }
 

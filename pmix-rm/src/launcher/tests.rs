@@ -200,7 +200,7 @@ async fn errors_before_the_start_name_process_node_program_and_cause() {
 }
 
 #[tokio::test]
-async fn signals_reach_a_process_and_what_it_started() {
+async fn jct_01c_signals_reach_a_process_and_what_it_started() {
     // the shell waits for its child, so it ends only if both hear of the signal
     let text = "trap 'exit 5' USR1; echo ready; sh -c 'echo inner; exec sleep 1000'; echo after";
     let launcher = LocalLauncher::new("here");

@@ -272,6 +272,20 @@ pub trait HostModule: Send + Sync + 'static {
         not_served(Upcall::Group)
     }
 
+    /// Finds out who makes a group by bootstrap (GRP-02), over all nodes: the caller, which is a process and not the server,
+    /// leads it with others or is added by them. Called for each process that calls; answered when as many leaders have
+    /// called as they say they are, for those whom they add as soon as these call. The servers of all of them then construct
+    /// the group of these members, as by [`group`](Self::group) with the members in this order.
+    ///
+    /// Members are the leaders and those whom they add, each of them once. Leaders that name different numbers fail
+    /// with `ERR_BAD_PARAM`. Processes of different users never meet. What one leader directs
+    /// (`GROUP_OPTIONAL`, `GROUP_NOTIFY_TERMINATION`, `GROUP_FT_COLLECTIVE`, `GROUP_ASSIGN_CONTEXT_ID`) holds for all.
+    ///
+    /// An addition to the Standard, in which [`group`](Self::group) has to do this too.
+    async fn bootstrap(&self, cx: &UpcallContext, req: BootstrapRequest) -> HostResult<Bootstrapped> {
+        not_served(Upcall::Bootstrap)
+    }
+
     /// Describes a fabric: its devices and the distances between them. The directives name the fabric by
     /// `FABRIC_IDENTIFIER`, `FABRIC_VENDOR` and `FABRIC_PLANE`, or, after the first answer, by its `FABRIC_INDEX`. The first
     /// answer must contain that index.

@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn set_05_a_node_is_described_by_what_the_system_tells() {
+    fn set_05a_a_node_is_described_by_what_the_system_tells() {
         let dir = tempfile::tempdir().unwrap();
         let (proc, sys) = (dir.path().join("proc"), dir.path().join("sys"));
         write(

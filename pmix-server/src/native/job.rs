@@ -96,13 +96,13 @@ impl Values<'_> {
         self.put(key, self.0.lookup(key.name(), &self.1));
     }
 
-    /// Adds all values from the host, except keys that are already there, and the maps: older dialects lack their type, and
-    /// their content is written out.
+    /// Adds all values from the host, except keys that are already there, and those of types that older dialects lack: the maps,
+    /// whose content is written out, and the cpuset, whose text is there.
     fn given(&mut self) {
-        let maps = [keys::NODE_MAP.key_name(), keys::PROC_MAP.key_name()];
+        let left_out = [keys::NODE_MAP.key_name(), keys::PROC_MAP.key_name(), keys::CPUSET_BITMAP.key_name()];
         for pair in self.0.given(&self.1) {
             let is_there = self.2.iter().any(|held| held.key == pair.key);
-            if !is_there && !maps.contains(&pair.key) {
+            if !is_there && !left_out.contains(&pair.key) {
                 self.2.push(pair);
             }
         }
@@ -120,6 +120,7 @@ fn session(job: &JobData) -> Vec<KeyVal> {
     match job.session_id() {
         Some(id) => {
             values.put(&keys::SESSION_ID, Some(Value::Uint32(id)));
+            values.look_up(&keys::NUM_NODES);
             values.given();
             values.into_array(&keys::SESSION_INFO_ARRAY).into_iter().collect()
         }
@@ -176,6 +177,11 @@ fn ranks(job: &JobData) -> impl Iterator<Item = RankData> + '_ {
         values.look_up(&keys::APPNUM);
         values.look_up(&keys::HOSTNAME);
         values.look_up(&keys::NODEID);
+        // what is said once for the whole job, programs in C look for among the data of a process
+        values.look_up(&keys::REINCARNATION);
+        values.look_up(&keys::PARENT_ID);
+        let is_spawned = job.lookup(keys::SPAWNED.name(), &values.1);
+        values.put(&keys::SPAWNED, is_spawned.filter(|value| *value == Value::Bool(true)));
         values.given();
         RankData { rank, pairs: values.2 }
     })

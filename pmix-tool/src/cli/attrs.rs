@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use pmix_tool::types::{AttributeLevel, RegAttr, Value};
-use pmix_tool::{Query, QueryResults, Tool};
+use pmix_tool::{Query, QueryResults};
 use serde::Serialize;
 
 use super::render::write_table;
@@ -74,13 +74,13 @@ async fn request(args: &Args) -> Result<Report, Trouble> {
     let tool = args.selection.connect().await.map_err(super::query::hint)?;
     let functions = args.functions.iter().map(String::as_str);
     let answer = tool.query([Query::attributes(functions)]).await?;
-    let report = Report::new(&tool, &answer, &args.functions);
+    let report = Report::new(tool.server()?.proc_id().nspace.to_string(), &answer, &args.functions);
     finalize(tool).await;
     Ok(report)
 }
 
 impl Report {
-    fn new(tool: &Tool, answer: &QueryResults, wanted: &[String]) -> Self {
+    fn new(server: String, answer: &QueryResults, wanted: &[String]) -> Self {
         let mut functions = BTreeMap::<_, BTreeMap<_, _>>::new();
         for level in AttributeLevel::ALL {
             for function in wanted {
@@ -94,7 +94,7 @@ impl Report {
                 }
             }
         }
-        Self { server: tool.server_id().nspace.to_string(), functions }
+        Self { server, functions }
     }
 
     /// A row for each attribute, and one for each level that supports a function without attributes.

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn tol_06_one_server_is_selected_at_most() {
+    fn tol_06a_tol_06b_one_server_is_selected_at_most() {
         assert!(Cli::try_parse_from(["pmix", "ps", "--pid", "1"]).is_ok());
         assert!(Cli::try_parse_from(["pmix", "ps", "--pid", "1", "--server", "s"]).is_err());
         assert!(Cli::try_parse_from(["pmix", "query", "k", "--uri", "u", "--file", "f"]).is_err());

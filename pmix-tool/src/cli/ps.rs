@@ -83,10 +83,11 @@ async fn query(builder: ToolBuilder, wanted: &[Nspace]) -> Result<ServerReport, 
             jobs.extend(query_job(&tool, nspace).await?);
         }
     }
+    let server = tool.server()?;
     let report = ServerReport {
-        nspace: tool.server_id().nspace.clone(),
-        pid: tool.server_info().map(|info| info.pid),
-        uri: tool.server_uri().to_owned(),
+        nspace: server.proc_id().nspace.clone(),
+        pid: server.info().map(|info| info.pid),
+        uri: server.uri().to_owned(),
         jobs,
     };
     finalize(tool).await;

@@ -90,7 +90,7 @@ async fn request(args: &Args) -> Result<Report, Trouble> {
     let mut query = Query::dynamic(args.keys.iter().cloned());
     query.qualifiers.extend(args.qualifiers.iter().cloned());
     let answer = tool.query([query]).await;
-    let server = tool.server_id().nspace.to_string();
+    let server = tool.server()?.proc_id().nspace.to_string();
     let report = match answer {
         Ok(answer) => {
             let found = answer.results().iter().flat_map(|result| &result.infos);

@@ -7,7 +7,7 @@ use clap::Args;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use pmix_tool::types::Nspace;
-use pmix_tool::{Error, Tool, ToolBuilder, discover};
+use pmix_tool::{Error, Tool, ToolBuilder, discover, system_server};
 
 use super::Console;
 
@@ -40,6 +40,10 @@ struct Which {
     #[arg(long)]
     file: Option<PathBuf>,
 
+    /// The system-level server of this node
+    #[arg(long)]
+    system: bool,
+
     /// The server whose own namespace this is
     #[arg(long, value_name = "NAMESPACE")]
     server: Option<Nspace>,
@@ -57,8 +61,8 @@ pub(super) struct JobServers {
 impl Selection {
     /// Whether nothing was selected.
     pub(super) fn is_any(&self) -> bool {
-        let Which { pid, uri, file, server } = &self.which;
-        pid.is_none() && uri.is_none() && file.is_none() && server.is_none()
+        let Which { pid, uri, file, system, server } = &self.which;
+        pid.is_none() && uri.is_none() && file.is_none() && !system && server.is_none()
     }
 
     /// The same, with a limit for a command line that gives none.
@@ -79,6 +83,7 @@ impl Selection {
             Which { uri: Some(uri), .. } => builder.uri(uri),
             Which { file: Some(file), .. } => builder.rendezvous_file(file),
             Which { server: Some(nspace), .. } => builder.nspace(nspace),
+            Which { system: true, .. } => builder.system(),
             _ => builder,
         }
     }
@@ -89,6 +94,8 @@ impl Selection {
             return Ok(vec![self.builder()]);
         }
         let live = discover()?.into_iter().filter(|server| server.is_alive);
+        let live =
+            live.chain(system_server().filter(|server| server.uid != rustix::process::geteuid().as_raw()));
         let builders: Vec<_> = live.map(|server| self.builder().server(server)).collect();
         // a search for the only server gives the best error
         Ok(if builders.is_empty() { vec![self.builder()] } else { builders })

@@ -64,7 +64,7 @@ impl Tool {
     }
 
     fn unsupported(&self) -> Error {
-        Error::unsupported(self.server_id().clone(), WAITS.key_name())
+        self.unsupported_key(WAITS.key_name())
     }
 }
 

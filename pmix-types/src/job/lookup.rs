@@ -1,18 +1,19 @@
 //! Finds values, given and derived.
 
 use crate::map::MapForm;
-use crate::{KeyVal, ProcId, Rank, RankSet, Realm, Value, keys};
+use crate::{DataArray, Key, KeyVal, ProcId, Rank, RankSet, Realm, Value, keys};
 
 use super::nodes::Node;
 use super::target::home_of;
-use super::{JobData, NodeRef, Target, names};
+use super::{JobData, NodeRef, Target, names, read};
 
 impl JobData {
     /// The value that a get finds: the given one, else one derived from given values. `None` if it is not known, or if
     /// the job has no such app, node or process.
     ///
     /// Derived values have the type of their key. A value given for the job is also found for each of its processes if
-    /// the realm of its key is the process. `SPAWNED` is false unless given.
+    /// the realm of its key is the process. `SPAWNED` is false unless given. A `NODE_RANK` given for a node is that of the
+    /// job's first process there, and those of the others follow.
     ///
     /// # Standard
     /// Rules GET-40..49, REG-20, REG-21.
@@ -70,7 +71,21 @@ impl JobData {
         if !self.is_session(id) {
             return None;
         }
-        self.session.get(key).or_else(|| self.resources.get(key)).cloned()
+        let given = self.session.get(key).cloned();
+        given.or_else(|| self.derive_for_session(key)).or_else(|| self.resources.get(key).cloned())
+    }
+
+    /// What follows from the nodes of the session, which may be more than the job uses (RGX-05).
+    fn derive_for_session(&self, key: &str) -> Option<Value> {
+        let read =
+            |key: &Key<String>| read::parse_node_map(&key.key_name(), self.session.get(key.name())?).ok();
+        let map = || read(&keys::NODE_MAP).or_else(|| read(&keys::NODE_MAP_RAW));
+        match key {
+            names::NODE_LIST | names::NODE_MAP_RAW => Some(map()?.to_raw().into()),
+            names::NODE_MAP => c_text(map()?.encode(MapForm::Pmix)).map(Value::from),
+            names::NUM_NODES => u32::try_from(map()?.len()).ok().map(Value::from),
+            _ => None,
+        }
     }
 
     fn lookup_in_job(&self, key: &str) -> Option<Value> {
@@ -146,6 +161,10 @@ impl JobData {
             names::HOSTNAME => Some(node.name()?.into()),
             names::NODEID => Some(node.id()?.into()),
             names::LOCAL_PEERS => Some(self.ranks_on(node)?.to_list_string().into()),
+            names::LOCAL_PROCS => {
+                let proc = |rank| ProcId::new(self.nspace.clone(), rank);
+                Some(DataArray::Proc(self.ranks_on(node)?.iter().map(proc).collect()).into())
+            }
             names::LOCAL_SIZE => count(&self.ranks_on(node)?),
             names::LOCALLDR => Some(self.ranks_on(node)?.first()?.into()),
             _ => None,
@@ -161,6 +180,7 @@ impl JobData {
             names::HOSTNAME => Some(self.placed(rank)?.name()?.into()),
             names::NODEID => Some(self.placed(rank)?.id()?.into()),
             names::LOCAL_RANK => Some(u16::try_from(self.local_rank(rank)?).ok()?.into()),
+            names::NODE_RANK => self.node_rank(rank).map(Value::from),
             names::GLOBAL_RANK => self.global_rank(rank).map(Value::from),
             names::APPNUM => self.app_of(rank).map(Value::from),
             names::APP_RANK => self.app_rank(rank).map(Value::from),
@@ -186,6 +206,12 @@ impl JobData {
             return placement.local_rank(rank).map(u64::from);
         }
         self.ranks_on(&self.node_of_rank(rank)?)?.position(rank)
+    }
+
+    /// The number given for the node is that of the job's first process there; the others follow.
+    fn node_rank(&self, rank: Rank) -> Option<u16> {
+        let first: u16 = self.placed(rank)?.entry?.values.get(names::NODE_RANK)?.get().ok()?;
+        first.checked_add(u16::try_from(self.local_rank(rank)?).ok()?)
     }
 
     fn global_rank(&self, rank: Rank) -> Option<Rank> {

@@ -8,6 +8,7 @@ use crate::{Info, KeyName, KeyVal, Nspace, ProcId, Rank, Realm, Value, ValueType
 
 use super::nodes::Entry;
 use super::target::home_of;
+use super::types::check_type;
 use super::{JobErrorKind, names};
 
 /// How deep arrays may lie inside each other. A session of jobs of apps of nodes of processes is five deep.
@@ -50,6 +51,8 @@ enum Level {
     /// Index among the nodes of the draft.
     Node(NodeSlot),
     Proc(Rank),
+    /// Another job of the session.
+    Other,
 }
 
 #[derive(Clone, Copy)]
@@ -74,6 +77,8 @@ impl Reader<'_> {
         }
         for info in infos {
             match self.level_inside(info, level)? {
+                // it is checked like this one, and registered by itself
+                Some(Level::Other) => self.other_job(array_of(info)?, depth + 1)?,
                 Some(inner) => self.level(array_of(info)?, inner, depth + 1)?,
                 None => self.file(info, level)?,
             }
@@ -89,7 +94,10 @@ impl Reader<'_> {
                 typed_in::<u32>(array_of(info)?, names::SESSION_ID)?.ok_or_else(|| unnamed("SESSION_ID"))?;
                 Level::Session
             }
-            names::JOB_INFO_ARRAY => Level::Job,
+            names::JOB_INFO_ARRAY => match typed_in::<String>(array_of(info)?, names::NSPACE)? {
+                Some(job) if matches!(outer, Level::Session) && *self.nspace != *job => Level::Other,
+                _ => Level::Job,
+            },
             names::APP_INFO_ARRAY => {
                 let number = typed_in(array_of(info)?, names::APPNUM)?.ok_or_else(|| unnamed("APPNUM"))?;
                 self.draft.apps.entry(number).or_default();
@@ -140,6 +148,7 @@ impl Reader<'_> {
 
     /// Files a single value.
     fn file(&mut self, info: &Info, level: Level) -> Result<(), JobErrorKind> {
+        check_type(info)?;
         match level {
             Level::Job => self.file_by_realm(info),
             Level::Session => self.file_in_session(info),
@@ -149,7 +158,15 @@ impl Reader<'_> {
                 Ok(())
             }
             Level::Proc(rank) => self.file_in_proc(info, rank),
+            Level::Other => Ok(()),
         }
+    }
+
+    fn other_job(&self, infos: &[Info], depth: usize) -> Result<(), JobErrorKind> {
+        let Some(name) = typed_in::<String>(infos, names::NSPACE)? else { return Ok(()) };
+        let nspace = Nspace::new(name.as_str())
+            .map_err(|_| JobErrorKind::OtherNspace { key: keys::NSPACE.text().key_name(), found: name })?;
+        Reader { nspace: &nspace, draft: Draft::default() }.level(infos, Level::Job, depth)
     }
 
     fn file_by_realm(&mut self, info: &Info) -> Result<(), JobErrorKind> {
@@ -162,22 +179,22 @@ impl Reader<'_> {
             names::NODEID => self.draft.local_node.id = Some(typed(info)?),
             // a directive of the call, nothing to know about the job
             names::REGISTER_NODATA => {}
-            key => {
-                check_type(info)?;
-                match home_of(key) {
-                    Realm::Session => self.draft.session.push(pair(info)),
-                    Realm::App => self.draft.some_app.push(pair(info)),
-                    Realm::Node => self.draft.local_node.values.set(info.key.clone(), info.value.clone()),
-                    _ => self.draft.job.push(pair(info)),
-                }
-            }
+            key => match home_of(key) {
+                Realm::Session => self.draft.session.push(pair(info)),
+                Realm::App => self.draft.some_app.push(pair(info)),
+                Realm::Node => self.draft.local_node.values.set(info.key.clone(), info.value.clone()),
+                _ => self.draft.job.push(pair(info)),
+            },
         }
         Ok(())
     }
 
     fn file_in_session(&mut self, info: &Info) -> Result<(), JobErrorKind> {
-        if info.is(&keys::SESSION_ID) {
-            return self.set_session_id(info);
+        match info.key.as_str() {
+            names::SESSION_ID => return self.set_session_id(info),
+            // kept as it was given, if it can be read
+            names::NODE_MAP | names::NODE_MAP_RAW => drop(parse_node_map(&info.key, &info.value)?),
+            _ => {}
         }
         self.draft.session.push(pair(info));
         Ok(())
@@ -328,15 +345,6 @@ fn typed<T: ValueType>(info: &Info) -> Result<T, JobErrorKind> {
 /// The value of a key in an array. Of several the last one counts, as everywhere.
 fn typed_in<T: ValueType>(infos: &[Info], key: &str) -> Result<Option<T>, JobErrorKind> {
     infos.iter().rfind(|info| *info.key == *key).map(typed).transpose()
-}
-
-/// Refuses values that others are derived from if they cannot be read.
-fn check_type(info: &Info) -> Result<(), JobErrorKind> {
-    match info.key.as_str() {
-        names::JOB_SIZE | names::JOB_NUM_APPS | names::APPNUM => typed::<u32>(info).map(drop),
-        names::NPROC_OFFSET if info.get::<u32>().is_err() => typed::<Rank>(info).map(drop),
-        _ => Ok(()),
-    }
 }
 
 fn one_rank(key: &KeyName, rank: Rank) -> Result<Rank, JobErrorKind> {

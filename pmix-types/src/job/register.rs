@@ -221,8 +221,12 @@ fn read_peers(entry: &mut Entry, mapped: Option<&RankSet>) -> Result<(), JobErro
     entry.peers = None;
     let Some(list) = entry.values.get(names::LOCAL_PEERS) else { return Ok(()) };
     let key = || keys::LOCAL_PEERS.key_name();
-    let Some(list) = list.as_str() else {
-        return Err(JobErrorKind::Type { key: key(), needs: "a comma list of ranks" });
+    // a list that is there without a value has nobody in it (RES-09)
+    let list = match list {
+        Value::Undef | Value::NullString => "",
+        list => {
+            list.as_str().ok_or_else(|| JobErrorKind::Type { key: key(), needs: "a comma list of ranks" })?
+        }
     };
     let wrong = |source: ParseRankSetError| JobErrorKind::Ranks { key: key(), source };
     let ranks: RankSet = list.parse().map_err(wrong)?;

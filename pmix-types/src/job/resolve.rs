@@ -106,6 +106,21 @@ mod tests {
     }
 
     #[test]
+    fn res_09c_a_list_of_peers_without_value_has_nobody_in_it() {
+        for value in [Value::Undef, Value::NullString] {
+            let nodes = JobSpec::new("job".parse().unwrap()).node_map(["n0", "n1"]).unwrap();
+            let mut job = registered(nodes);
+            let name = crate::Info::new(&keys::HOSTNAME, "n1");
+            let peers = crate::Info::dynamic(keys::LOCAL_PEERS.key_name(), value);
+            let node = crate::Info::new(&keys::NODE_INFO_ARRAY, crate::DataArray::Info(vec![name, peers]));
+            job.register(&[node], "n0").unwrap();
+            assert_eq!(resolve_peers([&job], "n1").unwrap(), []);
+            // of this one nothing is known
+            assert_eq!(resolve_peers([&job], "n0").unwrap_err().status, Status::ERR_DATA_VALUE_NOT_FOUND);
+        }
+    }
+
+    #[test]
     fn res_11_a_job_that_says_nothing_does_not_hide_the_others() {
         let silent = registered(JobSpec::new("a".parse().unwrap()).node_map(["n0"]).unwrap());
         let told = JobSpec::new("b".parse().unwrap()).node_map(["n0", "n1"]).unwrap();

@@ -164,6 +164,12 @@ impl JobSpec {
         self
     }
 
+    /// A value of a process whose type is not that of its key, or whose key is known only at run time.
+    pub fn proc_value(mut self, rank: Rank, info: Info) -> Self {
+        self.procs.entry(rank).or_default().push(info);
+        self
+    }
+
     /// The infos to register, with maps in their text form.
     pub fn into_infos(mut self) -> Vec<Info> {
         let mut infos = Vec::new();

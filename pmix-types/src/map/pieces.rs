@@ -215,6 +215,13 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn one_node_is_a_round_of_its_own() {
+        let one = Piece::on_node(3, 4, 2);
+        assert_eq!((one.first, one.last(), one.period), (3, 6, 1));
+        assert!((3..=6).all(|rank| one.node_of(rank) == Some(2)));
+    }
+
     fn table(piece: &Piece) -> Vec<Option<u32>> {
         (piece.first..=piece.last()).map(|rank| piece.node_of(rank)).collect()
     }

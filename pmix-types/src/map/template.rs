@@ -110,3 +110,15 @@ fn digits_around(name: &str, at: usize) -> Option<(usize, usize)> {
     let start = start.max(end.saturating_sub(MAX_WIDTH));
     (start <= at).then_some((start, end))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_has_as_many_digits_as_fit() {
+        assert_eq!(number(&"9".repeat(MAX_WIDTH)), Some(max_number(MAX_WIDTH)));
+        assert_eq!(number(&"1".repeat(MAX_WIDTH + 1)), None);
+        assert_eq!((number("007"), number("7x"), number("")), (Some(7), None, None));
+    }
+}

@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
+use super::Failure;
 use crate::job::JobData;
-use crate::{KeyName, ProcId, Scope, Value};
+use crate::{KeyName, ProcId, Scope, Status, Value, ValueType};
 
 /// One key that a process has put.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,6 +61,16 @@ impl GetReply {
     /// A reply with one value and nothing else.
     pub fn value(value: Value) -> Self {
         Self { value: Some(value), ..Self::default() }
+    }
+
+    /// The value, by its type.
+    ///
+    /// # Errors
+    /// `ERR_NOT_FOUND` if there is none; for a value of another type, the status that the Standard has for that.
+    pub fn get<T: ValueType>(&self, key: &KeyName) -> Result<T, Failure> {
+        let nothing = || Failure::new(Status::ERR_NOT_FOUND, format!("there is no value for {key}"));
+        let value = self.value.as_ref().ok_or_else(nothing)?;
+        value.get().map_err(|error| Failure::mistyped(key, error))
     }
 }
 

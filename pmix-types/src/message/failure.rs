@@ -1,6 +1,6 @@
 use std::fmt;
 
-use crate::{ProcId, Status, escaped};
+use crate::{KeyName, KeyNameError, ProcId, Status, ValueError, escaped};
 
 /// Why a request failed: the status, a message for people, and the processes responsible.
 #[derive(Clone, PartialEq, Eq)]
@@ -25,6 +25,19 @@ impl Failure {
     pub fn with_procs(mut self, procs: Vec<ProcId>) -> Self {
         self.procs = procs;
         self
+    }
+}
+
+impl Failure {
+    /// The value of a key has another type than was asked for.
+    pub(super) fn mistyped(key: &KeyName, error: ValueError) -> Self {
+        Self::new(error.status(), format!("{key}: {error}"))
+    }
+}
+
+impl From<KeyNameError> for Failure {
+    fn from(error: KeyNameError) -> Self {
+        Self::new(Status::ERR_BAD_PARAM, error.to_string())
     }
 }
 

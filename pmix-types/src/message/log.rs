@@ -9,3 +9,13 @@ directed_requests! {
         data: Vec<Info>,
     }
 }
+
+/// Whether all channels have accepted the messages to be logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::exhaustive_enums)]
+pub enum Logged {
+    /// All channels; with `LOG_ONCE`, one.
+    Fully,
+    /// Some channels have failed, but no required one (LOG-05).
+    Partially,
+}

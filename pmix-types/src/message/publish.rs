@@ -1,4 +1,5 @@
-use crate::{Info, KeyName, Pdata, Status};
+use super::Failure;
+use crate::{AnyKey, Info, KeyName, KeyOf, Pdata, ProcId, Status, Value, ValueType};
 
 directed_requests! {
     /// Data to be published.
@@ -38,5 +39,24 @@ impl LookupReply {
     /// A reply with this status and data.
     pub const fn new(status: Status, found: Vec<Pdata>) -> Self {
         Self { status, found }
+    }
+
+    /// The value of a key, as the type of the key or the one that the caller chooses; `None` if it was not found.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` for an invalid key; for a value of another type, the status that the Standard has for that.
+    pub fn get<T: ValueType>(&self, key: impl KeyOf<T>) -> Result<Option<T>, Failure> {
+        let key = key.into_key_name()?;
+        let read = |value: &Value| value.get().map_err(|error| Failure::mistyped(&key, error));
+        self.data(&key).map(|data| read(&data.value)).transpose()
+    }
+
+    /// The process that has published a key (PUB-11); `None` if it was not found.
+    pub fn publisher(&self, key: impl AnyKey) -> Option<&ProcId> {
+        self.data(&key.into_key_name().ok()?).map(|data| &data.proc)
+    }
+
+    fn data(&self, key: &str) -> Option<&Pdata> {
+        self.found.iter().find(|data| *data.key == *key)
     }
 }

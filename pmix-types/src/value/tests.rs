@@ -11,7 +11,7 @@ fn gen_06_a_key_without_value_is_true() {
 }
 
 #[test]
-fn gen_19_rank_status_and_data_type_are_no_integers() {
+fn gen_19a_rank_status_and_data_type_are_no_integers() {
     for value in
         [Value::Rank(Rank::from_raw(3)), Value::Status(Status::SUCCESS), Value::DataType(DataType::INT)]
     {
@@ -42,6 +42,14 @@ fn val_03_numbers_convert_unless_something_is_lost() {
     assert_eq!(Value::Double(-most as f64).get::<i64>(), Ok(-most));
     assert_eq!(Value::Double(1e16).get::<i64>().unwrap_err().status(), Status::ERR_BAD_PARAM);
     assert!(Value::Double(f64::NAN).get::<f32>().is_ok_and(f32::is_nan));
+}
+
+#[test]
+fn val_03_numbers_are_given_the_type_of_their_key() {
+    assert_eq!(Info::new(&keys::FABRIC_INDEX, 3u8).value, Value::Size(3));
+    assert_eq!(3i8.into_value(DataType::PID), Value::Pid(Pid(3)));
+    // what does not fit stays as it is given
+    assert_eq!((-3i32).into_value(DataType::SIZE), Value::Int32(-3));
 }
 
 #[test]

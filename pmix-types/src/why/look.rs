@@ -117,6 +117,25 @@ impl ProcLook {
         }
     }
 
+    /// What it does, in words that follow its name: `is stopped`, `sleeps in futex`; `None` if that is unknown.
+    #[must_use]
+    pub fn words(&self) -> Option<String> {
+        let at = |first: &Option<String>, second: &Option<String>| {
+            first.as_ref().or(second.as_ref()).map(|at| format!(" in {at}")).unwrap_or_default()
+        };
+        Some(match self.activity {
+            Activity::Runs => "computes or spins".to_owned(),
+            Activity::Sleeps => format!("sleeps{}", at(&self.syscall, &self.wait_channel)),
+            Activity::Blocked => {
+                format!("waits for a file system or a device{}", at(&self.wait_channel, &self.syscall))
+            }
+            Activity::Stopped => "is stopped (SIGSTOP or a terminal stop)".to_owned(),
+            Activity::Traced => "is held by a debugger".to_owned(),
+            Activity::Ended => "has ended".to_owned(),
+            Activity::Unknown => return None,
+        })
+    }
+
     /// The looks in a value of [`LOOKS`](super::LOOKS); none in any other value. Rows without a process are left out, and
     /// fields that cannot be read are empty.
     #[must_use]

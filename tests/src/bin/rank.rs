@@ -60,6 +60,10 @@ enum Act {
     Furnish,
     /// `clean-up FILES`: has these files removed when it has ended, leaves without finalize.
     CleanUp(Vec<String>),
+    /// `credential TYPES`: requests one, says what it got and whom it names, finalize.
+    Credential(String),
+    /// `mail ADDRESS`: logs a mail to this address, says how that went, finalize.
+    Mail(String),
     /// `ask KEY`: queries a key, says how that went, finalize.
     Ask(String),
     /// `tool URI`: connects to this server as a tool and not as a process of a job.
@@ -141,6 +145,10 @@ async fn run(act: Act) -> Result<u8, Error> {
             println!("published");
             block().await
         }
+        Act::Mail(ref address) => match client.log().mail(address, "of a test", "text").await {
+            Ok(logged) => println!("mailed {logged:?}"),
+            Err(error) => println!("not mailed: {error}"),
+        },
         Act::LookUp(ref key) => {
             let found = client.lookup([key]).await?;
             let publisher = found.publisher(key).map(ToString::to_string).unwrap_or_default();
@@ -156,6 +164,7 @@ async fn run(act: Act) -> Result<u8, Error> {
         Act::SpawnWith(ref what, ref file, ref command) => {
             users::spawn(&client, (what != "-").then_some((what, file)), command).await?;
         }
+        Act::Credential(ref types) => users::credential(&client, types).await?,
         Act::Ask(ref key) => users::ask(&client, key).await,
         Act::Rule => users::rule(&client).await?,
         Act::Furnish => {
@@ -310,6 +319,8 @@ impl Act {
             "rule" => Self::Rule,
             "furnish" => Self::Furnish,
             "clean-up" => Self::CleanUp(args.get(1..)?.to_vec()),
+            "credential" => Self::Credential(args.get(1)?.clone()),
+            "mail" => Self::Mail(args.get(1)?.clone()),
             "ask" => Self::Ask(args.get(1)?.clone()),
             "tool" => Self::Tool(args.get(1)?.clone()),
             "maybe-alone" => Self::MaybeAlone,

@@ -116,6 +116,11 @@ impl Functions {
         Ok(functions)
     }
 
+    /// The functions of the Standard.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.apis.iter().map(|api| api.name.as_str()).filter(|name| name.starts_with("PMIx_"))
+    }
+
     /// An entry of the host's module that the engine does not call is a promise.
     fn leave_out_entries_without_callers(&mut self, root: &Path) -> io::Result<()> {
         let engine = root.join("pmix-engine/src");

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use crate::{files, names, root};
 
 /// Not ours to mend now: what has happened, what is generated from the names of tests, and the list itself.
-const LEFT_OUT: [&str; 3] = ["CHANGELOG.md", "COVERAGE.md", "glossary.md"];
+const LEFT_OUT: [&str; 4] = ["CHANGELOG.md", "COVERAGE.md", "attributes.md", "glossary.md"];
 
 fn section(heading: &str) -> String {
     let text = fs::read_to_string(root().join("docs/glossary.md")).unwrap();

@@ -5,10 +5,13 @@ use std::fs;
 
 use crate::{root, rust_files};
 
-/// The ids of all rules.
+/// The ids of all rules, and the numbers of those that have parts: `GET-41` means all of GET-41a to GET-41c.
 fn rules() -> BTreeSet<String> {
     let table = fs::read_to_string(root().join("spec/rules.tsv")).unwrap();
-    table.lines().skip(1).filter_map(|row| row.split('\t').next()).map(str::to_owned).collect()
+    let ids = table.lines().skip(1).filter_map(|row| row.split('\t').next());
+    ids.flat_map(|id| [id, id.trim_end_matches(|part: char| part.is_ascii_lowercase())])
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Words such as `FEN-01` in a line, without other words of that form.
@@ -17,8 +20,9 @@ fn ids(line: &str) -> impl Iterator<Item = &str> {
         let is_id = |(kind, number): (&str, &str)| {
             kind.len() == 3
                 && kind.bytes().all(|letter| letter.is_ascii_uppercase())
-                && number.len() == 2
-                && number.bytes().all(|digit| digit.is_ascii_digit())
+                && number.len() >= 2
+                && number.bytes().take(2).all(|digit| digit.is_ascii_digit())
+                && number.bytes().skip(2).all(|part| part.is_ascii_lowercase())
         };
         word.split_once('-').is_some_and(is_id) && !word.starts_with("UTF-")
     })
@@ -61,6 +65,6 @@ fn each_rule_in_the_documentation_is_one_of_the_standard_and_each_crate_says_whe
 
 #[test]
 fn ids_are_told_from_other_words() {
-    let line = "(FEN-01, GET-33) as RFC-2119 or UTF-16 of `PMIX_X-01` and fen-01; TOL-07's";
-    assert_eq!(ids(line).collect::<Vec<_>>(), ["FEN-01", "GET-33", "TOL-07"]);
+    let line = "(FEN-01, GET-33) as RFC-2119 or UTF-16 of `PMIX_X-01` and fen-01; TOL-07b's";
+    assert_eq!(ids(line).collect::<Vec<_>>(), ["FEN-01", "GET-33", "TOL-07b"]);
 }

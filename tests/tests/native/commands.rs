@@ -313,7 +313,7 @@ async fn gen_11_what_is_the_hosts_is_refused_without_one_in_each_dialect() {
 }
 
 #[tokio::test]
-async fn tol_09_tools_are_told_their_name_and_ask() {
+async fn tol_09b_tools_are_told_their_name_and_ask() {
     for encoding in encodings() {
         let server = |server: ServerBuilder| server.native_wire(NativeWire::On).tool_support(true);
         let node = TestNode::builder(1).host(Willing).server(server).start().await;

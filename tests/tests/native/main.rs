@@ -3,7 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
 
 mod commands;
+mod connected_names;
+mod duties;
+mod each;
+mod groups;
 mod hangs;
+mod host_client;
+mod locality;
 mod mixed;
 mod mpi;
 mod programs;

@@ -181,3 +181,72 @@ async fn con_02_con_06_con_08_a_mixed_job_connects_with_one_in_c() {
 async fn con_02_con_06_con_08_processes_of_three_libraries_connect() {
     connected(Peer::Libpmix, Peer::Libpmix5).await;
 }
+
+/// A mail, and then one beside a channel that nobody has.
+async fn mailed(library: Peer) {
+    let Some(program) = library.program("pmix_mixed") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let sendmail = dir.path().join("sendmail");
+    let out = dir.path().display();
+    std::fs::write(&sendmail, format!("#!/bin/sh\nprintf '%s ' \"$@\" >> {out}/mails\ncat >> {out}/mails\n"))
+        .unwrap();
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&sendmail, executable).unwrap();
+    let host = StandardHost::new(NullLauncher, MemoryExchange::single("n0")).with_mail_program(&sendmail);
+    let node =
+        TestNode::builder(1).host(host).server(|server| server.native_wire(NativeWire::On)).start().await;
+    let mut command = Command::new(program);
+    node.handle().setup_fork(&node.proc(0)).await.unwrap().apply(&mut command);
+    command.args(["mail", "ops@example"]);
+    let [success, partial] = [Status::SUCCESS, Status::ERR_PARTIAL_SUCCESS].map(Status::to_raw);
+    ended(Running::start(command), &[&format!("mailed {success}"), &format!("and more {partial}")]).await;
+    let mails = std::fs::read_to_string(dir.path().join("mails")).unwrap();
+    let mails: Vec<_> = mails.split("-i -- ops@example ").skip(1).collect();
+    assert_eq!(mails.len(), 2, "{mails:?}");
+    for mail in mails {
+        assert!(mail.contains("Subject: from C\n") && mail.ends_with("\n\ntext\n"), "{mail}");
+        // its library stamps all messages
+        assert!(mail.contains("\nDate: "), "{mail}");
+    }
+}
+
+#[tokio::test]
+async fn log_05_log_06b_a_process_in_c_logs_by_mail_and_learns_that_another_channel_has_failed() {
+    mailed(Peer::Libpmix).await;
+}
+
+#[tokio::test]
+async fn log_05_log_06b_a_process_of_libpmix_5_logs_by_mail() {
+    mailed(Peer::Libpmix5).await;
+}
+
+/// Rank 1 twice in C, and rank 0 here.
+async fn all_clones_fence(library: Peer) {
+    let Some(program) = library.program("pmix_mixed") else { return };
+    let rig = Rig::start().await;
+    let [proc, _] = others();
+    let held = ["publish", "second", "is there", "lookup", "go", "fence", "job"];
+    let second = rig.c(&program, &proc, &held).await;
+    let first = rig.c(&program, &proc, &["publish", "first", "is there", "fence", "job"]).await;
+    // only those that are there are awaited
+    within(rig.rust.lookup(["first", "second"]).wait_all()).await.unwrap();
+    let rust = rig.rust.clone();
+    let entered = tokio::spawn(async move { rust.fence_all().await });
+    rig.node.until_waiting(3).await;
+    assert!(!entered.is_finished(), "the second is awaited");
+    within(rig.rust.publish().data("go", "now")).await.unwrap();
+    for process in [first, second] {
+        ended(process, &["fenced with all clones"]).await;
+    }
+    within(entered).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn idn_07c_a_fence_waits_for_all_clones_in_c() {
+    all_clones_fence(Peer::Libpmix).await;
+}
+
+#[tokio::test]
+async fn idn_07c_a_fence_waits_for_all_clones_of_libpmix_5() {
+    all_clones_fence(Peer::Libpmix5).await;
+}

@@ -144,7 +144,7 @@ fn without_text(payload: &[u8], text: &str, dialect: Dialect) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn gen_14_hst_05_iof_10_log_03_mon_03_what_a_c_client_asks_reaches_the_host_whole() {
+async fn gen_14_hst_05_iof_10_log_03_mon_03b_what_a_c_client_asks_reaches_the_host_whole() {
     let (sender, mut asked) = mpsc::unbounded_channel();
     let node =
         TestNode::builder(1).host(Recorder(sender)).server(|server| server.native_wire(NativeWire::On));
@@ -277,6 +277,7 @@ async fn reg_09_reg_20_a_c_client_is_told_what_follows_from_the_maps_and_what_ca
         JobSpec::new("job".parse().unwrap()).node_map(["n0", "n1"]).unwrap().proc_map("0,2;1").unwrap();
     let spec =
         spec.session(42).info(&keys::NPROC_OFFSET, Rank::from_raw(10)).node_info("n1", &keys::NODEID, 7u32);
+    let spec = spec.session_info(&keys::NODE_MAP_RAW, "n0,n1,n2");
     let node = TestNode::builder(0).job(spec, [0, 2]).server(|server| server.native_wire(NativeWire::On));
     let node = node.start().await;
     let job = job_data(&node).await;
@@ -291,6 +292,7 @@ async fn reg_09_reg_20_a_c_client_is_told_what_follows_from_the_maps_and_what_ca
     };
     let session = &parts(&keys::SESSION_INFO_ARRAY)[0];
     assert_eq!(value(session, &keys::SESSION_ID), Some(Value::Uint32(42)));
+    assert_eq!(value(session, &keys::NUM_NODES), Some(Value::Uint32(3)));
     let app = &parts(&keys::APP_INFO_ARRAY)[0];
     assert_eq!(value(app, &keys::APP_SIZE), Some(Value::Uint32(3)));
     assert_eq!(value(app, &keys::APPLDR), Some(Value::Rank(Rank::from_raw(0))));

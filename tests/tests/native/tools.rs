@@ -6,7 +6,7 @@ use pmix_client::Rank;
 use pmix_client::types::App;
 use pmix_host::{JobStart, MemoryExchange, RunningJob, StandardHost};
 use pmix_rm::LocalLauncher;
-use pmix_server::NativeWire;
+use pmix_server::{NativeWire, Server};
 use pmix_tests::{Peer, Running, TestNode, on_path, program, within};
 
 /// Says what it hears.
@@ -14,7 +14,7 @@ const ECHO: &str = r#"while read line; do echo "heard $line"; done"#;
 
 /// A server with a job of two, both of which take input and answer. The C library looks for files with the name that the
 /// system calls its node.
-async fn rig() -> (TestNode, RunningJob) {
+pub(crate) async fn rig() -> (TestNode, RunningJob) {
     let name = rustix::system::uname().nodename().to_str().unwrap().to_owned();
     let host = StandardHost::new(LocalLauncher::new(&name), MemoryExchange::single(&name));
     let node = TestNode::builder(1).hostname(&name).host(host.clone());
@@ -25,7 +25,7 @@ async fn rig() -> (TestNode, RunningJob) {
 }
 
 /// A tool that has only the directories to go by.
-fn beside(node: &TestNode, mut command: Command) -> Command {
+pub(crate) fn beside(node: &TestNode, mut command: Command) -> Command {
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PMIX_")) {
         command.env_remove(name);
     }
@@ -53,6 +53,7 @@ async fn attaches(library: Peer) {
         let namespaces = out.lines().find_map(|line| line.strip_prefix("namespaces ")).unwrap();
         assert!(namespaces.split(',').any(|name| name == "echo"), "{way:?}: {out}{err}");
         for rank in 0..2 {
+            assert!(out.lines().any(|line| line == format!("local echo:{rank}")), "{way:?}: {out}{err}");
             let row = out.lines().find(|line| line.starts_with(&format!("process echo:{rank} pid ")));
             assert!(row.is_some_and(|row| row.contains("EXECUTING") && row.contains("sh")), "{out}{err}");
         }
@@ -62,13 +63,70 @@ async fn attaches(library: Peer) {
     }
 }
 
+/// Finds each of a system-level and a session-level server that run side by side.
+async fn chooses(library: Peer) {
+    let Some(tool) = library.program("pmix_tool") else { return };
+    let name = rustix::system::uname().nodename().to_str().unwrap().to_owned();
+    let dir = tempfile::tempdir().unwrap();
+    let start = async |job: &str, is_system: bool| {
+        let host = StandardHost::new(LocalLauncher::new(&name), MemoryExchange::single(&name));
+        let mut server = Server::builder().host(host.clone()).hostname(&name).session_root(dir.path());
+        server = server.nspace(format!("of-{job}")).native_wire(NativeWire::On).tool_support(true);
+        if is_system {
+            server = server.system_tmpdir(dir.path());
+        }
+        let server = server.start().await.unwrap();
+        let apps = vec![App::new("sh", 1).args(["-c", ECHO])];
+        let echo = JobStart::new(job.parse().unwrap(), apps).stdin(Rank::WILDCARD);
+        (within(host.start_job(echo)).await.unwrap(), server)
+    };
+    let (_system, system) = start("all", true).await;
+    let (_session, session) = start("own", false).await;
+    let (own, all) =
+        (session.handle().proc_id().nspace.to_string(), system.handle().proc_id().nspace.to_string());
+    // without selection the C library counts both, and asks for one
+    let ways: [(&str, &[&str]); 4] = [
+        ("all", &["system", "-"]),
+        ("all", &["first", "-"]),
+        ("own", &["nspace", &own]),
+        ("all", &["nspace", &all]),
+    ];
+    for (job, way) in ways {
+        let mut command = Command::new(&tool);
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PMIX_")) {
+            command.env_remove(name);
+        }
+        command
+            .env("PMIX_SERVER_TMPDIR", dir.path())
+            .env("PMIX_SYSTEM_TMPDIR", dir.path())
+            .env("TMPDIR", dir.path());
+        command.arg(job).args(way);
+        let (status, out, err) = Running::start(command).end().await;
+        assert!(status.success(), "{way:?}: {status} {out}{err}");
+        assert!(out.contains(&format!("attached as of-{job}.tool.")), "{way:?}: {out}{err}");
+    }
+    system.stop().await;
+    session.stop().await;
+}
+
 #[tokio::test]
-async fn tol_03_iof_09_iof_10_a_c_tool_finds_the_server_asks_and_forwards() {
+async fn tol_02_tol_06d_tol_06e_tol_06f_a_c_tool_finds_the_system_server_and_that_of_the_session() {
+    chooses(Peer::Libpmix).await;
+}
+
+#[tokio::test]
+async fn tol_02_tol_06d_tol_06e_tol_06f_a_tool_of_libpmix_5_finds_the_system_server_and_that_of_the_session()
+{
+    chooses(Peer::Libpmix5).await;
+}
+
+#[tokio::test]
+async fn tol_03a_iof_09_iof_10_a_c_tool_finds_the_server_asks_and_forwards() {
     attaches(Peer::Libpmix).await;
 }
 
 #[tokio::test]
-async fn tol_03_iof_09_iof_10_a_tool_of_libpmix_5_finds_the_server_asks_and_forwards() {
+async fn tol_03a_iof_09_iof_10_a_tool_of_libpmix_5_finds_the_server_asks_and_forwards() {
     attaches(Peer::Libpmix5).await;
 }
 
@@ -97,6 +155,58 @@ async fn tol_16_a_tool_of_libpmix_5_that_is_a_process_of_a_job_is_a_client() {
     is_started_as_a_process(Peer::Libpmix5).await;
 }
 
+/// A server on this node that knows one job, and the address for C programs. The library of release 4.2.2 reads the namespace
+/// of a server up to its first dot only.
+async fn with_job(server: &'static str, job: &str) -> (TestNode, String) {
+    let name = rustix::system::uname().nodename().to_str().unwrap().to_owned();
+    let host = StandardHost::new(LocalLauncher::new(&name), MemoryExchange::single(&name));
+    let node = TestNode::builder(1).nspace(job).hostname(&name).host(host);
+    let node =
+        node.server(move |builder| builder.nspace(server).native_wire(NativeWire::On).tool_support(true));
+    let node = node.start().await;
+    let file = node.handle().session_dir().join(format!("pmix.{name}.tool"));
+    let text = std::fs::read_to_string(file).unwrap();
+    let uri = text.lines().next().unwrap().to_owned();
+    (node, uri)
+}
+
+/// The C library chooses between servers on its own; each of ours has to admit it under the same identity, and to let it go.
+async fn has_two_servers(library: Peer) {
+    let Some(tool) = library.program("pmix_tool_servers") else { return };
+    let ((a, first), (b, second)) = (with_job("first", "job-a").await, with_job("second", "job-b").await);
+    let mut command = beside(&a, Command::new(tool));
+    command.args([&first, &second]);
+    let (status, out, err) = Running::start(command).end().await;
+    assert!(status.success(), "{status} {out}{err}");
+    let (a_id, b_id) = (a.handle().proc_id(), b.handle().proc_id());
+    let me = out.lines().find_map(|line| line.strip_prefix("attached as ")).unwrap();
+    for due in [
+        format!("one: servers {a_id}"),
+        "one: namespaces job-a".to_owned(),
+        format!("again as {me} at {b_id}"),
+        format!("two: servers {a_id} {b_id}"),
+        "two: namespaces job-a".to_owned(),
+        format!("second: servers {b_id} {a_id}"),
+        "second: namespaces job-b".to_owned(),
+        "first: namespaces job-a".to_owned(),
+        format!("left: servers {a_id}"),
+        "left: namespaces job-a".to_owned(),
+        "done".to_owned(),
+    ] {
+        assert!(out.lines().any(|line| line == due), "{due}: {out}{err}");
+    }
+}
+
+#[tokio::test]
+async fn tol_11_tol_14_a_c_tool_has_two_servers() {
+    has_two_servers(Peer::Libpmix).await;
+}
+
+#[tokio::test]
+async fn tol_11_tol_14_a_tool_of_libpmix_5_has_two_servers() {
+    has_two_servers(Peer::Libpmix5).await;
+}
+
 /// Of the tools that come with the C library of release 4.2.2 this is the one that does not crash by itself.
 #[tokio::test]
 async fn the_c_librarys_own_pps_lists_the_jobs() {
@@ -109,7 +219,7 @@ async fn the_c_librarys_own_pps_lists_the_jobs() {
 
 /// One file serves the tools of both kinds.
 #[tokio::test]
-async fn tol_03_our_own_tools_find_a_server_of_both_wires() {
+async fn tol_03a_our_own_tools_find_a_server_of_both_wires() {
     let (node, _job) = rig().await;
     let mut ps = beside(&node, Command::new(program("pmix-tool", "pmix")));
     ps.arg("ps");

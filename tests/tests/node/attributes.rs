@@ -132,7 +132,8 @@ async fn att_05_what_the_process_knows_itself_needs_no_server() {
     let own = Query::attributes(["PMIx_Fence"]).level(AttributeLevel::Client).level(AttributeLevel::Tool);
     let results = within(alone.query([own])).await.unwrap();
     let taken = names(results.attributes("PMIx_Fence", AttributeLevel::Client));
-    assert_eq!(taken, Some(vec!["PMIX_COLLECT_DATA", "PMIX_COLLECT_GENERATED_JOB_INFO", "PMIX_TIMEOUT"]));
+    let due = ["COLLECT_DATA", "COLLECT_GENERATED_JOB_INFO", "ALL_CLONES_PARTICIPATE", "TIMEOUT"];
+    assert_eq!(taken.unwrap(), due.map(|name| format!("PMIX_{name}")));
     assert_eq!(results.attributes("PMIx_Fence", AttributeLevel::Tool), None);
     let all = within(alone.query([Query::attributes(["PMIx_Fence"])])).await.unwrap_err();
     assert_eq!(all.status(), Status::ERR_UNREACH);
@@ -176,7 +177,14 @@ fn request(function: &str, attribute: Info) -> Request {
             query.qualifiers.push(attribute);
             Request::Query(vec![query])
         }
-        "PMIx_Spawn" => with!(Spawn(Spawn::new(vec![App::new("program", 1)]))),
+        "PMIx_Spawn" => {
+            let mut spawn = Spawn::new(vec![App::new("program", 1)]);
+            if attribute.is(&keys::DEBUG_DAEMONS_PER_NODE) || attribute.is(&keys::DEBUG_DAEMONS_PER_PROC) {
+                // of daemons alone
+                spawn.directives = Directives::new().with(&keys::DEBUG_TARGET, all_of("job"));
+            }
+            with!(Spawn(spawn))
+        }
         "PMIx_IOF_pull" => with!(IofPull(IofPull::new(vec![all_of("job")], IofChannels::STDOUT))),
         "PMIx_Group_construct" => {
             // an id of its own each time: the group may come to be

@@ -51,7 +51,7 @@ fn get_23_dmx_01_data_comes_from_another_node_both_ways() {
 }
 
 #[test]
-fn get_23_dmx_02_a_get_waits_for_the_commit_on_another_node() {
+fn get_23_dmx_02a_a_get_waits_for_the_commit_on_another_node() {
     on_both_runtimes(async || {
         let cluster = TestCluster::new(2, 1).await;
         let (a, b) = (cluster.client(0).await, cluster.client(1).await);
@@ -149,7 +149,7 @@ async fn requests_that_the_host_has_dropped_are_forgotten() {
 }
 
 #[test]
-fn get_26_dmx_02_a_death_on_another_node_ends_the_wait() {
+fn get_26_dmx_02a_a_death_on_another_node_ends_the_wait() {
     on_both_runtimes(async || {
         let cluster = TestCluster::new(2, 1).await;
         let (a, b) = (cluster.client(0).await, cluster.client(1).await);
@@ -339,4 +339,29 @@ async fn a_host_that_sends_other_data_than_asked_for_ends_the_wait() {
     let node = one_of_two(FetchHost(async |_, _| Ok(Bytes::new()))).await;
     let error = within(node.client(0).await.get::<String>(node.proc(1), "key")).await.unwrap_err();
     assert!(error.is_not_found(), "{error}");
+}
+
+#[test]
+fn cli_08c_what_processes_have_put_that_have_all_left_is_got_on_other_nodes_until_it_is_deregistered() {
+    on_both_runtimes(async || {
+        let cluster = TestCluster::new(2, 2).await;
+        let clients = cluster.clients().await;
+        for client in &clients[..2] {
+            publish(client, Scope::GLOBAL, "key", &client.proc_id().to_string()).await;
+        }
+        for client in &clients[..2] {
+            within(client.clone().finalize()).await.unwrap();
+        }
+        cluster.node(0).until(|stats| stats.waiting == 0).await;
+        let late = &clients[3];
+        let value: String = within(late.get(cluster.proc(0), "key")).await.unwrap();
+        assert_eq!(value, cluster.proc(0).to_string());
+        cluster.node(0).handle().deregister_client(&cluster.proc(1)).await.unwrap();
+        assert!(within(late.get::<String>(cluster.proc(1), "key")).await.unwrap_err().is_not_found());
+        let nspace = cluster.proc(0).nspace;
+        cluster.node(0).handle().deregister_nspace(&nspace).await.unwrap();
+        let gone =
+            within(cluster.node(0).handle().client().get::<String>(cluster.proc(0), "key").immediate()).await;
+        assert_eq!(gone.unwrap_err().status, Status::ERR_NOT_FOUND);
+    });
 }

@@ -5,7 +5,7 @@ use std::future::IntoFuture;
 
 use futures::future::join_all;
 use pmix_client::types::job::JobSpec;
-use pmix_client::types::{DataArray, Status};
+use pmix_client::types::{DataArray, Query, Status};
 use pmix_client::{
     Client, Error, EventStream, Group, HandlerOutcome, HandlerRegistration, ProcId, Rank, Scope, keys,
 };
@@ -439,5 +439,37 @@ fn grp_07_a_handler_takes_the_place_of_a_leader_that_has_ended() {
             assert_eq!(group.members, [1, 2, 3].map(|rank| cluster.proc(rank)));
         }
         within(selected.recv()).await.unwrap().unwrap();
+    });
+}
+
+#[test]
+fn qry_12_grp_12_each_node_tells_of_the_groups_of_all() {
+    on_both_runtimes(async || {
+        let cluster = TestCluster::new(3, 1).await;
+        let clients = cluster.clients().await;
+        let procs: Vec<ProcId> = (0..3).map(|rank| cluster.proc(rank)).collect();
+        construct_all(&clients[..2], "pair", &[procs[1].clone(), procs[0].clone()]).await;
+        construct_all(&clients[2..], "alone", &procs[2..]).await;
+        let ask = async |client: &Client, query: Query| within(client.query([query])).await;
+        let membership = |id: &str| Query::new(&keys::QUERY_GROUP_MEMBERSHIP).qualifier(&keys::GROUP_ID, id);
+        for client in &clients {
+            let both = Query::new(&keys::QUERY_NUM_GROUPS).key(&keys::QUERY_GROUP_NAMES);
+            let found = ask(client, both).await.unwrap();
+            assert_eq!(found.get(keys::QUERY_NUM_GROUPS).unwrap(), Some(2));
+            let names = found.get(keys::QUERY_GROUP_NAMES).unwrap().unwrap();
+            assert_eq!(names.as_strings().unwrap(), ["alone", "pair"]);
+            for (id, members) in
+                [("pair", vec![procs[1].clone(), procs[0].clone()]), ("alone", procs[2..].to_vec())]
+            {
+                let found = ask(client, membership(id)).await.unwrap();
+                let found = found.get(keys::QUERY_GROUP_MEMBERSHIP).unwrap().unwrap();
+                assert_eq!(found.as_procs().unwrap(), members);
+            }
+            let unknown = ask(client, membership("nobody")).await.unwrap_err();
+            assert_eq!(unknown.status(), Status::ERR_NOT_FOUND);
+            // of this node alone
+            let here = Query::new(&keys::QUERY_NUM_GROUPS).qualifier(&keys::QUERY_LOCAL_ONLY, true);
+            assert_eq!(ask(client, here).await.unwrap().get(keys::QUERY_NUM_GROUPS).unwrap(), Some(1));
+        }
     });
 }

@@ -74,6 +74,10 @@ recorder! {
     iof_pull(_, _: IofPullRequest) -> HostResult<()> { Ok(()) }
     push_stdin(_, _: IofPush) -> HostResult<()> { Ok(()) }
     group(_, _: GroupRequest) -> HostResult<Grouped> { Ok(Grouped::default()) }
+    bootstrap(cx, req: BootstrapRequest) -> HostResult<Bootstrapped> {
+        let leader = vec![cx.caller.clone()];
+        Ok(Bootstrapped::new(leader.clone(), [leader, req.added].concat()))
+    }
     fabric(_, req: Fabric) -> HostResult<Infos> { fabric_of(&req) }
     session_control(_, _: SessionControl) -> HostResult<Infos> { Ok(vec![]) }
     resource_block(_, _: ResourceBlock) -> HostResult<()> { Ok(()) }
@@ -118,6 +122,7 @@ async fn act(node: &TestNode, client: Client) {
     within(client.disconnect([me.clone()])).await.unwrap();
     let group = within(client.group_construct(nspace("group"), [me.clone(), node.proc(2)])).await.unwrap();
     within(client.group_leave(&group.id)).await.unwrap();
+    within(client.group_bootstrap("alone", 1)).await.unwrap();
     let events = within(client.events([Status::EVENT_SYS_BASE])).await.unwrap();
     within(events.close()).await.unwrap();
     within(client.notify(Status::from_raw(-4242)).range(DataRange::GLOBAL)).await.unwrap();

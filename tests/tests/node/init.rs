@@ -1,9 +1,11 @@
 //! Connecting and finalizing.
 
+use std::future::IntoFuture;
 use std::sync::Arc;
 
-use pmix_client::types::Status;
+use futures::StreamExt;
 use pmix_client::types::message::{Hello, Identity};
+use pmix_client::types::{Directives, Query, Status};
 use pmix_client::{Client, Error, ProcId, keys};
 use pmix_proto::v1::{ClientBody, ClientMessage, client_body, client_message};
 use pmix_proto::{ServerBody, VERSION};
@@ -238,7 +240,7 @@ fn ini_10_a_server_without_host_serves_local_data() {
 }
 
 #[test]
-fn idn_07_clones_connect_as_one_rank_and_count_once() {
+fn idn_07a_idn_07b_clones_connect_as_one_rank_and_count_once() {
     on_both_runtimes(async || {
         let node = TestNode::start(2).await;
         let (original, fork, other) = (node.client(0).await, node.client(0).await, node.client(1).await);
@@ -252,6 +254,23 @@ fn idn_07_clones_connect_as_one_rank_and_count_once() {
         // the rank lives on in the clone
         let (a, b) = within(async { tokio::join!(fork.fence_all(), other.fence_all()) }).await;
         a.and(b).unwrap();
+    });
+}
+
+#[test]
+fn idn_07c_a_fence_waits_for_all_clones_if_one_of_them_asks_for_that() {
+    on_both_runtimes(async || {
+        let node = TestNode::start(2).await;
+        let (original, fork, other) = (node.client(0).await, node.client(0).await, node.client(1).await);
+        let fence = original.fence_all().all_clones();
+        let asked = tokio::spawn(async move { fence.await });
+        node.until_waiting(1).await;
+        let entered = tokio::spawn(async move { other.fence_all().await });
+        node.until_waiting(2).await;
+        assert!(!asked.is_finished() && !entered.is_finished());
+        within(fork.fence_all()).await.unwrap();
+        within(asked).await.unwrap().unwrap();
+        within(entered).await.unwrap().unwrap();
     });
 }
 
@@ -283,4 +302,33 @@ async fn another_version_of_the_protocol_is_refused_with_both_versions_named() {
 
 fn ids() -> (u32, u32) {
     (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
+}
+
+#[test]
+fn programming_models_are_declared_to_libraries_of_the_process_and_found_by_queries() {
+    on_both_runtimes(async || {
+        let node = TestNode::with_standard_host(2).await;
+        let said = Directives::new()
+            .with(&keys::PROGRAMMING_MODEL, "MPI")
+            .with(&keys::MODEL_LIBRARY_NAME, "Open MPI")
+            .with(&keys::MODEL_LIBRARY_VERSION, "5.0.11");
+        let client = Client::builder().uri(node.handle().uri()).proc(node.proc(0)).directives(said);
+        let client = within(client.init()).await.unwrap();
+        let other = node.client(1).await;
+        let model = Query::new(&keys::PROGRAMMING_MODEL).key(&keys::MODEL_LIBRARY_VERSION);
+        let found = within(other.query([model.qualifier(&keys::PROCID, node.proc(0))])).await.unwrap();
+        assert_eq!(found.get(keys::PROGRAMMING_MODEL).unwrap().as_deref(), Some("MPI"));
+        assert_eq!(found.get(keys::MODEL_LIBRARY_VERSION).unwrap().as_deref(), Some("5.0.11"));
+        let own = within(other.query([Query::new(&keys::PROGRAMMING_MODEL)])).await.unwrap_err();
+        assert!(own.is_not_found(), "{own}");
+
+        // another library of the process listens
+        let mut events = within(client.events([Status::MODEL_DECLARED])).await.unwrap();
+        let declared = client.declare_model("OpenMP").info(keys::MODEL_NUM_THREADS, 8u64);
+        within(declared.into_future()).await.unwrap();
+        let event = within(events.next()).await.unwrap().unwrap();
+        assert_eq!(event.info.get(&keys::PROGRAMMING_MODEL).unwrap().as_deref(), Some("OpenMP"));
+        assert_eq!(event.info.get(&keys::MODEL_NUM_THREADS).unwrap(), Some(8));
+        assert_eq!(event.source, node.proc(0));
+    });
 }

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use pmix_client::types::job::JobSpec;
-use pmix_client::types::{Info, Status, Value};
+use pmix_client::types::{App, Info, Status, Value};
 use pmix_client::{Client, Nspace, ProcId, Rank, Scope, keys};
-use pmix_tests::{TestNode, on_both_runtimes, within};
+use pmix_host::{JobStart, MemoryExchange, StandardHost};
+use pmix_tests::{TestLauncher, TestNode, on_both_runtimes, proc, within};
 
 /// Two apps on two nodes: ranks 0 to 2 and rank 3; 0 and 1 on n0. Values of all realms.
 fn spec() -> JobSpec {
@@ -17,6 +18,7 @@ fn spec() -> JobSpec {
         .session(42)
         .session_info(&keys::UNIV_SIZE, 64u32)
         .session_info(&keys::MAX_PROCS, 32u32)
+        .session_info(&keys::NODE_MAP_RAW, "n0,n1,n2,n3,n4")
         .info(&keys::JOBID, "4711")
         .info(&keys::MAX_PROCS, 16u32)
         .app_ranks(0, "0-2".parse().unwrap())
@@ -50,7 +52,7 @@ fn get_40_get_45_a_key_has_a_value_in_each_realm_and_is_by_default_the_jobs() {
 }
 
 #[tokio::test]
-async fn get_41_the_session_realm_ignores_the_process_and_may_be_another_session() {
+async fn get_41a_get_41b_the_session_realm_ignores_the_process_and_may_be_another_session() {
     let (node, client) = node_and_client().await;
     assert_eq!(client.get(None, keys::SESSION_ID).await.unwrap(), 42);
     let univ = client.get(node.proc(3), keys::UNIV_SIZE).session_info(Some(42)).await;
@@ -104,11 +106,30 @@ async fn get_46_identity_is_always_the_callers_own() {
 }
 
 #[tokio::test]
-async fn get_47_absent_values_that_mean_something() {
+async fn get_47a_get_47b_absent_values_that_mean_something() {
     let (node, client) = node_and_client().await;
     assert!(!client.job(node.nspace()).get(keys::SPAWNED).await.unwrap());
     let locality = within(client.get(node.proc(3), keys::LOCALITY_STRING)).await;
     assert!(locality.unwrap_err().is_not_found());
+}
+
+#[tokio::test]
+async fn get_47b_processes_share_what_their_localities_have_in_common() {
+    use pmix_client::types::Locality;
+    let place = |rank, place: &str| (Rank::from_raw(rank), place.to_owned());
+    let places = [place(0, "SK0:L30:L20:L10:CR0:HT0:NM0"), place(1, "SK0:L30:L21:L11:CR1:HT2:NM0")];
+    let bound = places
+        .into_iter()
+        .fold(spec(), |spec, (rank, place)| spec.proc_info(rank, &keys::LOCALITY_STRING, place));
+    let node = TestNode::builder(0).job(bound, [0, 1]).start().await;
+    let client = node.client(0).await;
+    let shared =
+        Locality::SHARE_NODE | Locality::SHARE_PACKAGE | Locality::SHARE_L3CACHE | Locality::SHARE_NUMA;
+    assert_eq!(within(client.locality(&node.proc(1))).await.unwrap(), shared);
+    assert_eq!(within(client.locality(&node.proc(3))).await.unwrap(), Locality::NONLOCAL);
+    // of processes that are not bound only the node is known
+    let (node, client) = node_and_client().await;
+    assert_eq!(within(client.locality(&node.proc(1))).await.unwrap(), Locality::SHARE_NODE);
 }
 
 #[tokio::test]
@@ -129,7 +150,7 @@ async fn get_30_an_absent_reserved_key_of_the_own_job_is_not_found_at_once() {
 }
 
 #[tokio::test]
-async fn reg_07_reg_20_what_follows_from_the_maps_need_not_be_given() {
+async fn reg_07e_reg_20_what_follows_from_the_maps_need_not_be_given() {
     let (node, client) = node_and_client().await;
     let job = client.job(node.nspace());
     assert_eq!(job.get(keys::NUM_NODES).await.unwrap(), 2);
@@ -264,7 +285,7 @@ fn reg_11_a_deregistered_namespace_takes_everything_with_it() {
 }
 
 #[tokio::test]
-async fn cli_08_a_deregistered_client_takes_its_data_with_it() {
+async fn cli_08a_a_deregistered_client_takes_its_data_with_it() {
     let node = TestNode::start(2).await;
     let (a, b) = (node.client(0).await, node.client(1).await);
     b.put(Scope::GLOBAL, "key", 1).unwrap();
@@ -276,7 +297,7 @@ async fn cli_08_a_deregistered_client_takes_its_data_with_it() {
 }
 
 #[tokio::test]
-async fn cli_01_cli_07_only_registered_processes_get_an_environment() {
+async fn cli_01_cli_07a_only_registered_processes_get_an_environment() {
     let node = TestNode::start(1).await;
     let environment = node.handle().setup_fork(&node.proc(0)).await.unwrap();
     let environment: BTreeMap<_, _> = environment.iter().collect();
@@ -303,4 +324,46 @@ async fn res_01_res_07_res_08_peers_and_nodes_come_from_the_layout() {
     let unknown = Nspace::new("unknown").unwrap();
     let error = client.resolve_nodes(Some(&unknown)).await.unwrap_err();
     assert_eq!(error.status(), Status::ERR_INVALID_NAMESPACE);
+}
+
+#[tokio::test]
+async fn reg_07a_reg_07d_the_standard_host_tells_of_jobs_and_applications() {
+    let launcher = TestLauncher::new("n0");
+    let host = StandardHost::new(launcher.clone(), MemoryExchange::single("n0"));
+    let node = launcher.node_of(host.clone()).await;
+    let apps = vec![App::new("one", 2), App::new("two", 1)];
+    let start = JobStart::new("job".parse().unwrap(), apps);
+    let _job = within(host.start_job(start)).await.unwrap();
+    let client = node.connect(&proc("job", 2)).await.unwrap();
+    let job = client.job(client.proc_id().nspace.clone());
+
+    assert!(within(client.get(None, keys::UNIV_SIZE).session_info(None)).await.unwrap() >= 3);
+    assert_eq!(within(job.get(keys::JOBID)).await.unwrap(), "job");
+    assert_eq!(within(job.get(keys::JOB_SIZE)).await.unwrap(), 3);
+    assert_eq!(within(job.get(keys::MAX_PROCS)).await.unwrap(), 3);
+    for map in [keys::NODE_MAP.name(), keys::PROC_MAP.name()] {
+        within(job.get::<Value>(map)).await.unwrap();
+    }
+    let one = (Some(0), 0, 2);
+    let two = (Some(1), 2, 1);
+    for (app, leader, size) in [one, two] {
+        assert_eq!(within(job.get(keys::APPLDR).app_info(app)).await.unwrap(), Rank::from_raw(leader));
+        assert_eq!(within(job.get(keys::APP_SIZE).app_info(app)).await.unwrap(), size);
+    }
+    for (rank, app, within_app) in [(0, 0, 0), (1, 0, 1), (2, 1, 0)] {
+        let of = proc("job", rank);
+        assert_eq!(within(client.get(of.clone(), keys::APPNUM)).await.unwrap(), app);
+        assert_eq!(within(client.get(of, keys::APP_RANK)).await.unwrap(), Rank::from_raw(within_app));
+    }
+}
+
+#[tokio::test]
+async fn rgx_05_reg_20_processes_are_told_of_the_nodes_of_their_session_and_how_many_these_are() {
+    let (node, client) = node_and_client().await;
+    let nodes = || client.job(node.nspace()).get(keys::NUM_NODES);
+    assert_eq!(within(nodes().session_info(Some(42))).await.unwrap(), 5);
+    assert!(within(nodes().session_info(Some(43))).await.is_err());
+    assert_ne!(within(nodes()).await.unwrap(), 5);
+    let map = client.job(node.nspace()).get(keys::NODE_MAP_RAW).session_info(None);
+    assert_eq!(within(map).await.unwrap(), "n0,n1,n2,n3,n4");
 }

@@ -96,3 +96,13 @@ async fn a_modex_above_the_limit_of_the_client_fails_its_fence_and_hangs_nobody(
     // the connection goes on
     publish(&clients[0], "small", 1.into()).await;
 }
+
+#[tokio::test]
+async fn gen_02c_the_id_of_a_group_has_no_more_bytes_than_a_namespace() {
+    let node = TestNode::with_standard_host(1).await;
+    let client = node.client(0).await;
+    let error = within(client.group_construct("g".repeat(256), [node.proc(0)])).await.unwrap_err();
+    assert_eq!(error.status(), Status::ERR_BAD_PARAM);
+    let group = within(client.group_construct("g".repeat(255), [node.proc(0)])).await.unwrap();
+    within(group.destruct()).await.unwrap();
+}

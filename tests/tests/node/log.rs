@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pmix_client::types::{Directives, Info, Status, Time, Value};
+use pmix_client::types::{DataArray, Directives, Info, Status, Time, Value};
 use pmix_client::{Client, Logged, keys};
 use pmix_host::{JobReport, LaunchReport, MemoryExchange, OutputChannel, ProcExit, RunningJob, StandardHost};
 use pmix_tests::{TestLauncher, TestNode, on_both_runtimes, proc, within};
@@ -123,7 +123,7 @@ fn log_01_log_03_channels_are_written_to_in_order_and_directives_shape_the_text(
 }
 
 #[test]
-fn log_02_no_channel_means_all_and_once_the_first_that_works() {
+fn log_02a_log_02b_no_channel_means_all_and_once_the_first_that_works() {
     on_both_runtimes(async || {
         let syslog = Syslog::new();
         let mut rank = Rank::start(&syslog.path()).await;
@@ -210,7 +210,7 @@ async fn two_nodes(gateway: &Path, other: &Path) -> (Vec<TestNode>, Vec<Client>)
 }
 
 #[test]
-fn log_06_hst_08_the_first_node_is_the_gateway_and_is_not_asked_through_the_library() {
+fn log_06a_log_06b_log_06c_hst_08_the_first_node_is_the_gateway_and_is_not_asked_through_the_library() {
     on_both_runtimes(async || {
         let (gateway, other) = (Syslog::new(), Syslog::new());
         let (nodes, clients) = two_nodes(&gateway.path(), &other.path()).await;
@@ -231,7 +231,7 @@ fn log_06_hst_08_the_first_node_is_the_gateway_and_is_not_asked_through_the_libr
 }
 
 #[test]
-fn log_06_without_a_global_syslog_a_message_goes_to_that_of_the_node() {
+fn log_06b_without_a_global_syslog_a_message_goes_to_that_of_the_node() {
     on_both_runtimes(async || {
         let other = Syslog::new();
         let (_nodes, clients) = two_nodes(Path::new(NOWHERE), &other.path()).await;
@@ -242,4 +242,132 @@ fn log_06_without_a_global_syslog_a_message_goes_to_that_of_the_node() {
         assert!(error.to_string().contains("n0"), "{error}");
         assert!(other.is_silent());
     });
+}
+
+/// A mail program that keeps what it is told: its arguments, and what it reads.
+struct MailProgram(TempDir);
+
+impl MailProgram {
+    fn new(rest: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let program = Self(dir);
+        let out = program.0.path().display().to_string();
+        let script = format!("#!/bin/sh\nprintf '%s\\n' \"$@\" > {out}/args\ncat > {out}/mail\n{rest}\n");
+        std::fs::write(program.path(), script).unwrap();
+        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(program.path(), executable).unwrap();
+        program
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().join("sendmail")
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.0.path().join(name)).unwrap()
+    }
+}
+
+#[test]
+fn log_04_log_05_log_06b_mails_are_sent_by_the_program_of_the_first_node() {
+    on_both_runtimes(async || {
+        let mails = MailProgram::new("");
+        let (mut nodes, mut clients) = (Vec::new(), Vec::new());
+        for (exchange, (name, job)) in
+            MemoryExchange::cluster(["n0", "n1"]).into_iter().zip([("n0", "a"), ("n1", "b")])
+        {
+            let mut host = StandardHost::new(TestLauncher::new(name), exchange).with_syslog(NOWHERE);
+            if name == "n0" {
+                host = host.with_mail_program(mails.path());
+            }
+            let node = TestNode::builder(1).hostname(name).nspace(job).host(host).start().await;
+            clients.push(node.client(0).await);
+            nodes.push(node);
+        }
+        for (client, proc) in clients.iter().zip(["a:0", "b:0"]) {
+            let mail = client.log().mail("ops@example, root", "out of paper", "Printer 3 is\n.\nempty");
+            let mail = mail.timestamp(Time(86_400)).timestamp_output().tag_output();
+            assert_eq!(within(mail).await.unwrap(), Logged::Fully);
+            assert_eq!(mails.read("args"), "-i\n--\nops@example\nroot\n");
+            let uid = rustix::process::geteuid().as_raw();
+            let due = format!(
+                "To: <ops@example>, <root>\nSubject: out of paper\nX-PMIx-Process: {proc} (uid {uid})\n\
+                 Date: Fri, 2 Jan 1970 00:00:00 +0000\nMIME-Version: 1.0\nContent-Type: text/plain; charset=\"utf-8\"\n\
+                 Content-Transfer-Encoding: 7bit\n\n1970-01-02T00:00:00Z [{proc}]<email>: Printer 3 is\n.\nempty\n"
+            );
+            let mail = mails.read("mail");
+            let (ids, others): (Vec<_>, Vec<_>) =
+                mail.split_inclusive('\n').partition(|line| line.starts_with("Message-ID: <"));
+            assert_eq!((ids.len(), others.concat()), (1, due));
+            // one failure among several, in the order that was asked for
+            let several = client.log().syslog("lost").mail("root", "", "sent");
+            assert_eq!(within(several).await.unwrap(), Logged::Partially);
+            assert!(mails.read("mail").ends_with("\n\nsent\n"));
+            let once = client.log().mail("root", "", "first").mail("nobody", "", "second").once();
+            assert_eq!(within(once).await.unwrap(), Logged::Fully);
+            assert_eq!(mails.read("args"), "-i\n--\nroot\n");
+            for (address, subject) in
+                [("-Xroot", ""), ("root\nBcc: all", ""), ("", ""), ("root", "a\nBcc: all")]
+            {
+                let error = within(client.log().mail(address, subject, "text")).await.unwrap_err();
+                assert_eq!(error.status(), Status::ERR_BAD_PARAM);
+            }
+            assert!(mails.read("mail").ends_with("first\n"), "nothing else has been sent");
+        }
+    });
+}
+
+#[tokio::test]
+async fn log_04_log_05_a_mail_that_cannot_be_sent_is_a_failure() {
+    let (refusing, deaf) = (MailProgram::new("echo 'no such\u{1b} user' >&2; exit 67"), MailProgram::new(""));
+    std::fs::remove_file(deaf.path()).unwrap();
+    for (program, status, said) in [
+        (None, Status::ERR_NOT_SUPPORTED, "no mail program"),
+        (Some(refusing.path()), Status::ERR_UNREACH, "no such"),
+        (Some(deaf.path()), Status::ERR_UNREACH, "No such file"),
+    ] {
+        let mut host = StandardHost::new(TestLauncher::new("n0"), MemoryExchange::single("n0"));
+        if let Some(program) = program {
+            host = host.with_mail_program(program);
+        }
+        let node = TestNode::with_host(1, host).await;
+        let client = node.client(0).await;
+        let error = within(client.log().mail("root", "", "text")).await.unwrap_err();
+        assert_eq!(error.status(), status);
+        assert!(error.to_string().contains(said) && !error.to_string().contains('\u{1b}'), "{error}");
+        let shapeless = Info::dynamic(keys::LOG_EMAIL.key_name(), "root");
+        let error = within(client.log().data([shapeless])).await.unwrap_err();
+        assert_eq!(error.status(), Status::ERR_BAD_PARAM);
+    }
+}
+
+#[tokio::test]
+async fn log_01_log_03_a_time_is_generated_when_the_message_is_logged() {
+    let mails = MailProgram::new("");
+    let host = StandardHost::new(TestLauncher::new("n0"), MemoryExchange::single("n0"));
+    let node = TestNode::with_host(1, host.with_mail_program(mails.path())).await;
+    let client = node.client(0).await;
+    within(client.log().mail("root", "", "text").generate_timestamp()).await.unwrap();
+    assert!(mails.read("mail").contains("\nDate: "));
+    // the library has stamped it, so that a time that was given is kept
+    within(client.log().mail("root", "", "text").generate_timestamp().timestamp(Time(0))).await.unwrap();
+    assert!(mails.read("mail").contains("\nDate: Thu, 1 Jan 1970 00:00:00 +0000\n"));
+    // also for a library that leaves it to its server, and what cannot be done is refused if it is required
+    let raw = node.handle().client();
+    let log = || raw.log().channel(keys::LOG_EMAIL, mail_to_root());
+    within(log().directive(keys::LOG_GENERATE_TIMESTAMP, true)).await.unwrap();
+    assert!(mails.read("mail").contains("\nDate: ") && mails.read("mail").contains(" (uid "));
+    for key in [&keys::LOG_AGG, &keys::LOG_XML_OUTPUT] {
+        assert!(within(log().directive(key, true)).await.is_ok());
+        let refused = within(log().directives(Directives::new().require(key, true))).await.unwrap_err();
+        assert_eq!(refused.status, Status::ERR_NOT_SUPPORTED);
+    }
+    for channel in [Info::new(&keys::LOG_GLOBAL_DATASTORE, true), Info::new(&keys::LOG_JOB_RECORD, true)] {
+        let error = within(client.log().data([channel])).await.unwrap_err();
+        assert!(error.is_not_supported(), "{error}");
+    }
+}
+
+fn mail_to_root() -> DataArray {
+    DataArray::Info(vec![Info::new(&keys::LOG_EMAIL_ADDR, "root"), Info::new(&keys::LOG_EMAIL_MSG, "text")])
 }

@@ -2,9 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
 
+mod allocation;
 mod attributes;
+mod bootstrap;
+mod clusters;
 mod conformance;
 mod connect;
+mod connect_names;
+mod credentials;
 mod deaths;
 mod dmodex;
 mod events;
@@ -12,6 +17,7 @@ mod events_cluster;
 mod families;
 mod fence;
 mod group;
+mod host_client;
 mod host_module;
 mod init;
 mod job_data;

@@ -11,7 +11,7 @@ use pmix_server::NativeWire;
 use pmix_tests::{NativeSession, TestNode, within};
 
 #[tokio::test]
-async fn hst_09_mon_01_mon_02_mon_03_mon_04_a_process_that_sends_no_heartbeat_is_told_of() {
+async fn hst_09_mon_01a_mon_02_mon_03b_mon_03c_mon_04_a_process_that_sends_no_heartbeat_is_told_of() {
     let node = TestNode::start(2).await;
     let (watched, other) = (node.client(0).await, node.client(1).await);
     let mut alarms = within(other.events([Status::MONITOR_HEARTBEAT_ALERT])).await.unwrap();
@@ -54,7 +54,7 @@ async fn mon_02_heartbeats_of_the_other_wire_count() {
 }
 
 #[tokio::test]
-async fn hst_09_mon_01_a_process_whose_file_stays_as_it_is_is_told_of() {
+async fn hst_09_mon_01a_a_process_whose_file_stays_as_it_is_is_told_of() {
     let node = TestNode::start(2).await;
     let (watched, other) = (node.client(0).await, node.client(1).await);
     let mut alarms = within(other.events([Status::MONITOR_FILE_ALERT])).await.unwrap();

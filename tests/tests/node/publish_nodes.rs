@@ -66,6 +66,21 @@ fn pub_03_pub_06_pub_07_pub_15_data_reaches_other_nodes_by_its_range() {
     });
 }
 
+#[test]
+fn con_19b_an_id_of_another_cluster_is_learned_by_publish_and_lookup() {
+    on_both_runtimes(async || {
+        let cluster = TestCluster::new(2, 1).await;
+        let clients = cluster.clients().await;
+        let far = ProcId::new(Nspace::new("job").unwrap().qualified("east").unwrap(), Rank::from_raw(3));
+        let publish = clients[1].publish().data("peer", far.clone()).range(DataRange::GLOBAL);
+        within(publish).await.unwrap();
+        let found = within(clients[0].lookup(["peer"]).range(DataRange::GLOBAL)).await.unwrap();
+        let learned: ProcId = found.get("peer").unwrap().unwrap();
+        assert_eq!(learned, far);
+        assert_eq!(learned.nspace.split_cluster(|cluster| cluster == "east"), (Some("east"), "job"));
+    });
+}
+
 #[tokio::test]
 async fn pub_06_pub_10_sessions_are_apart() {
     let node = TestNode::with_standard_host(1).await;

@@ -236,7 +236,7 @@ async fn get_22_a_get_waits_for_a_process_that_has_not_even_connected() {
 }
 
 #[tokio::test]
-async fn get_21_with_an_unknown_poster_the_get_waits_for_whoever_it_is() {
+async fn get_21a_with_an_unknown_poster_the_get_waits_for_whoever_it_is() {
     let node = TestNode::start(3).await;
     let (a, b) = (node.client(0).await, node.client(1).await);
     let anybody = node.proc(0).with_rank(Rank::UNDEF);

@@ -380,7 +380,7 @@ impl HostModule for Stuck {
 }
 
 #[test]
-fn qry_09_gen_16_a_host_that_hangs_holds_up_nobody_else() {
+fn qry_09c_gen_16_a_host_that_hangs_holds_up_nobody_else() {
     on_both_runtimes(async || {
         let node = TestNode::with_host(2, Stuck).await;
         let (client, other) = (node.client(0).await, node.client(1).await);
@@ -400,4 +400,22 @@ fn qry_09_gen_16_a_host_that_hangs_holds_up_nobody_else() {
         assert!(!hanging.is_finished());
         hanging.abort();
     });
+}
+
+#[tokio::test]
+async fn qry_10_dbg_01_launchers_and_debuggers_are_told_what_a_spawn_may_request() {
+    let node = TestNode::with_standard_host(1).await;
+    let client = node.client(0).await;
+    let query = Query::new(&keys::QUERY_SPAWN_SUPPORT).key(&keys::QUERY_DEBUG_SUPPORT);
+    let found = within(client.query([query])).await.unwrap();
+    let list = |key| found.get::<String>(key).unwrap().unwrap();
+    let (all, debug) = (list(&keys::QUERY_SPAWN_SUPPORT), list(&keys::QUERY_DEBUG_SUPPORT));
+    let (all, debug): (Vec<_>, Vec<_>) = (all.split(',').collect(), debug.split(',').collect());
+    for key in [keys::DEBUG_STOP_IN_INIT.name(), keys::DEBUGGER_DAEMONS.name(), keys::DEBUG_TARGET.name()] {
+        assert!(debug.contains(&key), "{key}: {debug:?}");
+    }
+    assert!(debug.iter().all(|key| all.contains(key)), "{debug:?} {all:?}");
+    assert!(all.contains(&keys::WDIR.name()) && !debug.contains(&keys::WDIR.name()));
+    // what is refused is not promised
+    assert!(!all.contains(&keys::DEBUG_STOP_ON_EXEC.name()));
 }

@@ -123,7 +123,7 @@ fn alc_01_mon_04_crd_01_crd_02_gen_13_gen_14_the_host_serves_what_processes_ask_
 }
 
 #[test]
-fn gen_11_without_an_entry_of_the_host_none_of_it_is_supported() {
+fn gen_11_hst_01b_without_an_entry_of_the_host_none_of_it_is_supported() {
     on_both_runtimes(async || {
         let node = TestNode::start(1).await;
         let client = client_of(&node).await;
@@ -147,7 +147,8 @@ fn spec(nspace: &str, nodes: &[&str]) -> JobSpec {
 }
 
 #[test]
-fn set_01_set_02_set_03_cli_07_what_a_job_needs_goes_from_one_server_to_the_processes_of_another() {
+fn set_01_set_02_set_03_cli_07b_cli_07c_cli_07d_what_a_job_needs_goes_from_one_server_to_the_processes_of_another()
+ {
     on_both_runtimes(async || {
         // a variable that cargo gives to tests
         let patterns = ["CARGO_PKG_NA*"];
@@ -164,12 +165,18 @@ fn set_01_set_02_set_03_cli_07_what_a_job_needs_goes_from_one_server_to_the_proc
         assert_eq!(early.status, Status::ERR_INVALID_NAMESPACE);
         second.add_job(spec("launched", &["n1"]), [0]).await;
         let proc = pmix_client::ProcId::new(nspace.clone(), rank_0());
-        let set = |name: &str, value: &str| Envar { name: name.into(), value: value.into(), separator: 0 };
+        let set = |name: &str, value: &str| Envar { name: name.into(), value: value.into(), separator: b':' };
         let more = [
             Info::new(&keys::SET_ENVAR, set("MINE", "yes")),
             Info::new(&keys::ADD_ENVAR, set("MINE", "no")),
             Info::new(&keys::SET_ENVAR, set("PMIX_RANK", "17")),
+            Info::new(&keys::PREPEND_ENVAR, set("PATH", "/first")),
+            Info::new(&keys::APPEND_ENVAR, set("PATH", "/last")),
+            Info::new(&keys::UNSET_ENVAR, "GONE"),
         ];
+        let wrong = Info::new(&keys::PREPEND_ENVAR, set("A=B", "x"));
+        let refused = handle.setup_local_support(&nspace, [wrong]).await.unwrap_err();
+        assert_eq!(refused.status, Status::ERR_BAD_PARAM);
         // what comes later adds to what is there
         handle.setup_local_support(&nspace, collected).await.unwrap();
         handle.setup_local_support(&nspace, more).await.unwrap();
@@ -179,9 +186,16 @@ fn set_01_set_02_set_03_cli_07_what_a_job_needs_goes_from_one_server_to_the_proc
             .setup_fork(&proc)
             .await
             .unwrap()
-            .apply(command.env_clear().env("PATH", "/usr/bin:/bin").env("KEPT", "1"));
+            .apply(command.env_clear().env("PATH", "/usr/bin:/bin").env("KEPT", "1").env("GONE", "1"));
         let output = String::from_utf8(command.output().unwrap().stdout).unwrap();
-        for line in ["CARGO_PKG_NAME=pmix-tests", "MINE=yes", "PMIX_RANK=0", "KEPT=1"] {
+        assert!(!output.contains("GONE="), "{output}");
+        for line in [
+            "CARGO_PKG_NAME=pmix-tests",
+            "MINE=yes",
+            "PMIX_RANK=0",
+            "KEPT=1",
+            "PATH=/first:/usr/bin:/bin:/last",
+        ] {
             assert!(output.lines().any(|held| held == line), "{line} in {output}");
         }
         // what is no variable is known of the job
@@ -196,7 +210,7 @@ const fn rank_0() -> pmix_client::Rank {
 }
 
 #[test]
-fn reg_10_resources_are_known_in_every_job_unless_it_says_otherwise() {
+fn reg_10a_reg_10b_reg_10c_resources_are_known_in_every_job_unless_it_says_otherwise() {
     on_both_runtimes(async || {
         let node = TestNode::start(3).await;
         let handle = node.handle();
@@ -226,7 +240,7 @@ fn reg_10_resources_are_known_in_every_job_unless_it_says_otherwise() {
 }
 
 #[test]
-fn set_05_an_inventory_of_one_node_is_known_on_another() {
+fn set_05a_set_05b_set_05c_an_inventory_of_one_node_is_known_on_another() {
     on_both_runtimes(async || {
         let first = TestNode::builder(1).hostname("n1").start().await;
         let collected = first.handle().collect_inventory(Directives::new()).await.unwrap();

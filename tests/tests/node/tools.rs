@@ -1,7 +1,7 @@
 //! What a tool hears of jobs that it is no part of, and of the end of its server.
 
-use pmix_client::types::{Directives, Event, Status, keys};
-use pmix_client::{EventStream, ProcId};
+use pmix_client::types::{DataRange, Directives, Event, Query, Status, keys};
+use pmix_client::{EventStream, ProcId, Scope};
 use pmix_host::{JobReport, MemoryExchange, ProcExit, StandardHost};
 use pmix_tests::{TestLauncher, TestNode, proc, within};
 use pmix_tool::Tool;
@@ -114,10 +114,43 @@ async fn evt_21_a_tool_can_tell_a_server_that_stops_from_one_that_crashes() {
     let mut events = listen(&tool, &[Status::ERR_LOST_CONNECTION]).await;
     node.stop().await;
     let lost = next(&mut events).await;
-    assert_eq!((lost.code, &lost.source), (Status::ERR_LOST_CONNECTION, tool.server_id()));
+    assert_eq!((lost.code, &lost.source), (Status::ERR_LOST_CONNECTION, tool.server().unwrap().proc_id()));
     let text = lost.info.get(&keys::EVENT_TEXT_MESSAGE).unwrap();
     assert_eq!(text.as_deref(), Some("the server has stopped"));
     let pmix_tool::Error::Client(error) = within(tool.namespaces()).await.unwrap_err() else { panic!() };
     assert!(error.is_server_stopped() && error.is_lost_connection(), "{error}");
     assert!(error.to_string().ends_with("is lost: the server has stopped"), "{error}");
+}
+
+#[tokio::test]
+async fn a_tool_calls_what_a_client_may_but_commits_nothing() {
+    let host = StandardHost::new(TestLauncher::new("n0"), MemoryExchange::single("n0"));
+    let node = TestNode::builder(1).hostname("n0").host(host);
+    let node = node.server(|server| server.tool_support(true)).start().await;
+    let (tool, rank) = (tool(&node).await, node.client(0).await);
+    let as_client = tool.client();
+    let own = as_client.proc_id().clone();
+
+    as_client.put(Scope::GLOBAL, "tools", 7).unwrap();
+    let refused = within(as_client.commit()).await.unwrap_err();
+    assert_eq!(refused.status(), Status::ERR_INVALID_NAMESPACE, "registered nowhere (INI-01b)");
+    rank.put(Scope::GLOBAL, "ranks", 8).unwrap();
+    within(rank.commit()).await.unwrap();
+    assert_eq!(within(as_client.get::<i32>(node.proc(0), "ranks")).await.unwrap(), 8);
+
+    within(as_client.publish().data("service", 9)).await.unwrap();
+    let found = within(rank.lookup(["service"])).await.unwrap();
+    assert_eq!(found.get::<i32>("service").unwrap(), Some(9));
+    within(as_client.unpublish(["service"])).await.unwrap();
+    assert!(within(as_client.lookup(["service"])).await.unwrap_err().is_not_found());
+
+    assert_eq!(within(as_client.resolve_nodes(Some(node.nspace()))).await.unwrap(), ["n0"]);
+    let names = within(as_client.query([Query::new(&keys::QUERY_NAMESPACES)])).await.unwrap();
+    assert_eq!(names.get(keys::QUERY_NAMESPACES).unwrap().as_deref(), Some("job"));
+
+    let code = Status::from_raw(-3001);
+    let mut heard = within(async { rank.events([code]).await }).await.unwrap();
+    within(as_client.notify(code).range(DataRange::SESSION)).await.unwrap();
+    assert_eq!(next(&mut heard).await.source, own);
+    within(tool.finalize()).await.unwrap();
 }

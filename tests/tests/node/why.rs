@@ -1,6 +1,8 @@
 //! Why jobs wait, as a server of one of their nodes tells: what waits on all nodes, and what their processes do.
 
+use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -13,7 +15,7 @@ use pmix_server::{HostError, HostModule};
 use pmix_tests::{
     NullLauncher, TestCluster, TestLauncher, TestNode, all_of, nspace, on_both_runtimes, proc, within,
 };
-use rustix::process::geteuid;
+use rustix::process::{Pid, WaitOptions, geteuid, waitpid};
 use tokio::task::JoinHandle;
 
 fn set(name: &str, ranks: &str) -> ProcSet {
@@ -107,6 +109,29 @@ fn processes_of_all_nodes_are_looked_at() {
             let error = within(by.query([query])).await.unwrap_err();
             assert_eq!(error.status(), status, "{error}");
         }
+    });
+}
+
+#[test]
+fn a_fence_that_times_out_says_what_those_do_that_are_missing() {
+    on_both_runtimes(async || {
+        let node = TestNode::start(3).await;
+        let first = node.client(0).await;
+        let _second = node.client(1).await;
+        let mut stopped = Command::new("sh").args(["-c", "kill -STOP $$"]).spawn().unwrap();
+        let pid = Pid::from_child(&stopped);
+        waitpid(Some(pid), WaitOptions::UNTRACED).unwrap().expect("it stops");
+        node.handle().client_started(&node.proc(2), pid.as_raw_pid()).await.unwrap();
+        let error = within(first.fence_all().timeout(Duration::from_secs(1))).await.unwrap_err();
+        assert_eq!(error.status(), Status::ERR_TIMEOUT);
+        let text = error.to_string();
+        let own = format!("1 is pid {}, ", std::process::id());
+        let other = format!("2 is pid {pid}, has not connected, is stopped (SIGSTOP or a terminal stop)");
+        assert!(text.contains(&own) && text.contains(&other), "{text}");
+        assert!(text.contains("sleeps") || text.contains("computes or spins"), "{text}");
+        stopped.kill().unwrap();
+        stopped.wait().unwrap();
+        node.stop().await;
     });
 }
 

@@ -30,12 +30,12 @@ impl Hung {
         let tool = within(Tool::builder().session_root(dir.path()).timeout(Duration::from_secs(2)).connect())
             .await
             .unwrap();
-        let pid = Pid::from_raw(tool.server_info().unwrap().pid.try_into().unwrap()).unwrap();
+        let pid = Pid::from_raw(tool.server().unwrap().info().unwrap().pid.try_into().unwrap()).unwrap();
         kill_process(pid, Signal::STOP).unwrap();
         Self { run, dir, pid, tool }
     }
 
-    fn client(&self) -> &Client {
+    fn client(&self) -> Client {
         self.tool.client()
     }
 
@@ -129,7 +129,7 @@ async fn gen_12_whatever_has_a_limit_ends_although_the_server_hangs() {
 #[tokio::test]
 async fn gen_12_ini_07_who_comes_and_goes_with_a_limit_is_not_held_by_a_server_that_hangs() {
     let hung = Hung::start().await;
-    let uri = hung.tool.server_uri().to_owned();
+    let uri = hung.tool.server().unwrap().uri().to_owned();
     let second = Duration::from_secs(1);
     // the system lets it connect, and nobody says welcome
     let builder = Client::builder().uri(uri).tool(None).timeout(second);

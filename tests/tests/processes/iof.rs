@@ -102,7 +102,7 @@ async fn until_restored(job: &mut RunningJob, input: &mut InputSink, seen: &mut 
 }
 
 #[tokio::test]
-async fn iof_01_iof_09_iof_10_what_is_pushed_comes_out_where_it_is_pulled() {
+async fn iof_01a_iof_09_iof_10_what_is_pushed_comes_out_where_it_is_pulled() {
     let rig = Rig::start().await;
     let (tool, mut echo) = (rig.tool().await, rig.job("echo", ECHO, 2).await);
     let mut output = pull(&tool, [all_of(&echo)]).await;
@@ -154,7 +154,7 @@ async fn iof_01_iof_09_iof_10_what_is_pushed_comes_out_where_it_is_pulled() {
 }
 
 #[tokio::test]
-async fn iof_03_redirected_output_is_given_back_when_the_stream_is_dropped() {
+async fn iof_03a_redirected_output_is_given_back_when_the_stream_is_dropped() {
     let rig = Rig::start().await;
     let (tool, mut echo) = (rig.tool().await, rig.job("echo", ECHO, 1).await);
     let mut copy =
@@ -177,7 +177,7 @@ async fn iof_03_redirected_output_is_given_back_when_the_stream_is_dropped() {
 }
 
 #[tokio::test]
-async fn iof_03_redirected_output_is_given_back_when_the_tool_is_killed() {
+async fn iof_03a_redirected_output_is_given_back_when_the_tool_is_killed() {
     let rig = Rig::start().await;
     let (tool, mut echo) = (rig.tool().await, rig.job("echo", ECHO, 1).await);
     let mut copy =
@@ -451,7 +451,7 @@ fn pmix(dir: &Path, args: &[&str]) -> Command {
 }
 
 #[tokio::test]
-async fn iof_01_iof_08_iof_11_pmix_output_follows_a_job_of_pmixrun_to_its_end() {
+async fn iof_01a_iof_01b_iof_03b_iof_08_iof_11_pmix_output_follows_a_job_of_pmixrun_to_its_end() {
     let dir = tempfile::tempdir().unwrap();
     let fifo = dir.path().join("fifo");
     rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::RWXU, 0).unwrap();

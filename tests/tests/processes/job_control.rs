@@ -16,7 +16,7 @@ fn procs(nspace: &str, ranks: &[u32]) -> Vec<ProcId> {
 }
 
 #[test]
-fn jct_01_jct_02_signals_pauses_and_ends_reach_the_targets() {
+fn jct_01a_jct_01b_jct_02a_signals_pauses_and_ends_reach_the_targets() {
     on_both_runtimes(async || {
         let launcher = TestLauncher::new("n0");
         let (node, _host, mut job) = launcher.node("job", 3).await;
@@ -50,7 +50,7 @@ fn jct_01_jct_02_signals_pauses_and_ends_reach_the_targets() {
 }
 
 #[test]
-fn jct_02_requests_that_make_no_sense_or_cannot_be_done_change_nothing() {
+fn jct_02a_jct_02b_jct_02c_requests_that_make_no_sense_or_cannot_be_done_change_nothing() {
     on_both_runtimes(async || {
         let launcher = TestLauncher::new("n0");
         let (node, _host, _job) = launcher.node("job", 2).await;
@@ -74,7 +74,7 @@ fn jct_02_requests_that_make_no_sense_or_cannot_be_done_change_nothing() {
 }
 
 #[test]
-fn jct_01_a_job_of_another_node_is_controlled_by_its_host() {
+fn jct_01b_a_job_of_another_node_is_controlled_by_its_host() {
     on_both_runtimes(async || {
         let mut ends = MemoryExchange::cluster(["n0", "n1"]).into_iter();
         let launchers = [TestLauncher::new("n0"), TestLauncher::new("n1")];
@@ -155,7 +155,7 @@ fn jct_03_paths_that_a_list_cannot_name_are_refused() {
 }
 
 #[tokio::test]
-async fn jct_02_a_process_of_pmixrun_has_another_killed() {
+async fn jct_02a_a_process_of_pmixrun_has_another_killed() {
     let dir = tempfile::tempdir().unwrap();
     let mut command = Command::new(program("pmix-rm", "pmixrun"));
     command.env("PMIX_SERVER_TMPDIR", dir.path()).env_remove("RUST_LOG");

@@ -4,16 +4,20 @@
 
 mod check;
 mod containers;
+mod daemons;
 mod debugger;
 mod doctor;
 mod hangs;
 mod hung;
 mod iof;
 mod job_control;
+mod launchers;
+mod neighbours;
 mod pmixrun;
 mod python;
 mod spawn;
 mod stack;
 mod start;
+mod system_server;
 mod tcp_exchange;
 mod vnodes;

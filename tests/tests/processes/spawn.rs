@@ -9,20 +9,21 @@ use pmix_client::types::{App, Directives, Event, Status, keys};
 use pmix_client::{Client, Error, EventStream, Nspace, ProcId, Rank};
 use pmix_host::{MemoryExchange, StandardHost};
 use pmix_rm::LocalLauncher;
+use pmix_server::NativeWire;
 use pmix_tests::{TestNode, rank_program, within};
 use tempfile::TempDir;
 
 /// Nodes whose hosts start processes, and one process on the first which asks for jobs.
-struct Rig {
+pub(crate) struct Rig {
     nodes: Vec<TestNode>,
-    client: Client,
-    ends: EventStream,
+    pub(crate) client: Client,
+    pub(crate) ends: EventStream,
     /// What processes write.
-    out: TempDir,
+    pub(crate) out: TempDir,
 }
 
 impl Rig {
-    async fn start(nodes: &[&str]) -> Self {
+    pub(crate) async fn start(nodes: &[&str]) -> Self {
         let hosts = StandardHost::cluster(
             LocalLauncher::simulating(nodes.iter().copied()),
             MemoryExchange::cluster(nodes.iter().copied()),
@@ -30,6 +31,7 @@ impl Rig {
         let mut started = Vec::new();
         for (number, (host, node)) in hosts.into_iter().zip(nodes).enumerate() {
             let builder = TestNode::builder(u32::from(number == 0)).nspace(&format!("parent{number}"));
+            let builder = builder.server(|server| server.native_wire(NativeWire::On).tool_support(true));
             started.push(builder.hostname(node).host(host).start().await);
         }
         let client = started[0].client(0).await;
@@ -37,14 +39,23 @@ impl Rig {
         Self { nodes: started, client, ends, out: tempfile::tempdir().unwrap() }
     }
 
+    pub(crate) fn nodes(&self) -> &[TestNode] {
+        &self.nodes
+    }
+
+    /// The end of a job.
+    pub(crate) async fn next_end(&mut self) -> Event {
+        next(&mut self.ends).await
+    }
+
     /// A shell script, in which `$OUT` is a file of its rank's own.
-    fn script(&self, script: &str, ranks: u32) -> App {
+    pub(crate) fn script(&self, script: &str, ranks: u32) -> App {
         let script = format!("OUT={}/$PMIX_NAMESPACE.$PMIX_RANK\n{script}", self.out.path().display());
         App::new("sh", ranks).args(["-c", &script])
     }
 
     /// What a rank has written to `$OUT`.
-    fn written(&self, job: &Nspace, rank: u32) -> String {
+    pub(crate) fn written(&self, job: &Nspace, rank: u32) -> String {
         let file = self.out.path().join(format!("{job}.{rank}"));
         fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
     }
@@ -57,14 +68,14 @@ impl Rig {
     }
 
     /// Starts a job that ends well; what each of its ranks wrote.
-    async fn output(&mut self, apps: Vec<App>, directives: Directives) -> Vec<String> {
+    pub(crate) async fn output(&mut self, apps: Vec<App>, directives: Directives) -> Vec<String> {
         let ranks = apps.iter().map(|app| u32::try_from(app.max_procs).unwrap()).sum();
         let (job, end) = self.run(apps, directives).await;
         assert_eq!(term_status(&end), Status::SUCCESS);
         (0..ranks).map(|rank| self.written(&job, rank).trim_end().to_owned()).collect()
     }
 
-    async fn refused(&self, apps: Vec<App>, directives: Directives) -> Error {
+    pub(crate) async fn refused(&self, apps: Vec<App>, directives: Directives) -> Error {
         let spawn = self.client.spawn(apps).directives(directives);
         let error = within(async { spawn.await }).await.unwrap_err();
         for number in 0..9 {
@@ -77,7 +88,7 @@ impl Rig {
     }
 
     /// Nodes of a job's ranks, as the parent sees them.
-    async fn hosts_of(&self, job: &Nspace, ranks: u32) -> Vec<String> {
+    pub(crate) async fn hosts_of(&self, job: &Nspace, ranks: u32) -> Vec<String> {
         let mut hosts = Vec::new();
         for rank in (0..ranks).map(Rank::from_raw) {
             let proc = ProcId::new(job.clone(), rank);
@@ -87,11 +98,11 @@ impl Rig {
     }
 }
 
-async fn next(events: &mut EventStream) -> Event {
+pub(crate) async fn next(events: &mut EventStream) -> Event {
     within(events.recv()).await.unwrap().unwrap()
 }
 
-fn term_status(event: &Event) -> Status {
+pub(crate) fn term_status(event: &Event) -> Status {
     event.info.get(&keys::JOB_TERM_STATUS).unwrap().unwrap()
 }
 
@@ -308,7 +319,7 @@ async fn spn_05_start_launch_and_end_are_told_unless_the_end_is_silent() {
 }
 
 #[tokio::test]
-async fn spn_04_parent_and_child_know_each_others_data() {
+async fn spn_04_reg_22b_parent_and_child_know_each_others_data() {
     let mut rig = Rig::start(&["n0", "n1"]).await;
     let out = rig.out.path().join("told");
     let script = format!("exec {} parent > {}.$PMIX_RANK", rank_program().display(), out.display());

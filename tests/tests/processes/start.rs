@@ -155,7 +155,7 @@ fn command(user: &OtherUser, program: &Path, tmp: &Path) -> Command {
 }
 
 #[test]
-fn tol_03_a_name_taken_by_somebody_else_locks_nobody_out() {
+fn tol_03b_a_name_taken_by_somebody_else_locks_nobody_out() {
     let Some((tmp, user)) = taken() else { return };
     let prefix = tmp.path().join(format!("pmix-{}-", user.uid));
     let start = || {
@@ -186,7 +186,7 @@ fn tol_03_a_name_taken_by_somebody_else_locks_nobody_out() {
 }
 
 #[test]
-fn tol_03_the_runtime_directory_comes_before_names_that_nobody_foresees() {
+fn tol_03b_the_runtime_directory_comes_before_names_that_nobody_foresees() {
     let Some((tmp, user)) = taken() else { return };
     let run_dir = user.home().join("run");
     let mut mkdir = user.command("mkdir");
@@ -209,7 +209,7 @@ fn tol_03_the_runtime_directory_comes_before_names_that_nobody_foresees() {
 }
 
 #[test]
-fn tol_05_directories_of_others_in_the_place_of_ours_are_not_believed() {
+fn tol_05a_directories_of_others_in_the_place_of_ours_are_not_believed() {
     let Some((tmp, user)) = taken() else { return };
     // what looks like a server of this user, where servers of this user could be
     let attacker = OtherUser::third().unwrap();

@@ -41,8 +41,12 @@ impl Rig {
     }
 
     async fn start_with(launcher: LocalLauncher) -> Option<Self> {
+        Self::start_on(launcher, |host| host).await
+    }
+
+    async fn start_on(launcher: LocalLauncher, host: impl FnOnce(Host) -> Host) -> Option<Self> {
         let (alice, bob) = (OtherUser::second()?, OtherUser::third()?);
-        let host = StandardHost::new(launcher, MemoryExchange::single("n0"));
+        let host = host(StandardHost::new(launcher, MemoryExchange::single("n0")));
         let node = TestNode::builder(1).host(host.clone());
         let node = node.server(|server| server.other_users(true).tool_support(true)).start().await;
         open(node.root());

@@ -3,7 +3,8 @@
 use pmix_client::types::{App, Event, Info, ProcState, Status, keys};
 use pmix_client::{ProcId, Rank};
 use pmix_host::{Account, JobReport, JobStart, LaunchReport, MemoryExchange, RunningJob, StandardHost};
-use pmix_tests::{OtherUser, Running, TestLauncher, TestNode, nspace, proc, rank_program, within};
+use pmix_rm::LocalLauncher;
+use pmix_tests::{Munged, OtherUser, Running, TestLauncher, TestNode, nspace, proc, rank_program, within};
 
 use crate::{Rig, open, process};
 
@@ -38,7 +39,7 @@ async fn line_with(job: &mut RunningJob, words: &str) -> String {
 }
 
 #[tokio::test]
-async fn sec_01_abt_01_jct_01_qry_10_evt_11_nothing_of_another_users_job_is_seen_or_changed() {
+async fn sec_01_abt_01_jct_01b_qry_10_evt_11_nothing_of_another_users_job_is_seen_or_changed() {
     let Some(rig) = Rig::start().await else { return };
     let mut victims =
         [("roots", victim(&rig, "roots", None).await), ("bobs", victim(&rig, "bobs", Some(&rig.bob)).await)];
@@ -144,4 +145,62 @@ async fn spn_01_a_launcher_that_runs_as_itself_only_starts_nothing_for_another_u
     assert!(out.contains("jobs of uid 4001 cannot be started here"), "{out}");
     assert!(node.handle().job_data(&nspace("alices.1")).await.is_err());
     assert!(host.process_table(&nspace("alices.1")).is_empty() && launcher.asked().is_empty());
+}
+
+#[tokio::test]
+async fn crd_01_crd_02_a_credential_names_the_user_who_gets_it_whoever_shows_it() {
+    let Some(rig) = Rig::start().await else { return };
+    let mut users = vec![(&rig.alice, "alices"), (&rig.bob, "bobs")];
+    let own = rig.node.client(0).await;
+    for (user, nspace) in users.drain(..) {
+        let (status, out, err) = rig.process(user, nspace, &["credential", "hmac"]).await.end().await;
+        assert!(status.success(), "{out}{err}");
+        assert!(out.contains(&format!("holder Some({})", user.uid)), "{out}");
+        let shown = out.lines().find_map(|line| line.strip_prefix("credential ")).unwrap().to_owned();
+        let holder = within(own.validate_credential(shown.clone().into_bytes())).await.unwrap();
+        assert!(holder.contains(&Info::new(&keys::USERID, user.uid)), "{holder:?}");
+        let forged = shown.replace(&user.uid.to_string(), "0");
+        let error = within(own.validate_credential(forged.into_bytes())).await.unwrap_err();
+        assert_eq!(error.status(), Status::ERR_INVALID_CRED, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn crd_01_munge_sees_the_user_who_requests_a_credential() {
+    let Some(munged) = Munged::start() else { return };
+    let launcher = LocalLauncher::new("n0");
+    let Some(rig) = Rig::start_on(launcher, |host| host.with_munge_socket(munged.socket())).await else {
+        return;
+    };
+    let (status, out, err) = rig.process(&rig.alice, "alices", &["credential", "munge"]).await.end().await;
+    assert!(status.success(), "{out}{err}");
+    assert!(out.contains("credential MUNGE:") && out.contains("holder Some(4001)"), "{out}");
+}
+
+#[tokio::test]
+async fn log_06b_a_mail_program_runs_with_the_permissions_of_who_logs_the_mail() {
+    let dir = tempfile::tempdir().unwrap();
+    let mode = |path: &std::path::Path, mode| {
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+    };
+    mode(dir.path(), 0o777);
+    let program = dir.path().join("sendmail");
+    let out = dir.path().display();
+    std::fs::write(&program, format!("#!/bin/sh\ncat > {out}/of-$(id -u)\nid -G > {out}/groups\n")).unwrap();
+    mode(&program, 0o755);
+    let Some(rig) = Rig::start_on(LocalLauncher::new("n0"), |host| host.with_mail_program(&program)).await
+    else {
+        return;
+    };
+    let (status, said, err) = rig.process(&rig.alice, "alices", &["mail", "root"]).await.end().await;
+    assert!(status.success() && said.contains("mailed Fully"), "{said}{err}");
+    let uid = rig.alice.uid;
+    let mail = std::fs::read_to_string(dir.path().join(format!("of-{uid}"))).unwrap();
+    assert!(mail.contains(&format!("X-PMIx-Process: alices:0 (uid {uid})\n")), "{mail}");
+    let groups = std::fs::read_to_string(dir.path().join("groups")).unwrap();
+    assert!(groups.split_whitespace().all(|group| group != "0"), "{groups}");
+    // no option for the program, whoever tries
+    let (_, said, err) = rig.process(&rig.bob, "bobs", &["mail", "-Croot"]).await.end().await;
+    assert!(said.contains("not mailed") && said.contains("ERR_BAD_PARAM"), "{said}{err}");
+    assert!(!dir.path().join(format!("of-{}", rig.bob.uid)).exists());
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use pmix_proto::places::{Doubt, Places, doubt};
-use pmix_tool::{ServerInfo, Status, Tool};
+use pmix_tool::{ServerInfo, Status, Tool, system_file};
 use rustix::fs::OFlags;
 use rustix::process::geteuid;
 use tokio::time::timeout;
@@ -50,10 +50,32 @@ fn look() -> (Vec<Finding>, Vec<ServerInfo>) {
             seen.findings.push(Finding::failure(CHECK, text, "set it to an absolute path"));
         }
     }
+    seen.findings.extend(system());
     if seen.findings.is_empty() && seen.alive.is_empty() {
         seen.findings.push(Finding::ok(CHECK, "no server of this user is running on this node"));
     }
     (seen.findings, seen.alive)
+}
+
+/// The file of the node's system-level server, which tools look for first.
+fn system() -> Option<Finding> {
+    let path = system_file();
+    let found = fs::symlink_metadata(&path).ok()?;
+    let (name, uid) = (path.display(), found.uid());
+    let is_trusted = [0, geteuid().as_raw()].contains(&uid);
+    let remedy = format!("have uid {uid} or root remove it: rm {name}");
+    Some(match ServerInfo::read(&path) {
+        _ if !is_trusted => Finding::note(
+            CHECK,
+            format!("{name} belongs to uid {uid}, so tools do without this system-level server"),
+        ),
+        Ok(server) if server.is_alive => Finding::ok(CHECK, format!("the system-level server is {server}")),
+        Ok(server) => {
+            let text = format!("{name} was left behind by a dead system-level server, {server}");
+            Finding::warning(CHECK, text, format!("start one, which removes it, or {remedy}"))
+        }
+        Err(error) => Finding::warning(CHECK, error.to_string(), remedy),
+    })
 }
 
 #[derive(Default)]

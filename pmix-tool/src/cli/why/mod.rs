@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use futures::future::join_all;
-use pmix_tool::{Error, Nspace, Tool, ToolBuilder, Why};
+use pmix_tool::{AttachedServer, Error, Nspace, Tool, ToolBuilder, Why};
 use tokio::time::{Instant, sleep_until};
 
 use super::selection::{Selection, absent, finalize};
@@ -75,6 +75,7 @@ pub(super) struct Args {
 #[derive(Debug)]
 struct Observed {
     tool: Tool,
+    server: AttachedServer,
     last: Why,
     interval: Duration,
 }
@@ -111,8 +112,9 @@ pub(super) async fn run(mut args: Args, console: &mut Console<'_>) -> Result<Exi
 
 async fn attach(builder: ToolBuilder, jobs: &[Nspace]) -> Result<Observed, Error> {
     let tool = builder.connect().await?;
+    let server = tool.server()?;
     let last = tool.why(jobs).await?;
-    Ok(Observed { tool, last, interval: Duration::ZERO })
+    Ok(Observed { tool, server, last, interval: Duration::ZERO })
 }
 
 /// All servers at once, so that one that hangs does not make the others' processor times too long.
@@ -140,10 +142,10 @@ fn told(answers: Vec<Result<Observed, Error>>, console: &mut Console<'_>) -> Vec
 
 impl Observed {
     async fn look(self, jobs: &[Nspace]) -> Result<Self, Error> {
-        let Self { tool, last, .. } = self;
+        let Self { tool, server, last, .. } = self;
         let now = tool.why(jobs).await?;
         let interval = now.interval(&last);
-        Ok(Self { tool, last: now.since(&last), interval })
+        Ok(Self { tool, server, last: now.since(&last), interval })
     }
 }
 

@@ -37,8 +37,8 @@ pub(super) fn write(observed: &[Observed], is_named: bool, console: &mut Console
         if index > 0 {
             writeln!(console.out)?;
         }
-        if let (2.., Some(info)) = (shown.len(), server.tool.server_info()) {
-            writeln!(console.out, "server {}, pid {}:", server.tool.server_id().nspace, info.pid)?;
+        if let (2.., Some(info)) = (shown.len(), server.server.info()) {
+            writeln!(console.out, "server {}, pid {}:", server.server.proc_id().nspace, info.pid)?;
         }
         write_report(&server.last, console)?;
     }

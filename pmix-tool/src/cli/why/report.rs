@@ -56,7 +56,7 @@ impl<'a> Report<'a> {
 }
 
 impl<'a> ServerReport<'a> {
-    fn of(Observed { tool, last: why, interval }: &'a Observed) -> Self {
+    fn of(Observed { server, last: why, interval, .. }: &'a Observed) -> Self {
         let waits = why.waits.iter().map(|wait| WaitReport {
             wait,
             missing_procs: (wait.missing.procs())
@@ -64,9 +64,9 @@ impl<'a> ServerReport<'a> {
                 .collect(),
         });
         Self {
-            nspace: &tool.server_id().nspace,
-            pid: tool.server_info().map(|info| info.pid),
-            uri: tool.server_uri(),
+            nspace: &server.proc_id().nspace,
+            pid: server.info().map(|info| info.pid),
+            uri: server.uri(),
             jobs: &why.jobs,
             interval: interval.as_secs_f64(),
             sentences: why.sentences(),

@@ -20,7 +20,7 @@ fn reg_20_values_of_the_job_follow_from_the_maps() {
 }
 
 #[test]
-fn reg_20_reg_21_values_of_a_node_follow_from_the_maps() {
+fn reg_20_reg_21a_values_of_a_node_follow_from_the_maps() {
     let data = registered(&maps());
     for (target, peers, size, leader) in [
         (on("n0"), "0,1,2,3", 4, 0),
@@ -191,7 +191,7 @@ fn get_45_one_name_has_a_value_in_each_realm() {
 }
 
 #[test]
-fn get_47_spawned_is_false_unless_given() {
+fn get_47a_spawned_is_false_unless_given() {
     let plain = registered(&maps());
     assert_eq!(find(&plain, &keys::SPAWNED, Target::Job), Some(false.into()));
     assert_eq!(find(&plain, &keys::SPAWNED, of(0)), Some(false.into()));
@@ -218,7 +218,7 @@ fn get_48_get_49_names_ids_and_aliases_of_a_node_are_one() {
 }
 
 #[test]
-fn reg_21_peers_keep_their_order_if_cpusets_go_by_it() {
+fn reg_21c_peers_keep_their_order_if_cpusets_go_by_it() {
     let cpusets = DataArray::String(vec!["1".into(), "0".into()]);
     let data = registered(&maps_and([node(
         "n1",
@@ -245,4 +245,18 @@ fn given_lists_what_does_not_follow() {
     assert_eq!(names(on("n1")), ["pmix.node.size"]);
     assert_eq!(names(of(6)), ["pmix.nrank", "pmix.appnum"]);
     assert_eq!(names(of(5)), [""; 0]);
+}
+
+#[test]
+fn reg_07c_the_node_ranks_of_a_job_follow_from_the_first_on_each_node() {
+    let spec =
+        JobSpec::new("job".parse().unwrap()).node_map(["n1", "n2"]).unwrap().proc_map("0,2;1,3").unwrap();
+    let first = u16::MAX;
+    let spec = spec.node_info("n1", &keys::NODE_RANK, 4u16).node_info("n2", &keys::NODE_RANK, first);
+    let spec = spec.proc_info(Rank::from_raw(2), &keys::NODE_RANK, 9u16);
+    let mut data = JobData::new(spec.nspace().clone());
+    data.register(&spec.into_infos(), "n1").unwrap();
+    let found = [0, 2, 1, 3].map(|rank| find(&data, &keys::NODE_RANK, of(rank)));
+    let due = [Some(4u16), Some(9), Some(first), None].map(|number| number.map(Value::Uint16));
+    assert_eq!(found, due, "given for a process, given for its node, and no number beyond the last");
 }

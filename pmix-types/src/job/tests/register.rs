@@ -1,9 +1,10 @@
 //! What may be registered, and what is refused.
 
 use super::*;
+use crate::{DataType, ValueError};
 
 #[test]
-fn reg_04_single_values_go_to_the_level_of_their_key() {
+fn reg_04_reg_21b_single_values_go_to_the_level_of_their_key() {
     let data = registered(&maps_and([
         Info::new(&keys::UNIV_SIZE, 64u32),
         Info::new(&keys::SESSION_ID, 9u32),
@@ -150,9 +151,40 @@ fn reg_05_what_a_job_says_of_a_node_goes_before_what_its_session_says() {
 }
 
 #[test]
+fn gen_19c_a_value_of_another_type_is_refused_wherever_it_is() {
+    let count = Info::dynamic(keys::LOCAL_RANK.key_name(), Rank::from_raw(3));
+    let name = Info::dynamic(keys::RM_NAME.key_name(), 7u32);
+    let rank = Info::dynamic(keys::APPLDR.key_name(), 3u32);
+    for (info, key, expected, found) in [
+        (name.clone(), &keys::RM_NAME.key_name(), DataType::STRING, DataType::UINT32),
+        (proc(0, [count]), &keys::LOCAL_RANK.key_name(), DataType::UINT16, DataType::PROC_RANK),
+        (app(0, [rank]), &keys::APPLDR.key_name(), DataType::PROC_RANK, DataType::UINT32),
+        (array(&keys::JOB_INFO_ARRAY, [name]), &keys::RM_NAME.key_name(), DataType::STRING, DataType::UINT32),
+    ] {
+        let source = ValueError::TypeMismatch { expected, found };
+        assert_eq!(refused(&[info]), JobErrorKind::Value { key: key.clone(), source });
+    }
+    // any number stands for any other, and a value that is not known has no type
+    let data = registered(&[
+        Info::dynamic(keys::UNIV_SIZE.key_name(), 8u64),
+        node(
+            "n1",
+            [Info::dynamic(keys::LOCAL_CPUSETS.key_name(), DataArray::String(vec!["0".into(), "1".into()]))],
+        ),
+        Info::dynamic(keys::RM_NAME.key_name(), Value::Undef),
+    ]);
+    assert_eq!(find(&data, &keys::UNIV_SIZE, Target::Session(None)), Some(Value::Uint64(8)));
+}
+
+#[test]
 fn reg_05_nesting_without_end_is_refused() {
     let deep = (0..100).fold(Info::new(&keys::JOBID, "1"), |inner, _| array(&keys::JOB_INFO_ARRAY, [inner]));
     assert!(matches!(refused(&[deep]), JobErrorKind::TooDeep { .. }));
+    let nested = |depth: u32| {
+        (0..depth).fold(Info::new(&keys::JOBID, "1"), |inner, _| array(&keys::JOB_INFO_ARRAY, [inner]))
+    };
+    assert_eq!(find(&registered(&[nested(16)]), &keys::JOBID, Target::Job), Some("1".into()));
+    assert!(matches!(refused(&[nested(17)]), JobErrorKind::TooDeep { limit: 16 }));
 }
 
 #[test]
@@ -225,7 +257,7 @@ fn rgx_06_two_maps_of_one_registration_must_say_the_same() {
 }
 
 #[test]
-fn reg_10_resources_count_where_the_namespace_says_nothing() {
+fn reg_10a_reg_10b_resources_count_where_the_namespace_says_nothing() {
     let mut data = registered(&maps_and([Info::new(&keys::RM_NAME, "ours"), Info::new(&keys::JOBID, "1")]));
     let of_host = |key: &Key<String>| KeyVal { key: key.key_name(), value: "of the host".into() };
     data.set_resources([of_host(&keys::RM_NAME), of_host(&keys::CLUSTER_ID), of_host(&keys::JOBID)]);
@@ -413,4 +445,58 @@ fn a_big_job_takes_little_memory() {
     assert_eq!(data.hostname_of(rank(99_999)).as_deref(), Some("node1999"));
     assert_eq!(find(&data, &keys::APP_RANK, of(60_001)), Some(Value::Rank(rank(1))));
     assert!(data.heap_bytes() < 4096, "{}", data.heap_bytes());
+}
+
+#[test]
+fn reg_05_a_session_may_describe_several_jobs_of_which_this_is_one() {
+    let job = |name: &str, size: u32| {
+        let of_node = node("n1", [Info::new(&keys::MAX_PROCS, size)]);
+        let name = Info::new(&keys::NSPACE.text(), name);
+        array(&keys::JOB_INFO_ARRAY, [of_node, Info::new(&keys::MAX_PROCS, size), name])
+    };
+    let session = |jobs: Vec<Info>| {
+        let id = Info::new(&keys::SESSION_ID, 1u32);
+        array(&keys::SESSION_INFO_ARRAY, [id].into_iter().chain(jobs))
+    };
+    for jobs in [vec![job("job-1", 7), job("other", 3)], vec![job("other", 3), job("job-1", 7)]] {
+        let data = registered(&[session(jobs)]);
+        assert_eq!(find(&data, &keys::MAX_PROCS, Target::Job), Some(Value::Uint32(7)));
+        assert_eq!(find(&data, &keys::MAX_PROCS, on("n1")), Some(Value::Uint32(7)));
+    }
+    // what is said of the others must be readable, too
+    let wrong = Info::dynamic(keys::JOB_SIZE.key_name(), "many");
+    let unreadable = array(&keys::JOB_INFO_ARRAY, [Info::new(&keys::NSPACE.text(), "other"), wrong]);
+    assert!(matches!(refused(&[session(vec![unreadable])]), JobErrorKind::Value { .. }));
+    // and outside a session a job is registered by itself
+    assert!(matches!(refused(&[job("other", 3)]), JobErrorKind::OtherNspace { .. }));
+}
+
+#[test]
+fn rgx_05_the_nodes_of_a_session_may_be_more_than_those_of_the_job() {
+    let id = || Info::new(&keys::SESSION_ID, 4u32);
+    let all = "n0,n1,n2,n3,n4";
+    let encoded = NodeMap::from_raw(all).unwrap().encode(MapForm::Pmix);
+    let encoded = Info::dynamic(keys::NODE_MAP.key_name(), Value::Regex(encoded.into()));
+    for nodes in [Info::new(&keys::NODE_MAP_RAW, all), encoded] {
+        let session = array(&keys::SESSION_INFO_ARRAY, [id(), nodes]);
+        let data = registered(&maps_and([session]));
+        for target in [Target::Session(None), Target::Session(Some(4))] {
+            assert_eq!(find(&data, &keys::NUM_NODES, target), Some(Value::Uint32(5)));
+            assert_eq!(find(&data, &keys::NODE_MAP_RAW, target), Some(all.into()));
+            assert_eq!(find(&data, &keys::NODE_LIST, target), Some(all.into()));
+            let map = find(&data, &keys::NODE_MAP, target).unwrap();
+            let map = map.as_str().map(str::as_bytes).or_else(|| Some(map.as_bytes()?)).unwrap();
+            assert_eq!(NodeMap::parse(map).unwrap().to_raw(), all);
+        }
+        assert_eq!(find(&data, &keys::NUM_NODES, Target::Session(Some(5))), None, "of another session");
+        assert_eq!(find(&data, &keys::NUM_NODES, Target::Job), Some(Value::Uint32(3)));
+    }
+    let given = [id(), Info::new(&keys::NODE_MAP_RAW, all), Info::new(&keys::NUM_NODES, 9u32)];
+    let data = registered(&[array(&keys::SESSION_INFO_ARRAY, given)]);
+    assert_eq!(find(&data, &keys::NUM_NODES, Target::Session(None)), Some(Value::Uint32(9)), "REG-20");
+    let unreadable = Info::dynamic(keys::NODE_MAP.key_name(), 7u32);
+    assert!(matches!(
+        refused(&[array(&keys::SESSION_INFO_ARRAY, [id(), unreadable])]),
+        JobErrorKind::Type { .. }
+    ));
 }

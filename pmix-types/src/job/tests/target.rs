@@ -42,7 +42,7 @@ fn get_40_job_values_of_a_node_are_those_of_the_callers_node() {
 }
 
 #[test]
-fn get_41_session_info_ignores_the_process() {
+fn get_41a_get_41b_get_41c_session_info_ignores_the_process() {
     let own = Directives::new().with(&keys::SESSION_INFO, true);
     let other = own.clone().with(&keys::SESSION_ID, 7u32);
     for rank in [ALL, rank(2)] {
@@ -81,7 +81,7 @@ fn get_44_node_info_picks_a_node() {
 }
 
 #[test]
-fn gen_07_a_target_needs_clear_directives() {
+fn gen_07b_a_target_needs_clear_directives() {
     let two = Directives::new().with(&keys::NODE_INFO, true).with(&keys::APP_INFO, true);
     let question = |directives| target_of(keys::MAX_PROCS.name(), ALL, directives, &OWN);
     assert!(matches!(question(&two), Err(DirectiveError::Contradiction { .. })));

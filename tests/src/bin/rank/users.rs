@@ -160,3 +160,13 @@ pub(crate) async fn ask(client: &Client, key: &str) {
         Err(error) => println!("refused {error}"),
     }
 }
+
+/// Says what credential it gets, and whom this names.
+pub(crate) async fn credential(client: &Client, types: &str) -> Result<(), Error> {
+    let given = client.credential().types(types).await?;
+    println!("credential {}", String::from_utf8_lossy(&given.credential));
+    let holder = client.validate_credential(given.credential).await?;
+    let uid = holder.iter().find(|info| info.is(&keys::USERID)).and_then(|info| info.get::<u32>().ok());
+    println!("holder {uid:?}");
+    Ok(())
+}

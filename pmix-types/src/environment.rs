@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use pmix_types::message::Failure;
-use pmix_types::{App, Envar, Info, Status, keys};
+use crate::message::Failure;
+use crate::{App, Envar, Info, Status, keys};
 
-/// The environment of an application's processes, based on the variables that they inherit; for
-/// [`Launcher`](crate::Launcher)s.
+/// The environment of an application's processes, based on the variables that they inherit; for launchers.
 ///
 /// The application's own variables are added first, then the directives `SET_ENVAR`, `ADD_ENVAR`, `UNSET_ENVAR`,
 /// `PREPEND_ENVAR`, `APPEND_ENVAR` and `FIRST_ENVAR` of its `info` are applied in order. A value that is prepended or
@@ -24,8 +23,7 @@ use pmix_types::{App, Envar, Info, Status, keys};
 ///
 /// # Examples
 /// ```
-/// use pmix_host::environment;
-/// use pmix_server::types::{App, Envar, Info, keys};
+/// use pmix_types::{App, Envar, Info, environment, keys};
 ///
 /// let mut app = App::new("./worker", 2).env("THREADS", "4");
 /// let bin = Envar { name: "PATH".into(), value: "/opt/bin".into(), separator: b':' };
@@ -35,7 +33,7 @@ use pmix_types::{App, Envar, Info, Status, keys};
 ///     ("PATH".into(), "/opt/bin:/bin".into()),
 ///     ("THREADS".into(), "4".into()),
 /// ]);
-/// # Ok::<(), pmix_server::types::message::Failure>(())
+/// # Ok::<(), pmix_types::message::Failure>(())
 /// ```
 pub fn environment(
     app: &App,
@@ -49,14 +47,20 @@ pub fn environment(
         }
         env.insert(name.into(), value.into());
     }
-    for info in app.info.iter().filter(|info| is_change(info)) {
-        apply(info, &mut env)?;
-    }
+    change_environment(&app.info, &mut env)?;
     Ok(env)
 }
 
+/// Applies changes to an environment, in order: the directives that [`environment`] applies. Other infos are left out.
+///
+/// # Errors
+/// As [`environment`]; the changes before the wrong one are applied then.
+pub fn change_environment(changes: &[Info], env: &mut BTreeMap<OsString, OsString>) -> Result<(), Failure> {
+    changes.iter().filter(|info| changes_environment(info)).try_for_each(|info| apply(info, env))
+}
+
 /// Whether a directive changes the environment.
-pub(crate) fn is_change(info: &Info) -> bool {
+pub fn changes_environment(info: &Info) -> bool {
     let envars =
         [&keys::SET_ENVAR, &keys::ADD_ENVAR, &keys::PREPEND_ENVAR, &keys::APPEND_ENVAR, &keys::FIRST_ENVAR];
     info.is(&keys::UNSET_ENVAR) || envars.iter().any(|key| info.is(key))
@@ -116,7 +120,7 @@ fn bad(message: String) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use pmix_types::Key;
+    use crate::Key;
 
     use super::*;
 

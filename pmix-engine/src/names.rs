@@ -1,0 +1,267 @@
+//! Names of groups and connected sets in requests are replaced by the members before anything else sees them (IDN-06, GRP-12,
+//! CON-07).
+//!
+//! Collectives know the names of connected sets themselves: a fence of a set is another one than that of its members.
+
+use std::collections::BTreeSet;
+
+use pmix_types::job::Target;
+use pmix_types::message::{Failure, Request, ResolvePeers};
+use pmix_types::{DataArray, Directives, Info, Key, Nspace, ProcId, Rank, Value, keys};
+
+use crate::Caller;
+use crate::connected::ConnectedSets;
+use crate::context::Context;
+use crate::group::{Groups, not_complete};
+
+/// What names may mean, for a caller.
+pub(crate) struct Names<'a, F> {
+    pub(crate) cx: &'a Context,
+    pub(crate) groups: &'a Groups,
+    pub(crate) sets: &'a ConnectedSets,
+    /// Also knows the groups that are being made.
+    pub(crate) is_group: F,
+    pub(crate) by: &'a Caller,
+}
+
+/// Directives that name several processes.
+const LISTS: [&Key<DataArray>; 3] =
+    [&keys::EVENT_CUSTOM_RANGE, &keys::EVENT_AFFECTED_PROCS, &keys::GROUP_ADD_MEMBERS];
+/// Directives that name one.
+const SINGLES: [&Key<ProcId>; 3] = [&keys::EVENT_AFFECTED_PROC, &keys::PARENT_ID, &keys::LOG_SOURCE];
+
+impl<F: Fn(&Nspace) -> bool> Names<'_, F> {
+    /// Replaces the names in a request.
+    pub(crate) fn resolve(&self, request: &mut Request) -> Result<(), Failure> {
+        match request {
+            Request::Get(get) => {
+                self.drop_own_cluster(&mut get.proc.nspace);
+                if let Some(member) = self.groups.member(&get.proc) {
+                    get.proc = member;
+                }
+                Ok(())
+            }
+            Request::Fence(fence) => fence.procs.as_mut().map_or(Ok(()), |procs| self.resolve_groups(procs)),
+            Request::Connect(connect) => self.resolve_groups(&mut connect.procs),
+            Request::Disconnect(disconnect) => self.resolve_groups(&mut disconnect.procs),
+            Request::GroupConstruct(construct) => {
+                self.resolve_procs(&mut construct.procs)?;
+                self.resolve_infos(&mut construct.directives)
+            }
+            Request::GroupInvite(invite) => self.resolve_procs(&mut invite.procs),
+            Request::Query(queries) => {
+                queries.iter_mut().for_each(|query| self.resolve_qualifiers(&mut query.qualifiers));
+                Ok(())
+            }
+            Request::ResolvePeers(ResolvePeers { nspace: Some(nspace), .. })
+            | Request::ResolveNodes(Some(nspace)) => {
+                self.drop_own_cluster(nspace);
+                Ok(())
+            }
+            Request::Abort(abort) => self.resolve_procs(&mut abort.procs),
+            Request::JobControl(control) => self.resolve_procs(&mut control.targets),
+            Request::IofPull(pull) => self.resolve_procs(&mut pull.procs),
+            Request::IofPush(input) => self.resolve_procs(&mut input.targets),
+            Request::RegisterEvents(registration) => self.resolve_infos(&mut registration.directives),
+            Request::Notify(event) => self.resolve_infos(&mut event.info),
+            Request::Monitor(monitor) => self.resolve_infos(&mut monitor.directives),
+            Request::Publish(publish) => self.resolve_infos(&mut publish.directives),
+            Request::Lookup(lookup) => self.resolve_infos(&mut lookup.directives),
+            Request::Unpublish(unpublish) => self.resolve_infos(&mut unpublish.directives),
+            Request::Spawn(spawn) => self.resolve_infos(&mut spawn.directives),
+            Request::Log(log) => self.resolve_infos(&mut log.directives),
+            _ => Ok(()),
+        }
+    }
+
+    fn resolve_groups(&self, procs: &mut Vec<ProcId>) -> Result<(), Failure> {
+        self.replace(procs, |proc| self.members_of_group(proc))
+    }
+
+    fn resolve_procs(&self, procs: &mut Vec<ProcId>) -> Result<(), Failure> {
+        self.replace(procs, |proc| {
+            self.members_of_group(proc).or_else(|| self.sets.named(proc, self.by, self.cx))
+        })
+    }
+
+    /// A namespace of one's own cluster is known here without the name of the cluster (IDN-05).
+    fn drop_own_cluster(&self, nspace: &mut Nspace) {
+        if !nspace.contains(':') || self.cx.jobs.contains_key(nspace) {
+            return;
+        }
+        let job = self.cx.jobs.get(&self.by.proc.nspace).or_else(|| self.cx.jobs.values().next());
+        let own = job.and_then(|job| job.data.lookup(keys::CLUSTER_ID.name(), &Target::Job));
+        let is_own = |cluster: &str| matches!(&own, Some(Value::String(own)) if own == cluster);
+        if let (Some(_), name) = nspace.split_cluster(is_own)
+            && let Ok(name) = Nspace::new(name)
+        {
+            *nspace = name;
+        }
+    }
+
+    fn resolve_qualifiers(&self, qualifiers: &mut Directives) {
+        let named = qualifiers.iter().any(|info| match &info.value {
+            Value::Proc(proc) => proc.nspace.contains(':'),
+            Value::String(nspace) => info.is(&keys::NSPACE.text()) && nspace.contains(':'),
+            _ => false,
+        });
+        if !named {
+            return;
+        }
+        let mut infos = std::mem::take(qualifiers).into_vec();
+        for info in &mut infos {
+            match &mut info.value {
+                Value::Proc(proc) => self.drop_own_cluster(&mut proc.nspace),
+                Value::String(text) if *info.key == *keys::NSPACE.name() => {
+                    if let Ok(mut nspace) = Nspace::new(text.as_str()) {
+                        self.drop_own_cluster(&mut nspace);
+                        *text = nspace.to_string();
+                    }
+                }
+                _ => {}
+            }
+        }
+        *qualifiers = infos.into();
+    }
+
+    /// Puts what names mean in their place; `None` for the name of a process.
+    fn replace(
+        &self,
+        procs: &mut Vec<ProcId>,
+        members: impl Fn(&ProcId) -> Option<Result<Vec<ProcId>, Failure>>,
+    ) -> Result<(), Failure> {
+        procs.iter_mut().for_each(|proc| self.drop_own_cluster(&mut proc.nspace));
+        let is_name = |proc: &ProcId| {
+            let Self { cx, sets, is_group, .. } = self;
+            !cx.jobs.contains_key(&proc.nspace)
+                && (is_group(&proc.nspace) || sets.id_of(&proc.nspace).is_some())
+        };
+        if !procs.iter().any(is_name) {
+            return Ok(());
+        }
+        // each name and each member once: a short list of large groups must not become a very long one
+        let (mut names, mut met, mut all) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
+        for proc in procs.drain(..) {
+            if !names.insert(proc.clone()) {
+                continue;
+            }
+            let meant = if is_name(&proc) { members(&proc) } else { None };
+            let meant = meant.unwrap_or_else(|| Ok(vec![proc]))?;
+            all.extend(meant.into_iter().filter(|proc| met.insert(proc.clone())));
+        }
+        *procs = all;
+        Ok(())
+    }
+
+    fn members_of_group(&self, proc: &ProcId) -> Option<Result<Vec<ProcId>, Failure>> {
+        // a group cannot be used before it is complete (GRP-08)
+        let incomplete = || (self.is_group)(&proc.nspace).then(|| Err(not_complete(&proc.nspace)));
+        self.groups.named(proc).or_else(incomplete)
+    }
+
+    fn resolve_infos(&self, infos: &mut Directives) -> Result<(), Failure> {
+        for key in LISTS {
+            let mut procs = match infos.get_value(key.name()) {
+                // C programs write a single process this way
+                Some(Value::Proc(proc)) => vec![proc.clone()],
+                Some(Value::DataArray(array)) => match &**array {
+                    DataArray::Proc(procs) => procs.clone(),
+                    _ => continue,
+                },
+                _ => continue,
+            };
+            let before = procs.clone();
+            self.resolve_procs(&mut procs)?;
+            if procs != before {
+                put(infos, Info::new(key, DataArray::Proc(procs)));
+            }
+        }
+        for key in SINGLES {
+            let Some(Value::Proc(proc)) = infos.get_value(key.name()) else { continue };
+            let (mut procs, before) = (vec![proc.clone()], proc.clone());
+            self.resolve_procs(&mut procs)?;
+            match &procs[..] {
+                [one] if *one == before => {}
+                [one] => put(infos, Info::new(key, one.clone())),
+                // where one process is meant, a name of several stays what it is
+                _ if *key.name() != *keys::EVENT_AFFECTED_PROC.name() => {}
+                _ => {
+                    infos.remove(key);
+                    put(infos, Info::new(&keys::EVENT_AFFECTED_PROCS, DataArray::Proc(procs)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What a query means by the names of connected sets; `None` if it names none.
+    pub(crate) fn meant(&self, qualifiers: &Directives) -> Option<Meant> {
+        let ranks: Vec<Rank> = qualifiers
+            .iter()
+            .filter(|info| info.is(&keys::RANK))
+            .filter_map(|info| info.get().ok())
+            .collect();
+        let (mut meant, mut has_set) = (Meant::default(), false);
+        for info in qualifiers.iter() {
+            let named = match &info.value {
+                Value::Proc(proc) if info.is(&keys::PROCID) => vec![proc.clone()],
+                Value::String(nspace) if info.is(&keys::NSPACE.text()) => {
+                    let all = ProcId::wildcard(Nspace::new(nspace.as_str()).ok()?);
+                    if ranks.is_empty() {
+                        vec![all]
+                    } else {
+                        ranks.iter().map(|rank| all.with_rank(*rank)).collect()
+                    }
+                }
+                // it stands with the namespace now
+                _ if info.is(&keys::RANK) => continue,
+                _ => {
+                    meant.qualifiers.push(info.clone());
+                    continue;
+                }
+            };
+            for name in named {
+                let is_proc = info.is(&keys::PROCID) || !name.rank.is_wildcard();
+                let members = match self.cx.jobs.contains_key(&name.nspace) {
+                    true => None,
+                    false => self.sets.named(&name, self.by, self.cx),
+                };
+                has_set |= members.is_some();
+                for member in members.and_then(Result::ok).unwrap_or_else(|| vec![name]) {
+                    meant.push(member, is_proc);
+                }
+            }
+        }
+        has_set.then_some(meant)
+    }
+}
+
+/// What a query means that names a connected set.
+#[derive(Debug, Default)]
+pub(crate) struct Meant {
+    /// The qualifiers, by the members' own namespaces.
+    pub(crate) qualifiers: Directives,
+    /// The processes: a wildcard for all of a namespace.
+    pub(crate) procs: Vec<ProcId>,
+}
+
+impl Meant {
+    /// A process that was named, or one of those of a namespace that was.
+    fn push(&mut self, proc: ProcId, is_proc: bool) {
+        let info = match is_proc {
+            true => Info::new(&keys::PROCID, proc.clone()),
+            false => Info::new(&keys::NSPACE.text(), proc.nspace.as_str()),
+        };
+        if !self.qualifiers.iter().any(|held| *held == info) {
+            self.qualifiers.push(info);
+        }
+        self.procs.push(proc);
+    }
+}
+
+/// Puts a directive in the place of one with its key.
+fn put(infos: &mut Directives, info: Info) {
+    let others: Vec<_> = infos.iter().filter(|held| held.key != info.key).cloned().collect();
+    *infos = others.into();
+    infos.push(info);
+}

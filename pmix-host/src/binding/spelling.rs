@@ -1,0 +1,175 @@
+//! Policies as PRRTE spells them: `core`, `numa:PE=2`, `:OVERSUBSCRIBE`.
+
+use pmix_topology::Level;
+use thiserror::Error;
+
+use super::{BindTo, BindingPolicy, MapBy, RankBy};
+
+/// A policy that is not known, or cannot be carried out.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{0}")]
+#[non_exhaustive]
+pub struct BadPolicy(
+    /// What is wrong with it.
+    pub String,
+);
+
+const LEVELS: &str = "hwthread, core, l1cache, l2cache, l3cache, numa, package (socket)";
+
+impl BindingPolicy {
+    /// Takes a mapping such as `numa` or `core:PE=2`, in upper or lower case.
+    ///
+    /// Known are `slot`, `node`, and `hwthread`, `core`, `l1cache`, `l2cache`, `l3cache`, `numa`, `package` (or
+    /// `socket`), with the modifiers `PE=N`, `OVERSUBSCRIBE` and `NOOVERSUBSCRIBE`.
+    ///
+    /// # Errors
+    /// [`BadPolicy`] says what is not known.
+    pub fn map_by(mut self, text: &str) -> Result<Self, BadPolicy> {
+        let text = text.to_ascii_lowercase();
+        let (object, modifiers) = split(&text);
+        self.map_by = match object {
+            "" => self.map_by,
+            "slot" => Some(MapBy::Slot),
+            "node" => Some(MapBy::Node),
+            object => Some(MapBy::Object(level(object).ok_or_else(|| {
+                BadPolicy(format!("cannot map by {object:?}: known are slot, node, {LEVELS}"))
+            })?)),
+        };
+        for modifier in modifiers {
+            match modifier.split_once('=') {
+                Some(("pe", count)) => self.cpus_per_proc = Some(positive(count)?),
+                None if modifier == "oversubscribe" => self.no_oversubscribe = false,
+                None if modifier == "nooversubscribe" => self.no_oversubscribe = true,
+                _ => {
+                    let known = "PE=N, OVERSUBSCRIBE, NOOVERSUBSCRIBE";
+                    return Err(BadPolicy(format!(
+                        "unknown modifier {modifier:?} of a mapping: known are {known}"
+                    )));
+                }
+            }
+        }
+        Ok(self)
+    }
+
+    /// Takes a way of numbering ranks: `slot`, `fill` or `node`.
+    ///
+    /// # Errors
+    /// [`BadPolicy`] for another one.
+    pub fn rank_by(mut self, text: &str) -> Result<Self, BadPolicy> {
+        self.rank_by = Some(match text.to_ascii_lowercase().as_str() {
+            "" => return Ok(self),
+            "slot" => RankBy::Slot,
+            "fill" => RankBy::Fill,
+            "node" => RankBy::Node,
+            other => return Err(BadPolicy(format!("cannot rank by {other:?}: known are slot, fill, node"))),
+        });
+        Ok(self)
+    }
+
+    /// Takes a binding such as `core` or `numa:overload-allowed`.
+    ///
+    /// Known are `none` and the levels of [`map_by`](Self::map_by), with the modifiers `overload-allowed`, `no-overload`
+    /// and `if-supported`.
+    ///
+    /// # Errors
+    /// [`BadPolicy`] says what is not known.
+    pub fn bind_to(mut self, text: &str) -> Result<Self, BadPolicy> {
+        let text = text.to_ascii_lowercase();
+        let (object, modifiers) = split(&text);
+        self.bind_to =
+            match object {
+                "" => self.bind_to,
+                "none" => Some(BindTo::None),
+                object => Some(BindTo::Object(level(object).ok_or_else(|| {
+                    BadPolicy(format!("cannot bind to {object:?}: known are none, {LEVELS}"))
+                })?)),
+            };
+        for modifier in modifiers {
+            match modifier {
+                "overload-allowed" => self.overload = true,
+                "no-overload" => self.overload = false,
+                "if-supported" => self.is_required = false,
+                _ => {
+                    let known = "overload-allowed, no-overload, if-supported";
+                    return Err(BadPolicy(format!(
+                        "unknown modifier {modifier:?} of a binding: known are {known}"
+                    )));
+                }
+            }
+        }
+        Ok(self)
+    }
+}
+
+/// The object, and the modifiers that follow it after colons or commas.
+fn split(text: &str) -> (&str, impl Iterator<Item = &str>) {
+    let (object, rest) = text.split_once(':').unwrap_or((text, ""));
+    (object, rest.split([':', ',']).filter(|modifier| !modifier.is_empty()))
+}
+
+fn level(name: &str) -> Option<Level> {
+    Some(match name {
+        "hwthread" | "hwt" => Level::Thread,
+        "core" => Level::Core,
+        "l1cache" => Level::L1,
+        "l2cache" => Level::L2,
+        "l3cache" => Level::L3,
+        "numa" => Level::Numa,
+        "package" | "socket" => Level::Package,
+        _ => return None,
+    })
+}
+
+fn positive(count: &str) -> Result<u32, BadPolicy> {
+    let count = count.parse().ok().filter(|count| *count > 0);
+    count.ok_or_else(|| BadPolicy("PE=N needs a number of cores, at least 1".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy() -> BindingPolicy {
+        BindingPolicy { is_required: true, ..BindingPolicy::default() }
+    }
+
+    #[test]
+    fn policies_are_spelled_as_for_prrte() {
+        let numa = policy().map_by("NUMA:PE=2:OVERSUBSCRIBE").unwrap();
+        assert_eq!((numa.map_by, numa.cpus_per_proc), (Some(MapBy::Object(Level::Numa)), Some(2)));
+        assert_eq!(policy().map_by("socket").unwrap().map_by, Some(MapBy::Object(Level::Package)));
+        let only = policy().map_by(":nooversubscribe").unwrap();
+        assert_eq!((only.map_by, only.no_oversubscribe), (None, true));
+        let core = policy().bind_to("core:overload-allowed,if-supported").unwrap();
+        assert_eq!(core.bind_to, Some(BindTo::Object(Level::Core)));
+        assert_eq!((core.overload, core.is_required), (true, false));
+        assert_eq!(policy().bind_to("none").unwrap().bind_to, Some(BindTo::None));
+        assert_eq!(policy().rank_by("fill").unwrap().rank_by, Some(RankBy::Fill));
+        // nothing said, as with a NULL text
+        let nothing = |text| policy().map_by(text)?.rank_by(text)?.bind_to(text);
+        assert_eq!(nothing("").unwrap(), policy());
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused() {
+        for text in ["ppr:2:node", "seq", "rankfile:file=x", "core:span", "core:PE=0", "core:PE=x", "core:pe"]
+        {
+            assert!(policy().map_by(text).is_err(), "{text}");
+        }
+        for text in ["board", "core:ordered", "node"] {
+            assert!(policy().bind_to(text).is_err(), "{text}");
+        }
+        assert!(policy().rank_by("span").is_err());
+    }
+
+    #[test]
+    fn ranks_go_to_nodes_in_turn_if_that_is_how_they_are_mapped_or_numbered() {
+        let deals = |map: &str, rank: &str| {
+            let policy = policy().map_by(map).unwrap();
+            let policy = if rank.is_empty() { Ok(policy) } else { policy.rank_by(rank) };
+            policy.unwrap().deals_to_nodes()
+        };
+        assert!(deals("node", "") && deals("core", "node") && deals("node", "node"));
+        assert!(!deals("slot", "") && !deals("node", "slot") && !deals("core", ""));
+    }
+}

@@ -1,0 +1,121 @@
+//! Credentials of MUNGE, through its programs: its daemon reads from the kernel who calls it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::sync::OnceLock;
+
+use bytes::Bytes;
+use pmix_server::Account;
+use pmix_server::host::{HostError, HostResult};
+use pmix_types::Status;
+use tokio::process::Command;
+
+use super::invalid;
+use super::seal::Holder;
+use crate::program::run;
+use crate::user::User;
+
+/// What its credentials begin with.
+const ARMOR: &[u8] = b"MUNGE:";
+
+/// Longest credential that is handed to its program; MUNGE itself accepts payloads up to a megabyte, but we ask for none.
+const MAX_ARMORED: usize = 8192;
+
+/// The way to the MUNGE daemon of this node.
+#[derive(Debug, Default)]
+pub(super) struct Munge {
+    socket: OnceLock<PathBuf>,
+}
+
+/// Whether a credential is one of MUNGE.
+pub(super) fn is_one(credential: &[u8]) -> bool {
+    credential.starts_with(ARMOR)
+}
+
+impl Munge {
+    pub(super) fn set_socket(&self, socket: &Path) {
+        let _ = self.socket.set(socket.to_owned());
+    }
+
+    /// A credential of this user.
+    pub(super) async fn issue(&self, user: &User, own: u32) -> HostResult<Bytes> {
+        let account = match user.uid {
+            uid if uid == own => None,
+            uid => Some(self.account(uid, user.gid)?),
+        };
+        let mut command = self.command("munge");
+        command.arg("--no-input");
+        let output = run(command, account.as_ref(), Vec::new()).await;
+        let output = succeeded("munge", output).map_err(|reason| {
+            HostError::new(Status::ERR_NOT_SUPPORTED, format!("no credential of type munge: {reason}"))
+        })?;
+        let credential = output.stdout.trim_ascii_end();
+        if !is_one(credential) {
+            let message = "no credential of type munge: munge has written something else";
+            return Err(HostError::new(Status::ERR_NOT_SUPPORTED, message));
+        }
+        Ok(Bytes::copy_from_slice(credential))
+    }
+
+    /// Who holds a credential. The daemon of a node validates each of them once.
+    pub(super) async fn validate(&self, credential: Bytes) -> HostResult<Holder> {
+        if credential.len() > MAX_ARMORED {
+            return Err(invalid(format!(
+                "it has {} bytes; those of munge have {MAX_ARMORED} at most",
+                credential.len()
+            )));
+        }
+        let mut command = self.command("unmunge");
+        command.args(["--numeric", "--keys=UID,GID"]);
+        // unmunge looks for the end of a line
+        let input = [&credential[..], b"\n"].concat();
+        let output = run(command, None, input).await;
+        if let Err(error) = &output {
+            let message = format!("credentials of type munge cannot be validated: unmunge: {error}");
+            return Err(HostError::new(Status::ERR_NOT_SUPPORTED, message));
+        }
+        let output = succeeded("unmunge", output).map_err(invalid)?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let number = |key: &str| {
+            let value = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
+            value.and_then(|value| value.trim().parse().ok())
+        };
+        let uid = number("UID").ok_or_else(|| invalid("unmunge does not tell its user"))?;
+        Ok(Holder { uid, gid: number("GID") })
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        if let Some(socket) = self.socket.get() {
+            command.arg("--socket").arg(socket);
+        }
+        command
+    }
+
+    /// Another user, for whom a program is to be run.
+    fn account(&self, uid: u32, gid: Option<u32>) -> HostResult<Account> {
+        let cannot = |reason: &dyn std::fmt::Display| {
+            let message = format!("no credential of type munge for uid {uid}: {reason}");
+            HostError::new(Status::ERR_NOT_SUPPORTED, message)
+        };
+        if !Account::can_be_assumed() {
+            return Err(cannot(&"this server may not run programs of other users"));
+        }
+        let gid = gid.ok_or_else(|| cannot(&"its group is not known"))?;
+        Account::look_up(uid, gid).map_err(|error| cannot(&error))
+    }
+}
+
+/// The output of a program that has succeeded, otherwise why it has not.
+fn succeeded(program: &str, output: io::Result<Output>) -> Result<Output, String> {
+    let output = output.map_err(|error| format!("{program}: {error}"))?;
+    if output.status.success() {
+        return Ok(output);
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said = said.lines().next().unwrap_or_default();
+    let said = said.strip_prefix(program).and_then(|said| said.strip_prefix(": ")).unwrap_or(said);
+    let said: String = said.chars().filter(|c| !c.is_control()).take(200).collect();
+    Err(if said.is_empty() { format!("{program} ended with {}", output.status) } else { said })
+}

@@ -1,0 +1,49 @@
+//! Queries to the hosts of all other nodes, and who may see what they answer.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use pmix_types::message::{Failure, QueryReply, Reply, Request};
+use pmix_types::{Info, Nspace, Query, Status, Value};
+
+use crate::internode::{PeerReply, PeerRequest, Site};
+use crate::jobs::JobTable;
+use crate::user::{User, is_trusted};
+
+/// How long another node is waited for: a node that is gone holds nobody up for longer.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Asks the hosts of all other nodes at a time for the one key of a query.
+pub(super) async fn ask_others(
+    site: &Site,
+    caller: &User,
+    query: &Query,
+) -> Vec<(String, Result<Value, Failure>)> {
+    let request = Request::Query(vec![query.clone()]);
+    let request = &PeerRequest::Request { caller: caller.clone(), request };
+    let ask = async |node: String| {
+        let reply = site.ask_within(PATIENCE, &node, request).await;
+        let answer = reply.and_then(PeerReply::into_reply).and_then(|reply| match reply {
+            Reply::Query(QueryReply { results, .. }) => found(query, &results).ok_or_else(unreadable),
+            _ => Err(unreadable()),
+        });
+        (node, answer)
+    };
+    join_all(site.others().into_iter().map(ask)).await
+}
+
+/// The answer to the one key of a query.
+pub(super) fn found(query: &Query, results: &[Info]) -> Option<Value> {
+    let mut infos = results.iter().filter_map(|result| result.value.as_infos()).flatten();
+    infos.find(|info| query.keys.contains(&info.key)).map(|info| info.value.clone())
+}
+
+fn unreadable() -> Failure {
+    Failure::new(Status::ERR_UNPACK_FAILURE, "the reply of another node's host cannot be read")
+}
+
+/// The server's user sees all, others their own jobs.
+pub(super) fn may_see(jobs: &JobTable, requester: &User, nspace: &Nspace) -> bool {
+    let is_own = || jobs.entries().get(nspace).is_some_and(|job| job.owner == requester.uid);
+    is_trusted(requester.uid) || requester.proc.nspace == *nspace || is_own()
+}

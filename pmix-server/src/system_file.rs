@@ -1,0 +1,261 @@
+//! The one rendezvous file of a node's system-level server (TOL-02), by which tools of all users find it.
+//!
+//! It is in a directory that all users may share, such as `/tmp`. So nothing there is trusted: a file is made beside it and linked to its
+//! name, and one that is there already is taken over only if its server is dead.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pmix_native::conn::file_names;
+use pmix_proto::places::system_root;
+
+use crate::session_dir::SessionDirError;
+
+/// How often the place of a dead server is fought for.
+const ATTEMPTS: u32 = 16;
+/// How long a server on the loopback interface may take to accept a connection.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How long another server may take to see whether the server of a file lives.
+const LOCK_PATIENCE: Duration = Duration::from_secs(2);
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
+/// No rendezvous file is longer.
+const MAX_BYTES: u64 = 64 * 1024;
+
+/// The file of this server; dropping it removes the file.
+#[derive(Debug)]
+pub(crate) struct SystemFile {
+    path: PathBuf,
+    /// Which file it is: another server may have put one there.
+    id: (u64, u64),
+}
+
+impl SystemFile {
+    /// Writes the file, unless another system-level server lives on this node.
+    pub(crate) fn create(
+        root: Option<&Path>,
+        hostname: &str,
+        text: &str,
+        other_users: bool,
+    ) -> Result<Self, SessionDirError> {
+        let root = root.map_or_else(system_root, Path::to_owned);
+        let path = root.join(file_names::system(hostname));
+        let mut file = tempfile::Builder::new()
+            .prefix(".pmix.sys.")
+            .tempfile_in(&root)
+            .map_err(SessionDirError::io(&root, "cannot create a file in it"))?;
+        let mode = if other_users { 0o644 } else { 0o600 };
+        file.write_all(text.as_bytes())
+            .and_then(|()| file.as_file().set_permissions(fs::Permissions::from_mode(mode)))
+            .map_err(SessionDirError::io(&path, "cannot write it"))?;
+        let id = id_of(file.as_file()).map_err(SessionDirError::io(&path, "cannot be inspected"))?;
+        for _ in 0..ATTEMPTS {
+            match fs::hard_link(file.path(), &path) {
+                Ok(()) => return Ok(Self { path, id }),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => take_over(&path)?,
+                Err(error) => return Err(SessionDirError::io(&path, "cannot write it")(error)),
+            }
+        }
+        Err(SessionDirError::new(
+            &path,
+            "other servers keep taking it: start one system-level server on a node",
+        ))
+    }
+}
+
+impl Drop for SystemFile {
+    fn drop(&mut self) {
+        let is_own =
+            fs::symlink_metadata(&self.path).is_ok_and(|found| (found.dev(), found.ino()) == self.id);
+        if is_own && let Err(error) = fs::remove_file(&self.path) {
+            tracing::warn!(path = %self.path.display(), %error, "cannot remove the rendezvous file");
+        }
+    }
+}
+
+fn id_of(file: &File) -> io::Result<(u64, u64)> {
+    let found = file.metadata()?;
+    Ok((found.dev(), found.ino()))
+}
+
+/// Removes the file of a dead server.
+fn take_over(path: &Path) -> Result<(), SessionDirError> {
+    let Ok(before) = fs::symlink_metadata(path) else { return Ok(()) };
+    // Servers take over a file one at a time, else the one that comes second moves away the file of the first, and a third
+    // finds the place free. The open file also keeps its number from being given to another.
+    let _held = hold(path, &before);
+    let is_same = |found: fs::Metadata| (found.dev(), found.ino()) == (before.dev(), before.ino());
+    if !fs::symlink_metadata(path).is_ok_and(is_same) {
+        return Ok(());
+    }
+    if let Some(server) = living(path, &before) {
+        let reason = format!(
+            "{server} is the system-level server of this node; there is one at a time: stop it first"
+        );
+        return Err(SessionDirError::new(path, reason));
+    }
+    // two may take over at a time: whoever moves away a file moves away just one, and looks at which one it was
+    let aside = path.with_file_name(format!(
+        ".{}.{}",
+        path.file_name().unwrap_or_default().to_string_lossy(),
+        std::process::id()
+    ));
+    match fs::rename(path, &aside) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        moved => moved.map_err(SessionDirError::io(
+            path,
+            "was left behind by a dead server or another user, and cannot be removed: have its owner remove it",
+        ))?,
+    }
+    let moved = fs::symlink_metadata(&aside).map(|found| (found.dev(), found.ino()));
+    if moved.is_ok_and(|moved| moved != (before.dev(), before.ino())) {
+        // a server that was faster: it gets its place back
+        let _ = fs::hard_link(&aside, path);
+    }
+    let _ = fs::remove_file(&aside);
+    Ok(())
+}
+
+/// Locks a file that may be taken over, unless it is none or somebody keeps the lock: anyone who may read the file can do so,
+/// which must not keep this server out.
+fn hold(path: &Path, found: &fs::Metadata) -> Option<File> {
+    let file = open(path).filter(|_| found.is_file())?;
+    let deadline = Instant::now() + LOCK_PATIENCE;
+    while file.try_lock().is_err() {
+        if Instant::now() >= deadline {
+            tracing::warn!(path = %path.display(), "somebody keeps a lock on the file, which is taken over without it");
+            return None;
+        }
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "nothing announces the end of a lock that a stranger may keep"
+        )]
+        thread::sleep(LOCK_PAUSE);
+    }
+    Some(file)
+}
+
+fn open(path: &Path) -> Option<File> {
+    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOFOLLOW;
+    File::options().read(true).custom_flags(flags.bits() as i32).open(path).ok()
+}
+
+/// The server of a file, if it lives.
+fn living(path: &Path, found: &fs::Metadata) -> Option<String> {
+    // a file of another user says nothing: anyone may have put it there to keep this server out
+    if !found.is_file() || ![0, rustix::process::geteuid().as_raw()].contains(&found.uid()) {
+        return None;
+    }
+    let mut text = String::new();
+    open(path)?.take(MAX_BYTES).read_to_string(&mut text).ok()?;
+    let mut uris = text.split("\n\n").filter_map(|record| record.lines().next());
+    let answers = uris.any(|uri| uri.split_once(';').is_some_and(|(_, address)| is_served(address)));
+    let pid = text.lines().find_map(|line| line.trim().parse::<u32>().ok());
+    answers.then(|| pid.map_or_else(|| "another server".to_owned(), |pid| format!("pid {pid}")))
+}
+
+/// Whether somebody accepts connections there, or would if this user were let in.
+fn is_served(address: &str) -> bool {
+    if let Some(socket) = address.strip_prefix("unix:") {
+        return match UnixStream::connect(socket) {
+            Ok(_) => true,
+            Err(error) => error.kind() == io::ErrorKind::PermissionDenied,
+        };
+    }
+    let address = address.strip_prefix("tcp4://").or_else(|| address.strip_prefix("tcp6://"));
+    let address: Option<SocketAddr> = address.and_then(|address| address.parse().ok());
+    address.is_some_and(|address| TcpStream::connect_timeout(&address, PATIENCE).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    fn create(root: &Path, text: &str) -> Result<SystemFile, SessionDirError> {
+        SystemFile::create(Some(root), "n0", text, false)
+    }
+
+    /// As its server describes it.
+    fn record(socket: &Path) -> String {
+        format!("srv.0;unix:{}\n0.1.0\n77\n0:0\n", socket.display())
+    }
+
+    #[test]
+    fn tol_02_a_second_system_server_is_refused_while_the_first_lives() {
+        let root = tempfile::tempdir().unwrap();
+        let socket = root.path().join("socket");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let path = root.path().join("pmix.sys.n0");
+        let first = create(root.path(), &record(&socket)).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), record(&socket));
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let error = create(root.path(), "another").unwrap_err();
+        assert!(error.to_string().contains("pid 77 is the system-level server"), "{error}");
+        drop(first);
+        assert!(!path.exists());
+        // one that has died leaves its file behind
+        std::mem::forget(create(root.path(), &record(&socket)).unwrap());
+        drop(listener);
+        let second = SystemFile::create(Some(root.path()), "n0", "second", true).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "second");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644);
+        drop(second);
+        // nothing else stays
+        let left: Vec<_> =
+            fs::read_dir(root.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["socket"]);
+    }
+
+    #[test]
+    fn tol_02_garbage_and_links_in_its_place_are_no_server_and_are_not_followed() {
+        let root = tempfile::tempdir().unwrap();
+        let (path, other) = (root.path().join("pmix.sys.n0"), root.path().join("other"));
+        for garbage in ["", "\u{0}", "no;address", "a.0;unix:", "a.0;tcp4://1", ";;;\n\n\n-1"] {
+            fs::write(&path, garbage).unwrap();
+            drop(create(root.path(), "own").unwrap());
+        }
+        fs::write(&other, "precious").unwrap();
+        std::os::unix::fs::symlink(&other, &path).unwrap();
+        let own = create(root.path(), "own").unwrap();
+        assert_eq!(fs::read_to_string(&other).unwrap(), "precious");
+        // whoever has taken its place keeps it
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "theirs").unwrap();
+        drop(own);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "theirs");
+    }
+
+    #[test]
+    fn tol_02_of_many_that_start_at_once_one_is_the_system_server() {
+        let root = tempfile::tempdir().unwrap();
+        let socket = root.path().join("socket");
+        let _listener = UnixListener::bind(&socket).unwrap();
+        fs::write(root.path().join("pmix.sys.n0"), "dead.0;unix:/nowhere\n").unwrap();
+        let text = record(&socket);
+        let files: Vec<_> = thread::scope(|scope| {
+            let starting: Vec<_> = (0..8).map(|_| scope.spawn(|| create(root.path(), &text))).collect();
+            starting.into_iter().filter_map(|starting| starting.join().unwrap().ok()).collect()
+        });
+        assert_eq!(files.len(), 1, "{files:?}");
+    }
+
+    #[test]
+    fn tol_02_a_file_is_taken_over_by_one_at_a_time_but_a_lock_of_a_stranger_keeps_nobody_out() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("pmix.sys.n0");
+        fs::write(&path, "dead.0;unix:/nowhere\n").unwrap();
+        let stranger = File::open(&path).unwrap();
+        stranger.lock().unwrap();
+        let started = Instant::now();
+        let own = create(root.path(), "own").unwrap();
+        assert!(started.elapsed() >= LOCK_PATIENCE, "it did not wait for the lock");
+        assert_eq!(fs::read_to_string(&own.path).unwrap(), "own");
+    }
+}

@@ -1,0 +1,74 @@
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::peers::on_path;
+
+/// A MUNGE daemon of its own, with its own key, for the time of a test.
+#[derive(Debug)]
+pub struct Munged {
+    daemon: Child,
+    dir: TempDir,
+}
+
+impl Munged {
+    /// `None`, with a line on standard error, if MUNGE is not installed.
+    ///
+    /// # Panics
+    /// If it is not there and `PMIX_REQUIRE_PEERS` is set, or does not start.
+    pub fn start() -> Option<Self> {
+        let munged = on_path("munged", "apt-get install munge")?;
+        let dir = tempfile::tempdir().unwrap();
+        // other users call it, too
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+        let file = |name: &str| dir.path().join(name);
+        fs::write(file("key"), [7; 64]).unwrap();
+        fs::set_permissions(file("key"), Permissions::from_mode(0o600)).unwrap();
+        let mut command = Command::new(munged);
+        command.args(["--force", "--foreground"]).arg("--socket").arg(file("socket"));
+        for (option, name) in [("key", "key"), ("log", "log"), ("pid", "pid"), ("seed", "seed")] {
+            command.arg(format!("--{option}-file={}", file(name).display()));
+        }
+        // below a directory that others may write to, such as /tmp, it warns
+        let mut daemon =
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let began = Instant::now();
+        while !file("socket").exists() {
+            assert_eq!(
+                daemon.try_wait().unwrap(),
+                None,
+                "{}",
+                fs::read_to_string(file("log")).unwrap_or_default()
+            );
+            assert!(began.elapsed() < Duration::from_secs(20), "munged does not open its socket");
+            thread::yield_now();
+        }
+        Some(Self { daemon, dir })
+    }
+
+    /// Its socket.
+    pub fn socket(&self) -> PathBuf {
+        self.dir.path().join("socket")
+    }
+
+    /// Ends it.
+    pub fn end(mut self) {
+        self.stop();
+    }
+
+    fn stop(&mut self) {
+        let _ = self.daemon.kill();
+        let _ = self.daemon.wait();
+    }
+}
+
+impl Drop for Munged {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

@@ -1,0 +1,115 @@
+//! Launchers and other tools that a tool has started by its server.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pmix_client::types::{App, DataArray, Directives, Info, Status};
+use pmix_client::{ProcId, Rank, keys};
+use pmix_tests::{Running, pmixrun, rank_program, within};
+use pmix_tool::Tool;
+
+use crate::spawn::{Rig, next, term_status};
+
+/// A launcher that a tool has started is found in the file that the tool has chosen, and carries out what it requests.
+#[tokio::test]
+async fn tol_04_pmixrun_that_a_tool_spawns_says_where_it_is_and_carries_out_directives() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut outer = Running::start_with_input(pmixrun(
+        dir.path(),
+        &["--stdin", "all", "sh", "-c", "echo here; exec cat"],
+    ));
+    outer.line_with("here").await;
+    let tool = within(Tool::builder().session_root(dir.path()).connect()).await.unwrap();
+    let mut launched = within(async { tool.client().events([Status::LAUNCH_COMPLETE]).await }).await.unwrap();
+    let mut ends = within(async { tool.client().events([Status::EVENT_JOB_END]).await }).await.unwrap();
+    let contact = dir.path().join("launcher");
+    let launcher = pmixrun(dir.path(), &["-n", "2"]);
+    let app = App::new(launcher.get_program().to_str().unwrap(), 1)
+        .args(launcher.get_args().map(|arg| arg.to_str().unwrap()))
+        .args([rank_program().to_str().unwrap(), "fence"]);
+    let directives = Directives::new()
+        .require(&keys::SPAWN_TOOL, true)
+        .require(&keys::LAUNCHER_RENDEZVOUS_FILE, contact.to_str().unwrap())
+        .require(
+            &keys::LAUNCH_DIRECTIVES,
+            DataArray::Info(vec![Info::required(&keys::DEBUG_STOP_IN_INIT, true)]),
+        );
+    let spawn = tool.client().spawn([app]).notify_completion().directives(directives);
+    let job = within(async { spawn.await }).await.unwrap();
+
+    let inner = Tool::builder().rendezvous_file(&contact).retry(1000, Duration::from_millis(20));
+    let inner = within(inner.connect()).await.unwrap();
+    let mut ready = within(async { inner.client().events([Status::READY_FOR_DEBUG]).await }).await.unwrap();
+    // the resource manager says that the launcher runs, the launcher that its job does
+    let launched = loop {
+        let event = next(&mut launched).await;
+        if event.source == ProcId::new(job.clone(), Rank::from_raw(0)) {
+            break event;
+        }
+    };
+    let inner_job = launched.info.get(keys::NSPACE).unwrap().unwrap();
+    let mut waiting = vec![next(&mut ready).await.source, next(&mut ready).await.source];
+    waiting.sort();
+    assert_eq!(waiting, [0, 1].map(|rank| ProcId::new(inner_job.clone(), Rank::from_raw(rank))));
+    let release = inner.client().notify(Status::DEBUGGER_RELEASE).custom_range(waiting).non_default();
+    within(async { release.await }).await.unwrap();
+    let end = next(&mut ends).await;
+    assert_eq!(end.info.get(keys::EVENT_AFFECTED_PROC).unwrap(), Some(ProcId::wildcard(job)));
+    assert_eq!(term_status(&end), Status::SUCCESS);
+    assert!(!contact.exists());
+    let (status, out, err) = outer.end().await;
+    assert!(status.success(), "{status} {out}{err}");
+}
+
+#[tokio::test]
+async fn tol_04_pmixrun_does_not_start_if_it_cannot_call_back_to_the_tool_that_has_started_it() {
+    let dir = tempfile::tempdir().unwrap();
+    for uri in ["nobody.0;unix:/nowhere", "nobody.0;tcp4://127.0.0.1:1", "nonsense"] {
+        let mut launcher = pmixrun(dir.path(), &["true"]);
+        launcher.env("PMIX_LAUNCHER_RNDZ_URI", uri);
+        let (status, out, err) = Running::start(launcher).end().await;
+        assert_eq!((status.code(), out.as_str()), (Some(1), ""), "{err}");
+        assert!(err.contains("cannot call back to the tool that started pmixrun"), "{err}");
+    }
+    assert_eq!(dir.path().read_dir().unwrap().count(), 0);
+    // an empty variable is none
+    let mut launcher = pmixrun(dir.path(), &["true"]);
+    launcher.env("PMIX_LAUNCHER_RNDZ_URI", "");
+    assert!(Running::start(launcher).end().await.0.success());
+}
+
+/// A program that says how it was started, and becomes what it was given.
+fn agent(dir: &Path) -> PathBuf {
+    let path = dir.join("agent");
+    fs::write(&path, "#!/bin/sh\nexport CALLED=\"by $PMIX_LAUNCHER_RNDZ_URI\"\nexec \"$@\"\n").unwrap();
+    fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+    path
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tol_04_agents_start_programs_in_their_place_and_tools_are_told_where_to_call() {
+    let mut rig = Rig::start(&["n0"]).await;
+    let agent = agent(rig.out.path()).to_str().unwrap().to_owned();
+    let script =
+        || rig.script("echo \"$CALLED $0 $1; $PMIX_LAUNCHER_RNDZ_URI\" > $OUT", 1).arg("name").arg("first");
+    let (with_agent, plain) = (script(), script());
+    let mut own = with_agent.clone();
+    own.info.push(Info::required(&keys::EXEC_AGENT, &*agent));
+    let mut forked = with_agent.clone();
+    forked.info.push(Info::required(&keys::FORKEXEC_AGENT, &*agent));
+    let written = rig.output(vec![own, plain, forked], Directives::new()).await;
+    assert_eq!(written[..2], ["by  name first;", " name first;"]);
+    assert!(written[2].starts_with("by ") && written[2].contains(";tcp4://127.0.0.1:"), "{written:?}");
+
+    let of_job = Directives::new().require(&keys::EXEC_AGENT, &*agent).require(&keys::SPAWN_TOOL, true);
+    let written = rig.output(vec![with_agent.clone()], of_job).await;
+    assert!(written[0].starts_with("by ") && written[0].contains(" name first; "), "{written:?}");
+
+    let both = Directives::new().require(&keys::EXEC_AGENT, "a").require(&keys::FORKEXEC_AGENT, "b");
+    assert_eq!(rig.refused(vec![with_agent.clone()], both).await.status(), Status::ERR_BAD_PARAM);
+    let missing = Directives::new().require(&keys::EXEC_AGENT, "/no/such/agent");
+    let error = rig.refused(vec![with_agent], missing).await;
+    assert_eq!(error.status(), Status::ERR_JOB_EXE_NOT_FOUND, "{error}");
+}
