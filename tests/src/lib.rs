@@ -42,7 +42,7 @@ pub use names::{all_of, nspace, proc};
 pub use native::{NativeSession, native_address, native_connect, native_stream, native_user};
 pub use node::{NullLauncher, TestNode, TestNodeBuilder};
 pub use peers::{Peer, on_path, pmixrun, run, skipped};
-pub use programs::{Running, example, pid_of, processes_of, program, rank_program};
+pub use programs::{Running, example, pid_of, processes_of, program, rank_program, stop};
 pub use raw::{RawSession, forged, hoard, noise, query_once};
 pub use runtime::{DEADLINE, on_both_runtimes, within};
 pub use server::TestServer;

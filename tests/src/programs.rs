@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -37,6 +38,29 @@ pub fn program(package: &str, name: &str) -> PathBuf {
 pub fn example(name: &str) -> PathBuf {
     build(&["--package", "pmix-examples", "--example", name]);
     built(&format!("examples/{name}"))
+}
+
+/// Stops a process, and returns once none of its threads runs: the system stops them one after the other.
+///
+/// # Panics
+/// If there is no such process.
+pub async fn stop(pid: i32) {
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::STOP).unwrap();
+    within(async {
+        while !is_stopped(pid) {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+/// Whether all threads of a process are stopped.
+fn is_stopped(pid: i32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    threads.flatten().all(|thread| {
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with('T'))
+    })
 }
 
 /// Has cargo build what these arguments name, once.
@@ -77,16 +101,16 @@ pub fn processes_of(dir: &Path) -> Vec<(i32, String)> {
     let wanted = format!("PMIX_SERVER_TMPDIR={}", dir.display());
     let below = dir.to_str().unwrap().as_bytes();
     let mut found = Vec::new();
-    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
             continue;
         };
-        let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+        let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
         let ours = environment.split(|byte| *byte == 0).any(|variable| {
             variable == wanted.as_bytes() || variable.windows(below.len()).any(|part| part == below)
         });
         if ours && pid != i32::try_from(std::process::id()).unwrap() {
-            let words = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
             found.push((pid, String::from_utf8_lossy(&words).replace('\0', " ")));
         }
     }
@@ -100,7 +124,7 @@ pub fn processes_of(dir: &Path) -> Vec<(i32, String)> {
 pub fn pid_of(dir: &Path, rank: u32) -> i32 {
     let wanted = format!("PMIX_RANK={rank}");
     let is_it = |pid: &i32| {
-        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
     };
     let found = processes_of(dir).into_iter().map(|(pid, _)| pid).find(is_it);
@@ -169,6 +193,11 @@ impl Running {
     /// Sends it a signal.
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_raw(self.pid()).unwrap(), signal).unwrap();
+    }
+
+    /// Stops it, as [`stop`] does.
+    pub async fn stop(&self) {
+        stop(self.pid()).await;
     }
 
     /// The next line of its standard output; `None` when it is closed.

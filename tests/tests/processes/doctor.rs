@@ -7,7 +7,7 @@ use std::process::Command;
 
 use pmix_tests::{OtherUser, Running, on_path, program, skipped};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use rustix::process::{Signal, geteuid};
+use rustix::process::geteuid;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::time::Instant;
@@ -93,7 +93,7 @@ async fn doctor_tells_servers_that_answer_are_stopped_and_were_killed() {
     assert!(line(&well, &[&server]).starts_with("ok    servers: "), "{well:#?}");
     line(&well, &[&server, "answers; version"]);
 
-    patient.server.signal(Signal::STOP);
+    patient.server.stop().await;
     let (code, stopped) = lines(patient.doctor()).await;
     assert_eq!(code, Some(1), "{stopped:#?}");
     let found = line(&stopped, &[&format!("server {pid} is stopped (SIGSTOP)")]);
@@ -114,7 +114,7 @@ async fn doctor_tells_servers_that_answer_are_stopped_and_were_killed() {
 #[tokio::test]
 async fn why_does_not_wait_for_a_stopped_server_and_points_to_doctor() {
     let patient = Patient::start().await;
-    patient.server.signal(Signal::STOP);
+    patient.server.stop().await;
     let mut command = pmix("why");
     command.env("PMIX_SERVER_TMPDIR", patient.root.path());
     let started = Instant::now();

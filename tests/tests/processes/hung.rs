@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pmix_client::types::{App, DataRange, Directives, Info, Query, Status};
 use pmix_client::{Client, Error, Nspace, ProcId, Rank, keys};
-use pmix_tests::{Running, processes_of, program, rank_program, within};
+use pmix_tests::{Running, processes_of, program, rank_program, stop, within};
 use pmix_tool::Tool;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 struct Hung {
     run: Running,
     dir: TempDir,
-    pid: Pid,
+    pid: i32,
     tool: Tool,
 }
 
@@ -30,9 +30,13 @@ impl Hung {
         let tool = within(Tool::builder().session_root(dir.path()).timeout(Duration::from_secs(2)).connect())
             .await
             .unwrap();
-        let pid = Pid::from_raw(tool.server().unwrap().info().unwrap().pid.try_into().unwrap()).unwrap();
-        kill_process(pid, Signal::STOP).unwrap();
+        let pid = tool.server().unwrap().info().unwrap().pid.try_into().unwrap();
+        stop(pid).await;
         Self { run, dir, pid, tool }
+    }
+
+    fn goes_on(&self) {
+        kill_process(Pid::from_raw(self.pid).unwrap(), Signal::CONT).unwrap();
     }
 
     fn client(&self) -> Client {
@@ -118,7 +122,7 @@ async fn gen_12_whatever_has_a_limit_ends_although_the_server_hangs() {
     assert!(took >= Duration::from_secs(6), "not before: {took:?}");
 
     assert!(!patient.is_finished());
-    kill_process(hung.pid, Signal::CONT).unwrap();
+    hung.goes_on();
     drop(within(patient).await.unwrap().unwrap());
     // what comes late for others is taken for nothing else
     let job = ProcId::wildcard(hung.job().await);
@@ -151,6 +155,6 @@ async fn gen_12_ini_07_who_comes_and_goes_with_a_limit_is_not_held_by_a_server_t
         assert_eq!(code, Some(1), "{args:?}: {err}");
         assert!(err.contains("has not answered within"), "{args:?}: {err}");
     }
-    kill_process(hung.pid, Signal::CONT).unwrap();
+    hung.goes_on();
     hung.end().await;
 }

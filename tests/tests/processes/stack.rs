@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use pmix_tests::{
-    OtherUser, Running, on_path, pid_of, pmixrun, processes_of, program, rank_program, run, within,
+    OtherUser, Running, on_path, pid_of, pmixrun, processes_of, program, rank_program, run, stop, within,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -92,7 +92,7 @@ async fn ranks_go_on_whenever_the_tool_is_killed() {
         job.line_with("connected to").await;
     }
     let pids = [pid_of(dir.path(), 0), pid_of(dir.path(), 1)];
-    kill_process(Pid::from_raw(pids[1]).unwrap(), Signal::STOP).unwrap();
+    stop(pids[1]).await;
     // about as long as it takes
     let mut killed = 0;
     for turn in 0..60 {

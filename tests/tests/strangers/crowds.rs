@@ -165,7 +165,7 @@ async fn frames_that_ask_for_nothing_are_not_heard_out_for_another_user() {
 #[tokio::test]
 async fn a_thousand_processes_connect_at_once() {
     let server = TestServer::start(1, false).await;
-    server.process.signal(Signal::STOP);
+    server.process.stop().await;
     let (mut sockets, mut streams) = (Vec::new(), Vec::new());
     for number in 0..1000 {
         let socket = within(UnixStream::connect(server.socket())).await;
