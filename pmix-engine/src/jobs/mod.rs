@@ -43,7 +43,7 @@ pub(crate) struct Job {
 }
 
 /// A local process that the host has registered.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Client {
     pub(crate) uid: u32,
     pub(crate) gid: u32,
@@ -60,8 +60,9 @@ pub(crate) struct Client {
 }
 
 /// How far a process has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Stage {
+    #[default]
     Registered,
     Connected,
     Finalized,

@@ -1,13 +1,12 @@
 //! Namespaces and processes as the host registers them.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use pmix_types::job::{JobData, JobError, Target};
 use pmix_types::message::Failure;
 use pmix_types::{Directives, Info, Nspace, ProcId, Rank, Status, keys};
 
-use super::{Client, Job, Stage};
+use super::{Job, Stage};
 use crate::Config;
 use crate::context::Context;
 use crate::jobs::setup::Setup;
@@ -107,16 +106,7 @@ pub(crate) fn register_client(
     // a client may be registered before its namespace is: the namespace is then known without data
     let job = cx.jobs.entry(proc.nspace.clone()).or_insert_with(|| Job::new(proc.nspace.clone()));
     job.seen.insert(proc.rank);
-    let client = job.clients.entry(proc.rank).or_insert_with(|| Client {
-        uid,
-        gid,
-        object: None,
-        conns: BTreeSet::new(),
-        departed: None,
-        pid: 0,
-        stage: Stage::Registered,
-        model: Vec::new(),
-    });
+    let client = job.clients.entry(proc.rank).or_default();
     (client.uid, client.gid, client.object) = (uid, gid, object);
     // registered again: it is started anew
     if client.conns.is_empty() {

@@ -46,7 +46,8 @@ fn grp_03_who_accepts_is_a_member_when_all_have_answered() {
     t.fails(again, Status::ERR_INVALID_OPERATION);
     let early = t.ask(b, fence([all_of("g")]));
     t.fails(early, Status::ERR_INVALID_OPERATION);
-    let second = t.ask(c, accept(a));
+    // its limit ends with the construct
+    let second = t.ask(c, accept(a).with(&keys::TIMEOUT, 60));
     hears_of(&mut t, a, Status::GROUP_INVITE_ACCEPTED, &c.proc);
     hears_of(&mut t, b, Status::GROUP_MEMBERSHIP_UPDATE, &a.proc);
     for _ in [a, b] {
@@ -72,7 +73,7 @@ fn grp_03_who_declines_or_ends_makes_it_fail_unless_that_is_optional() {
             let [a, b, c] = [&peers[0], &peers[1], &peers[2]];
             listen(&mut t, a);
             let leads = t.ask(a, invite([all_of("job")]).with(&keys::GROUP_OPTIONAL, optional));
-            let joins = t.ask(b, accept(a));
+            let joins = t.ask(b, accept(a).with(&keys::TIMEOUT, 60));
             hears_of(&mut t, a, Status::GROUP_INVITE_ACCEPTED, &b.proc);
             if ends {
                 t.lose(c);

@@ -130,8 +130,6 @@ impl Nodes {
     }
 
     fn index(&mut self) {
-        self.by_name.clear();
-        self.by_id.clear();
         for (at, entry) in self.entries.iter().enumerate() {
             for alias in entry.aliases() {
                 self.by_name.entry(alias.to_owned()).or_insert(at);

@@ -230,6 +230,13 @@ fn reg_09_registering_again_adds_and_replaces() {
         data.register(&[node("n1", [Info::new(&keys::NODEID, id)])], "n0").unwrap();
         assert_eq!(find(&data, &keys::NODEID, on("n1")), Some(Value::Uint32(id)));
     }
+    // the peers of a node, as the map says or not
+    let map_says = data.clone();
+    for peers in ["2,1", "5"] {
+        data.register(&[node("n1", [Info::new(&keys::LOCAL_PEERS, peers)])], "n0").unwrap();
+        assert_eq!(find(&data, &keys::LOCAL_PEERS, on("n1")), Some(peers.into()));
+    }
+    assert_eq!(data, map_says);
     // the map of an app, under either of its keys
     data.register(&[app(0, [Info::new(&keys::PROC_MAP, "0;;")]), app(1, [])], "n0").unwrap();
     assert_eq!(data.ranks_of_app(0), Some(Cow::Owned(ranks("0"))));

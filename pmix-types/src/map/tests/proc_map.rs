@@ -90,6 +90,10 @@ fn rgx_05_entries_belong_to_nodes() {
 #[test]
 fn rgx_06_raw_form_is_plain_text() {
     assert_eq!(ProcMap::block(3, 2).unwrap().to_raw(), "0-1;2-3;4-5");
+    for raw in ["0-1", "0-1;2-3", "0-1;2-3;4-5"] {
+        let nodes = raw.split(';').count().try_into().unwrap();
+        assert_eq!(ProcMap::block(nodes, 2).unwrap(), map(raw));
+    }
     assert_eq!(ProcMap::cyclic(3, 7).unwrap().to_raw(), "0,3,6;1,4;2,5");
     assert_eq!(ProcMap::cyclic(3, 7).unwrap(), map("0,3,6;1,4;2,5"));
 }
