@@ -218,7 +218,6 @@ impl JobData {
 
 /// Reads `LOCAL_PEERS`, unless the process map says the same.
 fn read_peers(entry: &mut Entry, mapped: Option<&RankSet>) -> Result<(), JobErrorKind> {
-    entry.peers = None;
     let Some(list) = entry.values.get(names::LOCAL_PEERS) else { return Ok(()) };
     let key = || keys::LOCAL_PEERS.key_name();
     // a list that is there without a value has nobody in it (RES-09)
