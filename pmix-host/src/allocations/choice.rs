@@ -40,7 +40,8 @@ impl Wanted {
         let chosen = match (&self.slots_of_each, self.slots, self.node_count()?) {
             (Some(each), slots, nodes) => {
                 let count = nodes.unwrap_or(each.len() as u64);
-                if count != each.len() as u64 || slots.is_some_and(|slots| slots != each.iter().sum()) {
+                let sum = each.iter().try_fold(0_u64, |sum, slots| sum.checked_add(*slots));
+                if count != each.len() as u64 || slots.is_some_and(|slots| Some(slots) != sum) {
                     return Err(bad(
                         "ALLOC_NUM_CPU_LIST contradicts the numbers of nodes or processors".to_owned()
                     ));
@@ -192,6 +193,7 @@ mod tests {
             Wanted { named: names(&["n0"]), nodes: Some(2), ..none() },
             Wanted { slots_of_each: Some(vec![1]), slots: Some(2), ..none() },
             Wanted { slots_of_each: Some(vec![1]), nodes: Some(2), ..none() },
+            Wanted { slots_of_each: Some(vec![u64::MAX, 1]), slots: Some(0), ..none() },
         ] {
             assert_eq!(chosen(&wanted, &[1, 1]), Err(Status::ERR_BAD_PARAM), "{wanted:?}");
         }

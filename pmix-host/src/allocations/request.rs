@@ -1,9 +1,10 @@
 //! What a request for an allocation says.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use pmix_server::host::HostResult;
-use pmix_types::{Directives, Info, Value, keys};
+use pmix_types::{AllocDirective, Directives, Info, Value, keys};
 
 use super::choice::{Wanted, bad};
 
@@ -19,10 +20,13 @@ pub(super) struct Request {
 }
 
 impl Request {
+    /// Takes what such a request may say; the rest stays, for the caller to refuse.
+    ///
     /// # Errors
     /// `ERR_BAD_PARAM` for values that cannot be read.
-    pub(super) fn take(directives: &mut Directives) -> HostResult<Self> {
-        let named = directives.take(&keys::ALLOC_NODE_LIST)?.map(|text: String| list(&text));
+    pub(super) fn take(kind: AllocDirective, directives: &mut Directives) -> HostResult<Self> {
+        let is_new = kind == AllocDirective::NEW;
+        let named = directives.take(&keys::ALLOC_NODE_LIST)?.map(|text: String| nodes(&text));
         if named.as_ref().is_some_and(Vec::is_empty) {
             return Err(bad("ALLOC_NODE_LIST names no node".to_owned()));
         }
@@ -31,33 +35,36 @@ impl Request {
             numbers.map_err(|_| bad(format!("ALLOC_NUM_CPU_LIST is not a list of numbers: {text:?}")))
         });
         Ok(Self {
-            id: directives.take(&keys::ALLOC_ID)?,
+            id: if is_new { None } else { directives.take(&keys::ALLOC_ID)? },
             label: directives.take(&keys::ALLOC_REQ_ID)?,
             wanted: Wanted {
                 nodes: directives.take(&keys::ALLOC_NUM_NODES)?,
                 named,
                 excluded: directives
                     .take(&keys::ALLOC_EXCLUDE)?
-                    .map(|text: String| list(&text))
+                    .map(|text: String| nodes(&text))
                     .unwrap_or_default(),
                 slots: directives.take(&keys::ALLOC_NUM_CPUS)?,
                 slots_of_each: each.transpose()?,
             },
-            time: time(directives)?,
-            warning: directives
-                .take(&keys::ALLOC_WARN_TIMEOUT)?
+            time: if kind == AllocDirective::RELEASE { None } else { time(directives)? },
+            warning: if is_new { directives.take(&keys::ALLOC_WARN_TIMEOUT)? } else { None }
                 .map(|seconds: u32| Duration::from_secs(seconds.into())),
         })
     }
 }
 
-/// The words between commas, each once.
+/// The words between commas.
 fn list(text: &str) -> Vec<String> {
-    let mut words: Vec<String> = Vec::new();
-    for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
-        words.push(word.to_owned());
-    }
-    words
+    text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
+/// The names between commas, each once.
+fn nodes(text: &str) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    let mut nodes = list(text);
+    nodes.retain(|node| seen.insert(node.clone()));
+    nodes
 }
 
 /// Seconds as a number, as the Standard has it, or text, as the newest headers have it: `90`, `1:30`, `2:00:00`, `1:00:00:00`.
@@ -100,7 +107,7 @@ mod tests {
 
     fn taken(directives: Directives) -> HostResult<Request> {
         let mut directives = directives;
-        let request = Request::take(&mut directives)?;
+        let request = Request::take(AllocDirective::NEW, &mut directives)?;
         directives.deny_unprocessed()?;
         Ok(request)
     }
@@ -137,11 +144,30 @@ mod tests {
     }
 
     #[test]
+    fn alc_01_gen_05_what_one_kind_of_request_cannot_say_is_refused() {
+        use AllocDirective as Kind;
+        let text = |key: &pmix_types::Key<String>| Directives::new().require(key, "5");
+        let seconds = Directives::new().require(&keys::ALLOC_WARN_TIMEOUT, 5_u32);
+        for (kind, directives, is_taken) in [
+            (Kind::NEW, text(&keys::ALLOC_ID), false),
+            (Kind::EXTEND, text(&keys::ALLOC_ID), true),
+            (Kind::RELEASE, text(&keys::ALLOC_ID), true),
+            (Kind::EXTEND, seconds.clone(), false),
+            (Kind::RELEASE, seconds, false),
+            (Kind::RELEASE, Directives::new().require(&keys::ALLOC_TIME, "5"), false),
+        ] {
+            let mut rest = directives.clone();
+            Request::take(kind, &mut rest).unwrap();
+            assert_eq!(rest.deny_unprocessed().is_ok(), is_taken, "{kind} {directives:?}");
+        }
+    }
+
+    #[test]
     fn alc_01_gen_05_what_an_allocation_is_to_have_is_read() {
         let given = Directives::new()
             .require(&keys::ALLOC_REQ_ID, "mine")
             .require(&keys::ALLOC_NUM_NODES, 2_u64)
-            .require(&keys::ALLOC_NODE_LIST, "n1, n0,")
+            .require(&keys::ALLOC_NODE_LIST, "n1, n0,n1,")
             .require(&keys::ALLOC_EXCLUDE, "n3")
             .require(&keys::ALLOC_NUM_CPUS, 4_u64)
             .require(&keys::ALLOC_NUM_CPU_LIST, "2,2")

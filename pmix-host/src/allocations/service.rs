@@ -22,19 +22,17 @@ impl Allocator {
     pub(crate) fn carry_out(&self, cx: &UpcallContext, mut req: Allocate) -> HostResult<Infos> {
         let user = User::of(cx);
         take_identity(&mut req.directives)?;
+        let request = Request::take(req.directive, &mut req.directives)?;
         match req.directive {
             AllocDirective::NEW => {
-                let request = Request::take(&mut req.directives)?;
                 req.directives.deny_unprocessed()?;
                 self.grant(&user, request)
             }
             AllocDirective::EXTEND => {
-                let request = Request::take(&mut req.directives)?;
                 req.directives.deny_unprocessed()?;
                 self.extend(&user, &request)
             }
             AllocDirective::RELEASE => {
-                let request = Request::take(&mut req.directives)?;
                 req.directives.deny_unprocessed()?;
                 self.release(&user, &request)
             }
@@ -65,7 +63,7 @@ impl Allocator {
     }
 
     fn extend(&self, user: &User, request: &Request) -> HostResult<Infos> {
-        if request.wanted.is_empty() && request.time.is_none() {
+        if request.wanted.is_empty() && (request.time.is_none() || !request.wanted.excluded.is_empty()) {
             return Err(bad("say by what the allocation is to be extended: slots, nodes or time".to_owned()));
         }
         let id = self.named(user, request)?;
@@ -73,7 +71,7 @@ impl Allocator {
     }
 
     fn release(&self, user: &User, request: &Request) -> HostResult<Infos> {
-        if !request.wanted.is_empty() {
+        if !request.wanted.is_empty() || !request.wanted.excluded.is_empty() {
             return Err(not_supported("giving back a part of an allocation"));
         }
         let id = self.named(user, request)?;

@@ -61,7 +61,12 @@ impl BindingPolicy {
         }
         match self.dealt(level, machine, here) {
             Ok(bound) => Ok(bound.into_iter().map(Some).collect()),
-            Err(reason) if self.is_required && (is_asked_for || self.map_by.is_some()) => Err(reason),
+            // slots and nodes are dealt as well to processes that are not bound
+            Err(reason)
+                if self.is_required && (is_asked_for || matches!(self.map_by, Some(MapBy::Object(_)))) =>
+            {
+                Err(reason)
+            }
             Err(reason) => {
                 tracing::debug!(%reason, "processes are not bound");
                 Ok(unbound())

@@ -1,5 +1,6 @@
 //! Credentials of MUNGE, through its programs: its daemon reads from the kernel who calls it.
 
+use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -13,7 +14,7 @@ use tokio::process::Command;
 
 use super::invalid;
 use super::seal::Holder;
-use crate::program::run;
+use crate::program::Programs;
 use crate::user::User;
 
 /// What its credentials begin with.
@@ -22,10 +23,15 @@ const ARMOR: &[u8] = b"MUNGE:";
 /// Longest credential that is handed to its program; MUNGE itself accepts payloads up to a megabyte, but we ask for none.
 const MAX_ARMORED: usize = 8192;
 
+/// Exit codes of `unmunge` that say nothing of the credential: there is no socket of a daemon, or no answer from it.
+const NO_SOCKET: i32 = 6;
+const NO_ANSWER: i32 = 7;
+
 /// The way to the MUNGE daemon of this node.
 #[derive(Debug, Default)]
 pub(super) struct Munge {
     socket: OnceLock<PathBuf>,
+    programs: Programs,
 }
 
 /// Whether a credential is one of MUNGE.
@@ -46,7 +52,7 @@ impl Munge {
         };
         let mut command = self.command("munge");
         command.arg("--no-input");
-        let output = run(command, account.as_ref(), Vec::new()).await;
+        let output = self.programs.run(user.uid, command, account.as_ref(), Vec::new()).await;
         let output = succeeded("munge", output).map_err(|reason| {
             HostError::new(Status::ERR_NOT_SUPPORTED, format!("no credential of type munge: {reason}"))
         })?;
@@ -58,8 +64,8 @@ impl Munge {
         Ok(Bytes::copy_from_slice(credential))
     }
 
-    /// Who holds a credential. The daemon of a node validates each of them once.
-    pub(super) async fn validate(&self, credential: Bytes) -> HostResult<Holder> {
+    /// Who holds a credential, for a user. The daemon of a node validates each of them once.
+    pub(super) async fn validate(&self, caller: u32, credential: Bytes) -> HostResult<Holder> {
         if credential.len() > MAX_ARMORED {
             return Err(invalid(format!(
                 "it has {} bytes; those of munge have {MAX_ARMORED} at most",
@@ -70,12 +76,17 @@ impl Munge {
         command.args(["--numeric", "--keys=UID,GID"]);
         // unmunge looks for the end of a line
         let input = [&credential[..], b"\n"].concat();
-        let output = run(command, None, input).await;
-        if let Err(error) = &output {
-            let message = format!("credentials of type munge cannot be validated: unmunge: {error}");
-            return Err(HostError::new(Status::ERR_NOT_SUPPORTED, message));
-        }
-        let output = succeeded("unmunge", output).map_err(invalid)?;
+        let cannot = |status: Status, reason: &dyn Display| {
+            HostError::new(status, format!("credentials of type munge cannot be validated: {reason}"))
+        };
+        let output = self.programs.run(caller, command, None, input).await;
+        let output =
+            output.map_err(|error| cannot(Status::ERR_NOT_SUPPORTED, &format_args!("unmunge: {error}")))?;
+        let no_daemon = matches!(output.status.code(), Some(NO_SOCKET | NO_ANSWER));
+        let output = succeeded("unmunge", Ok(output)).map_err(|reason| match no_daemon {
+            true => cannot(Status::ERR_UNREACH, &reason),
+            false => invalid(reason),
+        })?;
         let text = String::from_utf8_lossy(&output.stdout);
         let number = |key: &str| {
             let value = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
@@ -95,7 +106,7 @@ impl Munge {
 
     /// Another user, for whom a program is to be run.
     fn account(&self, uid: u32, gid: Option<u32>) -> HostResult<Account> {
-        let cannot = |reason: &dyn std::fmt::Display| {
+        let cannot = |reason: &dyn Display| {
             let message = format!("no credential of type munge for uid {uid}: {reason}");
             HostError::new(Status::ERR_NOT_SUPPORTED, message)
         };

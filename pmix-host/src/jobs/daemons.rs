@@ -26,15 +26,27 @@ impl Parts {
     }
 }
 
+/// The directives of an application that starts together with daemons: those of the spawn, without the numbers of daemons.
+pub(super) fn of_application(spawn: &Directives) -> Directives {
+    let mut own = spawn.clone();
+    own.remove(&keys::DEBUG_DAEMONS_PER_NODE);
+    own.remove(&keys::DEBUG_DAEMONS_PER_PROC);
+    own
+}
+
 /// The directives of daemons that start together with what they look at: those of the spawn, without those that are for
-/// the application alone.
+/// the application alone. They are not bound: the processors are the application's.
 pub(super) fn directives(spawn: &Directives, target: ProcId) -> Directives {
     let mut own = spawn.clone();
     own.remove(&keys::DEBUG_STOP_IN_INIT);
     own.remove(&keys::DEBUG_STOP_IN_APP);
     own.remove(&keys::FWD_STDIN);
     own.remove(&keys::DEBUG_TARGET);
-    own.with(&keys::DEBUG_TARGET, target)
+    for key in [&keys::MAPBY, &keys::RANKBY, &keys::BINDTO] {
+        own.remove(key);
+    }
+    own.remove(&keys::CPUS_PER_PROC);
+    own.with(&keys::BINDTO, "none").with(&keys::DEBUG_TARGET, target)
 }
 
 /// The processes that a job is to look at, `None` if it is no job of daemons. The job's directives name them afterwards.
@@ -119,4 +131,36 @@ fn take<T: ValueType>(app: &mut App, key: &Key<T>) -> HostResult<Option<T>> {
 
 fn bad(message: String) -> HostError {
     HostError::new(Status::ERR_BAD_PARAM, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dbg_01_of_one_spawn_each_job_has_the_directives_that_are_for_it() {
+        let spawn = Directives::new()
+            .require(&keys::DEBUG_DAEMONS_PER_NODE, 2_u16)
+            .require(&keys::BINDTO, "core")
+            .require(&keys::MAPBY, "core")
+            .require(&keys::RANKBY, "slot")
+            .require(&keys::CPUS_PER_PROC, 2_u32)
+            .require(&keys::DEBUG_STOP_IN_INIT, true)
+            .require(&keys::NOTIFY_COMPLETION, true);
+        let application = of_application(&spawn);
+        assert!(!application.contains(&keys::DEBUG_DAEMONS_PER_NODE));
+        assert_eq!(application.into_vec().len(), 6);
+
+        let target = ProcId::wildcard("job".parse().unwrap());
+        let daemons = directives(&spawn, target.clone()).into_vec();
+        let names: Vec<_> = daemons.iter().map(|info| info.key.as_str()).collect();
+        let keys = [
+            keys::DEBUG_DAEMONS_PER_NODE.name(),
+            keys::NOTIFY_COMPLETION.name(),
+            keys::BINDTO.name(),
+            keys::DEBUG_TARGET.name(),
+        ];
+        assert_eq!(names, keys);
+        assert_eq!(Directives::from(daemons).take(&keys::BINDTO).unwrap().as_deref(), Some("none"));
+    }
 }

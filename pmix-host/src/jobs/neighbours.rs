@@ -14,6 +14,19 @@ use crate::user::is_trusted;
 /// The numbers that the processes of a job have on its nodes, among those of all jobs there.
 pub(crate) type NodeRanks = BTreeMap<String, Range<u64>>;
 
+/// Where so many numbers follow each other that are not taken.
+fn first_gap(mut taken: Vec<Range<u64>>, count: u64) -> u64 {
+    taken.sort_unstable_by_key(|ranks| ranks.start);
+    let mut first = 0;
+    for ranks in taken {
+        if ranks.start >= first + count {
+            break;
+        }
+        first = first.max(ranks.end);
+    }
+    first
+}
+
 /// The processes beside those of a job that starts.
 #[derive(Debug, Default)]
 pub(super) struct Neighbours {
@@ -26,18 +39,18 @@ pub(super) struct Neighbours {
 }
 
 impl Neighbours {
-    /// The numbers on each node begin behind those of all jobs that run there, so that no two processes have the same.
+    /// The numbers on each node are the first that no job has that runs there, so that no two processes have the same.
     pub(super) fn new<'a>(
         jobs: impl Iterator<Item = &'a JobEntry>,
         slots: BTreeMap<String, u64>,
         uid: u32,
     ) -> Self {
         let mut all = Self::default();
+        let mut taken = BTreeMap::<&str, Vec<Range<u64>>>::new();
         // one whose processes have all ended is forgotten a little later
         for job in jobs.filter(|job| job.table.iter().any(|row| row.state.is_alive())) {
             for (node, ranks) in &job.node_ranks {
-                let taken = all.ranks.entry(node.clone()).or_default();
-                taken.end = taken.end.max(ranks.end);
+                taken.entry(node).or_default().push(ranks.clone());
             }
             let may_know = is_trusted(uid) || job.owner == uid;
             for row in job.table.iter().filter(|row| row.state.is_alive()) {
@@ -50,7 +63,7 @@ impl Neighbours {
         }
         let mut own = Self { known: all.known, ..Self::default() };
         for (node, count) in slots {
-            let first = all.ranks.get(&node).map_or(0, |taken| taken.end);
+            let first = first_gap(taken.remove(&*node).unwrap_or_default(), count);
             let size = all.sizes.get(&node).copied().unwrap_or_default();
             own.sizes.insert(node.clone(), size.saturating_add(u32::try_from(count).unwrap_or(u32::MAX)));
             own.ranks.insert(node, first..first + count);
@@ -117,4 +130,25 @@ pub(super) fn by_node(nspace: &Nspace, places: &[String]) -> BTreeMap<String, Ve
         nodes.entry(node.clone()).or_default().push(ProcId::new(nspace.clone(), rank));
     }
     nodes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reg_07b_numbers_that_jobs_no_longer_have_are_given_again() {
+        for (taken, count, first) in [
+            (vec![], 3, 0),
+            (vec![0..2, 2..5], 3, 5),
+            (vec![2..5, 0..2], 1, 5),
+            (vec![3..4, 4..5], 3, 0),
+            (vec![3..4, 4..5], 4, 5),
+            (vec![5..9, 0..2], 3, 2),
+            (vec![5..9, 0..2], 4, 9),
+            (vec![0..9, 2..3], 1, 9),
+        ] {
+            assert_eq!(first_gap(taken.clone(), count), first, "{count} beside {taken:?}");
+        }
+    }
 }

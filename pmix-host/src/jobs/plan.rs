@@ -11,9 +11,15 @@ use super::error::StartError;
 use super::node::Nodes;
 use super::places::Hosts;
 use super::requests::AppRequest;
+use crate::user::is_trusted;
 use crate::{LaunchJob, LaunchProc, Machine};
 use pmix_server::Account;
 use pmix_server::host::HostError;
+
+/// Processes of a job.
+const MAX_PROCS: usize = 1 << 20;
+/// Processes of all jobs of a user other than the server's own and root.
+const MAX_PROCS_OF_USER: usize = 1 << 16;
 
 /// Where each rank goes, and what it runs.
 #[derive(Debug)]
@@ -62,13 +68,18 @@ impl Plan {
         let mut sharing = BTreeMap::<Vec<usize>, Vec<usize>>::new();
         let mut ranks = Vec::new();
         for (number, AppRequest { app, hosts, .. }) in apps.iter().enumerate() {
-            let procs = procs_of(app, ranks.len()).ok_or_else(|| {
+            let procs = procs_of(app).ok_or_else(|| {
                 let message = format!(
                     "{nspace}: `max_procs` of {} must be at least 1, not {}",
                     app.command, app.max_procs
                 );
                 StartError::Invalid(message)
             })?;
+            let most = if user.is_some() { MAX_PROCS_OF_USER } else { MAX_PROCS };
+            if procs > most - ranks.len() {
+                let message = format!("{nspace}: a job has {most} processes at most");
+                return Err(HostError::new(Status::ERR_OUT_OF_RESOURCE, message).into());
+            }
             if app.command.is_empty() {
                 let message = format!("{nspace}: no program is given for application {number}");
                 return Err(HostError::new(Status::ERR_JOB_NO_EXE_SPECIFIED, message).into());
@@ -268,10 +279,28 @@ fn concerns(value: &Value, rank: Rank) -> bool {
     }
 }
 
-/// How many processes of an application are started; `None` if that is none, or too many beside the others.
-fn procs_of(app: &App, others: usize) -> Option<usize> {
-    let procs = usize::try_from(app.max_procs).ok()?;
-    (procs > 0 && others + procs <= Rank::VALID_BOUND as usize).then_some(procs)
+/// How many processes of an application are started; `None` if that is none.
+fn procs_of(app: &App) -> Option<usize> {
+    usize::try_from(app.max_procs).ok().filter(|procs| *procs > 0)
+}
+
+/// Whether a user may have so many more processes, with jobs of these owners and sizes.
+///
+/// # Errors
+/// `ERR_OUT_OF_RESOURCE`. The server's own user and root are not limited.
+pub(super) fn check_room(
+    nspace: &Nspace,
+    uid: u32,
+    new: u64,
+    jobs: impl Iterator<Item = (u32, usize)>,
+) -> Result<(), StartError> {
+    let own: u64 = jobs.filter(|(owner, _)| *owner == uid).map(|(_, procs)| procs as u64).sum();
+    if is_trusted(uid) || own + new <= MAX_PROCS_OF_USER as u64 {
+        return Ok(());
+    }
+    let message =
+        format!("{nspace}: all jobs of uid {uid} have {MAX_PROCS_OF_USER} processes at most, {own} so far");
+    Err(HostError::new(Status::ERR_OUT_OF_RESOURCE, message).into())
 }
 
 /// Processes that this node has room for at least: how many a job may grow to by spawning.
@@ -378,6 +407,28 @@ mod tests {
                 assert_eq!(error.status(), Status::ERR_BAD_PARAM, "{error}");
             }
         }
+    }
+
+    #[tokio::test]
+    async fn the_processes_of_a_job_are_bounded() {
+        let most = i32::try_from(MAX_PROCS).unwrap();
+        for procs in [vec![i32::MAX], vec![i32::MAX; 3], vec![most + 1], vec![1, most], vec![most, 1]] {
+            let apps = procs.into_iter().map(with_max_procs).collect();
+            let error = plan(apps, Directives::new(), 1).await.unwrap_err();
+            assert_eq!(error.status(), Status::ERR_OUT_OF_RESOURCE, "{error}");
+        }
+        assert_eq!(blocks(MAX_PROCS as u32, 1).await, [MAX_PROCS]);
+    }
+
+    #[test]
+    fn the_processes_of_another_user_are_bounded_in_all_jobs_together() {
+        let uid = 1 + crate::user::own_uid();
+        let job = Nspace::new("job").unwrap();
+        let jobs = || [(uid, MAX_PROCS_OF_USER - 2), (uid + 1, MAX_PROCS_OF_USER), (uid, 1)].into_iter();
+        assert!(check_room(&job, uid, 1, jobs()).is_ok());
+        let error = check_room(&job, uid, 2, jobs()).unwrap_err();
+        assert_eq!(error.status(), Status::ERR_OUT_OF_RESOURCE, "{error}");
+        assert!(check_room(&job, 0, 1 << 20, [(0, MAX_PROCS_OF_USER)].into_iter()).is_ok());
     }
 
     #[tokio::test]

@@ -25,15 +25,16 @@ impl Jobs {
         if apps.is_empty() && !daemons.is_empty() {
             return Ok(self.spawn_one(cx, daemons, directives).await?.nspace);
         }
-        let app = self.spawn_one(cx, apps, directives.clone()).await?;
-        if !daemons.is_empty() {
-            let target = ProcId::wildcard(app.nspace.clone());
-            let daemons = self.spawn_one(cx, daemons, daemons::directives(&directives, target)).await;
-            if let Err(error) = daemons {
-                // one spawn, so all or nothing
-                let _ = app.control.send(Control::Order { act: Act::Terminate, reach: Reach::All });
-                return Err(error);
-            }
+        if daemons.is_empty() {
+            return Ok(self.spawn_one(cx, apps, directives).await?.nspace);
+        }
+        let app = self.spawn_one(cx, apps, daemons::of_application(&directives)).await?;
+        let target = ProcId::wildcard(app.nspace.clone());
+        let daemons = self.spawn_one(cx, daemons, daemons::directives(&directives, target)).await;
+        if let Err(error) = daemons {
+            // one spawn, so all or nothing
+            let _ = app.control.send(Control::Order { act: Act::Terminate, reach: Reach::All });
+            return Err(error);
         }
         Ok(app.nspace)
     }

@@ -17,7 +17,7 @@ use super::daemons;
 use super::error::StartError;
 use super::neighbours::{Neighbours, by_node, describe_apps};
 use super::node::NodeJob;
-use super::plan::{Plan, Starting};
+use super::plan::{Plan, Starting, check_room};
 use super::report::{JobReport, JobStart};
 use super::requests::JobRequests;
 use super::running::RunningJob;
@@ -204,6 +204,8 @@ impl Jobs {
         entry: impl FnOnce(&Neighbours) -> JobEntry,
     ) -> Result<Neighbours, StartError> {
         let mut entries = self.cluster.table.entries();
+        let running = entries.values().map(|job| (job.owner, job.table.len()));
+        check_room(nspace, uid, slots.values().sum(), running)?;
         let neighbours = Neighbours::new(entries.values(), slots, uid);
         match entries.entry(nspace.clone()) {
             Entry::Occupied(_) => Err(in_use(nspace)),

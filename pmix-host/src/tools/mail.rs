@@ -10,22 +10,19 @@ use pmix_server::Account;
 use pmix_server::host::{HostError, HostResult};
 use pmix_types::{DataArray, Directives, Info, Status, Time, Value, escaped, keys};
 use tokio::process::Command;
-use tokio::sync::Semaphore;
 
-use crate::program::run;
+use crate::program::Programs;
 use crate::user::{User, is_trusted};
 
-/// Mails that are sent at a time; others wait.
-const MAX_SENT: usize = 4;
 /// Recipients of one mail.
 const MAX_RECIPIENTS: usize = 64;
 /// Longest address, and longest subject.
 const MAX_HEADER: usize = 512;
 /// Hands mails to the program of the host.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Mailer {
     program: OnceLock<PathBuf>,
-    turns: Semaphore,
+    programs: Programs,
 }
 
 /// A mail, as it was requested and can be sent.
@@ -35,12 +32,6 @@ pub(super) struct Mail {
     from: Option<String>,
     subject: String,
     text: String,
-}
-
-impl Default for Mailer {
-    fn default() -> Self {
-        Self { program: OnceLock::new(), turns: Semaphore::new(MAX_SENT) }
-    }
 }
 
 impl Mailer {
@@ -63,9 +54,7 @@ impl Mailer {
             HostError::new(Status::ERR_UNREACH, format!("{program} has not taken the mail: {reason}"))
         };
         let message = mail.message(caller, time)?;
-        // never closed
-        let _turn = self.turns.acquire().await.map_err(|closed| unsent(&closed))?;
-        let output = run(command, account.as_ref(), message).await;
+        let output = self.programs.run(caller.uid, command, account.as_ref(), message).await;
         let output = output.map_err(|error| unsent(&error))?;
         if output.status.success() {
             return Ok(());

@@ -96,6 +96,8 @@ fn crd_01_crd_02_munge_issues_and_validates_credentials() {
 
         // without its daemon there is the next type
         munged.end();
+        let error = validate(&client, given.credential.clone()).await.unwrap_err();
+        assert_eq!(error.status(), Status::ERR_UNREACH, "{error}");
         let given = within(client.credential().types("munge,hmac")).await.unwrap();
         assert_eq!(given.info, [Info::new(&keys::CRED_TYPE, "hmac")]);
         let error = within(client.credential().types("munge")).await.unwrap_err();
