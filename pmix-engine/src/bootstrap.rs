@@ -32,6 +32,8 @@ struct Caller {
     directives: Directives,
     deadline: Option<Instant>,
     leads: bool,
+    /// It has ended or finalized, and has its answer.
+    is_gone: bool,
 }
 
 /// Whether a construct is one by bootstrap: it says how many lead it, or names nobody.
@@ -72,6 +74,15 @@ impl Bootstraps {
         cx: &mut Context,
     ) {
         let to = asked.to;
+        // a process that begins anew is no longer the one that has called
+        let is_former = |caller: &Caller| {
+            caller.is_gone && caller.asked.by.proc == asked.by.proc && caller.group == construct.group
+        };
+        let former = self.0.iter().find(|(_, caller)| is_former(caller)).map(|(upcall, _)| *upcall);
+        if let Some(former) = former {
+            self.0.remove(&former);
+            cx.cancel_upcall(former);
+        }
         match self.check(&asked, construct, below, cx) {
             Err(failure) => cx.reply(to, Err(failure)),
             Ok((request, directives, deadline)) => {
@@ -80,7 +91,7 @@ impl Bootstraps {
                 let request = UpcallRequest::Bootstrap(request);
                 let upcall = cx.upcall(Owner::Bootstrap, asked.by.clone(), request);
                 cx.timers.set(deadline, Timer::Bootstrap(upcall));
-                self.0.insert(upcall, Caller { asked, group, directives, deadline, leads });
+                self.0.insert(upcall, Caller { asked, group, directives, deadline, leads, is_gone: false });
             }
         }
     }
@@ -199,7 +210,9 @@ impl Bootstraps {
     /// A process has ended or finalized. That it has called still counts, so that the others learn of its end in the
     /// construct, and do not wait for it (GRP-06).
     pub(crate) fn proc_gone(&mut self, proc: &ProcId, cx: &mut Context) {
-        for (upcall, caller) in self.0.iter_mut().filter(|(_, caller)| caller.asked.by.proc == *proc) {
+        let is_its = |caller: &Caller| caller.asked.by.proc == *proc && !caller.is_gone;
+        for (upcall, caller) in self.0.iter_mut().filter(|(_, caller)| is_its(caller)) {
+            caller.is_gone = true;
             cx.timers.clear(caller.deadline.take(), Timer::Bootstrap(*upcall));
             let message = format!("group {}: {proc} has ended or finalized", caller.group);
             cx.reply(caller.asked.to, Err(Failure::new(Status::ERR_LOST_CONNECTION, message)));

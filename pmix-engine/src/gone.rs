@@ -141,6 +141,7 @@ impl Engine {
             client.stage = Stage::Finalized;
             self.end_membership(&caller.proc);
             self.drive_collectives_of(&caller.proc.nspace);
+            self.bootstraps.proc_gone(&caller.proc, &mut self.cx);
         }
         if is_client && self.cx.config.capabilities.has(Upcall::ClientFinalized) {
             let request = ClientFinalized::new(caller.proc.clone());

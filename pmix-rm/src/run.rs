@@ -38,7 +38,7 @@ pub(crate) async fn run(plan: Plan) -> io::Result<i32> {
 
     let result = match prepare(&plan, &mut console) {
         Ok(_pid_file) => match Run::start(&node, &plan).await {
-            Ok(run) => {
+            Ok(mut run) => {
                 let result = run.job(plan, nspace, &mut console, &mut signals).await;
                 report.servers(&run.end().await);
                 result
@@ -158,7 +158,7 @@ impl Run {
 
     /// Runs the job to its end; returns the reason if it does not start.
     async fn job(
-        &self,
+        &mut self,
         plan: Plan,
         nspace: Nspace,
         console: &mut Console,
@@ -178,8 +178,8 @@ impl Run {
             start.stdin = Some(Rank::WILDCARD);
         }
         let job = self.host.start_job(start).await.map_err(|error| why_not(&error))?;
-        if let Some(starter) = &self.starter {
-            starter.has_launched(&nspace).await;
+        if let Some(starter) = &mut self.starter {
+            starter.has_launched(&nspace);
         }
         let table = self.host.process_table(&nspace);
         if plan.shows_map {
@@ -202,9 +202,6 @@ impl Run {
 
     /// Stops servers and guardian, and ends what is left of the job.
     async fn end(self) -> Vec<ServerStats> {
-        if let Some(starter) = self.starter {
-            starter.leave().await;
-        }
         let mut stats = Vec::with_capacity(self.servers.len());
         for server in self.servers {
             stats.push(server.stats().await);
@@ -214,6 +211,10 @@ impl Run {
             tracing::warn!(%error, "cannot wait for the guardian");
         }
         orphans::end(|_, _| ());
+        // last: its server may hang
+        if let Some(starter) = self.starter {
+            starter.leave().await;
+        }
         stats
     }
 }

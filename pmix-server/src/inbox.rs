@@ -7,6 +7,7 @@ use std::time::Duration;
 use pmix_engine::{CallValue, ConnId, HostCall, Input, RequestId};
 use pmix_types::Status;
 use pmix_types::message::{Failure, Push, Reply, Request, Welcome};
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::line::{Line, Turn};
@@ -77,15 +78,29 @@ impl Inbox {
     /// Asks the server to stop without waiting for it; a full inbox is drained first.
     pub(crate) fn stop_soon(&self) {
         let (done, _) = oneshot::channel();
-        self.send_soon(DriverEvent::Stop(done));
+        let event = DriverEvent::Stop(done);
+        let Err(mpsc::error::TrySendError::Full(event)) = self.events.try_send(event) else { return };
+        // not a task: the runtime may end with what has dropped the server
+        let events = self.events.clone();
+        let wait = move || drop(events.blocking_send(event));
+        if let Err(error) = std::thread::Builder::new().spawn(wait) {
+            tracing::error!(%error, "the server goes on until its handles are gone");
+        }
     }
 
     /// Sends an event without waiting for room.
     pub(crate) fn send_soon(&self, event: DriverEvent) {
-        if let Err(mpsc::error::TrySendError::Full(event)) = self.events.try_send(event) {
-            let events = self.events.clone();
-            // there may be no runtime, so a thread waits for room
-            std::thread::spawn(move || drop(events.blocking_send(event)));
+        let Err(mpsc::error::TrySendError::Full(event)) = self.events.try_send(event) else { return };
+        let events = self.events.clone();
+        match Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn(async move { events.send(event).await })),
+            // a thread waits for room
+            Err(_) => {
+                let wait = move || drop(events.blocking_send(event));
+                if let Err(error) = std::thread::Builder::new().spawn(wait) {
+                    tracing::error!(%error, "the server is not told of what its host has dropped");
+                }
+            }
         }
     }
 

@@ -16,7 +16,8 @@ impl ServerBuilder {
     ///
     /// `SERVER_ENABLE_MONITORING` may be true, as processes can always ask for monitors. `SERVER_GATEWAY`, `SERVER_SCHEDULER` and
     /// `SERVER_REMOTE_CONNECTIONS` may be false: a server answers its own node and passes up what it does not know. Other
-    /// attributes, and other values of these, are left out with a line in the log.
+    /// attributes, other values of these, and `SYSTEM_TMPDIR` for a server that is no system-level one, are left out with a line in
+    /// the log.
     ///
     /// # Errors
     /// `ERR_NOT_SUPPORTED` for a required attribute that would be left out; `ERR_BAD_PARAM` for a value of the wrong type, and for a
@@ -27,33 +28,45 @@ impl ServerBuilder {
     #[doc(alias = "PMIx_server_init")]
     pub fn directives(mut self, directives: Directives) -> Result<Self, Failure> {
         let mut given = directives;
-        if let Some(hostname) = take(&mut given, &keys::HOSTNAME)? {
+        self = self.take_from(&mut given)?;
+        given.deny_unprocessed()?;
+        for info in given.iter() {
+            tracing::warn!(key = %info.key, "an attribute of server_init is left out: it is not known, or has no such value here");
+        }
+        Ok(self)
+    }
+
+    /// Takes what it can use out of the attributes.
+    fn take_from(mut self, given: &mut Directives) -> Result<Self, Failure> {
+        if let Some(hostname) = take(given, &keys::HOSTNAME)? {
             self = self.hostname(hostname);
         }
-        if let Some(nspace) = take(&mut given, &keys::SERVER_NSPACE)? {
+        if let Some(nspace) = take(given, &keys::SERVER_NSPACE)? {
             self = self.nspace(nspace);
         }
-        if let Some(rank) = take::<Rank>(&mut given, &keys::SERVER_RANK)? {
+        if let Some(rank) = take::<Rank>(given, &keys::SERVER_RANK)? {
             if !rank.is_valid() {
                 let message = format!("SERVER_RANK {rank} is not the rank of one process");
                 return Err(Failure::new(Status::ERR_BAD_PARAM, message));
             }
             self = self.rank(rank);
         }
-        if let Some(root) = take(&mut given, &keys::SERVER_TMPDIR)? {
+        if let Some(root) = take(given, &keys::SERVER_TMPDIR)? {
             self = self.session_root(root);
         }
-        if let Some(on) = flag(&mut given, &keys::SERVER_TOOL_SUPPORT)? {
+        if let Some(on) = flag(given, &keys::SERVER_TOOL_SUPPORT)? {
             self = self.tool_support(on);
         }
-        let directory = take(&mut given, &keys::SYSTEM_TMPDIR)?;
-        if let Some(on) = flag(&mut given, &keys::SERVER_SYSTEM_SUPPORT)? {
-            self = match directory.filter(|_| on) {
-                Some(directory) => self.system_tmpdir(directory),
-                None => self.system_support(on),
-            };
+        if let Some(on) = flag(given, &keys::SERVER_SYSTEM_SUPPORT)? {
+            self = self.system_support(on);
         }
-        if let Some(on) = flag(&mut given, &keys::SERVER_SESSION_SUPPORT)? {
+        // without such support it would have no effect, so it stays
+        if self.is_of_system()
+            && let Some(directory) = take::<String>(given, &keys::SYSTEM_TMPDIR)?
+        {
+            self = self.system_tmpdir(directory);
+        }
+        if let Some(on) = flag(given, &keys::SERVER_SESSION_SUPPORT)? {
             self = self.session_support(on);
         }
         for (key, only) in
@@ -63,21 +76,20 @@ impl ServerBuilder {
                 given.remove(key);
             }
         }
-        given.deny_unprocessed()?;
-        for info in given.iter() {
-            tracing::warn!(key = %info.key, "an attribute of server_init is left out: it is not known, or has no such value here");
-        }
         Ok(self)
     }
 }
 
 fn take<T: pmix_types::ValueType>(given: &mut Directives, key: &Key<T>) -> Result<Option<T>, Failure> {
-    Ok(given.take(key)?)
+    let value = given.take(key)?;
+    given.remove(key);
+    Ok(value)
 }
 
 fn flag(given: &mut Directives, key: &Key<bool>) -> Result<Option<bool>, Failure> {
     let is_given = given.contains(key);
     let on = given.take_flag(key)?;
+    given.remove(key);
     Ok(is_given.then_some(on))
 }
 
@@ -105,6 +117,9 @@ mod tests {
             .require(&keys::SERVER_GATEWAY, false)
             .require(&keys::SERVER_SCHEDULER, false)
             .require(&keys::SERVER_REMOTE_CONNECTIONS, false);
+        let mut rest = given.clone();
+        let _ = Server::builder().take_from(&mut rest).unwrap();
+        assert_eq!(rest, Directives::new(), "nothing is left out");
         let server = Server::builder().directives(given).unwrap().start().await.unwrap();
         let handle = server.handle();
         assert_eq!((handle.hostname(), handle.proc_id().to_string().as_str()), ("n7", "servers:7"));
@@ -114,6 +129,10 @@ mod tests {
         );
         server.stop().await;
 
+        let directory = Directives::new().require(&keys::SYSTEM_TMPDIR, directory);
+        let refused = Server::builder().directives(directory.clone()).unwrap_err();
+        assert_eq!(refused.status, Status::ERR_NOT_SUPPORTED, "there is no system-level file to put there");
+        assert!(Server::builder().system_support(true).directives(directory).is_ok());
         for key in ROLES {
             let refused = Server::builder().directives(Directives::new().require(key, true)).unwrap_err();
             assert_eq!(refused.status, Status::ERR_NOT_SUPPORTED, "{key:?}");

@@ -149,6 +149,11 @@ impl ServerBuilder {
         self
     }
 
+    /// Whether it is a system-level one.
+    pub(crate) const fn is_of_system(&self) -> bool {
+        self.system.is_some()
+    }
+
     /// The directory of the file of a [system-level](Self::system_support) server, which this makes it.
     #[doc(alias = "PMIX_SYSTEM_TMPDIR")]
     pub fn system_tmpdir(mut self, directory: impl Into<PathBuf>) -> Self {

@@ -38,6 +38,11 @@ const SOCKET: &str = "server@sock";
 /// Longest path that fits a socket address, with its NUL.
 const SUN_PATH: usize = 108;
 
+/// Whether a path is too long for the address of a socket.
+pub(crate) fn is_too_long(socket: &Path) -> bool {
+    socket.as_os_str().len() >= SUN_PATH
+}
+
 /// Why the private directory cannot be used.
 #[derive(Error)]
 #[error("session directory {path}: {reason}", path = path.display())]
@@ -148,12 +153,12 @@ impl SessionDir {
     /// Listens on the socket. Must be called on the runtime that will accept connections.
     pub(crate) fn listen(&self, other_users: bool) -> Result<UnixListener, SessionDirError> {
         let socket = self.socket();
-        let listener = if socket.as_os_str().len() < SUN_PATH {
-            UnixListener::bind(&socket)
-        } else {
-            // too long for a socket address: bind through the open directory
+        let listener = if is_too_long(&socket) {
+            // bind through the open directory
             File::open(&self.path)
                 .and_then(|dir| UnixListener::bind(format!("/proc/self/fd/{}/{SOCKET}", dir.as_raw_fd())))
+        } else {
+            UnixListener::bind(&socket)
         };
         let listener = listener.map_err(SessionDirError::io(&socket, "cannot listen on it"))?;
         let mode = if other_users { 0o666 } else { 0o600 };

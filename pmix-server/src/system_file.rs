@@ -6,6 +6,7 @@
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 use pmix_native::conn::file_names;
 use pmix_proto::places::system_root;
 
-use crate::session_dir::SessionDirError;
+use crate::session_dir::{SessionDirError, is_too_long};
 
 /// How often the place of a dead server is fought for.
 const ATTEMPTS: u32 = 16;
@@ -100,11 +101,13 @@ fn take_over(path: &Path) -> Result<(), SessionDirError> {
         return Err(SessionDirError::new(path, reason));
     }
     // two may take over at a time: whoever moves away a file moves away just one, and looks at which one it was
-    let aside = path.with_file_name(format!(
-        ".{}.{}",
-        path.file_name().unwrap_or_default().to_string_lossy(),
-        std::process::id()
-    ));
+    let root = path.parent().unwrap_or(path);
+    // nobody else can know its name, and put something there first
+    let place = tempfile::Builder::new()
+        .prefix(".pmix.sys.")
+        .tempdir_in(root)
+        .map_err(SessionDirError::io(root, "cannot create a directory in it"))?;
+    let aside = place.path().join("file");
     match fs::rename(path, &aside) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         moved => moved.map_err(SessionDirError::io(
@@ -117,7 +120,11 @@ fn take_over(path: &Path) -> Result<(), SessionDirError> {
         // a server that was faster: it gets its place back
         let _ = fs::hard_link(&aside, path);
     }
-    let _ = fs::remove_file(&aside);
+    if fs::remove_file(&aside).is_err() {
+        // no file was in its place: whatever it is, it is not lost
+        let kept = place.keep();
+        tracing::warn!(path = %path.display(), kept = %kept.display(), "something else than a file was in the way, and has been moved");
+    }
     Ok(())
 }
 
@@ -153,20 +160,36 @@ fn living(path: &Path, found: &fs::Metadata) -> Option<String> {
     }
     let mut text = String::new();
     open(path)?.take(MAX_BYTES).read_to_string(&mut text).ok()?;
-    let mut uris = text.split("\n\n").filter_map(|record| record.lines().next());
-    let answers = uris.any(|uri| uri.split_once(';').is_some_and(|(_, address)| is_served(address)));
+    let uris = text.split("\n\n").filter_map(|record| record.lines().next());
+    let addresses: Vec<_> = uris.filter_map(|uri| Some(uri.split_once(';')?.1)).collect();
+    // a port may be another program's by now, a socket in the server's own directory may not
+    let sockets: Vec<_> = addresses.iter().filter_map(|address| address.strip_prefix("unix:")).collect();
+    let answers = match &sockets[..] {
+        [] => addresses.iter().any(|address| is_served_at(address)),
+        sockets => sockets.iter().any(|socket| is_served(Path::new(socket))),
+    };
     let pid = text.lines().find_map(|line| line.trim().parse::<u32>().ok());
     answers.then(|| pid.map_or_else(|| "another server".to_owned(), |pid| format!("pid {pid}")))
 }
 
-/// Whether somebody accepts connections there, or would if this user were let in.
-fn is_served(address: &str) -> bool {
-    if let Some(socket) = address.strip_prefix("unix:") {
-        return match UnixStream::connect(socket) {
-            Ok(_) => true,
-            Err(error) => error.kind() == io::ErrorKind::PermissionDenied,
-        };
+/// Whether somebody accepts connections at a socket, or would if this user were let in.
+fn is_served(socket: &Path) -> bool {
+    match connect(socket) {
+        Ok(_) => true,
+        Err(error) => error.kind() == io::ErrorKind::PermissionDenied,
     }
+}
+
+fn connect(socket: &Path) -> io::Result<UnixStream> {
+    let Some((dir, name)) = socket.parent().zip(socket.file_name()).filter(|_| is_too_long(socket)) else {
+        return UnixStream::connect(socket);
+    };
+    let dir = File::open(dir)?;
+    UnixStream::connect(Path::new(&format!("/proc/self/fd/{}", dir.as_raw_fd())).join(name))
+}
+
+/// Whether somebody accepts connections at an address of TCP.
+fn is_served_at(address: &str) -> bool {
     let address = address.strip_prefix("tcp4://").or_else(|| address.strip_prefix("tcp6://"));
     let address: Option<SocketAddr> = address.and_then(|address| address.parse().ok());
     address.is_some_and(|address| TcpStream::connect_timeout(&address, PATIENCE).is_ok())
@@ -230,6 +253,42 @@ mod tests {
         fs::write(&path, "theirs").unwrap();
         drop(own);
         assert_eq!(fs::read_to_string(&path).unwrap(), "theirs");
+    }
+
+    #[test]
+    fn tol_02_a_server_with_a_long_path_lives_and_a_port_alone_is_no_server_of_ours() {
+        let root = tempfile::tempdir().unwrap();
+        let deep = root.path().join("d".repeat(100));
+        fs::create_dir(&deep).unwrap();
+        let socket = deep.join("socket");
+        let _there = {
+            let dir = File::open(&deep).unwrap();
+            UnixListener::bind(format!("/proc/self/fd/{}/socket", dir.as_raw_fd())).unwrap()
+        };
+        let own = create(root.path(), &record(&socket)).unwrap();
+        assert!(create(root.path(), "another").is_err(), "a long path");
+        drop(own);
+
+        let stranger = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = format!("srv.0;tcp4://{}\n5.0\n77\n", stranger.local_addr().unwrap());
+        std::mem::forget(create(root.path(), &port).unwrap());
+        assert!(create(root.path(), "another").is_err(), "another implementation has nothing but a port");
+        fs::remove_file(root.path().join("pmix.sys.n0")).unwrap();
+        let dead = format!("{}\n{port}", record(&root.path().join("gone")));
+        std::mem::forget(create(root.path(), &dead).unwrap());
+        drop(create(root.path(), "another").unwrap());
+    }
+
+    #[test]
+    fn tol_02_a_directory_in_its_place_is_moved_away_and_kept() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("pmix.sys.n0");
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("precious"), "text").unwrap();
+        drop(create(root.path(), "own").unwrap());
+        let left: Vec<_> = fs::read_dir(root.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert_eq!(left.len(), 1, "{left:?}");
+        assert_eq!(fs::read_to_string(left[0].join("file/precious")).unwrap(), "text");
     }
 
     #[test]

@@ -190,7 +190,8 @@ impl Servers {
     /// task of the program may be about to attach to it. Waits for no longer than the limit, if there is one.
     ///
     /// # Errors
-    /// [`Error::Timeout`] when the limit has passed; the primary server is then the same as before.
+    /// [`Error::Timeout`] when the limit has passed; the primary server is then the same as before. `ERR_INIT` once the tool has
+    /// finalized.
     ///
     /// # Cancel safety
     /// Safe: nothing has changed if the future is dropped before it is ready.
@@ -208,16 +209,19 @@ impl Servers {
             let mut changes = self.shared.changes.subscribe();
             loop {
                 if let Ok(chosen) = self.set_primary(server) {
-                    return chosen;
+                    return Ok(chosen);
+                }
+                if self.state().is_finalized {
+                    return Err(pmix_client::Error::Finalized.into());
                 }
                 // the sender is in `self`
                 let _ = changes.changed().await;
             }
         };
-        let Some(limit) = limit else { return Ok(attached.await) };
-        tokio::time::timeout(limit, attached).await.map_err(|_| {
+        let Some(limit) = limit else { return attached.await };
+        tokio::time::timeout(limit, attached).await.unwrap_or_else(|_| {
             let operation = "choosing a primary server";
-            Error::Timeout(Box::new(Timeout { operation, server: server.clone(), limit }))
+            Err(Error::Timeout(Box::new(Timeout { operation, server: server.clone(), limit })))
         })
     }
 
@@ -261,6 +265,7 @@ impl Servers {
             }
             state.attached.clone()
         };
+        self.shared.changes.send_modify(|count| *count += 1);
         self.shared.alone.clone().finalize().await?;
         let ends = join_all(leaving.iter().map(|server| self.finalize_at(server, "finalize"))).await;
         ends.into_iter().collect()

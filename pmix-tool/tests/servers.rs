@@ -161,6 +161,19 @@ async fn tol_11_a_server_may_be_chosen_before_the_tool_is_attached_to_it() {
     let a = rig.a.handle().proc_id();
     within(tool.servers().set_primary_when_attached(a, None)).await.unwrap();
     assert_eq!(jobs(&tool).await, one("job-a"));
+
+    // a tool that finalizes is attached to nothing any more
+    let (servers, nobody) = (tool.servers().clone(), proc("srv.c", 0));
+    let waiting = tokio::spawn({
+        let nobody = nobody.clone();
+        async move { servers.set_primary_when_attached(&nobody, None).await }
+    });
+    tokio::task::yield_now().await;
+    let servers = tool.servers().clone();
+    within(tool.finalize()).await.unwrap();
+    assert_eq!(within(waiting).await.unwrap().unwrap_err().status(), Status::ERR_INIT);
+    let late = within(servers.set_primary_when_attached(&nobody, None)).await.unwrap_err();
+    assert_eq!(late.status(), Status::ERR_INIT);
 }
 
 #[tokio::test(flavor = "multi_thread")]

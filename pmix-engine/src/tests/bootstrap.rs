@@ -224,6 +224,26 @@ fn grp_02_what_a_namespace_has_called_goes_with_it() {
 }
 
 #[test]
+fn grp_02_who_finalizes_has_an_answer_and_may_call_again_in_another_life() {
+    let (mut t, [a, _, _]) = server();
+    let first = t.ask(&a, leads(&a, 2, []).with(&keys::TIMEOUT, 5));
+    let (former, _) = asked(&mut t, &a);
+    let finalizes = t.ask(&a, Request::Finalize(Directives::new()));
+    t.fails(first, Status::ERR_LOST_CONNECTION);
+    t.done(finalizes);
+    t.lose_conn(a.conn);
+    t.quiet();
+    let a = t.connect(&a.proc);
+    let second = t.ask(&a, leads(&a, 1, []));
+    t.cancelled(former);
+    let (upcall, _) = asked(&mut t, &a);
+    t.answer(upcall, Ok(Answer::Bootstrapped(found(&[0], &[0]))));
+    is_made(&mut t, second, &[0]);
+    assert!(t.engine.bootstraps.is_empty());
+    t.finish();
+}
+
+#[test]
 fn idn_06_leaders_add_the_members_of_a_group_by_its_id() {
     let (mut t, [a, b, c]) = server();
     make(&mut t, &[b.clone(), c.clone()], &construct("pair", [c.proc.clone(), b.proc.clone()]));

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use pmix_client::types::{App, DataArray, Directives, Info, Status};
 use pmix_client::{ProcId, Rank, keys};
-use pmix_tests::{Running, pmixrun, rank_program, within};
+use pmix_tests::{Running, pmixrun, processes_of, rank_program, within};
 use pmix_tool::Tool;
+use rustix::process::Signal;
 
 use crate::spawn::{Rig, next, term_status};
 
@@ -78,6 +79,31 @@ async fn tol_04_pmixrun_does_not_start_if_it_cannot_call_back_to_the_tool_that_h
     let mut launcher = pmixrun(dir.path(), &["true"]);
     launcher.env("PMIX_LAUNCHER_RNDZ_URI", "");
     assert!(Running::start(launcher).end().await.0.success());
+}
+
+#[tokio::test]
+async fn tol_04_a_launcher_ends_although_the_server_of_the_tool_that_has_started_it_hangs() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut outer = Running::start_with_input(pmixrun(
+        dir.path(),
+        &["--stdin", "all", "sh", "-c", "echo here; exec cat"],
+    ));
+    outer.line_with("here").await;
+    let tool = within(Tool::builder().session_root(dir.path()).connect()).await.unwrap();
+    let uri = tool.server().unwrap().uri().to_owned();
+    within(tool.finalize()).await.unwrap();
+
+    let own = tempfile::tempdir().unwrap();
+    let mut launcher = pmixrun(own.path(), &["--stdin", "all", "sh", "-c", "echo runs; exec cat"]);
+    launcher.env("PMIX_LAUNCHER_RNDZ_URI", uri);
+    let mut inner = Running::start_with_input(launcher);
+    inner.line_with("runs").await;
+    outer.stop().await;
+    let (status, out, err) = inner.end().await;
+    assert!(status.success(), "{status} {out}{err}");
+    assert_eq!(processes_of(own.path()), []);
+    outer.signal(Signal::CONT);
+    assert!(outer.end().await.0.success());
 }
 
 /// A program that says how it was started, and becomes what it was given.
