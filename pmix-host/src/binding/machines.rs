@@ -145,6 +145,11 @@ fn what_cannot_be_kept_is_refused_if_it_is_required() {
     );
     assert_eq!(on_all(&bind("core:if-supported"), 9), ["-"; 9]);
     assert_eq!(on_all(&bind("core:overload-allowed"), 9)[8], "0,8");
+    // who says where processes go, but not that they are to be bound, gets them unbound, as by default
+    for by in ["slot", "node"] {
+        assert_eq!(on_all(&map(by), 9), ["-"; 9], "{by}");
+    }
+    assert!(chosen(&map("core"), 9, "0-15", "").is_err());
     // this machine has no caches that the kernel tells of
     let error = chosen(&bind("l3cache"), 1, "0-15", "").unwrap_err();
     assert!(error.to_string().contains("no free L3 cache"), "{error}");
