@@ -70,7 +70,7 @@ async fn reg_07b_reg_07c_processes_are_numbered_and_counted_on_their_node_among_
     // numbers are free again when the job has ended that has them
     ends(&mut rig, &first).await;
     let third = starts(&rig, 2).await;
-    assert_eq!(of(&at_nodes(&rig, &third).await[0], 0, &keys::NODE_RANK), Some(3));
+    assert_eq!(of(&at_nodes(&rig, &third).await[0], 0, &keys::NODE_RANK), Some(0));
     ends(&mut rig, &second).await;
     ends(&mut rig, &third).await;
     let fourth = starts(&rig, 2).await;
