@@ -35,6 +35,7 @@ async fn attach(job: Option<Nspace>) -> Result<()> {
         let program = row.executable.as_deref().unwrap_or("unknown");
         println!("{} is process {} on {host}, {}: {program}", row.proc, row.pid.0, row.state);
     }
-    look::look(&tool.client(), &job, table.len()).await?;
+    let alive = table.iter().filter(|row| row.state.is_alive()).count();
+    look::look(&tool.client(), &job, alive).await?;
     Ok(tool.finalize().await?)
 }

@@ -36,7 +36,11 @@ async fn debug(app: App) -> Result<()> {
     // required: a launcher that cannot stop processes must not let them run
     let stop = Directives::new().require(&keys::DEBUG_STOP_IN_INIT, true);
     let job = client.spawn([app]).notify_completion().directives(stop).await?;
-    until_ready(&mut events, &job, ranks).await?;
+    tokio::select! {
+        ready = until_ready(&mut events, &job, ranks) => ready?,
+        // it may end, or fail, before all of its processes are in init
+        status = ended(&mut ends, &job) => return Err(format!("{job} has ended with {} before it was debugged", status?).into()),
+    }
     println!("{job}: {ranks} processes wait in init");
 
     for row in tool.proc_table(&job).await? {
@@ -51,7 +55,7 @@ async fn debug(app: App) -> Result<()> {
     Ok(tool.finalize().await?)
 }
 
-/// Each process tells that it waits. The application may end, or fail, before it does.
+/// Each process tells that it waits.
 async fn until_ready(events: &mut EventStream, job: &Nspace, ranks: usize) -> Result<()> {
     let mut ready = BTreeSet::new();
     while ready.len() < ranks {

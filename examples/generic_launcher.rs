@@ -9,7 +9,6 @@
 
 use std::error::Error;
 use std::io;
-use std::process::ExitCode;
 
 use pmix_tool::types::{App, DataArray};
 use pmix_tool::{Client, Directives, EventStream, OutputFormat, OutputWriter, ProcId, Status, Tool, keys};
@@ -17,7 +16,7 @@ use pmix_tool::{Client, Directives, EventStream, OutputFormat, OutputWriter, Pro
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<ExitCode> {
+async fn main() -> Result<()> {
     let args: Vec<_> = std::env::args().skip(1).collect();
     let [ranks, program, args @ ..] = &args[..] else {
         return Err("give a number of processes and a program with its arguments".into());
@@ -26,11 +25,12 @@ async fn main() -> Result<ExitCode> {
     let status = run(&client, App::new(program, ranks.parse()?).args(args)).await?;
     // the server may have ended with its last job
     let _ = client.finalize().await;
-    if status == Status::SUCCESS {
-        return Ok(ExitCode::SUCCESS);
+    let is_success = status == Status::SUCCESS;
+    if !is_success {
+        eprintln!("the job has ended with {status}");
     }
-    eprintln!("the job has ended with {status}");
-    Ok(ExitCode::FAILURE)
+    // not by return: somebody at the terminal may still be asked for a line of input
+    std::process::exit(i32::from(!is_success))
 }
 
 /// As a process of a job, where a server has started this launcher, or else as a tool.

@@ -53,7 +53,7 @@ pub(crate) async fn daemon() -> Result<()> {
     let Some(DataArray::ProcInfo(table)) = client.query([query]).await?.get(key)? else {
         return Err(format!("no process of {} is on this node", target.nspace).into());
     };
-    for row in table {
+    for row in table.into_iter().filter(|row| row.state.is_alive()) {
         let text = format!("rank {}: {}", row.proc.rank, backtrace(&row).await?);
         client.notify(SEEN).info(keys::EVENT_TEXT_MESSAGE, text).custom_range([debugger.clone()]).await?;
     }

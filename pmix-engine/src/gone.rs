@@ -141,7 +141,10 @@ impl Engine {
             client.stage = Stage::Finalized;
             self.end_membership(&caller.proc);
             self.drive_collectives_of(&caller.proc.nspace);
-            self.bootstraps.proc_gone(&caller.proc, &mut self.cx);
+            // a clone that goes on may have called
+            if !self.is_connected_elsewhere(&caller.proc, to.conn) {
+                self.bootstraps.proc_gone(&caller.proc, &mut self.cx);
+            }
         }
         if is_client && self.cx.config.capabilities.has(Upcall::ClientFinalized) {
             let request = ClientFinalized::new(caller.proc.clone());
@@ -170,9 +173,7 @@ impl Engine {
         }
         let (uid, gid, object) = (client.uid, Some(client.gid), client.object.clone());
         let caller = Caller { proc: proc.clone(), uid, gid, object };
-        let others = client.conns.clone();
-        let is_connected = |held: &Conn| held.stage == ConnStage::Connected;
-        if others.iter().any(|other| self.cx.conns.get(other).is_some_and(is_connected)) {
+        if self.is_connected_elsewhere(&proc, conn) {
             // a clone goes on for it (IDN-07), and this one is not waited for any more
             return self.drive_collectives_of(&proc.nspace);
         }
@@ -182,6 +183,13 @@ impl Engine {
             let request = ClientLost::new(proc, reason.to_owned());
             self.cx.upcall(Owner::Notice, caller, UpcallRequest::ClientLost(request));
         }
+    }
+
+    /// Whether a process has another connection than this one (IDN-07).
+    fn is_connected_elsewhere(&self, proc: &ProcId, conn: ConnId) -> bool {
+        let is_connected = |held: &Conn| held.stage == ConnStage::Connected;
+        let conns = self.cx.client(proc).into_iter().flat_map(|client| &client.conns);
+        conns.filter(|other| **other != conn).any(|other| self.cx.conns.get(other).is_some_and(is_connected))
     }
 
     /// A process no longer takes part in any operation: whatever waits for it ends.

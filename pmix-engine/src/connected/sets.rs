@@ -252,3 +252,19 @@ impl ConnectedSets {
         self.all.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::participants::members_of;
+
+    #[test]
+    fn a_set_may_take_so_many_bytes_and_no_more() {
+        let sets = ConnectedSets::default();
+        let members = members_of(&[ProcId::new("job".parse().unwrap(), pmix_types::Rank::WILDCARD)]);
+        let rest = memory_of(&members) + Some("x".to_owned()).heap() - 1;
+        let named = |bytes: usize| (Some("x".repeat(bytes - rest)), members.clone());
+        assert!(sets.check_room(&named(MAX_SET)).is_ok());
+        assert!(sets.check_room(&named(MAX_SET + 1)).is_err());
+    }
+}

@@ -133,3 +133,18 @@ pub(super) fn short(text: &str) -> Box<str> {
     let end = (0..=MOST.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     text[..end.unwrap_or(0)].into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_others_are_cut_between_characters() {
+        for (text, kept) in
+            [("x".repeat(300), 200), ("é".repeat(150), 200), (format!("a{}", "é".repeat(150)), 199)]
+        {
+            assert_eq!((short(&text).len(), text.starts_with(&*short(&text))), (kept, true));
+        }
+        assert_eq!(&*short("all"), "all");
+    }
+}

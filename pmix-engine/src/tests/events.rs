@@ -68,6 +68,24 @@ fn evt_09_evt_18_codes_pick_the_registrations() {
 }
 
 #[test]
+fn who_has_finalized_hears_nothing_more() {
+    let (mut t, peers) = Harness::local(2);
+    let [a, b] = [&peers[0], &peers[1]];
+    listen(&mut t, a);
+    listen(&mut t, b);
+    let finalizes = t.ask(b, Request::Finalize(Default::default()));
+    t.done(finalizes);
+    let event = Event::new(Status::EVENT_NODE_DOWN, proc("server", 0)).with_range(DataRange::LOCAL);
+    t.call(HostCall::NotifyEvent(event));
+    let told: Vec<_> = t.drain();
+    let is_to = |peer: &Peer| {
+        told.iter().any(|command| matches!(command, Command::Push { conn, .. } if *conn == peer.conn))
+    };
+    assert_eq!((is_to(a), is_to(b)), (true, false), "{told:?}");
+    t.finish();
+}
+
+#[test]
 fn evt_09_evt_11_the_range_picks_the_receivers() {
     let (mut t, peers) = world([]);
     let numbers: Vec<u64> = peers.iter().map(|peer| register(&mut t, peer, vec![])).collect();

@@ -383,6 +383,11 @@ impl Harness {
         self.feed(Input::HostReply { upcall, result });
     }
 
+    /// The time in so many seconds.
+    pub(super) fn after(&self, seconds: u64) -> Instant {
+        self.now + Duration::from_secs(seconds)
+    }
+
     /// Time passes. A kernel that is asked about processes then says nothing.
     #[track_caller]
     pub(super) fn advance(&mut self, seconds: u64) {

@@ -2,6 +2,7 @@ mod abort;
 mod absence;
 mod attributes;
 mod bootstrap;
+mod census;
 mod cleanup;
 mod clones;
 mod connect;

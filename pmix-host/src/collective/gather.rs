@@ -22,6 +22,9 @@ use crate::internode::{
 /// An operation that takes longer may be waiting for a participant that never comes.
 const LONG: Duration = Duration::from_millis(500);
 
+/// How long the part of a node without participants is held out in operations that were given up elsewhere.
+const FORMER: Duration = Duration::from_secs(10);
+
 /// By each of these a group is made without members that have ended.
 const LENIENT: [&Key<bool>; 3] =
     [&keys::GROUP_OPTIONAL, &keys::GROUP_NOTIFY_TERMINATION, &keys::GROUP_FT_COLLECTIVE];
@@ -79,21 +82,26 @@ impl Collectives {
     /// fails if the operation failed on one of them.
     pub(super) async fn gather(&self, cx: &UpcallContext, gathering: Gathering) -> HostResult<Vec<Part>> {
         let Gathering { kind, procs, nodes, mut directives, part, group } = gathering;
+        let connects = matches!(kind, Kind::Connect | Kind::Disconnect);
         let is_optional = match group {
-            None => directives.flag(&keys::CONNECT_OPTIONAL)?,
-            Some(_) => {
-                LENIENT.iter().try_fold(false, |any, key| Ok::<_, HostError>(any || directives.flag(key)?))?
-            }
+            None if connects => directives.flag(&keys::CONNECT_OPTIONAL),
+            None => Ok(false),
+            Some(_) => LENIENT.iter().try_fold(false, |any, key| Ok(any || directives.flag(key)?)),
         };
         let id = match group {
-            None => directives.take(&keys::CONNECT_ID)?,
+            // the engine has read it
+            None if connects => directives.take(&keys::CONNECT_ID)?,
             group => group,
+        };
+        let (is_optional, part) = match is_optional {
+            Ok(is_optional) => (is_optional, part),
+            Err(error) => (false, Err(Failure::from(error))),
         };
         let operation = Operation { kind, procs, id, is_optional };
         // the other nodes could not be told of one that has no valid id
         operation.to_request()?;
         let participants = operation.participants();
-        let round = self.0.rounds.begin(&participants, &operation.procs, None).await.unwrap_or_default();
+        let round = self.0.rounds.begin(&participants, &operation.procs).await;
         // a refusal must reach all nodes, so it goes the way of the data
         let part = encode_part(check_collective(directives).and(part));
         let name = format!("{participants} {round}");
@@ -147,7 +155,8 @@ impl Collectives {
             }
         };
         let procs = &operation.procs;
-        if self.0.rounds.begin(&participants, procs, Some(round)).await.is_none() {
+        let rounds = self.0.rounds.begin_up_to(round, &participants, procs).await;
+        if rounds.is_empty() {
             return Ok(());
         }
         let part = match (absent, operation.kind) {
@@ -156,8 +165,19 @@ impl Collectives {
             (None, Kind::Construct) => self.group_part_of_none(procs).await.map(Part::Group),
             (None, _) => Ok(Part::Data(Bytes::new())),
         };
-        let name = format!("{participants} {round}");
-        self.0.site.all_gather(&name, &nodes, encode_part(part)).await.map_err(exchange_failure)?;
+        let part = encode_part(part);
+        let give = |number: u64| {
+            let (name, part, nodes) = (format!("{participants} {number}"), part.clone(), &nodes);
+            async move {
+                let given = self.0.site.all_gather(&name, nodes, part);
+                if number == round {
+                    return given.await.map(drop);
+                }
+                // given up by the node that waits for a later one: whoever still waits has given its part before
+                tokio::time::timeout(FORMER, given).await.map_or(Ok(()), |given| given.map(drop))
+            }
+        };
+        join_all(rounds.map(give)).await.into_iter().collect::<Result<(), _>>().map_err(exchange_failure)?;
         Ok(())
     }
 }

@@ -23,7 +23,7 @@ impl Collectives {
 
     async fn construct(&self, cx: &UpcallContext, req: GroupRequest) -> HostResult<Grouped> {
         let GroupRequest { group, procs, absent, data, jobs, mut directives, .. } = req;
-        let wants_context_id = take_numbering(&mut directives)?;
+        let numbering = take_numbering(&mut directives);
         let known = self.jobs_of(cx, &procs).await;
         let none = Jobs::new();
         let nodes = self.nodes_of(&procs, known.as_ref().unwrap_or(&none));
@@ -34,11 +34,12 @@ impl Collectives {
             members,
             absent,
             context_id: self.new_context_id(),
-            wants_context_id,
+            wants_context_id: matches!(numbering, Ok(true)),
             modex: data,
             jobs,
         };
-        let part = known.map(|_| Part::Group(part));
+        // a refusal goes the way of the data
+        let part = known.and_then(|_| numbering.map_err(Failure::from)).map(|_| Part::Group(part));
         let gathering =
             Gathering { kind: Kind::Construct, procs: named, nodes, directives, part, group: Some(group) };
         let parts = self.gather(cx, gathering).await?;
@@ -51,9 +52,8 @@ impl Collectives {
 
     async fn destruct(&self, cx: &UpcallContext, req: GroupRequest) -> HostResult<Grouped> {
         let GroupRequest { group, mut procs, nodes, mut directives, .. } = req;
-        take_numbering(&mut directives)?;
         procs.sort();
-        let part = Ok(Part::Data(Bytes::new()));
+        let part = take_numbering(&mut directives).map(|_| Part::Data(Bytes::new())).map_err(Failure::from);
         let group = Some(group);
         self.gather(cx, Gathering { kind: Kind::Destruct, procs, nodes, directives, part, group }).await?;
         Ok(Grouped::default())

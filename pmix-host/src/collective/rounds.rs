@@ -1,6 +1,7 @@
 //! The numbers of operations: all nodes count the operations of the same participants in the same way.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex};
 
 use pmix_types::{Nspace, ProcId};
@@ -30,13 +31,34 @@ impl Rounds {
         Self { site, counts: Mutex::default(), sets: Mutex::default() }
     }
 
-    /// The number of an operation that begins, from 1. If only one of them is meant: `None` if that has begun here already.
-    pub(super) async fn begin(
+    /// The number of an operation that begins, from 1.
+    pub(super) async fn begin(&self, participants: &Participants, procs: &[ProcId]) -> u64 {
+        self.count(participants, procs).await;
+        let mut all = lock(&self.counts);
+        let Some(count) = all.get_mut(participants) else { return 0 };
+        count.begun += 1;
+        count.begun
+    }
+
+    /// The operations up to this one that have not begun here and now do. Those before it have been given up elsewhere.
+    pub(super) async fn begin_up_to(
         &self,
+        round: u64,
         participants: &Participants,
         procs: &[ProcId],
-        only: Option<u64>,
-    ) -> Option<u64> {
+    ) -> RangeInclusive<u64> {
+        self.count(participants, procs).await;
+        let mut all = lock(&self.counts);
+        let begun = all.get_mut(participants).map_or(round, |count| {
+            let begun = count.begun;
+            count.begun = begun.max(round);
+            begun
+        });
+        begun + 1..=round
+    }
+
+    /// Counts the operations of these participants from now on.
+    async fn count(&self, participants: &Participants, procs: &[ProcId]) {
         if !lock(&self.counts).contains_key(participants) {
             // now and then is enough
             self.forget_ended().await;
@@ -49,15 +71,9 @@ impl Rounds {
                     }
                 }
             }
-            lock(&self.counts).insert(participants.clone(), Count { nspaces, begun: 0 });
+            // another may have been faster
+            lock(&self.counts).entry(participants.clone()).or_insert(Count { nspaces, begun: 0 });
         }
-        let mut all = lock(&self.counts);
-        let count = all.get_mut(participants)?;
-        if only.is_some_and(|only| only != count.begun + 1) {
-            return None;
-        }
-        count.begun += 1;
-        Some(count.begun)
     }
 
     /// How many have begun here.

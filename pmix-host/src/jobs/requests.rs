@@ -76,7 +76,9 @@ impl JobRequests {
         };
         let allocation = job.take(&keys::ALLOC_ID)?;
         let is_independent = job.take_flag(&keys::SPAWN_CHILD_SEP)?;
-        let mut told = take_stops(&mut job);
+        let mut must_stop = must_stop_in_init(&job);
+        let stops_of_job = take_stops(&mut job);
+        let mut told = Vec::new();
         if let Some(target) = job.take(&keys::DEBUG_TARGET)? {
             told.push(Info::new(&keys::DEBUG_TARGET, target));
             told.push(Info::new(&keys::DEBUGGER_DAEMONS, true));
@@ -89,7 +91,6 @@ impl JobRequests {
         let all = Common::take(&mut job)?;
         job.deny_unprocessed()?;
         let mut added = vec![all.added.clone()];
-        let mut must_stop = false;
         let mut wanted = Vec::<AppRequest>::with_capacity(apps.len());
         for mut app in apps {
             let mut own = Directives::from(std::mem::take(&mut app.info));
@@ -100,13 +101,17 @@ impl JobRequests {
                 );
                 return Err(HostError::new(Status::ERR_NO_PERMISSIONS, message));
             }
-            must_stop |= own.iter().any(|info| info.is(&keys::DEBUG_STOP_IN_INIT) && info.is_required());
-            let stops = take_stops(&mut own);
+            must_stop |= must_stop_in_init(&own);
+            let mut stops = take_stops(&mut own);
+            let of_job = stops_of_job.iter().filter(|stop| stops.iter().all(|own| own.key != stop.key));
+            stops.extend(of_job.cloned().collect::<Vec<_>>());
+            stops.retain(|stop| stop.value.is_true() != Ok(false));
             let common = Common::take(&mut own)?;
             own.deny_unprocessed()?;
             added.push(common.added.clone());
             wanted.push(AppRequest { stops, ..common.over(&all, app) });
         }
+        // one that is not to stop finds nothing: for some libraries it is enough that the key is there
         if let [first, others @ ..] = &mut *wanted
             && others.iter().all(|other| other.stops == first.stops)
         {
@@ -141,15 +146,17 @@ fn identity(directives: &mut Directives) -> HostResult<[Option<u32>; 2]> {
     Ok([directives.take(&keys::USERID)?, directives.take(&keys::GRPID)?])
 }
 
-/// What processes find in their job data and carry out themselves. One that is not to stop finds nothing: for some
-/// libraries it is enough that the key is there.
+fn must_stop_in_init(directives: &Directives) -> bool {
+    directives.iter().any(|info| info.is(&keys::DEBUG_STOP_IN_INIT) && info.is_required())
+}
+
+/// What processes find in their job data and carry out themselves. What an application says goes before what its job says, so
+/// this includes that it is not to stop.
 fn take_stops(job: &mut Directives) -> Vec<Info> {
     if job.get_value(keys::DEBUG_STOP_ON_EXEC.name()).is_some_and(|value| value.is_true() != Ok(false)) {
         tracing::warn!("DEBUG_STOP_ON_EXEC is not supported: use DEBUG_STOP_IN_INIT");
     }
-    let mut stops =
-        job.take_each(|info| info.is(&keys::DEBUG_STOP_IN_INIT) || info.is(&keys::DEBUG_STOP_IN_APP));
-    stops.retain(|info| info.value.is_true() != Ok(false));
+    let stops = job.take_each(|info| info.is(&keys::DEBUG_STOP_IN_INIT) || info.is(&keys::DEBUG_STOP_IN_APP));
     stops.into_iter().map(|info| Info::dynamic(info.key, info.value)).collect()
 }
 
@@ -329,6 +336,15 @@ mod tests {
         assert!(found.told.is_empty() && found.apps[0].stops.is_empty());
         assert!(found.apps[1].stops[0].is(&keys::DEBUG_STOP_IN_INIT));
         assert_eq!(some(stop(true.into())).unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
+        // SPN-01: what an application says goes before what its job says
+        let all_but = |no: Directives, job: Directives| JobRequests::new(vec![app(none()), app(no)], job);
+        let not_in_app = none().require(&keys::DEBUG_STOP_IN_APP, Value::Bool(false));
+        let found = all_but(not_in_app, none().with(&keys::DEBUG_STOP_IN_APP, Value::Bool(true))).unwrap();
+        assert!(found.told.is_empty() && found.apps[1].stops.is_empty());
+        assert!(found.apps[0].stops[0].is(&keys::DEBUG_STOP_IN_APP));
+        let not_in_init = none().with(&keys::DEBUG_STOP_IN_INIT, Value::Bool(false));
+        let error = all_but(not_in_init, stop(true.into())).unwrap_err();
+        assert_eq!(error.status(), Status::ERR_NOT_SUPPORTED, "{error}");
         // nobody stops there, so it must not be promised
         let on_exec = none().require(&keys::DEBUG_STOP_ON_EXEC, true);
         for (own, job) in [(on_exec.clone(), none()), (none(), on_exec)] {

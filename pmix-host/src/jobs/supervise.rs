@@ -73,6 +73,8 @@ pub(super) struct Supervisor {
     is_recorded: bool,
     /// Jobs that its processes have started and that run.
     children: BTreeMap<Nspace, Child>,
+    /// All that runs was told to end, and what starts from now on is, too.
+    is_ending: bool,
 }
 
 /// Something the supervisor does at a certain time.
@@ -99,6 +101,7 @@ impl Supervisor {
             end_is_told: false,
             is_recorded: false,
             children: BTreeMap::new(),
+            is_ending: false,
         }
     }
 
@@ -122,16 +125,7 @@ impl Supervisor {
             tokio::select! {
                 biased;
                 Some(control) = controls.recv() => self.on_control(control, &mut outgoing).await,
-                // one report at a time: who does not take output holds its process back
-                permit = out.reserve(), if !outgoing.is_empty() => {
-                    let report = outgoing.pop_front();
-                    if let (Ok(permit), Some(report)) = (permit, report) {
-                        permit.send(report);
-                    }
-                }
-                Some(report) = reports.recv(), if outgoing.len() < REPORTS => {
-                    self.on_report(report, &mut controls, &mut outgoing).await;
-                }
+                // before the reports: a process that writes without end must not keep them from their turn
                 () = until(end_at) => {
                     end_at = None;
                     self.end_all().await;
@@ -143,6 +137,16 @@ impl Supervisor {
                 () = until(limit_at) => {
                     limit_at = None;
                     self.end_in_time(&mut outgoing).await;
+                }
+                // one report at a time: who does not take output holds its process back
+                permit = out.reserve(), if !outgoing.is_empty() => {
+                    let report = outgoing.pop_front();
+                    if let (Ok(permit), Some(report)) = (permit, report) {
+                        permit.send(report);
+                    }
+                }
+                Some(report) = reports.recv(), if outgoing.len() < REPORTS => {
+                    self.on_report(report, &mut controls, &mut outgoing).await;
                 }
                 else => break,
             }
@@ -208,6 +212,8 @@ impl Supervisor {
 
     async fn on_control(&mut self, control: Control, out: &mut Outgoing) {
         match control {
+            // it was killed while its server let it in, and has ended
+            Control::Connected(rank) if !self.running.contains(&rank) => {}
             Control::Connected(rank) => {
                 self.connected.insert(rank);
                 self.finalized.remove(&rank);
@@ -250,6 +256,10 @@ impl Supervisor {
                 let _ = done.send(acted);
             }
             Control::Child { nspace, child } => {
+                // its spawn was under way when all others were ended
+                if self.is_ending {
+                    child.end();
+                }
                 self.children.insert(nspace, child);
             }
             Control::ChildEnded { nspace, outcome } => {
@@ -451,6 +461,7 @@ impl Supervisor {
                     self.record("it is told to end", out).await;
                 }
                 self.course.asked_to_end |= ends;
+                self.is_ending |= ends;
                 self.tell_children(act, reach);
             }
         }
@@ -478,6 +489,7 @@ impl Supervisor {
     }
 
     async fn end_all(&mut self) {
+        self.is_ending = true;
         self.tell_children(Act::Terminate, Reach::Connected);
         let procs = self.running_procs();
         if !procs.is_empty()

@@ -1,5 +1,7 @@
 //! Finds a name among the runs of a node map without unfolding them.
 
+use std::collections::BTreeSet;
+
 use super::node_map::Run;
 use super::template::{self, Template};
 
@@ -29,9 +31,7 @@ impl NameIndex {
         sorted_templates.sort_unstable_by_key(|&id| &templates[id as usize]);
 
         let shape = |template: &Template| (template.prefix.len() as u32, template.suffix.len() as u32);
-        let mut shapes: Vec<_> = templates.iter().filter(|one| !one.is_literal()).map(shape).collect();
-        shapes.sort_unstable();
-        shapes.dedup();
+        let shapes: BTreeSet<_> = templates.iter().filter(|one| !one.is_literal()).map(shape).collect();
 
         let mut order: Box<[u32]> = (0..runs.len() as u32).collect();
         order.sort_unstable_by_key(|&id| {
@@ -55,7 +55,12 @@ impl NameIndex {
         for at in 1..starts.len() {
             starts[at] = starts[at].max(starts[at - 1]);
         }
-        Self { sorted_templates, shapes: shapes.into(), entries: entries.into(), starts: starts.into() }
+        Self {
+            sorted_templates,
+            shapes: shapes.into_iter().collect(),
+            entries: entries.into(),
+            starts: starts.into(),
+        }
     }
 
     /// Index of the first node with this name.

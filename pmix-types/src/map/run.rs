@@ -126,3 +126,16 @@ fn free_last(open: &mut RankRun, next: u32) -> bool {
     }
     free
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rank_alone_is_a_series_of_unit_steps() {
+        for run in [RankRun::one(5), RankRun::new(5, 7, 1).unwrap(), RankRun::new(5, -1, 1).unwrap()] {
+            assert!(run.is_unit());
+            assert_eq!((run.first, run.last(), run.next()), (5, 5, 6));
+        }
+    }
+}

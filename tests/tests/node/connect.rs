@@ -314,6 +314,26 @@ fn fen_13_when_all_of_a_node_have_ended_the_fence_fails_for_the_others() {
     });
 }
 
+#[test]
+fn fen_13_a_node_whose_process_has_ended_answers_although_former_fences_were_given_up() {
+    on_both_runtimes(async || {
+        let cluster = TestCluster::new(2, 1).await;
+        let (stays, leaves) = (cluster.client(0).await, cluster.client(1).await);
+        for _ in 0..2 {
+            let given_up = within(stays.fence_all().timeout(Duration::from_secs(1))).await.unwrap_err();
+            assert_eq!(given_up.status(), Status::ERR_TIMEOUT);
+        }
+        let last = tokio::spawn(stays.fence_all().into_future());
+        // by now the other node has been asked for each of them
+        cluster.node(0).until_waiting(2).await;
+        let proc = leaves.proc_id().clone();
+        within(leaves.finalize()).await.unwrap();
+        within(cluster.node(1).handle().client_ended(&proc, "exit code 0")).await.unwrap();
+        let error = within(last).await.unwrap().unwrap_err();
+        assert_eq!(error.status(), Status::ERR_PROC_TERM_WO_SYNC, "{error}");
+    });
+}
+
 /// Counts the questions that nodes have asked each other.
 #[derive(Debug)]
 struct Counted {

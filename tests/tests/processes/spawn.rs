@@ -269,6 +269,17 @@ async fn spn_06_a_job_ends_when_its_time_is_over() {
 }
 
 #[tokio::test]
+async fn spn_06_a_job_that_writes_without_end_ends_when_its_time_is_over() {
+    let mut rig = Rig::start(&["n0"]).await;
+    let spawn = rig.client.spawn([rig.script("exec yes", 1)]).job_timeout(Duration::from_secs(1));
+    let job = within(async { spawn.notify_completion().forward_output().await }).await.unwrap();
+    let mut output = within(async { rig.client.pull_output([ProcId::wildcard(job)]).await }).await.unwrap();
+    let reader = tokio::spawn(async move { while output.recv().await.is_some() {} });
+    assert_eq!(term_status(&next(&mut rig.ends).await), Status::ERR_TIMEOUT);
+    reader.abort();
+}
+
+#[tokio::test]
 async fn spn_05_the_end_of_a_job_is_told_with_the_first_to_fail() {
     let mut rig = Rig::start(&["n0", "n1"]).await;
     let script = rig.script("[ $PMIX_RANK = 0 ] || exit 7", 1);
