@@ -43,7 +43,10 @@ pub trait Clock: fmt::Debug + Send + Sync {
 /// The last things that happened, in their order.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
+    /// How it tells what it keeps; `None` if it keeps nothing.
     of: Option<Recording>,
+    /// Most entries.
+    pub(crate) limit: usize,
     entries: VecDeque<Entry>,
     /// What the entries hold beside themselves, in bytes.
     bytes: usize,
@@ -55,19 +58,14 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     pub(crate) fn new(of: Recording) -> Self {
-        let of = Recording { entries: of.entries.min(MAX_ENTRIES), ..of };
-        Self { of: Some(of), ..Self::default() }
-    }
-
-    #[inline]
-    pub(crate) fn limit(&self) -> usize {
-        self.of.as_ref().map_or(0, |of| of.entries)
+        let limit = of.entries.min(MAX_ENTRIES);
+        Self { of: (limit > 0).then_some(of), limit, ..Self::default() }
     }
 
     /// To be told of an input before the engine takes it.
     #[inline]
     pub(crate) fn on_input(&mut self, now: Instant, input: &Input) {
-        if self.limit() > 0
+        if self.of.is_some()
             && let Some(what) = What::of_input(input)
         {
             self.keep(Entry { at: now, what });
@@ -77,7 +75,7 @@ impl Recorder {
     /// To be told of what has come of an input, or of the time.
     #[inline]
     pub(crate) fn on_commands(&mut self, now: Instant, commands: &[Command]) {
-        if self.limit() == 0 {
+        if self.of.is_none() {
             return;
         }
         for command in commands {
@@ -92,8 +90,8 @@ impl Recorder {
 
     fn keep(&mut self, entry: Entry) {
         let bytes = entry.what.heap();
-        while self.entries.len() >= self.limit()
-            || self.bytes + bytes > self.limit() * TEXT_OF_ENTRY && !self.entries.is_empty()
+        while self.entries.len() >= self.limit
+            || self.bytes + bytes > self.limit * TEXT_OF_ENTRY && !self.entries.is_empty()
         {
             self.forget_first();
         }
@@ -114,7 +112,7 @@ impl Recorder {
     /// Its bounds hold: in number, in bytes, and in names.
     #[cfg(test)]
     pub(crate) fn check(&self, cx: &super::context::Context) {
-        let limit = self.limit();
+        let limit = self.limit;
         assert!(self.entries.len() <= limit, "{} entries", self.entries.len());
         let bytes: usize = self.entries.iter().map(|entry| entry.what.heap()).sum();
         assert_eq!(self.bytes, bytes);

@@ -38,7 +38,7 @@ fn write_all(
     waits: &[Wait],
 ) -> fmt::Result {
     let node = escaped(&config.hostname);
-    match recorder.of.as_ref().filter(|of| of.entries > 0) {
+    match &recorder.of {
         Some(of) => {
             let (kept, all) =
                 (recorder.entries.len() as u64, recorder.forgotten + recorder.entries.len() as u64);

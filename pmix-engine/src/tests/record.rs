@@ -248,7 +248,7 @@ fn the_record_is_bounded_in_number_and_in_bytes() {
     assert!(told.iter().map(String::len).sum::<usize>() < 10 * 256 + 10 * 100, "{told:?}");
     // as much as can be asked for
     let all = Harness::with_record(config([]), usize::MAX);
-    assert_eq!(all.engine.recorder.limit(), 1 << 16);
+    assert_eq!(all.engine.recorder.limit, 1 << 16);
     all.finish();
     t.finish();
 }

@@ -52,8 +52,10 @@ impl NameIndex {
             starts[run.template as usize + 1] = entries.len() as u32;
         }
         // a template without runs ends where the one before it ends
-        for at in 1..starts.len() {
-            starts[at] = starts[at].max(starts[at - 1]);
+        let mut end = 0;
+        for start in &mut starts {
+            end = end.max(*start);
+            *start = end;
         }
         Self {
             sorted_templates,

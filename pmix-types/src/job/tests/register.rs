@@ -442,10 +442,23 @@ fn given_values_that_follow_anyway_are_dropped() {
 }
 
 #[test]
+fn apps_of_ranks_that_are_not_placed_are_told_by_process() {
+    let spec =
+        JobSpec::new("job".parse().unwrap()).node_map(["n0", "n1"]).unwrap().ranks_block(2, 2).unwrap();
+    let infos = spec.app_ranks(0, ranks("0-1")).app_ranks(1, ranks("3-4")).into_infos();
+    assert!(infos.contains(&app(1, [])), "{infos:?}");
+    for number in [3, 4] {
+        assert!(infos.contains(&proc(number, [Info::new(&keys::APPNUM, 1_u32)])), "{infos:?}");
+    }
+    assert!(!infos.contains(&app(0, [])), "{infos:?}");
+}
+
+#[test]
 fn a_big_job_takes_little_memory() {
     let names = (0..2000).map(|number| format!("node{number:04}"));
     let spec = JobSpec::new("big".parse().unwrap()).node_map(names).unwrap().ranks_block(2000, 50).unwrap();
     let two_apps = spec.app_ranks(0, ranks("0-59999")).app_ranks(1, ranks("60000-99999"));
+    assert_eq!(two_apps.clone().into_infos().len(), 4, "two maps and two arrays: nothing goes by process");
     let mut data = JobData::new("big".parse().unwrap());
     data.register(&two_apps.into_infos(), "node0000").unwrap();
     assert_eq!(data.size(), Some(100_000));

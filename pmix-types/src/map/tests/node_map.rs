@@ -157,6 +157,14 @@ fn bad_maps_are_refused_with_the_place() {
 }
 
 #[test]
+fn as_many_nodes_as_there_may_be_are_taken() {
+    for text in ["pmix[a[9:0-16777215]]", "pmix[a[9:0-9999999,10000000-16777214],b]"] {
+        let map = NodeMap::parse(text.as_bytes()).unwrap();
+        assert_eq!(map.len(), 1 << 24, "{text}");
+    }
+}
+
+#[test]
 fn blobs_of_another_length_or_kind_are_refused() {
     let blob = map("n1,n2,login").encode(MapForm::Blob);
     for length in 0..blob.len() {

@@ -128,7 +128,9 @@ fn layouts_are_bounded() {
     assert_eq!(ProcMap::from_nodes(Vec::<Vec<Rank>>::new()), Err(MapError::NoNodes));
     assert_eq!(ProcMap::block(1 << 20, 1 << 12), Err(MapError::TooManyRanks));
     assert_eq!(ProcMap::cyclic(1, u32::MAX), Err(MapError::TooManyRanks));
+    assert_eq!(ProcMap::block(1 << 24, 0).unwrap().node_count(), 1 << 24);
     assert!(ProcMap::block((1 << 24) + 1, 0).is_err());
+    assert_eq!(ProcMap::parse(b"pmix[0*16777215;]").unwrap().node_count(), 1 << 24);
     assert!(ProcMap::cyclic(u32::MAX, 1).is_err());
     assert_eq!(
         ProcMap::from_nodes([vec![Rank::from_raw(0)], vec![Rank::WILDCARD]]),
