@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::events::Events;
 use crate::jobs::Stage;
 use crate::notice::Notice;
-use crate::participants::{Ranks, is_in, named_procs};
+use crate::participants::{Ranks, is_in, named_procs, procs_of};
 use crate::upcall::Connected;
 
 /// What the participants of a connect learn of each other.
@@ -126,7 +126,8 @@ impl ConnectedSets {
         id: SetId,
         (terms, entered): (Terms, &Ranks),
         (host, is_group): (Connected, bool),
-        cx: &Context,
+        events: &mut Events,
+        cx: &mut Context,
     ) -> Result<Introduction, Failure> {
         let jobs = id.1.keys().filter_map(|nspace| cx.jobs.get(nspace)).map(|job| job.data.clone()).collect();
         if let Some(held) = self.get(&id).filter(|_| !terms.exchange_only) {
@@ -143,14 +144,13 @@ impl ConnectedSets {
         }
         let numbering = Arc::new(Numbering::new(host.ranks)?);
         if !terms.exchange_only {
-            let nspaces: Vec<_> = id.1.keys().cloned().collect();
-            self.insert(id, ConnectedSet::new(nspace.clone(), numbering.clone(), terms));
             // some may have ended or finalized while the host was at it
-            for nspace in nspaces {
-                let Some(job) = cx.jobs.get(&nspace) else { continue };
-                for rank in job.finished().iter() {
-                    self.end(&ProcId::new(nspace.clone(), rank));
-                }
+            let finished =
+                id.1.keys().filter_map(|nspace| Some((nspace.clone(), cx.jobs.get(nspace)?.finished())));
+            let finished: Ranks = finished.collect();
+            self.insert(id, ConnectedSet::new(nspace.clone(), numbering.clone(), terms));
+            for proc in procs_of(&finished) {
+                self.proc_gone(&proc, events, cx);
             }
         }
         Ok(Introduction { jobs, nspace, numbering })

@@ -283,6 +283,24 @@ fn con_13_nobody_waits_for_one_that_has_ended_while_the_host_was_at_it() {
 }
 
 #[test]
+fn con_13_who_ended_while_the_host_was_at_it_is_told_of_to_all_that_are_connected_then() {
+    let (mut t, [a0, a1, b0]) = two_jobs();
+    for peer in [&a0, &b0] {
+        listen(&mut t, peer);
+    }
+    let asked = [&a0, &b0].map(|peer| t.ask(peer, connect(everybody())));
+    t.ask(&a1, connect(everybody()));
+    let id = asked_to_connect(&mut t);
+    t.lose(&a1);
+    t.answer(id, Ok(Answer::Connected(named())));
+    for peer in [&a0, &b0] {
+        hears(&mut t, peer, Status::ERR_PROC_TERM_WO_SYNC, &proc("a", 1));
+    }
+    asked.into_iter().for_each(|to| drop(t.ok(to)));
+    t.finish();
+}
+
+#[test]
 fn con_14_gen_05_without_the_host_one_leaves_as_far_as_its_wishes_are_known() {
     let mut t = Harness::new([Upcall::Connect]);
     t.job("a", "0-1");

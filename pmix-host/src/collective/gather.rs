@@ -103,7 +103,7 @@ impl Collectives {
         let participants = operation.participants();
         let round = self.0.rounds.begin(&participants, &operation.procs).await;
         // a refusal must reach all nodes, so it goes the way of the data
-        let part = encode_part(check_collective(directives).and(part));
+        let part = encode_part(part.and_then(|part| check_collective(directives).map(|()| part)));
         let name = format!("{participants} {round}");
         let awaited = Awaited { operation, nodes: nodes.clone(), round };
         let gathered = tokio::select! {
