@@ -113,11 +113,7 @@ pub(crate) fn run(args: Vec<OsString>) -> ExitCode {
         }
     };
     if let Some(check) = args.rank_of.as_deref().and_then(find) {
-        let verdict = runtime.block_on(run_as_rank(check, &args));
-        return match serde_json::to_string(&verdict) {
-            Ok(line) => print(&format!("{VERDICT}{line}")),
-            Err(_) => ExitCode::FAILURE,
-        };
+        return runtime.block_on(run_as_rank(check, &args));
     }
     match runtime.block_on(run_all(&args)) {
         Ok(report) => conclude(&report, args.json),
@@ -156,27 +152,28 @@ fn print(text: &str) -> ExitCode {
     }
 }
 
-async fn run_as_rank(check: &Check, args: &Args) -> Verdict {
+async fn run_as_rank(check: &Check, args: &Args) -> ExitCode {
     let patience = Duration::from_secs(args.patience);
+    let failed = |reason| print_verdict(&Verdict::Failed(reason));
     let second = match second_job(check, args) {
         Ok(second) => second,
-        Err(error) => return Verdict::Failed(format!("a rank cannot find its own program: {error}")),
+        Err(error) => return failed(format!("a rank cannot find its own program: {error}")),
     };
     match args.wire {
         Wire::Grpc => match answered(patience, Client::from_env().init()).await {
             Ok(client) => {
                 let verdict = run_rank(check, GrpcRank::new(client.clone()), second, patience).await;
-                end(verdict, answered(patience, client.finalize()).await)
+                end(verdict, answered(patience, client.finalize())).await
             }
-            Err(reason) => Verdict::Failed(format!("a rank cannot connect: {reason}")),
+            Err(reason) => failed(format!("a rank cannot connect: {reason}")),
         },
         Wire::Native => match answered(patience, NativeRank::connect()).await {
             Ok(rank) => {
                 let rank = std::sync::Arc::new(rank);
                 let verdict = run_rank(check, rank.clone(), second, patience).await;
-                end(verdict, answered(patience, rank.finalize()).await)
+                end(verdict, answered(patience, rank.finalize())).await
             }
-            Err(reason) => Verdict::Failed(format!("a rank cannot connect: {reason}")),
+            Err(reason) => failed(format!("a rank cannot connect: {reason}")),
         },
     }
 }
@@ -209,11 +206,24 @@ fn rank_args(check: &Check, args: &Args) -> Vec<String> {
     words.map(str::to_owned).into()
 }
 
-/// A rank that passes must also be able to finalize.
-fn end(verdict: Verdict, left: Result<(), String>) -> Verdict {
-    match left {
-        Err(reason) if verdict == Verdict::Passed => Verdict::Failed(format!("finalize: {reason}")),
-        _ => verdict,
+/// Tells the verdict of a rank and finalizes, which a rank that passes must also be able to do. One that does not pass
+/// tells so first: once it has finalized, the others fail because of it.
+async fn end(verdict: Verdict, finalize: impl Future<Output = Result<(), String>>) -> ExitCode {
+    let told = (verdict != Verdict::Passed).then(|| print_verdict(&verdict));
+    let left = finalize.await;
+    told.unwrap_or_else(|| {
+        print_verdict(&match left {
+            Ok(()) => verdict,
+            Err(reason) => Verdict::Failed(format!("finalize: {reason}")),
+        })
+    })
+}
+
+/// Prints the verdict of a rank for the process that has started the job.
+fn print_verdict(verdict: &Verdict) -> ExitCode {
+    match serde_json::to_string(verdict) {
+        Ok(line) => print(&format!("{VERDICT}{line}")),
+        Err(_) => ExitCode::FAILURE,
     }
 }
 
