@@ -1,7 +1,7 @@
 //! What an engine says it holds: each noun, while something of it waits.
 
 use pmix_types::message::{Connect, IofPull, Monitor, Publish, RegisterEvents, Request, ResolvePeers};
-use pmix_types::{Info, IofChannels, Query, Status, keys};
+use pmix_types::{Directives, Info, IofChannels, Memory as _, Query, Scope, Status, keys};
 
 use super::super::upcall::Upcall;
 use super::super::{Answer, Engine, HostCall};
@@ -91,5 +91,54 @@ fn gen_12_the_next_timeout_is_the_first_that_is_due() {
     assert_eq!(t.engine.next_timeout(), Some(t.after(4)));
     t.advance(4);
     t.fails(late, Status::ERR_TIMEOUT);
+    t.finish();
+}
+
+#[test]
+fn stats_tell_what_was_done_and_what_waits() {
+    let (mut t, peers) = Harness::local(3);
+    let [a, b, c] = [&peers[0], &peers[1], &peers[2]];
+    t.commits(a, [entry(Scope::LOCAL, "k", 1_u8)]);
+    let first = t.engine.stats();
+    assert_eq!((first.commits, first.waiting), (1, 0));
+    assert_eq!(first.bytes_committed, entry(Scope::LOCAL, "k", 1_u8).memory() as u64);
+    t.commits(b, [entry(Scope::LOCAL, "k", 1_u8), entry(Scope::LOCAL, "l", 1_u8)]);
+    let second = t.engine.stats();
+    assert_eq!((second.commits, second.bytes_committed), (2, 3 * first.bytes_committed));
+
+    t.ask(a, get(b.proc.clone(), "missing"));
+    assert_eq!(t.engine.stats().waiting, 1);
+    let of = Directives::new().require(&keys::REQUIRED_KEY, "missing");
+    t.call(HostCall::DmodexRequest { proc: a.proc.clone(), directives: of });
+    t.quiet();
+    assert_eq!(t.engine.stats().waiting, 2);
+    t.ask(b, fence([b.proc.clone(), c.proc.clone()]));
+    assert_eq!(t.engine.stats().waiting, 3);
+    t.ask(a, super::invite::invite([c.proc.clone()]));
+    assert_eq!(t.engine.stats().waiting, 4);
+    t.ask(c, super::invite::decline(a));
+    t.drain();
+    assert_eq!(t.engine.stats().waiting, 3);
+    for peer in &peers {
+        t.lose(peer);
+        t.drain();
+    }
+    assert_eq!(t.engine.stats().waiting, 0);
+    t.called(HostCall::DeregisterNspace(nspace("job"))).unwrap();
+    t.finish();
+}
+
+#[test]
+fn stats_count_upcalls_as_waiting_until_they_are_answered() {
+    let (mut t, a, _) = Harness::two_nodes([Upcall::DirectModex]);
+    let before = t.engine.stats().upcalls;
+    let to = t.ask(&a, get(proc("job", 2), "remote"));
+    let (id, ..) = t.upcall();
+    let stats = t.engine.stats();
+    // the get and its upcall
+    assert_eq!((stats.upcalls, stats.waiting), (before + 1, 2));
+    t.answer(id, Err(failure(Status::ERR_NOT_FOUND)));
+    t.fails(to, Status::ERR_NOT_FOUND);
+    assert_eq!(t.engine.stats().waiting, 0);
     t.finish();
 }

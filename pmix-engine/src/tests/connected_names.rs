@@ -100,6 +100,16 @@ fn con_07_all_that_goes_to_the_host_names_the_members_of_a_connected_set() {
         }
         other => panic!("{other:?}"),
     }
+    let mut spawn = Spawn::new(vec![App::new("p", 1)]);
+    spawn.directives.push(Info::new(&keys::EVENT_AFFECTED_PROC, all_of("asm")));
+    match passed_up(&mut t, &a0, Request::Spawn(spawn)) {
+        UpcallRequest::Spawn(spawn) => {
+            assert_eq!(spawn.directives.get(&keys::EVENT_AFFECTED_PROC).unwrap(), None);
+            let members = spawn.directives.get(&keys::EVENT_AFFECTED_PROCS).unwrap();
+            assert_eq!(members, Some(DataArray::Proc(vec![all_of("a"), all_of("b")])));
+        }
+        other => panic!("{other:?}"),
+    }
     let mut log = Log::new(vec![Info::new(&keys::LOG_STDERR, "text")]);
     log.directives.push(Info::new(&keys::LOG_SOURCE, proc("asm", 12)));
     match passed_up(&mut t, &a0, Request::Log(log)) {

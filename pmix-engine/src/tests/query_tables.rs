@@ -194,6 +194,13 @@ fn what_a_process_says_of_its_programming_model_is_found_by_queries() {
     let third = t.connect(&proc("job", 0));
     assert_eq!(model_of(&mut t, &plain, &keys::PROGRAMMING_MODEL, of(0)).as_deref(), Some("OpenSHMEM"));
     t.lose(&third);
+    // who is started anew has said nothing yet
+    for conn in [ConnId(100), ConnId(101)] {
+        t.lose_conn(conn);
+    }
+    t.drain();
+    t.register_client(&proc("job", 0));
+    assert_eq!(model_of(&mut t, &plain, &keys::PROGRAMMING_MODEL, of(0)), None);
     t.finish();
 }
 

@@ -175,7 +175,7 @@ impl<'a> Input<'a> {
 
     fn number(&mut self, max: u64) -> Result<u64, MapError> {
         let mut number = 0_u64;
-        for shift in (0..).step_by(7).take_while(|&shift| shift < 64) {
+        for shift in (0..u64::BITS).step_by(7) {
             let byte = self.byte()?;
             let bits = u64::from(byte & 0x7f);
             if bits << shift >> shift != bits {

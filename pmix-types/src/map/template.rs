@@ -116,6 +116,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_number_starts_with_its_first_digit() {
+        assert_eq!(digits_around("12", 0), Some((0, 2)));
+        assert_eq!(digits_around("123n4", 2), Some((0, 3)));
+        assert_eq!(digits_around("n12", 1), Some((1, 3)));
+        assert_eq!(digits_around("n12", 0), None);
+    }
+
+    #[test]
     fn a_number_has_as_many_digits_as_fit() {
         assert_eq!(number(&"9".repeat(MAX_WIDTH)), Some(max_number(MAX_WIDTH)));
         assert_eq!(number(&"1".repeat(MAX_WIDTH + 1)), None);

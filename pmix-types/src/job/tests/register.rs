@@ -454,6 +454,14 @@ fn apps_of_ranks_that_are_not_placed_are_told_by_process() {
 }
 
 #[test]
+fn the_node_here_is_found_by_the_name_that_the_host_gives_and_by_its_own() {
+    let data = registered(&[Info::new(&keys::HOSTNAME, "n0.example.org"), Info::new(&keys::NODE_SIZE, 4u32)]);
+    for name in ["n0.example.org", "n0"] {
+        assert_eq!(find(&data, &keys::NODE_SIZE, on(name)), Some(Value::Uint32(4)), "{name}");
+    }
+}
+
+#[test]
 fn a_big_job_takes_little_memory() {
     let names = (0..2000).map(|number| format!("node{number:04}"));
     let spec = JobSpec::new("big".parse().unwrap()).node_map(names).unwrap().ranks_block(2000, 50).unwrap();

@@ -190,6 +190,8 @@ fn first_of_repeated_names_is_found() {
     assert_round_trips(&list);
     // a short run that starts later does not hide a long one
     assert_eq!(map("n1,n2,n3,n4,n5,n6,n3,x,n2,n3").position("n5"), Some(4));
+    // nor does one that ends right before the name
+    assert_eq!(map("n3,n4,x,n1,n2,n3,n4,n5").position("n5"), Some(7));
 }
 
 /// Names likely to meet the special cases: few letters, digits of all lengths, punctuation of the forms.
