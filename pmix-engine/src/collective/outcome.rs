@@ -152,8 +152,8 @@ pub(super) fn conclude(
         }
         HostOutcome::Connected(connected) => {
             let Some(id) = signature.set_id() else { return Ok(Outcome::Ended) };
-            let entered = (round.terms.set, &round.entered);
-            let introduction = lower.sets.connect(id, entered, (connected, is_group), lower.events, cx)?;
+            let asked = (id, round.terms.set, &round.entered);
+            let introduction = lower.sets.connect(asked, (connected, is_group), lower.events, cx)?;
             Ok(Outcome::Connected(Arc::new(introduction)))
         }
         // data of the namespaces stays until they are deregistered (CON-16)

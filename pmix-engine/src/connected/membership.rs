@@ -123,8 +123,7 @@ impl ConnectedSets {
     /// first disconnect (CON-15). `is_group` says whether the name that the host gives is a group's.
     pub(crate) fn connect(
         &mut self,
-        id: SetId,
-        (terms, entered): (Terms, &Ranks),
+        (id, terms, entered): (SetId, Terms, &Ranks),
         (host, is_group): (Connected, bool),
         events: &mut Events,
         cx: &mut Context,
