@@ -234,7 +234,7 @@ impl Drop for SessionDir {
         // the address first, so that nobody goes there any more
         self.copy = None;
         // without descriptors, remove_dir_all still removes a shallow directory
-        let removed = remove_tree(&self.path).or_else(|error| match error.raw_os_error() {
+        let removed = remove_with_others(&self.path).or_else(|error| match error.raw_os_error() {
             Some(number) if number == rustix::io::Errno::MFILE.raw_os_error() => {
                 fs::remove_dir_all(&self.path)
             }
@@ -365,6 +365,14 @@ fn open_lock(path: &Path) -> Result<File, SessionDirError> {
     file.map_err(SessionDirError::io(path, "cannot open it"))
 }
 
+/// Removes a directory that other servers may remove at the same time: one that ends its own, those that start a dead one's.
+fn remove_with_others(path: &Path) -> io::Result<()> {
+    match remove_tree(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
 /// Removes the directories of dead servers of this node.
 fn remove_stale(base: &Path, hostname: &str) {
     let Ok(entries) = fs::read_dir(base) else { return };
@@ -381,7 +389,7 @@ fn remove_stale(base: &Path, hostname: &str) {
         if !is_dead {
             continue;
         }
-        match remove_tree(&dir) {
+        match remove_with_others(&dir) {
             Ok(()) => tracing::info!(path = %dir.display(), "removed the directory of a dead server"),
             Err(error) => {
                 tracing::warn!(path = %dir.display(), %error, "cannot remove the directory of a dead server")

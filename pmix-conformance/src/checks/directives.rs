@@ -177,7 +177,8 @@ async fn a_validation_with_an_unknown_directive_is_refused(rank: &Rank) -> Check
 
 async fn a_pull_with_an_unknown_directive_is_refused(rank: &Rank) -> Checked {
     let make = |directives| {
-        let mut pull = IofPull::new(vec![rank.me().clone()], IofChannels::STDOUT);
+        // not of standard output, on which ranks may report their verdicts
+        let mut pull = IofPull::new(vec![rank.me().clone()], IofChannels::STDERR);
         pull.directives = directives;
         Ok(Request::IofPull(pull))
     };
